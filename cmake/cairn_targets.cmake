@@ -13,6 +13,18 @@ function(cairn_warnings target)
   endif()
 endfunction()
 
+# For what is installed. Calls of libc that the compiler can bound are checked, where it optimises:
+# without that glibc has no such checks. A program's table of functions is bound when it starts, and
+# cannot be written to afterwards. A sanitizer does more, and does not go with either.
+function(cairn_harden target)
+  if(CAIRN_SANITIZER)
+    return()
+  endif()
+  target_compile_options(${target} PRIVATE
+    "$<$<CONFIG:Release,RelWithDebInfo,MinSizeRel>:-U_FORTIFY_SOURCE;-D_FORTIFY_SOURCE=2>")
+  target_link_options(${target} PRIVATE LINKER:-z,relro LINKER:-z,now)
+endfunction()
+
 # cairn_register_tests(PROGRAM LABELS unit [GPU] [ENVIRONMENT A=b ...]): tells ctest of a program of
 # GoogleTest's. With GPU it may see those of the machine; the others compare with what a processor
 # computed. Each TEST() is a test of ctest and a process, which one chooses by name. With
@@ -98,6 +110,7 @@ endfunction()
 # For programs as users have them.
 function(cairn_reuse_torch_header target)
   cairn_share_torch_header(${target} cairn_train)
+  cairn_harden(${target})  # a precompiled header is for the definitions that it was made with
 endfunction()
 
 # For tests, which are not optimised: that takes less than half of the time.

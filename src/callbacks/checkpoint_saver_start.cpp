@@ -1,5 +1,7 @@
 // What a CheckpointSaver (checkpoint_saver.cpp) looks at before the first batch: where it may
 // write, what killed saves left there, what it has saved already, and what is in its way.
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cerrno>
 
@@ -13,6 +15,7 @@
 #include "checkpoint/folder/leftovers.h"
 #include "checkpoint/names/extension.h"
 #include "checkpoint/names/format_string.h"
+#include "core/few_lines.h"
 #include "core/size_text.h"
 #include "storage/publish.h"
 
@@ -173,10 +176,19 @@ void CheckpointSaver::Impl::recognise_saved(const State& state) {
 void CheckpointSaver::Impl::take(const FolderConflicts& found, const Timestamp& now) {
   if (is_far) know_versions(found.replaceable, now);
   replaceable = {found.replaceable.begin(), found.replaceable.end()};
+  FewLines lines;
   for (const auto& [path, problem, version] : found.unusable) {
-    messages.push_back("warning: nobody can go on from " + path +
-                       ", so it does not stop this run from saving: " + problem);
+    if (lines.take()) {
+      messages.push_back("warning: nobody can go on from " + path +
+                         ", so it does not stop this run from saving: " + problem);
+    }
     unusable[path] = version;
+  }
+  if (lines.left_out() > 0) {
+    messages.push_back(
+        fmt::format("warning: the same is true of {} more files there that this run "
+                    "may write over; `cairn ls --verify` names them",
+                    lines.left_out()));
   }
 }
 

@@ -84,7 +84,8 @@ class PartsAhead {
       const CheckpointPlan::Part& part = parts_[i];
       const auto into = left.first(part.size);
       if (part.size > 0) {
-        if (part.storage->source() != &source || !reads(part)) break;
+        const bool is_first = i == first_;  // write() has asked: what it says may change
+        if (!is_first && (part.storage->source() != &source || !reads(part))) break;
         ranges.push_back({part.storage->source_offset(), into});
       }
       ahead.push_back(into);

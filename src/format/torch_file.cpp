@@ -74,6 +74,7 @@ class RecordIndex {
 
 struct TorchFile::Impl {
   std::shared_ptr<const ByteSource> source;
+  std::shared_ptr<const ByteSource> tensors;  // what they are ranges of
   std::string file;
   Windows windows{source};
   zip::Directory directory = {};
@@ -237,8 +238,11 @@ void TorchFile::Impl::check_small_records() {
 TorchFile::TorchFile(SharedBytes bytes, std::string file)
     : TorchFile(source_of(std::move(bytes), std::move(file))) {}
 
-TorchFile::TorchFile(const std::shared_ptr<const ByteSource>& source)
-    : impl_(std::make_unique<Impl>(Impl{.source = source, .file = source->name()})) {
+TorchFile::TorchFile(const std::shared_ptr<const ByteSource>& source,
+                     std::shared_ptr<const ByteSource> tensors)
+    : impl_(std::make_unique<Impl>(Impl{.source = source,
+                                        .tensors = tensors ? std::move(tensors) : source,
+                                        .file = source->name()})) {
   impl_->check_kind();
   impl_->read_records();
   impl_->check_kind_of_zip();
@@ -278,7 +282,7 @@ Value TorchFile::Impl::run_pickle(const FileRecord& record, const char* folder,
   const SharedBytes pickle = checked(record);
   RecordStorages storages({.records = records,
                            .find = [this](const std::string& name) { return find(name); },
-                           .source = source,
+                           .source = tensors,
                            .folder = folder,
                            .is_big_endian = is_big_endian});
   try {

@@ -20,6 +20,7 @@
 #include "checkpoint/open/checkpoint.h"
 #include "checkpoint/open/training_info.h"
 #include "checkpoint/plan/rank_tar.h"
+#include "core/few_lines.h"
 #include "core/printable.h"
 #include "storage/place.h"
 #include "train/state/load_job.h"
@@ -158,9 +159,9 @@ class TarLoad {
     } catch (const std::exception& e) {
       failed_ = std::current_exception();
       const auto* const own = dynamic_cast<const Error*>(&e);
-      return {own != nullptr && is_fault_of_file(*own) ? RankOutcome::kPassOver
-                                                       : RankOutcome::kFailed,
-              fmt::format("{}: {}", job_.path, e.what())};
+      return {
+          own != nullptr && is_fault_of_file(*own) ? RankOutcome::kPassOver : RankOutcome::kFailed,
+          fmt::format("{}: {}", job_.path, e.what())};
     }
   }
 
@@ -181,7 +182,12 @@ class Resume {
 
   LoadOutcome run() {
     for (;;) {
-      const Found found = find_own([this](Found& own) { look(own); });
+      FewLines skipped;
+      const Found found = find_own([&](Found& own) { look(own, skipped); });
+      if (skipped.left_out() > 0) {
+        logger_.log_message(
+            fmt::format("warning: autoresume skipped {} more in {}", skipped.left_out(), folder_));
+      }
       const std::vector<SeenTar> seen = tell_all(found);
       const TarChoice choice = choose_tars(seen, went_back_);
       const auto rank = static_cast<std::size_t>(dist::rank());
@@ -216,7 +222,7 @@ class Resume {
 
  private:
   // Step 1.
-  void look(Found& found) {
+  void look(Found& found, FewLines& skipped) {
     SearchOptions search{.only_run_states = true};
     FindOptions& find = search.find;
     find.filename = NameFormat(saver_.filename);
@@ -224,7 +230,8 @@ class Resume {
     find.latest_filename = NameFormat(saver_.latest_filename.value_or(""));
     find.verify = Verify::kQuick;
     find.store = saver_.store;
-    find.on_skip = [this](const std::string& path, const std::string& why) {
+    find.on_skip = [&](const std::string& path, const std::string& why) {
+      if (!skipped.take()) return;
       logger_.log_message("warning: autoresume skipped " + printable_line(path) + ": " +
                           without_path(why, printable_line(path)));
     };

@@ -22,6 +22,7 @@
 #include "checkpoint/names/launch.h"
 #include "checkpoint/open/checkpoint.h"
 #include "checkpoint/open/source.h"
+#include "core/few_lines.h"
 #include "core/printable.h"
 #include "io/file.h"
 #include "io/read_fault.h"
@@ -102,13 +103,19 @@ struct FoundForAll {
 FoundForAll find_newest(const TrainerOptions& trainer, const RunSearch& search, Logger& logger) {
   OtherRuns others;
   RunSearch told = search;
-  told.on_skip = [&logger](const std::string& path, const std::string& why) {
+  FewLines skipped;
+  told.on_skip = [&](const std::string& path, const std::string& why) {
+    if (!skipped.take()) return;
     logger.log_message("warning: autoresume skipped " + printable_line(path) + ": " +
                        without_path(why, printable_line(path)));
   };
   told.on_other_run = [&others](const SearchPlace& place, const std::string& /*path*/,
                                 const std::string& whose) { others.add(place, whose); };
   const RunAnswer answer = search_run(told);
+  if (skipped.left_out() > 0) {
+    logger.log_message("warning: autoresume skipped " + std::to_string(skipped.left_out()) +
+                       " more; `cairn resume --explain` names them all");
+  }
   others.log(search.places.front().run_name, logger);
   if (!answer.refusal.empty()) throw UsageError("autoresume: " + answer.refusal);
   if (!answer.found && search.takes_rank_tars) return {};  // each rank looks for its own

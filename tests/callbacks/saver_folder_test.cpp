@@ -4,6 +4,7 @@
 
 #include <gmock/gmock.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <filesystem>
 
@@ -24,6 +25,7 @@ namespace {
 using testing::At;
 using ::testing::Contains;
 using ::testing::HasSubstr;
+using testing::LogRecorder;
 using testing::MissingBytes;
 using ::testing::Not;
 using testing::read_file;
@@ -71,6 +73,33 @@ TEST_F(SaverFolderTest, DamagedFileThatIsWholeByNowIsKept) {
   EXPECT_THROW(trainer.fit(), AlreadyExistsError);
   EXPECT_EQ(read_file(path), bytes);
   EXPECT_THAT(files(), Not(Contains(HasSubstr(".damaged"))));
+}
+
+TEST_F(SaverFolderTest, ManyDamagedNeighboursAreFiveLinesAndACount) {
+  const auto log = std::make_shared<LogRecorder>();
+  const auto start = [&](const std::string& max_duration) {
+    TrainerOptions made = options(max_duration);
+    made.autoresume = true;
+    made.loggers = {log};
+    Trainer trainer(std::move(made));
+    trainer.fit();
+  };
+  start("1ep");
+  for (int batch = 100; batch < 130; ++batch) {
+    write_file(folder / ("ckpt/ep9-ba" + std::to_string(batch) + "-rank0.pt"), "PK");
+  }
+  log->messages.clear();
+  start("2ep");
+  const auto lines_with = [&](const std::string& text) {
+    return std::ranges::count_if(log->messages, [&](const std::string& line) {
+      return line.find(text) != std::string::npos;
+    });
+  };
+  EXPECT_EQ(lines_with("autoresume skipped"), 5 + 1);
+  EXPECT_EQ(lines_with("autoresume skipped 25 more in "), 1);
+  EXPECT_EQ(lines_with("nobody can go on from"), 5);
+  EXPECT_EQ(lines_with("the same is true of 25 more files"), 1);
+  EXPECT_EQ(lines_with("autoresume: going on from"), 1);
 }
 
 // Nobody knows whose it is: it is neither written over nor renamed, however long that lasts.

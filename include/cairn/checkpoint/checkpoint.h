@@ -56,16 +56,28 @@ enum class Verify {
   kWhatIsRead,
 };
 
+// A few bytes may be shown as terabytes: by a tensor with a stride of 0, by what stands at many
+// places of a tree. So many bytes may be shown for each byte of a checkpoint's files, and 256 MiB
+// in any case.
+inline constexpr std::uint64_t kMostRepetition = 256;
+
 struct LoadOptions {
   Verify verify = Verify::kFull;
   IgnoreKeys ignore_keys = {};
+  // UnsupportedError when the object shows more; nullopt: no limit.
+  std::optional<std::uint64_t> most_repetition = kMostRepetition;
+  // Nothing is verified, neither now nor when a tensor is read: to save what can be saved of a
+  // damaged file. Only for load() of a path: UsageError for a Checkpoint.
+  bool raw = false;
   std::shared_ptr<ObjectStore> store = nullptr;  // as SaveOptions::store
 };
 
 // Reads a checkpoint of any format, in whatever container. Tensors are ranges of the file, read
 // when they are asked for, and keep it open while one lives; of a compressed one, of an unnamed
-// file in $TMPDIR or else /var/tmp. NotFoundError; CorruptError naming the damaged tensors and byte
-// ranges; UnsupportedError saying what the file is; UsageError for a folder that is no checkpoint.
+// file in $TMPDIR or else /var/tmp. What Verify::kQuick leaves out is verified when a tensor is
+// read: its record, once, or CorruptError. NotFoundError; CorruptError naming the damaged tensors
+// and byte ranges; UnsupportedError saying what the file is; UsageError for a folder that is no
+// checkpoint.
 Value load(const std::string& path, const LoadOptions& options = {});
 
 // One thing that is wrong with a file.
@@ -120,7 +132,8 @@ class Checkpoint {
   // Brings bytes into memory and verifies, in one pass where the format has checksums of its
   // tensors: what the report is about is what stands in the places then, whatever becomes of the
   // file. Tensors that have to be made (decoded, bytes swapped) are read for it once more.
-  // Damage is a result; what stands in the places is undefined with it, and after an error.
+  // Damage is a result; what stands in the places is undefined with it, and after an error. With
+  // Verify::kQuick the places are given the bytes as they are.
   // StorageError, UsageError for a place of another length.
   VerifyReport read(const std::vector<StorageRead>& reads, Verify how = Verify::kFull) const;
 

@@ -50,7 +50,12 @@ struct ConvertOptions {
   std::uint64_t shard_bytes = 0;
   // An existing file, or a folder that is a checkpoint and holds nothing else.
   bool overwrite = false;
-  Verify verify = Verify::kFull;  // of the input, before it is used
+  // Of the input, before it is used. What is left out is verified when it is converted.
+  Verify verify = Verify::kFull;
+  // As LoadOptions: with `raw` damaged bytes become a whole file. The limit is for the formats into
+  // which tensors are written element by element (not torch.save).
+  bool raw = false;
+  std::optional<std::uint64_t> most_repetition = kMostRepetition;
   // Of both; local_store() when null.
   std::shared_ptr<ObjectStore> store = nullptr;
   std::string scratch_folder = {};  // for what must be expanded; $TMPDIR or /var/tmp when empty

@@ -33,7 +33,9 @@ class SafetensorsFile {
   // Reads only the header: with one read, or two when it is longer than a MiB, which is that of
   // some ten thousand tensors. CorruptError, with offset, for what the format does not allow;
   // UnsupportedError for a dtype or a shape that no PyTorch tensor has; StorageError.
-  explicit SafetensorsFile(std::shared_ptr<const ByteSource> source);
+  // `tensors`: as TorchFile's.
+  explicit SafetensorsFile(std::shared_ptr<const ByteSource> source,
+                           std::shared_ptr<const ByteSource> tensors = nullptr);
   // The same of bytes in memory; `file` names them in messages.
   SafetensorsFile(SharedBytes bytes, const std::string& file);
 

@@ -19,6 +19,7 @@
 #include "checkpoint/convert/convert_dtype.h"
 #include "checkpoint/convert/drop_foreign.h"
 #include "checkpoint/convert/select.h"
+#include "checkpoint/open/check_shown.h"
 #include "checkpoint/open/check_whole.h"
 #include "checkpoint/open/source.h"
 #include "checkpoint/open/weights.h"
@@ -50,6 +51,7 @@ struct Target {
   // Whether `out` is to be of this format when it is not named.
   bool (*fits)(const std::string& out, const ConvertOptions& options);
   void (*write)(Job job, ConvertResult& result);
+  bool writes_elements;  // of each tensor, however often its storage is shown
 };
 
 bool fits_safetensors(const std::string& out, const ConvertOptions& options) {
@@ -98,9 +100,9 @@ void write_dcp_target(Job job, ConvertResult& result) {
 }
 
 constexpr std::array kTargets = {
-    Target{"safetensors", fits_safetensors, write_safetensors_target},
-    Target{"dcp", fits_dcp, write_dcp_target},
-    Target{"torch", fits_anything, write_tree},  // last: it takes every name
+    Target{"safetensors", fits_safetensors, write_safetensors_target, true},
+    Target{"dcp", fits_dcp, write_dcp_target, true},
+    Target{"torch", fits_anything, write_tree, false},  // last: it takes every name
 };
 
 const Target& target_of(const std::string& out, const ConvertOptions& options) {
@@ -171,7 +173,9 @@ std::unique_ptr<CheckpointSource> open_checked(const std::string& in,
   const auto there = store->stat(in);
   const bool is_file = there && there->type == ObjectInfo::Type::kObject;
   const std::uint64_t total = is_file ? there->size : 0;
-  OpenOptions opening{.store = store, .scratch_folder = options.scratch_folder};
+  OpenOptions opening{.store = store,
+                      .scratch_folder = options.scratch_folder,
+                      .access = options.raw ? Access::kRaw : Access::kVerified};
   if (options.on_progress) {
     opening.on_progress = [total, report = options.on_progress](std::uint64_t more) {
       report("checking", more, total);
@@ -179,7 +183,7 @@ std::unique_ptr<CheckpointSource> open_checked(const std::string& in,
   }
   const std::string path = shown_name(in, options);
   auto source = open_source(path, opening);
-  check_whole(source->verify(options.verify), path);
+  if (!options.raw) check_whole(source->verify(options.verify), path);
   return source;
 }
 
@@ -264,6 +268,9 @@ ConvertResult convert(const std::string& in, const std::string& out,
           .rename = {},
           .metadata = {},
           .options = options};
+  if (target.writes_elements) {
+    check_shown(job.save.value, *source, shown_name(in, options), options.most_repetition);
+  }
   const bool is_whole = !options.weights_only && options.include.empty() && options.exclude.empty();
   if (is_whole && info.checkpoint) job.save.info = *info.checkpoint;
   if (is_whole && options.rename.empty() && info.format == "safetensors") {

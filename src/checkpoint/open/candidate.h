@@ -22,6 +22,7 @@ struct Candidate {
   std::vector<std::string> containers = {};  // taken off so far, outermost first
   std::string scratch_folder = {};
   std::function<void(std::uint64_t bytes)> on_progress = nullptr;  // see OpenOptions; may be null
+  Access access = Access::kVerified;
 
   // What is looked at from now on. One read, for what recognising and opening it will ask for.
   void set_content(std::shared_ptr<const ByteSource> content);

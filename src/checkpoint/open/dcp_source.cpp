@@ -12,7 +12,9 @@
 
 #include "checkpoint/open/candidate.h"
 #include "checkpoint/open/check_records.h"
+#include "checkpoint/open/check_whole.h"
 #include "checkpoint/open/read_storages.h"
+#include "checkpoint/open/verified_source.h"
 #include "checkpoint/open/verify_dcp.h"
 #include "checkpoint/plan/folder_manifest.h"
 #include "format/dcp/folder.h"
@@ -46,18 +48,20 @@ bool is_dcp_name(const std::string& name) {
 // The files of the folder, each opened once: what one looks at is what the others read.
 class FolderFiles {
  public:
+  using File = std::shared_ptr<const VerifiedSource>;
+
   FolderFiles(std::shared_ptr<ObjectStore> store, std::string folder)
       : store_(std::move(store)), folder_(std::move(folder)) {}
 
   // From any thread.
-  std::shared_ptr<const ByteSource> open(const std::string& name) {
+  File open(const std::string& name) {
     if (auto known = opened(name)) return known;
-    auto file = store_->open(join_path(folder_, name));
+    File file = verified(name, store_->open(join_path(folder_, name)));
     const std::scoped_lock lock(mutex_);
     return opened_.try_emplace(name, std::move(file)).first->second;
   }
   // nullptr when it is no regular file.
-  std::shared_ptr<const ByteSource> find(const std::string& name) {
+  File find(const std::string& name) {
     if (auto known = opened(name)) return known;
     const auto info = store_->stat(join_path(folder_, name));
     return info && info->type == ObjectInfo::Type::kObject ? open(name) : nullptr;
@@ -67,13 +71,25 @@ class FolderFiles {
     const auto file = open(name);
     const SharedBytes bytes = read_all(*file);
     const std::scoped_lock lock(mutex_);
-    opened_[name] = source_of(bytes, file->name());
+    opened_[name] = verified(name, source_of(bytes, file->name()));
     return bytes;
   }
+  // Damage names what is in `folder` from now on.
+  void name_by(const std::shared_ptr<const dcp::Folder>& folder) { *items_ = folder; }
   std::vector<std::string> names() { return list_names(*store_, folder_); }
 
  private:
-  std::shared_ptr<const ByteSource> opened(const std::string& name) {
+  using Items = std::weak_ptr<const dcp::Folder>;  // which has the files: no circle
+
+  File verified(const std::string& name, std::shared_ptr<const ByteSource> file) {
+    return std::make_shared<const VerifiedSource>(
+        std::move(file),
+        [name, items = items_](const auto& read, const auto& records, VerifyReport& report) {
+          const auto folder = items->lock();
+          check_data_records(folder.get(), read, name, records, report);
+        });
+  }
+  File opened(const std::string& name) {
     const std::scoped_lock lock(mutex_);
     const auto known = opened_.find(name);
     return known == opened_.end() ? nullptr : known->second;
@@ -82,7 +98,8 @@ class FolderFiles {
   std::shared_ptr<ObjectStore> store_;
   std::string folder_;
   std::mutex mutex_;
-  std::map<std::string, std::shared_ptr<const ByteSource>> opened_;
+  std::map<std::string, File> opened_;
+  std::shared_ptr<Items> items_ = std::make_shared<Items>();
 };
 
 dcp::Metadata parse_file(FolderFiles& files, const std::string& name) {
@@ -198,10 +215,13 @@ class ManifestCheck {
     for (std::size_t i = 0; i < said.contents.size(); ++i) {
       const ManifestFile& file = said.manifest->files[i];
       if (how != Verify::kFull && file.name != kMetadata) continue;
-      const ByteSource& content = *said.contents[i];
-      const std::string found =
-          digest({.file = content, .on_progress = on_progress, .places = reads.take(content)});
-      if (found == file.xxh3_128) continue;
+      const VerifiedSource& content = *said.contents[i];
+      const std::string found = digest(
+          {.file = content.under(), .on_progress = on_progress, .places = reads.take(content)});
+      if (found == file.xxh3_128) {
+        content.set_good();
+        continue;
+      }
       report.damage.push_back(
           {.what = "its XXH3-128 is " + found + ", but " + file.xxh3_128 + " was written",
            .record = file.name,
@@ -214,7 +234,7 @@ class ManifestCheck {
   struct Said {
     std::string problem = {};
     std::optional<FolderManifest> manifest = std::nullopt;
-    std::vector<std::shared_ptr<const ByteSource>> contents = {};  // of the files that it lists
+    std::vector<FolderFiles::File> contents = {};  // the files that it lists
   };
 
   const Said& read() const {
@@ -260,14 +280,20 @@ class DcpSource final : public CheckpointSource {
   DcpSource(const Candidate& candidate, const DcpForm& form)
       : path_(candidate.path),
         on_progress_(candidate.on_progress),
+        access_(candidate.access),
         form_(form),
         files_(candidate.store, candidate.path),
         manifest_(files_) {
     folder_ = in_folder(path_, [&] {
-      return dcp::Folder::open(
-          form.read_metadata(files_), [&](const std::string& name) { return files_.open(name); },
-          candidate.scratch_folder);
+      const auto open_verified = [&](const std::string& name) { return files_.open(name); };
+      const auto open_raw = [&](const std::string& name) {
+        return files_.open(name)->shared_under();
+      };
+      const dcp::OnChunk on_chunk = is_verified() ? dcp::OnChunk(expect_chunk) : nullptr;
+      return dcp::Folder::open(form.read_metadata(files_), open_raw, candidate.scratch_folder,
+                               {.open_file = open_verified, .on_chunk = on_chunk});
     });
+    files_.name_by(folder_);
   }
 
   SourceInfo info() const override {
@@ -286,6 +312,7 @@ class DcpSource final : public CheckpointSource {
   }
 
   Value read() const override {
+    if (is_verified()) check_metadata();
     if (auto known = known_tree()) return *known;
     Value tree = in_folder(path_, [&] { return folder_->read(); });
     keep(tree);
@@ -318,6 +345,15 @@ class DcpSource final : public CheckpointSource {
   }
 
  private:
+  bool is_verified() const { return access_ == Access::kVerified; }
+  // That it is what the manifest was written for.
+  void check_metadata() const {
+    PendingReads none({});
+    VerifyReport report;
+    manifest_.verify(Verify::kQuick, nullptr, none, report);
+    check_whole(report, path_);
+  }
+
   std::optional<Value> known_tree() const {
     const std::scoped_lock lock(mutex_);
     return tree_;
@@ -337,6 +373,7 @@ class DcpSource final : public CheckpointSource {
 
   std::string path_;
   std::function<void(std::uint64_t)> on_progress_;
+  Access access_;
   const DcpForm& form_;
   FolderFiles files_;
   ManifestCheck manifest_;

@@ -113,6 +113,7 @@ class DeepSpeedSource final : public CheckpointSource {
       : path_(std::move(candidate.path)),
         scratch_folder_(std::move(candidate.scratch_folder)),
         on_progress_(std::move(candidate.on_progress)),
+        access_(candidate.access),
         store_(candidate.store) {
     if (is_universal(*store_, path_)) {
       throw UnsupportedError(path_ +
@@ -193,8 +194,8 @@ class DeepSpeedSource final : public CheckpointSource {
       }
       const auto file = store_->open(join_path(folder_, name));
       bytes_ += file->size();
-      const auto known =
-          opened_.emplace(name, open_torch_checkpoint(part_of(file, 0, file->size(), name)));
+      const auto known = opened_.emplace(
+          name, open_torch_checkpoint(part_of(file, 0, file->size(), name), access_));
       values.push_back(known.first->second.file.read(deepspeed::data_classes()));
     }
     return values;
@@ -215,6 +216,7 @@ class DeepSpeedSource final : public CheckpointSource {
   std::string path_;
   std::string scratch_folder_;
   std::function<void(std::uint64_t)> on_progress_;
+  Access access_;
   std::shared_ptr<ObjectStore> store_;
   std::string folder_;  // of the ranks' files
   std::map<std::uint32_t, std::string> model_;

@@ -22,6 +22,9 @@ class GuardedSource final : public CheckpointSource {
   std::string content() const override {
     return guarded(path_, [&] { return source_->content(); });
   }
+  std::uint64_t expanded_bytes() const override {
+    return guarded(path_, [&] { return source_->expanded_bytes(); });
+  }
   std::shared_ptr<const ByteSource> whole_file() const override { return source_->whole_file(); }
   VerifyReport check(PendingReads& reads, Verify how) const override {
     return guarded(path_, [&] { return source_->check(reads, how); });

@@ -26,6 +26,7 @@ class LegacySource final : public CheckpointSource {
   }
 
   Value read() const override { return read_legacy_object(source_).value; }
+  std::uint64_t expanded_bytes() const override { return source_->size(); }
 
   // There are no checksums: all objects of the file must be whole, and end with the file.
   VerifyReport check(PendingReads&, Verify) const override {

@@ -3,6 +3,7 @@
 
 #include "cairn/error.h"
 
+#include "checkpoint/open/check_shown.h"
 #include "checkpoint/open/check_whole.h"
 #include "checkpoint/open/checkpoint.h"
 #include "checkpoint/open/guarded_source.h"
@@ -66,23 +67,39 @@ Checkpoint open_checkpoint(const std::string& path, const std::shared_ptr<Object
   throw_out_of_memory("opening a checkpoint");
 }
 
-Value load(const Checkpoint& checkpoint, const LoadOptions& options) try {
-  const std::string& path = checkpoint.path();
-  const CheckpointSource& source = *checkpoint.impl_->source;
+namespace {
+
+Value load_from(const CheckpointSource& source, const std::string& path,
+                const LoadOptions& options) {
   if (source.info().format == "torchscript") {
     throw UnsupportedError(path + ": this is a TorchScript archive, not a state dict; try: " +
                            "cairn convert --weights-only " + path + " weights.pt");
   }
-  check_whole(source.verify(options.verify), path);
+  if (!options.raw) check_whole(source.verify(options.verify), path);
   Value value = source.read();
   if (!options.ignore_keys.empty()) options.ignore_keys.apply(value);
+  check_shown(value, source, path, options.most_repetition);
   return value;
+}
+
+}  // namespace
+
+Value load(const Checkpoint& checkpoint, const LoadOptions& options) try {
+  if (options.raw) {
+    throw UsageError(checkpoint.path() + " is open, and what is read of it is verified; its raw " +
+                     "bytes are given by load() of the path");
+  }
+  return load_from(*checkpoint.impl_->source, checkpoint.path(), options);
 } catch (const std::bad_alloc&) {
   throw_out_of_memory("loading a checkpoint");
 }
 
-Value load(const std::string& path, const LoadOptions& options) {
-  return load(open_checkpoint(path, options.store), options);
+Value load(const std::string& path, const LoadOptions& options) try {
+  const Access access = options.raw ? Access::kRaw : Access::kVerified;
+  const auto source = open_source(path, {.store = options.store, .access = access});
+  return load_from(*source, options.store ? path : shown_place(path), options);
+} catch (const std::bad_alloc&) {
+  throw_out_of_memory("loading a checkpoint");
 }
 
 }  // namespace cairn

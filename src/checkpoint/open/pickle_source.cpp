@@ -52,6 +52,8 @@ class PickleSource final : public CheckpointSource {
     }
   }
 
+  std::uint64_t expanded_bytes() const override { return candidate_.source->size(); }
+
   // There are no checksums: it must make an object.
   VerifyReport check(PendingReads&, Verify) const override {
     read();

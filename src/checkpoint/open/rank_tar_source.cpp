@@ -24,6 +24,7 @@ class RankTarSource final : public CheckpointSource {
         stored_bytes_(candidate.stored_bytes),
         containers_(std::move(candidate.containers)),
         on_progress_(std::move(candidate.on_progress)),
+        access_(candidate.access),
         source_(candidate.source),
         files_(tar::read_files(*source_)) {
     containers_.emplace_back("tar");
@@ -56,6 +57,7 @@ class RankTarSource final : public CheckpointSource {
   }
 
   Value read() const override { return value_; }
+  std::uint64_t expanded_bytes() const override { return source_->size(); }
 
   VerifyReport check(PendingReads& reads, Verify how) const override {
     VerifyReport all;
@@ -86,8 +88,9 @@ class RankTarSource final : public CheckpointSource {
 
   void add(const std::string& name) {
     const tar::File& file = find(name);
+    const std::string called = path_ + ", in it " + name;
     opened_.push_back(
-        open_torch_checkpoint(part_of(source_, file.offset, file.size, path_ + ", in it " + name)));
+        open_torch_checkpoint(part_of(source_, file.offset, file.size, called), access_));
     names_.push_back(name);
   }
 
@@ -111,6 +114,7 @@ class RankTarSource final : public CheckpointSource {
   std::uint64_t stored_bytes_;
   std::vector<std::string> containers_;
   std::function<void(std::uint64_t)> on_progress_;
+  Access access_;
   std::shared_ptr<const ByteSource> source_;
   std::vector<tar::File> files_;
   deepspeed::RankOfSave rank_;

@@ -5,6 +5,7 @@
 
 #include "cairn/error.h"
 
+#include "checkpoint/open/verified_source.h"
 #include "io/parallel.h"
 #include "value/assembled_storage.h"
 
@@ -132,13 +133,16 @@ void PendingReads::make(const StorageRead& read) const {
   put_.put(read.into, bytes.view);
 }
 
-void PendingReads::finish() {
+void PendingReads::finish(Access access) {
+  const auto bytes_of = [&](const ByteSource& source) -> const ByteSource& {
+    return access == Access::kRaw ? unverified(source) : source;
+  };
   for (const auto& [source, ranges] : by_source_) {
-    put_ ? put_ranges(*source, ranges) : fill(*source, ranges);
+    put_ ? put_ranges(bytes_of(*source), ranges) : fill(bytes_of(*source), ranges);
   }
   by_source_.clear();
   for (const auto& [source, ranges] : again_) {
-    put_ranges(*source, ranges);
+    put_ranges(bytes_of(*source), ranges);
   }
   again_.clear();
   std::uint64_t bytes = 0;

@@ -20,6 +20,8 @@
 
 #include "cairn/checkpoint/checkpoint.h"
 
+#include "checkpoint/open/source.h"
+
 namespace cairn {
 
 // For places that are no memory of the host's, as those of a device. Both are asked from several
@@ -55,8 +57,8 @@ class PendingReads {
   const PutBytes& put() const { return put_; }
   // From any thread, now and then: CancelledError when nobody waits.
   void check_ended() const;
-  // Step 3, once. StorageError, CorruptError of what is made.
-  void finish();
+  // Step 3, once; of VerifiedSources as `access` says. StorageError, CorruptError.
+  void finish(Access access = Access::kVerified);
 
  private:
   struct Copy {
@@ -78,7 +80,7 @@ class PendingReads {
   std::unordered_map<const ByteSource*, std::vector<ByteSource::Range>> again_;
 };
 
-// Fills every place, without a check. StorageError, CorruptError.
+// Fills every place, as reads of the storages do. StorageError, CorruptError.
 void read_storages(const std::vector<StorageRead>& reads);
 
 }  // namespace cairn

@@ -18,6 +18,8 @@
 #include "cairn/error.h"
 
 #include "checkpoint/open/candidate.h"
+#include "checkpoint/open/check_whole.h"
+#include "checkpoint/open/read_storages.h"
 #include "format/dcp/safetensors_files.h"
 #include "format/safetensors/shard_index.h"
 #include "io/file.h"
@@ -59,7 +61,8 @@ class ShardIndexSource final : public CheckpointSource {
   explicit ShardIndexSource(const Candidate& candidate)
       : path_(candidate.path),
         bytes_(candidate.stored_bytes),
-        index_bytes_(candidate.source->size()) {
+        index_bytes_(candidate.source->size()),
+        access_(candidate.access) {
     const SharedBytes text = read_all(*candidate.source);
     try {
       index_ = safetensors::parse_index(text.view);
@@ -75,7 +78,8 @@ class ShardIndexSource final : public CheckpointSource {
       shards_.emplace(name, open_file_source(file, path,
                                              {.store = candidate.store,
                                               .scratch_folder = candidate.scratch_folder,
-                                              .on_progress = candidate.on_progress}));
+                                              .on_progress = candidate.on_progress,
+                                              .access = candidate.access}));
       file->forget();
     }
   }
@@ -103,6 +107,29 @@ class ShardIndexSource final : public CheckpointSource {
   }
 
   Value read() const override {
+    if (access_ == Access::kVerified) {
+      PendingReads none({});
+      check_whole(check_files(none, Verify::kQuick), path_);
+    }
+    return tree();
+  }
+
+  VerifyReport check(PendingReads& reads, Verify how) const override {
+    VerifyReport report = check_files(reads, how);
+    if (report.ok()) tree();  // whether everything is where the index says
+    return report;
+  }
+
+  std::uint64_t expanded_bytes() const override {
+    std::uint64_t bytes = index_bytes_;
+    for (const auto& [name, shard] : shards_) {
+      bytes += shard->expanded_bytes();
+    }
+    return bytes;
+  }
+
+ private:
+  Value tree() const {
     std::map<std::string, Value> contents;
     for (const auto& [name, shard] : shards_) {
       contents.emplace(name, shard->read());
@@ -120,7 +147,7 @@ class ShardIndexSource final : public CheckpointSource {
     return all;
   }
 
-  VerifyReport check(PendingReads& reads, Verify how) const override {
+  VerifyReport check_files(PendingReads& reads, Verify how) const {
     VerifyReport report;
     report.bytes = bytes_;
     report.has_manifest = checksums_.has_value();
@@ -141,11 +168,9 @@ class ShardIndexSource final : public CheckpointSource {
         report.damage.push_back(std::move(damage));
       }
     }
-    if (report.ok()) read();  // whether everything is where the index says
     return report;
   }
 
- private:
   // Whether the shard, good in itself, is the one that was written with the index. What its header
   // says of the rest of it was checked.
   void check_belongs(std::size_t number, VerifyReport& of_shard) const {
@@ -214,6 +239,7 @@ class ShardIndexSource final : public CheckpointSource {
   std::string path_;
   std::uint64_t bytes_;
   std::uint64_t index_bytes_;
+  Access access_;
   ShardIndex index_;
   std::optional<safetensors::Checksums> checksums_;
   std::vector<std::optional<std::uint64_t>> digests_;  // of the shards' headers, in their order
@@ -246,7 +272,8 @@ std::unique_ptr<CheckpointSource> open_model_folder(Candidate candidate) {
   }
   return open_source(path, {.store = candidate.store,
                             .scratch_folder = candidate.scratch_folder,
-                            .on_progress = candidate.on_progress});
+                            .on_progress = candidate.on_progress,
+                            .access = candidate.access});
 }
 
 }  // namespace cairn

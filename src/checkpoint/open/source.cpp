@@ -65,7 +65,8 @@ Candidate look_at(const std::shared_ptr<ObjectStore>& store, const std::string& 
   Candidate candidate{.store = store,
                       .path = path,
                       .scratch_folder = options.scratch_folder,
-                      .on_progress = options.on_progress};
+                      .on_progress = options.on_progress,
+                      .access = options.access};
   candidate.is_folder = is_folder(*store, path) ||
                         (!store->stat(path) && store->restore(path) && is_folder(*store, path));
   if (!candidate.is_folder) {
@@ -143,7 +144,7 @@ VerifyReport CheckpointSource::read_into(const std::vector<StorageRead>& reads, 
 
 VerifyReport CheckpointSource::read_into(PendingReads& reads, Verify how) const {
   VerifyReport report = check(reads, how);
-  if (report.ok()) reads.finish();
+  if (report.ok()) reads.finish(how == Verify::kQuick ? Access::kRaw : Access::kVerified);
   return report;
 }
 
@@ -168,7 +169,8 @@ std::unique_ptr<CheckpointSource> open_file_source(std::shared_ptr<const ByteSou
   Candidate candidate{.store = store_of(path, options.store),
                       .path = path,
                       .scratch_folder = options.scratch_folder,
-                      .on_progress = options.on_progress};
+                      .on_progress = options.on_progress,
+                      .access = options.access};
   return guard_source(guarded(path,
                               [&] {
                                 set_file(candidate, std::move(file));

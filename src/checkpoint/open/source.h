@@ -37,13 +37,16 @@ struct SourceInfo {
   std::optional<CheckpointInfo> checkpoint = std::nullopt;  // cairn's manifest
 };
 
-// Safe for concurrent reading. Values that it gave out stay valid when it is gone.
+// Safe for concurrent reading. Values that it gave out stay valid when it is gone. Where the files
+// have checksums, every byte that a Value gives was verified: at the latest when it is asked for,
+// once. CorruptError then; unless it was opened with Access::kRaw.
 class CheckpointSource {
  public:
   virtual ~CheckpointSource() = default;
   virtual SourceInfo info() const = 0;
   // The object. No tensor's bytes are read yet: its storages are ranges of files, or made
-  // when they are asked for. CorruptError, UnsupportedError.
+  // when they are asked for. CorruptError, also where a manifest or a header's checksum says that
+  // the object is another one; UnsupportedError.
   virtual Value read() const = 0;
   // The model's state dict, of a format in which it is not what read() gives: TorchScript. nullopt
   // for others. Throws as read() does.
@@ -52,6 +55,9 @@ class CheckpointSource {
   // Damage is a result, not an error; what stands in the places is undefined then. May release the
   // memory of what it has checked.
   virtual VerifyReport check(PendingReads& reads, Verify how) const = 0;
+
+  // How many bytes its files have, after decompression.
+  virtual std::uint64_t expanded_bytes() const { return info().bytes; }
 
   // What it holds, in a word: the same for copies of it, and for nothing else as far as its
   // checksums tell. Reads no tensor. Empty where it has no checksums.
@@ -70,12 +76,19 @@ class CheckpointSource {
   VerifyReport read_into(PendingReads& reads, Verify how) const;
 };
 
+// What is given of a file's bytes.
+enum class Access : std::uint8_t {
+  kVerified,  // those whose checksums were verified: VerifiedSource
+  kRaw,       // all, as they are: a caller asks for them by this name, and says so to its user
+};
+
 struct OpenOptions {
   std::shared_ptr<ObjectStore> store = nullptr;  // local_store() when null
   std::string scratch_folder = {};               // for ScratchFile; its default when empty
   // Called with how many more stored bytes were expanded while opening, or checked by verify(Full);
   // from any thread. What open_source() returns keeps it.
   std::function<void(std::uint64_t bytes)> on_progress = nullptr;
+  Access access = Access::kVerified;  // of tensors, and of what says which there are
 };
 
 // Names of kFormats' rows: what this build reads.

@@ -11,16 +11,18 @@
 #include "cairn/format/torch_file.h"
 
 #include "checkpoint/open/read_storages.h"
+#include "checkpoint/open/source.h"
+#include "checkpoint/open/verified_source.h"
 #include "checkpoint/plan/manifest.h"
 
 namespace cairn {
 
 struct TorchCheckpoint {
-  explicit TorchCheckpoint(const std::shared_ptr<const ByteSource>& opened)
-      : path(opened->name()), source(opened), file(opened) {}
+  explicit TorchCheckpoint(const std::shared_ptr<const ByteSource>& opened);
 
   std::string path;
   std::shared_ptr<const ByteSource> source;
+  std::shared_ptr<const VerifiedSource> tensors;  // the same bytes, of which tensors are ranges
   TorchFile file;
   std::optional<Manifest> manifest = std::nullopt;
 
@@ -37,7 +39,8 @@ struct TorchCheckpoint {
 };
 
 // Reads the directory of records and the manifest. UnsupportedError, CorruptError.
-TorchCheckpoint open_torch_checkpoint(const std::shared_ptr<const ByteSource>& source);
+TorchCheckpoint open_torch_checkpoint(const std::shared_ptr<const ByteSource>& source,
+                                      Access access);
 
 // CheckpointSource::check() of what open_torch_checkpoint() could open. When something is read,
 // what was read while it was opened is not read again, so that each byte is read once.

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "checkpoint/open/candidate.h"
+#include "checkpoint/open/check_whole.h"
 #include "checkpoint/open/torch_checkpoint.h"
 #include "checkpoint/open/weights.h"
 #include "core/xxh3.h"
@@ -39,7 +40,8 @@ class TorchSource final : public CheckpointSource {
       : stored_bytes_(candidate.stored_bytes),
         containers_(std::move(candidate.containers)),
         on_progress_(std::move(candidate.on_progress)),
-        checkpoint_(open_torch_checkpoint(candidate.source)) {}
+        access_(candidate.access),
+        checkpoint_(open_torch_checkpoint(candidate.source, access_)) {}
 
   SourceInfo info() const override {
     SourceInfo info{.format = "torch_zip",
@@ -60,11 +62,16 @@ class TorchSource final : public CheckpointSource {
     }
     return info;
   }
-  Value read() const override { return checkpoint_.file.read(); }
+  Value read() const override {
+    check_described();
+    return checkpoint_.file.read();
+  }
   std::optional<Value> state_dict() const override {
     if (!checkpoint_.file.is_torchscript()) return std::nullopt;
+    check_described();
     return script_state_dict(checkpoint_.file.read_script_weights());
   }
+  std::uint64_t expanded_bytes() const override { return checkpoint_.source->size(); }
   std::string content() const override {
     if (!checkpoint_.file.has_checksums()) return {};
     Xxh3 hash;
@@ -75,16 +82,26 @@ class TorchSource final : public CheckpointSource {
   }
   std::shared_ptr<const ByteSource> whole_file() const override {
     const bool is_one = is_file_source(*checkpoint_.source) && checkpoint_.file.has_checksums();
-    return is_one && !checkpoint_.file.is_torchscript() ? checkpoint_.source : nullptr;
+    if (!is_one || checkpoint_.file.is_torchscript()) return nullptr;
+    return checkpoint_.tensors;
   }
   VerifyReport check(PendingReads& reads, Verify how) const override {
     return verify_opened(checkpoint_, how, reads, on_progress_);
   }
 
  private:
+  // That the records are those of the manifest.
+  void check_described() const {
+    if (access_ == Access::kRaw || checkpoint_.difference().empty()) return;
+    VerifyReport report;
+    report.damage.push_back({.what = checkpoint_.difference(), .end = checkpoint_.source->size()});
+    check_whole(report, checkpoint_.path);
+  }
+
   std::uint64_t stored_bytes_;
   std::vector<std::string> containers_;
   std::function<void(std::uint64_t)> on_progress_;
+  Access access_;
   TorchCheckpoint checkpoint_;
 };
 

@@ -5,7 +5,6 @@
 #include <memory>
 #include <new>
 #include <optional>
-#include <unordered_map>
 #include <utility>
 
 #include "cairn/error.h"
@@ -20,41 +19,6 @@
 
 namespace cairn {
 namespace {
-
-using TensorsByOffset = std::unordered_map<std::uint64_t, std::vector<std::string>>;
-
-// Paths of the tensors in each record, by the record's offset; empty when the pickle cannot tell.
-TensorsByOffset tensors_by_offset(const TorchCheckpoint& checkpoint) {
-  TensorsByOffset tensors;
-  try {
-    const Value value = checkpoint.file.read();
-    for (const auto& [path, tensor] : tensors_of(value)) {
-      if (tensor->storage == nullptr || tensor->storage->source() == nullptr) continue;
-      tensors[tensor->storage->source_offset()].push_back(path);
-    }
-  } catch (const Error&) {
-    // The record is named all the same.
-  }
-  return tensors;
-}
-
-void add_damaged_records(const TorchCheckpoint& checkpoint, const CheckedRead& read,
-                         const std::vector<FileRecord>& records, VerifyReport& report) {
-  const std::vector<std::uint32_t> crcs = crcs_of(read, records);
-  std::optional<TensorsByOffset> tensors;
-  for (std::size_t i = 0; i < records.size(); ++i) {
-    const FileRecord& record = records[i];
-    if (crcs[i] == record.crc32) continue;
-    if (!tensors) tensors = tensors_by_offset(checkpoint);
-    const auto found = tensors->find(record.offset);
-    report.damage.push_back(
-        {.what = fmt::format("its CRC-32 is {:08x}, but {:08x} was written", crcs[i], record.crc32),
-         .record = record.name,
-         .tensors = found == tensors->end() ? std::vector<std::string>{} : found->second,
-         .begin = record.offset,
-         .end = record.offset + record.size});
-  }
-}
 
 // What lies between the records: headers and the directory. It passes with them, and is kept, so
 // that it needs no read of its own; unless there is far more than a writer of such files puts
@@ -166,14 +130,16 @@ VerifyReport verify_opened(const TorchCheckpoint& checkpoint, Verify how, Pendin
                          if (on_progress) on_progress(bytes);
                        },
                    .put = reads.put()};
+  const VerifiedSource& tensors = *checkpoint.tensors;
+  const std::vector<FileRecord>& records = checkpoint.file.records();
   std::optional<Between> between;
   if (report.has_checksums && how == Verify::kFull) {
-    read.places = reads.take(*checkpoint.source);
+    read.places = reads.take(tensors);
     read.places = between.emplace(checkpoint).with(std::move(read.places), read.put);
-    add_damaged_records(checkpoint, read, checkpoint.file.records(), report);
+    tensors.check(read, records, report);
   } else if (report.has_checksums && how == Verify::kWhatIsRead) {
-    read.places = reads.take(*checkpoint.source);
-    add_damaged_records(checkpoint, read, wanted(checkpoint.file.records(), read.places), report);
+    read.places = reads.take(tensors);
+    tensors.check(read, wanted(records, read.places), report);
   }
   if (checkpoint.manifest) report.info = checkpoint.manifest->info;
   if (const std::string& difference = checkpoint.difference(); !difference.empty()) {

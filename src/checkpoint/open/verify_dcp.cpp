@@ -11,6 +11,7 @@
 #include "cairn/error.h"
 
 #include "checkpoint/open/check_records.h"
+#include "checkpoint/open/verified_source.h"
 
 namespace cairn {
 namespace {
@@ -18,12 +19,6 @@ namespace {
 using dcp::Chunk;
 using dcp::Folder;
 using dcp::Item;
-
-// The records of a data file, and which item each is part of.
-struct DataRecords {
-  std::vector<FileRecord> records;
-  std::vector<const Item*> items;
-};
 
 using Ranges = std::vector<ByteSource::Range>;
 
@@ -52,7 +47,7 @@ class TreeBeside {
 };
 
 struct Findings {
-  std::map<std::string_view, DataRecords> files;  // what is to be looked into
+  std::map<std::string_view, std::vector<FileRecord>> files;  // what is to be looked into
   // With Scope::kWhatIsRead: what is wanted of each file. Others have nothing here.
   std::map<std::string_view, Ranges> places;
   VerifyReport& report;
@@ -80,20 +75,48 @@ void keep_wanted(const Folder& folder, std::vector<dcp::Piece>& pieces, PendingR
   }
 }
 
+constexpr const char* kBadDecoded = "what it decodes to does not have the CRC-32 that was written";
+
 Damage damage_of(const Item& item, std::string_view file) {
   return {.record = std::string(file), .tensors = {std::string(item.fqn)}};
 }
 
+// Of a chunk whose records are in no file.
 void check_decoded(const TorchFile& file, const Item& item, const Chunk& chunk,
                    VerifyReport& report) {
   for (const FileRecord& record : file.records()) {
     if (file.matches_crc(record)) continue;
     Damage damage = damage_of(item, chunk.location.file);
-    damage.what = "what it decodes to does not have the CRC-32 that was written";
+    damage.what = kBadDecoded;
     damage.begin = chunk.location.offset;
     damage.end = chunk.location.offset + chunk.location.size;
     report.damage.push_back(std::move(damage));
   }
+}
+
+std::vector<FileRecord> records_in_data_file(const TorchFile& file, const Chunk& chunk) {
+  std::vector<FileRecord> records = file.records();
+  for (FileRecord& record : records) {
+    record.offset += chunk.location.offset;
+  }
+  return records;
+}
+
+const VerifiedSource& data_file(const Folder& folder, std::string_view name) {
+  return dynamic_cast<const VerifiedSource&>(*folder.file(name));
+}
+
+// Which item has its bytes at `offset` of a data file; nullptr for none.
+const Item* item_at(const Folder& folder, std::string_view file, std::uint64_t offset) {
+  const auto has_it = [&](const Chunk& chunk) {
+    const dcp::Location& location = chunk.location;
+    return location.file == file && location.offset <= offset &&
+           offset - location.offset < location.size;
+  };
+  const auto found = std::ranges::find_if(folder.metadata().items, [&](const Item& item) {
+    return std::ranges::any_of(item.chunks, has_it);
+  });
+  return found == folder.metadata().items.end() ? nullptr : &*found;
 }
 
 // Adds the records of a stored piece, with offsets in its data file.
@@ -102,30 +125,14 @@ void add_records(const TorchFile& file, const Item& item, const Chunk& chunk, Fi
     check_decoded(file, item, chunk, findings.report);
     return;
   }
-  DataRecords& known = findings.files[chunk.location.file];
-  for (FileRecord record : file.records()) {
-    record.offset += chunk.location.offset;
+  std::vector<FileRecord>& known = findings.files[chunk.location.file];
+  for (FileRecord& record : records_in_data_file(file, chunk)) {
     const auto places = findings.places.find(chunk.location.file);
     if (places != findings.places.end() &&
         !is_wanted(places->second, record.offset, record.offset + record.size)) {
       continue;
     }
-    known.records.push_back(std::move(record));
-    known.items.push_back(&item);
-  }
-}
-
-void add_damaged_records(std::string_view file, const DataRecords& known,
-                         const std::vector<std::uint32_t>& crcs, VerifyReport& report) {
-  for (std::size_t i = 0; i < crcs.size(); ++i) {
-    const FileRecord& record = known.records[i];
-    if (crcs[i] == record.crc32) continue;
-    Damage damage = damage_of(*known.items[i], file);
-    damage.what =
-        fmt::format("its CRC-32 is {:08x}, but {:08x} was written", crcs[i], record.crc32);
-    damage.begin = record.offset;
-    damage.end = record.offset + record.size;
-    report.damage.push_back(std::move(damage));
+    known.push_back(std::move(record));
   }
 }
 
@@ -153,6 +160,35 @@ void check_chunk(const Folder& folder, const dcp::Piece& piece, const dcp::Chunk
 
 }  // namespace
 
+void check_data_records(const Folder* folder, const CheckedRead& read, std::string_view file,
+                        const std::vector<FileRecord>& records, VerifyReport& report) {
+  const std::vector<std::uint32_t> crcs = crcs_of(read, records);
+  for (std::size_t i = 0; i < crcs.size(); ++i) {
+    const FileRecord& record = records[i];
+    if (crcs[i] == record.crc32) continue;
+    Damage damage{
+        .what = fmt::format("its CRC-32 is {:08x}, but {:08x} was written", crcs[i], record.crc32),
+        .record = std::string(file),
+        .begin = record.offset,
+        .end = record.offset + record.size};
+    const Item* const item = folder != nullptr ? item_at(*folder, file, record.offset) : nullptr;
+    if (item != nullptr) damage.tensors.emplace_back(item->fqn);
+    report.damage.push_back(std::move(damage));
+  }
+}
+
+void expect_chunk(const ByteSource& data_file, const dcp::Piece& piece, const TorchFile& file) {
+  if (!file.has_checksums()) return;
+  const Chunk& chunk = *piece.chunk;
+  if (chunk.location.transforms.empty()) {
+    const auto& verified = dynamic_cast<const VerifiedSource&>(data_file);
+    return verified.add(records_in_data_file(file, chunk));
+  }
+  for (const FileRecord& record : file.records()) {
+    if (!file.matches_crc(record)) throw CorruptError(kBadDecoded, data_file.name(), 0);
+  }
+}
+
 std::optional<Value> verify_dcp(const Folder& folder, const DcpCheck& check, PendingReads& reads,
                                 VerifyReport& report) {
   const bool is_of_all = check.scope == Scope::kAll;
@@ -179,13 +215,13 @@ std::optional<Value> verify_dcp(const Folder& folder, const DcpCheck& check, Pen
     }
   });
   for (const auto& [name, known] : findings.files) {
-    const ByteSource& file = *folder.file(name);
+    const VerifiedSource& file = data_file(folder, name);
     const auto taken = findings.places.find(name);
     const CheckedRead read{
-        .file = file,
+        .file = file.under(),
         .on_progress = check.on_progress,
         .places = taken == findings.places.end() ? reads.take(file) : std::move(taken->second)};
-    add_damaged_records(name, known, crcs_of(read, known.records), report);
+    file.check(read, known, report);
   }
   // Who reads parts of it has the tree.
   if (!report.ok() || !findings.tree) return std::nullopt;

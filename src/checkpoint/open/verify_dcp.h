@@ -4,9 +4,12 @@
 #include <cstdint>
 #include <functional>
 #include <optional>
+#include <string_view>
+#include <vector>
 
 #include "cairn/checkpoint/checkpoint.h"
 
+#include "checkpoint/open/check_records.h"
 #include "checkpoint/open/read_storages.h"
 #include "format/dcp/folder.h"
 
@@ -26,7 +29,16 @@ struct DcpCheck {
 // record of it must also match its CRC-32. Of Scope::kAll what has no damage makes the tree that
 // load() gives, and is returned: CorruptError when it does not. Damage names the item, its file and
 // the range in it. Sets what the report says of content. Takes from `reads` what it checks.
+// The data files must be VerifiedSources.
 std::optional<Value> verify_dcp(const dcp::Folder& folder, const DcpCheck& check,
                                 PendingReads& reads, VerifyReport& report);
+
+// VerifiedSource::Check of the data file `file`. Damage names the item while there is a folder.
+void check_data_records(const dcp::Folder* folder, const CheckedRead& read, std::string_view file,
+                        const std::vector<FileRecord>& records, VerifyReport& report);
+
+// dcp::OnChunk: what is read of the chunk from now on is verified. CorruptError when it is encoded,
+// and does not decode to what was written.
+void expect_chunk(const ByteSource& data_file, const dcp::Piece& piece, const TorchFile& file);
 
 }  // namespace cairn

@@ -5,6 +5,7 @@
 
 #include "checkpoint/open/checkpoint.h"
 #include "checkpoint/open/guarded_source.h"
+#include "checkpoint/open/verified_source.h"
 #include "io/file_source.h"
 
 namespace cairn {
@@ -35,7 +36,9 @@ VerifyReport WholeRead::finish() {
 }
 
 CacheAhead::CacheAhead(std::shared_ptr<const ByteSource> file)
-    : thread_([this, source = std::move(file)] { bring_into_page_cache(*source, ended_); }) {}
+    : thread_([this, source = std::move(file)] {
+        bring_into_page_cache(unverified(*source), ended_);
+      }) {}
 
 CacheAhead::~CacheAhead() { ended_ = true; }
 

@@ -122,7 +122,7 @@ VerifyReport read_parts(const Checkpoint& checkpoint, const std::vector<PartRead
     }
     VerifyReport report;
     if (how == Verify::kQuick) {
-      read_storages(reads);  // what there is of structure was seen on the way
+      PendingReads(reads).finish(Access::kRaw);  // what there is of structure was seen on the way
     } else {
       report = impl.source->read_into(reads, how);
     }

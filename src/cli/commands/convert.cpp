@@ -13,6 +13,7 @@
 
 #include "cli/shell/command.h"
 #include "cli/shell/out_place.h"
+#include "cli/shell/reading.h"
 #include "cli/view/progress_bar.h"
 #include "core/json.h"
 #include "core/printable.h"
@@ -29,6 +30,7 @@ struct ConvertArgs {
   std::string dtype;
   std::vector<std::string> renames;
   bool quick = false;
+  Reading reading = {};
   ConvertOptions convert;
 };
 
@@ -66,6 +68,8 @@ void parse(ConvertArgs& options) {
   if (options.dtype == "fp16") options.convert.dtype = DType::kFloat16;
   if (options.dtype == "fp32") options.convert.dtype = DType::kFloat32;
   options.convert.verify = options.quick ? Verify::kQuick : Verify::kFull;
+  options.convert.raw = options.reading.raw;
+  if (options.reading.force) options.convert.most_repetition = std::nullopt;
 }
 
 template <class Second>
@@ -152,6 +156,7 @@ int run_convert(ConvertArgs options, Console& console) {
     };
     result = convert(options.in, options.out, options.convert);
   }
+  if (options.reading.raw) tell_raw(options.in, console);
   const std::string out = shown_place(options.out);
   if (console.json) {
     print_json(result, out, console);
@@ -197,7 +202,10 @@ Run define_convert(CLI::App& app) {
                  "OUT is a folder of safetensors of at most this size each, as 5GB")
       ->transform(size_above_zero());
   app.add_flag("--overwrite", convert.overwrite, "replace OUT when it exists");
-  app.add_flag("--quick", options->quick, "do not check every byte of IN first");
+  app.add_flag("--quick", options->quick,
+               "do not check every byte of IN first, but what is converted when it is read");
+  add_raw(app, options->reading);
+  add_force(app, options->reading);
   return [options](Console& console) { return run_convert(*options, console); };
 }
 

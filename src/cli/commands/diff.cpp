@@ -9,9 +9,9 @@
 
 #include "cairn/error.h"
 
-#include "checkpoint/open/source.h"
 #include "checkpoint/open/weights.h"
 #include "cli/shell/command.h"
+#include "cli/shell/reading.h"
 #include "cli/view/compare_values.h"
 #include "cli/view/progress_bar.h"
 #include "cli/view/table.h"
@@ -30,6 +30,7 @@ struct DiffArgs {
   std::string a;
   std::string b;
   bool weights_only = false;
+  Reading reading = {};
   CompareOptions compare = {};
 };
 
@@ -54,11 +55,21 @@ Value named_weights(const Value& root, const std::string& path) {
   return weights;
 }
 
-Value read(const std::string& path, bool weights_only) {
-  const auto source = open_source(path);
-  if (!weights_only) return source->read();
-  const std::optional<Value> weights = source->state_dict();
-  return named_weights(weights ? *weights : source->read(), shown_place(path));
+Value weights_in(const CheckpointSource& source, const std::string& path) {
+  const std::optional<Value> weights = source.state_dict();
+  return named_weights(weights ? *weights : source.read(), shown_place(path));
+}
+
+struct Side {
+  std::unique_ptr<CheckpointSource> source;  // which names what is damaged
+  Value value;
+};
+
+Side read(const std::string& path, const DiffArgs& options, const Console& console) {
+  Side side{.source = open_to_read(path, options.reading, console), .value = {}};
+  side.value = options.weights_only ? weights_in(*side.source, path) : side.source->read();
+  check_work(side.value, *side.source, path, options.reading);
+  return side;
 }
 
 std::uint64_t bytes_of_tensors(const Value& value) {
@@ -170,14 +181,14 @@ int run_diff(DiffArgs options, Console& console) {
   if (options.compare.atol && !std::isfinite(*options.compare.atol)) {
     throw UsageError(fmt::format("--atol {}: a finite number is needed", *options.compare.atol));
   }
-  const Value a = read(options.a, options.weights_only);
-  const Value b = read(options.b, options.weights_only);
+  const Side a = read(options.a, options, console);
+  const Side b = read(options.b, options, console);
   options.compare.tensors_only = options.weights_only;
   Differences differences;
   {
-    ProgressBar bar(console, {.what = "diff", .total = bytes_of_tensors(a)});
+    ProgressBar bar(console, {.what = "diff", .total = bytes_of_tensors(a.value)});
     options.compare.on_progress = [&](std::uint64_t bytes) { bar.add(bytes); };
-    differences = compare_values(a, b, options.compare);
+    differences = compare_values(a.value, b.value, options.compare);
     check_mapped_reads();  // before anything is said of what was read
   }
   if (console.json) {
@@ -201,6 +212,8 @@ Run define_diff(CLI::App& app) {
       ->check(CLI::NonNegativeNumber);
   app.add_flag("--wall-clock", options->compare.wall_clock,
                "compare durations and the names of saved files, too");
+  add_raw(app, options->reading);
+  add_force(app, options->reading);
   app.footer("Exit code 1 when there are differences.");
   return [options](Console& console) { return run_diff(*options, console); };
 }

@@ -2,18 +2,24 @@
 #include <memory>
 #include <string>
 
-#include "checkpoint/open/source.h"
 #include "cli/shell/command.h"
+#include "cli/shell/reading.h"
 #include "cli/view/write_description.h"
 
 namespace cairn::cli {
 
 Run define_dump(CLI::App& app) {
   const auto path = std::make_shared<std::string>();
+  const auto reading = std::make_shared<Reading>();
   app.add_option("PATH", *path, "a checkpoint of any format")->required();
+  add_raw(app, *reading);
+  add_force(app, *reading);
   app.footer("docs/formats/dump.md describes the form.");
-  return [path](Console& console) {
-    write_description(open_source(*path)->read(), console.out);
+  return [path, reading](Console& console) {
+    const auto source = open_to_read(*path, *reading, console);
+    const Value value = source->read();
+    check_work(value, *source, *path, *reading);
+    write_description(value, console.out);
     console.out << "\n";
     return kDone;
   };

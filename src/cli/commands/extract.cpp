@@ -7,9 +7,9 @@
 #include "cairn/checkpoint/ignore_keys.h"
 #include "cairn/error.h"
 
-#include "checkpoint/open/source.h"
 #include "cli/shell/command.h"
 #include "cli/shell/out_place.h"
+#include "cli/shell/reading.h"
 #include "cli/view/npy.h"
 #include "cli/view/value_text.h"
 #include "core/json.h"
@@ -27,7 +27,8 @@ struct ExtractArgs {
   std::string path;
   std::vector<std::string> keys;
   std::string out;
-  bool force = false;
+  bool overwrite = false;
+  Reading reading = {};
 };
 
 // Adds the topmost parts whose paths match. Value trees are at most a thousand levels deep.
@@ -84,12 +85,12 @@ Value only_part(const Value& value) {
 
 void write(const Value& value, const ExtractArgs& options) {
   if (!options.out.ends_with(".npy")) {
-    save(value, options.out, {.overwrite = options.force});
+    save(value, options.out, {.overwrite = options.overwrite});
     return;
   }
   const auto store = store_of(options.out, nullptr);
   remove_leftovers_of(*store, options.out);
-  const auto file = store->begin(options.out, {.condition = condition_of(options.force)});
+  const auto file = store->begin(options.out, {.condition = condition_of(options.overwrite)});
   write_npy(only_part(value), *file);
   check_mapped_reads();
   file->commit();
@@ -97,7 +98,9 @@ void write(const Value& value, const ExtractArgs& options) {
 
 int run_extract(const ExtractArgs& options, Console& console) {
   check_stays(options.out);
-  const Value value = find_parts(open_source(options.path)->read(), options);
+  const auto source = open_to_read(options.path, options.reading, console);
+  const Value value = find_parts(source->read(), options);
+  check_work(value, *source, options.path, options.reading);
   if (options.out.empty()) {
     const Json object = plain_json(value);
     check_mapped_reads();  // before anything is said of what was read
@@ -126,11 +129,18 @@ Run define_extract(CLI::App& app) {
       ->required();
   app.add_option("-o,--out", options->out,
                  "write to this file: .pt, or .npy for one tensor; JSON to stdout without it");
-  app.add_flag("--force", options->force, "replace the file when it exists");
+  app.add_flag("--overwrite", options->overwrite, "replace the file when it exists");
+  app.add_flag("--force", options->reading.force,
+               "as --overwrite, and go on however much more tensors show than the file holds");
+  add_raw(app, options->reading);
   app.footer(
       "One path gives the part that is there; several, or a pattern, a dict of parts by their "
       "paths. To choose parts and keep the tree, use cairn convert --include.");
-  return [options](Console& console) { return run_extract(*options, console); };
+  return [options](Console& console) {
+    ExtractArgs given = *options;
+    given.overwrite = given.overwrite || given.reading.force;
+    return run_extract(given, console);
+  };
 }
 
 }  // namespace cairn::cli

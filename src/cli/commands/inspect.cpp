@@ -10,9 +10,9 @@
 
 #include "cairn/error.h"
 
-#include "checkpoint/open/source.h"
 #include "checkpoint/open/training_info.h"
 #include "cli/shell/command.h"
+#include "cli/shell/reading.h"
 #include "cli/view/components.h"
 #include "cli/view/table.h"
 #include "cli/view/tensor_table.h"
@@ -34,18 +34,23 @@ struct InspectArgs {
   bool stats = false;
   TreePrinting tree = {};
   bool all = false;
+  Reading reading = {};
 };
 
 struct Inspected {
   std::string path;  // as it may be shown
+  std::unique_ptr<CheckpointSource> opened;
   Value value;
   SourceInfo source = {};
   CheckpointInfo training = {};
 };
 
-Inspected inspect(const std::string& path) {
-  const auto source = open_source(path);
-  Inspected inspected{.path = shown_place(path), .value = source->read(), .source = source->info()};
+Inspected inspect(const InspectArgs& options, const Console& console) {
+  Inspected inspected{.path = shown_place(options.path),
+                      .opened = open_to_read(options.path, options.reading, console),
+                      .value = {}};
+  inspected.value = inspected.opened->read();
+  inspected.source = inspected.opened->info();
   try {
     inspected.training = training_info(inspected.source, inspected.value);
   } catch (const MismatchError&) {
@@ -172,7 +177,7 @@ json describe(const Inspected& inspected, const TreeNode& root) {
 int run_inspect(InspectArgs options, Console& console) {
   if (options.stats && options.tensors.empty()) options.tensors = {"*"};
   if (options.all) options.tree.most_children = std::numeric_limits<std::size_t>::max() - 1;
-  const Inspected inspected = inspect(options.path);
+  const Inspected inspected = inspect(options, console);
   const TreeNode root = build_tree(inspected.value, std::max<std::size_t>(options.tree.depth, 2));
   std::vector<TensorRow> rows;
   if (!options.tensors.empty()) rows = find_tensors(inspected.value, options.tensors);
@@ -180,7 +185,14 @@ int run_inspect(InspectArgs options, Console& console) {
     throw NotFoundError("no tensor of " + inspected.path + " matches " +
                         fmt::format("{}", fmt::join(options.tensors, " ")));
   }
-  if (options.stats) add_stats(rows, console);
+  if (options.stats) {
+    List tensors;
+    for (const TensorRow& row : rows) {
+      tensors.emplace_back(*row.tensor);
+    }
+    check_work(tensors, *inspected.opened, options.path, options.reading);
+    add_stats(rows, console);
+  }
   check_mapped_reads();  // before anything is said of what was read
   if (console.json) {
     json object = describe(inspected, root);
@@ -214,6 +226,8 @@ Run define_inspect(CLI::App& app) {
   app.add_flag("--stats", options->stats,
                "read these tensors (or all) and show minimum, maximum, mean, standard deviation, "
                "NaN, Inf, the share of zeros and a histogram");
+  add_raw(app, options->reading);
+  add_force(app, options->reading);
   app.footer(
       "Without --stats only headers are read, whatever the size. A tensor that occurs twice counts "
       "once in parameters and bytes.");

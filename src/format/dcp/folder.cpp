@@ -14,6 +14,7 @@
 #include "format/read_within.h"
 #include "io/parallel.h"
 #include "io/scratch_file.h"
+#include "io/source_part.h"
 #include "io/spill.h"
 #include "value/strided.h"
 
@@ -90,8 +91,10 @@ std::shared_ptr<const ByteSource> open_data_file(const OpenFile& open_file, cons
 }  // namespace
 
 std::shared_ptr<const Folder> Folder::open(Metadata metadata, const OpenFile& open_file,
-                                           std::string scratch_folder) {
+                                           std::string scratch_folder,
+                                           const TensorAccess& tensors) {
   std::shared_ptr<Folder> folder(new Folder(std::move(metadata), std::move(scratch_folder)));
+  folder->on_chunk_ = tensors.on_chunk;
   for (Item& item : folder->metadata_.items) {
     try {
       check_layout(item);
@@ -100,7 +103,7 @@ std::shared_ptr<const Folder> Folder::open(Metadata metadata, const OpenFile& op
       throw;
     }
   }
-  folder->open_files(open_file);
+  folder->open_files(open_file, tensors.open_file);
   locate_in_safetensors(folder->metadata_, folder->files_);
   folder->check_locations();
   return folder;
@@ -109,7 +112,7 @@ std::shared_ptr<const Folder> Folder::open(Metadata metadata, const OpenFile& op
 Folder::Folder(Metadata metadata, std::string scratch_folder)
     : metadata_(std::move(metadata)), scratch_folder_(std::move(scratch_folder)) {}
 
-void Folder::open_files(const OpenFile& open_file) {
+void Folder::open_files(const OpenFile& open_file, const OpenFile& open_tensors) {
   std::vector<std::pair<const std::string*, const Item*>> users;  // of each file, the first one
   for (const Item& item : metadata_.items) {
     for (const Chunk& chunk : item.chunks) {
@@ -128,7 +131,9 @@ void Folder::open_files(const OpenFile& open_file) {
       },
       users.size() < kWorthThreads ? 0 : ~std::uint64_t{0}, kAtOnce);
   for (std::size_t i = 0; i < users.size(); ++i) {
-    files_[*users[i].first] = std::move(opened[i]);
+    const std::string& name = *users[i].first;
+    tensor_files_[name] = open_tensors ? open_tensors(name) : opened[i];
+    files_[name] = std::move(opened[i]);
   }
   for (const Item& item : metadata_.items) {
     for (const Chunk& chunk : item.chunks) {
@@ -219,7 +224,15 @@ TorchFile Folder::open_chunk_file(const Piece& piece, const ChunkHeads& heads) c
       decode(kZstd, *source, decoded, decoded_limit(*piece.item, *piece.chunk));
       source = source_of(decoded.map(), source->name());
     }
-    return TorchFile(source);
+    if (piece.item->dtype) return TorchFile(source);
+    // Tensors in an object are ranges of the data file, not of what `heads` has of it.
+    const bool is_encoded = !location.transforms.empty();
+    const auto stored =
+        is_encoded ? source
+                   : part_of(file(location.file), location.offset, location.size, source->name());
+    TorchFile object(source, stored);
+    if (on_chunk_) on_chunk_(*file(location.file), piece, object);
+    return object;
   });
 }
 
@@ -242,6 +255,7 @@ OpenChunk Folder::open_chunk(const Piece& piece, const ChunkHeads& heads) const 
 OpenChunk Folder::open_chunk(const Piece& piece, const TorchFile& torch_file) const {
   const Location& location = piece.chunk->location;
   return in_file(*piece.item, location, [&] {
+    if (on_chunk_) on_chunk_(*file(location.file), piece, torch_file);
     OpenChunk open = checked_chunk(*piece.item, *piece.chunk, torch_file.read());
     const Storage* storage = open.tensor.storage.get();
     if (location.transforms.empty() && storage != nullptr && storage->source() != nullptr) {

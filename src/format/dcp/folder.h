@@ -33,6 +33,16 @@ namespace cairn::dcp {
 // Opens a file of the folder by its plain name; from several threads. NotFoundError when it is not
 // there.
 using OpenFile = std::function<std::shared_ptr<const ByteSource>(const std::string& name)>;
+// Told of each chunk's torch.save file before anything of its tensor is given out, so that what is
+// read of it can be verified: the records, whose offsets count from location.offset of `data_file`.
+// From several threads; also of one that was opened before. What it throws is thrown on.
+using OnChunk = std::function<void(const ByteSource& data_file, const Piece&, const TorchFile&)>;
+
+// How tensors are read, where that is another way than that of what says where they are.
+struct TensorAccess {
+  OpenFile open_file = nullptr;  // gives the same bytes; null: the same file
+  OnChunk on_chunk = nullptr;    // may be null
+};
 
 class TreeReader;
 
@@ -42,11 +52,13 @@ class Folder : public std::enable_shared_from_this<Folder> {
   // CorruptError naming the file that is missing or too short, or the item whose chunks are wrong.
   // `scratch_folder` is for ScratchFile.
   static std::shared_ptr<const Folder> open(Metadata metadata, const OpenFile& open_file,
-                                            std::string scratch_folder = {});
+                                            std::string scratch_folder = {},
+                                            const TensorAccess& tensors = {});
 
   const Metadata& metadata() const { return metadata_; }
+  // What the tensors in a data file are ranges of.
   const std::shared_ptr<const ByteSource>& file(std::string_view name) const {
-    return files_.find(name)->second;
+    return tensor_files_.find(name)->second;
   }
   std::size_t data_files() const { return files_.size(); }
   std::uint64_t bytes() const;     // of all data files
@@ -83,7 +95,7 @@ class Folder : public std::enable_shared_from_this<Folder> {
  private:
   Folder(Metadata metadata, std::string scratch_folder);
 
-  void open_files(const OpenFile& open_file);
+  void open_files(const OpenFile& open_file, const OpenFile& open_tensors);
   void check_end(const Item& item, const Location& location) const;
   void check_locations() const;
   TensorView tensor_of(const Item& item) const;  // put together when it is asked for
@@ -101,7 +113,9 @@ class Folder : public std::enable_shared_from_this<Folder> {
 
   Metadata metadata_;
   std::string scratch_folder_;
-  FilesByName files_;
+  OnChunk on_chunk_;
+  FilesByName files_;         // what says where tensors are is read from these
+  FilesByName tensor_files_;  // of the same names
 };
 
 // The tree that Folder::read() gives, for who looks at every piece of a folder once: opening them

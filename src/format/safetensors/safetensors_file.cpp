@@ -29,7 +29,8 @@ Windows::Extent header_extent(const Windows& file) {
 SafetensorsFile::SafetensorsFile(SharedBytes bytes, const std::string& file)
     : SafetensorsFile(source_of(std::move(bytes), file)) {}
 
-SafetensorsFile::SafetensorsFile(std::shared_ptr<const ByteSource> source)
+SafetensorsFile::SafetensorsFile(std::shared_ptr<const ByteSource> source,
+                                 std::shared_ptr<const ByteSource> tensors)
     : source_(std::move(source)) {
   const std::string& file = source_->name();
   try {
@@ -39,6 +40,7 @@ SafetensorsFile::SafetensorsFile(std::shared_ptr<const ByteSource> source)
     header_ = header.bytes;
     entries_ = std::move(header.entries);
     metadata_ = std::move(header.metadata);
+    if (tensors) source_ = std::move(tensors);
   } catch (const CorruptError& e) {
     throw CorruptError(file + ": " + e.what(), file, e.offset());
   } catch (Error& e) {

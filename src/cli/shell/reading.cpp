@@ -1,0 +1,40 @@
+#include "cli/shell/reading.h"
+
+#include <optional>
+
+#include "checkpoint/open/check_shown.h"
+#include "core/printable.h"
+#include "storage/place.h"
+
+namespace cairn::cli {
+
+void add_raw(CLI::App& app, Reading& reading) {
+  app.add_flag("--raw", reading.raw,
+               "take tensors as they are, without verifying them: to save what can be saved of a "
+               "damaged file");
+}
+
+void add_force(CLI::App& app, Reading& reading) {
+  app.add_flag("--force", reading.force,
+               "go on however much more its tensors show than the file holds");
+}
+
+void tell_raw(const std::string& place, const Console& console) {
+  console.err << "cairn: " << printable_line(shown_place(place))
+              << ": raw bytes, nothing of its tensors was verified\n";
+}
+
+std::unique_ptr<CheckpointSource> open_to_read(const std::string& place, const Reading& reading,
+                                               const Console& console) {
+  auto source = open_source(place, {.access = reading.raw ? Access::kRaw : Access::kVerified});
+  if (reading.raw) tell_raw(place, console);
+  return source;
+}
+
+void check_work(const Value& part, const CheckpointSource& source, const std::string& place,
+                const Reading& reading) {
+  check_shown(part, source, shown_place(place),
+              reading.force ? std::nullopt : std::optional(kMostRepetition));
+}
+
+}  // namespace cairn::cli
