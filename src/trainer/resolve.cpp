@@ -270,6 +270,12 @@ void check(const FitOptions& options) {
   check_train_subset(options.train_subset_num_batches.value_or(-1), found);
   check_ratio(options.scale_schedule_ratio, options.schedulers.has_value(), found);
   check_microbatch_size(options.device_train_microbatch_size, found);
+  if (options.duration) {
+    const TimeUnit unit = options.duration->time().unit();
+    found.add(unit == TimeUnit::kSecond || unit == TimeUnit::kDuration,
+              "duration is " + options.duration->time().to_string() +
+                  "; its unit must be iter, ep, ba, sp or tok");
+  }
   found.raise();
 }
 

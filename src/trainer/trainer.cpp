@@ -142,7 +142,7 @@ void Trainer::Impl::finish_saves() {
   for_each_saver([this](CheckpointSaver& saver) { saver.close(state, logger); });
 }
 
-void Trainer::Impl::apply(FitOptions& fit_options) {
+void Trainer::Impl::apply(FitOptions& fit_options, const FitNumbers::Start& start) {
   const bool has_loader = static_cast<bool>(fit_options.train_dataloader);
   if (has_loader) {
     bind_train_dataloader(std::move(fit_options.train_dataloader),
@@ -154,20 +154,18 @@ void Trainer::Impl::apply(FitOptions& fit_options) {
   const auto subset = fit_options.train_subset_num_batches;
   options.train_subset_num_batches = subset.value_or(options.train_subset_num_batches);
   if (has_loader || subset) subset_train_dataloader(options.train_subset_num_batches);
-  if (fit_options.reset_time) {
+  if (sets_time_back(fit_options, start)) {
     state.timestamp = Timestamp();
     loaded = false;
   }
-  if (fit_options.duration) {
+  if (start.end) {
+    state.max_duration = start.end;
+  } else if (fit_options.duration) {
     const Time duration = fit_options.duration->time();
-    if (duration.unit() == TimeUnit::kSecond || duration.unit() == TimeUnit::kDuration) {
-      throw UsageError("fit(): duration is " + duration.to_string() +
-                       "; its unit must be iter, ep, ba, sp or tok");
-    }
-    state.max_duration = duration + state.timestamp.get(duration.unit());
+    state.max_duration = duration + start.begin.value_or(state.timestamp.get(duration.unit()));
   }
   if (fit_options.schedulers) {
-    scale_max_duration(fit_options.scale_schedule_ratio);
+    if (!start.end) scale_max_duration(fit_options.scale_schedule_ratio);
     set_schedulers(*fit_options.schedulers, fit_options.scale_schedule_ratio,
                    fit_options.step_schedulers_every_batch);
   }
@@ -205,14 +203,54 @@ bool Trainer::Impl::is_done() const {
   return state.timestamp.get(state.max_duration->unit()) >= *state.max_duration;
 }
 
+FitNumbers::Start Trainer::Impl::begin_fit(FitOptions& fit_options) {
+  const auto duration =
+      fit_options.duration ? std::optional(fit_options.duration->time()) : std::nullopt;
+  const FitNumbers::Start start = fit_numbers.next(duration);
+  apply(fit_options, start);
+  if (!start.is_over) {
+    check_can_fit();
+    if (!start.end && (duration || sets_time_back(fit_options, start))) {
+      const TimeUnit unit = duration ? duration->unit() : state.max_duration->unit();
+      fit_numbers.note({.duration = duration,
+                        .begin = start.begin.value_or(state.timestamp.get(unit)),
+                        .end = *state.max_duration});
+    }
+    if (duration && fit_numbers.is_unknown(start)) {
+      logger.log_message("warning: the checkpoint does not say where a fit() of " +
+                         duration->to_string() + " was to end: training goes on to " +
+                         state.max_duration->to_string());
+    }
+  }
+  state.fit_calls = fit_numbers.calls();
+  return start;
+}
+
+// Not again in a run that was started again.
+bool Trainer::Impl::sets_time_back(const FitOptions& fit_options, const FitNumbers::Start& start) {
+  return fit_options.reset_time && !start.is_known && !start.is_over;
+}
+
+void Trainer::Impl::finish_fit() {
+  fit_numbers.finish(*state.max_duration);
+  state.fit_calls = fit_numbers.calls();
+}
+
 FitResult Trainer::Impl::fit(FitOptions fit_options) {
   if (!state.optimizer) throw UsageError("fit(): the model has no parameters to train");
   check(fit_options);
-  apply(fit_options);
-  check_can_fit();
+  const FitNumbers::Start start = begin_fit(fit_options);
+  if (start.is_over) {
+    logger.log_message("call " + std::to_string(start.number) + " of fit() in the run " +
+                       state.run_name + " was finished before the run was started again");
+    return {FitResult::Reason::kAlreadyFinished, 0};
+  }
   const Time max = *state.max_duration;
-  if (!fit_options.reset_time && is_done()) {
-    if (autoresumed) return already_finished();
+  if (!sets_time_back(fit_options, start) && is_done()) {
+    if (autoresumed) {
+      finish_fit();
+      return already_finished();
+    }
     throw UsageError("fit() would train nothing: max_duration is " + max.to_string() +
                      " and training is at " + state.timestamp.get(max.unit()).to_string() +
                      " already. Give a duration, a larger max_duration, or reset_time.");
@@ -233,6 +271,7 @@ FitResult Trainer::Impl::fit(FitOptions fit_options) {
     }
   }();
   if (signals) signals->expect_to_serve(false);
+  if (result.reason != FitResult::Reason::kInterrupted) finish_fit();
   return result;
 }
 

@@ -29,6 +29,7 @@
 #include "train/loop/loop_context.h"
 #include "train/loop/signal_watch.h"
 #include "train/loop/stop_request.h"
+#include "trainer/fit_numbers.h"
 
 namespace cairn {
 
@@ -69,6 +70,7 @@ struct Trainer::Impl {
   bool ended_well = false;   // the last fit(), on all ranks
   bool uploads = false;      // whether a logger keeps files, of several processes one of rank 0's
   int exceptions_around = std::uncaught_exceptions();  // when this was made
+  FitNumbers fit_numbers;
   Requests unserved;                // taken, and not served: of a fit() that threw, or asked nobody
   std::optional<Value> loaded_rng;  // of the checkpoint, until a batch was trained
 
@@ -104,7 +106,10 @@ struct Trainer::Impl {
 
   // fit().
   FitResult run_loop(const FitOptions& fit_options);
-  void apply(FitOptions& fit_options);
+  FitNumbers::Start begin_fit(FitOptions& fit_options);
+  static bool sets_time_back(const FitOptions& fit_options, const FitNumbers::Start& start);
+  void apply(FitOptions& fit_options, const FitNumbers::Start& start);
+  void finish_fit();
   void check_can_fit() const;
   bool is_done() const;
   FitResult already_finished();

@@ -21,6 +21,7 @@
 #include "testing/file_bytes.h"
 #include "testing/sample_checkpoint.h"
 #include "testing/sim_file_system.h"
+#include "testing/string_sink.h"
 #include "testing/temp_folder.h"
 
 namespace cairn {
@@ -582,8 +583,11 @@ TEST_F(FindLatestTest, WhatVerifiesAndIsNoTrainingStateIsPassedOver) {
   Value no_model = sample_checkpoint(15);
   no_model.mutable_dict()["state"].mutable_dict()["model"] = 3;
   disguised(no_model, 15);
+  Value without_manifest = sample_checkpoint(16);
+  without_manifest.mutable_dict()["state"].mutable_dict().erase("model");
+  write(name(16), testing::encoded(without_manifest));
   EXPECT_EQ(find(), name(1));
-  EXPECT_EQ(skipped_.size(), 6U);
+  EXPECT_EQ(skipped_.size(), 7U);
   EXPECT_THAT(skipped_, ::testing::Each(HasSubstr("it says that it holds a training state")));
 }
 

@@ -197,6 +197,35 @@ TEST(GlobTest, ManyStarsEndQuickly) {
   EXPECT_FALSE(glob_match(pattern + "b", std::string(10'000, 'a')));
 }
 
+TEST(RenameWeightsTest, ReplacesThePrefixOnceWhereAPartOfTheNameBegins) {
+  const auto names = [](const std::string& from, const std::string& to) {
+    const Value model = Dict{{"module.a.module.w", 1}, {"xmodule.b", 2}, {"c.module.w", 3}, {7, 4}};
+    std::string text;
+    for (const auto& [key, value] : rename_weights(model, from, to).as_dict()) {
+      text += (key.is_str() ? key.as_str() : "7") + " ";
+    }
+    return text;
+  };
+  EXPECT_EQ(names("module.", ""), "a.module.w xmodule.b c.w 7 ");
+  EXPECT_EQ(names("module.a.", "m."), "m.module.w xmodule.b c.module.w 7 ");
+  EXPECT_EQ(names("", "net."), "net.module.a.module.w net.xmodule.b net.c.module.w 7 ");
+  EXPECT_EQ(names("dule.", ""), "module.a.module.w xmodule.b c.module.w 7 ");
+}
+
+TEST(RenameWeightsTest, OfACheckpointChangesTheModelAlone) {
+  Value root = Dict{{"state", Dict{{"model", Dict{{"m.w", 1}}}, {"m.w", 2}}}, {"m.w", 3}};
+  EXPECT_THAT(rename_weights("m.", "").apply(root), IsEmpty());
+  EXPECT_EQ(root, Value(Dict{{"state", Dict{{"model", Dict{{"w", 1}}}, {"m.w", 2}}}, {"m.w", 3}}));
+  Value without_model = Dict{{"state", 5}};
+  EXPECT_THAT(rename_weights("m.", "").apply(without_model), IsEmpty());
+  EXPECT_EQ(without_model, Value(Dict{{"state", 5}}));
+}
+
+TEST(RenameWeightsTest, TwoThatBecomeOneAreRefused) {
+  EXPECT_THROW(rename_weights(Dict{{"m.w", 1}, {"w", 2}}, "m.", ""), MismatchError);
+  EXPECT_THROW(rename_weights(List{1}, "m.", ""), UsageError);
+}
+
 // The definition, without any cleverness.
 bool reference_match(const std::string& pattern, const std::string& text) {
   if (pattern.empty()) return text.empty();

@@ -106,8 +106,10 @@ TEST_F(Autoresume, ARunThatEarlyStopperEndedIsFinished) {
   patient.reset();
   const auto last = start(2);
   EXPECT_EQ(last->fit().reason, FitResult::Reason::kAlreadyFinished);
+  EXPECT_EQ(last->fit({.duration = "1ep"}).reason, FitResult::Reason::kAlreadyFinished);
+  EXPECT_EQ(last->state().timestamp.epoch, 7) << "that call was finished";
   EXPECT_EQ(last->fit({.duration = "1ep"}).reason, FitResult::Reason::kFinished);
-  EXPECT_EQ(last->state().timestamp.epoch, 8) << "also when it was loaded";
+  EXPECT_EQ(last->state().timestamp.epoch, 8) << "a further call is a new one";
 }
 
 // --- Iterations --------------------------------------------------------------------------------

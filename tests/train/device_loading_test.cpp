@@ -241,15 +241,8 @@ TEST_P(DeviceLoadingTest, WhatGoesThereAsItIsIsNeverOnTheHost) {
   StagedReads reads;
   const auto all = [](const Storage&) { return true; };
   const Value made = staged(saved, all, reads, {.targets = &targets});
-  std::uint64_t on_host = 0;
-  for (const StorageRead& read : reads.reads) {
-    on_host += read.into.size();
-  }
-  for (const c10::Storage& memory : reads.on_devices) {
-    on_host -= memory.nbytes();
-  }
-  EXPECT_LT(on_host, 8000);  // random states, and numbers
-  EXPECT_TRUE(read_staged(open_checkpoint(path), reads, Verify::kFull).ok());
+  EXPECT_LT(reads.bytes_on_host(), 8000);  // random states, and numbers
+  EXPECT_TRUE(read_staged(open_checkpoint(path), std::move(reads), Verify::kFull).ok());
   EXPECT_TRUE(made.at("state").at("model") == model);
 }
 

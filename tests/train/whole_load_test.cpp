@@ -61,6 +61,21 @@ struct WholeLoad : ::testing::Test {
       ASSERT_TRUE(torch::equal(tensor, expected));
     }
   }
+  // As other tools than PyTorch write it: nothing lies at a multiple of 64, where libtorch wants
+  // it.
+  std::string write_at_odd_places() const {
+    std::vector<testing::RawRecord> records;
+    const std::string before = read_file(path);
+    const TorchFile file(source_of({as_bytes(before), nullptr}, path));
+    for (const FileRecord& record : file.records()) {
+      if (record.name.starts_with(".")) continue;  // the manifest knows where everything lies
+      const SharedBytes bytes = file.bytes_of(record);
+      records.push_back({"archive/" + record.name, std::string(as_text(bytes.view))});
+    }
+    std::string odd = testing::RawZip(records).bytes();
+    write_file(path, odd);
+    return odd;
+  }
   // The first place where the last elements of the large layers stand.
   static std::size_t place_of_large(const std::string& bytes) {
     const at::Tensor end = torch::arange(389'990, 390'000, torch::kFloat32) + 5.0F;
@@ -158,18 +173,8 @@ std::optional<std::uint64_t> bytes_read() {
   return std::nullopt;
 }
 
-// As other tools than PyTorch write it: nothing lies at a multiple of 64, where libtorch wants it.
 TEST_F(WholeLoad, WhatLiesAtOddPlacesIsReadOnce) {
-  std::vector<testing::RawRecord> records;
-  const std::string before = read_file(path);
-  const TorchFile file(source_of({as_bytes(before), nullptr}, path));
-  for (const FileRecord& record : file.records()) {
-    if (record.name.starts_with(".")) continue;  // the manifest knows where everything lies
-    const SharedBytes bytes = file.bytes_of(record);
-    records.push_back({"archive/" + record.name, std::string(as_text(bytes.view))});
-  }
-  const std::string odd = testing::RawZip(records).bytes();
-  write_file(path, odd);
+  const std::string odd = write_at_odd_places();
   const Value saved = TorchFile(source_of({as_bytes(odd), nullptr}, path)).read();
   const auto& first = saved.at("state").at("model").at("layer3").as_tensor().storage;
   ASSERT_NE(first->source_offset() % 64, 0);
@@ -189,6 +194,19 @@ TEST_F(WholeLoad, WhatLiesAtOddPlacesIsReadOnce) {
   }
   EXPECT_THROW(load(), CorruptError);
   expect_weights(6.0F);
+}
+
+// It is copied from there when all is read: into memory that nobody else has any more.
+TEST_F(WholeLoad, WhatNoModelWantsOfOddPlacesIsCopiedNowhere) {
+  State saved;
+  saved.model = std::make_shared<Layers>(5.0F);
+  Value value = checkpoint_value(saved, {.weights_only = true});
+  Value& model = value.mutable_dict()["state"].mutable_dict()["model"];
+  model.mutable_dict().set("larger", view_of(torch::ones({std::int64_t{10} << 20}, torch::kUInt8)));
+  save(value, path);
+  write_at_odd_places();
+  load_checkpoint(path, state, logger, {.load_weights_only = true, .strict_model_weights = false});
+  expect_weights(5.0F);
 }
 
 // Of a file that holds much more than the weights nothing more than those is kept.

@@ -1,5 +1,5 @@
-// Leaving parts out of a checkpoint when it is saved or loaded: save_ignore_keys,
-// load_ignore_keys.
+// Leaving parts out of a checkpoint when it is saved or loaded, or giving them other names:
+// save_ignore_keys, load_ignore_keys.
 #pragma once
 
 #include <concepts>
@@ -37,6 +37,14 @@ class IgnoreKeys {
  private:
   std::variant<std::vector<std::string>, std::function<void(Value&)>> rule_;
 };
+
+// `state_dict` with other names: `from` becomes `to` where it stands first in a name, at its
+// beginning or after a dot, and once. An empty `from` puts `to` before every name. Names without
+// `from` stay. MismatchError when two names become one; UsageError when it is no dict.
+Value rename_weights(const Value& state_dict, const std::string& from, const std::string& to);
+// The same for load_ignore_keys, of the weights of a whole checkpoint (its "state/model").
+//   .load_ignore_keys = cairn::rename_weights("_orig_mod.", "")   // saved from torch.compile()
+IgnoreKeys rename_weights(const std::string& from, const std::string& to);
 
 // Shell-style match of a whole text, as Python's fnmatch.fnmatchcase.
 bool glob_match(const std::string& pattern, const std::string& text);

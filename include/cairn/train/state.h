@@ -30,6 +30,21 @@ namespace cairn {
 class GradScaler;
 class ShardedModule;
 
+// A call of fit() that was given a duration, or set the time back.
+struct FitCall {
+  std::optional<Time> duration;  // as it was given; none: up to max_duration
+  Time begin;                    // in the unit of `end`
+  Time end;
+};
+// The calls of fit() of a run, in their order. A checkpoint holds them, so that a run that is
+// started again trains as long as it would have without the end in between.
+struct FitCalls {
+  std::int64_t finished = 0;                 // calls that reached their end, from the first on
+  std::optional<Time> end;                   // max_duration of the last finished call
+  std::vector<std::optional<FitCall>> open;  // calls that began later; none: up to max_duration
+  std::size_t current = 0;                   // the index in `open` of the call that began last
+};
+
 // Owned by the Trainer; used on the training thread only. In an event, what is assigned here is
 // what training goes on with: another batch, other outputs, a scaled loss. The Trainer fills it
 // from its options; TrainerOptions says what they mean.
@@ -52,6 +67,8 @@ class State {
   Timestamp eval_timestamp;                     // of the evaluation that is under way, from zero
   // Where training ends; a callback may move it.
   std::optional<Time> max_duration;
+  // The Trainer's notes of the calls of fit(), for the next checkpoint. None before the first.
+  std::optional<FitCalls> fit_calls;
   // Length of an iteration in epochs or tokens. None: one iteration that never ends, so that
   // iteration_end and iteration_checkpoint never come.
   std::optional<Time> iteration_length;

@@ -7,6 +7,7 @@
 #include "cairn/error.h"
 
 #include "checkpoint/names/patterns.h"
+#include "checkpoint/names/renamed.h"
 #include "value/value_path.h"
 
 namespace cairn {
@@ -106,6 +107,42 @@ std::vector<std::string> IgnoreKeys::apply(Value& root) const {
   }
   if (had_state && root.find("state") == nullptr) root.mutable_dict().set("state", Dict{});
   return unmatched;
+}
+
+std::string renamed(const std::string& name, const std::string& from, const std::string& to) {
+  std::size_t at = name.find(from);
+  while (at != std::string::npos && at > 0 && name[at - 1] != '.') {
+    at = name.find(from, at + 1);
+  }
+  if (at == std::string::npos) return name;
+  return std::string(name).replace(at, from.size(), to);
+}
+
+Value rename_weights(const Value& state_dict, const std::string& from, const std::string& to) {
+  if (!state_dict.is_dict()) {
+    throw UsageError("rename_weights(): a state_dict is a dict of tensors, this is a " +
+                     std::string(state_dict.type_name()));
+  }
+  Dict result = state_dict.as_dict().empty_like();
+  for (const auto& [key, value] : state_dict.as_dict()) {
+    const Value name = key.is_str() ? Value(renamed(key.as_str(), from, to)) : key;
+    if (result.find(name) != nullptr) {
+      throw MismatchError("rename_weights(\"" + from + "\", \"" + to +
+                          "\"): two names of the file become \"" + key_text(name) +
+                          "\"; give a longer prefix, or leave one of the two out");
+    }
+    result.set(name, value);
+  }
+  return result;
+}
+
+IgnoreKeys rename_weights(const std::string& from, const std::string& to) {
+  return IgnoreKeys([from, to](Value& root) {
+    const Value* const model = find_path(root, "state/model");
+    if (model == nullptr) return;  // loading says what there is instead
+    Value renamed_model = rename_weights(*model, from, to);
+    root.mutable_dict()["state"].mutable_dict()["model"] = std::move(renamed_model);
+  });
 }
 
 }  // namespace cairn

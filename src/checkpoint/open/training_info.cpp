@@ -42,11 +42,11 @@ void check_training_state(const CheckpointSource& source) {
     refuse_state("its state/" + std::string(name) + " is of type " +
                  std::string(entry->type_name()));
   }
+  if (state->find("model") == nullptr) refuse_state("its state has no model");
   const auto said = source.info().checkpoint;
   if (!said) return;  // then it was known by its timestamp
   const Value* timestamp = find_path(value, "state/timestamp/Timestamp");
   if (timestamp == nullptr) refuse_state("its state has no timestamp");
-  if (state->find("model") == nullptr) refuse_state("its state has no model");
   if (said->timestamp &&
       position(Timestamp::from_value(*timestamp)) != position(*said->timestamp)) {
     refuse_state("the state is of another moment than its manifest");

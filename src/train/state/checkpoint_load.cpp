@@ -21,6 +21,7 @@
 //     MismatchError that lists everything that did not fit.
 // clang-format on
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <torch/torch.h>
 
 #include <algorithm>
@@ -43,14 +44,17 @@
 #include "train/state/checkpoint_migration.h"
 #include "train/state/device_targets.h"
 #include "train/state/entry_names.h"
+#include "train/state/fit_calls.h"
 #include "train/state/foreign_parts.h"
 #include "train/state/in_place.h"
 #include "train/state/load_job.h"
 #include "train/state/load_staging.h"
 #include "train/state/module_load.h"
+#include "train/state/name_misfits.h"
 #include "train/state/number.h"
 #include "train/state/object_loads.h"
 #include "train/state/rng_check.h"
+#include "train/state/run_checkpoint.h"
 #include "train/state/sharded_state.h"
 #include "train/state/tensor_bridge.h"
 
@@ -62,6 +66,7 @@ struct Refused {};  // something does not fit
 // One step of a plan.
 static_assert(std::is_nothrow_move_assignable_v<Value> && std::is_nothrow_move_assignable_v<Dict> &&
               std::is_nothrow_copy_assignable_v<Timestamp> &&
+              std::is_nothrow_move_assignable_v<std::optional<FitCalls>> &&
               std::is_nothrow_move_assignable_v<std::string>);
 
 class CheckpointLoad {
@@ -79,10 +84,9 @@ class CheckpointLoad {
  private:
   void filter(Value& checkpoint, const std::string& path);
   void cut(Value& checkpoint);
-  void stage(LoadStaging& staging, Value& checkpoint);   // step 2, up to its end
-  void place_model(Value& saved, bool with_devices);     // step 2, in place
-  DeviceTargets find_targets(const Value& saved) const;  // step 2, on devices
-  void read_in_place(LoadStaging& staging);              // step 5
+  void stage(LoadStaging& staging, Value& checkpoint);  // step 2, up to its end
+  void place_model(Value& saved, bool with_devices);    // step 2, in place
+  void read_in_place(LoadStaging& staging);             // step 5
   Verify how_to_read() const;
   bool may_need(const std::string& key) const;
   void check(const Value& checkpoint);
@@ -124,6 +128,7 @@ class CheckpointLoad {
   bool is_overwriting_ = false;           // the weights are no longer what they were
   std::unique_ptr<OptimizerLoad> optimizer_;
   std::optional<Timestamp> timestamp_;
+  std::optional<FitCalls> fit_calls_;
   std::optional<std::int64_t> rank_zero_seed_;
   std::optional<std::string> run_name_;
   std::optional<Value> dataset_state_;
@@ -155,6 +160,20 @@ void CheckpointLoad::plan_model(const Value& model) {
   for (const std::string& reason : model_.misfits) {
     misfit("model: " + reason);
   }
+  if (!model_.misfits.empty()) return;
+  // What was left out on purpose is no weight that was looked for.
+  const bool has_weights = !model.as_dict().empty() || ignored_names_.empty();
+  const bool none_fits = has_weights && model_.tensors.empty() && !model_.keys.missing.empty();
+  if (!none_fits) {
+    for (const std::string& line : summarize_misfits(model_.keys)) {
+      warn(line);
+    }
+    return;
+  }
+  misfit("model: none of its weights is in the checkpoint");
+  for (const std::string& line : list_misfits(model_.keys)) {
+    misfit("model: " + line);
+  }
 }
 
 void CheckpointLoad::plan_optimizer(const Value& saved) {
@@ -180,6 +199,7 @@ void CheckpointLoad::plan_values(const Value& saved) {
   try {
     if (const Value* timestamp = saved.find("timestamp")) {
       timestamp_ = Timestamp::from_value(timestamp->at("Timestamp"));
+      if (const Value* calls = timestamp->find("fit_calls")) fit_calls_ = fit_calls_from(*calls);
     } else {
       warn("the checkpoint has no timestamp; training counts from " +
            state_.timestamp.get(TimeUnit::kBatch).to_string());
@@ -308,16 +328,6 @@ void CheckpointLoad::plan_metrics(const std::string& label, const Metrics& metri
   }
 }
 
-std::set<std::string> model_names(const Value& checkpoint) {
-  std::set<std::string> names;
-  const Value* model = find_path(checkpoint, "state/model");
-  if (model == nullptr || !model->is_dict()) return names;
-  for (const auto& [key, value] : model->as_dict()) {
-    if (key.is_str()) names.insert(key.as_str());
-  }
-  return names;
-}
-
 void CheckpointLoad::filter(Value& checkpoint, const std::string& path) {
   if (options_.ignore_keys.empty()) return;
   ignored_names_ = model_names(checkpoint);
@@ -348,11 +358,15 @@ void CheckpointLoad::check(const Value& checkpoint) {
     plan_model(*model);
   } else {
     if (needs_all_weights_) return misfit("it has no model, and the present weights are lost");
-    warn("the checkpoint has no model; the present weights stay");
+    warn("the model was left out; the present weights stay");
   }
   finish_reading_();
+  if (const auto unused = unused_parts(state_, saved, checkpoint); !unused.empty()) {
+    logger_.log_message(fmt::format("the checkpoint holds more, which this run has no use for: {}",
+                                    fmt::join(unused, ", ")));
+  }
   const Value* rng = checkpoint.find("rng");
-  if (rng == nullptr && saved.find("timestamp") == nullptr) {
+  if (rng == nullptr && holds_only_weights(saved)) {
     return warn("the checkpoint holds only weights; everything else stays as it is");
   }
   plan_values(saved);
@@ -437,7 +451,10 @@ void CheckpointLoad::prepare() {
 
 void CheckpointLoad::apply_plans() noexcept {
   if (optimizer_) optimizer_->apply();
-  if (timestamp_) state_.timestamp = *timestamp_;
+  if (timestamp_) {
+    state_.timestamp = *timestamp_;
+    state_.fit_calls = std::move(fit_calls_);
+  }
   if (rank_zero_seed_) state_.rank_zero_seed = *rank_zero_seed_;
   if (run_name_) state_.run_name = std::move(*run_name_);
   if (dataset_state_) state_.dataset_state = std::move(*dataset_state_);
@@ -463,29 +480,13 @@ void CheckpointLoad::place_model(Value& saved, bool with_devices) {
   place_in(state_.model->module(), saved.mutable_dict()["model"], with_devices, in_place_);
 }
 
-// What an older Composer names otherwise goes by way of the host.
-DeviceTargets CheckpointLoad::find_targets(const Value& saved) const {
-  DeviceTargets targets;
-  if (!saved.is_dict()) return targets;
-  if (const Value* model = saved.find("model")) {
-    targets.add_model(state_.model->module(), *model);
-  }
-  const Value* const optimizers = saved.find("optimizers");
-  const bool is_wanted = state_.optimizer && !options_.load_weights_only;
-  if (is_wanted && optimizers != nullptr && optimizers->is_dict()) {
-    const Value* const entry = optimizers->find(optimizer_name(*state_.optimizer));
-    if (entry != nullptr) {
-      targets.add_optimizer(*state_.optimizer, state_.model->module(), *entry);
-    }
-  }
-  return targets;
-}
-
 void CheckpointLoad::stage(LoadStaging& staging, Value& checkpoint) try {
   const bool with_devices = staging.takes_targets();
   if (options_.in_place) place_model(checkpoint.mutable_dict()["state"], with_devices);
-  const DeviceTargets targets =
-      with_devices ? find_targets(checkpoint.at("state")) : DeviceTargets();
+  DeviceTargets targets;
+  if (with_devices) {
+    targets.add_state(state_, checkpoint.at("state"), !options_.load_weights_only);
+  }
   const auto is_needed = [&](const Value& key) { return !key.is_str() || may_need(key.as_str()); };
   const auto is_elsewhere = [&](const Storage& s) { return live_memory_of(s) == nullptr; };
   staging.stage(checkpoint, {.with_others = !options_.load_weights_only,
@@ -516,7 +517,9 @@ std::optional<Value> CheckpointLoad::run(const std::string& path, LoadStaging& s
                                          Value checkpoint) {
   std::optional<Value> rng;
   try {
+    const std::string why = why_no_run(checkpoint);
     filter(checkpoint, path);
+    if (!why.empty()) require_run(checkpoint, why);  // unless load_ignore_keys made one of it
     cut(checkpoint);
     stage(staging, checkpoint);
     finish_reading_ = [&] { staging.finish(how_to_read()); };
@@ -572,10 +575,6 @@ std::optional<Value> load_now(const LoadJob& job, State& state, Logger& logger) 
   if (checkpoint.is_foreign()) {
     throw UnsupportedError(path + " holds an object of " + checkpoint.as_foreign().class_name() +
                            ", which only its Python class can read; save dicts of state_dict()s");
-  }
-  if (!checkpoint.is_dict() || (checkpoint.find("state") == nullptr)) {
-    throw MismatchError(path + " is no checkpoint of a Trainer: it has no \"state\". load() and " +
-                        "load_state_dict() read other files");
   }
   return CheckpointLoad(state, logger, job).run(path, staging, std::move(checkpoint));
 }

@@ -6,6 +6,9 @@
 #include <string>
 #include <vector>
 
+#include "cairn/train/optimizer.h"
+#include "cairn/train/state.h"
+
 #include "train/optimizer/parameter_names.h"
 #include "train/state/device_storage.h"
 #include "train/state/module_load.h"
@@ -46,6 +49,17 @@ void DeviceTargets::add_optimizer(const torch::optim::Optimizer& optimizer,
       }
     }
   }
+}
+
+void DeviceTargets::add_state(const State& state, const Value& saved, bool with_optimizer) {
+  if (!saved.is_dict()) return;
+  const torch::nn::Module& module = state.model->module();
+  if (const Value* model = saved.find("model")) add_model(module, *model);
+  const Value* const optimizers = saved.find("optimizers");
+  const bool is_wanted = state.optimizer && with_optimizer;
+  if (!is_wanted || optimizers == nullptr || !optimizers->is_dict()) return;
+  const Value* const entry = optimizers->find(optimizer_name(*state.optimizer));
+  if (entry != nullptr) add_optimizer(*state.optimizer, module, *entry);
 }
 
 void DeviceTargets::add(const Value& value, const at::Tensor& target) {

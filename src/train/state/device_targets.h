@@ -20,6 +20,8 @@ class Optimizer;
 
 namespace cairn {
 
+class State;
+
 // A choice that costs time and memory when it is wrong, and nothing else: whoever takes a tensor
 // brings it where it has to be. The storages are known by their addresses: the trees must live.
 class DeviceTargets {
@@ -32,6 +34,9 @@ class DeviceTargets {
   // named_groups().
   void add_optimizer(const torch::optim::Optimizer& optimizer, const torch::nn::Module& module,
                      const Value& saved);
+  // Both, of the "state" of a checkpoint. What an older Composer names otherwise goes by way of the
+  // host.
+  void add_state(const State& state, const Value& saved, bool with_optimizer);
 
   // Nothing: the host.
   std::optional<c10::Device> of(const Storage& storage) const;

@@ -170,13 +170,10 @@ void InPlace::check() const {
 
 StagedReads InPlace::reads() const {
   StagedReads reads;
-  reads.reads.reserve(places.size());
+  reads.reserve(places.size());
   for (std::size_t i = 0; i < places.size(); ++i) {
     prefetch_later(i);
-    const auto& [saved, memory, data] = places[i];
-    auto* const into = static_cast<std::byte*>(const_cast<void*>(data));  // NOLINT: live memory
-    reads.reads.push_back({saved, {into, memory.nbytes()}});
-    if (!memory.device().is_cpu()) reads.on_devices.push_back(memory);
+    reads.add(places[i].saved, places[i].memory);
   }
   return reads;
 }

@@ -143,7 +143,7 @@ void LoadStaging::finish(Verify verify) {
       check_whole(whole->read.finish(), opened_.path(), kRefusal);
       whole = nullptr;  // what is a part of it stays
       copy_from_mirror();
-      if (reads_.reads.empty()) return;
+      if (reads_.empty()) return;
     }
     read(std::exchange(reads_, {}), verify);
   } catch (...) {
@@ -159,17 +159,16 @@ void LoadStaging::copy_from_mirror() {
     bytes += copy.from.nbytes();
   }
   const auto copy_one = [&](std::size_t i) {
-    c10::Storage& from = copies_[i].from;
-    std::memcpy(copies_[i].to, from.data(), from.nbytes());
-    from = c10::Storage();
+    const MirrorCopy copy = std::exchange(copies_[i], {});
+    std::memcpy(copy.to.data_ptr().get(), copy.from.data(), copy.from.nbytes());
   };
   for_each_parallel(copies_.size(), copy_one, bytes);
   copies_.clear();
 }
 
-void LoadStaging::read(const StagedReads& reads, Verify verify) {
-  if (!reads.reads.empty()) ahead_ = nullptr;
-  check_whole(read_staged(opened_, reads, verify), opened_.path(), kRefusal);
+void LoadStaging::read(StagedReads reads, Verify verify) {
+  if (!reads.empty()) ahead_ = nullptr;
+  check_whole(read_staged(opened_, std::move(reads), verify), opened_.path(), kRefusal);
 }
 
 void LoadStaging::refuse_size(Verify verify) {

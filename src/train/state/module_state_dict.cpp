@@ -12,10 +12,10 @@
 #include "cairn/train/state_dict.h"
 
 #include "checkpoint/open/check_whole.h"
-#include "checkpoint/open/read_storages.h"
 #include "core/pointer_map.h"
 #include "train/state/device_targets.h"
 #include "train/state/module_load.h"
+#include "train/state/name_misfits.h"
 #include "train/state/names_in_order.h"
 #include "train/state/staging.h"
 #include "train/state/state_gatherer.h"
@@ -30,14 +30,6 @@ std::string shape_text(std::span<const std::int64_t> shape) {
     text += (text.size() > 1 ? ", " : "") + std::to_string(size);
   }
   return text + "]";
-}
-
-std::string join(const std::vector<std::string>& names) {
-  std::string text;
-  for (const std::string& name : names) {
-    text += (text.empty() ? "\"" : ", \"") + name + "\"";
-  }
-  return text;
 }
 
 // Why nothing can be written into `target`; empty when it can.
@@ -92,7 +84,7 @@ Value staged_for(const torch::nn::Module& module, const Value& state,
     if (value != nullptr && value->is_tensor()) needed.set(name, *value);
   });
   const Value near = staged(std::move(needed), is_wanted, reads, memory);
-  if (reads.reads.empty()) return state;
+  if (reads.empty()) return state;
   Value result = state;
   Dict& dict = result.mutable_dict();
   for (const auto& [name, value] : near.as_dict()) {
@@ -161,12 +153,9 @@ class ModulePlanner {
         load_.keys.unexpected.push_back(key.is_str() ? key.as_str() : std::string(key.type_name()));
       }
     }
-    std::vector<std::string>& misfits = load_.misfits;
-    if (options_.strict && !load_.keys.unexpected.empty()) {
-      misfits.insert(misfits.begin(), "unexpected names: " + join(load_.keys.unexpected));
-    }
-    if (options_.strict && !load_.keys.missing.empty()) {
-      misfits.insert(misfits.begin(), "missing names: " + join(load_.keys.missing));
+    if (options_.strict) {
+      const std::vector<std::string> of_names = list_misfits(load_.keys);
+      load_.misfits.insert(load_.misfits.begin(), of_names.begin(), of_names.end());
     }
     return std::move(load_);
   }
@@ -318,7 +307,7 @@ IncompatibleKeys load_state_dict(torch::nn::Module& module, const Value& state,
   };
   StagedReads reads;
   Value near = staged_for(module, state, is_far, reads);
-  read_storages(reads.reads);
+  read_staged(std::move(reads));
   return put(module, std::move(near), options);
 }
 
@@ -330,7 +319,7 @@ IncompatibleKeys load_state_dict(torch::nn::Module& module, const Checkpoint& ch
   StagedReads reads;
   const auto any = [](const Storage& /*storage*/) { return true; };
   Value near = staged_for(module, state, any, reads, {.targets = &targets});
-  check_whole(read_staged(checkpoint, std::exchange(reads, {}), Verify::kFull), checkpoint.path());
+  check_whole(read_staged(checkpoint, std::move(reads), Verify::kFull), checkpoint.path());
   return put(module, std::move(near), options);
 }
 

@@ -2,10 +2,10 @@
 
 #include <exception>
 #include <new>
+#include <utility>
 
 #include "cairn/error.h"
 
-#include "checkpoint/open/read_storages.h"
 #include "train/state/staging.h"
 
 namespace cairn {
@@ -15,7 +15,7 @@ Value copy_of(const Value& state) {
   StagedReads reads;
   Value copy = staged(
       state, [](const Storage&) { return true; }, reads);
-  read_storages(reads.reads);
+  read_staged(std::move(reads));
   return copy;
 }
 

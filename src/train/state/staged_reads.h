@@ -1,32 +1,59 @@
-// Reading a checkpoint's storages into places, of which some are memory of devices.
+// Reading a checkpoint's storages into memory, some of it on devices.
 //
-// What is for devices goes there with the one read of all: each piece into a buffer of DeviceWrites
-// as soon as it is there and checked, and on to its device while others are read. So the disk has
+// StagedReads owns the memory that it reads into until the bytes are there. A tree of Values that
+// is needed no more may be dropped before its bytes have come.
+//
+// Bytes for devices go there during the one read of the file: each piece is read into a buffer of
+// DeviceWrites, checked, and sent on to its device while other pieces are read. So the disk has
 // everything to do at once, and waits for a device only when that is slower; and the host never
 // holds more of it than those buffers.
 #pragma once
 
 #include <c10/core/Storage.h>
 
+#include <memory>
 #include <vector>
 
 #include "cairn/checkpoint/checkpoint.h"
 
 namespace cairn {
 
-struct StagedReads {
-  std::vector<StorageRead> reads;
-  // The memory that the places of some of them are of; their addresses are all that is used of
-  // those. Each storage once.
-  std::vector<c10::Storage> on_devices;
+class StagedReads {
+ public:
+  void reserve(std::size_t reads) { reads_.reserve(reads); }
+  bool empty() const { return reads_.empty(); }
+  // `from` is read into all of `into`, memory of the host or of a device, each storage once.
+  void add(std::shared_ptr<const Storage> from, c10::Storage into);
+
+  // So many bytes go into memory of the host.
+  std::uint64_t bytes_on_host() const;
+
+ private:
+  friend void read_staged(StagedReads reads);
+  friend VerifyReport read_staged(const Checkpoint& checkpoint, StagedReads reads, Verify how);
+
+  struct Read {
+    std::shared_ptr<const Storage> from;
+    c10::Storage into;
+  };
+  // Removes the reads into memory that has no other owner any more.
+  void drop_unneeded();
+  // Their places are in the memory that this object owns.
+  std::vector<StorageRead> places() const;
+  std::vector<c10::Storage> on_devices() const;
+
+  std::vector<Read> reads_;
 };
 
-// Whether read_staged() takes what is `on_devices`: of one file that is read as it lies there.
+// Whether read_staged() takes memory of devices: of one file that is read as it lies there.
 bool may_read_to_devices(const Checkpoint& checkpoint);
 
-// Fills the places: as Checkpoint::read(), and what libtorch throws. Then, too, no device is at
-// work in them any more. What is on this thread's current streams may use that memory before, and
-// nobody else meanwhile.
-VerifyReport read_staged(const Checkpoint& checkpoint, const StagedReads& reads, Verify how);
+// Fill the memory, and give up their share of it. Memory without another owner is not filled. The
+// first checks nothing, and takes memory of the host only: StorageError, CorruptError. The second
+// is Checkpoint::read(), and throws what libtorch does. When it returns or throws, no device is at
+// work in that memory any more. Only work on this thread's current streams may use the memory
+// before.
+void read_staged(StagedReads reads);
+VerifyReport read_staged(const Checkpoint& checkpoint, StagedReads reads, Verify how);
 
 }  // namespace cairn

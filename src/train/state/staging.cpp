@@ -162,11 +162,10 @@ class Stager {
       return storage_over(memory_.mirror->part(offset, size), storage->location());
     }
     const at::Storage memory = slabs_.take(size, offset);
-    auto* const data = static_cast<std::byte*>(memory.data_ptr().get());  // data() may be const
     if (is_mirrored) {
-      memory_.copies->push_back({memory_.mirror->part(offset, size), data});
+      memory_.copies->push_back({memory_.mirror->part(offset, size), memory});
     } else {
-      reads_.reads.push_back({storage, {data, size}});
+      reads_.add(storage, memory);
     }
     return storage_over(memory, storage->location());
   }
@@ -181,9 +180,7 @@ class Stager {
     } catch (const c10::Error&) {
       return nullptr;
     }
-    auto* const data = static_cast<std::byte*>(made.data_ptr());
-    reads_.reads.push_back({storage, {data, storage->size()}});
-    reads_.on_devices.push_back(made.storage());
+    reads_.add(storage, made.storage());
     return fresh_device_storage(made.storage());
   }
 

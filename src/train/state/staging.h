@@ -22,7 +22,7 @@ class Mirror;
 // What is copied out of a mirror when that is filled, as libtorch's memory has to be aligned.
 struct MirrorCopy {
   c10::Storage from;
-  std::byte* to;
+  c10::Storage to;
 };
 
 // Where staged() has memory that is not fresh memory of the host.

@@ -11,6 +11,7 @@
 
 #include "train/state/checkpoint_metadata.h"
 #include "train/state/entry_names.h"
+#include "train/state/fit_calls.h"
 #include "train/state/sharded_state.h"
 #include "train/state/state_gatherer.h"
 
@@ -89,7 +90,9 @@ Value full_state_dict(const State& state, Value model, Value optimizer) {
   entries.set("algorithms", algorithm_entries(state));
   entries.set("callbacks", entries_by_name(state.callbacks));
   if (state.scaler) entries.set("scaler", scaler_entry(*state.scaler));
-  entries.set("timestamp", Dict{{"Timestamp", state.timestamp.state_dict()}});
+  Dict time = {{"Timestamp", state.timestamp.state_dict()}};
+  if (auto calls = fit_calls_value(state)) time.set("fit_calls", std::move(*calls));
+  entries.set("timestamp", std::move(time));
   entries.set("rank_zero_seed", state.rank_zero_seed);
   if (state.save_metrics) add_metrics(state, entries);
   entries.set("run_name", state.run_name);

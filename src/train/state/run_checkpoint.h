@@ -1,0 +1,33 @@
+// Recognises a checkpoint of a run, and lists the parts of it that a load leaves alone.
+#pragma once
+
+#include <set>
+#include <string>
+#include <vector>
+
+#include "cairn/value.h"
+
+namespace cairn {
+
+class State;
+
+// Why it cannot be a checkpoint of a run, as one half of a sentence about it: every one has a dict
+// "state" with a "model", whatever else was left out when it was saved. Empty when it may be one.
+// An optimizer's state_dict() has a "state", too, as have many other files.
+std::string why_no_run(const Value& checkpoint);
+// MismatchError when `checkpoint` is none either. `why`: what why_no_run() said of the file.
+void require_run(const Value& checkpoint, const std::string& why);
+
+// The names in its "state/model", as they stand there.
+std::set<std::string> model_names(const Value& checkpoint);
+
+// Whether its "state" has the model alone, and what describes it: no part that training goes on
+// from.
+bool holds_only_weights(const Value& saved);
+
+// The paths of states that no object of this run takes. `saved` is the "state" of
+// `checkpoint`, in the present layout.
+std::vector<std::string> unused_parts(const State& state, const Value& saved,
+                                      const Value& checkpoint);
+
+}  // namespace cairn
