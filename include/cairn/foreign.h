@@ -43,7 +43,7 @@ struct Foreign {
   std::uint64_t id = 0;  // within its file: that of the object that a kBack means
 
   // "torchmetrics.classification.accuracy.Accuracy": of an object, its class, as far as can be
-  // told; otherwise the function that makes it.
+  // told, of a parameter that of its tensor; otherwise the function that makes it.
   std::string class_name() const;
 };
 

@@ -12,21 +12,35 @@
 namespace cairn {
 namespace {
 
-// Functions of copyreg that make an instance of their first argument, as pickles of old protocols
-// say it.
-bool makes_its_argument(const Foreign& function) {
-  return function.module == "copyreg" &&
-         (function.name == "_reconstructor" || function.name == "__newobj__" ||
-          function.name == "__newobj_ex__");
-}
+// Functions that make an instance of one of their arguments, or wrap it: of copyreg, as pickles of
+// old protocols call it, and of PyTorch, for tensors of subclasses and parameters of them.
+struct MakerOfArgument {
+  std::string_view module;
+  std::string_view name;
+  std::size_t argument;
+};
+constexpr MakerOfArgument kMakers[] = {
+    {"copyreg", "_reconstructor", 0},
+    {"copyreg", "__newobj__", 0},
+    {"copyreg", "__newobj_ex__", 0},
+    {"torch._tensor", "_rebuild_from_type", 1},
+    {"torch._tensor", "_rebuild_from_type_v2", 1},
+    {"torch._utils", "_rebuild_wrapper_subclass", 0},
+    {"torch._utils", "_rebuild_parameter", 0},
+    {"torch._utils", "_rebuild_parameter_with_state", 0},
+};
 
 // Its class when it is an instance, and what it calls otherwise.
 const Foreign* maker_of(const Foreign& object) {
   if (!object.function.is_foreign()) return nullptr;
   const Foreign& function = object.function.as_foreign();
-  if (!makes_its_argument(function) || !object.args.is_tuple()) return &function;
+  const auto* maker = std::ranges::find_if(kMakers, [&](const MakerOfArgument& known) {
+    return known.module == function.module && known.name == function.name;
+  });
+  if (maker == std::end(kMakers) || !object.args.is_tuple()) return &function;
   const List& args = object.args.as_items();
-  return !args.empty() && args[0].is_foreign() ? &args[0].as_foreign() : &function;
+  const bool is_told = args.size() > maker->argument && args[maker->argument].is_foreign();
+  return is_told ? &args[maker->argument].as_foreign() : &function;
 }
 
 // Paths are made only of what is found: those of other places may be long.

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <charconv>
 
+#include "cairn/dtensor.h"
 #include "cairn/foreign.h"
 
 #include "core/float_text.h"
@@ -121,7 +122,7 @@ class TensorWalk {
 
   static bool may_hold_tensors(const Value& value) {
     return value.is_dict() || value.is_list() || value.is_tuple() || value.is_tensor() ||
-           value.kind() == Kind::kSparse;
+           value.kind() == Kind::kSparse || value.is_foreign();
   }
 
   void enter(const Value& value) {
@@ -135,6 +136,8 @@ class TensorWalk {
       open_.push_back({.dict = &value.as_dict(), .path_size = path_.size()});
     } else if (value.is_list() || value.is_tuple()) {
       open_.push_back({.items = &value.as_items(), .path_size = path_.size()});
+    } else if (const TensorView* local = local_tensor(value)) {
+      found_.emplace_back(path_, local);
     }
   }
 

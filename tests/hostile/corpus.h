@@ -24,6 +24,7 @@ inline void PrintTo(const HostileCase& c, std::ostream* out) { *out << c.name; }
 // One function per format, in files of their names.
 std::vector<HostileCase> hostile_containers();
 std::vector<HostileCase> hostile_dcp();
+std::vector<HostileCase> hostile_dtensors();
 std::vector<HostileCase> hostile_memory();
 std::vector<HostileCase> hostile_pickles();
 std::vector<HostileCase> hostile_safetensors();

@@ -17,9 +17,12 @@
 #include <vector>
 
 #include "cairn/checkpoint/checkpoint.h"
+#include "cairn/dtensor.h"
 #include "cairn/error.h"
 #include "cairn/foreign.h"
 
+#include "checkpoint/convert/consolidate.h"
+#include "checkpoint/convert/lost_objects.h"
 #include "checkpoint/open/source.h"
 #include "tests/hostile/sandbox.h"
 
@@ -53,7 +56,9 @@ void use(const std::string& path) {
   }
   for (const auto& [name, object] : foreign_objects(value)) {
     object->class_name();
+    if (const auto tensor = find_dtensor(*object)) mesh_ranks(tensor->mesh);
   }
+  lost_objects(consolidate({{.name = path, .value = value}}, {}).value, {});
 }
 
 std::string answer_to(const std::string& path, std::string& message) {

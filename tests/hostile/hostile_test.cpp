@@ -130,8 +130,9 @@ TEST_P(HostileTest, HasOneRightAnswerInASandbox) {
 INSTANTIATE_TEST_SUITE_P(
     Formats, HostileTest,
     ::testing::Values(Format{"container", hostile_containers}, Format{"dcp", hostile_dcp},
-                      Format{"pickle", hostile_pickles}, Format{"safetensors", hostile_safetensors},
-                      Format{"script", hostile_scripts}, Format{"zip", hostile_zips}),
+                      Format{"dtensor", hostile_dtensors}, Format{"pickle", hostile_pickles},
+                      Format{"safetensors", hostile_safetensors}, Format{"script", hostile_scripts},
+                      Format{"zip", hostile_zips}),
     [](const auto& test) { return test.param.name; });
 
 #if !defined(__SANITIZE_THREAD__)  // minutes, to find nothing: the reader has one thread

@@ -42,7 +42,9 @@ struct ConvertOptions {
   // Objects of classes that cairn does not know (cairn/foreign.h) are written again as they were,
   // where the format can hold them; Python runs their classes' code when it loads the result, as it
   // did before. With this they are left out: entries of dicts go, items of lists become None, and
-  // a defaultdict whose factory is none of Python's own types has no factory.
+  // a defaultdict whose factory is none of Python's own types has no factory. Without it, objects
+  // that hold tensors are an UnsupportedError where the format cannot hold them, as are tensors
+  // that are keys or attributes of dicts.
   bool drop_objects = false;
 
   // When not 0, `out` is a folder of safetensors files with at most so many bytes of tensors each,
@@ -78,6 +80,11 @@ struct ConvertResult {
   std::vector<std::pair<std::string, std::size_t>> objects;
   // Paths of those that were dropped, and their classes.
   std::vector<std::pair<std::string, std::string>> dropped;
+  // DTensors (cairn/dtensor.h) that were written as full tensors.
+  std::size_t gathered = 0;
+  // Paths of values, no tensors among them, that differ between the files of the ranks: those of
+  // the first file were written.
+  std::vector<std::string> differing;
   // Names of tensors that are not the keys that they had, as the format has only texts: the name,
   // and what the key was ("of type int", "none: the tensor is the whole object").
   std::vector<std::pair<std::string, std::string>> renamed_keys;
@@ -87,10 +94,20 @@ struct ConvertResult {
 };
 
 // Reads `in` (a file or folder of any format), and writes `out`, whole and durable or not at all.
-// NotFoundError, CorruptError, UnsupportedError (naming what the format cannot hold),
-// AlreadyExistsError, UsageError (a pattern that matches nothing, two tensors with one name),
-// StorageError.
+// DTensors become full tensors where `in` holds all of them and the format cannot hold a DTensor;
+// torch.save files hold them as they were.
+// NotFoundError, CorruptError, UnsupportedError (naming what the format cannot hold, with its class
+// and path), AlreadyExistsError, UsageError (a pattern that matches nothing, two tensors with one
+// name), StorageError.
 ConvertResult convert(const std::string& in, const std::string& out,
                       const ConvertOptions& options = {});
+
+// The same of what the ranks of one job saved, each in a file of its own: DTensors become full
+// tensors, in every format. The files are those of all ranks, once each, in any order, with the
+// same keys; tensors that are no DTensors are the same in all of them. Other values are taken from
+// the first file. Throws as convert(); UsageError when the set is not complete or not of one job,
+// UnsupportedError for tensors that are still to be reduced over the ranks (Partial).
+ConvertResult convert_ranks(const std::vector<std::string>& files, const std::string& out,
+                            const ConvertOptions& options = {});
 
 }  // namespace cairn

@@ -3,8 +3,9 @@
 //  1. The target is chosen, and nothing may stand in its way.
 //  2. The input is opened and checked.
 //  3. Its tree is read, without any tensor, and changed: selected, converted, renamed. Storages
-//     stay where they are or become lazy.
-//  4. The target's writer asks for one storage after the other.
+//     stay where they are or become lazy. Of several files, one a rank, the trees become one.
+//  4. Nothing that holds a tensor may be left over that the target cannot hold.
+//  5. The target's writer asks for one storage after the other.
 //
 // kTargets has one row per format that can be written.
 #include "cairn/checkpoint/convert.h"
@@ -13,11 +14,14 @@
 #include <array>
 #include <new>
 
+#include "cairn/dtensor.h"
 #include "cairn/error.h"
 #include "cairn/foreign.h"
 
+#include "checkpoint/convert/consolidate.h"
 #include "checkpoint/convert/convert_dtype.h"
 #include "checkpoint/convert/drop_foreign.h"
+#include "checkpoint/convert/lost_objects.h"
 #include "checkpoint/convert/select.h"
 #include "checkpoint/open/check_shown.h"
 #include "checkpoint/open/check_whole.h"
@@ -51,7 +55,7 @@ struct Target {
   // Whether `out` is to be of this format when it is not named.
   bool (*fits)(const std::string& out, const ConvertOptions& options);
   void (*write)(Job job, ConvertResult& result);
-  bool writes_elements;  // of each tensor, however often its storage is shown
+  bool keeps_tree;  // as it is: a storage once, however often it is shown, and DTensors
 };
 
 bool fits_safetensors(const std::string& out, const ConvertOptions& options) {
@@ -62,8 +66,43 @@ bool fits_dcp(const std::string& out, const ConvertOptions&) { return out.ends_w
 
 bool fits_anything(const std::string&, const ConvertOptions&) { return true; }
 
+// Tensors are never left out without a word: what holds `lost` ones is an error, or was to go.
+void settle_lost(std::vector<LostObject> lost, const Job& job, ConvertResult& result) {
+  if (lost.empty()) return;
+  if (job.options.drop_objects) {
+    for (LostObject& object : lost) {
+      result.dropped.emplace_back(std::move(object.path), std::move(object.what));
+    }
+    return;
+  }
+  constexpr std::size_t kMostNamed = 1000;
+  std::string names;
+  for (std::size_t i = 0; i < std::min(lost.size(), kMostNamed); ++i) {
+    names += "\n  " + (lost[i].path.empty() ? "(the whole object)" : lost[i].path) + ": " +
+             lost[i].what;
+  }
+  if (lost.size() > kMostNamed) {
+    names += "\n  and " + std::to_string(lost.size() - kMostNamed) + " more";
+  }
+  throw UnsupportedError(
+      result.format + " cannot hold these objects, and without them their tensors would be lost:" +
+      names +
+      "\nGive the files of all ranks to put the shards of a DTensor together, save the "
+      "state_dict() of a module, and a plain tensor in place of a subclass's. A .pt file holds "
+      "objects as they are; --drop-objects (ConvertOptions::drop_objects) leaves them out");
+}
+
 void write_safetensors_target(Job job, ConvertResult& result) {
   NamedTensors named = name_tensors(job.save.value, job.rename);
+  Storages kept;
+  for (const auto& [name, tensor] : named.tensors) {
+    kept.insert(tensor.storage.get());
+  }
+  settle_lost(lost_objects(job.save.value, kept), job, result);
+  if (job.save.value.is_foreign()) {
+    throw UnsupportedError("the whole object is one of " +
+                           job.save.value.as_foreign().class_name() + ", and holds no tensor");
+  }
   result.left_out = named.left_out;
   result.renamed_keys = named.renamed_keys;
   result.tied = named.tied;
@@ -92,6 +131,7 @@ void write_tree(Job job, ConvertResult& result) {
 }
 
 void write_dcp_target(Job job, ConvertResult& result) {
+  settle_lost(lost_objects(job.save.value, storages_of_leaves(job.save.value)), job, result);
   job.save.write = [&scratch = job.options.scratch_folder](ObjectStore& store, const SaveJob& save,
                                                            const auto&) {
     return write_dcp(store, save, scratch);
@@ -100,9 +140,10 @@ void write_dcp_target(Job job, ConvertResult& result) {
 }
 
 constexpr std::array kTargets = {
-    Target{"safetensors", fits_safetensors, write_safetensors_target, true},
-    Target{"dcp", fits_dcp, write_dcp_target, true},
-    Target{"torch", fits_anything, write_tree, false},  // last: it takes every name
+    Target{"safetensors", fits_safetensors, write_safetensors_target, /*keeps_tree=*/false},
+    Target{"dcp", fits_dcp, write_dcp_target, /*keeps_tree=*/false},
+    // Last: it takes every name.
+    Target{"torch", fits_anything, write_tree, /*keeps_tree=*/true},
 };
 
 const Target& target_of(const std::string& out, const ConvertOptions& options) {
@@ -209,7 +250,10 @@ Value model_of(const Value& root, const std::string& in) {
   }
   const bool is_flat = model.is_dict() && !model.as_dict().empty() &&
                        std::all_of(model.as_dict().begin(), model.as_dict().end(),
-                                   [](const auto& entry) { return entry.second.is_tensor(); });
+                                   [](const auto& entry) {
+                                     return entry.second.is_tensor() ||
+                                            local_tensor(entry.second) != nullptr;
+                                   });
   if (is_flat || &model != &root) return model;
   throw UsageError(in + " has no weights at state/model, model, state_dict or module, and is no " +
                    "flat state dict: leave out weights_only, and include the part that holds them");
@@ -230,8 +274,47 @@ std::function<void(std::uint64_t, std::uint64_t)> writing_progress(const Convert
   };
 }
 
+// A file of those to convert, and what is taken of it.
+struct Input {
+  SourceInfo info;
+  Value value;
+};
+
+Input read_input(const std::string& in, const Target& target, const ConvertOptions& options) {
+  const auto source = open_checked(in, options);
+  Input input{.info = source->info(), .value = source->read()};
+  if (input.info.format == "safetensors" || input.info.format == "safetensors_index") {
+    input.value = with_tied(input.value, input.info.notes);
+  }
+  if (options.weights_only) {
+    std::optional<Value> weights = source->state_dict();
+    input.value = weights ? script_model(std::move(*weights), input.value, shown_name(in, options))
+                          : model_of(input.value, shown_name(in, options));
+  }
+  input.value = select(input.value, {.include = options.include, .exclude = options.exclude});
+  if (!target.keeps_tree) {
+    check_shown(input.value, *source, shown_name(in, options), options.most_repetition);
+  }
+  return input;
+}
+
+// What the files hold together. `info`: of the first.
+Value read_all(const std::vector<std::string>& files, const Target& target,
+               const ConvertOptions& options, ConvertResult& result, SourceInfo& info) {
+  std::vector<RankFile> ranks;
+  for (const std::string& file : files) {
+    Input input = read_input(file, target, options);
+    if (ranks.empty()) info = std::move(input.info);
+    ranks.push_back({.name = shown_name(file, options), .value = std::move(input.value)});
+  }
+  if (ranks.size() == 1 && target.keeps_tree) return std::move(ranks.front().value);
+  Consolidated all = consolidate(ranks, options.scratch_folder);
+  result.gathered = all.gathered;
+  result.differing = std::move(all.differing);
+  return std::move(all.value);
+}
+
 Value changed(Value value, const ConvertOptions& options, ConvertResult& result) {
-  value = select(value, {.include = options.include, .exclude = options.exclude});
   value = with_known(std::move(value), options, result);
   if (options.dtype) value = convert_dtype(value, *options.dtype, options.scratch_folder);
   return value;
@@ -240,25 +323,25 @@ Value changed(Value value, const ConvertOptions& options, ConvertResult& result)
 }  // namespace
 
 ConvertResult convert(const std::string& in, const std::string& out,
-                      const ConvertOptions& options) try {
+                      const ConvertOptions& options) {
+  return convert_ranks({in}, out, options);
+}
+
+ConvertResult convert_ranks(const std::vector<std::string>& files, const std::string& out,
+                            const ConvertOptions& options) try {
+  if (files.empty()) throw UsageError("no file to convert");
   const GuardedReads guard;  // SaveJob::checks_reads asks what became of them
   const auto store = store_of(out, options.store);
   const Target& target = target_of(out, options);
   const std::string place = shown_name(out, options);
   check_way(store, place, options);
-  check_apart(in, store, place, options);
-  const auto source = open_checked(in, options);
-  const SourceInfo info = source->info();
-  Value value = source->read();
-  if (info.format == "safetensors" || info.format == "safetensors_index") {
-    value = with_tied(value, info.notes);
-  }
-  if (options.weights_only) {
-    std::optional<Value> weights = source->state_dict();
-    value = weights ? script_model(std::move(*weights), value, shown_name(in, options))
-                    : model_of(value, shown_name(in, options));
+  for (const std::string& file : files) {
+    check_apart(file, store, place, options);
   }
   ConvertResult result;
+  result.format = target.name;
+  SourceInfo info;
+  Value value = read_all(files, target, options, result, info);
   Job job{.store = store,
           .save = {.value = changed(std::move(value), options, result),
                    .path = place,
@@ -268,10 +351,8 @@ ConvertResult convert(const std::string& in, const std::string& out,
           .rename = {},
           .metadata = {},
           .options = options};
-  if (target.writes_elements) {
-    check_shown(job.save.value, *source, shown_name(in, options), options.most_repetition);
-  }
-  const bool is_whole = !options.weights_only && options.include.empty() && options.exclude.empty();
+  const bool is_whole = files.size() == 1 && !options.weights_only && options.include.empty() &&
+                        options.exclude.empty();
   if (is_whole && info.checkpoint) job.save.info = *info.checkpoint;
   if (is_whole && options.rename.empty() && info.format == "safetensors") {
     job.metadata = info.notes;
@@ -280,11 +361,10 @@ ConvertResult convert(const std::string& in, const std::string& out,
     job.rename.push_back({from, to});
   }
   remove_leftovers_of(*store, place);
-  result.format = target.name;
   try {
     target.write(std::move(job), result);
   } catch (Error& e) {
-    e.add_context("converting " + shown_name(in, options));
+    e.add_context("converting " + shown_name(files.front(), options));
     throw;
   }
   return result;

@@ -105,9 +105,16 @@ class TensorMap {
     return Value(std::make_shared<const Foreign>(std::move(object)));
   }
 
+  // A DTensor says it among the arguments of the function that its own maker calls.
   static bool says_dtype(const Foreign& object) {
     if (object.made != Foreign::Made::kCalled || !object.args.is_tuple()) return false;
     const List& args = object.args.as_items();
+    return has_dtype(args) || std::ranges::any_of(args, [](const Value& arg) {
+             return arg.is_tuple() && has_dtype(arg.as_items());
+           });
+  }
+
+  static bool has_dtype(const List& args) {
     return std::ranges::any_of(args, [](const Value& arg) { return arg.kind() == Kind::kDType; });
   }
 

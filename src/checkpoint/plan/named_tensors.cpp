@@ -6,6 +6,7 @@
 #include <unordered_map>
 #include <unordered_set>
 
+#include "cairn/dtensor.h"
 #include "cairn/error.h"
 
 #include "core/seeded_hash.h"
@@ -47,7 +48,9 @@ class Renamer {
     Dict dict = from.as_dict().empty_like();
     bool is_same = true;
     for (const auto& [key, value] : from.as_dict()) {
-      const bool is_name = (value.is_tensor() || value.kind() == Kind::kSparse) && key.is_str();
+      const bool is_tensor =
+          value.is_tensor() || value.kind() == Kind::kSparse || local_tensor(value) != nullptr;
+      const bool is_name = is_tensor && key.is_str();
       const Value new_key = is_name ? Value(renamed(key.as_str(), rules_)) : key;
       if (dict.find(new_key) != nullptr) {
         throw UsageError("two tensors would be named " + key_text(new_key));

@@ -25,7 +25,7 @@ namespace {
 using json = Json;
 
 struct ConvertArgs {
-  std::string in;
+  std::vector<std::string> in;  // one, or one for each rank; the command line ends with `out`
   std::string out;
   std::string dtype;
   std::vector<std::string> renames;
@@ -57,6 +57,11 @@ class Bars {
 };
 
 void parse(ConvertArgs& options) {
+  if (options.out.empty()) {  // CLI11 gives the first positional all names
+    if (options.in.size() < 2) throw UsageError("OUT is required (see cairn convert --help)");
+    options.out = std::move(options.in.back());
+    options.in.pop_back();
+  }
   for (const std::string& rename : options.renames) {
     const std::size_t sign = rename.find('=');
     if (sign == std::string::npos || sign == 0) {
@@ -90,6 +95,8 @@ void print_json(const ConvertResult& result, const std::string& out, Console& co
                       {"left_out", result.left_out},
                       {"objects", json_of(result.objects)},
                       {"dropped", json_of(result.dropped)},
+                      {"gathered", result.gathered},
+                      {"differing", result.differing},
                       {"renamed_keys", json_of(result.renamed_keys)},
                       {"tied", json_of(result.tied)}});
 }
@@ -136,6 +143,13 @@ void print(const ConvertResult& result, const std::string& out, Console& console
                              result.tensors, console.bytes(result.bytes));
   if (result.files.size() > 1) console.out << fmt::format(" in {} files", result.files.size());
   console.out << "\n";
+  if (result.gathered > 0) {
+    console.out << fmt::format("full tensors made of distributed ones: {}\n", result.gathered);
+  }
+  if (!result.differing.empty()) {
+    console.out << fmt::format("not the same in all files, taken from the first: {}\n",
+                               list_of(result.differing));
+  }
   if (!result.left_out.empty()) {
     console.out << fmt::format("left out, as it is no tensor: {}\n", list_of(result.left_out));
   }
@@ -146,15 +160,15 @@ void print(const ConvertResult& result, const std::string& out, Console& console
 }
 
 int run_convert(ConvertArgs options, Console& console) {
-  check_stays(options.out);
   parse(options);
+  check_stays(options.out);
   ConvertResult result;
   {
     Bars bars(console);
     options.convert.on_progress = [&](const char* stage, std::uint64_t more, std::uint64_t total) {
       bars.add(stage, more, total);
     };
-    result = convert(options.in, options.out, options.convert);
+    result = convert_ranks(options.in, options.out, options.convert);
   }
   if (options.reading.raw) tell_raw(options.in, console);
   const std::string out = shown_place(options.out);
@@ -183,8 +197,10 @@ CLI::Validator size_above_zero() {
 Run define_convert(CLI::App& app) {
   const auto options = std::make_shared<ConvertArgs>();
   ConvertOptions& convert = options->convert;
-  app.add_option("IN", options->in, "a checkpoint of any format")->required();
-  app.add_option("OUT", options->out, "what to write; its extension names the format")->required();
+  app.add_option("IN", options->in,
+                 "a checkpoint of any format; the files of all ranks, where each saved its own")
+      ->required();
+  app.add_option("OUT", options->out, "what to write, last; its extension names the format");
   app.add_option("--to", convert.to, "the format, whatever the extension: torch, safetensors, dcp");
   app.add_flag("--weights-only", convert.weights_only,
                "the model's state dict only (state/model of a Composer checkpoint)");

@@ -7,6 +7,7 @@
 #include "cairn/checkpoint/ignore_keys.h"
 #include "cairn/error.h"
 
+#include "checkpoint/convert/local_shards.h"
 #include "cli/shell/command.h"
 #include "cli/shell/out_place.h"
 #include "cli/shell/reading.h"
@@ -96,10 +97,28 @@ void write(const Value& value, const ExtractArgs& options) {
   file->commit();
 }
 
+Json describe(const std::vector<std::pair<std::string, std::string>>& shards) {
+  Json object = Json::object();
+  for (const auto& [path, text] : shards) {
+    object[path] = text;
+  }
+  return object;
+}
+
+void print_shards(const std::vector<std::pair<std::string, std::string>>& shards,
+                  Console& console) {
+  if (shards.empty()) return;
+  const auto& [path, text] = shards.front();
+  console.out << "only the shards that this file holds of distributed tensors: "
+              << printable_line(path.empty() ? text : path + " " + text);
+  if (shards.size() > 1) console.out << " and " << shards.size() - 1 << " more";
+  console.out << "\n";
+}
+
 int run_extract(const ExtractArgs& options, Console& console) {
   check_stays(options.out);
   const auto source = open_to_read(options.path, options.reading, console);
-  const Value value = find_parts(source->read(), options);
+  const auto [value, shards] = local_shards(find_parts(source->read(), options));
   check_work(value, *source, options.path, options.reading);
   if (options.out.empty()) {
     const Json object = plain_json(value);
@@ -112,10 +131,14 @@ int run_extract(const ExtractArgs& options, Console& console) {
   const std::uint64_t bytes = info ? info->size : 0;
   const std::string out = shown_place(options.out);
   if (console.json) {
-    console.print_json({{"path", out}, {"bytes", bytes}, {"tensors", tensors_of(value).size()}});
+    console.print_json({{"path", out},
+                        {"bytes", bytes},
+                        {"tensors", tensors_of(value).size()},
+                        {"shards", describe(shards)}});
   } else {
     console.out << printable_line(out) << ": " << printable_line(value_text(value)) << ", "
                 << console.bytes(bytes) << "\n";
+    print_shards(shards, console);
   }
   return kDone;
 }

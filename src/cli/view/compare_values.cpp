@@ -6,7 +6,10 @@
 #include <map>
 #include <string_view>
 
+#include "cairn/dtensor.h"
+
 #include "cli/view/describe_value.h"
+#include "cli/view/value_text.h"
 #include "io/parallel.h"
 #include "value/value_compare.h"
 #include "value/value_path.h"
@@ -17,7 +20,8 @@ namespace {
 struct Leaf {
   std::string path;
   const Value* value;
-  const TensorView* tensor = nullptr;  // the value's own, or a part of a sparse one
+  // The value's own, a part of a sparse one, or the shard of a DTensor.
+  const TensorView* tensor = nullptr;
 };
 
 // What is no container with something in it, in tree order.
@@ -52,6 +56,11 @@ class LeafFinder {
   void add(const std::string& path, const Value& value) {
     const std::size_t before = seen_[path]++;
     const std::string own = before == 0 ? path : path + "#" + std::to_string(before + 1);
+    if (const TensorView* local = local_tensor(value)) {
+      leaves_.push_back({own + " (placement)", &value});
+      leaves_.push_back({own, &value, local});
+      return;
+    }
     if (value.kind() != Kind::kSparse) {
       leaves_.push_back({own, &value, value.is_tensor() ? &value.as_tensor() : nullptr});
       return;
@@ -103,6 +112,9 @@ bool are_same(const Value& a, const Value& b, const CompareOptions& options) {
   if (a.kind() != b.kind()) return false;
   if (a.is_str() && !options.wall_clock) {
     return without_addresses(a.as_str()) == without_addresses(b.as_str());
+  }
+  if (local_tensor(a) != nullptr && local_tensor(b) != nullptr) {
+    return value_text(a) == value_text(b);
   }
   if (a.is_foreign()) return describe_value(a) == describe_value(b);
   // Their items may be such objects, or tensors, which are equal to none of another file.

@@ -11,6 +11,7 @@
 #include <span>
 #include <stdexcept>
 
+#include "cairn/dtensor.h"
 #include "cairn/foreign.h"
 
 #include "core/hex.h"
@@ -161,8 +162,29 @@ std::string foreign_type(Foreign::Made made) {
   }
 }
 
+json describe_dtensor(const DTensor& tensor) {
+  json placements = json::array();
+  for (const Placement& placement : tensor.placements) {
+    placements.push_back(text_of(placement));
+  }
+  json mesh = {{"device", tensor.mesh.device_type},
+               {"shape", tensor.mesh.shape},
+               {"ranks", mesh_ranks(tensor.mesh)},
+               {"coordinate", nullptr}};
+  if (!tensor.mesh.dim_names.empty()) mesh["names"] = tensor.mesh.dim_names;
+  if (tensor.mesh.coordinate) mesh["coordinate"] = *tensor.mesh.coordinate;
+  return {{"type", "dtensor"},
+          {"class", tensor.class_name},
+          {"shape", tensor.shape},
+          {"requires_grad", tensor.requires_grad},
+          {"placements", std::move(placements)},
+          {"mesh", std::move(mesh)},
+          {"local", describe_tensor(tensor.local)}};
+}
+
 // Only the parts that are there.
 json describe_foreign(const Foreign& object) {
+  if (const auto tensor = find_dtensor(object)) return describe_dtensor(*tensor);
   json out = {{"type", foreign_type(object.made)}, {"class", object.class_name()}};
   const auto add = [&](const char* key, const Value& part) {
     if (!part.is_none()) out[key] = describe_value(part);

@@ -3,6 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <unordered_map>
+
+#include "cairn/foreign.h"
 
 #include "cli/view/path_match.h"
 #include "cli/view/progress_bar.h"
@@ -45,14 +48,34 @@ json describe(const TensorStats& stats) {
   return object;
 }
 
+json describe(const DTensor& tensor) {
+  std::vector<std::string> placements;
+  for (const Placement& placement : tensor.placements) {
+    placements.push_back(text_of(placement));
+  }
+  json object = {{"shape", tensor.shape},
+                 {"placements", std::move(placements)},
+                 {"mesh", tensor.mesh.shape},
+                 {"coordinate", nullptr}};
+  if (tensor.mesh.coordinate) object["coordinate"] = *tensor.mesh.coordinate;
+  return object;
+}
+
 }  // namespace
 
 std::uint64_t TensorRow::bytes() const { return byte_size(*tensor); }
 
 std::vector<TensorRow> find_tensors(const Value& value, const std::vector<std::string>& patterns) {
+  std::unordered_map<const TensorView*, const Foreign*> distributed;  // by their shards
+  for (const auto& [path, object] : foreign_objects(value)) {
+    if (const TensorView* local = local_tensor(*object)) distributed.emplace(local, object);
+  }
   std::vector<TensorRow> rows;
   for (const auto& [path, tensor] : tensors_of(value)) {
-    if (matches_path(patterns, path)) rows.push_back({path, tensor});
+    if (!matches_path(patterns, path)) continue;
+    rows.push_back({path, tensor});
+    const auto object = distributed.find(tensor);
+    if (object != distributed.end()) rows.back().distributed = find_dtensor(*object->second);
   }
   return rows;
 }
@@ -78,8 +101,10 @@ void print_tensors(const std::vector<TensorRow>& rows, Console& console) {
   }
   Table table(titles);
   for (const TensorRow& row : rows) {
-    std::vector<Cell> cells = {row.path, std::string(name(row.tensor->dtype)),
-                               shape_text(row.tensor->shape), console.bytes(row.bytes())};
+    const std::string shape =
+        row.distributed ? placement_text(*row.distributed) : shape_text(row.tensor->shape);
+    std::vector<Cell> cells = {row.path, std::string(name(row.tensor->dtype)), shape,
+                               console.bytes(row.bytes())};
     if (row.stats) add_stats_cells(*row.stats, cells);
     table.add(std::move(cells));
   }
@@ -94,6 +119,7 @@ json describe(const std::vector<TensorRow>& rows) {
                    {"shape", row.tensor->shape},
                    {"bytes", row.bytes()}};
     if (row.stats) object["stats"] = describe(*row.stats);
+    if (row.distributed) object["distributed"] = describe(*row.distributed);
     list.push_back(std::move(object));
   }
   return list;

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "cairn/dtensor.h"
 #include "cairn/value.h"
 
 #include "cli/view/console.h"
@@ -18,6 +19,8 @@ struct TensorRow {
   std::string path;
   const TensorView* tensor;  // of the object, which must live as long
   std::optional<TensorStats> stats = std::nullopt;
+  // Of the shard of a DTensor: of which tensor, and how that is distributed.
+  std::optional<DTensor> distributed = std::nullopt;
 
   std::uint64_t bytes() const;
 };

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "cairn/dtensor.h"
 #include "cairn/foreign.h"
 
 #include "core/float_text.h"
@@ -47,6 +48,13 @@ std::string tensor_text(const TensorView& tensor) {
   if (tensor.part == nullptr) return text;
   return text + fmt::format(" at {} of {}", shape_text(tensor.part->offsets),
                             shape_text(tensor.part->global_shape));
+}
+
+std::string object_text(const Foreign& object) {
+  if (const auto tensor = find_dtensor(object)) {
+    return fmt::format("DTensor {} {}", name(tensor->local.dtype), placement_text(*tensor));
+  }
+  return (object.made == Foreign::Made::kNamed ? "name " : "object of ") + object.class_name();
 }
 
 }  // namespace
@@ -96,8 +104,7 @@ std::string value_text(const Value& value) {
       return fmt::format("{} (numpy {})", value_text(value.get_if<NumpyScalar>()->number()),
                          value.get_if<NumpyScalar>()->dtype());
     case Kind::kForeign:
-      return (value.as_foreign().made == Foreign::Made::kNamed ? "name " : "object of ") +
-             value.as_foreign().class_name();
+      return object_text(value.as_foreign());
     default:
       return std::string(value.type_name());
   }
