@@ -83,7 +83,10 @@ void CheckpointSaver::Impl::event(State& state, Logger& logger, Event event) {
   std::optional<Value> gathered;
   std::optional<WholeState> whole;
   if (is_of_several()) {
-    if (is_save_due(state, event)) gathered = gather();
+    if (is_save_due(state, event)) {
+      check_replicas(state);
+      gathered = gather();
+    }
     answer.reset();
     // What fails behind this fails on rank 0 alone, and all go by the same at the next event.
     if (gathered) last_checkpoint_batch = state.timestamp.batch;
@@ -105,6 +108,15 @@ Value CheckpointSaver::Impl::gather() const {
   return rng_of_all_ranks();
 }
 
+// On all ranks together, before what can fail on one alone.
+void CheckpointSaver::Impl::check_replicas(const State& state) {
+  if (!is_of_several() || !saves_anything()) return;
+  // A sharded run's file has whole parameters, of which no rank has more than its rows.
+  const bool copies =
+      options.save_async && !ranks && !is_written_elsewhere() && state.sharding == nullptr;
+  replicas.begin(state, copies);
+}
+
 void CheckpointSaver::Impl::save(State& state, Value rng, WholeState& whole, Logger& logger) {
   report(logger);
   last_checkpoint_batch = state.timestamp.batch;
@@ -119,6 +131,7 @@ void CheckpointSaver::Impl::save(State& state, Value rng, WholeState& whole, Log
   try {
     const SaveCheckpointOptions what = {options.weights_only, options.ignore_keys};
     request.value = gatherer.checkpoint_value(state, std::move(rng), whole, what, &logger);
+    if (is_of_several()) replicas.hash_copies(state, request);
     submit(std::move(request));
   } catch (...) {
     forget_failed();
@@ -428,7 +441,13 @@ bool CheckpointSaver::will_save(Event event, const State& state) {
   return impl_->is_save_due(state, event) && impl_->saves_anything();
 }
 
-void CheckpointSaver::fit_end(State& /*state*/, Logger& logger) {
+void CheckpointSaver::fit_end(State& state, Logger& logger) {
+  impl_->replicas.compare();
+  close(state, logger);
+}
+
+// Together with no other rank: of a run that failed the others may be elsewhere.
+void CheckpointSaver::close(State& /*state*/, Logger& logger) {
   impl_->gatherer = {};  // whoever replaces the weights now need not have both in memory
   impl_->pipeline.let_go();
   const auto let_go = [this] {
@@ -448,8 +467,6 @@ void CheckpointSaver::fit_end(State& /*state*/, Logger& logger) {
   let_go();  // what the saves remembered that were under way
   impl_->report(logger);
 }
-
-void CheckpointSaver::close(State& state, Logger& logger) { fit_end(state, logger); }
 
 // Of the place that keeps most: whose folder it is, adopt_saved() finds out in each.
 Value CheckpointSaver::state_dict() const {
@@ -474,6 +491,7 @@ void CheckpointSaver::load_state_dict(const Value& state) {
 
 void CheckpointSaver::save(State& state, Logger& logger) {
   if (impl_->ranks) return impl_->save_over_ranks(state, logger, /*is_asked=*/true);
+  impl_->check_replicas(state);
   Value rng = impl_->gather();
   WholeState whole(state, impl_->options.weights_only);
   if (!is_written_elsewhere()) impl_->prepare(state);

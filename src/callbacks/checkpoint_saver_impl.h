@@ -26,6 +26,7 @@
 #include "storage/local_store.h"
 #include "train/state/checkpoint_info.h"
 #include "train/state/rank_saves.h"
+#include "train/state/replica_check.h"
 #include "train/state/sharded_state.h"
 #include "train/state/state_gatherer.h"
 
@@ -115,6 +116,7 @@ struct CheckpointSaver::Impl {
   bool is_save_due(const State& state, Event event);
   void event(State& state, Logger& logger, Event event);
   Value gather() const;
+  void check_replicas(const State& state);
   void save(State& state, Value rng, WholeState& whole, Logger& logger);
   SaveJob next_job(const State& state);
   void begin_fit(State& state, Logger& logger);
@@ -187,6 +189,7 @@ struct CheckpointSaver::Impl {
   std::vector<std::string> messages;  // for the next logger that comes along
   std::shared_ptr<void> run_lock;     // of a fit(); null: no locks, or another rank has it
   StateGatherer gatherer;             // goes on from the save before
+  ReplicaCheck replicas;              // of several processes
   SavePipeline pipeline;              // last: its thread uses the queue
 };
 

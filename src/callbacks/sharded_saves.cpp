@@ -137,6 +137,7 @@ SaveJob CheckpointSaver::Impl::job_of_part(const State& state, const std::string
 // What fails in one place costs the others nothing: the first error is thrown in the end.
 void CheckpointSaver::Impl::save_over_ranks(State& state, Logger& logger, bool is_asked,
                                             const List& needed) {
+  check_replicas(state);
   if (has_tars) return save_tar(state, logger, is_asked);
   wait();  // for what the save before came to
   report(logger);

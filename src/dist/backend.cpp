@@ -18,6 +18,8 @@
 
 #include "cairn/error.h"
 
+#include "io/listening_socket.h"
+
 namespace cairn::dist {
 
 #ifdef CAIRN_WITHOUT_GLOO
@@ -54,6 +56,37 @@ bool leave_out_libuv(Options& options) {
   return false;
 }
 
+constexpr const char* kLoopback = "127.0.0.1";
+
+c10::intrusive_ptr<c10d::TCPStore> make_store(const std::string& host,
+                                              c10d::TCPStoreOptions& options) {
+  try {
+    return c10::make_intrusive<c10d::TCPStore>(host, options);
+  } catch (const std::exception& error) {
+    const bool is_of_libuv = std::string(error.what()).find("libuv") != std::string::npos;
+    if (!is_of_libuv || !leave_out_libuv(options)) throw;
+  }
+  return c10::make_intrusive<c10d::TCPStore>(host, options);
+}
+
+// A TCPStore that serves at the address of loopback alone. Old ones (libtorch 1.13) take no socket
+// of the caller: such a store begins to listen at any port, and its descriptor then becomes our
+// socket.
+template <class Options>
+c10::intrusive_ptr<c10d::TCPStore> serve_loopback(Options options) {
+  FileDescriptor own = listen_at_loopback(options.port);
+  if constexpr (requires { options.masterListenFd; }) {
+    options.masterListenFd = own.release();
+    return make_store(kLoopback, options);
+  } else {
+    options.port = 0;
+    auto store = make_store(kLoopback, options);
+    replace_listener(store->getPort(), own);
+    store->check({"listens"});  // ends its wait for connections to the old socket, and closes that
+    return store;
+  }
+}
+
 }  // namespace
 
 c10::intrusive_ptr<c10d::Store> open_store(const MeetingPlace& place, bool listens,
@@ -63,13 +96,8 @@ c10::intrusive_ptr<c10d::Store> open_store(const MeetingPlace& place, bool liste
   options.isServer = listens;
   options.waitWorkers = false;  // who is missing is found out by name, see group.cpp
   options.timeout = timeout;
-  try {
-    return c10::make_intrusive<c10d::TCPStore>(place.host, options);
-  } catch (const std::exception& error) {
-    const bool is_of_libuv = std::string(error.what()).find("libuv") != std::string::npos;
-    if (!is_of_libuv || !leave_out_libuv(options)) throw;
-  }
-  return c10::make_intrusive<c10d::TCPStore>(place.host, options);
+  if (listens && place.is_of_loopback) return serve_loopback(options);
+  return make_store(place.is_of_loopback ? kLoopback : place.host, options);
 }
 
 c10::intrusive_ptr<c10d::Store> with_prefix(const std::string& prefix,

@@ -4,6 +4,8 @@
 
 #include "cairn/error.h"
 
+#include "dist/page_tensor.h"
+
 namespace cairn::dist {
 
 at::TensorOptions Channel::message_options() const {
@@ -19,7 +21,7 @@ at::Tensor Channel::message_of(const at::Tensor& tensor) const {
 }
 
 at::Tensor Channel::empty_message(std::int64_t bytes) const {
-  return at::empty({bytes}, message_options().dtype(at::kByte));
+  return page_zeros({bytes}, message_options().dtype(at::kByte));
 }
 
 void Channel::unpack(const at::Tensor& message, const at::Tensor& into) const {

@@ -8,6 +8,7 @@
 #include <stdexcept>
 #include <utility>
 
+#include "dist/job_id.h"
 #include "dist/rank_tables.h"
 #include "dist/store_meeting.h"
 
@@ -78,11 +79,14 @@ Group::~Group() {
 }
 
 MeetingPlace Group::place() const {
-  return {launch_.master_addr, static_cast<std::uint16_t>(*launch_.master_port)};
+  return {.host = launch_.master_addr,
+          .port = static_cast<std::uint16_t>(*launch_.master_port),
+          .is_of_loopback = is_on_one_machine(launch_) && !launch_.is_store_hosted};
 }
 
-c10::intrusive_ptr<c10d::Store> Group::connect(bool listens) const {
-  return with_prefix("cairn" + launch_.attempt, open_store(place(), listens, timeout_));
+c10::intrusive_ptr<c10d::Store> Group::connect() const {
+  return with_prefix("cairn" + launch_.attempt + "/" + launch_.job_id,
+                     open_store(place(), /*listens=*/false, timeout_));
 }
 
 // c10d's limits are not ours: so it connects on a thread that is left behind after our time.
@@ -91,7 +95,7 @@ Channel Group::connect(const std::string& name, std::int64_t index, std::int64_t
   const Member member = {.rank = static_cast<int>(index),
                          .world_size = static_cast<int>(count),
                          .timeout = kTheirTimeout,
-                         .is_one_machine = launch_.local_world_size == launch_.world_size};
+                         .is_one_machine = is_on_one_machine(launch_)};
   std::packaged_task<c10::intrusive_ptr<Backend>()> task(
       [store = with_prefix(name, store_), member, device, transport] {
         switch (transport) {
@@ -159,11 +163,16 @@ void Group::meet() {
   const bool listens = launch_.rank == 0 && !launch_.is_store_hosted;
   const std::string where = launch_.master_addr + ":" + std::to_string(*launch_.master_port);
   try {
-    store_ = connect(listens);
-    roll_call_.emplace(connect(/*listens=*/false), launch_.rank, launch_.world_size);
-  } catch (const Error&) {
-    throw;
+    const auto door =
+        with_prefix("cairn" + launch_.attempt, open_store(place(), listens, timeout_));
+    launch_.job_id = agree_on_job(*door, launch_, timeout_);
+    store_ = with_prefix(launch_.job_id, door);
+    roll_call_.emplace(connect(), launch_.rank, launch_.world_size);
   } catch (const std::exception& error) {
+    // A StorageError says that the port is taken, as what c10d throws does.
+    const bool is_of_place = dynamic_cast<const Error*>(&error) == nullptr ||
+                             dynamic_cast<const StorageError*>(&error) != nullptr;
+    if (!is_of_place) throw;
     if (listens) {
       throw DistError("rank 0 cannot listen at " + where + ", where all others look for it: " +
                           first_line(error.what()) + ". Give MASTER_PORT a port that is free",
@@ -185,7 +194,7 @@ void Group::meet() {
 }
 
 std::shared_ptr<StoreMeeting> Group::meet_others(const std::string& name) {
-  return std::make_shared<StoreMeeting>(with_prefix(name, connect(/*listens=*/false)));
+  return std::make_shared<StoreMeeting>(with_prefix(name, connect()));
 }
 
 void Group::begin(const std::string& what) {

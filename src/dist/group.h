@@ -1,7 +1,10 @@
 // The processes of a job, connected.
 //
 //  1. All meet in a store, c10d's TCPStore: rank 0 listens at MASTER_ADDR:MASTER_PORT, or
-//     torchrun's agent does. Each writes that it is there, and waits for all others.
+//     torchrun's agent does. On one machine rank 0 listens at 127.0.0.1. It writes which job this
+//     is: its launcher's id, or one that it makes. A rank that was started by another job ends with
+//     an error before it writes anything. Each of the others writes that it is there, under the
+//     job's id, and waits for all.
 //  2. Collectives go through Gloo, which connects all with all. Its connections end with a process,
 //     so that its peers know at once. Tensors of GPUs go through NCCL where it is there (Channel),
 //     those of the host through MPI where the user says so; these are connected when they are first
@@ -112,7 +115,7 @@ class Group {
   void end();
   void watch();
   MeetingPlace place() const;
-  c10::intrusive_ptr<c10d::Store> connect(bool listens) const;
+  c10::intrusive_ptr<c10d::Store> connect() const;
   Channel connect(const std::string& name, std::int64_t index, std::int64_t count,
                   at::Device device, Transport transport);
   bool is_busy(Clock::time_point now) const;

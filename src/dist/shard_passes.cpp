@@ -11,6 +11,8 @@
 #include "cairn/dist/dist.h"
 #include "cairn/error.h"
 
+#include "dist/page_tensor.h"
+
 namespace cairn::dist {
 namespace {
 
@@ -125,6 +127,7 @@ Sharding::Sharding(Group* group, std::shared_ptr<torch::nn::Module> module,
   const at::Device device = parameters.empty() ? at::kCPU : parameters.front().device();
   mesh_ = std::make_unique<ShardMesh>(*group_, shape, device);
   make_units(config);
+  give_back_heap();
 }
 
 void Sharding::bind() {

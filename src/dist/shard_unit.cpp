@@ -9,6 +9,7 @@
 #include "cairn/error.h"
 
 #include "core/round_up.h"
+#include "dist/page_tensor.h"
 
 namespace cairn::dist {
 namespace {
@@ -114,7 +115,7 @@ at::Tensor ShardUnit::packed_rows() const {
   for (const Parameter& parameter : parameters_)
     size += part_bytes(parameter.per_rank * parameter.row_elements(), parameter.compute);
   const at::Tensor bytes =
-      at::zeros({size}, at::TensorOptions(mesh_.row().device).dtype(at::kByte));
+      page_zeros({size}, at::TensorOptions(mesh_.row().device).dtype(at::kByte));
   std::int64_t at = 0;
   for (const Parameter& parameter : parameters_) {
     const at::Tensor rows = parameter.rows().detach().reshape({-1});
@@ -173,7 +174,7 @@ void ShardUnit::put_together() {
 
 void ShardUnit::hold_memory() {
   for (Parameter& parameter : parameters_) {
-    const at::Tensor fresh = at::empty(parameter.global_shape, parameter.whole.options());
+    const at::Tensor fresh = page_zeros(parameter.global_shape, parameter.whole.options());
     c10::StorageImpl* const storage = parameter.whole.storage().unsafeGetStorageImpl();
     c10::StorageImpl* const from = fresh.storage().unsafeGetStorageImpl();
     storage->set_data_ptr_noswap(from->set_data_ptr(at::DataPtr()));
@@ -280,7 +281,7 @@ void ShardUnit::begin_reduce(const Reduce& how) {
   std::vector<std::int64_t> received_bytes(sent_bytes.size(),
                                            message_bytes(mesh_.shard(), reduced_));
   const Channel& row = mesh_.row();
-  at::Tensor packed = at::zeros({all}, at::TensorOptions(row.device).dtype(at::kByte));
+  at::Tensor packed = page_zeros({all}, at::TensorOptions(row.device).dtype(at::kByte));
   pack_gradients(packed, gradients);
   reducing_.sent = {row.message_of(packed)};
   reducing_.received = {{row.empty_message(mesh_.shards() * received_bytes[0])}};

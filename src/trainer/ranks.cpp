@@ -24,6 +24,7 @@
 #include "dist/group.h"
 #include "io/machine.h"
 #include "trainer/deepspeed_config.h"
+#include "trainer/rank_facts.h"
 #include "trainer/trainer_impl.h"
 
 namespace cairn {
@@ -85,19 +86,30 @@ AgreedOutcome agree_on(const RankOutcome& own) {
   return agreed;
 }
 
+// On one machine rank 0 listens at 127.0.0.1. torchrun's agent listens itself.
+void Trainer::Impl::warn_of_open_port(const Launch& launch) {
+  if (launch.rank != 0 || launch.is_store_hosted || is_on_one_machine(launch)) return;
+  logger.log_message(
+      "warning: rank 0 listens on all network interfaces, without authentication: let only the "
+      "machines of this job reach its port. If all ranks are on one machine, start them with "
+      "cairn-run, or set LOCAL_WORLD_SIZE: rank 0 then listens at 127.0.0.1");
+}
+
 void Trainer::Impl::join_ranks() {
   if (!dist::is_initialized() && dist::world_size() > 1) {
     const std::chrono::duration<double> timeout(options.dist_timeout);
     const Launch launch = launch_of();
     logger.log_message(dist::describe() + ": meeting the others at " + launch.master_addr + ":" +
                        (launch.master_port ? std::to_string(*launch.master_port) : "?"));
+    warn_of_open_port(launch);
     dist::initialize({.timeout = std::chrono::duration_cast<std::chrono::milliseconds>(timeout)});
   }
   context.group = dist::group();
   if (context.group == nullptr) return;
-  const Value agreed = dist::broadcast_value(List{*options.run_name, *options.seed});
-  options.run_name = agreed.as_items().at(0).as_str();
+  const Value agreed = dist::broadcast_value(List{options.run_name.value_or(""), *options.seed});
+  if (!options.run_name) options.run_name = agreed.as_items().at(0).as_str();
   options.seed = agreed.as_items().at(1).as_int();
+  require_same_on_ranks(facts_of(options));
   if (dist::rank() != 0) options.load_progress_bar = false;
 }
 

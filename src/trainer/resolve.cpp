@@ -258,7 +258,8 @@ TrainerOptions resolve(TrainerOptions options) {
   found.raise();
 
   if (!options.run_name) options.run_name = run_name_of_environment();
-  if (!options.run_name) options.run_name = invent_run_name();
+  // The other ranks take rank 0's (join_ranks()).
+  if (!options.run_name && dist::rank() == 0) options.run_name = invent_run_name();
   if (!options.device) options.device = torch::cuda::is_available() ? "gpu" : "cpu";
   if (!options.precision) options.precision = *options.device == "gpu" ? "amp_fp16" : "fp32";
   if (!options.seed) options.seed = random_seed();

@@ -11,6 +11,7 @@
 #include "train/loop/iteration_length.h"
 #include "train/loop/predict_loop.h"
 #include "trainer/check_savers.h"
+#include "trainer/rank_facts.h"
 #include "trainer/trainer_impl.h"
 
 namespace cairn {
@@ -239,6 +240,7 @@ void Trainer::Impl::finish_fit() {
 FitResult Trainer::Impl::fit(FitOptions fit_options) {
   if (!state.optimizer) throw UsageError("fit(): the model has no parameters to train");
   check(fit_options);
+  if (context.group != nullptr) require_same_on_ranks(facts_of(fit_options));
   const FitNumbers::Start start = begin_fit(fit_options);
   if (start.is_over) {
     logger.log_message("call " + std::to_string(start.number) + " of fit() in the run " +

@@ -1,7 +1,8 @@
 // The parts of a Trainer and how it is put together.
 //
 // Construction, in Composer's order:
-//  0. of several processes: they meet (dist::initialize()), and take rank 0's seed and run name
+//  0. of several processes: they meet (dist::initialize()), take rank 0's seed, and its run name
+//     where they have none, and compare their options and models (rank_facts.h)
 //  1. device, precision, determinism; the model moves to the device
 //  2. the seed seeds every generator
 //  3. the model is sharded (parallelism_config); optimizer; run name
@@ -34,6 +35,7 @@
 namespace cairn {
 
 class CheckpointSaver;
+struct Launch;
 struct RankDevice;
 
 // One UsageError that lists what no Trainer could follow (resolve.cpp).
@@ -77,6 +79,7 @@ struct Trainer::Impl {
  private:
   // Construction, and ranks.cpp.
   void join_ranks();
+  void warn_of_open_port(const Launch& launch);
   void seed_generators();
   void check_loader_of_rank(const DataSpec& dataloader, const std::string& option) const;
   void agree_on_epoch_length();

@@ -25,6 +25,7 @@
 #include "train/loop/compute.h"
 #include "train/optimizer/parameter_names.h"
 #include "trainer/check_savers.h"
+#include "trainer/rank_facts.h"
 #include "trainer/ranks.h"
 #include "trainer/resume.h"
 #include "trainer/trainer_impl.h"
@@ -268,6 +269,7 @@ void Trainer::Impl::load() {
     now.epoch_in_iteration = now.epoch;
     now.token_in_iteration = now.token;
   }
+  if (context.group != nullptr) require_same_on_ranks(facts_of_optimizer(state));
   check_position_of_ranks();
   engine.run_event(Event::kAfterLoad);
   seed_generators();

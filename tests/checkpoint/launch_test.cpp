@@ -79,6 +79,20 @@ TEST(Launch, TorchrunsAgentListensItself) {
   EXPECT_EQ(found.attempt, "2");
 }
 
+TEST(Launch, AJobIsNamedByWhateverStartedIt) {
+  EXPECT_EQ(launch(kTorchrun).job_id, "");
+  EXPECT_EQ(launch(kTorchrun + Variables{{"TORCHELASTIC_RUN_ID", "run"}}).job_id, "run");
+  EXPECT_EQ(launch(kSlurm).job_id, "Slurm 123.0");
+  EXPECT_EQ(launch(kSlurm + Variables{{"SLURM_RESTART_COUNT", "2"}}).job_id,
+            "Slurm 123.0, restart 2");
+  EXPECT_EQ(launch(kOpenMpi).job_id, "Open MPI 3735552001");
+  const Variables by_hand = {{"CAIRN_JOB_ID", "mine"}};
+  for (const Variables& launcher : {kTorchrun, kSlurm, kOpenMpi})
+    EXPECT_EQ(launch(launcher + by_hand).job_id, "mine");
+  // Several jobs may be started in one allocation: only srun's own ranks go by its number.
+  EXPECT_EQ(launch(kTorchrun + kSlurm).job_id, "");
+}
+
 // mpirun in an allocation: its processes have the Slurm variables of the daemon that started them.
 TEST(Launch, OpenMpiGoesBeforeSlurm) {
   const Launch found = launch(kOpenMpi + kSlurm);

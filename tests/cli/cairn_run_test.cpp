@@ -46,6 +46,20 @@ TEST(CairnRun, TellsEachProcessWhoItIs) {
   EXPECT_EQ(read_file(folder / "rank2-of3"), "2 3 2 3 0 127.0.0.1\n");
 }
 
+// On several machines only the environment can give all of them one.
+TEST(CairnRun, GivesEachJobOfOneMachineAnIdOfItsOwn) {
+  const EnvironmentVariable outer("CAIRN_JOB_ID", "outer");
+  const Command says = {"sh", "-c", "test $LOCAL_RANK = 1 || echo $CAIRN_JOB_ID"};
+  const Ran first = run(Command{"-n", "2"} + says);
+  const Ran second = run(Command{"-n", "2"} + says);
+  EXPECT_THAT(first.output, HasSubstr("cairn-run "));
+  EXPECT_NE(first.output, second.output);
+  const Ran of_many = run(Command{"-n", "1", "--world_size", "2", "--node_rank", "0",
+                                  "--master_addr", "first", "--master_port", "1234"} +
+                          says);
+  EXPECT_EQ(of_many.output, "outer\n");
+}
+
 TEST(CairnRun, TwoDashesMayStandBeforeTheProgram) {
   const Ran ran = run({"-n", "2", "--", "sh", "-c", "test $RANK = 1 || echo \"$@\"", "sh", "--"});
   EXPECT_EQ(ran.exit_code, 0) << ran.output;

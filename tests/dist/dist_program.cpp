@@ -1,7 +1,7 @@
 // One process of a job, for dist_test.cpp, which starts several:
 //   dist_program MODE KEY=VALUE... [-- MODE KEY=VALUE...]...
 // Of several cases each comes after the other, in one group of processes; the exit code is that of
-// the last.
+// the last. An argument R:KEY=VALUE is rank R's alone.
 #include <sched.h>
 #include <signal.h>
 #include <torch/torch.h>
@@ -9,6 +9,7 @@
 
 #include <array>
 #include <atomic>
+#include <cctype>
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
@@ -42,7 +43,9 @@
 #include "composer_net.h"
 #include "core/xxh3.h"
 #include "dist/rank_tables.h"
+#include "listeners.h"
 #include "meetings.h"
+#include "peak_memory.h"
 #include "surroundings.h"
 #include "testing/tiny_model.h"
 #include "testing/watched_store.h"
@@ -88,20 +91,25 @@ std::string digest_of(const torch::nn::Module& module) {
 cairn::DataLoader loader_of(const Arguments& arguments, bool is_train) {
   cairn::DataLoaderOptions options{
       .batch_size = arguments.number("batch", 2),
-      .sampler = cairn::DistributedSamplerOptions{.shuffle = is_train, .seed = 3}};
+      .sampler = cairn::DistributedSamplerOptions{.shuffle = is_train,
+                                                  .seed = arguments.number("data_seed", 3)}};
   if (arguments.text("sampler") == "none") options.sampler.reset();
   if (arguments.has("composer")) {
     return cairn::DataLoader(composer_data(arguments.text("composer")), options);
   }
   const bool is_uneven = arguments.has("uneven") && is_train;
-  // Of another size on each rank: 4 more samples for each rank above the first.
-  const std::int64_t more = is_uneven ? 4 * cairn::dist::rank() : 0;
+  if (is_uneven) {  // 4 more samples for each rank above the first, all of them its own
+    const std::int64_t ranks = cairn::dist::world_size();
+    const std::int64_t samples = arguments.number("samples", 24) + 4 * cairn::dist::rank();
+    options.sampler->num_replicas = 1;
+    options.sampler->rank = 0;
+    return cairn::testing::tiny_loader((samples + ranks - 1) / ranks, options);
+  }
   if (arguments.text("data") == "digits") {
     const digits::Scans scans = digits::load_scans();
     return cairn::DataLoader(is_train ? scans.train : scans.test, options);
   }
-  return cairn::testing::tiny_loader((is_train ? arguments.number("samples", 24) + more : 11),
-                                     options);
+  return cairn::testing::tiny_loader((is_train ? arguments.number("samples", 24) : 11), options);
 }
 
 // Batches that say they have no tokens, of rank 1 or of all.
@@ -182,12 +190,12 @@ cairn::TrainerOptions options_of(const Arguments& arguments) {
   if (arguments.has("views")) {
     options.eval_dataloader = doubled(loader_of(arguments, /*is_train=*/false));
   }
-  options.optimizers = cairn::AdamW({.lr = 0.05});
+  options.optimizers = cairn::AdamW({.lr = 0.01 * static_cast<double>(arguments.number("lr", 5))});
   if (arguments.has("sgd")) options.optimizers = cairn::SGD({.lr = 0.05});
   if (arguments.has("rates")) options.schedulers = cairn::LinearScheduler();
   options.max_duration = arguments.text("duration", "2ep");
   options.progress_bar = false;
-  options.run_name = "job";
+  options.run_name = arguments.text("name", "job");
   options.seed = 7;
   options.dist_timeout = static_cast<double>(arguments.number("timeout_ms", 60000)) / 1000;
   options.ddp_sync_strategy = arguments.text("strategy", "single_auto_sync");
@@ -199,7 +207,8 @@ cairn::TrainerOptions options_of(const Arguments& arguments) {
   if (arguments.has("micro")) options.device_train_microbatch_size = arguments.number("micro", 1);
   if (arguments.has("clip")) {
     options.algorithms.push_back(cairn::GradientClipping(
-        {.clipping_type = arguments.text("clip"), .clipping_threshold = 0.05}));
+        {.clipping_type = arguments.text("clip"),
+         .clipping_threshold = arguments.number("threshold", 5) / 100.0}));
   }
   if (arguments.has("ema")) options.algorithms.push_back(cairn::EMA({.half_life = "2ba"}));
   if (arguments.has("shard")) {
@@ -364,27 +373,6 @@ void predict(cairn::Trainer& trainer) {
   say(line);
 }
 
-// How much memory this process has had at most since the last call, beyond what it had then.
-class PeakMemory {
- public:
-  void begin() {
-    std::ofstream("/proc/self/clear_refs") << 5;
-    before_ = kilobytes("VmHWM:");
-  }
-  std::int64_t bytes() const { return (kilobytes("VmHWM:") - before_) * 1024; }
-
- private:
-  static std::int64_t kilobytes(const std::string& key) {
-    std::ifstream file("/proc/self/status");
-    for (std::string word; file >> word;) {
-      std::int64_t number = 0;
-      if (word == key && file >> number) return number;
-    }
-    return 0;
-  }
-  std::int64_t before_ = 0;
-};
-
 void say_losses(const cairn::State& state) {
   for (const auto& [name, value] : state.total_loss_dict)
     say("loss " + name.as_str() + " " + std::to_string(value.as_float()));
@@ -460,6 +448,13 @@ int train(const Arguments& arguments) {
       if (is_at(arguments, state, "before_save")) raise(SIGKILL);
     }));
   }
+  if (arguments.has("drifts")) {  // one element of one parameter
+    options.callbacks.push_back(At(cairn::Event::kBatchStart, [&](cairn::State& state) {
+      if (!is_at(arguments, state, "drifts")) return;
+      const torch::NoGradGuard no_grad;
+      net->parameters().at(1).data_ptr<double>()[0] += 1e-9;
+    }));
+  }
   PeakMemory peak;
   if (arguments.has("peak")) {  // around a save: the saver comes behind this
     options.callbacks.push_back(
@@ -533,7 +528,19 @@ void commit_together(const Arguments& arguments) {
   }
 }
 
+// What all ranks refuse alike leaves the group as it was.
+void say_refusal(const Arguments& arguments) {
+  try {
+    train(arguments);
+    say("not refused");
+  } catch (const cairn::UsageError& error) {
+    say(std::string("refused: ") + error.what());
+  }
+}
+
 int run(const std::string& mode, const Arguments& arguments) {
+  if (mode == "refusal") say_refusal(arguments);
+  if (mode == "listeners") say_listeners(arguments);
   if (mode == "commit") commit_together(arguments);
   if (mode == "tables") use_tables(arguments);
   if (mode == "train") return train(arguments);
@@ -546,12 +553,17 @@ int run(const std::string& mode, const Arguments& arguments) {
 
 int main(int argc, char** argv) {
   torch::set_num_threads(1);
+  const std::string own = std::to_string(cairn::dist::rank()) + ":";
   std::vector<std::vector<std::string>> cases(1);
   for (int i = 1; i < argc; ++i) {
-    if (std::string(argv[i]) == "--") {
+    const std::string word = argv[i];
+    const bool is_of_a_rank = word.size() > 2 && std::isdigit(word[0]) != 0 && word[1] == ':';
+    if (word == "--") {
       cases.emplace_back();
-    } else {
-      cases.back().emplace_back(argv[i]);
+    } else if (word.starts_with(own)) {
+      cases.back().push_back(word.substr(own.size()));
+    } else if (!is_of_a_rank) {
+      cases.back().push_back(word);
     }
   }
   try {

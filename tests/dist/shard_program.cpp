@@ -370,6 +370,28 @@ void try_full_save(const std::string& folder) {
   say("all of it holds");
 }
 
+// What stays resident of a model of 256 MiB between passes: this rank's parameters and gradients.
+void try_resident_memory() {
+  constexpr int kUnits = 16;
+  constexpr std::int64_t kWidth = 2048;
+  torch::rand({2, kWidth}).mm(torch::rand({kWidth, kWidth}));  // what OpenBLAS and libtorch keep
+  const std::int64_t before = memory_of("VmRSS");
+  torch::nn::Sequential net;
+  for (int i = 0; i < kUnits; ++i)
+    net->push_back(
+        Sharded<torch::nn::Linear>(torch::nn::LinearOptions(kWidth, kWidth).bias(false)));
+  const auto sharded = cairn::fully_shard(net.ptr());
+  for (int pass = 0; pass < 3; ++pass) {
+    sharded->begin();
+    sharded->backward(net->forward(torch::rand({2, kWidth})).sum());
+    sharded->end();
+  }
+  const std::int64_t own = 256 / cairn::dist::world_size();
+  const std::int64_t grown = memory_of("VmRSS") - before;
+  demand(grown < 2 * own + 64, "what was whole is given back: " + std::to_string(grown) + " MiB");
+  say("all of it holds");
+}
+
 void run(const std::string& mode) {
   if (mode == "cuda") {
     device = at::kCUDA;
@@ -381,6 +403,7 @@ void run(const std::string& mode) {
   }
   if (mode == "strategies") return try_strategies();
   if (mode == "memory") return try_memory();
+  if (mode == "resident") return try_resident_memory();
   if (mode == "uneven") return try_uneven();
   if (mode == "errors") return try_errors();
   if (mode == "scaler") return try_scaler();

@@ -68,6 +68,11 @@ TEST(ShardedModules, AFullSaveTakesNoMemoryForTheWhole) {
   EXPECT_GT(std::filesystem::file_size(folder / "1.pt"), 256U << 20);
 }
 
+TEST(ShardedModules, WhatWasWholeGoesBackToTheSystem) {
+  Job job(4, {SHARD_PROGRAM, "resident"});
+  EXPECT_THAT(job.exit_codes(), Each(0)) << outputs_of(job);
+}
+
 TEST(ShardedModules, WhatCannotBeIsRefused) {
   Job job(2, {SHARD_PROGRAM, "errors"});
   EXPECT_THAT(job.exit_codes(), Each(0)) << outputs_of(job);

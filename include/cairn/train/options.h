@@ -194,7 +194,8 @@ struct TrainerOptions {  // NOLINT(clang-analyzer-optin.performance.Padding)
   int interrupted_exit_code = 75;
 };
 
-// TrainerOptions after all checks, with defaults filled in and names completed.
+// TrainerOptions after all checks, with defaults filled in and names completed. The run_name of a
+// rank other than 0 stays absent if it has none: the Trainer takes rank 0's.
 // Throws one UsageError that lists every conflict and names its options.
 TrainerOptions resolve(TrainerOptions options);
 

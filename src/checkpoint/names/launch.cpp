@@ -69,6 +69,7 @@ Launch of_torchrun(const Variables& variables) {
   const char* hosted = variables.text("TORCHELASTIC_USE_AGENT_STORE");
   launch.is_store_hosted = hosted != nullptr && std::string_view(hosted) == "True";
   if (const char* count = variables.text("TORCHELASTIC_RESTART_COUNT")) launch.attempt = count;
+  if (const char* run = variables.text("TORCHELASTIC_RUN_ID")) launch.job_id = run;
   return launch;
 }
 
@@ -130,7 +131,13 @@ Launch of_slurm(const Variables& variables) {
     launch.master_addr = first_host(nodes);
   }
   if (const auto job = variables.number("SLURM_JOB_ID")) {
-    launch.master_port = port_of(*job, variables.number("SLURM_STEP_ID").value_or(0));
+    const std::int64_t step = variables.number("SLURM_STEP_ID").value_or(0);
+    launch.master_port = port_of(*job, step);
+    launch.job_id = "Slurm " + std::to_string(*job) + "." + std::to_string(step);
+    // A job that was requeued keeps its number.
+    if (const auto restarts = variables.number("SLURM_RESTART_COUNT")) {
+      launch.job_id += ", restart " + std::to_string(*restarts);
+    }
   }
   return launch;
 }
@@ -141,6 +148,9 @@ Launch of_open_mpi(const Variables& variables) {
   launch.rank = variables.number("OMPI_COMM_WORLD_RANK").value_or(0);
   launch.world_size = variables.number("OMPI_COMM_WORLD_SIZE").value_or(1);
   check(launch, "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE");
+  if (const char* space = variables.text("PMIX_NAMESPACE")) {
+    launch.job_id = std::string("Open MPI ") + space;
+  }
   launch.local_rank = variables.number("OMPI_COMM_WORLD_LOCAL_RANK");
   launch.local_world_size = variables.number("OMPI_COMM_WORLD_LOCAL_SIZE");
   if (launch.local_world_size != launch.world_size) return launch;  // see MASTER_ADDR
@@ -201,6 +211,7 @@ void read_meeting_place(Launch& launch, const ReadEnvironment& read) {
   const Variables variables(read);
   if (const char* address = variables.text("MASTER_ADDR")) launch.master_addr = address;
   if (const auto port = variables.number("MASTER_PORT")) launch.master_port = port;
+  if (const char* id = variables.text("CAIRN_JOB_ID")) launch.job_id = id;
 }
 
 FormatVariables variables_of_writer(const std::string& run_name, const ReadEnvironment& read) {

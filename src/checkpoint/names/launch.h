@@ -15,6 +15,9 @@
 //  5. otherwise the process is alone.
 // 3 and 4 name no place to meet: on one machine that is 127.0.0.1 and a port made of the job's
 // number; on several the first node of the step (Slurm). MASTER_ADDR and MASTER_PORT go first.
+//
+// The job's id is CAIRN_JOB_ID (cairn-run sets it), else the launcher's own: TORCHELASTIC_RUN_ID,
+// Open MPI's PMIX_NAMESPACE, or Slurm's job, step and restart.
 #pragma once
 
 #include <cstdint>
@@ -38,6 +41,8 @@ struct Launch {
   // Not rank 0 but the launcher listens there (torchrun's agent), for each of its attempts again.
   bool is_store_hosted = false;
   std::string attempt = {};
+  // What the launcher calls this start of the job, the same on all ranks. Empty: it has no name.
+  std::string job_id = {};
   // For messages: "torchrun's variables", "Slurm's variables"; empty for a process alone.
   std::string source = {};
 };
@@ -54,8 +59,14 @@ Launch launch_of(const ReadEnvironment& read = nullptr,
 FormatVariables variables_of_writer(const std::string& run_name,
                                     const ReadEnvironment& read = nullptr);
 
-// MASTER_ADDR and MASTER_PORT, where they are set. UsageError for a port that is no number.
+// MASTER_ADDR, MASTER_PORT and CAIRN_JOB_ID, where they are set. UsageError for a port that is no
+// number.
 void read_meeting_place(Launch& launch, const ReadEnvironment& read = nullptr);
+
+// Whether the launcher says that all ranks are on this machine.
+inline bool is_on_one_machine(const Launch& launch) {
+  return launch.local_world_size == launch.world_size;
+}
 
 // From now on launch_of(nullptr) and dist_variables() give this; nullopt: the environment again.
 void set_launch(std::optional<Launch> launch);

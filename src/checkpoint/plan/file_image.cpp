@@ -138,6 +138,23 @@ void FileImage::encode() {
   }
 }
 
+std::function<SharedBytes(const Storage& storage)> FileImage::copies() const {
+  // The table is made by the first call, which need not be on the thread that training waits for.
+  return [storages = storages_, offsets = offsets_, memory = memory_,
+          offset_of = std::unordered_map<const Storage*, std::uint64_t>()](
+             const Storage& storage) mutable {
+    if (offset_of.empty()) {
+      offset_of.reserve(storages.size());
+      for (std::size_t i = 0; i < storages.size(); ++i)
+        offset_of.emplace(storages[i], offsets[i]);
+    }
+    const auto copy = offset_of.find(&storage);
+    if (copy == offset_of.end()) return SharedBytes();
+    return SharedBytes{{memory->data() + copy->second, static_cast<std::size_t>(storage.size())},
+                       memory};
+  };
+}
+
 TorchPlan FileImage::plan(const TorchFileWriteOptions& options, bool as_image) {
   TorchPlan plan(encoded_ ? std::move(*encoded_) : pickle::encode(value_, layout_->encoded),
                  options, TorchPlan::Room::kToGrow);
@@ -166,17 +183,13 @@ bool FileImage::lies_as(const TorchPlan& plan) const {
 }
 
 void FileImage::bind(TorchPlan& plan) const {
-  std::unordered_map<const Storage*, std::uint64_t> offset_of;
-  offset_of.reserve(storages_.size());
-  for (std::size_t i = 0; i < storages_.size(); ++i) {
-    offset_of.emplace(storages_[i], offsets_[i]);
-  }
+  const auto find = copies();
   for (std::size_t i = 0; i < plan.parts().size(); ++i) {
     const CheckpointPlan::Part& part = plan.parts()[i];
-    const auto copy = offset_of.find(part.storage.get());
-    if (copy == offset_of.end()) continue;  // was not copied, because it does not change
-    const ByteView bytes{memory_->data() + copy->second, static_cast<std::size_t>(part.size)};
-    plan.set_storage(i, storage_of(SharedBytes{bytes, memory_}));
+    const SharedBytes copy =
+        part.storage == nullptr ? SharedBytes{{}, memory_} : find(*part.storage);
+    if (copy.owner == nullptr) continue;  // was not copied, because it does not change
+    plan.set_storage(i, storage_of(copy.part(0, static_cast<std::size_t>(part.size))));
   }
 }
 

@@ -12,6 +12,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <vector>
@@ -42,6 +43,10 @@ class FileImage {
   // Step 1. `layout` is used by one thread at a time, but for plan(). Errors of
   // storages that have to be loaded.
   FileImage(Value value, Snapshotter& snapshotter, std::shared_ptr<Layout> layout);
+
+  // Before plan(): what finds the copy of a storage of the value (empty: it was not copied). One
+  // thread at a time.
+  std::function<SharedBytes(const Storage& storage)> copies() const;
 
   // Step 2, once. Errors as pickle::encode(). Then the Value, and the live tensors with it, is
   // gone. `as_image`: what write() can write, if possible; otherwise the parts of the plan are the

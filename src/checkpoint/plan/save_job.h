@@ -51,6 +51,11 @@ struct SaveJob {
   // last byte, before anything is published, it is asked whether they still are what they were
   // (check_mapped_reads()). Not of a saver, whose tensors are in memory.
   bool checks_reads = false;
+  // Called by SavePipeline::submit() of an asynchronous save after it has copied the tensors.
+  // `find` gives the copy of a storage of `value`. It is empty if the storage was not copied,
+  // because it does not change. Not called for a job that has `write`.
+  using FindCopy = std::function<SharedBytes(const Storage& storage)>;
+  std::function<void(const FindCopy& find)> on_copied = nullptr;
   // Called while it is written from live tensors: `more` bytes of them are, of `total`.
   std::function<void(std::uint64_t more, std::uint64_t total)> on_progress = nullptr;
   // Called when all is done, on the thread that did it. Must not call the pipeline.

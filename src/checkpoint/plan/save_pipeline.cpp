@@ -346,6 +346,8 @@ void SavePipeline::submit(SaveJob job) try {
     job.value = impl_->snapshotter.take(job.value);
   } else {
     image.emplace(std::exchange(job.value, {}), impl_->snapshotter, impl_->layout);
+    // It may hold the live tensors, which are let go of now.
+    if (const auto look = std::exchange(job.on_copied, nullptr)) look(image->copies());
   }
   {
     const std::lock_guard lock(impl_->mutex);

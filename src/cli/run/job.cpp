@@ -133,6 +133,7 @@ void Job::start(std::int64_t local) {
   set("NODE_RANK", options_.node_rank);
   set("MASTER_PORT", options_.master_port);
   start.environment.emplace_back("MASTER_ADDR", options_.master_addr);
+  if (!options_.job_id.empty()) start.environment.emplace_back("CAIRN_JOB_ID", options_.job_id);
   Process process{.rank = options_.base_rank + local};
   if (local > 0) {
     start.output_path = strict_format(NameFormat(options_.output), variables);

@@ -1,7 +1,8 @@
 // The processes of a job on this machine (Composer's launcher, composer/cli/launcher.py):
 //
 //  1. Each gets RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE, NODE_RANK, MASTER_ADDR and
-//     MASTER_PORT. The first writes to the terminal, the others to files; none reads from it.
+//     MASTER_PORT, and CAIRN_JOB_ID, by which ranks refuse those of another job. The first writes
+//     to the terminal, the others to files; none reads from it.
 //  2. The first one that ends with another code than 0, or by a signal, ends the job: all others
 //     get SIGTERM, unless step 4 gave them one, and after the grace SIGKILL, with what they
 //     started. What those that failed by themselves had written to files that nobody asked for is
@@ -34,6 +35,7 @@ struct JobOptions {
   std::int64_t node_rank = 0;
   std::string master_addr = "127.0.0.1";
   std::int64_t master_port = 0;
+  std::string job_id = {};  // empty: CAIRN_JOB_ID of the environment, if there is one
   // Format strings of the files of local ranks above 0: {rank}, {local_rank}, {world_size},
   // {local_world_size}, {node_rank}. Empty: a temporary file.
   std::string output = {};

@@ -10,6 +10,7 @@
 #include "cairn/exit_code.h"
 
 #include "cli/run/job.h"
+#include "io/atomic_file.h"
 #include "io/reserved_port.h"
 
 namespace {
@@ -62,6 +63,8 @@ void set_place(const Flags& flags, cairn::cli::JobOptions& job,
   job.master_addr = flags.master_addr.value_or("127.0.0.1");
   if (!flags.master_port) port.emplace();
   job.master_port = port ? port->number() : *flags.master_port;
+  // Each machine of several runs this program: only CAIRN_JOB_ID can name the job on all of them.
+  if (is_one_machine) job.job_id = "cairn-run " + cairn::random_digits();
 }
 
 void set_ranks(const Flags& flags, cairn::cli::JobOptions& job) {

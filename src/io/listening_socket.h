@@ -1,0 +1,18 @@
+// TCP sockets that wait for connections, for servers of others that cannot be told an address.
+#pragma once
+
+#include <cstdint>
+
+#include "io/file_descriptor.h"
+
+namespace cairn {
+
+// Listens at 127.0.0.1, at a port that may be a ReservedPort. StorageError with the errno.
+FileDescriptor listen_at_loopback(std::uint16_t port);
+
+// Finds the socket of this process that listens at `port`, and makes its descriptor a duplicate of
+// `own`: code that accepts connections there gets those of `own` from then on. StorageError if
+// there is no such socket.
+void replace_listener(std::uint16_t port, const FileDescriptor& own);
+
+}  // namespace cairn

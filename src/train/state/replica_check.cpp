@@ -1,0 +1,239 @@
+#include "train/state/replica_check.h"
+
+#include <ATen/Version.h>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <torch/torch.h>
+
+#include <algorithm>
+#include <bit>
+#include <memory>
+#include <optional>
+#include <utility>
+
+#include "cairn/dist/dist.h"
+#include "cairn/dist/sharding.h"
+#include "cairn/error.h"
+#include "cairn/train/optimizer.h"
+#include "cairn/train/parameters.h"
+#include "cairn/train/state.h"
+#include "cairn/train/state_dict.h"
+
+#include "core/xxh3.h"
+#include "io/parallel.h"
+#include "train/state/tensor_bridge.h"
+
+namespace cairn {
+namespace {
+
+using Hashes = std::vector<std::uint64_t>;
+
+std::uint64_t digest_of(const Hashes& hashes) {
+  return xxh3_64(std::as_bytes(std::span(hashes)));
+}
+
+std::int64_t as_number(std::uint64_t hash) { return std::bit_cast<std::int64_t>(hash); }
+
+// A device's memory is read on this thread, whose stream its storages know.
+Hashes hashes_of(const std::vector<TensorView>& views, bool in_parallel) {
+  Hashes hashes(views.size());
+  std::uint64_t bytes = 0;
+  for (const TensorView& view : views)
+    bytes += view.storage == nullptr ? 0 : view.storage->size();
+  for_each_parallel(
+      views.size(),
+      [&](std::size_t i) { hashes[i] = xxh3_64(views[i].contiguous_bytes().view); },
+      in_parallel ? bytes : 0);
+  return hashes;
+}
+
+// What this rank has in common with others: all of a parameter, or its rows.
+std::vector<std::pair<std::string, at::Tensor>> replicated(const State& state) {
+  if (state.sharding && state.sharding->replicas() == 1) return {};
+  auto parameters = named_parameters(state.model->module());
+  for (auto& [name, parameter] : parameters)
+    if (state.sharding) parameter = state.sharding->own_rows(parameter);
+  return parameters;
+}
+
+// Equal on ranks whose processors and libtorch round alike.
+std::int64_t rounding() {
+  return as_number(xxh3_64(as_bytes(at::show_config())));
+}
+
+// What one rank knows of a save, in step 3.
+struct Said {
+  bool has_hashes = false;
+  std::int64_t rounding = 0;
+  std::int64_t shard = 0;
+  Hashes rates = {};
+  Hashes hashes = {};
+};
+
+// The same in little; all that is exchanged while nothing differs.
+at::Tensor digest_of(const Said& said) {
+  return at::tensor({std::int64_t{said.has_hashes}, said.rounding, said.shard,
+                     as_number(digest_of(said.rates)), as_number(digest_of(said.hashes))},
+                    at::kLong);
+}
+
+Value value_of(const Hashes& hashes) {
+  List list;
+  for (const std::uint64_t hash : hashes)
+    list.emplace_back(as_number(hash));
+  return list;
+}
+
+Hashes hashes_in(const Value& value) {
+  Hashes hashes;
+  for (const Value& hash : value.as_items())
+    hashes.push_back(std::bit_cast<std::uint64_t>(hash.as_int()));
+  return hashes;
+}
+
+std::vector<Said> exchange(const Said& own) {
+  std::vector<Said> all;
+  for (const Value& of_rank :
+       dist::all_gather_values(List{own.has_hashes, own.rounding, own.shard, value_of(own.rates),
+                                    value_of(own.hashes)})) {
+    const List& items = of_rank.as_items();
+    all.push_back({.has_hashes = items.at(0).as_bool(),
+                   .rounding = items.at(1).as_int(),
+                   .shard = items.at(2).as_int(),
+                   .rates = hashes_in(items.at(3)),
+                   .hashes = hashes_in(items.at(4))});
+  }
+  return all;
+}
+
+bool have_same_rates(const Said& one, const Said& other) { return one.rounding == other.rounding; }
+bool have_same_weights(const Said& one, const Said& other) {
+  return one.has_hashes && other.has_hashes && one.rounding == other.rounding &&
+         one.shard == other.shard;
+}
+
+// The first place in which ranks differ from the first rank of their peers, and these ranks.
+struct Divergence {
+  std::size_t index = 0;
+  std::size_t first = 0;  // rank
+  std::vector<std::size_t> ranks = {};
+};
+
+std::optional<Divergence> find_divergence(const std::vector<Said>& all, Hashes Said::*of,
+                                          bool (*are_peers)(const Said&, const Said&)) {
+  std::optional<Divergence> found;
+  for (std::size_t rank = 1; rank < all.size(); ++rank) {
+    const auto first = static_cast<std::size_t>(
+        std::ranges::find_if(all, [&](const Said& each) { return are_peers(each, all[rank]); }) -
+        all.begin());
+    if (first >= rank) continue;  // it has no peer before it
+    const Hashes& others = all[first].*of;
+    const Hashes& own = all[rank].*of;
+    const auto at = std::ranges::mismatch(others, own).in1;
+    if (at == others.end()) continue;
+    const auto index = static_cast<std::size_t>(at - others.begin());
+    if (!found || index < found->index) found = Divergence{.index = index, .first = first};
+    if (index == found->index && first == found->first) found->ranks.push_back(rank);
+  }
+  return found;
+}
+
+std::string describe(const Divergence& found, const std::string& what) {
+  return fmt::format("{} of rank{} {} is another than rank {}'s", what,
+                     found.ranks.size() == 1 ? "" : "s", fmt::join(found.ranks, ", "),
+                     found.first);
+}
+
+}  // namespace
+
+void ReplicaCheck::begin(const State& state, bool hashes_copies) {
+  compare();
+  is_begun_ = true;
+  hashes_ = {};
+  batch_ = state.timestamp.batch;
+  shard_ = state.sharding ? state.sharding->shard_index() : 0;
+  rates_.clear();
+  if (state.optimizer) {
+    for (const double rate : learning_rates(*state.optimizer))
+      rates_.push_back(std::bit_cast<std::uint64_t>(rate));
+  }
+  names_.clear();
+  for (const auto& [name, tensor] : replicated(state))
+    names_.push_back(name);
+  if (!hashes_copies) hash_here(state);
+}
+
+void ReplicaCheck::hash_here(const State& state) {
+  std::vector<TensorView> views;
+  bool is_on_host = true;
+  for (const auto& [name, tensor] : replicated(state)) {
+    is_on_host = is_on_host && tensor.is_cpu();
+    views.push_back(view_of(tensor));
+  }
+  std::promise<Hashes> done;
+  done.set_value(hashes_of(views, is_on_host));
+  hashes_ = done.get_future();
+}
+
+void ReplicaCheck::hash_copies(const State& state, SaveJob& job) {
+  if (hashes_.valid()) return;
+  const Value* const entries = job.value.find("state");
+  const Value* const model = entries == nullptr ? nullptr : entries->find("model");
+  std::vector<TensorView> views;
+  for (const std::string& name : names_) {
+    const Value* const saved = model == nullptr ? nullptr : model->find(name);
+    // The file leaves it out.
+    if (saved == nullptr || !saved->is_tensor()) return hash_here(state);
+    views.push_back(saved->as_tensor());
+  }
+  job.on_copied = [this, views = std::move(views)](const SaveJob::FindCopy& find) {
+    const auto hash = [views, find]() mutable {
+      for (TensorView& view : views) {
+        const SharedBytes copy = view.storage == nullptr ? SharedBytes() : find(*view.storage);
+        if (!copy.view.empty()) view.storage = storage_of(copy);
+      }
+      return hashes_of(views, /*in_parallel=*/false);
+    };
+    try {
+      hashes_ = std::async(std::launch::async, hash);
+    } catch (const std::exception&) {  // there is no thread for it: this rank is not compared
+    }
+  };
+}
+
+void ReplicaCheck::compare() {
+  if (!std::exchange(is_begun_, false)) return;
+  Said own = {.rounding = rounding(), .shard = shard_, .rates = rates_};
+  try {
+    if (hashes_.valid()) own.hashes = hashes_.get();
+    own.has_hashes = own.hashes.size() == names_.size() && !names_.empty();
+  } catch (const std::exception&) {  // no memory, on this rank alone: it is not compared
+  }
+  std::vector<Said> digests;
+  for (const at::Tensor& of_rank : dist::all_gather(digest_of(own))) {
+    const auto* numbers = of_rank.data_ptr<std::int64_t>();
+    digests.push_back({.has_hashes = numbers[0] != 0,
+                       .rounding = numbers[1],
+                       .shard = numbers[2],
+                       .rates = {std::bit_cast<std::uint64_t>(numbers[3])},
+                       .hashes = {std::bit_cast<std::uint64_t>(numbers[4])}});
+  }
+  if (!find_divergence(digests, &Said::hashes, have_same_weights) &&
+      !find_divergence(digests, &Said::rates, have_same_rates)) {
+    return;
+  }
+  const std::vector<Said> all = exchange(own);
+  std::string what;
+  if (const auto weights = find_divergence(all, &Said::hashes, have_same_weights)) {
+    what = describe(*weights, "the parameter \"" + names_.at(weights->index) + "\"");
+  } else if (const auto rates = find_divergence(all, &Said::rates, have_same_rates)) {
+    what = describe(*rates, fmt::format("the learning rate of group {}", rates->index));
+  }
+  throw TrainingError(fmt::format(
+      "the ranks do not train the same model any more: in the save of batch {}, {}. Look for what "
+      "changes weights, gradients or rates on some ranks only: algorithms, callbacks, hooks, or a "
+      "broken machine. The checkpoints have rank 0's weights; go on from one that is older",
+      batch_, what));
+}
+
+}  // namespace cairn

@@ -1,0 +1,42 @@
+// Facts that must be the same on all ranks of a job, as pairs of a name and a text.
+//
+// Ranks may differ in the following, which is left out:
+//  - paths and stores (save_folder, load_path, file names): each machine has its own;
+//  - loggers, callbacks except CheckpointSavers, progress and console: often on rank 0 alone;
+//  - how much a rank computes at once (batch_size, device_train_microbatch_size, workers);
+//  - deadlines and signals;
+//  - the seed, and the run_name of a rank that has none: all take rank 0's.
+#pragma once
+
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace cairn {
+
+class State;
+struct FitOptions;
+struct TrainerOptions;
+
+using RankFacts = std::vector<std::pair<std::string, std::string>>;
+
+// The options, and names, dtypes and shapes of the model's parameters and buffers.
+RankFacts facts_of(const TrainerOptions& options);
+RankFacts facts_of(const FitOptions& options);
+// The optimizer's class, and the options of its groups.
+RankFacts facts_of_optimizer(const State& state);
+
+// The first fact in which rank 0's facts and a rank's own differ. An empty name: there is none.
+struct FactDifference {
+  std::string name = {};
+  std::string first = {};
+  std::string own = {};
+};
+FactDifference find_difference(const RankFacts& first, const RankFacts& own);
+
+// Throws UsageError, on all ranks alike, with the first fact in which ranks differ and these ranks.
+// Costs one collective of a digest while all agree. All ranks call it together; one process alone
+// compares nothing.
+void require_same_on_ranks(const RankFacts& own);
+
+}  // namespace cairn
