@@ -21,7 +21,8 @@ const cairn::FormatVariables kAll =
 void use(const cairn::NameFormat& format, const std::string& name) {
   cairn::partial_format(format, kAll);
   const auto counters = cairn::parse_name(format, name, kDist);
-  const bool has_clock = format.text().find("_wct") != std::string::npos;  // which are not given back
+  const bool has_clock =
+      format.text().find("_wct") != std::string::npos;  // which are not given back
   if (!counters || has_clock) return;
   cairn::FormatVariables variables = kDist;
   for (const auto& [variable, value] : *counters) {

@@ -257,7 +257,7 @@ HttpReply FakeTrackers::wandb_query(const std::string& call, const Json& of) {
   return data({{"project", {{"artifact", artifact}}}});
 }
 
-FakeTrackers::Json FakeTrackers::artifact_files(const std::string& root,
+Json FakeTrackers::artifact_files(const std::string& root,
                                                 const std::string& cursor) {
   Json edges = Json::array();
   bool has_next = false;
@@ -278,7 +278,7 @@ FakeTrackers::Json FakeTrackers::artifact_files(const std::string& root,
   return {{"pageInfo", {{"endCursor", last}, {"hasNextPage", has_next}}}, {"edges", edges}};
 }
 
-FakeTrackers::Json FakeTrackers::collections(const std::string& project,
+Json FakeTrackers::collections(const std::string& project,
                                              const std::string& cursor) {
   std::set<std::string> names;
   for (const auto& [path, file] : files_) {

@@ -11,7 +11,7 @@
 
 namespace cairn::testing {
 
-class PlainStore final : public ObjectStore {
+class PlainStore : public ObjectStore {
  public:
   PlainStore(std::shared_ptr<ObjectStore> under, bool versioned_writes)
       : under_(std::move(under)), versioned_writes_(versioned_writes) {}

@@ -164,7 +164,12 @@ std::unique_ptr<WritableFile> SimFileSystem::overwrite(const FilePath& path,
                                                        std::uint64_t /*expected_bytes*/) {
   const std::lock_guard lock(mutex_);
   begin_read();
-  const Entry* entry = find(path);
+  const Entry* entry = nullptr;
+  try {
+    entry = find(path);
+  } catch (const StorageError&) {
+    return nullptr;  // a link is on the way
+  }
   if (entry == nullptr || entry->file == nullptr) return nullptr;
   Inode& inode = *entry->file;
   if (inode.locked || inode.opened.use_count() > 1) return nullptr;

@@ -41,20 +41,20 @@ struct Placement {
 
 // The ranks over which tensors are distributed.
 struct DeviceMesh {
-  std::string device_type = {};              // "cuda"
-  Dims shape = {};                           // ranks along each dimension
-  std::vector<std::string> dim_names = {};   // empty when the dimensions have no names
-  std::optional<Dims> coordinate = {};       // of the rank that wrote the file; none: outside
-  Value object = {};                         // a Foreign: the mesh as the file holds it
+  std::string device_type = {};             // "cuda"
+  Dims shape = {};                          // ranks along each dimension
+  std::vector<std::string> dim_names = {};  // empty when the dimensions have no names
+  std::optional<Dims> coordinate = {};      // of the rank that wrote the file; none: outside
+  Value object = {};                        // a Foreign: the mesh as the file holds it
 };
 
 struct DTensor {
-  std::string class_name = {};              // "torch.distributed.tensor.DTensor"
-  TensorView local = {};                    // the shard of the rank that wrote the file
-  Dims shape = {};                          // of the full tensor
+  std::string class_name = {};  // "torch.distributed.tensor.DTensor"
+  TensorView local = {};        // the shard of the rank that wrote the file
+  Dims shape = {};              // of the full tensor
   bool requires_grad = false;
   DeviceMesh mesh = {};
-  std::vector<Placement> placements = {};   // one for each dimension of the mesh
+  std::vector<Placement> placements = {};  // one for each dimension of the mesh
   // The dimensions of the mesh, in the order in which they cut the tensor.
   std::vector<std::size_t> order = {};
 };

@@ -343,9 +343,8 @@ std::size_t hash_value(const Value& key);
 // nullptr when there is no such part. Tuples are entered, too.
 const Value* find_path(const Value& root, std::string_view path);
 
-// Every tensor with its path, in tree order. A tensor that stands at two places is listed twice. Of
-// a sparse tensor the parts are listed: "w/indices", "w/values"; of a DTensor (cairn/dtensor.h) the
-// shard that the file holds. What other objects of unknown classes hold is not listed.
+// Every tensor with its path, in tree order. One at two places is listed twice, a sparse one by its
+// parts: "w/indices", "w/values". A DTensor (cairn/dtensor.h) is listed by the shard it holds.
 std::vector<std::pair<std::string, const TensorView*>> tensors_of(const Value& root);
 
 }  // namespace cairn

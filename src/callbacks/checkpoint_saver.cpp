@@ -193,11 +193,10 @@ bool CheckpointSaver::Impl::has_saved(const State& state) const {
 }
 
 void CheckpointSaver::Impl::begin_upload(const State& state, const std::string& path) {
-  SaverUploads::Names names = {
-      .file = name_now(state, *options.remote_file_name),
-      .format = partial_format(NameFormat(*options.remote_file_name),
-                               dist_variables(state.run_name)),
-      .timestamp = state.timestamp};
+  SaverUploads::Names names = {.file = name_now(state, *options.remote_file_name),
+                               .format = partial_format(NameFormat(*options.remote_file_name),
+                                                        dist_variables(state.run_name)),
+                               .timestamp = state.timestamp};
   if (options.latest_remote_file_name) {
     names.latest = name_now(state, *options.latest_remote_file_name);
   }
@@ -383,6 +382,7 @@ void CheckpointSaver::init(State& state, Logger& logger) {
   // Only rank 0 may have the logger that keeps files: whether there are saves holds for all.
   if (is_of_several()) {
     impl_->has_uploads = dist::broadcast_value(impl_->has_uploads).as_bool();
+    impl_->start = dist::broadcast_value(impl_->start).as_str();
   }
   if (saves_over_ranks(state)) impl_->begin_sharded(state, logger);
   if (saves_rank_tars(state)) impl_->begin_tars(state);

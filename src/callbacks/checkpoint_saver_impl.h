@@ -22,6 +22,7 @@
 #include "callbacks/saver_uploads.h"
 #include "checkpoint/names/launch.h"
 #include "checkpoint/plan/save_pipeline.h"
+#include "io/atomic_file.h"
 #include "io/file.h"
 #include "storage/local_store.h"
 #include "train/state/checkpoint_info.h"
@@ -106,7 +107,7 @@ struct CheckpointSaver::Impl {
   void know_versions(const std::vector<std::string>& paths, const Timestamp& now);
 
   // checkpoint_saver_lock.cpp.
-  std::shared_ptr<void> take_lock(const State& state, const std::string& job) const;
+  std::shared_ptr<void> take_lock(const State& state) const;
   void lock_run(const State& state, Logger& logger);
   std::optional<std::shared_ptr<void>> lock_unless_busy(const State& state) const;
   void retain(const State& state, Logger& logger);
@@ -186,11 +187,12 @@ struct CheckpointSaver::Impl {
   SaverUploads uploads;
   std::vector<std::string> durable;  // to be handed over
   std::shared_ptr<FinishedQueue> finished = std::make_shared<FinishedQueue>();
-  std::vector<std::string> messages;  // for the next logger that comes along
-  std::shared_ptr<void> run_lock;     // of a fit(); null: no locks, or another rank has it
-  StateGatherer gatherer;             // goes on from the save before
-  ReplicaCheck replicas;              // of several processes
-  SavePipeline pipeline;              // last: its thread uses the queue
+  std::vector<std::string> messages;    // for the next logger that comes along
+  std::shared_ptr<void> run_lock;       // of a fit(); null: no locks, or another rank has it
+  std::string start = random_digits();  // after init() one text on all ranks: they share the lock
+  StateGatherer gatherer;               // goes on from the save before
+  ReplicaCheck replicas;                // of several processes
+  SavePipeline pipeline;                // last: its thread uses the queue
 };
 
 }  // namespace cairn

@@ -2,7 +2,8 @@
 // (checkpoint_saver.cpp) holds it.
 //
 //  1. fit_start takes the lock, before anything is looked at: rank 0, then the first rank of each
-//     other machine that writes there. They share one lock where they share the folder.
+//     other machine that writes there. They share one lock where they share the folder, since all
+//     ranks give one text (start).
 //  2. fit_end and close() release it, after the last save.
 //  3. Outside of a fit() a saver may move the link (after a load) and remove checkpoints (of a
 //     finished run). It takes the lock for that moment. If another process holds the lock, the
@@ -16,18 +17,17 @@
 
 #include "callbacks/checkpoint_saver_impl.h"
 #include "checkpoint/folder/run_lock.h"
-#include "io/atomic_file.h"
+#include "checkpoint/ranks/see_checkpoints.h"
 #include "io/file.h"
 #include "storage/local_store.h"
 
 namespace cairn {
 
-std::shared_ptr<void> CheckpointSaver::Impl::take_lock(const State& state,
-                                                       const std::string& job) const {
+std::shared_ptr<void> CheckpointSaver::Impl::take_lock(const State& state) const {
   const std::string folder = writers_folder(state);
   FileSystem& files = files_of(*options.store);
   files.make_folders(folder);
-  return take_run_lock(files, {.folder = folder, .run_name = state.run_name, .job = job});
+  return take_run_lock(files, {.folder = folder, .run_name = state.run_name, .job = start});
 }
 
 // Step 1. All ranks together.
@@ -43,18 +43,16 @@ void CheckpointSaver::Impl::lock_run(const State& state, Logger& logger) {
     }
     return;
   }
-  std::string job = random_digits();
   agreed("locking " + writers_folder(state), [&] {
     if (is_written_elsewhere()) return;
-    run_lock = take_lock(state, job);
+    run_lock = take_lock(state);
     if (run_lock != nullptr) return;
     logger.log_message("the file system of " + writers_folder(state) +
                        " has no locks (flock): a second start of this run would not be noticed");
   });
   if (!is_of_several() || !ranks) return;
-  job = dist::broadcast_value(job).as_str();
   agreed("locking " + writers_folder(state), [&] {
-    if (ranks->is_first_of_another_machine()) run_lock = take_lock(state, job);
+    if (ranks->is_first_of_another_machine()) run_lock = take_lock(state);
   });
 }
 
@@ -63,7 +61,7 @@ std::optional<std::shared_ptr<void>> CheckpointSaver::Impl::lock_unless_busy(
     const State& state) const {
   if (is_far) return nullptr;
   try {
-    return take_lock(state, random_digits());
+    return take_lock(state);
   } catch (const BusyError&) {
     return std::nullopt;
   }
@@ -95,6 +93,8 @@ void CheckpointSaver::Impl::retain(const State& state, Logger& logger) {
     for (const Value& name : names) {
       job.remove_afterwards.push_back(join_path(home, name.as_str()));
     }
+    // A folder that is whole there is rank 0's to remove, on a file system that both see.
+    if (is_another) job.may_remove = is_part_of_one;
     if (!is_another) ask_before_removal(job, state);
     report_retention(pipeline.retain(job, over_ranks));
   });
@@ -106,7 +106,8 @@ void CheckpointSaver::Impl::retain(const State& state, Logger& logger) {
 void CheckpointSaver::Impl::report_retention(const SaveReport& done) {
   for (const std::string& path : done.removed) {
     saved.remove(path);
-    messages.push_back("removed " + path + ", which the last save was killed before it removed");
+    messages.push_back("removed " + path + ", the oldest of the checkpoints, of which " +
+                       std::to_string(keep()) + " are kept");
   }
   disown(done.refused);
   if (!done.warning.empty()) messages.push_back("warning: " + done.warning);

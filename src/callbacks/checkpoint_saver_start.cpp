@@ -144,8 +144,8 @@ void CheckpointSaver::Impl::check_room(const State& state) const {
   const std::uint64_t needed = least_checkpoint_bytes(state, options.weights_only);
   if (!room || *room >= needed) return;
   throw StorageError("save_folder " + where + " has " + size_text(*room) +
-                         " free, and a checkpoint of this run needs at least " +
-                         size_text(needed) + ": free space there, or save elsewhere",
+                         " free, and a checkpoint of this run needs at least " + size_text(needed) +
+                         ": free space there, or save elsewhere",
                      ENOSPC, /*retryable=*/true);
 }
 

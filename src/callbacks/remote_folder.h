@@ -15,7 +15,7 @@ struct CheckpointSaverOptions;
 
 struct RemoteFolder {
   std::shared_ptr<ObjectStore> store;
-  std::string folder;           // that the checkpoints and the pointer have in common
+  std::string folder;          // that the checkpoints and the pointer have in common
   NameFormat filename;         // of names in the folder
   NameFormat latest_filename;  // the same; empty: no pointer
 };

@@ -81,8 +81,7 @@ bool SaverUploads::has_destination(const Logger& logger) {
   });
 }
 
-void SaverUploads::look(const NameFormat& file, const NameFormat& latest,
-                        const Logger& logger) {
+void SaverUploads::look(const NameFormat& file, const NameFormat& latest, const Logger& logger) {
   for (const auto& destination : logger.destinations()) {
     if (!destination->can_upload_files()) continue;
     destination->look_before_uploads(file, latest);

@@ -2,21 +2,25 @@
 
 #include <array>
 #include <cstddef>
+#include <functional>
 #include <mutex>
+#include <new>
 
 #include "core/round_up.h"
 
 namespace cairn {
 namespace {
 
-// Its pages are not touched, and so take no memory, before somebody needs them. Trees of more than
-// 64 Ki elements have to find memory elsewhere.
+constexpr std::size_t kReserveBytes = std::size_t{1} << 20;
+
+// Its pages are not touched, and so take no memory, before somebody needs them. For a destructor it
+// is enough up to 64 Ki elements.
 class JsonReserve {
  public:
-  void* take(std::size_t bytes) {
+  void* take(std::size_t bytes, std::size_t most) {
     const std::size_t room = round_up(bytes, alignof(std::max_align_t));
     const std::scoped_lock lock(mutex_);
-    if (room > memory_.size() - used_) throw std::bad_alloc();
+    if (most < used_ || room > most - used_) throw std::bad_alloc();
     ++taken_;
     used_ += room;
     return memory_.data() + (used_ - room);
@@ -37,16 +41,17 @@ class JsonReserve {
   std::mutex mutex_;
   std::size_t taken_ = 0;
   std::size_t used_ = 0;
-  alignas(std::max_align_t) std::array<std::byte, std::size_t{1} << 20> memory_ = {};
+  alignas(std::max_align_t) std::array<std::byte, kReserveBytes> memory_ = {};
 };
 
 constinit JsonReserve reserve;
 
 }  // namespace
 
-void* take_reserved(std::size_t bytes) {
+void* take_reserved(std::size_t bytes, Reserve most) {
   void* const memory = ::operator new(bytes, std::nothrow);
-  return memory != nullptr ? memory : reserve.take(bytes);
+  if (memory != nullptr) return memory;
+  return reserve.take(bytes, most == Reserve::kAll ? kReserveBytes : kReserveBytes / 2);
 }
 
 void give_back_reserved(void* memory) noexcept {

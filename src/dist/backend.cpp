@@ -81,8 +81,10 @@ c10::intrusive_ptr<c10d::TCPStore> serve_loopback(Options options) {
   } else {
     options.port = 0;
     auto store = make_store(kLoopback, options);
+    const auto wait_for_answer = [&] { store->check({"listens"}); };
+    wait_for_answer();  // it has accepted our own connections: the old socket's end resets others
     replace_listener(store->getPort(), own);
-    store->check({"listens"});  // ends its wait for connections to the old socket, and closes that
+    wait_for_answer();  // it has waited for the old socket for the last time: that is closed
     return store;
   }
 }

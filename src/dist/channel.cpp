@@ -21,7 +21,7 @@ at::Tensor Channel::message_of(const at::Tensor& tensor) const {
 }
 
 at::Tensor Channel::empty_message(std::int64_t bytes) const {
-  return page_zeros({bytes}, message_options().dtype(at::kByte));
+  return page_tensor({bytes}, message_options().dtype(at::kByte));
 }
 
 void Channel::unpack(const at::Tensor& message, const at::Tensor& into) const {

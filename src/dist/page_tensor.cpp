@@ -15,12 +15,12 @@ constexpr std::int64_t kLargeBytes = std::int64_t{256} << 10;
 
 }  // namespace
 
-at::Tensor page_zeros(at::IntArrayRef sizes, const at::TensorOptions& options) {
+at::Tensor page_tensor(at::IntArrayRef sizes, const at::TensorOptions& options) {
   auto bytes = static_cast<std::int64_t>(options.dtype().itemsize());
   for (const std::int64_t size : sizes)
     bytes *= size;
   const bool is_plain = options.device().is_cpu() && !options.pinned_memory();
-  if (!is_plain || bytes < kLargeBytes) return at::zeros(sizes, options);
+  if (!is_plain || bytes < kLargeBytes) return at::empty(sizes, options);
   auto memory = std::make_shared<PageMemory>(static_cast<std::size_t>(bytes));
   void* const data = memory->data();
   return at::from_blob(

@@ -6,13 +6,14 @@
 
 namespace cairn::dist {
 
-// A contiguous tensor of zeros. On the CPU a large one has pages of its own, which the system has
-// back when its storage ends: malloc would keep them, below what was allocated since. Small tensors
-// and those of other devices have libtorch's memory.
-at::Tensor page_zeros(at::IntArrayRef sizes, const at::TensorOptions& options);
+// A contiguous tensor, not initialized. On the CPU a large one has pages of its own, which go back
+// to the system when its storage ends. From malloc they would stay in the heap, between chunks that
+// live longer: so rows and their gradients have pages of their own, too. Small tensors and those of
+// other devices have libtorch's memory.
+at::Tensor page_tensor(at::IntArrayRef sizes, const at::TensorOptions& options);
 
-// Gives the system what malloc keeps, which after a model was cut is most of it. For use now and
-// then: it looks at all of the heap.
+// Gives the free memory of the heap back to the system. It looks at all of the heap: call it
+// rarely, as after a model was cut.
 void give_back_heap();
 
 }  // namespace cairn::dist

@@ -61,8 +61,8 @@ ShardUnit::ShardUnit(const ShardMesh& mesh, std::string name, NamedParameters pa
     made.compute = casts ? *dtypes.compute : tensor.scalar_type();
     made.whole =
         at::empty(made.global_shape, tensor.options().requires_grad(false).dtype(made.compute));
-    tensor.set_data(
-        tensor.detach().narrow(0, made.begin, made.count).clone(at::MemoryFormat::Contiguous));
+    const at::Tensor part = tensor.detach().narrow(0, made.begin, made.count);
+    tensor.set_data(page_tensor(part.sizes(), part.options()).copy_(part));
     parameters_.push_back(std::move(made));
   }
   drop_memory();
@@ -115,7 +115,7 @@ at::Tensor ShardUnit::packed_rows() const {
   for (const Parameter& parameter : parameters_)
     size += part_bytes(parameter.per_rank * parameter.row_elements(), parameter.compute);
   const at::Tensor bytes =
-      page_zeros({size}, at::TensorOptions(mesh_.row().device).dtype(at::kByte));
+      page_tensor({size}, at::TensorOptions(mesh_.row().device).dtype(at::kByte)).zero_();
   std::int64_t at = 0;
   for (const Parameter& parameter : parameters_) {
     const at::Tensor rows = parameter.rows().detach().reshape({-1});
@@ -174,7 +174,7 @@ void ShardUnit::put_together() {
 
 void ShardUnit::hold_memory() {
   for (Parameter& parameter : parameters_) {
-    const at::Tensor fresh = page_zeros(parameter.global_shape, parameter.whole.options());
+    const at::Tensor fresh = page_tensor(parameter.global_shape, parameter.whole.options());
     c10::StorageImpl* const storage = parameter.whole.storage().unsafeGetStorageImpl();
     c10::StorageImpl* const from = fresh.storage().unsafeGetStorageImpl();
     storage->set_data_ptr_noswap(from->set_data_ptr(at::DataPtr()));
@@ -281,7 +281,7 @@ void ShardUnit::begin_reduce(const Reduce& how) {
   std::vector<std::int64_t> received_bytes(sent_bytes.size(),
                                            message_bytes(mesh_.shard(), reduced_));
   const Channel& row = mesh_.row();
-  at::Tensor packed = page_zeros({all}, at::TensorOptions(row.device).dtype(at::kByte));
+  at::Tensor packed = page_tensor({all}, at::TensorOptions(row.device).dtype(at::kByte)).zero_();
   pack_gradients(packed, gradients);
   reducing_.sent = {row.message_of(packed)};
   reducing_.received = {{row.empty_message(mesh_.shards() * received_bytes[0])}};
@@ -355,8 +355,8 @@ void ShardUnit::add_gradient(Parameter& parameter, const at::Tensor& sum) {
   const at::Tensor own = sum.view(shape).to(parameter.rows().scalar_type());
   if (gradient.defined()) {
     gradient.add_(own);
-  } else {
-    gradient = own.clone();  // no view of the message
+  } else {  // no view of the message
+    gradient = page_tensor(own.sizes(), own.options()).copy_(own);
   }
 }
 

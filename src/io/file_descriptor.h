@@ -14,8 +14,7 @@ class FileDescriptor {
   FileDescriptor() = default;
   explicit FileDescriptor(int fd) : fd_(fd) {}
   FileDescriptor(FileDescriptor&& other) noexcept
-      : fd_(std::exchange(other.fd_, -1)),
-        is_for_lock_(std::exchange(other.is_for_lock_, false)) {}
+      : fd_(std::exchange(other.fd_, -1)), is_for_lock_(std::exchange(other.is_for_lock_, false)) {}
   FileDescriptor& operator=(FileDescriptor&& other) noexcept {
     std::swap(fd_, other.fd_);
     std::swap(is_for_lock_, other.is_for_lock_);

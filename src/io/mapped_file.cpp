@@ -44,8 +44,8 @@ void release_pages(ByteView bytes, const void* mapping) {
 }
 
 // One mapping. The handler reads it while others come and go: `begin` is 0 while it changes, and
-// objects are used again, never deleted. A mapping ends in destructors, which must not allocate: the
-// lists of those that are free and of those that ended unchecked are made of the objects themselves.
+// objects are used again, never deleted. A mapping ends in destructors, which must not allocate:
+// the lists of those that are free and of those that ended unchecked are made of the objects.
 struct Mapping {
   std::atomic<std::uintptr_t> begin = 0;
   std::atomic<std::uintptr_t> end = 0;
@@ -155,7 +155,7 @@ class Mappings {
   std::atomic<Mapping*> newest_ = nullptr;
   std::vector<std::unique_ptr<Mapping>> all_;
   Mapping* free_ = nullptr;
-  Mapping* gone_ = nullptr;  // that ended while a GuardedReads lives, with a failure nobody was told
+  Mapping* gone_ = nullptr;  // ended while a GuardedReads lives, with a failure nobody was told
   bool is_guarded_ = false;
 };
 

@@ -73,11 +73,15 @@ FileDescriptor open_folder(const FolderPath& folder, int flags) {
 }
 
 FileDescriptor open_at(const FilePath& path, int flags, mode_t mode) {
-  const FileDescriptor folder = open_folder(path.folder, O_PATH);
+  FileDescriptor folder = open_folder(path.folder, O_PATH);
   if (!folder.is_open()) return {};
-  return open_uninterrupted([&] {
+  FileDescriptor opened = open_uninterrupted([&] {
     return openat(folder.get(), path.name.c_str(), flags | O_NOFOLLOW | O_CLOEXEC, mode);
   });
+  const int error = errno;
+  folder.close();
+  errno = error;  // of the open
+  return opened;
 }
 
 FileDescriptor open_folder_for_lock(const FolderPath& folder, int flags) {

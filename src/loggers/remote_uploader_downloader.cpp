@@ -159,9 +159,9 @@ void RemoteUploaderDownloader::close(State& /*state*/, Logger& logger) {
 
 void RemoteUploaderDownloader::look_before_uploads(const NameFormat& remote_file_name,
                                                    const NameFormat& latest) {
-  if (!latest.empty() && !has_counter(latest)) {
-    // Of others each save has its own.
-    impl_->queue->look_at_pointer(only_name(impl_->object_format(latest)));
+  const NameFormat pointer = latest.empty() ? NameFormat() : impl_->object_format(latest);
+  if (!pointer.empty() && !has_counter(pointer)) {
+    impl_->queue->look_at_pointer(only_name(pointer));  // others: each save has its own
   }
   const NameFormat file = impl_->object_format(remote_file_name);
   const std::size_t fixed = fixed_folders(file);

@@ -137,9 +137,8 @@ RunDirectoryUploader::RunDirectoryUploader(RunDirectoryUploader&&) noexcept = de
 RunDirectoryUploader& RunDirectoryUploader::operator=(RunDirectoryUploader&&) noexcept = default;
 
 void RunDirectoryUploader::init(State& state, Logger& logger) {
-  impl_->folder =
-      normal_path(strict_format(NameFormat(impl_->options.run_directory),
-                                dist_variables(state.run_name)));
+  impl_->folder = normal_path(
+      strict_format(NameFormat(impl_->options.run_directory), dist_variables(state.run_name)));
   impl_->uploader.init(state, logger);
 }
 

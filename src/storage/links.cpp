@@ -26,8 +26,8 @@ std::string named_by_link(std::string_view text) {
   while (!text.empty() && (text.back() == '\n' || text.back() == '\r')) {
     text.remove_suffix(1);
   }
-  const bool is_name = std::none_of(text.begin(), text.end(),
-                                    [](unsigned char c) { return c < 0x20 || c == 0x7F; });
+  const bool is_name =
+      std::none_of(text.begin(), text.end(), [](unsigned char c) { return c < 0x20 || c == 0x7F; });
   return is_name ? std::string(text) : "";
 }
 

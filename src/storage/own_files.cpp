@@ -1,9 +1,8 @@
 #include "storage/own_files.h"
 
-#include <nlohmann/json.hpp>
-
 #include "cairn/error.h"
 
+#include "core/json.h"
 #include "io/file.h"
 #include "io/source_part.h"
 #include "storage/listing.h"
@@ -21,7 +20,7 @@ void add_names_in_index(ObjectStore& store, const std::string& path, std::set<st
     return;  // gone since it was listed
   }
   const std::string_view text = as_text(bytes.view);
-  const auto index = nlohmann::json::parse(text, nullptr, /*allow_exceptions=*/false);
+  const auto index = Json::parse(text, nullptr, /*allow_exceptions=*/false);
   if (!index.is_object() || !index.contains("weight_map")) return;
   for (const auto& file : index["weight_map"]) {
     if (file.is_string()) names.insert(file.get<std::string>());

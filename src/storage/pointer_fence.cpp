@@ -87,10 +87,10 @@ void PointerFence::refuse(const std::optional<Pointer>& now, const std::string& 
     if (!pointer) return "missing";
     return pointer->is_broken() ? "broken" : "at " + pointer->target;
   };
-  throw AlreadyExistsError(
-      "another job moves " + store_->describe(name_) + ", too: this one last saw it " +
-      state(known_) + ", and now it is " + state(now) + ". It was not pointed at " + target +
-      ". Stop one of the two jobs, or give them run names of their own");
+  throw AlreadyExistsError("another job moves " + store_->describe(name_) +
+                           ", too: this one last saw it " + state(known_) + ", and now it is " +
+                           state(now) + ". It was not pointed at " + target +
+                           ". Stop one of the two jobs, or give them run names of their own");
 }
 
 }  // namespace cairn

@@ -57,7 +57,8 @@ std::vector<WrittenPath> paths_of(const CheckpointSaver& saver, std::size_t numb
   for (const auto& [what, name] :
        {std::pair{"the uploads \"", options.remote_file_name},
         std::pair{"the uploaded link \"", options.latest_remote_file_name}}) {
-    if (name) paths.push_back({nullptr, partial_format(NameFormat(*name), dist), what + *name + whose});
+    if (name)
+      paths.push_back({nullptr, partial_format(NameFormat(*name), dist), what + *name + whose});
   }
   return paths;
 }

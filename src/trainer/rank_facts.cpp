@@ -24,36 +24,36 @@
 namespace cairn {
 namespace {
 
-const std::string kNone = "none";
+const std::string kNotGiven = "none";
 const std::string kAbsent = "not there";
 
-std::string text_of(bool value) { return value ? "true" : "false"; }
-std::string text_of(std::int64_t value) { return std::to_string(value); }
-std::string text_of(int value) { return std::to_string(value); }
-std::string text_of(double value) { return python_float_repr(value); }
-std::string text_of(const std::string& value) { return value; }
-std::string text_of(const Duration& value) { return value.time().to_string(); }
-std::string text_of(const Interval& value) {
+std::string fact_text(bool value) { return value ? "true" : "false"; }
+std::string fact_text(std::int64_t value) { return std::to_string(value); }
+std::string fact_text(int value) { return std::to_string(value); }
+std::string fact_text(double value) { return python_float_repr(value); }
+std::string fact_text(const std::string& value) { return value; }
+std::string fact_text(const Duration& value) { return value.time().to_string(); }
+std::string fact_text(const Interval& value) {
   return value.time() == nullptr ? "a function" : value.time()->to_string();
 }
-std::string text_of(const std::vector<std::string>& values) {
+std::string fact_text(const std::vector<std::string>& values) {
   return fmt::format("[{}]", fmt::join(values, ", "));
 }
 // An option of an optimizer.
-std::string text_of(const Value& value) {
-  if (value.get_if<bool>() != nullptr) return text_of(value.as_bool());
-  if (value.is_int()) return text_of(value.as_int());
-  if (value.get_if<double>() != nullptr) return text_of(value.as_float());
+std::string fact_text(const Value& value) {
+  if (value.get_if<bool>() != nullptr) return fact_text(value.as_bool());
+  if (value.is_int()) return fact_text(value.as_int());
+  if (value.get_if<double>() != nullptr) return fact_text(value.as_float());
   if (value.is_str()) return value.as_str();
   if (!value.is_list() && !value.is_tuple()) return std::string(value.type_name());
   std::vector<std::string> items;
   for (const Value& item : value.as_items())
-    items.push_back(text_of(item));
-  return text_of(items);
+    items.push_back(fact_text(item));
+  return fact_text(items);
 }
 template <class T>
-std::string text_of(const std::optional<T>& value) {
-  return value ? text_of(*value) : kNone;
+std::string fact_text(const std::optional<T>& value) {
+  return value ? fact_text(*value) : kNotGiven;
 }
 
 // Collects facts whose names begin alike.
@@ -62,7 +62,7 @@ class Group {
   Group(RankFacts& facts, std::string prefix) : facts_(facts), prefix_(std::move(prefix)) {}
   template <class T>
   void add(const std::string& name, const T& value) const {
-    facts_.emplace_back(prefix_ + name, text_of(value));
+    facts_.emplace_back(prefix_ + name, fact_text(value));
   }
   Group of(const std::string& name) const { return {facts_, prefix_ + name}; }
 
@@ -86,7 +86,7 @@ void add_model(const Group& facts, const torch::nn::Module& module) {
 // Loaders of the user's own are not compared, nor samplers that deal to other ranks than the job's:
 // the user deals the samples then, and a rank may have more than another.
 void add_loader(const Group& facts, const DataSpec& spec) {
-  facts.add("", std::string(spec ? "given" : kNone));
+  facts.add("", std::string(spec ? "given" : kNotGiven));
   const auto* loader = dynamic_cast<const DataLoader*>(spec.dataloader.get());
   if (loader == nullptr) return;
   const Value state = loader->state_dict();
@@ -143,9 +143,9 @@ void add_savers(const Group& facts, const TrainerOptions& options) {
     own.add("overwrite", of.overwrite);
   }
   facts.add("CheckpointSavers of callbacks", count);
-  facts.add("save_folder", std::string(options.save_folder ? "given" : kNone));
+  facts.add("save_folder", std::string(options.save_folder ? "given" : kNotGiven));
   if (!options.save_folder || count > 0) return;  // the others are not used
-  facts.add("save_latest_filename", std::string(options.save_latest_filename ? "given" : kNone));
+  facts.add("save_latest_filename", std::string(options.save_latest_filename ? "given" : kNotGiven));
   facts.add("save_overwrite", options.save_overwrite);
   facts.add("save_interval", options.save_interval);
   facts.add("save_weights_only", options.save_weights_only);
@@ -156,7 +156,7 @@ void add_savers(const Group& facts, const TrainerOptions& options) {
 
 void add_loading(const Group& facts, const TrainerOptions& options) {
   facts.add("autoresume", options.autoresume);
-  facts.add("load_path", std::string(options.load_path ? "given" : kNone));
+  facts.add("load_path", std::string(options.load_path ? "given" : kNotGiven));
   facts.add("load_weights_only", options.load_weights_only);
   facts.add("load_strict_model_weights", options.load_strict_model_weights);
   facts.add("load_exclude_algorithms", options.load_exclude_algorithms);
@@ -167,7 +167,7 @@ void add_sharding(const Group& facts, const TrainerOptions& options) {
   if (options.deepspeed_config) stage = deepspeed_stage(*options.deepspeed_config);
   facts.add("deepspeed_config: stage", stage);
   const bool is_sharded = options.parallelism_config && options.parallelism_config->fsdp;
-  facts.add("parallelism_config", std::string(is_sharded ? "given" : kNone));
+  facts.add("parallelism_config", std::string(is_sharded ? "given" : kNotGiven));
   if (!is_sharded) return;
   const FSDPConfig& config = *options.parallelism_config->fsdp;
   const Group own = facts.of("parallelism_config: ");
@@ -222,7 +222,7 @@ std::string ranks_text(const std::vector<std::int64_t>& ranks) {
   return fmt::format("rank{} {}", ranks.size() == 1 ? "" : "s", fmt::join(ranks, ", "));
 }
 
-std::string shortened(const std::string& text) {
+std::string cut_short(const std::string& text) {
   constexpr std::size_t kMost = 300;
   return text.size() <= kMost ? text : text.substr(0, kMost) + "...";
 }
@@ -240,7 +240,8 @@ std::string describe(const std::vector<FactDifference>& differences) {
   }
   std::string text;
   for (const auto& [value, ranks] : ranks_with) {
-    text += (text.empty() ? "" : ", ") + ("\"" + shortened(value) + "\" on ") + ranks_text(ranks);
+    text += fmt::format("{}\"{}\" on {}", text.empty() ? "" : ", ", cut_short(value),
+                        ranks_text(ranks));
   }
   return worst->name + " is " + text;
 }
@@ -255,7 +256,7 @@ RankFacts facts_of(const TrainerOptions& options) {
   facts.add("max_duration", options.max_duration);
   facts.add("precision", options.precision);
   facts.add("algorithms", texts_of(options.algorithms));
-  facts.add("optimizers", std::string(options.optimizers ? "given" : kNone));
+  facts.add("optimizers", std::string(options.optimizers ? "given" : kNotGiven));
   facts.add("schedulers", texts_of(options.schedulers));
   facts.add("scale_schedule_ratio", options.scale_schedule_ratio);
   facts.add("step_schedulers_every_batch", options.step_schedulers_every_batch);
@@ -287,7 +288,7 @@ RankFacts facts_of(const FitOptions& options) {
             options.schedulers ? std::optional(texts_of(*options.schedulers)) : std::nullopt);
   facts.add("scale_schedule_ratio", options.scale_schedule_ratio);
   facts.add("step_schedulers_every_batch", options.step_schedulers_every_batch);
-  facts.add("eval_dataloader", std::string(options.eval_dataloader ? "given" : kNone));
+  facts.add("eval_dataloader", std::string(options.eval_dataloader ? "given" : kNotGiven));
   if (!options.eval_dataloader) return all;
   facts.add("eval_interval", options.eval_interval);
   facts.add("eval_subset_num_batches", options.eval_subset_num_batches);
@@ -307,7 +308,7 @@ RankFacts facts_of_optimizer(const State& state) {
   for (std::size_t g = 0; g < groups.size(); ++g) {
     const Group own = facts.of("group " + std::to_string(g) + ": ");
     for (const auto& [name, value] : groups[g].as_dict())
-      own.add(text_of(name), value);
+      own.add(fact_text(name), value);
   }
   return all;
 }

@@ -338,7 +338,8 @@ LoadOutcome load_rank_tars(const TrainerOptions& options, State& state, Logger& 
   LoadProgress progress({.is_shown = false});
   std::shared_ptr<ObjectStore> store;
   const Found found = find_own([&](Found& own) {
-    const std::string path = strict_format(NameFormat(*options.load_path), dist_variables(state.run_name));
+    const std::string path =
+        strict_format(NameFormat(*options.load_path), dist_variables(state.run_name));
     if (!is_tar_name(path)) {
       throw UsageError("load_path " + path +
                        ": Deepspeed checkpoints require a tarball, not a weights file. A file of "

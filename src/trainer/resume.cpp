@@ -132,9 +132,8 @@ FoundForAll find_newest(const TrainerOptions& trainer, const RunSearch& search, 
   const FoundCheckpoint& found = *answer.found;
   const auto& store = search.places[answer.place].store;
   if (!answer.is_rank_tar) {  // each rank says of its own
-    logger.log_message("autoresume: going on from " +
-                       printable_line(store->describe(found.path)) + " (" +
-                       position_text(found.timestamp) + ")");
+    logger.log_message("autoresume: going on from " + printable_line(store->describe(found.path)) +
+                       " (" + position_text(found.timestamp) + ")");
   }
   return {.job = LoadJob{.path = found.path,
                          .checkpoint = found.checkpoint,
@@ -359,7 +358,8 @@ void check_autoresume(const std::optional<std::string>& run_name, const Checkpoi
 LoadOutcome load_first(const TrainerOptions& options, State& state, Logger& logger) {
   if (!options.load_path) return {};
   if (loads_rank_tars(options, state)) return load_rank_tars(options, state, logger);
-  const std::string path = strict_format(NameFormat(*options.load_path), variables_of_writer(state.run_name));
+  const std::string path =
+      strict_format(NameFormat(*options.load_path), variables_of_writer(state.run_name));
   LoadProgress progress = progress_of(options);
   const auto store = progress.watch(store_of(path, options.load_object_store));
   // Weights alone are not worth the transfer of three times as much optimizer state.
@@ -397,49 +397,60 @@ LoadOutcome load_first(const TrainerOptions& options, State& state, Logger& logg
   }
 }
 
-LoadOutcome resume_or_load(const TrainerOptions& options, State& state,
-                           const CheckpointSaver& saver, Logger& logger) {
-  LoadProgress progress = progress_of(options);
-  RunSearch search{.places = search_places(saver, state, logger),
-                   .takes_rank_tars = saves_rank_tars(state),
-                   .may_begin_anew = options.autoresume_may_begin_anew};
-  for (SearchPlace& place : search.places) {
-    place.store = progress.watch(place.store);
-  }
-  std::unique_ptr<JointCheckpoints> joint;
-  if (!search.takes_rank_tars && JointCheckpoints::is_needed(*search.places.front().store)) {
-    joint = JointCheckpoints::in_folder(search.places.front(), search.places.size() > 1, logger);
-    search.places.front().store = joint->store();
-  }
-  std::exception_ptr unreadable;  // the disk did not give all of the first such one
-  std::exception_ptr lost;        // what the first one said that cost the weights
-  bool weights_are_lost = false;
-  std::optional<RankError> mixed;  // some ranks have loaded what others could not
-  for (;;) {
-    FoundForAll found = find_for_all(options, search, logger);
-    std::optional<LoadJob>& job = found.job;
-    if (!job || found.is_rank_tar) {
-      if (mixed) throw RankError(*mixed);
-      // To begin again would leave behind what a repaired disk may still give.
-      agree_to_begin(unreadable ? unreadable : lost, joint.get());
-      return search.takes_rank_tars ? resume_rank_tars(options, state, saver, logger)
-                                    : load_first(options, state, logger);
+namespace {
+
+// Finds and loads, and goes back to an older one where that cannot be loaded.
+class RunResume {
+ public:
+  RunResume(const TrainerOptions& options, State& state, const CheckpointSaver& saver,
+            Logger& logger)
+      : options_(options),
+        state_(state),
+        saver_(saver),
+        logger_(logger),
+        progress_(progress_of(options)),
+        search_({.places = search_places(saver, state, logger),
+                 .takes_rank_tars = saves_rank_tars(state),
+                 .may_begin_anew = options.autoresume_may_begin_anew}) {}
+
+  LoadOutcome run() {
+    for (SearchPlace& place : search_.places) {
+      place.store = progress_.watch(place.store);
     }
-    job->weights_are_lost = &weights_are_lost;
-    const NodeCopy copy = copy_for_node(*job, state, progress, logger);
-    const auto pass_over = [&](const std::string& why) {
-      search.except.push_back({job->options.store, job->path, printable_line(why)});
-    };
+    SearchPlace& first = search_.places.front();
+    if (!search_.takes_rank_tars && JointCheckpoints::is_needed(*first.store)) {
+      joint_ = JointCheckpoints::in_folder(first, search_.places.size() > 1, logger_);
+      first.store = joint_->store();
+    }
+    for (;;) {
+      FoundForAll found = find_for_all(options_, search_, logger_);
+      if (!found.job || found.is_rank_tar) return begin();
+      found.job->weights_are_lost = &weights_are_lost_;
+      if (auto outcome = load(*found.job)) return *outcome;
+    }
+  }
+
+ private:
+  // Nothing is left that all ranks could load together; tars each loads by itself.
+  LoadOutcome begin() {
+    if (mixed_) throw RankError(*mixed_);
+    // To begin again would leave behind what a repaired disk may still give.
+    agree_to_begin(unreadable_ ? unreadable_ : lost_, joint_.get());
+    return search_.takes_rank_tars ? resume_rank_tars(options_, state_, saver_, logger_)
+                                   : load_first(options_, state_, logger_);
+  }
+
+  // nullopt: it is passed over.
+  std::optional<LoadOutcome> load(const LoadJob& job) {
+    const NodeCopy copy = copy_for_node(job, state_, progress_, logger_);
     try {
-      LoadOutcome outcome = load_for_run(*job, copy.nearest(), state, progress, logger);
+      LoadOutcome outcome = load_for_run(job, copy.nearest(), state_, progress_, logger_);
       outcome.is_resumed = true;
-      const LoadedByAll loaded = agree_to_load({}, job->path, is_sharded(state));
+      const LoadedByAll loaded = agree_to_load({}, job.path, is_sharded(state_));
       if (!loaded.is_passed_over) return outcome;
-      if (loaded.mixed) mixed = loaded.mixed;
-      weights_are_lost = true;
-      logger.log_message("warning: autoresume skipped " + printable_line(job->path) + ": " +
-                         printable_line(mixed->what()));
-      pass_over(mixed->what());
+      if (loaded.mixed) mixed_ = loaded.mixed;
+      weights_are_lost_ = true;
+      pass_over(job, "", mixed_->what());
     } catch (const dist::DistError&) {
       throw;
     } catch (const RankError&) {
@@ -448,18 +459,42 @@ LoadOutcome resume_or_load(const TrainerOptions& options, State& state,
       const bool passes_over = is_fault_of_file(e);
       const LoadedByAll loaded =
           agree_to_load({passes_over ? RankOutcome::kPassOver : RankOutcome::kFailed, e.what()},
-                        job->path, is_sharded(state));
+                        job.path, is_sharded(state_));
       if (!passes_over) throw;
-      if (loaded.mixed) mixed = loaded.mixed;
-      if (read_fault_of(e) == ReadFault::kBytes && !unreadable) {
-        unreadable = std::current_exception();
+      if (loaded.mixed) mixed_ = loaded.mixed;
+      if (read_fault_of(e) == ReadFault::kBytes && !unreadable_) {
+        unreadable_ = std::current_exception();
       }
-      if (weights_are_lost && !lost) lost = std::current_exception();
-      logger.log_message("warning: autoresume skipped " + printable_line(job->path) +
-                         ", which cannot be loaded: " + printable_line(e.what()));
-      pass_over(e.what());
+      if (weights_are_lost_ && !lost_) lost_ = std::current_exception();
+      pass_over(job, ", which cannot be loaded", e.what());
     }
+    return std::nullopt;
   }
+
+  void pass_over(const LoadJob& job, const std::string& what, const std::string& why) {
+    logger_.log_message("warning: autoresume skipped " + printable_line(job.path) + what + ": " +
+                        printable_line(why));
+    search_.except.push_back({job.options.store, job.path, printable_line(why)});
+  }
+
+  const TrainerOptions& options_;
+  State& state_;
+  const CheckpointSaver& saver_;
+  Logger& logger_;
+  LoadProgress progress_;
+  RunSearch search_;
+  std::unique_ptr<JointCheckpoints> joint_;
+  std::exception_ptr unreadable_;  // the disk did not give all of the first such one
+  std::exception_ptr lost_;        // what the first one said that cost the weights
+  bool weights_are_lost_ = false;
+  std::optional<RankError> mixed_;  // some ranks have loaded what others could not
+};
+
+}  // namespace
+
+LoadOutcome resume_or_load(const TrainerOptions& options, State& state,
+                           const CheckpointSaver& saver, Logger& logger) {
+  return RunResume(options, state, saver, logger).run();
 }
 
 }  // namespace cairn

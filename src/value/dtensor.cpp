@@ -240,8 +240,7 @@ std::optional<Placement> read_placement(const Value& value) {
   if (!is_strided) return Placement{.kind = Placement::Kind::kShard, .dim = *dim};
   const auto factor = number_in(*object, "split_factor", 1);
   if (!factor) return std::nullopt;
-  return Placement{
-      .kind = Placement::Kind::kStridedShard, .dim = *dim, .split_factor = *factor};
+  return Placement{.kind = Placement::Kind::kStridedShard, .dim = *dim, .split_factor = *factor};
 }
 
 std::optional<std::vector<Placement>> read_placements(const Value* value) {
@@ -271,8 +270,8 @@ void read_order(const Foreign* spec, DTensor& tensor) {
     for (const Value& value : entries->as_items()) {
       const Foreign* entry = as_object(&value);
       const Value& pair = entry == nullptr ? value : entry->args;
-      const bool is_pair = pair.is_tuple() && pair.as_items().size() == 2 &&
-                           pair.as_items()[0].is_int();
+      const bool is_pair =
+          pair.is_tuple() && pair.as_items().size() == 2 && pair.as_items()[0].is_int();
       const auto dims = is_pair ? numbers_in(&pair.as_items()[1]) : std::nullopt;
       if (!dims) refuse("a shard order of another form");
       for (const std::int64_t dim : *dims) {
@@ -380,34 +379,66 @@ std::optional<DTensor> find_dtensor(const Foreign& object) {
   }
 }
 
+namespace {
+
+// Where the layout has an index along one dimension, counted from where it has 0. nullopt when that
+// is further away than any rank.
+std::optional<std::int64_t> offset_of(const std::vector<Factor>& factors, std::int64_t index) {
+  std::int64_t offset = 0;
+  for (auto factor = factors.rbegin(); factor != factors.rend(); ++factor) {
+    if (factor->stride < 0 || factor->stride > kMostRanks) return std::nullopt;
+    offset += index % factor->size * factor->stride;
+    index /= factor->size;
+  }
+  return offset;
+}
+
+std::optional<std::int64_t> offset_of(const Factors& dims, const Dims& coordinate) {
+  std::int64_t offset = 0;
+  for (std::size_t d = 0; d < dims.size(); ++d) {
+    const auto step = offset_of(dims[d], coordinate[d]);
+    if (!step) return std::nullopt;
+    offset += *step;
+  }
+  return offset;
+}
+
+// One layout stands for as many meshes as the list has room for: the rank that wrote the file says
+// where its own begins.
+Dims ranks_in_layout(const DeviceMesh& mesh, const Factors& dims, const Dims& all) {
+  const Value* rank = attribute(as_object(&mesh.object), "_rank");
+  if (rank == nullptr || !rank->is_int() || !mesh.coordinate) return {};
+  const auto own = offset_of(dims, *mesh.coordinate);
+  const auto place = std::find(all.begin(), all.end(), rank->as_int());
+  if (!own || place == all.end()) return {};
+  const std::int64_t begin = place - all.begin() - *own;
+  Dims ranks;
+  Dims at(mesh.shape.size(), 0);
+  while (true) {
+    const auto offset = offset_of(dims, at);
+    const bool is_inside =
+        offset && begin + *offset >= 0 && begin + *offset < static_cast<std::int64_t>(all.size());
+    if (!is_inside) return {};
+    ranks.push_back(all[static_cast<std::size_t>(begin + *offset)]);
+    std::size_t d = at.size();
+    while (d > 0 && ++at[d - 1] == mesh.shape[d - 1]) {
+      at[--d] = 0;
+    }
+    if (d == 0) return ranks;
+  }
+}
+
+}  // namespace
+
 Dims mesh_ranks(const DeviceMesh& mesh) {
   const Foreign* object = as_object(&mesh.object);
-  const auto size =
-      static_cast<std::size_t>(checked_product(mesh.shape, kMostRanks, "a mesh"));
+  const std::int64_t size = checked_product(mesh.shape, kMostRanks, "a mesh");
   if (const auto ranks = numbers_in(attribute(object, "_flatten_mesh_list"))) {
-    return ranks->size() == size ? *ranks : Dims();
+    return static_cast<std::int64_t>(ranks->size()) == size ? *ranks : Dims();
   }
   const auto dims = layout_of(object);
   const auto all = numbers_in(attribute(object, "_flatten_rank_map"));
-  if (!dims || !all) return {};
-  Dims ranks;
-  std::vector<Factor> factors;
-  for (const std::vector<Factor>& dim : *dims) {
-    factors.insert(factors.end(), dim.begin(), dim.end());
-  }
-  for (std::size_t i = 0; i < size; ++i) {
-    auto rest = static_cast<std::int64_t>(i);
-    std::int64_t at = 0;
-    for (auto factor = factors.rbegin(); factor != factors.rend(); ++factor) {
-      const std::int64_t step = rest % factor->size;
-      if (factor->stride < 0 || factor->stride > kMostRanks) return {};
-      at += step * factor->stride;
-      rest /= factor->size;
-    }
-    if (at >= static_cast<std::int64_t>(all->size())) return {};
-    ranks.push_back((*all)[static_cast<std::size_t>(at)]);
-  }
-  return ranks;
+  return dims && all ? ranks_in_layout(mesh, *dims, *all) : Dims();
 }
 
 std::string text_of(const Placement& placement) {

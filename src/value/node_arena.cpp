@@ -51,23 +51,23 @@ static_assert(kMostNodeBytes * 16 <= kBlockBytes);       // little is left over 
 
 std::atomic<std::size_t> block_count = 0;
 
-struct alignas(std::max_align_t) Block {
+struct alignas(std::max_align_t) NodeBlock {
   std::atomic<std::uint32_t> nodes = kHeld;
 };
 
-Block* new_block() {
+NodeBlock* new_block() {
   void* memory = std::aligned_alloc(kBlockBytes, kBlockBytes);
   if (memory == nullptr) throw std::bad_alloc();
   block_count.fetch_add(1, std::memory_order_relaxed);
-  auto* block = new (memory) Block;
-  mark_free(block + 1, kBlockBytes - sizeof(Block));
+  auto* block = new (memory) NodeBlock;
+  mark_free(block + 1, kBlockBytes - sizeof(NodeBlock));
   return block;
 }
 
-void let_go(Block* block, std::uint32_t nodes) noexcept {
+void let_go(NodeBlock* block, std::uint32_t nodes) noexcept {
   if (block->nodes.fetch_sub(nodes, std::memory_order_acq_rel) != nodes) return;
   mark_used(block, kBlockBytes);
-  block->~Block();
+  block->~NodeBlock();
   std::free(block);  // NOLINT(cppcoreguidelines-no-malloc): as it was allocated
   block_count.fetch_sub(1, std::memory_order_relaxed);
 }
@@ -101,13 +101,13 @@ class Cutter {
 
  private:
   void begin() noexcept {
-    used_ = sizeof(Block);
+    used_ = sizeof(NodeBlock);
     cut_ = 0;
   }
   void next_block();
 
-  Block* block_ = nullptr;
-  std::size_t used_ = sizeof(Block);
+  NodeBlock* block_ = nullptr;
+  std::size_t used_ = sizeof(NodeBlock);
   std::uint32_t cut_ = 0;  // from this block
 };
 
@@ -159,7 +159,7 @@ void give_back_node(void* place, std::size_t bytes, bool is_in_arena) noexcept {
   if (!is_in_arena) return ::operator delete(place);
   mark_free(place, room_of(bytes));
   const auto address = reinterpret_cast<std::uintptr_t>(place);
-  let_go(reinterpret_cast<Block*>(address / kBlockBytes * kBlockBytes), 1);  // NOLINT
+  let_go(reinterpret_cast<NodeBlock*>(address / kBlockBytes * kBlockBytes), 1);  // NOLINT
 }
 
 }  // namespace cairn

@@ -129,7 +129,7 @@ const Scenario kScenarios[] = {
 
 class SwappedFolder : public ::testing::TestWithParam<std::tuple<Scenario, int>> {};
 
-std::string name_of(const ::testing::TestParamInfo<std::tuple<Scenario, int>>& each) {
+std::string name_of_scenario(const ::testing::TestParamInfo<std::tuple<Scenario, int>>& each) {
   const int error = std::get<1>(each.param);
   return std::string(std::get<0>(each.param).name) + (error == 0        ? ""
                                                       : error == ENOSYS ? "OnAnOldKernel"
@@ -139,7 +139,7 @@ std::string name_of(const ::testing::TestParamInfo<std::tuple<Scenario, int>>& e
 INSTANTIATE_TEST_SUITE_P(Scenarios, SwappedFolder,
                          ::testing::Combine(::testing::ValuesIn(kScenarios),
                                             ::testing::Values(0, ENOSYS, EPERM)),
-                         name_of);
+                         name_of_scenario);
 
 // The folder of checkpoints is reached through a link: that is its owner's affair.
 class Attacked {

@@ -21,6 +21,7 @@
 #include "attacked_run.h"
 #include "io/atomic_file.h"
 #include "io/file.h"
+#include "io/lock_file.h"
 #include "testing/file_bytes.h"
 #include "testing/temp_folder.h"
 
@@ -51,13 +52,13 @@ const Variant kVariants[] = {
      }},
 };
 
-// Names and contents of all files below a folder, without those that are being written.
+// Names and contents of all files below a folder, without locks and those that are being written.
 std::map<std::string, std::string> contents_of(const std::string& folder) {
   std::map<std::string, std::string> files;
   if (!fs::exists(folder)) return files;
   for (const auto& entry : fs::recursive_directory_iterator(folder)) {
     const std::string name = entry.path().filename();
-    if (is_temporary_name(name)) continue;
+    if (is_temporary_name(name) || is_lock_name(name)) continue;
     std::string& content = files[entry.path().lexically_relative(folder)];
     if (entry.is_symlink()) {
       content = fs::read_symlink(entry.path());

@@ -105,7 +105,7 @@ TEST(HasPassedTest, WhatNoSaveOfNowOrLaterIsCalled) {
   later.batch += 1;
   later.epoch += 1;
   for (const char* format : {"ep{epoch}-ba{batch}.pt", "ba{batch:08d}.pt", "ep{epoch}.pt",
-                                   "e{epoch}/b{batch_in_epoch}"}) {
+                             "e{epoch}/b{batch_in_epoch}"}) {
     EXPECT_FALSE(has_passed(format, at(format, kPosition))) << format;
     EXPECT_FALSE(has_passed(format, at(format, later))) << format;
     EXPECT_TRUE(has_passed(format, at(format, before))) << format;

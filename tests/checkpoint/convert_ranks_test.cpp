@@ -148,9 +148,9 @@ TEST(ConvertShardsTest, FilesOfDifferentJobsAreRefused) {
   const TempFolder temp;
   EXPECT_THAT(refusal<UsageError>({ranks_of("fsdp2", 2)[0], ranks_of("hsdp", 4)[1]}, temp / "o.pt"),
               HasSubstr("not the files of all ranks of one model"));
-  EXPECT_THAT(refusal<UsageError>({kFiles + "fsdp2-full.pt", kFiles + "fsdp2-full.pt"},
-                                  temp / "o.pt"),
-              HasSubstr("hold no distributed tensor"));
+  EXPECT_THAT(
+      refusal<UsageError>({kFiles + "fsdp2-full.pt", kFiles + "fsdp2-full.pt"}, temp / "o.pt"),
+      HasSubstr("hold no distributed tensor"));
 }
 
 std::string rank_file(const std::string& more, const testing::DTensorText& text) {
@@ -185,9 +185,9 @@ TEST(ConvertShardsTest, ValuesThatDifferAreTakenFromTheFirstFileAndNamed) {
 
 TEST(ConvertShardsTest, PlainTensorsThatDifferAreRefusedAsOnlyOneWouldBeKept) {
   const TempFolder temp;
-  const auto plain = [](const char* first) {
+  const auto plain = [](const char* size) {
     return testing::unicode("b") +
-           testing::tensor(testing::float_storage() + first + "K\1\x85K\1\x85");
+           testing::tensor(testing::float_storage() + "K\0"s + size + "\x85K\1\x85");
   };
   const auto files = two_ranks(temp, plain("K\1"), plain("K\2"));
   EXPECT_THAT(refusal<UsageError>(files, temp / "out.pt"),
@@ -206,8 +206,8 @@ TEST(ConvertShardsTest, AFileThatLacksANameOfTheOthersIsRefused) {
 
 TEST(ConvertShardsTest, AShardOfAnotherSizeThanItsPlacementIsDamage) {
   const TempFolder temp;
-  testing::write_file(temp / "0.pt", rank_file("", {.shape = "K\5K\2\x86"s,
-                                                    .coordinate = "]K\0a"s}));
+  testing::write_file(temp / "0.pt",
+                      rank_file("", {.shape = "K\5K\2\x86"s, .coordinate = "]K\0a"s}));
   testing::write_file(temp / "1.pt", rank_file("", {.shape = "K\5K\2\x86"s}));
   EXPECT_THAT(refusal<CorruptError>({temp / "0.pt", temp / "1.pt"}, temp / "out.pt"),
               HasSubstr("a shard of another size than its placements give"));

@@ -125,11 +125,13 @@ TEST(NamesTest, BracesOfAValueAreNoVariable) {
 TEST(NamesTest, WhatIsNoFormatStringIsRefused) {
   for (const char* format :
        {"{", "}", "a{b", "a}b", "{a}}", "{{a}", "{a.b}", "{a[0]}", "{a!r}", "{a:{b}}", "{a{b}}"}) {
-    EXPECT_THAT(usage_error([&] { return partial_format(format, {}).text(); }), HasSubstr("format \""))
+    EXPECT_THAT(usage_error([&] { return partial_format(format, {}).text(); }),
+                HasSubstr("format \""))
         << format;
   }
-  EXPECT_THAT(usage_error([] { return partial_format(NameFormat(std::string(5000, 'x')), {}).text(); }),
-              HasSubstr("longer than any path"));
+  EXPECT_THAT(
+      usage_error([] { return partial_format(NameFormat(std::string(5000, 'x')), {}).text(); }),
+      HasSubstr("longer than any path"));
   EXPECT_EQ(usage_error([] {
               return partial_format("{run_name:d}", {{"run_name", "a"}}).text();
             }),

@@ -22,9 +22,9 @@ namespace fs = std::filesystem;
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
-using ::testing::SizeIs;
 using testing::message_of;
 using testing::OtherProcess;
+using ::testing::SizeIs;
 
 class RunLockTest : public ::testing::Test {
  protected:
@@ -79,7 +79,9 @@ TEST_F(RunLockTest, AllInOneProcessShareItUntilTheLastIsGone) {
 TEST_F(RunLockTest, ProcessesOfOneStartShareIt) {
   std::shared_ptr<void> held;
   const OtherProcess first([&] { held = take("run", "this start"); });
-  EXPECT_NE(take("run", "this start"), nullptr);
+  const auto shared = take("run", "this start");
+  EXPECT_NE(shared, nullptr);
+  EXPECT_EQ(take("run", "of another saver"), shared) << "as all in this process do";
 }
 
 TEST_F(RunLockTest, AForkOfItsHolderDoesNotHoldIt) {
@@ -129,9 +131,8 @@ TEST_F(RunLockTest, AFileOfAnyContentIsNoObstacle) {
 TEST_F(RunLockTest, OfAProcessThatLivesHereItIsNotReleased) {
   std::shared_ptr<void> held;
   OtherProcess first([&] { held = take("run"); });
-  EXPECT_THAT(
-      message_of<BusyError>([&] { release_run_lock(posix_file_system(), locks().at(0)); }),
-      HasSubstr("process " + std::to_string(first.pid())));
+  EXPECT_THAT(message_of<BusyError>([&] { release_run_lock(posix_file_system(), locks().at(0)); }),
+              HasSubstr("process " + std::to_string(first.pid())));
   first.kill();
   EXPECT_TRUE(release_run_lock(posix_file_system(), locks().at(0)));
   EXPECT_THAT(locks(), IsEmpty());

@@ -89,7 +89,8 @@ class VerifiedReadingTest : public ::testing::TestWithParam<const char*> {
 };
 
 TEST_P(VerifiedReadingTest, AFlippedBitOfATensorIsAnErrorOfThatTensorAlone) {
-  const Value value = open_source(path_)->read();
+  const auto source = open_source(path_);
+  const Value value = source->read();
   EXPECT_EQ(as_text(tensor_in(value, "good").contiguous_bytes().view), content_of(0));
   for (int i = 0; i < 2; ++i) {
     EXPECT_THAT(message_of<CorruptError>([&] { tensor_in(value, "bad").contiguous_bytes(); }),

@@ -29,7 +29,7 @@ TEST(DTensorCommandsTest, InspectSaysShardShapeAndPlacement) {
               AllOf(HasSubstr("DTensor float32 [2, 3] of [5, 3], (Shard(0)) at (1) of a mesh (2)"),
                     HasSubstr("OrderedDict of 4, 4 tensors")));
   const Answer table = run({"inspect", "--tensors", "model/0.weight", kRank1});
-  EXPECT_THAT(table.out, HasSubstr("[2, 3] of [5, 3], (Shard(0)) at (1) of a mesh (2)  24 B"));
+  EXPECT_THAT(table.out, HasSubstr("[2, 3] of [5, 3], (Shard(0)) at (1) of a mesh (2)   24 B"));
   const Answer object = run({"--json", "inspect", "--tensors", "model/0.weight", kRank1});
   const auto row = nlohmann::json::parse(object.out)["tensors"][0];
   EXPECT_EQ(row["shape"], nlohmann::json({2, 3}));

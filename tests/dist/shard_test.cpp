@@ -23,6 +23,7 @@ using cairn::testing::operator+;
 using cairn::testing::part;
 using cairn::testing::rest_of_line;
 using cairn::testing::TempFolder;
+using ::testing::AllOf;
 using ::testing::Each;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
@@ -303,15 +304,27 @@ TEST(ShardedTrainer, AStopOfOneRankSavesAFolderOfAllRanks) {
 }
 
 // One whose .metadata was lost, say: its tensors could still be rescued.
-TEST(ShardedTrainer, AFolderThatIsNoCheckpointIsNotReplaced) {
+TEST(ShardedTrainer, AFolderThatIsNoCheckpointIsPutAside) {
   const TempFolder folder;
   std::filesystem::create_directories(folder.path() + "/ep1-ba4");
   cairn::testing::write_file(folder.path() + "/ep1-ba4/__0_0.distcp", "somebody's");
   Job job(2, runs({kRun + Words{"shard=FULL_SHARD", "state=sharded", "interval=1ep",
                                 "folder=" + folder.path()}}));
-  EXPECT_THAT(job.exit_codes()[0], ::testing::Ne(0));
-  EXPECT_THAT(job.output(0), HasSubstr("no checkpoint"));
-  EXPECT_THAT(files_in(folder.path() + "/ep1-ba4"), ElementsAre("__0_0.distcp"));
+  EXPECT_THAT(job.exit_codes(), Each(0)) << outputs_of(job);
+  EXPECT_THAT(job.output(0), AllOf(HasSubstr("renamed"), HasSubstr("no checkpoint")));
+  EXPECT_THAT(files_in(folder.path() + "/ep1-ba4.damaged"), ElementsAre("__0_0.distcp"));
+  EXPECT_TRUE(verify(folder.path() + "/ep1-ba4").ok());
+}
+
+TEST(ShardedTrainer, ARunThatIsFoundFinishedRemovesOlderFolders) {
+  const TempFolder folder;
+  const Words sharded =
+      kRun + Words{"shard=FULL_SHARD", "state=sharded", "interval=2ba", "folder=" + folder.path()};
+  Job job(2, runs({sharded, sharded + Words{"keep=2"}}));
+  ASSERT_THAT(job.exit_codes(), Each(0)) << outputs_of(job);
+  EXPECT_THAT(part(job.output(0), 1), HasSubstr("of which 2 are kept"));
+  EXPECT_THAT(files_in(folder.path()), SizeIs(3)) << outputs_of(job);  // two, and the link
+  EXPECT_TRUE(verify(folder.path() + "/latest-rank0.pt").ok());
 }
 
 TEST(ShardedTrainer, OlderFoldersAreRemoved) {

@@ -23,8 +23,7 @@ inline std::string shard(const std::string& dim = "K\0"s) {
 }
 
 inline std::string strided_shard(const std::string& dim, const std::string& split_factor) {
-  return placement("_StridedShard",
-                   unicode("dim") + dim + unicode("split_factor") + split_factor);
+  return placement("_StridedShard", unicode("dim") + dim + unicode("split_factor") + split_factor);
 }
 
 // What a DTensor says. By default: the second of two shards of four rows of two.
@@ -43,13 +42,12 @@ struct DTensorText {
 
 inline std::string dtensor(const DTensorText& text) {
   const std::string type = global(text.module, "DTensor");
-  const std::string mesh = with_attributes(
-      global("torch.distributed.device_mesh", "DeviceMesh"),
-      unicode("device_type") + unicode("cpu") + unicode("mesh") +
-          tensor(storage(global("torch", "IntStorage"), "0", "K\4"s) + "K\0"s + text.mesh_shape +
-                 text.mesh_strides) +
-          unicode("mesh_dim_names") + "N" + unicode("_flatten_mesh_list") + text.ranks +
-          unicode("_coordinate_on_dim") + text.coordinate);
+  const std::string mesh =
+      with_attributes(global("torch.distributed.device_mesh", "DeviceMesh"),
+                      unicode("device_type") + unicode("cpu") + unicode("mesh") +
+                          tensor(float_storage() + "K\0"s + text.mesh_shape + text.mesh_strides) +
+                          unicode("mesh_dim_names") + "N" + unicode("_flatten_mesh_list") +
+                          text.ranks + unicode("_coordinate_on_dim") + text.coordinate);
   const std::string spec =
       with_attributes(global("torch.distributed.tensor._dtensor_spec", "DTensorSpec"),
                       unicode("mesh") + mesh + unicode("placements") + text.placements + text.more);

@@ -18,9 +18,9 @@ NET = "torch::nn::Sequential net(torch::nn::Linear(64, 10));"
 
 
 class Example:
-    """`before` and `after` stand around the example, `top` in front of the function. `replace`: what
-    the example leaves to the reader ("..."). `is_type`: it stands outside of functions. `runs`: it
-    can run; else it is only compiled."""
+    """`before` and `after` stand around the example, `top` in front of the function. `replace`:
+    what the example leaves to the reader ("..."). `is_type`: it stands outside of functions.
+    `runs`: it can run; else it is only compiled."""
 
     def __init__(self, part="core", before="", after="", top="", replace=(), is_type=False,
                  runs=True):
@@ -160,6 +160,7 @@ HEAD = {
 #include <torch/torch.h>
 
 #include "cairn/cairn.h"
+#include "cairn/dist/dist.h"
 #include "cairn/dist/sharding.h"
 #include "cairn/optim/own_optimizer.h"
 #include "cairn/train/scaler.h"
@@ -193,7 +194,7 @@ struct MyStore : testing::PlainStore {
 };
 """,
     "train": """
-auto testing_loader() { return testing::tiny_loader(4); }
+auto testing_loader() { return std::make_shared<DataLoader>(testing::tiny_loader(4)); }
 """,
 }
 

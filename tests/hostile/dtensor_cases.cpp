@@ -24,8 +24,8 @@ void add_lying_numbers(Cases& cases) {
   for (const Number& n : numbers) {
     const std::string name = n.name;
     add_dtensor(cases, "shape_" + name, {.shape = n.code + n.code + "\x86"}, Answer::kCorrupt);
-    add_dtensor(cases, "mesh_" + name,
-                {.mesh_shape = n.code + "\x85", .mesh_strides = "K\0\x85"s}, Answer::kCorrupt);
+    add_dtensor(cases, "mesh_" + name, {.mesh_shape = n.code + "\x85", .mesh_strides = "K\0\x85"s},
+                Answer::kCorrupt);
     add_dtensor(cases, "dim_" + name, {.placements = shard(n.code) + "\x85"}, Answer::kCorrupt);
     add_dtensor(cases, "split_factor_" + name,
                 {.placements = strided_shard("K\0"s, n.code) + "\x85"}, Answer::kCorrupt);
@@ -52,8 +52,8 @@ void add_meshes(Cases& cases) {
               with_layout(layout(huge + huge + huge + "\x87", "K\1K\1K\1\x87")), Answer::kCorrupt);
   add_dtensor(cases, "layout_of_nested_factors_that_overflows",
               with_layout(layout(huge + huge + "\x86\x85", "K\1K\1\x86\x85")), Answer::kCorrupt);
-  add_dtensor(cases, "layout_with_strides_outside",
-              with_layout(layout("K\2\x85", huge + "\x85")), Answer::kRead);
+  add_dtensor(cases, "layout_with_strides_outside", with_layout(layout("K\2\x85", huge + "\x85")),
+              Answer::kRead);
   add_dtensor(cases, "layout_of_texts", with_layout(layout(unicode("2") + "\x85", "K\1\x85")),
               Answer::kRead);
   add_dtensor(cases, "mesh_of_a_thousand_dimensions",
@@ -73,10 +73,12 @@ void add_shards(Cases& cases) {
   cases.push_back({"dtensor_nested", {{"", torch_file_of(pickle(nested))}}, Answer::kRead});
   add_dtensor(cases, "of_another_dtype", {.dtype = global("torch", "int64")}, Answer::kCorrupt);
   add_dtensor(cases, "whose_copy_is_smaller",
-              {.mesh_shape = "K\1\x85", .placements = placement("Replicate") + "\x85",
-               .coordinate = "]K\0a"s}, Answer::kCorrupt);
-  add_dtensor(cases, "whose_shard_is_smaller",
-              {.mesh_shape = "K\1\x85", .coordinate = "]K\0a"s}, Answer::kCorrupt);
+              {.mesh_shape = "K\1\x85",
+               .placements = placement("Replicate") + "\x85",
+               .coordinate = "]K\0a"s},
+              Answer::kCorrupt);
+  add_dtensor(cases, "whose_shard_is_smaller", {.mesh_shape = "K\1\x85", .coordinate = "]K\0a"s},
+              Answer::kCorrupt);
   add_dtensor(cases, "whose_shard_is_outside_of_its_storage",
               {.local = tensor(float_storage() + "K\3" + kShardedRows + "K\2K\1\x86")},
               Answer::kCorrupt);

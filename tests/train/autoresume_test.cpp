@@ -242,56 +242,6 @@ TEST_F(Autoresume, FirstStartFindsNothingAndSaysSo) {
   EXPECT_THAT(log->messages, Contains(HasSubstr("starting afresh")));
 }
 
-TEST_F(Autoresume, ARunNameMayHaveBraces) {
-  for (const std::string run : {"lr{{0.1}}", "{rank}", "x{y}", "a}b{", "{run_name}", "{batch}"}) {
-    for (const std::string where : {"{run_name}", "all"}) {
-      const auto start = [&](const char* duration) {
-        TrainerOptions made = options(where);
-        made.run_name = run;
-        made.save_filename = "{run_name}-ba{batch}.pt";
-        made.save_num_checkpoints_to_keep = 2;
-        made.max_duration = duration;
-        return made;
-      };
-      Trainer(start("4ba")).fit();
-      Trainer again(start("6ba"));
-      EXPECT_EQ(again.state().timestamp.batch, 4) << run << " in " << where;
-      again.fit();
-      const std::string folder_name = where == "all" ? where : run;
-      EXPECT_TRUE(std::filesystem::exists(folder / (folder_name + "/" + run + "-ba6.pt"))) << run;
-      EXPECT_FALSE(std::filesystem::exists(folder / (folder_name + "/" + run + "-ba4.pt"))) << run;
-    }
-  }
-}
-
-// The link leads to it, whatever it is called; without the link only its name does.
-TEST_F(Autoresume, AWholeCheckpointOfAnotherNameIsNotLeftBehind) {
-  const auto start = [&](bool may_begin_anew) {
-    TrainerOptions made = options();
-    made.save_filename = "another-ba{batch}.pt";
-    made.autoresume_may_begin_anew = may_begin_anew;
-    return std::make_unique<Trainer>(std::move(made));
-  };
-  run_until(options(), 7);
-  EXPECT_EQ(start(false)->state().timestamp.batch, 7);
-  std::filesystem::remove(folder / "ckpt/latest-rank0.pt");
-  try {
-    start(false);
-    FAIL() << "began anew";
-  } catch (const UsageError& e) {
-    EXPECT_THAT(e.what(), AllOf(HasSubstr("ep1-ba7-rank0.pt is a whole checkpoint of the run \"run\""),
-                                HasSubstr("its name was made from none of"),
-                                HasSubstr("autoresume_may_begin_anew")));
-  }
-  EXPECT_EQ(start(true)->state().timestamp.batch, 0);
-  for (const auto& entry : std::filesystem::directory_iterator(folder / "ckpt")) {
-    std::string bytes = read_file(entry.path());
-    bytes[bytes.size() / 2] ^= 1;
-    write_file(entry.path(), bytes);
-  }
-  EXPECT_EQ(start(false)->state().timestamp.batch, 0) << "damaged, all of them";
-}
-
 TEST_F(Autoresume, SaysWhichCheckpointAndPosition) {
   run_until(options(), 7);
   Trainer trainer(options());

@@ -128,7 +128,8 @@ TEST_F(S3Run, APointerThatNamesNothingIsPassedOverWithALineAndReplaced) {
     EXPECT_EQ(fake.objects()[pointer], "my_cool_run/ep0-ba2-rank0.pt");
     fake.put_object(pointer, text);
     Trainer(restartable("3ba")).fit();
-    EXPECT_THAT(log->messages, Contains(HasSubstr("going on from s3://bucket/my_cool_run/ep0-ba2")));
+    EXPECT_THAT(log->messages,
+                Contains(HasSubstr("going on from s3://bucket/my_cool_run/ep0-ba2")));
     EXPECT_THAT(log->messages, Contains(HasSubstr("names nothing")));
     EXPECT_EQ(fake.objects()[pointer], "my_cool_run/ep0-ba3-rank0.pt");
     for (const std::string& name : objects())

@@ -79,8 +79,8 @@ struct SaveFolder : ::testing::Test {
 struct TwoStarts : SaveFolder {
   void take() {
     fs::create_directories(ckpt());
-    held = take_run_lock(posix_file_system(),
-                         {.folder = ckpt(), .run_name = "run", .job = "first"});
+    held =
+        take_run_lock(posix_file_system(), {.folder = ckpt(), .run_name = "run", .job = "first"});
   }
   std::shared_ptr<void> held;
 };
@@ -96,8 +96,7 @@ TEST_F(TwoStarts, TheSecondTrainsNothingAndChangesNothing) {
   EXPECT_EQ(names(), before);
   first.kill();
   EXPECT_EQ(second.fit().reason, FitResult::Reason::kFinished) << "it died: an elastic restart";
-  EXPECT_THAT(names(),
-              ElementsAre("ep2-ba14-rank0.pt", "ep2-ba15-rank0.pt", "latest-rank0.pt"));
+  EXPECT_THAT(names(), ElementsAre("ep2-ba14-rank0.pt", "ep2-ba15-rank0.pt", "latest-rank0.pt"));
 }
 
 TEST_F(TwoStarts, ALoadNeitherNeedsTheLockNorTakesTheLinkBack) {
@@ -151,8 +150,7 @@ TEST_F(SaveFolder, ARunThatIsFoundFinishedRemovesWhatItsLastSaveDidNotComeTo) {
   run(saving());
   fs::copy_file(folder / "superfluous", ckpt() + "/ep2-ba13-rank0.pt");
   EXPECT_EQ(run(saving()).reason, FitResult::Reason::kAlreadyFinished);
-  EXPECT_THAT(names(),
-              ElementsAre("ep2-ba14-rank0.pt", "ep2-ba15-rank0.pt", "latest-rank0.pt"));
+  EXPECT_THAT(names(), ElementsAre("ep2-ba14-rank0.pt", "ep2-ba15-rank0.pt", "latest-rank0.pt"));
   EXPECT_THAT(log->messages, Contains(AllOf(HasSubstr("removed"), HasSubstr("ep2-ba13"))));
 }
 
@@ -179,15 +177,15 @@ TEST_F(SaveFolder, AFolderNamedAsTheNextSaveIsPutAside) {
     made.save_overwrite = overwrite;
     EXPECT_EQ(run(std::move(made)).reason, FitResult::Reason::kFinished);
     EXPECT_TRUE(fs::is_directory(ckpt() + "/ep0-ba3-rank0.pt.damaged/somebody's"));
-    EXPECT_THAT(log->messages, Contains(AllOf(HasSubstr("ep0-ba3-rank0.pt"),
-                                              HasSubstr("renamed"), HasSubstr("folder"))));
+    EXPECT_THAT(log->messages, Contains(AllOf(HasSubstr("ep0-ba3-rank0.pt"), HasSubstr("renamed"),
+                                              HasSubstr("folder"))));
   }
 }
 
 TEST_F(SaveFolder, SoIsOneThatIsMadeWhileTheRunTrains) {
   TrainerOptions made = saving();
-  made.callbacks = {std::make_shared<AfterBatchOne>(
-      [&] { fs::create_directory(ckpt() + "/ep0-ba3-rank0.pt"); })};
+  made.callbacks = {
+      std::make_shared<AfterBatchOne>([&] { fs::create_directory(ckpt() + "/ep0-ba3-rank0.pt"); })};
   EXPECT_EQ(run(std::move(made)).reason, FitResult::Reason::kFinished);
   EXPECT_THAT(names(), Contains("ep0-ba3-rank0.pt.damaged"));
 }

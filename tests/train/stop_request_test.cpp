@@ -493,9 +493,7 @@ TEST_F(AfterAFailedSave, AlsoWhenASaveWasDueAnyway) {
 TEST_F(AfterAFailedSave, TheErrorEndsTrainingWhenNobodyAskedToStop) {
   TrainerOptions made = options();
   made.save_interval = "1ba";
-  made.callbacks = At(Event::kFitStart, [this](State& /*state*/) {
-    obstruct("ba2");
-  });
+  made.callbacks = At(Event::kFitStart, [this](State& /*state*/) { obstruct("ba2"); });
   Trainer trainer(std::move(made));
   EXPECT_THROW(trainer.fit(), UsageError);
 }
@@ -507,9 +505,7 @@ TEST_F(AfterAFailedSave, TheErrorIsThrownByABatchSoonBehindIt) {
   made.save_interval = [](const State& state, Event event) {
     return event == Event::kBatchCheckpoint && state.timestamp.batch == 2;
   };
-  made.callbacks = At(Event::kFitStart, [this](State& /*state*/) {
-    obstruct("ba2");
-  });
+  made.callbacks = At(Event::kFitStart, [this](State& /*state*/) { obstruct("ba2"); });
   made.callbacks.push_back(At(Event::kBatchStart, [](State& state) {
     if (state.timestamp.batch > 20000) throw StorageError("too late", 0);
   }));

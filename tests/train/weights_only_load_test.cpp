@@ -141,13 +141,14 @@ TEST(RenamingTest, IsTheOneAfterWhichMostNamesFit) {
                  {"module._orig_mod.0.weight", "module._orig_mod.2.weight"}),
             "_orig_mod. ->  2");
   EXPECT_EQ(rule({"a.0.w", "a.1.w"}, {"a.0._orig_mod.w", "a.1._orig_mod.w"}), "_orig_mod. ->  2");
-  EXPECT_EQ(rule({"bert.a.w", "bert.b.w", "head.w"}, {"roberta.a.w", "roberta.b.w", "lm.w"}),
-            "roberta. -> bert. 2");
+  EXPECT_EQ(rule({"bert.a.w", "bert.b.w", "bert.c.w", "head.w"},
+                 {"roberta.a.w", "roberta.b.w", "roberta.c.w", "lm.w"}),
+            "roberta. -> bert. 3");
   EXPECT_EQ(rule({"a.b.x", "a.b.y"}, {"a.c.b.x", "a.c.b.y"}), "c. ->  2");
   EXPECT_EQ(rule({"a", "b", "c"}, {"d", "e"}), "none");
   EXPECT_EQ(rule({"a"}, {}), "none");
-  EXPECT_EQ(rule({"x.w", "y.v", "z.u", "q.t"}, {"p.w", "k.s", "k.r", "k.o"}), "none")
-      << "one of four is no prefix";
+  EXPECT_EQ(rule({"norm.w", "norm.b", "conv.w", "conv.b"}, {"1.w", "1.b", "3.w", "3.b"}), "none")
+      << "another network";
 }
 
 TEST(RenamingTest, WhatIsProposedFitsAndIsLoaded) {

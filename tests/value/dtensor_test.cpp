@@ -15,10 +15,10 @@
 namespace cairn {
 namespace {
 
-using ::testing::ElementsAre;
-using ::testing::HasSubstr;
 using testing::dtensor;
 using testing::DTensorText;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
 using testing::kData;
 using testing::TempFolder;
 

@@ -187,14 +187,14 @@ struct FoundCheckpoint {
 };
 
 // The checkpoint that training got furthest with, among those in `folder` that verify (in full,
-// when nothing else is asked for) and hold a state: a Trainer's, or whatever save() wrote. Names say where to look first, and files that
-// claim to be behind the answer are not opened: the search costs the same in a folder of ten as in
-// one of ten thousand. What is damaged, foreign or no file is reported and left where it is.
-// nullopt when there is none, or no folder. What cannot be read now (no permission, no room in
-// $TMPDIR, too many open files) and might be the furthest is an error and not passed over:
-// StorageError. `folder` is a path as it stands, whatever braces are in it: where it is a
-// format, strict_format(folder, dist_variables(run_name)) makes the path. The names in `options`
-// may hold dist variables.
+// when nothing else is asked for) and hold a state: a Trainer's, or whatever save() wrote. Names
+// say where to look first, and files that claim to be behind the answer are not opened: the search
+// costs the same in a folder of ten as in one of ten thousand. What is damaged, foreign or no file
+// is reported and left where it is. nullopt when there is none, or no folder. What cannot be read
+// now (no permission, no room in $TMPDIR, too many open files) and might be the furthest is an
+// error and not passed over: StorageError. `folder` is a path as it stands, whatever braces are in
+// it: where it is a format, strict_format(folder, dist_variables(run_name)) makes the path. The
+// names in `options` may hold dist variables.
 std::optional<FoundCheckpoint> find_latest(const std::string& folder,
                                            const FindOptions& options = {});
 

@@ -52,10 +52,10 @@ FormatVariables dist_variables(const std::string& run_name,
 // {total_wct} {epoch_wct} {batch_wct} as float seconds.
 FormatVariables time_variables(const Timestamp& timestamp);
 
-// Replaces what has a value, and leaves "{other}", "{other:05d}" and "{}" as they are: the result is
-// a format of the same names. So "{{" and "}}" stay, and braces in a value are doubled. UsageError
-// for a text that is no format string, a spec that does not fit the value ("{run_name:d}"), and
-// Python's "{a.b}", "{a[0]}", "{a!r}" and "{a:{b}}".
+// Replaces what has a value, and leaves "{other}", "{other:05d}" and "{}" as they are: the result
+// is a format of the same names. So "{{" and "}}" stay, and braces in a value are doubled.
+// UsageError for a text that is no format string, a spec that does not fit the value
+// ("{run_name:d}"), and Python's "{a.b}", "{a[0]}", "{a!r}" and "{a:{b}}".
 NameFormat partial_format(const NameFormat& format, const FormatVariables& variables);
 
 // The name: every variable has its value, and "{{" and "}}" are single braces. Throws as

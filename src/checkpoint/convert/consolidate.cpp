@@ -247,7 +247,7 @@ class Consolidation {
   std::string scratch_folder_;
   MeshIds meshes_;
   Comparison comparison_;
-  std::map<std::vector<const void*>, Value> done_;  // by identities of what was there
+  std::map<std::vector<const void*>, Value> done_;            // by identities of what was there
   std::map<std::vector<std::int64_t>, TensorView> gathered_;  // by shape, and where shards lie
   Consolidated result_;
 };

@@ -78,15 +78,15 @@ void settle_lost(std::vector<LostObject> lost, const Job& job, ConvertResult& re
   constexpr std::size_t kMostNamed = 1000;
   std::string names;
   for (std::size_t i = 0; i < std::min(lost.size(), kMostNamed); ++i) {
-    names += "\n  " + (lost[i].path.empty() ? "(the whole object)" : lost[i].path) + ": " +
-             lost[i].what;
+    names +=
+        "\n  " + (lost[i].path.empty() ? "(the whole object)" : lost[i].path) + ": " + lost[i].what;
   }
   if (lost.size() > kMostNamed) {
     names += "\n  and " + std::to_string(lost.size() - kMostNamed) + " more";
   }
   throw UnsupportedError(
-      result.format + " cannot hold these objects, and without them their tensors would be lost:" +
-      names +
+      result.format +
+      " cannot hold these objects, and without them their tensors would be lost:" + names +
       "\nGive the files of all ranks to put the shards of a DTensor together, save the "
       "state_dict() of a module, and a plain tensor in place of a subclass's. A .pt file holds "
       "objects as they are; --drop-objects (ConvertOptions::drop_objects) leaves them out");
@@ -198,7 +198,8 @@ void check_apart(const std::string& in, const std::shared_ptr<ObjectStore>& stor
                  const std::string& out, const ConvertOptions& options) {
   if (store->features().whole_folders || !is_folder(*store, out)) return;
   const auto pointer = store_of(in, options.store)->read_pointer(in);
-  const std::string source = shown_name(pointer && !pointer->is_broken() ? pointer->target : in, options);
+  const std::string source =
+      shown_name(pointer && !pointer->is_broken() ? pointer->target : in, options);
   const std::string from = without_end(normal_path(source));
   const std::string to = without_end(normal_path(out));
   if (from != to && !from.starts_with(to + "/")) return;
@@ -248,12 +249,11 @@ Value model_of(const Value& root, const std::string& in) {
                            model.as_foreign().class_name() +
                            ", which only its Python class can read; save its state_dict() there");
   }
-  const bool is_flat = model.is_dict() && !model.as_dict().empty() &&
-                       std::all_of(model.as_dict().begin(), model.as_dict().end(),
-                                   [](const auto& entry) {
-                                     return entry.second.is_tensor() ||
-                                            local_tensor(entry.second) != nullptr;
-                                   });
+  const bool is_flat =
+      model.is_dict() && !model.as_dict().empty() &&
+      std::all_of(model.as_dict().begin(), model.as_dict().end(), [](const auto& entry) {
+        return entry.second.is_tensor() || local_tensor(entry.second) != nullptr;
+      });
   if (is_flat || &model != &root) return model;
   throw UsageError(in + " has no weights at state/model, model, state_dict or module, and is no " +
                    "flat state dict: leave out weights_only, and include the part that holds them");

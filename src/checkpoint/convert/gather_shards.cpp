@@ -118,8 +118,7 @@ TensorView full_tensor(const DTensor& tensor, Chunks chunks, const std::string& 
     return full;
   }
   check_chunks(tensor, chunks);
-  full.storage =
-      std::make_shared<const ShardsStorage>(tensor, std::move(chunks), scratch_folder);
+  full.storage = std::make_shared<const ShardsStorage>(tensor, std::move(chunks), scratch_folder);
   return full;
 }
 
@@ -187,12 +186,11 @@ class MeshShards {
       ranks *= static_cast<std::size_t>(size);
     }
     if (by_coordinate_.size() == ranks) return;
-    throw UsageError(
-        "the set of files is not complete: a mesh " + numbers(tensor.mesh.shape) + " has " +
-        std::to_string(ranks) + " ranks, and there are " + std::to_string(by_coordinate_.size()) +
-        "; the file of the rank at " +
-        numbers(missing_coordinate(tensor.mesh.shape, by_coordinate_)) +
-        " is missing: give the files of all ranks");
+    throw UsageError("the set of files is not complete: a mesh " + numbers(tensor.mesh.shape) +
+                     " has " + std::to_string(ranks) + " ranks, and there are " +
+                     std::to_string(by_coordinate_.size()) + "; the file of the rank at " +
+                     numbers(missing_coordinate(tensor.mesh.shape, by_coordinate_)) +
+                     " is missing: give the files of all ranks");
   }
 
   // Of copies the first.
@@ -227,8 +225,8 @@ bool is_replicated(const DTensor& tensor) {
 TensorView local_as_full(const ShardOf& shard) {
   const DTensor& tensor = shard.tensor;
   if (tensor.local.shape != tensor.shape) {
-    throw CorruptError(std::string(shard.file) + ": a copy of another size than its tensor: " +
-                       placement_text(tensor));
+    throw CorruptError(std::string(shard.file) +
+                       ": a copy of another size than its tensor: " + placement_text(tensor));
   }
   TensorView full = tensor.local;
   full.requires_grad = tensor.requires_grad;

@@ -64,9 +64,8 @@ class LostFinder {
     const auto known = holds_lost_.find(value.identity());
     if (known != holds_lost_.end()) return known->second;
     bool is_lost = false;
-    for_each_storage(value, [&](const Storage* storage) {
-      is_lost = is_lost || !kept_.contains(storage);
-    });
+    for_each_storage(
+        value, [&](const Storage* storage) { is_lost = is_lost || !kept_.contains(storage); });
     for_each_part(value, [&](const Value& part) { is_lost = is_lost || holds_lost(part); });
     holds_lost_.emplace(value.identity(), is_lost);
     return is_lost;

@@ -18,8 +18,8 @@ struct LostObject {
   std::string what;
 };
 
-// The objects of a tree that hold a storage outside of `kept`: leaves, keys, attributes of dicts and
-// their factories. Each is listed once.
+// The objects of a tree that hold a storage outside of `kept`: leaves, keys, attributes of dicts,
+// and factories. Each is listed once.
 std::vector<LostObject> lost_objects(const Value& root, const Storages& kept);
 
 // The storages of all leaves of a tree, except those of DTensors: what a format holds that writes

@@ -7,10 +7,9 @@
 #include <map>
 #include <mutex>
 
-#include <nlohmann/json.hpp>
-
 #include "cairn/error.h"
 
+#include "core/json.h"
 #include "core/json_text.h"
 #include "core/printable.h"
 #include "core/xxh3.h"
@@ -24,17 +23,15 @@
 namespace cairn {
 namespace {
 
-using nlohmann::json;
-
 constexpr std::size_t kLongestHolder = 4096;
 
 std::string lock_path(const RunLockRequest& request) {
-  return join_path(request.folder, fmt::format("{}{:016x}", kLockPrefix,
-                                               xxh3_64(as_bytes(request.run_name))));
+  return join_path(request.folder,
+                   fmt::format("{}{:016x}", kLockPrefix, xxh3_64(as_bytes(request.run_name))));
 }
 
 std::string own_text(const RunLockRequest& request) {
-  const json holder = {{"run_name", request.run_name},
+  const Json holder = {{"run_name", request.run_name},
                        {"pid", process_id()},
                        {"host", node_name()},
                        {"started", fmt::format("{:%FT%TZ}", fmt::gmtime(std::time(nullptr)))},
@@ -45,7 +42,7 @@ std::string own_text(const RunLockRequest& request) {
 // Takes any text. Fields that it lacks stay empty.
 RunLockHolder holder_of(const std::string& text) {
   RunLockHolder holder;
-  const json object = json::parse(text, nullptr, /*allow_exceptions=*/false);
+  const Json object = Json::parse(text, nullptr, /*allow_exceptions=*/false);
   if (!object.is_object()) return holder;
   const auto text_at = [&](const char* key) {
     const auto found = object.find(key);
@@ -88,15 +85,15 @@ class LocksOfProcess {
     const std::string path = lock_path(request);
     Own& own = own_[real_path(path)];
     if (auto held = own.held.lock(); held && own.pid == process_id()) return held;
-    const FileLock taken = files.lock_file(path, own_text(request));
+    FileLock taken = files.lock_file(path, own_text(request));
     if (!taken.held && !taken.has_locks) return nullptr;
-    if (taken.held) {
-      own = {.held = taken.held, .pid = process_id()};
-      return taken.held;
+    if (!taken.held) {
+      const RunLockHolder holder = holder_of(taken.holder);
+      if (holder.job != request.job) throw_busy(request, holder);
+      taken.held = std::make_shared<char>();  // another process of this start has it for all
     }
-    const RunLockHolder holder = holder_of(taken.holder);
-    if (holder.job != request.job) throw_busy(request, holder);
-    return std::make_shared<char>();  // another process of this start has it for all
+    own = {.held = taken.held, .pid = process_id()};
+    return taken.held;
   }
 
  private:
@@ -134,8 +131,7 @@ std::vector<RunLockFile> list_run_locks(FileSystem& files, const std::string& fo
     } catch (const NotFoundError&) {
       continue;  // released since
     }
-    lock.is_alive_here =
-        lock.holder.host == node_name() && is_process_alive(lock.holder.pid);
+    lock.is_alive_here = lock.holder.host == node_name() && is_process_alive(lock.holder.pid);
     locks.push_back(std::move(lock));
   }
   return locks;

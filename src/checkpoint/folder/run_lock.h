@@ -19,7 +19,7 @@ namespace cairn {
 
 struct RunLockHolder {
   std::string run_name = {};
-  std::int64_t pid = 0;      // 0: the file does not say who holds it
+  std::int64_t pid = 0;  // 0: the file does not say who holds it
   std::string host = {};
   std::string started = {};  // when the lock was taken: "2026-11-27T10:02:11Z"
   std::string job = {};      // the same for all processes of one start

@@ -9,7 +9,7 @@
 
 namespace cairn {
 
-// What sharded checkpoints are called where nobody says otherwise (FSDPConfig).
+// The default name of a sharded checkpoint (FSDPConfig).
 inline constexpr const char* kShardedFolders = "ep{epoch}-ba{batch}";
 
 // A tar of each rank: `filename` with ".tar" at its end, unless it is called as a tar already.

@@ -327,9 +327,11 @@ struct SavePipeline::Impl {
   std::thread worker;
 };
 
-SavePipeline::SavePipeline(const SavePipelineOptions& options)
+SavePipeline::SavePipeline(const SavePipelineOptions& options) try
     : impl_(std::make_unique<Impl>(options)) {
   if (options.max_pending < 1) throw UsageError("max_pending must be at least 1");
+} catch (const std::bad_alloc&) {
+  throw_out_of_memory("beginning to save checkpoints");
 }
 
 SavePipeline::~SavePipeline() = default;

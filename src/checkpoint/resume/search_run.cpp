@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <deque>
 #include <map>
 #include <utility>
 
@@ -23,7 +24,8 @@ namespace cairn {
 namespace {
 
 constexpr const char* kBeginAnew =
-    "To begin anew beside it, set autoresume_may_begin_anew; to leave it behind, move it to another "
+    "To begin anew beside it, set autoresume_may_begin_anew; to leave it behind, move it to "
+    "another "
     "folder";
 
 bool holds_rank_tar(const FoundCheckpoint& found) {
@@ -118,9 +120,9 @@ class PlaceSearch {
     for (auto one = listing.checkpoints.rbegin(); one != listing.checkpoints.rend(); ++one) {
       if (!is_of_run(*one) || !is_proven_whole(one->path)) continue;
       const auto skipped = skipped_.find(normal_path(one->path));
-      const std::string why = skipped != skipped_.end() ? without_path(skipped->second, one->path)
-                                                        : "its name was made from none of " +
-                                                              names_of_formats();
+      const std::string why = skipped != skipped_.end()
+                                  ? without_path(skipped->second, one->path)
+                                  : "its name was made from none of " + names_of_formats();
       return fmt::format(
           "{} is a whole checkpoint of the run \"{}\" (epoch {}, batch {}), and this start cannot "
           "go on from it: {}. {}",
@@ -169,7 +171,13 @@ class PlaceSearch {
   std::map<std::string, std::string> others_;   // whose, by path
 };
 
-// Step 3.
+// Step 3. Nobody loads it, and so nobody else finds out that it is damaged.
+bool is_whole(const FoundCheckpoint& tar, const RunSearch& search) {
+  const VerifyReport report = tar.checkpoint.verify(Verify::kFull);
+  if (!report.ok() && search.on_skip) search.on_skip(tar.path, printable_line(report.summary()));
+  return report.ok();
+}
+
 std::string why_not_taken(const FoundCheckpoint& tar) {
   return fmt::format(
       "{} (epoch {}, batch {}) is what one rank has of a checkpoint: the run saved a tar of each "
@@ -182,24 +190,26 @@ std::string why_not_taken(const FoundCheckpoint& tar) {
 
 RunAnswer search_run(const RunSearch& search) {
   RunAnswer answer;
-  std::string refusal;
+  std::deque<PlaceSearch> searched;
   for (std::size_t i = 0; i < search.places.size(); ++i) {
-    PlaceSearch place(search, search.places[i]);
+    PlaceSearch& place = searched.emplace_back(search, search.places[i]);
     auto found = place.find({});
-    std::vector<std::string> tars;
-    while (found && search.may_begin_anew && !search.takes_rank_tars && holds_rank_tar(*found)) {
+    std::vector<std::string> tars;  // that this run passes over
+    while (found && !search.takes_rank_tars && holds_rank_tar(*found)) {
+      if (!search.may_begin_anew && is_whole(*found, search)) break;
       tars.push_back(found->path);
       found = place.find(tars);
     }
-    if (!found && refusal.empty()) refusal = place.why_not_anew();
-    const bool is_further = found && (!answer.found || position(answer.found->timestamp) <
-                                                           position(found->timestamp));
+    const bool is_further =
+        found && (!answer.found || position(answer.found->timestamp) < position(found->timestamp));
     if (!is_further) continue;
     answer.found = std::move(found);
     answer.place = i;
   }
   if (!answer.found) {
-    answer.refusal = refusal;
+    for (const PlaceSearch& place : searched) {
+      if (answer.refusal.empty()) answer.refusal = place.why_not_anew();
+    }
     return answer;
   }
   answer.is_rank_tar = holds_rank_tar(*answer.found);

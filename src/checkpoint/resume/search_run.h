@@ -1,19 +1,19 @@
-// Which checkpoint a run goes on from. A Trainer with autoresume and `cairn resume --explain` call
-// this one function, so that both give one answer.
+// Finds the checkpoint that a run goes on from. A Trainer with autoresume and
+// `cairn resume --explain` call this one function, so that both give one answer.
 //
-//  1. In each place the checkpoint that training got furthest with is looked for, as
-//     checkpoint/folder/find_latest.cpp says: under the names of every form in which the run may
-//     have saved (names/run_forms.h), and only those that hold the whole state. Others' checkpoints,
-//     by the run's name in them, are passed over.
-//  2. Of several places the furthest wins, and of equal ones the first.
-//  3. A tar of one rank can only be taken by a run that saves such tars. Where it is the furthest,
-//     other runs must not begin anew, nor go back: the answer is a refusal.
-//  4. When none is found, a run may begin anew, except where that would lose something:
+//  1. In each place it looks for the checkpoint that training got furthest with, as
+//     checkpoint/folder/find_latest.cpp says. The names are those of every form in which the run
+//     may have saved (names/run_forms.h). Only the whole state counts, and only this run's, by the
+//     run's name in the file.
+//  2. The furthest of all places wins; of equal ones the first place.
+//  3. Only a run that saves a tar of each rank can take such a tar. Where a tar is the furthest,
+//     the answer for other runs is a refusal: they must neither begin anew nor go back.
+//  4. When none is found, the answer is a refusal if beginning anew would lose something:
 //       - a checkpoint of another run has a name that this run would write;
-//       - a machine has its part of a checkpoint, and the others have the rest;
+//       - this machine has its part of a checkpoint, and other machines have the rest;
 //       - a checkpoint of this run lies there that is proven whole, and was not taken: its name is
 //         of no known form, or it could not be loaded.
-//     may_begin_anew (TrainerOptions::autoresume_may_begin_anew) says that the last two are known.
+//     may_begin_anew (TrainerOptions::autoresume_may_begin_anew) allows all but the first.
 #pragma once
 
 #include <cstddef>
@@ -27,17 +27,17 @@
 
 namespace cairn {
 
-// Where checkpoints of a run may lie.
+// A place where checkpoints of a run may lie.
 struct SearchPlace {
   std::shared_ptr<ObjectStore> store;
   std::string folder;
-  NameFormat filename;         // of names in the folder, as the run saves now
-  NameFormat latest_filename;  // the same; empty: no pointer
-  std::string run_name;        // empty: whatever run it is
+  NameFormat filename;                           // of names in the folder, as the run saves now
+  NameFormat latest_filename;                    // the same; empty: no pointer
+  std::string run_name;                          // empty: whatever run it is
   std::vector<NameFormat> other_filenames = {};  // as the run may have saved before
 };
 
-// What is not to be chosen: a load of it has failed.
+// A checkpoint that is not to be chosen: a load of it has failed.
 struct PassedOver {
   std::shared_ptr<ObjectStore> store;
   std::string path;
@@ -54,7 +54,8 @@ struct RunSearch {
   std::function<void(const std::string& path, const std::string& why)> on_skip = nullptr;
   std::function<void(const std::string& path, const Timestamp& timestamp)> on_older = nullptr;
   // For each checkpoint of another run: where it is, and the run's name.
-  std::function<void(const SearchPlace& place, const std::string& path, const std::string& run_name)>
+  std::function<void(const SearchPlace& place, const std::string& path,
+                     const std::string& run_name)>
       on_other_run = nullptr;
 };
 

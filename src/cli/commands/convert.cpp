@@ -170,7 +170,10 @@ int run_convert(ConvertArgs options, Console& console) {
     };
     result = convert_ranks(options.in, options.out, options.convert);
   }
-  if (options.reading.raw) tell_raw(options.in, console);
+  if (options.reading.raw) {
+    for (const std::string& in : options.in)
+      tell_raw(in, console);
+  }
   const std::string out = shown_place(options.out);
   if (console.json) {
     print_json(result, out, console);

@@ -5,14 +5,13 @@
 #include <string>
 #include <vector>
 
-#include <nlohmann/json.hpp>
-
 #include "cairn/error.h"
 #include "cairn/exit_code.h"
 
 #include "checkpoint/folder/run_lock.h"
 #include "cli/shell/command.h"
 #include "cli/view/table.h"
+#include "core/json.h"
 #include "core/printable.h"
 #include "io/machine.h"
 #include "storage/local_store.h"
@@ -21,7 +20,7 @@
 namespace cairn::cli {
 namespace {
 
-using nlohmann::json;
+using json = Json;
 
 struct LockArgs {
   std::string folder;
@@ -42,12 +41,9 @@ const char* state_of(const RunLockFile& lock) {
 }
 
 json json_of(const RunLockFile& lock) {
-  return {{"path", lock.path},
-          {"run_name", lock.holder.run_name},
-          {"pid", lock.holder.pid},
-          {"host", lock.holder.host},
-          {"started", lock.holder.started},
-          {"state", state_of(lock)}};
+  return {
+      {"path", lock.path},        {"run_name", lock.holder.run_name}, {"pid", lock.holder.pid},
+      {"host", lock.holder.host}, {"started", lock.holder.started},   {"state", state_of(lock)}};
 }
 
 void print(const std::vector<RunLockFile>& locks, const LockArgs& options, Console& console) {
@@ -58,8 +54,8 @@ void print(const std::vector<RunLockFile>& locks, const LockArgs& options, Conso
   Table table({"RUN", ">PID", "HOST", "STARTED", "PROCESS"});
   for (const RunLockFile& lock : locks) {
     const RunLockHolder& holder = lock.holder;
-    table.add({holder.run_name, std::to_string(holder.pid), holder.host, holder.started,
-               state_of(lock)});
+    table.add(
+        {holder.run_name, std::to_string(holder.pid), holder.host, holder.started, state_of(lock)});
   }
   table.print(console);
   if (options.release) console.out << "released\n";
@@ -69,9 +65,8 @@ int run_lock(const LockArgs& options, Console& console) {
   FileSystem& files = files_with_locks(options.folder);
   std::vector<RunLockFile> locks = list_run_locks(files, options.folder);
   if (!options.run_name.empty()) {
-    std::erase_if(locks, [&](const RunLockFile& lock) {
-      return lock.holder.run_name != options.run_name;
-    });
+    std::erase_if(
+        locks, [&](const RunLockFile& lock) { return lock.holder.run_name != options.run_name; });
   }
   if (options.release) {
     std::ranges::stable_partition(locks, &RunLockFile::is_alive_here);  // refused before any goes
@@ -82,8 +77,7 @@ int run_lock(const LockArgs& options, Console& console) {
     json all = json::array();
     for (const RunLockFile& lock : locks)
       all.push_back(json_of(lock));
-    console.print_json(
-        {{"folder", options.folder}, {"locks", all}, {"released", options.release}});
+    console.print_json({{"folder", options.folder}, {"locks", all}, {"released", options.release}});
   } else {
     print(locks, options, console);
   }

@@ -44,7 +44,7 @@ struct Explanation {
   std::vector<std::pair<std::string, std::string>> others;  // path, why not
 };
 
-std::string position_text(const Timestamp& timestamp) {
+std::string moment_of(const Timestamp& timestamp) {
   return "epoch " + std::to_string(timestamp.epoch) + ", batch " + std::to_string(timestamp.batch);
 }
 
@@ -69,10 +69,10 @@ SearchPlace place_of(const ResumeArgs& options, const std::string& folder) {
 void add_unsought(const SearchPlace& place, Explanation& explanation) {
   const bool is_by_link = !is_local(*place.store) && explanation.answer.found;
   const std::string format = partial_format(place.filename, dist_variables(place.run_name)).text();
-  const std::string reason =
-      is_by_link ? "not looked at: what latest points at is good"
-                 : "not looked at: its name was not made from " + format + ", nor from the names " +
-                       "that sharded checkpoints and ranks' tars have";
+  const std::string reason = is_by_link ? "not looked at: what latest points at is good"
+                                        : "not looked at: its name was not made from " + format +
+                                              ", nor from the names " +
+                                              "that sharded checkpoints and ranks' tars have";
   std::set<std::string> known;
   if (explanation.answer.found) known.insert(explanation.answer.found->path);
   for (const auto& [path, why] : explanation.others) {
@@ -101,7 +101,7 @@ Explanation explain(const ResumeArgs& options) {
                    .verify = Verify::kFull};
   search.on_skip = add;
   search.on_older = [&](const std::string& path, const Timestamp& timestamp) {
-    add(path, "behind it, at " + position_text(timestamp));
+    add(path, "behind it, at " + moment_of(timestamp));
   };
   search.on_other_run = [&](const SearchPlace& /*place*/, const std::string& path,
                             const std::string& run_name) {
@@ -123,13 +123,14 @@ void print(const Explanation& explanation, Console& console) {
   const RunAnswer& answer = explanation.answer;
   if (answer.found) {
     console.out << printable_line(answer.found->path) << "\n"
-                << position_text(answer.found->timestamp) << "; "
-                << answer.found->report.summary() << "\n";
+                << moment_of(answer.found->timestamp) << "; " << answer.found->report.summary()
+                << "\n";
   }
   if (answer.is_rank_tar) {
-    console.out << "what one rank has: a Trainer with " << form_needed(answer)
-                << " goes on from it when every rank has its tar of that save; any other refuses to "
-                   "start\n";
+    console.out
+        << "what one rank has: a Trainer with " << form_needed(answer)
+        << " goes on from it when every rank has its tar of that save; any other refuses to "
+           "start\n";
   }
   if (!explanation.others.empty()) {
     Table table({"NOT CHOSEN", "WHY"});
@@ -207,7 +208,8 @@ Run define_resume(CLI::App& app) {
                "as a Trainer with that option");
   app.footer(
       "The first line of the answer is the path that a Trainer with autoresume would load: the one "
-      "that is furthest in training among those that verify in full, in whatever form the run saved "
+      "that is furthest in training among those that verify in full, in whatever form the run "
+      "saved "
       "it. Exit code 3 when there is none; the message says whether the Trainer would start afresh "
       "or refuse to.");
   return [options](Console& console) { return run_resume(*options, console); };

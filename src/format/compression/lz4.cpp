@@ -4,6 +4,7 @@
 #include <memory>
 #include <new>
 #include <string>
+#include <string_view>
 
 #include "cairn/error.h"
 
@@ -31,6 +32,10 @@ class Lz4Stream final : public CompressedStream {
     Progress progress{.consumed = in.size(), .produced = out.size()};
     const std::size_t result = LZ4F_decompress(context_, out.data(), &progress.produced, in.data(),
                                                &progress.consumed, nullptr);
+    if (LZ4F_isError(result) != 0 &&
+        std::string_view(LZ4F_getErrorName(result)) == "ERROR_allocation_failed") {
+      throw std::bad_alloc();
+    }
     if (LZ4F_isError(result) != 0) {
       throw CorruptError(std::string("the lz4 data is damaged: ") + LZ4F_getErrorName(result));
     }

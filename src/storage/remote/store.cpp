@@ -252,9 +252,8 @@ class RemoteStore final : public ObjectStore {
     }
     remote().check(response, "reading", key);
     const RemoteHead head = container_->head_in(response);
-    return Linked{.target = named_by_link(response.body),
-                  .version = head.version,
-                  .modified = head.modified};
+    return Linked{
+        .target = named_by_link(response.body), .version = head.version, .modified = head.modified};
   }
 
   std::vector<std::string> keys_below(const std::string& prefix) const {

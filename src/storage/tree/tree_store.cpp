@@ -214,13 +214,12 @@ class TreeStore final : public ObjectStore {
   static std::optional<ReadLink> read_link(const TreePlace& at,
                                            const std::optional<ObjectInfo>& info) {
     if (!info) return std::nullopt;
-    const ReadLink broken = {
-        .target = "", .info = {.type = ObjectInfo::Type::kPointer, .version = "broken"}};
+    const ReadLink broken = {.target = "",
+                             .info = {.type = ObjectInfo::Type::kPointer, .version = "broken"}};
     if (info->size > kLongestLink) return broken;  // to open may be to read it all
     const auto source = at.tree->open(link_path(at.path), info);
     if (source == nullptr) return std::nullopt;
-    const std::string target =
-        named_by_link(as_text(read_start(*source, kLongestLink + 1).view));
+    const std::string target = named_by_link(as_text(read_start(*source, kLongestLink + 1).view));
     if (target.empty()) return broken;
     return ReadLink{.target = target,
                     .info = {.type = ObjectInfo::Type::kPointer, .version = target}};

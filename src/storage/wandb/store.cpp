@@ -147,9 +147,7 @@ class WandbStore final : public ObjectStore, public std::enable_shared_from_this
                         ", which is not there");
   }
 
-  std::optional<Pointer> read_pointer(const std::string& name) override {
-    return link_of(name);
-  }
+  std::optional<Pointer> read_pointer(const std::string& name) override { return link_of(name); }
 
   ListPage list(const std::string& name, const std::string& page) override {
     const NamedFolder folder = parse_folder(name);

@@ -115,7 +115,7 @@ std::optional<Renaming> find_renaming(const IncompatibleKeys& keys) {
     if (fitting.size() > best.fits) best = {from, to, fitting.size()};
   }
   const std::size_t least = std::min(keys.missing.size(), keys.unexpected.size());
-  if (best.fits == 0 || best.fits < (least + 1) / 2) return std::nullopt;
+  if (best.fits == 0 || 4 * best.fits < 3 * least) return std::nullopt;
   return best;
 }
 

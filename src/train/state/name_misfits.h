@@ -17,9 +17,9 @@ struct Renaming {
   std::size_t fits = 0;  // so many missing names are there then
 };
 
-// The renaming after which most names fit: of at least half of the missing or of the unexpected
-// ones. Wrappers that torch.compile(), FSDP and activation checkpointing put into names, or one
-// prefix in place of another. nullopt when there is none.
+// The renaming after which most names fit: at least three quarters of the missing names, or of the
+// unexpected ones. Wrappers that torch.compile(), FSDP and activation checkpointing put into names,
+// or one prefix in place of another. nullopt when there is none.
 std::optional<Renaming> find_renaming(const IncompatibleKeys& keys);
 
 // "missing names: ...", "unexpected names: ...", and the renaming that helps: a line for each that

@@ -158,7 +158,8 @@ std::string save_rank_tar(const State& state, const std::string& filename,
     store = store_of(job.path, options.store);
     if (!options.store) job.path = shown_place(job.path);
   });
-  RankSaves().fill_tar(job, state, options, /*overwrite=*/has_counter(NameFormat(filename)), nullptr);
+  RankSaves().fill_tar(job, state, options, /*overwrite=*/has_counter(NameFormat(filename)),
+                       nullptr);
   try {
     return save_now(store, job).path;
   } catch (AlreadyExistsError& e) {
