@@ -145,7 +145,8 @@ void add_savers(const Group& facts, const TrainerOptions& options) {
   facts.add("CheckpointSavers of callbacks", count);
   facts.add("save_folder", std::string(options.save_folder ? "given" : kNotGiven));
   if (!options.save_folder || count > 0) return;  // the others are not used
-  facts.add("save_latest_filename", std::string(options.save_latest_filename ? "given" : kNotGiven));
+  facts.add("save_latest_filename",
+            std::string(options.save_latest_filename ? "given" : kNotGiven));
   facts.add("save_overwrite", options.save_overwrite);
   facts.add("save_interval", options.save_interval);
   facts.add("save_weights_only", options.save_weights_only);

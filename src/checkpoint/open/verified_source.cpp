@@ -38,21 +38,25 @@ VerifiedSource::VerifiedSource(std::shared_ptr<const ByteSource> under, Check ch
     : under_(std::move(under)), check_(std::move(check)) {}
 
 void VerifiedSource::add(const std::vector<FileRecord>& records) const {
-  const std::lock_guard lock(mutex_);
-  entries_.reserve(std::max(entries_.capacity(), entries_.size() + records.size()));
+  std::vector<Entry> added;
+  added.reserve(records.size());
   for (const FileRecord& record : records) {
     if (record.size == 0) continue;
-    auto at = entries_.end();
-    if (!entries_.empty() && entries_.back().offset >= record.offset) {
-      at = find_from(entries_, record.offset);
-      if (at != entries_.end() && at->offset <= record.offset) continue;
-    }
-    entries_.insert(at, {.offset = record.offset,
-                         .size = record.size,
-                         .crc32 = record.crc32,
-                         .state = is_whole_ ? State::kGood : State::kUnknown});
-    if (!is_whole_) ++left_;
+    added.push_back({.offset = record.offset, .size = record.size, .crc32 = record.crc32});
   }
+  std::ranges::sort(added, {}, &Entry::offset);
+  const std::lock_guard lock(mutex_);
+  std::erase_if(added, [&](const Entry& entry) {
+    const auto known = find_from(entries_, entry.offset);
+    return known != entries_.end() && known->offset <= entry.offset;
+  });
+  for (Entry& entry : added) {
+    entry.state = is_whole_ ? State::kGood : State::kUnknown;
+  }
+  if (!is_whole_) left_ += added.size();
+  const auto middle = static_cast<std::ptrdiff_t>(entries_.size());
+  entries_.insert(entries_.end(), added.begin(), added.end());
+  std::ranges::inplace_merge(entries_, entries_.begin() + middle, {}, &Entry::offset);
 }
 
 void VerifiedSource::check(const CheckedRead& read, const std::vector<FileRecord>& records,
