@@ -25,7 +25,7 @@ class OtherProcess {
     }
     ::close(ends[1]);
     char done = 0;
-    EXPECT_EQ(read(ends[0], &done, 1), 1) << "the other process threw";
+    EXPECT_EQ(::read(ends[0], &done, 1), 1) << "the other process threw";
     ::close(ends[0]);
   }
   ~OtherProcess() { kill(); }
@@ -47,7 +47,7 @@ class OtherProcess {
     } catch (...) {
       _exit(1);
     }
-    if (write(done, "x", 1) != 1) _exit(2);
+    if (::write(done, "x", 1) != 1) _exit(2);
     for (;;)
       pause();
   }

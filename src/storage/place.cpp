@@ -124,11 +124,13 @@ bool has_cut_password(const Uri& uri) {
 
 // Whether a key has an empty part, "." or "..". Other programs can reach such a key; cairn would
 // take it for the key without that part.
-bool has_strange_key(const Uri& uri) {
-  const std::string key = "/" + uri.path + (uri.path.ends_with('/') ? "" : "/");
-  return key.size() > 2 &&
-         (key.find("//") != std::string::npos || key.find("/./") != std::string::npos ||
-          key.find("/../") != std::string::npos);
+bool has_strange_key(const std::string& place) {
+  const std::size_t slash = place.find('/', place.find("://") + 3);
+  if (slash == std::string::npos) return false;
+  std::string key = place.substr(slash);
+  if (!key.ends_with('/')) key += '/';
+  return key.find("//") != std::string::npos || key.find("/./") != std::string::npos ||
+         key.find("/../") != std::string::npos;
 }
 
 }  // namespace
@@ -180,7 +182,7 @@ std::string place_problem(const std::string& place) {
              "in the name), a ? %3F and a # %23";
     }
     if (is_of_web(uri)) return {};
-    if (is_of_buckets(uri) && has_strange_key(uri)) {
+    if (is_of_buckets(uri) && has_strange_key(place)) {
       return printable_line(shown_place(place)) +
              ": in a bucket a//b, a/./b and a/../b are other keys than a/b and b, and cairn "
              "reaches none of them; write the key without empty parts and dots";

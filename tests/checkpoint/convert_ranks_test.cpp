@@ -31,13 +31,13 @@ using ::testing::Pair;
 using testing::read;
 using testing::TempFolder;
 
-const std::string kFiles = kData + "/torch-2.14/dtensor/";
+const std::string kShardFiles = kData + "/torch-2.14/dtensor/";
 const std::string kObjects = kData + "/torch-2.14/objects/";
 
 std::vector<std::string> ranks_of(const std::string& name, int count) {
   std::vector<std::string> files;
   for (int rank = 0; rank < count; ++rank) {
-    files.push_back(kFiles + name + "-rank" + std::to_string(rank) + ".pt");
+    files.push_back(kShardFiles + name + "-rank" + std::to_string(rank) + ".pt");
   }
   return files;
 }
@@ -55,18 +55,18 @@ std::string refusal(const std::vector<std::string>& files, const std::string& ou
   return "no error";
 }
 
-struct Set {
+struct GoldenSet {
   const char* name;
   int ranks;
 };
 
-class ConvertRanksTest : public ::testing::TestWithParam<Set> {};
+class ConvertRanksTest : public ::testing::TestWithParam<GoldenSet> {};
 
 TEST_P(ConvertRanksTest, GivesWhatTheRanksHoldTogether) {
   const TempFolder temp;
   const auto [name, count] = GetParam();
   const std::vector<std::string> files = ranks_of(name, count);
-  const Value full = read(kFiles + name + "-full.pt");
+  const Value full = read(kShardFiles + name + "-full.pt");
   const ConvertResult result = convert_ranks(files, temp / "out.pt");
   EXPECT_EQ(read(temp / "out.pt"), full);
   EXPECT_GT(result.gathered, 0U);
@@ -79,10 +79,10 @@ TEST_P(ConvertRanksTest, GivesTheSameInEveryFormat) {
   const TempFolder temp;
   const auto [name, count] = GetParam();
   const std::vector<std::string> files = ranks_of(name, count);
-  convert(kFiles + name + "-full.pt", temp / "expected.safetensors");
+  convert(kShardFiles + name + "-full.pt", temp / "expected.safetensors");
   convert_ranks(files, temp / "out.safetensors");
   EXPECT_EQ(read(temp / "out.safetensors"), read(temp / "expected.safetensors"));
-  convert(kFiles + name + "-full.pt", temp / "expected/");
+  convert(kShardFiles + name + "-full.pt", temp / "expected/");
   convert_ranks(files, temp / "out/");
   EXPECT_EQ(read(temp / "out"), read(temp / "expected"));
 }
@@ -93,7 +93,7 @@ TEST_P(ConvertRanksTest, TheOrderOfTheFilesDoesNotMatter) {
   std::vector<std::string> files = ranks_of(name, count);
   std::ranges::reverse(files);
   convert_ranks(files, temp / "out.pt");
-  EXPECT_EQ(read(temp / "out.pt"), read(kFiles + name + "-full.pt"));
+  EXPECT_EQ(read(temp / "out.pt"), read(kShardFiles + name + "-full.pt"));
 }
 
 TEST_P(ConvertRanksTest, ASetWithAFileLessOrAFileTwiceIsRefusedAndNothingIsWritten) {
@@ -114,7 +114,8 @@ TEST_P(ConvertRanksTest, ASetWithAFileLessOrAFileTwiceIsRefusedAndNothingIsWritt
 }
 
 INSTANTIATE_TEST_SUITE_P(Golden, ConvertRanksTest,
-                         ::testing::Values(Set{"fsdp2", 2}, Set{"hsdp", 4}, Set{"strided", 4}),
+                         ::testing::Values(GoldenSet{"fsdp2", 2}, GoldenSet{"hsdp", 4},
+                                           GoldenSet{"strided", 4}),
                          [](const auto& test) { return std::string(test.param.name); });
 
 TEST(ConvertShardsTest, OptionsApplyToTheFullTensors) {
@@ -149,7 +150,7 @@ TEST(ConvertShardsTest, FilesOfDifferentJobsAreRefused) {
   EXPECT_THAT(refusal<UsageError>({ranks_of("fsdp2", 2)[0], ranks_of("hsdp", 4)[1]}, temp / "o.pt"),
               HasSubstr("not the files of all ranks of one model"));
   EXPECT_THAT(
-      refusal<UsageError>({kFiles + "fsdp2-full.pt", kFiles + "fsdp2-full.pt"}, temp / "o.pt"),
+      refusal<UsageError>({kShardFiles + "fsdp2-full.pt", kShardFiles + "fsdp2-full.pt"}, temp / "o.pt"),
       HasSubstr("hold no distributed tensor"));
 }
 
@@ -226,7 +227,7 @@ TEST(ConvertShardsTest, OneRanksFileStaysAsItIsInATorchFile) {
   ASSERT_TRUE(tensor);
   EXPECT_EQ(placement_text(*tensor), "[2, 3] of [5, 3], (Shard(0)) at (1) of a mesh (2)");
   convert_ranks({ranks_of("fsdp2", 2)[0], temp / "out.pt"}, temp / "full.pt");
-  EXPECT_EQ(read(temp / "full.pt"), read(kFiles + "fsdp2-full.pt"));
+  EXPECT_EQ(read(temp / "full.pt"), read(kShardFiles + "fsdp2-full.pt"));
 }
 
 TEST(ConvertShardsTest, AnotherPrecisionLeavesTheShardsThatItCannotChangeAsTheyWere) {
@@ -254,7 +255,7 @@ TEST(ConvertShardsTest, WhatOneFileHoldsWholeBecomesFullThere) {
   const ConvertResult result =
       convert(file, temp / "out.safetensors", {.include = {"copies", "plain"}});
   EXPECT_EQ(result.gathered, 1U);
-  const Value full = read(kFiles + "hsdp-full.pt");
+  const Value full = read(kShardFiles + "hsdp-full.pt");
   EXPECT_EQ(read(temp / "out.safetensors").at("copies"), full.at("copies"));
 }
 
@@ -319,7 +320,7 @@ TEST(LostTensorsTest, SetsKeysAndAttributesLoseNoTensorEither) {
   const TempFolder temp;
   Dict attributed = Dict::ordered({{"w", floats({1})}});
   attributed.set_attributes(Dict{{"kept", floats({2})}});
-  save(Dict{{"set", ::cairn::Set{{floats({3})}}},
+  save(Dict{{"set", Set{{floats({3})}}},
             {"keys", Dict{{floats({4}), 1}}},
             {"state", attributed},
             {"list", List{object_with(Dict{{"w", floats({5})}})}}},

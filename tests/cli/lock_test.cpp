@@ -33,10 +33,10 @@ TEST_F(LockTest, ShowsWhoTrainsIntoAFolder) {
   EXPECT_THAT(run({"lock", folder_.path()}).out,
               AllOf(HasSubstr("run"), HasSubstr(std::to_string(first.pid())),
                     HasSubstr(node_name()), HasSubstr("lives")));
-  const auto json = nlohmann::json::parse(run({"lock", folder_.path(), "--json"}).out);
-  EXPECT_EQ(json.at("locks").at(0).at("pid"), first.pid());
-  EXPECT_EQ(json.at("locks").at(0).at("state"), "lives");
-  EXPECT_EQ(json.at("released"), false);
+  const auto answer = nlohmann::json::parse(run({"lock", folder_.path(), "--json"}).out);
+  EXPECT_EQ(answer.at("locks").at(0).at("pid"), first.pid());
+  EXPECT_EQ(answer.at("locks").at(0).at("state"), "lives");
+  EXPECT_EQ(answer.at("released"), false);
   first.kill();
   EXPECT_THAT(run({"lock", folder_.path()}).out, HasSubstr("ended"));
 }

@@ -40,7 +40,7 @@ class ReadingTest : public ::testing::TestWithParam<const char*> {
     if (bad_.ends_with(".pt")) {
       save(two_tensors(), bad_);
     } else {
-      convert(folder_ / "good.pt", bad_);
+      cairn::convert(folder_ / "good.pt", bad_);
     }
     const std::string file = std::filesystem::is_directory(bad_) ? bad_ + "/__0_0.distcp" : bad_;
     std::string bytes = read_file(file);

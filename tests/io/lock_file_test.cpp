@@ -84,7 +84,7 @@ TEST(LockFileTest, AChildThatOutlivesItsParentHoldsNoneOfItsLocks) {
     held = {files.lock_folder(folder / "locked"), files.lock_file(folder / "lock", "it").held};
     if (fork() != 0) return;
     char end = 0;
-    const bool is_over = read(life[0], &end, 1) == 0;
+    const bool is_over = ::read(life[0], &end, 1) == 0;
     _exit(is_over ? 0 : 1);
   });
   ::close(life[0]);

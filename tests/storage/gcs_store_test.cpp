@@ -289,7 +289,7 @@ TEST(GcsUriTest, ACheckpointIsSavedFoundVerifiedAndLoaded) {
   FakeGcs fake;
   const testing::GcsEnvironment environment(fake);
   save(testing::sample_checkpoint(1), "gs://bucket/run/ep0-ba1-rank0.pt");
-  save(testing::sample_checkpoint(2), "GS://bucket/run//ep0-ba2-rank0.pt");
+  save(testing::sample_checkpoint(2), "GS://bucket/run/ep0-ba2-rank0.pt");
   EXPECT_TRUE(fake.objects().contains("bucket/run/ep0-ba2-rank0.pt"));
   const auto found = find_latest("gs://bucket/run", {.full_state_only = false});
   ASSERT_TRUE(found.has_value());

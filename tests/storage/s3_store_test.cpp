@@ -467,7 +467,7 @@ TEST(S3UriTest, ACheckpointIsSavedFoundVerifiedAndLoaded) {
   FakeS3 fake;
   const testing::S3Environment environment(fake);
   save(testing::sample_checkpoint(1), "s3://bucket/run/ep0-ba1-rank0.pt");
-  save(testing::sample_checkpoint(2), "S3://bucket/run//ep0-ba2-rank0.pt");
+  save(testing::sample_checkpoint(2), "S3://bucket/run/ep0-ba2-rank0.pt");
   EXPECT_TRUE(fake.objects().contains("bucket/run/ep0-ba2-rank0.pt"));
   const auto found = find_latest(
       "s3://bucket/run",

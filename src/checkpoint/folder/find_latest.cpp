@@ -51,6 +51,7 @@
 #include "checkpoint/open/source.h"
 #include "checkpoint/open/training_info.h"
 #include "core/out_of_memory.h"
+#include "core/few_lines.h"
 #include "core/printable.h"
 #include "io/file.h"
 #include "io/read_fault.h"
@@ -406,11 +407,22 @@ void refuse_format(ObjectStore& store, const std::string& folder, const std::str
                    "strict_format(folder, dist_variables(run_name))");
 }
 
-// What is passed over without a word looks as if it were not there.
-void say_skipped(const std::string& path, const std::string& why) {
-  std::cerr << "warning: find_latest() passed over " + printable_line(path) + ": " +
-                   without_path(why, path) + "\n";
-}
+// A checkpoint that is passed over in silence looks as if it were not there.
+class SkippedOnStderr {
+ public:
+  ~SkippedOnStderr() {
+    if (few_.left_out() == 0) return;
+    std::cerr << "warning: find_latest() passed over " << few_.left_out() << " more\n";
+  }
+  void say(const std::string& path, const std::string& why) {
+    if (!few_.take()) return;
+    std::cerr << "warning: find_latest() passed over " + printable_line(path) + ": " +
+                     without_path(why, path) + "\n";
+  }
+
+ private:
+  FewLines few_;
+};
 
 }  // namespace
 
@@ -429,12 +441,20 @@ std::optional<FoundCheckpoint> search_folder(const std::string& folder,
   throw_out_of_memory("looking for a checkpoint");
 }
 
-std::optional<FoundCheckpoint> find_latest(const std::string& folder, const FindOptions& options) {
+std::optional<FoundCheckpoint> find_latest(const std::string& folder,
+                                           const FindOptions& options) try {
   SearchOptions search{.find = options};
-  if (!search.find.on_skip) search.find.on_skip = say_skipped;
+  SkippedOnStderr skipped;
+  if (!search.find.on_skip) {
+    search.find.on_skip = [&](const std::string& path, const std::string& why) {
+      skipped.say(path, why);
+    };
+  }
   auto found = search_folder(folder, search);
   if (!found) refuse_format(*store_of(folder, options.store), folder, options.run_name);
   return found;
+} catch (const std::bad_alloc&) {
+  throw_out_of_memory("looking for a checkpoint");
 }
 
 }  // namespace cairn
