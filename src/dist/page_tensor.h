@@ -12,8 +12,8 @@ namespace cairn::dist {
 // other devices have libtorch's memory.
 at::Tensor page_tensor(at::IntArrayRef sizes, const at::TensorOptions& options);
 
-// Gives the free memory of the heap back to the system. It looks at all of the heap: call it
-// rarely, as after a model was cut.
+// Gives the free memory of the heap back to the system. It looks at all of the heap: call it once
+// a pass at most, and not for small models.
 void give_back_heap();
 
 }  // namespace cairn::dist

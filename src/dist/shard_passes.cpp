@@ -17,6 +17,8 @@ namespace cairn::dist {
 namespace {
 
 constexpr std::size_t kRoot = 0;
+// A model that is as large computes for much longer than it takes to give back the heap.
+constexpr std::int64_t kTrimmedBytes = std::int64_t{64} << 20;
 
 std::string text_of(std::size_t unit, const ShardUnit& of) {
   return unit == kRoot ? "the parameters of no unit" : "the unit " + of.name();
@@ -173,8 +175,14 @@ void Sharding::end() {
   forward_notes_ = std::min(forward_notes_, notes_.size());
   calls_.clear();
   active_.clear();
-  for (const auto& unit : units_)
+  std::int64_t bytes = 0;
+  for (const auto& unit : units_) {
     unit->release();
+    bytes += unit->whole_bytes();
+  }
+  // The gradients of wholes, which autograd makes, and copies that c10d makes are of malloc.
+  const bool is_on_host = mesh_ != nullptr && mesh_->row().device.is_cpu();
+  if (is_on_host && bytes >= kTrimmedBytes) give_back_heap();
 }
 
 void Sharding::ask_for(std::size_t unit) {

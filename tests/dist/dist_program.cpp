@@ -549,14 +549,11 @@ int run(const std::string& mode, const Arguments& arguments) {
   return 0;
 }
 
-}  // namespace
-
-int main(int argc, char** argv) {
-  torch::set_num_threads(1);
+// The words of each case, without those of other ranks alone.
+std::vector<std::vector<std::string>> cases_of(const std::vector<std::string>& words) {
   const std::string own = std::to_string(cairn::dist::rank()) + ":";
   std::vector<std::vector<std::string>> cases(1);
-  for (int i = 1; i < argc; ++i) {
-    const std::string word = argv[i];
+  for (const std::string& word : words) {
     const bool is_of_a_rank = word.size() > 2 && std::isdigit(word[0]) != 0 && word[1] == ':';
     if (word == "--") {
       cases.emplace_back();
@@ -566,7 +563,15 @@ int main(int argc, char** argv) {
       cases.back().push_back(word);
     }
   }
+  return cases;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  torch::set_num_threads(1);
   try {
+    auto cases = cases_of({argv + 1, argv + argc});
     int code = 0;
     for (std::size_t i = 0; i < cases.size(); ++i) {
       if (cases.size() > 1) say("case " + std::to_string(i));
