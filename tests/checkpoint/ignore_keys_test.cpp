@@ -201,7 +201,8 @@ TEST(RenameWeightsTest, ReplacesThePrefixOnceWhereAPartOfTheNameBegins) {
   const auto names = [](const std::string& from, const std::string& to) {
     const Value model = Dict{{"module.a.module.w", 1}, {"xmodule.b", 2}, {"c.module.w", 3}, {7, 4}};
     std::string text;
-    for (const auto& [key, value] : rename_weights(model, from, to).as_dict()) {
+    const Value renamed = rename_weights(model, from, to);
+    for (const auto& [key, value] : renamed.as_dict()) {
       text += (key.is_str() ? key.as_str() : "7") + " ";
     }
     return text;

@@ -161,12 +161,12 @@ TEST_F(ReadingCostTest, ManySmallTensorsAreLoadedAndVerifiedWithFewReads) {
   }
 }
 
-TEST_F(ReadingCostTest, ADcpFolderTakesTwoReads) {
+TEST_F(ReadingCostTest, ADcpFolderTakesThreeReads) {
   const Value value = Dict{{"model", model(300, 5000)}, {"step", 7}, {"name", "a"}};
   write_dcp(*local_store(), value, folder_ / "dcp");
   const auto source = open_source(folder_ / "dcp", {.store = local_store(files_)});
   const Value read = source->read();
-  EXPECT_EQ(files_.reads(), 2U) << ".metadata, and what stands around the elements";
+  EXPECT_EQ(files_.reads(), 3U) << ".metadata, the manifest, and what stands around the elements";
   EXPECT_LE(files_.bytes(), std::filesystem::file_size(folder_ / "dcp/.metadata") + 302 * 4096);
   files_.reset();
   for (const char* name : {"layers.7.weight", "layers.31.weight"}) {

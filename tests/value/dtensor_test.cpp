@@ -27,7 +27,8 @@ const std::string kFiles = kData + "/torch-2.14/dtensor/";
 Value read_pickle(const std::string& body) {
   const TempFolder temp;
   testing::write_file(temp / "in.pt", testing::torch_file_of(testing::pickle(body)));
-  return load(temp / "in.pt");
+  // Some claim shapes that no file could show.
+  return load(temp / "in.pt", {.most_repetition = std::nullopt});
 }
 
 std::string refusal(const DTensorText& text) {

@@ -112,8 +112,9 @@ class Search {
     const std::string link = join_path(folder_, only_name(name));
     const auto pointer = store_->read_pointer(link);
     if (!pointer || pointer->is_broken()) return std::nullopt;  // run() says so
-    if (leads_out(pointer->target)) return std::nullopt;
-    look_at(normal_path(pointer->target), {});
+    const std::string target = normal_path(pointer->target);
+    if (leads_out(target)) return std::nullopt;
+    look_at(target, {});
     if (opened_.empty()) return std::nullopt;
     const Sighting candidate = std::move(opened_.front());
     opened_.clear();
