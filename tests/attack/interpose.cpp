@@ -155,6 +155,12 @@ int openat(int folder, const char* path, int flags, ...) {
   return fd;
 }
 
+// _FORTIFY_SOURCE calls these two where flags are no constant.
+int __open_2(const char* path, int flags) { return open(path, flags); }  // NOLINT: libc's name
+int __openat_2(int folder, const char* path, int flags) {                // NOLINT
+  return openat(folder, path, flags);
+}
+
 // Of system calls without a function of their own: openat2() is one.
 long syscall(long number, ...) noexcept {
   std::array<long, 6> arguments{};

@@ -24,8 +24,10 @@ void add_lying_numbers(Cases& cases) {
   for (const Number& n : numbers) {
     const std::string name = n.name;
     add_dtensor(cases, "shape_" + name, {.shape = n.code + n.code + "\x86"}, Answer::kCorrupt);
+    // A tensor of that many ranks, all of them one element, shows more than load() allows.
+    const bool is_shown = name == "two_to_40" || name == "largest";
     add_dtensor(cases, "mesh_" + name, {.mesh_shape = n.code + "\x85", .mesh_strides = "K\0\x85"s},
-                Answer::kCorrupt);
+                is_shown ? Answer::kUnsupported : Answer::kCorrupt);
     add_dtensor(cases, "dim_" + name, {.placements = shard(n.code) + "\x85"}, Answer::kCorrupt);
     add_dtensor(cases, "split_factor_" + name,
                 {.placements = strided_shard("K\0"s, n.code) + "\x85"}, Answer::kCorrupt);
