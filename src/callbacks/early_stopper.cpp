@@ -27,6 +27,12 @@ bool is_better_when_less(const std::string& name) {
   });
 }
 
+// Of the call of fit() that is under way in this run, from 1.
+std::int64_t number_of_fit(const State& state) {
+  if (!state.fit_calls) return 1;
+  return state.fit_calls->finished + static_cast<std::int64_t>(state.fit_calls->current) + 1;
+}
+
 }  // namespace
 
 Comparison::Comparison(const char* name) {
@@ -55,12 +61,10 @@ EarlyStopper::EarlyStopper(EarlyStopperOptions options) : options_(std::move(opt
   }
 }
 
+// A fit() behind the one that was ended trains on, whether the run was started again or not.
 void EarlyStopper::fit_start(State& state, Logger& logger) {
-  const bool is_loaded = std::exchange(loaded_, false);  // a fit() behind this one trains on
-  if (stopped_ && is_loaded && is_patience_over(state)) stop(state, logger);
+  if (stopped_fit_ == number_of_fit(state) && is_patience_over(state)) stop(state, logger);
 }
-
-void EarlyStopper::batch_start(State& /*state*/, Logger& /*logger*/) { stopped_ = false; }
 
 void EarlyStopper::eval_end(State& state, Logger& logger) {
   if (state.dataloader_label == options_.dataloader_label) update(state, logger);
@@ -95,12 +99,12 @@ void EarlyStopper::stop(State& state, Logger& logger) {
   logger.log_message("EarlyStopper: " + options_.monitor + " has not improved since " +
                      best_occurred_.get(options_.patience.time().unit()).to_string() +
                      "; training ends");
-  stopped_ = true;
+  stopped_fit_ = number_of_fit(state);
   state.stop_training();
 }
 
 Value EarlyStopper::state_dict() const {
-  Dict state = {{"best", None{}}, {"best_occurred", None{}}, {"stopped", stopped_}};
+  Dict state = {{"best", None{}}, {"best_occurred", None{}}, {"stopped_fit", stopped_fit_}};
   if (best_) {
     state["best"] = *best_;
     state["best_occurred"] = best_occurred_.state_dict();
@@ -112,18 +116,19 @@ void EarlyStopper::load_state_dict(const Value& state) {
   const Value* best = state.is_dict() ? state.find("best") : nullptr;
   if (best == nullptr || best->is_none()) {  // None, or Composer's, which keeps nothing
     best_.reset();
-    stopped_ = false;
+    stopped_fit_ = 0;
     return;
   }
   const Value* occurred = state.find("best_occurred");
   if (best->kind() != Kind::kFloat || occurred == nullptr) {
     throw MismatchError("EarlyStopper's state is no best value with its time");
   }
-  const Value* stopped = state.find("stopped");  // not in files of before
+  const Value* fit = state.find("stopped_fit");
+  const Value* stopped = state.find("stopped");  // of files of before, or neither
   best_occurred_ = Timestamp::from_value(*occurred);
   best_ = best->as_float();
-  stopped_ = stopped != nullptr && stopped->get_if<bool>() && stopped->as_bool();
-  loaded_ = true;
+  const bool is_stopped = stopped != nullptr && stopped->get_if<bool>() && stopped->as_bool();
+  stopped_fit_ = fit != nullptr && fit->is_int() ? fit->as_int() : std::int64_t{is_stopped};
 }
 
 }  // namespace cairn

@@ -540,6 +540,10 @@ TEST_F(CheckpointTest, EarlyStoppersBestValueSurvives) {
   EarlyStopper stopper({.monitor = "Loss", .dataloader_label = "eval"});
   stopper.load_state_dict(Dict{{"best", 0.25}, {"best_occurred", Timestamp().state_dict()}});
   EXPECT_EQ(stopper.state_dict().at("best"), Value(0.25));
+  EXPECT_EQ(stopper.state_dict().at("stopped_fit"), Value(0));
+  stopper.load_state_dict(
+      Dict{{"best", 0.25}, {"best_occurred", Timestamp().state_dict()}, {"stopped", true}});
+  EXPECT_EQ(stopper.state_dict().at("stopped_fit"), Value(1)) << "of an older cairn's file";
   stopper.load_state_dict(Dict());  // Composer's
   EXPECT_TRUE(stopper.state_dict().at("best").is_none());
 }

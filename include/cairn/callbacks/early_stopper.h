@@ -3,6 +3,7 @@
 #pragma once
 
 #include <concepts>
+#include <cstdint>
 #include <functional>
 #include <optional>
 #include <string>
@@ -58,18 +59,17 @@ struct EarlyStopperOptions {
 // time, if one was saved and kept.
 //
 // The best value and when it was reached are part of checkpoints (Composer starts over on resume),
-// and that it has ended training: a run that goes on from there ends before it trains a batch,
-// unless patience is larger now.
+// and which fit() it has ended: a run that goes on from there ends that one before it trains a
+// batch, unless patience is larger now.
 class EarlyStopper final : public Callback {
  public:
   explicit EarlyStopper(EarlyStopperOptions options);  // UsageError
 
   std::string name() const override { return "EarlyStopper"; }
   void fit_start(State& state, Logger& logger) override;
-  void batch_start(State& state, Logger& logger) override;
   void eval_end(State& state, Logger& logger) override;
   void epoch_end(State& state, Logger& logger) override;
-  // {"best": float or None, "best_occurred": timestamp or None, "stopped": bool}
+  // {"best": float or None, "best_occurred": timestamp or None, "stopped_fit": int, from 1, or 0}
   Value state_dict() const override;
   void load_state_dict(const Value& state) override;
 
@@ -81,8 +81,7 @@ class EarlyStopper final : public Callback {
   EarlyStopperOptions options_;
   std::optional<double> best_;
   Timestamp best_occurred_;
-  bool stopped_ = false;  // it said so, and nothing was trained since
-  bool loaded_ = false;   // what it knows is a checkpoint's, and no fit() has begun since
+  std::int64_t stopped_fit_ = 0;  // the number of the fit() that it ended last; 0: none
 };
 
 }  // namespace cairn
