@@ -120,7 +120,8 @@ TEST_F(RunCheckpoint, WhatALoadLeavesAloneIsALine) {
     state["callbacks"].mutable_dict()["Profiler"] = Dict{{"steps", 3}};
     state["callbacks"].mutable_dict()["Stateless"] = Dict();
     state["schedulers"].mutable_dict()["StepLR"] = Dict{{"last_epoch", 3}};
-    state["model"].mutable_dict()["more"] = state["model"].at("first.bias");
+    const Value bias = state["model"].at("first.bias");
+    state["model"].mutable_dict()["more"] = bias;
   });
   auto log = std::make_shared<LogRecorder>();
   TrainerOptions made = options();

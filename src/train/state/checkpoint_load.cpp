@@ -329,7 +329,8 @@ void CheckpointLoad::plan_metrics(const std::string& label, const Metrics& metri
 }
 
 void CheckpointLoad::filter(Value& checkpoint, const std::string& path) {
-  if (options_.ignore_keys.empty()) return;
+  // What is no dict has no keys: it is refused as no checkpoint of a run.
+  if (options_.ignore_keys.empty() || !checkpoint.is_dict()) return;
   ignored_names_ = model_names(checkpoint);
   for (const std::string& pattern : options_.ignore_keys.apply(checkpoint)) {
     warn(fmt::format("load_ignore_keys \"{}\" matches nothing in {}", pattern, path));
