@@ -59,14 +59,15 @@ AtomicFolder::AtomicFolder(FileSystem& files, FilePath path, bool overwrite,
   is_in_the_way(files_, path_, overwrite_);  // before the work; commit() makes sure
   do {  // a cleaner may take a new folder for a dead one before it is locked: then once more
     temporary_ = suffix.empty() ? temporary_path(path_) : temporary_path(path_, suffix);
-    make_temporary();
-  } while (!files_.stat(temporary_->text()));
+  } while (!make_temporary());
 }
 
-void AtomicFolder::make_temporary() {
+// Whether it is there still.
+bool AtomicFolder::make_temporary() {
   try {
     files_.make_folders(built());
     lock_ = files_.lock_folder(built());
+    return files_.stat(temporary_->text()).has_value();
   } catch (const std::exception&) {
     remove_folder_quietly(files_, *temporary_);
     throw;

@@ -51,7 +51,7 @@ class AtomicFolder {
   FolderPath built() const { return temporary_->as_folder(); }
 
  private:
-  void make_temporary();
+  bool make_temporary();
   FilePath replace();
   FilePath replace_in_two_steps();
 

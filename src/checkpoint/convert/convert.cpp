@@ -323,8 +323,10 @@ Value changed(Value value, const ConvertOptions& options, ConvertResult& result)
 }  // namespace
 
 ConvertResult convert(const std::string& in, const std::string& out,
-                      const ConvertOptions& options) {
+                      const ConvertOptions& options) try {
   return convert_ranks({in}, out, options);
+} catch (const std::bad_alloc&) {
+  throw_out_of_memory("converting a checkpoint");
 }
 
 ConvertResult convert_ranks(const std::vector<std::string>& files, const std::string& out,

@@ -1,6 +1,7 @@
 #include "checkpoint/plan/snapshot.h"
 
 #include <algorithm>
+#include <list>
 #include <mutex>
 #include <unordered_map>
 #include <vector>
@@ -191,33 +192,45 @@ void StorageList::visit_contents(const Value& value) {
 // Arenas in use hold on to the pool, and come back to it when nothing points into them any more.
 struct Snapshotter::Pool {
   std::mutex mutex;
-  std::vector<PageMemory> spare;
+  std::list<PageMemory> spare;
   std::uint64_t bytes = 0;  // in use and spare
 
-  // A spare arena of at least `size`, else a new one in place of the largest spare.
-  PageMemory take(std::size_t size) {
+  // A spare arena of at least `size`, else a new one in place of the largest spare; in a list, so
+  // that giving it back takes no memory.
+  std::list<PageMemory> take(std::size_t size) {
     const std::lock_guard lock(mutex);
     const auto by_size = [](const PageMemory& a, const PageMemory& b) {
       return a.size() < b.size();
     };
-    const auto largest = std::max_element(spare.begin(), spare.end(), by_size);
-    PageMemory arena;
-    if (largest != spare.end()) {
-      arena = std::move(*largest);
-      spare.erase(largest);
+    std::list<PageMemory> taken;
+    if (spare.empty()) {
+      taken.emplace_back();
+    } else {
+      taken.splice(taken.end(), spare, std::max_element(spare.begin(), spare.end(), by_size));
     }
-    if (arena.size() >= size) return arena;
+    PageMemory& arena = taken.front();
+    if (arena.size() >= size) return taken;
     bytes -= arena.size();
     { const PageMemory freed = std::move(arena); }  // before the larger one: never both at once
     arena = PageMemory(round_up(size, kGranule));
     bytes += arena.size();
-    return arena;
+    return taken;
   }
 
-  void give_back(PageMemory arena) {
+  void give_back(std::list<PageMemory>& taken) noexcept {
     const std::lock_guard lock(mutex);
-    spare.push_back(std::move(arena));
+    spare.splice(spare.end(), taken);
   }
+};
+
+struct Snapshotter::Arena {
+  explicit Arena(std::shared_ptr<Pool> of) : pool(std::move(of)) {}
+  ~Arena() { pool->give_back(memory); }
+  Arena(const Arena&) = delete;
+  Arena& operator=(const Arena&) = delete;
+
+  std::shared_ptr<Pool> pool;
+  std::list<PageMemory> memory;
 };
 
 Snapshotter::Snapshotter() : pool_(std::make_shared<Pool>()) {}
@@ -225,10 +238,9 @@ Snapshotter::Snapshotter() : pool_(std::make_shared<Pool>()) {}
 Snapshotter::~Snapshotter() = default;
 
 std::shared_ptr<PageMemory> Snapshotter::arena(std::uint64_t bytes) {
-  return {new PageMemory(pool_->take(bytes)), [pool = pool_](PageMemory* used) {
-            pool->give_back(std::move(*used));
-            delete used;
-          }};
+  const auto arena = std::make_shared<Arena>(pool_);
+  arena->memory = pool_->take(bytes);
+  return {arena, &arena->memory.front()};
 }
 
 std::shared_ptr<PageMemory> Snapshotter::take(std::span<const Storage* const> storages,

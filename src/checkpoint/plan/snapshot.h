@@ -94,6 +94,7 @@ class Snapshotter {
 
  private:
   struct Pool;
+  struct Arena;
   std::shared_ptr<PageMemory> arena(std::uint64_t bytes);
   std::shared_ptr<Pool> pool_;
 };
