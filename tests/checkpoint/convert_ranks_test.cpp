@@ -149,9 +149,9 @@ TEST(ConvertShardsTest, FilesOfDifferentJobsAreRefused) {
   const TempFolder temp;
   EXPECT_THAT(refusal<UsageError>({ranks_of("fsdp2", 2)[0], ranks_of("hsdp", 4)[1]}, temp / "o.pt"),
               HasSubstr("not the files of all ranks of one model"));
-  EXPECT_THAT(
-      refusal<UsageError>({kShardFiles + "fsdp2-full.pt", kShardFiles + "fsdp2-full.pt"}, temp / "o.pt"),
-      HasSubstr("hold no distributed tensor"));
+  const std::string full = kShardFiles + "fsdp2-full.pt";
+  EXPECT_THAT(refusal<UsageError>({full, full}, temp / "o.pt"),
+              HasSubstr("hold no distributed tensor"));
 }
 
 std::string rank_file(const std::string& more, const testing::DTensorText& text) {
