@@ -32,6 +32,7 @@ FitNumbers::Start FitNumbers::next(const std::optional<Time>& duration) {
   } else {
     calls_.open.emplace_back();
     calls_.current = calls_.open.size() - 1;
+    if (is_unknown(start) && duration) start.begin = Time(0, duration->unit());
   }
   ++made_;
   return start;

@@ -7,7 +7,8 @@
 //     after a call threw is done with that call, too.
 //  4. A finished call returns at once. One without a duration does so only when a later call began:
 //     otherwise max_duration says, which may have been raised since.
-//  5. A number that the checkpoint does not know is a new call: its end is counted from now.
+//  5. A number that the checkpoint does not know is a new call: its end is counted from now. When
+//     the checkpoint knows no calls at all, the first is taken to have begun with the run.
 #pragma once
 
 #include <cstdint>
@@ -26,7 +27,7 @@ class FitNumbers {
     std::int64_t number = 0;         // from 1
     bool is_over = false;            // step 4: `end` is its max_duration
     bool is_known = false;           // step 2
-    std::optional<Time> begin = {};  // of a known call whose duration is another one now
+    std::optional<Time> begin = {};  // of a call that did not begin now
     std::optional<Time> end = {};    // of a known call, as a duration or a callback set it
   };
   // Steps 1 to 4, of a call that is given this duration. UsageError when the run knows the call

@@ -48,6 +48,21 @@ void warn_quietly(Logger& logger, const std::exception& error) noexcept {
   }
 }
 
+// A checkpoint that knows no calls is an older cairn's, Composer's, or another program's. A fit()
+// with a duration is then taken to have begun with the run, where that can be.
+void guess_begin(const State& state, Logger& logger, const Time& duration) {
+  const Time& end = *state.max_duration;
+  const Time now = state.timestamp.get(end.unit());
+  if (now > end) {
+    throw UsageError("fit(): the checkpoint does not say where a fit() of " + duration.to_string() +
+                     " began, and training is at " + now.to_string() +
+                     ": give max_duration instead of a duration");
+  }
+  logger.log_message("warning: the checkpoint does not say where a fit() of " +
+                     duration.to_string() + " began: it is taken to have begun with the run, and " +
+                     "ends at " + end.to_string());
+}
+
 Requests both(const Requests& one, const Requests& other) {
   const bool is_all = one.reason.empty() || other.reason.empty();
   return {.save = one.save || other.save,
@@ -211,16 +226,12 @@ FitNumbers::Start Trainer::Impl::begin_fit(FitOptions& fit_options) {
   apply(fit_options, start);
   if (!start.is_over) {
     check_can_fit();
+    if (duration && fit_numbers.is_unknown(start)) guess_begin(state, logger, *duration);
     if (!start.end && (duration || sets_time_back(fit_options, start))) {
       const TimeUnit unit = duration ? duration->unit() : state.max_duration->unit();
       fit_numbers.note({.duration = duration,
                         .begin = start.begin.value_or(state.timestamp.get(unit)),
                         .end = *state.max_duration});
-    }
-    if (duration && fit_numbers.is_unknown(start)) {
-      logger.log_message("warning: the checkpoint does not say where a fit() of " +
-                         duration->to_string() + " was to end: training goes on to " +
-                         state.max_duration->to_string());
     }
   }
   state.fit_calls = fit_numbers.calls();

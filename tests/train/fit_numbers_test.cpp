@@ -172,6 +172,7 @@ TEST_F(FitAgain, AnotherDurationCountsFromWhereTheCallBegan) {
   longer.fit({.duration = "5ba"});
   longer.fit({.duration = "8ba"});
   EXPECT_EQ(longer.state().timestamp.batch, 13);
+  longer.close();  // the log is the next one's
 
   stopped("other");
   Trainer other(options("other"));
@@ -222,11 +223,31 @@ TEST_F(FitAgain, ACheckpointWithoutANoteIsSaidToHaveNone) {
   Value& time = value.mutable_dict()["state"].mutable_dict()["timestamp"];
   ASSERT_THAT(testing::keys(time), ElementsAre("Timestamp", "fit_calls"));
   time.mutable_dict().erase("fit_calls");
-  save(value, path);
+  save(value, path, {.info = open_checkpoint(path).info()});
+  {
+    Trainer shorter(options("ckpt"));
+    EXPECT_THAT(message_of<UsageError>([&] { shorter.fit({.duration = "2ba"}); }),
+                HasSubstr("where a fit() of 2ba began, and training is at 3ba"));
+  }
   Trainer trainer(options("ckpt"));
-  trainer.fit({.duration = "3ba"});
-  EXPECT_EQ(trainer.state().timestamp.batch, 6);
-  EXPECT_THAT(log->messages, Contains(HasSubstr("does not say where a fit() of 3ba was to end")));
+  EXPECT_EQ(trainer.fit({.duration = "3ba"}).reason, Reason::kAlreadyFinished);
+  EXPECT_THAT(log->messages, Contains(HasSubstr("taken to have begun with the run")));
+  trainer.fit({.duration = "1ba"});
+  EXPECT_EQ(trainer.state().timestamp.batch, 4) << "a second call is a new one";
+}
+
+// A checkpoint of a run up to max_duration has no note.
+TEST_F(FitAgain, ADurationInPlaceOfAMaxDurationCountsFromTheBeginningOfTheRun) {
+  {
+    TrainerOptions made = options("ckpt");
+    made.max_duration = "1ep";
+    Trainer(std::move(made)).fit();
+  }
+  for (int start = 0; start < 3; ++start) {
+    Trainer trainer(options("ckpt"));
+    trainer.fit({.duration = "2ep"});
+    EXPECT_EQ(trainer.state().timestamp.epoch, 2);
+  }
 }
 
 // As a sharded run writes it.

@@ -152,7 +152,10 @@ TEST_F(RemoteSaver, OfTwoJobsThatWriteOneNameTheSecondIsTold) {
 
     Trainer third(made("6ba"));  // all of them have ended
     EXPECT_EQ(third.state().timestamp.batch, 4);
-    third.fit();
+    third.fit();  // this and the next two are done, by the first
+    third.fit({.duration = "1ba"});
+    third.fit({.duration = "1ba"});
+    third.fit({.duration = "2ba"});
     EXPECT_EQ(Trainer(made("9ba")).state().timestamp.batch, 6);
   }
 }
