@@ -145,6 +145,8 @@ void add_saving(Flags flags, TrainerOptions& o) {
   flags.toggle("save-async", o.save_async, "write while training goes on");
   flags.value("--save-max-pending", o.save_max_pending, "saves that may wait to be written");
   flags.toggle("autoresume", o.autoresume, "continue from the newest good checkpoint");
+  flags.toggle("autoresume-may-begin-anew", o.autoresume_may_begin_anew,
+               "begin anew beside whole checkpoints of the run that cannot be continued");
 }
 
 void add_machine(Flags flags, TrainerOptions& o) {

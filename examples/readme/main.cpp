@@ -21,5 +21,7 @@ int main() {
       .autoresume = true,
       .seed = 17,
   });
-  return trainer.fit().exit_code;
+  const cairn::FitResult result = trainer.fit();
+  cairn::save(cairn::state_dict(*net), "weights.pt");  // the weights alone
+  return result.exit_code;
 }

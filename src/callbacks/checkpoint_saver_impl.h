@@ -108,6 +108,7 @@ struct CheckpointSaver::Impl {
 
   // checkpoint_saver_lock.cpp.
   std::shared_ptr<void> take_lock(const State& state) const;
+  void say_without_locks(const State& state, Logger& logger) const;
   void lock_run(const State& state, Logger& logger);
   std::optional<std::shared_ptr<void>> lock_unless_busy(const State& state) const;
   void retain(const State& state, Logger& logger);

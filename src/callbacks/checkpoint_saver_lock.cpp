@@ -30,21 +30,23 @@ std::shared_ptr<void> CheckpointSaver::Impl::take_lock(const State& state) const
   return take_run_lock(files, {.folder = folder, .run_name = state.run_name, .job = start});
 }
 
+// For a store that cannot tell two jobs apart when they write.
+void CheckpointSaver::Impl::say_without_locks(const State& state, Logger& logger) const {
+  const StoreFeatures features = options.store->features();
+  if (features.fenced_writes && features.fenced_pointers) return;
+  logger.log_message(options.store->describe(folder(state)) +
+                     " has no locks: a second start of this run would not be noticed before both "
+                     "have saved");
+}
+
 // Step 1. All ranks together.
 void CheckpointSaver::Impl::lock_run(const State& state, Logger& logger) {
   if (!saves_here()) return;
-  if (is_far) {
-    const StoreFeatures features = options.store->features();
-    if (features.fenced_writes && features.fenced_pointers) return;
-    if (!is_written_elsewhere()) {
-      logger.log_message(options.store->describe(folder(state)) +
-                         " has no locks: a second start of this run would not be noticed before "
-                         "both have saved");
-    }
-    return;
-  }
+  // A store of the program's own may be far on one rank alone: each asks its own inside of what all
+  // do together.
   agreed("locking " + writers_folder(state), [&] {
     if (is_written_elsewhere()) return;
+    if (is_far) return say_without_locks(state, logger);
     run_lock = take_lock(state);
     if (run_lock != nullptr) return;
     logger.log_message("the file system of " + writers_folder(state) +
@@ -52,7 +54,7 @@ void CheckpointSaver::Impl::lock_run(const State& state, Logger& logger) {
   });
   if (!is_of_several() || !ranks) return;
   agreed("locking " + writers_folder(state), [&] {
-    if (ranks->is_first_of_another_machine()) run_lock = take_lock(state);
+    if (!is_far && ranks->is_first_of_another_machine()) run_lock = take_lock(state);
   });
 }
 

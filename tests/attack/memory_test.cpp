@@ -50,9 +50,9 @@ constexpr std::uint64_t kSomeOfAJob = 40;
 constexpr unsigned kMostSeconds = 120;
 
 // What is done while an allocation fails. Returns what the process is to end with.
-using Deed = std::function<int()>;
+using Act = std::function<int()>;
 // Makes it ready, in the folder of checkpoints, while none fails.
-using Work = std::function<Deed(const std::string& folder)>;
+using Work = std::function<Act(const std::string& folder)>;
 
 struct Job {
   const char* name;
@@ -67,7 +67,7 @@ inline void PrintTo(const Job& job, std::ostream* out) {  // NOLINT: gtest's nam
   *out << job.name;
 }
 
-std::string name_of(std::int64_t batch) {
+std::string checkpoint_name(std::int64_t batch) {
   return "ep" + std::to_string(batch / 10) + "-ba" + std::to_string(batch) + "-rank0.pt";
 }
 
@@ -75,7 +75,7 @@ constexpr std::int64_t kBatches[] = {10, 20, 30};
 
 SaveJob save_job(const std::string& folder, std::int64_t batch, std::size_t bytes = 256) {
   return {.value = sample_checkpoint(batch, bytes),
-          .path = folder + "/" + name_of(batch),
+          .path = folder + "/" + checkpoint_name(batch),
           .latest = folder + "/latest-rank0.pt",
           .info = sample_info(batch)};
 }
@@ -83,7 +83,7 @@ SaveJob save_job(const std::string& folder, std::int64_t batch, std::size_t byte
 // --- Jobs of the library ------------------------------------------------------------------------
 
 Job saves(const char* name, const std::string& extension) {
-  return {.name = name, .work = [extension](const std::string& folder) -> Deed {
+  return {.name = name, .work = [extension](const std::string& folder) -> Act {
             return [value = sample_checkpoint(40),
                     path = folder + "/ep4-ba40-rank0.pt" + extension,
                     options = SaveOptions{.info = sample_info(40)}] {
@@ -94,7 +94,7 @@ Job saves(const char* name, const std::string& extension) {
 }
 
 Job loads(const char* name, const std::string& file) {
-  return {.name = name, .work = [file](const std::string& folder) -> Deed {
+  return {.name = name, .work = [file](const std::string& folder) -> Act {
             return [path = folder + "/" + file] {
               return load(path).is_dict() ? kDone : kNegativeAnswer;
             };
@@ -102,7 +102,7 @@ Job loads(const char* name, const std::string& file) {
 }
 
 Job verifies(const char* name, const std::string& file) {
-  return {.name = name, .work = [file](const std::string& folder) -> Deed {
+  return {.name = name, .work = [file](const std::string& folder) -> Act {
             return [path = folder + "/" + file] {
               return verify(path).ok() ? kDone : kNegativeAnswer;
             };
@@ -110,7 +110,7 @@ Job verifies(const char* name, const std::string& file) {
 }
 
 Job converts(const char* name, const std::string& from, const std::string& to) {
-  return {.name = name, .work = [from, to](const std::string& folder) -> Deed {
+  return {.name = name, .work = [from, to](const std::string& folder) -> Act {
             return [in = folder + "/" + from, out = folder + "/" + to] {
               convert(in, out, {.drop_objects = true});
               return kDone;
@@ -119,11 +119,11 @@ Job converts(const char* name, const std::string& from, const std::string& to) {
 }
 
 // Two saves, each of which makes an older one superfluous.
-Deed save_in_background(const std::string& folder, std::size_t bytes) {
+Act save_in_background(const std::string& folder, std::size_t bytes) {
   std::vector<SaveJob> jobs;
   for (const std::int64_t batch : {40, 50}) {
     jobs.push_back(save_job(folder, batch, bytes));
-    jobs.back().remove_afterwards = {folder + "/" + name_of(batch - 30)};
+    jobs.back().remove_afterwards = {folder + "/" + checkpoint_name(batch - 30)};
   }
   return [jobs, store = local_store()]() mutable {
     SavePipeline pipeline({.store = store});
@@ -134,7 +134,7 @@ Deed save_in_background(const std::string& folder, std::size_t bytes) {
   };
 }
 
-Deed save_over(const std::string& folder) {
+Act save_over(const std::string& folder) {
   return [job = save_job(folder, 30), store = local_store()]() mutable {
     SavePipeline pipeline({.async = false, .store = store});
     pipeline.submit(std::move(job));
@@ -142,14 +142,14 @@ Deed save_over(const std::string& folder) {
   };
 }
 
-Deed find(const std::string& folder) {
+Act find(const std::string& folder) {
   return [folder, options = FindOptions()] {
     const auto found = find_latest(folder, options);
     return found && found->timestamp.batch == 30 ? kDone : kNegativeAnswer;
   };
 }
 
-Deed copy(const std::string& folder) {
+Act copy(const std::string& folder) {
   return [from = folder + "/dcp", to = folder + "/copied"] {
     copy_checkpoint(from, to);
     return kDone;
@@ -157,7 +157,7 @@ Deed copy(const std::string& folder) {
 }
 
 // What two ranks do, and in place of their commit what this one does alone.
-Deed save_sharded(const std::string& folder) {
+Act save_sharded(const std::string& folder) {
   auto ranks = std::make_shared<std::vector<sharded::RankState>>();
   for (std::uint32_t rank = 0; rank < 2; ++rank) {
     const dcp::Box box{{static_cast<std::int64_t>(rank) * 4, 0}, {4, 2}};
@@ -188,13 +188,13 @@ const Job kLibraryJobs[] = {
     {.name = "SaveOver", .work = save_over},
     {.name = "SaveInBackground",
      .work = [](const std::string& folder) { return save_in_background(folder, 256); },
-     .removes = {name_of(10), name_of(20)}},
+     .removes = {checkpoint_name(10), checkpoint_name(20)}},
     {.name = "SaveLarge",
      .work = [](const std::string& folder) { return save_in_background(folder, kLarge); },
-     .removes = {name_of(10), name_of(20)},
+     .removes = {checkpoint_name(10), checkpoint_name(20)},
      .some = 6},
     {.name = "SaveSharded", .work = save_sharded},
-    loads("Load", name_of(30)),
+    loads("Load", checkpoint_name(30)),
     loads("LoadGzip", "packed.pt.gz"),
     loads("LoadZstd", "packed.pt.zst"),
     loads("LoadXz", "packed.pt.xz"),
@@ -203,21 +203,21 @@ const Job kLibraryJobs[] = {
     loads("LoadTar", "packed.pt.tar.gz"),
     loads("LoadSharded", "dcp"),
     loads("LoadSafetensors", "weights.safetensors"),
-    verifies("Verify", name_of(30)),
+    verifies("Verify", checkpoint_name(30)),
     verifies("VerifyGzip", "packed.pt.gz"),
     verifies("VerifySharded", "dcp"),
     {.name = "Find", .work = find},
     {.name = "Copy", .work = copy},
     converts("ConvertToTorch", "dcp", "new.pt"),
-    converts("ConvertToSharded", name_of(30), "new_dcp"),
-    converts("ConvertToSafetensors", name_of(30), "new.safetensors"),
+    converts("ConvertToSharded", checkpoint_name(30), "new_dcp"),
+    converts("ConvertToSafetensors", checkpoint_name(30), "new.safetensors"),
 };
 
 // --- Jobs of the tool ---------------------------------------------------------------------------
 
 // The command with FOLDER replaced, in each argument.
 Job tool(const char* name, const std::vector<std::string>& arguments, int code = kDone) {
-  const auto work = [arguments](const std::string& folder) -> Deed {
+  const auto work = [arguments](const std::string& folder) -> Act {
     std::vector<std::string> replaced = arguments;
     for (std::string& argument : replaced) {
       if (const std::size_t at = argument.find("FOLDER"); at != std::string::npos) {
@@ -232,12 +232,12 @@ Job tool(const char* name, const std::vector<std::string>& arguments, int code =
 
 Job prunes() {
   Job job = tool("Prune", {"prune", "--keep-last", "1", "--yes", "FOLDER"});
-  job.removes = {name_of(10), name_of(20)};
+  job.removes = {checkpoint_name(10), checkpoint_name(20)};
   return job;
 }
 
-const std::string kNewest = "FOLDER/" + name_of(30);
-const std::string kOlder = "FOLDER/" + name_of(20);
+const std::string kNewest = "FOLDER/" + checkpoint_name(30);
+const std::string kOlder = "FOLDER/" + checkpoint_name(20);
 
 const Job kToolJobs[] = {
     tool("List", {"ls", "--verify", "FOLDER"}),
@@ -268,8 +268,8 @@ void make_checkpoints(const std::string& folder) {
   pipeline.wait();
   for (const char* extension : {".gz", ".zst", ".xz", ".bz2", ".lz4", ".tar.gz"})
     save(sample_checkpoint(10), run + "/packed.pt" + extension);
-  convert(run + "/" + name_of(30), run + "/dcp", {.to = "dcp"});
-  convert(run + "/" + name_of(30), run + "/weights.safetensors", {.drop_objects = true});
+  convert(run + "/" + checkpoint_name(30), run + "/dcp", {.to = "dcp"});
+  convert(run + "/" + checkpoint_name(30), run + "/weights.safetensors", {.drop_objects = true});
 }
 
 // Does the work while the allocation `at` fails; tells "allocations", and "error" of what it threw,
@@ -277,14 +277,14 @@ void make_checkpoints(const std::string& folder) {
 int do_under_attack(const Work& work, const std::string& folder, std::uint64_t at,
                     const Report& report) {
   alarm(kMostSeconds);
-  Deed deed = work(folder);
+  Act act = work(folder);
   int code = kFailed;
   std::string error;
   std::string untyped;
   arm_memory(at);
   try {
-    code = deed();
-    deed = nullptr;  // what it holds goes while it may fail
+    code = act();
+    act = nullptr;  // what it holds goes while it may fail
   } catch (const Error& e) {
     disarm_memory();
     error = e.what();
@@ -320,7 +320,7 @@ void expect_nothing_lost(const TempFolder& folder, const Job& job) {
     EXPECT_TRUE(report.ok()) << entry.path() << ": " << report.summary();
   }
   for (const std::int64_t batch : kBatches) {
-    const std::string name = name_of(batch);
+    const std::string name = checkpoint_name(batch);
     const bool may_be_gone = std::ranges::count(job.removes, name) != 0;
     EXPECT_TRUE(may_be_gone || fs::exists(folder / ("run/" + name))) << name << " is gone";
   }

@@ -119,9 +119,11 @@ TEST_F(S3Run, APointerThatNamesNothingIsPassedOverWithALineAndReplaced) {
   const std::string pointer = "bucket/my_cool_run/latest-rank0.pt.symlink";
   for (const std::string& text : {std::string(), std::string(5000, 'a'), std::string("a\nb")}) {
     fake.put_object(pointer, text);
-    Trainer trainer(restartable("2ba"));
-    trainer.fit();
-    EXPECT_EQ(trainer.state().timestamp.batch, 2);
+    {
+      Trainer trainer(restartable("2ba"));
+      trainer.fit();
+      EXPECT_EQ(trainer.state().timestamp.batch, 2);
+    }
     EXPECT_THAT(log->messages, Contains(HasSubstr("latest-rank0.pt: this is a pointer that names "
                                                   "nothing")));
     log->messages.clear();
@@ -148,7 +150,7 @@ TEST_F(S3Run, ARunNameMayHaveBraces) {
     for (const bool uploads : {false, true}) {
       log->messages.clear();
       start("1ep", uploads)->fit();
-      EXPECT_EQ(start("2ep", uploads)->state().timestamp.epoch, 1) << run << uploads;
+      EXPECT_EQ(start("2ep", uploads)->state().timestamp.batch, 5) << run << uploads;
       EXPECT_THAT(log->messages, Contains(HasSubstr("going on from s3://bucket/")));
     }
   }
