@@ -43,7 +43,11 @@ EXAMPLES = {
     "checkpoint/convert.h": [Example(
         before='save(Dict{{"state", Dict{{"model", Dict{}}}}}, "ep3.pt");', runs=False)],
     "checkpoint/copy.h": [far()],
+    "checkpoint/ignore_keys.h": [Example(
+        before="[[maybe_unused]] const struct { IgnoreKeys load_ignore_keys; } options{",
+        after="};")],
     "checkpoint/sharded.h": [far()],
+    "dtensor.h": [Example(runs=False)],  # a file of a rank
     "foreign.h": [Example(before='save(Dict{{"step", 1}}, "ep1.pt");')],
     "node_arena.h": [Example(before='const std::map<std::string, TensorView> all;',
                              replace=[("for (...)", "for (const auto& [name, tensor] : all)")])],
@@ -118,7 +122,10 @@ EXAMPLES = {
         GradScaler scaler({.enabled = false});
         const at::Tensor loss = net(torch::ones({1, 2})).sum();""")],
     "train/state_dict.h": [Example("train", before=NET)],
-    "train/trainer.h": [Example("train", before=NET + " const auto train = testing_loader();",
+    "train/trainer.h": [Example("train", before=NET + """
+        const auto train = std::make_shared<DataLoader>(
+            tensor_dataset({torch::rand({8, 64}), torch::zeros({8}, at::kLong)}),
+            DataLoaderOptions{.batch_size = 4});""",
                                 replace=[("classifier(net)",
                                           "classifier(net, {.num_classes = 10})")])],
 }
@@ -141,6 +148,7 @@ HEAD = {
 #include "cairn/checkpoint.h"
 #include "cairn/checkpoint/copy.h"
 #include "cairn/checkpoint/sharded.h"
+#include "cairn/dtensor.h"
 #include "cairn/foreign.h"
 #include "cairn/node_arena.h"
 #include "cairn/storage/azure.h"
