@@ -1,6 +1,7 @@
 // Foreign: what stands in a Value where a file holds an object of a class that cairn does not know.
 //
-//   for (const auto& [path, object] : foreign_objects(load("ep1.pt"))) {
+//   const Value value = load("ep1.pt");  // the objects are in it
+//   for (const auto& [path, object] : foreign_objects(value)) {
 //     std::cout << path << ": " << object->class_name() << "\n";
 //   }
 //
