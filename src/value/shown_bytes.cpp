@@ -4,8 +4,9 @@
 #include <limits>
 #include <unordered_map>
 
-#include "cairn/foreign.h"
 #include "cairn/sparse_tensor.h"
+
+#include "value/children.h"
 
 namespace cairn {
 namespace {
@@ -48,39 +49,20 @@ class ShownBytes {
         return value.as_str().size();
       case Kind::kBytes:
         return value.as_bytes().data.size();
-      case Kind::kList:
-      case Kind::kTuple:
-        return of_items(value.as_items());
-      case Kind::kSet:
-        return of_items(value.as_set().items);
-      case Kind::kDict:
-        return of_dict(value.as_dict());
       case Kind::kTensor:
         return dense_size(value.as_tensor().shape, value.as_tensor().dtype);
       case Kind::kNdArray:
         return value.as_ndarray().bytes.view.size();
       case Kind::kSparse:
         return of_sparse(value.as_sparse());
-      case Kind::kForeign:
-        return of_foreign(value.as_foreign());
       default:
-        return 0;
+        return of_children(value);
     }
   }
 
-  std::uint64_t of_items(const List& items) {
+  std::uint64_t of_children(const Value& value) {
     std::uint64_t bytes = 0;
-    for (const Value& item : items) {
-      bytes = sum(bytes, of(item));
-    }
-    return bytes;
-  }
-
-  std::uint64_t of_dict(const Dict& dict) {
-    std::uint64_t bytes = sum(of(dict.attributes()), of(dict.default_factory()));
-    for (const auto& [key, value] : dict) {
-      bytes = sum(bytes, sum(of(key), of(value)));
-    }
+    for_each_child(value, [&](const Value& child) { bytes = sum(bytes, of(child)); });
     return bytes;
   }
 
@@ -89,15 +71,6 @@ class ShownBytes {
         is_dense_form_in_proportion(tensor) ? dense_size(tensor.shape, tensor.dtype()) : 0;
     for (const auto& [name, part] : parts_of(tensor)) {
       bytes = sum(bytes, dense_size(part->shape, part->dtype));
-    }
-    return bytes;
-  }
-
-  std::uint64_t of_foreign(const Foreign& object) {
-    std::uint64_t bytes = 0;
-    for (const Value* part : {&object.function, &object.args, &object.keywords, &object.items,
-                              &object.entries, &object.state}) {
-      bytes = sum(bytes, of(*part));
     }
     return bytes;
   }

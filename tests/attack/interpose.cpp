@@ -123,22 +123,6 @@ using cairn::attack::real;
 
 extern "C" {
 
-int open(const char* path, int flags, ...) {
-  mode_t mode = 0;
-  if ((flags & (O_CREAT | O_TMPFILE)) != 0) {
-    va_list more;
-    va_start(more, flags);
-    mode = va_arg(more, mode_t);
-    va_end(more);
-  }
-  const Kind kind = (flags & (O_CREAT | O_WRONLY | O_RDWR)) != 0 ? Kind::kChanging : Kind::kReading;
-  if (is_attacked(path, kind)) return -1;
-  static auto* const next = real<int(const char*, int, ...)>("open");
-  const int fd = next(path, flags, mode);
-  note(fd, cairn::attack::concerns(path));
-  return fd;
-}
-
 int openat(int folder, const char* path, int flags, ...) {
   mode_t mode = 0;
   if ((flags & (O_CREAT | O_TMPFILE)) != 0) {
@@ -153,6 +137,17 @@ int openat(int folder, const char* path, int flags, ...) {
   const int fd = next(folder, path, flags, mode);
   note(fd, cairn::attack::concerns(NameAt{folder, path}));
   return fd;
+}
+
+int open(const char* path, int flags, ...) {
+  mode_t mode = 0;
+  if ((flags & (O_CREAT | O_TMPFILE)) != 0) {
+    va_list more;
+    va_start(more, flags);
+    mode = va_arg(more, mode_t);
+    va_end(more);
+  }
+  return openat(AT_FDCWD, path, flags, mode);
 }
 
 // _FORTIFY_SOURCE calls these two where flags are no constant.

@@ -94,6 +94,7 @@ TEST_F(RunLockTest, AForkOfItsHolderDoesNotHoldIt) {
     }
     throw UsageError("not refused");
   });
+  EXPECT_EQ(locks().at(0).holder.pid, process_id()) << "the child took nothing";
 }
 
 TEST_F(RunLockTest, NoListShowsIt) {

@@ -5,36 +5,11 @@
 #include "cairn/dtensor.h"
 #include "cairn/foreign.h"
 
+#include "value/children.h"
 #include "value/value_path.h"
 
 namespace cairn {
 namespace {
-
-// Calls use(child) for all that a Value is made of, attributes and parts of objects among them.
-void for_each_part(const Value& value, auto&& use) {
-  if (value.is_dict()) {
-    for (const auto& [key, item] : value.as_dict()) {
-      use(key);
-      use(item);
-    }
-    use(value.as_dict().attributes());
-    use(value.as_dict().default_factory());
-  } else if (value.is_list() || value.is_tuple()) {
-    for (const Value& item : value.as_items()) {
-      use(item);
-    }
-  } else if (value.kind() == Kind::kSet) {
-    for (const Value& item : value.as_set().items) {
-      use(item);
-    }
-  } else if (value.is_foreign()) {
-    const Foreign& object = value.as_foreign();
-    for (const Value* part : {&object.function, &object.args, &object.keywords, &object.items,
-                              &object.entries, &object.state}) {
-      use(*part);
-    }
-  }
-}
 
 // Calls use(storage) for those of a tensor itself.
 void for_each_storage(const Value& value, auto&& use) {
@@ -66,7 +41,7 @@ class LostFinder {
     bool is_lost = false;
     for_each_storage(
         value, [&](const Storage* storage) { is_lost = is_lost || !kept_.contains(storage); });
-    for_each_part(value, [&](const Value& part) { is_lost = is_lost || holds_lost(part); });
+    for_each_child(value, [&](const Value& part) { is_lost = is_lost || holds_lost(part); });
     holds_lost_.emplace(value.identity(), is_lost);
     return is_lost;
   }
@@ -136,7 +111,7 @@ class LeafStorages {
  private:
   void visit_all(const Value& value) {
     for_each_storage(value, [&](const Storage* storage) { found_.insert(storage); });
-    for_each_part(value, [&](const Value& part) {
+    for_each_child(value, [&](const Value& part) {
       if (part.identity() != nullptr && inside_.insert(part.identity()).second) visit_all(part);
     });
   }

@@ -10,34 +10,12 @@
 
 #include "core/seeded_hash.h"
 #include "format/pickle/graph.h"
+#include "value/children.h"
 
 namespace cairn::dcp {
 namespace {
 
 constexpr std::size_t kMaxDepth = 1000;  // Python's own limit
-
-// Value trees are at most a thousand levels deep, whatever file they come from.
-template <class Use>
-void for_each_child(const Value& value, const Use& use) {
-  if (value.is_dict()) {
-    for (const auto& [key, item] : value.as_dict()) {
-      use(key);
-      use(item);
-    }
-    use(value.as_dict().attributes());
-    use(value.as_dict().default_factory());
-  } else if (value.is_list() || value.is_tuple()) {
-    std::ranges::for_each(value.as_items(), use);
-  } else if (value.kind() == Kind::kSet) {
-    std::ranges::for_each(value.as_set().items, use);
-  } else if (value.is_foreign()) {
-    const Foreign& object = value.as_foreign();
-    for (const Value* part : {&object.function, &object.args, &object.keywords, &object.items,
-                              &object.entries, &object.state}) {
-      use(*part);
-    }
-  }
-}
 
 // What may be listed again of what stands at several places of a tree. A file of a few hundred
 // bytes can hold a dict at a million places, each of which would be an item, or a megabyte of bytes
