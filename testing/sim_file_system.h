@@ -108,7 +108,7 @@ class SimFileSystem final : public FileSystem {
   void begin_whole_operation();
   const Entry* find(const std::string& path, bool follow) const;
   Folder& folder_at(const FolderPath& path) const;
-  // What has that name in its folder; null when there is no such folder.
+  // The entry of that name in its folder; null when there is no such entry or folder.
   const Entry* find(const FilePath& path) const;
   void apply(Folder& folder, Change change);
   std::unique_ptr<SimFileSystem> copy(const Lottery& lottery) const;

@@ -156,7 +156,7 @@ int __openat_2(int folder, const char* path, int flags) {                // NOLI
   return openat(folder, path, flags);
 }
 
-// Of system calls without a function of their own: openat2() is one.
+// For system calls that have no function in libc, such as openat2().
 long syscall(long number, ...) noexcept {
   std::array<long, 6> arguments{};
   va_list more;

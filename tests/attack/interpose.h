@@ -25,8 +25,8 @@ enum class Calls : std::uint8_t {
   kReading,  // that look for, open, list, map and read, and none that change anything
 };
 
-// What somebody does who may write where `folder` lies: it becomes `aside`, and its name a link to
-// `target`.
+// An attack by a user who may write into the parent of `folder`: renames `folder` to `aside` and
+// gives its name to a link to `target`.
 struct Swap {
   std::string folder = {};
   std::string aside = {};

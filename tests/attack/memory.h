@@ -7,7 +7,7 @@
 
 namespace cairn::attack {
 
-// Which allocations count.
+// The allocations that are counted.
 enum class Memory : std::uint8_t {
   kAll,  // every malloc(), and every mapping that is made outside libc
   kOwn,  // `operator new`, called by this program rather than by a library, and mappings as above

@@ -1,7 +1,7 @@
 // Every single allocation fails once, in the library's calls and in the tool's commands.
 //
 //  1. The process never ends by a signal, and never hangs.
-//  2. What fails fails with an Error, and the tool with kFailed.
+//  2. A call that fails throws an Error; a command that fails ends with kFailed.
 //  3. Checkpoints that were there are still there and whole, except those that the job was to
 //     remove. A checkpoint that the job made is whole.
 //  4. No temporary file is left, beside the checkpoints or in $TMPDIR.
@@ -49,9 +49,9 @@ constexpr std::uint64_t kSomeOfAJob = 40;
 // One that takes longer hangs.
 constexpr unsigned kMostSeconds = 120;
 
-// What is done while an allocation fails. Returns what the process is to end with.
+// The work during which an allocation fails. Returns the exit code of the process.
 using Act = std::function<int()>;
-// Makes it ready, in the folder of checkpoints, while none fails.
+// Prepares an Act in the folder of checkpoints, while no allocation fails.
 using Work = std::function<Act(const std::string& folder)>;
 
 struct Job {
@@ -62,7 +62,7 @@ struct Job {
   int code = kDone;  // when nothing fails
 };
 
-// What GoogleTest shows.
+// GoogleTest shows a job by its name.
 inline void PrintTo(const Job& job, std::ostream* out) {  // NOLINT: gtest's name
   *out << job.name;
 }
@@ -156,7 +156,7 @@ Act copy(const std::string& folder) {
   };
 }
 
-// What two ranks do, and in place of their commit what this one does alone.
+// Does the work of two ranks. This process commits alone, in place of the ranks' commit.
 Act save_sharded(const std::string& folder) {
   auto ranks = std::make_shared<std::vector<sharded::RankState>>();
   for (std::uint32_t rank = 0; rank < 2; ++rank) {

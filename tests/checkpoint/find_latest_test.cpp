@@ -192,7 +192,7 @@ TEST_F(FindLatestTest, ConstantNamesAndNamesWithFoldersAreFound) {
             "/ckpt/ep0/ba5.pt");
 }
 
-// Whoever may write into the folder chooses its link, and must not choose what lies elsewhere.
+// A user who may write into the folder chooses its link, and must not choose files elsewhere.
 TEST_F(FindLatestTest, ALinkThatLeadsOutOfTheFolderIsPassedOver) {
   save_sample(4);
   save_sample(9, "/elsewhere/ba9.pt");

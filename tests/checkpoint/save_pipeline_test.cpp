@@ -212,7 +212,7 @@ TEST_P(SavePipelineTest, WithoutKnowingWhatLatestPointsAtNothingIsRemoved) {
   }
 }
 
-// Of a run that saves folders.
+// The run saves folders.
 TEST_P(SavePipelineTest, ASuperfluousFolderWithFilesOfOthersStays) {
   const auto store = local_store(disk_);
   const auto write_folder = [&](const std::string& path) {

@@ -1,4 +1,4 @@
-// What is read through a handle was verified: at the latest when it is asked for, and once.
+// A handle gives only verified bytes: it verifies each record once, at the latest when it is read.
 #include <gmock/gmock.h>
 
 #include <filesystem>
@@ -134,7 +134,7 @@ INSTANTIATE_TEST_SUITE_P(EveryFormat, VerifiedReadingTest,
                            return name;
                          });
 
-// What is compressed carries a checksum around all of it.
+// A compressed file has a checksum over all of its bytes.
 TEST(VerifiedReadingOfCompressedTest, AFlippedBitOfACompressedFileIsFoundByOpeningIt) {
   const TempFolder folder;
   for (const char* name : {"x.pt.gz", "x.pt.xz", "x.pt.zst", "x.pt.lz4", "x.pt.bz2"}) {
@@ -162,7 +162,7 @@ TEST(VerifiedReadingOfHeadersTest, AHeaderThatSaysSomethingElseIsNotBelieved) {
 
 class VerifiedCostTest : public ::testing::Test {
  protected:
-  // "good", of a file that was opened anew. What opening read ahead is not counted.
+  // "good", of a file that was opened anew. Bytes that opening read ahead are not counted.
   std::shared_ptr<const Storage> open_good(Verify how) {
     save(good_and_bad(), folder_ / "x.pt");
     const Value value = load(folder_ / "x.pt", {.verify = how, .store = local_store(files_)});

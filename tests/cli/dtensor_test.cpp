@@ -1,4 +1,4 @@
-// What the commands say of files with DTensors, and make of them.
+// The commands show and convert files with DTensors.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-// What the linker and the compiler wrote into the programs and the library that are installed.
+// The programs and the library that are installed have the protections of compiler and linker.
 #include <elf.h>
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-// What commands do with damaged tensors, and with files that show far more than they hold.
+// Commands refuse damaged tensors, and files that show far more than they hold.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

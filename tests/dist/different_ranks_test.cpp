@@ -234,7 +234,7 @@ TEST(DifferentRanks, ReplicasOfAHybridAreComparedByTheirRows) {
   EXPECT_THAT(job.output(0), HasSubstr("\"module.first.bias\" of rank 3 is another than rank 1's"));
 }
 
-// Rank 1's rows are nobody else's.
+// Each rank has rows that no other rank has.
 TEST(DifferentRanks, RowsOfAShardedModelAreNotCompared) {
   const TempFolder folder;
   Job job(2, drifting({"shard=FULL_SHARD", "norm=1"}, folder / "saves"));

@@ -528,7 +528,7 @@ void commit_together(const Arguments& arguments) {
   }
 }
 
-// What all ranks refuse alike leaves the group as it was.
+// An error that all ranks throw alike leaves the group usable.
 void say_refusal(const Arguments& arguments) {
   try {
     train(arguments);

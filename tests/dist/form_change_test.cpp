@@ -1,5 +1,5 @@
-// A run that is started again in another form goes on from what it saved in the one before, and
-// `cairn resume --explain` says from what. Real processes on this machine.
+// A run that is started again in another form goes on from its checkpoint in the previous form.
+// `cairn resume --explain` names that checkpoint. Real processes on this machine.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

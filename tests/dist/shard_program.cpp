@@ -370,7 +370,7 @@ void try_full_save(const std::string& folder) {
   say("all of it holds");
 }
 
-// What stays resident of a model of 256 MiB between passes: this rank's parameters and gradients.
+// Between passes only this rank's parameters and gradients of a 256 MiB model stay resident.
 void try_resident_memory() {
   constexpr int kUnits = 16;
   constexpr std::int64_t kWidth = 2048;

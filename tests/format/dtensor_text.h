@@ -26,7 +26,7 @@ inline std::string strided_shard(const std::string& dim, const std::string& spli
   return placement("_StridedShard", unicode("dim") + dim + unicode("split_factor") + split_factor);
 }
 
-// What a DTensor says. By default: the second of two shards of four rows of two.
+// The parts of a pickled DTensor. By default: the second of two shards of four rows of two.
 struct DTensorText {
   std::string module = "torch.distributed.tensor";
   std::string dtype = global("torch", "float32");

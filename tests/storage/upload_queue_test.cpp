@@ -174,7 +174,7 @@ TEST(PointerFenceTest, TheSecondJobOfOneRunIsStopped) {
   EXPECT_EQ(store->read_pointer("latest")->target, "ep3.pt");
 }
 
-// Of two jobs that both found a pointer that names nothing, too.
+// Two jobs both found a pointer that names nothing.
 TEST(PointerFenceTest, ABrokenPointerIsMovedByOneJobAlone) {
   SimFileSystem disk;
   const auto store = local_store(disk);

@@ -1,4 +1,4 @@
-// What is taken for a checkpoint of a run, and what of one a load leaves alone.
+// A load refuses files that are no checkpoint of a run, and names entries that it does not use.
 
 #include <gmock/gmock.h>
 
@@ -100,7 +100,7 @@ TEST_F(RunCheckpoint, AModelWithoutWeightsIsNoneThatFits) {
               HasSubstr("none of its weights is in the checkpoint"));
 }
 
-// What Composer has a function in load_ignore_keys for.
+// As in Composer, load_ignore_keys may be a function that changes the tree.
 TEST_F(RunCheckpoint, AFunctionMayMakeACheckpointOfAnotherFile) {
   const Value weights = load(saved(options(), /*weights_only=*/true)).at("state").at("model");
   save(Dict{{"state_dict", weights}, {"epoch", 3}}, folder / "lightning.pt");

@@ -1,4 +1,4 @@
-// Who owns the memory that a checkpoint is read into.
+// The tensors of a load own the memory that the checkpoint was read into.
 
 #include <gmock/gmock.h>
 #include <torch/torch.h>

@@ -1,4 +1,4 @@
-// What a rank's file says of a tensor that is distributed over several ranks.
+// find_dtensor() reads the shard that one rank's file has of a distributed tensor.
 #include "cairn/dtensor.h"
 
 #include <gmock/gmock.h>
