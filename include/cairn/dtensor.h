@@ -59,18 +59,18 @@ struct DTensor {
   std::vector<std::size_t> order = {};
 };
 
-// The DTensor that `object` is: of PyTorch 2.0 or newer, in any of the modules that it has been in.
-// nullopt for other objects, and for a DTensor of a layout or with placements that cairn does not
-// know. CorruptError when what it says contradicts itself. Reads no tensor.
+// Reads the DTensor that `object` is. Knows the DTensors of PyTorch 2.0 and newer, in every module
+// that has held the class. nullopt for other objects, and for a layout or placements that cairn
+// does not know. CorruptError if the DTensor contradicts itself. Reads no tensor.
 std::optional<DTensor> find_dtensor(const Foreign& object);
 
-// The shard of a DTensor, whatever it says of its mesh; nullptr for other objects. Lives as long as
+// The shard of a DTensor, whatever its mesh is; nullptr for other objects. Lives as long as
 // `object`.
 const TensorView* local_tensor(const Foreign& object);
-// The same of a Value that may be anything.
+// As above, for any Value.
 const TensorView* local_tensor(const Value& value);
 
-// The ranks of the mesh, in row-major order of its dimensions; empty when the file does not say
+// The ranks of the mesh, in row-major order of its dimensions; empty if the file does not name
 // them. Takes time in proportion to their number.
 Dims mesh_ranks(const DeviceMesh& mesh);
 

@@ -24,8 +24,8 @@ class Error : public std::runtime_error {
   }
 
   // Prefixes the message with what the caller was doing: "saving ckpt/ep1.pt: <message>".
-  // Use in a handler that then rethrows with `throw;`. Without memory for it the message stays as
-  // it is.
+  // Use in a handler that then rethrows with `throw;`. Without memory for the new message, the old
+  // one stays.
   void add_context(const std::string& doing) noexcept;
 
  private:
@@ -110,18 +110,18 @@ class UnreadableError : public StorageError {
   using StorageError::StorageError;
 };
 
-// An allocation failed. It says nothing about the file that was being read. What was there before
-// is still there, and the same call may succeed when there is more memory. Functions that read or
-// write checkpoints throw it in place of std::bad_alloc; functions that only work on Values pass
-// std::bad_alloc on.
+// An allocation failed. The error says nothing about the file that was being read. Existing objects
+// and files are still there, and the same call may succeed when there is more memory. Functions
+// that read or write checkpoints throw it in place of std::bad_alloc; functions that only work on
+// Values pass std::bad_alloc on.
 class OutOfMemoryError : public Error {
  public:
   using Error::Error;
 };
 
-// Another process is at work on the same thing: it trains the run that was started, and would be
-// written over. Nothing was changed. The message names the process, its machine and when it was
-// started. Wait for its end; to start again at once gives the same answer.
+// Another process works on the same thing: it trains the run that was started, and a second start
+// would write over its checkpoints. Nothing was changed. The message names the process, its machine
+// and when it was started. Wait until it ends; another start before that fails the same way.
 class BusyError : public Error {
  public:
   using Error::Error;

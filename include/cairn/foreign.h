@@ -43,8 +43,9 @@ struct Foreign {
   bool has_state = false;
   std::uint64_t id = 0;  // within its file: that of the object that a kBack means
 
-  // "torchmetrics.classification.accuracy.Accuracy": of an object, its class, as far as can be
-  // told, of a parameter that of its tensor; otherwise the function that makes it.
+  // The class of an object, as far as cairn can tell:
+  // "torchmetrics.classification.accuracy.Accuracy". For a parameter, the class of its tensor.
+  // Otherwise the name of the function that makes it.
   std::string class_name() const;
 };
 

@@ -343,8 +343,8 @@ std::size_t hash_value(const Value& key);
 // nullptr when there is no such part. Tuples are entered, too.
 const Value* find_path(const Value& root, std::string_view path);
 
-// Every tensor with its path, in tree order. One at two places is listed twice, a sparse one by its
-// parts: "w/indices", "w/values". A DTensor (cairn/dtensor.h) is listed by the shard it holds.
+// Every tensor with its path, in tree order. One at two places is listed twice. A sparse one is
+// listed by its parts ("w/indices"), a DTensor (cairn/dtensor.h) by its shard.
 std::vector<std::pair<std::string, const TensorView*>> tensors_of(const Value& root);
 
 }  // namespace cairn

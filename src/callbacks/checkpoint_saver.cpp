@@ -108,10 +108,10 @@ Value CheckpointSaver::Impl::gather() const {
   return rng_of_all_ranks();
 }
 
-// On all ranks together, before what can fail on one alone.
+// All ranks call this together, before any step that can fail on one rank alone.
 void CheckpointSaver::Impl::check_replicas(const State& state) {
   if (!is_of_several() || !saves_anything()) return;
-  // A sharded run's file has whole parameters, of which no rank has more than its rows.
+  // The file of a sharded run has whole parameters; each rank has only its rows of them.
   const bool copies =
       options.save_async && !ranks && !is_written_elsewhere() && state.sharding == nullptr;
   replicas.begin(state, copies);
@@ -153,7 +153,7 @@ SaveJob CheckpointSaver::Impl::next_job(const State& state) {
   return job;
 }
 
-// A file that only a loaded state names is removed only if it still is this run's.
+// A file that is known only from a loaded state is removed only if it still is this run's.
 void CheckpointSaver::Impl::ask_before_removal(SaveJob& job, const State& state) const {
   auto loaded = saved.loaded_among(job.remove_afterwards);
   if (loaded.empty()) return;
@@ -277,8 +277,8 @@ void CheckpointSaver::Impl::clear_way(const std::string& path, const std::string
   unusable.erase(known);
 }
 
-// Puts away what neither a save nor a link can replace: a folder where a file is to be, a file
-// where a folder is to be, a folder with other things in it than a checkpoint's files.
+// Renames `path` if neither a save nor a link can replace what has this name. That is a folder
+// where a file is to be, a file where a folder is to be, or a folder that holds foreign files.
 void CheckpointSaver::Impl::clear_kind(const std::string& path, bool is_link) {
   if (is_far) return;
   const bool makes_folder = !is_link && ranks != nullptr && !has_tars;
@@ -301,7 +301,7 @@ void CheckpointSaver::Impl::submit(SaveJob request) {
 
 void CheckpointSaver::Impl::disown(const std::vector<std::string>& refused) {
   for (const std::string& path : refused) {
-    if (!saved.disown(path) || is_idle()) continue;  // it is said, or another rank says it
+    if (!saved.disown(path) || is_idle()) continue;  // already reported, or another rank does it
     messages.push_back("warning: " + path +
                        " is not removed: it cannot be read now, is not what this run saved "
                        "there, or holds files that are no part of a checkpoint");
@@ -446,12 +446,12 @@ void CheckpointSaver::fit_end(State& state, Logger& logger) {
   close(state, logger);
 }
 
-// Together with no other rank: of a run that failed the others may be elsewhere.
+// Waits for no other rank: after a failure the others may be in another call.
 void CheckpointSaver::close(State& /*state*/, Logger& logger) {
   impl_->gatherer = {};  // whoever replaces the weights now need not have both in memory
   impl_->pipeline.let_go();
   const auto let_go = [this] {
-    impl_->run_lock.reset();  // nothing is under way any more
+    impl_->run_lock.reset();  // no save is under way any more
     impl_->pipeline.let_go();
     for (const auto& saver : impl_->elsewhere) {
       saver->impl_->run_lock.reset();

@@ -188,11 +188,11 @@ struct CheckpointSaver::Impl {
   SaverUploads uploads;
   std::vector<std::string> durable;  // to be handed over
   std::shared_ptr<FinishedQueue> finished = std::make_shared<FinishedQueue>();
-  std::vector<std::string> messages;    // for the next logger that comes along
-  std::shared_ptr<void> run_lock;       // of a fit(); null: no locks, or another rank has it
-  std::string start = random_digits();  // after init() one text on all ranks: they share the lock
-  StateGatherer gatherer;               // goes on from the save before
-  ReplicaCheck replicas;                // of several processes
+  std::vector<std::string> messages;    // for the next logger that an event gives
+  std::shared_ptr<void> run_lock;       // during a fit(); null: no locks, or another rank has it
+  std::string start = random_digits();  // the same on all ranks after init(): they share the lock
+  StateGatherer gatherer;               // continues from the previous save
+  ReplicaCheck replicas;                // used with several processes
   SavePipeline pipeline;                // last: its thread uses the queue
 };
 

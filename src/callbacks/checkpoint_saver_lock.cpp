@@ -1,9 +1,9 @@
 // The lock of the run in the save folder (checkpoint/folder/run_lock.h), as a CheckpointSaver
 // (checkpoint_saver.cpp) holds it.
 //
-//  1. fit_start takes the lock, before anything is looked at: rank 0, then the first rank of each
-//     other machine that writes there. They share one lock where they share the folder, since all
-//     ranks give one text (start).
+//  1. fit_start takes the lock before it looks at anything. Rank 0 takes it first, then the first
+//     rank of each other machine that writes there. On a shared folder they share one lock, since
+//     all ranks give one text (start).
 //  2. fit_end and close() release it, after the last save.
 //  3. Outside of a fit() a saver may move the link (after a load) and remove checkpoints (of a
 //     finished run). It takes the lock for that moment. If another process holds the lock, the
@@ -30,7 +30,7 @@ std::shared_ptr<void> CheckpointSaver::Impl::take_lock(const State& state) const
   return take_run_lock(files, {.folder = folder, .run_name = state.run_name, .job = start});
 }
 
-// For a store that cannot tell two jobs apart when they write.
+// Warns about a store that cannot tell the writes of two jobs apart.
 void CheckpointSaver::Impl::say_without_locks(const State& state, Logger& logger) const {
   const StoreFeatures features = options.store->features();
   if (features.fenced_writes && features.fenced_pointers) return;
@@ -39,11 +39,11 @@ void CheckpointSaver::Impl::say_without_locks(const State& state, Logger& logger
                      "have saved");
 }
 
-// Step 1. All ranks together.
+// Step 1. All ranks call it together.
 void CheckpointSaver::Impl::lock_run(const State& state, Logger& logger) {
   if (!saves_here()) return;
-  // A store of the program's own may be far on one rank alone: each asks its own inside of what all
-  // do together.
+  // A custom store may be far on one rank alone. So each rank asks its own store, within a step
+  // that all ranks take together.
   agreed("locking " + writers_folder(state), [&] {
     if (is_written_elsewhere()) return;
     if (is_far) return say_without_locks(state, logger);
@@ -69,8 +69,9 @@ std::optional<std::shared_ptr<void>> CheckpointSaver::Impl::lock_unless_busy(
   }
 }
 
-// Step 5 of the last save (save_pipeline.cpp), when that was killed before it. Only if what
-// training is at is saved here, whole: recognise_saved() knows. All ranks together.
+// Does step 5 of the last save (save_pipeline.cpp), if that save was killed before it. Does nothing
+// unless the present state of training is saved here, whole: recognise_saved() knows. All ranks
+// call it together.
 void CheckpointSaver::Impl::retain(const State& state, Logger& logger) {
   if (keep() <= 0 || last_checkpoint_batch != state.timestamp.batch) return;
   const std::string home = writers_folder(state);
@@ -88,14 +89,14 @@ void CheckpointSaver::Impl::retain(const State& state, Logger& logger) {
     const bool is_another = over_ranks && ranks->is_first_of_another_machine();
     if (names.empty() || (is_idle() && !is_another)) return;
     const auto lock = lock_unless_busy(state);
-    if (!lock) return;  // the next save of the run that trains does it
+    if (!lock) return;  // the next save of the process that trains does it
     SaveJob job;
     job.path = place(state).path();
     if (options.latest_filename) job.latest = path(state, *options.latest_filename);
     for (const Value& name : names) {
       job.remove_afterwards.push_back(join_path(home, name.as_str()));
     }
-    // A folder that is whole there is rank 0's to remove, on a file system that both see.
+    // If the folder is whole there, both ranks see one file system, and rank 0 removes it.
     if (is_another) job.may_remove = is_part_of_one;
     if (!is_another) ask_before_removal(job, state);
     report_retention(pipeline.retain(job, over_ranks));

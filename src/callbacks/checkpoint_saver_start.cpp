@@ -22,7 +22,7 @@
 namespace cairn {
 namespace {
 
-// Whether training is at its end, also when only the last epoch is to be ended yet.
+// Whether training is at its end. True also if only the end of the last epoch is still to come.
 bool is_at_end(const State& state) {
   const auto& max = state.max_duration;
   if (!max) return false;
@@ -130,9 +130,9 @@ SaverPlace CheckpointSaver::Impl::place(const State& state) const {
           .gone_on_from = gone_on_from};
 }
 
-// Throws if the disk has no room for the next save: a checkpoint is written before an older one
-// goes. A compressed checkpoint, or one that leaves parts out, is of unknown size. A run that is at
-// its end saves nothing more.
+// Throws if the disk has no room for the next save. A save writes the new checkpoint before it
+// removes an older one. Does nothing for a checkpoint that is compressed or leaves parts out: its
+// size is unknown. Does nothing for a run that is at its end: it saves nothing more.
 void CheckpointSaver::Impl::check_room(const State& state) const {
   if (is_far || has_tars || !saves_here() || !options.ignore_keys.empty()) return;
   if (is_at_end(state)) return;
@@ -167,9 +167,9 @@ void CheckpointSaver::Impl::recognise_saved(const State& state) {
   const auto pointer = options.store->read_pointer(latest);
   if (pointer && normal_path(pointer->target) == normal_path(saved_path)) return;
   const auto lock = lock_unless_busy(state);
-  if (!lock) return;  // the run trains, and points it at something newer
+  if (!lock) return;  // another process trains the run, and moves the link itself
   clear_kind(latest, /*is_link=*/true);
-  pipeline.move_pointer(latest, saved_path);  // it was killed before it could
+  pipeline.move_pointer(latest, saved_path);  // the save was killed before this step
 }
 
 // What this run may write over from `now` on, and what is put aside first.
@@ -230,7 +230,7 @@ void CheckpointSaver::Impl::begin_fit(State& state, Logger& logger) {
       if (!is_idle() && saves_here()) look_at_folder(state);
     });
   } catch (...) {
-    run_lock.reset();  // it does not begin
+    run_lock.reset();  // this fit() does not begin
     throw;
   }
   log_messages(logger);

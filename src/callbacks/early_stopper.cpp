@@ -27,7 +27,7 @@ bool is_better_when_less(const std::string& name) {
   });
 }
 
-// Of the call of fit() that is under way in this run, from 1.
+// The number of the call of fit() that is under way in this run, from 1.
 std::int64_t number_of_fit(const State& state) {
   if (!state.fit_calls) return 1;
   return state.fit_calls->finished + static_cast<std::int64_t>(state.fit_calls->current) + 1;
@@ -61,7 +61,7 @@ EarlyStopper::EarlyStopper(EarlyStopperOptions options) : options_(std::move(opt
   }
 }
 
-// A fit() behind the one that was ended trains on, whether the run was started again or not.
+// Ends a fit() that patience had ended before the run was started again. A later fit() trains on.
 void EarlyStopper::fit_start(State& state, Logger& logger) {
   if (stopped_fit_ == number_of_fit(state) && is_patience_over(state)) stop(state, logger);
 }
@@ -124,7 +124,7 @@ void EarlyStopper::load_state_dict(const Value& state) {
     throw MismatchError("EarlyStopper's state is no best value with its time");
   }
   const Value* fit = state.find("stopped_fit");
-  const Value* stopped = state.find("stopped");  // of files of before, or neither
+  const Value* stopped = state.find("stopped");  // older files have this, or neither
   best_occurred_ = Timestamp::from_value(*occurred);
   best_ = best->as_float();
   const bool is_stopped = stopped != nullptr && stopped->get_if<bool>() && stopped->as_bool();

@@ -15,9 +15,9 @@ struct CheckpointSaverOptions;
 
 struct RemoteFolder {
   std::shared_ptr<ObjectStore> store;
-  std::string folder;          // that the checkpoints and the pointer have in common
-  NameFormat filename;         // of names in the folder
-  NameFormat latest_filename;  // the same; empty: no pointer
+  std::string folder;          // common to the checkpoints and the pointer
+  NameFormat filename;         // of the checkpoints' names in the folder
+  NameFormat latest_filename;  // of the pointer's name there; empty: no pointer
 };
 
 // nullopt when the destination does not say where. `saver` has a remote_file_name.

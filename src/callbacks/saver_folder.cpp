@@ -140,7 +140,8 @@ void check_conflict(const SaverPlace& place, const SavedCheckpoints& saved, bool
          ""});
     return;
   }
-  // The save puts it aside, or, in a store that is far away, tells what a killed one left.
+  // The save puts aside a thing that is in its way. In a store that is far away it reports what a
+  // killed save left.
   if (is_in_the_way && !is_checkpoint_folder(*place.store, path)) return;
   if (conflict.is_present && saved.is_saved_here(path, place.now)) return;
   // Every byte of those that could be worth keeping: weights alone nobody goes on from. From far

@@ -70,8 +70,8 @@ FolderConflicts check_conflicts(const SaverPlace& place, const SavedCheckpoints&
 FolderConflicts check_next_save(const SaverPlace& place, const SavedCheckpoints& saved,
                                 bool may_rewrite_own);
 
-// Why a save, or a link, cannot take `path` on this machine, whatever it may replace: something of
-// another kind has the name. Empty: it can.
+// Says why neither a save nor a link can have the name `path` on this machine: a thing of another
+// kind has it, which may not be replaced. Empty: it can.
 std::string what_is_in_the_way(ObjectStore& store, const std::string& path, bool makes_folder);
 
 // What becomes of the name of an unusable file for which its turn has come.

@@ -37,7 +37,7 @@ CheckpointSaverOptions checked_options(CheckpointSaverOptions options) {
        {&options.latest_filename, &options.remote_file_name, &options.latest_remote_file_name}) {
     if (*name == "") name->reset();
   }
-  // Counters are no variables of a folder.
+  // A folder's name may hold no counters.
   strict_format(NameFormat(options.folder), dist_variables("run"));
   for (std::string* name :
        {&options.filename, options.latest_filename ? &*options.latest_filename : nullptr}) {

@@ -23,7 +23,7 @@ struct SaverUploads::Arrivals {
     bool is_replaced = false;
   };
   std::map<std::uint64_t, Save> saves;  // by number: until they are taken, or given up
-  std::map<std::uint64_t, Save> failed;  // until they are learned of
+  std::map<std::uint64_t, Save> failed;  // until the saver asks about them
   std::uint64_t last_failed = 0;
 
   void expect(std::uint64_t number, Save save) {

@@ -46,7 +46,7 @@ class SaverUploads {
   enum class Overwrite : std::uint8_t { kNone, kKnown, kAll };  // as FileUpload says
 
   static bool has_destination(const Logger& logger);
-  // Before anything is loaded. `latest` may be empty.
+  // Call it before anything is loaded. `latest` may be empty.
   static void look(const NameFormat& file, const NameFormat& latest, const Logger& logger);
 
   struct Uploaded {

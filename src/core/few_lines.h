@@ -1,4 +1,5 @@
-// Lines of one kind, of which there may be thousands: the first few are said, the others counted.
+// Limits lines of one kind, of which there may be thousands. The first few are printed, the others
+// counted.
 #pragma once
 
 #include <cstddef>
@@ -9,7 +10,7 @@ class FewLines {
  public:
   // Whether the next line is one of the few.
   bool take() { return ++count_ <= kMost; }
-  // How many were not.
+  // How many lines were left out.
   std::size_t left_out() const { return count_ > kMost ? count_ - kMost : 0; }
 
  private:

@@ -1,6 +1,6 @@
 // nlohmann's JSON, made safe where memory is short. Without this a failed allocation ends the
-// process in two places of it: its destructors flatten the tree into a std::vector first, and what
-// makes an array or an object of a null value leaves it with a null pointer.
+// process in two cases. The library's destructors first flatten the tree into a std::vector. Its
+// code that makes an array or an object of a null value leaves it with a null pointer.
 #pragma once
 
 #include <cstddef>
@@ -13,11 +13,11 @@
 
 namespace cairn {
 
-// Who may take how much of the reserve: destructors, which must not fail, all of it.
+// How much of the reserve a caller may take. Destructors may take all of it: they must not fail.
 enum class Reserve : std::uint8_t { kHalf, kAll };
 
-// Memory from a reserve in the program where there is no other. std::bad_alloc when that is used
-// up, too. Thread-safe.
+// Allocates memory; takes it from a reserve in the program if there is no other. std::bad_alloc if
+// the reserve is used up, too. Thread-safe.
 void* take_reserved(std::size_t bytes, Reserve most);
 void give_back_reserved(void* memory) noexcept;
 
@@ -39,7 +39,7 @@ struct JsonAllocator {
   }
 };
 
-// What the destructors' vectors use.
+// The allocator of the vectors that destructors use.
 template <class T>
 struct DestructorAllocator {
   using value_type = T;

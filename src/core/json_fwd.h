@@ -1,4 +1,4 @@
-// What core/json.h defines, for headers.
+// Declares the types of core/json.h, for headers.
 #pragma once
 
 #include <cstdint>

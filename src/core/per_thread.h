@@ -1,5 +1,6 @@
-// An object that each thread has for itself, where its memory may be short: glibc ends the process
-// when it has no memory to note the destructor of a `thread_local` object, so those are trivial.
+// An object that each thread has for itself, for code that runs when memory may be short. glibc
+// ends the process if it has no memory to note the destructor of a `thread_local` object. So
+// `thread_local` is safe only for objects with trivial destructors.
 #pragma once
 
 #include <pthread.h>
@@ -12,8 +13,9 @@
 
 namespace cairn {
 
-// Made when a thread first asks for it; gone when that thread ends, after its thread_local objects.
-// The one of the main thread stays until the process ends. Make it a static object.
+// The object is made when a thread first asks for it. It goes when that thread ends, after the
+// thread's thread_local objects. The main thread's object stays until the process ends. Make the
+// PerThread a static object.
 template <class T>
 class PerThread {
  public:
@@ -23,7 +25,7 @@ class PerThread {
   PerThread(const PerThread&) = delete;
   PerThread& operator=(const PerThread&) = delete;
 
-  // This thread's. std::bad_alloc, and what T's constructor throws.
+  // This thread's object. Throws std::bad_alloc, and what T's constructor throws.
   T& here() const {
     if (void* const found = pthread_getspecific(key_)) return *static_cast<T*>(found);
     auto made = std::make_unique<T>();
@@ -37,7 +39,7 @@ class PerThread {
   pthread_key_t key_ = 0;
 };
 
-// So many bytes, zero at first.
+// `kBytes` bytes for each thread, zero at first.
 template <std::size_t kBytes>
 class BytesPerThread {
  public:

@@ -69,8 +69,8 @@ c10::intrusive_ptr<c10d::TCPStore> make_store(const std::string& host,
   return c10::make_intrusive<c10d::TCPStore>(host, options);
 }
 
-// A TCPStore that serves at the address of loopback alone. Old ones (libtorch 1.13) take no socket
-// of the caller: such a store begins to listen at any port, and its descriptor then becomes our
+// Makes a TCPStore that listens at the loopback address alone. Old ones (libtorch 1.13) take no
+// socket of the caller. Such a store begins to listen at any port; then its descriptor becomes our
 // socket.
 template <class Options>
 c10::intrusive_ptr<c10d::TCPStore> serve_loopback(Options options) {
@@ -82,9 +82,9 @@ c10::intrusive_ptr<c10d::TCPStore> serve_loopback(Options options) {
     options.port = 0;
     auto store = make_store(kLoopback, options);
     const auto wait_for_answer = [&] { store->check({"listens"}); };
-    wait_for_answer();  // it has accepted our own connections: the old socket's end resets others
+    wait_for_answer();  // our connections are accepted now: closing the old socket resets others
     replace_listener(store->getPort(), own);
-    wait_for_answer();  // it has waited for the old socket for the last time: that is closed
+    wait_for_answer();  // the store has stopped waiting on the old socket, which is closed
     return store;
   }
 }

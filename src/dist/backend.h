@@ -32,9 +32,10 @@ struct MeetingPlace {
   bool is_of_loopback = false;  // 127.0.0.1, whatever `host` says: all ranks are on one machine
 };
 
-// c10d's TCPStore. `listens`: it is this process that all others connect to. TCPStore has no
-// authentication, and listens on all interfaces unless `place` is of loopback. Others try for
-// `timeout` to connect. Throws what c10d throws; StorageError if the port of loopback is taken.
+// Opens c10d's TCPStore. `listens`: this process listens, and all others connect to it. TCPStore
+// has no authentication, and listens on all interfaces unless `place` is of loopback. Other
+// processes try for `timeout` to connect. Throws what c10d throws; StorageError if the port of
+// loopback is taken.
 c10::intrusive_ptr<c10d::Store> open_store(const MeetingPlace& place, bool listens,
                                            std::chrono::milliseconds timeout);
 c10::intrusive_ptr<c10d::Store> with_prefix(const std::string& prefix,

@@ -1,4 +1,5 @@
-// Which job a rank meets: a port may be that of another job, which waits for a rank of its own.
+// Makes sure that a rank meets its own job: another job may listen at the port, and wait for a
+// rank.
 #pragma once
 
 #include <chrono>
@@ -11,9 +12,10 @@
 namespace cairn::dist {
 
 // Returns the id of the job, the same on all ranks: the launcher's, or one that rank 0 makes if the
-// launcher gives none. Rank 0 writes it into `door`, the others wait for it. DistError if rank 0
-// writes nothing within `timeout`, or is of another job. UsageError if rank 0 was told another
-// number of ranks. Then this rank has written nothing. Also throws the exceptions of c10d.
+// launcher gives none. Rank 0 writes it into `door`; the others wait for it. DistError if rank 0
+// writes nothing within `timeout`, or belongs to another job. UsageError if rank 0 was told another
+// number of ranks. A rank that throws these has written nothing. Also throws the exceptions of
+// c10d.
 std::string agree_on_job(c10d::Store& door, const Launch& launch,
                          std::chrono::milliseconds timeout);
 

@@ -6,10 +6,10 @@
 
 namespace cairn::dist {
 
-// A contiguous tensor, not initialized. On the CPU a large one has pages of its own, which go back
-// to the system when its storage ends. From malloc they would stay in the heap, between chunks that
-// live longer: so rows and their gradients have pages of their own, too. Small tensors and those of
-// other devices have libtorch's memory.
+// Returns a contiguous tensor, not initialized. A large one on the CPU has pages of its own, which
+// go back to the system when its storage ends. Memory of malloc would stay in the heap, between
+// chunks that live longer. So rows and their gradients have pages of their own, too. Small tensors,
+// and those of other devices, have libtorch's memory.
 at::Tensor page_tensor(at::IntArrayRef sizes, const at::TensorOptions& options);
 
 // Gives the free memory of the heap back to the system. It looks at all of the heap: call it once

@@ -17,7 +17,7 @@ namespace cairn::dist {
 namespace {
 
 constexpr std::size_t kRoot = 0;
-// A model that is as large computes for much longer than it takes to give back the heap.
+// A model of this size computes for much longer than giving back the heap takes.
 constexpr std::int64_t kTrimmedBytes = std::int64_t{64} << 20;
 
 std::string text_of(std::size_t unit, const ShardUnit& of) {
@@ -180,7 +180,7 @@ void Sharding::end() {
     unit->release();
     bytes += unit->whole_bytes();
   }
-  // The gradients of wholes, which autograd makes, and copies that c10d makes are of malloc.
+  // Gradients of wholes, which autograd makes, and copies that c10d makes come from malloc.
   const bool is_on_host = mesh_ != nullptr && mesh_->row().device.is_cpu();
   if (is_on_host && bytes >= kTrimmedBytes) give_back_heap();
 }

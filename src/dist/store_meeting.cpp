@@ -15,13 +15,13 @@ namespace {
 std::vector<std::uint8_t> to_bytes(const std::string& text) { return {text.begin(), text.end()}; }
 std::string to_text(const std::vector<std::uint8_t>& bytes) { return {bytes.begin(), bytes.end()}; }
 
-// The first line of c10d's: a backtrace follows.
+// The first line of c10d's message; a backtrace follows it.
 std::string error_text(const std::exception& e) noexcept {
   try {
     const std::string text = e.what();
     return "c10d: " + text.substr(0, text.find('\n'));
   } catch (const std::bad_alloc&) {
-    return "no memory";  // which takes none
+    return "no memory";  // this text takes none
   }
 }
 

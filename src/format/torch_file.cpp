@@ -74,7 +74,7 @@ class RecordIndex {
 
 struct TorchFile::Impl {
   std::shared_ptr<const ByteSource> source;
-  std::shared_ptr<const ByteSource> tensors;  // what they are ranges of
+  std::shared_ptr<const ByteSource> tensors;  // the tensors are ranges of it
   std::string file;
   Windows windows{source};
   zip::Directory directory = {};

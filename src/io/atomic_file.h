@@ -75,7 +75,7 @@ void remove_leftovers_of(FileSystem& files, const FilePath& path);
 // Removes what can be removed. What is left of a temporary file is a leftover.
 void remove_quietly(FileSystem& files, const FilePath& path);
 
-// A new name for what is to become `target`, a path or a name; beside it.
+// Makes a new name, beside `target` (a path or a name), for the file that is to become `target`.
 std::string temporary_name(const std::string& target);
 FilePath temporary_path(const FilePath& target);
 // 16 hexadecimal digits that nobody else draws.

@@ -62,7 +62,7 @@ AtomicFolder::AtomicFolder(FileSystem& files, FilePath path, bool overwrite,
   } while (!make_temporary());
 }
 
-// Whether it is there still.
+// Makes and locks the folder. Returns whether it still exists.
 bool AtomicFolder::make_temporary() {
   try {
     files_.make_folders(built());
@@ -131,7 +131,8 @@ FilePath AtomicFolder::replace_in_two_steps() {
 
 namespace {
 
-// Whether `old` is half of a replacement of `target` beside it, which is whole now.
+// Finishes a replacement of `target`, beside `old`, that stopped halfway. Returns whether there was
+// one.
 bool finish_one(FileSystem& files, const FilePath& old, const std::string& target) {
   const FilePath path = old.beside(target);
   if (files.stat(path.text(), false)) return false;  // replaced; the old one is superfluous

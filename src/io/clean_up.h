@@ -7,8 +7,8 @@
 
 namespace cairn {
 
-// Calls `act`, once more where there is no memory for it: what failed on the way has given its
-// memory back. `act` goes on where it failed.
+// Calls `act`, and calls it once more if there was no memory for it: the failed call has given its
+// memory back. `act` must go on where it failed.
 template <class Act>
 void persist(const Act& act) {
   try {
@@ -18,8 +18,8 @@ void persist(const Act& act) {
   act();
 }
 
-// The same, quietly: what an Error or a lack of memory leaves is a leftover, which
-// remove_leftovers() knows.
+// As persist(), but passes over an Error and a lack of memory. Files that remain are leftovers,
+// which remove_leftovers() knows.
 template <class Act>
 void clean_up(const Act& act) {
   try {

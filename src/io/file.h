@@ -6,9 +6,9 @@
 // open(), stat(), list() and read_link() they are UnreadableError where the disk, or the server,
 // does not give what is there. A short write or an interrupted call is finished, not reported.
 //
-// What looks takes a path, and follows links as every program does. What creates, renames, removes,
-// locks or syncs takes a FilePath or a FolderPath, and follows none below the root of that; a path
-// in its place is one whose last folder is the root. ELOOP: a link is on the way.
+// Calls that look take a path, and follow links as every program does. Calls that create, rename,
+// remove, lock or sync take a FilePath or a FolderPath, and follow no link below its root. If they
+// are given a path, its last folder is the root. ELOOP: a link is on the way.
 //
 // A process over its file-size limit is killed by SIGXFSZ unless it ignores that signal. So that a
 // limit is an error like any other, whatever writes a file sets SIGXFSZ to "ignore" before the
@@ -126,12 +126,12 @@ class FileSystem {
   // UsageError when it is no folder.
   virtual std::vector<std::string> list(const std::string& folder) = 0;
 
-  // Takes the advisory lock of the file `path`, in a folder that is there, with `text` in it for
-  // others to read (lock_file.h). Does not wait. When the result goes, so does the file. UsageError
-  // when something else than a file has the name. The default: there are no locks.
+  // Takes the advisory lock of the file `path`, in a folder that exists, and puts `text` into the
+  // file for others to read (lock_file.h). Does not wait. The file goes when the result does.
+  // UsageError if something other than a file has the name. The default: there are no locks.
   virtual FileLock lock_file(const FilePath& path, const std::string& text);
-  // Room for this user in the file system of `folder`. nullopt: not known, or what is written may
-  // take less room than it has bytes (btrfs, ZFS). The default: not known.
+  // The room for this user in the file system of `folder`. nullopt: not known, or files may take
+  // less room than they have bytes (btrfs, ZFS). The default: not known.
   virtual std::optional<std::uint64_t> free_bytes(const std::string& folder);
 };
 

@@ -12,8 +12,8 @@
 namespace cairn {
 namespace {
 
-// The numbers of open_for_lock(). fork() waits while one is being opened: between opening and
-// noting it a child would keep it. Never destroyed: a fork() may come at any time.
+// The descriptors of open_for_lock(). fork() waits while one is being opened: otherwise a child
+// could keep one that is open but not noted yet. Never destroyed: a fork() may come at any time.
 class LockDescriptors {
  public:
   static LockDescriptors& of_this_process() {
@@ -42,7 +42,7 @@ class LockDescriptors {
                    [] { of_this_process().lose_in_child(); });
   }
 
-  // Only system calls that are safe in the child of a process with several threads.
+  // Makes only system calls that are safe in the child of a process with several threads.
   void lose_in_child() {
     const int nothing = ::open("/", O_PATH | O_CLOEXEC);
     for (const int fd : fds_) {

@@ -22,10 +22,10 @@ class FileDescriptor {
   }
   ~FileDescriptor() { close(); }
 
-  // For a descriptor that will hold an advisory lock: `open` gives it, or -1 with errno. The lock
-  // belongs to the open file, which the child of a fork() shares: a child that outlives this
-  // process would hold the lock on. So every child loses this descriptor: its number stands for
-  // one that cannot be read, written or locked there. exec() is O_CLOEXEC's.
+  // Opens a descriptor that will hold an advisory lock: `open` returns it, or -1 with errno. The
+  // lock belongs to the open file, which the child of a fork() shares. A child that outlives this
+  // process would keep the lock. So every child loses this descriptor: there its number stands for
+  // one that cannot be read, written or locked. O_CLOEXEC does the same for exec().
   // `open` must not fork, and must not open another such descriptor.
   static FileDescriptor open_for_lock(const std::function<int()>& open);
 

@@ -115,7 +115,7 @@ int act_at(const FilePath& path, const Act& act) {
   return folder.is_open() && act(folder.get(), path.name.c_str()) == 0 ? 0 : errno;
 }
 
-// The same of two names, as a rename has them.
+// Calls `act` with the descriptors and names of two paths, as a rename needs. Gives errno, or 0.
 template <class Act>
 int act_at(const FilePath& from, const FilePath& to, const Act& act) {
   const FileDescriptor folder = open_folder(from.folder, O_PATH);
@@ -304,7 +304,7 @@ class PosixFileSystem final : public FileSystem {
 
  private:
   static void sync_opened(const FileDescriptor& folder, const FolderPath& path);
-  // False when nothing has its name. UsageError as make_folders(wanted).
+  // False if nothing has this name. UsageError as in make_folders(wanted).
   bool is_folder(const FolderPath& path, const FolderPath& wanted);
 };
 
@@ -329,8 +329,8 @@ std::shared_ptr<const ByteSource> PosixFileSystem::open(const std::string& path)
   return make_file_source(std::move(fd), path);
 }
 
-// Throws if `path` is a link to a folder that does not exist: stat() does not see it, and mkdir()
-// says that it exists.
+// Throws if `path` is a link to a folder that does not exist. stat() does not see such a link, and
+// mkdir() says that it exists.
 void refuse_dangling_link(const std::string& path) {
   std::string target(PATH_MAX, '\0');
   const ssize_t size = readlink(path.c_str(), target.data(), target.size());
@@ -347,7 +347,7 @@ bool PosixFileSystem::is_folder(const FolderPath& path, const FolderPath& wanted
   if (open_folder(path, O_PATH).is_open()) return true;
   if (!leads_nowhere(errno)) throw_read_error(errno, "cannot examine " + path.text());
   const auto there = stat(path.text(), /*follow=*/path.below.empty());
-  // A folder on the other side of a link: the link is above it.
+  // If it is a folder, a link above it is in the way.
   if (!there || there->type == FileInfo::Type::kFolder) return false;
   const std::string doing = "cannot create the folder " + wanted.text() + ": " + path.text();
   if (there->type != FileInfo::Type::kLink) throw UsageError(doing + " is not a folder");

@@ -1,4 +1,4 @@
-// TCP sockets that wait for connections, for servers of others that cannot be told an address.
+// Listening TCP sockets, for servers of other libraries that cannot be told an address.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,7 @@ namespace cairn {
 FileDescriptor listen_at_loopback(std::uint16_t port);
 
 // Finds the socket of this process that listens at `port`, and makes its descriptor a duplicate of
-// `own`: code that accepts connections there gets those of `own` from then on. StorageError if
+// `own`. Code that accepts connections there gets those of `own` from then on. StorageError if
 // there is no such socket.
 void replace_listener(std::uint16_t port, const FileDescriptor& own);
 

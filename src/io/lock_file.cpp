@@ -22,7 +22,7 @@ bool is_same_file(const struct stat& one, const struct stat& other) {
   return one.st_dev == other.st_dev && one.st_ino == other.st_ino;
 }
 
-// Whether `fd` is what has the name, by the folder's descriptor.
+// Whether the open file has this name in the folder.
 bool has_name(const FileDescriptor& folder, const std::string& name, const FileDescriptor& fd) {
   struct stat named = {};
   struct stat own = {};
@@ -35,7 +35,7 @@ class HeldFile {
  public:
   HeldFile(FileDescriptor folder, std::string name, FileDescriptor file)
       : folder_(std::move(folder)), name_(std::move(name)), file_(std::move(file)) {}
-  // In the child of a fork() the descriptor is not the file's any more: the name stays.
+  // In the child of a fork() the descriptor is no longer that of the file, so the name stays.
   ~HeldFile() {
     if (has_name(folder_, name_, file_)) unlinkat(folder_.get(), name_.c_str(), 0);
   }
@@ -109,14 +109,14 @@ FileLock lock_posix_file(const FilePath& place, const std::string& text) {
     const int error = try_lock(fd);
     if (error == EWOULDBLOCK) return {.holder = text_of(fd)};
     if (error != 0) {
-      unlinkat(folder.get(), name.c_str(), 0);  // it would tell nobody anything
+      unlinkat(folder.get(), name.c_str(), 0);  // a file without a lock tells nothing
       return {.has_locks = false};
     }
     if (!has_name(folder, name, fd)) continue;
     write_text(fd, text);
     return {.held = std::make_shared<HeldFile>(std::move(folder), name, std::move(fd))};
   }
-  return {.has_locks = false};  // nobody starts and ends so often: files have no identity here
+  return {.has_locks = false};  // no process starts and ends so often: inodes are not stable here
 }
 
 }  // namespace cairn

@@ -1,10 +1,10 @@
 // A file whose advisory lock (flock) says that a process is at work, with a text that says which.
 //
-//  1. Open the file, or create it, and ask for the lock without waiting. Another process has it:
-//     read its text and change nothing.
-//  2. The lock is on the file, not on its name: if the name is gone or stands for another file by
-//     now, the process before has just released its lock. Then once more.
-//  3. Write the text. A file that a killed process left is so taken over.
+//  1. Open the file, or create it, and ask for the lock without waiting. If another process has
+//     it, read its text and change nothing.
+//  2. The lock is on the file, not on its name. If the name is gone or stands for another file by
+//     now, the previous process has just released its lock. Then start again.
+//  3. Write the text. This takes over a file that a killed process left.
 //  4. To release: remove the name while the lock is held, then close.
 //
 // The kernel releases the lock of a process that ends, however it ends; a child that it forked has
@@ -18,7 +18,7 @@
 
 namespace cairn {
 
-// Names of lock files begin so. No list of a store shows them.
+// Names of lock files begin with this. No list of a store shows them.
 inline constexpr std::string_view kLockPrefix = ".cairn-lock-";
 inline bool is_lock_name(std::string_view name) { return name.starts_with(kLockPrefix); }
 

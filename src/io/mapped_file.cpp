@@ -43,20 +43,21 @@ void release_pages(ByteView bytes, const void* mapping) {
   if (end > begin) madvise(first + begin, end - begin, MADV_DONTNEED);
 }
 
-// One mapping. The handler reads it while others come and go: `begin` is 0 while it changes, and
-// objects are used again, never deleted. A mapping ends in destructors, which must not allocate:
-// the lists of those that are free and of those that ended unchecked are made of the objects.
+// One mapping. The handler reads it while other threads add and end mappings. So `begin` is 0 while
+// it changes, and objects are used again, never deleted. A mapping ends in destructors, which must
+// not allocate. So the objects themselves form the list of free ones and the list of those that
+// ended unchecked.
 struct Mapping {
   std::atomic<std::uintptr_t> begin = 0;
   std::atomic<std::uintptr_t> end = 0;
   std::atomic<std::uintptr_t> unreadable_from = 0;  // an address; 0 where all could be read
   Mapping* next = nullptr;
   // Under the mutex of Mappings only.
-  Mapping* next_ended = nullptr;  // of those that are free, or of those that ended unchecked
+  Mapping* next_ended = nullptr;  // in the list of free ones, or of those that ended unchecked
   std::string name = {};
   bool is_scratch = false;
-  std::function<void()> check_unchanged = nullptr;  // null of a scratch file, and of one that ended
-  std::exception_ptr failure = nullptr;             // of one that ended
+  std::function<void()> check_unchanged = nullptr;  // null for a scratch file, and when it ended
+  std::exception_ptr failure = nullptr;             // set when it ended
   bool holds(std::uintptr_t address) const {
     const std::uintptr_t first = begin;
     return first != 0 && address >= first && address < end && first == begin;
@@ -119,7 +120,7 @@ class Mappings {
   }
 
  private:
-  // Takes the first of a list of those that ended, and gives its failure.
+  // Frees the first mapping of a list of ended ones, and returns its failure.
   std::exception_ptr free_again(Mapping*& first) {
     Mapping* const mapping = std::exchange(first, first->next_ended);
     mapping->next_ended = std::exchange(free_, mapping);
@@ -155,7 +156,7 @@ class Mappings {
   std::atomic<Mapping*> newest_ = nullptr;
   std::vector<std::unique_ptr<Mapping>> all_;
   Mapping* free_ = nullptr;
-  Mapping* gone_ = nullptr;  // ended while a GuardedReads lives, with a failure nobody was told
+  Mapping* gone_ = nullptr;  // ended while a GuardedReads lives, with a failure not yet reported
   bool is_guarded_ = false;
 };
 

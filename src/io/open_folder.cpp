@@ -15,7 +15,7 @@
 namespace cairn {
 namespace {
 
-// Calls `open`, whatever signals come.
+// Calls `open` again when a signal interrupts it.
 template <class Open>
 FileDescriptor open_uninterrupted(const Open& open) {
   int fd = -1;
@@ -34,7 +34,7 @@ FileDescriptor open_beneath(const FileDescriptor& root, const std::string& names
   });
 }
 
-// One folder in another. For a link some kernels say ENOTDIR.
+// Opens one folder in another. Some kernels say ENOTDIR for a link.
 FileDescriptor open_next(const FileDescriptor& folder, const std::string& name, int flags) {
   FileDescriptor next =
       open_uninterrupted([&] { return openat(folder.get(), name.c_str(), flags | O_NOFOLLOW); });

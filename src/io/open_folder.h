@@ -4,8 +4,8 @@
 //  1. The root is opened as any path is: links on its way are followed.
 //  2. A folder below it is opened by openat2() with RESOLVE_BENEATH and RESOLVE_NO_SYMLINKS: the
 //     kernel promises that the result is in the root.
-//  3. Where there is no openat2() (ENOSYS: before Linux 5.6), or a sandbox forbids it (EPERM), the
-//     folders are opened one by one, each in the previous one, and none that is a link.
+//  3. There may be no openat2() (ENOSYS: before Linux 5.6), or a sandbox forbids it (EPERM). Then
+//     the folders are opened one by one, each in the previous one, and none that is a link.
 #pragma once
 
 #include <sys/types.h>
@@ -15,20 +15,21 @@
 
 namespace cairn {
 
-// `flags`: O_PATH, to name things in it, or O_RDONLY, to list, lock or sync it. Not open when it
-// fails, which errno tells: ELOOP when a folder below the root is a link.
+// Opens a folder. `flags`: O_PATH, to name things in it, or O_RDONLY, to list, lock or sync it. Not
+// open if it fails; errno says why: ELOOP if a folder below the root is a link.
 FileDescriptor open_folder(const FolderPath& folder, int flags);
 
-// As open() of a name in a folder, links never followed: not open, and errno, when it fails.
+// Opens a name in a folder as open() does, but never follows links. Not open if it fails; errno
+// says why.
 FileDescriptor open_at(const FilePath& path, int flags, mode_t mode = 0);
 
-// The same for descriptors that will hold a lock (FileDescriptor::open_for_lock()).
+// As above, for descriptors that will hold a lock (FileDescriptor::open_for_lock()).
 FileDescriptor open_folder_for_lock(const FolderPath& folder, int flags);
 FileDescriptor open_at_for_lock(const FilePath& path, int flags, mode_t mode = 0);
 
-// Makes what was created, renamed and removed in a folder survive a power cut. Gives errno, or 0;
-// 0 also where the file system has nothing to sync for a folder (EINVAL or EOPNOTSUPP of some
-// network ones).
+// Makes what was created, renamed and removed in a folder survive a power cut. Returns errno, or 0.
+// Also 0 if the file system has nothing to sync for a folder (EINVAL or EOPNOTSUPP of some network
+// ones).
 int sync_opened_folder(const FileDescriptor& folder);
 
 }  // namespace cairn

@@ -32,8 +32,9 @@ constexpr std::size_t kBlock = 4096;
 // errno when a call failed (-1), 0 otherwise.
 int error_of(int result) { return result < 0 ? errno : 0; }
 
-// One folder to try things in; gone with this object, with what the probes left. Everything happens
-// in the folder of one descriptor: whoever may write beside it can put a link in its place.
+// A folder to try things in. It goes with this object, with all that the probes left. Every call
+// goes through one descriptor of the folder: a program that may write beside it can put a link in
+// its place.
 class Workshop {
  public:
   explicit Workshop(const std::string& folder) : path_(folder + "/.cairn-doctor-XXXXXX") {

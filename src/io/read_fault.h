@@ -27,17 +27,17 @@ enum class ReadFault : std::uint8_t {
   kNow,      // it could not be read this time: every other StorageError, and a lack of memory
 };
 
-// Of whatever reading a file may throw. std::length_error is the file's own fault (kContent): it
-// claims a size that no machine has. OutOfMemoryError and std::bad_alloc are not: a MemoryBudget
-// refuses what the file claims beyond its own size before memory is taken for it. What is not known
-// is kNow.
+// Classifies an exception that reading a file may throw. std::length_error is the file's own fault
+// (kContent): the file claims a size that no machine has. OutOfMemoryError and std::bad_alloc are
+// not: a MemoryBudget refuses claims beyond the file's own size before memory is taken. Unknown
+// exceptions are kNow.
 ReadFault read_fault_of(const std::exception& error);
 
-// Whether an allocation failed; not that a size was claimed which no machine has.
+// Whether an allocation failed. False if a file claimed a size that no machine has.
 bool is_out_of_memory(const std::exception& error);
 
-// What is wrong, where something took more memory than there is: of std::bad_alloc and
-// std::length_error, whose what() tells nothing. nullopt for every other error.
+// Describes std::bad_alloc and std::length_error, whose what() tells nothing: something took more
+// memory than there is. nullopt for every other error.
 std::optional<std::string> memory_problem(const std::exception& error);
 
 // One line about the error: memory_problem(), or else what().

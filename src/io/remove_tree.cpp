@@ -13,7 +13,7 @@ void remove_tree(FileSystem& files, const FilePath& path) {
     const auto info = files.stat(inside.text(), /*follow=*/false);
     return info && info->type == FileInfo::Type::kFolder;
   };
-  // Another process may remove the same.
+  // Another process may remove the same file or folder.
   const auto names_in = [&](const FilePath& folder) -> std::vector<std::string> {
     try {
       return files.list(folder.text());

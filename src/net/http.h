@@ -51,8 +51,8 @@ struct HttpResponse {
   std::vector<HttpHeader> headers = {};  // of the last answer
   std::string body = {};
   std::size_t received = 0;  // bytes that are in HttpRequest::into, also when it failed then
-  // Where the request went in the end, when that is not where it was sent, without user and query:
-  // "https://host/path". Of an answer that redirects and was not followed: where it points.
+  // The address where the request ended, if that is not where it was sent: "https://host/path",
+  // without user and query. For a redirect that was not followed: the address that it points at.
   std::string redirected_to = {};
   // Why there is no whole answer: no connection, no certificate, broken off. Empty: there is one.
   std::string failure = {};

@@ -85,7 +85,8 @@ class HttpLoop::State {
   }
 
  private:
-  // Of the thread, what follows: nobody hears of its exceptions, so nothing in it takes memory.
+  // The thread runs this and the functions below. Their exceptions would reach no caller, so
+  // nothing in them takes memory.
   void run() {
     while (!stopping_) {
       take_added();

@@ -202,14 +202,15 @@ int HttpTransfer::seek_body(curl_off_t offset) {
   return CURL_SEEKFUNC_OK;
 }
 
-// libcurl's own functions know no exceptions: the answer is one then, and the transfer ends.
+// libcurl's functions cannot pass on exceptions: the exception becomes the answer, and the transfer
+// ends.
 std::size_t HttpTransfer::take(std::size_t (HttpTransfer::*part)(std::string_view),
                                std::string_view bytes) noexcept {
   try {
     return (this->*part)(bytes);
   } catch (...) {
     thrown_ = std::current_exception();
-    return 0;  // fewer than there are
+    return 0;  // fewer bytes than were given
   }
 }
 

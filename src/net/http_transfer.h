@@ -22,12 +22,12 @@ class HttpTransfer {
   CURL* handle() const { return easy_.get(); }
   std::shared_future<HttpResponse> future() const { return future_; }
 
-  // Answers the future; with an exception where there is no memory for the answer. Once.
+  // Answers the future, once; with an exception if there is no memory for the answer.
   void finish(CURLcode code) noexcept;
   void finish_cancelled() noexcept;
   void finish_refused() noexcept;  // libcurl did not take it
 
-  // Of any thread.
+  // Any thread may call these.
   void ask_to_cancel() noexcept { is_to_be_cancelled_ = true; }
   bool is_to_be_cancelled() const noexcept { return is_to_be_cancelled_; }
 
@@ -58,7 +58,7 @@ class HttpTransfer {
   std::unique_ptr<CURL, decltype(&::curl_easy_cleanup)> easy_;  // goes first: it points at all
   std::array<char, CURL_ERROR_SIZE> error_ = {};
   std::string too_much_ = {};  // why take_body() refused
-  std::exception_ptr thrown_;  // by what takes the answer
+  std::exception_ptr thrown_;  // by the code that takes the answer
   bool has_headers_ = false;   // all of the last answer's
   std::size_t piece_ = 0;      // of the body: what is sent next
   std::size_t piece_offset_ = 0;

@@ -23,7 +23,7 @@ struct Url {
 // user or password, a query or a fragment.
 Url parse_http_url(const std::string& text, const std::string& what);
 
-// As messages may say it: without user, query and fragment, which may be secrets.
+// The URL for messages: without user, query and fragment, which may be secrets.
 std::string shown_url(const std::string& url);
 
 // Whether "host:port" is this machine, or a metadata service of it: what is sent there does not

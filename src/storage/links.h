@@ -23,11 +23,11 @@ namespace cairn {
 inline constexpr std::string_view kLinkFile = ".symlink";
 inline constexpr std::uint64_t kLongestLink = 4096;  // its text, in bytes: PATH_MAX
 
-// The name that the text of a pointer says, without the end of a line of one that was written by
-// hand. Empty when it says none: it is empty, longer than kLongestLink or has control characters.
+// The name that is the text of a pointer, without the line end that a person's editor adds. Empty
+// if the text names nothing: it is empty, longer than kLongestLink or has control characters.
 std::string named_by_link(std::string_view text);
 
-// For messages, after the name of such a pointer.
+// Follows the name of such a pointer in messages.
 inline constexpr std::string_view kNamesNothing =
     " is a pointer that names nothing: its text is empty, longer than 4096 bytes or no name";
 

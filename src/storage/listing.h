@@ -41,8 +41,8 @@ class Existence {
 bool is_same_name(ObjectStore& store, const std::string& a, const std::string& b);
 
 // Whether `name` lies in `folder`, directly or below it. In a folder of files the two may be
-// written in different ways, links followed, except a link that is the last part. Always true in
-// other stores, whose pointers hold names of the whole store.
+// written in different ways: links are followed, except a link that is the last part. Always true
+// in other stores, whose pointers hold names of the whole store.
 bool lies_in(ObjectStore& store, const std::string& folder, const std::string& name);
 
 // Whether there is a folder of that name.
@@ -63,7 +63,7 @@ std::vector<std::string> names_aside(ObjectStore& store, const std::string& name
 // What killed writers left of what was to become `name`, a file or a folder.
 void remove_leftovers_of(ObjectStore& store, const std::string& name);
 
-// Whether a checkpoint that was opened is gone: then a problem with it says nothing. Other programs
+// Whether a checkpoint that was opened is gone. A problem with it then says nothing. Other programs
 // remove checkpoints, too; in some stores a folder goes object by object. False if the store cannot
 // tell.
 bool was_removed(ObjectStore& store, const std::string& name);

@@ -50,7 +50,7 @@ ObjectInfo info_of(const FileInfo& file) {
 std::string link_file(const std::string& name) { return name + std::string(kLinkFile); }
 FilePath link_file(const FilePath& path) { return path.beside(link_file(path.name)); }
 
-// Below which folders no link is followed. Thread-safe.
+// The folders below which no link is followed. Thread-safe.
 class Roots {
  public:
   void add(std::string folder) {
@@ -60,7 +60,7 @@ class Roots {
     roots_.insert(folder.empty() ? "." : std::move(folder));
   }
 
-  // In a root of its own when it lies in none of them.
+  // If `name` lies in none of the roots, its own folder is its root.
   FilePath path_of(const std::string& name) const {
     const std::lock_guard lock(mutex_);
     std::optional<FilePath> found;
@@ -266,7 +266,8 @@ class LocalStore final : public ObjectStore {
     point_link(files_, target, roots_.path_of(name));
   }
 
-  // Makes a file there and removes it: a volume may be read-only, also for who may write anywhere.
+  // Makes a file there and removes it: a volume may be read-only even for a user who may write
+  // anywhere.
   void prepare(const std::string& folder) override {
     files_.make_folders(roots_.folder_of(folder));
     roots_.add(folder);

@@ -26,7 +26,7 @@ std::shared_ptr<ObjectStore> recycling_local_store(FileSystem& files);
 // answer may be lost, and other machines write there.
 bool is_local(const ObjectStore& store);
 
-// Of one that is: the file system, and where in it something is written that has this name.
+// For a store that is_local(): its file system, and the path at which it writes a name.
 FileSystem& files_of(const ObjectStore& local);
 FilePath path_in(const ObjectStore& local, const std::string& name);
 

@@ -16,9 +16,9 @@ namespace cairn {
 std::optional<std::string> foreign_file_in(ObjectStore& store, const std::string& name,
                                            const std::set<std::string>& replaced = {});
 
-// UsageError, naming the first, when replacing the folder `name` would lose a foreign file. A store
-// whose folders are written object by object loses none (object_folder.h): nothing is looked at
-// there.
+// Throws UsageError, naming the first foreign file, if replacing the folder `name` would lose one.
+// Does nothing in a store whose folders are written object by object: replacing loses none there
+// (object_folder.h).
 void check_only_own_files(ObjectStore& store, const std::string& name,
                           const std::set<std::string>& replaced = {});
 

@@ -1,7 +1,7 @@
 // One job's hold on a pointer that others may move, too: `latest` of a run.
 //
 //  1. What the pointer says when the job begins is what it knows.
-//     One that names nothing counts as one: it is replaced under its version.
+//     A pointer that names nothing counts, too: it is replaced under its version.
 //  2. Before each move, and before what it is to be moved to is written, the pointer is read. It
 //     must say what the job knows: what it said in the beginning, or what the job itself made it
 //     say. Otherwise another job has moved it, and this one stops: AlreadyExistsError, nothing is

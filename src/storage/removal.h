@@ -19,8 +19,8 @@ namespace cairn {
 // Steps 1 and 3, of a file or a link. False when it was locked, or not there. StorageError.
 bool remove_file(FileSystem& files, const FilePath& path);
 
-// Steps 2 and 3, of a folder. False when it is not there: another process may have removed it since
-// somebody looked. StorageError.
+// Steps 2 and 3, for a folder. False if it is not there: another process may have removed it by
+// now. StorageError.
 bool remove_folder(FileSystem& files, const FilePath& path);
 
 // Finishes what earlier removals left in `folder`; returns the names of those checkpoints.

@@ -27,7 +27,7 @@ ProgressBar::~ProgressBar() {
   if (!is_on_line_) return;
   try {
     erase_progress(out_);
-  } catch (const std::exception&) {  // a stream that throws has its own words for it
+  } catch (const std::exception&) {  // a stream may throw its own exceptions
   }
 }
 

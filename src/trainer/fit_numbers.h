@@ -1,14 +1,14 @@
-// The numbers of the calls of fit(), by which a program that is started again finds where it is.
+// Numbers the calls of fit(), so that a program that is started again finds where it is.
 //
 //  1. Every call of fit() takes the next number of this process, whatever becomes of the call.
 //  2. Autoresume gives the calls that the checkpoint knows. A number among them is that call: what
 //     it trained counts, its end stays where it was, and its time is not set back again.
-//  3. A call that reached its end is finished, and all before it with it. A program that went on
-//     after a call threw is done with that call, too.
-//  4. A finished call returns at once. One without a duration does so only when a later call began:
-//     otherwise max_duration says, which may have been raised since.
-//  5. A number that the checkpoint does not know is a new call: its end is counted from now. When
-//     the checkpoint knows no calls at all, the first is taken to have begun with the run.
+//  3. A call that reached its end is finished, and so are all calls before it. A program that went
+//     on after a call threw is done with that call, too.
+//  4. A finished call returns at once. A call without a duration does so only if a later call
+//     began. Otherwise max_duration decides, which may have been raised since.
+//  5. A number that the checkpoint does not know is a new call: its end is counted from now. If the
+//     checkpoint knows no calls at all, the first is taken to have begun with the run.
 #pragma once
 
 #include <cstdint>
@@ -20,7 +20,7 @@ namespace cairn {
 
 class FitNumbers {
  public:
-  // Step 2. nullopt: the checkpoint says nothing of them.
+  // Step 2. nullopt: the checkpoint says nothing about calls.
   void resume(std::optional<FitCalls> known);
 
   struct Start {
@@ -30,16 +30,16 @@ class FitNumbers {
     std::optional<Time> begin = {};  // of a call that did not begin now
     std::optional<Time> end = {};    // of a known call, as a duration or a callback set it
   };
-  // Steps 1 to 4, of a call that is given this duration. UsageError when the run knows the call
-  // with a duration in another unit.
+  // Steps 1 to 4, for a call with this duration. UsageError if the run knows the call with a
+  // duration in another unit.
   Start next(const std::optional<Time>& duration);
   // Step 5: notes the end of a call that has a duration or sets the time back. Call it after
   // next(), when both have taken effect. Other calls need no note.
   void note(const FitCall& call);
-  // Step 3, of the call of the last next().
+  // Step 3, for the call of the last next().
   void finish(const Time& end);
 
-  // Whether a checkpoint was resumed from that says nothing of a call that took a duration.
+  // Whether this is the first call after a resume from a checkpoint that knows no calls.
   bool is_unknown(const Start& start) const { return is_silent_ && start.number == 1; }
   const FitCalls& calls() const { return calls_; }
 
@@ -48,7 +48,7 @@ class FitNumbers {
 
   FitCalls calls_;
   std::int64_t made_ = 0;   // in this process
-  bool is_silent_ = false;  // resumed, of a checkpoint that knows no calls
+  bool is_silent_ = false;  // resumed from a checkpoint that knows no calls
 };
 
 }  // namespace cairn

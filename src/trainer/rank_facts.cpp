@@ -83,8 +83,8 @@ void add_model(const Group& facts, const torch::nn::Module& module) {
     facts.add(name, shape_of(buffer));
 }
 
-// Loaders of the user's own are not compared, nor samplers that deal to other ranks than the job's:
-// the user deals the samples then, and a rank may have more than another.
+// Does not compare the user's own loaders, nor samplers that deal to another number of ranks than
+// the job's. There the user deals the samples, and a rank may have more than another.
 void add_loader(const Group& facts, const DataSpec& spec) {
   facts.add("", std::string(spec ? "given" : kNotGiven));
   const auto* loader = dynamic_cast<const DataLoader*>(spec.dataloader.get());
@@ -111,7 +111,7 @@ void add_evaluators(const Group& facts, const EvaluatorList& list) {
   }
 }
 
-// A user's algorithm may have a part of its own on each rank, as a seed; ours have not.
+// A user's algorithm may differ between ranks, for example in a seed; cairn's do not.
 std::vector<std::string> texts_of(const HandleList<Algorithm>& algorithms) {
   std::vector<std::string> texts;
   for (const auto& algorithm : algorithms) {
@@ -205,7 +205,7 @@ bool is_same_digest(const RankFacts& own) {
       all, [&](const at::Tensor& of_rank) { return of_rank.item<std::int64_t>() == digest; });
 }
 
-// Rank 0's, on all ranks.
+// Returns rank 0's facts, on all ranks.
 RankFacts facts_of_first(const RankFacts& own) {
   List texts;
   for (const auto& [name, value] : own) {
@@ -228,7 +228,7 @@ std::string cut_short(const std::string& text) {
   return text.size() <= kMost ? text : text.substr(0, kMost) + "...";
 }
 
-// `differences`: of each rank from rank 0, as find_difference() gave them.
+// `differences`: how each rank differs from rank 0, as find_difference() gave it.
 std::string describe(const std::vector<FactDifference>& differences) {
   const auto worst = std::ranges::find_if(
       differences, [](const FactDifference& each) { return !each.name.empty(); });

@@ -1,11 +1,11 @@
 // Facts that must be the same on all ranks of a job, as pairs of a name and a text.
 //
-// Ranks may differ in the following, which is left out:
-//  - paths and stores (save_folder, load_path, file names): each machine has its own;
-//  - loggers, callbacks except CheckpointSavers, progress and console: often on rank 0 alone;
-//  - how much a rank computes at once (batch_size, device_train_microbatch_size, workers);
-//  - deadlines and signals;
-//  - the seed, and the run_name of a rank that has none: all take rank 0's.
+// Ranks may differ in the following facts, which are left out:
+//  (a) paths and stores (save_folder, load_path, file names): each machine has its own;
+//  (b) loggers, callbacks except CheckpointSavers, progress and console: often on rank 0 alone;
+//  (c) how much a rank computes at once (batch_size, device_train_microbatch_size, workers);
+//  (d) deadlines and signals;
+//  (e) the seed, and the run_name of a rank that has none: all take rank 0's.
 #pragma once
 
 #include <string>

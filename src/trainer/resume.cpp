@@ -47,7 +47,7 @@ std::string position_text(const Timestamp& timestamp) {
   return "epoch " + std::to_string(timestamp.epoch) + ", batch " + std::to_string(timestamp.batch);
 }
 
-// Checkpoints of other runs that lie in this one's folders.
+// Counts checkpoints of other runs that lie in this run's folders.
 class OtherRuns {
  public:
   void add(const SearchPlace& place, const std::string& run_name) {
@@ -85,21 +85,20 @@ bool is_fault_of_file(const Error& error) {
 
 namespace {
 
-// That of another rank, on this one.
+// An error of another rank, thrown on this one.
 class RankError : public StorageError {
  public:
   explicit RankError(const std::string& message) : StorageError(message, 0) {}
 };
 
-// What rank 0 found, for all.
+// The checkpoint that rank 0 found, for all ranks.
 struct FoundForAll {
   std::optional<LoadJob> job = std::nullopt;
-  bool is_rank_tar = false;  // `job` is what rank 0 has of a save of all ranks
+  bool is_rank_tar = false;  // `job` is rank 0's part of a save of all ranks
 };
 
-// Steps 2 to 4, but for loading. StorageError when a place cannot be read: then nobody knows
-// whether there is a checkpoint, and starting over would be wrong. UsageError when starting over
-// would lose something.
+// Steps 2 to 4, except loading. StorageError if a place cannot be read: it may hold a checkpoint,
+// and starting over would be wrong. UsageError if starting over would lose something.
 FoundForAll find_newest(const TrainerOptions& trainer, const RunSearch& search, Logger& logger) {
   OtherRuns others;
   RunSearch told = search;
@@ -131,7 +130,7 @@ FoundForAll find_newest(const TrainerOptions& trainer, const RunSearch& search, 
   }
   const FoundCheckpoint& found = *answer.found;
   const auto& store = search.places[answer.place].store;
-  if (!answer.is_rank_tar) {  // each rank says of its own
+  if (!answer.is_rank_tar) {  // otherwise each rank reports its own tar
     logger.log_message("autoresume: going on from " + printable_line(store->describe(found.path)) +
                        " (" + position_text(found.timestamp) + ")");
   }
@@ -148,9 +147,9 @@ std::string content_of(const LoadJob& job) {
   return job.checkpoint ? job.checkpoint->impl().source->content() : "";
 }
 
-// Rank 0 looks, and all load what it found. A place is known to the others by its number, and,
-// where each rank has a folder of its own, what is in it by its path from there. What ends the
-// start on rank 0 ends it on all.
+// Rank 0 looks, and all ranks load the checkpoint that it found. Rank 0 names the place by its
+// number. Where each rank has a folder of its own, it names the checkpoint by its path from there.
+// An error that ends the start on rank 0 ends it on all.
 FoundForAll find_for_all(const TrainerOptions& trainer, const RunSearch& search, Logger& logger) {
   FoundForAll own;
   std::exception_ptr failed;
@@ -399,7 +398,7 @@ LoadOutcome load_first(const TrainerOptions& options, State& state, Logger& logg
 
 namespace {
 
-// Finds and loads, and goes back to an older one where that cannot be loaded.
+// Finds and loads a checkpoint, and goes back to an older one if it cannot be loaded.
 class RunResume {
  public:
   RunResume(const TrainerOptions& options, State& state, const CheckpointSaver& saver,
@@ -431,16 +430,16 @@ class RunResume {
   }
 
  private:
-  // Nothing is left that all ranks could load together; tars each loads by itself.
+  // No checkpoint is left that all ranks could load together. Tars each rank loads by itself.
   LoadOutcome begin() {
     if (mixed_) throw RankError(*mixed_);
-    // To begin again would leave behind what a repaired disk may still give.
+    // To begin again would abandon a checkpoint that a repaired disk may still give.
     agree_to_begin(unreadable_ ? unreadable_ : lost_, joint_.get());
     return search_.takes_rank_tars ? resume_rank_tars(options_, state_, saver_, logger_)
                                    : load_first(options_, state_, logger_);
   }
 
-  // nullopt: it is passed over.
+  // nullopt: the checkpoint is passed over.
   std::optional<LoadOutcome> load(const LoadJob& job) {
     const NodeCopy copy = copy_for_node(job, state_, progress_, logger_);
     try {
@@ -484,8 +483,8 @@ class RunResume {
   LoadProgress progress_;
   RunSearch search_;
   std::unique_ptr<JointCheckpoints> joint_;
-  std::exception_ptr unreadable_;  // the disk did not give all of the first such one
-  std::exception_ptr lost_;        // what the first one said that cost the weights
+  std::exception_ptr unreadable_;  // of the first checkpoint that the disk did not give whole
+  std::exception_ptr lost_;        // of the first failed load that cost the weights
   bool weights_are_lost_ = false;
   std::optional<RankError> mixed_;  // some ranks have loaded what others could not
 };

@@ -40,16 +40,16 @@ class Attended {
   std::optional<StopRequest>& requests_;
 };
 
-// For a destructor: a logger may throw, too.
+// For a destructor: the logger may throw, too.
 void warn_quietly(Logger& logger, const std::exception& error) noexcept {
   try {
     logger.log_message(std::string("warning: closing the Trainer failed: ") + error.what());
-  } catch (const std::exception&) {  // there is no memory, say, to tell it
+  } catch (const std::exception&) {  // for example, no memory for the message
   }
 }
 
-// A checkpoint that knows no calls is an older cairn's, Composer's, or another program's. A fit()
-// with a duration is then taken to have begun with the run, where that can be.
+// A checkpoint that knows no calls is of an older cairn, of Composer, or of another program. A
+// fit() with a duration is then taken to have begun with the run, if that is possible.
 void guess_begin(const State& state, Logger& logger, const Time& duration) {
   const Time& end = *state.max_duration;
   const Time now = state.timestamp.get(end.unit());
@@ -238,7 +238,7 @@ FitNumbers::Start Trainer::Impl::begin_fit(FitOptions& fit_options) {
   return start;
 }
 
-// Not again in a run that was started again.
+// A call that a checkpoint knows does not set the time back again.
 bool Trainer::Impl::sets_time_back(const FitOptions& fit_options, const FitNumbers::Start& start) {
   return fit_options.reset_time && !start.is_known && !start.is_over;
 }

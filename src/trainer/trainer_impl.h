@@ -1,7 +1,7 @@
 // The parts of a Trainer and how it is put together.
 //
 // Construction, in Composer's order:
-//  0. of several processes: they meet (dist::initialize()), take rank 0's seed, and its run name
+//  0. several processes meet (dist::initialize()), take rank 0's seed, and its run name
 //     where they have none, and compare their options and models (rank_facts.h)
 //  1. device, precision, determinism; the model moves to the device
 //  2. the seed seeds every generator

@@ -262,7 +262,7 @@ void Trainer::Impl::load() {
     if (autoresumed) fit_numbers.resume(state.fit_calls);
     if (options.autoresume) autoresume_saver()->goes_on_from(outcome.path_of_parts);
   }
-  if (!autoresumed) state.fit_calls.reset();  // those of another run, or of one begun anew
+  if (!autoresumed) state.fit_calls.reset();  // of another run, or of one begun anew
   Timestamp& now = state.timestamp;
   if (now.iteration == 0 && now.token_in_iteration == 0 && now.epoch_in_iteration == 0) {
     // Files written before Composer 0.19.1 do not have these counters.

@@ -6,9 +6,9 @@
 
 namespace cairn {
 
-// Calls use(child) for each Value directly in `value`: keys and values of a dict, its attributes
-// and its default factory; the items of a list, a tuple or a set; the parts of an object. Trees are
-// at most a thousand levels deep, whatever file they come from, so `use` may call this again.
+// Calls use(child) for each Value directly in `value`. These are the keys, values, attributes and
+// default factory of a dict; the items of a list, a tuple or a set; the parts of an object. Trees
+// are at most a thousand levels deep, whatever file they come from, so `use` may call this again.
 template <class Use>
 void for_each_child(const Value& value, const Use& use) {
   if (value.is_dict()) {

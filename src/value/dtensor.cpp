@@ -31,8 +31,8 @@ bool is_dtensor_class(const Value& value) {
   return is_there && named->name == "DTensor";
 }
 
-// An attribute in what BUILD gives an object: a dict, or a pair of a dict (or None) and one with
-// the attributes that have slots.
+// Finds an attribute in what BUILD gives an object: a dict, or a pair. A pair has a dict (or None),
+// and a dict of the attributes that have slots.
 const Value* attribute_in(const Value& state, std::string_view name) {
   if (state.is_dict()) return state.find(name);
   if (!state.is_tuple()) return nullptr;
@@ -48,7 +48,7 @@ const Value* attribute(const Foreign* object, std::string_view name) {
   return attribute_in(object->state, name);
 }
 
-// The first that is there: names change from release to release.
+// Returns the first of the two that is there: names change from release to release.
 const Value* attribute(const Foreign* object, std::string_view name, std::string_view other) {
   const Value* found = attribute(object, name);
   return found != nullptr ? found : attribute(object, other);
@@ -98,7 +98,7 @@ const TensorView* local_in(const Parts& parts) {
   return local != nullptr && local->is_tensor() ? &local->as_tensor() : nullptr;
 }
 
-// Dimensions of a mesh as PyTorch 2.9 and later lay them out over a list of ranks: each of one or
+// Dimensions of a mesh as PyTorch 2.9 and later lay them out over a list of ranks. Each has one or
 // more factors, the last of which is the fastest.
 struct Factor {
   std::int64_t size = 1;
@@ -151,7 +151,7 @@ std::optional<Factors> factors_in(const Foreign& layout) {
   throw CorruptError("a DTensor contradicts itself: " + what);
 }
 
-// Of numbers that a file claims.
+// Multiplies numbers that a file claims; refuses negative ones, and a product above `most`.
 std::int64_t checked_product(const Dims& sizes, std::int64_t most, const char* what) {
   const bool is_empty = std::find(sizes.begin(), sizes.end(), 0) != sizes.end();
   std::int64_t product = 1;
@@ -210,7 +210,7 @@ std::string_view name_of_class(const Foreign& object) {
   return type == nullptr ? std::string_view() : type->name;
 }
 
-// A number that a placement has as its attribute, or as an argument of its making.
+// Reads a number that a placement has as its attribute, or as an argument of its constructor.
 std::optional<std::int64_t> number_in(const Foreign& placement, std::string_view name,
                                       std::size_t place) {
   const Value* found = attribute(&placement, name);
@@ -381,8 +381,8 @@ std::optional<DTensor> find_dtensor(const Foreign& object) {
 
 namespace {
 
-// Where the layout has an index along one dimension, counted from where it has 0. nullopt when that
-// is further away than any rank.
+// The distance in the layout from index 0 along one dimension to `index`. nullopt if it is further
+// than any rank.
 std::optional<std::int64_t> offset_of(const std::vector<Factor>& factors, std::int64_t index) {
   std::int64_t offset = 0;
   for (auto factor = factors.rbegin(); factor != factors.rend(); ++factor) {
@@ -403,8 +403,8 @@ std::optional<std::int64_t> offset_of(const Factors& dims, const Dims& coordinat
   return offset;
 }
 
-// One layout stands for as many meshes as the list has room for: the rank that wrote the file says
-// where its own begins.
+// One layout stands for as many meshes as the list has room for. The rank that wrote the file says
+// where its own mesh begins.
 Dims ranks_in_layout(const DeviceMesh& mesh, const Factors& dims, const Dims& all) {
   const Value* rank = attribute(as_object(&mesh.object), "_rank");
   if (rank == nullptr || !rank->is_int() || !mesh.coordinate) return {};

@@ -12,8 +12,9 @@
 namespace cairn {
 namespace {
 
-// Functions that make an instance of one of their arguments, or wrap it: of copyreg, as pickles of
-// old protocols call it, and of PyTorch, for tensors of subclasses and parameters of them.
+// Functions that make an instance of one of their arguments, or wrap it. Pickles of old protocols
+// call functions of copyreg for this. PyTorch's functions make tensors of subclasses, and
+// parameters of such tensors.
 struct MakerOfArgument {
   std::string_view module;
   std::string_view name;

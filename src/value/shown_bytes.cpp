@@ -75,7 +75,7 @@ class ShownBytes {
     return bytes;
   }
 
-  std::unordered_map<const void*, std::uint64_t> known_;  // of what may stand at several places
+  std::unordered_map<const void*, std::uint64_t> known_;  // of values at several places
 };
 
 }  // namespace

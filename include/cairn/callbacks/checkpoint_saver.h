@@ -76,20 +76,21 @@ class CheckpointSaver final : public Callback {
   CheckpointSaver& operator=(CheckpointSaver&&) noexcept;
 
   const CheckpointSaverOptions& options() const;
-  // As the constructor had them. In a run whose ranks save together options() has other names.
+  // The options that the constructor was given. In a run whose ranks save together, options() has
+  // other names.
   const CheckpointSaverOptions& given_options() const;
 
   std::string name() const override { return "CheckpointSaver"; }
-  // A run begins: what was saved for the one before is not this one's. Checks the names with the
-  // run's values (UsageError), creates the folder, makes sure that it can be written to
-  // (StorageError) and removes leftovers.
+  // Begins a run: forgets what was saved for the previous run. Checks the names with the run's
+  // values (UsageError). Creates the folder, makes sure that it can be written to (StorageError),
+  // and removes leftovers.
   void init(State& state, Logger& logger) override;
-  // Points the link at what was loaded, when this saver wrote it and was killed before it could:
-  // also in a run that has nothing left to train. StorageError of ENOSPC when the folder has less
-  // room than the next checkpoint needs.
+  // Points the link at the loaded checkpoint if this saver wrote it and was killed before it moved
+  // the link. Does so also in a run that has nothing left to train. StorageError of ENOSPC if the
+  // folder has less room than the next checkpoint needs.
   void after_load(State& state, Logger& logger) override;
-  // Takes the lock of the run in the folder until fit_end: BusyError when another process trains
-  // it. AlreadyExistsError, unless `overwrite` is set, for a checkpoint that training would
+  // Takes the lock of the run in the folder until fit_end. BusyError if another process trains the
+  // run. AlreadyExistsError, unless `overwrite` is set, for a checkpoint that training would
   // replace.
   void fit_start(State& state, Logger& logger) override;
   void batch_checkpoint(State& state, Logger& logger) override;
@@ -109,7 +110,7 @@ class CheckpointSaver final : public Callback {
   // there or on its way: for "save now" requests, which may come in a batch that was saved anyway.
   void save_unless_saved(State& state, Logger& logger);
   // Removes the oldest checkpoints until num_checkpoints_to_keep are left: a save that was killed
-  // may not have come to it. A Trainer calls it when it finds its run finished, since no save
+  // may not have done so. A Trainer calls this when it finds its run finished, since no save
   // follows then. All ranks call it together. A failed removal is a warning.
   void remove_superfluous(State& state, Logger& logger);
   // Waits for saves under way; throws what one of them threw.

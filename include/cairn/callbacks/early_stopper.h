@@ -58,9 +58,9 @@ struct EarlyStopperOptions {
 // It ends training where it is; the weights of the best evaluation are in the checkpoint of that
 // time, if one was saved and kept.
 //
-// The best value and when it was reached are part of checkpoints (Composer starts over on resume),
-// and which fit() it has ended: a run that goes on from there ends that one before it trains a
-// batch, unless patience is larger now.
+// Checkpoints hold the best value, when it was reached, and which fit() the stopper has ended.
+// (Composer starts over on resume.) A run that goes on from there ends that fit() again before it
+// trains a batch. It does not if patience is larger now.
 class EarlyStopper final : public Callback {
  public:
   explicit EarlyStopper(EarlyStopperOptions options);  // UsageError

@@ -56,27 +56,28 @@ enum class Verify {
   kWhatIsRead,
 };
 
-// A few bytes may be shown as terabytes: by a tensor with a stride of 0, by what stands at many
-// places of a tree. So many bytes may be shown for each byte of a checkpoint's files, and 256 MiB
-// in any case.
+// A few bytes may be shown as terabytes: by a tensor with a stride of 0, or by a part that stands
+// at many places of a tree. Each byte of a checkpoint's files may be shown as this many bytes; 256
+// MiB more are always allowed.
 inline constexpr std::uint64_t kMostRepetition = 256;
 
 struct LoadOptions {
   Verify verify = Verify::kFull;
   IgnoreKeys ignore_keys = {};
-  // UnsupportedError when the object shows more; nullopt: no limit.
+  // UnsupportedError if the object shows more bytes than this allows; nullopt: no limit.
   std::optional<std::uint64_t> most_repetition = kMostRepetition;
-  // Nothing is verified, neither now nor when a tensor is read: to save what can be saved of a
-  // damaged file. Only for load() of a path: UsageError for a Checkpoint.
+  // If true, nothing is verified, neither now nor when a tensor is read: for rescuing what is left
+  // of a damaged file. Only for load() of a path: UsageError for a Checkpoint.
   bool raw = false;
   std::shared_ptr<ObjectStore> store = nullptr;  // as SaveOptions::store
 };
 
-// Reads a checkpoint of any format, in whatever container. Tensors are ranges of the file, read
-// when they are asked for, and keep it open while one lives; of a compressed one, of an unnamed
-// file in $TMPDIR or else /var/tmp. What Verify::kQuick leaves out is verified when a tensor is
-// read: its record, once, or CorruptError. NotFoundError; CorruptError naming the damaged tensors
-// and byte ranges; UnsupportedError saying what the file is; UsageError for a folder that is no
+// Reads a checkpoint of any format, in any container. Tensors are ranges of the file. They are read
+// when they are asked for, and keep the file open while one of them lives. Tensors of a compressed
+// file are ranges of an unnamed file in $TMPDIR or else /var/tmp. Verify::kQuick leaves records
+// unverified until a tensor is read. The read then verifies its record, once, and throws
+// CorruptError if it is damaged. Throws NotFoundError; CorruptError naming the damaged tensors and
+// byte ranges; UnsupportedError saying what the file is; UsageError for a folder that is no
 // checkpoint.
 Value load(const std::string& path, const LoadOptions& options = {});
 
@@ -132,8 +133,8 @@ class Checkpoint {
   // Brings bytes into memory and verifies, in one pass where the format has checksums of its
   // tensors: what the report is about is what stands in the places then, whatever becomes of the
   // file. Tensors that have to be made (decoded, bytes swapped) are read for it once more.
-  // Damage is a result; what stands in the places is undefined with it, and after an error. With
-  // Verify::kQuick the places are given the bytes as they are.
+  // Damage is a result, not an error. After damage or an error the content of the places is
+  // undefined. With Verify::kQuick the places get the bytes of the file without a check.
   // StorageError, UsageError for a place of another length.
   VerifyReport read(const std::vector<StorageRead>& reads, Verify how = Verify::kFull) const;
 
@@ -153,8 +154,8 @@ Checkpoint open_checkpoint(const std::string& path,
 Value load(const Checkpoint& checkpoint, const LoadOptions& options = {});
 
 struct FindOptions {
-  // The names to look at. Empty: "ep{epoch}-ba{batch}-rank{rank}.pt", as a Trainer's are; when none
-  // of them is good, all other checkpoints directly in the folder, the newest file first.
+  // The names to look at. Empty: "ep{epoch}-ba{batch}-rank{rank}.pt", the names of a Trainer. If
+  // none of these is good: all other checkpoints directly in the folder, the newest file first.
   NameFormat filename = {};
   std::string run_name = {};  // value of {run_name} in it
   // A link to look at as well, or a text file of that name and ".symlink"; may be empty.
@@ -163,12 +164,12 @@ struct FindOptions {
   // is good, it is the answer, and nothing is listed. A checkpoint that a run was killed behind
   // before it could move the link is not found then; it is as soon as the link's is not good.
   bool trust_latest = false;
-  bool full_state_only = true;  // pass over what a Trainer saved of its weights alone
+  bool full_state_only = true;  // pass over a Trainer's saves of weights alone
   // Verify::kQuick is for who verifies while loading, and then looks for an older one.
   Verify verify = Verify::kFull;
   std::vector<std::string> except = {};  // paths to pass over without a word
-  // Called for each candidate that is passed over: its path and why, one line. Null: the lines go
-  // to stderr. A function that does nothing silences them.
+  // Called for each candidate that is passed over, with its path and why, one line. Null: the lines
+  // go to stderr. A function that does nothing silences them.
   std::function<void(const std::string& path, const std::string& why)> on_skip = nullptr;
   // When set, candidates that say they are of another run than `run_name` are passed over, too, and
   // this is called for each. When not, it does not matter whose they are.
@@ -186,15 +187,15 @@ struct FoundCheckpoint {
   Checkpoint checkpoint;  // the file that was verified
 };
 
-// The checkpoint that training got furthest with, among those in `folder` that verify (in full,
-// when nothing else is asked for) and hold a state: a Trainer's, or whatever save() wrote. Names
-// say where to look first, and files that claim to be behind the answer are not opened: the search
-// costs the same in a folder of ten as in one of ten thousand. What is damaged, foreign or no file
-// is reported and left where it is. nullopt when there is none, or no folder. What cannot be read
-// now (no permission, no room in $TMPDIR, too many open files) and might be the furthest is an
-// error and not passed over: StorageError. `folder` is a path as it stands, whatever braces are in
-// it: where it is a format, strict_format(folder, dist_variables(run_name)) makes the path. The
-// names in `options` may hold dist variables.
+// Finds the checkpoint that training got furthest with, among those in `folder` that verify and
+// hold a state: a Trainer's, or what save() wrote. Verifies in full unless `options` ask for less.
+// Names say where to look first. Files whose names claim less progress than the answer has are not
+// opened. So the search costs the same in a folder of ten as in one of ten thousand. Damaged files,
+// foreign files and names of no file are reported and left where they are. nullopt if there is no
+// checkpoint or no folder. StorageError for a candidate that cannot be read now (no permission, no
+// room in $TMPDIR, too many open files) and might be the furthest. `folder` is a path, and braces
+// are part of it. If it is a format, strict_format(folder, dist_variables(run_name)) makes the
+// path. The names in `options` may hold dist variables.
 std::optional<FoundCheckpoint> find_latest(const std::string& folder,
                                            const FindOptions& options = {});
 

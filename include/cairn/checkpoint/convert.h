@@ -40,11 +40,11 @@ struct ConvertOptions {
   std::optional<DType> dtype = std::nullopt;
 
   // Objects of classes that cairn does not know (cairn/foreign.h) are written again as they were,
-  // where the format can hold them; Python runs their classes' code when it loads the result, as it
-  // did before. With this they are left out: entries of dicts go, items of lists become None, and
-  // a defaultdict whose factory is none of Python's own types has no factory. Without it, objects
-  // that hold tensors are an UnsupportedError where the format cannot hold them, as are tensors
-  // that are keys or attributes of dicts.
+  // where the format can hold them. Python runs the code of their classes when it loads the result,
+  // as it did before. If true, they are left out: entries of dicts go, items of lists become None,
+  // and a defaultdict keeps its factory only if that is one of Python's own types. If false, an
+  // object that holds tensors is an UnsupportedError where the format cannot hold it. So is a
+  // tensor that is a key or an attribute of a dict.
   bool drop_objects = false;
 
   // When not 0, `out` is a folder of safetensors files with at most so many bytes of tensors each,
@@ -52,13 +52,14 @@ struct ConvertOptions {
   std::uint64_t shard_bytes = 0;
   // An existing file, or a folder that is a checkpoint and holds nothing else.
   bool overwrite = false;
-  // Of the input, before it is used. What is left out is verified when it is converted.
+  // How the input is verified before it is used. Parts that this leaves out are verified when they
+  // are converted.
   Verify verify = Verify::kFull;
-  // As LoadOptions: with `raw` damaged bytes become a whole file. The limit is for the formats into
-  // which tensors are written element by element (not torch.save).
+  // As in LoadOptions. With `raw`, damaged bytes become part of a whole file. The limit applies to
+  // formats into which tensors are written element by element (not to torch.save).
   bool raw = false;
   std::optional<std::uint64_t> most_repetition = kMostRepetition;
-  // Of both; local_store() when null.
+  // The store of the input and the output; local_store() when null.
   std::shared_ptr<ObjectStore> store = nullptr;
   std::string scratch_folder = {};  // for what must be expanded; $TMPDIR or /var/tmp when empty
 
@@ -82,8 +83,8 @@ struct ConvertResult {
   std::vector<std::pair<std::string, std::string>> dropped;
   // DTensors (cairn/dtensor.h) that were written as full tensors.
   std::size_t gathered = 0;
-  // Paths of values, no tensors among them, that differ between the files of the ranks: those of
-  // the first file were written.
+  // Paths of values (no tensors) that differ between the files of the ranks. The values of the
+  // first file were written.
   std::vector<std::string> differing;
   // Names of tensors that are not the keys that they had, as the format has only texts: the name,
   // and what the key was ("of type int", "none: the tensor is the whole object").
@@ -93,19 +94,19 @@ struct ConvertResult {
   std::vector<std::pair<std::string, std::string>> tied;
 };
 
-// Reads `in` (a file or folder of any format), and writes `out`, whole and durable or not at all.
-// DTensors become full tensors where `in` holds all of them and the format cannot hold a DTensor;
-// torch.save files hold them as they were.
-// NotFoundError, CorruptError, UnsupportedError (naming what the format cannot hold, with its class
-// and path), AlreadyExistsError, UsageError (a pattern that matches nothing, two tensors with one
-// name), StorageError.
+// Reads `in` (a file or folder of any format), and writes `out`, whole and durable or not at all. A
+// DTensor becomes a full tensor if `in` holds all of it and the format cannot hold a DTensor. A
+// torch.save file holds DTensors as they were.
+// Throws NotFoundError, CorruptError, UnsupportedError (naming what the format cannot hold, with
+// its class and path), AlreadyExistsError, UsageError (a pattern that matches nothing, two tensors
+// with one name), StorageError.
 ConvertResult convert(const std::string& in, const std::string& out,
                       const ConvertOptions& options = {});
 
-// The same of what the ranks of one job saved, each in a file of its own: DTensors become full
-// tensors, in every format. The files are those of all ranks, once each, in any order, with the
-// same keys; tensors that are no DTensors are the same in all of them. Other values are taken from
-// the first file. Throws as convert(); UsageError when the set is not complete or not of one job,
+// Converts what the ranks of one job saved, each in a file of its own. DTensors become full
+// tensors, in every format. Give the files of all ranks, once each, in any order. All files must
+// have the same keys, and the same tensors except DTensors. Other values are taken from the first
+// file. Throws as convert() does; UsageError if the set is not complete or not of one job;
 // UnsupportedError for tensors that are still to be reduced over the ranks (Partial).
 ConvertResult convert_ranks(const std::vector<std::string>& files, const std::string& out,
                             const ConvertOptions& options = {});

@@ -38,11 +38,12 @@ class IgnoreKeys {
   std::variant<std::vector<std::string>, std::function<void(Value&)>> rule_;
 };
 
-// `state_dict` with other names: `from` becomes `to` where it stands first in a name, at its
-// beginning or after a dot, and once. An empty `from` puts `to` before every name. Names without
-// `from` stay. MismatchError when two names become one; UsageError when it is no dict.
+// Returns `state_dict` with other names. In each name `from` becomes `to` once: where it first
+// stands at the beginning or after a dot. An empty `from` puts `to` before every name. Names
+// without `from` stay. MismatchError if two names become one; UsageError if `state_dict` is no
+// dict.
 Value rename_weights(const Value& state_dict, const std::string& from, const std::string& to);
-// The same for load_ignore_keys, of the weights of a whole checkpoint (its "state/model").
+// A rule for load_ignore_keys: renames the weights of a whole checkpoint (its "state/model").
 //   .load_ignore_keys = cairn::rename_weights("_orig_mod.", "")   // saved from torch.compile()
 IgnoreKeys rename_weights(const std::string& from, const std::string& to);
 

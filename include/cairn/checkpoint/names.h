@@ -20,15 +20,16 @@ struct FormatVariables : std::vector<std::pair<std::string, FormatValue>> {
   friend FormatVariables operator+(FormatVariables a, const FormatVariables& b);
 };
 
-// A format: text with {variables}. A name that was made from one is a std::string, another type: it
-// may hold braces (of a run's name), and to format it again would take them for variables. That
-// does not compile. A literal is a format; NameFormat(text) says that `text` is one.
+// A format: text with {variables}. A name that was made from a format is a std::string, another
+// type. The name may hold braces (from a run's name), and formatting it again would take them for
+// variables. So formatting a std::string does not compile. A literal is a format; NameFormat(text)
+// says that `text` is one.
 class NameFormat {
  public:
   NameFormat() = default;  // empty
   NameFormat(const char* text) : text_(text) {}
   explicit NameFormat(std::string text) : text_(std::move(text)) {}
-  // Of which `name` is the only name: the braces in it are doubled.
+  // Returns the format that makes only `name`: the braces in the name are doubled.
   static NameFormat of_name(const std::string& name);
 
   const std::string& text() const { return text_; }
@@ -52,14 +53,15 @@ FormatVariables dist_variables(const std::string& run_name,
 // {total_wct} {epoch_wct} {batch_wct} as float seconds.
 FormatVariables time_variables(const Timestamp& timestamp);
 
-// Replaces what has a value, and leaves "{other}", "{other:05d}" and "{}" as they are: the result
-// is a format of the same names. So "{{" and "}}" stay, and braces in a value are doubled.
-// UsageError for a text that is no format string, a spec that does not fit the value
-// ("{run_name:d}"), and Python's "{a.b}", "{a[0]}", "{a!r}" and "{a:{b}}".
+// Replaces the variables that have a value, and leaves "{other}", "{other:05d}" and "{}" as they
+// are. The result is a format that makes the same names. So "{{" and "}}" stay, and braces in a
+// value are doubled. UsageError for a text that is no format string, a spec that does not fit the
+// value ("{run_name:d}"), and Python's "{a.b}", "{a[0]}", "{a!r}" and "{a:{b}}".
 NameFormat partial_format(const NameFormat& format, const FormatVariables& variables);
 
-// The name: every variable has its value, and "{{" and "}}" are single braces. Throws as
-// partial_format, and UsageError naming the variable and those that exist when one has no value.
+// Makes the name: every variable is replaced by its value, and "{{" and "}}" become single braces.
+// Throws as partial_format() does. A variable without a value is a UsageError that names it and the
+// variables that exist.
 std::string strict_format(const NameFormat& format, const FormatVariables& variables);
 
 // --- Recognising names -------------------------------------------------------------------------

@@ -77,8 +77,8 @@ class TorchFile {
   // Reads the directory and, in the same two reads of a file of PyTorch's layout, what it needs to
   // decode the object, unless that is more than 64 MiB. CorruptError, with offset, when it is not a
   // whole zip of this kind; UnsupportedError when it is something else, saying what; StorageError.
-  // `tensors`: the same bytes, of which the tensors are ranges instead, so that who reads them may
-  // have them verified on the way.
+  // `tensors` gives the same bytes. If set, tensors become ranges of it, so that reading them can
+  // verify them on the way.
   explicit TorchFile(const std::shared_ptr<const ByteSource>& source,
                      std::shared_ptr<const ByteSource> tensors = nullptr);
   // The same of bytes in memory; `file` names them in messages.

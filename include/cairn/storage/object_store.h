@@ -34,7 +34,8 @@ struct ObjectInfo {
   // Differs from that of another content under the same name: an ETag, a generation. Empty for
   // folders.
   std::string version = {};
-  // Only its owner may read it, where the store knows owners: a file of mode 0600.
+  // True if only the owner may read the object (a file of mode 0600). False in a store without
+  // owners.
   bool is_private = false;
 };
 
@@ -50,7 +51,7 @@ struct ListPage {
 };
 
 struct Pointer {
-  std::string target;   // the name of what it points at; empty: it is there, and says no name
+  std::string target;   // the name of what it points at; empty: it exists, but names nothing
   std::string version;  // for move_pointer(); empty where the store has no conditions
 
   bool is_broken() const { return target.empty(); }
@@ -129,7 +130,7 @@ class ObjectWrite : public ByteSink {
 struct BeginOptions {
   WriteCondition condition = {};
   std::uint64_t expected_bytes = 0;  // a hint; 0 when not known
-  bool is_private = false;           // as ObjectInfo::is_private; nothing where there are no owners
+  bool is_private = false;           // as ObjectInfo::is_private; ignored in a store without owners
 };
 
 // A folder that is being written; as ObjectWrite, all of it at once.
@@ -140,7 +141,7 @@ class FolderWrite {
   // of a checkpoint: that of the folder does. `expected_bytes` as in BeginOptions.
   virtual std::unique_ptr<ObjectWrite> begin(const std::string& name,
                                              std::uint64_t expected_bytes) = 0;
-  // The same for an object that is_private (BeginOptions). The default is begin().
+  // As begin(), for an object that is_private (BeginOptions). The default calls begin().
   virtual std::unique_ptr<ObjectWrite> begin_private(const std::string& name,
                                                      std::uint64_t expected_bytes) {
     return begin(name, expected_bytes);

@@ -45,7 +45,7 @@ struct FileUpload {
 // Where what was uploaded can be read.
 struct RemotePlace {
   std::shared_ptr<ObjectStore> store;
-  NameFormat name;  // with the variables that were in what was asked for
+  NameFormat name;  // with the variables that were in the name that was asked for
 };
 
 // A place that log entries go to: derive from it to send them elsewhere. It is a callback, too;
@@ -63,9 +63,9 @@ class LoggerDestination : public Callback {
 
   // Whether upload_file() keeps files.
   virtual bool can_upload_files() const { return false; }
-  // Before anything is loaded: looks at what may be overwritten later, and at the pointer that will
-  // be moved, so that it is noticed when another job writes there, too. Dist variables are filled
-  // in; `latest` empty: none.
+  // Called before anything is loaded. Looks at the objects that may be overwritten later, and at
+  // the pointer that will be moved, so that another job's writes are noticed. Dist variables are
+  // filled in. `latest` empty: no pointer.
   virtual void look_before_uploads(const NameFormat& /*remote_file_name*/,
                                    const NameFormat& /*latest*/) {}
   // Takes a file, which may change and go when this has returned; sends it in the background. An
@@ -75,8 +75,8 @@ class LoggerDestination : public Callback {
   // `destination`. NotFoundError; AlreadyExistsError. This one throws UnsupportedError.
   virtual void download_file(const std::string& remote_file_name, const std::string& destination,
                              bool overwrite = false);
-  // Where names of that format are kept, for reading without a copy: autoresume looks there.
-  // nullopt: nowhere.
+  // The place where names of that format are kept, to read them without a copy: autoresume looks
+  // there. nullopt: there is none.
   virtual std::optional<RemotePlace> place_of(const NameFormat& /*remote_file_name*/) const {
     return std::nullopt;
   }

@@ -137,9 +137,9 @@ struct TrainerOptions {  // NOLINT(clang-analyzer-optin.performance.Padding)
   // Go on from the newest checkpoint in save_folder that is whole, or begin where there is none:
   // one command starts and restarts a job. Needs run_name, save_folder and save_latest_filename.
   bool autoresume = false;
-  // Begin anew also where a whole checkpoint of this run lies in save_folder that autoresume cannot
-  // take (its name is of another save_filename, another form of run saved it, it cannot be loaded).
-  // Without it such a start is refused: UsageError that says which and why.
+  // Begin anew even if save_folder holds a whole checkpoint of this run that autoresume cannot
+  // take. (Its name is of another save_filename, another form of run saved it, or it cannot be
+  // loaded.) If false, such a start is refused: UsageError that says which checkpoint and why.
   bool autoresume_may_begin_anew = false;
   // "cpu" or "gpu"; default: gpu if there is one.
   std::optional<std::string> device = std::nullopt;
@@ -194,8 +194,8 @@ struct TrainerOptions {  // NOLINT(clang-analyzer-optin.performance.Padding)
   int interrupted_exit_code = 75;
 };
 
-// TrainerOptions after all checks, with defaults filled in and names completed. The run_name of a
-// rank other than 0 stays absent if it has none: the Trainer takes rank 0's.
+// TrainerOptions after all checks, with defaults filled in and names completed. If a rank other
+// than 0 has no run_name, it stays absent: the Trainer takes rank 0's.
 // Throws one UsageError that lists every conflict and names its options.
 TrainerOptions resolve(TrainerOptions options);
 

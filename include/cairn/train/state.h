@@ -30,14 +30,14 @@ namespace cairn {
 class GradScaler;
 class ShardedModule;
 
-// A call of fit() that was given a duration, or set the time back.
+// A call of fit() that was given a duration, or that set the time back.
 struct FitCall {
   std::optional<Time> duration;  // as it was given; none: up to max_duration
   Time begin;                    // in the unit of `end`
   Time end;
 };
-// The calls of fit() of a run, in their order. A checkpoint holds them, so that a run that is
-// started again trains as long as it would have without the end in between.
+// The calls of fit() of a run, in their order. Checkpoints hold them, so that a restarted run
+// trains as long as it would have without the interruption.
 struct FitCalls {
   std::int64_t finished = 0;                 // calls that reached their end, from the first on
   std::optional<Time> end;                   // max_duration of the last finished call

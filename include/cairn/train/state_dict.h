@@ -83,7 +83,8 @@ Value checkpoint_value(const State& state, const SaveCheckpointOptions& options,
 
 struct LoadCheckpointOptions {
   bool load_weights_only = false;
-  // False: names that only one side has are logged. It is still an error when no weight fits.
+  // False: names that only the model or only the file has are logged. It is still an error if no
+  // weight fits.
   bool strict_model_weights = true;
   IgnoreKeys ignore_keys = {};
   std::vector<std::string> exclude_algorithms = {};
@@ -93,13 +94,13 @@ struct LoadCheckpointOptions {
 };
 
 // Loads a checkpoint written by cairn or Composer into `state`: all of it, or, after any error,
-// nothing. Every tensor is read once, into fresh memory, and checked as it passes; when all of it
-// is there and fits, it is put in place by steps that cannot fail. MismatchError lists what does
-// not fit, or says that the file is no checkpoint of a run (no "state/model"); CorruptError names
-// what is damaged; StorageError says what could not be read; std::bad_alloc or an Error, that there
+// nothing. Reads every tensor once, into fresh memory, and checks it on the way. When everything is
+// there and fits, puts it in place by steps that cannot fail. MismatchError lists what does not
+// fit, or says that the file is no checkpoint of a run (no "state/model"). CorruptError names what
+// is damaged; StorageError says what could not be read. std::bad_alloc or an Error says that there
 // is not enough memory. Live objects without an entry keep their state; `logger` gets a warning for
-// each. Returns the "rng" entry, which restore_rng_states() takes, or nullopt when there is none or
-// only weights were asked for.
+// each. Returns the "rng" entry for restore_rng_states(), or nullopt if there is none or only
+// weights were asked for.
 //
 // Memory: that of the tensors that are loaded, beside the present ones, until the end. Where nobody
 // else has a tensor's memory, it takes that of the new elements: pointers to the old ones

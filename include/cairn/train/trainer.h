@@ -26,13 +26,13 @@ struct FitOptions {
   std::string train_dataloader_label = "train";  // of a loader that is given here
   std::optional<std::int64_t> train_subset_num_batches = std::nullopt;
   std::optional<bool> spin_dataloaders = std::nullopt;
-  // Trains this much more, in its unit: max_duration becomes the current count plus it. With
-  // autoresume a program that is started again repeats its calls of fit(), which are numbered. A
-  // call that the checkpoint knows keeps its end. A finished call returns kAlreadyFinished.
+  // Trains this much more, in its unit: max_duration becomes the current count plus this duration.
+  // Calls of fit() are numbered, and with autoresume a restarted program repeats them. A call that
+  // the checkpoint knows keeps its end. A finished call returns kAlreadyFinished.
   std::optional<Duration> duration = std::nullopt;
-  // Start counting from zero; weights and optimizer stay. For a second stage of training, whose
-  // checkpoints would otherwise be named, and ordered, behind those of the first. A call that
-  // autoresume knows does not do it again.
+  // Start counting from zero; weights and optimizer stay. For a second stage of training: otherwise
+  // its checkpoints would be named, and ordered, after those of the first stage. A call that
+  // autoresume knows does not set the time back again.
   bool reset_time = false;
   // In place of those there are; they start from the optimizer's initial rates.
   std::optional<HandleList<Scheduler>> schedulers = std::nullopt;

@@ -16,11 +16,11 @@
 namespace cairn {
 namespace {
 
-// What several files have at one path.
+// The values at one path, one of each file.
 using Nodes = std::vector<const Value*>;
 
-// Whether two values of different files are the same, objects of unknown classes by what the files
-// say of them.
+// Compares two values of different files. Compares objects of unknown classes by what the files say
+// of them.
 class Comparison {
  public:
   // Value trees are at most a thousand levels deep, whatever file they come from.
@@ -124,7 +124,7 @@ class Consolidation {
                      files_[with].name + " has" + kNotOneSet);
   }
 
-  // What is as it was stays the same object.
+  // A part that does not change stays the same object.
   Value merged_dict(const Nodes& nodes, const std::string& path) {
     const Dict& first = nodes.front()->as_dict();
     check_keys(nodes, path);
@@ -177,7 +177,8 @@ class Consolidation {
     return items;
   }
 
-  // Tensors and objects that hold some must be the same: one is kept, and none may be lost.
+  // Tensors, and objects that hold tensors, must be the same: one is kept, and no tensor may be
+  // lost.
   void check_same(const Nodes& nodes, const std::string& path) {
     const Value& first = *nodes.front();
     for (std::size_t i = 1; i < nodes.size(); ++i) {
@@ -216,7 +217,7 @@ class Consolidation {
     }
   }
 
-  // Tensors that are one in all files stay one.
+  // A tensor that is one object in every file stays one object.
   TensorView gather_once(const std::vector<ShardOf>& shards) {
     const Dims& shape = shards.front().tensor.shape;
     std::vector<std::int64_t> key(shape.begin(), shape.end());
@@ -247,8 +248,8 @@ class Consolidation {
   std::string scratch_folder_;
   MeshIds meshes_;
   Comparison comparison_;
-  std::map<std::vector<const void*>, Value> done_;            // by identities of what was there
-  std::map<std::vector<std::int64_t>, TensorView> gathered_;  // by shape, and where shards lie
+  std::map<std::vector<const void*>, Value> done_;            // by original identities
+  std::map<std::vector<std::int64_t>, TensorView> gathered_;  // by shape, and places of shards
   Consolidated result_;
 };
 

@@ -3,7 +3,7 @@
 //  1. The target is chosen, and nothing may stand in its way.
 //  2. The input is opened and checked.
 //  3. Its tree is read, without any tensor, and changed: selected, converted, renamed. Storages
-//     stay where they are or become lazy. Of several files, one a rank, the trees become one.
+//     stay where they are or become lazy. The trees of several files, one a rank, become one.
 //  4. Nothing that holds a tensor may be left over that the target cannot hold.
 //  5. The target's writer asks for one storage after the other.
 //
@@ -55,7 +55,7 @@ struct Target {
   // Whether `out` is to be of this format when it is not named.
   bool (*fits)(const std::string& out, const ConvertOptions& options);
   void (*write)(Job job, ConvertResult& result);
-  bool keeps_tree;  // as it is: a storage once, however often it is shown, and DTensors
+  bool keeps_tree;  // DTensors stay, and a storage is written once, however often it is shown
 };
 
 bool fits_safetensors(const std::string& out, const ConvertOptions& options) {
@@ -66,7 +66,8 @@ bool fits_dcp(const std::string& out, const ConvertOptions&) { return out.ends_w
 
 bool fits_anything(const std::string&, const ConvertOptions&) { return true; }
 
-// Tensors are never left out without a word: what holds `lost` ones is an error, or was to go.
+// Never leaves out tensors silently: objects that hold `lost` ones are dropped on request, else an
+// error.
 void settle_lost(std::vector<LostObject> lost, const Job& job, ConvertResult& result) {
   if (lost.empty()) return;
   if (job.options.drop_objects) {
@@ -142,7 +143,7 @@ void write_dcp_target(Job job, ConvertResult& result) {
 constexpr std::array kTargets = {
     Target{"safetensors", fits_safetensors, write_safetensors_target, /*keeps_tree=*/false},
     Target{"dcp", fits_dcp, write_dcp_target, /*keeps_tree=*/false},
-    // Last: it takes every name.
+    // The last one: it takes every name.
     Target{"torch", fits_anything, write_tree, /*keeps_tree=*/true},
 };
 
@@ -274,7 +275,7 @@ std::function<void(std::uint64_t, std::uint64_t)> writing_progress(const Convert
   };
 }
 
-// A file of those to convert, and what is taken of it.
+// One of the files to convert, and the part of it that is converted.
 struct Input {
   SourceInfo info;
   Value value;
@@ -298,7 +299,7 @@ Input read_input(const std::string& in, const Target& target, const ConvertOptio
   return input;
 }
 
-// What the files hold together. `info`: of the first.
+// Reads all files into one value. `info` becomes that of the first file.
 Value read_all(const std::vector<std::string>& files, const Target& target,
                const ConvertOptions& options, ConvertResult& result, SourceInfo& info) {
   std::vector<RankFile> ranks;

@@ -20,7 +20,7 @@ constexpr std::uint64_t kGatherWindow = std::uint64_t{8} << 20;
 
 bool has_source(const dcp::OpenChunk& chunk) { return chunk.tensor.storage->source() != nullptr; }
 
-// All elements of a tensor in row-major order, put together of its shards.
+// All elements of a tensor in row-major order, put together from its shards.
 class ShardsStorage final : public AssembledStorage {
  public:
   ShardsStorage(const DTensor& tensor, Chunks chunks, std::string scratch_folder)
@@ -61,7 +61,7 @@ class ShardsStorage final : public AssembledStorage {
     return {.offsets = Dims(tensor.shape.size(), 0), .sizes = tensor.shape};
   }
 
-  // Shards that are no ranges of a source (big-endian ones) are made here, in `made`.
+  // Loads shards that are no ranges of a source (big-endian ones), into `made`.
   const Chunks& opened(Chunks& made) const {
     if (are_ranges_) return chunks_;
     made = chunks_;
@@ -99,7 +99,7 @@ void add_chunks(const ShardOf& shard, Chunks& chunks) {
   }
 }
 
-// The elements must be in one of them, and in one only.
+// Checks that each element of the tensor is in exactly one chunk.
 void check_chunks(const DTensor& tensor, const Chunks& chunks) {
   dcp::Item item{.fqn = tensor.class_name, .dtype = tensor.local.dtype, .size = tensor.shape};
   for (const dcp::OpenChunk& chunk : chunks) {
@@ -150,7 +150,7 @@ void check_readable(const ShardOf& shard) {
   }
 }
 
-// The first coordinate of a mesh that is none of these, which are fewer than the mesh has.
+// Returns the first coordinate of the mesh that is not in `there`. At least one must be missing.
 Dims missing_coordinate(const Dims& mesh, const std::map<Dims, const ShardOf*>& there) {
   Dims at(mesh.size(), 0);
   while (there.contains(at)) {
@@ -162,7 +162,7 @@ Dims missing_coordinate(const Dims& mesh, const std::map<Dims, const ShardOf*>& 
   return at;
 }
 
-// The shards of one mesh, each coordinate of which is there once.
+// The shards of one mesh, one for each of its coordinates.
 class MeshShards {
  public:
   void add(const ShardOf& shard) {
@@ -193,7 +193,7 @@ class MeshShards {
                      " is missing: give the files of all ranks");
   }
 
-  // Of copies the first.
+  // Takes the first of several copies.
   TensorView gather(const std::string& scratch_folder) const {
     Chunks chunks;
     for (const auto& [coordinate, shard] : by_coordinate_) {

@@ -1,4 +1,4 @@
-// A full tensor of the shards that the ranks of a mesh have of it.
+// Puts a full tensor together from the shards that the ranks of a mesh have of it.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@
 
 namespace cairn {
 
-// What one file has of a tensor.
+// A file's shard of a tensor.
 struct ShardOf {
   std::string_view file;  // for messages
   DTensor tensor;
@@ -32,11 +32,11 @@ class MeshIds {
 // Whether the file that holds the shard holds the full tensor.
 bool is_whole(const DTensor& tensor);
 
-// Returns the full tensor: the local one where each rank has all of it, otherwise one that is put
-// together when its bytes are asked for; a large one goes through a file in `scratch_folder`.
-// UsageError when the shards are not of one tensor, when a coordinate of the mesh is there twice,
-// and when one is missing. A job can have copies of the tensor on several meshes (FSDP beside
-// tensor parallelism): reads them, and throws UsageError unless they have the same elements.
+// Returns the full tensor: the local one if each rank has all of it. Otherwise the tensor is put
+// together when its bytes are asked for. A large one goes through a file in `scratch_folder`.
+// UsageError if the shards are not of one tensor, or if a coordinate of the mesh is missing or
+// there twice. A job can have copies of the tensor on several meshes (FSDP beside tensor
+// parallelism). Reads these copies, and throws UsageError unless they have the same elements.
 // UnsupportedError for partial and for quantized tensors; CorruptError.
 TensorView gather_shards(std::span<const ShardOf> shards, MeshIds& meshes,
                          const std::string& scratch_folder);

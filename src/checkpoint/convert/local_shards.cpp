@@ -51,7 +51,7 @@ class ShardMap {
     return tensor->local;
   }
 
-  std::unordered_map<const void*, Value> done_;  // by identity of what was there
+  std::unordered_map<const void*, Value> done_;  // by the identity of the original value
   std::vector<std::pair<std::string, std::string>> shards_;
 };
 

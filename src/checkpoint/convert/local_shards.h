@@ -1,4 +1,4 @@
-// A tree with the shards that a file holds in place of its DTensors.
+// Replaces the DTensors of a tree by the shards that the file holds.
 #pragma once
 
 #include <string>
@@ -14,8 +14,8 @@ struct LocalShards {
   std::vector<std::pair<std::string, std::string>> shards;  // path, and placement_text()
 };
 
-// Values of dicts, and items of lists and tuples; what is one object at several places stays one.
-// DTensors of a form that cairn does not know stay what they are.
+// Looks at the values of dicts, and at the items of lists and tuples. An object at several places
+// stays one object. DTensors of a form that cairn does not know stay as they are.
 LocalShards local_shards(const Value& root);
 
 }  // namespace cairn

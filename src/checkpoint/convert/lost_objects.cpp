@@ -11,7 +11,7 @@
 namespace cairn {
 namespace {
 
-// Calls use(storage) for those of a tensor itself.
+// Calls use(storage) for each storage of `value` if it is a tensor. Enters no container or object.
 void for_each_storage(const Value& value, auto&& use) {
   if (value.is_tensor()) {
     const TensorView& tensor = value.as_tensor();
@@ -33,7 +33,7 @@ class LostFinder {
  public:
   explicit LostFinder(const Storages& kept) : kept_(kept) {}
 
-  // Whether something in it is in no storage that is kept.
+  // Whether `value` holds, at any depth, a storage that is not kept.
   bool holds_lost(const Value& value) {
     if (value.identity() == nullptr) return false;  // a number, a text, or empty
     const auto known = holds_lost_.find(value.identity());

@@ -1,4 +1,4 @@
-// Tensors of a tree that are not written, and the objects that hold them.
+// Finds the tensors of a tree that are not written, and the objects that hold them.
 #pragma once
 
 #include <string>
@@ -14,19 +14,19 @@ using Storages = std::unordered_set<const Storage*>;
 
 struct LostObject {
   std::string path;  // "model/0.weight"; "" for the root
-  // Its class, or the name of its type; of a DTensor with its shape and placements.
+  // Its class, or the name of its type. For a DTensor, also its shape and placements.
   std::string what;
 };
 
-// The objects of a tree that hold a storage outside of `kept`: leaves, keys, attributes of dicts,
-// and factories. Each is listed once.
+// Returns the objects of a tree that hold a storage outside of `kept`: leaves, keys, attributes of
+// dicts, and factories. Lists each once.
 std::vector<LostObject> lost_objects(const Value& root, const Storages& kept);
 
-// The storages of all leaves of a tree, except those of DTensors: what a format holds that writes
-// each leaf, and knows full tensors only.
+// Returns the storages of all leaves of a tree, except those of DTensors. A format that writes each
+// leaf, and knows only full tensors, holds these storages.
 Storages storages_of_leaves(const Value& root);
 
-// Whether there is a tensor anywhere in it, also inside objects.
+// Whether there is a tensor anywhere in `value`, also inside objects.
 bool holds_tensor(const Value& value);
 
 }  // namespace cairn

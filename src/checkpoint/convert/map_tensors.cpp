@@ -105,7 +105,7 @@ class TensorMap {
     return Value(std::make_shared<const Foreign>(std::move(object)));
   }
 
-  // A DTensor says it among the arguments of the function that its own maker calls.
+  // A DTensor has its dtype among the arguments of the function that its own maker calls.
   static bool says_dtype(const Foreign& object) {
     if (object.made != Foreign::Made::kCalled || !object.args.is_tuple()) return false;
     const List& args = object.args.as_items();

@@ -22,7 +22,7 @@ std::int64_t size_of(const IndexRanges& ranges) {
   return size;
 }
 
-// The indices from the `begin`-th to before the `end`-th.
+// Returns the indices from the `begin`-th up to, not including, the `end`-th.
 IndexRanges slice(const IndexRanges& ranges, std::int64_t begin, std::int64_t end) {
   IndexRanges part;
   std::int64_t at = 0;
@@ -35,7 +35,7 @@ IndexRanges slice(const IndexRanges& ranges, std::int64_t begin, std::int64_t en
   return part;
 }
 
-// The piece `index` of `count`, as torch.chunk() cuts.
+// Returns piece `index` of `count` pieces, as torch.chunk() cuts.
 IndexRanges chunk(const IndexRanges& ranges, std::int64_t count, std::int64_t index) {
   const std::int64_t size = size_of(ranges);
   const std::int64_t most = size / count + (size % count != 0 ? 1 : 0);
@@ -43,7 +43,7 @@ IndexRanges chunk(const IndexRanges& ranges, std::int64_t count, std::int64_t in
   return slice(ranges, begin, std::min(size, begin + most));
 }
 
-// What `placement` leaves of the indices for the rank at `index` of `count`.
+// Returns the indices that `placement` gives to the rank at `index` of `count`.
 IndexRanges place(const IndexRanges& ranges, const Placement& placement, std::int64_t count,
                   std::int64_t index) {
   if (placement.kind == Placement::Kind::kShard) return chunk(ranges, count, index);
@@ -62,7 +62,7 @@ IndexRanges place(const IndexRanges& ranges, const Placement& placement, std::in
   return parts;
 }
 
-// For each dimension of the tensor.
+// Returns the indices of the shard at `coordinate`, for each dimension of the tensor.
 std::vector<IndexRanges> indices_of(const DTensor& tensor, const Dims& coordinate) {
   std::vector<IndexRanges> indices;
   for (const std::int64_t size : tensor.shape) {

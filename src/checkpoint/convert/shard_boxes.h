@@ -1,4 +1,4 @@
-// Which boxes of a full tensor the shard of a DTensor is.
+// Finds the boxes of a full tensor that make up the shard of a DTensor.
 #pragma once
 
 #include <vector>
@@ -14,10 +14,10 @@ struct ShardBox {
   Dims at;       // where the box begins in the shard
 };
 
-// The boxes of the rank at `coordinate` of the mesh, as PyTorch cuts: in equal pieces that are
-// rounded up, so that the last ones are smaller or empty. One box, unless a strided placement makes
-// several. None for an empty shard. CorruptError unless the local tensor is as large as all of
-// them. `tensor` has no partial placement.
+// Returns the boxes of the rank at `coordinate` of the mesh, as PyTorch cuts: in pieces of one
+// size, rounded up. So the last pieces are smaller or empty. There is one box, unless a strided
+// placement makes several, and none for an empty shard. CorruptError unless the local tensor is as
+// large as all of them. `tensor` must have no partial placement.
 std::vector<ShardBox> shard_boxes(const DTensor& tensor, const Dims& coordinate);
 
 }  // namespace cairn

@@ -1,8 +1,8 @@
 // Which checkpoint to go on from.
 //
 //  1. Candidates are the files and the folders that are checkpoints whose names fit one of the
-//     formats, and what the latest link points at. Names and the link only point at files; what
-//     counts is what the files say.
+//     formats, and the target of the latest link. Names and the link only point at files; the
+//     files decide.
 //  2. The names say how far each claims to be. The furthest is opened, and its position in training
 //     read from its manifest, or from its timestamp where Python wrote it; then the next one, until
 //     no name claims to be further than the furthest file that was opened. (What has no such name,
@@ -14,9 +14,8 @@
 //  3. That file is verified as was asked for, and its state decoded: what cannot be loaded is not
 //     chosen. When it is good it is the answer, open as it is, so that what was checked is loaded;
 //     when it is not, step 2 goes on.
-//  4. Where nobody said what names look like (FindOptions::filename is empty) and none of the usual
-//     names leads to a good one, all other checkpoints in the folder are candidates, the newest
-//     file first.
+//  4. FindOptions::filename may be empty, and none of the usual names may lead to a good
+//     checkpoint. Then all other checkpoints in the folder are candidates, the newest file first.
 //
 // Each candidate stands alone. What was read and is wrong, or no state of a training run, or no
 // file at all, is passed over with a line, and left where it is: a damaged checkpoint may be all
@@ -75,8 +74,8 @@ struct Sighting {
   auto order() const { return std::tuple_cat(position(timestamp), std::tie(modified)); }
 };
 
-// The link, or links, of the latest checkpoint. Their names seldom have counters: then there is
-// one, and nothing to list.
+// Returns the links of the latest checkpoint. Their names seldom have counters. Without one there
+// is a single link, and nothing to list.
 std::vector<std::string> latest_links(ObjectStore& store, const std::string& folder,
                                       const NameFormat& format, const FormatVariables& dist) {
   if (format.empty()) return {};
@@ -111,7 +110,7 @@ class Search {
     if (name.empty() || has_counter(name)) return std::nullopt;
     const std::string link = join_path(folder_, only_name(name));
     const auto pointer = store_->read_pointer(link);
-    if (!pointer || pointer->is_broken()) return std::nullopt;  // run() says so
+    if (!pointer || pointer->is_broken()) return std::nullopt;  // run() reports it
     const std::string target = normal_path(pointer->target);
     if (leads_out(target)) return std::nullopt;
     look_at(target, {});
@@ -140,7 +139,7 @@ class Search {
     return std::nullopt;
   }
 
-  // Calls on_older for all that is left.
+  // Calls on_older for all candidates that are left.
   void tell_older() {
     if (!options_.on_older) return;
     std::sort(opened_.begin(), opened_.end(),
@@ -155,8 +154,8 @@ class Search {
   }
 
  private:
-  // A link names what is in the folder. Whoever may write there alone must not make another file
-  // the checkpoint to go on from, nor have it opened.
+  // A link may only name a checkpoint in the folder. A program that may write only there must not
+  // make another file the checkpoint to go on from, nor have it opened.
   bool leads_out(const std::string& target) const {
     if (lies_in(*store_, folder_, target)) return false;
     skip(target, "the link to the newest checkpoint leads out of " + store_->describe(folder_));
@@ -232,7 +231,7 @@ class Search {
     }
   }
 
-  // Where a link points; a file instead of a link stands for itself.
+  // Returns the target of a link, or `link` itself if a file has that name.
   std::string followed(const std::string& link) const {
     const auto pointer = store_->read_pointer(link);
     if (pointer && pointer->is_broken()) skip(link, "this" + std::string(kNamesNothing));
@@ -351,7 +350,7 @@ class Search {
     return std::nullopt;
   }
 
-  // Whose next name is the furthest of all that are left; null when none is.
+  // Returns the names whose next name is the furthest of all that are left; null if none is left.
   NamesByPosition* furthest_names() {
     NamesByPosition* furthest = nullptr;
     for (NamesByPosition& names : names_) {
@@ -390,7 +389,7 @@ class Search {
   std::vector<NameFormat> formats_;
   FormatVariables dist_;
   ListedFolders listed_;
-  std::deque<NamesByPosition> names_;  // of each format, since run()
+  std::deque<NamesByPosition> names_;  // one for each format, made by run()
   std::set<std::string> except_;
   std::set<std::string> known_;  // that were opened, or could not be
   std::vector<Sighting> opened_;
@@ -398,7 +397,8 @@ class Search {
   mutable std::exception_ptr unreadable_;
 };
 
-// A folder that is not there and was meant as a format: to find nothing would lose the run.
+// Throws if the folder does not exist and was meant as a format: to find nothing would lose the
+// run.
 void refuse_format(ObjectStore& store, const std::string& folder, const std::string& run_name) {
   constexpr std::string_view kVariable = "{run_name}";
   const bool is_of_run = run_name.find(kVariable) != std::string::npos;
@@ -408,7 +408,7 @@ void refuse_format(ObjectStore& store, const std::string& folder, const std::str
                    "strict_format(folder, dist_variables(run_name))");
 }
 
-// A checkpoint that is passed over in silence looks as if it were not there.
+// Reports skipped checkpoints on stderr: one that is skipped silently looks as if it did not exist.
 class SkippedOnStderr {
  public:
   ~SkippedOnStderr() {

@@ -128,7 +128,7 @@ class Listing {
     } catch (const NotFoundError&) {
       return;  // gone since it was listed
     } catch (const std::exception& e) {
-      if (is_out_of_memory(e)) throw;  // it says nothing of this one
+      if (is_out_of_memory(e)) throw;  // it says nothing about this checkpoint
       is_opening_ = false;
       if (!was_removed(*store_, listed.path)) add_refused(std::move(listed), e);
       return;

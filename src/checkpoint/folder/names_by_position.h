@@ -26,7 +26,7 @@
 
 namespace cairn {
 
-// What lies in the folders that were listed, for several formats of one folder.
+// The names in each folder that was listed. Several formats of one folder share the lists.
 using ListedFolders = std::map<std::string, std::vector<std::string>>;
 
 struct NamedFile {
@@ -38,8 +38,8 @@ struct NamedFile {
 
 class NamesByPosition {
  public:
-  // `folder` is listed at once: NotFoundError, UsageError when it is no folder, StorageError. With
-  // `listed`, which must live as long, what is there is not listed again.
+  // Lists `folder` at once: NotFoundError, UsageError if it is no folder, StorageError. Folders in
+  // `listed` are not listed again; `listed` must live as long as this object.
   NamesByPosition(ObjectStore& store, std::string folder, const NameFormat& format,
                   const FormatVariables& dist, ListedFolders* listed = nullptr);
 

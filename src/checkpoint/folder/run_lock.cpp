@@ -39,7 +39,7 @@ std::string own_text(const RunLockRequest& request) {
   return json_text(holder, -1) + "\n";
 }
 
-// Takes any text. Fields that it lacks stay empty.
+// Accepts any text. Fields that the text lacks stay empty.
 RunLockHolder holder_of(const std::string& text) {
   RunLockHolder holder;
   const Json object = Json::parse(text, nullptr, /*allow_exceptions=*/false);
@@ -90,7 +90,7 @@ class LocksOfProcess {
     if (!taken.held) {
       const RunLockHolder holder = holder_of(taken.holder);
       if (holder.job != request.job) throw_busy(request, holder);
-      taken.held = std::make_shared<char>();  // another process of this start has it for all
+      taken.held = std::make_shared<char>();  // another process of this start holds it for all
     }
     own = {.held = taken.held, .pid = process_id()};
     return taken.held;
@@ -99,7 +99,7 @@ class LocksOfProcess {
  private:
   struct Own {
     std::weak_ptr<void> held = {};
-    std::int64_t pid = 0;  // else a process that forked this one holds it
+    std::int64_t pid = 0;  // if another's: that process forked this one, and holds the lock
   };
 
   std::mutex mutex_;

@@ -3,8 +3,8 @@
 //
 // It is a file with an advisory lock, `.cairn-lock-<hash of the run's name>`, hidden from every
 // list of checkpoints (io/lock_file.h). Its text, one JSON object, says which process holds it. The
-// kernel releases the lock when that process ends; on file systems of several machines the server
-// does so some time after a machine died. `cairn lock FOLDER --release` is for when it does not.
+// kernel releases the lock when that process ends. On file systems of several machines the server
+// does so some time after a machine died. If it does not, `cairn lock FOLDER --release` does.
 // Reading never takes the lock.
 #pragma once
 
@@ -26,28 +26,30 @@ struct RunLockHolder {
 };
 
 struct RunLockRequest {
-  std::string folder;  // is there
+  std::string folder;  // must exist
   std::string run_name;
   // Processes of one start give the same text, and share the lock. random_digits() makes one.
   std::string job;
 };
 
-// The lock, while the result lives. All who take it in one process share it. BusyError when another
-// process has it; StorageError. Null where the file system has no locks. Thread-safe.
+// Takes the lock, and holds it while the result lives. All callers in one process share it.
+// BusyError if another process has it; StorageError. Null if the file system has no locks.
+// Thread-safe.
 std::shared_ptr<void> take_run_lock(FileSystem& files, const RunLockRequest& request);
 
 struct RunLockFile {
   std::string path;
   RunLockHolder holder;
-  // Whether the holder says that it is on this machine, and a process of its number lives there.
+  // Whether the holder says that it is on this machine, and a process with its number lives here.
   bool is_alive_here = false;
 };
 
-// The locks in `folder`, without taking one: of living processes, and what killed ones left.
+// Lists the locks in `folder` without taking one: those of living processes, and those that killed
+// processes left.
 std::vector<RunLockFile> list_run_locks(FileSystem& files, const std::string& folder);
 
-// Removes the file, so that the next start has a lock of its own, whatever a dead machine holds.
-// BusyError when the holder lives on this machine. False when the file is gone already.
+// Removes the file, so that the next start has a lock of its own even if a dead machine holds this
+// one. BusyError if the holder lives on this machine. False if the file is gone already.
 bool release_run_lock(FileSystem& files, const RunLockFile& lock);
 
 }  // namespace cairn

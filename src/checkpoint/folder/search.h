@@ -1,4 +1,4 @@
-// find_latest() with what only cairn itself asks for.
+// find_latest() with options that only cairn itself uses.
 #pragma once
 
 #include <optional>
@@ -11,9 +11,9 @@ namespace cairn {
 
 struct SearchOptions {
   FindOptions find = {};
-  // More names that candidates may have, beside those of find.filename.
+  // More formats of candidates' names, besides find.filename.
   std::vector<NameFormat> other_filenames = {};
-  // Pass over what is no Trainer's whole state.
+  // Pass over everything except a Trainer's whole state.
   bool only_run_states = false;
 };
 

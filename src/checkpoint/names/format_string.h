@@ -27,11 +27,11 @@ const FormatValue* find_variable(const FormatVariables& variables, std::string_v
 // name of the one before.
 bool has_counter(const NameFormat& format);
 
-// The only name of a format without counters: a variable without a value is text as it stands.
+// The only name of a format without counters. A variable without a value stays in it as text.
 std::string only_name(const NameFormat& format);
 
-// The length of the folders, with their last slash, that its text begins with and that have no
-// variable in them; 0 when there are none.
+// The length of the folders at the beginning of the text that have no variable in them. It includes
+// their last slash; 0 if there are none.
 std::size_t fixed_folders(const NameFormat& format);
 
 // The field's value as text; errors name the field.

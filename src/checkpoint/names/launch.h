@@ -41,7 +41,7 @@ struct Launch {
   // Not rank 0 but the launcher listens there (torchrun's agent), for each of its attempts again.
   bool is_store_hosted = false;
   std::string attempt = {};
-  // What the launcher calls this start of the job, the same on all ranks. Empty: it has no name.
+  // The launcher's name for this start of the job, the same on all ranks. Empty: it has none.
   std::string job_id = {};
   // For messages: "torchrun's variables", "Slurm's variables"; empty for a process alone.
   std::string source = {};
@@ -59,8 +59,8 @@ Launch launch_of(const ReadEnvironment& read = nullptr,
 FormatVariables variables_of_writer(const std::string& run_name,
                                     const ReadEnvironment& read = nullptr);
 
-// MASTER_ADDR, MASTER_PORT and CAIRN_JOB_ID, where they are set. UsageError for a port that is no
-// number.
+// Reads MASTER_ADDR, MASTER_PORT and CAIRN_JOB_ID, where they are set. UsageError for a port that
+// is no number.
 void read_meeting_place(Launch& launch, const ReadEnvironment& read = nullptr);
 
 // Whether the launcher says that all ranks are on this machine.

@@ -1,5 +1,5 @@
 // The names of a run's checkpoints in each form in which it may save them. A run may change its
-// form between two starts: then those of the other forms are its own, too.
+// form between two starts. The checkpoints of the other forms are still its own.
 #pragma once
 
 #include <string>
@@ -12,10 +12,11 @@ namespace cairn {
 // The default name of a sharded checkpoint (FSDPConfig).
 inline constexpr const char* kShardedFolders = "ep{epoch}-ba{batch}";
 
-// A tar of each rank: `filename` with ".tar" at its end, unless it is called as a tar already.
+// The format of a tar of each rank: `filename` with ".tar" at its end, unless it names a tar
+// already.
 std::string as_tar_format(const std::string& filename);
 
-// A folder that all ranks write: `name`, in the folders that `filename` has.
+// The format of a folder that all ranks write: `name`, in the folders of `filename`.
 std::string as_folder_format(const std::string& filename, const std::string& name);
 
 // One file, a folder of all ranks, a tar of each rank; each name once.

@@ -1,4 +1,4 @@
-// That looking at every element of what a checkpoint holds is work in proportion to its files.
+// Keeps the work of looking at every element of a checkpoint in proportion to its files.
 #pragma once
 
 #include <cstdint>
@@ -11,9 +11,10 @@
 
 namespace cairn {
 
-// UnsupportedError when `part`, which was read from `source`, shows (value/shown_bytes.h) more than
-// 256 MiB and `most_repetition` bytes for each one of its files. nullopt: anything goes. `path`:
-// for the message. Each who goes through the elements of what a file holds asks first.
+// Throws UnsupportedError if `part` shows too many bytes (value/shown_bytes.h). The limit is 256
+// MiB, plus `most_repetition` bytes for each byte of the files of `source`, from which `part` was
+// read. nullopt: no limit. `path` is for the message. Call it before going through the elements of
+// what a file holds.
 void check_shown(const Value& part, const CheckpointSource& source, const std::string& path,
                  std::optional<std::uint64_t> most_repetition);
 

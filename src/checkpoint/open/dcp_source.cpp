@@ -74,12 +74,12 @@ class FolderFiles {
     opened_[name] = verified(name, source_of(bytes, file->name()));
     return bytes;
   }
-  // Damage names what is in `folder` from now on.
+  // From now on, Damage names the items of `folder`.
   void name_by(const std::shared_ptr<const dcp::Folder>& folder) { *items_ = folder; }
   std::vector<std::string> names() { return list_names(*store_, folder_); }
 
  private:
-  using Items = std::weak_ptr<const dcp::Folder>;  // which has the files: no circle
+  using Items = std::weak_ptr<const dcp::Folder>;  // weak, since the folder has the files
 
   File verified(const std::string& name, std::shared_ptr<const ByteSource> file) {
     return std::make_shared<const VerifiedSource>(
@@ -346,7 +346,7 @@ class DcpSource final : public CheckpointSource {
 
  private:
   bool is_verified() const { return access_ == Access::kVerified; }
-  // That it is what the manifest was written for.
+  // Throws unless the metadata is what the manifest was written for.
   void check_metadata() const {
     PendingReads none({});
     VerifyReport report;

@@ -15,9 +15,9 @@
 
 namespace cairn {
 
-// What `read` gives; a StorageError where bytes of `path` could not be read, also when `read` took
-// the zeros in their place for damage. An OutOfMemoryError where there is not enough memory, and an
-// UnsupportedError where the file claims a size that no machine has.
+// Returns what `read` returns. StorageError if bytes of `path` could not be read, also if `read`
+// took the zeros in their place for damage. OutOfMemoryError if there is not enough memory.
+// UnsupportedError if the file claims a size that no machine has.
 template <class Read>
 auto guarded(const std::string& path, const Read& read) -> decltype(read()) {
   const GuardedReads guard;

@@ -57,7 +57,7 @@ class PendingReads {
   const PutBytes& put() const { return put_; }
   // From any thread, now and then: CancelledError when nobody waits.
   void check_ended() const;
-  // Step 3, once; of VerifiedSources as `access` says. StorageError, CorruptError.
+  // Step 3, once. `access` says how VerifiedSources are read. StorageError, CorruptError.
   void finish(Access access = Access::kVerified);
 
  private:
@@ -80,7 +80,7 @@ class PendingReads {
   std::unordered_map<const ByteSource*, std::vector<ByteSource::Range>> again_;
 };
 
-// Fills every place, as reads of the storages do. StorageError, CorruptError.
+// Fills every place with what a read of its storage gives. StorageError, CorruptError.
 void read_storages(const std::vector<StorageRead>& reads);
 
 }  // namespace cairn

@@ -21,10 +21,10 @@
 namespace cairn {
 namespace {
 
-// By the place of each: the XXH3-64 that its bytes had when they were written.
+// For each tensor its offset, and the XXH3-64 that its bytes had when they were written.
 using HashesByOffset = std::vector<std::pair<std::uint64_t, std::uint64_t>>;
 
-// The name of the tensor at `offset`; empty when nobody can tell any more.
+// The name of the tensor at `offset`; empty if no tensor is there any more.
 std::string tensor_at(const std::shared_ptr<const ByteSource>& source, std::uint64_t offset) {
   const SafetensorsFile file(source);
   const auto found = std::ranges::find_if(file.entries(), [&](const SafetensorsEntry& entry) {
@@ -119,7 +119,7 @@ class SafetensorsSource final : public CheckpointSource {
   }
 
  private:
-  // The header by its own checksum; then the tensors can be verified by what it says of them.
+  // Checks the header by its own checksum. Then the header's checksums can verify the tensors.
   void check_header(VerifyReport& report) const {
     const auto& checksums = read_checksums();
     report.has_checksums = checksums.has_value();
@@ -151,7 +151,7 @@ class SafetensorsSource final : public CheckpointSource {
   std::function<void(std::uint64_t)> on_progress_;
   Access access_;
   std::shared_ptr<const ByteSource> source_;
-  std::shared_ptr<HashesByOffset> hashes_;  // since read_checksums()
+  std::shared_ptr<HashesByOffset> hashes_;  // filled by read_checksums()
   std::shared_ptr<const VerifiedSource> tensors_;
   SafetensorsFile file_;
   mutable std::once_flag is_read_;

@@ -37,16 +37,16 @@ struct SourceInfo {
   std::optional<CheckpointInfo> checkpoint = std::nullopt;  // cairn's manifest
 };
 
-// Safe for concurrent reading. Values that it gave out stay valid when it is gone. Where the files
-// have checksums, every byte that a Value gives was verified: at the latest when it is asked for,
-// once. CorruptError then; unless it was opened with Access::kRaw.
+// Safe for concurrent reading. Values that it gave out stay valid when it is gone. If the files
+// have checksums, every byte that a Value gives was verified, once, at the latest when it was asked
+// for. CorruptError if it is damaged. A source that was opened with Access::kRaw verifies nothing.
 class CheckpointSource {
  public:
   virtual ~CheckpointSource() = default;
   virtual SourceInfo info() const = 0;
-  // The object. No tensor's bytes are read yet: its storages are ranges of files, or made
-  // when they are asked for. CorruptError, also where a manifest or a header's checksum says that
-  // the object is another one; UnsupportedError.
+  // Returns the object. Reads no tensor's bytes yet: its storages are ranges of files, or made when
+  // they are asked for. CorruptError, also if the checksum of a manifest or a header says that the
+  // object is another one; UnsupportedError.
   virtual Value read() const = 0;
   // The model's state dict, of a format in which it is not what read() gives: TorchScript. nullopt
   // for others. Throws as read() does.
@@ -56,7 +56,7 @@ class CheckpointSource {
   // memory of what it has checked.
   virtual VerifyReport check(PendingReads& reads, Verify how) const = 0;
 
-  // How many bytes its files have, after decompression.
+  // The size of its files in bytes, after decompression.
   virtual std::uint64_t expanded_bytes() const { return info().bytes; }
 
   // What it holds, in a word: the same for copies of it, and for nothing else as far as its
@@ -76,10 +76,10 @@ class CheckpointSource {
   VerifyReport read_into(PendingReads& reads, Verify how) const;
 };
 
-// What is given of a file's bytes.
+// Selects the bytes of a file that are given out.
 enum class Access : std::uint8_t {
-  kVerified,  // those whose checksums were verified: VerifiedSource
-  kRaw,       // all, as they are: a caller asks for them by this name, and says so to its user
+  kVerified,  // only bytes whose checksums were verified: VerifiedSource
+  kRaw,       // all bytes, unverified: a caller must ask for this, and tell its user
 };
 
 struct OpenOptions {
@@ -88,7 +88,7 @@ struct OpenOptions {
   // Called with how many more stored bytes were expanded while opening, or checked by verify(Full);
   // from any thread. What open_source() returns keeps it.
   std::function<void(std::uint64_t bytes)> on_progress = nullptr;
-  Access access = Access::kVerified;  // of tensors, and of what says which there are
+  Access access = Access::kVerified;  // to tensors, and to the metadata that lists them
 };
 
 // Names of kFormats' rows: what this build reads.

@@ -11,8 +11,8 @@
 namespace cairn {
 namespace {
 
-// Names damaged records and the tensors in them. It decodes the file once more, so that nothing of
-// a good file has to be kept for it.
+// Names damaged records and the tensors in them. Decodes the file once more for this, so that
+// nothing has to be kept for a good file.
 class RecordNames {
  public:
   explicit RecordNames(const std::shared_ptr<const ByteSource>& source) {
@@ -27,7 +27,7 @@ class RecordNames {
         by_offset_[tensor->storage->source_offset()].tensors.push_back(path);
       }
     } catch (const Error&) {
-      // The range of bytes is named all the same.
+      // Damage then names only its range of bytes.
     }
   }
 

@@ -22,7 +22,7 @@ struct TorchCheckpoint {
 
   std::string path;
   std::shared_ptr<const ByteSource> source;
-  std::shared_ptr<const VerifiedSource> tensors;  // the same bytes, of which tensors are ranges
+  std::shared_ptr<const VerifiedSource> tensors;  // the same bytes; the tensors are ranges of it
   TorchFile file;
   std::optional<Manifest> manifest = std::nullopt;
 

@@ -90,7 +90,7 @@ class TorchSource final : public CheckpointSource {
   }
 
  private:
-  // That the records are those of the manifest.
+  // Throws unless the records are those of the manifest.
   void check_described() const {
     if (access_ == Access::kRaw || checkpoint_.difference().empty()) return;
     VerifyReport report;

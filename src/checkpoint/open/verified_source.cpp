@@ -10,7 +10,7 @@
 namespace cairn {
 namespace {
 
-// In the order that a CheckedRead wants; none where two of them overlap.
+// Returns the places in the order that a CheckedRead wants; none if two of them overlap.
 std::vector<ByteSource::Range> places_of(std::span<const ByteSource::Range> ranges) {
   std::vector<ByteSource::Range> places;
   places.reserve(ranges.size());
@@ -99,7 +99,7 @@ void VerifiedSource::read_each(std::span<const Part> parts, const Look& look) co
   under_->read_each(parts, look);
 }
 
-// What lies in memory, or is mapped, is not copied for its check.
+// Checks bytes that lie in memory, or are mapped, without a copy.
 SharedBytes VerifiedSource::view(std::uint64_t offset, std::uint64_t size) const {
   check_range(offset, size);
   if (is_good()) return under_->view(offset, size);
@@ -110,8 +110,9 @@ SharedBytes VerifiedSource::view(std::uint64_t offset, std::uint64_t size) const
   return under_->view(offset, size);
 }
 
-// Step 2. Whether the places, if there are any, have their bytes: not where nothing was left to
-// verify. Who waits has no record claimed, so that no two threads wait for each other.
+// Step 2. Returns whether the places, if there are any, were filled. They are not if nothing was
+// left to verify. A thread that waits has claimed no record, so two threads never wait for each
+// other.
 bool VerifiedSource::verify(std::span<const Extent> wanted,
                             const std::vector<Range>& places) const {
   bool is_filled = false;
@@ -131,8 +132,8 @@ bool VerifiedSource::verify(std::span<const Extent> wanted,
   }
 }
 
-// The records that this thread is to verify. None when all are good: waits for those that others
-// verify.
+// Returns the records that this thread is to verify. None if all are good: first waits for records
+// that other threads verify.
 std::vector<FileRecord> VerifiedSource::claim(std::span<const Extent> wanted) const {
   std::unique_lock lock(mutex_);
   for (;;) {

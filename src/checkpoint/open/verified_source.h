@@ -1,12 +1,13 @@
-// The bytes of a file that has checksums, none of which is given out before it was verified: what
-// the tensors of an opened checkpoint are ranges of.
+// The bytes of a file that has checksums. Every byte is verified before it is given out. The
+// tensors of an opened checkpoint are ranges of this source.
 //
 //  1. The reader of the format says which records the file has, and how they are checked.
 //  2. A read verifies each record that it touches and that was not verified before. The record is
 //     read whole; in the same pass the bytes that the read wants go to their places.
 //  3. A record is verified once, by one thread. Others that need it wait. A damaged record is a
 //     CorruptError for each read, without another look at the file.
-//  4. CheckpointSource::check() verifies through here, too: what it found good is not read again.
+//  4. CheckpointSource::check() verifies through here, too. Records that it found good are not
+//     verified again.
 //
 // Bytes outside of all records are given as they are.
 #pragma once
@@ -32,8 +33,8 @@ namespace cairn {
 
 class VerifiedSource final : public ByteSource {
  public:
-  // Verifies some of the records with `read`, and adds to the report what is damaged: each Damage
-  // begins where its record does. Records may come without their names.
+  // Verifies some of the records with `read`, and adds damage to the report. Each Damage begins
+  // where its record does. Records may come without their names.
   using Check = std::function<void(const CheckedRead& read, const std::vector<FileRecord>& records,
                                    VerifyReport& report)>;
 
@@ -43,18 +44,18 @@ class VerifiedSource final : public ByteSource {
   const ByteSource& under() const { return *under_; }
   const std::shared_ptr<const ByteSource>& shared_under() const { return under_; }
 
-  // Step 1. Records do not overlap; those that are known stay as they are. From any thread.
+  // Step 1. Records must not overlap. Records that are known already stay as they are. Thread-safe.
   void add(const std::vector<FileRecord>& records) const;
-  // Step 4: verifies these records, whatever is known of them. `read` reads under().
+  // Step 4: verifies these records, also those that were verified before. `read` reads under().
   void check(const CheckedRead& read, const std::vector<FileRecord>& records,
              VerifyReport& report) const;
-  // Step 4, where a checksum of the whole file matched: every record is good, also one that is
-  // added later.
+  // Step 4, if a checksum of the whole file matched: every record is good, also one that is added
+  // later.
   void set_good() const;
 
   std::uint64_t size() const override { return under_->size(); }
   const std::string& name() const override { return under_->name(); }
-  // Only once everything is verified: until then view() reads.
+  // True only once everything is verified: until then view() reads.
   bool in_memory() const override { return is_good() && under_->in_memory(); }
   void read(std::span<const Range> ranges) const override;
   void read_each(std::span<const Part> parts, const Look& look) const override;
@@ -88,7 +89,7 @@ class VerifiedSource final : public ByteSource {
   mutable std::vector<Entry> entries_;              // by offset
   mutable std::map<std::uint64_t, Damage> damage_;  // of damaged entries, by their offset
   mutable std::atomic<std::size_t> left_ = 0;       // entries that are not good
-  mutable bool is_whole_ = false;                   // set_good()
+  mutable bool is_whole_ = false;                   // set_good() was called
 };
 
 // The source under `source` if that is a VerifiedSource, otherwise `source` itself.

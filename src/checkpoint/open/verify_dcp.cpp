@@ -47,7 +47,7 @@ class TreeBeside {
 };
 
 struct Findings {
-  std::map<std::string_view, std::vector<FileRecord>> files;  // what is to be looked into
+  std::map<std::string_view, std::vector<FileRecord>> files;  // records to verify, by file
   // With Scope::kWhatIsRead: what is wanted of each file. Others have nothing here.
   std::map<std::string_view, Ranges> places;
   VerifyReport& report;
@@ -81,7 +81,7 @@ Damage damage_of(const Item& item, std::string_view file) {
   return {.record = std::string(file), .tensors = {std::string(item.fqn)}};
 }
 
-// Of a chunk whose records are in no file.
+// Checks a chunk whose records are in no file.
 void check_decoded(const TorchFile& file, const Item& item, const Chunk& chunk,
                    VerifyReport& report) {
   for (const FileRecord& record : file.records()) {
@@ -106,7 +106,7 @@ const VerifiedSource& data_file(const Folder& folder, std::string_view name) {
   return dynamic_cast<const VerifiedSource&>(*folder.file(name));
 }
 
-// Which item has its bytes at `offset` of a data file; nullptr for none.
+// The item that has its bytes at `offset` of a data file; nullptr if there is none.
 const Item* item_at(const Folder& folder, std::string_view file, std::uint64_t offset) {
   const auto has_it = [&](const Chunk& chunk) {
     const dcp::Location& location = chunk.location;

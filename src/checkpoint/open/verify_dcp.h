@@ -33,12 +33,12 @@ struct DcpCheck {
 std::optional<Value> verify_dcp(const dcp::Folder& folder, const DcpCheck& check,
                                 PendingReads& reads, VerifyReport& report);
 
-// VerifiedSource::Check of the data file `file`. Damage names the item while there is a folder.
+// VerifiedSource::Check of the data file `file`. Damage names the item if there is a `folder`.
 void check_data_records(const dcp::Folder* folder, const CheckedRead& read, std::string_view file,
                         const std::vector<FileRecord>& records, VerifyReport& report);
 
-// dcp::OnChunk: what is read of the chunk from now on is verified. CorruptError when it is encoded,
-// and does not decode to what was written.
+// Serves as dcp::OnChunk: from now on reads of the chunk are verified. CorruptError if the chunk is
+// encoded and does not decode to what was written.
 void expect_chunk(const ByteSource& data_file, const dcp::Piece& piece, const TorchFile& file);
 
 }  // namespace cairn

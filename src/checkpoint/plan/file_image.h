@@ -44,8 +44,8 @@ class FileImage {
   // storages that have to be loaded.
   FileImage(Value value, Snapshotter& snapshotter, std::shared_ptr<Layout> layout);
 
-  // Before plan(): what finds the copy of a storage of the value (empty: it was not copied). One
-  // thread at a time.
+  // Returns a function that finds the copy of a storage of the value (empty: it was not copied).
+  // Call copies() before plan(). Only one thread at a time may call the function.
   std::function<SharedBytes(const Storage& storage)> copies() const;
 
   // Step 2, once. Errors as pickle::encode(). Then the Value, and the live tensors with it, is

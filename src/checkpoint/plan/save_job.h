@@ -16,9 +16,11 @@ struct SaveReport {
   std::string path = {};
   std::uint64_t bytes = 0;                // of the file
   std::vector<std::string> removed = {};  // of SaveJob::remove_afterwards, those that were there
-  // Of them, those that SaveJob::may_remove let stay, and folders with files of others in them.
+  // Paths of SaveJob::remove_afterwards that stayed: SaveJob::may_remove said no, or the path is a
+  // folder that holds foreign files.
   std::vector<std::string> refused = {};
-  // With SaveJob::write: why something superfluous could not be removed. Of others that is thrown.
+  // With SaveJob::write: why something superfluous could not be removed. Other jobs throw that
+  // error.
   std::string warning = {};
 };
 

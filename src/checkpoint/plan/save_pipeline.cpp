@@ -113,13 +113,13 @@ bool remove_checkpoint(ObjectStore& store, const std::string& path, bool over_ra
                                               : store.remove(path);
 }
 
-// Whether it is to stay, as the job says or because what lies in it would be lost.
+// Whether `path` must stay: the job says so, or its removal would lose foreign files.
 bool must_stay(ObjectStore& store, const SaveJob& job, const std::string& path, bool over_ranks) {
   if (job.may_remove && !job.may_remove(store, path)) return true;
   return over_ranks && is_folder(store, path) && foreign_file_in(store, path).has_value();
 }
 
-// Removes a file that the request makes superfluous, unless it is to stay.
+// Removes a file that the job makes superfluous, unless it must stay.
 void remove_superfluous(Place& place, const SaveJob& job, bool over_ranks, const std::string& path,
                         SaveReport& report) try {
   if (!over_ranks && !place.own.may_remove(path, place.retry)) return;
@@ -150,7 +150,7 @@ std::exception_ptr retain_over(Place& place, const SaveJob& job, bool over_ranks
     return std::current_exception();
   }
   std::exception_ptr error;
-  report.removed.reserve(job.remove_afterwards.size());  // what was removed is reported
+  report.removed.reserve(job.remove_afterwards.size());  // so that each removal can be reported
   for (const std::string& path : job.remove_afterwards) {
     try {
       const bool is_kept = std::any_of(kept.begin(), kept.end(), [&](const std::string& name) {
@@ -179,10 +179,10 @@ std::uint64_t write_far(Place& place, const SaveJob& job, FileImage* image) {
   return done.bytes;
 }
 
-// Steps 2 to 4. Returns the bytes.
+// Steps 2 to 4. Returns the number of bytes.
 std::uint64_t write_object(Place& place, const SaveJob& job, FileImage* image,
                            const std::function<void()>& point) try {
-  if (place.check_given_up) place.check_given_up();  // it may have waited for long
+  if (place.check_given_up) place.check_given_up();  // the job may have waited for long
   if (place.is_far && !job.latest.empty()) {
     place.fenced(job.latest, [&](PointerFence& fence) { fence.check(place.retry); });
   }
@@ -348,7 +348,7 @@ void SavePipeline::submit(SaveJob job) try {
     job.value = impl_->snapshotter.take(job.value);
   } else {
     image.emplace(std::exchange(job.value, {}), impl_->snapshotter, impl_->layout);
-    // It may hold the live tensors, which are let go of now.
+    // Releases on_copied now, since it may hold the live tensors.
     if (const auto look = std::exchange(job.on_copied, nullptr)) look(image->copies());
   }
   {

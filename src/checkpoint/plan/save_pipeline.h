@@ -61,9 +61,9 @@ class SavePipeline {
   void forget(const std::string& path);
   // How many paths the pipeline may write over.
   std::size_t known_paths() const;
-  // Step 5 alone, of a save that is there already: removes what `job` lists, on this thread. A
-  // failure is the report's warning. `over_ranks`: they may be folders that ranks wrote together.
-  // Nothing may be under way.
+  // Step 5 alone, for a save that was made before: removes what `job` lists, on this thread. A
+  // failure becomes the report's warning. `over_ranks`: the paths may be folders that ranks wrote
+  // together. No save may be under way.
   SaveReport retain(const SaveJob& job, bool over_ranks);
   // Points it at `path`, which is saved already. As a save does.
   void move_pointer(const std::string& pointer, const std::string& path);

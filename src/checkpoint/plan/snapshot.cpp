@@ -195,8 +195,8 @@ struct Snapshotter::Pool {
   std::list<PageMemory> spare;
   std::uint64_t bytes = 0;  // in use and spare
 
-  // A spare arena of at least `size`, else a new one in place of the largest spare; in a list, so
-  // that giving it back takes no memory.
+  // Takes a spare arena of at least `size`, or makes a new one in place of the largest spare.
+  // Returns it in a list, so that giving it back takes no memory.
   std::list<PageMemory> take(std::size_t size) {
     const std::lock_guard lock(mutex);
     const auto by_size = [](const PageMemory& a, const PageMemory& b) {

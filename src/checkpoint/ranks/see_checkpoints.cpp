@@ -79,7 +79,7 @@ std::optional<SeenCheckpoint> see_or_tell(ObjectStore& store, const std::string&
 std::vector<SeenCheckpoint> see_named(ObjectStore& store, const std::string& folder,
                                       NamesByPosition& names) {
   std::vector<SeenCheckpoint> all;
-  std::size_t unpublished = 0;  // what failed saves have left must not hide what is whole
+  std::size_t unpublished = 0;  // leftovers of failed saves must not hide whole checkpoints
   while (all.size() - unpublished < kMostSeen && names.next() != nullptr) {
     const NamedFile file = names.take();
     auto seen =
@@ -163,7 +163,7 @@ std::vector<SeenCheckpoint> see_checkpoints(ObjectStore& store, const SeePlace& 
   std::vector<SeenCheckpoint> all;
   if (!store.stat(place.folder)) return all;
   ListedFolders listed;
-  std::set<std::string> known;  // a name may be of several formats
+  std::set<std::string> known;  // a name may fit several formats
   for (const NameFormat& format : place.filenames) {
     NamesByPosition names(store, place.folder, format, place.writer, &listed);
     for (SeenCheckpoint& seen : see_named(store, place.folder, names)) {

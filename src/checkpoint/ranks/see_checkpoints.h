@@ -35,14 +35,14 @@ std::optional<FolderManifest> manifest_of(ObjectStore& store, const std::string&
 
 struct SeePlace {
   std::string folder = {};
-  std::vector<NameFormat> filenames = {};  // of names in the folder
+  std::vector<NameFormat> filenames = {};  // of checkpoints in the folder
   FormatVariables writer = {};             // variables_of_writer()
 };
 
-// Those in the folder with names of those formats, by their paths from there, the furthest first by
-// what their names claim, and no more than 128 of each format. None when there is no such folder.
-// Of one that its disk does not give SeenCheckpoint::problem says so: it does not decide about the
-// others. StorageError.
+// Returns the checkpoints in the folder whose names fit one of the formats, by their paths from
+// there. The furthest by its name comes first; there are at most 128 of each format. None if there
+// is no such folder. If the disk does not give a checkpoint, its SeenCheckpoint::problem says so;
+// the others are not affected. StorageError.
 std::vector<SeenCheckpoint> see_checkpoints(ObjectStore& store, const SeePlace& place);
 
 }  // namespace cairn

@@ -32,7 +32,7 @@ bool holds_rank_tar(const FoundCheckpoint& found) {
   return found.checkpoint.impl().source->info().format == "deepspeed_rank";
 }
 
-// Looks into one place.
+// Searches one place.
 class PlaceSearch {
  public:
   PlaceSearch(const RunSearch& search, const SearchPlace& place) : search_(search), place_(place) {}
@@ -111,7 +111,7 @@ class PlaceSearch {
     return "";
   }
 
-  // The newest files decide: a folder may hold any number of others.
+  // Looks only into the newest files: a folder may hold any number of others.
   std::string why_not_without_whole() const {
     constexpr std::size_t kMostLookedInto = 64;
     if (!place_.store->stat(place_.folder)) return "";
@@ -138,7 +138,7 @@ class PlaceSearch {
     return listed.condition == Condition::kGood && info.kind == "full" && info.timestamp && is_own;
   }
 
-  // Only what is proven damaged is damaged: what cannot be read now ends the search.
+  // Only proven damage counts as damage. A file that cannot be read now ends the search.
   bool is_proven_whole(const std::string& path) const {
     try {
       const Checkpoint checkpoint = open_checkpoint(path, place_.store);
@@ -168,10 +168,10 @@ class PlaceSearch {
   const RunSearch& search_;
   const SearchPlace& place_;
   std::map<std::string, std::string> skipped_;  // why, by path
-  std::map<std::string, std::string> others_;   // whose, by path
+  std::map<std::string, std::string> others_;   // the run's name, by path
 };
 
-// Step 3. Nobody loads it, and so nobody else finds out that it is damaged.
+// Step 3. Verifies the tar here, since no load follows that would find damage.
 bool is_whole(const FoundCheckpoint& tar, const RunSearch& search) {
   const VerifyReport report = tar.checkpoint.verify(Verify::kFull);
   if (!report.ok() && search.on_skip) search.on_skip(tar.path, printable_line(report.summary()));
@@ -194,7 +194,7 @@ RunAnswer search_run(const RunSearch& search) {
   for (std::size_t i = 0; i < search.places.size(); ++i) {
     PlaceSearch& place = searched.emplace_back(search, search.places[i]);
     auto found = place.find({});
-    std::vector<std::string> tars;  // that this run passes over
+    std::vector<std::string> tars;  // tars that this run passes over
     while (found && !search.takes_rank_tars && holds_rank_tar(*found)) {
       if (!search.may_begin_anew && is_whole(*found, search)) break;
       tars.push_back(found->path);

@@ -5,15 +5,15 @@
 //     checkpoint/folder/find_latest.cpp says. The names are those of every form in which the run
 //     may have saved (names/run_forms.h). Only the whole state counts, and only this run's, by the
 //     run's name in the file.
-//  2. The furthest of all places wins; of equal ones the first place.
+//  2. The furthest checkpoint of all places wins; among equal ones, that of the first place.
 //  3. Only a run that saves a tar of each rank can take such a tar. Where a tar is the furthest,
 //     the answer for other runs is a refusal: they must neither begin anew nor go back.
 //  4. When none is found, the answer is a refusal if beginning anew would lose something:
-//       - a checkpoint of another run has a name that this run would write;
-//       - this machine has its part of a checkpoint, and other machines have the rest;
-//       - a checkpoint of this run lies there that is proven whole, and was not taken: its name is
-//         of no known form, or it could not be loaded.
-//     may_begin_anew (TrainerOptions::autoresume_may_begin_anew) allows all but the first.
+//     (a) a checkpoint of another run has a name that this run would write;
+//     (b) this machine has its part of a checkpoint, and other machines have the rest;
+//     (c) a checkpoint of this run is proven whole, and was not taken: its name is of no known
+//         form, or it could not be loaded.
+//     may_begin_anew (TrainerOptions::autoresume_may_begin_anew) allows (b) and (c).
 #pragma once
 
 #include <cstddef>
@@ -31,10 +31,10 @@ namespace cairn {
 struct SearchPlace {
   std::shared_ptr<ObjectStore> store;
   std::string folder;
-  NameFormat filename;                           // of names in the folder, as the run saves now
-  NameFormat latest_filename;                    // the same; empty: no pointer
-  std::string run_name;                          // empty: whatever run it is
-  std::vector<NameFormat> other_filenames = {};  // as the run may have saved before
+  NameFormat filename;                           // of the names in which the run saves now
+  NameFormat latest_filename;                    // of the pointer; empty: no pointer
+  std::string run_name;                          // empty: any run
+  std::vector<NameFormat> other_filenames = {};  // of names that it may have saved before
 };
 
 // A checkpoint that is not to be chosen: a load of it has failed.
@@ -50,10 +50,10 @@ struct RunSearch {
   bool takes_rank_tars = false;
   bool may_begin_anew = false;
   Verify verify = Verify::kQuick;
-  // As FindOptions has them.
+  // As in FindOptions.
   std::function<void(const std::string& path, const std::string& why)> on_skip = nullptr;
   std::function<void(const std::string& path, const Timestamp& timestamp)> on_older = nullptr;
-  // For each checkpoint of another run: where it is, and the run's name.
+  // Called for each checkpoint of another run, with its place, its path and the run's name.
   std::function<void(const SearchPlace& place, const std::string& path,
                      const std::string& run_name)>
       on_other_run = nullptr;
@@ -62,11 +62,12 @@ struct RunSearch {
 struct RunAnswer {
   std::optional<FoundCheckpoint> found = std::nullopt;
   std::size_t place = 0;     // where it is
-  bool is_rank_tar = false;  // it is what one rank has; whether all ranks have theirs is not known
+  bool is_rank_tar = false;  // one rank's tar; not known: whether all ranks have theirs
   std::string refusal = {};  // when none is found: why the run must not begin anew; empty: it may
 };
 
-// Throws what find_latest() throws: what cannot be read now is no reason to begin anew.
+// Throws what find_latest() throws: a checkpoint that cannot be read now is no reason to begin
+// anew.
 RunAnswer search_run(const RunSearch& search);
 
 }  // namespace cairn

@@ -61,7 +61,7 @@ Value weights_in(const CheckpointSource& source, const std::string& path) {
 }
 
 struct Side {
-  std::unique_ptr<CheckpointSource> source;  // which names what is damaged
+  std::unique_ptr<CheckpointSource> source;  // names the tensors that are damaged
   Value value;
 };
 

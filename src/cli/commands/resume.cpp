@@ -48,8 +48,8 @@ std::string moment_of(const Timestamp& timestamp) {
   return "epoch " + std::to_string(timestamp.epoch) + ", batch " + std::to_string(timestamp.batch);
 }
 
-// FOLDER as it stands when there is one, whatever braces are in its name. Otherwise it is a format,
-// as the Trainer's save_folder is.
+// Takes FOLDER as a path if there is such a folder, whatever braces are in its name. Otherwise
+// FOLDER is a format, as the Trainer's save_folder is.
 std::string folder_of(const ResumeArgs& options) {
   const auto store = store_of(options.folder, nullptr);
   if (store->stat(shown_place(options.folder))) return options.folder;
@@ -114,7 +114,7 @@ Explanation explain(const ResumeArgs& options) {
   return explanation;
 }
 
-// What a Trainer must be to go on from what was found; empty: it may have any form.
+// Returns the option that a Trainer needs to go on from the answer. Empty: it needs none.
 std::string form_needed(const RunAnswer& answer) {
   return answer.is_rank_tar ? "deepspeed_config" : "";
 }

@@ -63,7 +63,7 @@ void set_place(const Flags& flags, cairn::cli::JobOptions& job,
   job.master_addr = flags.master_addr.value_or("127.0.0.1");
   if (!flags.master_port) port.emplace();
   job.master_port = port ? port->number() : *flags.master_port;
-  // Each machine of several runs this program: only CAIRN_JOB_ID can name the job on all of them.
+  // On several machines each one runs this program: only CAIRN_JOB_ID can name the job on all.
   if (is_one_machine) job.job_id = "cairn-run " + cairn::random_digits();
 }
 

@@ -144,7 +144,7 @@ int run_tool(const std::vector<std::string>& arguments, std::ostream& out, std::
     if (error == EPIPE) return kFailed;  // `cairn dump x.pt | head`: it has seen enough
     err << "cairn: cannot write the answer: " << std::generic_category().message(error) << "\n";
     return error == ENOSPC ? kNoSpace : kFailed;
-  } catch (const std::bad_alloc&) {  // outside the command, or when its error was to be told
+  } catch (const std::bad_alloc&) {  // outside the command, or while its error was reported
     out.exceptions(std::ios_base::goodbit);
     err << "cairn: there is not enough memory\n";
     return kFailed;

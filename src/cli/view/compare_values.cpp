@@ -20,7 +20,7 @@ namespace {
 struct Leaf {
   std::string path;
   const Value* value;
-  // The value's own, a part of a sparse one, or the shard of a DTensor.
+  // The value's own tensor, a part of a sparse tensor, or the shard of a DTensor.
   const TensorView* tensor = nullptr;
 };
 

@@ -52,8 +52,8 @@ struct Differences {
   }
 };
 
-// Leaves are matched by path, of sparse tensors the parts: "w/indices", "w/values"; of a DTensor
-// the shard, "w", and how the tensor is distributed, "w (placement)". Lists and
+// Matches leaves by path. A sparse tensor is matched by its parts: "w/indices", "w/values". A
+// DTensor is matched by its shard, "w", and by how it is distributed, "w (placement)". Lists and
 // tuples, dicts and OrderedDicts are not told apart, as not every format does. A dtype that differs
 // is a difference, unless there is a tolerance.
 Differences compare_values(const Value& a, const Value& b, const CompareOptions& options);

@@ -19,7 +19,7 @@ struct TensorRow {
   std::string path;
   const TensorView* tensor;  // of the object, which must live as long
   std::optional<TensorStats> stats = std::nullopt;
-  // Of the shard of a DTensor: of which tensor, and how that is distributed.
+  // For the shard of a DTensor: the full tensor, and how it is distributed.
   std::optional<DTensor> distributed = std::nullopt;
 
   std::uint64_t bytes() const;

@@ -225,7 +225,7 @@ TorchFile Folder::open_chunk_file(const Piece& piece, const ChunkHeads& heads) c
       source = source_of(decoded.map(), source->name());
     }
     if (piece.item->dtype) return TorchFile(source);
-    // Tensors in an object are ranges of the data file, not of what `heads` has of it.
+    // Tensors in an object are ranges of the data file, not of the bytes that `heads` holds.
     const bool is_encoded = !location.transforms.empty();
     const auto stored =
         is_encoded ? source

@@ -33,12 +33,13 @@ namespace cairn::dcp {
 // Opens a file of the folder by its plain name; from several threads. NotFoundError when it is not
 // there.
 using OpenFile = std::function<std::shared_ptr<const ByteSource>(const std::string& name)>;
-// Told of each chunk's torch.save file before anything of its tensor is given out, so that what is
-// read of it can be verified: the records, whose offsets count from location.offset of `data_file`.
-// From several threads; also of one that was opened before. What it throws is thrown on.
+// Called with each chunk's torch.save file before any byte of its tensor is given out, so that
+// reads can be verified. The offsets of the file's records count from location.offset of
+// `data_file`. Called from several threads, also for a chunk that was opened before. Its exceptions
+// are passed on.
 using OnChunk = std::function<void(const ByteSource& data_file, const Piece&, const TorchFile&)>;
 
-// How tensors are read, where that is another way than that of what says where they are.
+// How tensors are read, if not from the files that say where the tensors are.
 struct TensorAccess {
   OpenFile open_file = nullptr;  // gives the same bytes; null: the same file
   OnChunk on_chunk = nullptr;    // may be null
@@ -56,7 +57,7 @@ class Folder : public std::enable_shared_from_this<Folder> {
                                             const TensorAccess& tensors = {});
 
   const Metadata& metadata() const { return metadata_; }
-  // What the tensors in a data file are ranges of.
+  // The source of a data file; the tensors are ranges of it.
   const std::shared_ptr<const ByteSource>& file(std::string_view name) const {
     return tensor_files_.find(name)->second;
   }
@@ -114,8 +115,8 @@ class Folder : public std::enable_shared_from_this<Folder> {
   Metadata metadata_;
   std::string scratch_folder_;
   OnChunk on_chunk_;
-  FilesByName files_;         // what says where tensors are is read from these
-  FilesByName tensor_files_;  // of the same names
+  FilesByName files_;         // the places of tensors are read from these
+  FilesByName tensor_files_;  // the same names; tensors are read from these
 };
 
 // The tree that Folder::read() gives, for who looks at every piece of a folder once: opening them

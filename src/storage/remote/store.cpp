@@ -26,7 +26,7 @@ constexpr std::chrono::hours kForgotten{24};  // an upload begun earlier has no 
 constexpr std::size_t kRemovalsAtOnce = 16;
 
 struct Linked {
-  std::string target;  // a name; empty: the text says none
+  std::string target;  // a name; empty: the text names nothing
   std::string version;
   NetTime modified = {};
 };
@@ -245,7 +245,7 @@ class RemoteStore final : public ObjectStore {
         {.key = key, .headers = {{"range", "bytes=0-" + std::to_string(kLongestLink)}}});
     // Another 404 is of a bucket, or of who may not look: that says nothing of a pointer.
     if (remote().is_missing(response)) return std::nullopt;
-    if (response.status == 416) {  // it has no first byte
+    if (response.status == 416) {  // an empty object has no first byte
       const auto empty = container_->head(key);
       if (!empty) return std::nullopt;
       return Linked{.target = "", .version = empty->version, .modified = empty->modified};

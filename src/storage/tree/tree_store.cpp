@@ -216,7 +216,7 @@ class TreeStore final : public ObjectStore {
     if (!info) return std::nullopt;
     const ReadLink broken = {.target = "",
                              .info = {.type = ObjectInfo::Type::kPointer, .version = "broken"}};
-    if (info->size > kLongestLink) return broken;  // to open may be to read it all
+    if (info->size > kLongestLink) return broken;  // opening it may read all of it
     const auto source = at.tree->open(link_path(at.path), info);
     if (source == nullptr) return std::nullopt;
     const std::string target = named_by_link(as_text(read_start(*source, kLongestLink + 1).view));

@@ -161,7 +161,7 @@ void CheckpointLoad::plan_model(const Value& model) {
     misfit("model: " + reason);
   }
   if (!model_.misfits.empty()) return;
-  // What was left out on purpose is no weight that was looked for.
+  // If load_ignore_keys has left out all weights, none has to fit.
   const bool has_weights = !model.as_dict().empty() || ignored_names_.empty();
   const bool none_fits = has_weights && model_.tensors.empty() && !model_.keys.missing.empty();
   if (!none_fits) {
@@ -329,7 +329,7 @@ void CheckpointLoad::plan_metrics(const std::string& label, const Metrics& metri
 }
 
 void CheckpointLoad::filter(Value& checkpoint, const std::string& path) {
-  // What is no dict has no keys: it is refused as no checkpoint of a run.
+  // A file that is no dict has no keys. It is refused later, as no checkpoint of a run.
   if (options_.ignore_keys.empty() || !checkpoint.is_dict()) return;
   ignored_names_ = model_names(checkpoint);
   for (const std::string& pattern : options_.ignore_keys.apply(checkpoint)) {

@@ -34,8 +34,8 @@ class DeviceTargets {
   // named_groups().
   void add_optimizer(const torch::optim::Optimizer& optimizer, const torch::nn::Module& module,
                      const Value& saved);
-  // Both, of the "state" of a checkpoint. What an older Composer names otherwise goes by way of the
-  // host.
+  // Both, for the "state" of a checkpoint. Entries that an older Composer names otherwise go
+  // through memory of the host.
   void add_state(const State& state, const Value& saved, bool with_optimizer);
 
   // Nothing: the host.

@@ -58,7 +58,7 @@ class LoadStaging {
   // Step 3, once: called again it does nothing, or fails as it did. `verify`: of what step 1 does
   // not read. CorruptError that says what is damaged, StorageError; what libtorch throws.
   void finish(Verify verify);
-  // Fills this memory, verified so. Throws as finish().
+  // Fills the memory of `reads`, verified as `verify` says. Throws as finish() does.
   void read(StagedReads reads, Verify verify);
 
   // Of a file that is too large for the machine. CorruptError when it is damaged, for that is worth

@@ -31,7 +31,7 @@ void for_each_suffix(std::string_view name, const auto& use) {
   }
 }
 
-// Without the parts that both begin with.
+// Removes the parts that both names begin with.
 FromAndTo without_common_parts(FromAndTo rule) {
   auto& [from, to] = rule;
   for (;;) {
@@ -66,7 +66,7 @@ std::map<FromAndTo, std::size_t> count_prefixes(const IncompatibleKeys& keys) {
   return counts;
 }
 
-// The simplest first.
+// Returns the renamings to try, the simplest first.
 std::vector<FromAndTo> candidates(const IncompatibleKeys& keys) {
   std::vector<FromAndTo> rules;
   for (const char* wrapper : kWrappers) {

@@ -14,19 +14,19 @@ namespace cairn {
 struct Renaming {
   std::string from;
   std::string to;
-  std::size_t fits = 0;  // so many missing names are there then
+  std::size_t fits = 0;  // how many missing names fit then
 };
 
-// The renaming after which most names fit: at least three quarters of the missing names, or of the
-// unexpected ones. Wrappers that torch.compile(), FSDP and activation checkpointing put into names,
-// or one prefix in place of another. nullopt when there is none.
+// Finds the renaming after which most names fit: at least three quarters of the missing names, or
+// of the unexpected ones. It removes a wrapper that torch.compile(), FSDP or activation
+// checkpointing puts into names, or replaces one prefix by another. nullopt if there is none.
 std::optional<Renaming> find_renaming(const IncompatibleKeys& keys);
 
 // "missing names: ...", "unexpected names: ...", and the renaming that helps: a line for each that
 // is not empty.
 std::vector<std::string> list_misfits(const IncompatibleKeys& keys);
 
-// The same in short, for a load that goes on without them. Empty when all names fit.
+// As list_misfits(), in short: for a load that goes on without these names. Empty if all names fit.
 std::vector<std::string> summarize_misfits(const IncompatibleKeys& keys);
 
 }  // namespace cairn

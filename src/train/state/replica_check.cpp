@@ -47,7 +47,7 @@ Hashes hashes_of(const std::vector<TensorView>& views, bool in_parallel) {
   return hashes;
 }
 
-// What this rank has in common with others: all of a parameter, or its rows.
+// The tensors that other ranks have, too: whole parameters, or this rank's rows of them.
 std::vector<std::pair<std::string, at::Tensor>> replicated(const State& state) {
   if (state.sharding && state.sharding->replicas() == 1) return {};
   auto parameters = named_parameters(state.model->module());
@@ -61,7 +61,7 @@ std::int64_t rounding() {
   return as_number(xxh3_64(as_bytes(at::show_config())));
 }
 
-// What one rank knows of a save, in step 3.
+// A rank's facts about a save, for step 3.
 struct Said {
   bool has_hashes = false;
   std::int64_t rounding = 0;
@@ -70,7 +70,7 @@ struct Said {
   Hashes hashes = {};
 };
 
-// The same in little; all that is exchanged while nothing differs.
+// A digest of these facts. While nothing differs, ranks exchange only this.
 at::Tensor digest_of(const Said& said) {
   return at::tensor({std::int64_t{said.has_hashes}, said.rounding, said.shard,
                      as_number(digest_of(said.rates)), as_number(digest_of(said.hashes))},
@@ -112,7 +112,7 @@ bool have_same_weights(const Said& one, const Said& other) {
          one.shard == other.shard;
 }
 
-// The first place in which ranks differ from the first rank of their peers, and these ranks.
+// The first place in which ranks differ from their first peer, and these ranks.
 struct Divergence {
   std::size_t index = 0;
   std::size_t first = 0;  // rank
@@ -182,7 +182,7 @@ void ReplicaCheck::hash_copies(const State& state, SaveJob& job) {
   std::vector<TensorView> views;
   for (const std::string& name : names_) {
     const Value* const saved = model == nullptr ? nullptr : model->find(name);
-    // The file leaves it out.
+    // The file leaves this parameter out.
     if (saved == nullptr || !saved->is_tensor()) return hash_here(state);
     views.push_back(saved->as_tensor());
   }

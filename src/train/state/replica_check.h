@@ -25,14 +25,14 @@ class State;
 
 class ReplicaCheck {
  public:
-  // Steps 3 and 1, for a save. On all ranks together, before anything that can fail on one alone.
-  // With `hashes_copies` this rank calls hash_copies() for the save, otherwise it hashes here.
-  // Throws TrainingError, on all ranks alike, with the parameter, the ranks and the batch.
+  // Steps 3 and 1, for a save. All ranks call it together, before anything that can fail on one
+  // alone. With `hashes_copies` this rank calls hash_copies() for the save, otherwise it hashes
+  // here. Throws TrainingError, on all ranks alike, with the parameter, the ranks and the batch.
   void begin(const State& state, bool hashes_copies);
   // Step 2: lets `job`, a save of the whole state or of weights, hash its copies when the pipeline
   // has made them. Does nothing if begin() hashed.
   void hash_copies(const State& state, SaveJob& job);
-  // Step 3, if begin() was called since. On all ranks together. TrainingError as begin().
+  // Step 3, if begin() was called since. All ranks call it together. TrainingError as in begin().
   void compare();
 
  private:
@@ -43,7 +43,7 @@ class ReplicaCheck {
   bool is_begun_ = false;
   std::int64_t batch_ = 0;          // of the save
   std::int64_t shard_ = 0;          // ranks with the same number have the same rows
-  std::vector<std::string> names_;  // of what is hashed, in order
+  std::vector<std::string> names_;  // of the hashed tensors, in order
   Hashes rates_;                    // of each group's learning rate
   std::future<Hashes> hashes_;      // not valid: there are none
 };

@@ -33,7 +33,7 @@ bool is_empty(const Value& value) {
   return value.is_none() || (value.is_dict() && value.as_dict().empty());
 }
 
-// The entries of a part that no live object has the name of.
+// Adds the entries of a part whose names no live object has.
 void add_unused(const Value& saved, const std::string& part, const std::set<std::string>& names,
                 std::vector<std::string>& unused) {
   const Value* const entries = saved.find(part);
@@ -44,7 +44,7 @@ void add_unused(const Value& saved, const std::string& part, const std::set<std:
   }
 }
 
-// By class, too: Composer keeps one entry for all objects of a class.
+// Includes the names of classes: Composer keeps one entry for all objects of a class.
 std::set<std::string> names_of(const auto& objects) {
   std::vector<std::string> names;
   for (const auto& object : objects) {

@@ -11,18 +11,17 @@ namespace cairn {
 
 class State;
 
-// Why it cannot be a checkpoint of a run, as one half of a sentence about it: every one has a dict
-// "state" with a "model", whatever else was left out when it was saved. Empty when it may be one.
-// An optimizer's state_dict() has a "state", too, as have many other files.
+// Says why the file cannot be a checkpoint of a run, as one half of a sentence about it. Every such
+// checkpoint has a dict "state" with a "model", whatever else was left out when it was saved. Empty
+// if the file may be one. Many other files have a "state", such as an optimizer's state_dict().
 std::string why_no_run(const Value& checkpoint);
-// MismatchError when `checkpoint` is none either. `why`: what why_no_run() said of the file.
+// MismatchError if `checkpoint` cannot be one either. `why`: what why_no_run() said of the file.
 void require_run(const Value& checkpoint, const std::string& why);
 
 // The names in its "state/model", as they stand there.
 std::set<std::string> model_names(const Value& checkpoint);
 
-// Whether its "state" has the model alone, and what describes it: no part that training goes on
-// from.
+// Whether its "state" has only the model and descriptions, and no part that training goes on from.
 bool holds_only_weights(const Value& saved);
 
 // The paths of states that no object of this run takes. `saved` is the "state" of
