@@ -26,6 +26,14 @@ FileDescriptor open_at(const FilePath& path, int flags, mode_t mode = 0);
 FileDescriptor open_folder_for_lock(const FolderPath& folder, int flags);
 FileDescriptor open_at_for_lock(const FilePath& path, int flags, mode_t mode = 0);
 
+// Opens a file that is to be locked: for writing, because NFS gives exclusive locks on nothing else,
+// or, where that is forbidden (EACCES, EPERM, EROFS), for reading. `create`: O_CREAT, or 0.
+FileDescriptor open_to_lock(const FilePath& path, int create = 0);
+// As flock(), whatever signals come: errno, or 0.
+int lock_opened(const FileDescriptor& fd, int operation);
+// Whether errno says that a file may not be opened in that way.
+bool is_forbidden(int error);
+
 // Makes what was created, renamed and removed in a folder survive a power cut. Gives errno, or 0;
 // 0 also where the file system has nothing to sync for a folder (EINVAL or EOPNOTSUPP of some
 // network ones).

@@ -47,7 +47,7 @@ struct RunLockFile {
 std::vector<RunLockFile> list_run_locks(FileSystem& files, const std::string& folder);
 
 // Removes the file, so that the next start has a lock of its own, whatever a dead machine holds.
-// BusyError when the holder lives on this machine. False when the file is gone already.
-bool release_run_lock(FileSystem& files, const RunLockFile& lock);
+// BusyError when a process has the lock, and a process of the holder's number lives on this machine.
+void release_run_lock(FileSystem& files, const RunLockFile& lock);
 
 }  // namespace cairn

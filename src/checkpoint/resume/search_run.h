@@ -35,6 +35,9 @@ struct SearchPlace {
   NameFormat latest_filename;                    // the same; empty: no pointer
   std::string run_name;                          // empty: whatever run it is
   std::vector<NameFormat> other_filenames = {};  // as the run may have saved before
+
+  // `filename` and the others, each once.
+  std::vector<NameFormat> all_filenames() const;
 };
 
 // A checkpoint that is not to be chosen: a load of it has failed.
