@@ -111,9 +111,10 @@ Value CheckpointSaver::Impl::gather() const {
 // All ranks call this together, before any step that can fail on one rank alone.
 void CheckpointSaver::Impl::check_replicas(const State& state) {
   if (!is_of_several() || !saves_anything()) return;
-  // The file of a sharded run has whole parameters; each rank has only its rows of them.
-  const bool copies =
-      options.save_async && !ranks && !is_written_elsewhere() && state.sharding == nullptr;
+  // The file of a sharded run has whole parameters; each rank has only its rows of them. A function
+  // of ignore_keys may change what is saved.
+  const bool copies = options.save_async && !ranks && !is_written_elsewhere() &&
+                      state.sharding == nullptr && options.ignore_keys.empty();
   replicas.begin(state, copies);
 }
 
@@ -277,6 +278,13 @@ void CheckpointSaver::Impl::clear_way(const std::string& path, const std::string
   unusable.erase(known);
 }
 
+// Both names of a save. With several ranks: where they learn of an error together.
+void CheckpointSaver::Impl::clear_names(const std::string& path, const std::string& latest,
+                                        const std::string& run_name) {
+  clear_way(path, run_name);
+  if (!latest.empty()) clear_kind(latest, /*is_link=*/true);
+}
+
 // Renames `path` if neither a save nor a link can replace what has this name. That is a folder
 // where a file is to be, a file where a folder is to be, or a folder that holds foreign files.
 void CheckpointSaver::Impl::clear_kind(const std::string& path, bool is_link) {
@@ -290,8 +298,7 @@ void CheckpointSaver::Impl::clear_kind(const std::string& path, bool is_link) {
 }
 
 void CheckpointSaver::Impl::submit(SaveJob request) {
-  if (!ranks) clear_way(request.path, request.info.run_name);
-  if (!request.latest.empty()) clear_kind(request.latest, /*is_link=*/true);
+  if (!ranks) clear_names(request.path, request.latest, request.info.run_name);
   request.report = [queue = finished, number = saves_begun,
                     begin = Clock::now()](const SaveReport& done) {
     queue->push({number, done, Clock::now() - begin});

@@ -224,8 +224,8 @@ void CheckpointSaver::Impl::begin_fit(State& state, Logger& logger) {
   if (last_checkpoint_batch > state.timestamp.batch) {
     last_checkpoint_batch.reset();  // time was set back: that batch is still to come
   }
-  lock_run(state, logger);
   try {
+    lock_run(state, logger);
     agreed("looking at what is saved", [&] {
       if (!is_idle() && saves_here()) look_at_folder(state);
     });

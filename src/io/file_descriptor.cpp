@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <mutex>
+#include <new>
 #include <vector>
 
 namespace cairn {
@@ -37,9 +38,10 @@ class LockDescriptors {
 
  private:
   LockDescriptors() {
-    pthread_atfork([] { of_this_process().mutex_.lock(); },
-                   [] { of_this_process().mutex_.unlock(); },
-                   [] { of_this_process().lose_in_child(); });
+    const int error = pthread_atfork([] { of_this_process().mutex_.lock(); },
+                                     [] { of_this_process().mutex_.unlock(); },
+                                     [] { of_this_process().lose_in_child(); });
+    if (error != 0) throw std::bad_alloc();  // ENOMEM; the next lock tries it again
   }
 
   // Makes only system calls that are safe in the child of a process with several threads.

@@ -39,24 +39,6 @@ FileDescriptor try_open(const std::string& path, int flags) {
   return FileDescriptor(fd);
 }
 
-bool is_forbidden(int error) { return error == EACCES || error == EPERM || error == EROFS; }
-
-// For writing, because NFS gives exclusive locks on nothing else; nothing is written. Another
-// user's file, say, is opened for reading: elsewhere that is enough.
-FileDescriptor open_to_lock(const FilePath& path) {
-  FileDescriptor fd = open_at_for_lock(path, O_RDWR | O_NONBLOCK);
-  if (fd.is_open() || !is_forbidden(errno)) return fd;
-  return open_at_for_lock(path, O_RDONLY | O_NONBLOCK);
-}
-
-int lock(int fd, int operation) {
-  int result = 0;
-  do {
-    result = flock(fd, operation);
-  } while (result != 0 && errno == EINTR);
-  return result == 0 ? 0 : errno;
-}
-
 // Whether following a path ended at nothing: a link may also lead to a name that none can have, or
 // to itself.
 bool leads_nowhere(int error) {
@@ -80,7 +62,7 @@ std::unique_ptr<WritableFile> make_writer(FileDescriptor fd, const std::string& 
 FileDescriptor create_locked_file(const FilePath& path, bool is_private) {
   for (;;) {
     FileDescriptor fd = create_file(path, is_private);
-    lock(fd.get(), LOCK_EX);  // where there are no locks, remove_unlocked() leaves it
+    lock_opened(fd, LOCK_EX);  // where there are no locks, remove_unlocked() leaves it
     struct stat info = {};
     if (fstat(fd.get(), &info) != 0) throw_storage_error(errno, "cannot examine " + path.text());
     if (info.st_nlink > 0) return fd;
@@ -168,7 +150,7 @@ class PosixFileSystem final : public FileSystem {
     ignore_file_size_signal();
     FileDescriptor fd = open_at_for_lock(path, O_WRONLY | O_NONBLOCK);
     // Locked first: a cleaner that comes now leaves it, and one that was here has removed its name.
-    if (!fd.is_open() || lock(fd.get(), LOCK_EX | LOCK_NB) != 0) return nullptr;
+    if (!fd.is_open() || lock_opened(fd, LOCK_EX | LOCK_NB) != 0) return nullptr;
     struct stat info = {};
     const bool is_ours = fstat(fd.get(), &info) == 0 && S_ISREG(info.st_mode) &&
                          info.st_nlink == 1 && !is_open_elsewhere(fd.get());
@@ -206,7 +188,7 @@ class PosixFileSystem final : public FileSystem {
 
   std::shared_ptr<void> lock_folder(const FolderPath& path) override {
     auto fd = std::make_shared<FileDescriptor>(open_folder_for_lock(path, O_RDONLY));
-    if (!fd->is_open() || lock(fd->get(), LOCK_EX | LOCK_NB) != 0) return nullptr;
+    if (!fd->is_open() || lock_opened(*fd, LOCK_EX | LOCK_NB) != 0) return nullptr;
     return fd;
   }
 
@@ -258,7 +240,7 @@ class PosixFileSystem final : public FileSystem {
       throw_storage_error(errno, "cannot open " + path.text());
     }
     // Held until after the removal: a writer that comes now waits, and sees that its file is gone.
-    const int error = lock(fd.get(), LOCK_EX | LOCK_NB);
+    const int error = lock_opened(fd, LOCK_EX | LOCK_NB);
     // Where there are no locks, nobody can tell whether the writer of a temporary file lives. What
     // has its final name is finished.
     const bool is_held = error == EWOULDBLOCK || (error != 0 && is_temporary_name(path.name));

@@ -48,31 +48,6 @@ class HeldFile {
   FileDescriptor file_;  // closed first: members go in reverse order
 };
 
-// NFS gives exclusive locks only on files that are open for writing. Another user's file can be
-// locked all the same where it can be read.
-FileDescriptor open_lock(const FileDescriptor& folder, const std::string& name) {
-  constexpr int kFlags = O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC;
-  const auto open = [&](int flags) {
-    return FileDescriptor::open_for_lock(
-        [&] { return openat(folder.get(), name.c_str(), flags | kFlags, 0666); });
-  };
-  FileDescriptor fd = open(O_RDWR | O_CREAT);
-  if (fd.is_open() || (errno != EACCES && errno != EPERM)) return fd;
-  const int error = errno;
-  FileDescriptor readable = open(O_RDONLY);
-  if (!readable.is_open()) errno = error;
-  return readable;
-}
-
-// 0, or errno; EWOULDBLOCK when another process has the lock.
-int try_lock(const FileDescriptor& fd) {
-  int result = 0;
-  do {
-    result = flock(fd.get(), LOCK_EX | LOCK_NB);
-  } while (result != 0 && errno == EINTR);
-  return result == 0 ? 0 : errno;
-}
-
 std::string text_of(const FileDescriptor& fd) {
   std::string text(kLongestText, '\0');
   const ssize_t size = pread(fd.get(), text.data(), text.size(), 0);
@@ -80,9 +55,11 @@ std::string text_of(const FileDescriptor& fd) {
   return text;
 }
 
-// On a full disk the file stays empty: the lock holds without a text.
+// On a full disk the file stays empty: the lock holds without a text. Synced, since other machines
+// read it from a file server while this process has the file open.
 void write_text(const FileDescriptor& fd, const std::string& text) {
-  if (ftruncate(fd.get(), 0) == 0) write_all_at(fd.get(), as_bytes(text), 0);
+  if (ftruncate(fd.get(), 0) == 0 && write_all_at(fd.get(), as_bytes(text), 0) == 0)
+    fdatasync(fd.get());
 }
 
 }  // namespace
@@ -101,12 +78,12 @@ FileLock lock_posix_file(const FilePath& place, const std::string& text) {
   FileDescriptor folder = open_folder(place.folder, O_PATH);
   if (!folder.is_open()) throw_storage_error(errno, "cannot open the folder of " + path);
   for (int attempts_left = 16; attempts_left > 0; --attempts_left) {
-    FileDescriptor fd = open_lock(folder, name);
+    FileDescriptor fd = open_to_lock(place, O_CREAT);
     if (!fd.is_open()) throw_storage_error(errno, "cannot open the lock " + path);
     struct stat info = {};
     if (fstat(fd.get(), &info) != 0) throw_storage_error(errno, "cannot examine " + path);
     if (!S_ISREG(info.st_mode)) throw UsageError("cannot lock " + path + ": it is no file");
-    const int error = try_lock(fd);
+    const int error = lock_opened(fd, LOCK_EX | LOCK_NB);
     if (error == EWOULDBLOCK) return {.holder = text_of(fd)};
     if (error != 0) {
       unlinkat(folder.get(), name.c_str(), 0);  // a file without a lock tells nothing

@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <linux/openat2.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -90,6 +91,22 @@ FileDescriptor open_folder_for_lock(const FolderPath& folder, int flags) {
 
 FileDescriptor open_at_for_lock(const FilePath& path, int flags, mode_t mode) {
   return FileDescriptor::open_for_lock([&] { return open_at(path, flags, mode).release(); });
+}
+
+bool is_forbidden(int error) { return error == EACCES || error == EPERM || error == EROFS; }
+
+FileDescriptor open_to_lock(const FilePath& path, int create) {
+  FileDescriptor fd = open_at_for_lock(path, O_RDWR | O_NONBLOCK | create, 0666);
+  if (fd.is_open() || !is_forbidden(errno)) return fd;
+  return open_at_for_lock(path, O_RDONLY | O_NONBLOCK);
+}
+
+int lock_opened(const FileDescriptor& fd, int operation) {
+  int result = 0;
+  do {
+    result = flock(fd.get(), operation);
+  } while (result != 0 && errno == EINTR);
+  return result == 0 ? 0 : errno;
 }
 
 int sync_opened_folder(const FileDescriptor& folder) {

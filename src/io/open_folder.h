@@ -27,6 +27,14 @@ FileDescriptor open_at(const FilePath& path, int flags, mode_t mode = 0);
 FileDescriptor open_folder_for_lock(const FolderPath& folder, int flags);
 FileDescriptor open_at_for_lock(const FilePath& path, int flags, mode_t mode = 0);
 
+// Opens a file that is to be locked: for writing, because NFS gives exclusive locks on nothing else,
+// or for reading where writing is forbidden (EACCES, EPERM, EROFS). `create`: O_CREAT, or 0.
+FileDescriptor open_to_lock(const FilePath& path, int create = 0);
+// As flock(), whatever signals come. Returns errno, or 0.
+int lock_opened(const FileDescriptor& fd, int operation);
+// Whether errno says that a file may not be opened in that way.
+bool is_forbidden(int error);
+
 // Makes what was created, renamed and removed in a folder survive a power cut. Returns errno, or 0.
 // Also 0 if the file system has nothing to sync for a folder (EINVAL or EOPNOTSUPP of some network
 // ones).

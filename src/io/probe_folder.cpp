@@ -43,7 +43,9 @@ class Workshop {
       return;
     }
     folder_ = open_folder(FilePath(path_).as_folder(), O_RDONLY);
-    if (!folder_.is_open()) error_ = errno;
+    if (folder_.is_open()) return;
+    error_ = errno;
+    rmdir(path_.c_str());
   }
   ~Workshop() {
     if (!folder_.is_open()) return;

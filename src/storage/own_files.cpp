@@ -31,7 +31,8 @@ void add_names_in_index(ObjectStore& store, const std::string& path, std::set<st
 
 std::optional<std::string> foreign_file_in(ObjectStore& store, const std::string& name,
                                            const std::set<std::string>& replaced) {
-  if (!is_folder(store, name)) return std::nullopt;
+  // Such a store has no folders but those of its own making, and checks that itself.
+  if (store.features().flat_names || !is_folder(store, name)) return std::nullopt;
   std::set<std::string> strange;
   std::set<std::string> indices;
   for (const ListedName& listed : list_all_if_any(store, name)) {
@@ -65,8 +66,6 @@ void check_only_own_files(ObjectStore& store, const std::string& name,
 }
 
 bool remove_checkpoint_folder(ObjectStore& store, const std::string& name) {
-  // Such a store removes only folders of its own making, and checks that itself.
-  if (store.features().flat_names) return store.remove_folder(name);
   const auto file = foreign_file_in(store, name);
   if (!file) return store.remove_folder(name);
   throw UsageError("cannot remove " + store.describe(name) + ": it holds " + *file +

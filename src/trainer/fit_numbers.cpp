@@ -14,7 +14,7 @@ void FitNumbers::resume(std::optional<FitCalls> known) {
 }
 
 FitNumbers::Start FitNumbers::next(const std::optional<Time>& duration) {
-  const std::int64_t index = made_;
+  const std::int64_t index = made_++;
   const bool is_finished = index < calls_.finished;
   const bool is_followed = index + 1 < calls_.finished || !calls_.open.empty();
   Start start{.number = index + 1};
@@ -34,7 +34,6 @@ FitNumbers::Start FitNumbers::next(const std::optional<Time>& duration) {
     calls_.current = calls_.open.size() - 1;
     if (is_unknown(start) && duration) start.begin = Time(0, duration->unit());
   }
-  ++made_;
   return start;
 }
 

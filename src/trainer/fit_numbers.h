@@ -1,6 +1,7 @@
 // Numbers the calls of fit(), so that a program that is started again finds where it is.
 //
-//  1. Every call of fit() takes the next number of this process, whatever becomes of the call.
+//  1. Every call of fit() takes the next number of this process, whatever becomes of the call. Only
+//     options that are refused take none.
 //  2. Autoresume gives the calls that the checkpoint knows. A number among them is that call: what
 //     it trained counts, its end stays where it was, and its time is not set back again.
 //  3. A call that reached its end is finished, and so are all calls before it. A program that went

@@ -79,10 +79,8 @@ JointCheckpoints::~JointCheckpoints() { peers_->end(); }
 std::unique_ptr<JointCheckpoints> JointCheckpoints::in_folder(const SearchPlace& place,
                                                               bool is_kept_elsewhere,
                                                               Logger& logger) {
-  std::vector<NameFormat> filenames = {place.filename};
-  filenames.insert(filenames.end(), place.other_filenames.begin(), place.other_filenames.end());
   const SeePlace look_at = {.folder = place.folder,
-                            .filenames = std::move(filenames),
+                            .filenames = place.all_filenames(),
                             .writer = variables_of_writer(place.run_name)};
   std::unique_ptr<JointCheckpoints> joint(new JointCheckpoints(
       place.store, place.folder, [&] { return see_checkpoints(*place.store, look_at); },

@@ -315,22 +315,17 @@ RankFacts facts_of_optimizer(const State& state) {
 }
 
 FactDifference find_difference(const RankFacts& first, const RankFacts& own) {
-  const std::map<std::string, std::string> values(own.begin(), own.end());
-  for (const auto& [name, value] : first) {
-    const auto found = values.find(name);
-    if (found == values.end()) return {name, value, kAbsent};
-    if (found->second != value) return {name, value, found->second};
+  const auto has = [](const RankFacts& facts, const std::string& name) {
+    return std::ranges::find(facts, name, &RankFacts::value_type::first) != facts.end();
+  };
+  const auto [at, there] = std::ranges::mismatch(first, own);
+  if (at == first.end() && there == own.end()) return {};
+  if (at == first.end() || (there != own.end() && !has(first, there->first))) {
+    return {there->first, kAbsent, there->second};
   }
-  const std::map<std::string, std::string> known(first.begin(), first.end());
-  for (const auto& [name, value] : own) {
-    if (!known.contains(name)) return {name, kAbsent, value};
-  }
-  for (std::size_t i = 0; i < own.size(); ++i) {
-    if (own[i].first != first[i].first) {
-      return {"number " + std::to_string(i) + " in order", first[i].first, own[i].first};
-    }
-  }
-  return {};
+  if (there == own.end() || !has(own, at->first)) return {at->first, at->second, kAbsent};
+  if (at->first == there->first) return {at->first, at->second, there->second};
+  return {"number " + std::to_string(at - first.begin()) + " in order", at->first, there->first};
 }
 
 void require_same_on_ranks(const RankFacts& own) {

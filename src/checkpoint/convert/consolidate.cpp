@@ -39,7 +39,6 @@ class Comparison {
     if (a.is_foreign()) return equal_objects(a.as_foreign(), b.as_foreign());
     if (a.is_dict()) return equal_dicts(a.as_dict(), b.as_dict());
     if (a.is_list() || a.is_tuple()) return equal_items(a.as_items(), b.as_items());
-    if (a.kind() == Kind::kSet) return equal_items(a.as_set().items, b.as_set().items);
     if (a.kind() == Kind::kFloat && std::isnan(a.as_float())) return std::isnan(b.as_float());
     return a == b;
   }

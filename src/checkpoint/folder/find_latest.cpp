@@ -184,7 +184,7 @@ class Search {
   // Step 4.
   std::optional<FoundCheckpoint> choose_among_others() {
     std::vector<std::pair<std::chrono::system_clock::time_point, std::string>> others;
-    for (const ListedName& listed : list_all(*store_, folder_)) {
+    for (const ListedName& listed : list_all_if_any(*store_, folder_)) {
       const std::string path = normal_path(join_path(folder_, listed.name));
       if (is_known(path)) continue;
       const auto info = unless_unusable(path, [&] { return info_of(*store_, folder_, listed); });

@@ -137,12 +137,13 @@ std::vector<RunLockFile> list_run_locks(FileSystem& files, const std::string& fo
   return locks;
 }
 
-bool release_run_lock(FileSystem& files, const RunLockFile& lock) {
+void release_run_lock(FileSystem& files, const RunLockFile& lock) {
+  if (files.lock_file(lock.path, "").held) return;  // no process had it: the file went with this
   if (lock.is_alive_here) {
     throw BusyError(fmt::format("the lock {} is held by {}, which lives: end that process instead",
                                 lock.path, described(lock.holder)));
   }
-  return files.remove(lock.path);
+  files.remove(lock.path);
 }
 
 }  // namespace cairn

@@ -119,10 +119,10 @@ bool VerifiedSource::verify(std::span<const Extent> wanted,
   for (;;) {
     const std::vector<FileRecord> claimed = claim(wanted);
     if (claimed.empty()) return is_filled;
-    CheckedRead read{.file = *under_};
-    if (!is_filled) read.places = places;
-    VerifyReport report;
     try {
+      CheckedRead read{.file = *under_};
+      if (!is_filled) read.places = places;
+      VerifyReport report;
       check(read, claimed, report);
     } catch (...) {
       give_up(claimed);
@@ -146,14 +146,16 @@ std::vector<FileRecord> VerifiedSource::claim(std::span<const Extent> wanted) co
         if (at->state == State::kDamaged && claimed.empty()) refuse(*at);
         is_being_checked = is_being_checked || at->state == State::kChecking;
         if (at->state != State::kUnknown) continue;
-        at->state = State::kChecking;
         claimed.push_back({.name = {}, .offset = at->offset, .size = at->size, .crc32 = at->crc32});
       }
     }
-    if (!claimed.empty() || !is_being_checked) {
-      std::ranges::sort(claimed, {}, &FileRecord::offset);
-      return claimed;
+    std::ranges::sort(claimed, {}, &FileRecord::offset);
+    const auto again = std::ranges::unique(claimed, {}, &FileRecord::offset);  // extents overlap
+    claimed.erase(again.begin(), again.end());
+    for (const FileRecord& record : claimed) {  // nothing may throw from here on
+      find_from(entries_, record.offset)->state = State::kChecking;
     }
+    if (!claimed.empty() || !is_being_checked) return claimed;
     checked_.wait(lock);
   }
 }
@@ -170,6 +172,9 @@ void VerifiedSource::give_up(const std::vector<FileRecord>& claimed) const {
 void VerifiedSource::note(const std::vector<FileRecord>& records,
                           std::span<const Damage> damage) const {
   const std::lock_guard lock(mutex_);
+  for (const Damage& one : damage) {  // first, as it takes memory: no damaged record becomes good
+    damage_.insert_or_assign(one.begin, one);
+  }
   auto at = entries_.begin();
   for (const FileRecord& record : records) {
     if (at == entries_.end() || at->offset != record.offset)
@@ -181,7 +186,6 @@ void VerifiedSource::note(const std::vector<FileRecord>& records,
     const auto entry = find_from(entries_, one.begin);
     if (entry == entries_.end() || entry->offset != one.begin) continue;
     set(*entry, State::kDamaged);
-    damage_[one.begin] = one;
   }
   checked_.notify_all();
 }

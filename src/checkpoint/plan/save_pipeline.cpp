@@ -107,28 +107,28 @@ std::string text_of(const std::exception_ptr& error) {
   }
 }
 
-// What the ranks of a job wrote together is a folder: what they wrote before may be a file.
-bool remove_checkpoint(ObjectStore& store, const std::string& path, bool over_ranks) {
-  return over_ranks && is_folder(store, path) ? remove_checkpoint_folder(store, path)
-                                              : store.remove(path);
-}
+enum class Removal : std::uint8_t { kRemoved, kStays, kNotThere };
 
-// Whether `path` must stay: the job says so, or its removal would lose foreign files.
-bool must_stay(ObjectStore& store, const SaveJob& job, const std::string& path, bool over_ranks) {
-  if (job.may_remove && !job.may_remove(store, path)) return true;
-  return over_ranks && is_folder(store, path) && foreign_file_in(store, path).has_value();
+// The ranks of a job write a folder together; what they wrote before may be a file. A folder stays
+// if other files in it would be lost.
+Removal remove_checkpoint(ObjectStore& store, const std::string& path, bool over_ranks) {
+  const bool is_of_ranks = over_ranks && is_folder(store, path);
+  if (is_of_ranks && foreign_file_in(store, path)) return Removal::kStays;
+  const bool is_removed = is_of_ranks ? store.remove_folder(path) : store.remove(path);
+  return is_removed ? Removal::kRemoved : Removal::kNotThere;
 }
 
 // Removes a file that the job makes superfluous, unless it must stay.
 void remove_superfluous(Place& place, const SaveJob& job, bool over_ranks, const std::string& path,
                         SaveReport& report) try {
   if (!over_ranks && !place.own.may_remove(path, place.retry)) return;
-  if (must_stay(*place.store, job, path, over_ranks)) {
-    report.refused.push_back(path);
-    return;
-  }
-  const auto remove = [&] { return remove_checkpoint(*place.store, path, over_ranks); };
-  if (!with_retries(place.retry, remove)) return;
+  const auto remove = [&] {
+    if (job.may_remove && !job.may_remove(*place.store, path)) return Removal::kStays;
+    return remove_checkpoint(*place.store, path, over_ranks);
+  };
+  const Removal removal = with_retries(place.retry, remove);
+  if (removal == Removal::kStays) report.refused.push_back(path);
+  if (removal != Removal::kRemoved) return;
   report.removed.push_back(path);
   if (place.is_far) place.own.forget(path);
 } catch (const std::bad_alloc&) {

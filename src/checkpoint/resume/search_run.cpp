@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <deque>
+#include <algorithm>
 #include <map>
 #include <utility>
 
@@ -39,7 +40,9 @@ class PlaceSearch {
 
   // Step 1.
   std::optional<FoundCheckpoint> find(const std::vector<std::string>& except) {
-    SearchOptions options{.other_filenames = place_.other_filenames, .only_run_states = true};
+    const std::vector<NameFormat> filenames = place_.all_filenames();
+    SearchOptions options{.other_filenames = {filenames.begin() + 1, filenames.end()},
+                          .only_run_states = true};
     FindOptions& find = options.find;
     find.filename = place_.filename;
     find.run_name = place_.run_name;
@@ -96,7 +99,7 @@ class PlaceSearch {
   std::string why_not_without_parts() const {
     if (!is_local(*place_.store)) return "";
     const SeePlace look_at = {.folder = place_.folder,
-                              .filenames = all_filenames(),
+                              .filenames = place_.all_filenames(),
                               .writer = variables_of_writer(place_.run_name)};
     for (const SeenCheckpoint& one : see_checkpoints(*place_.store, look_at)) {
       const std::string path = join_path(place_.folder, one.name);
@@ -151,15 +154,9 @@ class PlaceSearch {
     }
   }
 
-  std::vector<NameFormat> all_filenames() const {
-    std::vector<NameFormat> all = {place_.filename};
-    all.insert(all.end(), place_.other_filenames.begin(), place_.other_filenames.end());
-    return all;
-  }
-
   std::string names_of_formats() const {
     std::string names;
-    for (const NameFormat& format : all_filenames()) {
+    for (const NameFormat& format : place_.all_filenames()) {
       names += (names.empty() ? "\"" : ", \"") + format.text() + "\"";
     }
     return names;
@@ -187,6 +184,14 @@ std::string why_not_taken(const FoundCheckpoint& tar) {
 }
 
 }  // namespace
+
+std::vector<NameFormat> SearchPlace::all_filenames() const {
+  std::vector<NameFormat> all = {filename};
+  for (const NameFormat& other : other_filenames) {
+    if (std::ranges::find(all, other) == all.end()) all.push_back(other);
+  }
+  return all;
+}
 
 RunAnswer search_run(const RunSearch& search) {
   RunAnswer answer;

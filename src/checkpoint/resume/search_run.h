@@ -35,6 +35,9 @@ struct SearchPlace {
   NameFormat latest_filename;                    // of the pointer; empty: no pointer
   std::string run_name;                          // empty: any run
   std::vector<NameFormat> other_filenames = {};  // of names that it may have saved before
+
+  // `filename` and the others, each once.
+  std::vector<NameFormat> all_filenames() const;
 };
 
 // A checkpoint that is not to be chosen: a load of it has failed.

@@ -66,7 +66,7 @@ std::string holder_of(ObjectStore& store, const ListedCheckpoint& listed) {
   if (listed.is_pinned) return "pinned";
   if (!listed.links.empty()) return listed.links.front() + " points at it";
   if (store.is_being_written(listed.path)) return "a process is writing it";
-  if (!listed.is_folder || store.features().flat_names) return "";
+  if (!listed.is_folder) return "";
   const auto foreign = foreign_file_in(store, listed.path);
   return foreign ? "it holds " + *foreign + ", which is no part of a checkpoint" : "";
 }

@@ -78,7 +78,7 @@ void add_unsought(const SearchPlace& place, Explanation& explanation) {
   for (const auto& [path, why] : explanation.others) {
     known.insert(path);
   }
-  for (const ListedName& listed : list_all(*place.store, explanation.folder)) {
+  for (const ListedName& listed : list_all_if_any(*place.store, explanation.folder)) {
     const std::string path = normal_path(join_path(explanation.folder, listed.name));
     if (!has_checkpoint_name(listed.name) || known.contains(path)) continue;
     const auto info = info_of(*place.store, explanation.folder, listed);

@@ -12,6 +12,7 @@
 #include "cairn/train/state_dict.h"
 
 #include "checkpoint/open/check_whole.h"
+#include "core/per_thread.h"
 #include "core/pointer_map.h"
 #include "train/state/device_targets.h"
 #include "train/state/module_load.h"
@@ -194,7 +195,8 @@ class ModulePlanner {
 Value state_dict(const torch::nn::Module& module) {
   forget_dead_storages();  // first: with them goes what is left of the tree before
   const NodeArena arena;
-  thread_local NameValues names;
+  static const PerThread<NameValues> names_of_threads;
+  NameValues& names = names_of_threads.here();
   names.begin();
   std::vector<Dict::Entry> entries;
   entries.reserve(names.size());

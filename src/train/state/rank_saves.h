@@ -61,8 +61,7 @@ class RankSaves {
 };
 
 // Calls `act` on all ranks together. If it throws on one, all throw. For a BusyError the others
-// throw a BusyError, otherwise a StorageError of the same status, with that rank's number. So all
-// ranks end with one exit code.
+// throw a BusyError, otherwise a StorageError of the same status, with that rank's number.
 void on_all_ranks(const std::string& doing, const std::function<void()>& act);
 
 // save_checkpoint() of a run that saves_rank_tars(). UsageError for a name without {rank};

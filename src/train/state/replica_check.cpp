@@ -164,14 +164,18 @@ void ReplicaCheck::begin(const State& state, bool hashes_copies) {
 }
 
 void ReplicaCheck::hash_here(const State& state) {
-  std::vector<TensorView> views;
-  bool is_on_host = true;
-  for (const auto& [name, tensor] : replicated(state)) {
-    is_on_host = is_on_host && tensor.is_cpu();
-    views.push_back(view_of(tensor));
-  }
   std::promise<Hashes> done;
-  done.set_value(hashes_of(views, is_on_host));
+  try {
+    std::vector<TensorView> views;
+    bool is_on_host = true;
+    for (const auto& [name, tensor] : replicated(state)) {
+      is_on_host = is_on_host && tensor.is_cpu();
+      views.push_back(view_of(tensor));
+    }
+    done.set_value(hashes_of(views, is_on_host));
+  } catch (const std::exception&) {  // on this rank alone, which compare() then leaves out
+    done.set_exception(std::current_exception());
+  }
   hashes_ = done.get_future();
 }
 
@@ -186,17 +190,16 @@ void ReplicaCheck::hash_copies(const State& state, SaveJob& job) {
     if (saved == nullptr || !saved->is_tensor()) return hash_here(state);
     views.push_back(saved->as_tensor());
   }
-  job.on_copied = [this, views = std::move(views)](const SaveJob::FindCopy& find) {
-    const auto hash = [views, find]() mutable {
+  job.on_copied = [this, views = std::move(views)](const SaveJob::FindCopy& find) mutable {
+    try {
       for (TensorView& view : views) {
         const SharedBytes copy = view.storage == nullptr ? SharedBytes() : find(*view.storage);
         if (!copy.view.empty()) view.storage = storage_of(copy);
       }
-      return hashes_of(views, /*in_parallel=*/false);
-    };
-    try {
-      hashes_ = std::async(std::launch::async, hash);
-    } catch (const std::exception&) {  // there is no thread for it: this rank is not compared
+      hashes_ = std::async(std::launch::async, [views = std::move(views)] {
+        return hashes_of(views, /*in_parallel=*/false);
+      });
+    } catch (const std::exception&) {  // no memory or no thread for it: this rank is not compared
     }
   };
 }

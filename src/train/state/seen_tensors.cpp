@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "core/per_thread.h"
 #include "train/state/device_storage.h"
 #include "train/state/prefetch.h"
 
@@ -12,8 +13,11 @@ namespace {
 
 // Of this thread; ids are given again when a thread has ended.
 const std::shared_ptr<const int>& token_of_thread() {
-  thread_local const auto token = std::make_shared<const int>(0);
-  return token;
+  struct Token {
+    std::shared_ptr<const int> token = std::make_shared<const int>(0);
+  };
+  static const PerThread<Token> tokens;
+  return tokens.here().token;
 }
 
 }  // namespace

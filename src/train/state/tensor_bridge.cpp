@@ -17,6 +17,7 @@
 #include "cairn/node_arena.h"
 #include "cairn/train/state_dict.h"
 
+#include "core/per_thread.h"
 #include "core/pointer_map.h"
 #include "train/state/device_storage.h"
 #include "value/element_reader.h"
@@ -152,8 +153,8 @@ class LiveStorages {
 };
 
 LiveStorages& live_storages() {
-  thread_local LiveStorages storages;
-  return storages;
+  static const PerThread<LiveStorages> storages;
+  return storages.here();
 }
 
 bool is_aligned(const void* data, std::size_t bytes) {
