@@ -49,7 +49,7 @@ struct RunLockFile {
 std::vector<RunLockFile> list_run_locks(FileSystem& files, const std::string& folder);
 
 // Removes the file, so that the next start has a lock of its own even if a dead machine holds this
-// one. BusyError when a process has the lock, or when a process of the holder's number lives on this
+// one. BusyError when a process has the lock, and a process of the holder's number lives on this
 // machine.
 void release_run_lock(FileSystem& files, const RunLockFile& lock);
 
