@@ -24,8 +24,8 @@ struct FakeS3Options {
   Conditions conditions = Conditions::kCheck;
   Conditions upload_conditions = Conditions::kCheck;  // of an upload that is completed
   bool checks_reads = true;  // If-Match of a read; otherwise it sends what is there
-  bool like_ceph = false;  // If-Match without quotes, and no ETag of a completed upload
-  bool keeps_old = false;  // of a name that is there: says 200, and replaces nothing
+  bool like_ceph = false;    // If-Match without quotes, and no ETag of a completed upload
+  bool keeps_old = false;    // of a name that is there: says 200, and replaces nothing
   bool keeps_crc64 = true;
   bool takes_unsigned = false;     // bodies without a signed hash
   bool refuses_checksums = false;  // 501 for headers that it does not know

@@ -206,8 +206,7 @@ bool FakeTrackers::is_folder(const std::string& path) const {
 }
 
 // What is directly in a folder: as the Files API says it, or MLflow.
-Json FakeTrackers::entries(const std::string& root, const std::string& folder,
-                                         const char* kind) {
+Json FakeTrackers::entries(const std::string& root, const std::string& folder, const char* kind) {
   const std::string whole = root.empty() || folder.empty() ? root + folder : root + "/" + folder;
   const std::string beginning = whole + "/";
   const std::string before = folder.empty() ? "" : folder + "/";

@@ -257,8 +257,7 @@ HttpReply FakeTrackers::wandb_query(const std::string& call, const Json& of) {
   return data({{"project", {{"artifact", artifact}}}});
 }
 
-Json FakeTrackers::artifact_files(const std::string& root,
-                                                const std::string& cursor) {
+Json FakeTrackers::artifact_files(const std::string& root, const std::string& cursor) {
   Json edges = Json::array();
   bool has_next = false;
   std::string last;
@@ -278,8 +277,7 @@ Json FakeTrackers::artifact_files(const std::string& root,
   return {{"pageInfo", {{"endCursor", last}, {"hasNextPage", has_next}}}, {"edges", edges}};
 }
 
-Json FakeTrackers::collections(const std::string& project,
-                                             const std::string& cursor) {
+Json FakeTrackers::collections(const std::string& project, const std::string& cursor) {
   std::set<std::string> names;
   for (const auto& [path, file] : files_) {
     if (path.starts_with(project)) {

@@ -136,8 +136,7 @@ struct CheckpointSaver::Impl {
   void prepare(const State& state);
   void clear_way(const std::string& path, const std::string& run_name);
   void clear_kind(const std::string& path, bool is_link);
-  void clear_names(const std::string& path, const std::string& latest,
-                   const std::string& run_name);
+  void clear_names(const std::string& path, const std::string& latest, const std::string& run_name);
   // Where the link is after a save now; "" if there is none.
   std::string latest_path(const State& state) const {
     return options.latest_filename ? path(state, *options.latest_filename) : "";

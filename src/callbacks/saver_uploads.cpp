@@ -22,7 +22,7 @@ struct SaverUploads::Arrivals {
     bool is_newest = true;                  // of that path
     bool is_replaced = false;
   };
-  std::map<std::uint64_t, Save> saves;  // by number: until they are taken, or given up
+  std::map<std::uint64_t, Save> saves;   // by number: until they are taken, or given up
   std::map<std::uint64_t, Save> failed;  // until the saver asks about them
   std::uint64_t last_failed = 0;
 

@@ -146,9 +146,8 @@ template <bool kCopies>
 std::array<std::byte, 16> fold_by(CrcFold fold, ByteView bytes, std::uint64_t crc,
                                   const CrcFolding& by, std::byte* to) {
   constexpr std::size_t kLeastWide = 256;
-  return fold == CrcFold::k256 && bytes.size() >= kLeastWide
-             ? fold_256<kCopies>(bytes, crc, by, to)
-             : fold_64<kCopies>(bytes, crc, by, to);
+  return fold == CrcFold::k256 && bytes.size() >= kLeastWide ? fold_256<kCopies>(bytes, crc, by, to)
+                                                             : fold_64<kCopies>(bytes, crc, by, to);
 }
 
 }  // namespace

@@ -56,5 +56,4 @@ struct DestructorAllocator {
 template <>
 class std::allocator<cairn::Json> : public cairn::DestructorAllocator<cairn::Json> {};
 template <>
-class std::allocator<cairn::OrderedJson> : public cairn::DestructorAllocator<cairn::OrderedJson> {
-};
+class std::allocator<cairn::OrderedJson> : public cairn::DestructorAllocator<cairn::OrderedJson> {};

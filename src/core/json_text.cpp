@@ -14,8 +14,6 @@ std::string dumped(const Tree& value, int indent) {
 }  // namespace
 
 std::string json_text(const Json& value, int indent) { return dumped(value, indent); }
-std::string json_text(const OrderedJson& value, int indent) {
-  return dumped(value, indent);
-}
+std::string json_text(const OrderedJson& value, int indent) { return dumped(value, indent); }
 
 }  // namespace cairn

@@ -15,9 +15,9 @@
 
 #include "io/atomic_file.h"
 #include "io/busy_file.h"
+#include "io/clean_up.h"
 #include "io/file.h"
 #include "io/file_descriptor.h"
-#include "io/clean_up.h"
 #include "io/file_error.h"
 #include "io/file_size_limit.h"
 #include "io/file_source.h"

@@ -48,6 +48,11 @@ class HeldFile {
   FileDescriptor file_;  // closed first: members go in reverse order
 };
 
+// Whether flock() says that the file system has no locks; ENOLCK: NFS without its lock service.
+bool is_without_locks(int error) {
+  return error == EOPNOTSUPP || error == ENOSYS || error == EINVAL || error == ENOLCK;
+}
+
 std::string text_of(const FileDescriptor& fd) {
   std::string text(kLongestText, '\0');
   const ssize_t size = pread(fd.get(), text.data(), text.size(), 0);
@@ -85,6 +90,7 @@ FileLock lock_posix_file(const FilePath& place, const std::string& text) {
     if (!S_ISREG(info.st_mode)) throw UsageError("cannot lock " + path + ": it is no file");
     const int error = lock_opened(fd, LOCK_EX | LOCK_NB);
     if (error == EWOULDBLOCK) return {.holder = text_of(fd)};
+    if (!is_without_locks(error) && error != 0) throw_storage_error(error, "cannot lock " + path);
     if (error != 0) {
       unlinkat(folder.get(), name.c_str(), 0);  // a file without a lock tells nothing
       return {.has_locks = false};
@@ -93,7 +99,8 @@ FileLock lock_posix_file(const FilePath& place, const std::string& text) {
     write_text(fd, text);
     return {.held = std::make_shared<HeldFile>(std::move(folder), name, std::move(fd))};
   }
-  return {.has_locks = false};  // no process starts and ends so often: inodes are not stable here
+  // No process starts and ends so often: here, a file has another inode number each time.
+  return {.has_locks = false};
 }
 
 }  // namespace cairn

@@ -108,7 +108,8 @@ class Mappings {
   void set_guarded(bool is_guarded) {
     const std::lock_guard lock(mutex_);
     is_guarded_ = is_guarded;
-    while (!is_guarded && gone_ != nullptr) free_again(gone_);
+    while (!is_guarded && gone_ != nullptr)
+      free_again(gone_);
   }
 
   // For the handler: waits for nothing and allocates nothing.

@@ -13,7 +13,6 @@
 namespace cairn {
 namespace {
 
-
 OrderedJson json_of(const Value& value) { return plain_json(value, NoJson::kNull); }
 
 std::string line(const OrderedJson& object) { return json_text(object, -1) + "\n"; }

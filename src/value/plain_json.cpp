@@ -13,22 +13,20 @@
 namespace cairn {
 namespace {
 
-using json = Json;
-
-json plain_float(double number) {
-  return std::isfinite(number) ? json(number) : json(key_text(number));
+Json plain_float(double number) {
+  return std::isfinite(number) ? Json(number) : Json(key_text(number));
 }
 
-json plain_list(const List& items, NoJson no_json) {
-  json list = json::array();
+Json plain_list(const List& items, NoJson no_json) {
+  Json list = Json::array();
   for (const Value& item : items) {
     list.push_back(plain_json(item, no_json));
   }
   return list;
 }
 
-json plain_dict(const Dict& dict, NoJson no_json) {
-  json object = json::object();
+Json plain_dict(const Dict& dict, NoJson no_json) {
+  Json object = Json::object();
   for (const auto& [key, value] : dict) {
     object[key_text(key)] = plain_json(value, no_json);
   }
@@ -40,14 +38,14 @@ bool is_integer(DType dtype) {
   return text.starts_with("int") || text.starts_with("uint");
 }
 
-json elements_of(const TensorView& tensor) {
+Json elements_of(const TensorView& tensor) {
   const SharedBytes bytes = tensor.contiguous_bytes();
-  json elements = json::array();
+  Json elements = Json::array();
   if (tensor.dtype == DType::kInt64 || tensor.dtype == DType::kUInt64) {  // beyond 2^53, too
     for (std::size_t at = 0; at < bytes.view.size(); at += 8) {
       const auto bits = load_little_endian<std::uint64_t>(bytes.view.data() + at);
-      elements.push_back(tensor.dtype == DType::kUInt64 ? json(bits)
-                                                        : json(static_cast<std::int64_t>(bits)));
+      elements.push_back(tensor.dtype == DType::kUInt64 ? Json(bits)
+                                                        : Json(static_cast<std::int64_t>(bits)));
     }
     return elements;
   }
@@ -65,15 +63,15 @@ json elements_of(const TensorView& tensor) {
   return elements;
 }
 
-json plain_tensor(const TensorView& tensor) {
+Json plain_tensor(const TensorView& tensor) {
   constexpr std::int64_t kMostElements = 1000;
-  json object = {{"dtype", name(tensor.dtype)}, {"shape", tensor.shape}};
+  Json object = {{"dtype", name(tensor.dtype)}, {"shape", tensor.shape}};
   if (tensor.numel() <= kMostElements) object["elements"] = elements_of(tensor);
   return object;
 }
 
 // What JSON does not have.
-json described(const Value& value) {
+Json described(const Value& value) {
   switch (value.kind()) {
     case Kind::kFloat:
       return plain_float(value.as_float());
@@ -108,7 +106,7 @@ json described(const Value& value) {
 
 }  // namespace
 
-json plain_json(const Value& value, NoJson no_json) {
+Json plain_json(const Value& value, NoJson no_json) {
   switch (value.kind()) {
     case Kind::kNone:
       return nullptr;
@@ -131,7 +129,7 @@ json plain_json(const Value& value, NoJson no_json) {
     default:
       break;
   }
-  return no_json == NoJson::kDescribed ? described(value) : json(nullptr);
+  return no_json == NoJson::kDescribed ? described(value) : Json(nullptr);
 }
 
 }  // namespace cairn

@@ -131,9 +131,7 @@ void* mmap(void* address, size_t size, int protection, int flags, int fd, off_t 
 using cairn::attack::new_or_null;
 using cairn::attack::new_or_throw;
 
-void* operator new(std::size_t size) {
-  return new_or_throw(size, 0, __builtin_return_address(0));
-}
+void* operator new(std::size_t size) { return new_or_throw(size, 0, __builtin_return_address(0)); }
 void* operator new[](std::size_t size) {
   return new_or_throw(size, 0, __builtin_return_address(0));
 }

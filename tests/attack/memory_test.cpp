@@ -84,8 +84,7 @@ SaveJob save_job(const std::string& folder, std::int64_t batch, std::size_t byte
 
 Job saves(const char* name, const std::string& extension) {
   return {.name = name, .work = [extension](const std::string& folder) -> Act {
-            return [value = sample_checkpoint(40),
-                    path = folder + "/ep4-ba40-rank0.pt" + extension,
+            return [value = sample_checkpoint(40), path = folder + "/ep4-ba40-rank0.pt" + extension,
                     options = SaveOptions{.info = sample_info(40)}] {
               save(value, path, options);
               return kDone;

@@ -90,8 +90,7 @@ TEST(DifferentRanks, AreRefusedWithTheFieldAndTheRanks) {
 TEST(DifferentRanks, TheOneThatIsAnotherIsNamedAmongMany) {
   Job job(3, program({"refusal", "2:duration=7ep"}));
   ASSERT_THAT(job.exit_codes(), Each(0)) << outputs_of(job);
-  EXPECT_THAT(job.output(1),
-              HasSubstr("max_duration is \"2ep\" on ranks 0, 1, \"7ep\" on rank 2"));
+  EXPECT_THAT(job.output(1), HasSubstr("max_duration is \"2ep\" on ranks 0, 1, \"7ep\" on rank 2"));
 }
 
 TEST(DifferentRanks, MayDifferInPathsAndHowMuchTheyComputeAtOnce) {
@@ -131,8 +130,8 @@ TEST(Meeting, ARankOfAnotherJobIsRefused) {
   EXPECT_EQ(start.rank(1, 2, {"CAIRN_JOB_ID=new"})->wait().exit_code, 3);
   const auto named = start.rank(1, 2, {"TORCHELASTIC_RUN_ID=new"});
   EXPECT_EQ(named->wait().exit_code, 3);
-  EXPECT_THAT(named->output(), AllOf(HasSubstr("rank 1 of 2 met another job"),
-                                     HasSubstr("\"new\""), HasSubstr("\"old\"")));
+  EXPECT_THAT(named->output(), AllOf(HasSubstr("rank 1 of 2 met another job"), HasSubstr("\"new\""),
+                                     HasSubstr("\"old\"")));
   const auto nameless = start.rank(1, 2, {});
   EXPECT_EQ(nameless->wait().exit_code, 3);
   EXPECT_THAT(nameless->output(), HasSubstr("has no id"));
@@ -178,8 +177,8 @@ constexpr const char* kLoopback = "0100007F";  // 127.0.0.1, in the order of thi
 
 TEST(Meeting, OnOneMachineNobodyListensAtAnotherAddressThanLoopback) {
   const TempFolder folder;
-  const testing::Ran ran = testing::run({CAIRN_RUN, "-n", "2", "--stdout", folder / "out-{rank}",
-                                         DIST_PROGRAM, "listeners"});
+  const testing::Ran ran = testing::run(
+      {CAIRN_RUN, "-n", "2", "--stdout", folder / "out-{rank}", DIST_PROGRAM, "listeners"});
   EXPECT_EQ(ran.exit_code, 0) << ran.output;
   EXPECT_THAT(listeners_in(ran.output), ElementsAre(kLoopback));  // the store's, and Gloo's
   EXPECT_THAT(listeners_in(testing::read_file(folder / "out-1")), Each(kLoopback));
@@ -201,9 +200,9 @@ const std::string kDrifts =
 
 // In the batch after the third: the save of the fourth has it, the next one finds it.
 Command drifting(const Command& more, const std::string& folder) {
-  return program(Command{"train", "interval=2ba", "drifts=1", "at_batch=3", "samples=32",
-                         "folder=" + folder} +
-                 more);
+  return program(
+      Command{"train", "interval=2ba", "drifts=1", "at_batch=3", "samples=32", "folder=" + folder} +
+      more);
 }
 
 TEST(DifferentRanks, WhoseWeightsDriftApartStopAtTheNextSave) {

@@ -206,9 +206,9 @@ cairn::TrainerOptions options_of(const Arguments& arguments) {
   }
   if (arguments.has("micro")) options.device_train_microbatch_size = arguments.number("micro", 1);
   if (arguments.has("clip")) {
-    options.algorithms.push_back(cairn::GradientClipping(
-        {.clipping_type = arguments.text("clip"),
-         .clipping_threshold = arguments.number("threshold", 5) / 100.0}));
+    options.algorithms.push_back(
+        cairn::GradientClipping({.clipping_type = arguments.text("clip"),
+                                 .clipping_threshold = arguments.number("threshold", 5) / 100.0}));
   }
   if (arguments.has("ema")) options.algorithms.push_back(cairn::EMA({.half_life = "2ba"}));
   if (arguments.has("shard")) {

@@ -73,12 +73,12 @@ TEST_F(TlsTest, BodiesGoBothWaysOnBothThreads) {
   std::vector<std::unique_ptr<HttpCall>> calls;
   for (std::size_t i = 0; i < sent.size(); ++i) {
     const ByteView body = as_bytes(sent[i]);
-    calls.push_back(loops.start({.method = "PUT",
-                                 .url = "https://localhost:" + std::to_string(server.port()),
-                                 .body = {{body.first(100'000), nullptr},
-                                          {body.subspan(100'000), nullptr}},
-                                 .into = std::as_writable_bytes(std::span(got[i])),
-                                 .ca_file = certificate()}));
+    calls.push_back(
+        loops.start({.method = "PUT",
+                     .url = "https://localhost:" + std::to_string(server.port()),
+                     .body = {{body.first(100'000), nullptr}, {body.subspan(100'000), nullptr}},
+                     .into = std::as_writable_bytes(std::span(got[i])),
+                     .ca_file = certificate()}));
   }
   EXPECT_THAT(loops.under_way(), ::testing::ElementsAre(2, 2));
   for (std::size_t i = 0; i < sent.size(); ++i) {

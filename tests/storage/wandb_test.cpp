@@ -291,16 +291,16 @@ TEST_F(WandbTest, TheFakeInsistsOnTheOrder) {
   wandb::GraphQl server({.entity = "me"}, settings);
   wandb::make_run(server, "proj", "r");
   const Json input = {{"entityName", "me"},
-                                {"projectName", "proj"},
-                                {"runName", "r"},
-                                {"artifactTypeName", "model"},
-                                {"artifactCollectionName", "x"},
-                                {"digest", std::string(32, '0')},
-                                {"digestAlgorithm", "MANIFEST_MD5"},
-                                {"enableDigestDeduplication", true},
-                                {"aliases", Json::array()},
-                                {"clientID", std::string(128, 'a')},
-                                {"sequenceClientID", std::string(128, 'b')}};
+                      {"projectName", "proj"},
+                      {"runName", "r"},
+                      {"artifactTypeName", "model"},
+                      {"artifactCollectionName", "x"},
+                      {"digest", std::string(32, '0')},
+                      {"digestAlgorithm", "MANIFEST_MD5"},
+                      {"enableDigestDeduplication", true},
+                      {"aliases", Json::array()},
+                      {"clientID", std::string(128, 'a')},
+                      {"sequenceClientID", std::string(128, 'b')}};
   const char* const create =
       "mutation M($input: CreateArtifactInput!) { createArtifact(input: $input) { artifact { id "
       "state } } }";

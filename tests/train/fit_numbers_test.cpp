@@ -305,6 +305,8 @@ TEST_F(FitAgain, ANoteThatMakesNoSenseIsAMisfitAndChangesNothing) {
   EXPECT_THAT(refusal(5), HasSubstr("nothing was changed"));
   EXPECT_THAT(refusal(Dict{{"finished", -1}, {"end", None{}}, {"open", List()}}),
               HasSubstr("-1 calls have finished"));
+  EXPECT_THAT(refusal(Dict{{"finished", 1}, {"end", None{}}, {"open", List()}}),
+              HasSubstr("1 calls have finished, the last at None"));
   EXPECT_THAT(refusal(Dict{{"finished", 0}, {"end", None{}}, {"open", List{call}}}),
               HasSubstr("2 miles"));
 }

@@ -166,8 +166,8 @@ TEST_F(OptimizerGathererTest, OtherTensorsOfAState) {
 }
 
 TEST_F(OptimizerGathererTest, OtherStates) {
-  expect_true_after([&] { optimizer_->state().erase(param_state_key<ParamStateKey>(
-                              net_->table()["p2"])); });
+  expect_true_after(
+      [&] { optimizer_->state().erase(param_state_key<ParamStateKey>(net_->table()["p2"])); });
   expect_true_after([&] { step(*net_, *optimizer_); });
   expect_true_after([&] { optimizer_->state().clear(); });
   expect_true_after([&] { step(*net_, *optimizer_); });
@@ -218,12 +218,22 @@ TEST_F(OptimizerGathererTest, AParameterThatIsNoLongerTheModelsIsAnErrorEachTime
 }
 
 TEST_F(OptimizerGathererTest, EveryOptimizer) {
-  const std::vector<OptimizerHandle> all = {
-      SGD({.lr = 0.1}),   SGD({.lr = 0.1, .momentum = 0.9}), Adam(),   AdamW({.amsgrad = true}),
-      RMSprop({.momentum = 0.5, .centered = true}),          Adagrad(), Adadelta(),
-      Adamax(),           NAdam(),                           RAdam(),  ASGD(),
-      Rprop(),            Adafactor(),                       LBFGS(),  DecoupledSGDW({.lr = 0.1}),
-      DecoupledAdamW()};
+  const std::vector<OptimizerHandle> all = {SGD({.lr = 0.1}),
+                                            SGD({.lr = 0.1, .momentum = 0.9}),
+                                            Adam(),
+                                            AdamW({.amsgrad = true}),
+                                            RMSprop({.momentum = 0.5, .centered = true}),
+                                            Adagrad(),
+                                            Adadelta(),
+                                            Adamax(),
+                                            NAdam(),
+                                            RAdam(),
+                                            ASGD(),
+                                            Rprop(),
+                                            Adafactor(),
+                                            LBFGS(),
+                                            DecoupledSGDW({.lr = 0.1}),
+                                            DecoupledAdamW()};
   for (const OptimizerHandle& handle : all) {
     use(handle);
     SCOPED_TRACE(optimizer_name(*optimizer_));

@@ -1,5 +1,8 @@
 #include "checkpoint/convert/consolidate.h"
 
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <cmath>
 #include <map>
@@ -218,14 +221,12 @@ class Consolidation {
 
   // A tensor that is one object in every file stays one object.
   TensorView gather_once(const std::vector<ShardOf>& shards) {
-    const Dims& shape = shards.front().tensor.shape;
-    std::vector<std::int64_t> key(shape.begin(), shape.end());
-    for (const ShardOf& shard : shards) {
-      const TensorView& local = shard.tensor.local;
-      key.push_back(static_cast<std::int64_t>(
-          reinterpret_cast<std::intptr_t>(local.storage.get())));  // NOLINT: only compared
-      key.push_back(local.storage_offset);
-      key.insert(key.end(), local.strides.begin(), local.strides.end());
+    std::string key;
+    for (const auto& [file, tensor] : shards) {
+      const TensorView& local = tensor.local;
+      key += fmt::format("{} {} {} {} {} {};", fmt::ptr(local.storage.get()), local.storage_offset,
+                         fmt::join(local.strides, ","), static_cast<int>(local.dtype),
+                         tensor.requires_grad, placement_text(tensor));
     }
     const auto known = gathered_.find(key);
     if (known != gathered_.end()) return known->second;
@@ -247,8 +248,8 @@ class Consolidation {
   std::string scratch_folder_;
   MeshIds meshes_;
   Comparison comparison_;
-  std::map<std::vector<const void*>, Value> done_;            // by original identities
-  std::map<std::vector<std::int64_t>, TensorView> gathered_;  // by shape, and places of shards
+  std::map<std::vector<const void*>, Value> done_;  // by original identities
+  std::map<std::string, TensorView> gathered_;      // by all that the shards are
   Consolidated result_;
 };
 

@@ -40,7 +40,7 @@ constexpr std::array<std::string_view, 26> kMeantWords = {
 // What cairn and Composer give a meaning of their own: a link, a pin against pruning, a file that
 // was put aside.
 constexpr std::array<std::string_view, 4> kOwnWords = {"symlink", "pin", kAsideDamaged,
-                                                        kAsideUnreadable};
+                                                       kAsideUnreadable};
 
 std::string lower(std::string_view text) {
   std::string result(text);

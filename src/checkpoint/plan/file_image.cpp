@@ -141,8 +141,8 @@ void FileImage::encode() {
 std::function<SharedBytes(const Storage& storage)> FileImage::copies() const {
   // The table is made by the first call, which need not be on the thread that training waits for.
   return [storages = storages_, offsets = offsets_, memory = memory_,
-          offset_of = std::unordered_map<const Storage*, std::uint64_t>()](
-             const Storage& storage) mutable {
+          offset_of =
+              std::unordered_map<const Storage*, std::uint64_t>()](const Storage& storage) mutable {
     if (offset_of.empty()) {
       offset_of.reserve(storages.size());
       for (std::size_t i = 0; i < storages.size(); ++i)

@@ -33,14 +33,14 @@ ManifestFile file_of(const Json& json) {
 
 std::string write_folder_manifest(const FolderManifest& manifest) {
   OrderedJson json = {{"schema", kFolderSchema},
-                                 {"writer", kWriter},
-                                 {"xxh3_128", std::string(kSealDigits, '0')},
-                                 {"files", OrderedJson::array()}};
+                      {"writer", kWriter},
+                      {"xxh3_128", std::string(kSealDigits, '0')},
+                      {"files", OrderedJson::array()}};
   if (!manifest.attempt.empty()) json["attempt"] = manifest.attempt;
   if (!manifest.publisher.empty()) json["publisher"] = manifest.publisher;
   for (const ManifestFile& file : manifest.files) {
-    OrderedJson& listed = json["files"].emplace_back(OrderedJson{
-        {"name", file.name}, {"bytes", file.bytes}, {"xxh3_128", file.xxh3_128}});
+    OrderedJson& listed = json["files"].emplace_back(
+        OrderedJson{{"name", file.name}, {"bytes", file.bytes}, {"xxh3_128", file.xxh3_128}});
     if (!file.machine.empty()) listed["machine"] = file.machine;
   }
   std::string text = json.dump();

@@ -17,7 +17,6 @@
 namespace cairn {
 namespace {
 
-
 constexpr std::int64_t kSchema = 1;
 constexpr std::size_t kMostBytes = std::size_t{64} << 10;
 

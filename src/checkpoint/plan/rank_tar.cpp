@@ -14,8 +14,6 @@
 namespace cairn {
 namespace {
 
-using json = Json;
-
 constexpr int kNoteFormat = 1;
 
 TorchPlan plan_of(const Value& value, const CheckpointInfo& info) {
@@ -65,7 +63,7 @@ std::string optim_states_name(std::int64_t rank) {
 }
 
 std::string write_rank_note(const deepspeed::RankOfSave& rank) {
-  return json_text(json{{"format", kNoteFormat},
+  return json_text(Json{{"format", kNoteFormat},
                         {"attempt", rank.attempt},
                         {"rank", rank.rank},
                         {"world_size", rank.world_size},
@@ -75,7 +73,7 @@ std::string write_rank_note(const deepspeed::RankOfSave& rank) {
 
 deepspeed::RankOfSave parse_rank_note(std::string_view text) {
   try {
-    const json note = json::parse(text);
+    const Json note = Json::parse(text);
     if (note.at("format").get<int>() != kNoteFormat) {
       throw UnsupportedError("a rank's tar of format " + note.at("format").dump() +
                              ", and this version of cairn knows " + std::to_string(kNoteFormat));
@@ -88,7 +86,7 @@ deepspeed::RankOfSave parse_rank_note(std::string_view text) {
                              rank.rank < rank.world_size && rank.stage >= 0 && rank.stage <= 3;
     if (!is_possible) throw CorruptError("a rank's note that says what cannot be");
     return rank;
-  } catch (const json::exception& e) {
+  } catch (const Json::exception& e) {
     throw CorruptError("what says which rank it is of cannot be read: " + std::string(e.what()));
   }
 }

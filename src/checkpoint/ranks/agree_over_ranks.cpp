@@ -30,14 +30,13 @@
 namespace cairn {
 namespace {
 
-using json = Json;
 using Seen = std::vector<SeenCheckpoint>;
 using Agreed = std::vector<AgreedCheckpoint>;
 
 std::string text_of(const Seen& seen) {
-  json list = json::array();
+  Json list = Json::array();
   for (const SeenCheckpoint& one : seen) {
-    json files = json::array();
+    Json files = Json::array();
     for (const SeenCheckpoint::File& file : one.files) {
       files.push_back({file.name, file.bytes, file.machine});
     }
@@ -48,9 +47,9 @@ std::string text_of(const Seen& seen) {
 }
 
 std::string text_of(const Agreed& agreed) {
-  json list = json::array();
+  Json list = Json::array();
   for (const AgreedCheckpoint& one : agreed) {
-    json files = json::array();
+    Json files = Json::array();
     for (const AgreedCheckpoint::File& file : one.files) {
       files.push_back({file.name, file.bytes, file.rank});
     }
@@ -62,12 +61,12 @@ std::string text_of(const Agreed& agreed) {
 // What another rank wrote with text_of(). MeetingError.
 template <class Read>
 auto parse(const std::string& text, const Read& read) {
-  std::vector<decltype(read(json()))> all;
+  std::vector<decltype(read(Json()))> all;
   try {
-    for (const json& one : json::parse(text)) {
+    for (const Json& one : Json::parse(text)) {
       all.push_back(read(one));
     }
-  } catch (const json::exception& e) {
+  } catch (const Json::exception& e) {
     throw MeetingError(
         "what a rank has found cannot be read (do all run the same version of "
         "cairn?): " +
@@ -77,12 +76,12 @@ auto parse(const std::string& text, const Read& read) {
 }
 
 Seen parse_seen(const std::string& text) {
-  return parse(text, [](const json& one) {
+  return parse(text, [](const Json& one) {
     SeenCheckpoint seen{.name = one.at(0).get<std::string>(),
                         .order = one.at(1).get<std::vector<std::int64_t>>(),
                         .identity = one.at(2).get<std::string>(),
                         .is_published = one.at(3).get<bool>()};
-    for (const json& file : one.at(4)) {
+    for (const Json& file : one.at(4)) {
       seen.files.push_back({file.at(0).get<std::string>(), file.at(1).get<std::uint64_t>(),
                             file.at(2).get<std::string>()});
     }
@@ -96,14 +95,14 @@ Seen parse_seen(const std::string& text) {
 }
 
 Agreed parse_agreed(const std::string& text) {
-  return parse(text, [](const json& one) {
+  return parse(text, [](const Json& one) {
     AgreedCheckpoint agreed{.name = one.at(0).get<std::string>(),
                             .order = one.at(1).get<std::vector<std::int64_t>>(),
                             .identity = one.at(2).get<std::string>(),
                             .files = {},
                             .lacks = one.at(4).get<std::string>(),
                             .status = one.at(5).get<int>()};
-    for (const json& file : one.at(3)) {
+    for (const Json& file : one.at(3)) {
       agreed.files.push_back({file.at(0).get<std::string>(), file.at(1).get<std::uint64_t>(),
                               file.at(2).get<std::int64_t>()});
     }

@@ -59,8 +59,6 @@
 namespace cairn {
 namespace {
 
-using json = Json;
-
 // Behind the verdict that rank 0 tells: the checkpoint is there; it is not, and never will be.
 constexpr std::string_view kPublished = "\npublished";
 constexpr std::string_view kUndone = "\nundone";
@@ -98,11 +96,11 @@ struct Report {
 
 // The note, which may be bytes of any kind, stands behind the first line.
 std::string text_of(const Report& report) {
-  json files = json::array();
+  Json files = Json::array();
   for (const ManifestFile& file : report.part.files) {
     files.push_back({file.name, file.bytes, file.xxh3_128});
   }
-  const json said = {{"id", report.id},
+  const Json said = {{"id", report.id},
                      {"home", report.home},
                      {"machine", report.machine},
                      {"files", files},
@@ -111,31 +109,31 @@ std::string text_of(const Report& report) {
 }
 
 // What another rank wrote with text_of(). MeetingError.
-json parse(const std::string& text) {
+Json parse(const std::string& text) {
   try {
-    return json::parse(text);
-  } catch (const json::exception& e) {
+    return Json::parse(text);
+  } catch (const Json::exception& e) {
     throw MeetingError("what a rank said cannot be read: " + std::string(e.what()));
   }
 }
 
 Report parse_report(const std::string& text) {
   const std::size_t line = std::min(text.find('\n'), text.size());
-  const json read = parse(text.substr(0, line));
+  const Json read = parse(text.substr(0, line));
   try {
     Report report{.id = read.at("id").get<std::string>(),
                   .home = read.at("home").get<std::int64_t>(),
                   .machine = read.at("machine").get<std::string>(),
                   .part = {},
                   .name = parse_name_on_machine(read.at("name").get<std::string>())};
-    for (const json& file : read.at("files")) {
+    for (const Json& file : read.at("files")) {
       report.part.files.push_back({.name = file.at(0).get<std::string>(),
                                    .bytes = file.at(1).get<std::uint64_t>(),
                                    .xxh3_128 = file.at(2).get<std::string>()});
     }
     report.part.note = text.substr(std::min(line + 1, text.size()));
     return report;
-  } catch (const json::exception& e) {
+  } catch (const Json::exception& e) {
     throw MeetingError("a rank's report of its files cannot be read: " + std::string(e.what()));
   }
 }
@@ -199,14 +197,14 @@ class Attempt {
     if (call_.leads()) {
       options_.id = draw_id_ ? draw_id_() : random_digits();
       folder_ = create_attempt_folder(store_, options_);
-      const json called = {{"id", options_.id},
+      const Json called = {{"id", options_.id},
                            {"name", base_name(job_.path)},
                            {"machine", call_.me().machine},
                            {"puts_aside", job_.puts_aside}};
       call_.set("call", json_text(called, -1));
       return;
     }
-    const json called = parse(call_.wait_for("call"));
+    const Json called = parse(call_.wait_for("call"));
     options_.id = called.value("id", "");
     const std::string name = called.value("name", "");
     if (name != base_name(job_.path)) {
@@ -363,7 +361,7 @@ class Attempt {
     std::vector<NameOnMachine> all = names_;
     call_.beating([&] { all.push_back(look_at_name(store_, job_.path)); });
     if (all.back().is_there) refuse_to_replace();
-    json kept = json::array();
+    Json kept = Json::array();
     for (std::size_t i = 0; i < homes_.size(); ++i) {
       if (!is_kept(names_[i], all, machines_)) continue;
       kept.push_back(homes_[i]);
@@ -430,9 +428,9 @@ class Attempt {
           }
         });
       }
-      const json kept = parse(call_.wait_for("kept"));
+      const Json kept = parse(call_.wait_for("kept"));
       call_.beating([&] {
-        if (std::ranges::find(kept, json(home_)) != kept.end()) {
+        if (std::ranges::find(kept, Json(home_)) != kept.end()) {
           put_aside(store_, job_.path, kAsideDamaged);
         }
         folder_->commit({{kFolderManifest, write_folder_manifest({.attempt = options_.id,

@@ -21,8 +21,6 @@
 namespace cairn {
 namespace {
 
-using json = Json;
-
 struct Content {
   std::vector<std::string> names = {};  // in a folder
   FolderManifest manifest = {};         // of one that has it
@@ -128,14 +126,14 @@ void remove_unpublished(ObjectStore& store, const std::string& path, const std::
 
 std::string text_of(const NameOnMachine& name) {
   return json_text(
-      json::array({name.is_there, name.was_published, name.attempt, name.publisher, name.published,
+      Json::array({name.is_there, name.was_published, name.attempt, name.publisher, name.published,
                    name.has_unknown_aside, name.has_unpublished_aside}),
       -1);
 }
 
 NameOnMachine parse_name_on_machine(const std::string& text) {
   try {
-    const json read = json::parse(text);
+    const Json read = Json::parse(text);
     return {.is_there = read.at(0).get<bool>(),
             .was_published = read.at(1).get<bool>(),
             .attempt = read.at(2).get<std::string>(),
@@ -143,7 +141,7 @@ NameOnMachine parse_name_on_machine(const std::string& text) {
             .published = read.at(4).get<std::vector<std::string>>(),
             .has_unknown_aside = read.at(5).get<bool>(),
             .has_unpublished_aside = read.at(6).get<bool>()};
-  } catch (const json::exception& e) {
+  } catch (const Json::exception& e) {
     throw MeetingError("what a machine has under a name cannot be read: " + std::string(e.what()));
   }
 }

@@ -23,10 +23,10 @@ Verdict::Kind kind_of(const std::string& word) {
 
 std::string text_of(const Verdict& verdict) {
   return json_text(Json{{"kind", kKinds.at(static_cast<std::size_t>(verdict.kind))},
-                                  {"rank", verdict.rank},
-                                  {"why", verdict.why},
-                                  {"status", verdict.status},
-                                  {"retryable", verdict.is_retryable}},
+                        {"rank", verdict.rank},
+                        {"why", verdict.why},
+                        {"status", verdict.status},
+                        {"retryable", verdict.is_retryable}},
                    -1);
 }
 

@@ -2,8 +2,8 @@
 
 #include <fmt/format.h>
 
-#include <deque>
 #include <algorithm>
+#include <deque>
 #include <map>
 #include <utility>
 

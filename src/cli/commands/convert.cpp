@@ -22,8 +22,6 @@
 namespace cairn::cli {
 namespace {
 
-using json = Json;
-
 struct ConvertArgs {
   std::vector<std::string> in;  // one, or one for each rank; the command line ends with `out`
   std::string out;
@@ -78,8 +76,8 @@ void parse(ConvertArgs& options) {
 }
 
 template <class Second>
-json json_of(const std::vector<std::pair<std::string, Second>>& pairs) {
-  json object = json::object();
+Json json_of(const std::vector<std::pair<std::string, Second>>& pairs) {
+  Json object = Json::object();
   for (const auto& [first, second] : pairs) {
     object[first] = second;
   }

@@ -24,8 +24,6 @@
 namespace cairn::cli {
 namespace {
 
-using json = Json;
-
 struct DiffArgs {
   std::string a;
   std::string b;
@@ -141,16 +139,16 @@ void print(const Differences& differences, Console& console) {
   console.out << summary(differences) << "\n";
 }
 
-json describe(const TensorView& tensor) {
+Json describe(const TensorView& tensor) {
   return {{"dtype", name(tensor.dtype)}, {"shape", tensor.shape}};
 }
 
-json finite_or_null(double number) { return std::isfinite(number) ? json(number) : json(); }
+Json finite_or_null(double number) { return std::isfinite(number) ? Json(number) : Json(); }
 
-json describe(const Differences& differences) {
-  json tensors = json::array();
+Json describe(const Differences& differences) {
+  Json tensors = Json::array();
   for (const DifferentTensor& tensor : differences.tensors) {
-    json row = {{"path", tensor.path},      {"a", describe(*tensor.a)},
+    Json row = {{"path", tensor.path},      {"a", describe(*tensor.a)},
                 {"b", describe(*tensor.b)}, {"elements", nullptr},
                 {"differing", nullptr},     {"max_abs", nullptr},
                 {"mean_abs", nullptr},      {"other_scale", tensor.has_other_scale}};
@@ -162,7 +160,7 @@ json describe(const Differences& differences) {
     }
     tensors.push_back(std::move(row));
   }
-  json values = json::array();
+  Json values = Json::array();
   for (const DifferentValue& value : differences.values) {
     values.push_back(
         {{"path", value.path}, {"a", value_text(*value.a)}, {"b", value_text(*value.b)}});

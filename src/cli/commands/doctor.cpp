@@ -30,8 +30,6 @@
 namespace cairn::cli {
 namespace {
 
-using json = Json;
-
 struct FolderState {
   std::string path;
   FolderSpace space;
@@ -155,7 +153,7 @@ void print_folder(const FolderState& folder, Console& console) {
   table.print(console);
 }
 
-json describe(const std::optional<Blas>& blas) {
+Json describe(const std::optional<Blas>& blas) {
   if (!blas) return {};
   return {{"name", blas->name},
           {"path", blas->path},
@@ -164,12 +162,12 @@ json describe(const std::optional<Blas>& blas) {
           {"own_threads", blas->has_own_pool}};
 }
 
-json optional_number(const std::optional<std::uint64_t>& number) {
-  return number ? json(*number) : json();
+Json optional_number(const std::optional<std::uint64_t>& number) {
+  return number ? Json(*number) : Json();
 }
 
-json describe(const FolderState& folder) {
-  json probes = json::array();
+Json describe(const FolderState& folder) {
+  Json probes = Json::array();
   for (const FolderProbe& probe : folder.probes) {
     probes.push_back({{"name", probe.name},
                       {"works", probe.works},
@@ -188,7 +186,7 @@ void print_json(const Diagnosis& found, Console& console) {
   console.print_json({{"version", CAIRN_VERSION},
                       {"formats", found.known.formats},
                       {"containers", found.known.containers},
-                      {"lzop", found.lzop ? json(*found.lzop) : json()},
+                      {"lzop", found.lzop ? Json(*found.lzop) : Json()},
                       {"processors", found.limits.cpus},
                       {"threads", threads_text()},
                       {"blas", describe(found.blas)},
@@ -197,8 +195,8 @@ void print_json(const Diagnosis& found, Console& console) {
                       {"file_size_limit", optional_number(found.limits.file_bytes)},
                       {"clock", utc_time_text(found.now)},
                       {"clock_ok", found.is_clock_sane()},
-                      {"scratch_problem", problem.empty() ? json() : json(problem)},
-                      {"folder", found.folder ? describe(*found.folder) : json()},
+                      {"scratch_problem", problem.empty() ? Json() : Json(problem)},
+                      {"folder", found.folder ? describe(*found.folder) : Json()},
                       {"ok", found.has_all()}});
 }
 

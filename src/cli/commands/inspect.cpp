@@ -26,8 +26,6 @@
 namespace cairn::cli {
 namespace {
 
-using json = Json;
-
 struct InspectArgs {
   std::string path;
   std::vector<std::string> tensors = {};  // patterns
@@ -131,30 +129,30 @@ void print_components(const TreeNode& root, Console& console) {
   table.print(console);
 }
 
-json describe(const Contents& contents) {
+Json describe(const Contents& contents) {
   return {{"tensors", contents.tensors},
           {"parameters", contents.parameters},
           {"bytes", contents.bytes},
           {"values", contents.values}};
 }
 
-json describe(const Timestamp& at) {
-  json object = {{"seconds", at.total_wct.total_seconds()}};
+Json describe(const Timestamp& at) {
+  Json object = {{"seconds", at.total_wct.total_seconds()}};
   for (const TimestampCounter& counter : kTimestampCounters) {
     object[counter.name] = at.*counter.field;
   }
   return object;
 }
 
-json describe(const Inspected& inspected, const TreeNode& root) {
+Json describe(const Inspected& inspected, const TreeNode& root) {
   const SourceInfo& source = inspected.source;
-  json components = json::array();
+  Json components = Json::array();
   for (const Component& component : components_of(root)) {
-    json object = describe(component.contents);
+    Json object = describe(component.contents);
     object["path"] = component.path;
     components.push_back(std::move(object));
   }
-  json notes = json::object();
+  Json notes = Json::object();
   for (const auto& [label, text] : source.notes) {
     notes[label] = text;
   }
@@ -168,7 +166,7 @@ json describe(const Inspected& inspected, const TreeNode& root) {
       {"notes", std::move(notes)},
       {"kind", inspected.training.kind},
       {"run_name", inspected.training.run_name},
-      {"position", inspected.training.timestamp ? describe(*inspected.training.timestamp) : json()},
+      {"position", inspected.training.timestamp ? describe(*inspected.training.timestamp) : Json()},
       {"components", std::move(components)},
       {"contents", describe(root.contents)},
       {"tensors", nullptr}};
@@ -195,7 +193,7 @@ int run_inspect(InspectArgs options, Console& console) {
   }
   check_mapped_reads();  // before anything is said of what was read
   if (console.json) {
-    json object = describe(inspected, root);
+    Json object = describe(inspected, root);
     if (!options.tensors.empty()) object["tensors"] = describe(rows);
     console.print_json(object);
   } else if (!options.tensors.empty()) {

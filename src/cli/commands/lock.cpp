@@ -20,8 +20,6 @@
 namespace cairn::cli {
 namespace {
 
-using json = Json;
-
 struct LockArgs {
   std::string folder;
   std::string run_name;
@@ -40,7 +38,7 @@ const char* state_of(const RunLockFile& lock) {
   return lock.holder.host == node_name() ? "ended" : "on another machine";
 }
 
-json json_of(const RunLockFile& lock) {
+Json json_of(const RunLockFile& lock) {
   return {
       {"path", lock.path},        {"run_name", lock.holder.run_name}, {"pid", lock.holder.pid},
       {"host", lock.holder.host}, {"started", lock.holder.started},   {"state", state_of(lock)}};
@@ -74,7 +72,7 @@ int run_lock(const LockArgs& options, Console& console) {
       release_run_lock(files, lock);
   }
   if (console.json) {
-    json all = json::array();
+    Json all = Json::array();
     for (const RunLockFile& lock : locks)
       all.push_back(json_of(lock));
     console.print_json({{"folder", options.folder}, {"locks", all}, {"released", options.release}});

@@ -15,8 +15,6 @@
 namespace cairn::cli {
 namespace {
 
-using json = Json;
-
 struct LsArgs {
   std::string folder;
   bool verify = false;
@@ -74,8 +72,8 @@ void print(const FolderListing& listing, const LsArgs& options, Console& console
   }
 }
 
-json describe(const ListedCheckpoint& listed) {
-  json row = {{"name", listed.name},
+Json describe(const ListedCheckpoint& listed) {
+  Json row = {{"name", listed.name},
               {"path", listed.path},
               {"modified", utc_time_text(listed.modified)},
               {"bytes", listed.bytes},
@@ -106,7 +104,7 @@ json describe(const ListedCheckpoint& listed) {
 }
 
 void print_json(const FolderListing& listing, const LsArgs& options, Console& console) {
-  json rows = json::array();
+  Json rows = Json::array();
   for (const ListedCheckpoint& listed : listing.checkpoints) {
     rows.push_back(describe(listed));
   }

@@ -34,8 +34,6 @@
 namespace cairn::cli {
 namespace {
 
-using json = Json;
-
 struct PruneArgs {
   std::string folder;
   RetentionRules rules;  // the numbers; the texts below become the others
@@ -270,7 +268,7 @@ void print(const Outcome& outcome, const PruneArgs& options, Console& console) {
 }
 
 void print_json(const Outcome& outcome, const PruneArgs& options, Console& console) {
-  json rows = json::array();
+  Json rows = Json::array();
   for (const Candidate& candidate : outcome.candidates) {
     rows.push_back({{"name", candidate.listed.name},
                     {"path", candidate.listed.path},
@@ -279,7 +277,7 @@ void print_json(const Outcome& outcome, const PruneArgs& options, Console& conso
                     {"reasons", candidate.decision.reasons},
                     {"removed", candidate.is_removed}});
   }
-  json blocked_by = json::array();
+  Json blocked_by = Json::array();
   for (const std::size_t i : outcome.blocked_by) {
     const ListedCheckpoint& listed = outcome.candidates[i].listed;
     blocked_by.push_back({{"name", listed.name}, {"problem", listed.problem}});
@@ -292,7 +290,7 @@ void print_json(const Outcome& outcome, const PruneArgs& options, Console& conso
                       {"free_bytes", sums.bytes},
                       {"checkpoints", std::move(rows)},
                       {"blocked_by", std::move(blocked_by)},
-                      {"error", outcome.error.empty() ? json() : json(outcome.error)},
+                      {"error", outcome.error.empty() ? Json() : Json(outcome.error)},
                       {"exit_code", static_cast<int>(outcome.code)}});
 }
 

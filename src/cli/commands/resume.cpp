@@ -26,8 +26,6 @@
 namespace cairn::cli {
 namespace {
 
-using json = Json;
-
 struct ResumeArgs {
   std::string folder;
   bool explain = false;
@@ -148,12 +146,12 @@ void print(const Explanation& explanation, Console& console) {
 }
 
 void print_json(const Explanation& explanation, Console& console) {
-  json others = json::array();
+  Json others = Json::array();
   for (const auto& [path, why] : explanation.others) {
     others.push_back({{"path", path}, {"why", why}});
   }
   const RunAnswer& answer = explanation.answer;
-  json shown = {{"folder", explanation.folder},
+  Json shown = {{"folder", explanation.folder},
                 {"path", nullptr},
                 {"epoch", nullptr},
                 {"batch", nullptr},

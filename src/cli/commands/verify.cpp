@@ -21,8 +21,6 @@
 namespace cairn::cli {
 namespace {
 
-using json = Json;
-
 struct VerifyArgs {
   std::vector<std::string> paths;
   bool full = false;
@@ -122,18 +120,18 @@ void print(const std::vector<Checked>& all, const VerifyArgs& options, Console& 
   table.print(console);
 }
 
-json describe(const Damage& damage) {
+Json describe(const Damage& damage) {
   return {{"what", damage.what},
-          {"record", damage.record.empty() ? json() : json(damage.record)},
+          {"record", damage.record.empty() ? Json() : Json(damage.record)},
           {"tensors", damage.tensors},
           {"begin", damage.begin},
           {"end", damage.end}};
 }
 
-json describe(const Checked& checked) {
+Json describe(const Checked& checked) {
   const VerifyReport& report = checked.report;
   const bool is_read = checked.problem.empty();
-  json damage = json::array();
+  Json damage = Json::array();
   for (const Damage& one : report.damage) {
     damage.push_back(describe(one));
   }
@@ -141,16 +139,16 @@ json describe(const Checked& checked) {
           {"state", !is_read      ? "not read"
                     : report.ok() ? "ok"
                                   : "damaged"},
-          {"problem", is_read ? json() : json(checked.problem)},
+          {"problem", is_read ? Json() : Json(checked.problem)},
           {"records", report.records},
           {"bytes", report.bytes},
-          {"manifest", is_read ? json(report.has_manifest) : json()},
-          {"checksums", is_read ? json(report.has_checksums) : json()},
+          {"manifest", is_read ? Json(report.has_manifest) : Json()},
+          {"checksums", is_read ? Json(report.has_checksums) : Json()},
           {"damage", std::move(damage)}};
 }
 
 void print_json(const std::vector<Checked>& all, const VerifyArgs& options, Console& console) {
-  json files = json::array();
+  Json files = Json::array();
   for (const Checked& checked : all) {
     files.push_back(describe(checked));
   }

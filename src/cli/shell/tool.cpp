@@ -56,8 +56,7 @@ struct Failure {
 
 int report(const Failure& failure, bool as_json, std::ostream& out, std::ostream& err) {
   if (as_json) {
-    const Json object = {{"error", failure.message},
-                                   {"exit_code", static_cast<int>(failure.code)}};
+    const Json object = {{"error", failure.message}, {"exit_code", static_cast<int>(failure.code)}};
     out << json_text(object, 1) << "\n";
   }
   err << "cairn: " << printable(failure.message) << "\n";

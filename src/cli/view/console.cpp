@@ -22,8 +22,6 @@ std::string Console::bytes(std::uint64_t count) const {
   return exact_bytes ? std::to_string(count) : size_text(count);
 }
 
-void Console::print_json(const Json& object) const {
-  out << json_text(object, 1) << "\n";
-}
+void Console::print_json(const Json& object) const { out << json_text(object, 1) << "\n"; }
 
 }  // namespace cairn::cli

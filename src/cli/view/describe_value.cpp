@@ -20,8 +20,6 @@
 namespace cairn::cli {
 namespace {
 
-using json = Json;
-
 // Python's float.hex().
 std::string float_hex(double v) {
   if (std::isnan(v)) return "nan";
@@ -32,32 +30,32 @@ std::string float_hex(double v) {
   return text.data();
 }
 
-json typed(const char* type, json value) { return {{"type", type}, {"value", std::move(value)}}; }
+Json typed(const char* type, Json value) { return {{"type", type}, {"value", std::move(value)}}; }
 
-json describe_items(const List& items) {
-  json out = json::array();
+Json describe_items(const List& items) {
+  Json out = Json::array();
   for (const Value& item : items) {
     out.push_back(describe_value(item));
   }
   return out;
 }
 
-json describe_dict(const Dict& dict) {
-  json items = json::array();
+Json describe_dict(const Dict& dict) {
+  Json items = Json::array();
   for (const auto& [key, value] : dict) {
     items.push_back({describe_value(key), describe_value(value)});
   }
   return {{"type", Value(dict.empty_like()).type_name()}, {"items", std::move(items)}};
 }
 
-json describe_set(const Set& set) {
-  json items = describe_items(set.items);
+Json describe_set(const Set& set) {
+  Json items = describe_items(set.items);
   std::sort(items.begin(), items.end(),
-            [](const json& a, const json& b) { return a.dump() < b.dump(); });
+            [](const Json& a, const Json& b) { return a.dump() < b.dump(); });
   return {{"type", set.frozen ? "frozenset" : "set"}, {"items", std::move(items)}};
 }
 
-json describe_bytes_value(const Bytes& bytes) {
+Json describe_bytes_value(const Bytes& bytes) {
   return {{"type", bytes.is_bytearray ? "bytearray" : "bytes"},
           {"size", bytes.data.size()},
           {"sha256", sha256(as_bytes(bytes.data))}};
@@ -82,8 +80,8 @@ std::string streamed_sha256(
   return hex(std::as_bytes(std::span(digest)));
 }
 
-json describe_tensor(const TensorView& tensor) {
-  json out = {{"type", "tensor"},
+Json describe_tensor(const TensorView& tensor) {
+  Json out = {{"type", "tensor"},
               {"dtype", name(tensor.dtype)},
               {"shape", tensor.shape},
               {"stride", tensor.strides},
@@ -101,8 +99,8 @@ json describe_tensor(const TensorView& tensor) {
   return out;
 }
 
-json describe_sparse(const SparseTensor& tensor) {
-  json out = {{"type", "tensor"},
+Json describe_sparse(const SparseTensor& tensor) {
+  Json out = {{"type", "tensor"},
               {"dtype", name(tensor.dtype())},
               {"shape", tensor.shape},
               {"layout", name(tensor.layout)},
@@ -135,8 +133,8 @@ std::string array_dtype(const std::string& code) {
   }
 }
 
-json describe_array(const NdArray& array) {
-  json out = {{"type", "ndarray"},
+Json describe_array(const NdArray& array) {
+  Json out = {{"type", "ndarray"},
               {"dtype", array_dtype(array.dtype)},
               {"shape", array.shape},
               {"sha256", sha256(array.bytes.view)}};
@@ -144,7 +142,7 @@ json describe_array(const NdArray& array) {
   return out;
 }
 
-json describe_scalar(const NumpyScalar& scalar) {
+Json describe_scalar(const NumpyScalar& scalar) {
   return {{"type", "numpy." + array_dtype(scalar.dtype())},
           {"value", describe_value(scalar.number())}};
 }
@@ -162,12 +160,12 @@ std::string foreign_type(Foreign::Made made) {
   }
 }
 
-json describe_dtensor(const DTensor& tensor) {
-  json placements = json::array();
+Json describe_dtensor(const DTensor& tensor) {
+  Json placements = Json::array();
   for (const Placement& placement : tensor.placements) {
     placements.push_back(text_of(placement));
   }
-  json mesh = {{"device", tensor.mesh.device_type},
+  Json mesh = {{"device", tensor.mesh.device_type},
                {"shape", tensor.mesh.shape},
                {"ranks", mesh_ranks(tensor.mesh)},
                {"coordinate", nullptr}};
@@ -183,9 +181,9 @@ json describe_dtensor(const DTensor& tensor) {
 }
 
 // Only the parts that are there.
-json describe_foreign(const Foreign& object) {
+Json describe_foreign(const Foreign& object) {
   if (const auto tensor = find_dtensor(object)) return describe_dtensor(*tensor);
-  json out = {{"type", foreign_type(object.made)}, {"class", object.class_name()}};
+  Json out = {{"type", foreign_type(object.made)}, {"class", object.class_name()}};
   const auto add = [&](const char* key, const Value& part) {
     if (!part.is_none()) out[key] = describe_value(part);
   };
@@ -206,7 +204,7 @@ std::string sha256(ByteView bytes) {
   return streamed_sha256([&](const auto& use) { use(bytes); });
 }
 
-json describe_value(const Value& value) {
+Json describe_value(const Value& value) {
   switch (value.kind()) {
     case Kind::kNone:
       return {{"type", "None"}};

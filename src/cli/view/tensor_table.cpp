@@ -17,8 +17,6 @@
 namespace cairn::cli {
 namespace {
 
-using json = Json;
-
 void add_stats_cells(const TensorStats& stats, std::vector<Cell>& cells) {
   if (stats.finite) {
     for (const double number :
@@ -34,8 +32,8 @@ void add_stats_cells(const TensorStats& stats, std::vector<Cell>& cells) {
   cells.emplace_back(stats.finite ? sparkline(stats.finite->histogram) : "");
 }
 
-json describe(const TensorStats& stats) {
-  json object = {{"count", stats.count}, {"nan", stats.nan}, {"inf", stats.inf},
+Json describe(const TensorStats& stats) {
+  Json object = {{"count", stats.count}, {"nan", stats.nan}, {"inf", stats.inf},
                  {"zeros", stats.zeros}, {"min", nullptr},   {"max", nullptr},
                  {"mean", nullptr},      {"std", nullptr},   {"histogram", nullptr}};
   if (stats.finite) {
@@ -48,12 +46,12 @@ json describe(const TensorStats& stats) {
   return object;
 }
 
-json describe(const DTensor& tensor) {
+Json describe(const DTensor& tensor) {
   std::vector<std::string> placements;
   for (const Placement& placement : tensor.placements) {
     placements.push_back(text_of(placement));
   }
-  json object = {{"shape", tensor.shape},
+  Json object = {{"shape", tensor.shape},
                  {"placements", std::move(placements)},
                  {"mesh", tensor.mesh.shape},
                  {"coordinate", nullptr}};
@@ -111,10 +109,10 @@ void print_tensors(const std::vector<TensorRow>& rows, Console& console) {
   table.print(console);
 }
 
-json describe(const std::vector<TensorRow>& rows) {
-  json list = json::array();
+Json describe(const std::vector<TensorRow>& rows) {
+  Json list = Json::array();
   for (const TensorRow& row : rows) {
-    json object = {{"path", row.path},
+    Json object = {{"path", row.path},
                    {"dtype", name(row.tensor->dtype)},
                    {"shape", row.tensor->shape},
                    {"bytes", row.bytes()}};

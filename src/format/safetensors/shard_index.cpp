@@ -133,8 +133,7 @@ std::string write_index(const ShardIndex& index, std::uint64_t total_size,
   for (const auto& [key, value] : empty_checksums(digests.size())) {
     metadata[key] = value;
   }
-  const Json json = {{"metadata", std::move(metadata)},
-                               {"weight_map", std::move(weight_map)}};
+  const Json json = {{"metadata", std::move(metadata)}, {"weight_map", std::move(weight_map)}};
   std::string text = json.dump(2, ' ', true) + "\n";
   fill_checksums(text, kIndexMarker, digests);
   return text;

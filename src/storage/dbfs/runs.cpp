@@ -110,8 +110,7 @@ Run Runs::make(const std::string& experiment) {
         printable_line(ranks) +
         " ranks would make a run of its own. Make one, and set MLFLOW_RUN_ID for all of them");
   }
-  const Json body = {{"experiment_id", experiment},
-                               {"start_time", milliseconds_of(api_->now())}};
+  const Json body = {{"experiment_id", experiment}, {"start_time", milliseconds_of(api_->now())}};
   return run_of(api_->post("runs/create", body, "making a run by"), "making a run");
 }
 

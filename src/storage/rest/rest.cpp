@@ -51,7 +51,7 @@ Json RestRemote::ask(RemoteRequest request, const std::string& doing) {
 }
 
 Json RestRemote::read(const HttpResponse& response, const std::string& doing,
-                                const std::string& key) const {
+                      const std::string& key) const {
   check(response, doing, key);
   Json json = parse_object(response.body);
   if (json.is_null()) {
@@ -61,8 +61,7 @@ Json RestRemote::read(const HttpResponse& response, const std::string& doing,
   return json;
 }
 
-Json RestRemote::post(const std::string& key, const Json& body,
-                                const std::string& doing) {
+Json RestRemote::post(const std::string& key, const Json& body, const std::string& doing) {
   return ask({.method = "POST",
               .key = key,
               .headers = {{"content-type", "application/json"}},

@@ -29,8 +29,7 @@ class RestRemote : public Remote {
   // Sends it and reads the answer.
   Json ask(RemoteRequest request, const std::string& doing);
   // As check(); StorageError, too, when the answer is no JSON object.
-  Json read(const HttpResponse& response, const std::string& doing,
-                      const std::string& key) const;
+  Json read(const HttpResponse& response, const std::string& doing, const std::string& key) const;
   // The same, with a body.
   Json post(const std::string& key, const Json& body, const std::string& doing);
 

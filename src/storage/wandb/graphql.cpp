@@ -108,9 +108,8 @@ RestRemote& GraphQl::api() {
 }
 
 Json GraphQl::ask(const char* query, const Json& variables, const char* field,
-                            const std::string& doing) {
-  const Json answer =
-      api().post("graphql", {{"query", query}, {"variables", variables}}, doing);
+                  const std::string& doing) {
+  const Json answer = api().post("graphql", {{"query", query}, {"variables", variables}}, doing);
   const Json errors = array_of(answer, "errors");
   if (!errors.empty()) {
     throw StorageError(doing + " W&B: " + api().told(text_of(errors.front(), "message")), 200);

@@ -25,8 +25,7 @@ class GraphQl {
   // when the server says what is wrong with it, and, worth another attempt, when the answer has no
   // such field: then nobody knows; `doing` as "looking for a by". UsageError when there is no key,
   // or a URL that cannot be.
-  Json ask(const char* query, const Json& variables, const char* field,
-                     const std::string& doing);
+  Json ask(const char* query, const Json& variables, const char* field, const std::string& doing);
 
  private:
   RestRemote& api();

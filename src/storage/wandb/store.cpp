@@ -360,8 +360,7 @@ class WandbStore final : public ObjectStore, public std::enable_shared_from_this
   }
 
   // What a query tells of it; null when the server says that there is no such artifact.
-  Json artifact_in(const char* query, const Json& variables,
-                             const Named& named) {
+  Json artifact_in(const char* query, const Json& variables, const Named& named) {
     const std::string doing = looking_for(named);
     const Json project = server_->ask(query, variables, "project", doing);
     return project.is_null() ? project : known_object(project, "artifact", doing);

@@ -39,6 +39,7 @@
 #include "cairn/train/state_dict.h"
 
 #include "checkpoint/open/checkpoint.h"
+#include "core/out_of_memory.h"
 #include "io/mapped_file.h"
 #include "train/optimizer/load.h"
 #include "train/state/checkpoint_migration.h"
@@ -547,7 +548,7 @@ std::optional<Value> CheckpointLoad::run(const std::string& path, LoadStaging& s
     checkpoint = Value();
     const std::string undone = undo();
     if (!is_overwriting_) throw;
-    throw Error("cannot load " + path + ", " + undone + ": there is no memory left");
+    throw OutOfMemoryError("cannot load " + path + ", " + undone + ": there is no memory left");
   } catch (Error& e) {
     checkpoint = Value();
     e.add_context("cannot load " + path + ", " + undo());
@@ -563,7 +564,7 @@ std::optional<Value> CheckpointLoad::run(const std::string& path, LoadStaging& s
 
 }  // namespace
 
-std::optional<Value> load_now(const LoadJob& job, State& state, Logger& logger) {
+std::optional<Value> load_now(const LoadJob& job, State& state, Logger& logger) try {
   if (!state.model) throw UsageError("a checkpoint cannot be loaded into a State without a model");
   const Checkpoint opened =
       job.checkpoint ? *job.checkpoint : open_checkpoint(job.path, job.options.store);
@@ -578,6 +579,8 @@ std::optional<Value> load_now(const LoadJob& job, State& state, Logger& logger) 
                            ", which only its Python class can read; save dicts of state_dict()s");
   }
   return CheckpointLoad(state, logger, job).run(path, staging, std::move(checkpoint));
+} catch (const std::bad_alloc&) {
+  throw_out_of_memory("loading", job.path);
 }
 
 std::optional<Value> load_checkpoint(const std::string& path, State& state, Logger& logger,

@@ -43,11 +43,12 @@ std::optional<Value> fit_calls_value(const State& state) {
 FitCalls fit_calls_from(const Value& value) {
   FitCalls calls;
   calls.finished = value.at("finished").as_int();
-  if (calls.finished < 0) {
-    throw MismatchError("state/timestamp/fit_calls: " + std::to_string(calls.finished) +
-                        " calls have finished");
-  }
   calls.end = time_of(value.at("end"));
+  if (calls.finished < 0 || (calls.finished > 0 && !calls.end)) {
+    throw MismatchError("state/timestamp/fit_calls: " + std::to_string(calls.finished) +
+                        " calls have finished, the last at " +
+                        (calls.end ? calls.end->to_string() : "None"));
+  }
   for (const Value& call : value.at("open").as_items()) {
     if (call.is_none()) {
       calls.open.emplace_back();

@@ -28,9 +28,7 @@ namespace {
 
 using Hashes = std::vector<std::uint64_t>;
 
-std::uint64_t digest_of(const Hashes& hashes) {
-  return xxh3_64(std::as_bytes(std::span(hashes)));
-}
+std::uint64_t digest_of(const Hashes& hashes) { return xxh3_64(std::as_bytes(std::span(hashes))); }
 
 std::int64_t as_number(std::uint64_t hash) { return std::bit_cast<std::int64_t>(hash); }
 
@@ -41,8 +39,7 @@ Hashes hashes_of(const std::vector<TensorView>& views, bool in_parallel) {
   for (const TensorView& view : views)
     bytes += view.storage == nullptr ? 0 : view.storage->size();
   for_each_parallel(
-      views.size(),
-      [&](std::size_t i) { hashes[i] = xxh3_64(views[i].contiguous_bytes().view); },
+      views.size(), [&](std::size_t i) { hashes[i] = xxh3_64(views[i].contiguous_bytes().view); },
       in_parallel ? bytes : 0);
   return hashes;
 }
@@ -57,9 +54,7 @@ std::vector<std::pair<std::string, at::Tensor>> replicated(const State& state) {
 }
 
 // Equal on ranks whose processors and libtorch round alike.
-std::int64_t rounding() {
-  return as_number(xxh3_64(as_bytes(at::show_config())));
-}
+std::int64_t rounding() { return as_number(xxh3_64(as_bytes(at::show_config()))); }
 
 // A rank's facts about a save, for step 3.
 struct Said {
@@ -93,9 +88,8 @@ Hashes hashes_in(const Value& value) {
 
 std::vector<Said> exchange(const Said& own) {
   std::vector<Said> all;
-  for (const Value& of_rank :
-       dist::all_gather_values(List{own.has_hashes, own.rounding, own.shard, value_of(own.rates),
-                                    value_of(own.hashes)})) {
+  for (const Value& of_rank : dist::all_gather_values(List{
+           own.has_hashes, own.rounding, own.shard, value_of(own.rates), value_of(own.hashes)})) {
     const List& items = of_rank.as_items();
     all.push_back({.has_hashes = items.at(0).as_bool(),
                    .rounding = items.at(1).as_int(),
@@ -140,8 +134,7 @@ std::optional<Divergence> find_divergence(const std::vector<Said>& all, Hashes S
 
 std::string describe(const Divergence& found, const std::string& what) {
   return fmt::format("{} of rank{} {} is another than rank {}'s", what,
-                     found.ranks.size() == 1 ? "" : "s", fmt::join(found.ranks, ", "),
-                     found.first);
+                     found.ranks.size() == 1 ? "" : "s", fmt::join(found.ranks, ", "), found.first);
 }
 
 }  // namespace
