@@ -68,7 +68,8 @@ enum class Kind : std::uint8_t { kReading, kChanging };
 template <class What, class HalfDone>
 bool is_attacked(What what, Kind kind, const HalfDone& half_done) {
   if (!concerns(what)) return false;
-  if (plan.calls == Calls::kReading && kind != Kind::kReading) return false;
+  const Calls of_kind = kind == Kind::kReading ? Calls::kReading : Calls::kChanging;
+  if (plan.calls != Calls::kAll && plan.calls != of_kind) return false;
   const std::uint64_t number = ++count;
   const bool is_due = plan.deed == Deed::kFailForever ? number >= plan.at : number == plan.at;
   if (!is_due || plan.deed == Deed::kNothing) return false;

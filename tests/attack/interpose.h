@@ -22,7 +22,8 @@ enum class Deed : std::uint8_t {
 // Which calls count.
 enum class Calls : std::uint8_t {
   kAll,
-  kReading,  // that look for, open, list, map and read, and none that change anything
+  kReading,   // that look for, open, list, map and read, and none that change anything
+  kChanging,  // the others
 };
 
 // An attack by a user who may write into the parent of `folder`: renames `folder` to `aside` and
