@@ -17,7 +17,7 @@
 #include "io/file.h"
 #include "io/scratch_file.h"
 #include "io/source_part.h"
-#include "storage/backend_kwargs.h"
+#include "storage/store_with_kwargs.h"
 #include "storage/download.h"
 #include "storage/listing.h"
 #include "storage/place.h"

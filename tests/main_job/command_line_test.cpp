@@ -48,9 +48,7 @@ const std::set<std::string> kObjects = {"model",
                                         "callbacks",
                                         "loggers",
                                         "load_object_store",
-                                        "save_object_store",
-                                        "parallelism_config",
-                                        "deepspeed_config"};
+                                        "save_object_store"};
 
 TEST(CommandLine, HasAFlagForEveryTextNumberAndSwitchOfTrainerOptions) {
   const std::string header =
@@ -82,6 +80,13 @@ TEST(CommandLine, ConflictingOptionsAreNamedTogether) {
   const Answer answer = digits({"--autoresume", "--save-max-pending", "0"});
   expect_error(answer, 2, "save_max_pending");
   expect_error(answer, 2, "save_folder");
+}
+
+TEST(CommandLine, AFieldOfParallelismConfigThatThereIsNotIsNamedWithThoseThatThereAre) {
+  const Answer answer = digits({"--parallelism-config", "state_dict=sharded"});
+  expect_error(answer, 2, "state_dict=sharded");
+  expect_error(answer, 2, "state_dict_type");
+  expect_error(digits({"--parallelism-config", "auto_wrap=maybe"}), 2, "auto_wrap=maybe");
 }
 
 TEST(CommandLine, MissingCheckpointIsNotFound) {
