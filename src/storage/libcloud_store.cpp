@@ -10,8 +10,8 @@
 #include "cairn/storage/s3.h"
 
 #include "core/environment.h"
-#include "storage/store_with_kwargs.h"
 #include "storage/network_stores.h"
+#include "storage/store_with_kwargs.h"
 
 namespace cairn {
 namespace {

@@ -39,16 +39,9 @@ void expect_error(const Answer& answer, int exit_code, const std::string& saying
 }
 
 // Fields of TrainerOptions that no text, number or switch can give.
-const std::set<std::string> kObjects = {"model",
-                                        "train_dataloader",
-                                        "algorithms",
-                                        "optimizers",
-                                        "schedulers",
-                                        "eval_dataloader",
-                                        "callbacks",
-                                        "loggers",
-                                        "load_object_store",
-                                        "save_object_store"};
+const std::set<std::string> kObjects = {
+    "model",           "train_dataloader", "algorithms", "optimizers",        "schedulers",
+    "eval_dataloader", "callbacks",        "loggers",    "load_object_store", "save_object_store"};
 
 TEST(CommandLine, HasAFlagForEveryTextNumberAndSwitchOfTrainerOptions) {
   const std::string header =
