@@ -550,18 +550,18 @@ std::vector<std::string> CheckpointSaver::saved_checkpoints() {
 }
 
 std::map<std::string, Timestamp> CheckpointSaver::all_saved_checkpoints_to_timestamp() {
-  const auto finished = impl_->finished_saves();
-  return {finished.begin(), finished.end()};
+  const auto saves = impl_->finished_saves();
+  return {saves.begin(), saves.end()};
 }
 
 // Those that are still there, oldest first.
 std::vector<std::pair<std::string, Timestamp>> CheckpointSaver::Impl::finished_saves() {
   wait();
   if (is_idle()) return {};
-  auto finished = saved.finished();
+  auto saves = saved.finished();
   Existence exists(options.store);
-  std::erase_if(finished, [&exists](const auto& one) { return !exists(one.first); });
-  return finished;
+  std::erase_if(saves, [&exists](const auto& one) { return !exists(one.first); });
+  return saves;
 }
 
 }  // namespace cairn
