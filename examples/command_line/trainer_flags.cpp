@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <CLI/CLI.hpp>
@@ -17,6 +18,41 @@ namespace {
 
 using cairn::TrainerOptions;
 using Optional = std::optional<std::string>;
+
+using cairn::FSDPConfig;
+
+constexpr std::pair<const char*, std::string FSDPConfig::*> kTextsOfFsdp[] = {
+    {"sharding_strategy", &FSDPConfig::sharding_strategy},
+    {"state_dict_type", &FSDPConfig::state_dict_type},
+    {"sharded_ckpt_prefix_dir", &FSDPConfig::sharded_ckpt_prefix_dir},
+    {"backward_prefetch", &FSDPConfig::backward_prefetch},
+};
+constexpr std::pair<const char*, bool FSDPConfig::*> kTogglesOfFsdp[] = {
+    {"forward_prefetch", &FSDPConfig::forward_prefetch},
+    {"auto_wrap", &FSDPConfig::auto_wrap},
+    {"verbose", &FSDPConfig::verbose},
+};
+
+// Sets a field from "state_dict_type=sharded".
+void set_field(FSDPConfig& config, const std::string& text) {
+  const std::size_t equals = text.find('=');
+  const std::string name = text.substr(0, equals);
+  const std::string value = equals == std::string::npos ? "" : text.substr(equals + 1);
+  std::string names;
+  for (const auto& [known, field] : kTextsOfFsdp) {
+    names += std::string(" ") + known;
+    if (name != known) continue;
+    config.*field = value;
+    return;
+  }
+  for (const auto& [known, field] : kTogglesOfFsdp) {
+    names += std::string(" ") + known;
+    if (name != known || (value != "true" && value != "false")) continue;
+    config.*field = value == "true";
+    return;
+  }
+  throw cairn::UsageError("--parallelism-config: \"" + text + "\" is no FIELD=VALUE of" + names);
+}
 
 // One method per kind of option. `help` is for --help.
 class Flags {
@@ -85,6 +121,25 @@ class Flags {
     app_.add_option_function<std::vector<std::string>>(name, set, help)->allow_extra_args(false);
   }
 
+  void parallelism(const std::string& name, std::optional<cairn::ParallelismConfig>& field,
+                   const std::string& help) {
+    auto set = [&field](const std::vector<std::string>& texts) {
+      FSDPConfig config;
+      for (const std::string& text : texts)
+        set_field(config, text);
+      field = cairn::ParallelismConfig{.fsdp = config};
+    };
+    app_.add_option_function<std::vector<std::string>>(name, set, help)->allow_extra_args(false);
+  }
+
+  void deepspeed(const std::string& name, std::optional<cairn::Value>& field,
+                 const std::string& help) {
+    auto set = [&field](const std::int64_t& stage) {
+      field = cairn::Dict{{"zero_optimization", cairn::Dict{{"stage", stage}}}};
+    };
+    app_.add_option_function<std::int64_t>(name, set, help);
+  }
+
  private:
   static bool is_digit(char c) { return c >= '0' && c <= '9'; }
   CLI::App& app_;
@@ -131,6 +186,10 @@ void add_saving(Flags flags, TrainerOptions& o) {
   flags.value("--save-filename", o.save_filename, "name of each checkpoint");
   flags.optional_text("--save-latest-filename", o.save_latest_filename,
                       "link to the newest checkpoint");
+  flags.optional_text("--save-remote-file-name", o.save_remote_file_name,
+                      "what a logger that uploads calls a checkpoint");
+  flags.optional_text("--save-latest-remote-file-name", o.save_latest_remote_file_name,
+                      "what it calls the link");
   flags.toggle("save-overwrite", o.save_overwrite, "replace checkpoints of an earlier run");
   flags.time("--save-interval", o.save_interval, "how often to save: 1ep, 20ba, 0.1dur, 30sec");
   flags.toggle("save-weights-only", o.save_weights_only, "save the model alone");
@@ -162,6 +221,11 @@ void add_machine(Flags flags, TrainerOptions& o) {
               "of several processes: how long one waits for the others, seconds");
   flags.value("--ddp-sync-strategy", o.ddp_sync_strategy,
               "single_auto_sync, multi_auto_sync or forced_sync");
+  flags.parallelism("--parallelism-config", o.parallelism_config,
+                    "shards the state over the ranks; a field of FSDPConfig, such as "
+                    "state_dict_type=sharded; may be repeated");
+  flags.deepspeed("--deepspeed-config", o.deepspeed_config,
+                  "ZeRO's stage: every rank saves a tar of its own");
   flags.toggle("handle-signals", o.handle_signals, "SIGTERM: save and stop; SIGUSR2: save");
   flags.value("--interrupted-exit-code", o.interrupted_exit_code, "exit code after such a stop");
 }

@@ -543,12 +543,25 @@ void CheckpointSaver::save_unless_saved(State& state, Logger& logger) {
 void CheckpointSaver::wait() { impl_->wait(); }
 
 std::vector<std::string> CheckpointSaver::saved_checkpoints() {
-  impl_->wait();
-  if (impl_->is_idle()) return {};
-  std::vector<std::string> paths = impl_->saved.paths();
-  Existence exists(impl_->options.store);
-  std::erase_if(paths, [&exists](const std::string& path) { return !exists(path); });
+  std::vector<std::string> paths;
+  for (auto& [path, timestamp] : impl_->finished_saves())
+    paths.push_back(std::move(path));
   return paths;
+}
+
+std::map<std::string, Timestamp> CheckpointSaver::all_saved_checkpoints_to_timestamp() {
+  const auto saves = impl_->finished_saves();
+  return {saves.begin(), saves.end()};
+}
+
+// Those that are still there, oldest first.
+std::vector<std::pair<std::string, Timestamp>> CheckpointSaver::Impl::finished_saves() {
+  wait();
+  if (is_idle()) return {};
+  auto saves = saved.finished();
+  Existence exists(options.store);
+  std::erase_if(saves, [&exists](const auto& one) { return !exists(one.first); });
+  return saves;
 }
 
 }  // namespace cairn

@@ -143,6 +143,7 @@ struct CheckpointSaver::Impl {
   }
   bool needs_save(const State& state, Logger& logger, std::exception_ptr& refused);
   bool has_saved(const State& state) const;
+  std::vector<std::pair<std::string, Timestamp>> finished_saves();
   void submit(SaveJob request);
   void settle();
   void report(Logger& logger);

@@ -99,11 +99,18 @@ std::map<std::string, Timestamp> SavedCheckpoints::loaded_among(
   return loaded;
 }
 
+std::vector<std::pair<std::string, Timestamp>> SavedCheckpoints::finished() const {
+  std::vector<std::pair<std::string, Timestamp>> found;
+  for (const Entry& entry : entries_) {
+    if (entry.is_own && entry.is_finished) found.emplace_back(entry.path, entry.timestamp);
+  }
+  return found;
+}
+
 std::vector<std::string> SavedCheckpoints::paths() const {
   std::vector<std::string> found;
-  for (const Entry& entry : entries_) {
-    if (entry.is_own && entry.is_finished) found.push_back(entry.path);
-  }
+  for (auto& [path, timestamp] : finished())
+    found.push_back(std::move(path));
   return found;
 }
 

@@ -6,6 +6,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "cairn/time.h"
@@ -45,7 +46,8 @@ class SavedCheckpoints {
   // Those of `paths` that are known from a loaded state alone, and when it says they were saved.
   std::map<std::string, Timestamp> loaded_among(const std::vector<std::string>& paths) const;
   // Own and finished, oldest first.
-  std::vector<std::string> paths() const;
+  std::vector<std::pair<std::string, Timestamp>> finished() const;
+  std::vector<std::string> paths() const;  // the same, without the timestamps
 
   // Composer's: {"all_saved_checkpoints_to_timestamp": [(path, timestamp), ...]}, with those
   // that are under way: a checkpoint names itself.

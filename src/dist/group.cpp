@@ -165,6 +165,7 @@ void Group::meet() {
   try {
     const auto door =
         with_prefix("cairn" + launch_.attempt, open_store(place(), listens, timeout_));
+    if (launch_.is_store_hosted) door->check({"job"});  // other versions connect, and then close
     launch_.job_id = agree_on_job(*door, launch_, timeout_);
     store_ = with_prefix(launch_.job_id, door);
     roll_call_.emplace(connect(), launch_.rank, launch_.world_size);
@@ -178,12 +179,20 @@ void Group::meet() {
                           first_line(error.what()) + ". Give MASTER_PORT a port that is free",
                       {});
     }
-    throw DistError(
-        fmt::format("rank {} did not find {} at {} within {} s: {}. MASTER_ADDR and MASTER_PORT "
-                    "must be the same on all ranks",
-                    launch_.rank, launch_.is_store_hosted ? "torchrun" : "rank 0", where,
-                    static_cast<double>(timeout_.count()) / 1000, first_line(error.what())),
-        launch_.is_store_hosted ? std::vector<std::int64_t>() : std::vector<std::int64_t>{0});
+    if (launch_.is_store_hosted) {
+      throw DistError(
+          fmt::format("rank {} cannot use the store of torchrun at {}: {}. If torchrun's PyTorch "
+                      "is of another version than this program's libtorch ({}), start it as "
+                      "TORCH_DISABLE_SHARE_RDZV_TCP_STORE=1 torchrun --rdzv_backend c10d (or "
+                      "--standalone): then rank 0 has the store",
+                      launch_.rank, where, first_line(error.what()), TORCH_VERSION),
+          {});
+    }
+    throw DistError(fmt::format("rank {} did not find rank 0 at {} within {} s: {}. MASTER_ADDR "
+                                "and MASTER_PORT must be the same on all ranks",
+                                launch_.rank, where, static_cast<double>(timeout_.count()) / 1000,
+                                first_line(error.what())),
+                    {0});
   }
   try {
     roll_call_->come_to(0);

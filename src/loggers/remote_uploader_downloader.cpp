@@ -17,11 +17,11 @@
 #include "io/file.h"
 #include "io/scratch_file.h"
 #include "io/source_part.h"
-#include "storage/backend_kwargs.h"
 #include "storage/download.h"
 #include "storage/listing.h"
 #include "storage/place.h"
 #include "storage/publish.h"
+#include "storage/store_with_kwargs.h"
 #include "storage/upload_queue.h"
 
 namespace cairn {

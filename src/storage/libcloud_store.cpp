@@ -10,8 +10,8 @@
 #include "cairn/storage/s3.h"
 
 #include "core/environment.h"
-#include "storage/backend_kwargs.h"
 #include "storage/network_stores.h"
+#include "storage/store_with_kwargs.h"
 
 namespace cairn {
 namespace {
@@ -159,8 +159,8 @@ std::shared_ptr<ObjectStore> made_by(const Makers& makers, const LibcloudOptions
 }
 
 // The arguments of Composer's store, each a variable.
-BackendKwargs kwargs_of_environment() {
-  BackendKwargs kwargs;
+std::map<std::string, std::string> kwargs_of_environment() {
+  std::map<std::string, std::string> kwargs;
   for (const auto& [variable, name] :
        {std::pair("CAIRN_LIBCLOUD_PROVIDER", "provider"),
         std::pair("CAIRN_LIBCLOUD_KEY_ENVIRON", "key_environ"),

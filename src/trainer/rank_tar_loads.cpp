@@ -335,7 +335,7 @@ bool loads_rank_tars(const TrainerOptions& options, const State& state) {
 }
 
 LoadOutcome load_rank_tars(const TrainerOptions& options, State& state, Logger& logger) {
-  LoadProgress progress({.is_shown = false});
+  LoadProgress progress({.is_shown = false, .chunk_bytes = options.load_chunk_size});
   std::shared_ptr<ObjectStore> store;
   const Found found = find_own([&](Found& own) {
     const std::string path =

@@ -15,6 +15,7 @@
 
 #include "io/uri.h"
 #include "storage/place.h"
+#include "storage/remote/source.h"
 #include "train/loop/eval_loop.h"
 #include "train/loop/precision.h"
 #include "train/loop/run_name.h"
@@ -120,6 +121,33 @@ void check_console(const TrainerOptions& options, Conflicts& found) {
             "console_log_interval must be in epochs or batches");
 }
 
+bool is_in_store(const TrainerOptions& options) {
+  return options.save_object_store != nullptr ||
+         (options.save_folder && !scheme_of(*options.save_folder).empty());
+}
+
+bool has_uploads(const TrainerOptions& options) {
+  return std::ranges::any_of(options.loggers, [](const auto& destination) {
+    return destination && destination->can_upload_files();
+  });
+}
+
+void check_remote_names(const TrainerOptions& options, Conflicts& found) {
+  for (const auto& [option, name] :
+       {std::pair{"save_remote_file_name", &options.save_remote_file_name},
+        std::pair{"save_latest_remote_file_name", &options.save_latest_remote_file_name}}) {
+    if (!*name) continue;
+    found.add((*name)->empty(), std::string(option) + " is empty");
+    found.add(is_in_store(options),
+              std::string(option) +
+                  " names what loggers upload, and save_folder is in a store already: give the "
+                  "folders of that name in save_folder, and the rest in save_filename and "
+                  "save_latest_filename");
+    found.add(!is_in_store(options) && !has_uploads(options),
+              std::string(option) + " has no effect without a logger that uploads");
+  }
+}
+
 void check_checkpoints(const TrainerOptions& options, Conflicts& found) {
   if (options.load_path) {
     found.add(options.load_path->empty(), "load_path is empty");
@@ -131,6 +159,11 @@ void check_checkpoints(const TrainerOptions& options, Conflicts& found) {
     const std::string problem = writing_problem(*options.save_folder);
     found.add(!options.save_object_store && !problem.empty(), "save_folder " + problem);
   }
+  found.add(options.load_chunk_size != 0 && options.load_chunk_size < kTailRead,
+            "load_chunk_size is " + std::to_string(options.load_chunk_size) +
+                " bytes, and opening a file asks for " + std::to_string(kTailRead) +
+                " at once: give at least that, or 0");
+  check_remote_names(options, found);
   found.add(options.save_num_checkpoints_to_keep < -1,
             "save_num_checkpoints_to_keep is less than -1 (all)");
   found.add(options.save_num_remote_checkpoints_to_keep < 1 &&
@@ -161,15 +194,12 @@ void check_resuming(const TrainerOptions& options, Conflicts& found) {
       "autoresume needs checkpoints of the whole state, and save_weights_only (weights_only of "
       "a CheckpointSaver) leaves it out: a restarted job could not go on. Save the weights "
       "with a second CheckpointSaver");
-  const bool uploads = std::ranges::any_of(
-      options.loggers, [](const auto& destination) { return destination->can_upload_files(); });
-  const bool is_in_store = options.save_object_store != nullptr ||
-                           (options.save_folder && !scheme_of(*options.save_folder).empty());
-  const bool keeps_any = savers.empty()
-                             ? options.save_num_checkpoints_to_keep != 0 || uploads || is_in_store
-                             : std::ranges::any_of(savers, [uploads](const CheckpointSaver* saver) {
-                                 return keeps_checkpoints(saver->options(), uploads);
-                               });
+  const bool uploads = has_uploads(options);
+  const bool keeps_any =
+      savers.empty() ? options.save_num_checkpoints_to_keep != 0 || uploads || is_in_store(options)
+                     : std::ranges::any_of(savers, [uploads](const CheckpointSaver* saver) {
+                         return keeps_checkpoints(saver->options(), uploads);
+                       });
   found.add(!keeps_any,
             "autoresume needs checkpoints, and save_num_checkpoints_to_keep is 0, with no logger "
             "that uploads them");

@@ -13,6 +13,19 @@
 #include "storage/local_store.h"
 
 namespace cairn {
+namespace {
+
+// The names in a logger's bucket that Composer's guide to autoresume gives, with the extension of
+// newer releases and without that of older ones.
+CheckpointSaverOptions names_of_guide(const CheckpointSaverOptions& options,
+                                      const std::string& extension) {
+  CheckpointSaverOptions guide = options;
+  guide.remote_file_name = "{run_name}/checkpoints/ep{epoch}-ba{batch}-rank{rank}" + extension;
+  guide.latest_remote_file_name = "{run_name}/checkpoints/latest-rank{rank}" + extension;
+  return guide;
+}
+
+}  // namespace
 
 std::vector<SearchPlace> search_places(const CheckpointSaver& saver, const State& state,
                                        const Logger& logger) {
@@ -42,6 +55,16 @@ std::vector<SearchPlace> search_places(const CheckpointSaver& saver, const State
       place.other_filenames = names_of_forms(as_given->filename.text(), folders);
     }
     places.push_back(std::move(place));
+    for (const char* const extension : {".pt", ""}) {
+      const auto guide =
+          remote_folder_of(*destination, names_of_guide(options, extension), state.run_name);
+      if (!guide || guide->folder == there->folder) continue;
+      places.push_back({.store = guide->store,
+                        .folder = guide->folder,
+                        .filename = guide->filename,
+                        .latest_filename = guide->latest_filename,
+                        .run_name = state.run_name});
+    }
   }
   return places;
 }

@@ -124,6 +124,13 @@ std::vector<std::string> Trainer::saved_checkpoints() {
   return saver == nullptr ? std::vector<std::string>() : saver->saved_checkpoints();
 }
 
+std::map<std::string, Timestamp> Trainer::all_saved_checkpoints_to_timestamp() {
+  const dist::LongWork long_work;
+  CheckpointSaver* saver = impl_->reference_saver();
+  return saver == nullptr ? std::map<std::string, Timestamp>()
+                          : saver->all_saved_checkpoints_to_timestamp();
+}
+
 std::string Trainer::save_checkpoint(const std::string& name, bool weights_only) {
   return cairn::save_checkpoint(
       impl_->state, name,

@@ -48,20 +48,24 @@ bool has(const Logger& logger) {
   });
 }
 
-// As Composer's Trainer: a local folder is a part of the objects' names, too.
+// As Composer's Trainer: a local folder is a part of the objects' names, too, unless `remote` says
+// what they are called.
 std::optional<std::string> remote_name(const TrainerOptions& options,
+                                       const std::optional<std::string>& remote,
                                        const std::optional<std::string>& name) {
   if (!name) return std::nullopt;
-  return join_path(*options.save_folder, *name);
+  return remote ? *remote : join_path(*options.save_folder, *name);
 }
 
 CheckpointSaver saver_of(const TrainerOptions& options) {
   return CheckpointSaver(
       {.folder = *options.save_folder,
        .filename = options.save_filename,
-       .remote_file_name = remote_name(options, options.save_filename),
+       .remote_file_name =
+           remote_name(options, options.save_remote_file_name, options.save_filename),
        .latest_filename = options.save_latest_filename,
-       .latest_remote_file_name = remote_name(options, options.save_latest_filename),
+       .latest_remote_file_name =
+           remote_name(options, options.save_latest_remote_file_name, options.save_latest_filename),
        .save_interval = options.save_interval,
        .overwrite = options.save_overwrite,
        .num_checkpoints_to_keep = options.save_num_checkpoints_to_keep,

@@ -206,6 +206,9 @@ TEST_F(CheckpointSaverTest, FoldersAndNamesMayHaveVariables) {
   Trainer trainer(std::move(made));
   trainer.fit();
   EXPECT_THAT(trainer.saved_checkpoints(), ElementsAre(folder / "run/ckpt/run/ep001.pt"));
+  const auto timestamps = trainer.all_saved_checkpoints_to_timestamp();
+  ASSERT_EQ(timestamps.size(), 1U);
+  EXPECT_EQ(timestamps.at(folder / "run/ckpt/run/ep001.pt").epoch, 1);
   EXPECT_EQ(std::filesystem::read_symlink(folder / "run/ckpt/links/newest.pt"), "../run/ep001.pt");
   EXPECT_EQ(load(folder / "run/ckpt/links/newest.pt"), load(folder / "run/ckpt/run/ep001.pt"));
 }

@@ -1,13 +1,17 @@
 // Ranks that were started differently, or drift apart.
 #include <gmock/gmock.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
 #include <filesystem>
 #include <memory>
 #include <set>
 #include <sstream>
 #include <string>
+#include <thread>
 #include <vector>
 
+#include "io/listening_socket.h"
 #include "io/reserved_port.h"
 #include "job.h"
 #include "testing/temp_folder.h"
@@ -160,6 +164,21 @@ TEST(Meeting, RanksThatWereToldAnotherNumberOfRanksAreRefused) {
   const auto second = start.rank(1, 2, {});
   EXPECT_EQ(second->wait().exit_code, 0) << second->output();
   EXPECT_EQ(first->wait().exit_code, 0) << first->output();
+}
+
+// A TCPStore of libtorch 2.14 does so to clients of 1.13. This one takes one connection.
+TEST(Meeting, AnAgentsStoreThatHangsUpIsToldWithWhatHelps) {
+  const ReservedPort port;
+  const FileDescriptor listener = listen_at_loopback(port.number());
+  std::thread agent([&listener] { close(accept(listener.get(), nullptr, nullptr)); });
+  const auto rank =
+      Start(port.number())
+          .rank(0, 2, {"TORCHELASTIC_USE_AGENT_STORE=True", "TORCH_CPP_LOG_LEVEL=ERROR"});
+  const int code = rank->wait().exit_code;
+  agent.join();
+  EXPECT_EQ(code, 3) << rank->output();
+  EXPECT_THAT(rank->output(), AllOf(HasSubstr("rank 0 cannot use the store of torchrun at"),
+                                    HasSubstr("TORCH_DISABLE_SHARE_RDZV_TCP_STORE=1")));
 }
 
 // The addresses, as /proc/net/tcp has them, at which the processes of a job listen.

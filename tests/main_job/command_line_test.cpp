@@ -39,18 +39,9 @@ void expect_error(const Answer& answer, int exit_code, const std::string& saying
 }
 
 // Fields of TrainerOptions that no text, number or switch can give.
-const std::set<std::string> kObjects = {"model",
-                                        "train_dataloader",
-                                        "algorithms",
-                                        "optimizers",
-                                        "schedulers",
-                                        "eval_dataloader",
-                                        "callbacks",
-                                        "loggers",
-                                        "load_object_store",
-                                        "save_object_store",
-                                        "parallelism_config",
-                                        "deepspeed_config"};
+const std::set<std::string> kObjects = {
+    "model",           "train_dataloader", "algorithms", "optimizers",        "schedulers",
+    "eval_dataloader", "callbacks",        "loggers",    "load_object_store", "save_object_store"};
 
 TEST(CommandLine, HasAFlagForEveryTextNumberAndSwitchOfTrainerOptions) {
   const std::string header =
@@ -82,6 +73,13 @@ TEST(CommandLine, ConflictingOptionsAreNamedTogether) {
   const Answer answer = digits({"--autoresume", "--save-max-pending", "0"});
   expect_error(answer, 2, "save_max_pending");
   expect_error(answer, 2, "save_folder");
+}
+
+TEST(CommandLine, AFieldOfParallelismConfigThatThereIsNotIsNamedWithThoseThatThereAre) {
+  const Answer answer = digits({"--parallelism-config", "state_dict=sharded"});
+  expect_error(answer, 2, "state_dict=sharded");
+  expect_error(answer, 2, "state_dict_type");
+  expect_error(digits({"--parallelism-config", "auto_wrap=maybe"}), 2, "auto_wrap=maybe");
 }
 
 TEST(CommandLine, MissingCheckpointIsNotFound) {

@@ -283,6 +283,22 @@ TEST_F(GcsTokenTest, WhatCannotBeIsRefusedWithoutASecret) {
               AllOf(HasSubstr("GCS_KEY"), HasSubstr("GOOGLE_APPLICATION_CREDENTIALS")));
 }
 
+TEST(GcsKeyTest, HalfAKeyIsRefusedWithTheNameOfTheOther) {
+  testing::CleanGoogleEnvironment clean;
+  const auto refused = [](const GcsOptions& options) {
+    return message_of<UsageError>([&] { gcs_store(options); });
+  };
+  {
+    const testing::EnvironmentVariable key("GCS_KEY", "canary");
+    EXPECT_THAT(refused({.bucket = "bucket"}),
+                AllOf(HasSubstr("set GCS_SECRET"), Not(HasSubstr("canary"))));
+  }
+  const testing::EnvironmentVariable secret("GCS_SECRET", "canary");
+  EXPECT_THAT(refused({.bucket = "bucket"}),
+              AllOf(HasSubstr("set GCS_KEY"), Not(HasSubstr("canary"))));
+  EXPECT_THAT(refused({.bucket = "bucket", .secret = "canary"}), HasSubstr("the key is missing"));
+}
+
 // --- gs:// wherever a place can be given ---
 
 TEST(GcsUriTest, ACheckpointIsSavedFoundVerifiedAndLoaded) {

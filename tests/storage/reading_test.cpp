@@ -11,7 +11,7 @@
 #include "cairn/storage/stores.h"
 
 #include "io/source_part.h"
-#include "storage/backend_kwargs.h"
+#include "storage/store_with_kwargs.h"
 #include "storage/load_store.h"
 #include "storage/retrying_store.h"
 #include "testing/message_of.h"

@@ -9,11 +9,14 @@
 #include <sstream>
 #include <vector>
 
+#include "cairn/error.h"
 #include "cairn/train/trainer.h"
 
 #include "storage/forwarding_store.h"
 #include "storage/listing.h"
+#include "storage/remote/source.h"
 #include "terminal/progress_bar.h"
+#include "testing/message_of.h"
 #include "testing/tiny_model.h"
 
 namespace cairn {
@@ -59,6 +62,13 @@ struct LoadProgressTest : ::testing::Test {
     made.save_object_store = memory;
     return made;
   }
+  // With weights of a megabyte.
+  TrainerOptions large_options() {
+    TrainerOptions made = options();
+    made.model = classifier(torch::nn::Sequential(torch::nn::Linear(4, 40000),  //
+                                                  torch::nn::Linear(40000, 2)));
+    return made;
+  }
   const std::shared_ptr<ObjectStore> memory = memory_store();
 };
 
@@ -97,10 +107,10 @@ TEST_F(LoadProgressTest, OfThisMachinesFilesNothingIsShown) {
 }
 
 TEST_F(LoadProgressTest, ChunksAreNoLargerThanAsked) {
-  Trainer(options()).fit();
-  for (const std::uint64_t chunk : {std::uint64_t{0}, std::uint64_t{700}}) {
+  Trainer(large_options()).fit();
+  for (const std::uint64_t chunk : {std::uint64_t{0}, kTailRead}) {
     const auto measured = std::make_shared<MeasuredStore>(memory);
-    TrainerOptions made = options();
+    TrainerOptions made = large_options();
     made.save_folder = std::nullopt;
     made.load_path = "run/ep0-ba2-rank0.pt";
     made.load_object_store = measured;
@@ -108,21 +118,32 @@ TEST_F(LoadProgressTest, ChunksAreNoLargerThanAsked) {
     Trainer loaded(std::move(made));
     EXPECT_EQ(loaded.state().timestamp.batch, 2);
     if (chunk == 0) {
-      EXPECT_GT(measured->largest, 700U);
+      EXPECT_GT(measured->largest, kTailRead);
     } else {
       EXPECT_LE(measured->largest, chunk);
     }
   }
 }
 
-TEST_F(LoadProgressTest, AutoresumeGoesThroughItToo) {
-  Trainer(options()).fit();
+// Opening a far file asks for more than that.
+TEST_F(LoadProgressTest, LessThanOpeningTakesIsRefused) {
   TrainerOptions made = options();
+  made.load_chunk_size = kTailRead - 1;
+  EXPECT_THAT(message_of<UsageError>([&] { Trainer(std::move(made)); }),
+              HasSubstr("load_chunk_size is 262143 bytes, and opening a file asks for 262144"));
+}
+
+TEST_F(LoadProgressTest, AutoresumeGoesThroughItToo) {
+  Trainer(large_options()).fit();
+  const auto measured = std::make_shared<MeasuredStore>(memory);
+  TrainerOptions made = large_options();
+  made.save_object_store = measured;
   made.max_duration = "4ba";
   made.autoresume = true;
-  made.load_chunk_size = 512;
+  made.load_chunk_size = kTailRead;
   Trainer resumed(std::move(made));
   EXPECT_EQ(resumed.state().timestamp.batch, 2);
+  EXPECT_LE(measured->largest, kTailRead);
   resumed.fit();
   resumed.close();
   EXPECT_THAT(list_names(*memory, "run"), ::testing::Contains("ep0-ba4-rank0.pt"));

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <chrono>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -14,6 +15,7 @@
 
 #include "cairn/checkpoint/ignore_keys.h"
 #include "cairn/storage/object_store.h"
+#include "cairn/time.h"
 #include "cairn/train/callback.h"
 #include "cairn/train/interval.h"
 
@@ -128,6 +130,8 @@ class CheckpointSaver final : public Callback {
   // Paths saved, oldest first, that are still there. Those of the run before a resume are among
   // them. Waits for saves under way; throws what one of them threw.
   std::vector<std::string> saved_checkpoints();
+  // The same paths, and when in training each was saved.
+  std::map<std::string, Timestamp> all_saved_checkpoints_to_timestamp();
 
  private:
   struct Impl;

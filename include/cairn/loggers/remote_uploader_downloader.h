@@ -12,11 +12,11 @@
 #pragma once
 
 #include <chrono>
-#include <map>
 #include <memory>
 #include <optional>
 #include <string>
 
+#include "cairn/storage/backend_kwargs.h"
 #include "cairn/storage/object_store.h"
 #include "cairn/train/logger.h"
 
@@ -28,7 +28,7 @@ struct RemoteUploaderDownloaderOptions {
   // Of the bucket's store, in place of what the environment says, by Composer's names:
   // {{"endpoint_url", "https://minio.lan:9000"}, {"region_name", "eu"}}. docs/storage.md lists
   // them; others are a UsageError that names them. Values are never logged.
-  std::map<std::string, std::string> backend_kwargs = {};
+  BackendKwargs backend_kwargs = {};
   // What an object is called: dist variables and {remote_file_name}.
   std::string file_path_format_string = "{remote_file_name}";
   int num_concurrent_uploads = 1;

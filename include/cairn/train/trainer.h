@@ -9,6 +9,7 @@
 // `Trainer trainer({...})` does the same; with the name, the compiler names a mistaken field.
 #pragma once
 
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -97,6 +98,7 @@ class Trainer {
 
   // Of the first CheckpointSaver; {} without one.
   std::vector<std::string> saved_checkpoints();
+  std::map<std::string, Timestamp> all_saved_checkpoints_to_timestamp();
   // Saves once, durably, to a path of this format string; no link, no retention. Returns the path.
   // What the ranks of a sharded run write together (state_dict_type "sharded") is a folder named
   // after the batch in the place of that file: AlreadyExistsError where weights alone would replace

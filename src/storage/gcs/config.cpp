@@ -62,11 +62,16 @@ std::string gclouds_file() {
 // As Composer: an HMAC key goes first, from one place as a whole.
 void find_keys(Config& config) {
   GcsOptions& options = config.options;
-  if (options.key.empty() && options.credentials_file.empty()) {
+  if (options.key.empty() && options.secret.empty() && options.credentials_file.empty()) {
     options.key = environment("GCS_KEY");
     options.secret = environment("GCS_SECRET");
   }
-  if (!options.key.empty() && !options.secret.empty()) {
+  if (options.key.empty() != options.secret.empty()) {
+    throw UsageError(std::string("an HMAC key of gs:// is two texts, and ") +
+                     (options.key.empty() ? "the key is missing: set GCS_KEY (or key)"
+                                          : "the secret is missing: set GCS_SECRET (or secret)"));
+  }
+  if (!options.key.empty()) {
     config.is_hmac = true;
     config.credentials =
         s3::fixed_credentials({.access_key = options.key, .secret_key = options.secret});

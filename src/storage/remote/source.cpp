@@ -21,7 +21,6 @@
 namespace cairn {
 namespace {
 
-constexpr std::uint64_t kTailRead = std::uint64_t{256} << 10;
 constexpr std::uint64_t kLargestRead = std::uint64_t{8} << 20;    // of one request
 constexpr std::uint64_t kWorthReading = std::uint64_t{64} << 10;  // a gap: cheaper than a request
 

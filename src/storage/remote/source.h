@@ -1,6 +1,7 @@
 // An object of a server as a source of bytes.
 #pragma once
 
+#include <cstdint>
 #include <memory>
 
 #include "cairn/byte_source.h"
@@ -8,6 +9,9 @@
 #include "storage/remote/remote.h"
 
 namespace cairn {
+
+// What opening an object asks for: so many of its last bytes.
+constexpr std::uint64_t kTailRead = std::uint64_t{256} << 10;
 
 // With one request (two where there are no suffix ranges), which brings the object's last bytes
 // along; what is read later is of the same version, or an error. nullptr when there is none of that

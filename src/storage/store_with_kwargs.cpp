@@ -1,4 +1,4 @@
-#include "storage/backend_kwargs.h"
+#include "storage/store_with_kwargs.h"
 
 #include <algorithm>
 #include <array>
@@ -23,6 +23,9 @@
 
 namespace cairn {
 namespace {
+
+// The arguments, with those of provider_kwargs among them.
+using Texts = std::map<std::string, std::string>;
 
 template <class Options>
 struct Kwarg {
@@ -115,10 +118,9 @@ constexpr std::array<std::string_view, 2> kLibcloudOthers = {"port", "secure"};
 // Puts what has a field there, and gives back the others, all of which are in `known`. UsageError
 // that names what is not, and all that there is.
 template <class Options, class Kwargs>
-BackendKwargs fill_options(Options& options, const Kwargs& fields, const BackendKwargs& kwargs,
-                           const std::string& bucket_uri,
-                           std::span<const std::string_view> known = {}) {
-  BackendKwargs others;
+Texts fill_options(Options& options, const Kwargs& fields, const Texts& kwargs,
+                   const std::string& bucket_uri, std::span<const std::string_view> known = {}) {
+  Texts others;
   for (const auto& [name, value] : kwargs) {
     const auto row = std::ranges::find(fields, name, &Kwarg<Options>::name);
     if (row != fields.end()) {
@@ -139,8 +141,7 @@ BackendKwargs fill_options(Options& options, const Kwargs& fields, const Backend
 }
 
 // What is in the variable that `name` says; "" when there is no such argument.
-std::string named_variable(const std::string& bucket_uri, const BackendKwargs& kwargs,
-                           const char* name) {
+std::string named_variable(const std::string& bucket_uri, const Texts& kwargs, const char* name) {
   const auto variable = kwargs.find(name);
   if (variable == kwargs.end()) return {};
   std::string value = environment(variable->second.c_str());
@@ -159,28 +160,52 @@ int port_in(const std::string& bucket_uri, const std::string& text) {
   refuse_kwargs(bucket_uri, "port \"" + printable_line(text) + "\" is no number above 0");
 }
 
-std::shared_ptr<ObjectStore> s3_of(const std::string& bucket_uri, const BackendKwargs& kwargs) {
+// UsageError for what is nested where it is not, the other way round, or twice.
+Texts flattened(const std::string& bucket_uri, const BackendKwargs& kwargs) {
+  const bool has_provider = split_uri(bucket_uri).scheme == "libcloud";
+  Texts texts;
+  const auto add = [&](const std::string& name, const std::string& text) {
+    if (texts.emplace(name, text).second) return;
+    refuse_kwargs(bucket_uri, "\"" + printable_line(name) + "\" is there twice");
+  };
+  for (const auto& [name, kwarg] : kwargs) {
+    const bool is_of_provider = has_provider && name == "provider_kwargs";
+    if (is_of_provider != (kwarg.nested() != nullptr)) {
+      refuse_kwargs(bucket_uri, "\"" + printable_line(name) + "\" is " +
+                                    (is_of_provider ? "several texts by name, not one text"
+                                                    : "one text, not several by name"));
+    }
+    if (!is_of_provider) {
+      add(name, *kwarg.text());
+      continue;
+    }
+    for (const auto& [key, text] : *kwarg.nested())
+      add(key, text);
+  }
+  return texts;
+}
+
+std::shared_ptr<ObjectStore> s3_of(const std::string& bucket_uri, const Texts& kwargs) {
   S3Options options = {.bucket = split_uri(bucket_uri).authority};
   fill_options(options, kS3Kwargs, kwargs, bucket_uri);
   return s3_store(options);
 }
 
-std::shared_ptr<ObjectStore> gcs_of(const std::string& bucket_uri, const BackendKwargs& kwargs) {
+std::shared_ptr<ObjectStore> gcs_of(const std::string& bucket_uri, const Texts& kwargs) {
   GcsOptions options = {.bucket = split_uri(bucket_uri).authority};
   fill_options(options, kGcsKwargs, kwargs, bucket_uri);
   return gcs_store(options);
 }
 
-std::shared_ptr<ObjectStore> oci_of(const std::string& bucket_uri, const BackendKwargs& kwargs) {
+std::shared_ptr<ObjectStore> oci_of(const std::string& bucket_uri, const Texts& kwargs) {
   OciOptions options = {.bucket = split_uri(bucket_uri).authority};
   fill_options(options, kOciKwargs, kwargs, bucket_uri);
   return oci_store(options);
 }
 
-std::shared_ptr<ObjectStore> azure_of(const std::string& bucket_uri, const BackendKwargs& kwargs) {
+std::shared_ptr<ObjectStore> azure_of(const std::string& bucket_uri, const Texts& kwargs) {
   AzureOptions options = {.container = split_uri(bucket_uri).authority};
-  const BackendKwargs others =
-      fill_options(options, kAzureKwargs, kwargs, bucket_uri, kAzureOthers);
+  const Texts others = fill_options(options, kAzureKwargs, kwargs, bucket_uri, kAzureOthers);
   const auto provider = others.find("provider");
   if (provider != others.end() && provider->second != "AZURE_BLOBS") {
     refuse_kwargs(bucket_uri, "the provider of azure:// is AZURE_BLOBS");
@@ -193,7 +218,7 @@ std::shared_ptr<ObjectStore> azure_of(const std::string& bucket_uri, const Backe
 }
 
 // What the place says, too, is not said twice.
-std::shared_ptr<ObjectStore> sftp_of(const std::string& bucket_uri, const BackendKwargs& kwargs) {
+std::shared_ptr<ObjectStore> sftp_of(const std::string& bucket_uri, const Texts& kwargs) {
   if (kwargs.contains("password")) {
     refuse_kwargs(bucket_uri, "ssh takes no password; use a key (key_filename)");
   }
@@ -205,7 +230,7 @@ std::shared_ptr<ObjectStore> sftp_of(const std::string& bucket_uri, const Backen
       refuse_kwargs(bucket_uri, std::string(name) + " is in the place already");
     }
   }
-  const BackendKwargs others = fill_options(options, kSftpKwargs, kwargs, bucket_uri, kSftpOthers);
+  const Texts others = fill_options(options, kSftpKwargs, kwargs, bucket_uri, kSftpOthers);
   if (others.contains("port")) options.port = port_in(bucket_uri, others.at("port"));
   if (options.key_file.empty()) {
     options.key_file = named_variable(bucket_uri, others, "key_filename_environ");
@@ -225,18 +250,16 @@ std::shared_ptr<ObjectStore> sftp_of(const std::string& bucket_uri, const Backen
   return sftp_store(options);
 }
 
-std::shared_ptr<ObjectStore> libcloud_of(const std::string& bucket_uri,
-                                         const BackendKwargs& kwargs) {
+std::shared_ptr<ObjectStore> libcloud_of(const std::string& bucket_uri, const Texts& kwargs) {
   return libcloud_store(libcloud_options(bucket_uri, kwargs));
 }
 
 }  // namespace
 
-LibcloudOptions libcloud_options(const std::string& bucket_uri, const BackendKwargs& kwargs) {
+LibcloudOptions libcloud_options(const std::string& bucket_uri, const Texts& kwargs) {
   LibcloudOptions options;
   options.container = split_uri(bucket_uri).authority;
-  const BackendKwargs others =
-      fill_options(options, kLibcloudKwargs, kwargs, bucket_uri, kLibcloudOthers);
+  const Texts others = fill_options(options, kLibcloudKwargs, kwargs, bucket_uri, kLibcloudOthers);
   if (others.contains("port")) options.port = port_in(bucket_uri, others.at("port"));
   if (const auto secure = others.find("secure"); secure != others.end()) {
     if (secure->second != "true" && secure->second != "false") {
@@ -249,7 +272,7 @@ LibcloudOptions libcloud_options(const std::string& bucket_uri, const BackendKwa
 
 std::shared_ptr<ObjectStore> store_with_kwargs(const std::string& bucket_uri,
                                                const BackendKwargs& kwargs) {
-  using Make = std::shared_ptr<ObjectStore> (*)(const std::string&, const BackendKwargs&);
+  using Make = std::shared_ptr<ObjectStore> (*)(const std::string&, const Texts&);
   static const std::map<std::string, Make> kMakers = {
       {"azure", azure_of}, {"gs", gcs_of}, {"libcloud", libcloud_of},
       {"oci", oci_of},     {"s3", s3_of},  {"sftp", sftp_of}};
@@ -266,7 +289,7 @@ std::shared_ptr<ObjectStore> store_with_kwargs(const std::string& bucket_uri,
   }
   const std::string problem = place_problem(bucket_uri);
   if (!problem.empty()) throw UsageError(problem);
-  return uri_store(uri.root(), make->second(bucket_uri, kwargs));
+  return uri_store(uri.root(), make->second(bucket_uri, flattened(bucket_uri, kwargs)));
 }
 
 }  // namespace cairn

@@ -1,5 +1,5 @@
 // Composer's arguments of a store, by name: each reaches the server of its scheme.
-#include "storage/backend_kwargs.h"
+#include "storage/store_with_kwargs.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -125,6 +125,36 @@ TEST(StoreKwargsTest, WhatSftpCannotHaveIsRefused) {
   EXPECT_THAT(refused("sftp://host", {{"port", "x"}}), HasSubstr("no number"));
   EXPECT_THAT(refused("sftp://host", {{"missing_host_key_policy", "Maybe"}}),
               HasSubstr("RejectPolicy, AutoAddPolicy or WarningPolicy"));
+}
+
+TEST(StoreKwargsTest, ProviderKwargsMayBeNestedAsInComposer) {
+  const testing::CleanAwsEnvironment environment;
+  const testing::FakeS3Options keys;
+  testing::FakeS3 fake;
+  const BackendKwargs kwargs = {{"provider", "MINIO"},
+                                {"container", "bucket"},
+                                {"provider_kwargs",
+                                 {{"key", keys.access_key},
+                                  {"secret", keys.secret_key},
+                                  {"host", "127.0.0.1"},
+                                  {"port", std::to_string(fake.port())},
+                                  {"secure", "false"}}}};
+  const auto store = store_with_kwargs("libcloud://bucket", kwargs);
+  write_text(*store, "libcloud://bucket/a", "bytes");
+  EXPECT_EQ(read_text(*store, "a"), "bytes");
+}
+
+TEST(StoreKwargsTest, WhatIsNestedWhereItIsNotAndWhatIsThereTwiceIsRefused) {
+  const auto refused = [](const std::string& place, const BackendKwargs& kwargs) {
+    return message_of<UsageError>([&] { store_with_kwargs(place, kwargs); });
+  };
+  const BackendKwarg::Nested nested = {{"key", "canary"}};
+  EXPECT_THAT(refused("s3://bucket", {{"provider_kwargs", nested}}),
+              AllOf(HasSubstr("\"provider_kwargs\" is one text"), Not(HasSubstr("canary"))));
+  EXPECT_THAT(refused("libcloud://bucket", {{"provider_kwargs", "canary"}}),
+              AllOf(HasSubstr("several texts by name"), Not(HasSubstr("canary"))));
+  EXPECT_THAT(refused("libcloud://bucket", {{"key", "one"}, {"provider_kwargs", nested}}),
+              AllOf(HasSubstr("\"key\" is there twice"), Not(HasSubstr("canary"))));
 }
 
 TEST(StoreKwargsTest, WhatThereIsNotIsNamedWithWhatThereIs) {

@@ -5,12 +5,11 @@
 #include <memory>
 #include <string>
 
+#include "cairn/storage/backend_kwargs.h"
 #include "cairn/storage/libcloud.h"
 #include "cairn/storage/object_store.h"
 
 namespace cairn {
-
-using BackendKwargs = std::map<std::string, std::string>;
 
 // The store of a bucket ("s3://bucket"), whose names are the URIs of that bucket, with options in
 // place of what the environment says: the arguments of Composer's store of that scheme. UsageError
@@ -18,7 +17,9 @@ using BackendKwargs = std::map<std::string, std::string>;
 std::shared_ptr<ObjectStore> store_with_kwargs(const std::string& bucket_uri,
                                                const BackendKwargs& kwargs);
 
-// The same of libcloud://: what it is made of.
-LibcloudOptions libcloud_options(const std::string& bucket_uri, const BackendKwargs& kwargs);
+// The same of libcloud://: what it is made of. Here those of provider_kwargs stand among the
+// others.
+LibcloudOptions libcloud_options(const std::string& bucket_uri,
+                                 const std::map<std::string, std::string>& kwargs);
 
 }  // namespace cairn
