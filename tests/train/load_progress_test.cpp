@@ -23,6 +23,7 @@ namespace cairn {
 namespace {
 
 using ::testing::HasSubstr;
+using testing::message_of;
 using testing::tiny_options;
 
 // Notes the largest read of what was opened in it.
