@@ -5,12 +5,15 @@
 #include "cairn/format/safetensors.h"
 
 #include "format/safetensors/header.h"
+#include "format/safetensors/ties.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const cairn::ByteView bytes(reinterpret_cast<const std::byte*>(data), size);
   cairn::safetensors::has_header(bytes);
   try {
-    const cairn::Value value = cairn::SafetensorsFile({bytes, nullptr}, "fuzz").read();
+    const cairn::SafetensorsFile file({bytes, nullptr}, "fuzz");
+    cairn::safetensors::find_ties(file);
+    const cairn::Value value = file.read();
     for (const auto& [path, tensor] : cairn::tensors_of(value)) {
       tensor->contiguous_bytes();
     }

@@ -14,6 +14,7 @@ using AzureClock = std::chrono::system_clock;
 constexpr int kListed = 1000;
 constexpr std::chrono::minutes kSkewAllowed{15};
 constexpr std::size_t kLongestId = 64;
+constexpr const char* kOldestVersion = "2020-12-06";  // since then tokens are signed as here
 
 HttpReply failure(int status, const std::string& code) {
   return {.status = status,
@@ -157,17 +158,17 @@ HttpReply FakeAzure::answer(const Asked& asked) {
   if (reply.status == 0) reply = dispatch(asked);
   reply.headers.emplace_back("Date", http_date(now()));
   reply.headers.emplace_back("x-ms-request-id", "1");
-  reply.headers.emplace_back("x-ms-version", "2021-12-02");
+  reply.headers.emplace_back("x-ms-version", asked.header("x-ms-version"));
   if (asked.method == "HEAD" && reply.status >= 300) reply.body.clear();
   return reply;
 }
 
 HttpReply FakeAzure::check_request(const Asked& asked) const {
-  if (asked.header("x-ms-version") != "2021-12-02") return failure(400, "InvalidHeaderValue");
+  const std::string version = asked.header("x-ms-version");  // of the protocol: they are dates
+  if (version.size() != 10 || version < kOldestVersion) return failure(400, "InvalidHeaderValue");
   const HttpReply refused = of_query(asked, "sig").empty() ? check_key(asked) : check_sas(asked);
   if (refused.status != 0) return refused;
   const std::string md5 = asked.header("content-md5");
-  if (!asked.body.empty() && md5.empty()) return failure(400, "MissingRequiredHeader");
   if (!md5.empty() && md5 != md5_of(asked.body)) return failure(400, "Md5Mismatch");
   return kGoOn;
 }
@@ -246,7 +247,8 @@ HttpReply FakeAzure::get(const Asked& asked, const std::string& key) {
   const HttpReply refused = check_condition(asked, key);
   if (refused.status != 0) return refused;
   Blob& blob = found->second;
-  const std::string range = asked.header("range");
+  std::string range = asked.header("x-ms-range");  // goes first where there are both
+  if (range.empty()) range = asked.header("range");
   if (range.starts_with("bytes=-")) return failure(400, "InvalidHeaderValue");  // it has none
   HttpReply reply = {.headers = {{"ETag", blob.etag},
                                  {"Last-Modified", http_date(now())},
@@ -326,8 +328,10 @@ HttpReply FakeAzure::copy(const Asked& asked, const std::string& key) {
   if (!source.starts_with(own) || from == blobs_.end()) {
     return failure(404, "CannotVerifyCopySource");
   }
-  const bool has_token = source.find("sig=") != std::string::npos;
-  if (has_token == of_query(asked, "sig").empty()) return failure(403, "CannotVerifyCopySource");
+  // A key lets into the source, too; a token only where it stands in the source's URL.
+  const bool lets_in = asked.header("authorization").starts_with("SharedKey ") ||
+                       source.find("sig=") != std::string::npos;
+  if (!lets_in) return failure(403, "CannotVerifyCopySource");
   Blob blob = from->second;
   blob.etag = next_etag();
   blob.pending = options_.pending_copies;
@@ -336,6 +340,7 @@ HttpReply FakeAzure::copy(const Asked& asked, const std::string& key) {
   HttpReply reply = keep(key, std::move(blob));
   reply.status = 202;
   reply.headers.emplace_back("x-ms-copy-status", status);
+  reply.headers.emplace_back("x-ms-copy-id", "copy-" + std::to_string(writes_));
   return reply;
 }
 
@@ -350,7 +355,7 @@ HttpReply FakeAzure::list(const Asked& asked) const {
   const int most = given.empty() ? kListed : std::min(kListed, std::stoi(given));
   const std::string marker = of_query(asked, "marker");
   if (!marker.empty() && !marker.starts_with("after:")) return failure(400, "OutOfRangeInput");
-  std::string after = marker.empty() ? "" : marker.substr(6);
+  std::string after = marker.empty() ? "" : base64_decoded(marker.substr(6)).value_or("");
   std::string body;
   std::string last_prefix;
   int count = options_.empty_pages && marker.empty() ? most : 0;
@@ -363,7 +368,7 @@ HttpReply FakeAzure::list(const Asked& asked) const {
         at->first.substr(0, end == std::string::npos ? end : end + delimiter.size());
     if ((!after.empty() && name <= after) || name == last_prefix) continue;
     if (count == most) {
-      next = "after:" + after;
+      next = "after:" + base64(as_bytes(after));  // names may hold what XML cannot
       break;
     }
     ++count;
@@ -373,7 +378,8 @@ HttpReply FakeAzure::list(const Asked& asked) const {
                   escaped_name(name) +
                       tag("Properties",
                           tag("Last-Modified", http_date(AzureClock::now())) + tag("Etag", etag) +
-                              tag("Content-Length", std::to_string(at->second.bytes.size()))));
+                              tag("Content-Length", std::to_string(at->second.bytes.size())) +
+                              tag("BlobType", "BlockBlob")));
     } else {
       last_prefix = name;
       body += tag("BlobPrefix", escaped_name(name));

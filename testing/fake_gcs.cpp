@@ -15,15 +15,9 @@ namespace {
 using Clock = std::chrono::system_clock;
 
 constexpr std::chrono::minutes kOldestRequest{15};
+constexpr const char* kMachinesToken =
+    "/computeMetadata/v1/instance/service-accounts/default/token";
 constexpr const char* kGeneration = "x-goog-if-generation-match";
-
-std::string crc32c_text(const std::string& bytes) {
-  const std::uint32_t crc = crc32c(as_bytes(bytes));
-  std::string text;
-  for (int shift = 24; shift >= 0; shift -= 8)
-    text += static_cast<char>(crc >> shift & 0xFF);
-  return "crc32c=" + base64(as_bytes(text));
-}
 
 // As tokens have it: other signs for two digits, and no padding.
 std::string from_base64_url(std::string text) {
@@ -63,6 +57,14 @@ HttpReply json(int status, const Json& body) {
 
 }  // namespace
 
+std::string crc32c_base64(const std::string& bytes) {
+  const std::uint32_t crc = crc32c(as_bytes(bytes));
+  std::string text;
+  for (int shift = 24; shift >= 0; shift -= 8)
+    text += static_cast<char>(crc >> shift & 0xFF);
+  return base64(as_bytes(text));
+}
+
 FakeGcs::FakeGcs(FakeGcsOptions options)
     : FakeS3({.keeps_old = options.keeps_old,
               .keeps_crc64 = false,
@@ -87,7 +89,14 @@ HttpReply FakeGcs::answer(const Asked& asked) {
     reply.headers.emplace_back("Date", http_date(Clock::now()));
     return reply;
   }
-  return FakeS3::answer(asked);
+  if (path.starts_with("/storage/v1/") || path.starts_with("/upload/storage/v1/")) {
+    return json_api(asked);
+  }
+  HttpReply reply = FakeS3::answer(asked);
+  // Google's own client takes no other type for text.
+  for (auto& [name, value] : reply.headers)
+    if (value == "application/xml") value = "text/xml";
+  return reply;
 }
 
 // A service account's request for a token: who, what for, when, and the signature over it.
@@ -111,6 +120,9 @@ bool FakeGcs::is_assertion(const std::string& token) const {
 
 HttpReply FakeGcs::give_token(const Asked& asked) {
   bool is_known = false;
+  if (asked.path().starts_with("/computeMetadata/") && asked.path() != kMachinesToken) {
+    return {.status = 404, .headers = {{"Metadata-Flavor", "Google"}}};
+  }
   if (asked.method == "GET") {
     is_known = asked.header("metadata-flavor") == "Google" && asked.header("authorization").empty();
   } else {
@@ -133,15 +145,19 @@ HttpReply FakeGcs::give_token(const Asked& asked) {
                     {"token_type", "Bearer"}});
 }
 
+bool FakeGcs::is_token(const std::string& token) const {
+  return !tokens_.empty() && !is_revoked_ && token == tokens_.back();
+}
+
 HttpReply FakeGcs::check_signature(const Asked& asked) {
   for (const auto& [name, value] : asked.headers) {
     if (name.starts_with("x-amz-")) return error(400, "InvalidArgument");
   }
   const std::string text = asked.header("authorization");
   if (text.starts_with("Bearer ")) {
-    const bool is_valid = !tokens_.empty() && !is_revoked_ && text.substr(7) == tokens_.back();
-    return is_valid ? kGoOn : error(401, "AuthenticationRequired");
+    return is_token(text.substr(7)) ? kGoOn : error(401, "AuthenticationRequired");
   }
+  if (asked.query().contains("X-Goog-Signature")) return check_signed_url(asked);
   const std::string names = between(text, "SignedHeaders=", ",");
   const std::vector<std::string> scope = split(between(text, "Credential=", ","), '/');
   if (!text.starts_with("GOOG4-HMAC-SHA256 ") || scope.size() != 5 || scope[3] != "storage" ||
@@ -168,12 +184,13 @@ HttpReply FakeGcs::check_signature(const Asked& asked) {
 }
 
 HttpReply FakeGcs::check_body(const Asked& asked) {
-  const bool is_token = asked.header("authorization").starts_with("Bearer ");
-  if (!is_token && asked.header("x-goog-content-sha256") != hex(sha256(asked.body))) {
+  const bool is_signed = asked.header("authorization").starts_with("GOOG4-");
+  if (is_signed && asked.header("x-goog-content-sha256") != hex(sha256(asked.body))) {
     return error(400, "XAmzContentSHA256Mismatch");
   }
   const std::string hash = asked.header("x-goog-hash");
-  if (!hash.empty() && hash != crc32c_text(asked.body)) return error(400, "BadDigest");
+  if (!hash.empty() && hash != "crc32c=" + crc32c_base64(asked.body))
+    return error(400, "BadDigest");
   return kGoOn;
 }
 
@@ -199,17 +216,14 @@ HttpReply FakeGcs::check_condition(const Asked& asked, const std::string& path, 
 
 void FakeGcs::describe(const Asked& /*asked*/, const Object& object, HttpReply& reply) {
   reply.headers.emplace_back("x-goog-generation", std::to_string(object.generation));
-  reply.headers.emplace_back("x-goog-hash", crc32c_text(object.bytes));
-  reply.headers.emplace_back("x-goog-hash", "md5=AAAA");
+  reply.headers.emplace_back("x-goog-hash", "crc32c=" + crc32c_base64(object.bytes));
+  const ByteView bytes = as_bytes(object.bytes);
+  const bool is_of_parts = object.etag.find('-') != std::string::npos;
+  if (!is_of_parts) reply.headers.emplace_back("x-goog-hash", "md5=" + base64(md5({&bytes, 1})));
 }
 
 std::string FakeGcs::listed(const Object& object) const {
   return tag("Generation", std::to_string(object.generation)) + tag("MetaGeneration", "1");
-}
-
-bool FakeGcs::lists_so(const Asked& asked) const {
-  auto query = asked.query();
-  return query["list-type"] == "2" && !query.contains("encoding-type");
 }
 
 bool FakeGcs::keeps_header(const std::string& name) const {

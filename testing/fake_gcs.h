@@ -1,8 +1,9 @@
-// A strict server of Google's XML API in this process, and of the tokens that it takes: it checks
-// signatures, tokens, checksums and generations, and fails as it is told. What it shares with S3 is
-// FakeS3's.
+// A strict server of Google's XML API in this process, of the tokens that it takes, and of as much
+// of the JSON API as Google's own clients need: it checks signatures, tokens, checksums and
+// generations, and fails as it is told. What it shares with S3 is FakeS3's.
 #pragma once
 
+#include <map>
 #include <string>
 #include <vector>
 
@@ -41,17 +42,37 @@ class FakeGcs : public FakeS3 {
   HttpReply check_condition(const Asked& asked, const std::string& path, bool is_upload) override;
   void describe(const Asked& asked, const Object& object, HttpReply& reply) override;
   std::string listed(const Object& object) const override;
-  bool lists_so(const Asked& asked) const override;
   bool keeps_header(const std::string& name) const override;
   std::string copy_source(const Asked& asked) const override;
 
  private:
+  // An upload in the JSON API that goes on with further requests.
+  struct Session {
+    Asked begun;
+    std::string resource;  // JSON
+    std::string bytes = {};
+  };
+
   HttpReply give_token(const Asked& asked);
   bool is_assertion(const std::string& token) const;
+  bool is_token(const std::string& token) const;
+  // fake_gcs_json.cpp:
+  HttpReply check_signed_url(const Asked& asked) const;
+  HttpReply json_api(const Asked& asked);
+  HttpReply json_object(const Asked& asked, const std::string& path);
+  HttpReply json_list(const Asked& asked);
+  HttpReply json_upload(const Asked& asked);
+  HttpReply json_session(const Asked& asked);
+  HttpReply json_keep(const Asked& asked, const std::string& resource, const std::string& bytes);
+  HttpReply json_rewrite(const std::string& from, const std::string& to);
 
   FakeGcsOptions gcs_;
   std::vector<std::string> tokens_;  // the last one is taken
   bool is_revoked_ = false;
+  std::map<std::string, Session> sessions_;  // by their ids
 };
+
+// As Google writes it: of four bytes, in base64.
+std::string crc32c_base64(const std::string& bytes);
 
 }  // namespace cairn::testing

@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <chrono>
+#include <optional>
 
+#include "core/crc32.h"
 #include "core/crc64.h"
 #include "net/digest.h"
 #include "net/net_time.h"
@@ -17,17 +19,45 @@ constexpr std::size_t kLeastPart = 5 << 20;
 constexpr int kPage = 1000;
 constexpr std::chrono::minutes kMostSkew{15};
 constexpr const char* kCrc = "x-amz-checksum-crc64nvme";
+constexpr const char* kCrc32 = "x-amz-checksum-crc32";
 
 std::string quoted_md5(const std::string& bytes) {
   const ByteView view = as_bytes(bytes);
   return "\"" + hex(md5({&view, 1})) + "\"";
 }
 
-std::string crc_text(std::uint64_t crc) {
+std::string crc_text(std::uint64_t crc, int bits = 64) {
   std::string bytes;
-  for (int shift = 56; shift >= 0; shift -= 8)
+  for (int shift = bits - 8; shift >= 0; shift -= 8)
     bytes += static_cast<char>(crc >> shift & 0xFF);
   return base64(as_bytes(bytes));
+}
+
+// Clients write quotes in XML either way.
+std::string without_entities(std::string text) {
+  for (std::size_t at; (at = text.find("&quot;")) != std::string::npos;)
+    text.replace(at, 6, "\"");
+  return text;
+}
+
+// "aws-chunked": each chunk behind a line with its size in hex, and headers behind the last one.
+// Nullopt for what is not so.
+std::optional<HttpAsked> dechunked(const HttpAsked& asked) {
+  HttpAsked plain = asked;
+  plain.body.clear();
+  std::size_t at = 0;
+  for (std::size_t size = 1; size > 0; at += size > 0 ? 2 : 0) {
+    const std::size_t end = asked.body.find("\r\n", at);
+    if (end == std::string::npos) return std::nullopt;
+    size = std::stoull(asked.body.substr(at, end - at), nullptr, 16);
+    plain.body += asked.body.substr(end + 2, size);
+    at = end + 2 + size;
+  }
+  const std::string trailer = asked.header("x-amz-trailer");
+  if (!trailer.empty()) plain.headers[trailer] = between(asked.body, trailer + ":", "\r\n", at);
+  const bool is_whole =
+      asked.header("x-amz-decoded-content-length") == std::to_string(plain.body.size());
+  return is_whole ? std::optional(plain) : std::nullopt;
 }
 
 // As in the XML of a list with encoding-type=url.
@@ -67,6 +97,8 @@ std::string expected_signature(const HttpAsked& asked, const std::string& secret
                                const std::vector<std::string>& scope,
                                const std::string& signed_headers) {
   std::vector<std::string> query = split(asked.raw_query(), '&');
+  for (std::string& part : query)
+    if (!part.empty() && part.find('=') == std::string::npos) part += "=";  // "?uploads"
   std::sort(query.begin(), query.end());
   std::string canonical = asked.method + "\n" + asked.path() + "\n";
   for (const std::string& part : query) {
@@ -169,8 +201,14 @@ std::string FakeS3::path_of(const Asked& asked) const {
 
 HttpReply FakeS3::answer(const Asked& asked) {
   HttpReply reply = check_signature(asked);
-  if (reply.status == 0) reply = check_body(asked);
-  if (reply.status == 0) reply = dispatch(asked, path_of(asked));
+  if (reply.status == 0 && asked.header("content-encoding") == "aws-chunked") {
+    const std::optional<HttpAsked> plain = dechunked(asked);
+    reply = plain ? check_body(*plain) : error(400, "IncompleteBody");
+    if (reply.status == 0) reply = dispatch(*plain, path_of(asked));
+  } else if (reply.status == 0) {
+    reply = check_body(asked);
+    if (reply.status == 0) reply = dispatch(asked, path_of(asked));
+  }
   reply.headers.emplace_back("Date",
                              http_date(Clock::now() + std::chrono::seconds(options_.skew_seconds)));
   reply.headers.emplace_back("x-amz-request-id", "1");
@@ -221,7 +259,9 @@ HttpReply FakeS3::check_signature(const Asked& asked) {
 
 HttpReply FakeS3::check_body(const Asked& asked) {
   const std::string hash = asked.header("x-amz-content-sha256");
-  const bool is_unsigned = hash == "UNSIGNED-PAYLOAD" && options_.takes_unsigned;
+  const bool has_trailer =
+      hash == "STREAMING-UNSIGNED-PAYLOAD-TRAILER" && !asked.header("x-amz-trailer").empty();
+  const bool is_unsigned = (hash == "UNSIGNED-PAYLOAD" && options_.takes_unsigned) || has_trailer;
   if (!is_unsigned && hash != hex(sha256(asked.body))) {
     return error(400, "XAmzContentSHA256Mismatch");
   }
@@ -233,6 +273,11 @@ HttpReply FakeS3::check_body(const Asked& asked) {
   const bool is_of_body = asked.method == "PUT";
   if (options_.keeps_crc64 && is_of_body && !crc.empty() &&
       crc != crc_text(crc64_nvme(as_bytes(asked.body)))) {
+    return error(400, "BadDigest");
+  }
+  const std::string crc32_sent = asked.header(kCrc32);
+  if (is_of_body && !crc32_sent.empty() &&
+      crc32_sent != crc_text(crc32(as_bytes(asked.body)), 32)) {
     return error(400, "BadDigest");
   }
   return kGoOn;
@@ -294,11 +339,6 @@ void FakeS3::describe(const Asked& asked, const Object& object, HttpReply& reply
 
 std::string FakeS3::listed(const Object& /*object*/) const { return ""; }
 
-bool FakeS3::lists_so(const Asked& asked) const {
-  auto query = asked.query();
-  return query["list-type"] == "2" && query["encoding-type"] == "url";
-}
-
 bool FakeS3::keeps_header(const std::string& name) const {
   return name.starts_with("x-amz-meta-") || name == "x-amz-acl" ||
          name.starts_with("x-amz-server-side-");
@@ -359,7 +399,8 @@ HttpReply FakeS3::put(const Asked& asked, const std::string& path) {
 }
 
 HttpReply FakeS3::copy(const Asked& asked, const std::string& path) {
-  const auto from = objects_.find(percent_decoded(copy_source(asked)).substr(1));
+  const std::string source = percent_decoded(copy_source(asked));
+  const auto from = objects_.find(source.substr(source.starts_with('/') ? 1 : 0));
   if (from == objects_.end()) return error(404, "NoSuchKey");
   Object copy = from->second;
   copy.generation = ++generation_;
@@ -373,7 +414,7 @@ HttpReply FakeS3::list(const Asked& asked, const std::string& bucket) {
     const auto found = query.find(name);
     return found == query.end() ? std::string() : found->second;
   };
-  if (!lists_so(asked)) return error(400, "InvalidArgument");
+  if (of("list-type") != "2") return error(400, "InvalidArgument");
   const bool is_encoded = of("encoding-type") == "url";
   const std::string prefix = bucket + "/" + of("prefix");
   const std::string delimiter = of("delimiter");
@@ -462,7 +503,7 @@ HttpReply FakeS3::complete(const Asked& asked, const std::string& path) {
     const auto part = upload->second.parts.find(number);
     if (number <= last) return error(400, "InvalidPartOrder");
     if (part == upload->second.parts.end() ||
-        between(asked.body, "<ETag>", "<", at) != part->second.etag) {
+        without_entities(between(asked.body, "<ETag>", "<", at)) != part->second.etag) {
       return error(400, "InvalidPart");
     }
     const bool is_last = asked.body.find("<Part>", at + 1) == std::string::npos;

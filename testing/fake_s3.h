@@ -70,13 +70,16 @@ class FakeS3 : public FakeServer {
   virtual HttpReply check_condition(const Asked& asked, const std::string& path, bool is_upload);
   virtual void describe(const Asked& asked, const Object& object, HttpReply& reply);
   virtual std::string listed(const Object& object) const;  // its elements besides S3's
-  virtual bool lists_so(const Asked& asked) const;         // knows such a request for a list
   virtual bool keeps_header(const std::string& name) const;
   virtual std::string copy_source(const Asked& asked) const;
 
   HttpReply dispatch(const Asked& asked, const std::string& path);
   static HttpReply error(int status, const std::string& code, const std::string& more = "");
   const Object* find(const std::string& path) const;
+  void keep(const std::string& path, Object object);
+
+  std::map<std::string, Object> objects_;  // by "bucket/key"
+  int generation_ = 0;                     // of the last one that was made
 
  private:
   struct Upload {
@@ -96,15 +99,12 @@ class FakeS3 : public FakeServer {
   HttpReply put_part(const Asked& asked);
   HttpReply complete(const Asked& asked, const std::string& path);
   HttpReply abort(const Asked& asked);
-  void keep(const std::string& path, Object object);
   std::map<std::string, std::string> kept_headers(const Asked& asked) const;
   std::string path_of(const Asked& asked) const;
 
   FakeS3Options options_;
-  std::map<std::string, Object> objects_;
   std::map<std::string, Upload> uploads_;
   int next_upload_ = 0;
-  int generation_ = 0;
 };
 
 }  // namespace cairn::testing

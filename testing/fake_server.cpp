@@ -49,10 +49,21 @@ void FakeServer::forget_plans() {
   planned_.clear();
 }
 
+void FakeServer::watch(Witness witness) {
+  const std::scoped_lock lock(mutex_);
+  witness_ = std::move(witness);
+}
+
 HttpReply FakeServer::handle(const HttpAsked& asked) {
   const std::scoped_lock lock(mutex_);
   log_.push_back(asked.method + " " + asked.target);
   last_headers_[""] = last_headers_[asked.method] = asked.headers;
+  HttpReply reply = planned_or_answer(asked);
+  if (witness_) witness_(asked, reply);
+  return reply;
+}
+
+HttpReply FakeServer::planned_or_answer(const HttpAsked& asked) {
   for (Planned& planned : planned_) {
     if (planned.times == 0 || !log_.back().starts_with(planned.beginning)) continue;
     --planned.times;

@@ -39,6 +39,10 @@ class FakeServer {
                    When when = When::kInstead);
   void forget_plans();
 
+  // Called with every request and its answer, before the answer is sent.
+  using Witness = std::function<void(const HttpAsked&, const HttpReply&)>;
+  void watch(Witness witness);
+
  protected:
   using Answer = std::function<HttpReply(const HttpAsked&)>;
 
@@ -63,9 +67,11 @@ class FakeServer {
   };
 
   HttpReply handle(const HttpAsked& asked);
+  HttpReply planned_or_answer(const HttpAsked& asked);
   HttpReply with_fault(const HttpAsked& asked);
 
   Answer answer_;
+  Witness witness_;
   std::vector<HttpReply> passing_;
   std::mt19937 random_;
   std::vector<std::string> log_;

@@ -139,6 +139,7 @@ HttpReply FakeTrackers::answer(const Asked& asked) {
   if (path == "/oidc/v1/token") return token(asked);
   if (takes(path, "/storage/", rest)) return storage(asked, rest);
   if (path == "/graphql") return graphql(asked);
+  if (is_logged_in(asked) && takes(path, "/files/", rest)) return file_stream(asked, rest);
   if (!is_authorized(asked)) return wrong(401, "UNAUTHENTICATED");
   if (takes(path, "/api/2.0/fs/files/", rest)) return volume_file(asked, rest);
   if (takes(path, "/api/2.0/fs/directories/", rest)) return volume_folder(asked, rest);

@@ -69,7 +69,9 @@ class FakeTrackers final : public FakeServer {
   HttpReply sign_url(const Json& body, bool is_write);
   HttpReply proxy(const Asked& asked, const std::string& path);
   // W&B's: fake_wandb.cpp.
+  bool is_logged_in(const Asked& asked) const;
   HttpReply graphql(const Asked& asked);
+  HttpReply file_stream(const Asked& asked, const std::string& path);
   HttpReply wandb_query(const std::string& call, const Json& variables);
   HttpReply wandb_change(const std::string& call, const Json& variables);
   Json artifact_files(const std::string& root, const std::string& cursor);

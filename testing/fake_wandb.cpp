@@ -21,6 +21,32 @@ struct Operation {
   std::vector<const char*> asks;  // what it must ask for
 };
 
+// The mutation that makes or changes a run declares these.
+const std::vector<Variable>& variables_of_run() {
+  static const std::vector<Variable> all = {
+      {"id", "String"},
+      {"name", "String"},
+      {"project", "String"},
+      {"entity", "String"},
+      {"groupName", "String"},
+      {"description", "String"},
+      {"displayName", "String"},
+      {"notes", "String"},
+      {"commit", "String"},
+      {"config", "JSONString"},
+      {"host", "String"},
+      {"debug", "Boolean"},
+      {"program", "String"},
+      {"repo", "String"},
+      {"jobType", "String"},
+      {"state", "String"},
+      {"sweep", "String"},
+      {"tags", "[String!]"},
+      {"summaryMetrics", "JSONString"},
+  };
+  return all;
+}
+
 const std::vector<Operation>& operations() {
   static const std::vector<Operation> all = {
       {"{ id files(",
@@ -35,8 +61,9 @@ const std::vector<Operation>& operations() {
        {{"entity", "String!"}, {"project", "String!"}, {"cursor", "String"}},
        {"project(name: $project, entityName: $entity)", "after: $cursor",
         "pageInfo { endCursor hasNextPage }"}},
+      {"viewer {", {}, {"entity"}},
       {"upsertBucket(",
-       {{"name", "String"}, {"project", "String"}, {"entity", "String"}},
+       variables_of_run(),
        {"name: $name", "modelName: $project", "entityName: $entity"}},
       {"createArtifact(", {{"input", "CreateArtifactInput!"}}, {"input: $input", "state"}},
       {"createArtifactManifest(",
@@ -86,7 +113,7 @@ std::string problem_of(const Operation& operation, const std::string& query,
     const std::string declared = "$" + name + ": " + known->type;
     const std::size_t at = query.find(declared);
     const bool is_declared =
-        at != std::string::npos && std::string(",)").find(query[at + declared.size()]) < 2;
+        at != std::string::npos && std::string(",) \n").find(query[at + declared.size()]) < 4;
     if (!is_declared) return "a variable that the query does not have: " + name;
     if (!is_of_type(value, known->type)) return "the type of " + name;
   }
@@ -188,14 +215,17 @@ std::set<std::string> FakeTrackers::runs_of_wandb() {
   return wandb_runs_;
 }
 
+bool FakeTrackers::is_logged_in(const Asked& asked) const {
+  return asked.header("authorization") == "Basic " + base64(as_bytes("api:" + options_.token));
+}
+
 HttpReply FakeTrackers::graphql(const Asked& asked) {
   if (asked.method != "POST") return violation("the method");
   if (asked.header("content-type") != "application/json") return violation("JSON says what it is");
-  if (asked.header("authorization") != "Basic " + base64(as_bytes("api:" + options_.token))) {
-    return {.status = 401, .body = R"({"error": "user is not logged in"})"};
-  }
+  if (!is_logged_in(asked)) return {.status = 401, .body = R"({"error": "user is not logged in"})"};
   const Json body = Json::parse(asked.body, nullptr, /*allow_exceptions=*/false);
-  const bool is_right = body.is_object() && body.size() == 2 && body.contains("query") &&
+  const std::size_t names = body.is_object() && body.contains("operationName") ? 1 : 0;
+  const bool is_right = body.is_object() && body.size() == 2 + names && body.contains("query") &&
                         body["query"].is_string() && body.contains("variables") &&
                         body["variables"].is_object();
   if (!is_right) return violation("a query and its variables");
@@ -208,8 +238,8 @@ HttpReply FakeTrackers::graphql(const Asked& asked) {
     const std::string problem = problem_of(operation, query, body["variables"]);
     if (!problem.empty()) return violation(operation.call + problem);
     const std::string call = operation.call;
-    return query.starts_with("mutation") ? wandb_change(call, body["variables"])
-                                         : wandb_query(call, body["variables"]);
+    const bool is_change = query.find("mutation") == query.find_first_not_of(" \n");
+    return is_change ? wandb_change(call, body["variables"]) : wandb_query(call, body["variables"]);
   }
   return violation("a query that W&B's tools do not have");
 }
@@ -217,6 +247,13 @@ HttpReply FakeTrackers::graphql(const Asked& asked) {
 // --- What is there -------------------------------------------------------------------------------
 
 HttpReply FakeTrackers::wandb_query(const std::string& call, const Json& of) {
+  if (call == "viewer {") {
+    return data({{"viewer",
+                  {{"id", "VXNlcg"},
+                   {"entity", "entity"},
+                   {"flags", "{}"},
+                   {"teams", {{"edges", Json::array()}}}}}});
+  }
   if (call == "artifact(id: $id)") {
     const auto found = artifacts_.find(of["id"]);
     if (found == artifacts_.end()) return data({{"artifact", nullptr}});
@@ -303,12 +340,35 @@ HttpReply FakeTrackers::wandb_change(const std::string& call, const Json& of) {
   if (call == "deleteArtifact(") return remove_artifact(of["input"]);
   if (call == "deleteArtifactSequence(") return remove_collection(of["id"]);
   if (call != "upsertBucket(") return violation("a query that says to be a mutation");
-  if (of.size() != 3) return violation("a run has a name, a project and an entity");
-  const std::string run = of.value("entity", "") + "/" + of.value("project", "") + "/";
-  const bool is_new = wandb_runs_.insert(run + of.value("name", "")).second;
-  return data(
-      {{"upsertBucket",
-        {{"bucket", {{"id", "UnVu"}, {"name", of.value("name", "")}}}, {"inserted", is_new}}}});
+  for (const char* name : {"name", "project", "entity"}) {
+    if (of.value(name, "").empty()) return violation(std::string("a run without ") + name);
+  }
+  const std::string entity = of.value("entity", "");
+  const std::string project = of.value("project", "");
+  const std::string name = of.value("name", "");
+  const bool is_new = wandb_runs_.insert(entity + "/" + project + "/" + name).second;
+  const Json its_project = {
+      {"id", "UHI"}, {"name", project}, {"entity", {{"id", "RW4"}, {"name", entity}}}};
+  const Json bucket = {{"id", "UnVu"},
+                       {"name", name},
+                       {"displayName", of.value("displayName", name)},
+                       {"description", nullptr},
+                       {"config", of.value("config", "{}")},
+                       {"sweepName", nullptr},
+                       {"project", its_project}};
+  return data({{"upsertBucket", {{"bucket", bucket}, {"inserted", is_new}}}});
+}
+
+// What a run tells of itself while it goes on: its metrics, which are not kept, and its end.
+HttpReply FakeTrackers::file_stream(const Asked& asked, const std::string& path) {
+  const Json body = Json::parse(asked.body, nullptr, /*allow_exceptions=*/false);
+  const std::string run = path.substr(0, path.rfind('/'));
+  const bool is_right = asked.method == "POST" && path.ends_with("/file_stream") &&
+                        body.is_object() && (body.contains("files") || body.contains("complete"));
+  if (!is_right) return violation("a stream of files");
+  if (!wandb_runs_.contains(run)) return {.status = 404, .body = R"({"error": "run not found"})"};
+  return {.headers = {{"Content-Type", "application/json"}},
+          .body = R"({"exitcode": null, "limits": {}})"};
 }
 
 HttpReply FakeTrackers::create_artifact(const Json& input) {

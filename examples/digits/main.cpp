@@ -38,8 +38,9 @@ cairn::DataLoader loader_of(const std::shared_ptr<cairn::Dataset>& scans,
                             cairn::DataLoaderOptions options) {
   const std::int64_t ranks = cairn::dist::world_size();
   if (ranks > 1) {
-    options.sampler = cairn::DistributedSamplerOptions{
-        .shuffle = std::exchange(options.shuffle, false), .seed = std::exchange(options.seed, 0)};
+    options.sampler =
+        cairn::DistributedSamplerOptions{.shuffle = std::exchange(options.shuffle, false),
+                                         .seed = std::exchange(options.seed, std::nullopt)};
     options.batch_size = (options.batch_size + ranks - 1) / ranks;
   }
   return cairn::DataLoader(scans, options);

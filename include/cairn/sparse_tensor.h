@@ -38,6 +38,8 @@ struct SparseTensor {
   TensorView values = {};
   // COO: whether every index occurs once, in order; nullopt when the file does not say.
   std::optional<bool> is_coalesced = std::nullopt;
+  // CSR: in the form of PyTorch 1.13, which no newer one reads, and which alone 1.13 reads.
+  bool is_csr_of_113 = false;
   bool requires_grad = false;
   bool is_parameter = false;  // was a torch.nn.Parameter
 

@@ -161,6 +161,9 @@ struct TensorView {
   bool is_parameter = false;   // was a torch.nn.Parameter, which only whole modules hold
   // Of a quantized tensor (dtype qint8, ...), whose elements are integers; otherwise null.
   std::shared_ptr<const Quantizer> quantizer = nullptr;
+  // Names of the attributes that Python gave the tensor in its file ("partition_dim, tag and 2
+  // more"); they are not kept. Null: it has none.
+  std::shared_ptr<const std::string> lost_attributes = nullptr;
   // Null: the elements are a whole tensor. Otherwise `shape` is that of the part, and everything
   // here is about the part's own elements. Only a torch.distributed.checkpoint folder can say so:
   // writing one elsewhere is an UnsupportedError, and not a file that forgets it.

@@ -269,7 +269,8 @@ class Dict {
   using Entry = std::pair<Value, Value>;
 
   Dict() = default;
-  Dict(std::initializer_list<Entry> entries, bool ordered = false);
+  Dict(  // of torch: view_of(tensor), state_dict(*net), optimizer_state_dict(optimizer, *net)
+      std::initializer_list<Entry> entries, bool ordered = false);
   explicit Dict(DictType type) : type_(type) {}
   static Dict ordered(std::initializer_list<Entry> entries = {}) { return {entries, true}; }
   // Without entries; of the same type, with the same attributes and factory.
@@ -288,7 +289,6 @@ class Dict {
 
   std::size_t size() const { return entries_.size(); }
   bool empty() const { return entries_.empty(); }
-
   // In insertion order.
   std::vector<Entry>::const_iterator begin() const { return entries_.begin(); }
   std::vector<Entry>::const_iterator end() const { return entries_.end(); }

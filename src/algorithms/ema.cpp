@@ -7,6 +7,7 @@
 //  3. EVAL_START, and a checkpoint event at which a callback will save: exchange, if the average is
 //     not in the model. A checkpoint's "model" is what one wants to use.
 //  4. EVAL_END and BATCH_START: exchange back.
+//  5. In a run that began in Composer up to 0.10.0 a checkpoint event exchanges nothing.
 //
 // The exchange copies elements instead of exchanging storages: parameters may be tied, viewed, or
 // flattened by what holds them.
@@ -21,6 +22,7 @@
 #include <set>
 
 #include "cairn/error.h"
+#include "cairn/train/logger.h"
 #include "cairn/train/parameters.h"
 #include "cairn/train/state.h"
 #include "cairn/train/state_dict.h"
@@ -33,6 +35,10 @@ namespace cairn {
 namespace {
 
 using NamedTensors = std::vector<std::pair<std::string, at::Tensor>>;
+
+constexpr const char* kKeepsTrained =
+    "EMA: the run began in Composer up to 0.10.0, which averaged for evaluation only: checkpoints, "
+    "and the model at the end, have the trained weights";
 
 NamedTensors trainable_parameters(const State& state) {
   NamedTensors found = named_parameters(state.model->module());
@@ -192,7 +198,7 @@ bool EMA::match(Event event, const State& state) const {
     case Event::kInit:
       return true;
     case Event::kFitStart:
-      return options_.ema_start.unit() == TimeUnit::kIteration;
+      return options_.ema_start.unit() == TimeUnit::kIteration || !averages_checkpoints_;
     case Event::kBatchEnd:
       return interval().unit() == TimeUnit::kBatch && (ema_started_ || should_start(state));
     case Event::kEpochEnd:
@@ -205,15 +211,17 @@ bool EMA::match(Event event, const State& state) const {
     case Event::kEpochCheckpoint:
     case Event::kIterationCheckpoint:
       // Every callback is asked, since the answer of each may depend on having been asked.
-      return ema_started_ && std::ranges::count_if(state.callbacks, [&](const auto& callback) {
-                               return callback->will_save(event, state);
-                             }) > 0;
+      return ema_started_ &&
+             std::ranges::count_if(
+                 state.callbacks,
+                 [&](const auto& callback) { return callback->will_save(event, state); }) > 0 &&
+             averages_checkpoints_;
     default:
       return false;
   }
 }
 
-void EMA::apply(Event event, State& state, Logger& /*logger*/) {
+void EMA::apply(Event event, State& state, Logger& logger) {
   switch (event) {
     case Event::kInit:
       start(state);
@@ -221,6 +229,7 @@ void EMA::apply(Event event, State& state, Logger& /*logger*/) {
     case Event::kFitStart:
       require_iteration_length(state, options_.ema_start, "ema_start",
                                "there would never be an average");
+      if (!averages_checkpoints_) logger.log_message(kKeepsTrained);
       break;
     case Event::kBatchEnd:
     case Event::kEpochEnd:
@@ -267,11 +276,13 @@ void EMA::activate_ema_weights(const State& state, bool active) {
 }
 
 Value EMA::state_dict() const {
-  return Dict{{"repr", repr()},
-              {"ema_model", Dict{{"named_parameters_dict", as_dict(parameters_)},
-                                 {"named_buffers_dict", as_dict(buffers_)}}},
-              {"ema_weights_active", ema_weights_active_},
-              {"ema_started", ema_started_}};
+  Dict state = {{"repr", repr()},
+                {"ema_model", Dict{{"named_parameters_dict", as_dict(parameters_)},
+                                   {"named_buffers_dict", as_dict(buffers_)}}},
+                {"ema_weights_active", ema_weights_active_},
+                {"ema_started", ema_started_}};
+  if (!averages_checkpoints_) state.set("averages_checkpoints", false);
+  return state;
 }
 
 void EMA::load_state_dict(const Value& saved, const State& live) {
@@ -303,6 +314,8 @@ void EMA::load_state_dict(const Value& saved, const State& live) {
   buffers_ = std::move(buffers);
   ema_weights_active_ = active;
   ema_started_ = started;
+  const Value* averages = state.find("averages_checkpoints");
+  averages_checkpoints_ = averages == nullptr || *averages == Value(true);
 }
 
 }  // namespace cairn

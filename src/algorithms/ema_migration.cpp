@@ -57,6 +57,7 @@ Value migrated_ema_state(const Value& state, const EmaNames& names) {
     Value present = layout(state, part(parameters, names.trained), buffers);
     present.mutable_dict()["ema_weights_active"] = false;
     present.mutable_dict()["ema_started"] = true;
+    present.mutable_dict()["averages_checkpoints"] = false;
     return present;
   }
   const Value* active = state.find("ema_weights_active");

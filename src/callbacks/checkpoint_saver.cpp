@@ -126,6 +126,7 @@ void CheckpointSaver::Impl::save(State& state, Value rng, WholeState& whole, Log
     wait();
     report(logger);
   }
+  look_at_name(state);
   SaveJob request = next_job(state);
   set_condition(request, state);
   if (has_uploads) begin_upload(state, request.path);
@@ -327,6 +328,7 @@ void CheckpointSaver::Impl::settle() {
     disown(done.report.refused);
     if (!done.report.warning.empty()) messages.push_back("warning: " + done.report.warning);
     if (is_written_elsewhere()) continue;  // rank 0 says it
+    if (is_far && done.number == 1) say_without_locks(done.report.path);
     messages.push_back(fmt::format("saved {}  {}  {:.2f} s", done.report.path,
                                    size_text(done.report.bytes), done.duration.count()));
   }
@@ -397,12 +399,29 @@ void CheckpointSaver::init(State& state, Logger& logger) {
   Impl::agreed("preparing " + folder, [&] {
     if (impl_->is_idle()) return;
     check_is_text(*impl_->options.store, folder, state.run_name);
+    impl_->look_at_lock(state);
     impl_->options.store->prepare(folder);
+    impl_->try_names(state);
     if (impl_->is_far) impl_->look_around(state);
     if (impl_->has_uploads) impl_->look_at_uploads(state, logger);
     impl_->remove_leftovers(state, logger);
   });
   if (impl_->ranks && !impl_->has_tars && !impl_->is_far) impl_->prepare_machines(state, logger);
+}
+
+// Names may have folders in them. What would end the first save ends the start: a folder that is
+// there and takes no file, a file or a link in its place, a name that is too long.
+void CheckpointSaver::Impl::try_names(const State& state) {
+  if (is_far) return;
+  const std::string home = folder(state);
+  for (const std::string& name : {path(state, options.filename), latest_path(state)}) {
+    if (name.empty()) continue;
+    options.store->stat(name, /*follow=*/false);
+    std::string where = parent_path(name);
+    while (where.size() > home.size() && !options.store->stat(where, /*follow=*/false))
+      where = parent_path(where);
+    if (where.size() > home.size()) options.store->begin(join_path(where, "probe"));
+  }
 }
 
 void CheckpointSaver::after_load(State& state, Logger& logger) {
@@ -433,6 +452,10 @@ void CheckpointSaver::rewrite_own_files(bool may) {
 }
 
 void CheckpointSaver::goes_on_from(const std::string& path) { impl_->gone_on_from = path; }
+
+std::optional<Pointer> CheckpointSaver::seen_latest(const State& state) const {
+  return impl_->pipeline.seen_pointer(impl_->latest_path(state));
+}
 
 void CheckpointSaver::batch_checkpoint(State& state, Logger& logger) {
   impl_->event(state, logger, Event::kBatchCheckpoint);

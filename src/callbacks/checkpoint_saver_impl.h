@@ -104,11 +104,15 @@ struct CheckpointSaver::Impl {
   void remove_leftovers(const State& state, Logger& logger) const;
   void prepare_machines(const State& state, Logger& logger) const;
   void look_at_uploads(const State& state, const Logger& logger) const;
-  void know_versions(const std::vector<std::string>& paths, const Timestamp& now);
+  void forget_further(const std::vector<FolderConflicts::File>& kept, const Timestamp& now);
+  void know_version(const FolderConflicts::File& file, const Timestamp& now);
 
   // checkpoint_saver_lock.cpp.
   std::shared_ptr<void> take_lock(const State& state) const;
-  void say_without_locks(const State& state, Logger& logger) const;
+  void try_names(const State& state);
+  void look_at_lock(const State& state);
+  std::string newest_by_link(const State& state) const;
+  void say_without_locks(const std::string& saved_path);
   void lock_run(const State& state, Logger& logger);
   std::optional<std::shared_ptr<void>> lock_unless_busy(const State& state) const;
   void retain(const State& state, Logger& logger);
@@ -153,6 +157,7 @@ struct CheckpointSaver::Impl {
   SaverPlace place(const State& state) const;
   void recognise_saved(const State& state);
   void look_at_folder(const State& state);
+  void look_at_name(const State& state);
   void take(const FolderConflicts& found, const Timestamp& now);
   void log_messages(Logger& logger);
   void agree_on_last_batch();
@@ -188,13 +193,16 @@ struct CheckpointSaver::Impl {
   std::set<std::string> replaceable;        // by sharded checkpoints, far away
   // In the way, but nobody can go on from them; by their versions, far away.
   std::map<std::string, std::string> unusable;
+  std::set<std::string> not_looked_at;  // FolderConflicts's
   std::string constant_path;  // far away: of all checkpoints; empty when their names have counters
   std::optional<std::string> constant_version;  // of what was there at init()
   bool has_uploads = false;                     // since init()
   SaverUploads uploads;
   std::vector<std::string> durable;  // to be handed over
   std::shared_ptr<FinishedQueue> finished = std::make_shared<FinishedQueue>();
-  std::vector<std::string> messages;    // for the next logger that an event gives
+  std::vector<std::string> messages;  // for the next logger that an event gives
+  // Where the link led when this run was looked for, if another job had the lock then.
+  std::optional<std::string> newest_while_locked;
   std::shared_ptr<void> run_lock;       // during a fit(); null: no locks, or another rank has it
   std::string start = random_digits();  // the same on all ranks after init(): they share the lock
   StateGatherer gatherer;               // continues from the previous save

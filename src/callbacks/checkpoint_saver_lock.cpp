@@ -1,6 +1,9 @@
 // The lock of the run in the save folder (checkpoint/folder/run_lock.h), as a CheckpointSaver
 // (checkpoint_saver.cpp) holds it.
 //
+//  0. Before autoresume looks for checkpoints, init() notes where the link leads if another job has
+//     the lock. What that job saves after this look would be written over. So step 1 ends with a
+//     BusyError if the link leads elsewhere by then, even if the lock is free.
 //  1. fit_start takes the lock before it looks at anything. Rank 0 takes it first, then the first
 //     rank of each other machine that writes there. On a shared folder they share one lock, since
 //     all ranks give one text (start).
@@ -18,6 +21,7 @@
 #include "callbacks/checkpoint_saver_impl.h"
 #include "checkpoint/folder/run_lock.h"
 #include "checkpoint/ranks/see_checkpoints.h"
+#include "core/printable.h"
 #include "io/file.h"
 #include "storage/local_store.h"
 
@@ -30,13 +34,33 @@ std::shared_ptr<void> CheckpointSaver::Impl::take_lock(const State& state) const
   return take_run_lock(files, {.folder = folder, .run_name = state.run_name, .job = start});
 }
 
-// Warns about a store that cannot tell the writes of two jobs apart.
-void CheckpointSaver::Impl::say_without_locks(const State& state, Logger& logger) const {
-  const StoreFeatures features = options.store->features();
-  if (features.fenced_writes && features.fenced_pointers) return;
-  logger.log_message(options.store->describe(folder(state)) +
-                     " has no locks: a second start of this run would not be noticed before both "
-                     "have saved");
+std::string CheckpointSaver::Impl::newest_by_link(const State& state) const {
+  const std::string link = latest_path(state);
+  const auto pointer = link.empty() ? std::nullopt : options.store->read_pointer(link);
+  return pointer ? pointer->target : "";
+}
+
+// Step 0.
+void CheckpointSaver::Impl::look_at_lock(const State& state) {
+  newest_while_locked.reset();
+  if (is_far) return;
+  const RunLockRequest lock = {
+      .folder = writers_folder(state), .run_name = state.run_name, .job = start};
+  if (is_run_locked(files_of(*options.store), lock)) newest_while_locked = newest_by_link(state);
+}
+
+// Warns about a store that cannot tell the writes of two jobs apart. Called after the first save: a
+// store may have to try what it can do, and that save has tried most of it.
+void CheckpointSaver::Impl::say_without_locks(const std::string& saved_path) {
+  try {
+    const StoreFeatures features = options.store->features();
+    if (features.fenced_writes && features.fenced_pointers) return;
+  } catch (const StorageError&) {
+    return;  // it does not tell now
+  }
+  messages.push_back(options.store->describe(parent_path(saved_path)) +
+                     " has no locks: a second start of this run is not noticed before both have "
+                     "saved");
 }
 
 // Step 1. All ranks call it together.
@@ -46,8 +70,13 @@ void CheckpointSaver::Impl::lock_run(const State& state, Logger& logger) {
   // that all ranks take together.
   agreed("locking " + writers_folder(state), [&] {
     if (is_written_elsewhere()) return;
-    if (is_far) return say_without_locks(state, logger);
+    if (is_far) return;
     run_lock = take_lock(state);
+    if (newest_while_locked && newest_by_link(state) != *newest_while_locked) {
+      throw BusyError("the run \"" + printable_line(state.run_name) +
+                      "\" was training in another process when this start looked for its "
+                      "checkpoints, and has saved further ones since. Start this one again");
+    }
     if (run_lock != nullptr) return;
     logger.log_message("the file system of " + writers_folder(state) +
                        " has no locks (flock): a second start of this run would not be noticed");

@@ -53,6 +53,7 @@ void CheckpointSaver::Impl::forget_run_before() {
   gone_on_from.reset();
   replaceable.clear();
   unusable.clear();
+  not_looked_at.clear();
   has_checked = false;
   constant_path.clear();
   constant_version.reset();
@@ -96,27 +97,26 @@ void CheckpointSaver::Impl::look_at_uploads(const State& state, const Logger& lo
                      partial_format(latest, dist), logger);
 }
 
-// Training begins at `now`: of what this saver may write over the pipeline is told the versions.
-// What lies further on it may not, unless it is among `paths`, also when the saver wrote it itself.
-void CheckpointSaver::Impl::know_versions(const std::vector<std::string>& paths,
-                                          const Timestamp& now) {
+// Training begins at `now`. The pipeline forgets the versions of what this saver wrote itself
+// further on, except `kept` and what is not looked at yet.
+void CheckpointSaver::Impl::forget_further(const std::vector<FolderConflicts::File>& kept,
+                                           const Timestamp& now) {
   for (const std::string& path : saved.paths()) {
-    const bool may_replace = std::ranges::find(paths, path) != paths.end();
+    const bool may_replace =
+        not_looked_at.contains(path) ||
+        std::ranges::find(kept, path, &FolderConflicts::File::path) != kept.end();
     if (saved.is_saved_further(path, now) && !may_replace) pipeline.forget(path);
   }
-  for (const std::string& path : paths) {
-    // Of what it wrote itself the pipeline knows the version; what another job wrote since is not
-    // this one's to replace.
-    if (saved.is_saved_here(path, now) || saved.is_saved_further(path, now)) continue;
-    std::optional<std::string> version;
-    if (path == constant_path) {
-      version = constant_version;  // what another job wrote since is not what was gone on from
-    } else if (const auto there = options.store->stat(path)) {
-      version = there->version;
-    }
-    if (!version) continue;
-    pipeline.may_replace(path, *version);
-  }
+}
+
+// Tells the pipeline the version that a save may write over.
+void CheckpointSaver::Impl::know_version(const FolderConflicts::File& file, const Timestamp& now) {
+  // Of what it wrote itself the pipeline knows the version; what another job wrote since is not
+  // this one's to replace.
+  if (saved.is_saved_here(file.path, now) || saved.is_saved_further(file.path, now)) return;
+  // What another job wrote since init() is not what was gone on from.
+  if (file.path != constant_path) return pipeline.may_replace(file.path, file.version);
+  if (constant_version) pipeline.may_replace(file.path, *constant_version);
 }
 
 SaverPlace CheckpointSaver::Impl::place(const State& state) const {
@@ -164,8 +164,7 @@ void CheckpointSaver::Impl::recognise_saved(const State& state) {
   if (is_in_parts || (has_tars && may_rewrite_own)) saved_in_parts = saved_path;
   if (!options.latest_filename) return;
   const std::string latest = path(state, *options.latest_filename);
-  const auto pointer = options.store->read_pointer(latest);
-  if (pointer && normal_path(pointer->target) == normal_path(saved_path)) return;
+  if (pipeline.points_at(latest, saved_path)) return;
   const auto lock = lock_unless_busy(state);
   if (!lock) return;  // another process trains the run, and moves the link itself
   clear_kind(latest, /*is_link=*/true);
@@ -174,8 +173,10 @@ void CheckpointSaver::Impl::recognise_saved(const State& state) {
 
 // What this run may write over from `now` on, and what is put aside first.
 void CheckpointSaver::Impl::take(const FolderConflicts& found, const Timestamp& now) {
-  if (is_far) know_versions(found.replaceable, now);
-  replaceable = {found.replaceable.begin(), found.replaceable.end()};
+  for (const FolderConflicts::File& file : found.replaceable) {
+    if (is_far) know_version(file, now);
+    replaceable.insert(file.path);
+  }
   FewLines lines;
   for (const auto& [path, problem, version] : found.unusable) {
     if (lines.take()) {
@@ -196,9 +197,30 @@ void CheckpointSaver::Impl::take(const FolderConflicts& found, const Timestamp& 
 void CheckpointSaver::Impl::look_at_folder(const State& state) {
   const SaverPlace here = place(state);
   adopt_saved(here, saved);
-  if (!options.overwrite) take(check_conflicts(here, saved, may_rewrite_own), here.now);
+  if (!options.overwrite) {
+    const FolderConflicts found = check_conflicts(here, saved, may_rewrite_own);
+    not_looked_at = {found.not_looked_at.begin(), found.not_looked_at.end()};
+    if (is_far) forget_further(found.replaceable, here.now);
+    replaceable.clear();
+    take(found, here.now);
+    if (!not_looked_at.empty()) {
+      messages.push_back(fmt::format(
+          "warning: {} has more files under names that this run, at batch {}, has still to write "
+          "than are looked into before training: {} were not ({} is one). Each of them is looked "
+          "into when its name comes, and is not written over unless it is this run's",
+          here.folder, here.now.batch, not_looked_at.size(), *not_looked_at.begin()));
+    }
+  }
   has_checked = true;
   if (keep() != 0) recognise_saved(state);
+}
+
+// Looks at what has the name of a save at this moment, if look_at_folder() has not.
+void CheckpointSaver::Impl::look_at_name(const State& state) {
+  if (not_looked_at.empty()) return;
+  const SaverPlace here = place(state);
+  if (not_looked_at.erase(here.path()) == 0) return;
+  take(check_next_save(here, saved, may_rewrite_own, /*goes_on_from_it=*/false), here.now);
 }
 
 // Behind fit_start(), too, when somebody asks for a save; before it nobody has looked at what that
@@ -207,7 +229,11 @@ void CheckpointSaver::Impl::prepare(const State& state) {
   const SaverPlace here = place(state);
   adopt_saved(here, saved);
   if (!options.overwrite && !has_checked && saves_here()) {
-    take(check_next_save(here, saved, may_rewrite_own), here.now);
+    const FolderConflicts found =
+        check_next_save(here, saved, may_rewrite_own, /*goes_on_from_it=*/true);
+    if (is_far) forget_further(found.replaceable, here.now);
+    replaceable.clear();
+    take(found, here.now);
   }
   options.store->prepare(here.folder);
 }

@@ -33,6 +33,38 @@ std::int64_t number_of_fit(const State& state) {
   return state.fit_calls->finished + static_cast<std::int64_t>(state.fit_calls->current) + 1;
 }
 
+std::string quoted(const std::string& text) { return "\"" + text + "\""; }
+
+// The metrics of the training data or of an evaluator; nullptr where nothing has that label.
+const Metrics* find_metrics(const State& state, const std::string& label) {
+  if (label == state.dataloader_label) return &state.train_metrics;
+  const auto found = std::ranges::find(state.eval_metrics, label,
+                                       &decltype(state.eval_metrics)::value_type::first);
+  return found == state.eval_metrics.end() ? nullptr : &found->second;
+}
+
+[[noreturn]] void refuse_label(const State& state, const std::string& label) {
+  std::string known = quoted(state.dataloader_label) + " (the training data)";
+  for (const auto& [each, metrics] : state.eval_metrics)
+    known += ", " + quoted(each);
+  throw UsageError("EarlyStopper: dataloader_label is " + quoted(label) +
+                   ", and this fit() has no such data. Its labels are " + known +
+                   (state.eval_metrics.empty() ? "; set eval_dataloader for others" : ""));
+}
+
+[[noreturn]] void refuse_monitor(const Metrics& metrics, const EarlyStopperOptions& options) {
+  std::string known;
+  for (const auto& [name, metric] : metrics)
+    known += (known.empty() ? "" : ", ") + quoted(name);
+  throw UsageError("EarlyStopper: there is no metric " + quoted(options.monitor) + " of " +
+                   quoted(options.dataloader_label) + ", which has " +
+                   (known.empty() ? "none" : known));
+}
+
+bool is_never(const std::optional<Interval>& interval) {
+  return interval && interval->time() != nullptr && interval->time()->value() == 0;
+}
+
 }  // namespace
 
 Comparison::Comparison(const char* name) {
@@ -61,8 +93,25 @@ EarlyStopper::EarlyStopper(EarlyStopperOptions options) : options_(std::move(opt
   }
 }
 
+// Finds before training what would otherwise do nothing, or fail after the first evaluation.
+void EarlyStopper::check(const State& state, Logger& logger) const {
+  const std::string& label = options_.dataloader_label;
+  const Metrics* metrics = find_metrics(state, label);
+  if (metrics == nullptr) refuse_label(state, label);
+  if (std::ranges::find(*metrics, options_.monitor, &Metrics::value_type::first) ==
+      metrics->end()) {
+    refuse_monitor(*metrics, options_);
+  }
+  for (const Evaluator& evaluator : state.evaluators) {
+    if (evaluator.label != label || !is_never(evaluator.eval_interval)) continue;
+    logger.log_message("warning: EarlyStopper watches " + quoted(label) +
+                       ", whose eval_interval is 0: it can stop training only in eval()");
+  }
+}
+
 // Ends a fit() that patience had ended before the run was started again. A later fit() trains on.
 void EarlyStopper::fit_start(State& state, Logger& logger) {
+  check(state, logger);
   if (stopped_fit_ == number_of_fit(state) && is_patience_over(state)) stop(state, logger);
 }
 

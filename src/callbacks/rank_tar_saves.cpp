@@ -59,6 +59,7 @@ void CheckpointSaver::Impl::save_tar(State& state, Logger& logger, bool is_asked
   bool overwrite = false;
   agreed("before saving " + where, [&] {
     if (is_asked) prepare(state);
+    look_at_name(state);
     clear_names(where, latest_path(state), state.run_name);
     const bool is_own = saved.is_saved_here(where, state.timestamp);
     overwrite = replaceable.erase(where) > 0 || !is_far || options.overwrite || is_own;

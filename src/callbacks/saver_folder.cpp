@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <exception>
+#include <functional>
+#include <map>
 #include <set>
 
 #include "cairn/error.h"
@@ -20,15 +22,21 @@
 namespace cairn {
 namespace {
 
-// Names in the folders of `format`, by their paths from `folder`. They are not looked at: whether
-// one matters depends on its name first.
-std::vector<std::string> list_files(const SaverPlace& place, const FormatVariables& dist) {
-  std::vector<std::string> found;
+// Limits how many files are looked into: a folder may hold any number of files whose names promise
+// more than they hold.
+constexpr std::size_t kMostWhole = 16;     // each may cost a full read
+constexpr std::size_t kMostUnusable = 64;  // these end sooner
+
+// Lists the folders of the place's format, with paths from its folder as names. Looks at no file:
+// whether one matters depends on its name first.
+std::vector<ListedName> list_files(const SaverPlace& place, const FormatVariables& dist) {
+  std::vector<ListedName> found;
   for (const std::string& where :
        format_folders(*place.store, place.folder, place.filename, dist)) {
     const std::string there = where.empty() ? place.folder : join_path(place.folder, where);
-    for (const std::string& name : list_names_if_any(*place.store, there)) {
-      found.push_back(where.empty() ? name : join_path(where, name));
+    for (ListedName& listed : list_all_if_any(*place.store, there)) {
+      if (!where.empty()) listed.name = join_path(where, listed.name);
+      found.push_back(std::move(listed));
     }
   }
   return found;
@@ -99,9 +107,11 @@ void check_can_be_given_up(const SaverPlace& place, const std::string& path, con
   }
 }
 
-std::string version_far_away(const SaverPlace& place, const std::string& path) {
+// `info`: of the path, if a listing told it.
+std::string version_far_away(const SaverPlace& place, const std::string& path,
+                             const std::optional<ObjectInfo>& info) {
   if (is_local(*place.store)) return "";
-  const auto there = place.store->stat(path);
+  const auto there = info ? info : place.store->stat(path);
   return there ? there->version : "";
 }
 
@@ -123,40 +133,67 @@ std::string tail_of(const std::string& path, const NameFormat& format) {
   return begin == std::string::npos ? path : path.substr(begin + (path[begin] == '/' ? 1 : 0));
 }
 
-// What becomes of `conflict`, as check_conflicts() says.
-void check_conflict(const SaverPlace& place, const SavedCheckpoints& saved, bool may_rewrite_own,
-                    const Conflict& conflict, FolderConflicts& result) {
-  const std::string path = join_path(place.folder, conflict.name);
-  const bool is_in_the_way = is_known_folder(*place.store, path);
-  if (is_in_the_way && is_saved_in_parts(place, path)) {
+// Sorts names that training could write over, as check_conflicts() says.
+class ConflictCheck {
+ public:
+  ConflictCheck(const SaverPlace& place, const SavedCheckpoints& saved, bool may_rewrite_own)
+      : place_(place), saved_(saved), may_rewrite_own_(may_rewrite_own) {}
+
+  // `info`: of the path, if a listing told it.
+  void look_at(const Conflict& conflict, std::optional<ObjectInfo> info) {
+    const std::string path = join_path(place_.folder, conflict.name);
+    using Type = ObjectInfo::Type;
+    if (info && info->type != Type::kObject && info->type != Type::kFolder) info.reset();
+    const bool is_in_the_way =
+        info ? info->type == Type::kFolder : is_known_folder(*place_.store, path);
+    if (is_in_the_way && is_saved_in_parts(place_, path)) return look_at_part(conflict, path);
+    // The save puts aside a thing that is in its way. In a store that is far away it reports what a
+    // killed save left.
+    if (is_in_the_way && !is_checkpoint_folder(*place_.store, path)) return;
+    if (conflict.is_present && saved_.is_saved_here(path, place_.now)) return;
+    // Every byte of those that could be worth keeping: weights alone nobody goes on from. From far
+    // away what its writer verified is not fetched once more.
+    const bool is_quick = place_.weights_only || !is_local(*place_.store);
+    const Looked found =
+        cairn::look_at(place_.store, path, is_quick ? Verify::kQuick : Verify::kFull);
+    if (!found.info) {
+      check_can_be_given_up(place_, path, found, may_rewrite_own_);
+      result_.unusable.push_back({path, found.problem, version_far_away(place_, path, info)});
+    } else if (!may_replace(place_, conflict, *found.info, may_rewrite_own_)) {
+      refuse(place_, path, conflict, *found.info);
+    } else {
+      result_.replaceable.push_back({path, "", version_far_away(place_, path, info)});
+    }
+  }
+
+  // Whether enough names were looked at. The others wait for their turn.
+  bool is_enough() const {
+    return result_.replaceable.size() >= kMostWhole || result_.unusable.size() >= kMostUnusable;
+  }
+  void leave(const Conflict& conflict) {
+    result_.not_looked_at.push_back(join_path(place_.folder, conflict.name));
+  }
+
+  FolderConflicts take() { return std::move(result_); }
+
+ private:
+  void look_at_part(const Conflict& conflict, const std::string& path) {
     // What training goes on from, or would have if the others were in the job. Autoresume knows,
     // and may have gone on from the same batch in another place, where it is whole.
-    const bool is_gone_on_from = !may_rewrite_own || place.may_have_gone_on_from(path) ||
-                                 saved.is_saved_here(path, place.now);
+    const bool is_gone_on_from = !may_rewrite_own_ || place_.may_have_gone_on_from(path) ||
+                                 saved_.is_saved_here(path, place_.now);
     if (conflict.is_present && is_gone_on_from) return;
-    if (!may_rewrite_own) refuse(place, path, conflict, {});
-    result.unusable.push_back(
+    if (!may_rewrite_own_) refuse(place_, path, conflict, {});
+    result_.unusable.push_back(
         {path, "its other parts are on machines that are not in this job, or that do not give them",
          ""});
-    return;
   }
-  // The save puts aside a thing that is in its way. In a store that is far away it reports what a
-  // killed save left.
-  if (is_in_the_way && !is_checkpoint_folder(*place.store, path)) return;
-  if (conflict.is_present && saved.is_saved_here(path, place.now)) return;
-  // Every byte of those that could be worth keeping: weights alone nobody goes on from. From far
-  // away what its writer verified is not fetched once more.
-  const bool is_quick = place.weights_only || !is_local(*place.store);
-  const Looked found = look_at(place.store, path, is_quick ? Verify::kQuick : Verify::kFull);
-  if (!found.info) {
-    check_can_be_given_up(place, path, found, may_rewrite_own);
-    result.unusable.push_back({path, found.problem, version_far_away(place, path)});
-  } else if (!may_replace(place, conflict, *found.info, may_rewrite_own)) {
-    refuse(place, path, conflict, *found.info);
-  } else {
-    result.replaceable.push_back(path);
-  }
-}
+
+  const SaverPlace& place_;
+  const SavedCheckpoints& saved_;
+  const bool may_rewrite_own_;
+  FolderConflicts result_;
+};
 
 }  // namespace
 
@@ -185,7 +222,6 @@ bool is_saved_in_parts(const SaverPlace& place, const std::string& path) {
 }
 
 bool is_saved_already(const SaverPlace& place, const std::string& path) {
-  if (!place.store->stat(path)) return false;
   const auto info = look_at(place.store, path, Verify::kQuick).info;
   return info && info->run_name == place.run_name && is_at(*info, place.now) &&
          info->kind == (place.weights_only ? "weights" : "full");
@@ -225,51 +261,67 @@ std::optional<PutAside> look_again(const std::shared_ptr<ObjectStore>& store,
 
 FolderConflicts check_conflicts(const SaverPlace& place, const SavedCheckpoints& saved,
                                 bool may_rewrite_own) {
-  FolderConflicts result;
   const FormatVariables dist = place.dist();
-  std::vector<std::string> names = list_files(place, dist);
-  while (const auto conflict = find_conflict(place.filename, names, dist, place.now)) {
-    names.erase(names.begin(), std::find(names.begin(), names.end(), conflict->name) + 1);
-    check_conflict(place, saved, may_rewrite_own, *conflict, result);
+  const std::vector<ListedName> files = list_files(place, dist);
+  std::vector<std::string> names;
+  for (const ListedName& file : files) {
+    names.push_back(file.name);
   }
-  return result;
+  ConflictCheck check(place, saved, may_rewrite_own);
+  auto file = files.begin();
+  for (const Conflict& conflict : find_conflicts(place.filename, names, dist, place.now)) {
+    file = std::ranges::find(file, files.end(), conflict.name, &ListedName::name);
+    if (check.is_enough()) {
+      check.leave(conflict);
+    } else {
+      check.look_at(conflict, file->info);
+    }
+  }
+  return check.take();
 }
 
 FolderConflicts check_next_save(const SaverPlace& place, const SavedCheckpoints& saved,
-                                bool may_rewrite_own) {
-  FolderConflicts result;
-  if (!place.store->stat(place.path())) return result;
-  const Conflict conflict = {
-      .name = place.name(), .why = "a save at this moment has that name", .is_present = true};
-  check_conflict(place, saved, may_rewrite_own, conflict, result);
-  return result;
+                                bool may_rewrite_own, bool goes_on_from_it) {
+  const auto info = place.store->stat(place.path());
+  if (!info) return {};
+  ConflictCheck check(place, saved, may_rewrite_own);
+  check.look_at({.name = place.name(),
+                 .why = "a save at this moment has that name",
+                 .is_present = goes_on_from_it},
+                is_local(*place.store) ? std::nullopt : info);
+  return check.take();
 }
 
 void adopt_saved(const SaverPlace& place, SavedCheckpoints& saved) {
   const std::string here = normal_path(place.folder);
   const FormatVariables dist = place.dist();
+  Existence exists(place.store);
   const auto is_own_name = [&](const std::string& name) {
     return parse_name(place.filename, name, dist).has_value();
   };
-  std::set<std::string> moved;  // folders that are this one now
+  std::set<std::string> moved;               // folders that are this one now
+  std::map<std::string, std::size_t> asked;  // how many files of which folders were no proof of it
   const auto find = [&](const std::string& path,
                         const Timestamp& timestamp) -> std::optional<std::string> {
     const std::string there = normal_path(path);
     if (is_own_name(relative_path(there, here))) return path;
     const std::string name = tail_of(there, place.filename);
     const std::string now = join_path(place.folder, name);
-    if (!is_own_name(name) || !place.store->stat(now)) return std::nullopt;
     const std::string folder = there.substr(0, there.size() - name.size());
+    if (!is_own_name(name) || asked[folder] >= kMostWhole || !exists(now)) return std::nullopt;
     if (!moved.contains(folder)) {
       // Of parts nobody can read here when they were made: the name says it.
       const bool is_in_parts = is_saved_in_parts(place, now);
       const auto info = is_in_parts ? std::nullopt : look_at(place.store, now, Verify::kQuick).info;
-      if (!is_in_parts && (!info || !is_made_at(place, *info, timestamp))) return std::nullopt;
+      if (!is_in_parts && (!info || !is_made_at(place, *info, timestamp))) {
+        ++asked[folder];
+        return std::nullopt;
+      }
       moved.insert(folder);
     }
     return now;
   };
-  saved.adopt(find, Existence(place.store));
+  saved.adopt(find, std::ref(exists));
 }
 
 bool is_still_own(const SaverPlace& place, const std::string& path, const Timestamp& timestamp) {

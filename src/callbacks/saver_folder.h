@@ -51,8 +51,10 @@ struct FolderConflicts {
     std::string problem;  // damaged, or no checkpoint, or its disk does not give all of it
     std::string version;  // in a store that is not is_local()
   };
-  std::vector<File> unusable;  // they will be written again, and nobody can go on from them
-  std::vector<std::string> replaceable;  // the other paths that the saver may write over
+  std::vector<File> unusable;     // they will be written again, and nobody can go on from them
+  std::vector<File> replaceable;  // the others that the saver may write over; without a problem
+  // More paths that the saver could write over. check_next_save() looks at each in its turn.
+  std::vector<std::string> not_looked_at;
 };
 
 // Refuses files that training would write over: AlreadyExistsError that names the file, whose it is
@@ -63,12 +65,16 @@ struct FolderConflicts {
 //  - the file that training goes on from, and one that `saved` wrote in this process, under a name
 //    that does not change with the batch;
 //  - with `may_rewrite_own`, every file of the run itself: it goes on from before them.
+// Looks into a bounded number of files, however many there are. Far away that is a request or two
+// for each of these, and the pages of the listing.
 FolderConflicts check_conflicts(const SaverPlace& place, const SavedCheckpoints& saved,
                                 bool may_rewrite_own);
 
-// The same of the one path that a save at this moment has, for who has not asked check_conflicts().
+// The same for the one path that a save at this moment has. For a caller that has not asked
+// check_conflicts(), or was told that the path is not_looked_at. `goes_on_from_it`: training has
+// not gone on yet, so that a file of this very moment may be the one that was loaded.
 FolderConflicts check_next_save(const SaverPlace& place, const SavedCheckpoints& saved,
-                                bool may_rewrite_own);
+                                bool may_rewrite_own, bool goes_on_from_it);
 
 // Says why neither a save nor a link can have the name `path` on this machine: a thing of another
 // kind has it, which may not be replaced. Empty: it can.

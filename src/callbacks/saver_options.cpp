@@ -1,11 +1,13 @@
 #include "callbacks/saver_options.h"
 
+#include <algorithm>
 #include <string>
 
 #include "cairn/error.h"
 
 #include "checkpoint/names/shared_name.h"
 #include "checkpoint/plan/write_checkpoint.h"
+#include "core/printable.h"
 #include "core/utf8.h"
 #include "io/uri.h"
 #include "storage/local_store.h"
@@ -13,6 +15,17 @@
 
 namespace cairn {
 namespace {
+
+// Whether a component of the name is "." or "..".
+bool leaves_its_folder(const std::string& name) {
+  for (std::size_t begin = 0; begin <= name.size();) {
+    const std::size_t end = std::min(name.find('/', begin), name.size());
+    const std::string component = name.substr(begin, end - begin);
+    if (component == "." || component == "..") return true;
+    begin = end + 1;
+  }
+  return false;
+}
 
 void check_remote_names(const CheckpointSaverOptions& options, const FormatVariables& dist) {
   const auto& file = options.remote_file_name;
@@ -57,6 +70,12 @@ CheckpointSaverOptions checked_options(CheckpointSaverOptions options) {
     throw UsageError("num_concurrent_uploads must be at least 1");
   }
   if (options.max_pending_saves < 1) throw UsageError("max_pending_saves must be at least 1");
+  const Time* interval = options.save_interval.time();
+  const bool is_fraction = interval != nullptr && interval->unit() == TimeUnit::kDuration;
+  if (interval != nullptr && (is_fraction ? interval->fraction() <= 0 : interval->value() <= 0)) {
+    throw UsageError("save_interval is " + interval->to_string() +
+                     ", and nothing would ever be saved: give more than 0, or no save_folder");
+  }
   return options;
 }
 
@@ -66,6 +85,9 @@ void check_is_text(const ObjectStore& store, const std::string& folder,
     throw UsageError("save_folder " + store.describe(folder) +
                      " is no UTF-8, and a checkpoint holds its own path as text: give the folder "
                      "another name");
+  }
+  if (run_name == "." || run_name == "..") {
+    throw UsageError("run_name is \"" + run_name + "\", which names another folder in save_folder");
   }
   if (is_utf8(run_name)) return;
   throw UsageError("run_name " + run_name + " is no UTF-8, and a checkpoint holds it as text");
@@ -77,6 +99,11 @@ void check_names(const CheckpointSaverOptions& options, const FormatVariables& d
   const auto check_name = [&](const std::string& format, const std::string& called) {
     const std::string name = strict_format(NameFormat(format), dist + time_variables({}));
     if (!is_own) check_is_name(name, "CheckpointSaver: " + called);
+    if (leaves_its_folder(name)) {
+      throw UsageError("CheckpointSaver: " + called + " \"" + printable_line(name) +
+                       "\" leads out of the save folder (. and ..), where autoresume does not "
+                       "look: say the folder in save_folder");
+    }
     if (!is_utf8(name)) {
       throw UsageError("CheckpointSaver: " + called + " " + name +
                        " is no UTF-8, and a checkpoint holds its own name as text");

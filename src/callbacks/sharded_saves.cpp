@@ -184,6 +184,7 @@ void CheckpointSaver::Impl::save_here_over_ranks(State& state, Logger& logger, b
     try {
       const dist::LongWork long_work;
       if (is_asked) prepare(state);
+      look_at_name(state);
       clear_names(where, latest_path(state), state.run_name);
       job = next_job(state);
       for (const std::string& old : job->remove_afterwards) {

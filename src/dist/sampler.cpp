@@ -46,8 +46,8 @@ std::vector<std::int64_t> DistributedSampler::rest_of(std::int64_t epoch, std::i
   const torch::NoGradGuard no_grad;
   at::Tensor order;
   if (options_.shuffle) {
-    const auto seed = static_cast<std::uint64_t>(options_.seed + epoch);
-    order = at::randperm(dataset_size_, at::detail::createCPUGenerator(seed), at::kLong);
+    const auto of_epoch = static_cast<std::uint64_t>(seed() + epoch);
+    order = at::randperm(dataset_size_, at::detail::createCPUGenerator(of_epoch), at::kLong);
   } else {
     order = at::arange(dataset_size_, at::kLong);
   }

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <bit>
 #include <charconv>
+#include <iterator>
+#include <map>
 #include <utility>
 
 #include "cairn/error.h"
@@ -18,12 +20,19 @@
 #include "format/read_within.h"
 #include "format/zip/canonical.h"
 #include "format/zip/directory.h"
+#include "io/read_fault.h"
 #include "io/windows.h"
 
 namespace cairn {
 namespace {
 
 constexpr const char* kScriptConstants = "constants";
+constexpr int kNewestVersion = 10;  // PyTorch's own limit
+
+// Its content may have the CRC 0, too: then not checking it finds what checking finds.
+bool lacks_crc(const FileRecord& record) {
+  return record.crc32 == 0 && record.size > 0 && record.name.starts_with("data/");
+}
 
 // The records by their names, of which there is one each: an entry costs no allocation.
 class RecordIndex {
@@ -79,6 +88,7 @@ struct TorchFile::Impl {
   Windows windows{source};
   zip::Directory directory = {};
   std::vector<FileRecord> records = {};
+  std::vector<FileRecord> with_crc = {};  // of the records, if some lack their CRC
   RecordIndex by_name = {};
   bool has_checksums = false;
   bool is_big_endian = false;
@@ -89,7 +99,7 @@ struct TorchFile::Impl {
     return windows.view(record.offset, record.size);
   }
   bool matches_crc(const FileRecord& record) const {
-    return !has_checksums || crc32(bytes_of(record).view) == record.crc32;
+    return !has_checksums || lacks_crc(record) || crc32(bytes_of(record).view) == record.crc32;
   }
   [[noreturn]] void corrupt(const std::string& what, std::uint64_t offset) const {
     throw CorruptError(file + ": " + what, file, offset);
@@ -98,6 +108,8 @@ struct TorchFile::Impl {
   void check_kind();
   void read_records();
   void check_kind_of_zip() const;
+  void check_has_object() const;
+  void check_compressed() const;
   void check_small_records();
   Value read_pickle(const FileRecord& record, const char* folder, MemoryBudget& budget,
                     std::span<const pickle::Global> more) const;
@@ -135,7 +147,8 @@ class RecordStorages final : public pickle::KeyedStorages {
     }
     const std::uint64_t offset = record->offset;
     std::string location(reference.location);
-    if (!source_.is_big_endian) {
+    if (!source_.is_big_endian ||
+        pickle::swapped_size(reference.dtype.value_or(DType::kUInt8)) == 1) {
       return storage_of(source_.source, offset, expected, std::move(location));
     }
     return storage_of(
@@ -146,11 +159,20 @@ class RecordStorages final : public pickle::KeyedStorages {
         std::move(location));
   }
 
-  void check(const pickle::StorageReference& reference) const override {
-    if (reference.dtype || !source_.is_big_endian) return;
-    throw UnsupportedError("record " + (source_.folder + std::string(reference.key)) +
-                           " was written on a big-endian machine, and nothing says how long its "
-                           "elements are");
+  // PyTorch takes the bytes of such a storage as they are, whatever their order was: whether they
+  // were turned round is known to nobody. The other tensors of the file are not concerned.
+  std::shared_ptr<const Storage> of_elements(std::shared_ptr<const Storage> storage,
+                                             std::string_view key, DType dtype) override {
+    if (!source_.is_big_endian || pickle::swapped_size(dtype) == 1) return storage;
+    std::shared_ptr<const Storage>& unknown = unknown_[storage];
+    if (unknown != nullptr) return unknown;
+    const std::string what = source_.source->name() + ": record " + source_.folder +
+                             std::string(key) + " holds elements of " + std::string(name(dtype)) +
+                             " from a big-endian machine, and nothing says in which order their "
+                             "bytes are; leave this tensor out, or save it there as another dtype";
+    return unknown = storage_of(
+               storage->size(), [what]() -> SharedBytes { throw UnsupportedError(what); },
+               storage->location());
   }
 
   // The pickle most often asks for the records in their order: then none is searched for.
@@ -164,6 +186,8 @@ class RecordStorages final : public pickle::KeyedStorages {
 
   Source source_;
   std::size_t next_ = 0;  // behind the last that was found
+  // In place of storages whose elements nobody can tell.
+  std::map<std::shared_ptr<const Storage>, std::shared_ptr<const Storage>> unknown_;
 };
 
 }  // namespace
@@ -173,15 +197,14 @@ void TorchFile::Impl::check_kind() {
   zip::fetch_ends(windows);
   const SharedBytes start = windows.view(0, std::min<std::uint64_t>(source->size(), kStart.size()));
   if (as_text(start.view) == kStart) return;
-  const auto format = find_format(source);
-  if (format) throw UnsupportedError(file + ": this is " + *format + ", not a torch.save file");
-  corrupt("this is " + describe_file(source) + ", not a torch.save file", 0);
+  refuse_format(source, file, "a torch.save file");
 }
 
 void TorchFile::Impl::read_records() {
   try {
     directory = zip::read_directory(windows);
   } catch (const CorruptError& e) {
+    check_kind_of_zip();
     corrupt(e.what(), e.offset());
   } catch (Error& e) {
     e.add_context(file);
@@ -193,18 +216,29 @@ void TorchFile::Impl::read_records() {
     records.push_back(entry.record);
     has_checksums = has_checksums || entry.record.crc32 != 0;
   }
+  if (std::ranges::any_of(records, lacks_crc)) {
+    std::ranges::remove_copy_if(records, std::back_inserter(with_crc), lacks_crc);
+  }
   by_name = RecordIndex(records);
 }
 
+// Another program's zip may break every rule of PyTorch's, and not be damaged.
 void TorchFile::Impl::check_kind_of_zip() const {
-  if (find("data.pkl") == nullptr) {
-    throw UnsupportedError(file + ": this is a zip file without a data.pkl, not a torch.save file");
-  }
-  // TorchScript's code may be: it is of no use here.
-  if (!directory.compressed.empty() && !is_script()) {
-    throw UnsupportedError(file + ": record " + directory.compressed +
-                           " is compressed; torch.save stores records as they are");
-  }
+  if (find("data.pkl") != nullptr) return;
+  const auto format = find_format(source);
+  if (format && !format->advice.empty()) refuse_format(source, file, "a torch.save file");
+}
+
+void TorchFile::Impl::check_has_object() const {
+  if (find("data.pkl") == nullptr) throw UnsupportedError(file + ": the zip file has no data.pkl");
+}
+
+// Code of TorchScript may be compressed: it is of no use here.
+void TorchFile::Impl::check_compressed() const {
+  const zip::Entry* const compressed = zip::find_compressed(directory);
+  if (compressed == nullptr) return;
+  throw UnsupportedError(file + ": record " + compressed->record.name +
+                         " is compressed, which torch.save does not do; " + kPackAgain);
 }
 
 SharedBytes TorchFile::Impl::checked(const FileRecord& record) const {
@@ -222,8 +256,14 @@ void TorchFile::Impl::check_small_records() {
   const std::string_view digits = as_text(version_bytes.view);
   int number = 0;
   std::from_chars(digits.data(), digits.data() + digits.size(), number);
-  if (number < 1 || number > 10) {
-    corrupt("version is \"" + std::string(digits.substr(0, 20)) + "\", expected 1 to 10",
+  if (has_checksums && number > kNewestVersion) {
+    throw ReaderMissingError(file + ": the file is of version " + std::to_string(number) +
+                             ", of a newer PyTorch than this cairn knows (1 to " +
+                             std::to_string(kNewestVersion) + "): use a newer cairn");
+  }
+  if (number < 1 || number > kNewestVersion) {
+    corrupt("version is \"" + std::string(digits.substr(0, 20)) + "\", expected 1 to " +
+                std::to_string(kNewestVersion),
             version->offset);
   }
   const FileRecord* byteorder = find("byteorder");
@@ -246,6 +286,8 @@ TorchFile::TorchFile(const std::shared_ptr<const ByteSource>& source,
   impl_->check_kind();
   impl_->read_records();
   impl_->check_kind_of_zip();
+  impl_->check_compressed();
+  impl_->check_has_object();
   impl_->check_small_records();
 }
 TorchFile::~TorchFile() = default;
@@ -253,6 +295,10 @@ TorchFile::TorchFile(TorchFile&&) noexcept = default;
 TorchFile& TorchFile::operator=(TorchFile&&) noexcept = default;
 
 const std::vector<FileRecord>& TorchFile::records() const { return impl_->records; }
+
+const std::vector<FileRecord>& TorchFile::checked_records() const {
+  return impl_->with_crc.empty() ? impl_->records : impl_->with_crc;
+}
 
 const FileRecord* TorchFile::find_record(std::string_view name) const { return impl_->find(name); }
 
@@ -399,8 +445,6 @@ Value TorchFile::read_script_weights() const {
 }
 
 bool TorchFile::is_torchscript() const { return impl_->is_script(); }
-
-const std::string& TorchFile::compressed_record() const { return impl_->directory.compressed; }
 
 bool TorchFile::has_checksums() const { return impl_->has_checksums; }
 

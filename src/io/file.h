@@ -71,6 +71,8 @@ struct FileLock {
   std::shared_ptr<void> held = nullptr;  // the lock, while this lives; null: not ours
   bool has_locks = true;                 // false: this file system has none
   std::string holder = {};               // the text of the process that has the lock
+  // That process lives on this machine, whatever its text says: no other one reaches the file.
+  bool is_held_here = false;
 };
 
 class FileSystem {

@@ -171,10 +171,9 @@ void RemoteUploaderDownloader::look_before_uploads(const NameFormat& remote_file
   const RetryPolicy retry = {.attempts = impl_->options.num_attempts};
   with_retries(retry, [&] {
     ObjectStore& store = *impl_->options.store;
-    if (!store.stat(folder)) return;
     for (const std::string& name : format_folders(store, folder, inside, {})) {
       const std::string where = name.empty() ? folder : join_path(folder, name);
-      for (const ListedName& listed : list_all(store, where)) {
+      for (const ListedName& listed : list_all_if_any(store, where)) {
         const auto info = info_of(store, where, listed);
         if (!info || info->type != ObjectInfo::Type::kObject) continue;
         impl_->queue->may_replace(join_path(where, listed.name), info->version);

@@ -9,6 +9,7 @@ namespace {
 
 struct LambdaRule {
   static constexpr const char* kName = "LambdaLR";
+  static constexpr bool kIsOfTime = true;
   const ComposerScheduler* scheduler;
   const State* state;
   double ssr;

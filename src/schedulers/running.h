@@ -9,7 +9,9 @@
 #include <fmt/format.h>
 #include <torch/torch.h>
 
+#include <cmath>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -25,6 +27,7 @@ namespace cairn {
 // Rule has
 //   kName                                       PyTorch's class name
 //   double next(step, lr, base_lr) const        the rate of step number `step` (0, 1, ...)
+//   kIsOfTime                                   there if next() is a function of the state's time
 //   void visit(visitor)                         its entries, see scheduler_state.h
 //   void visit_last(visitor, groups)            those that stand after the common ones
 template <class Rule>
@@ -53,6 +56,19 @@ class Running final : public RunningScheduler {
     }
     set_learning_rates(optimizer_, rates);
     counts_.last_lr = std::move(rates);
+  }
+
+  std::optional<bool> is_of_present_time() const override {
+    if constexpr (requires { Rule::kIsOfTime; }) {
+      constexpr double kRounding = 1e-12;
+      for (std::size_t g = 0; g < counts_.base_lrs.size(); ++g) {
+        const double base = counts_.base_lrs[g];
+        const double now = rule_.next(counts_.last_epoch, counts_.last_lr.at(g), base);
+        if (std::abs(now - counts_.last_lr[g]) > kRounding * std::abs(base)) return false;
+      }
+      return true;
+    }
+    return std::nullopt;
   }
 
   Value state_dict() const override {

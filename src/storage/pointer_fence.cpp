@@ -34,6 +34,11 @@ void PointerFence::check(const RetryPolicy& retry) {
   if (!is_same(known_, now)) refuse(now, "what was to be written next");
 }
 
+bool PointerFence::was_at(const std::string& target, const RetryPolicy& retry) {
+  if (!has_looked_) look(retry);
+  return known_ && is_at(*known_, target);
+}
+
 void PointerFence::move(const std::string& target, const RetryPolicy& retry) {
   if (!has_looked_) look(retry);
   bool may_be_done = false;

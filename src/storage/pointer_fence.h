@@ -40,10 +40,14 @@ class PointerFence {
   void look(const RetryPolicy& retry);
   // Step 2, before something is written that the pointer is to be moved to. StorageError.
   void check(const RetryPolicy& retry);
+  // Whether the pointer was at `target` when it was last looked at, which this does if nobody did.
+  bool was_at(const std::string& target, const RetryPolicy& retry);
   // Steps 2 to 5. StorageError.
   void move(const std::string& target, const RetryPolicy& retry);
 
   const std::string& name() const { return name_; }
+  // As it was last looked at, or moved; nullopt when there was none, or nobody has looked.
+  const std::optional<Pointer>& known() const { return known_; }
 
  private:
   std::string version_of_own(const std::string& target, const RetryPolicy& retry);

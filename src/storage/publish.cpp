@@ -236,13 +236,13 @@ void check_write_access(ObjectStore& store, const std::string& folder, const Ret
   std::random_device random;
   const std::string name = join_path(
       folder, fmt::format(".credentials_validated_successfully-{:08x}{:08x}", random(), random()));
+  const auto write = [&] {  // nobody reads it: it is not looked for afterwards, as publish() does
+    const auto out = store.begin(name);
+    out->write(as_bytes("credentials_validated_successfully"));
+    out->commit();
+  };
   try {
-    publish(
-        store,
-        {.name = name,
-         .fill =
-             [](ObjectWrite& out) { out.write(as_bytes("credentials_validated_successfully")); }},
-        retry);
+    with_retries(retry, write);
   } catch (Error& e) {
     e.add_context("nothing can be written into " + store.describe(folder) +
                   " (checked before training begins: mend the name, the credentials or the " +

@@ -96,7 +96,10 @@ void add_loader(const Group& facts, const DataSpec& spec) {
   if (replicas->as_int() != dist::world_size()) return;
   facts.add(": samples of the dataset", state.at("size"));
   facts.add(": shuffle of the sampler", state.at("shuffle"));
-  if (state.at("shuffle").as_bool()) facts.add(": seed of the sampler", state.at("seed"));
+  // As given: a rank without one takes that of the run.
+  if (state.at("shuffle").as_bool()) {
+    facts.add(": seed of the sampler", loader->options().sampler->seed);
+  }
   facts.add(": drop_last of the sampler", state.at("sampler_drop_last"));
   facts.add(": drop_last", state.at("drop_last"));
 }

@@ -212,7 +212,7 @@ class Resume {
                         .options = {.strict_model_weights = options_.load_strict_model_weights,
                                     .store = saver_.store}};
       if (TarLoad(job, state_, logger_).load(outcome)) {
-        outcome.is_resumed = true;
+        outcome.resumed_from = found.seen.path;
         return outcome;
       }
       any_bad_ = true;

@@ -29,6 +29,7 @@
 #include "storage/links.h"
 #include "storage/local_store.h"
 #include "storage/place.h"
+#include "train/state/load_advice.h"
 #include "train/state/load_job.h"
 #include "train/state/rank_saves.h"
 #include "train/state/sharded_state.h"
@@ -354,6 +355,20 @@ void check_autoresume(const std::optional<std::string>& run_name, const Checkpoi
   if (!missing.empty()) throw UsageError("autoresume needs:" + missing);
 }
 
+void tell_unused_options(const TrainerOptions& options, const LoadOutcome& outcome,
+                         Logger& logger) {
+  const bool is_resumed = !outcome.resumed_from.empty();
+  if (!is_resumed && options.load_path) return;
+  std::vector<std::string_view> set;
+  if (options.load_weights_only) set.emplace_back("load_weights_only");
+  if (!options.load_ignore_keys.empty()) set.emplace_back("load_ignore_keys");
+  if (!options.load_exclude_algorithms.empty()) set.emplace_back("load_exclude_algorithms");
+  if (set.empty()) return;
+  logger.log_message(fmt::format(
+      "{} (of load_path) not used: {}", fmt::join(set, ", "),
+      is_resumed ? "autoresume takes the run's own checkpoint whole" : "there is no load_path"));
+}
+
 LoadOutcome load_first(const TrainerOptions& options, State& state, Logger& logger) {
   if (!options.load_path) return {};
   if (loads_rank_tars(options, state)) return load_rank_tars(options, state, logger);
@@ -444,7 +459,7 @@ class RunResume {
     const NodeCopy copy = copy_for_node(job, state_, progress_, logger_);
     try {
       LoadOutcome outcome = load_for_run(job, copy.nearest(), state_, progress_, logger_);
-      outcome.is_resumed = true;
+      outcome.resumed_from = place_of(job);
       const LoadedByAll loaded = agree_to_load({}, job.path, is_sharded(state_));
       if (!loaded.is_passed_over) return outcome;
       if (loaded.mixed) mixed_ = loaded.mixed;
@@ -454,12 +469,15 @@ class RunResume {
       throw;
     } catch (const RankError&) {
       throw;
-    } catch (const Error& e) {
+    } catch (Error& e) {
       const bool passes_over = is_fault_of_file(e);
       const LoadedByAll loaded =
           agree_to_load({passes_over ? RankOutcome::kPassOver : RankOutcome::kFailed, e.what()},
                         job.path, is_sharded(state_));
-      if (!passes_over) throw;
+      if (!passes_over) {
+        advise(e, job);
+        throw;
+      }
       if (loaded.mixed) mixed_ = loaded.mixed;
       if (read_fault_of(e) == ReadFault::kBytes && !unreadable_) {
         unreadable_ = std::current_exception();
@@ -468,6 +486,15 @@ class RunResume {
       pass_over(job, ", which cannot be loaded", e.what());
     }
     return std::nullopt;
+  }
+
+  // As load_path takes it.
+  static std::string place_of(const LoadJob& job) { return job.options.store->describe(job.path); }
+
+  static void advise(Error& error, const LoadJob& job) {
+    if (dynamic_cast<const MismatchError*>(&error) == nullptr) return;
+    error.add_context("autoresume takes a checkpoint whole (to leave parts of it out, " +
+                      one_start_without_autoresume(place_of(job)) + " and load_ignore_keys)");
   }
 
   void pass_over(const LoadJob& job, const std::string& what, const std::string& why) {

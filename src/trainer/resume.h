@@ -19,8 +19,8 @@
 //     proves bad is passed over when none of them could load it, or when each has looked at its own
 //     rows alone; otherwise the start ends, on all.
 //  4. When there is one, it replaces load_path, and the options that were meant for the first
-//     start (load_weights_only, load_ignore_keys, load_exclude_algorithms) are reset. Only
-//     load_strict_model_weights stays.
+//     start (load_weights_only, load_ignore_keys, load_exclude_algorithms) are not used, and a line
+//     says so. Only load_strict_model_weights stays.
 //  5. Otherwise load_path with its options is loaded, or training starts fresh.
 #pragma once
 
@@ -45,8 +45,10 @@ struct LoadJob;
 struct LoadOutcome {
   // The "rng" entry, to be restored when fit() is at the position; nullopt when there is none.
   std::optional<Value> rng = std::nullopt;
-  bool is_loaded = false;   // false: there was nothing to load
-  bool is_resumed = false;  // autoresume found it: a finished run is no error then
+  bool is_loaded = false;  // false: there was nothing to load
+  // The checkpoint that autoresume found; empty when load_path named it, or nothing was loaded. A
+  // finished run is no error then.
+  std::string resumed_from = {};
   // Where this rank sees what was loaded, when machines have parts of it (joint_checkpoints.h).
   std::string path_of_parts = {};
 };
@@ -67,6 +69,9 @@ void check_autoresume(const std::optional<std::string>& run_name, const Checkpoi
 // Step 4: loads load_path ({run_name}, {rank} in it are filled in) with its options into `state`,
 // whose run_name stays the present one, and logs which and the position.
 LoadOutcome load_first(const TrainerOptions& options, State& state, Logger& logger);
+
+// Logs which options of load_path were set, and had nothing to act on.
+void tell_unused_options(const TrainerOptions& options, const LoadOutcome& outcome, Logger& logger);
 
 // All of the steps: finds, loads, and goes back to step 2 without a checkpoint that turns out to be
 // undecodable when it is loaded. When there is no other, and it was the disk that did not give its

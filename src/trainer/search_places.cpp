@@ -39,7 +39,8 @@ std::vector<SearchPlace> search_places(const CheckpointSaver& saver, const State
        .filename = NameFormat(options.filename),
        .latest_filename = NameFormat(options.latest_filename.value_or("")),
        .run_name = state.run_name,
-       .other_filenames = names_of_forms(given.filename, folders)}};
+       .other_filenames = names_of_forms(given.filename, folders),
+       .latest = saver.seen_latest(state)}};
   if (!is_local(*options.store) || !options.remote_file_name) return places;
   for (const auto& destination : logger.destinations()) {
     if (!destination->can_upload_files()) continue;

@@ -267,7 +267,7 @@ FitResult Trainer::Impl::fit(FitOptions fit_options) {
   }
   const Time max = *state.max_duration;
   if (!sets_time_back(fit_options, start) && is_done()) {
-    if (autoresumed) {
+    if (!resumed_from.empty()) {
       finish_fit();
       return already_finished();
     }
@@ -313,6 +313,7 @@ FitResult Trainer::Impl::run_loop(const FitOptions& fit_options) {
       {.spin_dataloaders = fit_options.spin_dataloaders.value_or(options.spin_dataloaders),
        .step_schedulers_every_batch = step_schedulers_every_batch,
        .check_loader = loaded,
+       .resumed_from = resumed_from,
        .rng = loaded_rng,
        .moved_on =
            [&] {
@@ -326,7 +327,8 @@ FitResult Trainer::Impl::run_loop(const FitOptions& fit_options) {
   if (!loop.run()) return interrupted;
   // What came during the last batch stops nothing here: the next fit() serves it.
   // The last checkpoint may be from before its epoch ended; then the loop did only that.
-  if (autoresumed && state.timestamp.batch == first_batch) return already_finished();
+  const bool has_trained = state.timestamp.batch != first_batch;
+  if (!resumed_from.empty() && !has_trained) return already_finished();
   return {FitResult::Reason::kFinished, 0};
 }
 

@@ -67,7 +67,7 @@ struct Trainer::Impl {
   HandleList<Scheduler> schedulers;  // state.schedulers refer to them
   bool step_schedulers_every_batch = true;
   bool loaded = false;       // the position is that of a checkpoint; no batch was trained since
-  bool autoresumed = false;  // the checkpoint was found by autoresume
+  std::string resumed_from;  // LoadOutcome's
   bool trained = false;      // a fit() has begun: its position is not that of the file any more
   bool ended_well = false;   // the last fit(), on all ranks
   bool uploads = false;      // whether a logger keeps files, of several processes one of rank 0's

@@ -259,14 +259,15 @@ void Trainer::Impl::load() {
   LoadOutcome outcome = options.autoresume
                             ? resume_or_load(options, state, *autoresume_saver(), logger)
                             : load_first(options, state, logger);
+  tell_unused_options(options, outcome, logger);
   loaded_rng = rng_of_rank(std::move(outcome.rng));
   if (outcome.is_loaded) {
     loaded = true;
-    autoresumed = outcome.is_resumed;
-    if (autoresumed) fit_numbers.resume(state.fit_calls);
+    resumed_from = outcome.resumed_from;
+    if (!resumed_from.empty()) fit_numbers.resume(state.fit_calls);
     if (options.autoresume) autoresume_saver()->goes_on_from(outcome.path_of_parts);
   }
-  if (!autoresumed) state.fit_calls.reset();  // of another run, or of one begun anew
+  if (resumed_from.empty()) state.fit_calls.reset();  // of another run, or of one begun anew
   Timestamp& now = state.timestamp;
   if (now.iteration == 0 && now.token_in_iteration == 0 && now.epoch_in_iteration == 0) {
     // Files written before Composer 0.19.1 do not have these counters.

@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstdio>
 #include <filesystem>
 #include <sstream>
 
@@ -216,7 +217,7 @@ const Job kLibraryJobs[] = {
 
 // The command with FOLDER replaced, in each argument.
 Job tool(const char* name, const std::vector<std::string>& arguments, int code = kDone) {
-  const auto work = [arguments](const std::string& folder) -> Act {
+  const auto work = [arguments, code](const std::string& folder) -> Act {
     std::vector<std::string> replaced = arguments;
     for (std::string& argument : replaced) {
       if (const std::size_t at = argument.find("FOLDER"); at != std::string::npos) {
@@ -224,7 +225,15 @@ Job tool(const char* name, const std::vector<std::string>& arguments, int code =
       }
     }
     const auto out = std::make_shared<std::ostringstream>();
-    return [replaced, out] { return cli::run_tool(replaced, *out, *out); };
+    return [replaced, out, code] {
+      const int answer = cli::run_tool(replaced, *out, *out);
+      if (answer == kNegativeAnswer &&
+          code != answer) {  // no memory was taken for damage: of what?
+        disarm_memory();
+        std::fputs(out->str().c_str(), stderr);
+      }
+      return answer;
+    };
   };
   return {.name = name, .work = work, .code = code};
 }

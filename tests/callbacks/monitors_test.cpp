@@ -11,6 +11,7 @@
 #include "cairn/schedulers/schedulers.h"
 #include "cairn/train/trainer.h"
 
+#include "testing/message_of.h"
 #include "testing/tiny_model.h"
 
 namespace cairn {
@@ -21,6 +22,7 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using testing::LogRecorder;
+using testing::message_of;
 using ::testing::SizeIs;
 using testing::tiny_options;
 
@@ -191,6 +193,67 @@ TEST_F(EarlyStopperTest, UnknownMetricsAndUnitsAreRefused) {
   EXPECT_THROW(EarlyStopper({.monitor = "F1", .dataloader_label = "train", .patience = "10sp"}),
                UsageError);
   EXPECT_THROW(EarlyStopper({.monitor = "F1"}), UsageError);
+}
+
+// --- EarlyStopper in a run
+
+TrainerOptions watched(EarlyStopperOptions stopper) {
+  TrainerOptions options = tiny_options({.metrics = true});
+  options.eval_dataloader = Evaluator{.label = "val", .dataloader = testing::tiny_loader(2)};
+  options.callbacks = EarlyStopper(std::move(stopper));
+  return options;
+}
+
+TEST(EarlyStopperInARun, RefusesALabelThatNoDataHasBeforeItTrains) {
+  for (const char* label : {"evaluation", "eval", "Train", "VAL"}) {
+    Trainer trainer(watched({.monitor = "MeanOutput", .dataloader_label = label}));
+    EXPECT_EQ(message_of<UsageError>([&] { trainer.fit(); }),
+              "EarlyStopper: dataloader_label is \"" + std::string(label) +
+                  "\", and this fit() has no such data. Its labels are \"train\" (the training "
+                  "data), \"val\"");
+    EXPECT_EQ(trainer.state().timestamp.batch, 0);
+  }
+  TrainerOptions options = watched({.monitor = "MeanOutput", .dataloader_label = "val"});
+  options.eval_dataloader = {};
+  Trainer trainer(std::move(options));
+  EXPECT_THAT(message_of<UsageError>([&] { trainer.fit(); }), HasSubstr("set eval_dataloader"));
+  EXPECT_NO_THROW(trainer.fit(
+      {.eval_dataloader = Evaluator{.label = "val", .dataloader = testing::tiny_loader(2)}}));
+}
+
+TEST(EarlyStopperInARun, RefusesAMetricThatTheDataDoNotHaveBeforeItTrains) {
+  for (const char* label : {"train", "val"}) {
+    Trainer trainer(watched({.monitor = "Accuracy", .dataloader_label = label}));
+    EXPECT_EQ(message_of<UsageError>([&] { trainer.fit(); }),
+              "EarlyStopper: there is no metric \"Accuracy\" of \"" + std::string(label) +
+                  "\", which has \"MeanOutput\"");
+    EXPECT_EQ(trainer.state().timestamp.batch, 0);
+  }
+}
+
+TEST(EarlyStopperInARun, TakesTheLabelsThatTheRunGives) {
+  TrainerOptions options = watched({.monitor = "MeanOutput", .dataloader_label = "mine"});
+  options.train_dataloader_label = "mine";
+  Trainer trainer(std::move(options));
+  EXPECT_NO_THROW(trainer.fit());
+}
+
+TEST(EarlyStopperInARun, SaysThatAnEvaluatorIsNeverRun) {
+  const auto log = std::make_shared<LogRecorder>();
+  for (const int interval : {0, 1}) {
+    TrainerOptions options = watched({.monitor = "MeanOutput", .dataloader_label = "val"});
+    options.eval_interval = interval;
+    options.loggers = log;
+    Trainer trainer(std::move(options));
+    trainer.fit();
+    EXPECT_EQ(std::ranges::count_if(log->messages,
+                                    [](const std::string& line) {
+                                      return line.find("whose eval_interval is 0") !=
+                                             std::string::npos;
+                                    }),
+              1 - interval);
+    log->messages.clear();
+  }
 }
 
 }  // namespace

@@ -44,5 +44,32 @@ TEST(SaverOptionsTest, ANameInTheFolderIsNoPlace) {
   EXPECT_FALSE(std::filesystem::exists(folder / "ckpt"));
 }
 
+TEST(SaverOptionsTest, NamesThatLeadOutOfTheFolderAreRefused) {
+  const TempFolder folder;
+  const auto said = [&](CheckpointSaverOptions made) {
+    made.folder = folder / "ckpt";
+    return message_of<UsageError>([&] { const CheckpointSaver saver(made); });
+  };
+  EXPECT_THAT(said({.filename = "../x{batch}.pt"}), HasSubstr("leads out of the save folder"));
+  EXPECT_THAT(said({.filename = "a/../x{batch}.pt"}), HasSubstr("leads out of the save folder"));
+  EXPECT_THAT(said({.latest_filename = "../latest.pt"}), HasSubstr("latest_filename"));
+  TrainerOptions made = testing::tiny_options();
+  made.save_folder = folder / "ckpt";
+  made.run_name = "..";
+  EXPECT_THAT(message_of<UsageError>([&] { Trainer{made}; }), HasSubstr("run_name is \"..\""));
+  made.save_filename = "{run_name}/x{batch}.pt";
+  EXPECT_THAT(message_of<UsageError>([&] { Trainer{made}; }), HasSubstr("leads out"));
+  EXPECT_FALSE(std::filesystem::exists(folder / "ckpt"));
+}
+
+TEST(SaverOptionsTest, AnIntervalThatSavesNothingIsRefused) {
+  for (const char* const interval : {"0ba", "0ep", "-5ba"}) {
+    EXPECT_THAT(message_of<UsageError>([&] {
+                  const CheckpointSaver saver({.folder = "ckpt", .save_interval = interval});
+                }),
+                HasSubstr("nothing would ever be saved"));
+  }
+}
+
 }  // namespace
 }  // namespace cairn

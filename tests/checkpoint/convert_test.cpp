@@ -305,8 +305,8 @@ TEST(ConvertTest, TiedTensorsAreWrittenOnceAndTiedAgain) {
   EXPECT_THAT(result.tied, ElementsAre(Pair("z", "b")));
   const auto bytes = testing::file_bytes(posix_file_system(), temp / "out.safetensors");
   const SafetensorsFile file(bytes, "out");
-  EXPECT_THAT(file.metadata(), ElementsAre(Pair("format", "pt"), Pair("z", "b"),
-                                           Key("cairn.writer"), Key("cairn.xxh3")));
+  EXPECT_THAT(file.metadata(), ElementsAre(Pair("format", "pt"), Pair("cairn.tied", R"({"z":"b"})"),
+                                           Pair("z", "b"), Key("cairn.writer"), Key("cairn.xxh3")));
   EXPECT_THAT(keys_of(file.read()), ElementsAre("b", "part"));
   convert(temp / "out.safetensors", temp / "back.pt");
   const Value back = read(temp / "back.pt");

@@ -6,6 +6,7 @@
 #include <rapidcheck/gtest.h>
 
 #include <cmath>
+#include <limits>
 
 #include "cairn/error.h"
 
@@ -58,6 +59,26 @@ TEST(RetentionTest, TheNewestGoodOneStaysWithoutAnyRule) {
 TEST(RetentionTest, LastCountsPositionsSoThatRanksStayTogether) {
   const auto items = items_at({10, 10, 20, 20, 30, 30});
   EXPECT_THAT(kept(items, {.last = 2}), ElementsAre(20, 20, 30, 30));
+}
+
+TEST(RetentionTest, SizeKeepsTheNewestOfAllSeriesThatFitTogether) {
+  auto items = items_at({10, 20, 30, 40, 40, 50});
+  for (RetentionItem& item : items) {
+    item.bytes = 100;
+  }
+  EXPECT_THAT(kept(items, {.size = 99}), ElementsAre(50));  // the newest good one
+  EXPECT_THAT(kept(items, {.size = 300}), ElementsAre(40, 40, 50));
+  EXPECT_THAT(kept(items, {.size = 299}), ElementsAre(50));  // ranks stay together
+  EXPECT_THAT(kept(items, {.size = std::numeric_limits<std::uint64_t>::max()}),
+              ElementsAre(10, 20, 30, 40, 40, 50));
+  items[2].bytes = 1000;
+  EXPECT_THAT(kept(items, {.size = 600}),
+              ElementsAre(40, 40, 50));  // none after one that is too large
+  items[0].series = items[1].series = items[2].series = "another run";
+  items[2].bytes = 100;
+  EXPECT_THAT(kept(items, {.size = 400}), ElementsAre(30, 40, 40, 50));
+  EXPECT_THAT(decide(items, {.size = 400}, kNow).decisions[2].reasons,
+              ElementsAre("the newest good one", "the newest 400 B of 400 B"));
 }
 
 TEST(RetentionTest, DailyAndWeeklyKeepTheFurthestOfTheLastPeriodsThatHaveOne) {
@@ -167,6 +188,7 @@ RetentionItem random_item() {
   RetentionItem random = item(*rc::gen::inRange<std::int64_t>(0, 40),
                               kNow - std::chrono::hours(*rc::gen::inRange(-5, 2000)));
   random.series = *rc::gen::element("a", "b");
+  random.bytes = *rc::gen::inRange<std::uint64_t>(0, 10);
   random.is_good = *rc::gen::weightedElement<bool>({{12, true}, {1, false}});
   if (*rc::gen::inRange(0, 10) == 0) random.timestamp.reset();
   if (*rc::gen::inRange(0, 8) == 0) random.held_by = "pinned";
@@ -187,6 +209,7 @@ RetentionRules random_rules() {
   rules.last = *rc::gen::inRange<std::uint64_t>(0, 4);
   rules.daily = *rc::gen::inRange<std::uint64_t>(0, 4);
   rules.weekly = *rc::gen::inRange<std::uint64_t>(0, 3);
+  rules.size = *rc::gen::inRange<std::uint64_t>(0, 60);
   if (*rc::gen::arbitrary<bool>())
     rules.every.emplace_back(*rc::gen::inRange(1, 9), TimeUnit::kBatch);
   if (*rc::gen::arbitrary<bool>()) {
@@ -246,6 +269,7 @@ RC_GTEST_PROP(RetentionProperty, LargerCountsNeverRemoveMore, ()) {
   more.last += *rc::gen::inRange<std::uint64_t>(0, 3);
   more.daily += *rc::gen::inRange<std::uint64_t>(0, 3);
   more.weekly += *rc::gen::inRange<std::uint64_t>(0, 3);
+  more.size += *rc::gen::inRange<std::uint64_t>(0, 30);
   for (KeepBest& rule : more.best) {
     rule.count += *rc::gen::inRange<std::uint64_t>(0, 3);
   }
@@ -256,13 +280,14 @@ RC_GTEST_PROP(RetentionProperty, LargerCountsNeverRemoveMore, ()) {
 RC_GTEST_PROP(RetentionProperty, SeveralRulesKeepWhatAnyOfThemKeeps, ()) {
   const auto items = random_items();
   const RetentionRules rules = random_rules();
-  std::vector<RetentionRules> single(6);
+  std::vector<RetentionRules> single(7);
   single[0].last = rules.last;
   single[1].daily = rules.daily;
   single[2].weekly = rules.weekly;
   single[3].every = rules.every;
   single[4].best = rules.best;
   single[5].within = rules.within;
+  single[6].size = rules.size;
   std::vector<bool> any(items.size());
   for (const RetentionRules& one : single) {
     const auto keep = keeps(items, one);

@@ -11,6 +11,7 @@
 #include "io/machine.h"
 #include "storage/listing.h"
 #include "storage/local_store.h"
+#include "testing/faulty_file_system.h"
 #include "testing/message_of.h"
 #include "testing/other_process.h"
 #include "testing/temp_folder.h"
@@ -153,6 +154,31 @@ TEST_F(RunLockTest, TheLockThatNoProcessHasIsReleasedWhateverItsTextSays) {
   EXPECT_THAT(locks(), IsEmpty());
 }
 
+// Whatever a text says, or if a full disk took none: nobody else reaches a file system of this
+// machine.
+TEST_F(RunLockTest, TheLockOfALivingProcessHereIsNotReleased) {
+  std::shared_ptr<void> held;
+  const OtherProcess first([&] { held = take("run"); });
+  for (const char* const text : {"", R"({"run_name": "run", "pid": 1, "host": "dead"})"}) {
+    testing::write_file(locks().at(0).path, text);
+    const RunLockFile lock = locks().at(0);
+    EXPECT_FALSE(lock.is_alive_here);
+    EXPECT_THAT(message_of<BusyError>([&] { release_run_lock(posix_file_system(), lock); }),
+                HasSubstr("lives on this machine"));
+    EXPECT_THAT(locks(), SizeIs(1));
+  }
+}
+
+// The files of a server, which other machines reach, too.
+struct SharedFiles final : testing::FaultyFileSystem {
+  using FaultyFileSystem::FaultyFileSystem;
+  FileLock lock_file(const FilePath& path, const std::string& text) override {
+    FileLock lock = posix_file_system().lock_file(path, text);
+    lock.is_held_here = false;
+    return lock;
+  }
+};
+
 // A server that keeps the lock of a dead machine: here a process of this one, under another name.
 TEST_F(RunLockTest, AfterAReleaseTheNextStartIsNotHeldUp) {
   std::shared_ptr<void> held;
@@ -162,7 +188,8 @@ TEST_F(RunLockTest, AfterAReleaseTheNextStartIsNotHeldUp) {
   EXPECT_THAT(message_of<BusyError>([&] { take("run"); }), HasSubstr("process 1 on dead"));
   lock = locks().at(0);
   EXPECT_FALSE(lock.is_alive_here);
-  release_run_lock(posix_file_system(), lock);
+  SharedFiles server(posix_file_system());
+  release_run_lock(server, lock);
   EXPECT_NE(take("run"), nullptr);
 }
 

@@ -86,6 +86,19 @@ TEST_F(SearchRunTest, OnlyTheWholeStateOfARunIsGoneOnFrom) {
   EXPECT_EQ(search(), "anew");
 }
 
+// Names that the run had before: with folders in them, or beside many newer files.
+TEST_F(SearchRunTest, WholeCheckpointsInFoldersBelowAndBehindOtherFilesRefuseToBeginAnew) {
+  save_sample(3, "ep1/ba3.pt");
+  EXPECT_THAT(search(), HasSubstr("/ckpt/ep1/ba3.pt is a whole checkpoint of the run"));
+  EXPECT_EQ(search("another run"), "anew");
+  disk_.remove("/ckpt/ep1/ba3.pt");
+  EXPECT_EQ(search(), "anew");
+  save_sample(4, "b4.pt");
+  for (int i = 0; i < 70; ++i)
+    disk_.create("/ckpt/log." + std::to_string(i), {});
+  EXPECT_THAT(search(), HasSubstr("/ckpt/b4.pt is a whole checkpoint of the run"));
+}
+
 TEST_F(SearchRunTest, AWholeCheckpointOfTheRunThatIsNotTakenRefusesToBeginAnew) {
   save_sample(4, "by-hand.pt");
   EXPECT_THAT(search(), AllOf(HasSubstr("/ckpt/by-hand.pt is a whole checkpoint of the run "

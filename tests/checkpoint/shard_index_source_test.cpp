@@ -122,10 +122,12 @@ TEST_F(ShardIndexSourceTest, WhatIsNoIndexIsCorrupt) {
         R"({"weight_map": {"a": "one.safetensors"}} x)",
         R"({"weight_map": {"a": "one.safetensors")", R"({"weight_map": {}, "weight_map": {}})",
         R"({"weight_map": {"a": "one.safetensors", "a": "one.safetensors"}})",
-        R"({"x": "weight_map"})", "{\"x\": \"\\\"weight_map\\\"\"}", "{\"weight_map\": {}}\xff"}) {
+        R"({"x": "weight_map"})", "{\"weight_map\": {}}\xff"}) {
     write("model.safetensors.index.json", text);
     EXPECT_THROW(read(), CorruptError) << text;
   }
+  write("model.safetensors.index.json", "{\"x\": \"\\\"weight_map\\\"\"}");
+  EXPECT_THROW(read(), UnsupportedError) << "any JSON text";
 }
 
 // A file of rank `rank` that has "a" of `shape` from `offsets` on.

@@ -130,6 +130,25 @@ TEST(InspectTest, NamesInAFileCannotTalkToTheTerminal) {
               AllOf(Not(HasSubstr("\x1b")), Not(HasSubstr("\r")), HasSubstr("\\x1b[2J")));
 }
 
+TEST(InspectTest, NamesTheClassOfAnObjectThatIsTheWholeCheckpoint) {
+  const std::string module = "torch.nn.modules.linear.Linear";
+  const std::string file = kData + "/torch-2.14/whole_module.pt";
+  EXPECT_THAT(run({"inspect", file}).out, HasSubstr("kind             an object of " + module));
+  EXPECT_EQ(inspected({file})["class"], module);
+  EXPECT_EQ(inspected({kComposer})["class"], nullptr);
+}
+
+TEST(InspectTest, TellsAttributesOfTensorsThatAreNotKept) {
+  const std::string file = kData + "/other-files/attributes.pt";
+  EXPECT_THAT(run({"inspect", file}).out,
+              HasSubstr("of 2 tensors, read by Python alone, as p (partition_dim, tag)"));
+  EXPECT_EQ(inspected({file})["attributes"], json({{"p", "partition_dim, tag"}, {"t", "note"}}));
+  const testing::TempFolder temp;
+  EXPECT_THAT(run({"convert", file, temp / "a.pt"}).out,
+              HasSubstr("attributes of tensors left out, as no format has a place for them: "
+                        "p (partition_dim, tag), t (note)"));
+}
+
 TEST(InspectTest, ObjectsOfOtherClassesAreShownByTheirNames) {
   const Answer answer = run({"inspect", kData + "/torch-2.6/custom_class.pt"});
   EXPECT_EQ(answer.code, kDone);

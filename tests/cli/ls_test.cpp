@@ -146,9 +146,10 @@ TEST_F(LsTest, VerifyFindsWhatTheQuickCheckCannot) {
 
 TEST_F(LsTest, AnEmptyFolderIsSaidSoAndAMissingOneIsNotFound) {
   const Answer empty = run({"ls", folder_.path()});
-  EXPECT_EQ(empty.code, kDone);
+  EXPECT_EQ(empty.code, kNotFound);
   EXPECT_EQ(empty.out, "");
   EXPECT_THAT(empty.err, HasSubstr("no checkpoints in"));
+  EXPECT_EQ(list({}, kNotFound)["checkpoints"], json::array());
   EXPECT_EQ(run({"ls", folder_ / "no-such-folder"}).code, kNotFound);
   folder_.save(1);
   EXPECT_EQ(run({"ls", folder_ / RunFolder::name(1)}).code, kFailed);

@@ -23,7 +23,7 @@ struct ProgressBarTest : ::testing::Test {
 
   std::ostringstream out;
   std::ostringstream err;
-  Console console{.out = out, .err = err, .progress = true};
+  Console console{.out = out, .err = err};
   double seconds = 100;
 };
 
@@ -56,7 +56,7 @@ TEST_F(ProgressBarTest, IsALineNowAndThenInALog) {
 }
 
 TEST_F(ProgressBarTest, QuietShowsNothing) {
-  console.progress = false;
+  console.quiet = true;
   {
     ProgressBar bar(console, options(true));
     seconds += 60;

@@ -284,6 +284,20 @@ TEST_F(PruneTest, BestGoesByTheSavedMetric) {
   EXPECT_THAT(unknown.err, HasSubstr("there are eval/MulticlassAccuracy"));
 }
 
+TEST_F(PruneTest, SizeKeepsTheNewestThatFitTogether) {
+  save({10, 20, 30, 40});
+  const std::uint64_t one = std::filesystem::file_size(folder_ / RunFolder::name(40));
+  EXPECT_THAT(prune({"--keep-size", "100GB"}).out, HasSubstr("would keep 4, remove 0"));
+  for (const char* size : {"0", "-1", "much"}) {
+    EXPECT_EQ(prune({"--keep-size", size}).code, kFailed) << size;
+  }
+  const std::string size = std::to_string((2 * one + one / 2) / 1000) + "kB";
+  EXPECT_EQ(prune({"--keep-size", size, "--yes"}).code, kDone);
+  EXPECT_THAT(left({10, 20, 30, 40}), ElementsAre(30, 40));
+  EXPECT_EQ(prune({"--keep-size", "1kB", "--yes"}).code, kDone);
+  EXPECT_THAT(left({10, 20, 30, 40}), ElementsAre(40));
+}
+
 TEST_F(PruneTest, WithinGoesByTheTimeOfTheFile) {
   save({10, 20, 30});
   folder_.set_time(RunFolder::name(10), std::chrono::system_clock::now() - std::chrono::hours(1));

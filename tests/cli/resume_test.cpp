@@ -146,8 +146,16 @@ TEST_F(ResumeTest, NothingToGoOnFromIsCodeThree) {
   const Answer as_json = explain({"--json"});
   EXPECT_EQ(as_json.code, kNotFound);
   EXPECT_EQ(json::parse(as_json.out)["path"], nullptr);
-  EXPECT_EQ(run({"resume", "--explain", folder_ / "missing"}).code, kNotFound);
-  EXPECT_EQ(run({"resume", folder_.path()}).code, kFailed);  // the tool does not train
+  const Answer missing = run({"resume", folder_ / "missing"});
+  EXPECT_EQ(missing.code, kNotFound);
+  EXPECT_THAT(missing.err, HasSubstr("there is no folder " + (folder_ / "missing")));
+}
+
+TEST_F(ResumeTest, TheFlagIsNotNeeded) {
+  folder_.save(10);
+  const Answer answer = run({"resume", folder_.path()});
+  EXPECT_EQ(answer.code, kDone);
+  EXPECT_EQ(answer.out, explain().out);
 }
 
 }  // namespace

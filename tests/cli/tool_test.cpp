@@ -26,6 +26,7 @@
 namespace cairn::cli {
 namespace {
 
+using ::testing::AnyOf;
 using ::testing::HasSubstr;
 using testing::kData;
 using ::testing::Not;
@@ -40,6 +41,33 @@ TEST(ToolTest, WrongUsageIsToldOnStderrAndHasExitCodeTwo) {
     EXPECT_THAT(answer.err, StartsWith("cairn: "));
     EXPECT_THAT(answer.err, HasSubstr("--help"));
   }
+}
+
+TEST(ToolTest, AnUnknownCommandIsNamedWithTheOneThatWasMeant) {
+  for (const auto& [word, meant] : std::vector<std::pair<std::string, std::string>>{
+           {"prun", "prune"}, {"verfiy", "verify"}, {"list", "ls"}, {"cp", "copy"}}) {
+    const std::vector<std::vector<std::string>> lines = {
+        {word}, {word, "--help"}, {"--help", word}, {"--color", "never", "-q", word, "x.pt"}};
+    for (const std::vector<std::string>& arguments : lines) {
+      const Answer answer = run(arguments);
+      EXPECT_EQ(answer.code, kFailed) << word;
+      EXPECT_EQ(answer.out, "");
+      EXPECT_THAT(answer.err, HasSubstr("there is no command \"" + word + "\"; did you mean \"" +
+                                        meant + "\"?"));
+    }
+  }
+  const Answer unlike = run({"frob"});  // the words that there are
+  EXPECT_EQ(unlike.code, kFailed);
+  EXPECT_THAT(unlike.err, HasSubstr("no command \"frob\": there are completion, convert, copy,"));
+  EXPECT_EQ(run({"--color", "never", "--help"}).code, kDone);
+}
+
+TEST(ToolTest, AnUnknownOptionIsNamedWithTheOneThatWasMeant) {
+  const Answer answer = run({"verify", "--ful", "x.pt"});
+  EXPECT_EQ(answer.code, kFailed);
+  EXPECT_THAT(answer.err, HasSubstr("--ful; did you mean --full? (see"));
+  EXPECT_THAT(run({"ls", "--jsn", "."}).err, HasSubstr("did you mean --json?"));
+  EXPECT_THAT(run({"ls", "--zzzzzz", "."}).err, Not(HasSubstr("did you mean")));
 }
 
 TEST(ToolTest, HelpAndVersionAreAnswers) {
@@ -179,8 +207,9 @@ TEST(ToolTest, NothingIsSaidOfWhatCouldNotBeRead) {
       all.push_back(place);
       if (as_json) all.emplace_back("--json");
       const Answer answer = run(all);
-      EXPECT_EQ(answer.code, kFailed) << answer.out;
-      EXPECT_THAT(answer.err, HasSubstr("cannot read"));
+      // A part that is opened again afterwards is damaged by then.
+      EXPECT_THAT(answer.code, AnyOf(kFailed, kDamaged)) << answer.out;
+      EXPECT_THAT(answer.err, AnyOf(HasSubstr("cannot read"), HasSubstr("the tensors take")));
       EXPECT_EQ(answer.out.empty(), !as_json) << answer.out;
       if (as_json) {
         EXPECT_TRUE(nlohmann::json::parse(answer.out).contains("error"));

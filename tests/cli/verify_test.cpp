@@ -119,5 +119,24 @@ TEST(VerifyTest, ATruncatedFileIsDamagedAndOneOfAnotherKindIsNot) {
   EXPECT_EQ(run({"verify", temp / "empty"}).code, 3);
 }
 
+TEST(VerifyTest, WhatIsWholeAndNoCheckpointIsNotDamaged) {
+  const testing::TempFolder temp;
+  testing::write_file(temp / "a.pt", "version https://git-lfs.github.com/spec/v1\noid sha256:1\n");
+  testing::write_file(temp / "b.pt", "<!DOCTYPE html><html>Sign in</html>");
+  for (const std::string& file : {temp / "a.pt", temp / "b.pt", kData + "/other-files/export.pt2",
+                                  kData + "/other-files/package.pt"}) {
+    const Answer answer = run({"verify", "--full", file});
+    EXPECT_EQ(answer.code, kIncompatible) << file;
+    EXPECT_THAT(answer.out, AllOf(HasSubstr("not read"), Not(HasSubstr("DAMAGED")))) << file;
+    EXPECT_EQ(run({"inspect", file}).code, kIncompatible) << file;
+  }
+}
+
+TEST(VerifyTest, CountsTensorsWithoutAChecksum) {
+  const std::string file = kData + "/other-files/skip_data.pt";
+  EXPECT_THAT(run({"verify", "--full", file}).out,
+              HasSubstr("8 records, all match their checksums but 2 that have none"));
+}
+
 }  // namespace
 }  // namespace cairn::cli

@@ -33,7 +33,7 @@ TEST(DistributedSampler, GivesPythonsIndices) {
                                      {.num_replicas = expected["num_replicas"].get<std::int64_t>(),
                                       .rank = expected["rank"].get<std::int64_t>(),
                                       .shuffle = expected["shuffle"],
-                                      .seed = expected["seed"],
+                                      .seed = expected["seed"].get<std::int64_t>(),
                                       .drop_last = expected["drop_last"]});
     const Numbers indices = sampler.indices(expected["epoch"]);
     EXPECT_EQ(indices, expected["indices"].get<Numbers>()) << expected;

@@ -3,6 +3,7 @@
 
 #include <libdeflate.h>
 
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -27,7 +28,24 @@ struct RawRecord {
   std::uint16_t disk = 0;
   bool zero_crc = false;
   std::optional<std::uint32_t> expanded_size = {};  // of a compressed record
+  std::optional<std::uint32_t> expanded_crc = {};   // of a compressed record
 };
+
+// The record as a zip tool compresses it.
+inline RawRecord deflated(const std::string& name, const std::string& content) {
+  constexpr std::uint16_t kDeflate = 8;
+  const std::unique_ptr<libdeflate_compressor, void (*)(libdeflate_compressor*)> compressor(
+      libdeflate_alloc_compressor(6), libdeflate_free_compressor);
+  std::string stored(libdeflate_deflate_compress_bound(compressor.get(), content.size()), '\0');
+  stored.resize(libdeflate_deflate_compress(compressor.get(), content.data(), content.size(),
+                                            stored.data(), stored.size()));
+  return {.name = name,
+          .content = stored,
+          .local_method = kDeflate,
+          .central_method = kDeflate,
+          .expanded_size = static_cast<std::uint32_t>(content.size()),
+          .expanded_crc = libdeflate_crc32(0, content.data(), content.size())};
+}
 
 // As Python's zipfile would write it: no Zip64, no padding, sizes in the local headers.
 class RawZip {
@@ -59,8 +77,8 @@ class RawZip {
  private:
   void add(const RawRecord& r) {
     const auto size = static_cast<std::uint32_t>(r.content.size());
-    const std::uint32_t crc =
-        r.zero_crc ? 0 : libdeflate_crc32(0, r.content.data(), r.content.size());
+    const std::uint32_t stored_crc = libdeflate_crc32(0, r.content.data(), r.content.size());
+    const std::uint32_t crc = r.zero_crc ? 0 : r.expanded_crc.value_or(stored_crc);
     const std::string local_name = r.local_name.value_or(r.name);
     const auto offset = static_cast<std::uint32_t>(local_.size());
     local_ += "PK\3\4";

@@ -104,7 +104,6 @@ TEST(TorchScriptAttributesTest, KeepTheirTypesAndWhatIsShared) {
 
 TEST(TorchScriptAttributesTest, CompressedCodeIsNoRecord) {
   const TorchFile file = open_script("torch-1.13/script_kinds.pt");
-  EXPECT_EQ(file.compressed_record(), "script_kinds/code/__torch__.py");
   EXPECT_EQ(file.find_record("code/__torch__.py"), nullptr);
   EXPECT_NE(file.find_record("data.pkl"), nullptr);
   for (const FileRecord& record : file.records()) {

@@ -52,6 +52,8 @@ EXAMPLES = {
     "node_arena.h": [Example(before='const std::map<std::string, TensorView> all;',
                              replace=[("for (...)", "for (const auto& [name, tensor] : all)")])],
     "storage/azure.h": [far()],
+    "storage/backend_kwargs.h": [Example(
+        after='check(kwargs.at("provider_kwargs").nested()->size() == 2, "it is nested");')],
     "storage/dbfs.h": [far()],
     "storage/gcs.h": [far()],
     "storage/object_store.h": [Example(
@@ -152,6 +154,7 @@ HEAD = {
 #include "cairn/foreign.h"
 #include "cairn/node_arena.h"
 #include "cairn/storage/azure.h"
+#include "cairn/storage/backend_kwargs.h"
 #include "cairn/storage/dbfs.h"
 #include "cairn/storage/gcs.h"
 #include "cairn/storage/object_store_checks.h"

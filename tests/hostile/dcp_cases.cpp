@@ -257,11 +257,13 @@ void add_pickles(Cases& cases) {
                                      {"torch.distributed.checkpoint.metadata", "os"}}) {
     const std::string call = global(module, name) + unicode("touch pwned") + "\x85R";
     add_dcp(cases, std::string("metadata that calls ") + module + "." + name,
-            metadata({.more = unicode("mcore_data") + call}), Answer::kUnsupported);
+            metadata({.more = unicode("mcore_data") + call}), Answer::kRead);
+    add_dcp(cases, std::string("metadata that is made by ") + module + "." + name, pickle(call),
+            Answer::kUnsupported);
     add_dcp(cases, std::string("metadata that gets ") + module + "." + name,
             metadata({.more = unicode("mcore_data") + global("builtins", "getattr") +
                               global(module, name) + unicode("x") + "\x86R"}),
-            Answer::kUnsupported);
+            Answer::kRead);
   }
   add_dcp(cases, "more fields than are known",
           metadata({.more = unicode("mcore_data") + "}(" + unicode("w") + "}u" +

@@ -1,8 +1,4 @@
 // TorchScript archives whose modules, or whose code, take far more than their size.
-#include <libdeflate.h>
-
-#include <memory>
-
 #include "tests/format/pickle_text.h"
 #include "tests/format/raw_zip.h"
 #include "tests/hostile/corpus.h"
@@ -11,20 +7,6 @@ namespace cairn::testing {
 namespace {
 
 using Cases = std::vector<HostileCase>;
-
-RawRecord deflated(const std::string& name, const std::string& content) {
-  const std::unique_ptr<libdeflate_compressor, void (*)(libdeflate_compressor*)> compressor(
-      libdeflate_alloc_compressor(1), libdeflate_free_compressor);
-  std::string out(libdeflate_deflate_compress_bound(compressor.get(), content.size()), '\0');
-  out.resize(libdeflate_deflate_compress(compressor.get(), content.data(), content.size(),
-                                         out.data(), out.size()));
-  return {.name = name,
-          .content = out,
-          .local_method = 8,
-          .central_method = 8,
-          .zero_crc = true,
-          .expanded_size = static_cast<std::uint32_t>(content.size())};
-}
 
 const std::string kCode = "class C(Module):\n  __parameters__ = [\"w\", ]\n  __buffers__ = []\n";
 

@@ -154,8 +154,24 @@ void add_impossible_layouts(Cases& cases) {
     RawRecord record = data_pkl();
     record.local_method = record.central_method = method;
     add_zip(cases, "method_" + std::to_string(method), RawZip({record, version()}).bytes(),
-            Answer::kUnsupported);
+            method == 8 ? Answer::kCorrupt : Answer::kUnsupported);  // deflate is read
   }
+}
+
+void add_deflated(Cases& cases) {
+  const RawRecord sound = deflated(data_pkl().name, data_pkl().content);
+  add_zip(cases, "deflated", RawZip({sound, version()}).bytes(), Answer::kRead);
+  for (const std::uint32_t claimed : {0U, 1U, 0x7fffffffU, 0xfffffffeU}) {
+    RawRecord record = sound;
+    record.expanded_size = claimed;
+    add_zip(cases, "deflated_claims_" + std::to_string(claimed),
+            RawZip({record, version()}).bytes(), Answer::kCorrupt);
+  }
+  RawRecord cut = sound;
+  cut.content.resize(cut.content.size() / 2);
+  add_zip(cases, "deflated_cut", RawZip({cut, version()}).bytes(), Answer::kCorrupt);
+  const RawRecord zeros = deflated(data_pkl().name, std::string(1 << 20, '\0'));
+  add_zip(cases, "deflated_zeros", RawZip({zeros, version()}).bytes(), Answer::kCorrupt);
 }
 
 // A file of every length from nothing to one byte short.
@@ -176,6 +192,7 @@ std::vector<HostileCase> hostile_zips() {
   add_lying_zip64(cases);
   add_flipped_headers(cases);
   add_impossible_layouts(cases);
+  add_deflated(cases);
   add_truncations(cases);
   return cases;
 }

@@ -70,6 +70,16 @@ TEST(OptimizersTest, HandleTakesARecipeOrAnOptimizerOfOnesOwn) {
   EXPECT_THAT(learning_rates(*recipe.create(parameters())), ElementsAre(0.5));
   const auto own = std::make_shared<torch::optim::SGD>(parameters(), torch::optim::SGDOptions(2));
   EXPECT_EQ(OptimizerHandle(own).create({}), own);
+  const OptimizerHandle taken = std::make_unique<torch::optim::SGD>(parameters(), 2);
+  EXPECT_THAT(learning_rates(*taken.create({})), ElementsAre(2));
+}
+
+TEST(OptimizersTest, EmptyBracesAreTheDefaults) {
+  const auto rates = [](const OptimizerRecipe& recipe) {
+    return learning_rates(*recipe.create(parameters()));
+  };
+  EXPECT_EQ(rates(Adam({})), rates(Adam()));
+  EXPECT_EQ(rates(DecoupledSGDW({})), rates(DecoupledSGDW()));
 }
 
 TEST(OptimizersTest, RatesAreReadAndSetGroupByGroup) {

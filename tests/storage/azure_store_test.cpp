@@ -51,6 +51,19 @@ TEST(AzureStoreTest, ALargeOneIsBlocksAndTheirList) {
                AlreadyExistsError);
 }
 
+// The fake, as Azure, takes bodies without.
+TEST(AzureStoreTest, EveryBodyGoesWithItsMd5) {
+  AzureServed served;
+  std::vector<std::string> without;
+  served.fake.watch([&](const testing::HttpAsked& asked, const testing::HttpReply& /*reply*/) {
+    if (!asked.body.empty() && asked.header("content-md5").empty()) without.push_back(asked.target);
+  });
+  write_text(*served.store(), "a", "bytes");
+  write_text(*served.store(), "b", kBlocks);
+  EXPECT_THAT(without, ElementsAre());
+  EXPECT_EQ(served.fake.last_header("x-ms-version"), "2021-12-02");
+}
+
 TEST(AzureStoreTest, ListsTellWhatHeadersTell) {
   AzureServed served;
   const auto store = served.store();

@@ -296,7 +296,7 @@ TEST(GcsKeyTest, HalfAKeyIsRefusedWithTheNameOfTheOther) {
   const testing::EnvironmentVariable secret("GCS_SECRET", "canary");
   EXPECT_THAT(refused({.bucket = "bucket"}),
               AllOf(HasSubstr("set GCS_KEY"), Not(HasSubstr("canary"))));
-  EXPECT_THAT(refused({.bucket = "bucket", .secret = "canary"}), HasSubstr("the key is missing"));
+  EXPECT_THAT(refused({.bucket = "bucket", .secret = "canary"}), HasSubstr("needs key and secret"));
 }
 
 // --- gs:// wherever a place can be given ---

@@ -42,6 +42,20 @@ TEST(OciStoreTest, ALargeObjectGoesInPartsAndComesInRanges) {
       << "the namespace is asked for once";
 }
 
+// The fake, as Oracle's server, takes objects and parts without.
+TEST(OciStoreTest, EveryBodyGoesWithItsHashes) {
+  OciServed served;
+  std::vector<std::string> without;
+  served.fake.watch([&](const testing::HttpAsked& asked, const HttpReply& /*reply*/) {
+    if (asked.method != "PUT") return;
+    for (const char* name : {"content-md5", "x-content-sha256"})
+      if (asked.header(name).empty()) without.push_back(asked.target);
+  });
+  write_text(*served.store(), "small", "bytes");
+  write_text(*served.store(), "large", testing::pattern(kThreePartsOfOracles));
+  EXPECT_THAT(without, ElementsAre());
+}
+
 TEST(OciStoreTest, ANamespaceThatIsGivenIsNotAskedFor) {
   OciServed served;
   OciOptions options = served.options();
@@ -218,6 +232,12 @@ TEST(OciUriTest, ACheckpointIsSavedFoundVerifiedAndLoaded) {
   EXPECT_THAT(oci_store({.bucket = "b"})->describe("a"), "oci://b/a");
   EXPECT_EQ(oci::resolve_config({.bucket = "b"}).endpoint.host,
             "objectstorage.eu-frankfurt-1.oraclecloud.com");
+  {
+    const testing::EnvironmentVariable elsewhere("CAIRN_OCI_ENDPOINT", "http://oracle.lan:81/x");
+    EXPECT_EQ(oci::resolve_config({.bucket = "b"}).endpoint.origin(), "http://oracle.lan:81");
+    const OciOptions given = {.bucket = "b", .endpoint_url = "https://given.lan"};
+    EXPECT_EQ(oci::resolve_config(given).endpoint.origin(), "https://given.lan");
+  }
   const auto store = served.store();
   save(testing::sample_checkpoint(1), "run/ep0-ba1-rank0.pt", {.store = store});
   save(testing::sample_checkpoint(2), "run/ep0-ba2-rank0.pt", {.store = store});

@@ -400,6 +400,10 @@ TEST(S3StoreTest, NamesMayHoldAnything) {
     EXPECT_THAT(list_names(*store, "dir"), ElementsAre(name));
     store->remove("dir/" + name);
   }
+  for (const std::string& line : served.fake.log()) {
+    if (line.find("list-type=2") == std::string::npos) continue;
+    EXPECT_THAT(line, HasSubstr("encoding-type=url")) << "XML cannot hold every name";
+  }
 }
 
 TEST(S3StoreTest, TheBucketMayStandInTheHostsName) {

@@ -5,6 +5,7 @@
 #include "cairn/error.h"
 #include "cairn/train/trainer.h"
 
+#include "testing/message_of.h"
 #include "testing/tiny_model.h"
 
 namespace cairn {
@@ -13,7 +14,9 @@ namespace {
 using testing::At;
 using ::testing::ElementsAre;
 using testing::EventRecorder;
+using ::testing::HasSubstr;
 using testing::LogRecorder;
+using testing::message_of;
 using testing::tiny_loader;
 using testing::tiny_options;
 
@@ -115,10 +118,41 @@ TEST(Eval, ChoosesMetricsByFragmentsOfTheirNames) {
   TrainerOptions options = tiny_options({.metrics = true});
   options.eval_dataloader = {
       {.label = "a", .dataloader = tiny_loader(2), .metric_names = {{"output"}}},
-      {.label = "b", .dataloader = tiny_loader(2), .metric_names = {{"accuracy", "^Loss"}}}};
+      {.label = "b", .dataloader = tiny_loader(2), .metric_names = {{"MEAN", "^mean.*put$"}}},
+      {.label = "c", .dataloader = tiny_loader(2), .metric_names = std::vector<std::string>()}};
   Trainer trainer(std::move(options));
   EXPECT_EQ(trainer.state().eval_metrics[0].second.size(), 1U);
-  EXPECT_TRUE(trainer.state().eval_metrics[1].second.empty());
+  EXPECT_EQ(trainer.state().eval_metrics[1].second.size(), 1U);
+  EXPECT_TRUE(trainer.state().eval_metrics[2].second.empty());
+}
+
+TEST(Eval, RefusesAFragmentThatIsInNoMetricsName) {
+  const auto evaluator = [](std::vector<std::string> names) {
+    return Evaluator{
+        .label = "val", .dataloader = tiny_loader(2), .metric_names = std::move(names)};
+  };
+  const std::vector<std::vector<std::string>> lists = {{"F1"}, {"output", "F1"}, {"F1", "output"}};
+  for (const auto& names : lists) {
+    TrainerOptions options = tiny_options({.metrics = true});
+    options.eval_dataloader = evaluator(names);
+    EXPECT_EQ(message_of<UsageError>([&] { Trainer trainer(options); }),
+              "eval_dataloader 'val': metric_names: 'F1' is part of no metric's name; the model "
+              "has MeanOutput");
+  }
+  TrainerOptions options = tiny_options();  // of a model without metrics
+  options.eval_dataloader = evaluator({"Accuracy"});
+  EXPECT_THAT(message_of<UsageError>([&] { Trainer trainer(options); }),
+              HasSubstr("the model has none"));
+  options = tiny_options({.metrics = true});
+  options.eval_dataloader = evaluator({"output"});
+  Trainer trainer(std::move(options));
+  for (const auto& give : std::vector<std::function<void()>>{
+           [&] { trainer.eval(EvaluatorList(evaluator({"F1"}))); },
+           [&] { trainer.fit({.eval_dataloader = evaluator({"F1"})}); }}) {
+    EXPECT_THROW(give(), UsageError);
+    EXPECT_EQ(trainer.state().timestamp.batch, 0);
+    EXPECT_EQ(trainer.state().eval_metrics[0].second.size(), 1U);
+  }
 }
 
 TEST(Eval, RefusesEvaluatorsThatCannotBe) {

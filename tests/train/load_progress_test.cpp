@@ -66,8 +66,9 @@ struct LoadProgressTest : ::testing::Test {
   // With weights of a megabyte.
   TrainerOptions large_options() {
     TrainerOptions made = options();
-    made.model = classifier(torch::nn::Sequential(torch::nn::Linear(4, 40000),  //
-                                                  torch::nn::Linear(40000, 2)));
+    torch::nn::Sequential net(torch::nn::Linear(4, 40000), torch::nn::Linear(40000, 10));
+    net->to(torch::kFloat64);
+    made.model = classifier(net);
     return made;
   }
   const std::shared_ptr<ObjectStore> memory = memory_store();

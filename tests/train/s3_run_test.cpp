@@ -251,6 +251,22 @@ TEST_F(S3Run, TheSecondJobOfARunIsTold) {
   }
 }
 
+// The store has to try what the server can do: no start waits for that.
+TEST_F(S3Run, ABucketWithoutConditionsIsALineAfterTheFirstSave) {
+  const auto says_it = [&] {
+    return std::ranges::count_if(log->messages, [](const std::string& line) {
+      return line.find("s3://bucket/my_cool_run has no locks") != std::string::npos;
+    });
+  };
+  FakeS3Options without;
+  without.conditions = without.upload_conditions = FakeS3Options::Conditions::kIgnore;
+  fake.change(without);
+  Trainer trainer(restartable("2ba"));
+  EXPECT_EQ(says_it(), 0);
+  trainer.fit();
+  EXPECT_EQ(says_it(), 1);
+}
+
 TEST_F(S3Run, AGoodPointerIsFoundWithAsFewRequestsAsItCanBe) {
   Trainer(restartable("3ba")).fit();
   fake.forget_log();

@@ -99,6 +99,21 @@ TEST_F(TwoStarts, TheSecondTrainsNothingAndChangesNothing) {
   EXPECT_THAT(names(), ElementsAre("ep2-ba14-rank0.pt", "ep2-ba15-rank0.pt", "latest-rank0.pt"));
 }
 
+// The lock is free again, but what this one would go on from is not the newest any more.
+TEST_F(TwoStarts, TheSecondDoesNotGoOnFromBeforeWhatTheFirstSavedMeanwhile) {
+  run_until(saving(), 2);
+  OtherProcess first([&] { take(); });
+  Trainer second(saving());
+  ASSERT_EQ(second.state().timestamp.batch, 2);
+  first.kill();
+  TrainerOptions again = saving();
+  again.loggers = {};
+  run_until(std::move(again), 5);
+  const auto before = names();
+  EXPECT_THAT(message_of<BusyError>([&] { second.fit(); }), HasSubstr("Start this one again"));
+  EXPECT_EQ(names(), before);
+}
+
 TEST_F(TwoStarts, ALoadNeitherNeedsTheLockNorTakesTheLinkBack) {
   run_until(saving(), 2);
   const OtherProcess first([&] { take(); });
@@ -140,6 +155,27 @@ TEST_F(TwoStarts, AFileSystemWithoutLocksIsALine) {
   made.save_object_store = local_store(files);
   EXPECT_EQ(run(std::move(made)).reason, FitResult::Reason::kFinished);
   EXPECT_THAT(log->messages, Contains(AllOf(HasSubstr(ckpt()), HasSubstr("no locks"))));
+}
+
+// --- Names that no save can have -----------------------------------------------------------------
+
+TEST_F(SaveFolder, FoldersInNamesThatTakeNoFileAreFoundBeforeTraining) {
+  fs::create_directories(ckpt());
+  fs::create_directories(folder / "elsewhere");
+  fs::create_directory_symlink(folder / "elsewhere", ckpt() + "/link");
+  testing::write_file(ckpt() + "/file", "");
+  const auto refused = [&](const std::string& filename, const std::string& latest) {
+    TrainerOptions made = saving();
+    made.save_filename = filename;
+    made.save_latest_filename = latest;
+    return message_of<Error>([&] { Trainer(std::move(made)); });
+  };
+  EXPECT_THAT(refused("link/ba{batch}.pt", "latest.pt"), HasSubstr("link is a link"));
+  EXPECT_THAT(refused("file/ba{batch}.pt", "latest.pt"), HasSubstr("file"));
+  EXPECT_THAT(refused("ba{batch}.pt", "link/latest.pt"), HasSubstr("link is a link"));
+  EXPECT_THAT(refused(std::string(260, 'a') + "{batch}.pt", "latest.pt"), HasSubstr("too long"));
+  EXPECT_THAT(names(), ElementsAre("file", "link"));
+  EXPECT_TRUE(fs::is_empty(folder / "elsewhere"));
 }
 
 // --- A run that was killed in its last save ------------------------------------------------------

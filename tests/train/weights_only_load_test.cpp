@@ -175,5 +175,25 @@ TEST(RenamingTest, WhatIsProposedFitsAndIsLoaded) {
   EXPECT_EQ(state_dict(plain.module()), named);
 }
 
+TEST(RenamingTest, ARenamingAfterWhichNothingFitsIsAMisfitThatListsAllNames) {
+  const TempFolder folder;
+  TinyModel saved({.seed = 2});
+  save(Dict{{"state", Dict{{"model", state_dict(saved.module())}}}}, folder / "saved.pt");
+  State state;
+  state.model = std::make_shared<TinyModel>();
+  const Value before = state_dict(state.model->module());
+  Logger logger(state);
+  for (const bool is_strict : {true, false}) {
+    const std::string said = message_of<MismatchError>([&] {
+      load_checkpoint(folder / "saved.pt", state, logger,
+                      {.load_weights_only = true,
+                       .strict_model_weights = is_strict,
+                       .ignore_keys = rename_weights("", "other.")});
+    });
+    EXPECT_THAT(said, AllOf(HasSubstr("missing names: "), HasSubstr("\"other.")));
+    EXPECT_EQ(state_dict(state.model->module()), before);
+  }
+}
+
 }  // namespace
 }  // namespace cairn

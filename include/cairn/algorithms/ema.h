@@ -4,6 +4,7 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <initializer_list>
 #include <optional>
 #include <string>
 #include <utility>
@@ -11,6 +12,7 @@
 
 #include "cairn/time.h"
 #include "cairn/train/algorithm.h"
+#include "cairn/train/empty_braces.h"
 
 namespace cairn {
 
@@ -34,12 +36,19 @@ struct EMAOptions {
 // training weights stand in this algorithm's state. After a fit() whose last batch was saved the
 // model is left with the average, as in Composer.
 //
+// Composer up to 0.10.0 averaged for evaluation only. A run that began there goes on so: the model
+// in its checkpoints, and at its end, is the trained one, and the average is in this algorithm's
+// state.
+//
 // Costs a second copy of parameters and buffers, in memory and in checkpoints, a pass over them at
 // each update, and a copy each way around evaluations and saves.
 class EMA final : public Algorithm {
  public:
   // UsageError unless one of half_life and smoothing is given, in range.
   explicit EMA(EMAOptions options = {});
+  explicit EMA(EmptyBraces) : EMA(EMAOptions()) {}  // EMA({.half_life = "100ba"})
+  template <detail::AnyOfNone T>
+  EMA(std::initializer_list<T>) = delete;
 
   std::string name() const override { return "EMA"; }
   std::string repr() const override;
@@ -47,7 +56,8 @@ class EMA final : public Algorithm {
   void apply(Event event, State& state, Logger& logger) override;
 
   // {"repr", "ema_model": {"named_parameters_dict", "named_buffers_dict"}, "ema_weights_active",
-  // "ema_started"}. ema_model holds the set of weights that the model does not.
+  // "ema_started"}. ema_model holds the set of weights that the model does not. A run that began in
+  // Composer up to 0.10.0 has "averages_checkpoints": False, too.
   Value state_dict() const override;
   // Also takes the layouts of Composer 0.7 to 0.12. MismatchError, and nothing is changed, when the
   // state is not of this model.
@@ -69,6 +79,7 @@ class EMA final : public Algorithm {
   NamedTensors buffers_;
   bool ema_weights_active_ = false;
   bool ema_started_ = false;
+  bool averages_checkpoints_ = true;
 };
 
 }  // namespace cairn

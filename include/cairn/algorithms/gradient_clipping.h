@@ -1,9 +1,11 @@
 // GradientClipping: keeps gradients small (composer/algorithms/gradient_clipping).
 #pragma once
 
+#include <initializer_list>
 #include <string>
 
 #include "cairn/train/algorithm.h"
+#include "cairn/train/empty_braces.h"
 
 namespace cairn {
 
@@ -22,6 +24,10 @@ class GradientClipping final : public Algorithm {
  public:
   // UsageError for another type, or a threshold of 0 or less.
   explicit GradientClipping(GradientClippingOptions options);
+  explicit GradientClipping(EmptyBraces)  // GradientClipping({.clipping_type = "norm", ...})
+      : GradientClipping(GradientClippingOptions()) {}
+  template <detail::AnyOfNone T>
+  GradientClipping(std::initializer_list<T>) = delete;
 
   std::string name() const override { return "GradientClipping"; }
   std::string repr() const override;

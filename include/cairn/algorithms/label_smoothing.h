@@ -5,10 +5,12 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
+#include <initializer_list>
 #include <string>
 #include <variant>
 
 #include "cairn/train/algorithm.h"
+#include "cairn/train/empty_braces.h"
 
 namespace cairn {
 
@@ -25,6 +27,10 @@ class LabelSmoothing final : public Algorithm {
  public:
   // UsageError for a smoothing out of range.
   explicit LabelSmoothing(LabelSmoothingOptions options = {});
+  explicit LabelSmoothing(EmptyBraces)  // LabelSmoothing({.smoothing = 0.1})
+      : LabelSmoothing(LabelSmoothingOptions()) {}
+  template <detail::AnyOfNone T>
+  LabelSmoothing(std::initializer_list<T>) = delete;
 
   std::string name() const override { return "LabelSmoothing"; }
   std::string repr() const override;

@@ -17,6 +17,7 @@
 #include "cairn/storage/object_store.h"
 #include "cairn/time.h"
 #include "cairn/train/callback.h"
+#include "cairn/train/empty_braces.h"
 #include "cairn/train/interval.h"
 
 namespace cairn {
@@ -73,6 +74,8 @@ class CheckpointSaver final : public Callback {
   // installed (".pt.lzo": lzop); a link that could have a checkpoint's name; an interval that
   // cannot be. UnsupportedError for a folder that is a URI, and no store.
   explicit CheckpointSaver(CheckpointSaverOptions options = {});
+  explicit CheckpointSaver(EmptyBraces)  // CheckpointSaver({.folder = "ckpt"})
+      : CheckpointSaver(CheckpointSaverOptions()) {}
   ~CheckpointSaver() override;
   CheckpointSaver(CheckpointSaver&&) noexcept;
   CheckpointSaver& operator=(CheckpointSaver&&) noexcept;
@@ -126,6 +129,10 @@ class CheckpointSaver final : public Callback {
   // the rest; empty: from one that is whole. No other one that lacks parts here then counts as
   // saved. Trainers with autoresume call it, of the saver that they go by, before after_load.
   void goes_on_from(const std::string& path);
+  // The link to the newest checkpoint, as init() found it in a store that is far away. nullopt:
+  // there is none, or it was not looked at. Trainers with autoresume do not ask the store a second
+  // time.
+  std::optional<Pointer> seen_latest(const State& state) const;
 
   // Paths saved, oldest first, that are still there. Those of the run before a resume are among
   // them. Waits for saves under way; throws what one of them threw.

@@ -5,6 +5,7 @@
 #include <concepts>
 #include <cstdint>
 #include <functional>
+#include <initializer_list>
 #include <optional>
 #include <string>
 #include <utility>
@@ -12,6 +13,7 @@
 #include "cairn/time.h"
 #include "cairn/train/callback.h"
 #include "cairn/train/duration.h"
+#include "cairn/train/empty_braces.h"
 
 namespace cairn {
 
@@ -55,6 +57,9 @@ struct EarlyStopperOptions {
 // Looks at the metric at the end of every evaluation with that label, or of every epoch for the
 // training loader's. Training ends after the batch or epoch in which it says so.
 //
+// fit() throws UsageError before it trains if no data has that label, or the data with that label
+// have no such metric.
+//
 // It ends training where it is; the weights of the best evaluation are in the checkpoint of that
 // time, if one was saved and kept.
 //
@@ -64,6 +69,10 @@ struct EarlyStopperOptions {
 class EarlyStopper final : public Callback {
  public:
   explicit EarlyStopper(EarlyStopperOptions options);  // UsageError
+  explicit EarlyStopper(EmptyBraces)  // EarlyStopper({.monitor = "CrossEntropy", ...})
+      : EarlyStopper(EarlyStopperOptions()) {}
+  template <detail::AnyOfNone T>
+  EarlyStopper(std::initializer_list<T>) = delete;
 
   std::string name() const override { return "EarlyStopper"; }
   void fit_start(State& state, Logger& logger) override;
@@ -74,6 +83,7 @@ class EarlyStopper final : public Callback {
   void load_state_dict(const Value& state) override;
 
  private:
+  void check(const State& state, Logger& logger) const;  // UsageError
   void update(State& state, Logger& logger);
   bool is_patience_over(const State& state) const;
   void stop(State& state, Logger& logger);

@@ -2,8 +2,10 @@
 #pragma once
 
 #include <deque>
+#include <initializer_list>
 
 #include "cairn/train/callback.h"
+#include "cairn/train/empty_braces.h"
 
 namespace cairn {
 
@@ -23,6 +25,10 @@ struct SpeedMonitorOptions {
 class SpeedMonitor final : public Callback {
  public:
   explicit SpeedMonitor(const SpeedMonitorOptions& options = {});  // UsageError
+  explicit SpeedMonitor(EmptyBraces)  // SpeedMonitor({.window_size = 10})
+      : SpeedMonitor(SpeedMonitorOptions()) {}
+  template <detail::AnyOfNone T>
+  SpeedMonitor(std::initializer_list<T>) = delete;
 
   std::string name() const override { return "SpeedMonitor"; }
   void batch_end(State& state, Logger& logger) override;

@@ -97,6 +97,7 @@ struct VerifyReport {
   std::uint64_t bytes = 0;
   bool has_manifest = false;  // written by cairn, so every byte of the file is accounted for
   bool has_checksums = true;  // false: its writer left the CRCs out, so no content was checked
+  std::size_t unchecked = 0;  // records without a CRC, beside others that have one
   std::optional<CheckpointInfo> info;
   bool ok() const { return damage.empty(); }
   std::string summary() const;  // one line

@@ -81,6 +81,8 @@ struct ConvertResult {
   std::vector<std::pair<std::string, std::size_t>> objects;
   // Paths of those that were dropped, and their classes.
   std::vector<std::pair<std::string, std::string>> dropped;
+  // Paths of tensors that had attributes in Python, and the names of these. No format keeps them.
+  std::vector<std::pair<std::string, std::string>> lost_attributes;
   // DTensors (cairn/dtensor.h) that were written as full tensors.
   std::size_t gathered = 0;
   // Paths of values (no tensors) that differ between the files of the ranks. The values of the

@@ -19,8 +19,9 @@ namespace cairn {
 class IgnoreKeys {
  public:
   IgnoreKeys() = default;
-  IgnoreKeys(std::initializer_list<const char*> patterns);  // NOLINT(google-explicit-constructor)
-  IgnoreKeys(std::vector<std::string> patterns)             // NOLINT(google-explicit-constructor)
+  IgnoreKeys(std::initializer_list<const char*> patterns);    // NOLINT(google-explicit-constructor)
+  IgnoreKeys(const char* pattern) : IgnoreKeys({pattern}) {}  // NOLINT(google-explicit-constructor)
+  IgnoreKeys(std::vector<std::string> patterns)               // NOLINT(google-explicit-constructor)
       : rule_(std::move(patterns)) {}
   template <std::invocable<Value&> Function>  // a lambda, or a std::function<void(Value&)>
   IgnoreKeys(Function function)               // NOLINT(google-explicit-constructor)

@@ -14,7 +14,8 @@ struct DistributedSamplerOptions {
   std::optional<std::int64_t> rank = std::nullopt;
   // Epoch e is the order randperm(n) of a generator seeded with seed + e; the same on all ranks.
   bool shuffle = true;
-  std::int64_t seed = 0;
+  // Absent: DataLoaderOptions::seed says which seed a DataLoader takes.
+  std::optional<std::int64_t> seed = std::nullopt;
   // All ranks have equally many samples. True: what is left over is left out. False: the first ones
   // of the epoch are there a second time, at the end; evaluations do not count those.
   bool drop_last = false;
@@ -27,7 +28,10 @@ class DistributedSampler {
   explicit DistributedSampler(std::int64_t dataset_size, DistributedSamplerOptions options = {});
 
   const DistributedSamplerOptions& options() const { return options_; }  // ranks filled in
-  std::int64_t size() const { return size_; }                            // of this rank's part
+  // The seed where the options give none; 0 until it is set. Holds for later calls of indices().
+  void set_default_seed(std::int64_t seed) { default_seed_ = seed; }
+  std::int64_t seed() const { return options_.seed.value_or(default_seed_); }
+  std::int64_t size() const { return size_; }  // of this rank's part
   // How many of them, at the end, are there for the sake of equal numbers only: 0 or 1, and more
   // only where there are fewer samples than ranks.
   std::int64_t num_repeated() const;
@@ -39,6 +43,7 @@ class DistributedSampler {
  private:
   std::int64_t dataset_size_;
   DistributedSamplerOptions options_;
+  std::int64_t default_seed_ = 0;
   std::int64_t size_;
 };
 

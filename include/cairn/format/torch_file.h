@@ -88,6 +88,9 @@ class TorchFile {
   TorchFile& operator=(TorchFile&&) noexcept;
 
   const std::vector<FileRecord>& records() const;  // in file order, without compressed ones
+  // The records that have a CRC. Storages whose writer made only room for them
+  // (torch.serialization.skip_data), which was filled later, have 0 in its place.
+  const std::vector<FileRecord>& checked_records() const;
   // nullptr when there is none.
   const FileRecord* find_record(std::string_view name) const;
   SharedBytes bytes_of(const FileRecord& record) const;
@@ -112,12 +115,10 @@ class TorchFile {
 
   // Written by torch.jit.save or C++'s torch::save: docs/formats/torchscript.md.
   bool is_torchscript() const;
-  // The first record that is compressed, as long code of TorchScript is; empty when there is none.
-  const std::string& compressed_record() const;
 
   // False when the writer left out every CRC (they are all zero): nothing can be checked then.
   bool has_checksums() const;
-  // Whether the record's bytes match its CRC. Reads them all.
+  // Whether the record's bytes match its CRC, if it has one. Reads them all.
   bool matches_crc(const FileRecord& record) const;
 
   // CorruptError when the header of a record contradicts the directory. The constructor looks at

@@ -8,6 +8,7 @@
 #include <ostream>
 #include <string>
 
+#include "cairn/train/empty_braces.h"
 #include "cairn/train/interval.h"
 #include "cairn/train/logger.h"
 
@@ -28,6 +29,8 @@ class ConsoleLogger final : public LoggerDestination {
   // UsageError for an interval in other units. A function as interval is asked at batch_end,
   // epoch_end and fit_end.
   explicit ConsoleLogger(ConsoleLoggerOptions options = {});
+  explicit ConsoleLogger(EmptyBraces)  // ConsoleLogger({.log_interval = "10ba"})
+      : ConsoleLogger(ConsoleLoggerOptions()) {}
 
   std::string name() const override { return "ConsoleLogger"; }
   void log_metrics(const Dict& metrics, std::int64_t step) override;

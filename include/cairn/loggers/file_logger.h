@@ -13,6 +13,7 @@
 #include <memory>
 #include <string>
 
+#include "cairn/train/empty_braces.h"
 #include "cairn/train/logger.h"
 
 namespace cairn {
@@ -27,6 +28,8 @@ struct FileLoggerOptions {
 class FileLogger final : public LoggerDestination {
  public:
   explicit FileLogger(FileLoggerOptions options = {});
+  explicit FileLogger(EmptyBraces)  // FileLogger({.filename = "log"})
+      : FileLogger(FileLoggerOptions()) {}
   ~FileLogger() override;
   FileLogger(FileLogger&&) noexcept;
   FileLogger& operator=(FileLogger&&) noexcept;

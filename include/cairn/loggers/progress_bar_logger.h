@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "cairn/train/empty_braces.h"
 #include "cairn/train/logger.h"
 
 namespace cairn {
@@ -33,6 +34,8 @@ struct ProgressBarLoggerOptions {
 class ProgressBarLogger final : public LoggerDestination {
  public:
   explicit ProgressBarLogger(ProgressBarLoggerOptions options = {});
+  explicit ProgressBarLogger(EmptyBraces)  // ProgressBarLogger({.log_traces = true})
+      : ProgressBarLogger(ProgressBarLoggerOptions()) {}
 
   std::string name() const override { return "ProgressBarLogger"; }
   void log_metrics(const Dict& metrics, std::int64_t step) override;

@@ -18,6 +18,7 @@
 
 #include "cairn/storage/backend_kwargs.h"
 #include "cairn/storage/object_store.h"
+#include "cairn/train/empty_braces.h"
 #include "cairn/train/logger.h"
 
 namespace cairn {
@@ -52,6 +53,8 @@ class RemoteUploaderDownloader final : public LoggerDestination {
  public:
   // UsageError for numbers below 1, and no bucket; UnsupportedError for a scheme without a store.
   explicit RemoteUploaderDownloader(RemoteUploaderDownloaderOptions options);
+  explicit RemoteUploaderDownloader(EmptyBraces)  // ...({.bucket_uri = "s3://bucket"})
+      : RemoteUploaderDownloader(RemoteUploaderDownloaderOptions()) {}
   ~RemoteUploaderDownloader() override;
   RemoteUploaderDownloader(RemoteUploaderDownloader&&) noexcept;
   RemoteUploaderDownloader& operator=(RemoteUploaderDownloader&&) noexcept;

@@ -9,6 +9,7 @@
 #include <string>
 
 #include "cairn/storage/object_store.h"
+#include "cairn/train/empty_braces.h"
 #include "cairn/train/logger.h"
 
 namespace cairn {
@@ -33,6 +34,8 @@ struct RunDirectoryUploaderOptions {
 class RunDirectoryUploader final : public LoggerDestination {
  public:
   explicit RunDirectoryUploader(RunDirectoryUploaderOptions options);  // UsageError
+  explicit RunDirectoryUploader(EmptyBraces)  // RunDirectoryUploader({.bucket_uri = "s3://bucket"})
+      : RunDirectoryUploader(RunDirectoryUploaderOptions()) {}
   ~RunDirectoryUploader() override;
   RunDirectoryUploader(RunDirectoryUploader&&) noexcept;
   RunDirectoryUploader& operator=(RunDirectoryUploader&&) noexcept;

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <optional>
 
+#include "cairn/train/empty_braces.h"
 #include "cairn/train/metric.h"
 
 namespace cairn {
@@ -22,6 +23,7 @@ struct AccuracyOptions {
 class Accuracy final : public Metric {
  public:
   explicit Accuracy(AccuracyOptions options = {}) : num_classes_(options.num_classes) {}
+  explicit Accuracy(EmptyBraces) : Accuracy(AccuracyOptions()) {}  // Accuracy({.num_classes = 10})
 
   std::string name() const override { return "MulticlassAccuracy"; }
   std::unique_ptr<Metric> clone() const override;
@@ -46,6 +48,8 @@ struct CrossEntropyOptions {
 class CrossEntropy final : public Metric {
  public:
   explicit CrossEntropy(CrossEntropyOptions options = {}) : ignore_index_(options.ignore_index) {}
+  explicit CrossEntropy(EmptyBraces)  // CrossEntropy({.ignore_index = 0})
+      : CrossEntropy(CrossEntropyOptions()) {}
 
   std::string name() const override { return "CrossEntropy"; }
   std::unique_ptr<Metric> clone() const override;

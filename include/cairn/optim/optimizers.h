@@ -15,6 +15,7 @@
 #include <string>
 #include <utility>
 
+#include "cairn/train/empty_braces.h"
 #include "cairn/train/optimizer.h"
 
 namespace cairn {
@@ -210,32 +211,34 @@ struct DecoupledAdamWOptions {
 
 // A recipe per optimizer: SGD(SGDOptions), Adam(AdamOptions), ..., each with defaults. Cheap to
 // copy; create() may be called several times, and each time makes an optimizer that owns its state.
+// The compiler shows the line of a class whose options are not written as its comment says.
 #define CAIRN_OPTIMIZER(Name)                                        \
   class Name final : public OptimizerRecipe {                        \
    public:                                                           \
     explicit Name(Name##Options options = {}) : options_(options) {} \
+    explicit Name(EmptyBraces) : Name(Name##Options()) {}            \
     std::shared_ptr<torch::optim::Optimizer> create(                 \
         std::vector<at::Tensor> parameters) const override;          \
                                                                      \
    private:                                                          \
     Name##Options options_;                                          \
   }
-CAIRN_OPTIMIZER(SGD);
-CAIRN_OPTIMIZER(Adam);
-CAIRN_OPTIMIZER(AdamW);
-CAIRN_OPTIMIZER(RMSprop);
-CAIRN_OPTIMIZER(Adagrad);
-CAIRN_OPTIMIZER(Adadelta);
-CAIRN_OPTIMIZER(Adamax);
-CAIRN_OPTIMIZER(NAdam);
-CAIRN_OPTIMIZER(RAdam);
-CAIRN_OPTIMIZER(ASGD);
-CAIRN_OPTIMIZER(Rprop);
-CAIRN_OPTIMIZER(Adafactor);
-CAIRN_OPTIMIZER(SparseAdam);
-CAIRN_OPTIMIZER(LBFGS);
-CAIRN_OPTIMIZER(DecoupledSGDW);
-CAIRN_OPTIMIZER(DecoupledAdamW);
+CAIRN_OPTIMIZER(SGD);             // SGD({.lr = 1e-3})
+CAIRN_OPTIMIZER(Adam);            // Adam({.lr = 1e-3})
+CAIRN_OPTIMIZER(AdamW);           // AdamW({.lr = 1e-3})
+CAIRN_OPTIMIZER(RMSprop);         // RMSprop({.lr = 1e-3})
+CAIRN_OPTIMIZER(Adagrad);         // Adagrad({.lr = 1e-3})
+CAIRN_OPTIMIZER(Adadelta);        // Adadelta({.lr = 1e-3})
+CAIRN_OPTIMIZER(Adamax);          // Adamax({.lr = 1e-3})
+CAIRN_OPTIMIZER(NAdam);           // NAdam({.lr = 1e-3})
+CAIRN_OPTIMIZER(RAdam);           // RAdam({.lr = 1e-3})
+CAIRN_OPTIMIZER(ASGD);            // ASGD({.lr = 1e-3})
+CAIRN_OPTIMIZER(Rprop);           // Rprop({.lr = 1e-3})
+CAIRN_OPTIMIZER(Adafactor);       // Adafactor({.lr = 1e-3})
+CAIRN_OPTIMIZER(SparseAdam);      // SparseAdam({.lr = 1e-3})
+CAIRN_OPTIMIZER(LBFGS);           // LBFGS({.lr = 1})
+CAIRN_OPTIMIZER(DecoupledSGDW);   // DecoupledSGDW({.lr = 1e-3})
+CAIRN_OPTIMIZER(DecoupledAdamW);  // DecoupledAdamW({.lr = 1e-3})
 #undef CAIRN_OPTIMIZER
 
 }  // namespace cairn

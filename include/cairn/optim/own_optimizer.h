@@ -45,6 +45,7 @@
 #include <utility>
 #include <vector>
 
+#include "cairn/train/empty_braces.h"
 #include "cairn/train/optimizer.h"
 #include "cairn/train/optimizer_layout.h"
 #include "cairn/train/parameters.h"
@@ -221,6 +222,8 @@ template <class Optimizer>
 class RecipeOf final : public OptimizerRecipe {
  public:
   explicit RecipeOf(typename Optimizer::Options options = {}) : options_(std::move(options)) {}
+  explicit RecipeOf(EmptyBraces)  // RecipeOf<Mine>({...})
+      : RecipeOf(typename Optimizer::Options()) {}
   std::shared_ptr<torch::optim::Optimizer> create(
       std::vector<at::Tensor> parameters) const override {
     return std::make_shared<Optimizer>(each_once(std::move(parameters)), options_);

@@ -20,6 +20,7 @@
 #include <vector>
 
 #include "cairn/time.h"
+#include "cairn/train/empty_braces.h"
 #include "cairn/train/scheduler.h"
 
 namespace cairn {
@@ -42,6 +43,9 @@ struct StepSchedulerOptions {
 class StepScheduler final : public ComposerScheduler {
  public:
   explicit StepScheduler(const StepSchedulerOptions& options) : options_(options) {}
+  template <class Options = StepSchedulerOptions>
+  explicit StepScheduler(EmptyBraces)  // StepScheduler({.step_size = "10ep"})
+      : StepScheduler(Options()) {}
   double operator()(const State& state, double ssr) const override;
 
  private:
@@ -56,6 +60,8 @@ struct MultiStepSchedulerOptions {
 class MultiStepScheduler final : public ComposerScheduler {
  public:
   explicit MultiStepScheduler(MultiStepSchedulerOptions options) : options_(std::move(options)) {}
+  explicit MultiStepScheduler(EmptyBraces)  // MultiStepScheduler({.milestones = {"10ep"}})
+      : MultiStepScheduler(MultiStepSchedulerOptions()) {}
   double operator()(const State& state, double ssr) const override;
 
  private:
@@ -70,6 +76,8 @@ struct ConstantSchedulerOptions {
 class ConstantScheduler final : public ComposerScheduler {
  public:
   explicit ConstantScheduler(ConstantSchedulerOptions options = {}) : options_(options) {}
+  explicit ConstantScheduler(EmptyBraces)  // ConstantScheduler({.alpha = 0.5})
+      : ConstantScheduler(ConstantSchedulerOptions()) {}
   double operator()(const State& state, double ssr) const override;
 
  private:
@@ -86,6 +94,8 @@ struct LinearSchedulerOptions {
 class LinearScheduler final : public ComposerScheduler {
  public:
   explicit LinearScheduler(LinearSchedulerOptions options = {}) : options_(options) {}
+  explicit LinearScheduler(EmptyBraces)  // LinearScheduler({.alpha_f = 0.1})
+      : LinearScheduler(LinearSchedulerOptions()) {}
   double operator()(const State& state, double ssr) const override;
 
  private:
@@ -101,6 +111,8 @@ class ExponentialScheduler final : public ComposerScheduler {
  public:
   // UsageError without gamma.
   explicit ExponentialScheduler(ExponentialSchedulerOptions options);
+  explicit ExponentialScheduler(EmptyBraces)  // ExponentialScheduler({.gamma = 0.9})
+      : ExponentialScheduler(ExponentialSchedulerOptions()) {}
   double operator()(const State& state, double ssr) const override;
 
  private:
@@ -117,6 +129,8 @@ class CosineAnnealingScheduler final : public ComposerScheduler {
  public:
   explicit CosineAnnealingScheduler(CosineAnnealingSchedulerOptions options = {})
       : options_(options) {}
+  explicit CosineAnnealingScheduler(EmptyBraces)  // CosineAnnealingScheduler({.t_max = "20ep"})
+      : CosineAnnealingScheduler(CosineAnnealingSchedulerOptions()) {}
   double operator()(const State& state, double ssr) const override;
 
  private:
@@ -134,6 +148,9 @@ class CosineAnnealingWarmRestartsScheduler final : public ComposerScheduler {
  public:
   explicit CosineAnnealingWarmRestartsScheduler(CosineAnnealingWarmRestartsSchedulerOptions options)
       : options_(options) {}
+  template <class Options = CosineAnnealingWarmRestartsSchedulerOptions>
+  explicit CosineAnnealingWarmRestartsScheduler(EmptyBraces)  // ...({.t_0 = "5ep"})
+      : CosineAnnealingWarmRestartsScheduler(Options()) {}
   double operator()(const State& state, double ssr) const override;
 
  private:
@@ -151,6 +168,8 @@ class PolynomialScheduler final : public ComposerScheduler {
  public:
   // UsageError without power.
   explicit PolynomialScheduler(PolynomialSchedulerOptions options);
+  explicit PolynomialScheduler(EmptyBraces)  // PolynomialScheduler({.power = 2})
+      : PolynomialScheduler(PolynomialSchedulerOptions()) {}
   double operator()(const State& state, double ssr) const override;
 
  private:
@@ -181,6 +200,9 @@ class MultiStepWithWarmupScheduler final : public ComposerScheduler {
  public:
   explicit MultiStepWithWarmupScheduler(MultiStepWithWarmupSchedulerOptions options)
       : options_(std::move(options)) {}
+  template <class Options = MultiStepWithWarmupSchedulerOptions>
+  explicit MultiStepWithWarmupScheduler(EmptyBraces)  // ...({.t_warmup = "1ep"})
+      : MultiStepWithWarmupScheduler(Options()) {}
   double operator()(const State& state, double ssr) const override;
 
  private:
@@ -198,6 +220,9 @@ class ConstantWithWarmupScheduler final : public ComposerScheduler {
  public:
   explicit ConstantWithWarmupScheduler(ConstantWithWarmupSchedulerOptions options)
       : options_(options) {}
+  template <class Options = ConstantWithWarmupSchedulerOptions>
+  explicit ConstantWithWarmupScheduler(EmptyBraces)  // ...({.t_warmup = "1ep"})
+      : ConstantWithWarmupScheduler(Options()) {}
   double operator()(const State& state, double ssr) const override;
 
  private:
@@ -217,6 +242,9 @@ class LinearWithWarmupScheduler final : public ComposerScheduler {
  public:
   explicit LinearWithWarmupScheduler(LinearWithWarmupSchedulerOptions options)
       : options_(options) {}
+  template <class Options = LinearWithWarmupSchedulerOptions>
+  explicit LinearWithWarmupScheduler(EmptyBraces)  // LinearWithWarmupScheduler({.t_warmup = "1ep"})
+      : LinearWithWarmupScheduler(Options()) {}
   double operator()(const State& state, double ssr) const override;
 
  private:
@@ -235,6 +263,9 @@ class CosineAnnealingWithWarmupScheduler final : public ComposerScheduler {
  public:
   explicit CosineAnnealingWithWarmupScheduler(CosineAnnealingWithWarmupSchedulerOptions options)
       : options_(options) {}
+  template <class Options = CosineAnnealingWithWarmupSchedulerOptions>
+  explicit CosineAnnealingWithWarmupScheduler(EmptyBraces)  // ...({.t_warmup = "1ep"})
+      : CosineAnnealingWithWarmupScheduler(Options()) {}
   double operator()(const State& state, double ssr) const override;
 
  private:
@@ -253,6 +284,9 @@ class PolynomialWithWarmupScheduler final : public ComposerScheduler {
  public:
   explicit PolynomialWithWarmupScheduler(PolynomialWithWarmupSchedulerOptions options)
       : options_(options) {}
+  template <class Options = PolynomialWithWarmupSchedulerOptions>
+  explicit PolynomialWithWarmupScheduler(EmptyBraces)  // ...({.t_warmup = "1ep"})
+      : PolynomialWithWarmupScheduler(Options()) {}
   double operator()(const State& state, double ssr) const override;
 
  private:

@@ -13,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "cairn/train/empty_braces.h"
 #include "cairn/train/scheduler.h"
 
 namespace cairn {
@@ -25,6 +26,7 @@ struct StepLROptions {
 class StepLR final : public TorchScheduler {
  public:
   explicit StepLR(StepLROptions options);
+  explicit StepLR(EmptyBraces) : StepLR(StepLROptions()) {}  // StepLR({.step_size = 10})
   std::unique_ptr<RunningScheduler> attach(torch::optim::Optimizer& optimizer,
                                            double scale) const override;
 
@@ -40,6 +42,8 @@ struct MultiStepLROptions {
 class MultiStepLR final : public TorchScheduler {
  public:
   explicit MultiStepLR(MultiStepLROptions options) : options_(std::move(options)) {}
+  explicit MultiStepLR(EmptyBraces)  // MultiStepLR({.milestones = {10, 20}})
+      : MultiStepLR(MultiStepLROptions()) {}
   std::unique_ptr<RunningScheduler> attach(torch::optim::Optimizer& optimizer,
                                            double scale) const override;
 
@@ -54,6 +58,8 @@ struct ExponentialLROptions {
 class ExponentialLR final : public TorchScheduler {
  public:
   explicit ExponentialLR(ExponentialLROptions options);
+  explicit ExponentialLR(EmptyBraces)  // ExponentialLR({.gamma = 0.9})
+      : ExponentialLR(ExponentialLROptions()) {}
   std::unique_ptr<RunningScheduler> attach(torch::optim::Optimizer& optimizer,
                                            double scale) const override;
 
@@ -70,6 +76,8 @@ struct CosineAnnealingLROptions {
 class CosineAnnealingLR final : public TorchScheduler {
  public:
   explicit CosineAnnealingLR(CosineAnnealingLROptions options);
+  explicit CosineAnnealingLR(EmptyBraces)  // CosineAnnealingLR({.T_max = 20})
+      : CosineAnnealingLR(CosineAnnealingLROptions()) {}
   std::unique_ptr<RunningScheduler> attach(torch::optim::Optimizer& optimizer,
                                            double scale) const override;
 

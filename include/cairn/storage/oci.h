@@ -21,7 +21,7 @@ struct OciOptions {
   std::string config_file = {};  // OCI_CONFIG_FILE; else ~/.oci/config
   std::string profile = {};      // else DEFAULT; what it lacks is DEFAULT's
   std::string region = {};       // "eu-frankfurt-1"
-  // Another server than https://objectstorage.REGION.oraclecloud.com.
+  // Another server than https://objectstorage.REGION.oraclecloud.com: CAIRN_OCI_ENDPOINT.
   std::string endpoint_url = {};
   // A larger object is sent in parts of so many bytes (at least 5 MiB), or more where there would
   // be too many. An upload holds at most `parallel_requests` + 1 parts in memory.

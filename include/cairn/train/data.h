@@ -1,6 +1,7 @@
 // Data loading whose position is part of a checkpoint: resuming seeks, it does not replay.
 #pragma once
 
+#include <concepts>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -55,6 +56,7 @@ std::uint64_t sample_seed(std::int64_t seed, std::int64_t epoch, std::int64_t in
 
 // Samples are the rows of `tensors`, which have one length.
 std::shared_ptr<Dataset> tensor_dataset(Batch tensors);
+std::shared_ptr<Dataset> tensor_dataset(Batch, Batch) = delete;  // tensor_dataset({x, y})
 
 // What the Trainer draws batches from. Used on the training thread only.
 //
@@ -83,6 +85,10 @@ class DataLoaderBase {
   // False when every rank would be given the same samples: the Trainer refuses such a loader in a
   // job of several processes. Your own loaders are believed.
   virtual bool is_of_rank() const { return true; }
+
+  // Called by the Trainer before an epoch begins, with the seed of the run. It is for an order of
+  // the loader's own that the user gave no seed.
+  virtual void set_default_seed(std::int64_t /*seed*/) {}
 
   // True when the order of batches comes from torch's global generator. The Trainer then saves that
   // generator's state at the start of the epoch, and restores it before start_epoch() on resume.
@@ -120,8 +126,9 @@ struct DataLoaderOptions {
   int num_workers = 0;
   // Leaves out a last batch that is not full: where BatchNorm or a compiled shape minds.
   bool drop_last = false;
-  // Of the order, where PyTorch has a generator. Compared when a run resumes.
-  std::int64_t seed = 0;
+  // Of the order, where PyTorch has a generator. Absent: TrainerOptions::seed, or the seed that the
+  // run began with if it resumes; 0 without a Trainer. Compared when a run resumes.
+  std::optional<std::int64_t> seed = std::nullopt;
   // Batches fetched ahead by each worker: what they hold of memory is num_workers times this.
   int prefetch_factor = 2;
   // In a job of several processes: this rank's part of the samples, in the place of shuffle and
@@ -134,15 +141,27 @@ struct DataLoaderOptions {
 class DataLoader final : public DataLoaderBase {
  public:
   explicit DataLoader(std::shared_ptr<const Dataset> dataset, DataLoaderOptions options = {});
+  // The compiler shows the line of the deleted constructor.
+  // clang-format off
+  template <std::integral Number>
+  DataLoader(std::shared_ptr<const Dataset>, Number) = delete;  // {.batch_size = 32}
+  template <class Other>
+  requires(!std::convertible_to<Other, std::shared_ptr<const Dataset>> &&
+           !std::derived_from<std::remove_cvref_t<Other>, DataLoader>)
+  explicit
+  DataLoader(Other&&, DataLoaderOptions = {}) = delete;  // tensor_dataset(), make_shared<Mine>()
+  // clang-format on
   ~DataLoader() override;
   DataLoader(DataLoader&&) noexcept;
   DataLoader& operator=(DataLoader&&) noexcept;
 
+  const DataLoaderOptions& options() const;  // as given; the sampler's ranks filled in
   std::optional<std::int64_t> num_batches() const override;
   std::optional<std::int64_t> batch_size() const override;
   std::optional<std::int64_t> num_samples() const override;
   std::int64_t num_repeated() const override;
   bool is_of_rank() const override;  // with a sampler
+  void set_default_seed(std::int64_t seed) override;
   void start_epoch(std::int64_t epoch, std::int64_t first_batch) override;
   std::optional<Batch> next() override;  // rethrows what get_batch() threw
   Value state_dict() const override;
@@ -253,7 +272,7 @@ struct DataSpecOrLoader : DataSpec {
   template <class Other>
   requires(!std::constructible_from<Handle<DataLoaderBase>, Other&&> &&
            !std::derived_from<std::remove_cvref_t<Other>, DataSpec>)
-  DataSpecOrLoader(Other&&) = delete;  // dataloader: a DataLoader; torch's: from_torch_data(*it)
+  DataSpecOrLoader(Other&&) = delete;  // DataLoader(dataset, {...}); torch's: from_torch_data(*it)
   // clang-format on
   // NOLINTEND(google-explicit-constructor)
 };

@@ -2,8 +2,11 @@
 // (composer/core/evaluator.py).
 #pragma once
 
+#include <concepts>
 #include <optional>
 #include <string>
+#include <type_traits>
+#include <utility>
 #include <vector>
 
 #include "cairn/train/data.h"
@@ -19,7 +22,8 @@ namespace cairn {
 struct Evaluator {
   std::string label = "eval";
   DataSpecOrLoader dataloader = {};
-  // Fragments of metric names, matched anywhere in them without regard to case; absent: all.
+  // Fragments of metric names, matched anywhere in them without regard to case; absent: all. One
+  // that is in no name is a UsageError of the Trainer.
   std::optional<std::vector<std::string>> metric_names = std::nullopt;
   // Absent: the Trainer's eval_subset_num_batches and eval_interval.
   std::optional<std::int64_t> subset_num_batches = std::nullopt;
@@ -42,6 +46,14 @@ class EvaluatorList {
   template <class Loader>
   requires std::constructible_from<Handle<DataLoaderBase>, Loader &&> EvaluatorList(Loader&& loader)
       : EvaluatorList(Evaluator{.dataloader = std::forward<Loader>(loader)}) {}
+  // The compiler shows the line of the deleted constructor.
+  // clang-format off
+  template <class Other>
+  requires(!std::constructible_from<Handle<DataLoaderBase>, Other&&> &&
+           !std::convertible_to<Other, DataSpec> &&
+           !std::derived_from<std::remove_cvref_t<Other>, EvaluatorList>)
+  EvaluatorList(Other&&) = delete;  // eval_dataloader: DataLoader(dataset, {...}), or Evaluators
+  // clang-format on
   // NOLINTEND(google-explicit-constructor)
 
   // In the order in which they run.

@@ -60,6 +60,13 @@ class HandleList {
   requires std::constructible_from<Handle<T>, U &&> HandleList(U&& item) {
     items_.emplace_back(std::forward<U>(item));
   }
+  // The compiler shows the line of the deleted constructor.
+  // clang-format off
+  template <class U>
+  requires(!std::constructible_from<Handle<T>, U&&> &&
+           !std::derived_from<std::remove_cvref_t<U>, HandleList>)
+  HandleList(U&&) = delete;  // cairn's classes, not torch's, by value or std::make_shared<...>()
+  // clang-format on
   // NOLINTEND(google-explicit-constructor)
 
   // In the order in which they were given.

@@ -8,6 +8,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <type_traits>
 #include <utility>
 
 #include "cairn/train/batch.h"
@@ -99,11 +100,20 @@ std::shared_ptr<Model> make_classifier(const std::shared_ptr<torch::nn::Module>&
                                        std::function<at::Tensor(const at::Tensor&)> forward,
                                        ClassifierOptions options);
 
+namespace detail {
+
+template <class Net>
+concept HoldsModule = requires(std::remove_cvref_t<Net>& net, const at::Tensor& input) {
+  net->forward(input);
+};
+
+}  // namespace detail
+
 // The same for a std::shared_ptr<Net> or a module holder whose `forward(Tensor)` gives a Tensor:
 //
 //   torch::nn::Sequential net(torch::nn::Linear(64, 10));
 //   .model = cairn::classifier(net, {.num_classes = 10}),
-template <class Net>
+template <detail::HoldsModule Net>
 std::shared_ptr<Model> classifier(Net net, ClassifierOptions options = {}) {
   auto forward = [net](const at::Tensor& input) mutable -> at::Tensor {
     return net->forward(input);
@@ -114,5 +124,13 @@ std::shared_ptr<Model> classifier(Net net, ClassifierOptions options = {}) {
     return make_classifier(net, std::move(forward), std::move(options));
   }
 }
+// The compiler shows the line of the deleted function.
+// clang-format off
+template <class Net, std::integral Number>
+std::shared_ptr<Model> classifier(Net, Number) = delete;  // classifier(net, {.num_classes = 10})
+template <class Net>
+requires(!detail::HoldsModule<Net>) std::shared_ptr<Model>
+classifier(Net&&, ClassifierOptions = {}) = delete;  // make_shared<Net>(), with forward(Tensor)
+// clang-format on
 
 }  // namespace cairn

@@ -33,6 +33,13 @@ class OptimizerRecipe {
       std::vector<at::Tensor> parameters) const = 0;
 };
 
+namespace detail {
+
+template <class Pointer>
+concept PointsToOptimizer = std::convertible_to<Pointer, std::shared_ptr<torch::optim::Optimizer>>;
+
+}  // namespace detail
+
 // What TrainerOptions::optimizers takes. A recipe gets every parameter of the model, trainable or
 // not (what has no gradient is not stepped); for parameter groups, or for a part of the model, make
 // the optimizer yourself from cairn::parameters().
@@ -44,10 +51,16 @@ class OptimizerHandle {
   requires std::derived_from<std::remove_cvref_t<Recipe>, OptimizerRecipe> OptimizerHandle(
       Recipe&& recipe)
       : recipe_(std::make_shared<std::remove_cvref_t<Recipe>>(std::forward<Recipe>(recipe))) {}
-  template <class Optimizer>
-  requires std::convertible_to<Optimizer*, torch::optim::Optimizer*> OptimizerHandle(
-      std::shared_ptr<Optimizer> optimizer)
-      : optimizer_(std::move(optimizer)) {}
+  template <detail::PointsToOptimizer Pointer>
+  OptimizerHandle(Pointer optimizer) : optimizer_(std::move(optimizer)) {}
+  // The compiler shows the line of the deleted constructor.
+  // clang-format off
+  template <class Other>
+  requires(!std::derived_from<std::remove_cvref_t<Other>, OptimizerRecipe> &&
+           !std::derived_from<std::remove_cvref_t<Other>, OptimizerHandle> &&
+           !detail::PointsToOptimizer<Other>)
+  OptimizerHandle(Other&&) = delete;  // AdamW({.lr = 1e-3}); torch's by std::make_shared<...>()
+  // clang-format on
   // NOLINTEND(google-explicit-constructor)
 
   explicit operator bool() const { return recipe_ || optimizer_; }

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "cairn/value.h"
@@ -54,6 +55,9 @@ class RunningScheduler {
   // MismatchError naming what is missing or ill-typed; nothing is changed then. Sets no learning
   // rate: those come with the optimizer's state.
   virtual void load_state_dict(const Value& state) = 0;
+  // Whether the rates of the last step are those of the present time. nullopt for a scheduler that
+  // counts its steps.
+  virtual std::optional<bool> is_of_present_time() const { return std::nullopt; }
 };
 
 }  // namespace cairn

@@ -69,6 +69,9 @@ class State {
   std::optional<Time> max_duration;
   // The Trainer's notes of the calls of fit(), for the next checkpoint. None before the first.
   std::optional<FitCalls> fit_calls;
+  // Schedulers step after the time has advanced, not before: true in a run that began in Composer
+  // up to 0.9, which did so.
+  bool schedulers_step_after_time = false;
   // Length of an iteration in epochs or tokens. None: one iteration that never ends, so that
   // iteration_end and iteration_checkpoint never come.
   std::optional<Time> iteration_length;
@@ -97,8 +100,9 @@ class State {
   at::Tensor loss;       // the scalar that backward() runs on
   Dict total_loss_dict;  // "loss/train/total" -> float of the last batch
 
-  // What the train loader needs to come back to the position, beyond the timestamp: the generator's
-  // state at the start of the epoch for loaders with uses_global_rng(). None otherwise.
+  // What the loaders need to come back to the position, beyond the timestamp: the seed of loaders
+  // that were given none, and the generator's state at the start of the epoch for a train loader
+  // with uses_global_rng(). None before the first epoch.
   Value dataset_state;
 
   // The model, of which this rank has its part; null: all of it (cairn/dist/sharding.h). Parameters

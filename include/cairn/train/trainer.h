@@ -65,7 +65,7 @@ class Trainer {
   // Builds everything, loads a checkpoint when there is one to load, and fires INIT, BEFORE_LOAD
   // and AFTER_LOAD. Throws UsageError (options), and what load_checkpoint() throws; no thread and
   // no file is left behind then.
-  explicit Trainer(TrainerOptions options);
+  explicit Trainer(TrainerOptions options);  // Trainer trainer(TrainerOptions{.model = ...})
   // close(), with errors logged.
   ~Trainer();
   Trainer(const Trainer&) = delete;
@@ -78,6 +78,7 @@ class Trainer {
   // (std::rethrow_if_nested has its backtrace); cairn's own errors and classes of yours arrive as
   // they are.
   FitResult fit(FitOptions options = {});
+  FitResult fit(Duration) = delete;  // fit({.duration = "1ep"})
 
   // Evaluates outside fit(): `evaluators`, or those of the Trainer. The results are logged, and
   // stand in State::metric_values. UsageError when there is nothing to evaluate.

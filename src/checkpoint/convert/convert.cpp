@@ -284,9 +284,6 @@ struct Input {
 Input read_input(const std::string& in, const Target& target, const ConvertOptions& options) {
   const auto source = open_checked(in, options);
   Input input{.info = source->info(), .value = source->read()};
-  if (input.info.format == "safetensors" || input.info.format == "safetensors_index") {
-    input.value = with_tied(input.value, input.info.notes);
-  }
   if (options.weights_only) {
     std::optional<Value> weights = source->state_dict();
     input.value = weights ? script_model(std::move(*weights), input.value, shown_name(in, options))
@@ -317,6 +314,7 @@ Value read_all(const std::vector<std::string>& files, const Target& target,
 
 Value changed(Value value, const ConvertOptions& options, ConvertResult& result) {
   value = with_known(std::move(value), options, result);
+  result.lost_attributes = lost_attributes(value);
   if (options.dtype) value = convert_dtype(value, *options.dtype, options.scratch_folder);
   return value;
 }

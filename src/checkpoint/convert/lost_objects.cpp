@@ -135,6 +135,14 @@ Storages storages_of_leaves(const Value& root) {
   return storages.take();
 }
 
+std::vector<std::pair<std::string, std::string>> lost_attributes(const Value& root) {
+  std::vector<std::pair<std::string, std::string>> found;
+  for (const auto& [path, tensor] : tensors_of(root)) {
+    if (tensor->lost_attributes != nullptr) found.emplace_back(path, *tensor->lost_attributes);
+  }
+  return found;
+}
+
 bool holds_tensor(const Value& value) { return LostFinder(Storages()).holds_lost(value); }
 
 }  // namespace cairn

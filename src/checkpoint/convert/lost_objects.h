@@ -3,6 +3,7 @@
 
 #include <string>
 #include <unordered_set>
+#include <utility>
 #include <vector>
 
 #include "cairn/tensor.h"
@@ -25,6 +26,10 @@ std::vector<LostObject> lost_objects(const Value& root, const Storages& kept);
 // Returns the storages of all leaves of a tree, except those of DTensors. A format that writes each
 // leaf, and knows only full tensors, holds these storages.
 Storages storages_of_leaves(const Value& root);
+
+// Paths of the tensors that had attributes in Python, and the names of these: see
+// TensorView::lost_attributes.
+std::vector<std::pair<std::string, std::string>> lost_attributes(const Value& root);
 
 // Whether there is a tensor anywhere in `value`, also inside objects.
 bool holds_tensor(const Value& value);

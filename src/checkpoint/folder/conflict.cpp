@@ -58,9 +58,9 @@ std::string reason(const Counters& counters, const Timestamp& now) {
 
 }  // namespace
 
-std::optional<Conflict> find_conflict(const NameFormat& format,
-                                      const std::vector<std::string>& names,
-                                      const FormatVariables& dist, const Timestamp& now) {
+std::vector<Conflict> find_conflicts(const NameFormat& format,
+                                     const std::vector<std::string>& names,
+                                     const FormatVariables& dist, const Timestamp& now) {
   const Fields fields(format);
   if (fields.has_in_epoch() && !fields.has("epoch")) {
     throw UsageError("save_filename \"" + format.text() +
@@ -68,18 +68,27 @@ std::optional<Conflict> find_conflict(const NameFormat& format,
   }
   const NameFormat present = partial_format(format, dist + time_variables(now));
   const bool may_come_again = !fields.is_new_with_every_batch();
+  std::vector<Conflict> conflicts;
   for (const std::string& name : names) {
     if (may_come_again && parse_name(present, name, {})) {
-      return Conflict{.name = name,
-                      .why = "this run saves under that name, and does not go on from it",
-                      .is_present = true};
+      conflicts.push_back({.name = name,
+                           .why = "this run saves under that name, and does not go on from it",
+                           .is_present = true});
+      continue;
     }
     const auto counters = parse_name(format, name, dist);
     if (!counters) continue;
     std::string why = reason(*counters, now);
-    if (!why.empty()) return Conflict{.name = name, .why = std::move(why)};
+    if (!why.empty()) conflicts.push_back({.name = name, .why = std::move(why)});
   }
-  return std::nullopt;
+  return conflicts;
+}
+
+std::optional<Conflict> find_conflict(const NameFormat& format,
+                                      const std::vector<std::string>& names,
+                                      const FormatVariables& dist, const Timestamp& now) {
+  const std::vector<Conflict> all = find_conflicts(format, names, dist, now);
+  return all.empty() ? std::nullopt : std::optional(all.front());
 }
 
 bool has_passed(const NameFormat& format, const std::string& name, const FormatVariables& dist,

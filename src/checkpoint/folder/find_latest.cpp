@@ -14,6 +14,10 @@
 //  3. That file is verified as was asked for, and its state decoded: what cannot be loaded is not
 //     chosen. When it is good it is the answer, open as it is, so that what was checked is loaded;
 //     when it is not, step 2 goes on.
+//     Names that promise more than their files hold are no order: after kMostBehindTheirNames such
+//     files, or kMostUnusable files that are no checkpoint any more, the search ends with an error.
+//     It must neither open file after file nor take one of which nobody knows that it is furthest.
+//     With trust_latest it ends so, too, after kMostOfOthersFarAway checkpoints of other runs.
 //  4. FindOptions::filename may be empty, and none of the usual names may lead to a good
 //     checkpoint. Then all other checkpoints in the folder are candidates, the newest file first.
 //
@@ -29,6 +33,8 @@
 //
 // A file that was given the name of an earlier one by hand is behind for this search; one that was
 // given the name of a later one is found out.
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <compare>
 #include <deque>
@@ -62,6 +68,9 @@ namespace cairn {
 namespace {
 
 constexpr const char* kUsualNames = "ep{epoch}-ba{batch}-rank{rank}.pt";
+constexpr std::size_t kMostBehindTheirNames = 16;
+constexpr std::size_t kMostUnusable = 64;
+constexpr std::size_t kMostOfOthersFarAway = 64;
 
 // A candidate that was opened.
 struct Sighting {
@@ -97,6 +106,7 @@ class Search {
         folder_(folder),
         options_(options.find),
         only_run_states_(options.only_run_states),
+        latest_(options.latest),
         formats_(options.other_filenames),
         dist_(dist_variables(options.find.run_name)),
         except_(options.find.except.begin(), options.find.except.end()) {
@@ -109,11 +119,11 @@ class Search {
     const NameFormat name = partial_format(options_.latest_filename, dist_);
     if (name.empty() || has_counter(name)) return std::nullopt;
     const std::string link = join_path(folder_, only_name(name));
-    const auto pointer = store_->read_pointer(link);
+    const auto pointer = latest_ ? latest_ : store_->read_pointer(link);
     if (!pointer || pointer->is_broken()) return std::nullopt;  // run() reports it
     const std::string target = normal_path(pointer->target);
     if (leads_out(target)) return std::nullopt;
-    look_at(target, {});
+    look_at({.path = target});
     if (opened_.empty()) return std::nullopt;
     const Sighting candidate = std::move(opened_.front());
     opened_.clear();
@@ -129,7 +139,7 @@ class Search {
       const std::string path = followed(link);
       const bool has_name = std::ranges::any_of(
           names_, [&](const NamesByPosition& names) { return names.covers(path); });
-      if (!has_name && !leads_out(path)) look_at(path, {});
+      if (!has_name && !leads_out(path)) look_at({.path = path});
     }
     if (auto found = choose()) return found;
     if (options_.filename.empty()) {
@@ -177,6 +187,7 @@ class Search {
       if (candidate.source == nullptr && !is_as_seen(candidate)) continue;
       auto found = check(candidate);
       if (found) return found;
+      refuse_if_too_many_were_opened();
     }
     return std::nullopt;
   }
@@ -196,7 +207,7 @@ class Search {
     }
     std::ranges::stable_sort(others, std::greater(), &decltype(others)::value_type::first);
     for (const auto& [modified, path] : others) {
-      look_at(path, {});
+      look_at({.path = path});
       if (opened_.empty()) continue;
       const Sighting candidate = std::move(opened_.front());
       opened_.clear();
@@ -227,8 +238,37 @@ class Search {
       });
       if (is_behind) return;
       const NamedFile file = names.take();
-      look_at(file.path, file.claim);
+      const Sighting* seen = look_at(file);
+      if (seen != nullptr && std::is_gt(names.compare(file.claim, seen->timestamp))) {
+        note_behind_its_name(*seen);
+      }
     }
+  }
+
+  void note_behind_its_name(const Sighting& seen) {
+    if (++behind_their_names_ < kMostBehindTheirNames) return;
+    throw UsageError(fmt::format(
+        "{}: {} files were opened whose names promise more than they hold ({} holds epoch {}, "
+        "batch {}), so that names do not tell which checkpoint is the furthest. Move such files to "
+        "another folder, or rename them after what they hold, which `cairn ls --all` shows",
+        store_->describe(folder_), behind_their_names_, base_name(seen.path), seen.timestamp.epoch,
+        seen.timestamp.batch));
+  }
+
+  void refuse_if_too_many_were_opened() const {
+    if (of_others_ >= kMostOfOthersFarAway && options_.trust_latest) {
+      throw UsageError(fmt::format(
+          "{0}: {1} checkpoints were opened that are of other runs or not of the whole state, and "
+          "the search for one of the run \"{2}\" ends here, because each costs requests. Give each "
+          "run a folder of its own (save_folder \"{3}/{{run_name}}\"), or move the others away",
+          store_->describe(folder_), of_others_, options_.run_name, folder_));
+    }
+    if (unusable_ < kMostUnusable) return;
+    throw UsageError(fmt::format(
+        "{}: {} files were opened whose names are those of checkpoints, and none of them can be "
+        "used (the last was {}). The search for a good one ends here. Move such files to another "
+        "folder, and it goes on with the checkpoints that are left",
+        store_->describe(folder_), unusable_, last_unusable_));
   }
 
   // Returns the target of a link, or `link` itself if a file has that name.
@@ -238,22 +278,24 @@ class Search {
     return normal_path(pointer && !pointer->is_broken() ? pointer->target : link);
   }
 
-  // Opens a candidate, unless it was before.
-  void look_at(const std::string& path, const Timestamp& claim) {
-    if (is_known(path)) return;
-    known_.insert(path);
-    auto sighting = unless_unusable(path, [&] { return open(path, claim); });
-    if (!sighting) return;
+  // Opens a candidate, unless it was before. Returns it if it is one of opened_ now.
+  const Sighting* look_at(const NamedFile& file) {
+    if (is_known(file.path)) return nullptr;
+    known_.insert(file.path);
+    auto sighting = unless_unusable(file.path, [&] { return open(file); });
+    refuse_if_too_many_were_opened();
+    if (!sighting) return nullptr;
     for (Sighting& other : opened_) {
       other.source = nullptr;  // so that there are never more than two files open
     }
     opened_.push_back(std::move(*sighting));
+    return &opened_.back();
   }
 
   // Opens it once more. What has its name now and is at another place comes among the candidates.
   bool is_as_seen(Sighting& candidate) {
-    auto again =
-        unless_unusable(candidate.path, [&] { return open(candidate.path, candidate.timestamp); });
+    const NamedFile file = {candidate.path, candidate.timestamp, candidate.modified};
+    auto again = unless_unusable(candidate.path, [&] { return open(file); });
     if (!again) return false;
     const bool is_same = again->order() == candidate.order();
     candidate = std::move(*again);
@@ -265,25 +307,26 @@ class Search {
     return known_.contains(path) || except_.contains(path);
   }
 
-  std::optional<Sighting> open(const std::string& path, const Timestamp& claim) const {
-    std::chrono::system_clock::time_point modified;
+  std::optional<Sighting> open(const NamedFile& file) {
+    const std::string& path = file.path;
+    auto modified = file.modified.value_or(std::chrono::system_clock::time_point());
     const std::shared_ptr<const CheckpointSource> source = open_candidate(path, modified);
     if (source == nullptr) return std::nullopt;
     const CheckpointInfo training = training_info(*source);
-    if (is_of_other_run(training)) {
-      options_.on_other_run(path, training.run_name);
-      return std::nullopt;
-    }
+    const bool is_other_run = is_of_other_run(training);
+    if (is_other_run) options_.on_other_run(path, training.run_name);
     const bool is_run_state = training.kind == "full" && training.timestamp.has_value();
-    if (only_run_states_ && !is_run_state) {
+    const bool is_weights = options_.full_state_only && training.kind == "weights";
+    if (!is_other_run && only_run_states_ && !is_run_state) {
       skip(path, "it does not hold the whole state of a training run");
-      return std::nullopt;
-    }
-    if (options_.full_state_only && training.kind == "weights") {
+    } else if (!is_other_run && is_weights) {
       skip(path, "it holds weights alone");
+    }
+    if (is_other_run || is_weights || (only_run_states_ && !is_run_state)) {
+      ++of_others_;
       return std::nullopt;
     }
-    return Sighting{path, training.timestamp.value_or(claim), modified, is_run_state, source};
+    return Sighting{path, training.timestamp.value_or(file.claim), modified, is_run_state, source};
   }
 
   // nullptr for what is none, which is no reason for a line.
@@ -313,12 +356,13 @@ class Search {
   }
 
   // Step 3.
-  std::optional<FoundCheckpoint> check(const Sighting& candidate) const {
+  std::optional<FoundCheckpoint> check(const Sighting& candidate) {
     return unless_unusable(candidate.path, [&]() -> std::optional<FoundCheckpoint> {
       const std::shared_ptr<const CheckpointSource>& source = candidate.source;
       VerifyReport report = source->verify(options_.verify);
       if (!report.ok()) {
         skip(candidate.path, report.summary());
+        note_unusable(candidate.path, report.summary());
         return std::nullopt;
       }
       if (candidate.is_full) check_training_state(*source);
@@ -329,7 +373,7 @@ class Search {
 
   // What `look` gives; nothing, and a report, when there is no file or its content cannot be used.
   template <class Look>
-  auto unless_unusable(const std::string& path, const Look& look) const -> decltype(look()) {
+  auto unless_unusable(const std::string& path, const Look& look) -> decltype(look()) {
     try {
       return look();
     } catch (Error& e) {
@@ -340,14 +384,24 @@ class Search {
         throw;
       }
       skip(path, e.what());
-      if (read_fault_of(e) == ReadFault::kBytes && !unreadable_) {
-        unreadable_ = std::current_exception();
-      }
+      note_fault(read_fault_of(e), path, e.what());
     } catch (const std::exception& e) {
       if (read_fault_of(e) == ReadFault::kNow) throw;
       skip(path, read_problem(e));
+      note_fault(read_fault_of(e), path, read_problem(e));
     }
     return std::nullopt;
+  }
+
+  // Called in the handler of the error.
+  void note_fault(ReadFault fault, const std::string& path, const std::string& why) {
+    if (fault != ReadFault::kNoFile) note_unusable(path, why);
+    if (fault == ReadFault::kBytes && !unreadable_) unreadable_ = std::current_exception();
+  }
+
+  void note_unusable(const std::string& path, const std::string& why) {
+    ++unusable_;
+    last_unusable_ = base_name(path) + ": " + printable_line(without_path(why, path));
   }
 
   // Returns the names whose next name is the furthest of all that are left; null if none is left.
@@ -386,6 +440,7 @@ class Search {
   const std::string folder_;
   const FindOptions& options_;
   const bool only_run_states_;
+  const std::optional<Pointer> latest_;
   std::vector<NameFormat> formats_;
   FormatVariables dist_;
   ListedFolders listed_;
@@ -394,7 +449,11 @@ class Search {
   std::set<std::string> known_;  // that were opened, or could not be
   std::vector<Sighting> opened_;
   // Of the furthest that was looked at and that the disk does not give.
-  mutable std::exception_ptr unreadable_;
+  std::exception_ptr unreadable_;
+  std::size_t behind_their_names_ = 0;  // whole checkpoints
+  std::size_t unusable_ = 0;            // damaged, foreign or not given by the disk
+  std::string last_unusable_;           // its name, and why
+  std::size_t of_others_ = 0;           // whole, but not what is looked for
 };
 
 // Throws if the folder does not exist and was meant as a format: to find nothing would lose the

@@ -20,6 +20,13 @@ bool is_known_folder(ObjectStore& store, const std::string& path) {
   }
 }
 
+bool is_known_folder(ObjectStore& store, const std::string& folder, const ListedName& listed) {
+  using Type = ObjectInfo::Type;
+  const bool is_told = listed.info && listed.info->type != Type::kPointer;
+  if (is_told) return listed.info->type == Type::kFolder;
+  return is_known_folder(store, join_path(folder, listed.name));
+}
+
 bool is_checkpoint_folder(ObjectStore& store, const std::string& path) {
   const auto metadata = store.stat(join_path(path, dcp::kMetadataFile));
   return metadata && metadata->type == ObjectInfo::Type::kObject;
@@ -32,11 +39,10 @@ std::vector<std::string> format_folders(ObjectStore& store, const std::string& f
   if (slash == std::string::npos) return found;
   const NameFormat level(format.text().substr(0, slash));
   const NameFormat rest(format.text().substr(slash + 1));
-  for (const std::string& name : list_names_if_any(store, folder)) {
-    if (!parse_name(level, name, dist)) continue;
-    const std::string there = join_path(folder, name);
-    if (!is_known_folder(store, there)) continue;
-    for (const std::string& below : format_folders(store, there, rest, dist)) {
+  for (const ListedName& listed : list_all_if_any(store, folder)) {
+    const std::string& name = listed.name;
+    if (!parse_name(level, name, dist) || !is_known_folder(store, folder, listed)) continue;
+    for (const std::string& below : format_folders(store, join_path(folder, name), rest, dist)) {
       found.push_back(below.empty() ? name : join_path(name, below));
     }
   }

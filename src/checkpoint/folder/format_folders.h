@@ -12,6 +12,9 @@ namespace cairn {
 // False also of what this user may not look at, and so could not write into: a link into somebody
 // else's folder, say. StorageError when it cannot be told now.
 bool is_known_folder(ObjectStore& store, const std::string& path);
+// The same for a name that was listed in `folder`. Asks the store only if the listing does not
+// tell.
+bool is_known_folder(ObjectStore& store, const std::string& folder, const ListedName& listed);
 
 // Whether it is a folder that is a checkpoint by itself (torch.distributed.checkpoint's), whole or
 // not: its `.metadata` is there. StorageError.

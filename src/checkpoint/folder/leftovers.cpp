@@ -4,13 +4,14 @@
 
 #include "checkpoint/folder/format_folders.h"
 #include "io/file.h"
+#include "storage/local_store.h"
 
 namespace cairn {
 
 std::vector<std::string> remove_leftovers_of_formats(ObjectStore& store, const std::string& folder,
                                                      const std::vector<NameFormat>& formats,
                                                      const FormatVariables& dist) {
-  if (!store.stat(folder)) return {};
+  if (is_local(store) && !store.stat(folder)) return {};  // far away that would be a request more
   std::set<std::string> folders;
   for (const NameFormat& format : formats) {
     for (std::string& where : format_folders(store, folder, format, dist)) {

@@ -12,6 +12,7 @@
 #include "cairn/error.h"
 
 #include "checkpoint/names/extension.h"
+#include "checkpoint/names/position_in_name.h"
 #include "checkpoint/open/training_info.h"
 #include "io/file.h"
 #include "io/read_fault.h"
@@ -62,6 +63,14 @@ class Listing {
     return std::move(listing_);
   }
 
+  std::optional<ListedCheckpoint> look_into_one(ListedCheckpoint listed) {
+    listed.condition = Condition::kGood;
+    listed.info = {.kind = ""};
+    look_into(std::move(listed));
+    if (listing_.checkpoints.empty()) return std::nullopt;
+    return std::move(listing_.checkpoints.front());
+  }
+
  private:
   // Sorts out what is a link or a pin; the others are looked into later.
   void look_at(const ListedName& entry) {
@@ -96,23 +105,40 @@ class Listing {
   }
 
   void look_into_all() {
-    std::stable_sort(found_.begin(), found_.end(),
-                     [](const auto& a, const auto& b) { return a.modified > b.modified; });
     const ListLimits& limits = options_.limits;
+    std::stable_sort(found_.begin(), found_.end(), [&limits](const auto& a, const auto& b) {
+      const auto rank = [&limits](const ListedCheckpoint& listed) {
+        return std::pair(limits.names_first && has_checkpoint_name(listed.name), listed.modified);
+      };
+      return rank(b) < rank(a);
+    });
     std::size_t opened = 0;
     for (ListedCheckpoint& listed : found_) {
       const bool is_enough = (limits.files > 0 && opened >= limits.files) ||
                              (limits.expanded_bytes > 0 && expanded_ >= limits.expanded_bytes);
-      if (!is_enough) {
+      if (is_enough || tells_enough(listed)) {
+        leave(std::move(listed));
+      } else {
         ++opened;
         look_into(std::move(listed));
-        continue;
       }
-      ++listing_.not_looked_into;
-      if (!has_checkpoint_name(listed.name)) continue;
-      listed.condition = Condition::kNotLookedInto;
-      listing_.checkpoints.push_back(std::move(listed));
     }
+  }
+
+  bool tells_enough(const ListedCheckpoint& listed) const {
+    if (!options_.trust_names || listed.is_folder || is_special_.at(listed.name)) return false;
+    return !has_checkpoint_name(listed.name) || position_in_name(listed.name);
+  }
+
+  // Lists it as it is known without being opened.
+  void leave(ListedCheckpoint listed) {
+    ++listing_.not_looked_into;
+    if (listed.is_folder) listing_.folders.push_back(listed.name);
+    if (!has_checkpoint_name(listed.name)) return;
+    const auto named = options_.trust_names ? position_in_name(listed.name) : std::nullopt;
+    if (named) listed.info.timestamp = Timestamp{.epoch = named->epoch, .batch = named->batch};
+    listed.condition = Condition::kNotLookedInto;
+    listing_.checkpoints.push_back(std::move(listed));
   }
 
   void look_into(ListedCheckpoint listed) {
@@ -146,6 +172,9 @@ class Listing {
                                 : has_checkpoint_name(listed.name);
     if (!is_opened && !may_be_one) {
       ++listing_.passed_over;
+      const bool is_plain_folder =
+          listed.is_folder && dynamic_cast<const UsageError*>(&error) != nullptr;
+      if (is_plain_folder) listing_.folders.push_back(std::move(listed.name));
       return;
     }
     const bool is_corrupt = dynamic_cast<const CorruptError*>(&error) != nullptr;
@@ -166,6 +195,7 @@ class Listing {
       return std::tie(a.modified, a.name) < std::tie(b.modified, b.name);
     };
     std::sort(listing_.checkpoints.begin(), listing_.checkpoints.end(), is_before);
+    std::sort(listing_.folders.begin(), listing_.folders.end());
   }
 
   std::shared_ptr<ObjectStore> store_;
@@ -187,11 +217,16 @@ FolderListing list_checkpoints(const std::string& folder, const ListOptions& opt
   return Listing(store_of(folder, options.store), folder, options).list();
 }
 
+std::optional<ListedCheckpoint> look_into(ListedCheckpoint listed, const ListOptions& options) {
+  const std::string folder = parent_path(listed.path);
+  return Listing(store_of(folder, options.store), folder, options).look_into_one(std::move(listed));
+}
+
 bool has_checkpoint_name(std::string_view name) {
   constexpr std::array<std::string_view, 3> kOthers = {".pth", ".ckpt", ".safetensors"};
   // Trainer.save_checkpoint()'s default has no extension.
   if (name.find('.') == std::string_view::npos) {
-    return glob_match("ep*-ba*-rank*", std::string(name));
+    return glob_match("ep*-ba*", std::string(name));
   }
   return is_written_extension(name) ||
          std::any_of(kOthers.begin(), kOthers.end(),

@@ -3,6 +3,7 @@
 
 #include <chrono>
 #include <functional>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -28,9 +29,11 @@ struct ListedCheckpoint {
   std::chrono::system_clock::time_point modified = {};
   std::string version = {};  // ObjectInfo::version
   Condition condition = Condition::kGood;
-  std::string problem = {};             // one line, when the condition is not good
-  SourceInfo source = {};               // `format` is empty when it could not be opened
-  CheckpointInfo info = {.kind = ""};   // kind, run, position; no kind when it is not readable
+  std::string problem = {};  // one line, when the condition is not good
+  SourceInfo source = {};    // `format` is empty when it could not be opened
+  // Kind, run, position. No kind when it is not readable or not looked into; then the position, if
+  // there is one, has the epoch and the batch that the name says.
+  CheckpointInfo info = {.kind = ""};
   std::vector<std::string> links = {};  // names of the links in the folder that point at it
   bool is_pinned = false;               // a file NAME.pin stands beside it
 };
@@ -39,16 +42,24 @@ struct FolderListing {
   std::vector<ListedCheckpoint> checkpoints;  // by position in training, furthest last
   std::size_t passed_over = 0;                // files and folders that are no checkpoints
   std::size_t not_looked_into = 0;  // ListLimits; those with a checkpoint's name are listed
+  // Names of folders that are no checkpoints by themselves, or were not looked into, sorted.
+  // Nothing in them was looked at.
+  std::vector<std::string> folders;
 };
 
 // How much of a folder is looked into, from the newest file backwards. Any amount when 0.
 struct ListLimits {
   std::size_t files = 0;             // that are opened
   std::uint64_t expanded_bytes = 0;  // of compressed files, after which no more are opened
+  bool names_first = false;          // files with names of checkpoints count as the newest
 };
 
 struct ListOptions {
   Verify verify = Verify::kQuick;
+  // For stores where opening a file costs requests: what the listing and the name tell is enough. A
+  // file whose name says epoch and batch is not opened, and has this position. A file without a
+  // checkpoint's name is not opened, nor listed. Folders, and files of other names, are opened.
+  bool trust_names = false;
   // Also decode those that say they are "full": what verifies, but is no training state, is
   // damaged.
   bool check_state = false;
@@ -62,6 +73,9 @@ struct ListOptions {
 // nothing that lies there, whatever it is, ends the listing of the others. Those without a position
 // come first. NotFoundError, UsageError when it is no folder.
 FolderListing list_checkpoints(const std::string& folder, const ListOptions& options = {});
+
+// Opens one that list_checkpoints() has not looked into. nullopt: it is gone, or no checkpoint.
+std::optional<ListedCheckpoint> look_into(ListedCheckpoint listed, const ListOptions& options);
 
 // Whether people would take a file of this name for a checkpoint.
 bool has_checkpoint_name(std::string_view name);

@@ -73,17 +73,19 @@ bool NamesByPosition::read_name(std::size_t level, const std::string& name,
   return true;
 }
 
-std::vector<std::string> NamesByPosition::names_in(const std::string& folder) {
-  if (listed_ == nullptr) return list_names_if_any(store_, folder);
+std::vector<ListedName> NamesByPosition::names_in(const std::string& folder) {
+  if (listed_ == nullptr) return list_all_if_any(store_, folder);
   const auto known = listed_->find(folder);
   if (known != listed_->end()) return known->second;
-  return listed_->emplace(folder, list_names_if_any(store_, folder)).first->second;
+  return listed_->emplace(folder, list_all_if_any(store_, folder)).first->second;
 }
 
 void NamesByPosition::list(const std::string& folder, std::size_t level, const Timestamp& claim) {
-  for (const std::string& name : names_in(folder)) {
-    Node node{normal_path(join_path(folder, name)), level, claim};
-    if (!read_name(level, name, node.claim)) continue;
+  for (const ListedName& listed : names_in(folder)) {
+    Node node{normal_path(join_path(folder, listed.name)), level, claim};
+    if (!read_name(level, listed.name, node.claim)) continue;
+    const bool is_object = listed.info && listed.info->type == ObjectInfo::Type::kObject;
+    if (is_object) node.modified = listed.info->modified;
     nodes_.push_back(std::move(node));
     std::push_heap(nodes_.begin(), nodes_.end(),
                    [this](const Node& a, const Node& b) { return is_behind(a, b); });
@@ -121,7 +123,7 @@ void NamesByPosition::fill() {
     const Node node = std::move(nodes_.back());
     nodes_.pop_back();
     if (!is_folder) {
-      ready_.push_back({node.path, node.claim});
+      ready_.push_back({node.path, node.claim, node.modified});
       continue;
     }
     try {
@@ -131,7 +133,7 @@ void NamesByPosition::fill() {
   }
   if (ready_.size() < 2) return;
   for (NamedFile& file : ready_) {
-    file.modified = modified_or_never(store_, file.path);
+    if (!file.modified) file.modified = modified_or_never(store_, file.path);
   }
   std::stable_sort(ready_.begin(), ready_.end(), [](const NamedFile& a, const NamedFile& b) {
     return *a.modified > *b.modified;

@@ -7,7 +7,7 @@
 //  2. A folder is listed when it is its turn, the furthest first: what lies in one that is behind
 //     cannot be further.
 //  3. Names that are equally far (a format without a counter that grows) are ordered by the time of
-//     the files, newest first. Only those are asked for it.
+//     the files, newest first. The listing tells it in most stores; other stores are asked for it.
 //
 // What a name says is a claim; what counts is what the file says.
 #pragma once
@@ -26,13 +26,14 @@
 
 namespace cairn {
 
-// The names in each folder that was listed. Several formats of one folder share the lists.
-using ListedFolders = std::map<std::string, std::vector<std::string>>;
+// The content of each folder that was listed. Several formats of one folder share the lists.
+using ListedFolders = std::map<std::string, std::vector<ListedName>>;
 
 struct NamedFile {
   std::string path;
   Timestamp claim = {};  // the counters that the name has; the others are 0
-  // When several names are equally far; the end of time when it could not be told.
+  // The time of the file, if the listing told it or several names are equally far. The end of time
+  // if it cannot be told.
   std::optional<std::chrono::system_clock::time_point> modified = std::nullopt;
 };
 
@@ -60,14 +61,16 @@ class NamesByPosition {
     NameFormat format;
     std::size_t counters = 0;  // how many of counters_ are known when the name is
   };
+  using Time = std::chrono::system_clock::time_point;
   struct Node {
     std::string path;
     std::size_t level = 0;  // that its name was made from
     Timestamp claim = {};
+    std::optional<Time> modified = std::nullopt;  // if the listing told it
   };
 
   void add_level(const NameFormat& format);
-  std::vector<std::string> names_in(const std::string& folder);
+  std::vector<ListedName> names_in(const std::string& folder);
   void list(const std::string& folder, std::size_t level, const Timestamp& claim);
   bool read_name(std::size_t level, const std::string& name, Timestamp& claim) const;
   bool is_behind(const Node& a, const Node& b) const;

@@ -4,12 +4,15 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <limits>
 #include <set>
+#include <tuple>
 
 #include "cairn/error.h"
 
 #include "checkpoint/open/training_info.h"
+#include "core/size_text.h"
 
 namespace cairn {
 namespace {
@@ -24,6 +27,13 @@ struct Group {
 
   Clock::time_point made() const { return newest().made; }
   std::chrono::sys_days day() const { return newest().day; }
+  std::uint64_t bytes() const {
+    std::uint64_t sum = 0;
+    for (const RetentionItem* item : items) {
+      sum += item->bytes;
+    }
+    return sum;
+  }
   std::optional<double> metric(const std::string& name) const {
     for (const RetentionItem* item : items) {
       const auto found = item->metrics.find(name);
@@ -43,23 +53,19 @@ struct Group {
 using Series = std::vector<Group>;  // furthest first
 
 std::map<std::string, Series> series_of(const std::vector<RetentionItem>& items) {
-  std::map<std::string, Series> all;
+  using Position = std::tuple<std::int64_t, std::int64_t, std::int64_t, std::int64_t>;
+  std::map<std::string, std::map<Position, Group, std::greater<>>> groups;
   for (const RetentionItem& item : items) {
     if (!item.is_good || !item.timestamp) continue;
-    Series& series = all[item.series];
-    const auto group = std::find_if(series.begin(), series.end(), [&](const Group& g) {
-      return position(g.timestamp) == position(*item.timestamp);
-    });
-    if (group != series.end()) {
-      group->items.push_back(&item);
-    } else {
-      series.push_back({*item.timestamp, {&item}, {}});
-    }
+    Group& group = groups[item.series][position(*item.timestamp)];
+    if (group.items.empty()) group.timestamp = *item.timestamp;
+    group.items.push_back(&item);
   }
-  for (auto& [name, series] : all) {
-    std::sort(series.begin(), series.end(), [](const Group& a, const Group& b) {
-      return position(a.timestamp) > position(b.timestamp);
-    });
+  std::map<std::string, Series> all;
+  for (auto& [name, by_position] : groups) {
+    for (auto& entry : by_position) {
+      all[name].push_back(std::move(entry.second));
+    }
   }
   return all;
 }
@@ -154,6 +160,27 @@ void apply(Series& series, const RetentionRules& rules, Clock::time_point now) {
   keep_held(series);
 }
 
+// Keeps the newest files of all series together, since they share a disk. Ends at the first that
+// does not fit, so that a larger size keeps the same, and more.
+void keep_size(std::map<std::string, Series>& all, std::uint64_t size) {
+  std::vector<Group*> newest;
+  for (auto& [name, series] : all) {
+    for (Group& group : series) {
+      newest.push_back(&group);
+    }
+  }
+  std::stable_sort(newest.begin(), newest.end(), [](const Group* a, const Group* b) {
+    if (a->made() != b->made()) return a->made() > b->made();
+    return position(a->timestamp) > position(b->timestamp);
+  });
+  std::uint64_t used = 0;
+  for (Group* group : newest) {
+    if (group->bytes() > size - used) return;
+    used += group->bytes();
+    group->reasons.push_back(fmt::format("the newest {} of {}", size_text(used), size_text(size)));
+  }
+}
+
 // Step 6: whether `item` is damaged, and perhaps newer than all that is good of the series.
 bool is_blocking(const RetentionItem& item, const std::string& name, const Series& series) {
   if (item.is_good) return false;
@@ -212,6 +239,7 @@ RetentionPlan decide(const std::vector<RetentionItem>& items, const RetentionRul
       blocking.insert(i);
     }
   }
+  if (rules.size > 0) keep_size(all, rules.size);
   RetentionPlan plan;
   for (const RetentionItem& item : items) {
     const auto group = group_of.find(&item);

@@ -1,7 +1,8 @@
 // Which checkpoints of a run to keep: the rules of `cairn prune`, as a function of what there is.
 //
 //  1. Checkpoints are judged in series: those of one run and kind. A series of weights never counts
-//     as one that a run can go on from, nor one run's for another's.
+//     as one that a run can go on from, nor one run's for another's. Only the rule `size` is for
+//     all series together: they share a disk.
 //  2. Within a series, checkpoints of one position in training (of several ranks, say) stay or go
 //     together, and count as one.
 //  3. Only good checkpoints with a position are chosen by rules. What is damaged, or has no
@@ -33,6 +34,7 @@ struct RetentionItem {
   std::optional<Timestamp> timestamp = std::nullopt;
   std::chrono::system_clock::time_point made = {};
   std::chrono::sys_days day = {};  // the calendar day of `made`, where the user is
+  std::uint64_t bytes = 0;
   bool is_good = true;
   std::string held_by = {};  // why it stays whatever the rules say: "pinned"; empty when nothing
   std::map<std::string, double> metrics = {};
@@ -49,6 +51,7 @@ struct KeepBest {
 // Nothing is set: everything but what step 5 names goes.
 struct RetentionRules {
   std::uint64_t last = 0;        // the furthest so many
+  std::uint64_t size = 0;        // the newest files of all series, so many bytes in all
   std::uint64_t daily = 0;       // the furthest one of each of the last so many days that have one
   std::uint64_t weekly = 0;      // the same of weeks, which begin on Monday
   std::vector<Time> every = {};  // the first at or after each multiple; not of kDuration

@@ -117,6 +117,16 @@ std::shared_ptr<void> take_run_lock(FileSystem& files, const RunLockRequest& req
   return LocksOfProcess::all().take(files, request);
 }
 
+bool is_run_locked(FileSystem& files, const RunLockRequest& request) {
+  if (!files.stat(lock_path(request), /*follow=*/false)) return false;
+  try {
+    take_run_lock(files, request);
+    return false;
+  } catch (const BusyError&) {
+    return true;
+  }
+}
+
 std::vector<RunLockFile> list_run_locks(FileSystem& files, const std::string& folder) {
   std::vector<RunLockFile> locks;
   for (const std::string& name : files.list(folder)) {
@@ -138,10 +148,13 @@ std::vector<RunLockFile> list_run_locks(FileSystem& files, const std::string& fo
 }
 
 void release_run_lock(FileSystem& files, const RunLockFile& lock) {
-  if (files.lock_file(lock.path, "").held) return;  // no process had it: the file went with this
-  if (lock.is_alive_here) {
-    throw BusyError(fmt::format("the lock {} is held by {}, which lives: end that process instead",
-                                lock.path, described(lock.holder)));
+  const FileLock now = files.lock_file(lock.path, "");
+  if (now.held) return;  // no process had it: the file went with this
+  if (lock.is_alive_here || now.is_held_here) {
+    throw BusyError(fmt::format(
+        "the lock {} is held by {}, which lives on this machine: end that process instead "
+        "(`fuser -v {}` names it)",
+        lock.path, described(lock.holder), lock.path));
   }
   files.remove(lock.path);
 }

@@ -44,13 +44,16 @@ struct RunLockFile {
   bool is_alive_here = false;
 };
 
+// Whether a process of another job holds the lock now. Creates nothing.
+bool is_run_locked(FileSystem& files, const RunLockRequest& request);
+
 // Lists the locks in `folder` without taking one: those of living processes, and those that killed
 // processes left.
 std::vector<RunLockFile> list_run_locks(FileSystem& files, const std::string& folder);
 
 // Removes the file, so that the next start has a lock of its own even if a dead machine holds this
-// one. BusyError when a process has the lock, and a process of the holder's number lives on this
-// machine.
+// one. BusyError when a process of this machine has the lock: the file system is local, or a
+// process of the holder's number lives here.
 void release_run_lock(FileSystem& files, const RunLockFile& lock);
 
 }  // namespace cairn

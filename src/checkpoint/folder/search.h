@@ -15,6 +15,8 @@ struct SearchOptions {
   std::vector<NameFormat> other_filenames = {};
   // Pass over everything except a Trainer's whole state.
   bool only_run_states = false;
+  // The pointer find.latest_filename, if it was read already.
+  std::optional<Pointer> latest = std::nullopt;
 };
 
 // As find_latest(), but silent without find.on_skip.

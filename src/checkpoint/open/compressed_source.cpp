@@ -2,10 +2,14 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cerrno>
+#include <functional>
 
 #include "cairn/error.h"
 
+#include "format/zip/directory.h"
+#include "format/zip/stored_copy.h"
 #include "io/scratch_file.h"
 
 namespace cairn {
@@ -50,22 +54,59 @@ class ModestSink final : public ByteSink {
   std::uint64_t left_;
 };
 
-}  // namespace
+bool has_object(const zip::Directory& directory) {
+  return std::ranges::any_of(
+      directory.entries, [](const zip::Entry& entry) { return entry.record.name == "data.pkl"; });
+}
 
-Candidate decompress(Candidate candidate, const Codec& codec) {
+// The candidate with the bytes that `write` puts into a ScratchFile. `name` is that of the
+// container, for messages.
+Candidate expand(Candidate candidate, const char* name,
+                 const std::function<void(ByteSink& out)>& write) {
   try {
     ScratchFile scratch(candidate.scratch_folder);
     ModestSink modest(scratch);
-    decode(codec, *candidate.source, modest, most_bytes(candidate.source->size()));
+    write(modest);
     candidate.set_content(source_of(scratch.map(), candidate.path));
     return candidate;
   } catch (const CorruptError& e) {
-    throw CorruptError(candidate.path + ": " + codec.name + ": " + e.what(), candidate.path,
-                       e.offset());
+    throw CorruptError(candidate.path + ": " + name + ": " + e.what(), candidate.path, e.offset());
   } catch (Error& e) {
-    e.add_context(candidate.path + ": " + codec.name);
+    e.add_context(candidate.path + ": " + name);
     throw;
   }
+}
+
+}  // namespace
+
+Candidate decompress(Candidate candidate, const Codec& codec) {
+  const auto compressed = candidate.source;
+  return expand(std::move(candidate), codec.name, [&](ByteSink& out) {
+    decode(codec, *compressed, out, most_bytes(compressed->size()));
+  });
+}
+
+bool is_deflated_zip(const Candidate& candidate) {
+  constexpr std::size_t kVersionAt = 4;  // of the first record; torch.save and cairn write 0
+  const std::string_view start = as_text(candidate.start.view);
+  if (!start.starts_with("PK\x03\x04")) return false;
+  if (start.substr(kVersionAt, 2) == std::string_view("\0\0", 2)) return false;
+  try {
+    const zip::Directory directory = zip::read_directory(*candidate.source);
+    const zip::Entry* const compressed = zip::find_compressed(directory);
+    return compressed != nullptr && compressed->is_deflated() && has_object(directory);
+  } catch (const StorageError&) {
+    throw;
+  } catch (const Error&) {
+    return false;  // open_torch_zip() says what is wrong
+  }
+}
+
+Candidate expand_zip(Candidate candidate) {
+  const auto compressed = candidate.source;
+  return expand(std::move(candidate), kDeflate.name, [&](ByteSink& out) {
+    zip::write_stored(zip::read_directory(*compressed), compressed, out);
+  });
 }
 
 }  // namespace cairn

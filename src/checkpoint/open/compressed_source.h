@@ -10,6 +10,11 @@ namespace cairn {
 // checked: CorruptError.
 Candidate decompress(Candidate candidate, const Codec& codec);
 
+// torch.save's zip whose records are compressed, and the same with its records stored, in a
+// ScratchFile; every CRC is checked.
+bool is_deflated_zip(const Candidate& candidate);
+Candidate expand_zip(Candidate candidate);
+
 template <const Codec& kCodec>
 bool is_compressed(const Candidate& candidate) {
   return !candidate.is_folder && begins_as(kCodec, *candidate.source);

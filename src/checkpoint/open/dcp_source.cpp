@@ -19,6 +19,7 @@
 #include "checkpoint/plan/folder_manifest.h"
 #include "format/dcp/folder.h"
 #include "format/dcp/safetensors_files.h"
+#include "format/find_format.h"
 #include "io/file.h"
 #include "io/source_part.h"
 #include "storage/listing.h"
@@ -103,8 +104,10 @@ class FolderFiles {
 };
 
 dcp::Metadata parse_file(FolderFiles& files, const std::string& name) {
+  const SharedBytes pickle = files.load(name);
+  check_no_stand_in(files.open(name), name);
   try {
-    return dcp::parse_metadata(files.load(name));
+    return dcp::parse_metadata(pickle);
   } catch (const CorruptError& e) {
     throw CorruptError(name + ": " + e.what(), name, e.offset());
   } catch (UnsupportedError& e) {
@@ -184,8 +187,11 @@ class ManifestCheck {
   std::uint64_t bytes() const { return text_ ? text_->size() : 0; }
   std::string writer() const {
     const Said& said = read();
+    if (!said.newer.empty()) return "a newer cairn";
     return said.manifest ? said.manifest->writer : "PyTorch";
   }
+  // Why the manifest of a newer cairn says nothing here; otherwise empty.
+  const std::string& newer() const { return read().newer; }
   bool has_said_something() const {
     const Said& said = read();
     return said.manifest.has_value() || !said.problem.empty();
@@ -233,6 +239,7 @@ class ManifestCheck {
  private:
   struct Said {
     std::string problem = {};
+    std::string newer = {};
     std::optional<FolderManifest> manifest = std::nullopt;
     std::vector<FolderFiles::File> contents = {};  // the files that it lists
   };
@@ -250,8 +257,8 @@ class ManifestCheck {
       said.manifest = parse_folder_manifest(as_text(text.view));
     } catch (const CorruptError& e) {
       return {.problem = e.what()};
-    } catch (const UnsupportedError&) {  // a newer cairn's: the folder is whole without it
-      return {};
+    } catch (const UnsupportedError& e) {  // a newer cairn's: the folder is whole without it
+      return {.newer = e.what()};
     }
     for (const ManifestFile& file : said.manifest->files) {
       said.contents.push_back(files_.find(file.name));
@@ -308,6 +315,7 @@ class DcpSource final : public CheckpointSource {
       info.notes.emplace_back("tensors", "as safetensors, inside the data files");
     }
     if (!metadata.version.empty()) info.notes.emplace_back("version", metadata.version);
+    if (!manifest_.newer().empty()) info.notes.emplace_back("checksums", manifest_.newer());
     return info;
   }
 

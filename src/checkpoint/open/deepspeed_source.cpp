@@ -147,6 +147,7 @@ class DeepSpeedSource final : public CheckpointSource {
         const VerifyReport report = verify_opened(opened_.at(name), how, reads, on_progress_);
         all.records += report.records;
         all.has_checksums = all.has_checksums && report.has_checksums;
+        all.unchecked += report.unchecked;
         for (Damage damage : report.damage) {
           damage.record = name + (damage.record.empty() ? "" : ", " + damage.record);
           all.damage.push_back(std::move(damage));

@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include "core/writer.h"
+
 namespace cairn {
 namespace {
 
@@ -14,7 +16,16 @@ class GuardedSource final : public CheckpointSource {
     return guarded(path_, [&] { return source_->info(); });
   }
   Value read() const override {
-    return guarded(path_, [&] { return source_->read(); });
+    return guarded(path_, [&] {
+      try {
+        return source_->read();
+      } catch (UnsupportedError& e) {
+        if (const std::string writer = source_->info().writer; is_newer_cairn(writer)) {
+          e.add_context("written by " + writer + ", which is newer than this " + kWriter);
+        }
+        throw;
+      }
+    });
   }
   std::optional<Value> state_dict() const override {
     return guarded(path_, [&] { return source_->state_dict(); });

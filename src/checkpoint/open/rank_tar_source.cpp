@@ -67,6 +67,7 @@ class RankTarSource final : public CheckpointSource {
       const VerifyReport report = verify_opened(opened_[i], how, reads, on_progress_);
       all.records += report.records;
       all.has_checksums = all.has_checksums && report.has_checksums;
+      all.unchecked += report.unchecked;
       all.has_manifest = all.has_manifest && report.has_manifest;
       if (i == 0) all.info = report.info;
       for (Damage damage : report.damage) {

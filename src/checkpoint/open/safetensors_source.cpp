@@ -13,9 +13,11 @@
 #include "checkpoint/open/check_whole.h"
 #include "checkpoint/open/read_storages.h"
 #include "checkpoint/open/verified_source.h"
+#include "checkpoint/plan/named_tensors.h"
 #include "format/dcp/safetensors_files.h"
 #include "format/safetensors/checksums.h"
 #include "format/safetensors/header.h"
+#include "format/safetensors/ties.h"
 #include "io/file.h"
 
 namespace cairn {
@@ -72,7 +74,8 @@ class SafetensorsSource final : public CheckpointSource {
                                                  VerifyReport& report) {
               check_tensors(source, *hashes, read, records, report);
             })),
-        file_(source_, tensors_) {}
+        file_(source_, tensors_),
+        ties_(safetensors::find_ties(file_)) {}
 
   const SafetensorsFile& file() const { return file_; }
 
@@ -80,8 +83,9 @@ class SafetensorsSource final : public CheckpointSource {
     SourceInfo info{.format = "safetensors",
                     .description = "a safetensors file",
                     .containers = containers_,
-                    .bytes = stored_bytes_};
-    for (const auto& note : file_.metadata()) {
+                    .bytes = stored_bytes_,
+                    .tied = ties_};
+    for (const auto& note : safetensors::without_ties(file_.metadata(), ties_)) {
       const bool is_layout =
           safetensors::is_checksum_key(note.first) || note.first == dcp::kShardingKey;
       if (!is_layout) info.notes.push_back(note);
@@ -97,7 +101,7 @@ class SafetensorsSource final : public CheckpointSource {
       check_header(report);
       check_whole(report, path_);
     }
-    return file_.read();
+    return with_tied(file_.read(), ties_);
   }
 
   // Opening has checked all that the format can tell; the rest are the checksums that cairn adds.
@@ -154,6 +158,7 @@ class SafetensorsSource final : public CheckpointSource {
   std::shared_ptr<HashesByOffset> hashes_;  // filled by read_checksums()
   std::shared_ptr<const VerifiedSource> tensors_;
   SafetensorsFile file_;
+  safetensors::Ties ties_;
   mutable std::once_flag is_read_;
   mutable std::optional<safetensors::Checksums> checksums_;
 };

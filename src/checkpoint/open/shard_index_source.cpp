@@ -4,7 +4,8 @@
 //  1. The index is opened, or the folder that holds it. A folder with a model.safetensors or
 //     pytorch_model.bin and no index is that one file.
 //  2. Every file that it names is opened; each must lie beside it and may be no index itself.
-//  3. Every tensor that it names must be in its file; what else the files hold is passed over.
+//  3. Every tensor that it names must be in its file; what else the files hold is passed over. A
+//     tied name counts where a shard's metadata has it (cairn), or the index's (huggingface_hub).
 //  4. An index that cairn wrote says what it is and which files it was written with: verify().
 //  5. torch.distributed.checkpoint's own index counts the tensors' bytes of all processes: files
 //     with fewer were written over one another, and their tensors may be parts of themselves.
@@ -20,8 +21,10 @@
 #include "checkpoint/open/candidate.h"
 #include "checkpoint/open/check_whole.h"
 #include "checkpoint/open/read_storages.h"
+#include "checkpoint/plan/named_tensors.h"
 #include "format/dcp/safetensors_files.h"
 #include "format/safetensors/shard_index.h"
+#include "format/safetensors/ties.h"
 #include "io/file.h"
 #include "io/source_part.h"
 #include "storage/listing.h"
@@ -82,15 +85,17 @@ class ShardIndexSource final : public CheckpointSource {
                                               .access = candidate.access}));
       file->forget();
     }
+    ties_ = find_ties();
   }
 
   SourceInfo info() const override {
     SourceInfo info{.format = "safetensors_index",
                     .description = "a model in " + std::to_string(shards_.size()) +
                                    (shards_.size() == 1 ? " file" : " files") + " with an index",
-                    .bytes = bytes_};
+                    .bytes = bytes_,
+                    .tied = ties_};
     if (const auto* writer = index_.find_metadata(safetensors::kWriterKey)) info.writer = *writer;
-    for (const auto& [key, value] : index_.metadata) {
+    for (const auto& [key, value] : safetensors::without_ties(index_.metadata, ties_)) {
       if (!safetensors::is_checksum_key(key)) info.notes.emplace_back("index " + key, value);
     }
     if (!checksums_) info.notes.emplace_back("index checksum", "none: its writer gave it none");
@@ -144,7 +149,22 @@ class ShardIndexSource final : public CheckpointSource {
       }
       all.set(tensor, *found);
     }
-    return all;
+    return with_tied(all, ties_);
+  }
+
+  safetensors::Ties find_ties() const {
+    const std::map<std::string, std::string> files_of(index_.files_of.begin(),
+                                                      index_.files_of.end());
+    safetensors::Ties ties = safetensors::find_ties(
+        index_.metadata, [&](const std::string& name) { return files_of.contains(name); });
+    for (const auto& [file, shard] : shards_) {
+      for (const auto& tie : shard->info().tied) {
+        const auto keeper = files_of.find(tie.second);
+        const bool is_of_index = keeper != files_of.end() && keeper->second == file;
+        if (is_of_index && !files_of.contains(tie.first)) ties.push_back(tie);
+      }
+    }
+    return ties;
   }
 
   VerifyReport check_files(PendingReads& reads, Verify how) const {
@@ -243,6 +263,7 @@ class ShardIndexSource final : public CheckpointSource {
   ShardIndex index_;
   std::optional<safetensors::Checksums> checksums_;
   std::vector<std::optional<std::uint64_t>> digests_;  // of the shards' headers, in their order
+  safetensors::Ties ties_;
   std::map<std::string, std::unique_ptr<CheckpointSource>> shards_;
 };
 

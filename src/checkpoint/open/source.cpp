@@ -11,6 +11,7 @@
 #include "checkpoint/open/read_storages.h"
 #include "format/find_format.h"
 #include "format/zip/directory.h"
+#include "io/file.h"
 #include "io/source_part.h"
 #include "storage/links.h"
 #include "storage/listing.h"
@@ -22,6 +23,7 @@ namespace {
 constexpr std::array kFormats = {
     FormatRow{"dcp", is_dcp, open_dcp},
     FormatRow{"deepspeed", is_deepspeed, open_deepspeed},
+    FormatRow{"deflate", is_deflated_zip, nullptr, expand_zip},
     FormatRow{"torch_zip", is_torch_zip, open_torch_zip},
     FormatRow{"torch_legacy", is_torch_legacy, open_torch_legacy},
     FormatRow{"gzip", is_compressed<kGzip>, nullptr, decompress_by<kGzip>},
@@ -60,6 +62,23 @@ void set_file(Candidate& candidate, std::shared_ptr<const ByteSource> file) {
   candidate.set_content(std::move(file));
 }
 
+// Opens a file without looking at it first: far away that costs one request. A name without a dot
+// ("ep1-ba5") may be a folder's, and is looked at. nullptr: it is a folder.
+std::shared_ptr<const ByteSource> open_unless_folder(ObjectStore& store, const std::string& path) {
+  const bool may_be_folder = base_name(path).find('.') == std::string::npos;
+  if (may_be_folder && is_folder(store, path)) return nullptr;
+  try {
+    return store.open(path);
+  } catch (const UsageError&) {
+    if (!is_folder(store, path)) throw;
+  } catch (const NotFoundError&) {
+    if (is_folder(store, path)) return nullptr;
+    if (!store.restore(path)) throw;
+    if (!is_folder(store, path)) return store.open(path);
+  }
+  return nullptr;
+}
+
 Candidate look_at(const std::shared_ptr<ObjectStore>& store, const std::string& path,
                   const OpenOptions& options) {
   Candidate candidate{.store = store,
@@ -67,13 +86,13 @@ Candidate look_at(const std::shared_ptr<ObjectStore>& store, const std::string& 
                       .scratch_folder = options.scratch_folder,
                       .on_progress = options.on_progress,
                       .access = options.access};
-  candidate.is_folder = is_folder(*store, path) ||
-                        (!store->stat(path) && store->restore(path) && is_folder(*store, path));
-  if (!candidate.is_folder) {
-    set_file(candidate, store->open(candidate.path));
-  } else if (const auto pointer = store->read_pointer(path); pointer && !pointer->is_broken()) {
-    candidate.path = pointer->target;
+  if (auto file = open_unless_folder(*store, path)) {
+    set_file(candidate, std::move(file));
+    return candidate;
   }
+  candidate.is_folder = true;
+  const auto pointer = store->read_pointer(path);
+  if (pointer && !pointer->is_broken()) candidate.path = pointer->target;
   return candidate;
 }
 
@@ -87,10 +106,7 @@ Candidate look_at(const std::shared_ptr<ObjectStore>& store, const std::string& 
   for (const std::string& container : candidate.containers) {
     where += (&container == candidate.containers.data() ? ", inside " : ", ") + container;
   }
-  const std::string what = where + ": this is " + describe_file(candidate.source) +
-                           ", not a checkpoint that cairn reads";
-  if (find_format(candidate.source)) throw UnsupportedError(what);
-  throw CorruptError(what, candidate.path, 0);
+  refuse_format(candidate.source, where, "a checkpoint that cairn reads");
 }
 
 // What open_source() gives, unguarded. What was read ahead for it is gone afterwards.

@@ -35,6 +35,8 @@ struct SourceInfo {
   // More that the format tells, in order: {"pickle protocol", "2"}.
   std::vector<std::pair<std::string, std::string>> notes = {};
   std::optional<CheckpointInfo> checkpoint = std::nullopt;  // cairn's manifest
+  // Names of safetensors without a tensor of their own, and the name whose tensor they have, too.
+  std::vector<std::pair<std::string, std::string>> tied = {};
 };
 
 // Safe for concurrent reading. Values that it gave out stay valid when it is gone. If the files
@@ -112,7 +114,13 @@ std::unique_ptr<CheckpointSource> open_file_source(std::shared_ptr<const ByteSou
 // The message of an error about `path`, for a place where the path is named already.
 std::string without_path(const std::string& message, const std::string& path);
 
+struct VerifiedPath {
+  VerifyReport report;
+  // Names in a folder that were not read, as no part of the checkpoint: NotingStore::unread().
+  std::vector<std::string> not_read = {};
+};
+
 // verify() with these options.
-VerifyReport verify_path(const std::string& path, Verify how, const OpenOptions& options = {});
+VerifiedPath verify_path(const std::string& path, Verify how, const OpenOptions& options = {});
 
 }  // namespace cairn

@@ -88,7 +88,9 @@ TorchCheckpoint open_torch_checkpoint(const std::shared_ptr<const ByteSource>& s
                                       Access access) {
   TorchCheckpoint checkpoint(source);
   const TorchFile& file = checkpoint.file;
-  if (access == Access::kVerified && file.has_checksums()) checkpoint.tensors->add(file.records());
+  if (access == Access::kVerified && file.has_checksums()) {
+    checkpoint.tensors->add(file.checked_records());
+  }
   const std::string& path = checkpoint.path;
   const FileRecord* record = file.find_record(kManifestRecord);
   if (record == nullptr) return checkpoint;

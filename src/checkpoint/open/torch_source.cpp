@@ -13,7 +13,8 @@
 namespace cairn {
 namespace {
 
-// Which PyTorch wrote the file, as far as the records that it has tell.
+// The PyTorch that wrote a torch.save file, as far as its records tell. TorchScript archives have
+// the same records in every version.
 std::string torch_version(const TorchFile& file) {
   if (file.find_record(".format_version") != nullptr) return "2.7 or newer";
   if (file.find_record("byteorder") != nullptr) return "2.1 to 2.6";
@@ -29,8 +30,18 @@ std::vector<std::pair<std::string, std::string>> notes_of(const TorchCheckpoint&
   if (start.view.size() > 1 && start.view[0] == std::byte{0x80}) {
     notes.emplace_back("pickle protocol", std::to_string(std::to_integer<int>(start.view[1])));
   }
-  if (!checkpoint.manifest) notes.emplace_back("torch version", torch_version(file));
-  if (!file.has_checksums()) notes.emplace_back("checksums", "none: its writer left them out");
+  if (!checkpoint.manifest && !file.is_torchscript()) {
+    notes.emplace_back("torch version", torch_version(file));
+  }
+  const std::size_t unchecked = file.records().size() - file.checked_records().size();
+  if (!file.has_checksums()) {
+    notes.emplace_back("checksums", "none: its writer left them out");
+  } else if (unchecked > 0) {
+    notes.emplace_back("checksums",
+                       fmt::format("none of {} tensors: their writer made room for them "
+                                   "(skip_data), which was filled later",
+                                   unchecked));
+  }
   return notes;
 }
 
@@ -73,7 +84,7 @@ class TorchSource final : public CheckpointSource {
   }
   std::uint64_t expanded_bytes() const override { return checkpoint_.source->size(); }
   std::string content() const override {
-    if (!checkpoint_.file.has_checksums()) return {};
+    if (!is_all_checked()) return {};
     Xxh3 hash;
     for (const FileRecord& record : checkpoint_.file.records()) {
       hash.write(as_bytes(fmt::format("{} {} {}\n", record.name, record.size, record.crc32)));
@@ -81,7 +92,7 @@ class TorchSource final : public CheckpointSource {
     return hash.digest128();
   }
   std::shared_ptr<const ByteSource> whole_file() const override {
-    const bool is_one = is_file_source(*checkpoint_.source) && checkpoint_.file.has_checksums();
+    const bool is_one = is_file_source(*checkpoint_.source) && is_all_checked();
     if (!is_one || checkpoint_.file.is_torchscript()) return nullptr;
     return checkpoint_.tensors;
   }
@@ -90,6 +101,10 @@ class TorchSource final : public CheckpointSource {
   }
 
  private:
+  bool is_all_checked() const {
+    const TorchFile& file = checkpoint_.file;
+    return file.has_checksums() && file.checked_records().size() == file.records().size();
+  }
   // Throws unless the records are those of the manifest.
   void check_described() const {
     if (access_ == Access::kRaw || checkpoint_.difference().empty()) return;

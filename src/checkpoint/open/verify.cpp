@@ -10,6 +10,7 @@
 #include "cairn/error.h"
 
 #include "checkpoint/open/check_records.h"
+#include "checkpoint/open/noting_store.h"
 #include "checkpoint/open/source.h"
 #include "checkpoint/open/torch_checkpoint.h"
 #include "core/out_of_memory.h"
@@ -122,6 +123,8 @@ VerifyReport verify_opened(const TorchCheckpoint& checkpoint, Verify how, Pendin
   report.bytes = checkpoint.source->size();
   report.has_manifest = checkpoint.manifest.has_value();
   report.has_checksums = checkpoint.file.has_checksums();
+  const std::vector<FileRecord>& records = checkpoint.file.checked_records();
+  if (report.has_checksums) report.unchecked = report.records - records.size();
   const ByteSource& file = reads.empty() ? *checkpoint.source : checkpoint.file.source();
   CheckedRead read{.file = file,
                    .on_progress =
@@ -131,7 +134,6 @@ VerifyReport verify_opened(const TorchCheckpoint& checkpoint, Verify how, Pendin
                        },
                    .put = reads.put()};
   const VerifiedSource& tensors = *checkpoint.tensors;
-  const std::vector<FileRecord>& records = checkpoint.file.records();
   std::optional<Between> between;
   if (report.has_checksums && how == Verify::kFull) {
     read.places = reads.take(tensors);
@@ -153,7 +155,7 @@ VerifyReport verify_opened(const TorchCheckpoint& checkpoint, Verify how, Pendin
 
 VerifyReport verify(const std::string& path, Verify how,
                     const std::shared_ptr<ObjectStore>& store) try {
-  return verify_path(path, how, {.store = store});
+  return verify_path(path, how, {.store = store}).report;
 } catch (const std::bad_alloc&) {
   throw_out_of_memory("verifying a checkpoint");
 }
@@ -173,13 +175,20 @@ VerifyReport report_of(const CorruptError& error, const std::string& path, std::
 
 }  // namespace
 
-VerifyReport verify_path(const std::string& path, Verify how, const OpenOptions& options) {
+VerifiedPath verify_path(const std::string& path, Verify how, const OpenOptions& options) {
+  const std::string shown = options.store ? path : shown_place(path);
+  const auto store = std::make_shared<NotingStore>(store_of(path, options.store));
+  OpenOptions noting = options;
+  noting.store = store;
+  VerifiedPath verified;
   try {
-    return open_source(path, options)->verify(how);
+    verified.report = open_source(shown, noting)->verify(how);
   } catch (const CorruptError& e) {
-    const auto info = store_of(path, options.store)->stat(path);
-    return report_of(e, options.store ? path : shown_place(path), info ? info->size : 0);
+    const auto info = store->stat(shown, /*follow=*/true);
+    verified.report = report_of(e, shown, info ? info->size : 0);
   }
+  verified.not_read = store->unread();
+  return verified;
 }
 
 std::string Damage::describe() const {
@@ -205,7 +214,9 @@ std::string VerifyReport::summary() const {
   const char* checked = !has_checksums ? "no checksums: only its structure was checked"
                         : has_manifest ? "every byte accounted for"
                                        : "all records match their CRC-32";
-  return fmt::format("ok: {} records, {} bytes; {}", records, bytes, checked);
+  const std::string lacking =
+      unchecked > 0 ? fmt::format(", {} of which have none", unchecked) : std::string();
+  return fmt::format("ok: {} records, {} bytes; {}{}", records, bytes, checked, lacking);
 }
 
 }  // namespace cairn

@@ -95,7 +95,7 @@ void check_decoded(const TorchFile& file, const Item& item, const Chunk& chunk,
 }
 
 std::vector<FileRecord> records_in_data_file(const TorchFile& file, const Chunk& chunk) {
-  std::vector<FileRecord> records = file.records();
+  std::vector<FileRecord> records = file.checked_records();
   for (FileRecord& record : records) {
     record.offset += chunk.location.offset;
   }

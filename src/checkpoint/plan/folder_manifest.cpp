@@ -9,6 +9,7 @@
 #include "core/json.h"
 #include "core/writer.h"
 #include "core/xxh3.h"
+#include "io/read_fault.h"
 
 namespace cairn {
 namespace {
@@ -66,7 +67,13 @@ FolderManifest parse_folder_manifest(std::string_view text) {
     throw CorruptError("the folder's manifest does not have the XXH3-128 that was written");
   }
   if (schema.is_number_integer() && schema.get<std::int64_t>() > kFolderSchema) {
-    throw UnsupportedError("the folder's manifest is of a newer schema: use a newer cairn");
+    const auto writer = json.find("writer");
+    const bool is_named = writer != json.end() && writer->is_string();
+    throw ReaderMissingError(
+        fmt::format("the folder's manifest was written by {}, and is of schema {}; this version "
+                    "reads up to {}: use a newer cairn",
+                    is_named ? writer->get<std::string>() : "a newer cairn",
+                    schema.get<std::int64_t>(), kFolderSchema));
   }
   if (found == Seal::kNone) throw CorruptError("the folder's manifest has no XXH3-128 of itself");
   FolderManifest manifest;

@@ -38,7 +38,7 @@ struct FolderManifest {
 
 std::string write_folder_manifest(const FolderManifest& manifest);
 
-// CorruptError; UnsupportedError for one of a newer schema.
+// CorruptError; ReaderMissingError, which names the writer, for one of a newer schema.
 FolderManifest parse_folder_manifest(std::string_view text);
 
 }  // namespace cairn

@@ -41,7 +41,8 @@ struct NamedTensors {
 // two others end up with one name.
 NamedTensors name_tensors(const Value& root, const std::vector<Rename>& rules = {});
 
-// A dict with what `tied` (or the metadata of a file) says is one tensor under several names.
+// A dict of tensors, in which those of `tied` have their other names, too. Names that it has, and
+// those of tensors that it lacks, are passed over.
 Value with_tied(const Value& tensors, const std::vector<std::pair<std::string, std::string>>& tied);
 
 }  // namespace cairn

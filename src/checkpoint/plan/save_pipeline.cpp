@@ -107,15 +107,15 @@ std::string text_of(const std::exception_ptr& error) {
   }
 }
 
-enum class Removal : std::uint8_t { kRemoved, kStays, kNotThere };
+enum class RemovalResult : std::uint8_t { kRemoved, kStays, kNotThere };
 
 // The ranks of a job write a folder together; what they wrote before may be a file. A folder stays
 // if other files in it would be lost.
-Removal remove_checkpoint(ObjectStore& store, const std::string& path, bool over_ranks) {
+RemovalResult remove_checkpoint(ObjectStore& store, const std::string& path, bool over_ranks) {
   const bool is_of_ranks = over_ranks && is_folder(store, path);
-  if (is_of_ranks && foreign_file_in(store, path)) return Removal::kStays;
+  if (is_of_ranks && foreign_file_in(store, path)) return RemovalResult::kStays;
   const bool is_removed = is_of_ranks ? store.remove_folder(path) : store.remove(path);
-  return is_removed ? Removal::kRemoved : Removal::kNotThere;
+  return is_removed ? RemovalResult::kRemoved : RemovalResult::kNotThere;
 }
 
 // Removes a file that the job makes superfluous, unless it must stay.
@@ -123,12 +123,12 @@ void remove_superfluous(Place& place, const SaveJob& job, bool over_ranks, const
                         SaveReport& report) try {
   if (!over_ranks && !place.own.may_remove(path, place.retry)) return;
   const auto remove = [&] {
-    if (job.may_remove && !job.may_remove(*place.store, path)) return Removal::kStays;
+    if (job.may_remove && !job.may_remove(*place.store, path)) return RemovalResult::kStays;
     return remove_checkpoint(*place.store, path, over_ranks);
   };
-  const Removal removal = with_retries(place.retry, remove);
-  if (removal == Removal::kStays) report.refused.push_back(path);
-  if (removal != Removal::kRemoved) return;
+  const RemovalResult removal = with_retries(place.retry, remove);
+  if (removal == RemovalResult::kStays) report.refused.push_back(path);
+  if (removal != RemovalResult::kRemoved) return;
   report.removed.push_back(path);
   if (place.is_far) place.own.forget(path);
 } catch (const std::bad_alloc&) {
@@ -392,6 +392,14 @@ void SavePipeline::look_at_pointer(const std::string& pointer) {
   place.fenced(pointer, [&](PointerFence& fence) { fence.look(place.retry); });
 }
 
+std::optional<Pointer> SavePipeline::seen_pointer(const std::string& pointer) const {
+  Place& place = impl_->place;
+  if (!place.is_far) return std::nullopt;
+  std::optional<Pointer> seen;
+  place.fenced(pointer, [&](const PointerFence& fence) { seen = fence.known(); });
+  return seen;
+}
+
 void SavePipeline::may_replace(const std::string& path, const std::string& version) {
   impl_->place.own.know(path, version);
 }
@@ -404,6 +412,17 @@ SaveReport SavePipeline::retain(const SaveJob& job, bool over_ranks) {
   SaveReport report{.path = job.path};
   report.warning = text_of(retain_over(impl_->place, job, over_ranks, report));
   return report;
+}
+
+bool SavePipeline::points_at(const std::string& pointer, const std::string& path) const {
+  Place& place = impl_->place;
+  if (!place.is_far) {
+    const auto there = place.store->read_pointer(pointer);
+    return there && normal_path(there->target) == normal_path(path);
+  }
+  bool is_at = false;
+  place.fenced(pointer, [&](PointerFence& fence) { is_at = fence.was_at(path, place.retry); });
+  return is_at;
 }
 
 void SavePipeline::move_pointer(const std::string& pointer, const std::string& path) {

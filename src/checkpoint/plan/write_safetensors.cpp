@@ -9,6 +9,7 @@
 #include "checkpoint/plan/write_progress.h"
 #include "format/safetensors/file_plan.h"
 #include "format/safetensors/shard_index.h"
+#include "format/safetensors/ties.h"
 #include "io/file.h"
 #include "io/mapped_file.h"
 #include "storage/listing.h"
@@ -16,7 +17,8 @@
 namespace cairn {
 namespace {
 
-// As the reference's save_model(): the dropped names with the kept ones, in the same map.
+// The tied names twice: as cairn reads them, and as the reference's save_model() has them, each a
+// text of its own.
 SafetensorsFile::Metadata metadata_of(const NamedTensors& named,
                                       const SafetensorsFile::Metadata& more) {
   SafetensorsFile::Metadata metadata = {{"format", "pt"}};
@@ -26,6 +28,9 @@ SafetensorsFile::Metadata metadata_of(const NamedTensors& named,
     });
     if (!is_there) metadata.push_back(entry);
   };
+  if (!named.tied.empty()) {
+    metadata.emplace_back(safetensors::kTiedKey, safetensors::tied_text(named.tied));
+  }
   std::for_each(named.tied.begin(), named.tied.end(), add);
   std::for_each(more.begin(), more.end(), add);
   return metadata;

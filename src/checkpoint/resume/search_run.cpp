@@ -9,6 +9,7 @@
 
 #include "cairn/error.h"
 
+#include "checkpoint/folder/folders_below.h"
 #include "checkpoint/folder/list_checkpoints.h"
 #include "checkpoint/folder/search.h"
 #include "checkpoint/names/launch.h"
@@ -41,8 +42,11 @@ class PlaceSearch {
   // Step 1.
   std::optional<FoundCheckpoint> find(const std::vector<std::string>& except) {
     const std::vector<NameFormat> filenames = place_.all_filenames();
-    SearchOptions options{.other_filenames = {filenames.begin() + 1, filenames.end()},
-                          .only_run_states = true};
+    // Member by member: GCC 12 destroys members twice if one of them throws in a list.
+    SearchOptions options;
+    options.only_run_states = true;
+    options.other_filenames.assign(filenames.begin() + 1, filenames.end());
+    options.latest = place_.latest;
     FindOptions& find = options.find;
     find.filename = place_.filename;
     find.run_name = place_.run_name;
@@ -114,12 +118,32 @@ class PlaceSearch {
     return "";
   }
 
-  // Looks only into the newest files: a folder may hold any number of others.
+  // Looks only into the newest files: a folder may hold any number of others. A save_filename may
+  // have had folders in it: of folders below, a few files are looked into.
   std::string why_not_without_whole() const {
     constexpr std::size_t kMostLookedInto = 64;
+    constexpr std::size_t kMostFolders = 8;
+    constexpr std::size_t kMostInEach = 4;
     if (!place_.store->stat(place_.folder)) return "";
-    const FolderListing listing = list_checkpoints(
-        place_.folder, {.limits = {.files = kMostLookedInto}, .store = place_.store});
+    const FolderListing here = list(place_.folder, kMostLookedInto);
+    std::string why = why_not_beside(here);
+    if (!why.empty()) return why;
+    auto below = find_folders_below(*place_.store, place_.folder, here.folders).found;
+    if (below.size() > kMostFolders) below.resize(kMostFolders);
+    for (const auto& folder : below) {
+      why = why_not_beside(list(folder.path, kMostInEach));
+      if (!why.empty()) return why;
+    }
+    return "";
+  }
+
+  FolderListing list(const std::string& folder, std::size_t most) const {
+    return list_checkpoints(
+        folder, {.limits = {.files = most, .names_first = true}, .store = place_.store});
+  }
+
+  // "" if none of them is a whole checkpoint of the run.
+  std::string why_not_beside(const FolderListing& listing) const {
     for (auto one = listing.checkpoints.rbegin(); one != listing.checkpoints.rend(); ++one) {
       if (!is_of_run(*one) || !is_proven_whole(one->path)) continue;
       const auto skipped = skipped_.find(normal_path(one->path));

@@ -1,5 +1,5 @@
 // Finds the checkpoint that a run goes on from. A Trainer with autoresume and
-// `cairn resume --explain` call this one function, so that both give one answer.
+// `cairn resume` call this one function, so that both give one answer.
 //
 //  1. In each place it looks for the checkpoint that training got furthest with, as
 //     checkpoint/folder/find_latest.cpp says. The names are those of every form in which the run
@@ -35,6 +35,7 @@ struct SearchPlace {
   NameFormat latest_filename;                    // of the pointer; empty: no pointer
   std::string run_name;                          // empty: any run
   std::vector<NameFormat> other_filenames = {};  // of names that it may have saved before
+  std::optional<Pointer> latest = std::nullopt;  // the pointer, if it was read already
 
   // `filename` and the others, each once.
   std::vector<NameFormat> all_filenames() const;

@@ -14,6 +14,7 @@
 #include "cli/shell/command.h"
 #include "cli/shell/out_place.h"
 #include "cli/shell/reading.h"
+#include "cli/shell/size_option.h"
 #include "cli/view/progress_bar.h"
 #include "core/json.h"
 #include "core/printable.h"
@@ -93,6 +94,7 @@ void print_json(const ConvertResult& result, const std::string& out, Console& co
                       {"left_out", result.left_out},
                       {"objects", json_of(result.objects)},
                       {"dropped", json_of(result.dropped)},
+                      {"lost_attributes", json_of(result.lost_attributes)},
                       {"gathered", result.gathered},
                       {"differing", result.differing},
                       {"renamed_keys", json_of(result.renamed_keys)},
@@ -126,6 +128,16 @@ void print_objects(const ConvertResult& result, Console& console) {
         list_of(kept));
   }
   if (!dropped.empty()) console.out << fmt::format("objects left out: {}\n", list_of(dropped));
+  std::vector<std::string> lost;
+  for (const auto& [path, names] : result.lost_attributes) {
+    lost.push_back(printable(fmt::format("{} ({})", path, names)));
+  }
+  if (!lost.empty()) {
+    console.out << fmt::format(
+        "attributes of tensors left out, as no format has a place for them: "
+        "{}\n",
+        list_of(lost));
+  }
   std::vector<std::string> renamed;
   for (const auto& [name, key] : result.renamed_keys) {
     renamed.push_back(printable(fmt::format("\"{}\" (key {})", name, key)));
@@ -175,22 +187,10 @@ int run_convert(ConvertArgs options, Console& console) {
   const std::string out = shown_place(options.out);
   if (console.json) {
     print_json(result, out, console);
-  } else {
+  } else if (!console.quiet) {
     print(result, out, console);
   }
   return kDone;
-}
-
-// Bytes, as "5GB": at least one. A number below would wrap, and 0 stands for one file.
-CLI::Validator size_above_zero() {
-  const auto convert = [to_bytes = CLI::AsSizeValue(true)](std::string& text) -> std::string {
-    const std::string given = text;
-    const bool is_negative = text.find('-') != std::string::npos;
-    const std::string problem = is_negative ? "" : to_bytes(text);
-    if (is_negative || text == "0") return given + ": a size above 0 is needed, as 5GB";
-    return problem;
-  };
-  return {convert, CLI::AsSizeValue(true).get_description()};
 }
 
 }  // namespace

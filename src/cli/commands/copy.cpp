@@ -36,6 +36,7 @@ int run_copy(CopyArgs options, Console& console) {
     console.print_json({{"out", out}, {"objects", result.objects}, {"bytes", result.bytes}});
     return kDone;
   }
+  if (console.quiet) return kDone;
   console.out << printable_line(out) << ": " << console.bytes(result.bytes);
   if (result.objects > 1) console.out << " in " << result.objects << " files";
   console.out << "\n";

@@ -191,7 +191,7 @@ int run_diff(DiffArgs options, Console& console) {
   }
   if (console.json) {
     console.print_json(describe(differences));
-  } else {
+  } else if (!console.quiet || !differences.empty()) {
     print(differences, console);
   }
   return differences.empty() ? kDone : kNegativeAnswer;

@@ -138,19 +138,21 @@ void print_build(const Diagnosis& found, Console& console) {
   table.add({"clock", state_cell(found.is_clock_sane(), true), utc_time_text(found.now)});
   table.add({"scratch files", state_cell(found.scratch_problem.empty(), true),
              found.scratch_problem.empty() ? "in $TMPDIR, or /var/tmp" : found.scratch_problem});
-  table.print(console);
+  table.print_report(console);
 }
 
 void print_folder(const FolderState& folder, Console& console) {
-  console.out << "\n"
-              << printable_line(folder.path) << ": " << folder.space.file_system << ", "
-              << console.bytes(folder.space.free_bytes) << " of "
-              << console.bytes(folder.space.total_bytes) << " free\n";
+  if (!console.quiet) {
+    console.out << "\n"
+                << printable_line(folder.path) << ": " << folder.space.file_system << ", "
+                << console.bytes(folder.space.free_bytes) << " of "
+                << console.bytes(folder.space.total_bytes) << " free\n";
+  }
   Table table({"WHAT", "STATE", "FOR", "DETAIL"});
   for (const FolderProbe& probe : folder.probes) {
     table.add({probe.name, state_cell(probe.works, probe.is_needed), probe.meaning, probe.detail});
   }
-  table.print(console);
+  table.print_report(console);
 }
 
 Json describe(const std::optional<Blas>& blas) {
@@ -205,7 +207,7 @@ int run_doctor(const std::string& folder, Console& console) {
   if (console.json) {
     print_json(found, console);
   } else {
-    console.out << "cairn " << CAIRN_VERSION << "\n";
+    if (!console.quiet) console.out << "cairn " << CAIRN_VERSION << "\n";
     print_build(found, console);
     if (found.folder) print_folder(*found.folder, console);
   }

@@ -135,7 +135,7 @@ int run_extract(const ExtractArgs& options, Console& console) {
                         {"bytes", bytes},
                         {"tensors", tensors_of(value).size()},
                         {"shards", describe(shards)}});
-  } else {
+  } else if (!console.quiet) {
     console.out << printable_line(out) << ": " << printable_line(value_text(value)) << ", "
                 << console.bytes(bytes) << "\n";
     print_shards(shards, console);

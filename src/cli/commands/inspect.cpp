@@ -9,9 +9,12 @@
 #include <vector>
 
 #include "cairn/error.h"
+#include "cairn/foreign.h"
 
+#include "checkpoint/convert/lost_objects.h"
 #include "checkpoint/open/training_info.h"
 #include "cli/shell/command.h"
+#include "cli/shell/folders.h"
 #include "cli/shell/reading.h"
 #include "cli/view/components.h"
 #include "cli/view/table.h"
@@ -19,6 +22,7 @@
 #include "cli/view/tree.h"
 #include "core/json.h"
 #include "core/printable.h"
+#include "core/writer.h"
 #include "io/mapped_file.h"
 #include "storage/place.h"
 #include "value/timestamp_fields.h"
@@ -80,11 +84,32 @@ std::string format_text(const SourceInfo& source, const Console& console) {
   return text + ", " + console.bytes(source.bytes);
 }
 
-std::string kind_text(const CheckpointInfo& training) {
+std::string writer_text(const Inspected& inspected) {
+  const std::string writer = writer_of(inspected);
+  return is_newer_cairn(writer) ? writer + ", newer than this " + kWriter : writer;
+}
+
+// The class of the root, if it is an object of one; otherwise empty.
+std::string class_of(const Inspected& inspected) {
+  return inspected.value.is_foreign() ? inspected.value.as_foreign().class_name() : "";
+}
+
+std::string kind_text(const Inspected& inspected) {
+  const CheckpointInfo& training = inspected.training;
+  const std::string class_name = class_of(inspected);
   std::string text = training.kind == "full"      ? "full: training can go on from it"
                      : training.kind == "weights" ? "weights"
-                                                  : "an object";
+                     : class_name.empty()         ? "an object"
+                                                  : "an object of " + class_name;
   return training.run_name.empty() ? text : text + "; run " + training.run_name;
+}
+
+// Tensors whose attributes are not kept, in a line; empty if there are none.
+std::string attributes_text(const Value& value) {
+  const auto lost = lost_attributes(value);
+  if (lost.empty()) return "";
+  const auto& [path, names] = lost.front();
+  return fmt::format("of {} tensors, read by Python alone, as {} ({})", lost.size(), path, names);
 }
 
 std::string position_text(const Timestamp& at) {
@@ -96,8 +121,9 @@ std::string position_text(const Timestamp& at) {
 void print_head(const Inspected& inspected, Console& console) {
   std::vector<std::pair<std::string, std::string>> lines = {
       {"format", format_text(inspected.source, console)},
-      {"writer", writer_of(inspected)},
-      {"kind", kind_text(inspected.training)}};
+      {"writer", writer_text(inspected)},
+      {"kind", kind_text(inspected)},
+      {"attributes", attributes_text(inspected.value)}};
   if (inspected.training.timestamp) {
     lines.emplace_back("position", position_text(*inspected.training.timestamp));
   }
@@ -106,7 +132,7 @@ void print_head(const Inspected& inspected, Console& console) {
   }
   std::size_t width = 0;
   for (const auto& [label, text] : lines) {
-    width = std::max(width, label.size());
+    if (!text.empty()) width = std::max(width, label.size());
   }
   console.out << printable_line(inspected.path) << "\n";
   for (const auto& [label, text] : lines) {
@@ -144,6 +170,14 @@ Json describe(const Timestamp& at) {
   return object;
 }
 
+Json object_of(const std::vector<std::pair<std::string, std::string>>& pairs) {
+  Json object = Json::object();
+  for (const auto& [name, text] : pairs) {
+    object[name] = text;
+  }
+  return object;
+}
+
 Json describe(const Inspected& inspected, const TreeNode& root) {
   const SourceInfo& source = inspected.source;
   Json components = Json::array();
@@ -152,10 +186,7 @@ Json describe(const Inspected& inspected, const TreeNode& root) {
     object["path"] = component.path;
     components.push_back(std::move(object));
   }
-  Json notes = Json::object();
-  for (const auto& [label, text] : source.notes) {
-    notes[label] = text;
-  }
+  const std::string class_name = class_of(inspected);
   return {
       {"path", inspected.path},
       {"format", source.format},
@@ -163,8 +194,10 @@ Json describe(const Inspected& inspected, const TreeNode& root) {
       {"containers", source.containers},
       {"writer", writer_of(inspected)},
       {"bytes", source.bytes},
-      {"notes", std::move(notes)},
+      {"notes", object_of(source.notes)},
       {"kind", inspected.training.kind},
+      {"class", class_name.empty() ? Json() : Json(class_name)},
+      {"attributes", object_of(lost_attributes(inspected.value))},
       {"run_name", inspected.training.run_name},
       {"position", inspected.training.timestamp ? describe(*inspected.training.timestamp) : Json()},
       {"components", std::move(components)},
@@ -173,6 +206,7 @@ Json describe(const Inspected& inspected, const TreeNode& root) {
 }
 
 int run_inspect(InspectArgs options, Console& console) {
+  if (is_plain_folder(options.path)) options.path = newest_in(options.path);
   if (options.stats && options.tensors.empty()) options.tensors = {"*"};
   if (options.all) options.tree.most_children = std::numeric_limits<std::size_t>::max() - 1;
   const Inspected inspected = inspect(options, console);
@@ -212,7 +246,9 @@ int run_inspect(InspectArgs options, Console& console) {
 
 Run define_inspect(CLI::App& app) {
   const auto options = std::make_shared<InspectArgs>();
-  app.add_option("PATH", options->path, "a checkpoint of any format")->required();
+  app.add_option("PATH", options->path,
+                 "a checkpoint of any format, or a folder of them: the newest")
+      ->required();
   app.add_option("--depth", options->tree.depth, "levels of the tree (0: none)")
       ->capture_default_str();
   app.add_flag("--all", options->all, "fold no long list of the tree");
@@ -228,7 +264,8 @@ Run define_inspect(CLI::App& app) {
   add_force(app, options->reading);
   app.footer(
       "Without --stats only headers are read, whatever the size. A tensor that occurs twice counts "
-      "once in parameters and bytes.");
+      "once in parameters and bytes. Of a folder of checkpoints the good one that is furthest in "
+      "training is shown.");
   return [options](Console& console) { return run_inspect(*options, console); };
 }
 

@@ -35,6 +35,7 @@ FileSystem& files_with_locks(const std::string& folder) {
 
 const char* state_of(const RunLockFile& lock) {
   if (lock.is_alive_here) return "lives";
+  if (lock.holder.pid == 0) return "not known";  // a full disk took no record
   return lock.holder.host == node_name() ? "ended" : "on another machine";
 }
 

@@ -1,28 +1,40 @@
 // cairn ls: the checkpoints of a run in a table.
 #include <algorithm>
+#include <iterator>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "checkpoint/folder/list_checkpoints.h"
 #include "cli/shell/command.h"
+#include "cli/shell/folders.h"
 #include "cli/view/clock_text.h"
 #include "cli/view/progress_bar.h"
 #include "cli/view/table.h"
 #include "core/json.h"
 #include "core/printable.h"
+#include "storage/local_store.h"
 #include "storage/place.h"
 
 namespace cairn::cli {
 namespace {
 
 struct LsArgs {
-  std::string folder;
+  FolderArgs where;
   bool verify = false;
   bool all = false;
 };
 
 // Without --all: what takes a second or two, however old the run is.
 constexpr ListLimits kUsually = {.files = 100, .expanded_bytes = std::uint64_t{64} << 20};
+
+// One folder.
+struct Looked {
+  std::string folder;  // as it may be shown
+  FolderListing listing;
+  bool trusts_names = false;  // in a store that is far away, where opening each costs requests
+  FoldersBelow below = {};    // empty with -r
+};
 
 bool is_latest(const ListedCheckpoint& listed) {
   return std::any_of(listed.links.begin(), listed.links.end(),
@@ -46,7 +58,21 @@ Cell checked(const ListedCheckpoint& listed, const LsArgs& options) {
   return options.verify ? Cell("full", &Console::green) : Cell("quick");
 }
 
-void print(const FolderListing& listing, const LsArgs& options, Console& console) {
+void tell_passed_over(const Looked& looked, const Console& console) {
+  const FolderListing& listing = looked.listing;
+  if (listing.passed_over > 0) {
+    console.err << "cairn: passed over " << listing.passed_over << " that "
+                << (listing.passed_over == 1 ? "is no checkpoint" : "are no checkpoints") << "\n";
+  }
+  if (listing.not_looked_into > 0) {
+    console.err << "cairn: " << (looked.trusts_names ? "" : "looked into the newest files; ")
+                << listing.not_looked_into << (looked.trusts_names ? "" : " more")
+                << " are known by name only (--all opens them)\n";
+  }
+}
+
+void print(const Looked& looked, const LsArgs& options, Console& console) {
+  const FolderListing& listing = looked.listing;
   Table table({"TIME", ">EPOCH", ">BATCH", ">SIZE", "KIND", "CHECKED", "NAME", "TAGS"});
   for (const ListedCheckpoint& listed : listing.checkpoints) {
     table.add({local_time_text(listed.modified), counter(listed, &Timestamp::epoch),
@@ -54,22 +80,16 @@ void print(const FolderListing& listing, const LsArgs& options, Console& console
                listed.info.kind.empty() ? "-" : listed.info.kind, checked(listed, options),
                listed.name + (listed.is_folder ? "/" : ""), tags(listed)});
   }
-  if (!listing.checkpoints.empty()) table.print(console);
+  table.print_report(console);
   for (const ListedCheckpoint& listed : listing.checkpoints) {
     if (listed.problem.empty()) continue;
     console.out << printable_line(listed.name) << ": " << printable_line(listed.problem) << "\n";
   }
   if (listing.checkpoints.empty()) {
-    console.err << "cairn: no checkpoints in " << printable_line(options.folder) << "\n";
+    console.err << "cairn: no checkpoints in " << printable_line(looked.folder) << "\n";
   }
-  if (listing.passed_over > 0) {
-    console.err << "cairn: passed over " << listing.passed_over << " that "
-                << (listing.passed_over == 1 ? "is no checkpoint" : "are no checkpoints") << "\n";
-  }
-  if (listing.not_looked_into > 0) {
-    console.err << "cairn: looked into the newest files; " << listing.not_looked_into
-                << " more are known by name only (--all opens them)\n";
-  }
+  if (!console.quiet) tell_passed_over(looked, console);
+  tell_below(looked.below, console);
 }
 
 Json describe(const ListedCheckpoint& listed) {
@@ -97,62 +117,118 @@ Json describe(const ListedCheckpoint& listed) {
   if (const auto& at = listed.info.timestamp) {
     row["epoch"] = at->epoch;
     row["batch"] = at->batch;
-    row["sample"] = at->sample;
-    row["token"] = at->token;
+    if (row["looked_into"]) row["sample"] = at->sample;  // the name does not say them
+    if (row["looked_into"]) row["token"] = at->token;
   }
   return row;
 }
 
-void print_json(const FolderListing& listing, const LsArgs& options, Console& console) {
+Json describe(const Looked& looked, const LsArgs& options) {
   Json rows = Json::array();
-  for (const ListedCheckpoint& listed : listing.checkpoints) {
+  for (const ListedCheckpoint& listed : looked.listing.checkpoints) {
     rows.push_back(describe(listed));
   }
-  console.print_json({{"folder", options.folder},
-                      {"checked", options.verify ? "full" : "quick"},
-                      {"checkpoints", std::move(rows)},
-                      {"passed_over", listing.passed_over},
-                      {"not_looked_into", listing.not_looked_into}});
+  return {{"folder", looked.folder},
+          {"checked", options.verify ? "full" : "quick"},
+          {"checkpoints", std::move(rows)},
+          {"passed_over", looked.listing.passed_over},
+          {"not_looked_into", looked.listing.not_looked_into},
+          {"folders_below", folders_json(looked.below)}};
 }
 
-FolderListing list_with_progress(const std::shared_ptr<ObjectStore>& store, const LsArgs& options,
-                                 const Console& console) {
-  ProgressBar bar(console, {.what = "check " + options.folder});
-  return list_checkpoints(options.folder,
-                          {.verify = options.verify ? Verify::kFull : Verify::kQuick,
-                           .limits = options.all || options.verify ? ListLimits{} : kUsually,
-                           .on_progress = [&bar](std::uint64_t bytes) { bar.add(bytes); },
-                           .store = store});
-}
-
-int run_ls(LsArgs options, Console& console) {
-  const auto store = store_of(options.folder, nullptr);
-  options.folder = shown_place(options.folder);
-  const FolderListing listing = list_with_progress(store, options, console);
-  if (console.json) {
-    print_json(listing, options, console);
-  } else {
-    print(listing, options, console);
+Looked look_into(const std::string& place, const LsArgs& options, const Console& console) {
+  const auto store = store_of(place, nullptr);
+  const std::string folder = shown_place(place);
+  const bool trusts_names = !is_local(*store) && !options.all && !options.verify;
+  const bool is_limited = !options.all && !options.verify && !options.where.recursive;
+  ProgressBar bar(console, {.what = "check " + folder});
+  Looked looked{.folder = folder,
+                .listing = list_checkpoints(
+                    folder, {.verify = options.verify ? Verify::kFull : Verify::kQuick,
+                             .trust_names = trusts_names,
+                             .limits = is_limited ? kUsually : ListLimits{},
+                             .on_progress = [&bar](std::uint64_t bytes) { bar.add(bytes); },
+                             .store = store}),
+                .trusts_names = trusts_names};
+  if (!options.where.recursive) {
+    looked.below = find_folders_below(*store, folder, looked.listing.folders);
   }
-  const bool all_good = std::all_of(
-      listing.checkpoints.begin(), listing.checkpoints.end(),
-      [](const ListedCheckpoint& listed) { return listed.condition == Condition::kGood; });
-  return options.verify && !all_good ? kNegativeAnswer : kDone;
+  return looked;
+}
+
+// The folder that was named, and with -r those below it that hold checkpoints.
+std::vector<Looked> look_into_all(const std::string& place, const LsArgs& options,
+                                  const Console& console) {
+  std::vector<Looked> all;
+  walk_folders(place, options.where.recursive, [&](const std::string& folder) {
+    all.push_back(look_into(folder, options, console));
+    return all.back().listing.folders;
+  });
+  const auto is_empty = [](const Looked& looked) { return looked.listing.checkpoints.empty(); };
+  if (std::all_of(all.begin(), all.end(), is_empty)) return {std::move(all.front())};
+  std::erase_if(all, is_empty);
+  return all;
+}
+
+// Whether print() writes to `out`.
+bool says_something(const Looked& looked, const Console& console) {
+  const auto& all = looked.listing.checkpoints;
+  return std::any_of(all.begin(), all.end(), [&](const ListedCheckpoint& listed) {
+    return !console.quiet || !listed.problem.empty();
+  });
+}
+
+// Something must be found in each folder that was named.
+ExitCode code_of(const std::vector<Looked>& all, const LsArgs& options) {
+  bool is_bad = false;
+  bool is_empty = false;
+  for (const Looked& looked : all) {
+    is_empty = is_empty || looked.listing.checkpoints.empty();
+    for (const ListedCheckpoint& listed : looked.listing.checkpoints) {
+      is_bad = is_bad || (options.verify && listed.condition != Condition::kGood);
+    }
+  }
+  if (is_bad) return kNegativeAnswer;
+  return is_empty ? kNotFound : kDone;
+}
+
+int run_ls(const LsArgs& options, Console& console) {
+  std::vector<Looked> all;
+  for (const std::string& place : options.where.folders) {
+    std::ranges::move(look_into_all(place, options, console), std::back_inserter(all));
+  }
+  const bool is_one = options.where.folders.size() == 1 && !options.where.recursive;
+  Json shown = Json::array();
+  for (const Looked& looked : all) {
+    if (console.json) {
+      shown.push_back(describe(looked, options));
+      continue;
+    }
+    if (!is_one && says_something(looked, console)) {
+      console.out << printable_line(looked.folder) << ":\n";
+    }
+    print(looked, options, console);
+  }
+  if (console.json) console.print_json(is_one ? shown[0] : Json{{"folders", std::move(shown)}});
+  return code_of(all, options);
 }
 
 }  // namespace
 
 Run define_ls(CLI::App& app) {
   const auto options = std::make_shared<LsArgs>();
-  app.add_option("FOLDER", options->folder, "a folder of checkpoints")->required();
+  add_folders(app, options->where);
   app.add_flag("--verify", options->verify,
                "check every byte of all; exit code 1 when a checkpoint is not good");
   app.add_flag("--all", options->all, "open all files, and not only the newest hundred");
   app.footer(
-      "Lists what lies directly in the folder, furthest in training last. Checkpoints are "
+      "Lists what lies directly in each folder, furthest in training last. Checkpoints are "
       "recognised by content, whatever their names; a folder that is a checkpoint is one row. "
       "Without --verify only structure and sizes are checked. The newest hundred files are opened, "
-      "and of compressed ones 64 MiB; others are listed by name, unless --all.");
+      "and of compressed ones 64 MiB; others are listed by name, unless --all or -r. In a store "
+      "that "
+      "is far away a file whose name says epoch and batch is not opened, unless --all. Exit code 3 "
+      "when a folder holds no checkpoint.");
   return [options](Console& console) { return run_ls(*options, console); };
 }
 

@@ -2,32 +2,46 @@
 //
 //  1. List the folder; structure and sizes of each checkpoint are checked, and whether it holds the
 //     state that it says it holds; the newest of each series in full.
+//     A plan for a store that is far away believes the names (open_kept()): it opens what the rules
+//     would keep, and nothing that they would remove. With --yes everything is opened first.
 //  2. decide() (checkpoint/folder/retention.h) says what stays, and why.
 //  3. With --yes, remove the others, the oldest first, each durably, before the next is touched.
 //  One
 //     that changed since step 1, or that somebody has begun to write, is left.
 //  4. Print each decision with its reasons. Without --yes that is all.
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <iterator>
+#include <map>
 #include <memory>
+#include <set>
 #include <string>
+#include <vector>
 
 #include "cairn/error.h"
 #include "cairn/exit_code.h"
 
 #include "checkpoint/folder/list_checkpoints.h"
 #include "checkpoint/folder/retention.h"
+#include "checkpoint/names/position_in_name.h"
 #include "checkpoint/open/saved_metrics.h"
+#include "checkpoint/open/training_info.h"
 #include "cli/shell/command.h"
 #include "cli/shell/duration.h"
+#include "cli/shell/folders.h"
 #include "cli/shell/keep_best.h"
+#include "cli/shell/size_option.h"
 #include "cli/view/clock_text.h"
 #include "cli/view/joined.h"
 #include "cli/view/progress_bar.h"
 #include "cli/view/table.h"
 #include "core/json.h"
 #include "core/printable.h"
+#include "io/file.h"
 #include "io/read_fault.h"
 #include "storage/listing.h"
+#include "storage/local_store.h"
 #include "storage/own_files.h"
 #include "storage/place.h"
 
@@ -35,7 +49,8 @@ namespace cairn::cli {
 namespace {
 
 struct PruneArgs {
-  std::string folder;
+  FolderArgs where;
+  std::string folder;    // one of them, as it may be shown
   RetentionRules rules;  // the numbers; the texts below become the others
   std::vector<std::string> every;
   std::vector<std::string> best;
@@ -53,10 +68,17 @@ struct Candidate {
   bool is_gone = false;  // another program removed it while it was looked at
 };
 
+bool is_opened(const Candidate& candidate) {
+  return candidate.listed.condition != Condition::kNotLookedInto;
+}
+
 struct Outcome {
-  std::vector<Candidate> candidates;
-  std::vector<std::size_t> blocked_by;
-  std::string error;  // of the removal that ended the work
+  std::string folder;
+  std::vector<Candidate> candidates = {};
+  std::vector<std::string> folders = {};  // FolderListing::folders
+  FoldersBelow below = {};                // empty with -r
+  std::vector<std::size_t> blocked_by = {};
+  std::string error = {};  // of the removal that ended the work
   ExitCode code = kDone;
 };
 
@@ -89,14 +111,20 @@ void unless_unusable(ObjectStore& store, Candidate& candidate, const Look& look)
   candidate.item.is_good = false;
 }
 
+std::string series_of(const ListedCheckpoint& listed) {
+  return listed.info.run_name + "\n" + listed.info.kind;
+}
+
 Candidate candidate_of(const std::shared_ptr<ObjectStore>& store, ListedCheckpoint listed,
                        bool wants_metrics) {
   Candidate candidate;
-  candidate.item = {.series = listed.info.run_name + "\n" + listed.info.kind,
+  candidate.item = {.series = series_of(listed),
                     .timestamp = listed.info.timestamp,
                     .made = listed.modified,
                     .day = local_day(listed.modified),
-                    .is_good = listed.condition == Condition::kGood,
+                    .bytes = listed.bytes,
+                    .is_good = listed.condition == Condition::kGood ||
+                               listed.condition == Condition::kNotLookedInto,
                     .held_by = holder_of(*store, listed)};
   candidate.listed = std::move(listed);
   if (wants_metrics && candidate.item.is_good) {
@@ -109,12 +137,103 @@ Candidate candidate_of(const std::shared_ptr<ObjectStore>& store, ListedCheckpoi
   return candidate;
 }
 
+// Whether names and the listing tell what the rules ask for. Removal asks for more: a checkpoint of
+// another run stays, and so does one that does not verify.
+bool trusts_names(const ObjectStore& store, const PruneArgs& options) {
+  if (is_local(store) || options.yes || options.verify || !options.best.empty()) return false;
+  return std::ranges::all_of(options.every, [](const std::string& interval) {
+    const TimeUnit unit = Time(interval).unit();
+    return unit == TimeUnit::kBatch || unit == TimeUnit::kEpoch;
+  });
+}
+
+// Step 1, if names are believed.
+class NamedCandidates {
+ public:
+  NamedCandidates(std::vector<Candidate>& candidates, const ListOptions& listing)
+      : candidates_(candidates), listing_(listing) {}
+
+  // Opens what the rules keep, until they keep nothing that was not opened.
+  void open_kept(const RetentionRules& rules, std::chrono::system_clock::time_point now) {
+    for (;;) {
+      assume_series();
+      std::vector<RetentionItem> items;
+      for (const Candidate& candidate : candidates_) {
+        items.push_back(candidate.item);
+      }
+      const RetentionPlan plan = decide(items, rules, now);
+      if (!plan.blocked_by.empty()) return;  // all are kept
+      bool has_opened = false;
+      for (std::size_t i = 0; i < candidates_.size(); ++i) {
+        if (!plan.decisions[i].keep || is_opened(candidates_[i])) continue;
+        open(candidates_[i]);
+        has_opened = true;
+      }
+      std::erase_if(candidates_, [](const Candidate& candidate) { return candidate.is_gone; });
+      if (!has_opened) return;
+    }
+  }
+
+ private:
+  // Assumes that checkpoints whose names have one form are of one series. If those that were opened
+  // are of several, names do not tell the series, and this opens all of that form.
+  void assume_series() {
+    std::map<std::string, std::set<std::string>> series;
+    for (const Candidate& candidate : candidates_) {
+      if (is_opened(candidate) && candidate.item.is_good) {
+        series[form_of(candidate)].insert(candidate.item.series);
+      }
+    }
+    for (Candidate& candidate : candidates_) {
+      if (is_opened(candidate)) continue;
+      const std::string form = form_of(candidate);
+      const auto known = series.find(form);
+      if (known != series.end() && known->second.size() > 1) {
+        open(candidate);
+      } else {
+        candidate.item.series = known == series.end() ? form : *known->second.begin();
+      }
+    }
+  }
+
+  static std::string form_of(const Candidate& candidate) {
+    const auto named = position_in_name(candidate.listed.name);
+    return named ? named->form : candidate.listed.name;
+  }
+
+  void open(Candidate& candidate) {
+    const std::optional<Timestamp> claim = candidate.item.timestamp;
+    auto listed = look_into(candidate.listed, listing_);
+    candidate.is_gone = !listed;
+    if (!listed) return;
+    candidate = candidate_of(listing_.store, *std::move(listed), /*wants_metrics=*/false);
+    const auto& held = candidate.item.timestamp;
+    if (held && claim && held->batch < claim->batch) note_behind_its_name(candidate);
+  }
+
+  void note_behind_its_name(const Candidate& candidate) {
+    constexpr std::size_t kMost = 16;
+    if (++behind_their_names_ < kMost) return;
+    throw UsageError(fmt::format(
+        "{}: {} files were opened whose names promise more than they hold ({} holds epoch {}, "
+        "batch {}), so that names do not tell what to keep. --verify opens all of them",
+        parent_path(candidate.listed.path), kMost, candidate.listed.name,
+        candidate.item.timestamp->epoch, candidate.item.timestamp->batch));
+  }
+
+  std::vector<Candidate>& candidates_;
+  const ListOptions& listing_;
+  std::size_t behind_their_names_ = 0;
+};
+
 // Step 1: the furthest of each series, with all of its position.
 void verify_newest(std::vector<Candidate>& candidates, const OpenOptions& opening) {
-  std::map<std::string, Timestamp> newest;  // listings end with the furthest
+  std::map<std::string, Timestamp> newest;
   for (const Candidate& candidate : candidates) {
     const RetentionItem& item = candidate.item;
-    if (item.is_good && item.timestamp) newest.insert_or_assign(item.series, *item.timestamp);
+    if (!item.is_good || !item.timestamp) continue;
+    Timestamp& furthest = newest.try_emplace(item.series, *item.timestamp).first->second;
+    if (position(furthest) < position(*item.timestamp)) furthest = *item.timestamp;
   }
   for (Candidate& candidate : candidates) {
     const auto found = newest.find(candidate.item.series);
@@ -126,24 +245,6 @@ void verify_newest(std::vector<Candidate>& candidates, const OpenOptions& openin
       return report.ok() ? std::string() : report.summary();
     });
   }
-}
-
-std::vector<Candidate> find_candidates(const std::shared_ptr<ObjectStore>& store,
-                                       const PruneArgs& options, const Console& console) {
-  ProgressBar bar(console, {.what = "check " + options.folder});
-  const auto on_progress = [&bar](std::uint64_t bytes) { bar.add(bytes); };
-  FolderListing listing =
-      list_checkpoints(options.folder, {.verify = options.verify ? Verify::kFull : Verify::kQuick,
-                                        .check_state = true,
-                                        .on_progress = on_progress,
-                                        .store = store});
-  std::vector<Candidate> candidates;
-  for (ListedCheckpoint& listed : listing.checkpoints) {
-    candidates.push_back(candidate_of(store, std::move(listed), !options.best.empty()));
-  }
-  if (!options.verify) verify_newest(candidates, {.store = store, .on_progress = on_progress});
-  std::erase_if(candidates, [](const Candidate& candidate) { return candidate.is_gone; });
-  return candidates;
 }
 
 RetentionRules rules_of(const PruneArgs& options, const std::vector<Candidate>& candidates) {
@@ -162,6 +263,29 @@ RetentionRules rules_of(const PruneArgs& options, const std::vector<Candidate>& 
     rules.best.push_back(parse_keep_best(text, metrics, options.mode));
   }
   return rules;
+}
+
+// Step 1: Outcome::candidates and folders.
+Outcome find_candidates(const std::shared_ptr<ObjectStore>& store, const PruneArgs& options,
+                        const Console& console, std::chrono::system_clock::time_point now) {
+  ProgressBar bar(console, {.what = "check " + options.folder});
+  const ListOptions how = {.verify = options.verify ? Verify::kFull : Verify::kQuick,
+                           .trust_names = trusts_names(*store, options),
+                           .check_state = true,
+                           .on_progress = [&bar](std::uint64_t bytes) { bar.add(bytes); },
+                           .store = store};
+  FolderListing listing = list_checkpoints(options.folder, how);
+  Outcome outcome{.folder = options.folder, .folders = std::move(listing.folders)};
+  std::vector<Candidate>& candidates = outcome.candidates;
+  for (ListedCheckpoint& listed : listing.checkpoints) {
+    candidates.push_back(candidate_of(store, std::move(listed), !options.best.empty()));
+  }
+  if (how.trust_names) {
+    NamedCandidates(candidates, how).open_kept(rules_of(options, candidates), now);
+  }
+  if (!options.verify) verify_newest(candidates, {.store = store, .on_progress = how.on_progress});
+  std::erase_if(candidates, [](const Candidate& candidate) { return candidate.is_gone; });
+  return outcome;
 }
 
 // Step 3, for one.
@@ -200,15 +324,14 @@ void remove_all(ObjectStore& store, Outcome& outcome) {
 
 Outcome prune(const std::shared_ptr<ObjectStore>& store, const PruneArgs& options,
               const Console& console) {
-  Outcome outcome;
   if (options.yes) store->remove_leftovers(options.folder);
-  outcome.candidates = find_candidates(store, options, console);
+  const auto now = std::chrono::system_clock::now();
+  Outcome outcome = find_candidates(store, options, console, now);
   std::vector<RetentionItem> items;
   for (const Candidate& candidate : outcome.candidates) {
     items.push_back(candidate.item);
   }
-  RetentionPlan plan =
-      decide(items, rules_of(options, outcome.candidates), std::chrono::system_clock::now());
+  RetentionPlan plan = decide(items, rules_of(options, outcome.candidates), now);
   for (std::size_t i = 0; i < items.size(); ++i) {
     outcome.candidates[i].decision = std::move(plan.decisions[i]);
   }
@@ -243,31 +366,52 @@ Sums sums_of(const Outcome& outcome, const PruneArgs& options) {
   return sums;
 }
 
+bool is_empty(const Outcome& outcome) {
+  return outcome.candidates.empty() && outcome.error.empty();
+}
+
+void tell_unopened(const Outcome& outcome, const Console& console) {
+  const auto named =
+      std::ranges::count_if(outcome.candidates, [](const auto& c) { return !is_opened(c); });
+  if (named == 0) return;
+  console.err << "cairn: " << named
+              << " were not opened: their names say where they are in training (--yes opens each "
+                 "of them before it removes any; --verify does so now)\n";
+}
+
 void print(const Outcome& outcome, const PruneArgs& options, Console& console) {
   Table table({"", "NAME", ">SIZE", "WHY"});
   for (const Candidate& candidate : outcome.candidates) {
+    if (console.quiet && candidate.item.is_good) continue;
     const bool is_gone = goes(candidate, options);
     table.add({is_gone ? Cell(options.yes ? "removed" : "remove", &Console::red)
                        : Cell(options.yes ? "kept" : "keep", &Console::green),
                candidate.listed.name, console.bytes(candidate.listed.bytes),
                joined(candidate.decision.reasons, "; ")});
   }
-  if (!outcome.candidates.empty()) table.print(console);
-  const Sums sums = sums_of(outcome, options);
-  console.out << (options.yes ? "kept " : "would keep ") << sums.keep
-              << (options.yes ? ", removed " : ", remove ") << sums.remove
-              << (options.yes ? ", freed " : ", free ") << console.bytes(sums.bytes)
-              << (options.yes ? "\n" : " (nothing done; add --yes)\n");
+  table.print(console);
+  if (is_empty(outcome)) {
+    console.err << "cairn: no checkpoints in " << printable_line(outcome.folder) << "\n";
+  } else if (!console.quiet && !outcome.candidates.empty()) {
+    const Sums sums = sums_of(outcome, options);
+    console.out << (options.yes ? "kept " : "would keep ") << sums.keep
+                << (options.yes ? ", removed " : ", remove ") << sums.remove
+                << (options.yes ? ", freed " : ", free ") << console.bytes(sums.bytes)
+                << (options.yes ? "\n" : " (nothing done; add --yes)\n");
+  }
+  tell_unopened(outcome, console);
+  tell_below(outcome.below, console);
   for (const std::size_t i : outcome.blocked_by) {
     const ListedCheckpoint& listed = outcome.candidates[i].listed;
-    console.err << "cairn: nothing older is removed, because " << printable_line(listed.name)
+    console.err << "cairn: nothing older is removed, because "
+                << printable_line(join_path(outcome.folder, listed.name))
                 << " does not verify: " << printable_line(listed.problem)
                 << "; put it aside to go on\n";
   }
   if (!outcome.error.empty()) console.err << "cairn: " << printable(outcome.error) << "\n";
 }
 
-void print_json(const Outcome& outcome, const PruneArgs& options, Console& console) {
+Json describe(const Outcome& outcome, const PruneArgs& options) {
   Json rows = Json::array();
   for (const Candidate& candidate : outcome.candidates) {
     rows.push_back({{"name", candidate.listed.name},
@@ -275,6 +419,7 @@ void print_json(const Outcome& outcome, const PruneArgs& options, Console& conso
                     {"bytes", candidate.listed.bytes},
                     {"keep", candidate.decision.keep},
                     {"reasons", candidate.decision.reasons},
+                    {"looked_into", is_opened(candidate)},
                     {"removed", candidate.is_removed}});
   }
   Json blocked_by = Json::array();
@@ -283,32 +428,91 @@ void print_json(const Outcome& outcome, const PruneArgs& options, Console& conso
     blocked_by.push_back({{"name", listed.name}, {"problem", listed.problem}});
   }
   const Sums sums = sums_of(outcome, options);
-  console.print_json({{"folder", options.folder},
-                      {"done", options.yes},
-                      {"keep", sums.keep},
-                      {"remove", sums.remove},
-                      {"free_bytes", sums.bytes},
-                      {"checkpoints", std::move(rows)},
-                      {"blocked_by", std::move(blocked_by)},
-                      {"error", outcome.error.empty() ? Json() : Json(outcome.error)},
-                      {"exit_code", static_cast<int>(outcome.code)}});
+  return {{"folder", outcome.folder},
+          {"done", options.yes},
+          {"keep", sums.keep},
+          {"remove", sums.remove},
+          {"free_bytes", sums.bytes},
+          {"checkpoints", std::move(rows)},
+          {"blocked_by", std::move(blocked_by)},
+          {"folders_below", folders_json(outcome.below)},
+          {"error", outcome.error.empty() ? Json() : Json(outcome.error)},
+          {"exit_code", static_cast<int>(outcome.code)}};
 }
 
-int run_prune(PruneArgs options, Console& console) {
+bool is_one_folder(const PruneArgs& options) {
+  return options.where.folders.size() == 1 && !options.where.recursive;
+}
+
+// Calls prune(), and notes the folders below. With several folders, an error is in the outcome.
+Outcome prune_folder(const std::string& place, const PruneArgs& options, const Console& console) {
+  const auto store = store_of(place, nullptr);
+  PruneArgs one = options;
+  one.folder = shown_place(place);
+  try {
+    Outcome outcome = prune(store, one, console);
+    if (!options.where.recursive) {
+      outcome.below = find_folders_below(*store, one.folder, outcome.folders);
+    }
+    return outcome;
+  } catch (const Error& e) {
+    if (is_one_folder(options)) throw;
+    return {.folder = one.folder, .error = e.what(), .code = exit_code_of(e)};
+  }
+}
+
+// The folder that was named, and with -r those below it that hold checkpoints: each by itself.
+std::vector<Outcome> prune_all(const std::string& place, const PruneArgs& options,
+                               const Console& console) {
+  std::vector<Outcome> all;
+  walk_folders(place, options.where.recursive, [&](const std::string& folder) {
+    all.push_back(prune_folder(folder, options, console));
+    return all.back().folders;
+  });
+  if (std::all_of(all.begin(), all.end(), is_empty)) {
+    all.front().code = kNotFound;
+    return {std::move(all.front())};
+  }
+  std::erase_if(all, is_empty);
+  return all;
+}
+
+void check(const PruneArgs& options) {
   const RetentionRules& rules = options.rules;
-  if (rules.last == 0 && rules.daily == 0 && rules.weekly == 0 && options.every.empty() &&
-      options.best.empty() && options.within.empty()) {
+  if (rules.last == 0 && rules.size == 0 && rules.daily == 0 && rules.weekly == 0 &&
+      options.every.empty() && options.best.empty() && options.within.empty()) {
     throw UsageError("say what to keep: --keep-last 3, for example (see cairn prune --help)");
   }
-  const auto store = store_of(options.folder, nullptr);
-  options.folder = shown_place(options.folder);
-  const Outcome outcome = prune(store, options, console);
-  if (console.json) {
-    print_json(outcome, options, console);
-  } else {
+  for (const std::string& place : options.where.folders) {  // before the first is pruned
+    store_of(place, nullptr)->list(shown_place(place));
+  }
+}
+
+int run_prune(const PruneArgs& options, Console& console) {
+  check(options);
+  std::vector<Outcome> all;
+  for (const std::string& place : options.where.folders) {
+    std::ranges::move(prune_all(place, options, console), std::back_inserter(all));
+  }
+  const bool is_one = is_one_folder(options);
+  ExitCode code = kDone;
+  Json shown = Json::array();
+  for (const Outcome& outcome : all) {
+    if (code == kDone) code = outcome.code;
+    if (console.json) {
+      shown.push_back(describe(outcome, options));
+      continue;
+    }
+    const bool is_titled = !is_one && !console.quiet && !outcome.candidates.empty();
+    if (is_titled) console.out << printable_line(outcome.folder) << ":\n";
     print(outcome, options, console);
   }
-  return outcome.code;
+  if (console.json) {
+    console.print_json(
+        is_one ? shown[0]
+               : Json{{"folders", std::move(shown)}, {"exit_code", static_cast<int>(code)}});
+  }
+  return code;
 }
 
 void add_count(CLI::App& app, const char* name, std::uint64_t& count, const char* what) {
@@ -321,8 +525,12 @@ void add_count(CLI::App& app, const char* name, std::uint64_t& count, const char
 
 Run define_prune(CLI::App& app) {
   const auto options = std::make_shared<PruneArgs>();
-  app.add_option("FOLDER", options->folder, "a folder of checkpoints")->required();
+  add_folders(app, options->where);
   add_count(app, "--keep-last", options->rules.last, "keep the furthest N");
+  app.add_option("--keep-size", options->rules.size,
+                 "keep the newest that take so much room together, as 100GB")
+      ->type_name("SIZE")
+      ->transform(size_above_zero().description(""));
   add_count(app, "--keep-daily", options->rules.daily,
             "keep the furthest of each of the last N days that have one");
   add_count(app, "--keep-weekly", options->rules.weekly,
@@ -348,7 +556,10 @@ Run define_prune(CLI::App& app) {
       "What any rule chooses is kept. Always kept are the newest good checkpoint, what a link in "
       "the folder points at, what another process is writing, what does not verify, and NAME when "
       "a file NAME.pin stands beside it. Nothing older is removed while the newest one does not "
-      "verify. Runs and kinds (full, weights) in one folder are judged apart.");
+      "verify. Runs and kinds (full, weights) in one folder are judged apart, but by --keep-size. "
+      "In a store that is far away the plan opens only what it keeps, and believes the names of "
+      "the others. --yes opens each before it removes any. Exit code 3 when a folder holds no "
+      "checkpoint.");
   return [options](Console& console) { return run_prune(*options, console); };
 }
 

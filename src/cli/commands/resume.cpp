@@ -1,4 +1,4 @@
-// cairn resume --explain: which checkpoint autoresume would go on from, and why not the others.
+// cairn resume: which checkpoint autoresume would go on from, and why not the others.
 // search_run() decides, as it does for the Trainer.
 #include <algorithm>
 #include <memory>
@@ -15,6 +15,7 @@
 #include "checkpoint/names/run_forms.h"
 #include "checkpoint/resume/search_run.h"
 #include "cli/shell/command.h"
+#include "cli/shell/folders.h"
 #include "cli/view/table.h"
 #include "core/json.h"
 #include "core/printable.h"
@@ -28,7 +29,6 @@ namespace {
 
 struct ResumeArgs {
   std::string folder;
-  bool explain = false;
   std::string run_name;
   std::string filename = "ep{epoch}-ba{batch}-rank{rank}.pt";
   std::string latest_filename = "latest-rank{rank}.pt";
@@ -40,6 +40,8 @@ struct Explanation {
   std::string folder;  // with the run's name filled in, as it may be shown
   RunAnswer answer;
   std::vector<std::pair<std::string, std::string>> others;  // path, why not
+  bool is_there = false;                                    // the folder
+  FoldersBelow below = {};                                  // when there is no answer
 };
 
 std::string moment_of(const Timestamp& timestamp) {
@@ -85,10 +87,21 @@ void add_unsought(const SearchPlace& place, Explanation& explanation) {
   }
 }
 
+// Folders below that hold checkpoints: one of them may be the save_folder that was meant.
+FoldersBelow find_below(ObjectStore& store, const std::string& folder) {
+  std::vector<std::string> folders;
+  for (const ListedName& listed : list_all_if_any(store, folder)) {
+    const auto info = info_of(store, folder, listed);
+    const bool is_folder = info && info->type == ObjectInfo::Type::kFolder;
+    if (is_folder) folders.push_back(listed.name);
+  }
+  return find_folders_below(store, folder, folders);
+}
+
 Explanation explain(const ResumeArgs& options) {
   const std::string folder = folder_of(options);
   const SearchPlace place = place_of(options, folder);
-  Explanation explanation{.folder = place.folder, .answer = {}, .others = {}};
+  Explanation explanation{.folder = place.folder, .answer = {}, .others = {}, .below = {}};
   const auto add = [&](const std::string& path, const std::string& why) {
     const std::string shown = shown_place(path);  // what a pointer gives has its store's secrets
     explanation.others.emplace_back(shown, shown == path ? why : without_path(why, path));
@@ -108,7 +121,11 @@ Explanation explain(const ResumeArgs& options) {
   explanation.answer = search_run(search);
   auto& found = explanation.answer.found;
   if (found) found->path = shown_place(found->path);
-  if (place.store->stat(explanation.folder)) add_unsought(place, explanation);
+  explanation.is_there = place.store->stat(explanation.folder).has_value();
+  if (explanation.is_there) add_unsought(place, explanation);
+  if (explanation.is_there && !found) {
+    explanation.below = find_below(*place.store, explanation.folder);
+  }
   return explanation;
 }
 
@@ -117,11 +134,28 @@ std::string form_needed(const RunAnswer& answer) {
   return answer.is_rank_tar ? "deepspeed_config" : "";
 }
 
+void print_no_answer(const Explanation& explanation, Console& console) {
+  const std::string folder = printable_line(explanation.folder);
+  const std::string& refusal = explanation.answer.refusal;
+  const std::string found = explanation.is_there
+                                ? "no checkpoint in " + folder + " that a run could go on from"
+                                : "there is no folder " + folder;
+  console.err << "cairn: " << found << ": a run with that save_folder would "
+              << (refusal.empty() ? std::string("start afresh")
+                                  : "refuse to start: " + printable_line(refusal))
+              << "\n";
+  if (explanation.below.found.empty()) return;
+  console.err << "cairn: not looked at: the checkpoints in " << list_below(explanation.below)
+              << "; name the save_folder itself\n";
+}
+
 void print(const Explanation& explanation, Console& console) {
   const RunAnswer& answer = explanation.answer;
   if (answer.found) {
-    console.out << printable_line(answer.found->path) << "\n"
-                << moment_of(answer.found->timestamp) << "; " << answer.found->report.summary()
+    console.out << printable_line(answer.found->path) << "\n";
+  }
+  if (answer.found && !console.quiet) {
+    console.out << moment_of(answer.found->timestamp) << "; " << answer.found->report.summary()
                 << "\n";
   }
   if (answer.is_rank_tar) {
@@ -130,19 +164,14 @@ void print(const Explanation& explanation, Console& console) {
         << " goes on from it when every rank has its tar of that save; any other refuses to "
            "start\n";
   }
-  if (!explanation.others.empty()) {
+  if (!explanation.others.empty() && !console.quiet) {
     Table table({"NOT CHOSEN", "WHY"});
     for (const auto& [path, why] : explanation.others) {
       table.add({path, without_path(why, path)});
     }
     table.print(console);
   }
-  if (answer.found) return;
-  console.err << "cairn: no checkpoint in " << printable_line(explanation.folder)
-              << " that a run could go on from: it would "
-              << (answer.refusal.empty() ? std::string("start afresh")
-                                         : "refuse to start: " + printable_line(answer.refusal))
-              << "\n";
+  if (!answer.found) print_no_answer(explanation, console);
 }
 
 void print_json(const Explanation& explanation, Console& console) {
@@ -158,7 +187,8 @@ void print_json(const Explanation& explanation, Console& console) {
                 {"sample", nullptr},
                 {"needs", nullptr},
                 {"refusal", nullptr},
-                {"others", others}};
+                {"others", others},
+                {"folders_below", folders_json(explanation.below)}};
   if (const auto& found = answer.found) {
     shown["path"] = found->path;
     shown["epoch"] = found->timestamp.epoch;
@@ -188,8 +218,7 @@ Run define_resume(CLI::App& app) {
                  "the run's save_folder; where there is none of that name, {run_name} in it is "
                  "filled in")
       ->required();
-  app.add_flag("--explain", options->explain, "say what would be chosen; nothing else is offered")
-      ->required();
+  app.add_flag("--explain")->description("say what would be chosen, as without it");
   app.add_option("--save-filename", options->filename,
                  "the Trainer's save_filename, if not ep{epoch}-ba{batch}-rank{rank}.pt")
       ->type_name("FORMAT");

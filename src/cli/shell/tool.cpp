@@ -11,6 +11,8 @@
 #include "cairn/error.h"
 
 #include "cli/shell/command.h"
+#include "cli/shell/nearest.h"
+#include "cli/view/joined.h"
 #include "cli/view/printable_stream.h"
 #include "core/json.h"
 #include "core/json_text.h"
@@ -44,7 +46,7 @@ bool wants_color(const std::string& when, const std::ostream& out) {
 void add_global_options(CLI::App& app, GlobalOptions& options) {
   app.add_flag("--json", options.json, "answer with one JSON object");
   app.add_flag("--bytes", options.exact_bytes, "sizes in bytes instead of KiB, MiB, ...");
-  app.add_flag("-q,--quiet", options.quiet, "no progress bars");
+  app.add_flag("-q,--quiet", options.quiet, "no progress bars, and of reports only what is bad");
   app.add_option("--color", options.color, "colour the answer: auto (on a terminal), always, never")
       ->check(CLI::IsMember({"auto", "always", "never"}));
 }
@@ -81,6 +83,59 @@ bool asks_for_json(const std::vector<std::string>& arguments) {
   return std::find(arguments.begin(), arguments.end(), "--json") != arguments.end();
 }
 
+bool is_option(const std::string& argument) { return argument.size() > 1 && argument[0] == '-'; }
+
+// The first argument that is neither an option of the tool itself nor the value of one.
+std::string command_word(const CLI::App& app, const std::vector<std::string>& arguments) {
+  for (std::size_t i = 0; i < arguments.size(); ++i) {
+    if (!is_option(arguments[i])) return arguments[i];
+    const CLI::Option* option = app.get_option_no_throw(arguments[i]);
+    if (option != nullptr && option->get_items_expected_max() > 0) ++i;
+  }
+  return {};
+}
+
+// Throws if the command is not known. CLI11 would ask for a subcommand without naming the word, and
+// answer a --help after it.
+void check_command(const CLI::App& app, const std::vector<std::string>& arguments) {
+  const std::string word = command_word(app, arguments);
+  if (word.empty()) return;
+  std::vector<std::string> names;
+  for (const Command& command : commands()) {
+    if (word == command.name) return;
+    names.emplace_back(command.name);
+  }
+  const std::string meant = nearest(word, names);
+  throw CLI::ExtrasError(
+      "there is no command \"" + word + "\"" +
+          (meant.empty() ? ": there are " + joined(names) : "; did you mean \"" + meant + "\"?"),
+      CLI::ExitCodes::ExtrasError);
+}
+
+// "; did you mean --full?" for the first option that neither the tool nor its command has.
+std::string hint_at_option(const CLI::App& app, const std::vector<std::string>& arguments) {
+  const std::string word = command_word(app, arguments);
+  std::vector<const CLI::App*> apps =
+      app.get_subcommands([&](const CLI::App* command) { return command->get_name() == word; });
+  if (apps.empty()) return {};
+  apps.push_back(&app);
+  std::vector<std::string> names;
+  for (const CLI::App* one : apps) {
+    for (const CLI::Option* option : one->get_options()) {
+      for (const std::string& name : option->get_lnames()) {
+        names.push_back("--" + name);
+      }
+    }
+  }
+  for (const std::string& argument : arguments) {
+    const std::string name = argument.substr(0, argument.find('='));
+    if (!name.starts_with("--") || std::ranges::find(names, name) != names.end()) continue;
+    const std::string meant = nearest(name, names);
+    return meant.empty() ? "" : "; did you mean " + meant + "?";
+  }
+  return {};
+}
+
 int run_command(const std::vector<std::string>& arguments, std::ostream& out, std::ostream& err) {
   CLI::App app("Looks into checkpoints, verifies, compares, converts and prunes them.", "cairn");
   GlobalOptions options;
@@ -94,6 +149,7 @@ int run_command(const std::vector<std::string>& arguments, std::ostream& out, st
     runs.emplace_back(sub, command.define(*sub));
   }
   try {
+    check_command(app, arguments);
     std::vector<std::string> reversed(arguments.rbegin(), arguments.rend());
     app.parse(reversed);
     const bool color = wants_color(options.color, out);
@@ -104,7 +160,7 @@ int run_command(const std::vector<std::string>& arguments, std::ostream& out, st
                     .err = err,
                     .json = options.json,
                     .color = color,
-                    .progress = !options.quiet,
+                    .quiet = options.quiet,
                     .exact_bytes = options.exact_bytes};
     const auto chosen =
         std::find_if(runs.begin(), runs.end(), [](const auto& run) { return run.first->parsed(); });
@@ -118,7 +174,8 @@ int run_command(const std::vector<std::string>& arguments, std::ostream& out, st
   } catch (const CLI::Success& help) {
     return app.exit(help, out, err);
   } catch (const CLI::ParseError& error) {
-    const std::string message = without_secrets(error.what(), arguments) + " (see cairn --help)";
+    const std::string what = error.what() + hint_at_option(app, arguments);
+    const std::string message = without_secrets(what, arguments) + " (see cairn --help)";
     return report({message, kFailed}, asks_for_json(arguments), out, err);
   } catch (const std::exception& error) {
     const std::string message = memory_problem(error).value_or(error.what());

@@ -16,8 +16,8 @@ struct Console {
   std::ostream& out;
   std::ostream& err;
   bool json = false;
-  bool color = false;     // of `out`
-  bool progress = false;  // ProgressBar may write to `err`
+  bool color = false;  // of `out`
+  bool quiet = false;  // no ProgressBar; reports say only what is bad
   bool exact_bytes = false;
 
   // The text in the colour, when there is to be colour.

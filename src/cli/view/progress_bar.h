@@ -16,12 +16,16 @@ using cairn::ProgressBarOptions;
 class ProgressBar {
  public:
   ProgressBar(const Console& console, ProgressBarOptions options) {
-    if (console.progress) bar_.emplace(console.err, std::move(options));
+    if (!console.quiet) bar_.emplace(console.err, std::move(options));
   }
 
   // So much more is done. Safe from several threads.
   void add(std::uint64_t amount) {
     if (bar_) bar_->add(amount);
+  }
+  // So much more is to be done than was known. Safe from several threads.
+  void expect(std::uint64_t amount) {
+    if (bar_) bar_->expect(amount);
   }
 
  private:

@@ -28,7 +28,21 @@ void Table::add(std::vector<Cell> row) {
   rows_.push_back(std::move(row));
 }
 
+void Table::print_report(Console& console) const {
+  Table report = *this;
+  const auto is_good = [](const std::vector<Cell>& row) {
+    return std::none_of(row.begin(), row.end(),
+                        [](const Cell& cell) { return cell.paint == &Console::red; });
+  };
+  if (console.quiet) {
+    report.rows_.erase(std::remove_if(report.rows_.begin() + 1, report.rows_.end(), is_good),
+                       report.rows_.end());
+  }
+  report.print(console);
+}
+
 void Table::print(Console& console) const {
+  if (rows_.size() == 1) return;
   std::vector<std::size_t> widths(is_right_.size());
   for (const auto& row : rows_) {
     for (std::size_t i = 0; i < row.size(); ++i) {

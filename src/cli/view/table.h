@@ -27,7 +27,10 @@ class Table {
 
   // As many cells as there are titles; what comes from files is made printable_line().
   void add(std::vector<Cell> row);
+  // Nothing when there are no rows.
   void print(Console& console) const;
+  // As print(). If the console is quiet, only the rows that say something bad: with a red cell.
+  void print_report(Console& console) const;
 
  private:
   std::vector<bool> is_right_;

@@ -36,7 +36,11 @@ extern const Codec kZstd;
 extern const Codec kLzop;
 extern const Codec kLzma;  // the format of before xz, "LZMA alone"
 
-// All of them, in the order in which data is to be compared with them.
+// Deflate without a header, as the records of a zip have it: no data can be known by it. It has
+// only a decoder.
+extern const Codec kDeflate;
+
+// All of them but kDeflate, in the order in which data is to be compared with them.
 std::span<const Codec* const> codecs();
 
 // All of `source`, read a MiB at a time, decompressed into `out`. More than `limit` bytes are an

@@ -1,4 +1,5 @@
-// gzip: read by zlib, written by libdeflate, which is twice as fast and needs whole blocks.
+// gzip, and the deflate in it by itself: read by zlib, written by libdeflate, which is twice as
+// fast and needs whole blocks.
 #include <libdeflate.h>
 #include <zlib.h>
 
@@ -15,18 +16,20 @@
 namespace cairn {
 namespace {
 
-constexpr int kGzipOnly = 15 + 16;  // the largest window; no zlib format
+constexpr int kInflateWindow = 15;
+constexpr int kGzipOnly = kInflateWindow + 16;  // no zlib format
+constexpr int kNoHeader = -kInflateWindow;      // deflate alone
 constexpr std::size_t kGzipBlockBytes = std::size_t{1} << 20;
 constexpr int kGzipLevel = 6;  // gzip's default
 
-class GzipStream final : public CompressedStream {
+class InflateStream final : public CompressedStream {
  public:
-  GzipStream() {
-    if (inflateInit2(&stream_, kGzipOnly) != Z_OK) throw std::bad_alloc();
+  explicit InflateStream(int window) {
+    if (inflateInit2(&stream_, window) != Z_OK) throw std::bad_alloc();
   }
-  ~GzipStream() override { inflateEnd(&stream_); }
-  GzipStream(const GzipStream&) = delete;
-  GzipStream& operator=(const GzipStream&) = delete;
+  ~InflateStream() override { inflateEnd(&stream_); }
+  InflateStream(const InflateStream&) = delete;
+  InflateStream& operator=(const InflateStream&) = delete;
 
   Progress run(ByteView in, std::span<std::byte> out) override {
     // zlib only reads what it is given.
@@ -37,7 +40,7 @@ class GzipStream final : public CompressedStream {
     const int result = inflate(&stream_, Z_NO_FLUSH);
     if (result == Z_MEM_ERROR) throw std::bad_alloc();
     if (result != Z_OK && result != Z_STREAM_END && result != Z_BUF_ERROR) {
-      throw CorruptError(std::string("the gzip data is damaged: ") +
+      throw CorruptError(std::string("the compressed data is damaged: ") +
                          (stream_.msg != nullptr ? stream_.msg : "it needs a dictionary"));
     }
     return {in.size() - stream_.avail_in, out.size() - stream_.avail_out, result == Z_STREAM_END};
@@ -51,8 +54,13 @@ class GzipStream final : public CompressedStream {
 bool is_gzip(ByteView bytes) { return as_text(bytes).starts_with("\x1f\x8b\x08"); }
 
 std::unique_ptr<Filter> gzip_decoder(ByteSink& out) {
-  return std::make_unique<StreamDecoder>(std::make_unique<GzipStream>(),
+  return std::make_unique<StreamDecoder>(std::make_unique<InflateStream>(kGzipOnly),
                                          AfterStream::kMoreStreamsOrZeros, out);
+}
+
+std::unique_ptr<Filter> deflate_decoder(ByteSink& out) {
+  return std::make_unique<StreamDecoder>(std::make_unique<InflateStream>(kNoHeader),
+                                         AfterStream::kNothing, out);
 }
 
 Block compress_gzip(ByteView block) {
@@ -72,5 +80,6 @@ std::unique_ptr<Filter> gzip_encoder(ByteSink& out) {
 }  // namespace
 
 constinit const Codec kGzip = {"gzip", is_gzip, gzip_decoder, gzip_encoder};
+constinit const Codec kDeflate = {"deflate", nullptr, deflate_decoder, nullptr};
 
 }  // namespace cairn

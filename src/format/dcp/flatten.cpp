@@ -9,6 +9,7 @@
 #include "cairn/foreign.h"
 
 #include "core/seeded_hash.h"
+#include "format/dcp/layout.h"
 #include "format/pickle/graph.h"
 #include "value/children.h"
 
@@ -130,6 +131,11 @@ class Flattener {
     }
     const std::uint64_t bytes = sizeof(FlatItem) + 2 * fqn.size() + path_.size() * sizeof(path_[0]);
     repeats_.add_item(value, bytes, /*around=*/again_ == 0);
+    if (value.is_tensor() && value.as_tensor().shape.size() > kMaxDims) {
+      throw UnsupportedError("tensor \"" + fqn + "\" has " +
+                             std::to_string(value.as_tensor().shape.size()) +
+                             " dimensions, and PyTorch reads at most " + std::to_string(kMaxDims));
+    }
     if (!names_.insert(fqn).second) {
       throw UnsupportedError("two items are named \"" + fqn +
                              "\" when their keys are joined by dots");

@@ -11,6 +11,7 @@
 #include "format/dcp/layout.h"
 #include "format/dcp/nesting.h"
 #include "format/dcp/safetensors_chunks.h"
+#include "format/find_format.h"
 #include "format/read_within.h"
 #include "io/parallel.h"
 #include "io/scratch_file.h"
@@ -147,6 +148,7 @@ void Folder::check_end(const Item& item, const Location& location) const {
   const std::uint64_t size = file(location.file)->size();
   if (end <= size) return;
   const std::string name(location.file);
+  check_no_stand_in(file(location.file), name);
   throw CorruptError(name + " ends too early: " + in_quotes(item.fqn) + " should be in bytes " +
                          std::to_string(location.offset) + " to " + std::to_string(end) +
                          ", but the file has " + std::to_string(size),

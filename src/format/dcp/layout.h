@@ -9,6 +9,8 @@
 
 namespace cairn::dcp {
 
+inline constexpr std::size_t kMaxDims = 64;  // of a tensor: PyTorch's own limit
+
 // Bytes of the elements; CorruptError when that overflows.
 std::uint64_t box_bytes(const Box& box, DType dtype);
 std::uint64_t tensor_bytes(const Item& item);

@@ -7,6 +7,9 @@
 //     storage_data         {MetadataIndex(fqn, offset): _StorageInfo(file, offset, length)}
 //     storage_meta, version and what others add: not needed
 //
+// The root may be of a subclass with more fields, as Megatron-core's is. Those fields
+// may hold objects of any class, which stay placeholders.
+//
 // The shape is fixed, so that nothing here recurses. Texts stay views of the file: however often a
 // pickle refers to a long one, it takes no memory again.
 #include <string>
@@ -19,6 +22,7 @@
 #include "format/dcp/layout.h"
 #include "format/dcp/metadata.h"
 #include "format/dcp/metadata_classes.h"
+#include "format/pickle/foreign_objects.h"
 #include "format/pickle/machine.h"
 
 namespace cairn::dcp {
@@ -29,9 +33,11 @@ using pickle::Graph;
 using pickle::Object;
 using pickle::Ref;
 
-constexpr std::size_t kMaxDims = 64;    // PyTorch's own limit
+constexpr std::string_view kItems = "state_dict_metadata";
+constexpr std::string_view kLocations = "storage_data";
+
 constexpr std::size_t kMaxPath = 1000;  // levels: Python's own limit when it writes a tree
-constexpr std::size_t kMaxName = std::size_t{1} << 16;
+constexpr std::size_t kUsualName = std::size_t{1} << 16;
 
 [[noreturn]] void fail(const std::string& what) { throw CorruptError("the metadata " + what); }
 
@@ -84,7 +90,8 @@ class Fields {
   std::string_view text(const Ref& ref, const char* what) const {
     const auto* text = graph_.find<pickle::Text>(ref);
     if (text == nullptr) wrong(ref, what);
-    if (text->text.size() > kMaxName) fail("has a name of more than 64 KiB");
+    // A long one is looked at again wherever the pickle refers to it.
+    if (text->text.size() > kUsualName) graph_.charge(text->text.size() / sizeof(Ref));
     return text->text;
   }
   std::uint64_t count(const Ref& ref, const char* what) const {
@@ -105,9 +112,23 @@ class Fields {
     return size->dims;
   }
 
+  // The fields of the root, whatever its class is called.
+  Ref fields_of_root(const Ref& ref) const {
+    const auto* foreign = graph_.find<Container>(ref);
+    if (foreign == nullptr || foreign->kind != Container::Kind::kForeign) {
+      return object(ref, "Metadata").state;
+    }
+    const Ref state = foreign->items.size() > pickle::kForeignState
+                          ? foreign->items[pickle::kForeignState]
+                          : Ref();
+    if (find(state, kItems).is_none() || find(state, kLocations).is_none()) wrong(ref, "Metadata");
+    return state;
+  }
+
   // The field of a dataclass; None when it is not there, as a default is never written.
-  Ref find(const Object& object, std::string_view field) const {
-    const auto* state = graph_.find<Container>(object.state);
+  Ref find(const Object& object, std::string_view field) const { return find(object.state, field); }
+  Ref find(const Ref& fields, std::string_view field) const {
+    const auto* state = graph_.find<Container>(fields);
     if (state == nullptr || !state->is_dict()) return None{};
     constexpr std::size_t kFree = 16;  // fields: PyTorch's classes have fewer
     for (std::size_t i = 0; i + 1 < state->items.size(); i += 2) {
@@ -126,6 +147,12 @@ class Fields {
 
  private:
   [[noreturn]] void wrong(const Ref& ref, const std::string& expected) const {
+    if (pickle::is_foreign(graph_, ref)) {
+      throw UnsupportedError("the metadata has " + graph_.describe(ref) + " in place of " +
+                             expected +
+                             "; load the folder in Python with what wrote it, and save " +
+                             "it with torch.distributed.checkpoint.save()");
+    }
     fail("has " + graph_.describe(ref) + " in place of " + expected);
   }
 
@@ -137,12 +164,12 @@ class Parser {
   explicit Parser(Graph& graph) : fields_(graph), budget_(graph.budget()) {}
 
   void parse(const Ref& root, Metadata& metadata) {
-    const Object& object = fields_.object(root, "Metadata");
-    const Ref version = fields_.find(object, "version");
+    const Ref fields = fields_.fields_of_root(root);
+    const Ref version = fields_.find(fields, "version");
     if (!version.is_none()) metadata.version = fields_.text(version, "version");
-    read_locations(fields_.find(object, "storage_data"));
-    read_items(fields_.find(object, "state_dict_metadata"), metadata);
-    read_paths(fields_.find(object, "planner_data"), metadata);
+    read_locations(fields_.find(fields, kLocations));
+    read_items(fields_.find(fields, kItems), metadata);
+    read_paths(fields_.find(fields, "planner_data"), metadata);
   }
 
  private:
@@ -303,9 +330,7 @@ Metadata parse_metadata(SharedBytes pickle) {
   MemoryBudget budget(pickle.view.size());
   Graph graph(budget);
   NoStorages no_storages;
-  const Ref root = pickle::Machine(pickle.view, graph, no_storages, metadata_classes(),
-                                   pickle::UnknownNames::kRefused)
-                       .run();
+  const Ref root = pickle::Machine(pickle.view, graph, no_storages, metadata_classes()).run();
   Metadata metadata;
   Parser(graph).parse(root, metadata);
   metadata.files.push_back(std::move(pickle));

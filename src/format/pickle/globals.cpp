@@ -60,21 +60,18 @@ const Global* find_memory_format(std::string_view name) {
   return global != nullptr && is_torch_constant(*global) ? global : nullptr;
 }
 
-// Things that users meet and that deserve more than their name.
-std::string_view advice_for(std::string_view module, std::string_view name) {
-  if (name == "_rebuild_meta_tensor_no_storage") return "a meta tensor has no data";
-  if (module.starts_with("torch.nn.modules") || module.starts_with("__torch__")) {
-    return "it holds a whole module: save its state_dict() instead";
-  }
-  return "save plain dicts, lists, numbers, strings and tensors instead";
-}
-
 }  // namespace
 
 Ref make_object(const Call& call) {
   Object object{.type = &call.global};
   if (!call.args.empty()) object.args.append(call.args, call.graph.refs());
   return call.graph.add(std::move(object));
+}
+
+std::shared_ptr<const Storage> StorageLoader::of_elements(std::shared_ptr<const Storage> storage,
+                                                          std::string_view /*key*/,
+                                                          DType /*dtype*/) {
+  return storage;
 }
 
 std::shared_ptr<const Storage> StorageLoader::resolved(
@@ -105,13 +102,6 @@ Ref resolve_global(Graph& graph, std::string_view module, std::string_view name,
       name.front() == '.' || name.back() == '.' || name.find("..") != std::string_view::npos;
   if (has_empty_part) throw CorruptError("the pickle names a class by what is no name");
   return graph.add(ForeignName{module, name});
-}
-
-void refuse_global(const ForeignName& name) {
-  throw UnsupportedError("the file needs " + std::string(name.module.substr(0, 200)) + "." +
-                         std::string(name.name.substr(0, 200)) +
-                         ", and cairn runs no code from a file; " +
-                         std::string(advice_for(name.module, name.name)));
 }
 
 }  // namespace cairn::pickle

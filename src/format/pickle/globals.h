@@ -23,6 +23,9 @@ class StorageLoader {
   virtual ~StorageLoader() = default;
   // One object per key. CorruptError when it is not there or not what `reference` says.
   virtual std::shared_ptr<const Storage> load(const StorageReference& reference) = 0;
+  // `storage`, which load() gave for a reference without a dtype, for a tensor of `dtype`.
+  virtual std::shared_ptr<const Storage> of_elements(std::shared_ptr<const Storage> storage,
+                                                     std::string_view key, DType dtype);
   // `storage` as with_bits_resolved() gives it, one object for all its tensors of one kind: what
   // they share stays shared, and is resolved a few times at most, however many they are.
   std::shared_ptr<const Storage> resolved(const std::shared_ptr<const Storage>& storage,
@@ -65,9 +68,6 @@ struct Call {
 // for one kind of file, looked at first. CorruptError for what cannot be a name.
 Ref resolve_global(Graph& graph, std::string_view module, std::string_view name,
                    std::span<const Global> more = {});
-
-// The error for a name that is in no table, where that is not allowed.
-[[noreturn]] void refuse_global(const ForeignName& name);
 
 // Whether the row is one of PyTorch's names for layouts, memory formats and quantization schemes.
 bool is_torch_constant(const Global& global);

@@ -193,6 +193,10 @@ std::string Graph::describe(const Ref& ref) const {
         "a dict",          "an OrderedDict",
         "a script object", "a Counter",
         "a defaultdict",   "an object of a class that cairn does not know"};
+    if (container->kind == Container::Kind::kForeign) {
+      const auto* type = find<ForeignName>(container->items[0]);  // kForeignFunction
+      if (type != nullptr) return "an object of " + describe(container->items[0]);
+    }
     return kNames[static_cast<std::size_t>(container->kind)];
   }
   if (const auto* name = find<ForeignName>(ref)) {

@@ -55,7 +55,6 @@ std::shared_ptr<const Storage> KeyedStorages::make_any(const StorageReference& r
 }
 
 std::shared_ptr<const Storage> KeyedStorages::load(const StorageReference& reference) {
-  check(reference);
   const DType dtype = reference.dtype.value_or(DType::kUInt8);
   const auto [loaded, is_new] = try_emplace(reference.key);
   if (is_new) {
@@ -86,9 +85,13 @@ std::uint64_t byte_size(const StorageReference& reference) {
                                          reference.dtype ? item_size(*reference.dtype) : 1);
 }
 
-SharedBytes swapped(const SharedBytes& bytes, DType dtype) {
+std::size_t swapped_size(DType dtype) {
   const bool is_complex = name(dtype).starts_with("complex");
-  const std::size_t part = is_complex ? item_size(dtype) / 2 : item_size(dtype);
+  return is_complex ? item_size(dtype) / 2 : item_size(dtype);
+}
+
+SharedBytes swapped(const SharedBytes& bytes, DType dtype) {
+  const std::size_t part = swapped_size(dtype);
   if (part == 1) return bytes;
   const auto copy = std::make_shared<std::vector<std::byte>>(bytes.view.begin(), bytes.view.end());
   for (auto at = copy->begin(); at + static_cast<std::ptrdiff_t>(part) <= copy->end();

@@ -28,9 +28,6 @@ class KeyedStorages : public StorageLoader {
   // The storage of a key that was not asked for before. CorruptError, UnsupportedError.
   virtual std::shared_ptr<const Storage> make(const StorageReference& reference) = 0;
 
-  // Of each reference. UnsupportedError for one whose elements cannot be told.
-  virtual void check(const StorageReference&) const {}
-
   // nullptr for a key that was not asked for.
   const Loaded* find_loaded(std::string_view key) const;
   std::size_t loaded_count() const { return numbered_.size() + others_.size(); }
@@ -46,7 +43,9 @@ class KeyedStorages : public StorageLoader {
 // What the elements of `reference` take. CorruptError when that overflows.
 std::uint64_t byte_size(const StorageReference& reference);
 
-// The elements' bytes in the other order, a copy. Each half of a complex number by itself.
+// Bytes that are turned round together when their order changes: an element, or half a complex one.
+std::size_t swapped_size(DType dtype);
+// The elements' bytes in the other order, a copy.
 SharedBytes swapped(const SharedBytes& bytes, DType dtype);
 
 }  // namespace cairn::pickle

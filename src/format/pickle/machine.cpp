@@ -12,13 +12,8 @@ namespace cairn::pickle {
 void fail(const std::string& what) { throw CorruptError("the pickle " + what); }
 
 Machine::Machine(ByteView pickle, Graph& graph, StorageLoader& storages,
-                 std::span<const Global> more, UnknownNames unknown)
-    : graph_(graph),
-      storages_(storages),
-      more_(more),
-      unknown_(unknown),
-      pickle_(pickle),
-      in_(pickle, "the pickle") {}
+                 std::span<const Global> more)
+    : graph_(graph), storages_(storages), more_(more), pickle_(pickle), in_(pickle, "the pickle") {}
 
 Machine::~Machine() {
   stack_.clear(graph_.refs());

@@ -21,8 +21,6 @@ namespace cairn::pickle {
 // CorruptError: "the pickle ", and what is wrong with it.
 [[noreturn]] void fail(const std::string& what);
 
-enum class UnknownNames : std::uint8_t { kKept, kRefused };
-
 // Thrown by run() after leave_out_parts(): the pickle refers to what was left out.
 struct PartsWanted {};
 
@@ -31,8 +29,8 @@ class Ahead;
 class Machine {
  public:
   // `more` are rows for this kind of file (resolve_global); they must outlive the graph.
-  Machine(ByteView pickle, Graph& graph, StorageLoader& storages, std::span<const Global> more = {},
-          UnknownNames unknown = UnknownNames::kKept);
+  Machine(ByteView pickle, Graph& graph, StorageLoader& storages,
+          std::span<const Global> more = {});
   ~Machine();
   Machine(const Machine&) = delete;
   Machine& operator=(const Machine&) = delete;
@@ -42,8 +40,7 @@ class Machine {
   // no use.
   void leave_out_parts() { leaves_out_ = true; }
   // Runs up to STOP and returns the one object that is left. CorruptError with the offset of the
-  // opcode, UnsupportedError for an opcode that cairn does not know, and for a global when those
-  // are refused.
+  // opcode, UnsupportedError for an opcode that cairn does not know.
   Ref run();
 
  private:
@@ -85,7 +82,8 @@ class Machine {
   void build();
   bool build_numpy(const Ref& object, const Ref& state, std::span<const Ref> items);
   void build_script_object(const Ref& object, const Ref& state);
-  void push_storage();
+  void push_persistent();
+  void push_module_class(const Call& id);
   struct UsualTensor;
   bool is_rebuild_tensor(const Ref& ref);
   Ref fetched(Ahead& in) const;
@@ -100,7 +98,6 @@ class Machine {
   Graph& graph_;
   StorageLoader& storages_;
   std::span<const Global> more_;
-  UnknownNames unknown_;
   ByteView pickle_;
   ByteReader in_;
   Refs stack_;

@@ -141,10 +141,7 @@ bool Machine::run_filling(Op op) {
 // --- Functions, classes, storages ---------------------------------------------------------------
 
 void Machine::push_global(std::string_view module, std::string_view name) {
-  const Ref global = resolve_global(graph_, module, name, more_);
-  const auto* foreign = graph_.find<ForeignName>(global);
-  if (foreign != nullptr && unknown_ == UnknownNames::kRefused) refuse_global(*foreign);
-  push(global);
+  push(resolve_global(graph_, module, name, more_));
 }
 
 void Machine::push_global_from_stack() {
@@ -167,8 +164,7 @@ bool Machine::call_known(const Ref& function, std::span<const Ref> args) {
     push(global.call({graph_, storages_, global, args}));
     return true;
   } catch (const UnsupportedError&) {
-    const bool is_final = unknown_ == UnknownNames::kRefused || graph_.budget().has_refused();
-    if (is_final || has_python2_bytes(graph_, args)) throw;
+    if (graph_.budget().has_refused() || has_python2_bytes(graph_, args)) throw;
   } catch (const CorruptError&) {
     if (!has_foreign(graph_, args)) throw;
   }
@@ -190,7 +186,7 @@ void Machine::reduce(Foreign::Made made) {
   }
   const std::span<const Ref> items = tuple->items;
   if (call_known(function, items)) return;
-  if (!is_callable(graph_, function) || unknown_ == UnknownNames::kRefused) {
+  if (!is_callable(graph_, function)) {
     throw UnsupportedError("the pickle calls " + graph_.describe(function) +
                            ", and cairn runs no code from a file");
   }
@@ -210,9 +206,6 @@ void Machine::reduce_with_keywords() {
   const bool is_call = dict != nullptr && dict->is_dict() && tuple != nullptr &&
                        tuple->kind == Container::Kind::kTuple && is_callable(graph_, type);
   if (!is_call) fail("makes " + graph_.describe(type) + " with " + graph_.describe(keywords));
-  if (unknown_ == UnknownNames::kRefused) {
-    throw UnsupportedError("the pickle makes an object with keyword arguments");
-  }
   push(make_foreign(graph_, Foreign::Made::kNew, type, args, keywords));
 }
 
@@ -279,9 +272,19 @@ void Machine::build_script_object(const Ref& object, const Ref& state) {
   graph_.replace(*object.node(), std::move(filled));
 }
 
+// ('module', class, source file, source code), before PyTorch 1.6 in place of the class of a
+// module. The code is not looked at.
+void Machine::push_module_class(const Call& id) {
+  id.expect_args(4, 4);
+  if (!is_callable(graph_, id.arg(1))) {
+    id.fail("the class of a module is " + graph_.describe(id.arg(1)));
+  }
+  push(id.arg(1));
+}
+
 // ('storage', class, key, location, numel), before PyTorch 1.6 with one more: None, or the part
 // that is meant, (key of the part, first element, number of elements).
-void Machine::push_storage() {
+void Machine::push_persistent() {
   const Ref id = pop();
   static constexpr Global kId = {"the pickle's", "persistent id", nullptr};
   const auto* items = graph_.find<Container>(id);
@@ -289,6 +292,7 @@ void Machine::push_storage() {
     fail("has a persistent id that is no tuple");
   }
   const Call call{graph_, storages_, kId, items->items};
+  if (call.text(0) == "module") return push_module_class(call);
   call.expect_args(5, 6);
   const auto* type = graph_.find<StorageClass>(call.arg(1));
   if (is_foreign(graph_, call.arg(1))) {
@@ -340,7 +344,7 @@ bool Machine::run_object(Op op) {
       build();
       return true;
     case Op::kBinPersId:
-      push_storage();
+      push_persistent();
       return true;
     default:
       return false;

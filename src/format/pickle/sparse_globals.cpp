@@ -10,6 +10,8 @@
 namespace cairn::pickle {
 namespace {
 
+constexpr std::string_view kCsrOf113 = "_rebuild_sparse_csr_tensor";  // of PyTorch 1.13 alone
+
 // _get_layout('torch.sparse_coo')
 Ref get_layout(const Call& call) {
   call.expect_args(1, 1);
@@ -97,6 +99,7 @@ Ref rebuild_sparse(const Call& call) {
     throw UnsupportedError("a sparse tensor of layout " + std::string(layout_name.substr(0, 40)));
   }
   SparseTensor tensor{.layout = *layout};
+  tensor.is_csr_of_113 = *layout == Layout::kSparseCsr && call.global.name == kCsrOf113;
   const Call parts{call.graph, call.storages, call.global, call.items(1)};
   if (*layout == Layout::kSparseCoo) {
     set_coo(parts, tensor);
@@ -111,7 +114,7 @@ Ref rebuild_sparse(const Call& call) {
 constexpr std::array kSparseGlobals = {
     Global{"torch.serialization", "_get_layout", get_layout},
     Global{"torch._utils", "_rebuild_sparse_tensor", rebuild_sparse},
-    Global{"torch._utils", "_rebuild_sparse_csr_tensor", rebuild_sparse},  // of PyTorch 1.13
+    Global{"torch._utils", kCsrOf113, rebuild_sparse},
 };
 
 }  // namespace

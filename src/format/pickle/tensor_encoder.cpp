@@ -105,7 +105,8 @@ std::uint32_t TensorEncoder::encode(const SparseTensor& tensor) {
 // Of COO with is_coalesced only where the tensor's own file said it: PyTorch before 2.1 takes it
 // for one argument too many.
 std::uint32_t TensorEncoder::encode_parts(const SparseTensor& tensor) {
-  out_.global("torch._utils", "_rebuild_sparse_tensor");
+  out_.global("torch._utils",
+              tensor.is_csr_of_113 ? "_rebuild_sparse_csr_tensor" : "_rebuild_sparse_tensor");
   out_.global("torch.serialization", "_get_layout");
   out_.text(name(tensor.layout));
   out_.tuple(1);

@@ -67,6 +67,28 @@ Ref rebuild_tensor_v3(const Call& call) {
   return rebuild_with_grad(call, *dtype->get_if<DType>(), 7);
 }
 
+// The names in a dict of attributes, or in the first part of (attributes, slots). Some of them: one
+// dict may be that of many tensors. Null if there are none.
+std::shared_ptr<const std::string> attribute_names(const Call& call, const Ref& attributes) {
+  constexpr std::size_t kMostNames = 3;
+  constexpr std::size_t kMostBytes = 60;  // of a name
+  const auto* dict = call.graph.find<Container>(attributes);
+  if (dict != nullptr && dict->kind == Container::Kind::kTuple && !dict->items.empty()) {
+    dict = call.graph.find<Container>(dict->items[0]);
+  }
+  if (dict == nullptr || !dict->is_dict() || dict->items.empty()) return nullptr;
+  const std::size_t count = dict->items.size() / 2;
+  std::string names;
+  for (std::size_t i = 0; i < std::min(count, kMostNames); ++i) {
+    const auto* name = call.graph.find<Text>(dict->items[2 * i]);
+    const bool is_shown = name != nullptr && name->text.size() <= kMostBytes && !name->is_python2;
+    names += (i == 0 ? "" : ", ") + std::string(is_shown ? name->text : "...");
+  }
+  if (count > kMostNames) names += " and " + std::to_string(count - kMostNames) + " more";
+  call.graph.budget().take(MemoryBudget::allocation(sizeof(std::string) + names.capacity()));
+  return std::make_shared<const std::string>(std::move(names));
+}
+
 // (tensor, requires_grad, hooks[, attributes])
 Ref rebuild_parameter(const Call& call) {
   call.expect_args(3, 4);
@@ -80,6 +102,7 @@ Ref rebuild_parameter(const Call& call) {
   TensorView tensor = dense_argument(call, 0);
   set_requires_grad(call, 1, tensor);
   tensor.is_parameter = true;
+  if (call.args.size() == 4) tensor.lost_attributes = attribute_names(call, call.arg(3));
   return call.graph.add(Value(std::move(tensor)));
 }
 
@@ -92,7 +115,8 @@ bool is_tensor_class(const Global& global) {
          (global.name == "Tensor" || global.name == "Buffer" || global.name == "Parameter");
 }
 
-// (function, class, its arguments, attributes): a tensor with attributes, which are dropped.
+// (function, class, its arguments, attributes): a tensor with attributes, of which the names are
+// kept.
 Ref rebuild_from_type(const Call& call) {
   call.expect_args(4, 4);
   const auto* function = call.graph.find<const Global*>(call.arg(0));
@@ -104,7 +128,13 @@ Ref rebuild_from_type(const Call& call) {
     throw UnsupportedError("a tensor of class " + call.graph.describe(call.arg(1)));
   }
   const Global& rebuild = **function;
-  return rebuild.call({call.graph, call.storages, rebuild, call.items(2)});
+  const Ref made = rebuild.call({call.graph, call.storages, rebuild, call.items(2)});
+  const auto* value = call.graph.find<Value>(made);
+  auto names = attribute_names(call, call.arg(3));
+  if (names == nullptr || value == nullptr || !value->is_tensor()) return made;
+  TensorView tensor = value->as_tensor();
+  tensor.lost_attributes = std::move(names);
+  return call.graph.add(Value(std::move(tensor)));
 }
 
 Ref call_size(const Call& call) {
@@ -155,6 +185,9 @@ TensorView tensor_argument(const Call& call, std::optional<DType> dtype) {
   TensorView tensor;
   tensor.dtype = *dtype;
   tensor.storage = call.storages.load(*reference);
+  if (!reference->dtype) {
+    tensor.storage = call.storages.of_elements(tensor.storage, reference->key, *dtype);
+  }
   tensor.storage_offset = call.integer(1);
   tensor.shape = call.integers(2);
   tensor.strides = call.integers(3);

@@ -18,6 +18,7 @@
 #include "core/seeded_hash.h"
 #include "format/safetensors/dtypes.h"
 #include "format/safetensors/json_reader.h"
+#include "format/two_files.h"
 #include "io/memory_budget.h"
 #include "io/source_part.h"
 
@@ -164,9 +165,16 @@ SafetensorsEntry to_entry(const Member& member, std::uint64_t data) {
           .size = size};
 }
 
+// UnsupportedError if another such file begins at `at`.
+void check_one_file(const ByteSource& file, std::uint64_t at) {
+  constexpr std::uint64_t kStartBytes = 128;  // more than has_header() looks at
+  const SharedBytes start = read_bytes(file, at, std::min(kStartBytes, file.size() - at));
+  if (has_header(start.view)) throw UnsupportedError(two_files(at));
+}
+
 // Sorts, and sees to it that there is a tensor for each byte and a byte for each tensor.
-void check_coverage(std::vector<Member>& members, std::uint64_t file_bytes, std::uint64_t data) {
-  const std::uint64_t data_bytes = file_bytes - data;
+void check_coverage(std::vector<Member>& members, const ByteSource& file, std::uint64_t data) {
+  const std::uint64_t data_bytes = file.size() - data;
   std::stable_sort(members.begin(), members.end(), [](const Member& a, const Member& b) {
     return std::pair(a.begin, a.end) < std::pair(b.begin, b.end);
   });
@@ -180,6 +188,7 @@ void check_coverage(std::vector<Member>& members, std::uint64_t file_bytes, std:
     covered = member.end;
   }
   if (covered == data_bytes) return;
+  if (covered < data_bytes) check_one_file(file, data + covered);
   throw CorruptError("the tensors take " + std::to_string(covered) + " bytes, the file has " +
                          std::to_string(data_bytes) + " for them",
                      {}, data + std::min(covered, data_bytes));
@@ -240,7 +249,7 @@ Header read_header(const ByteSource& file) {
     budget.take(kMemberBytes + members.back().shape.size() * kDimBytes);
   });
   json.end();
-  check_coverage(members, file.size(), data);
+  check_coverage(members, file, data);
   header.entries.reserve(members.size());
   for (const Member& member : members) {
     header.entries.push_back(to_entry(member, data));

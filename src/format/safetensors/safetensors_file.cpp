@@ -5,6 +5,7 @@
 #include "cairn/node_arena.h"
 
 #include "core/little_endian.h"
+#include "format/find_format.h"
 #include "format/safetensors/header.h"
 #include "io/windows.h"
 
@@ -42,6 +43,7 @@ SafetensorsFile::SafetensorsFile(std::shared_ptr<const ByteSource> source,
     metadata_ = std::move(header.metadata);
     if (tensors) source_ = std::move(tensors);
   } catch (const CorruptError& e) {
+    check_no_stand_in(source_, file);
     throw CorruptError(file + ": " + e.what(), file, e.offset());
   } catch (Error& e) {
     e.add_context(file);

@@ -9,6 +9,7 @@
 #include "core/byte_reader.h"
 #include "core/seeded_hash.h"
 #include "format/pickle/pickle_size.h"
+#include "format/two_files.h"
 #include "format/zip/end_record.h"
 #include "format/zip/names.h"
 #include "format/zip/small_parts.h"
@@ -341,6 +342,16 @@ void fetch_small_records(Windows& source, const std::vector<Entry>& entries) {
   source.fetch(std::move(extents));
 }
 
+// UnsupportedError if the zip at the end is another file than the one at the beginning.
+void check_one_zip(Windows& source) {
+  const std::uint64_t tail = source.size() - std::min<std::uint64_t>(source.size(), kTailBytes);
+  const auto begin = find_late_begin(source.view(tail, source.size() - tail).view, tail);
+  if (!begin || *begin == 0 || source.size() - *begin < kLocalHeaderSize) return;
+  const SharedBytes header = source.view(*begin, kLocalHeaderSize);
+  if (load_little_endian<std::uint32_t>(header.view.data()) != kLocalSignature) return;
+  throw UnsupportedError(two_files(*begin));
+}
+
 // By what is there of the end where that is less than all that may be it, and enough.
 DirectoryExtent find_directory_in(Windows& source) {
   const std::uint64_t size = source.size();
@@ -356,7 +367,12 @@ DirectoryExtent find_directory_in(Windows& source) {
       // It begins before, or something follows it.
     }
   }
-  return find_in_last(kTailBytes);
+  try {
+    return find_in_last(kTailBytes);
+  } catch (const CorruptError&) {
+    check_one_zip(source);
+    throw;
+  }
 }
 
 }  // namespace
@@ -371,6 +387,27 @@ void fetch_ends(Windows& source) {
   }
   if (size <= kHeadBytes + end) return source.fetch({{0, size}});
   source.fetch({{0, kHeadBytes}, {size - end, end}});
+}
+
+const Entry* find_compressed(const Directory& directory) {
+  const auto found = std::ranges::find_if(directory.entries, [](const Entry& entry) {
+    const std::string& name = entry.record.name;
+    return entry.is_compressed() && !name.starts_with("code/") && !name.starts_with("extra/");
+  });
+  return found == directory.entries.end() ? nullptr : &*found;
+}
+
+std::vector<std::string> read_names(Windows& source) {
+  fetch_ends(source);
+  const DirectoryExtent extent = find_directory_in(source);
+  const SharedBytes bytes = source.view(extent.offset, extent.size);
+  ByteReader in(bytes.view, "the zip directory");
+  std::vector<std::string> names;
+  names.reserve(extent.entries);
+  for (std::uint64_t i = 0; i < extent.entries; ++i) {
+    names.emplace_back(read_central_header(in, extent.offset).name);
+  }
+  return names;
 }
 
 Directory read_directory(Windows& source) {
@@ -391,8 +428,6 @@ Directory read_directory(Windows& source) {
   if (!is_laid_out) read_offsets(directory, source);
   check_overlaps(directory);
   fetch_small_records(source, entries);
-  const auto compressed = std::ranges::find_if(entries, &Entry::is_compressed);
-  if (compressed != entries.end()) directory.compressed = full_name(directory, *compressed);
   if (!is_laid_out) check_local_headers(directory, source);
   return directory;
 }

@@ -24,7 +24,6 @@ namespace cairn::zip {
 struct Directory {
   std::string prefix = {};
   std::vector<Entry> entries = {};  // in file order
-  std::string compressed = {};  // the first entry whose bytes are not stored as they are; or empty
   DirectoryExtent extent = {};
 
   // Of its name in the zip.
@@ -42,6 +41,14 @@ Directory read_directory(Windows& source);
 // The first of them, for who looks at the file's beginning before. Nothing, where its first bytes
 // and its last KiB are there already: who put them there knows what is needed.
 void fetch_ends(Windows& source);
+
+// The first entry that is compressed, other than the code and the extra files of TorchScript, which
+// PyTorch itself compresses. nullptr if there is none.
+const Entry* find_compressed(const Directory& directory);
+
+// The names of the records, of a zip of any kind: with their folders, which need not be one.
+// CorruptError, UnsupportedError as above.
+std::vector<std::string> read_names(Windows& source);
 
 // CorruptError when one does not agree with its entry.
 void check_local_headers(const Directory& directory, const ByteSource& source);

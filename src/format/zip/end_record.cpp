@@ -114,6 +114,29 @@ bool has_locator64(const Tail& tail, const EndRecord& end) {
 
 }  // namespace
 
+std::optional<std::uint64_t> find_late_begin(ByteView bytes, std::uint64_t begin) {
+  const Tail tail{bytes, begin};
+  const EndRecord end = read_end(tail);
+  if (!has_locator64(tail, end)) {
+    const std::uint64_t counted = std::uint64_t{end.offset} + end.size;
+    if (counted >= end.position) return std::nullopt;
+    return end.position - counted;
+  }
+  constexpr std::size_t kEndsSize = kEnd64Size + kLocator64Size;
+  if (end.position - tail.begin < kEndsSize) return std::nullopt;
+  ByteReader in(tail.from(end.position - kEndsSize), "the end of the zip");
+  if (in.u32() != kEnd64Signature) return std::nullopt;
+  in.take(36);  // up to the directory's size
+  const std::uint64_t size = in.u64();
+  const std::uint64_t offset = in.u64();
+  in.take(8);  // of the locator
+  const std::uint64_t counted = in.u64();
+  const std::uint64_t position = end.position - kEndsSize;
+  const bool fits = counted < position && offset <= counted && size == counted - offset &&
+                    agrees(end.size, size) && agrees(end.offset, offset);
+  return fits ? std::optional(position - counted) : std::nullopt;
+}
+
 DirectoryExtent find_directory(ByteView bytes, std::uint64_t begin) {
   const Tail tail{bytes, begin};
   const EndRecord end = read_end(tail);

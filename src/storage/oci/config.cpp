@@ -113,6 +113,7 @@ Config resolve_config(const OciOptions& options, const Outside& outside) {
   config.key =
       std::make_shared<const RsaKey>(RsaKey::parse(pem, key_file, profile.of("pass_phrase")));
   if (o.region.empty()) o.region = profile.of("region");
+  if (o.endpoint_url.empty()) o.endpoint_url = environment("CAIRN_OCI_ENDPOINT");
   if (o.endpoint_url.empty()) {
     if (o.region.empty()) throw UsageError("the profile of " + profile.file() + " has no region");
     o.endpoint_url = "https://objectstorage." + o.region + ".oraclecloud.com";

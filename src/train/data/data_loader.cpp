@@ -17,7 +17,7 @@ void check(const std::shared_ptr<const Dataset>& dataset, const DataLoaderOption
   if (options.batch_size < 1) wrong += " batch_size is less than 1;";
   if (options.num_workers < 0) wrong += " num_workers is negative;";
   if (options.prefetch_factor < 1) wrong += " prefetch_factor is less than 1;";
-  if (options.sampler && (options.shuffle || options.seed != 0)) {
+  if (options.sampler && (options.shuffle || options.seed)) {
     wrong += " shuffle and seed are those of the sampler: set them there;";
   }
   if (wrong.empty() && dataset->size() < (options.drop_last ? options.batch_size : 1)) {
@@ -29,10 +29,9 @@ void check(const std::shared_ptr<const Dataset>& dataset, const DataLoaderOption
 }
 
 // Order of the samples, the same as Python's DistributedSampler(seed).set_epoch(epoch).
-at::Tensor order_of_epoch(std::int64_t size, const DataLoaderOptions& options, std::int64_t epoch) {
-  if (!options.shuffle) return at::arange(size, at::kLong);
-  const auto seed = static_cast<std::uint64_t>(options.seed + epoch);
-  return at::randperm(size, at::detail::createCPUGenerator(seed), at::kLong);
+at::Tensor shuffled_order(std::int64_t size, std::int64_t seed, std::int64_t epoch) {
+  const auto of_epoch = static_cast<std::uint64_t>(seed + epoch);
+  return at::randperm(size, at::detail::createCPUGenerator(of_epoch), at::kLong);
 }
 
 }  // namespace
@@ -55,6 +54,7 @@ struct DataLoader::Impl {
   std::optional<DistributedSampler> sampler;
   std::int64_t size;  // of an epoch
   std::int64_t num_batches;
+  std::int64_t default_seed = 0;  // of the Trainer
   std::int64_t epoch = 0;
   at::Tensor order = {};  // of the epoch; int64, contiguous
   std::int64_t next_batch = 0;
@@ -64,6 +64,13 @@ struct DataLoader::Impl {
   std::int64_t batches_of(std::int64_t samples) const {
     const std::int64_t round_up = options.drop_last ? 0 : options.batch_size - 1;
     return (samples + round_up) / options.batch_size;
+  }
+  std::int64_t seed() const {
+    return sampler ? sampler->seed() : options.seed.value_or(default_seed);
+  }
+  // All of an epoch; without a sampler.
+  at::Tensor order_of_all(std::int64_t epoch_of) const {
+    return options.shuffle ? shuffled_order(size, seed(), epoch_of) : at::arange(size, at::kLong);
   }
   void begin(std::int64_t epoch_of, at::Tensor order_of, std::int64_t first_batch);
 
@@ -96,6 +103,7 @@ DataLoader::~DataLoader() = default;
 DataLoader::DataLoader(DataLoader&&) noexcept = default;
 DataLoader& DataLoader::operator=(DataLoader&&) noexcept = default;
 
+const DataLoaderOptions& DataLoader::options() const { return impl_->options; }
 std::optional<std::int64_t> DataLoader::num_batches() const { return impl_->num_batches; }
 std::optional<std::int64_t> DataLoader::batch_size() const { return impl_->options.batch_size; }
 std::optional<std::int64_t> DataLoader::num_samples() const {
@@ -110,6 +118,11 @@ std::int64_t DataLoader::num_repeated() const {
                                 self.sampler->num_repeated() - (self.size - num_samples().value()));
 }
 bool DataLoader::is_of_rank() const { return impl_->sampler.has_value(); }
+
+void DataLoader::set_default_seed(std::int64_t seed) {
+  impl_->default_seed = seed;
+  if (impl_->sampler) impl_->sampler->set_default_seed(seed);
+}
 
 void DataLoader::Impl::begin(std::int64_t epoch_of, at::Tensor order_of, std::int64_t first_batch) {
   epoch = epoch_of;
@@ -129,10 +142,10 @@ void DataLoader::Impl::begin(std::int64_t epoch_of, at::Tensor order_of, std::in
 void DataLoader::start_epoch(std::int64_t epoch, std::int64_t first_batch) {
   const torch::NoGradGuard no_grad;
   Impl& self = *impl_;
-  self.begin(epoch,
-             self.sampler ? at::tensor(self.sampler->indices(epoch), at::kLong)
-                          : order_of_epoch(self.size, self.options, epoch),
-             first_batch);
+  self.begin(
+      epoch,
+      self.sampler ? at::tensor(self.sampler->indices(epoch), at::kLong) : self.order_of_all(epoch),
+      first_batch);
 }
 
 std::optional<std::int64_t> DataLoader::samples_after(const Value& saved, std::int64_t had,
@@ -150,9 +163,8 @@ std::int64_t DataLoader::continue_epoch(std::int64_t epoch, std::int64_t had) {
   if (self.sampler) {
     rest = at::tensor(self.sampler->rest_of(epoch, had), at::kLong);
   } else {
-    rest = order_of_epoch(self.size, self.options, epoch)
-               .slice(0, std::clamp<std::int64_t>(had, 0, self.size))
-               .contiguous();
+    const std::int64_t begin = std::clamp<std::int64_t>(had, 0, self.size);
+    rest = self.order_of_all(epoch).slice(0, begin).contiguous();
   }
   self.begin(epoch, std::move(rest), 0);
   return self.end_batch;
@@ -167,14 +179,13 @@ std::optional<Batch> DataLoader::next() {
 
 Value DataLoader::state_dict() const {
   const DataLoaderOptions& options = impl_->options;
-  Dict state = {{"seed", options.seed},
+  Dict state = {{"seed", impl_->seed()},
                 {"shuffle", options.shuffle},
                 {"batch_size", options.batch_size},
                 {"drop_last", options.drop_last},
                 {"size", impl_->dataset->size()}};
   if (!impl_->sampler) return state;
   const DistributedSamplerOptions& sampler = impl_->sampler->options();
-  state.set("seed", sampler.seed);
   state.set("shuffle", sampler.shuffle);
   state.set("num_replicas", *sampler.num_replicas);
   state.set("sampler_drop_last", sampler.drop_last);

@@ -9,6 +9,7 @@
 #include "cairn/train/rng.h"
 
 #include "train/state/base_seed.h"
+#include "train/state/load_advice.h"
 
 namespace cairn {
 namespace {
@@ -20,6 +21,13 @@ const Value* find_entry(const State& state, std::string_view key) {
   return entry == nullptr || entry->is_none() ? nullptr : entry;
 }
 
+// Step 7.
+std::int64_t loader_seed(const State& state) {
+  const Value* kept = find_entry(state, "seed");
+  if (kept != nullptr && kept->is_int()) return kept->as_int();
+  return state.timestamp.batch == 0 ? state.rank_zero_seed : 0;
+}
+
 // Where in an epoch its samples were dealt last.
 struct Dealt {
   std::int64_t batch = 0;    // number in the epoch
@@ -29,13 +37,13 @@ struct Dealt {
 // Sets what later checkpoints hold of the loader; `rng` is of the start of the epoch.
 void keep_entries(State& state, const DataLoaderBase& loader, const std::optional<Value>& rng,
                   const std::optional<Dealt>& dealt = std::nullopt) {
-  Dict entries;
+  Dict entries = {{"seed", loader_seed(state)}};
   if (rng) entries.set("rng", *rng);
   if (Value options = loader.state_dict(); !options.is_none()) entries.set("loader", options);
   if (dealt) {
     entries.set("dealt", Dict{{"batch", dealt->batch}, {"samples", dealt->samples}});
   }
-  state.dataset_state = entries.empty() ? Value() : Value(Dict{{"cairn", std::move(entries)}});
+  state.dataset_state = Dict{{"cairn", std::move(entries)}};
 }
 
 // Of this rank's generator; of several processes a list with those of all.
@@ -91,6 +99,10 @@ std::int64_t batches_of_subset(const State& state, std::int64_t samples_had, std
 
 }  // namespace
 
+void seed_loader(const State& state, DataLoaderBase& loader) {
+  loader.set_default_seed(loader_seed(state));
+}
+
 void start_epoch(State& state) {
   DataLoaderBase& loader = *state.train_dataloader.dataloader;
   draw_base_seed();
@@ -130,7 +142,7 @@ std::optional<std::int64_t> seek_in_epoch(State& state, Logger& logger, std::int
   return length;
 }
 
-void check_loader(State& state, Logger& logger) {
+void check_loader(State& state, Logger& logger, const std::string& resumed_from) {
   const Value* saved = find_entry(state, "loader");
   if (saved == nullptr) return;
   if (state.timestamp.batch_in_epoch > 0) {
@@ -150,9 +162,12 @@ void check_loader(State& state, Logger& logger) {
       logger.log_message(std::string("warning: ") + error.what());
       return;
     }
-    error.add_context(
-        "resuming inside an epoch (use the same loader, a checkpoint from the end of an epoch, or "
-        "load_ignore_keys = {\"state/dataset_state*\"})");
+    const std::string keys = "load_ignore_keys = {\"state/dataset_state*\"}";
+    error.add_context("resuming inside an epoch (use the same loader, or " +
+                      (resumed_from.empty()
+                           ? "a checkpoint from the end of an epoch, or " + keys
+                           : one_start_without_autoresume(resumed_from) + ", " + keys) +
+                      ")");
     throw;
   }
 }

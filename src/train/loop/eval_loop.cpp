@@ -1,6 +1,7 @@
 #include "train/loop/eval_loop.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <torch/torch.h>
 
 #include <chrono>
@@ -17,17 +18,34 @@
 namespace cairn {
 namespace {
 
+[[noreturn]] void refuse_fragment(const std::string& label, const std::string& fragment,
+                                  const Metrics& metrics) {
+  std::vector<std::string_view> names;
+  for (const auto& [name, metric] : metrics)
+    names.push_back(name);
+  throw UsageError(fmt::format(
+      "eval_dataloader '{}': metric_names: '{}' is part of no metric's name; the model has {}",
+      label, fragment, names.empty() ? "none" : fmt::format("{}", fmt::join(names, ", "))));
+}
+
+// UsageError for a fragment that is in no name: a misspelt one would evaluate nothing.
 Metrics wanted_metrics(Model& model, const Evaluator& evaluator) {
-  Metrics all = model.get_metrics(/*is_train=*/false);
+  const Metrics all = model.get_metrics(/*is_train=*/false);
   if (!evaluator.metric_names) return all;
-  Metrics wanted;
-  for (const auto& entry : all) {
-    for (const std::string& fragment : *evaluator.metric_names) {
-      if (std::regex_search(entry.first, std::regex(fragment, std::regex::icase))) {
-        wanted.push_back(entry);
-        break;
-      }
+  std::vector<bool> is_wanted(all.size());
+  for (const std::string& fragment : *evaluator.metric_names) {
+    const std::regex pattern(fragment, std::regex::icase);
+    bool has_any = false;
+    for (std::size_t i = 0; i < all.size(); ++i) {
+      if (!std::regex_search(all[i].first, pattern)) continue;
+      is_wanted[i] = true;
+      has_any = true;
     }
+    if (!has_any) refuse_fragment(evaluator.label, fragment, all);
+  }
+  Metrics wanted;
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    if (is_wanted[i]) wanted.push_back(all[i]);
   }
   return wanted;
 }
@@ -92,15 +110,18 @@ std::vector<std::string> evaluator_conflicts(const EvaluatorList& evaluators,
 void EvalLoop::set_evaluators(const EvaluatorList& evaluators, const EvalDefaults& defaults) {
   raise(evaluator_conflicts(evaluators, defaults.subset_num_batches));
   State& state = context_.state;
+  std::vector<std::pair<std::string, Metrics>> metrics;
+  for (const Evaluator& evaluator : evaluators.items()) {
+    metrics.emplace_back(evaluator.label, wanted_metrics(*state.model, evaluator));
+  }
   state.evaluators = evaluators.items();
-  state.eval_metrics.clear();
+  state.eval_metrics = std::move(metrics);
   is_due_.clear();
   for (Evaluator& evaluator : state.evaluators) {
     if (!evaluator.subset_num_batches) evaluator.subset_num_batches = defaults.subset_num_batches;
     if (!evaluator.eval_interval) evaluator.eval_interval = defaults.interval;
     is_due_.push_back(create_interval_scheduler(
         *evaluator.eval_interval, {.include_end_of_training = true, .checkpoint_events = false}));
-    state.eval_metrics.emplace_back(evaluator.label, wanted_metrics(*state.model, evaluator));
   }
 }
 
@@ -126,6 +147,11 @@ void EvalLoop::run_standalone(const std::optional<EvaluatorList>& others,
         "eval() has nothing to evaluate: give it evaluators, or the Trainer an eval_dataloader");
   }
   std::vector<Evaluator> evaluators = others ? others->items() : state.evaluators;
+  std::vector<Metrics> metrics;
+  for (std::size_t i = 0; i < evaluators.size(); ++i) {
+    metrics.push_back(others ? wanted_metrics(*state.model, evaluators[i])
+                             : state.eval_metrics[i].second);
+  }
   context_.engine.run_event(Event::kEvalStandaloneStart);
   for (std::size_t i = 0; i < evaluators.size(); ++i) {
     if (others) {
@@ -134,8 +160,7 @@ void EvalLoop::run_standalone(const std::optional<EvaluatorList>& others,
     } else if (subset_num_batches != -1) {
       evaluators[i].subset_num_batches = subset_num_batches;
     }
-    run(evaluators[i],
-        others ? wanted_metrics(*state.model, evaluators[i]) : state.eval_metrics[i].second);
+    run(evaluators[i], metrics[i]);
   }
   context_.engine.run_event(Event::kEvalStandaloneEnd);
 }

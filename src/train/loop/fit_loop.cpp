@@ -48,7 +48,10 @@ void FitLoop::start() {
 
 void FitLoop::go_to_position() {
   State& state = context_.state;
-  if (options_.check_loader && options_.spin_dataloaders) check_loader(state, context_.logger);
+  seed_loader(state, *state.train_dataloader.dataloader);
+  if (options_.check_loader && options_.spin_dataloaders) {
+    check_loader(state, context_.logger, options_.resumed_from);
+  }
   if (state.timestamp.batch_in_epoch == 0) {
     if (options_.rng) {
       restore_rng_states(*options_.rng);
@@ -179,9 +182,11 @@ void FitLoop::train_batch(Batch batch) {
   if (is_observed()) trainer_.publish_losses();
   if (context_.logging()) log_losses();
   agree_on_end();  // schedulers look at it
-  if (options_.step_schedulers_every_batch) step_schedulers();
+  const bool steps = options_.step_schedulers_every_batch;
+  if (steps && !state.schedulers_step_after_time) step_schedulers();
   if (is_observed()) compute_metrics(context_, state.dataloader_label, state.train_metrics);
   advance(all.samples, all.tokens);
+  if (steps && state.schedulers_step_after_time) step_schedulers();
   context_.engine.run_event(Event::kBatchEnd);
   agree_on_end();
   evaluate(Event::kBatchEnd);
@@ -294,11 +299,13 @@ void FitLoop::end_epoch() {
   dealt_length_.reset();
   loader_started_ = false;
   compute_metrics(context_, state.dataloader_label, state.train_metrics);
-  if (!options_.step_schedulers_every_batch) step_schedulers();
+  const bool steps = !options_.step_schedulers_every_batch;
+  if (steps && !state.schedulers_step_after_time) step_schedulers();
   // After a resume at the last batch no batch was trained yet; intervals in epochs must still see
   // this epoch end.
   if (!state.previous_timestamp) state.previous_timestamp = state.timestamp;
   move_to(state.timestamp.to_next_epoch());
+  if (steps && state.schedulers_step_after_time) step_schedulers();
   context_.engine.run_event(Event::kEpochEnd);
   agree_on_end();
   evaluate(Event::kEpochEnd);

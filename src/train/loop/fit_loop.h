@@ -23,6 +23,7 @@
 #include <chrono>
 #include <functional>
 #include <optional>
+#include <string>
 
 #include "cairn/error.h"
 
@@ -36,6 +37,7 @@ struct FitLoopOptions {
   bool spin_dataloaders = true;
   bool step_schedulers_every_batch = true;
   bool check_loader = false;                // the position comes from a loaded checkpoint
+  std::string resumed_from = {};            // the one that autoresume found; empty without
   std::optional<Value> rng = std::nullopt;  // generators of the loaded checkpoint
   // Called whenever time moves on: what was loaded for the position is used up. May be empty.
   std::function<void()> moved_on = nullptr;

@@ -5,6 +5,7 @@
 
 #include "cairn/dist/dist.h"
 
+#include "train/data/data_position.h"
 #include "train/loop/failure.h"
 #include "train/state/base_seed.h"
 
@@ -34,6 +35,7 @@ Metrics over_ranks(const LoopContext& context, const Metrics& metrics) {
 void start_pass(LoopContext& context, DataLoaderBase& loader, std::int64_t epoch) {
   draw_base_seed();
   if (&loader == context.state.train_dataloader.dataloader.get()) context.train_loader_left = true;
+  seed_loader(context.state, loader);
   loader.start_epoch(epoch, 0);
 }
 

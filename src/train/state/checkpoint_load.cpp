@@ -26,7 +26,6 @@
 
 #include <algorithm>
 #include <functional>
-#include <map>
 #include <new>
 #include <set>
 #include <type_traits>
@@ -48,12 +47,14 @@
 #include "train/state/fit_calls.h"
 #include "train/state/foreign_parts.h"
 #include "train/state/in_place.h"
+#include "train/state/load_advice.h"
 #include "train/state/load_job.h"
 #include "train/state/load_staging.h"
 #include "train/state/module_load.h"
 #include "train/state/name_misfits.h"
 #include "train/state/number.h"
 #include "train/state/object_loads.h"
+#include "train/state/old_schedules.h"
 #include "train/state/rng_check.h"
 #include "train/state/run_checkpoint.h"
 #include "train/state/sharded_state.h"
@@ -122,6 +123,7 @@ class CheckpointLoad {
 
   std::set<std::string> ignored_names_;  // of the model: not missing, whatever `strict` says
   std::vector<std::string> misfits_;
+  std::vector<std::string> ways_out_;  // patterns that pass over what is in misfits_
   ObjectLoads tried_;
   ModuleLoad model_;
   InPlace in_place_;
@@ -130,6 +132,7 @@ class CheckpointLoad {
   std::unique_ptr<OptimizerLoad> optimizer_;
   std::optional<Timestamp> timestamp_;
   std::optional<FitCalls> fit_calls_;
+  bool steps_after_time_ = false;
   std::optional<std::int64_t> rank_zero_seed_;
   std::optional<std::string> run_name_;
   std::optional<Value> dataset_state_;
@@ -148,9 +151,8 @@ const Dict* CheckpointLoad::dict_entry(const Value& saved, const char* key) {
 }
 
 void CheckpointLoad::pass_over(Value& saved, const std::vector<std::string>& needed) {
-  for (const std::string& line : pass_over_foreign(saved, needed, "state/")) {
+  for (const std::string& line : pass_over_foreign(saved, needed, "state/"))
     warn(line);
-  }
 }
 
 void CheckpointLoad::plan_model(const Value& model) {
@@ -158,9 +160,10 @@ void CheckpointLoad::plan_model(const Value& model) {
                             {.strict = options_.strict_model_weights || needs_all_weights_,
                              .left_out = ignored_names_,
                              .before_elements = finish_reading_});
-  for (const std::string& reason : model_.misfits) {
+  for (const std::string& reason : model_.misfits)
     misfit("model: " + reason);
-  }
+  for (const std::string& name : model_.unfit)
+    ways_out_.push_back("state/model/" + glob_of(name));
   if (!model_.misfits.empty()) return;
   // If load_ignore_keys has left out all weights, none has to fit.
   const bool has_weights = !model.as_dict().empty() || ignored_names_.empty();
@@ -191,9 +194,9 @@ void CheckpointLoad::plan_optimizer(const Value& saved) {
                   ", this run " + name);
   }
   optimizer_ = plan_optimizer_load(*state_.optimizer, state_.model->module(), *entry);
-  for (const std::string& reason : optimizer_->misfits) {
+  for (const std::string& reason : optimizer_->misfits)
     misfit("optimizer: " + reason);
-  }
+  if (!optimizer_->misfits.empty()) ways_out_.emplace_back("state/optimizers*");
 }
 
 void CheckpointLoad::plan_values(const Value& saved) {
@@ -239,33 +242,34 @@ void CheckpointLoad::try_schedulers(const Value& saved) {
 }
 
 void CheckpointLoad::try_algorithms(const Value& saved) {
-  const Value* list = saved.find("algorithms");
-  std::map<std::string, std::vector<const Value*>> by_name;
-  if (list != nullptr && list->is_list()) {
-    for (const Value& pair : list->as_items()) {
-      const bool is_pair = (pair.is_tuple() || pair.is_list()) && pair.as_items().size() == 2 &&
-                           pair.as_items()[0].is_str();
-      if (!is_pair) return misfit("state/algorithms is not a list of (name, state)");
-      by_name[pair.as_items()[0].as_str()].push_back(&pair.as_items()[1]);
-    }
+  auto states = algorithm_states(saved.find("algorithms"));
+  if (!states) return misfit("state/algorithms is not a list of (name, state)");
+  StatesByName& by_name = *states;
+  const auto& excluded = options_.exclude_algorithms;
+  for (const std::string& name : excluded) {
+    if (by_name.erase(name) > 0) continue;
+    warn("load_exclude_algorithms \"" + name + "\" is not among the checkpoint's algorithms");
   }
   for (const auto& algorithm : state_.algorithms) {
-    auto& entries = by_name[algorithm->name()];
-    if (entries.empty()) {
-      warn("algorithm " + algorithm->name() + " is not in the checkpoint; it starts afresh");
+    const std::string who = "algorithm " + algorithm->name();
+    if (std::ranges::find(excluded, algorithm->name()) != excluded.end()) {
+      logger_.log_message(who + " starts afresh (load_exclude_algorithms)");
       continue;
     }
-    tried_.load("algorithm " + algorithm->name(), *entries.front(),
+    auto& entries = by_name[algorithm->name()];
+    if (entries.empty()) {
+      warn(who + " is not in the checkpoint; it starts afresh");
+      continue;
+    }
+    tried_.load(who, *entries.front(),
                 ObjectLoads::Object{[algorithm] { return algorithm->state_dict(); },
                                     [this, algorithm](const Value& value) {
                                       algorithm->load_state_dict(value, state_);
                                     }});
     entries.erase(entries.begin());
   }
-  const auto& excluded = options_.exclude_algorithms;
   for (const auto& [name, entries] : by_name) {
-    const bool is_known = std::find(excluded.begin(), excluded.end(), name) != excluded.end();
-    if (entries.empty() || is_known) continue;
+    if (entries.empty()) continue;
     logger_.log_message("the checkpoint was trained with " + name +
                         ", which this run does not have; its state is not used "
                         "(load_exclude_algorithms silences this)");
@@ -332,13 +336,11 @@ void CheckpointLoad::plan_metrics(const std::string& label, const Metrics& metri
 void CheckpointLoad::filter(Value& checkpoint, const std::string& path) {
   // A file that is no dict has no keys. It is refused later, as no checkpoint of a run.
   if (options_.ignore_keys.empty() || !checkpoint.is_dict()) return;
-  ignored_names_ = model_names(checkpoint);
+  const Value before = checkpoint;
   for (const std::string& pattern : options_.ignore_keys.apply(checkpoint)) {
     warn(fmt::format("load_ignore_keys \"{}\" matches nothing in {}", pattern, path));
   }
-  for (const std::string& name : model_names(checkpoint)) {
-    ignored_names_.erase(name);
-  }
+  ignored_names_ = names_left_out(before, checkpoint);
 }
 
 // Of a sharded run: what this rank has of it. The names must be those of today for that. Others
@@ -375,6 +377,7 @@ void CheckpointLoad::check(const Value& checkpoint) {
   saved = with_plain_numbers(saved);  // but for what the dataset gets, which was its own
   plan_optimizer(saved);
   try_schedulers(saved);
+  if (timestamp_) steps_after_time_ = steps_after_time(saved, *timestamp_, state_, logger_);
   try_algorithms(saved);
   try_callbacks(saved);
   try_scaler(saved);
@@ -387,9 +390,8 @@ void CheckpointLoad::check(const Value& checkpoint) {
   if (rng == nullptr) return warn("the checkpoint has no random states; the present ones stay");
   const RngCheck found = check_rng_states(*rng);
   misfits_.insert(misfits_.end(), found.misfits.begin(), found.misfits.end());
-  for (const std::string& text : found.warnings) {
+  for (const std::string& text : found.warnings)
     warn(text);
-  }
 }
 
 void CheckpointLoad::check_weights(const Value& checkpoint) {
@@ -412,7 +414,7 @@ std::string CheckpointLoad::listed_misfits() const {
       text += "\n  " + reason;
     }
   }
-  return text;
+  return ways_out_.empty() ? text : text + "\n" + advice_to_ignore(ways_out_);
 }
 
 std::string CheckpointLoad::undo() {
@@ -456,6 +458,7 @@ void CheckpointLoad::apply_plans() noexcept {
   if (timestamp_) {
     state_.timestamp = *timestamp_;
     state_.fit_calls = std::move(fit_calls_);
+    state_.schedulers_step_after_time = steps_after_time_;
   }
   if (rank_zero_seed_) state_.rank_zero_seed = *rank_zero_seed_;
   if (run_name_) state_.run_name = std::move(*run_name_);

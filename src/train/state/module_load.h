@@ -32,6 +32,7 @@ struct ModuleLoad {
   std::vector<TensorLoad> tensors;  // each of the module's once
   IncompatibleKeys keys;
   std::vector<std::string> misfits;  // what does not fit; empty: apply_all(tensors) will do
+  std::vector<std::string> unfit;    // names that both have, and whose entry does not fit
 };
 
 struct PlanModuleLoadOptions {

@@ -139,7 +139,7 @@ class ModulePlanner {
     }
     known_.push_back(value);
     if (value->is_tensor()) return add(name, tensor, value->as_tensor());
-    load_.misfits.push_back(name + " is a " + std::string(value->type_name()) + ", not a tensor");
+    refuse(name, name + " is a " + std::string(value->type_name()) + ", not a tensor");
   }
 
   // Behind it comes add() of that tensor, soon.
@@ -165,7 +165,7 @@ class ModulePlanner {
   // Does all that may fail, too: what cannot be decoded is found before anything is written.
   void add(const std::string& name, const at::Tensor& target, const TensorView& view) {
     std::string reason = misfit(name, target, view);
-    if (!reason.empty()) return load_.misfits.push_back(std::move(reason));
+    if (!reason.empty()) return refuse(name, std::move(reason));
     try {
       TensorLoad tensor(target, view, options_.before_elements);
       const auto [place, is_new] = planned_.try_emplace(target.unsafeGetTensorImpl());
@@ -176,8 +176,13 @@ class ModulePlanner {
         load_.tensors[*place] = std::move(tensor);
       }
     } catch (const UnsupportedError& e) {
-      load_.misfits.push_back(name + ": " + e.what());
+      refuse(name, name + ": " + e.what());
     }
+  }
+
+  void refuse(const std::string& name, std::string reason) {
+    load_.misfits.push_back(std::move(reason));
+    load_.unfit.push_back(name);
   }
 
   const Value& state_;

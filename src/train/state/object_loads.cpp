@@ -28,6 +28,18 @@ void add_reason(std::string& line, const char* reason) noexcept {
 
 }  // namespace
 
+std::optional<StatesByName> algorithm_states(const Value* list) {
+  StatesByName by_name;
+  if (list == nullptr || !list->is_list()) return by_name;
+  for (const Value& pair : list->as_items()) {
+    const bool is_pair = (pair.is_tuple() || pair.is_list()) && pair.as_items().size() == 2 &&
+                         pair.as_items()[0].is_str();
+    if (!is_pair) return std::nullopt;
+    by_name[pair.as_items()[0].as_str()].push_back(&pair.as_items()[1]);
+  }
+  return by_name;
+}
+
 void ObjectLoads::load(const std::string& where, const Value& state, const Object& object) {
   try {
     refused_.reserve(loaded_.size() + 1);

@@ -2,12 +2,19 @@
 #pragma once
 
 #include <functional>
+#include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "cairn/value.h"
 
 namespace cairn {
+
+// States in a checkpoint's "algorithms", by the algorithm's name; those of one name in their order.
+using StatesByName = std::map<std::string, std::vector<const Value*>>;
+// `list`: the entry, null where there is none. nullopt: it is not a list of (name, state).
+std::optional<StatesByName> algorithm_states(const Value* list);
 
 class ObjectLoads {
  public:

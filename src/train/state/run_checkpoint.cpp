@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <array>
+#include <map>
 #include <set>
 #include <string_view>
+#include <utility>
 
 #include "cairn/error.h"
 #include "cairn/train/optimizer.h"
@@ -56,6 +58,22 @@ std::set<std::string> names_of(const auto& objects) {
   return all;
 }
 
+// Where a weight lies: its storage, and the place there. Empty for what is no tensor.
+using Weight = std::pair<const Storage*, std::int64_t>;
+
+std::map<std::string, Weight> weights_of(const Value& checkpoint) {
+  std::map<std::string, Weight> weights;
+  const Value* model = find_path(checkpoint, "state/model");
+  if (model == nullptr || !model->is_dict()) return weights;
+  for (const auto& [key, value] : model->as_dict()) {
+    if (!key.is_str()) continue;
+    weights[key.as_str()] = value.is_tensor() ? Weight(value.as_tensor().storage.get(),
+                                                       value.as_tensor().storage_offset)
+                                              : Weight();
+  }
+  return weights;
+}
+
 }  // namespace
 
 std::string why_no_run(const Value& checkpoint) {
@@ -76,12 +94,16 @@ void require_run(const Value& checkpoint, const std::string& why) {
                       ". load() and load_state_dict() read other files");
 }
 
-std::set<std::string> model_names(const Value& checkpoint) {
+std::set<std::string> names_left_out(const Value& before, const Value& after) {
+  const auto weights_before = weights_of(before);
+  const auto weights_after = weights_of(after);
+  std::set<Weight> renamed;
+  for (const auto& [name, weight] : weights_after) {
+    if (!weights_before.contains(name)) renamed.insert(weight);
+  }
   std::set<std::string> names;
-  const Value* model = find_path(checkpoint, "state/model");
-  if (model == nullptr || !model->is_dict()) return names;
-  for (const auto& [key, value] : model->as_dict()) {
-    if (key.is_str()) names.insert(key.as_str());
+  for (const auto& [name, weight] : weights_before) {
+    if (!weights_after.contains(name) && !renamed.contains(weight)) names.insert(name);
   }
   return names;
 }

@@ -18,8 +18,9 @@ std::string why_no_run(const Value& checkpoint);
 // MismatchError if `checkpoint` cannot be one either. `why`: what why_no_run() said of the file.
 void require_run(const Value& checkpoint, const std::string& why);
 
-// The names in its "state/model", as they stand there.
-std::set<std::string> model_names(const Value& checkpoint);
+// Names in the "state/model" of `before` that `after` no longer has. A tensor that has a new name
+// in `after` was renamed, not left out.
+std::set<std::string> names_left_out(const Value& before, const Value& after);
 
 // Whether its "state" has only the model and descriptions, and no part that training goes on from.
 bool holds_only_weights(const Value& saved);

@@ -12,6 +12,7 @@
 #include "train/state/checkpoint_metadata.h"
 #include "train/state/entry_names.h"
 #include "train/state/fit_calls.h"
+#include "train/state/old_schedules.h"
 #include "train/state/sharded_state.h"
 #include "train/state/state_gatherer.h"
 
@@ -92,6 +93,7 @@ Value full_state_dict(const State& state, Value model, Value optimizer) {
   if (state.scaler) entries.set("scaler", scaler_entry(*state.scaler));
   Dict time = {{"Timestamp", state.timestamp.state_dict()}};
   if (auto calls = fit_calls_value(state)) time.set("fit_calls", std::move(*calls));
+  if (state.schedulers_step_after_time) time.set(kStepAfterTime, true);
   entries.set("timestamp", std::move(time));
   entries.set("rank_zero_seed", state.rank_zero_seed);
   if (state.save_metrics) add_metrics(state, entries);

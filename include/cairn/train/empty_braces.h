@@ -1,0 +1,26 @@
+// How the compiler tells how options are written.
+#pragma once
+
+#include <concepts>
+
+namespace cairn {
+
+// {} and nothing else. A class with options takes it, too: EMA({}) is EMA(). For options that it
+// does not take (EMA("4ba"), EMA({.half_lief = "4ba"})) the compiler shows the line of each
+// constructor, and that of this one says what to write.
+enum class EmptyBraces : unsigned char {};
+
+namespace detail {
+
+struct NoValue {
+  NoValue() = delete;
+};
+
+// A deleted constructor of std::initializer_list<AnyOfNone> is never chosen. It makes GCC list the
+// constructors for EMA{.half_life = "4ba"}, too. It is not for classes whose options have fields
+// that are written in braces: GCC would call Adam({.betas = {0.9, 0.99}}) ambiguous.
+template <class T>
+concept AnyOfNone = std::same_as<T, NoValue>;
+
+}  // namespace detail
+}  // namespace cairn

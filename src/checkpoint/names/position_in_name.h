@@ -1,0 +1,21 @@
+// Reads the position in training from the name of a checkpoint whose format is not known.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+namespace cairn {
+
+struct NamePosition {
+  std::int64_t epoch = 0;
+  std::int64_t batch = 0;
+  // The name with "#" for the counters and the rank, which names of one run and form share.
+  std::string form = {};
+};
+
+// Example: "run-ep2-ba15-rank0.pt" gives 2, 15 and "run-ep#-ba#-rank#.pt". nullopt for a name
+// without "ep<number>-ba<number>", which the Trainer's default names have.
+std::optional<NamePosition> position_in_name(const std::string& name);
+
+}  // namespace cairn
