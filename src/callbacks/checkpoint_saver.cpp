@@ -409,8 +409,8 @@ void CheckpointSaver::init(State& state, Logger& logger) {
   if (impl_->ranks && !impl_->has_tars && !impl_->is_far) impl_->prepare_machines(state, logger);
 }
 
-// Names may have folders in them. What would end the first save ends the start: a folder that is
-// there and takes no file, a file or a link in its place, a name that is too long.
+// Names may have folders in them. The start ends here with errors that would else end the first
+// save: a folder takes no file, a file or a link stands in its place, or a name is too long.
 void CheckpointSaver::Impl::try_names(const State& state) {
   if (is_far) return;
   const std::string home = folder(state);

@@ -126,8 +126,8 @@ struct DataLoaderOptions {
   int num_workers = 0;
   // Leaves out a last batch that is not full: where BatchNorm or a compiled shape minds.
   bool drop_last = false;
-  // Of the order, where PyTorch has a generator. Absent: TrainerOptions::seed, or the seed that the
-  // run began with if it resumes; 0 without a Trainer. Compared when a run resumes.
+  // Seeds the order, where PyTorch has a generator. Absent: TrainerOptions::seed, or the seed that
+  // the run began with if it resumes; 0 without a Trainer. Compared when a run resumes.
   std::optional<std::int64_t> seed = std::nullopt;
   // Batches fetched ahead by each worker: what they hold of memory is num_workers times this.
   int prefetch_factor = 2;

@@ -107,8 +107,8 @@ struct TrainerOptions {  // NOLINT(clang-analyzer-optin.performance.Padding)
   IgnoreKeys load_ignore_keys = {};
   // Names of algorithms whose saved state is passed over.
   std::vector<std::string> load_exclude_algorithms = {};
-  // Of what is far away: the most that one request asks for, in bytes, at least 256 KiB. 0: as the
-  // store likes, which is faster. Composer had it until 0.7, with 1 MiB.
+  // The most that one request asks a far store for, in bytes, at least 256 KiB. 0: as the store
+  // likes, which is faster. Composer had it until 0.7, with 1 MiB.
   std::uint64_t load_chunk_size = 0;
 
   // --- Saving -----------------------------------------------------------------------------------
@@ -119,8 +119,8 @@ struct TrainerOptions {  // NOLINT(clang-analyzer-optin.performance.Padding)
   std::string save_filename = "ep{epoch}-ba{batch}-rank{rank}.pt";
   // A link to the newest, which autoresume needs; nullopt: none.
   std::optional<std::string> save_latest_filename = "latest-rank{rank}.pt";
-  // What loggers that upload call the checkpoints and the link; dist and time variables. Default:
-  // as here, {save_folder}/{save_filename}. Refused where save_folder is in a store.
+  // Names that loggers give to uploaded checkpoints and to the link; dist and time variables.
+  // Default: {save_folder}/{save_filename}. Refused where save_folder is in a store.
   std::optional<std::string> save_remote_file_name = std::nullopt;
   std::optional<std::string> save_latest_remote_file_name = std::nullopt;
   // False: fit() refuses to start where it would replace a file.
