@@ -101,8 +101,8 @@ class State {
   Dict total_loss_dict;  // "loss/train/total" -> float of the last batch
 
   // Brings the loaders back to the position, with the timestamp. Holds the seed of loaders that
-  // were given none. For a train loader with uses_global_rng() it holds the generator's state at the
-  // start of the epoch. None before the first epoch.
+  // were given none. For a train loader with uses_global_rng() it holds the generator's state at
+  // the start of the epoch. None before the first epoch.
   Value dataset_state;
 
   // The model, of which this rank has its part; null: all of it (cairn/dist/sharding.h). Parameters
