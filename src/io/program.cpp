@@ -1,13 +1,8 @@
-// One thread talks to all three ends with poll(); no order of reading and writing can deadlock.
 #include "io/program.h"
 
-#include <poll.h>
-#include <sys/socket.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <cerrno>
 #include <charconv>
 #include <climits>
@@ -20,14 +15,10 @@
 #include "core/environment.h"
 #include "core/printable.h"
 #include "io/cancellation.h"
-#include "io/file_error.h"
-#include "io/spawn.h"
 
 namespace cairn {
 namespace {
 
-constexpr std::size_t kPipeBufferBytes = std::size_t{64} << 10;
-constexpr std::size_t kMostMessageBytes = 2000;
 constexpr std::chrono::milliseconds kProgramTimeout{60'000};
 constexpr const char* kTimeoutVariable = "CAIRN_PROGRAM_TIMEOUT";
 constexpr double kMostSeconds = 1e6;
@@ -65,26 +56,13 @@ ProgramLimits ProgramLimits::of_answer() {
 
 PipeThrough::PipeThrough(const std::vector<std::string>& argv, ByteSink& out,
                          const ProgramLimits& limits)
-    : out_(out), name_(argv.at(0)), limits_(limits), buffer_(kPipeBufferBytes) {
-  SpawnedProgram program = spawn_program(argv);
-  pid_ = program.pid;
-  input_ = std::move(program.input);
-  output_ = std::move(program.output);
-  errors_ = std::move(program.errors);
-}
+    : out_(out), name_(argv.at(0)), limits_(limits), program_(std::in_place, argv, &wakeup_) {}
 
-PipeThrough::~PipeThrough() { stop(); }
-
-// What it has started may hold its pipes open.
-void PipeThrough::stop() {
-  if (pid_ < 0) return;
-  kill(-pid_, SIGKILL);
-  wait_for_program(std::exchange(pid_, -1));
-}
+PipeThrough::~PipeThrough() = default;
 
 // Nobody may wait for the end of "all children" in place of one that is gone.
 void PipeThrough::check_running() const {
-  if (pid_ >= 0) return;
+  if (program_) return;
   throw StorageError(name_ + " has ended, or was stopped, before; start it again", ECHILD);
 }
 
@@ -92,20 +70,20 @@ void PipeThrough::write(ByteView bytes) {
   check_running();
   heard_ = Clock::now();  // between two calls it waits for us
   const CancelHook hook([this] { wakeup_.wake(); });
-  while (!bytes.empty() && input_.is_open()) {
-    pump(bytes);
+  while (!bytes.empty() && program_->takes_input()) {
+    if (!pump(bytes)) return;
   }
 }
 
 std::string PipeThrough::finish() {
   check_running();
-  input_.close();
+  program_->close_input();
   heard_ = Clock::now();
   const CancelHook hook([this] { wakeup_.wake(); });
   ByteView nothing;
-  while (output_.is_open() || errors_.is_open()) {
-    pump(nothing);
+  while (pump(nothing)) {
   }
+  const std::string messages = limits_.tells_messages ? program_->messages() : "";
   const auto ended = wait_for_end();
   if (!ended) {
     throw StorageError("nobody knows how " + name_ +
@@ -114,8 +92,9 @@ std::string PipeThrough::finish() {
                        ECHILD);
   }
   const int status = *ended;
-  if (was_stopped(status)) throw StorageError(describe_end(status) + "; start it again", ECHILD);
-  return describe_end(status);
+  std::string end = describe_end(status, messages);
+  if (was_stopped(status)) throw StorageError(end + "; start it again", ECHILD);
+  return end;
 }
 
 int PipeThrough::milliseconds_left() const {
@@ -138,7 +117,7 @@ bool PipeThrough::is_over() const {
 void PipeThrough::check_cancelled() {
   const Cancellation* const here = cancellation_here();
   if (here == nullptr || !here->is_cancelled()) return;
-  stop();
+  program_.reset();
   here->check();
 }
 
@@ -146,19 +125,19 @@ void PipeThrough::check_cancelled() {
 std::optional<int> PipeThrough::wait_for_end() {
   std::optional<int> status;
   std::chrono::milliseconds pause{1};
-  while (!has_ended(pid_, status)) {
+  while (!program_->has_ended(status)) {
     if (milliseconds_left() == 0) give_up();
     check_cancelled();
     std::this_thread::sleep_for(pause);
     pause = std::min(pause * 2, kLongestPause);
   }
-  pid_ = -1;
+  program_.reset();
   return status;
 }
 
 // It is no use to go on: what it was given is lost with it.
 void PipeThrough::give_up() {
-  stop();
+  program_.reset();
   const bool is_total = limits_.total.count() != 0;
   const auto limit = is_total ? limits_.total : limits_.silence;
   const std::string time = limit.count() % 1000 == 0 ? std::to_string(limit.count() / 1000) + " s"
@@ -168,56 +147,22 @@ void PipeThrough::give_up() {
                      ETIMEDOUT, /*retryable=*/true);
 }
 
-// Waits until one of the ends can go on, and moves what it takes or gives.
-void PipeThrough::pump(ByteView& input) {
-  std::array<pollfd, 4> ends = {pollfd{input.empty() ? -1 : input_.get(), POLLOUT, 0},
-                                pollfd{output_.get(), POLLIN, 0}, pollfd{errors_.get(), POLLIN, 0},
-                                pollfd{wakeup_.descriptor(), POLLIN, 0}};
-  const int ready = poll(ends.data(), ends.size(), milliseconds_left());
-  if (ready < 0) {
-    if (errno == EINTR) return;
-    throw_storage_error(errno, "cannot wait for " + name_);
-  }
-  if (ready == 0 || is_over()) give_up();
-  if (ends[3].revents != 0) {
-    wakeup_.take();
-    check_cancelled();
-  }
-  if (ends[0].revents != 0) {
-    const ssize_t sent =
-        send(input_.get(), input.data(), input.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
-    if (sent >= 0) {
-      input = input.subspan(static_cast<std::size_t>(sent));
-    } else if (errno != EAGAIN && errno != EINTR) {
-      input_.close();  // it has ended, or wants no more
-    }
-  }
-  if (ends[1].revents != 0) take_output(output_);
-  if (ends[2].revents != 0) take_output(errors_);
+bool PipeThrough::pump(ByteView& input) {
+  const std::chrono::milliseconds left{milliseconds_left()};
+  const ProgramDialog::Moved moved = program_->pump(input, output_, left);
+  if (moved == ProgramDialog::Moved::kNothing || is_over()) give_up();
+  if (moved == ProgramDialog::Moved::kWoken) check_cancelled();
+  if (!output_.empty()) out_.write(as_bytes(output_));
+  output_.clear();
   heard_ = Clock::now();  // what the output is for may have taken long
+  return moved != ProgramDialog::Moved::kEnded;
 }
 
-void PipeThrough::take_output(FileDescriptor& from) {
-  const ssize_t count = read(from.get(), buffer_.data(), buffer_.size());
-  if (count < 0 && errno == EINTR) return;
-  if (count <= 0) {
-    from.close();
-    return;
-  }
-  const ByteView bytes = ByteView(buffer_).first(static_cast<std::size_t>(count));
-  if (&from == &output_) {
-    out_.write(bytes);
-  } else if (limits_.tells_messages) {
-    messages_ += as_text(bytes).substr(0, kMostMessageBytes - messages_.size());
-  }
-}
-
-std::string PipeThrough::describe_end(int status) const {
+std::string PipeThrough::describe_end(int status, std::string_view messages) const {
   if (WIFEXITED(status) && WEXITSTATUS(status) == 0) return "";
   std::string text = name_;
   text += WIFEXITED(status) ? " ended with exit code " + std::to_string(WEXITSTATUS(status))
                             : " was ended by signal " + std::to_string(WTERMSIG(status));
-  std::string_view messages = messages_;
   while (messages.ends_with('\n')) {
     messages.remove_suffix(1);
   }

@@ -1,16 +1,15 @@
 // Running another program as a filter.
 #pragma once
 
-#include <sys/types.h>
-
 #include <chrono>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "cairn/bytes.h"
 
-#include "io/spawn.h"
+#include "io/program_dialog.h"
 #include "io/wakeup.h"
 
 namespace cairn {
@@ -57,16 +56,15 @@ class PipeThrough final : public ByteSink {
 
  private:
   void check_running() const;
-  void pump(ByteView& input);
+  // Moves what can be moved, of `input` and to out_. False when the program says nothing any more.
+  bool pump(ByteView& input);
   // How long poll() may wait; -1: for ever.
   int milliseconds_left() const;
   bool is_over() const;
   std::optional<int> wait_for_end();
   void check_cancelled();
-  void stop();
   [[noreturn]] void give_up();
-  void take_output(FileDescriptor& from);
-  std::string describe_end(int status) const;
+  std::string describe_end(int status, std::string_view messages) const;
 
   ByteSink& out_;
   std::string name_;
@@ -75,12 +73,8 @@ class PipeThrough final : public ByteSink {
   const Clock::time_point started_ = Clock::now();
   Clock::time_point heard_ = started_;  // bytes moved
   Wakeup wakeup_;                       // the thread was cancelled
-  pid_t pid_ = -1;
-  FileDescriptor input_;   // a socket: writing to one that is closed need not raise SIGPIPE
-  FileDescriptor output_;  // the reading ends of pipes
-  FileDescriptor errors_;
-  std::string messages_;  // from its standard error, the first few lines
-  std::vector<std::byte> buffer_;
+  std::optional<ProgramDialog> program_;  // until it has ended, or was stopped
+  std::string output_;                    // on its way to out_
 };
 
 }  // namespace cairn

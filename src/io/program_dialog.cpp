@@ -31,7 +31,13 @@ ProgramDialog::~ProgramDialog() {
 
 // What it has started may hold its pipes open.
 void ProgramDialog::interrupt() const {
-  if (is_of_this_process()) kill(-program_.pid, SIGKILL);
+  if (is_of_this_process() && program_.pid > 0) kill(-program_.pid, SIGKILL);
+}
+
+bool ProgramDialog::has_ended(std::optional<int>& status) {
+  if (!cairn::has_ended(program_.pid, status)) return false;
+  program_.pid = -1;  // the number may be another process's now
+  return true;
 }
 
 ProgramDialog::Moved ProgramDialog::pump(ByteView& output, std::string& input,

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <chrono>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -33,6 +34,13 @@ class ProgramDialog {
   // Waits until bytes can move, and moves some: from the front of `output` to the program, and from
   // it to the end of `input`, which grows by at most 64 KiB.
   Moved pump(ByteView& output, std::string& input, std::chrono::milliseconds most);
+
+  // Ends its input: it gets no more.
+  void close_input() { program_.input.close(); }
+  // False when it wants no more, or was given the end.
+  bool takes_input() const { return program_.input.is_open(); }
+  // has_ended() of io/spawn.h.
+  bool has_ended(std::optional<int>& status);
 
   // What it has said on its standard error so far, the first 2000 characters; of one that has
   // ended, all of them.
