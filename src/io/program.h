@@ -71,8 +71,8 @@ class PipeThrough final : public ByteSink {
   const ProgramLimits limits_;
   using Clock = std::chrono::steady_clock;
   const Clock::time_point started_ = Clock::now();
-  Clock::time_point heard_ = started_;  // bytes moved
-  Wakeup wakeup_;                       // the thread was cancelled
+  Clock::time_point heard_ = started_;    // bytes moved
+  Wakeup wakeup_;                         // the thread was cancelled
   std::optional<ProgramDialog> program_;  // until it has ended, or was stopped
   std::string output_;                    // on its way to out_
 };

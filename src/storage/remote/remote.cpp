@@ -7,7 +7,7 @@
 #include "cairn/error.h"
 
 #include "core/printable.h"
-#include "net/sha256_pair.h"
+#include "net/digest.h"
 
 namespace cairn {
 namespace {
@@ -59,22 +59,9 @@ std::string masked(std::string text, std::span<const std::string> secrets) {
 
 // --- Remote --------------------------------------------------------------------------------------
 
-void Remote::prepare_all(std::span<RemoteRequest> requests) const {
-  RemoteRequest* waiting = nullptr;  // for another body, of one piece as its own
-  for (RemoteRequest& request : requests) {
-    const bool is_hashed = !std::exchange(request.is_prepared, true) && prepare(request);
-    if (!is_hashed) continue;
-    if (request.body.size() != 1) {
-      request.payload_hash = hash_text(hash_of(request.body));
-    } else if (waiting == nullptr) {
-      waiting = &request;
-    } else {
-      const auto [first, second] = sha256_pair(waiting->body[0].view, request.body[0].view);
-      std::exchange(waiting, nullptr)->payload_hash = hash_text(first);
-      request.payload_hash = hash_text(second);
-    }
-  }
-  if (waiting != nullptr) waiting->payload_hash = hash_text(hash_of(waiting->body));
+void Remote::prepare_once(RemoteRequest& request) const {
+  const bool is_hashed = !std::exchange(request.is_prepared, true) && prepare(request);
+  if (is_hashed) request.payload_hash = hash_text(hash_of(request.body));
 }
 
 HttpResponse Remote::send(RemoteRequest request) {
@@ -169,7 +156,7 @@ RemoteCall::RemoteCall(Remote& remote, RemoteRequest request)
         const std::scoped_lock lock(mutex_);
         if (call_ != nullptr) call_->cancel();
       }) {
-  remote_.prepare_all({&request_, 1});
+  remote_.prepare_once(request_);
   start();
 }
 

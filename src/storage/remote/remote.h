@@ -54,7 +54,7 @@ struct RemoteRequest {
   bool gives_too_long = false;  // an answer of over `most_bytes` is given, not thrown: is_too_long
   bool is_answered_late = false;  // 200 may be sent before the work: its body may be an error
   std::string payload_hash = {};  // of `body`, where a protocol signs it: Remote::prepare()
-  bool is_prepared = false;       // Remote::prepare_all() was here
+  bool is_prepared = false;       // Remote::prepare_once() was here
 };
 
 // A request as it is signed: method, URL and headers of `http`; the rest is filled in by
@@ -86,9 +86,9 @@ class Remote {
 
   const RemoteSettings& settings() const { return settings_; }
 
-  // With what is the same in all attempts, which may take its time (a hash of the body): any thread
-  // can do it before a request is made. Two bodies are hashed together, in the time of one.
-  void prepare_all(std::span<RemoteRequest> requests) const;
+  // Fills in what is the same in all attempts. That may take its time (a hash of the body), so any
+  // thread can do it before the request is sent.
+  void prepare_once(RemoteRequest& request) const;
   // All attempts, to the end: as RemoteCall.
   HttpResponse send(RemoteRequest request);
   // The error that an answer is, typed; `doing` as "reading".

@@ -1,8 +1,8 @@
 // Writing an object:
 //
 //  1. Bytes are gathered into a part. What fits into one is sent with one request by commit().
-//  2. With the second part an upload is begun. Parts are hashed two by two, by threads of their
-//     own, and go out while the next ones are gathered, as many at once as the settings allow: then
+//  2. With the second part an upload is begun. Each is hashed by a thread of its own, and
+//     they go out while the next ones are gathered, as many at once as the settings allow: then
 //     write() waits for the oldest. Each is tried again by itself (remote.cpp); the server compares
 //     its checksum with what came.
 //  3. commit() waits for all parts and completes the upload under the condition: only now anything
@@ -30,7 +30,6 @@ namespace {
 constexpr int kMostParts = 10'000;      // the limit of those that have the lowest
 constexpr int kPartsOfOneSize = 1'000;  // of a size that nobody told: then they grow
 constexpr std::uint64_t kPartsOfKnown = 9'000;
-constexpr std::size_t kHashedTogether = 2;
 constexpr std::size_t kHashedAtOnce = 2;
 // What a core has room for in its own cache beside the copy, and in its first one.
 constexpr std::size_t kGatheredAtOnce = std::size_t{256} << 10;
@@ -81,7 +80,6 @@ class RemoteWrite final : public ObjectWrite {
   void make_durable() override {
     if (upload_ == nullptr) return;
     if (part_) send_part();
-    hash_parts();
     while (!hashed_.empty())
       start_part();
     while (!under_way_.empty())
@@ -89,16 +87,10 @@ class RemoteWrite final : public ObjectWrite {
   }
 
  private:
-  struct GatheredPart {
-    int number;
-    std::shared_ptr<Part> part;
-  };
-  using Requests = std::vector<RemoteRequest>;
   struct HashedPart {
     int number;
     std::shared_ptr<Part> part;
-    std::shared_future<Requests> requests;  // of the parts that are hashed together
-    std::size_t index;                      // its own
+    std::future<RemoteRequest> request;
   };
   struct SentPart {
     int number;
@@ -140,40 +132,28 @@ class RemoteWrite final : public ObjectWrite {
                        " parts: tell its size when it is begun, or choose larger part_bytes");
     }
     const auto most = static_cast<std::size_t>(remote().settings().parallel_requests);
-    while (under_way_.size() + hashed_.size() + gathered_.size() >= most) {
-      if (under_way_.empty() && hashed_.empty()) hash_parts();
+    while (under_way_.size() + hashed_.size() >= most) {
       if (under_way_.empty()) start_part();
       finish_part();
     }
     const int number = ++parts_begun_;
-    gathering_.push_back(upload_->part(number, {*part_, part_}));
-    gathered_.push_back({number, std::exchange(part_, nullptr)});
-    if (gathered_.size() == kHashedTogether) hash_parts();
+    auto request = prepared(upload_->part(number, {*part_, part_}));
+    hashed_.push_back({number, std::exchange(part_, nullptr), std::move(request)});
     while (hashed_.size() > kHashedAtOnce) {
       start_part();
     }
   }
 
-  void hash_parts() {
-    if (gathered_.empty()) return;
-    const std::shared_future<Requests> requests = prepared(std::exchange(gathering_, {}));
-    for (std::size_t i = 0; i < gathered_.size(); ++i) {
-      hashed_.push_back({gathered_[i].number, std::move(gathered_[i].part), requests, i});
-    }
-    gathered_.clear();
-  }
-
   // By a thread of its own; where there is none to be had, by this one, when it is asked for.
-  std::shared_future<Requests> prepared(Requests requests) const {
-    const auto work = [this, requests = std::move(requests)] {
-      Requests done = requests;
-      remote().prepare_all(done);
-      return done;
+  std::future<RemoteRequest> prepared(RemoteRequest request) const {
+    const auto work = [this, request = std::move(request)]() mutable {
+      remote().prepare_once(request);
+      return std::move(request);
     };
     try {
-      return std::async(std::launch::async, work).share();
+      return std::async(std::launch::async, work);
     } catch (const std::system_error&) {
-      return std::async(std::launch::deferred, work).share();
+      return std::async(std::launch::deferred, work);
     }
   }
 
@@ -181,7 +161,7 @@ class RemoteWrite final : public ObjectWrite {
     HashedPart next = std::move(hashed_.front());
     hashed_.pop_front();
     under_way_.push_back({next.number, std::move(next.part),
-                          std::make_unique<RemoteCall>(remote(), next.requests.get()[next.index])});
+                          std::make_unique<RemoteCall>(remote(), next.request.get())});
   }
 
   // Waits for the oldest part.
@@ -258,9 +238,7 @@ class RemoteWrite final : public ObjectWrite {
   int parts_begun_ = 0;
   bool is_done_ = false;
   std::vector<std::shared_ptr<Part>> spare_;
-  std::vector<GatheredPart> gathered_;  // to be hashed
-  Requests gathering_;                  // theirs
-  std::deque<HashedPart> hashed_;       // or about to be
+  std::deque<HashedPart> hashed_;  // or about to be
   std::deque<SentPart> under_way_;
 };
 
