@@ -5,7 +5,6 @@
 #include "cairn/error.h"
 
 #include "checkpoint/plan/manifest.h"
-#include "testing/manifest_text.h"
 
 namespace cairn {
 namespace {
@@ -15,7 +14,7 @@ void read(std::string_view text) {
   const std::vector<FileRecord> records = {{"data.pkl", 64, 10, 1}};
   (void)compare_with_records(manifest, records);
   // What was read can be written, and says the same when it is read again.
-  const Manifest again = parse_manifest(testing::manifest_text(manifest.info, records));
+  const Manifest again = parse_manifest(manifest_text(manifest.info, records));
   if (again.info.kind != manifest.info.kind || again.info.run_name != manifest.info.run_name ||
       again.info.timestamp != manifest.info.timestamp) {
     std::abort();

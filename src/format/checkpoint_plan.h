@@ -48,20 +48,6 @@ class CheckpointPlan {
   virtual void append_between(std::size_t index, std::span<const std::uint64_t> checks,
                               std::string& out) const = 0;
 
-  // What append_between() gives for parts().size(), made while the parts are written: an executor
-  // has time then, and behind the last part everybody waits for it.
-  class Tail {
-   public:
-    virtual ~Tail() = default;
-    // Of the next part, in file order.
-    virtual void add(std::uint64_t check) = 0;
-    // Behind all of them, once, with the checks that were added: texts that follow one another.
-    virtual std::vector<std::string> finish(std::span<const std::uint64_t> checks) = 0;
-  };
-  // The plan must outlive it. Unless overridden it makes all of it in finish(). All three throw as
-  // append_between().
-  virtual std::unique_ptr<Tail> begin_tail() const;
-
   // How messages about part `index` call it; empty when they need not.
   virtual std::string name_of(std::size_t /*index*/) const { return {}; }
 

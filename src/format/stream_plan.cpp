@@ -191,6 +191,7 @@ void set_between(const CheckpointPlan& plan, std::size_t index,
                  std::span<const std::uint64_t> checks, std::string& text) {
   text.clear();
   plan.append_between(index, checks, text);
+  if (index == plan.parts().size()) return;
   const std::uint64_t room = plan.parts()[index].offset - plan.between_begin(index);
   if (text.size() != room) {
     throw UsageError("the bytes before part " + std::to_string(index) + " of the file are " +
@@ -205,7 +206,6 @@ void stream_plan(const CheckpointPlan& plan, ByteSink& sink, const OnWritten& on
       is_read_twice ? xxh3_of_parts(plan, on_written) : std::vector<std::uint64_t>(count);
   PartStream parts(plan);
   CrcSink with_crc(sink);
-  const auto tail = plan.begin_tail();
   std::string text;
   for (std::size_t i = 0; i < count; ++i) {
     set_between(plan, i, checks, text);
@@ -216,13 +216,11 @@ void stream_plan(const CheckpointPlan& plan, ByteSink& sink, const OnWritten& on
     } else {
       parts.write(i, sink);
     }
-    tail->add(checks[i]);
     const std::uint64_t size = plan.parts()[i].size;
     if (on_written) on_written(is_read_twice ? size - size / 2 : size);
   }
-  for (const std::string& behind : tail->finish(checks)) {
-    sink.write(as_bytes(behind));
-  }
+  set_between(plan, count, checks, text);
+  sink.write(as_bytes(text));
 }
 
 }  // namespace cairn

@@ -26,9 +26,9 @@ void stream_plan(const CheckpointPlan& plan, ByteSink& sink,
 // XXH3-64 of every part, what Check::kXxh3First wants.
 std::vector<std::uint64_t> xxh3_of_parts(const CheckpointPlan& plan);
 
-// Replaces `text` by what stands before part `index`, which is exactly as long as the plan's
-// offsets say; UsageError when it is not, because something gave other bytes than when the plan was
-// made.
+// Replaces `text` by what stands before part `index` (after the last part, for parts().size()).
+// UsageError when it does not have the length that the plan's offsets say: something gave other
+// bytes than when the plan was made. After the last part any length is right.
 void set_between(const CheckpointPlan& plan, std::size_t index,
                  std::span<const std::uint64_t> checks, std::string& text);
 

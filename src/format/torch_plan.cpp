@@ -31,24 +31,9 @@ std::size_t digits_of(std::size_t number) {
   return digits;
 }
 
-// "archive/data/17", one after the other.
-class StorageName {
- public:
-  explicit StorageName(const std::string& prefix)
-      : name_(prefix + std::string(kStorageFolder)), stem_(name_.size()) {}
-
-  const std::string& of(std::size_t index) {
-    std::array<char, 20> digits = {};
-    const auto end = std::to_chars(digits.begin(), digits.end(), index).ptr;
-    name_.resize(stem_);
-    name_.append(digits.begin(), end);
-    return name_;
-  }
-
- private:
-  std::string name_;
-  std::size_t stem_;
-};
+std::string storage_name(std::size_t index) {
+  return std::string(kStorageFolder) + std::to_string(index);
+}
 
 std::uint32_t crc_of_text(std::string_view text) { return crc32(as_bytes(text)); }
 
@@ -94,12 +79,7 @@ TorchPlan::TorchPlan(pickle::Encoded encoded, TorchFileWriteOptions options, Roo
 
 void TorchPlan::append_between(std::size_t index, std::span<const std::uint64_t> checks,
                                std::string& out) const {
-  if (index == parts_.size()) {
-    for (const std::string& text : tail_at_once(checks)) {
-      out += text;
-    }
-    return;
-  }
+  if (index == parts_.size()) return append_tail(checks, out);
   if (index == 0) {
     append_head(out);
   } else {
@@ -107,7 +87,7 @@ void TorchPlan::append_between(std::size_t index, std::span<const std::uint64_t>
                                 static_cast<std::uint32_t>(checks[index - 1]));
   }
   const zip::Placed& record = places_.records()[kFirstStorage + index];
-  zip::append_local_header(out, StorageName(prefix_).of(index), record.header_offset, record.size);
+  zip::append_local_header(out, prefix_ + storage_name(index), record.header_offset, record.size);
 }
 
 void TorchPlan::append_head(std::string& out) const {
@@ -125,105 +105,59 @@ void TorchPlan::append_head(std::string& out) const {
 }
 
 // From the last storage's end on (of a file without storages, all of it): the record "version", the
-// extra ones, and the directory, whose lines are made as the records come.
-class TorchPlan::FileTail final : public CheckpointPlan::Tail {
- public:
-  explicit FileTail(const TorchPlan& plan) : plan_(plan), name_(plan.prefix_) {
-    if (plan.options_.extra_records) extra_ = plan.options_.extra_records();
-    const std::vector<zip::Placed>& records = plan.places_.records();
-    reserve_pages(directory_, 512 + records.size() * zip::central_header_size(
-                                                         plan.prefix_.size() + kUsualName, {}));
-    note(plan.prefix_ + std::string(kPickleRecord), records[0], plan.pickle_crc_);
-    note(plan.prefix_ + std::string(kOrderRecord), records[1], crc_of_text(kOrder));
+// extra ones, and the directory.
+void TorchPlan::append_tail(std::span<const std::uint64_t> checks, std::string& out) const {
+  const std::uint64_t begin = tail_begin() - out.size();
+  const std::vector<zip::Placed>& placed = places_.records();
+  if (parts_.empty()) {
+    append_head(out);
+  } else {
+    zip::append_data_descriptor(out, placed.back(), static_cast<std::uint32_t>(checks.back()));
   }
-
-  void add(std::uint64_t check) override {
-    note(name_.of(added_), plan_.places_.records()[kFirstStorage + added_],
-         static_cast<std::uint32_t>(check));
-    ++added_;
+  std::vector<FileRecord> records;
+  records.reserve(placed.size() + 2);
+  std::string directory;
+  const auto note = [&](std::string name, const zip::Placed& where, std::uint32_t crc) {
+    const std::string full_name = prefix_ + name;
+    zip::append_central_header(directory, full_name, where, crc);
+    const std::uint64_t header =
+        zip::local_header_size(full_name.size(), where.header_offset, where.size);
+    records.push_back({std::move(name), where.header_offset + header, where.size, crc});
+  };
+  note(std::string(kPickleRecord), placed[0], pickle_crc_);
+  note(std::string(kOrderRecord), placed[1], crc_of_text(kOrder));
+  for (std::size_t i = 0; i < parts_.size(); ++i) {
+    note(storage_name(i), placed[kFirstStorage + i], static_cast<std::uint32_t>(checks[i]));
   }
-
-  std::vector<std::string> finish(std::span<const std::uint64_t> checks) override {
-    std::string small;  // all but the directory
-    if (plan_.parts_.empty()) {
-      plan_.append_head(small);
-    } else {
-      small.reserve(512);  // without extra records it has less
-      zip::append_data_descriptor(small, plan_.places_.records().back(),
-                                  static_cast<std::uint32_t>(checks.back()));
-    }
-    const std::uint64_t begin = plan_.places_.end() - small.size();
-    const auto add_small = [&](const std::string& name, std::string_view content) {
-      const zip::Placed record{begin + small.size(), content.size()};
-      const std::uint32_t crc = crc_of_text(content);
-      zip::append_local_header(small, plan_.prefix_ + name, record.header_offset, record.size);
-      small += content;
-      zip::append_data_descriptor(small, record, crc);
-      note(plan_.prefix_ + name, record, crc);
-    };
-    add_small(std::string(kVersionRecord), kVersion);
-    const auto extra = extra_ != nullptr ? std::exchange(extra_, nullptr)->finish()
-                                         : std::vector<std::pair<std::string, std::string>>();
-    plan_.check_extra_names(extra);
-    for (const auto& [name, content] : extra) {
-      add_small(name, content);
-    }
-    directory_ += zip::end_of_directory(
-        {.offset = begin + small.size(), .size = directory_.size(), .entries = noted_});
-    std::vector<std::string> texts;
-    texts.reserve(2);
-    texts.push_back(std::move(small));
-    texts.push_back(std::move(directory_));
-    return texts;
+  const auto append = [&](const std::string& name, std::string_view content) {
+    const zip::Placed where{begin + out.size(), content.size()};
+    const std::uint32_t crc = crc_of_text(content);
+    zip::append_local_header(out, prefix_ + name, where.header_offset, where.size);
+    out += content;
+    zip::append_data_descriptor(out, where, crc);
+    note(name, where, crc);
+  };
+  append(std::string(kVersionRecord), kVersion);
+  const ExtraRecords extra =
+      options_.extra_records ? options_.extra_records(records) : ExtraRecords();
+  check_extra_names(extra);
+  for (const auto& [name, content] : extra) {
+    append(name, content);
   }
-
- private:
-  static constexpr std::size_t kUsualName = 12;  // data/1234567
-
-  void note(const std::string& full_name, const zip::Placed& placed, std::uint32_t crc) {
-    zip::append_central_header(directory_, full_name, placed, crc);
-    ++noted_;
-    if (extra_ == nullptr) return;
-    record_.name.assign(full_name, plan_.prefix_.size());
-    record_.offset = placed.header_offset +
-                     zip::local_header_size(full_name.size(), placed.header_offset, placed.size);
-    record_.size = placed.size;
-    record_.crc32 = crc;
-    extra_->add(record_);
-  }
-
-  const TorchPlan& plan_;
-  std::unique_ptr<ExtraRecords> extra_;
-  StorageName name_;
-  std::string directory_;
-  std::uint64_t noted_ = 0;  // in it
-  std::size_t added_ = 0;    // storages
-  FileRecord record_;
-};
-
-std::unique_ptr<CheckpointPlan::Tail> TorchPlan::begin_tail() const {
-  return std::make_unique<FileTail>(*this);
-}
-
-std::vector<std::string> TorchPlan::tail_at_once(std::span<const std::uint64_t> checks) const {
-  const auto tail = begin_tail();
-  for (const std::uint64_t check : checks) {
-    tail->add(check);
-  }
-  return tail->finish(checks);
+  out += directory;
+  out += zip::end_of_directory({.offset = begin + out.size() - directory.size(),
+                                .size = directory.size(),
+                                .entries = records.size()});
 }
 
 std::uint64_t TorchPlan::size() const {
   const std::vector<std::uint64_t> no_checks(parts_.size());
-  std::uint64_t size = tail_begin();
-  for (const std::string& text : tail_at_once(no_checks)) {
-    size += text.size();
-  }
-  return size;
+  std::string tail;
+  append_tail(no_checks, tail);
+  return tail_begin() + tail.size();
 }
 
-void TorchPlan::check_extra_names(
-    const std::vector<std::pair<std::string, std::string>>& extra) const {
+void TorchPlan::check_extra_names(const ExtraRecords& extra) const {
   for (std::size_t i = 0; i < extra.size(); ++i) {
     check_name(extra[i].first);
     const std::string folded = zip::folded(extra[i].first);

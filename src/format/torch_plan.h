@@ -56,12 +56,11 @@ class TorchPlan final : public CheckpointPlan {
   TorchPlan(pickle::Encoded encoded, TorchFileWriteOptions options, Room room = Room::kNone);
 
   Check check() const override { return Check::kCrc32; }
-  // UsageError for extra records that cannot be written; so append_between() behind the last part,
-  // and the finish() of a tail. What an ExtraRecords throws goes on.
+  // UsageError for extra records that cannot be written; so append_between() after the last part.
+  // What the function of extra records throws goes on.
   std::uint64_t size() const override;
   void append_between(std::size_t index, std::span<const std::uint64_t> checks,
                       std::string& out) const override;
-  std::unique_ptr<Tail> begin_tail() const override;
 
   // Of the record data.pkl.
   std::uint64_t pickle_bytes() const { return places_.records().front().size; }
@@ -71,11 +70,9 @@ class TorchPlan final : public CheckpointPlan {
   }
 
  private:
-  class FileTail;
-
   void append_head(std::string& out) const;
-  std::vector<std::string> tail_at_once(std::span<const std::uint64_t> checks) const;
-  void check_extra_names(const std::vector<std::pair<std::string, std::string>>& extra) const;
+  void append_tail(std::span<const std::uint64_t> checks, std::string& out) const;
+  void check_extra_names(const ExtraRecords& extra) const;
   void check_name(const std::string& name) const;
 
   std::string prefix_;  // with its slash

@@ -5,7 +5,6 @@
 
 #include "cairn/error.h"
 
-#include "testing/manifest_text.h"
 #include "testing/sample_checkpoint.h"
 
 namespace cairn {
@@ -30,7 +29,7 @@ std::string error_of(const std::string& text) {
 
 // The manifest with one piece of its text replaced.
 std::string with(const std::string& from, const std::string& to) {
-  std::string text = testing::manifest_text(testing::sample_info(7), kRecords);
+  std::string text = manifest_text(testing::sample_info(7), kRecords);
   const std::size_t at = text.find(from);
   EXPECT_NE(at, std::string::npos) << from << " in " << text;
   return text.replace(at, from.size(), to);
@@ -38,17 +37,17 @@ std::string with(const std::string& from, const std::string& to) {
 
 TEST(ManifestTest, IsWrittenAsDocumented) {
   CheckpointInfo info = {.kind = "weights", .run_name = "run \"1\""};
-  const std::string text = testing::manifest_text(info, kRecords);
+  const std::string text = manifest_text(info, kRecords);
   EXPECT_THAT(text, ::testing::MatchesRegex(
                         R"(\{"schema":1,"writer":"cairn [0-9.]+","layout":"torch-zip-64",)"
                         R"("kind":"weights","run_name":"run \\"1\\"",)"
                         R"("records":3,"bytes":4102,"xxh3_128":"[0-9a-f]+"\})"));
-  EXPECT_EQ(text, testing::manifest_text(info, kRecords));
+  EXPECT_EQ(text, manifest_text(info, kRecords));
 }
 
 TEST(ManifestTest, WhatWasWrittenIsRead) {
   const CheckpointInfo info = testing::sample_info(1234);
-  const Manifest manifest = parse_manifest(testing::manifest_text(info, kRecords));
+  const Manifest manifest = parse_manifest(manifest_text(info, kRecords));
   EXPECT_EQ(manifest.info.kind, "full");
   EXPECT_EQ(manifest.info.run_name, "sample");
   EXPECT_EQ(manifest.info.timestamp, info.timestamp);
@@ -57,7 +56,7 @@ TEST(ManifestTest, WhatWasWrittenIsRead) {
 }
 
 TEST(ManifestTest, AnyChangeOfAnyRecordIsSeen) {
-  const Manifest manifest = parse_manifest(testing::manifest_text({}, kRecords));
+  const Manifest manifest = parse_manifest(manifest_text({}, kRecords));
   for (std::size_t i = 0; i < kRecords.size(); ++i) {
     for (int field = 0; field < 4; ++field) {
       std::vector<FileRecord> records = kRecords;
@@ -77,7 +76,7 @@ TEST(ManifestTest, AnyChangeOfAnyRecordIsSeen) {
 }
 
 TEST(ManifestTest, TheManifestsOwnRecordDoesNotCount) {
-  const Manifest manifest = parse_manifest(testing::manifest_text({}, kRecords));
+  const Manifest manifest = parse_manifest(manifest_text({}, kRecords));
   std::vector<FileRecord> records = kRecords;
   records.push_back({std::string(kManifestRecord), 5000, 300, 1});
   EXPECT_EQ(compare_with_records(manifest, records), "");
@@ -111,7 +110,7 @@ TEST(ManifestTest, AnythingElseIsCorrupt) {
 }
 
 TEST(ManifestTest, ARunNameThatIsNotUtf8IsAUsageError) {
-  EXPECT_THROW(testing::manifest_text({.run_name = "\xff\xfe"}, kRecords), UsageError);
+  EXPECT_THROW(manifest_text({.run_name = "\xff\xfe"}, kRecords), UsageError);
 }
 
 }  // namespace

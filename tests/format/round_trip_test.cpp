@@ -13,7 +13,6 @@
 #include "testing/random_value.h"
 #include "testing/string_sink.h"
 #include "testing/temp_folder.h"
-#include "tests/format/extra_records.h"
 #include "tests/format/pickle_text.h"
 
 namespace cairn {
@@ -275,9 +274,10 @@ TEST(RoundTripTest, ExtraRecordsComeLastAndKnowAllOthers) {
   TorchFileWriteOptions options;
   options.prefix = "ep1-ba2";
   std::vector<std::string> seen;
-  options.extra_records = [&] {
-    return testing::extra_records({{"cairn/manifest.json", "{}"}},
-                                  [&](const FileRecord& record) { seen.push_back(record.name); });
+  options.extra_records = [&](const std::vector<FileRecord>& records) {
+    for (const FileRecord& record : records)
+      seen.push_back(record.name);
+    return ExtraRecords{{"cairn/manifest.json", "{}"}};
   };
   const TorchFile file(shared(encoded(Dict{{"w", floats({4}, '\1')}}, options)), "x.pt");
   EXPECT_EQ(seen, (std::vector<std::string>{"data.pkl", "byteorder", "data/0", "version"}));
@@ -358,8 +358,8 @@ TEST(RefusedValueTest, ImpossibleNamesOfFoldersAndRecords) {
   EXPECT_THROW(encoded(value, {.prefix = "a/b"}), UsageError);
   EXPECT_THROW(encoded(value, {.prefix = ".."}), UsageError);
   for (const char* name : {"DATA.pkl", "version", "../x", ""}) {
-    const TorchFileWriteOptions options{.extra_records = [&] {
-      return testing::extra_records({{name, ""}});
+    const TorchFileWriteOptions options{.extra_records = [&](const auto& /*records*/) {
+      return ExtraRecords{{name, ""}};
     }};
     EXPECT_THROW(encoded(value, options), UsageError) << name;
   }

@@ -14,7 +14,6 @@
 #include "format/stream_plan.h"
 #include "testing/random_value.h"
 #include "testing/string_sink.h"
-#include "tests/format/extra_records.h"
 
 namespace cairn {
 namespace {
@@ -104,8 +103,8 @@ TEST(TorchPlanTest, MillionsOfNumbersDoNotMultiplyTheFile) {
 
 TEST(TorchPlanTest, ExtraRecordsOfAnotherLengthAreNotWrittenBehindAWrongSize) {
   bool is_long = false;
-  const TorchPlan plan(pickle::encode(List{}), {.extra_records = [&] {
-                         return testing::extra_records({{"x", is_long ? "long" : "l"}});
+  const TorchPlan plan(pickle::encode(List{}), {.extra_records = [&](const auto& /*records*/) {
+                         return ExtraRecords{{"x", is_long ? "long" : "l"}};
                        }});
   const std::uint64_t size = plan.size();
   is_long = true;
@@ -114,13 +113,15 @@ TEST(TorchPlanTest, ExtraRecordsOfAnotherLengthAreNotWrittenBehindAWrongSize) {
 
 TEST(TorchPlanTest, TakenAndUnsafeNamesOfExtraRecordsAreRefused) {
   for (const char* name : {"data.pkl", "DATA/0", "version", "Byteorder", "../x", ""}) {
-    const TorchPlan plan(pickle::encode(Dict{{"w", tensor_of(1, 'w')}}), {.extra_records = [&] {
-                           return testing::extra_records({{name, ""}});
+    const TorchPlan plan(pickle::encode(Dict{{"w", tensor_of(1, 'w')}}),
+                         {.extra_records = [&](const auto& /*records*/) {
+                           return ExtraRecords{{name, ""}};
                          }});
     EXPECT_THROW(plan.size(), UsageError) << name;
   }
-  const TorchPlan free(pickle::encode(Dict{{"w", tensor_of(1, 'w')}}), {.extra_records = [&] {
-                         return testing::extra_records({{"data/1", ""}, {"data/00", ""}});
+  const TorchPlan free(pickle::encode(Dict{{"w", tensor_of(1, 'w')}}),
+                       {.extra_records = [&](const auto& /*records*/) {
+                         return ExtraRecords{{"data/1", ""}, {"data/00", ""}};
                        }});
   EXPECT_EQ(streamed(free).size(), free.size());
 }

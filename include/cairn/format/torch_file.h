@@ -27,24 +27,16 @@ struct FileRecord {
   std::uint32_t crc32 = 0;
 };
 
-// Sees the records of a file while it is written, and gives extra ones that describe them. PyTorch
-// ignores records that it does not know.
-class ExtraRecords {
- public:
-  virtual ~ExtraRecords() = default;
-
-  // The next record, in the file's order; it lives as long as the call.
-  virtual void add(const FileRecord& record) = 0;
-  // Behind all of them, once: names and contents, to be written in this order. How long they are
-  // must not depend on CRCs: those of tensors are 0 when only the file's size is asked for.
-  virtual std::vector<std::pair<std::string, std::string>> finish() = 0;
-};
+// Records that a caller adds to a file: names and contents. PyTorch ignores records that it does
+// not know.
+using ExtraRecords = std::vector<std::pair<std::string, std::string>>;
 
 struct TorchFileWriteOptions {
   std::string prefix = "archive";  // folder name inside the zip
-  // Makes what gives extra records: anew each time that the file is written, or its size is asked
-  // for, and then used by one thread. nullptr: there are none.
-  std::function<std::unique_ptr<ExtraRecords>()> extra_records = nullptr;
+  // Returns extra records, which are written last, in this order. It is given all other records, so
+  // that it can describe them. When only the file's size is asked for, the CRCs of tensors are 0:
+  // the contents must then have the same lengths. nullptr: there are none.
+  std::function<ExtraRecords(const std::vector<FileRecord>&)> extra_records = nullptr;
 };
 
 // The plan of a file: which bytes stand where, before any is written. Borrows the tensor bytes of

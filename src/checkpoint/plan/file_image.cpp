@@ -30,20 +30,16 @@ class ImageWriter {
         checks_(plan.parts().size()) {}
 
   void run() {
-    const auto tail = plan_.begin_tail();
     std::string text;
     for (std::size_t i = 0; i < plan_.parts().size(); ++i) {
       set_between(plan_, i, checks_, text);
       std::memcpy(memory_->data() + plan_.between_begin(i), text.data(), text.size());
       checks_[i] = check(plan_.parts()[i]);
-      tail->add(checks_[i]);
     }
     hand_over(plan_.tail_begin() - handed_over_);
-    for (std::string& made : tail->finish(checks_)) {
-      const auto text_behind = std::make_shared<const std::string>(std::move(made));
-      sink_.write(handed_over_, {as_bytes(*text_behind), text_behind});
-      handed_over_ += text_behind->size();
-    }
+    const auto tail = std::make_shared<std::string>();
+    set_between(plan_, plan_.parts().size(), checks_, *tail);
+    sink_.write(handed_over_, {as_bytes(*tail), tail});
   }
 
  private:

@@ -69,72 +69,51 @@ Timestamp timestamp_of(const OrderedJson& json) {
 
 // The table of all records but the manifest itself, which cannot describe itself: hashed as it is
 // made, some of it at a time.
-class RecordTable {
- public:
-  void add(const FileRecord& record) {
-    if (record.name == kManifestRecord) return;
-    append_little_endian<std::uint64_t>(some_, record.name.size());
-    some_ += record.name;
-    append_little_endian<std::uint64_t>(some_, record.offset);
-    append_little_endian<std::uint64_t>(some_, record.size);
-    append_little_endian<std::uint64_t>(some_, record.crc32);
-    ++records_;
-    bytes_ += record.size;
-    if (some_.size() >= kSomeBytes) hash_some();
-  }
-
-  std::uint64_t records() const { return records_; }
-  std::uint64_t bytes() const { return bytes_; }
-  // Of all that was added.
-  std::string digest() {
-    hash_some();
-    return hash_.digest128();
-  }
-
- private:
+struct RecordTable {
   static constexpr std::size_t kSomeBytes = std::size_t{16} << 10;
 
-  void hash_some() {
-    hash_.write(as_bytes(some_));
-    some_.clear();
-  }
-
-  std::string some_;
-  Xxh3 hash_;
-  std::uint64_t records_ = 0;
-  std::uint64_t bytes_ = 0;
-};
-
-class ManifestRecord final : public ExtraRecords {
- public:
-  explicit ManifestRecord(CheckpointInfo info) : info_(std::move(info)) {}
-
-  void add(const FileRecord& record) override { table_.add(record); }
-  std::vector<std::pair<std::string, std::string>> finish() override {
-    OrderedJson json = {
-        {"schema", kSchema},  {"writer", kWriter},          {"layout", kManifestLayout},
-        {"kind", info_.kind}, {"run_name", info_.run_name},
-    };
-    if (info_.timestamp) json["timestamp"] = to_json(*info_.timestamp);
-    json["records"] = table_.records();
-    json["bytes"] = table_.bytes();
-    json["xxh3_128"] = table_.digest();
-    try {
-      return {{std::string(kManifestRecord), json.dump()}};
-    } catch (const OrderedJson::type_error&) {  // the only reason
-      throw UsageError("the run name is not UTF-8 and cannot be written into a checkpoint");
+  explicit RecordTable(const std::vector<FileRecord>& all) {
+    Xxh3 hash;
+    std::string some;
+    for (const FileRecord& record : all) {
+      if (record.name == kManifestRecord) continue;
+      append_little_endian<std::uint64_t>(some, record.name.size());
+      some += record.name;
+      append_little_endian<std::uint64_t>(some, record.offset);
+      append_little_endian<std::uint64_t>(some, record.size);
+      append_little_endian<std::uint64_t>(some, record.crc32);
+      ++records;
+      bytes += record.size;
+      if (some.size() < kSomeBytes) continue;
+      hash.write(as_bytes(some));
+      some.clear();
     }
+    hash.write(as_bytes(some));
+    digest = hash.digest128();
   }
 
- private:
-  CheckpointInfo info_;
-  RecordTable table_;
+  std::uint64_t records = 0;
+  std::uint64_t bytes = 0;
+  std::string digest;
 };
 
 }  // namespace
 
-std::unique_ptr<ExtraRecords> manifest_record(CheckpointInfo info) {
-  return std::make_unique<ManifestRecord>(std::move(info));
+std::string manifest_text(const CheckpointInfo& info, const std::vector<FileRecord>& records) {
+  const RecordTable table(records);
+  OrderedJson json = {
+      {"schema", kSchema}, {"writer", kWriter},         {"layout", kManifestLayout},
+      {"kind", info.kind}, {"run_name", info.run_name},
+  };
+  if (info.timestamp) json["timestamp"] = to_json(*info.timestamp);
+  json["records"] = table.records;
+  json["bytes"] = table.bytes;
+  json["xxh3_128"] = table.digest;
+  try {
+    return json.dump();
+  } catch (const OrderedJson::type_error&) {  // the only reason
+    throw UsageError("the run name is not UTF-8 and cannot be written into a checkpoint");
+  }
 }
 
 Manifest parse_manifest(std::string_view text) {
@@ -164,18 +143,14 @@ Manifest parse_manifest(std::string_view text) {
 }
 
 std::string compare_with_records(const Manifest& manifest, const std::vector<FileRecord>& records) {
-  RecordTable table;
-  for (const FileRecord& record : records) {
-    table.add(record);
-  }
-  if (table.records() != manifest.records || table.bytes() != manifest.bytes) {
+  const RecordTable table(records);
+  if (table.records != manifest.records || table.bytes != manifest.bytes) {
     return fmt::format("the manifest describes {} records of {} bytes, the file has {} of {}",
-                       manifest.records, manifest.bytes, table.records(), table.bytes());
+                       manifest.records, manifest.bytes, table.records, table.bytes);
   }
-  const std::string digest = table.digest();
-  if (digest != manifest.digest) {
-    return fmt::format("the records are not those of the manifest: digest {} instead of {}", digest,
-                       manifest.digest);
+  if (table.digest != manifest.digest) {
+    return fmt::format("the records are not those of the manifest: digest {} instead of {}",
+                       table.digest, manifest.digest);
   }
   return {};
 }

@@ -4,7 +4,6 @@
 #pragma once
 
 #include <cstdint>
-#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -28,9 +27,9 @@ struct Manifest {
 // The layout that TorchFilePlan writes: every byte outside the records follows from the records.
 inline constexpr std::string_view kManifestLayout = "torch-zip-64";
 
-// The manifest, as the one extra record. It depends on the info and on the records alone: equal
-// checkpoints have equal manifests. finish() throws UsageError for a run name that is not UTF-8.
-std::unique_ptr<ExtraRecords> manifest_record(CheckpointInfo info);
+// The manifest's text. It depends on the info and on the records alone: equal checkpoints have
+// equal manifests. UsageError for a run name that is not UTF-8.
+std::string manifest_text(const CheckpointInfo& info, const std::vector<FileRecord>& records);
 
 // CorruptError for what no version would write, UnsupportedError naming the writer for a newer
 // schema. Fields that this version does not know are passed over.

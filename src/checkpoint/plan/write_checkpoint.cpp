@@ -66,7 +66,9 @@ pickle::Encoded encode(const Value& value, const HowToWrite& how) {
 }  // namespace
 
 TorchFileWriteOptions with_manifest(CheckpointInfo info) {
-  return {.extra_records = [info = std::move(info)] { return manifest_record(info); }};
+  return {.extra_records = [info = std::move(info)](const std::vector<FileRecord>& records) {
+    return ExtraRecords{{std::string(kManifestRecord), manifest_text(info, records)}};
+  }};
 }
 
 void check_extension(const std::string& path) { find_extension(path); }
