@@ -303,8 +303,6 @@ class Dict {
   // Replaces the value of an equal key (which keeps its place), or appends: a NaN, equal to none,
   // always does. UsageError for a key that Python could not hash (list, dict, set, array).
   void set(Value key, Value value);
-  // As set() of each in turn, quicker for many; with a key that it would refuse nothing changes.
-  void set_all(std::vector<Entry> entries);
   // Makes place for that many entries in all.
   void reserve(std::size_t entries);
 
@@ -321,7 +319,6 @@ class Dict {
   const Value* find_if(std::size_t hash, IsKey is_key) const;
   void index_all(std::size_t slots);
   void append(Value key, Value value, std::size_t hash);
-  void index_some(std::size_t begin, std::size_t end, std::size_t& taken);
 
   std::vector<Entry> entries_;
   std::vector<std::uint32_t> slots_;  // open addressing over entries_; empty while there are few

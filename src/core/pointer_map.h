@@ -30,12 +30,6 @@ class PointerMap {
     return const_cast<T*>(std::as_const(*this).find(key));  // NOLINT: of a slot of this one
   }
 
-  // Brings a key's slot into the cache: for who knows which keys come next. The slots of many
-  // entries lie in memory that no cache holds.
-  void prefetch(const void* key) const {
-    if (!slots_.empty()) __builtin_prefetch(&slots_[first_place_of(number_of(key))]);
-  }
-
   // What there is, or a T{}; and whether it is new. Stays where it is until one is added.
   std::pair<T*, bool> try_emplace(const void* key) {
     if (2 * (size_ + 1) > slots_.size()) make_room(2 * size_ + 8);

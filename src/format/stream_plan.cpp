@@ -12,7 +12,6 @@
 #include "core/xxh3.h"
 #include "io/copying_sink.h"
 #include "io/device_source.h"
-#include "io/gap_bridge.h"
 #include "io/pieces.h"
 #include "value/tensor_stream.h"
 
@@ -133,7 +132,6 @@ class PartStream {
       bytes_ = part.storage->bytes();
       loaded_ = part.storage.get();
     }
-    bridge_.before(bytes_.view);
     if (part.elements != nullptr) return write_elements(*part.elements, bytes_, sink);
     for_each_piece(bytes_, kCachedBytes, [&](ByteView piece) { sink.write(piece); });
   }
@@ -141,7 +139,6 @@ class PartStream {
   const CheckpointPlan& plan_;
   PartsAhead ahead_;
   const Storage* loaded_ = nullptr;
-  GapBridge bridge_;
   SharedBytes bytes_;
 };
 

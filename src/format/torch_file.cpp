@@ -41,18 +41,10 @@ class RecordIndex {
   // `records` must outlive it, and stay where they are.
   explicit RecordIndex(const std::vector<FileRecord>& records)
       : slots_(std::bit_ceil(2 * records.size() + 2)) {
-    constexpr std::size_t kAhead = 16;  // the slots of many records are in no cache
-    std::vector<std::uint64_t> hashes;
-    hashes.reserve(records.size());
     for (const FileRecord& record : records) {
-      hashes.push_back(seeded_hash(record.name));
-    }
-    for (std::size_t i = 0; i < records.size(); ++i) {
-      if (records.size() - i > kAhead) {
-        __builtin_prefetch(&slots_[hashes[i + kAhead] & (slots_.size() - 1)]);
-      }
-      Slot& slot = slots_[find_place(records[i].name, hashes[i])];
-      if (slot.record == nullptr) slot = {hashes[i], &records[i]};
+      const std::uint64_t hash = seeded_hash(record.name);
+      Slot& slot = slots_[find_place(record.name, hash)];
+      if (slot.record == nullptr) slot = {hash, &record};
     }
   }
 

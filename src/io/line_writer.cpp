@@ -4,7 +4,6 @@
 #include <cstring>
 
 #include "core/crc32.h"
-#include "io/stream_copy.h"
 
 namespace cairn {
 namespace {
@@ -38,7 +37,6 @@ void LineWriter::flush_lines() {
 
 template <class CopyLines, class Check>
 void LineWriter::write_by(ByteView bytes, const CopyLines& copy_lines, const Check& check) {
-  bridge_.before(bytes);
   if (bytes.size() >= kLarge) {
     const std::size_t head = (kCacheLine - used_ % kCacheLine) % kCacheLine;
     gather(bytes.first(head), check);

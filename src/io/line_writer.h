@@ -12,7 +12,7 @@
 
 #include "cairn/bytes.h"
 
-#include "io/gap_bridge.h"
+#include "io/stream_copy.h"
 
 namespace cairn {
 
@@ -42,7 +42,6 @@ class LineWriter {
   alignas(kCacheLine) std::array<std::byte, kGathered> gathered_;
   std::size_t used_ = 0;     // of gathered_, for the place to_
   std::byte* to_ = nullptr;  // where a line begins
-  GapBridge bridge_;
 };
 
 }  // namespace cairn

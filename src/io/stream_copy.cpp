@@ -39,9 +39,8 @@ void stream_fence() {}
 
 #endif
 
-void StreamCopier::copy(std::byte* to, const std::byte* from, std::size_t size) {
+void stream_copy_unfenced(std::byte* to, const std::byte* from, std::size_t size) {
   constexpr std::size_t kWorthIt = std::size_t{2} << 10;
-  bridge_.before({from, size});
   if (size < kWorthIt) {
     std::memcpy(to, from, size);
     return;
@@ -54,12 +53,9 @@ void StreamCopier::copy(std::byte* to, const std::byte* from, std::size_t size) 
   std::memcpy(to + head + lines, from + head + lines, size - head - lines);
 }
 
-void StreamCopier::fence() { stream_fence(); }
-
-StreamCopier::~StreamCopier() { stream_fence(); }
-
 void stream_copy(std::byte* to, const std::byte* from, std::size_t size) {
-  StreamCopier().copy(to, from, size);
+  stream_copy_unfenced(to, from, size);
+  stream_fence();
 }
 
 }  // namespace cairn

@@ -5,9 +5,9 @@
 
 #include "cairn/bytes.h"
 
-#include "io/gap_bridge.h"
-
 namespace cairn {
+
+constexpr std::size_t kCacheLine = 64;
 
 // memcpy past the cache: memory is not first read where it is overwritten anyway, which takes a
 // third off the time of a large copy. For small ones, memcpy.
@@ -18,21 +18,8 @@ void stream_copy(std::byte* to, const std::byte* from, std::size_t size);
 void stream_lines(std::byte* to, const std::byte* from, std::size_t size);
 void stream_fence();
 
-// stream_copy() of many, which other threads may only read behind a fence(), or once this is gone:
-// what makes them visible costs as much as copying a KiB. In the order of their addresses small
-// gaps between what is read cost nothing.
-class StreamCopier {
- public:
-  StreamCopier() = default;
-  ~StreamCopier();
-  StreamCopier(const StreamCopier&) = delete;
-  StreamCopier& operator=(const StreamCopier&) = delete;
-
-  void copy(std::byte* to, const std::byte* from, std::size_t size);
-  void fence();
-
- private:
-  GapBridge bridge_;
-};
+// stream_copy() without its fence, which costs as much as copying a KiB: for many copies before one
+// stream_fence().
+void stream_copy_unfenced(std::byte* to, const std::byte* from, std::size_t size);
 
 }  // namespace cairn

@@ -2,7 +2,6 @@
 // What is left of a slot's bits has some of the key's hash: other keys, which lie all over memory,
 // are hardly ever looked at.
 #include <algorithm>
-#include <array>
 #include <bit>
 #include <string>
 #include <utility>
@@ -17,7 +16,6 @@ namespace cairn {
 namespace {
 
 constexpr std::size_t kScanLimit = 8;  // smaller dicts are searched front to back
-constexpr std::size_t kTogether = 64;  // keys whose slots are fetched together
 constexpr std::uint32_t kEmptySlot = 0;
 constexpr std::size_t kMostEntries = std::size_t{1} << 30;
 
@@ -144,57 +142,6 @@ void Dict::set(Value key, Value value) {
     return;
   }
   append(std::move(key), std::move(value), hash);
-}
-
-void Dict::set_all(std::vector<Entry> entries) {
-  if (!empty() || entries.size() <= kScanLimit) {
-    for (const auto& [key, value] : entries) {
-      if (!key.is_str()) hash_value(key);  // refuses it before anything is changed
-    }
-    if (empty()) entries_.reserve(entries.size());
-    for (auto& [key, value] : entries) {
-      set(std::move(key), std::move(value));
-    }
-    return;
-  }
-  if (entries.size() > kMostEntries) refuse_size();
-  entries_ = std::move(entries);
-  try {
-    slots_.assign(slots_for(entries_.size()), kEmptySlot);
-    std::size_t taken = 0;
-    for (std::size_t begin = 0; begin < entries_.size(); begin += kTogether) {
-      index_some(begin, std::min(begin + kTogether, entries_.size()), taken);
-    }
-    entries_.resize(taken);
-  } catch (...) {  // a key that cannot be hashed, no memory
-    entries_.clear();
-    slots_.clear();
-    throw;
-  }
-}
-
-// Of entries that stand there, and of which the first `taken` are indexed: gives these their slots,
-// and moves them there; of one whose key is known only the value. The slots of many entries are in
-// no cache: these are fetched at a time.
-void Dict::index_some(std::size_t begin, std::size_t end, std::size_t& taken) {
-  std::array<std::size_t, kTogether> hashes = {};
-  for (std::size_t i = begin; i < end; ++i) {
-    hashes[i - begin] = hash_value(entries_[i].first);
-    __builtin_prefetch(&slots_[hashes[i - begin] & (slots_.size() - 1)]);
-  }
-  for (std::size_t i = begin; i < end; ++i) {
-    auto& [key, value] = entries_[i];
-    const std::size_t hash = hashes[i - begin];
-    const Value* const known =
-        find_if(hash, [&](const Value& other) { return equal_keys(other, key); });
-    if (known != nullptr) {
-      *const_cast<Value*>(known) = std::move(value);  // NOLINT
-      continue;
-    }
-    if (!is_nan(key)) take_slot(slots_, hash, taken);
-    if (taken != i) entries_[taken] = std::move(entries_[i]);
-    ++taken;
-  }
 }
 
 void Dict::append(Value key, Value value, std::size_t hash) {

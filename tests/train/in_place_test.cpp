@@ -21,7 +21,6 @@
 #include "testing/recording_source.h"
 #include "testing/temp_folder.h"
 #include "testing/tiny_model.h"
-#include "train/state/names_in_order.h"
 
 namespace cairn {
 namespace {
@@ -355,26 +354,6 @@ TEST(InPlace, WhatIsItsOwnMemoryStaysAndCountsAsWritten) {
   load_state_dict(model.module(), state_dict(model.module()));
   EXPECT_TRUE(torch::equal(apart, before));
   EXPECT_GT(apart._version(), version);
-}
-
-TEST(NamesInOrder, FindsThemInAnyOrder) {
-  Dict dict;
-  std::vector<std::string> names;
-  for (int i = 0; i < 100; ++i) {
-    names.push_back("a name that takes memory of its own " + std::to_string(i));
-    dict.set(names.back(), i);
-  }
-  dict.set(7, "no text");
-  const Value value = dict;
-  NamesInOrder found(value);
-  // In order, with gaps, back again, and what is not there.
-  for (const int i : {0, 1, 2, 50, 51, 4, 3, 99, 98, 0, 1}) {
-    EXPECT_EQ(found.find("none"), nullptr);
-    const auto at = static_cast<std::size_t>(i);
-    ASSERT_EQ(found.find(names[at]), value.find(names[at])) << i;
-  }
-  const Value empty = Dict();
-  EXPECT_EQ(NamesInOrder(empty).find("none"), nullptr);
 }
 
 TEST(InPlace, BytesThatTensorsAreMadeOfAreCheckedToo) {

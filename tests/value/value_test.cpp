@@ -100,65 +100,6 @@ TEST(ValueTest, ADictWithPlaceReservedFindsItsFirstKeys) {
   EXPECT_EQ(*dict.find("key0"), Value(0));
 }
 
-TEST(ValueTest, ManyEntriesAtOnceAreAsOneAfterTheOther) {
-  std::mt19937 random(1);  // NOLINT(cert-msc32-c): the same each time
-  for (const std::size_t count : {0, 1, 8, 9, 63, 64, 65, 1000}) {
-    for (const std::size_t keys : {1, 5, 64, 100'000}) {
-      std::vector<Dict::Entry> entries;
-      Dict expected = Dict::ordered();
-      for (std::size_t i = 0; i < count; ++i) {
-        const std::size_t key = random() % keys;
-        const Value name = key % 3 == 0   ? Value("key" + std::to_string(key))
-                           : key % 3 == 1 ? Value(static_cast<double>(key))
-                           : key % 7 == 0 ? Value(std::nan(""))
-                                          : Value(Tuple{{key, None{}}});
-        entries.emplace_back(name, i);
-        expected.set(name, i);
-      }
-      Dict dict = Dict::ordered();
-      dict.set_all(entries);
-      ASSERT_TRUE(std::ranges::equal(
-          dict, expected,
-          [](const auto& a, const auto& b) {
-            const bool is_nan = a.first.kind() == Kind::kFloat && std::isnan(a.first.as_float());
-            return a.second == b.second && (is_nan || a.first == b.first);
-          }))
-          << count << " of " << keys;
-      for (const auto& [key, value] : expected) {
-        const Value* const found = dict.find(key);
-        ASSERT_EQ(found == nullptr, expected.find(key) == nullptr);
-        if (found == nullptr) continue;
-        ASSERT_EQ(*found, value);
-      }
-      dict.set_all({{"more", 1}, {"key0", 2}});  // of one that has some
-      EXPECT_EQ(dict.at("more"), Value(1));
-      EXPECT_EQ(dict.at("key0"), Value(2));
-    }
-  }
-}
-
-TEST(ValueTest, ManyEntriesWithAKeyThatCannotBeOneChangeNothing) {
-  for (const int before : {0, 1}) {
-    for (const int count : {2, 100}) {
-      Dict dict;
-      for (int i = 0; i < before; ++i) {
-        dict.set("there", i);
-      }
-      std::vector<Dict::Entry> entries;
-      for (int i = 0; i < count; ++i) {
-        entries.emplace_back(i, i);
-      }
-      entries.emplace_back(List{}, 0);
-      EXPECT_THROW(dict.set_all(entries), UsageError);
-      EXPECT_EQ(dict.size(), static_cast<std::size_t>(before));
-      entries.pop_back();
-      dict.set_all(entries);
-      EXPECT_EQ(dict.size(), static_cast<std::size_t>(before + count));
-      EXPECT_EQ(*dict.find(count - 1), Value(count - 1));
-    }
-  }
-}
-
 TEST(ValueTest, KeysThatAreMultiplesOfAPowerOfTwoAreFoundQuickly) {
   Dict dict;
   for (std::int64_t i = 0; i < 100'000; ++i) {

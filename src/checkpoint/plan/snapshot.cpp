@@ -253,12 +253,12 @@ std::shared_ptr<PageMemory> Snapshotter::take(std::span<const Storage* const> st
   const auto copy_some = [&](std::size_t piece) {
     const std::uint64_t begin = piece * kPieceBytes;
     const std::uint64_t end = std::min(bytes, begin + kPieceBytes);
-    StreamCopier copier;
     const auto copy = [&](std::size_t i, ByteView from) {
       const std::uint64_t skipped = begin > offsets[i] ? begin - offsets[i] : 0;
       const std::uint64_t stop = std::min<std::uint64_t>(from.size(), end - offsets[i]);
       if (skipped >= stop) return;
-      copier.copy(memory->data() + offsets[i] + skipped, from.data() + skipped, stop - skipped);
+      stream_copy_unfenced(memory->data() + offsets[i] + skipped, from.data() + skipped,
+                           stop - skipped);
     };
     for (std::size_t i = first_in(offsets, begin); i < offsets.size() && offsets[i] < end; ++i) {
       if (i < views.size() && !views[i].view.empty()) {
@@ -276,6 +276,7 @@ std::shared_ptr<PageMemory> Snapshotter::take(std::span<const Storage* const> st
              {memory->data() + offsets[i], static_cast<std::size_t>(storage->size())}});
       }
     }
+    stream_fence();
   };
   for_each_parallel(pieces, copy_some, bytes);
   std::vector<StorageRead> all;

@@ -296,15 +296,6 @@ class Encoder {
     remember(value, out_.reduce());
   }
 
-  // The names of a large dict, and their places in the table of texts, lie all over memory: they
-  // are fetched while what comes before them is written.
-  void fetch_ahead(const Dict& dict, std::size_t index) {
-    constexpr std::size_t kAhead = 4;
-    if (index + kAhead >= dict.size()) return;
-    const Value& key = dict.begin()[static_cast<std::ptrdiff_t>(index + kAhead)].first;
-    if (key.is_str()) out_.fetch(key.as_str());
-  }
-
   void make_room_for(const Dict& dict) {
     // Of a tensor, its name, and what refers to both; rather more than it takes: pages that nobody
     // writes to are none.
@@ -359,7 +350,6 @@ class Encoder {
     make_room_for(dict);
     out_.op(Op::kMark);
     for (std::size_t i = 0; i < dict.size(); ++i) {
-      fetch_ahead(dict, i);
       encode_entry(dict.begin()[static_cast<std::ptrdiff_t>(i)]);
       if ((i + 1) % kBatch == 0) {
         out_.op(Op::kSetItems);
@@ -412,7 +402,6 @@ class Encoder {
       const std::size_t count = std::min(kBatch, dict.size() - first);
       if (count > 1) out_.op(Op::kMark);
       for (std::size_t i = first; i < first + count; ++i) {
-        fetch_ahead(dict, i);
         encode_entry(dict.begin()[static_cast<std::ptrdiff_t>(i)]);
       }
       out_.op(count > 1 ? Op::kSetItems : Op::kSetItem);

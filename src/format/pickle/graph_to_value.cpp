@@ -215,8 +215,7 @@ class Converter {
       dict.set_default_factory(value_of(extras->default_factory, sums));
       list_below(std::string_view("default_factory").size(), sums.listing.tensors, sums);
     }
-    std::vector<Dict::Entry> found;
-    found.reserve(entries);
+    dict.reserve(entries);
     for (std::size_t i = 0; i + 1 < container.items.size(); i += 2) {
       const Listing before = sums.listing;
       const std::uint64_t weight_before = sums.weight;
@@ -227,9 +226,8 @@ class Converter {
       if (sums.listing.tensors > before.tensors) {
         list_below(key_bytes(key), sums.listing.tensors - before.tensors, sums);
       }
-      found.emplace_back(std::move(key), std::move(value));
+      dict.set(std::move(key), std::move(value));
     }
-    dict.set_all(std::move(found));
     return dict;
   }
 

@@ -90,8 +90,6 @@ class Pickler {
   // The same as integer() and text(), of what may be another number or text the next time.
   void changing_integer(std::int64_t v);
   void changing_text(std::string_view v);
-  // Writes nothing: text(v) will follow soon, and finds what it needs in the cache.
-  void fetch(std::string_view v) const { texts_.fetch(v); }
   // A function or class, written once.
   void global(std::string_view module, std::string_view name);
 

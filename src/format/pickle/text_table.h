@@ -22,13 +22,6 @@ class TextTable {
     return slot.entry == kFree ? nullptr : &entries_[slot.entry].number;
   }
 
-  // Brings the place where find(text) looks into the cache.
-  void fetch(std::string_view text) const {
-    if (slots_.empty()) return;
-    const auto hash = static_cast<std::uint32_t>(seeded_hash(text));
-    __builtin_prefetch(&slots_[hash & (slots_.size() - 1)]);
-  }
-
   // So many more are about to be added.
   void reserve(std::size_t more) {
     const std::size_t count = entries_.size() + more;

@@ -174,10 +174,10 @@ void DownloadLane::empty(Buffer& filled) {
   if (filled.places.empty()) return;
   wait(filled);
   const auto* const from = static_cast<const std::byte*>(filled.staging.data_ptr());
-  StreamCopier copier;
   for (const Place& place : filled.places) {
-    copier.copy(place.into.data(), from + place.begin, place.into.size());
+    stream_copy_unfenced(place.into.data(), from + place.begin, place.into.size());
   }
+  stream_fence();
   filled.places.clear();
 }
 
@@ -186,20 +186,15 @@ void DownloadLane::empty(Buffer& filled) {
 const bool UploadLane::kUsesRooms = kCanSpread;
 
 void UploadLane::copy(std::span<const DeviceUpload> pieces) {
-  StreamCopier copier;
   for (const DeviceUpload& piece : pieces) {
-    add(piece, copier);
+    add(piece);
   }
-  copier.fence();
   flush();
 }
 
-void UploadLane::add(const DeviceUpload& piece, StreamCopier& copier) {
+void UploadLane::add(const DeviceUpload& piece) {
   for (std::size_t done = 0; done < piece.host.size();) {
-    if (filling_ != nullptr && used_ == buffer_bytes()) {
-      copier.fence();
-      flush();
-    }
+    if (filling_ != nullptr && used_ == buffer_bytes()) flush();
     if (filling_ == nullptr) {
       Buffer& emptied = next();
       wait(emptied);
@@ -207,7 +202,7 @@ void UploadLane::add(const DeviceUpload& piece, StreamCopier& copier) {
     }
     const std::size_t size = std::min(piece.host.size() - done, buffer_bytes() - used_);
     auto* const to = static_cast<std::byte*>(staged(*filling_, used_, size).data_ptr());
-    copier.copy(to, piece.host.data() + done, size);
+    stream_copy_unfenced(to, piece.host.data() + done, size);
     add_piece({piece.memory, piece.offset + done, {to, size}});
     used_ = std::min(used_ + round_up(size, kStagedAlignment), buffer_bytes());
     done += size;
@@ -230,6 +225,7 @@ void UploadLane::add_piece(const DeviceUpload& piece) {
 
 void UploadLane::flush() {
   if (pieces_.empty()) return;
+  stream_fence();  // what a device reads now was copied past the cache
   Buffer& filled = *std::exchange(filling_, nullptr);
   const std::size_t used = std::exchange(used_, 0);
   const std::vector<DeviceUpload> pieces = std::exchange(pieces_, {});
@@ -295,8 +291,8 @@ class UploadLanes::Turn {
 void UploadLanes::write(const DeviceUpload& piece) {
   const Turn turn(*this);
   const torch::NoGradGuard no_grad;
-  StreamCopier copier;
-  turn.lane().add(piece, copier);
+  turn.lane().add(piece);
+  stream_fence();  // before another thread's turn
 }
 
 void UploadLanes::finish() {

@@ -128,8 +128,8 @@ class UploadLane : public StagingLane {
 
   // What fits a buffer, at once.
   void copy(std::span<const DeviceUpload> pieces);
-  // Of any size, or none: with `copier`, whose fence() comes before another thread's turn.
-  void add(const DeviceUpload& piece, StreamCopier& copier);
+  // Of any size, or none. A stream_fence() comes before another thread's turn.
+  void add(const DeviceUpload& piece);
   void flush();
   void finish();
 

@@ -12,7 +12,6 @@
 #include "train/optimizer/parameter_names.h"
 #include "train/state/device_storage.h"
 #include "train/state/module_load.h"
-#include "train/state/names_in_order.h"
 #include "train/state/tensor_bridge.h"
 
 namespace cairn {
@@ -20,10 +19,9 @@ namespace cairn {
 void DeviceTargets::add_model(const torch::nn::Module& module, const Value& model) {
   if (!model.is_dict()) return;
   std::string name;
-  NamesInOrder in_order(model);
   for_each_named_tensor(module, [&](const std::string& prefix, const std::string& own_name,
                                     const at::Tensor& target) {
-    const Value* const value = in_order.find(name.assign(prefix).append(own_name));
+    const Value* const value = model.find(name.assign(prefix).append(own_name));
     if (value != nullptr) add(*value, target);
   });
 }

@@ -13,8 +13,6 @@
 #include "core/pointer_map.h"
 #include "train/state/device_storage.h"
 #include "train/state/module_load.h"
-#include "train/state/names_in_order.h"
-#include "train/state/prefetch.h"
 #include "train/state/tensor_bridge.h"
 
 namespace cairn {
@@ -26,11 +24,8 @@ bool is_whole(const at::Tensor& target, const TensorView& view) {
          target.storage().nbytes() == byte_size(view);
 }
 
-// A tensor of the module, and what of the checkpoint may be read straight into its storage. All
-// that is looked at of 100,000 tensors is looked at once: they lie all over memory.
+// A tensor of the module, and what of the checkpoint may be read straight into its storage.
 struct Placed {
-  static constexpr std::size_t kAhead = 16;  // so many later what is fetched is there
-
   at::Tensor target;
   Value* value;  // of the same name, or null
   const c10::StorageImpl* live;
@@ -65,12 +60,8 @@ class Pairs {
 
   template <class Use>
   void for_each(std::vector<Placed>& placed, const Use& use) const {
-    for (std::size_t i = 0; i < placed.size(); ++i) {
-      if (placed.size() - i > Placed::kAhead) {
-        by_live_.prefetch(placed[i + Placed::kAhead].live);
-        by_saved_.prefetch(placed[i + Placed::kAhead].saved);
-      }
-      use(placed[i]);
+    for (Placed& each : placed) {
+      use(each);
     }
   }
 
@@ -118,11 +109,10 @@ std::vector<Placed> candidates(const torch::nn::Module& module, const Value& mod
   std::vector<Placed> found;
   found.reserve(model.as_dict().size());
   std::string name;
-  NamesInOrder in_order(model);
   for_each_named_tensor(module, [&](const std::string& prefix, const std::string& own_name,
                                     const at::Tensor& target) {
     name.assign(prefix).append(own_name);
-    const Value* value = in_order.find(name);
+    const Value* value = model.find(name);
     const c10::Device device = target.device();
     const bool may_hold_it = device.is_cpu() || (with_devices && has_streams(device));
     if (!target.has_storage() || !may_hold_it) return;
@@ -158,9 +148,7 @@ void set_storage(Value& value, const std::shared_ptr<const Storage>& storage) {
 }  // namespace
 
 void InPlace::check() const {
-  for (std::size_t i = 0; i < places.size(); ++i) {
-    prefetch_later(i);
-    const auto& [saved, memory, data] = places[i];
+  for (const auto& [saved, memory, data] : places) {
     if (memory.data() == data && memory.nbytes() == saved->size()) continue;
     throw Error(
         "a weight was given other memory while the checkpoint was loaded (by the "
@@ -171,19 +159,10 @@ void InPlace::check() const {
 StagedReads InPlace::reads() const {
   StagedReads reads;
   reads.reserve(places.size());
-  for (std::size_t i = 0; i < places.size(); ++i) {
-    prefetch_later(i);
-    reads.add(places[i].saved, places[i].memory);
+  for (const Place& place : places) {
+    reads.add(place.saved, place.memory);
   }
   return reads;
-}
-
-void InPlace::prefetch_later(std::size_t i) const {
-  constexpr std::size_t kAhead = 16;
-  if (places.size() - i <= kAhead) return;
-  const Place& later = places[i + kAhead];
-  prefetch_lines(later.memory.unsafeGetStorageImpl(), sizeof(c10::StorageImpl));
-  prefetch_lines(later.saved.get(), sizeof(Storage));
 }
 
 void place_in(const torch::nn::Module& module, Value& model, bool with_devices, InPlace& in_place) {
@@ -193,16 +172,9 @@ void place_in(const torch::nn::Module& module, Value& model, bool with_devices, 
   const std::vector<Placed> found = candidates(module, model, with_devices);
   in_place.places.reserve(found.size());
   PointerMap<std::shared_ptr<const Storage>> made;  // of storages that several may have
-  for (std::size_t i = 0; i < found.size(); ++i) {
-    if (found.size() - i > Placed::kAhead) {
-      const Placed& later = found[i + Placed::kAhead];
-      prefetch_tensor(later.target);
-      prefetch_lines(later.live, sizeof(c10::StorageImpl));
-      prefetch_lines(later.value->identity(), sizeof(TensorView));
-      prefetch_lines(later.saved, sizeof(Storage));
-    }
-    const at::Tensor& target = found[i].target;
-    Value* const value = found[i].value;
+  for (const Placed& placed : found) {
+    const at::Tensor& target = placed.target;
+    Value* const value = placed.value;
     const std::shared_ptr<const Storage> saved = value->as_tensor().storage;
     const bool is_alone = saved.use_count() == 2 && !value->may_be_shared();  // its, and this one
     std::shared_ptr<const Storage> live;

@@ -33,9 +33,6 @@ class InPlace {
   void check() const;
   // What is then to be read.
   StagedReads reads() const;
-
- private:
-  void prefetch_later(std::size_t i) const;  // what is looked at of later places
 };
 
 // Replaces the storages of tensors of `model`, the state_dict of a checkpoint, by the memory of the

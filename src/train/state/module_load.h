@@ -21,9 +21,7 @@ using UseNamedTensor = std::function<void(const std::string& prefix, const std::
 
 // What Python's state_dict() lists: parameters and buffers under every name that they have, in its
 // order: a module's own parameters, its buffers, then its children. Undefined ones are left out.
-// `ahead` is called, when it is there, with a tensor that will come soon: for what can be fetched.
-void for_each_named_tensor(const torch::nn::Module& module, const UseNamedTensor& use,
-                           const std::function<void(const at::Tensor& tensor)>& ahead = {});
+void for_each_named_tensor(const torch::nn::Module& module, const UseNamedTensor& use);
 
 // Of its parameters alone, also under every name.
 void for_each_named_parameter(const torch::nn::Module& module, const UseNamedTensor& use);

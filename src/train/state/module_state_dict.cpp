@@ -17,7 +17,6 @@
 #include "train/state/device_targets.h"
 #include "train/state/module_load.h"
 #include "train/state/name_misfits.h"
-#include "train/state/names_in_order.h"
 #include "train/state/staging.h"
 #include "train/state/state_gatherer.h"
 #include "train/state/tensor_bridge.h"
@@ -126,13 +125,13 @@ class NameValues {
 class ModulePlanner {
  public:
   ModulePlanner(const Value& state, const PlanModuleLoadOptions& options)
-      : state_(state), options_(options), in_order_(state), planned_(state.as_dict().size()) {
+      : state_(state), options_(options), planned_(state.as_dict().size()) {
     load_.tensors.reserve(state.as_dict().size());
     known_.reserve(state.as_dict().size());
   }
 
   void add(const std::string& name, const at::Tensor& tensor) {
-    const Value* value = in_order_.find(name);
+    const Value* value = state_.find(name);
     if (value == nullptr) {
       if (!options_.left_out.contains(name)) load_.keys.missing.push_back(name);
       return;
@@ -141,9 +140,6 @@ class ModulePlanner {
     if (value->is_tensor()) return add(name, tensor, value->as_tensor());
     refuse(name, name + " is a " + std::string(value->type_name()) + ", not a tensor");
   }
-
-  // Behind it comes add() of that tensor, soon.
-  void fetch(const at::Tensor& tensor) const { planned_.prefetch(tensor.unsafeGetTensorImpl()); }
 
   ModuleLoad finish() && {
     const bool is_all = known_.size() == state_.as_dict().size();  // each name comes by once
@@ -187,7 +183,6 @@ class ModulePlanner {
 
   const Value& state_;
   const PlanModuleLoadOptions& options_;
-  NamesInOrder in_order_;
   // The module's tensors, and where their plans are: one that stands at two places gets what the
   // second has, as in Python.
   PointerMap<std::size_t> planned_;
@@ -203,8 +198,8 @@ Value state_dict(const torch::nn::Module& module) {
   static const PerThread<NameValues> names_of_threads;
   NameValues& names = names_of_threads.here();
   names.begin();
-  std::vector<Dict::Entry> entries;
-  entries.reserve(names.size());
+  Dict result = Dict::ordered();
+  result.reserve(names.size());
   PointerMap<Value> seen;  // a tensor that stands at two places is one Value
   const auto add = [&](const std::string& prefix, const std::string& own_name,
                        const at::Tensor& tensor) {
@@ -212,15 +207,13 @@ Value state_dict(const torch::nn::Module& module) {
     if (tensor.use_count() > 1) {  // otherwise it stands nowhere else
       const auto [view, is_new] = seen.try_emplace(tensor.unsafeGetTensorImpl());
       if (is_new) *view = view_of(tensor);
-      entries.emplace_back(name, *view);
+      result.set(name, *view);
     } else {
-      entries.emplace_back(name, view_of(tensor));
+      result.set(name, view_of(tensor));
     }
   };
-  for_each_named_tensor(module, add, fetch_for_view);
+  for_each_named_tensor(module, add);
   names.end();
-  Dict result = Dict::ordered();
-  result.set_all(std::move(entries));
   return result;
 }
 
@@ -282,7 +275,7 @@ ModuleLoad plan_module_load(const torch::nn::Module& module, const Value& state,
     name.assign(prefix).append(own_name);
     planner.add(name, tensor);
   };
-  for_each_named_tensor(module, add, [&](const at::Tensor& tensor) { planner.fetch(tensor); });
+  for_each_named_tensor(module, add);
   return std::move(planner).finish();
 }
 

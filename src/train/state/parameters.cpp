@@ -6,7 +6,6 @@
 
 #include "core/pointer_map.h"
 #include "train/state/module_load.h"
-#include "train/state/prefetch.h"
 
 namespace cairn {
 namespace {
@@ -23,26 +22,18 @@ struct ParametersOf : torch::nn::Module {
   }
 };
 
-// Calls use(prefix, name, tensor), and ahead(tensor) before.
-template <class Use, class Ahead>
-void walk(const torch::nn::Module& module, const std::string& prefix, int kinds, const Use& use,
-          const Ahead& ahead) {
+// Calls use(prefix, name, tensor).
+template <class Use>
+void walk(const torch::nn::Module& module, const std::string& prefix, int kinds, const Use& use) {
   const auto each = [&](const torch::OrderedDict<std::string, at::Tensor>& tensors) {
-    constexpr std::ptrdiff_t kAhead = 16;
-    const auto end = tensors.end();
-    for (auto item = tensors.begin(); item != end; ++item) {
-      if (end - item > kAhead) {
-        prefetch_tensor(item[kAhead].value());
-        __builtin_prefetch(item[kAhead].key().data());
-        if (const at::Tensor& next = item[kAhead / 2].value(); next.defined()) ahead(next);
-      }
-      if (item->value().defined()) use(prefix, item->key(), item->value());
+    for (const auto& item : tensors) {
+      if (item.value().defined()) use(prefix, item.key(), item.value());
     }
   };
   if ((kinds & kParameters) != 0) each(ParametersOf::in(module));
   if ((kinds & kBuffers) != 0) each(module.named_buffers(/*recurse=*/false));
   for (const auto& item : module.named_children()) {
-    if (item.value() != nullptr) walk(*item.value(), prefix + item.key() + ".", kinds, use, ahead);
+    if (item.value() != nullptr) walk(*item.value(), prefix + item.key() + ".", kinds, use);
   }
 }
 
@@ -64,7 +55,7 @@ NamedTensorList collect_once(const torch::nn::Module& module, Kinds kinds) {
   const auto use = [&](const auto& prefix, const auto& name, const at::Tensor& tensor) {
     found.emplace_back(prefix + name, tensor);
   };
-  walk(module, "", kinds, use, prefetch_storage);
+  walk(module, "", kinds, use);
   FirstTime first(found.size());
   std::erase_if(found, [&](const auto& item) { return !first(item.second); });
   return found;
@@ -72,16 +63,12 @@ NamedTensorList collect_once(const torch::nn::Module& module, Kinds kinds) {
 
 }  // namespace
 
-void for_each_named_tensor(const torch::nn::Module& module, const UseNamedTensor& use,
-                           const std::function<void(const at::Tensor&)>& ahead) {
-  walk(module, "", kParameters | kBuffers, use, [&](const at::Tensor& tensor) {
-    prefetch_storage(tensor);
-    if (ahead) ahead(tensor);
-  });
+void for_each_named_tensor(const torch::nn::Module& module, const UseNamedTensor& use) {
+  walk(module, "", kParameters | kBuffers, use);
 }
 
 void for_each_named_parameter(const torch::nn::Module& module, const UseNamedTensor& use) {
-  walk(module, "", kParameters, use, prefetch_storage);
+  walk(module, "", kParameters, use);
 }
 
 NamedTensorList named_parameters(const torch::nn::Module& module) {

@@ -6,7 +6,6 @@
 
 #include "core/per_thread.h"
 #include "train/state/device_storage.h"
-#include "train/state/prefetch.h"
 
 namespace cairn {
 namespace {
@@ -51,12 +50,6 @@ bool SeenTensors::are_of_this_thread() const {
 }
 
 bool SeenTensors::is_next(Cursor& at, const at::Tensor& tensor) const {
-  constexpr std::size_t kAhead = 6;  // they lie all over memory; an address need not be good
-  if (at.tensor + kAhead < seen_.size()) {
-    const Seen& later = seen_[at.tensor + kAhead];
-    prefetch_lines(later.tensor, sizeof(c10::TensorImpl));
-    prefetch_lines(later.storage, sizeof(c10::StorageImpl));
-  }
   if (at.tensor == seen_.size() || !tensor.has_storage()) return false;
   const Seen& before = seen_[at.tensor++];
   if (!(before == look_at(tensor))) return false;

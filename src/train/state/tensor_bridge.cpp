@@ -135,8 +135,6 @@ class LiveStorages {
     return made;
   }
 
-  void fetch(const at::Storage& memory) const { entries_.prefetch(memory.unsafeGetStorageImpl()); }
-
   void sweep() {
     entries_.erase_if([](const Entry& entry) { return entry.storage.expired(); });
     sweep_at_ = std::max<std::size_t>(64, 2 * entries_.size());
@@ -162,10 +160,6 @@ bool is_aligned(const void* data, std::size_t bytes) {
 }
 
 }  // namespace
-
-void fetch_for_view(const at::Tensor& tensor) {
-  if (tensor.has_storage()) live_storages().fetch(tensor.storage());
-}
 
 void forget_dead_storages() { live_storages().sweep(); }
 

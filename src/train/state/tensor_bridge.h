@@ -21,9 +21,6 @@ std::shared_ptr<const Storage> storage_over(const c10::Storage& memory,
 // What a storage_over() or a device_storage() is over; nullptr of others.
 const c10::StorageImpl* live_memory_of(const Storage& storage);
 
-// Brings what view_of() will look at of a tensor with a storage into the cache.
-void fetch_for_view(const at::Tensor& tensor);
-
 // Lets go of what view_of() remembers, on this thread, of Storages that are gone: it keeps the
 // block of a NodeArena that they were in. For who makes a tree anew; costs a look at each.
 void forget_dead_storages();

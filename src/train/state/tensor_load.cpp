@@ -12,7 +12,6 @@
 
 #include "io/parallel.h"
 #include "train/state/device_storage.h"
-#include "train/state/prefetch.h"
 #include "train/state/staging.h"
 #include "train/state/tensor_bridge.h"
 #include "value/strided.h"
@@ -167,19 +166,6 @@ void TensorLoad::release() noexcept {
   target_ = at::Tensor();
 }
 
-// What put() and release() look at, before their turn.
-void TensorLoad::prefetch_later(const std::vector<TensorLoad>& loads, std::size_t i) noexcept {
-  constexpr std::size_t kAhead = 16;
-  if (loads.size() - i > 2 * kAhead) {
-    prefetch_tensor(loads[i + 2 * kAhead].target_);
-    prefetch_tensor(loads[i + 2 * kAhead].elements_);
-  }
-  if (loads.size() - i > kAhead) {
-    prefetch_storage(loads[i + kAhead].target_);
-    prefetch_storage(loads[i + kAhead].elements_);
-  }
-}
-
 void TensorLoad::put_all(std::vector<TensorLoad>& loads) noexcept {
   constexpr std::uint64_t kWorthAThread = std::uint64_t{256} << 10;  // on an average
   std::uint64_t bytes = 0;
@@ -187,10 +173,9 @@ void TensorLoad::put_all(std::vector<TensorLoad>& loads) noexcept {
     if (load.is_on_host_ && !load.is_there()) bytes += bytes_of_elements(load.elements_);
   }
   const bool is_small = bytes / kWorthAThread < loads.size();
-  for (std::size_t i = 0; i < loads.size(); ++i) {
-    prefetch_later(loads, i);
-    loads[i].put();
-    if (is_small) loads[i].release();
+  for (TensorLoad& load : loads) {
+    load.put();
+    if (is_small) load.release();
   }
   if (!is_small) {
     try {

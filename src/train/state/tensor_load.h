@@ -52,9 +52,8 @@ class TensorLoad {
   void copy();                // step 4
   void copy_back() noexcept;  // what was put aside
   static void wait_for_devices(const std::vector<TensorLoad>& loads);
-  void put() noexcept;      // step 2 or 3
-  void release() noexcept;  // what 2 left, and 1 made
-  static void prefetch_later(const std::vector<TensorLoad>& loads, std::size_t i) noexcept;
+  void put() noexcept;                                           // step 2 or 3
+  void release() noexcept;                                       // what 2 left, and 1 made
   static void put_all(std::vector<TensorLoad>& loads) noexcept;  // put() and release()
 
   at::Tensor target_;
