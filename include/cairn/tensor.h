@@ -13,9 +13,12 @@
 #include <vector>
 
 #include "cairn/byte_source.h"
-#include "cairn/dims.h"
 
 namespace cairn {
+
+// The shape of a tensor, its strides, or where it begins in a larger one: one number for each
+// dimension.
+using Dims = std::vector<std::int64_t>;
 
 // PyTorch's scalar types, by PyTorch's names ("float32" is DType::kFloat32). torch.save files
 // of all of them can be read and written; what this libtorch can compute with tensor_of() says.

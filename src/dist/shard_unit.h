@@ -24,7 +24,7 @@
 #include <utility>
 #include <vector>
 
-#include "cairn/dims.h"
+#include "cairn/tensor.h"
 
 #include "dist/shard_mesh.h"
 

@@ -8,7 +8,7 @@
 #include <span>
 #include <vector>
 
-#include "cairn/dims.h"
+#include "cairn/tensor.h"
 
 namespace cairn {
 

@@ -39,7 +39,7 @@
 #include <utility>
 #include <vector>
 
-#include "cairn/dims.h"
+#include "cairn/tensor.h"
 #include "cairn/dist/fsdp_config.h"
 
 namespace torch::nn {

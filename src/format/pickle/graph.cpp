@@ -60,7 +60,7 @@ std::uint64_t foreign_bytes(const Foreign& foreign) {
 }  // namespace
 
 std::uint64_t bytes_beside(const Dims& numbers) {
-  if (numbers.size() <= Dims::kInside) return 0;
+  if (numbers.empty()) return 0;
   return MemoryBudget::allocation(numbers.size() * sizeof(std::int64_t));
 }
 

@@ -5,7 +5,7 @@
 #include <cstdint>
 
 #include "cairn/bytes.h"
-#include "cairn/dims.h"
+#include "cairn/tensor.h"
 
 namespace cairn::pickle {
 

@@ -11,7 +11,7 @@
 #include <string_view>
 
 #include "cairn/bytes.h"
-#include "cairn/dims.h"
+#include "cairn/tensor.h"
 
 #include "core/little_endian.h"
 #include "format/pickle/opcodes.h"
@@ -71,7 +71,7 @@ class Ahead {
     }
     if (!has_mark && count >= kTuples.size()) return std::nullopt;
     if (!skip(has_mark ? Op::kTuple : kTuples[count])) return std::nullopt;
-    return Dims(std::span(found).first(count));
+    return Dims(found.begin(), found.begin() + static_cast<std::ptrdiff_t>(count));
   }
 
  private:
