@@ -52,8 +52,8 @@ class StubbornServer {
       environment.set("AWS_CONFIG_FILE", config_file_.c_str());
     }
     s3::Config config = s3::resolve_config(options);
-    config.retries.policy = {.attempts = 9, .first_pause = kLong, .longest_pause = kLong};
-    config.deadlines.stall = kLong;
+    config.settings.retries.policy = {.attempts = 9, .first_pause = kLong, .longest_pause = kLong};
+    config.settings.deadlines.stall = kLong;
     return s3::make_s3_store(std::move(config));
   }
   void take_keys_of(std::string config_file) { config_file_ = std::move(config_file); }

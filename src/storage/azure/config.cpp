@@ -12,10 +12,12 @@
 namespace cairn::azure {
 namespace {
 
-constexpr std::uint64_t kLeastPart = 1 << 20;
-constexpr std::uint64_t kMostPart = std::uint64_t{4000} << 20;  // Azure's rule for a block
-constexpr int kMostAttempts = 100;
-constexpr int kMostParallel = 64;
+// The largest part is Azure's rule for a block.
+constexpr BucketRules kRules = {.store = "an Azure store",
+                                .example = "azure://container/name",
+                                .bucket = "container",
+                                .least_part = 1 << 20,
+                                .most_part = std::uint64_t{4000} << 20};
 
 // Azurite's, which everybody knows.
 constexpr const char* kDevelopmentEndpoint = "http://127.0.0.1:10000/devstoreaccount1";
@@ -113,22 +115,8 @@ Found find_keys(const AzureOptions& options) {
   return found;
 }
 
-void check_options(const AzureOptions& options) {
-  if (options.container.empty() || options.container.find('/') != std::string::npos) {
-    throw UsageError(
-        "an Azure store needs the name of a container, as in azure://container/name; given: \"" +
-        options.container + "\"");
-  }
-  if (options.part_bytes < kLeastPart || options.part_bytes > kMostPart) {
-    throw UsageError("part_bytes of an Azure store must be " + std::to_string(kLeastPart) + " to " +
-                     std::to_string(kMostPart) + ", given: " + std::to_string(options.part_bytes));
-  }
-  if (options.parallel_requests < 1 || options.parallel_requests > kMostParallel) {
-    throw UsageError("parallel_requests of an Azure store must be 1 to " +
-                     std::to_string(kMostParallel) +
-                     ", given: " + std::to_string(options.parallel_requests));
-  }
-  if (options.attempts < 0) throw UsageError("attempts of an Azure store cannot be negative");
+BucketOptions bucket_options(const AzureOptions& options) {
+  return {options.container, options.part_bytes, options.parallel_requests, options.attempts};
 }
 
 void check_found(const Found& found, const std::string& container) {
@@ -141,20 +129,16 @@ void check_found(const Found& found, const std::string& container) {
 }
 
 std::string identity_of(const Config& config) {
-  std::string text;
-  for (const std::string& part :
-       {config.container, config.prefix, config.endpoint.origin(), config.endpoint.path,
-        config.key.account, config.key.key, config.sas,
-        std::to_string(config.settings.retries.policy.attempts), config.settings.ca_file}) {
-    text += part + "\n";
-  }
-  return hex(sha256(text));
+  return config_identity({config.container, config.prefix, config.endpoint.origin(),
+                          config.endpoint.path, config.key.account, config.key.key, config.sas,
+                          std::to_string(config.settings.retries.policy.attempts),
+                          config.settings.ca_file});
 }
 
 }  // namespace
 
 Config resolve_config(const AzureOptions& options, const Outside& outside) {
-  check_options(options);
+  check_bucket(bucket_options(options), kRules);
   const Found found = find_keys(options);
   check_found(found, options.container);
   Config config;
@@ -184,16 +168,8 @@ Config resolve_config(const AzureOptions& options, const Outside& outside) {
     }
     config.key = {.account = found.account, .key = *key};
   }
-  RemoteSettings& settings = config.settings;
-  settings.retries = outside.retries;
-  if (options.attempts > 0) {
-    settings.retries.policy.attempts = std::min(options.attempts, kMostAttempts);
-  }
-  settings.client = outside.client ? outside.client : shared_http_client();
-  settings.ca_file = environment("SSL_CERT_FILE");
-  settings.part_bytes = options.part_bytes;
-  settings.parallel_requests = options.parallel_requests;
-  settings.has_suffix_ranges = false;
+  config.settings = bucket_settings(bucket_options(options), outside);
+  config.settings.has_suffix_ranges = false;
   config.identity = identity_of(config);
   return config;
 }

@@ -8,7 +8,7 @@
 
 #include "net/url.h"
 #include "storage/azure/shared_key.h"
-#include "storage/remote/remote.h"
+#include "storage/remote/config.h"
 
 namespace cairn::azure {
 
@@ -20,12 +20,6 @@ struct Config {
   std::string sas = {};  // a token, "sv=...&sig=...", as it is appended to queries
   RemoteSettings settings = {};
   std::string identity = {};  // a hash of all of it: where it is the same, a store can be, too
-};
-
-// What tests put in the place of the network and the clock; empty ones are the real ones.
-struct Outside {
-  std::shared_ptr<HttpClient> client = {};
-  NetRetries retries = {};
 };
 
 // UsageError for what cannot be.

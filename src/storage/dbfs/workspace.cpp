@@ -129,14 +129,6 @@ void add_authorization(RestServer& server, const DbfsOptions& options, const Sec
 
 }  // namespace
 
-RemoteSettings remote_settings(const Outside& outside) {
-  RemoteSettings settings;
-  settings.retries = outside.retries;
-  settings.client = outside.client ? outside.client : shared_http_client();
-  settings.ca_file = environment("SSL_CERT_FILE");
-  return settings;
-}
-
 RestServer find_workspace(const DbfsOptions& options, const Outside& outside) {
   const std::string given_host = first_given({options.host, environment("DATABRICKS_HOST")});
   const bool is_whole =

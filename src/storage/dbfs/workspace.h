@@ -6,24 +6,16 @@
 
 #include "cairn/storage/dbfs.h"
 
+#include "storage/remote/config.h"
 #include "storage/rest/rest.h"
 #include "storage/tree/tree.h"
 
 namespace cairn::dbfs {
 
-// What tests put in the place of the network and the clock; empty ones are the real ones.
-struct Outside {
-  std::shared_ptr<HttpClient> client = {};
-  NetRetries retries = {};
-};
-
 // As Databricks' own tools find it: what is empty in the options from the environment
 // (DATABRICKS_HOST, DATABRICKS_TOKEN, DATABRICKS_CLIENT_ID, DATABRICKS_CLIENT_SECRET), then from
 // the profile in ~/.databrickscfg. UsageError when there is none, or it cannot be.
 RestServer find_workspace(const DbfsOptions& options, const Outside& outside = {});
-
-// Of any server of the trackers: attempts, deadlines, certificates.
-RemoteSettings remote_settings(const Outside& outside);
 
 // A volume of Unity Catalog is a Tree: `volume` as "catalog/schema/volume".
 std::shared_ptr<Tree> volume_tree(const RestServer& workspace, const std::string& volume);

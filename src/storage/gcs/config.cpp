@@ -1,12 +1,10 @@
 #include "storage/gcs/config.h"
 
-#include <algorithm>
 
 #include "cairn/error.h"
 
 #include "core/environment.h"
 #include "io/file.h"
-#include "net/digest.h"
 #include "net/url.h"
 #include "storage/gcs/token.h"
 
@@ -14,29 +12,10 @@ namespace cairn::gcs {
 namespace {
 
 constexpr const char* kGoogle = "https://storage.googleapis.com";
-constexpr std::uint64_t kSmallestPart = 5 << 20;  // Google's rule for all parts but the last
-constexpr int kTriesAtMost = 100;
-constexpr int kParallelAtMost = 64;
+constexpr BucketRules kRules = {.store = "a gs:// store", .example = "gs://bucket/name"};
 
-void check_options(const GcsOptions& options) {
-  if (options.bucket.empty() || options.bucket.find('/') != std::string::npos) {
-    throw UsageError("a gs:// store needs the name of a bucket, as in gs://bucket/name; given: \"" +
-                     options.bucket + "\"");
-  }
-  if (options.part_bytes < kSmallestPart) {
-    throw UsageError("part_bytes of a gs:// store must be at least " +
-                     std::to_string(kSmallestPart) +
-                     ", given: " + std::to_string(options.part_bytes));
-  }
-  if (options.parallel_requests < 1 || options.parallel_requests > kParallelAtMost) {
-    throw UsageError("parallel_requests of a gs:// store must be 1 to " +
-                     std::to_string(kParallelAtMost) +
-                     ", given: " + std::to_string(options.parallel_requests));
-  }
-  if (options.key.empty() != options.secret.empty()) {
-    throw UsageError("a gs:// store needs key and secret, or neither");
-  }
-  if (options.attempts < 0) throw UsageError("attempts of a gs:// store cannot be negative");
+BucketOptions bucket_options(const GcsOptions& options) {
+  return {options.bucket, options.part_bytes, options.parallel_requests, options.attempts};
 }
 
 Url endpoint_of(const GcsOptions& options) {
@@ -107,27 +86,19 @@ void find_keys(Config& config) {
 }  // namespace
 
 Config resolve_config(const GcsOptions& options, const Outside& outside) {
-  check_options(options);
+  check_bucket(bucket_options(options), kRules);
+  if (options.key.empty() != options.secret.empty()) {
+    throw UsageError("a gs:// store needs key and secret, or neither");
+  }
   Config config;
   config.options = options;
   config.endpoint = endpoint_of(options);
-  RemoteSettings& settings = config.settings;
-  settings.retries = outside.retries;
-  if (options.attempts > 0) {
-    settings.retries.policy.attempts = std::min(options.attempts, kTriesAtMost);
-  }
-  settings.client = outside.client ? outside.client : shared_http_client();
-  settings.ca_file = environment("SSL_CERT_FILE");
-  settings.part_bytes = options.part_bytes;
-  settings.parallel_requests = options.parallel_requests;
+  config.settings = bucket_settings(bucket_options(options), outside);
   find_keys(config);
-  std::string text = config.identity + "\n";
-  for (const std::string& part :
-       {options.bucket, options.prefix, config.endpoint.origin() + config.endpoint.path,
-        settings.ca_file, std::to_string(settings.retries.policy.attempts)}) {
-    text += part + "\n";
-  }
-  config.identity = hex(sha256(text));
+  config.identity =
+      config_identity({config.identity, options.bucket, options.prefix,
+                       config.endpoint.origin() + config.endpoint.path, config.settings.ca_file,
+                       std::to_string(config.settings.retries.policy.attempts)});
   config.options.key.clear();
   config.options.secret.clear();
   return config;

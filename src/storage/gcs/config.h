@@ -7,7 +7,7 @@
 #include "cairn/storage/gcs.h"
 
 #include "net/url.h"
-#include "storage/remote/remote.h"
+#include "storage/remote/config.h"
 #include "storage/s3/credentials.h"
 
 namespace cairn::gcs {
@@ -19,12 +19,6 @@ struct Config {
   bool is_hmac = false;  // otherwise the credentials are tokens: gcs/token.h
   std::shared_ptr<s3::CredentialSource> credentials;
   std::string identity = {};  // a hash of all of it: where it is the same, a store can be, too
-};
-
-// What tests put in the place of the network and the clock; empty ones are the real ones.
-struct Outside {
-  std::shared_ptr<HttpClient> client = {};
-  NetRetries retries = {};
 };
 
 // UsageError for what cannot be.

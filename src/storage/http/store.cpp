@@ -12,8 +12,8 @@
 
 #include "cairn/error.h"
 
-#include "core/environment.h"
 #include "net/digest.h"
+#include "storage/remote/config.h"
 #include "storage/remote/source.h"
 
 namespace cairn::web {
@@ -167,10 +167,8 @@ Config resolve_config(const std::string& root) {
     text.erase(begin, at + 1 - begin);
   }
   config.server = parse_http_url(text, "a place on a web server");
-  RemoteSettings& settings = config.settings;
-  settings.client = shared_http_client();
-  settings.ca_file = environment("SSL_CERT_FILE");
-  settings.most_without_ranges = kMostWithoutRanges;
+  config.settings = remote_settings();
+  config.settings.most_without_ranges = kMostWithoutRanges;
   return config;
 }
 

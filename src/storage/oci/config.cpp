@@ -7,34 +7,16 @@
 #include "core/environment.h"
 #include "io/file.h"
 #include "io/source_part.h"
-#include "net/digest.h"
 #include "storage/sections.h"
 
 namespace cairn::oci {
 namespace {
 
 constexpr std::uint64_t kLongestFile = 1 << 20;
-constexpr std::uint64_t kSmallestPart = 5 << 20;
-constexpr int kTriesAtMost = 100;
-constexpr int kParallelAtMost = 64;
+constexpr BucketRules kRules = {.store = "an oci:// store", .example = "oci://bucket/name"};
 
-void check_options(const OciOptions& options) {
-  if (options.bucket.empty() || options.bucket.find('/') != std::string::npos) {
-    throw UsageError(
-        "an oci:// store needs the name of a bucket, as in oci://bucket/name; given: \"" +
-        options.bucket + "\"");
-  }
-  if (options.part_bytes < kSmallestPart) {
-    throw UsageError("part_bytes of an oci:// store must be at least " +
-                     std::to_string(kSmallestPart) +
-                     ", given: " + std::to_string(options.part_bytes));
-  }
-  if (options.parallel_requests < 1 || options.parallel_requests > kParallelAtMost) {
-    throw UsageError("parallel_requests of an oci:// store must be 1 to " +
-                     std::to_string(kParallelAtMost) +
-                     ", given: " + std::to_string(options.parallel_requests));
-  }
-  if (options.attempts < 0) throw UsageError("attempts of an oci:// store cannot be negative");
+BucketOptions bucket_options(const OciOptions& options) {
+  return {options.bucket, options.part_bytes, options.parallel_requests, options.attempts};
 }
 
 std::string text_in(const std::string& path) {
@@ -104,7 +86,7 @@ Config resolve_config(const OciOptions& options, const Outside& outside) {
   const std::size_t at = std::min(options.bucket.find('@'), options.bucket.size());
   o.bucket = options.bucket.substr(0, at);
   config.name_space = options.bucket.substr(std::min(at + 1, options.bucket.size()));
-  check_options(o);
+  check_bucket(bucket_options(o), kRules);
   const OracleProfile profile(options);
   config.key_id = profile.needed("tenancy") + "/" + profile.needed("user") + "/" +
                   profile.needed("fingerprint");
@@ -119,20 +101,10 @@ Config resolve_config(const OciOptions& options, const Outside& outside) {
     o.endpoint_url = "https://objectstorage." + o.region + ".oraclecloud.com";
   }
   config.endpoint = parse_http_url(o.endpoint_url, "the oci:// endpoint");
-  RemoteSettings& settings = config.settings;
-  settings.retries = outside.retries;
-  if (o.attempts > 0) settings.retries.policy.attempts = std::min(o.attempts, kTriesAtMost);
-  settings.client = outside.client ? outside.client : shared_http_client();
-  settings.ca_file = environment("SSL_CERT_FILE");
-  settings.part_bytes = o.part_bytes;
-  settings.has_plain_404 = false;
-  settings.parallel_requests = o.parallel_requests;
-  std::string text;
-  for (const std::string& part : {o.bucket, config.name_space, o.prefix, o.endpoint_url,
-                                  config.key_id, pem, settings.ca_file}) {
-    text += part + "\n";
-  }
-  config.identity = hex(sha256(text));
+  config.settings = bucket_settings(bucket_options(o), outside);
+  config.settings.has_plain_404 = false;
+  config.identity = config_identity({o.bucket, config.name_space, o.prefix, o.endpoint_url,
+                                     config.key_id, pem, config.settings.ca_file});
   return config;
 }
 

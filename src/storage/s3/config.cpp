@@ -7,15 +7,12 @@
 
 #include "core/environment.h"
 #include "core/printable.h"
-#include "net/digest.h"
 #include "storage/s3/profile.h"
 
 namespace cairn::s3 {
 namespace {
 
-constexpr std::uint64_t kLeastPart = 5 << 20;  // S3's rule for all parts but the last
-constexpr int kMostAttempts = 100;
-constexpr int kMostParallel = 64;
+constexpr BucketRules kRules = {.store = "an S3 store", .example = "s3://bucket/name"};
 
 // The first that is not empty.
 std::string first_of(std::initializer_list<std::string> candidates) {
@@ -43,34 +40,17 @@ bool is_name_of_host(const std::string& bucket) {
          });  // with a dot no certificate would fit
 }
 
-void check_options(const S3Options& options) {
-  if (options.bucket.empty() || options.bucket.find('/') != std::string::npos) {
-    throw UsageError("an S3 store needs the name of a bucket, as in s3://bucket/name; given: \"" +
-                     options.bucket + "\"");
-  }
-  if (options.part_bytes < kLeastPart) {
-    throw UsageError("part_bytes of an S3 store must be at least " + std::to_string(kLeastPart) +
-                     ", given: " + std::to_string(options.part_bytes));
-  }
-  if (options.parallel_requests < 1 || options.parallel_requests > kMostParallel) {
-    throw UsageError("parallel_requests of an S3 store must be 1 to " +
-                     std::to_string(kMostParallel) +
-                     ", given: " + std::to_string(options.parallel_requests));
-  }
-  if (options.access_key_id.empty() != options.secret_access_key.empty()) {
-    throw UsageError("an S3 store needs access_key_id and secret_access_key, or neither");
-  }
-}
-
 int attempts_of(const S3Options& options) {
   const std::string text = environment("AWS_MAX_ATTEMPTS");
-  int attempts = options.attempts;
-  if (attempts == 0 && !text.empty()) {
-    std::from_chars(text.data(), text.data() + text.size(), attempts);
-    if (attempts < 1) throw UsageError("AWS_MAX_ATTEMPTS must be a number from 1 on");
-  }
-  if (attempts < 0) throw UsageError("attempts of an S3 store cannot be negative");
-  return attempts == 0 ? NetRetries().policy.attempts : std::min(attempts, kMostAttempts);
+  if (options.attempts != 0 || text.empty()) return options.attempts;
+  int attempts = 0;
+  std::from_chars(text.data(), text.data() + text.size(), attempts);
+  if (attempts < 1) throw UsageError("AWS_MAX_ATTEMPTS must be a number from 1 on");
+  return attempts;
+}
+
+BucketOptions bucket_options(const S3Options& options) {
+  return {options.bucket, options.part_bytes, options.parallel_requests, attempts_of(options)};
 }
 
 bool path_style(const S3Options& options, bool is_amazon, const Profile& profile) {
@@ -115,22 +95,21 @@ std::string endpoint_of(const S3Options& options, const Profile& profile) {
 
 std::string identity_of(const Config& config, const std::string& keys) {
   const S3Options& o = config.options;
-  std::string text;
-  for (const std::string& part :
-       {o.bucket, o.prefix, o.region, o.endpoint_url, o.profile, o.canned_acl,
-        o.server_side_encryption, o.sse_kms_key_id, std::to_string(config.retries.policy.attempts),
-        config.ca_file, std::string(config.is_path_style ? "path" : "virtual"),
-        std::string(config.with_checksums ? "" : "without checksums"),
-        std::string(o.unsigned_payload ? "unsigned payload" : ""), keys}) {
-    text += part + "\n";
-  }
-  return hex(sha256(text));
+  return config_identity({o.bucket, o.prefix, o.region, o.endpoint_url, o.profile, o.canned_acl,
+                          o.server_side_encryption, o.sse_kms_key_id,
+                          std::to_string(config.settings.retries.policy.attempts),
+                          config.settings.ca_file, config.is_path_style ? "path" : "virtual",
+                          config.with_checksums ? "" : "without checksums",
+                          o.unsigned_payload ? "unsigned payload" : "", keys});
 }
 
 }  // namespace
 
 Config resolve_config(const S3Options& options, const Outside& outside) {
-  check_options(options);
+  check_bucket(bucket_options(options), kRules);
+  if (options.access_key_id.empty() != options.secret_access_key.empty()) {
+    throw UsageError("an S3 store needs access_key_id and secret_access_key, or neither");
+  }
   const Profile profile = load_profile(options.profile);
   Config config;
   config.options = options;
@@ -145,19 +124,17 @@ Config resolve_config(const S3Options& options, const Outside& outside) {
   }
   config.is_path_style = path_style(options, o.endpoint_url.empty(), profile);
   config.with_checksums = with_checksums(profile);
-  config.ca_file = first_of(
-      {environment("AWS_CA_BUNDLE"), setting(profile, "ca_bundle"), environment("SSL_CERT_FILE")});
-  config.retries = outside.retries;
-  config.retries.policy.attempts = attempts_of(options);
-  config.client = outside.client ? outside.client : shared_http_client();
+  config.settings = bucket_settings(bucket_options(options), outside);
+  config.settings.ca_file = first_of(
+      {environment("AWS_CA_BUNDLE"), setting(profile, "ca_bundle"), config.settings.ca_file});
   const FoundCredentials found = find_credentials(
       {.given = {options.access_key_id, options.secret_access_key, options.session_token},
        .profile = profile,
        .is_profile_given = !options.profile.empty(),
        .region = o.region,
-       .ca_file = config.ca_file,
-       .client = config.client,
-       .retries = config.retries});
+       .ca_file = config.settings.ca_file,
+       .client = config.settings.client,
+       .retries = config.settings.retries});
   config.credentials = found.source;
   config.identity = identity_of(config, found.identity);
   o.access_key_id.clear();

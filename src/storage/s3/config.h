@@ -7,9 +7,8 @@
 
 #include "cairn/storage/s3.h"
 
-#include "net/http.h"
-#include "net/retry.h"
 #include "net/url.h"
+#include "storage/remote/config.h"
 #include "storage/s3/credentials.h"
 
 namespace cairn::s3 {
@@ -19,18 +18,9 @@ struct Config {
   std::optional<Url> endpoint = std::nullopt;  // nullopt: Amazon's own
   bool is_path_style = false;
   bool with_checksums = true;  // of objects, where the server keeps them
-  std::string ca_file = {};
-  NetRetries retries = {};
-  HttpDeadlines deadlines = {};
+  RemoteSettings settings = {};
   std::shared_ptr<CredentialSource> credentials;
-  std::shared_ptr<HttpClient> client;
   std::string identity = {};  // a hash of all of it: where it is the same, a store can be, too
-};
-
-// What tests put in the place of the network and the clock; empty ones are the real ones.
-struct Outside {
-  std::shared_ptr<HttpClient> client = {};
-  NetRetries retries = {};
 };
 
 // UsageError for what cannot be.

@@ -29,18 +29,9 @@ std::array<std::string, kCount> lines_of(std::string_view text) {
   return lines;
 }
 
-RemoteSettings settings_of(const Config& config) {
-  return {.retries = config.retries,
-          .deadlines = config.deadlines,
-          .client = config.client,
-          .ca_file = config.ca_file,
-          .part_bytes = config.options.part_bytes,
-          .parallel_requests = config.options.parallel_requests};
-}
-
 }  // namespace
 
-Connection::Connection(Config config) : Remote(settings_of(config)), config_(std::move(config)) {}
+Connection::Connection(Config config) : Remote(config.settings), config_(std::move(config)) {}
 
 std::string Connection::describe(const std::string& key) const {
   return "s3://" + config_.options.bucket + (key.empty() ? "" : "/" + key);

@@ -30,6 +30,7 @@
 #include "storage/listing.h"
 #include "storage/object_folder.h"
 #include "storage/pages.h"
+#include "storage/remote/config.h"
 #include "storage/remote/container.h"
 #include "storage/remote/source.h"
 #include "storage/rest/signed_remote.h"
@@ -476,10 +477,7 @@ std::shared_ptr<ObjectStore> wandb_store_of(const std::string& root) {
 namespace cairn {
 
 std::shared_ptr<ObjectStore> wandb_store(const WandbOptions& options) {
-  RemoteSettings settings;
-  settings.client = shared_http_client();
-  settings.ca_file = environment("SSL_CERT_FILE");
-  return wandb::make_wandb_store(options, settings);
+  return wandb::make_wandb_store(options, remote_settings());
 }
 
 }  // namespace cairn

@@ -1,0 +1,51 @@
+// What all stores of servers are configured by: how much goes into one request, how many requests
+// run at once, how often each is tried, and through what.
+#pragma once
+
+#include <cstdint>
+#include <initializer_list>
+#include <limits>
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "storage/remote/remote.h"
+
+namespace cairn {
+
+// What tests put in the place of the network and the clock; empty ones are the real ones.
+struct Outside {
+  std::shared_ptr<HttpClient> client = {};
+  NetRetries retries = {};
+};
+
+// Settings without options: retries and client from `outside`, certificates from SSL_CERT_FILE.
+RemoteSettings remote_settings(const Outside& outside = {});
+
+// The options that every bucket has.
+struct BucketOptions {
+  const std::string& bucket;
+  std::uint64_t part_bytes;
+  int parallel_requests;
+  int attempts;  // 0: as many as remote_settings() has
+};
+
+// What a server allows, and how messages name it.
+struct BucketRules {
+  std::string_view store;    // "an S3 store"
+  std::string_view example;  // "s3://bucket/name"
+  std::string_view bucket = "bucket";
+  std::uint64_t least_part = std::uint64_t{5} << 20;  // of all parts but the last
+  std::uint64_t most_part = std::numeric_limits<std::uint64_t>::max();
+};
+
+// UsageError for options that the rules do not allow.
+void check_bucket(const BucketOptions& options, const BucketRules& rules);
+// remote_settings() with the options, which check_bucket() has allowed.
+RemoteSettings bucket_settings(const BucketOptions& options, const Outside& outside);
+
+// A hash of the parts of a configuration: where it is the same, one store can be used for both. It
+// tells nothing about secrets among them.
+std::string config_identity(std::initializer_list<std::string> parts);
+
+}  // namespace cairn
