@@ -32,7 +32,12 @@ std::string last_word(const std::string& name) {
 
 }  // namespace
 
-void check_stays(const std::string& place) {
+void check_out_place(const std::string& place) {
+  if (place == "-") {
+    throw UsageError(
+        "-: checkpoints are not written to standard output, and nothing was written. Name a file, "
+        "a folder, or a place of a server (s3://bucket/name); a file that is named - is ./-");
+  }
   if (split_uri(place).scheme != "memory") return;
   throw UsageError(printable_line(place) +
                    ": memory:// is the memory of this program, and ends with it: nothing was "
