@@ -243,8 +243,12 @@ std::string what_is_in_the_way(ObjectStore& store, const std::string& path, bool
     const auto inside = store.stat(join_path(path, name), /*follow=*/false);
     if (inside && inside->type == Type::kFolder) return "it holds the folder " + name;
   }
-  const bool is_foreign = !names.empty() && !is_checkpoint_folder(store, path);
-  return is_foreign ? "it holds files, and is no checkpoint (it has no .metadata)" : "";
+  if (names.empty() || is_checkpoint_folder(store, path)) return "";
+  const bool has_name = std::ranges::find(names, ".metadata") != names.end();
+  return std::string("it holds files, and is no checkpoint (") +
+         (has_name ? "its .metadata is a pipe, a device or a link that leads nowhere"
+                   : "it has no .metadata") +
+         ")";
 }
 
 std::optional<PutAside> look_again(const std::shared_ptr<ObjectStore>& store,
