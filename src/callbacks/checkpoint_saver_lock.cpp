@@ -138,8 +138,9 @@ void CheckpointSaver::Impl::retain(const State& state, Logger& logger) {
 void CheckpointSaver::Impl::report_retention(const SaveReport& done) {
   for (const std::string& path : done.removed) {
     saved.remove(path);
-    messages.push_back("removed " + path + ", the oldest of the checkpoints, of which " +
-                       std::to_string(keep()) + " are kept");
+    messages.push_back("removed " + printable_line(path) +
+                       ", the oldest of the checkpoints, of which " + std::to_string(keep()) +
+                       " are kept");
   }
   disown(done.refused);
   if (!done.warning.empty()) messages.push_back("warning: " + done.warning);

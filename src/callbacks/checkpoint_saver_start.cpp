@@ -16,6 +16,7 @@
 #include "checkpoint/names/extension.h"
 #include "checkpoint/names/format_string.h"
 #include "core/few_lines.h"
+#include "core/printable.h"
 #include "core/size_text.h"
 #include "storage/publish.h"
 
@@ -86,7 +87,8 @@ void CheckpointSaver::Impl::remove_leftovers(const State& state, Logger& logger)
   if (options.latest_filename) formats.emplace_back(*options.latest_filename);
   for (const std::string& name :
        remove_leftovers_of_formats(*options.store, folder, formats, writer)) {
-    logger.log_message("removed " + join_path(folder, name) + ", left by a save that was killed");
+    logger.log_message("removed " + printable_line(join_path(folder, name)) +
+                       ", left by a save that was killed");
   }
 }
 
@@ -180,7 +182,7 @@ void CheckpointSaver::Impl::take(const FolderConflicts& found, const Timestamp& 
   FewLines lines;
   for (const auto& [path, problem, version] : found.unusable) {
     if (lines.take()) {
-      messages.push_back("warning: nobody can go on from " + path +
+      messages.push_back("warning: nobody can go on from " + printable_line(path) +
                          ", so it does not stop this run from saving: " + problem);
     }
     unusable[path] = version;
