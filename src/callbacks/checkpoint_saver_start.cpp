@@ -113,10 +113,10 @@ void CheckpointSaver::Impl::forget_further(const std::vector<FolderConflicts::Fi
 
 // Tells the pipeline the version that a save may write over.
 void CheckpointSaver::Impl::know_version(const FolderConflicts::File& file, const Timestamp& now) {
-  // Of what it wrote itself the pipeline knows the version; what another job wrote since is not
-  // this one's to replace.
+  // The pipeline knows the versions of its own files. This job may not replace a file that another
+  // job wrote since then.
   if (saved.is_saved_here(file.path, now) || saved.is_saved_further(file.path, now)) return;
-  // What another job wrote since init() is not what was gone on from.
+  // This run did not go on from a file that another job wrote after init().
   if (file.path != constant_path) return pipeline.may_replace(file.path, file.version);
   if (constant_version) pipeline.may_replace(file.path, *constant_version);
 }
