@@ -1,6 +1,6 @@
-// A strict server of Google's XML API in this process, of the tokens that it takes, and of as much
-// of the JSON API as Google's own clients need: it checks signatures, tokens, checksums and
-// generations, and fails as it is told. What it shares with S3 is FakeS3's.
+// A strict server of Google's XML API in this process. It also serves the tokens that the API
+// takes, and as much of the JSON API as Google's own clients need. It checks signatures, tokens,
+// checksums and generations, and fails as it is told. FakeS3 has the parts that it shares with S3.
 #pragma once
 
 #include <map>

@@ -40,8 +40,8 @@ std::string without_entities(std::string text) {
   return text;
 }
 
-// "aws-chunked": each chunk behind a line with its size in hex, and headers behind the last one.
-// Nullopt for what is not so.
+// "aws-chunked": each chunk follows a line with its size in hex, and headers follow the last chunk.
+// Nullopt for a body of another form.
 std::optional<HttpAsked> dechunked(const HttpAsked& asked) {
   HttpAsked plain = asked;
   plain.body.clear();

@@ -359,7 +359,7 @@ HttpReply FakeTrackers::wandb_change(const std::string& call, const Json& of) {
   return data({{"upsertBucket", {{"bucket", bucket}, {"inserted", is_new}}}});
 }
 
-// What a run tells of itself while it goes on: its metrics, which are not kept, and its end.
+// A run reports its metrics, which are not kept, and its end.
 HttpReply FakeTrackers::file_stream(const Asked& asked, const std::string& path) {
   const Json body = Json::parse(asked.body, nullptr, /*allow_exceptions=*/false);
   const std::string run = path.substr(0, path.rfind('/'));

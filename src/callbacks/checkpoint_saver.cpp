@@ -41,6 +41,7 @@
 #include "callbacks/checkpoint_saver_impl.h"
 #include "checkpoint/names/launch.h"
 #include "checkpoint/plan/write_checkpoint.h"
+#include "core/printable.h"
 #include "core/size_text.h"
 #include "io/file.h"
 #include "storage/listing.h"
@@ -224,7 +225,7 @@ void CheckpointSaver::Impl::upload(Logger& logger) {
   for (const auto& [path, is_there, is_replaced] : uploads.take_uploaded()) {
     messages.push_back(
         (is_replaced ? "not uploaded, because a newer one has its name there: " : "uploaded ") +
-        path);
+        printable_line(path));
     if (keep() != 0 || !is_there) continue;
     options.store->remove(path);
     saved.remove(path);
@@ -271,7 +272,8 @@ void CheckpointSaver::Impl::clear_way(const std::string& path, const std::string
       replaceable.insert(path);
     } else if (aside) {
       const std::string ending = put_aside(*options.store, path, aside->ending).substr(path.size());
-      messages.push_back("renamed " + path + " to " + ending + ": " + aside->problem);
+      messages.push_back("renamed " + printable_line(path) + " to " + ending + ": " +
+                         aside->problem);
     } else if (is_far) {
       pipeline.may_replace(path, known->second);
     }
@@ -294,8 +296,8 @@ void CheckpointSaver::Impl::clear_kind(const std::string& path, bool is_link) {
   const std::string problem = what_is_in_the_way(*options.store, path, makes_folder);
   if (problem.empty()) return;
   const std::string aside = put_aside(*options.store, path, kAsideDamaged);
-  messages.push_back("warning: renamed " + path + " to " + aside.substr(path.size()) + ": " +
-                     problem);
+  messages.push_back("warning: renamed " + printable_line(path) + " to " +
+                     aside.substr(path.size()) + ": " + problem);
 }
 
 void CheckpointSaver::Impl::submit(SaveJob request) {
@@ -310,7 +312,7 @@ void CheckpointSaver::Impl::submit(SaveJob request) {
 void CheckpointSaver::Impl::disown(const std::vector<std::string>& refused) {
   for (const std::string& path : refused) {
     if (!saved.disown(path) || is_idle()) continue;  // already reported, or another rank does it
-    messages.push_back("warning: " + path +
+    messages.push_back("warning: " + printable_line(path) +
                        " is not removed: it cannot be read now, is not what this run saved "
                        "there, or holds files that are no part of a checkpoint");
   }
@@ -329,7 +331,7 @@ void CheckpointSaver::Impl::settle() {
     if (!done.report.warning.empty()) messages.push_back("warning: " + done.report.warning);
     if (is_written_elsewhere()) continue;  // rank 0 says it
     if (is_far && done.number == 1) say_without_locks(done.report.path);
-    messages.push_back(fmt::format("saved {}  {}  {:.2f} s", done.report.path,
+    messages.push_back(fmt::format("saved {}  {}  {:.2f} s", printable_line(done.report.path),
                                    size_text(done.report.bytes), done.duration.count()));
   }
 }

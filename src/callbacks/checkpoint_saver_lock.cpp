@@ -2,8 +2,9 @@
 // (checkpoint_saver.cpp) holds it.
 //
 //  0. Before autoresume looks for checkpoints, init() notes where the link leads if another job has
-//     the lock. What that job saves after this look would be written over. So step 1 ends with a
-//     BusyError if the link leads elsewhere by then, even if the lock is free.
+//     the lock. This run would write over the checkpoints that the other job saves after this look.
+//     So step 1 ends with a BusyError if the link leads elsewhere by then, even if the lock is
+//     free.
 //  1. fit_start takes the lock before it looks at anything. Rank 0 takes it first, then the first
 //     rank of each other machine that writes there. On a shared folder they share one lock, since
 //     all ranks give one text (start).
@@ -138,8 +139,9 @@ void CheckpointSaver::Impl::retain(const State& state, Logger& logger) {
 void CheckpointSaver::Impl::report_retention(const SaveReport& done) {
   for (const std::string& path : done.removed) {
     saved.remove(path);
-    messages.push_back("removed " + path + ", the oldest of the checkpoints, of which " +
-                       std::to_string(keep()) + " are kept");
+    messages.push_back("removed " + printable_line(path) +
+                       ", the oldest of the checkpoints, of which " + std::to_string(keep()) +
+                       " are kept");
   }
   disown(done.refused);
   if (!done.warning.empty()) messages.push_back("warning: " + done.warning);

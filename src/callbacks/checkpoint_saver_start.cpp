@@ -16,6 +16,7 @@
 #include "checkpoint/names/extension.h"
 #include "checkpoint/names/format_string.h"
 #include "core/few_lines.h"
+#include "core/printable.h"
 #include "core/size_text.h"
 #include "storage/publish.h"
 
@@ -86,7 +87,8 @@ void CheckpointSaver::Impl::remove_leftovers(const State& state, Logger& logger)
   if (options.latest_filename) formats.emplace_back(*options.latest_filename);
   for (const std::string& name :
        remove_leftovers_of_formats(*options.store, folder, formats, writer)) {
-    logger.log_message("removed " + join_path(folder, name) + ", left by a save that was killed");
+    logger.log_message("removed " + printable_line(join_path(folder, name)) +
+                       ", left by a save that was killed");
   }
 }
 
@@ -111,10 +113,10 @@ void CheckpointSaver::Impl::forget_further(const std::vector<FolderConflicts::Fi
 
 // Tells the pipeline the version that a save may write over.
 void CheckpointSaver::Impl::know_version(const FolderConflicts::File& file, const Timestamp& now) {
-  // Of what it wrote itself the pipeline knows the version; what another job wrote since is not
-  // this one's to replace.
+  // The pipeline knows the versions of its own files. This job may not replace a file that another
+  // job wrote since then.
   if (saved.is_saved_here(file.path, now) || saved.is_saved_further(file.path, now)) return;
-  // What another job wrote since init() is not what was gone on from.
+  // This run did not go on from a file that another job wrote after init().
   if (file.path != constant_path) return pipeline.may_replace(file.path, file.version);
   if (constant_version) pipeline.may_replace(file.path, *constant_version);
 }
@@ -180,7 +182,7 @@ void CheckpointSaver::Impl::take(const FolderConflicts& found, const Timestamp& 
   FewLines lines;
   for (const auto& [path, problem, version] : found.unusable) {
     if (lines.take()) {
-      messages.push_back("warning: nobody can go on from " + path +
+      messages.push_back("warning: nobody can go on from " + printable_line(path) +
                          ", so it does not stop this run from saving: " + problem);
     }
     unusable[path] = version;

@@ -81,11 +81,14 @@ bool is_made_at(const SaverPlace& place, const CheckpointInfo& info, const Times
 
 [[noreturn]] void refuse(const SaverPlace& place, const std::string& path, const Conflict& conflict,
                          const CheckpointInfo& info) {
-  std::string whose;
-  if (!is_own_run(place, info))
-    whose = " It is of the run \"" + printable_line(info.run_name) + "\".";
+  const bool is_own = is_own_run(place, info);
+  const std::string whose =
+      is_own ? "" : " It is of the run \"" + printable_line(info.run_name) + "\".";
   throw AlreadyExistsError(path + " could be overwritten by this run (" + conflict.why + ")." +
-                           whose + " Remove it, choose another save_folder, or set save_overwrite");
+                           whose + " To go on from the newest checkpoint there, " +
+                           (is_own ? "set autoresume, or " : "") +
+                           "give it as load_path. To begin anew, choose another save_folder, "
+                           "remove the file, or set save_overwrite");
 }
 
 // A file that its disk does not give may be anybody's. Only who goes on from before it has given it
@@ -240,8 +243,12 @@ std::string what_is_in_the_way(ObjectStore& store, const std::string& path, bool
     const auto inside = store.stat(join_path(path, name), /*follow=*/false);
     if (inside && inside->type == Type::kFolder) return "it holds the folder " + name;
   }
-  const bool is_foreign = !names.empty() && !is_checkpoint_folder(store, path);
-  return is_foreign ? "it holds files, and is no checkpoint (it has no .metadata)" : "";
+  if (names.empty() || is_checkpoint_folder(store, path)) return "";
+  const bool has_name = std::ranges::find(names, ".metadata") != names.end();
+  return std::string("it holds files, and is no checkpoint (") +
+         (has_name ? "its .metadata is a pipe, a device or a link that leads nowhere"
+                   : "it has no .metadata") +
+         ")";
 }
 
 std::optional<PutAside> look_again(const std::shared_ptr<ObjectStore>& store,

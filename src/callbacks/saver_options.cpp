@@ -1,6 +1,5 @@
 #include "callbacks/saver_options.h"
 
-#include <algorithm>
 #include <string>
 
 #include "cairn/error.h"
@@ -9,23 +8,13 @@
 #include "checkpoint/plan/write_checkpoint.h"
 #include "core/printable.h"
 #include "core/utf8.h"
+#include "io/file.h"
 #include "io/uri.h"
 #include "storage/local_store.h"
 #include "storage/place.h"
 
 namespace cairn {
 namespace {
-
-// Whether a component of the name is "." or "..".
-bool leaves_its_folder(const std::string& name) {
-  for (std::size_t begin = 0; begin <= name.size();) {
-    const std::size_t end = std::min(name.find('/', begin), name.size());
-    const std::string component = name.substr(begin, end - begin);
-    if (component == "." || component == "..") return true;
-    begin = end + 1;
-  }
-  return false;
-}
 
 void check_remote_names(const CheckpointSaverOptions& options, const FormatVariables& dist) {
   const auto& file = options.remote_file_name;
@@ -99,7 +88,7 @@ void check_names(const CheckpointSaverOptions& options, const FormatVariables& d
   const auto check_name = [&](const std::string& format, const std::string& called) {
     const std::string name = strict_format(NameFormat(format), dist + time_variables({}));
     if (!is_own) check_is_name(name, "CheckpointSaver: " + called);
-    if (leaves_its_folder(name)) {
+    if (has_dot_component(name)) {
       throw UsageError("CheckpointSaver: " + called + " \"" + printable_line(name) +
                        "\" leads out of the save folder (. and ..), where autoresume does not "
                        "look: say the folder in save_folder");

@@ -3,14 +3,13 @@
 #include <fcntl.h>
 #include <sys/file.h>
 #include <sys/stat.h>
-#include <sys/vfs.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <csignal>
-#include <cstdint>
 
 #include "io/file_descriptor.h"
+#include "io/file_system_kind.h"
 
 namespace cairn {
 namespace {
@@ -27,16 +26,6 @@ int try_lease(int fd, int type) {
 // A read lease is refused while anybody has the file open for writing.
 bool is_open_for_writing(int fd) { return try_lease(fd, F_RDLCK) == EAGAIN; }
 
-// Many network and FUSE file systems give leases that know of this machine's openings only.
-bool is_on_local_disk(int fd) {
-  constexpr std::uint32_t kExt4 = 0xEF53;  // from statfs(2)
-  constexpr std::uint32_t kXfs = 0x58465342;
-  struct statfs kind = {};
-  if (fstatfs(fd, &kind) != 0) return false;
-  const auto magic = static_cast<std::uint32_t>(kind.f_type);
-  return magic == kExt4 || magic == kXfs;
-}
-
 }  // namespace
 
 bool is_being_written(const std::string& path) {
@@ -49,6 +38,8 @@ bool is_being_written(const std::string& path) {
 }
 
 // A write lease is refused while anybody else has the file open; a mapping keeps it open.
-bool is_open_elsewhere(int fd) { return !is_on_local_disk(fd) || try_lease(fd, F_WRLCK) != 0; }
+bool is_open_elsewhere(int fd) {
+  return !file_system_of(fd).has_sure_leases || try_lease(fd, F_WRLCK) != 0;
+}
 
 }  // namespace cairn

@@ -151,6 +151,8 @@ void remove_tree(FileSystem& files, const FilePath& path);
 std::string join_path(const std::string& folder, const std::string& name);
 std::string parent_path(const std::string& path);  // "." for a bare name
 std::string base_name(const std::string& path);
+// Whether a component of the path is "." or "..": such a name may lead out of its folder.
+bool has_dot_component(const std::string& path);
 // Behind the current folder; as it is when it is empty, or when that folder is gone.
 std::string absolute_path(const std::string& path);
 // `path` as seen from `folder`, by the text of both alone: "../a/f" for "x/a/f" from "x/b".

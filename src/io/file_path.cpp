@@ -73,6 +73,16 @@ std::string parent_path(const std::string& path) {
   return last == std::string::npos ? "/" : path.substr(0, last + 1);
 }
 
+bool has_dot_component(const std::string& path) {
+  for (std::size_t begin = 0; begin <= path.size();) {
+    const std::size_t end = std::min(path.find('/', begin), path.size());
+    const std::string_view component = std::string_view(path).substr(begin, end - begin);
+    if (component == "." || component == "..") return true;
+    begin = end + 1;
+  }
+  return false;
+}
+
 std::string base_name(const std::string& path) {
   const std::size_t end = path.find_last_not_of('/');
   if (end == std::string::npos) return {};

@@ -3,18 +3,15 @@
 #include <fcntl.h>
 #include <sys/file.h>
 #include <sys/stat.h>
-#include <sys/vfs.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <cerrno>
-#include <cstdint>
-#include <iterator>
 
 #include "cairn/error.h"
 
 #include "io/file_descriptor.h"
 #include "io/file_error.h"
+#include "io/file_system_kind.h"
 #include "io/open_folder.h"
 
 namespace cairn {
@@ -57,15 +54,6 @@ bool is_without_locks(int error) {
   return error == EOPNOTSUPP || error == ENOSYS || error == EINVAL || error == ENOLCK;
 }
 
-// Whether the file system is of a disk or the memory of this machine. Unknown ones count as shared.
-bool is_of_this_machine(const FileDescriptor& fd) {
-  struct statfs kind = {};
-  if (fstatfs(fd.get(), &kind) != 0) return false;
-  // From statfs(2): ext4, xfs, btrfs, f2fs, tmpfs.
-  constexpr std::uint32_t kLocal[] = {0xEF53, 0x58465342, 0x9123683E, 0xF2F52010, 0x01021994};
-  return std::ranges::find(kLocal, static_cast<std::uint32_t>(kind.f_type)) != std::end(kLocal);
-}
-
 std::string text_of(const FileDescriptor& fd) {
   std::string text(kLongestText, '\0');
   const ssize_t size = pread(fd.get(), text.data(), text.size(), 0);
@@ -103,7 +91,7 @@ FileLock lock_posix_file(const FilePath& place, const std::string& text) {
     if (!S_ISREG(info.st_mode)) throw UsageError("cannot lock " + path + ": it is no file");
     const int error = lock_opened(fd, LOCK_EX | LOCK_NB);
     if (error == EWOULDBLOCK) {
-      return {.holder = text_of(fd), .is_held_here = is_of_this_machine(fd)};
+      return {.holder = text_of(fd), .is_held_here = file_system_of(fd.get()).is_of_this_machine};
     }
     if (!is_without_locks(error) && error != 0) throw_storage_error(error, "cannot lock " + path);
     if (error != 0) {

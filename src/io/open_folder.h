@@ -27,8 +27,8 @@ FileDescriptor open_at(const FilePath& path, int flags, mode_t mode = 0);
 FileDescriptor open_folder_for_lock(const FolderPath& folder, int flags);
 FileDescriptor open_at_for_lock(const FilePath& path, int flags, mode_t mode = 0);
 
-// Opens a file that is to be locked. It is opened for writing, because NFS gives exclusive locks on
-// nothing else; but for reading where writing is forbidden (EACCES, EPERM, EROFS).
+// Opens a file that is to be locked. Opens it for writing, because NFS gives exclusive locks only
+// then. Where writing is forbidden (EACCES, EPERM, EROFS), opens it for reading.
 // `create`: O_CREAT, or 0.
 FileDescriptor open_to_lock(const FilePath& path, int create = 0);
 // As flock(), whatever signals come. Returns errno, or 0.

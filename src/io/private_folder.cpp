@@ -10,10 +10,10 @@
 
 #include "cairn/error.h"
 
-#include "core/environment.h"
 #include "io/clean_up.h"
 #include "io/file.h"
 #include "io/file_error.h"
+#include "io/scratch_file.h"
 
 namespace cairn {
 namespace {
@@ -49,13 +49,14 @@ void remove_those_of_the_killed(const std::string& folder, const std::string& pr
 }  // namespace
 
 PrivateFolder::PrivateFolder(const std::string& prefix, const std::string& folder) {
-  std::string where = folder.empty() ? environment("TMPDIR") : folder;
-  if (where.empty()) where = "/var/tmp";
+  const std::string where = temporary_folder(folder);
   remove_those_of_the_killed(where, prefix);
   // One that is made now could be taken for that of a killed process before it is locked.
   for (int attempt = 0; attempt < 3; ++attempt) {
     path_ = join_path(where, prefix + "-XXXXXX");
-    if (mkdtemp(path_.data()) == nullptr) throw_storage_error(errno, "cannot create " + path_);
+    if (mkdtemp(path_.data()) == nullptr) {
+      throw_storage_error(errno, "cannot create a folder in " + shown_temporary_folder(folder));
+    }
     try {
       lock_ = posix_file_system().lock_folder(path_);
     } catch (const std::exception&) {

@@ -11,7 +11,6 @@
 #include <array>
 #include <cerrno>
 #include <chrono>
-#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <functional>
@@ -21,6 +20,7 @@
 #include "io/file_descriptor.h"
 #include "io/file_error.h"
 #include "io/file_path.h"
+#include "io/file_system_kind.h"
 #include "io/open_folder.h"
 
 namespace cairn {
@@ -223,26 +223,7 @@ FolderSpace folder_space(const std::string& folder) {
   }
   FolderSpace result{.free_bytes = std::uint64_t{space.f_bavail} * space.f_frsize,
                      .total_bytes = std::uint64_t{space.f_blocks} * space.f_frsize};
-  struct Known {
-    std::uint32_t magic;
-    const char* name;
-  };
-  // From statfs(2).
-  constexpr std::array kKnown = {
-      Known{0xEF53, "ext4"},      Known{0x58465342, "xfs"},     Known{0x9123683E, "btrfs"},
-      Known{0x01021994, "tmpfs"}, Known{0x794C7630, "overlay"}, Known{0x6969, "nfs"},
-      Known{0xFF534D42, "cifs"},  Known{0xFE534D42, "smb2"},    Known{0x65735546, "fuse"},
-      Known{0x2FC12FC1, "zfs"},   Known{0x0BD00BD0, "lustre"},  Known{0x00C36400, "ceph"},
-      Known{0x4D44, "msdos"},     Known{0xF2F52010, "f2fs"},    Known{0x01021997, "9p"}};
-  const auto magic = static_cast<std::uint32_t>(kind.f_type);
-  for (const Known& known : kKnown) {
-    if (known.magic == magic) result.file_system = known.name;
-  }
-  if (result.file_system.empty()) {
-    std::array<char, 16> text{};
-    std::snprintf(text.data(), text.size(), "0x%08x", magic);
-    result.file_system = text.data();
-  }
+  result.file_system = file_system_kind(static_cast<std::uint32_t>(kind.f_type)).name;
   return result;
 }
 

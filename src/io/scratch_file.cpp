@@ -18,11 +18,6 @@ namespace {
 
 constexpr std::size_t kScratchBufferBytes = std::size_t{256} << 10;
 
-std::string default_folder() {
-  const std::string folder = environment("TMPDIR");
-  return folder.empty() ? "/var/tmp" : folder;
-}
-
 // Without O_TMPFILE (some network file systems), a name that is removed at once.
 int open_unnamed(const std::string& folder) {
   const int fd = ::open(folder.c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
@@ -35,17 +30,31 @@ int open_unnamed(const std::string& folder) {
 
 }  // namespace
 
+std::string temporary_folder(const std::string& folder) {
+  if (!folder.empty()) return folder;
+  const std::string chosen = environment("TMPDIR");
+  return chosen.empty() ? "/var/tmp" : chosen;
+}
+
+std::string shown_temporary_folder(const std::string& folder) {
+  const std::string where = temporary_folder(folder);
+  if (!folder.empty()) return where;
+  return where + (environment("TMPDIR").empty()
+                      ? " (set TMPDIR to a folder that can be written to)"
+                      : " (TMPDIR names it: set it to a folder that can be written to)");
+}
+
 FileDescriptor open_scratch(const std::string& folder) {
-  const std::string where = folder.empty() ? default_folder() : folder;
-  FileDescriptor fd(open_unnamed(where));
-  if (!fd.is_open()) throw_storage_error(errno, "cannot create a scratch file in " + where);
+  FileDescriptor fd(open_unnamed(temporary_folder(folder)));
+  if (!fd.is_open()) {
+    throw_storage_error(errno, "cannot create a scratch file in " + shown_temporary_folder(folder));
+  }
   return fd;
 }
 
-ScratchFile::ScratchFile(const std::string& folder)
-    : folder_(folder.empty() ? default_folder() : folder) {
+ScratchFile::ScratchFile(const std::string& folder) : folder_(temporary_folder(folder)) {
   ignore_file_size_signal();
-  fd_ = open_scratch(folder_);
+  fd_ = open_scratch(folder);
   buffer_.reserve(kScratchBufferBytes);
 }
 

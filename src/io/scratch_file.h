@@ -12,6 +12,11 @@
 
 namespace cairn {
 
+// Where temporary files are: `folder`, or $TMPDIR when that is empty, or else /var/tmp.
+std::string temporary_folder(const std::string& folder);
+// The same for the message of a call that failed there. It says which variable chose the place.
+std::string shown_temporary_folder(const std::string& folder);
+
 // The file alone, for reading and writing. As ScratchFile's constructor.
 FileDescriptor open_scratch(const std::string& folder = {});
 

@@ -17,8 +17,8 @@ namespace cairn {
 std::shared_ptr<ObjectStore> store_with_kwargs(const std::string& bucket_uri,
                                                const BackendKwargs& kwargs);
 
-// The same of libcloud://: what it is made of. Here those of provider_kwargs stand among the
-// others.
+// The options of a libcloud:// store, from the same arguments. Options of provider_kwargs stand
+// among the others.
 LibcloudOptions libcloud_options(const std::string& bucket_uri,
                                  const std::map<std::string, std::string>& kwargs);
 

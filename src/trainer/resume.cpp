@@ -258,7 +258,7 @@ LoadOutcome load_for_run(const LoadJob& job, const LoadJob& nearest, State& stat
     }
   }
   logger.log_message(
-      "loaded " + job.path +
+      "loaded " + printable_line(job.path) +
       (job.options.load_weights_only ? " (weights)" : ": " + position_text(state.timestamp)));
   return outcome;
 }

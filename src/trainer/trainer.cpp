@@ -271,6 +271,10 @@ FitResult Trainer::Impl::fit(FitOptions fit_options) {
       finish_fit();
       return already_finished();
     }
+    if (max.value() <= 0) {
+      throw UsageError("fit() would train nothing: max_duration is " + max.to_string() +
+                       ". Give a max_duration above 0, such as 10ep, or a duration in fit().");
+    }
     throw UsageError("fit() would train nothing: max_duration is " + max.to_string() +
                      " and training is at " + state.timestamp.get(max.unit()).to_string() +
                      " already. Give a duration, a larger max_duration, or reset_time.");

@@ -3,6 +3,7 @@
 #include "callbacks/saver_folder.h"
 
 #include <gmock/gmock.h>
+#include <sys/stat.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -57,6 +58,39 @@ struct SaverFolderTest : ::testing::Test {
 
   TempFolder folder;
 };
+
+// The message with which such a folder is put aside says what is wrong with it.
+TEST_F(SaverFolderTest, AFolderWhosePlanIsAPipeIsNoCheckpoint) {
+  const std::string path = folder / "ep1-ba5";
+  std::filesystem::create_directory(path);
+  write_file(path + "/__0_0.distcp", "x");
+  EXPECT_THAT(what_is_in_the_way(*local_store(), path, /*makes_folder=*/true),
+              HasSubstr("it has no .metadata"));
+  ASSERT_EQ(mkfifo((path + "/.metadata").c_str(), 0600), 0);
+  EXPECT_THAT(what_is_in_the_way(*local_store(), path, /*makes_folder=*/true),
+              HasSubstr("its .metadata is a pipe"));
+}
+
+// A name cannot make a line of its own.
+TEST_F(SaverFolderTest, NamesInTheLogStayInTheirLine) {
+  const auto log = std::make_shared<LogRecorder>();
+  const auto run_in_it = [&](const std::string& max_duration) {
+    TrainerOptions made = options(max_duration);
+    made.save_folder = folder / "a\nb\x1b[2J";
+    made.autoresume = true;
+    made.loggers = {log};
+    Trainer trainer(std::move(made));
+    trainer.fit();
+  };
+  run_in_it("1ep");
+  run_in_it("2ep");
+  for (const char* done : {"saved ", "loaded "}) {
+    EXPECT_THAT(log->messages,
+                Contains(::testing::AllOf(::testing::StartsWith(done),
+                                          HasSubstr("/a\\x0ab\\x1b[2J/ep1-ba5-rank0.pt"))))
+        << done;
+  }
+}
 
 // It was damaged when training started; what somebody has put there since is not written over.
 TEST_F(SaverFolderTest, DamagedFileThatIsWholeByNowIsKept) {

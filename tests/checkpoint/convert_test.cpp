@@ -109,7 +109,7 @@ TEST(ConvertTest, WeightsOnlyIsTheModelsStateDict) {
   const TempFolder temp;
   const ConvertResult result =
       convert(kEma, temp / "w.safetensors",
-              {.weights_only = true, .rename = {{"module.", ""}, {"0.", "never"}}});
+              {.weights_only = true, .rename = {{"module.", ""}, {"module.0.", "never"}}});
   const Value weights = read(temp / "w.safetensors");
   const Value model = read(kEma).at("state").at("model");
   EXPECT_EQ(result.tensors, model.as_dict().size());
@@ -293,6 +293,24 @@ TEST(ConvertTest, NamesThatCollideAreRefused) {
   EXPECT_THAT(message_of(joined), HasSubstr("a.b"));
   EXPECT_THROW(convert(temp / "in.pt", temp / "out.pt", {.rename = {{"x.", "y."}}}), UsageError);
   EXPECT_FALSE(posix_file_system().stat(temp / "out.safetensors").has_value());
+}
+
+TEST(ConvertTest, ARenameThatFitsNoNameIsRefused) {
+  const TempFolder temp;
+  save(Dict{{"model", Dict{{"w", floats({1})}}}, {"epoch", 3}}, temp / "in.pt");
+  const auto convert_to = [&](const char* name, const std::string& from) {
+    return [&temp, name, from] { convert(temp / "in.pt", temp / name, {.rename = {{from, "x"}}}); };
+  };
+  for (const char* out : {"out.safetensors", "out.pt", "out/"}) {
+    EXPECT_THAT(message_of<UsageError>(convert_to(out, "nomatch")),
+                HasSubstr("no tensor's name begins with 'nomatch'"))
+        << out;
+    EXPECT_FALSE(posix_file_system().stat(temp / out).has_value()) << out;
+  }
+  EXPECT_THROW(convert_to("out.pt", "epoch")(), UsageError);    // no tensor
+  EXPECT_THROW(convert_to("out.pt", "model.w")(), UsageError);  // in torch.save it is "w"
+  EXPECT_NO_THROW(convert_to("out.pt", "w")());
+  EXPECT_NO_THROW(convert_to("out.safetensors", "model.w")());
 }
 
 TEST(ConvertTest, TiedTensorsAreWrittenOnceAndTiedAgain) {

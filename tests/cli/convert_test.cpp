@@ -82,6 +82,26 @@ TEST(ConvertCommandTest, WrongUseIsAnErrorWithItsExitCode) {
   EXPECT_THAT(complex.err, HasSubstr("complex"));
 }
 
+TEST(ConvertCommandTest, AnUnknownExtensionIsRefusedWithTheNearestOne) {
+  const TempFolder temp;
+  const Answer near = convert({kEma, temp / "model.safetensor"});
+  EXPECT_EQ(near.code, kFailed);
+  EXPECT_THAT(near.err, HasSubstr("no format has the extension \".safetensor\"; did you mean "
+                                  "\".safetensors\"? --to torch, safetensors or dcp says"));
+  const Answer far = convert({kEma, temp / "model.gguf"});
+  EXPECT_EQ(far.code, kFailed);
+  EXPECT_THAT(far.err, HasSubstr("\".gguf\": there are .safetensors, .pt, "));
+  EXPECT_FALSE(std::filesystem::exists(temp / "model.safetensor"));
+  EXPECT_FALSE(std::filesystem::exists(temp / "model.gguf"));
+
+  EXPECT_EQ(convert({kEma, temp / "model.safetensor", "--to", "safetensors"}).code, kDone);
+  EXPECT_EQ(convert({kEma, temp / "shards.gguf", "--shard-size", "1MB"}).code, kDone);
+  for (const char* name :
+       {"a.pth", "a.bin", "a.CKPT", "a.tgz", "a", "run.v2", "lr0.1-ep3", "d.f/"}) {
+    EXPECT_EQ(convert({kEma, temp / name, "--drop-objects"}).code, kDone) << name;
+  }
+}
+
 // A checkpoint of an old Composer, which pickles objects of torchmetrics.
 class ForeignObjectsTest : public ::testing::TestWithParam<std::pair<const char*, const char*>> {
  protected:

@@ -177,6 +177,20 @@ TEST_F(CopyTest, NothingIsWrittenToWhatEndsWithTheTool) {
   }
 }
 
+TEST_F(CopyTest, StandardOutputIsNoPlaceToWriteTo) {
+  for (const std::vector<std::string>& arguments :
+       {std::vector<std::string>{"copy", kComposer, "-"},
+        {"convert", kComposer, "-"},
+        {"convert", kComposer, "-", "--to", "safetensors"},
+        {"extract", kComposer, "state/run_name", "--out", "-"}}) {
+    const Answer answer = run(arguments);
+    EXPECT_EQ(answer.code, kFailed) << arguments[0];
+    EXPECT_THAT(answer.err, AllOf(HasSubstr("not written to standard output"), HasSubstr("./-")));
+    EXPECT_EQ(answer.out, "");
+    EXPECT_FALSE(local_store()->stat("-")) << arguments[0];
+  }
+}
+
 TEST_F(CopyTest, DamageIsNotCopied) {
   std::string bytes = read_file(kComposer);
   bytes[bytes.size() / 2] ^= 1;

@@ -94,6 +94,14 @@ TEST(ExtractTest, NumpyFilesOfEveryDtype) {
   EXPECT_THAT(tree.err, HasSubstr("one tensor"));
 }
 
+TEST(ExtractTest, AnUnknownExtensionIsRefused) {
+  const testing::TempFolder temp;
+  const Answer answer = run({"extract", kComposer, "state/model", "-o", temp / "x.npi"});
+  EXPECT_EQ(answer.code, kFailed);
+  EXPECT_THAT(answer.err, HasSubstr("did you mean \".npy\"?"));
+  EXPECT_FALSE(std::filesystem::exists(temp / "x.npi"));
+}
+
 TEST(ExtractTest, WhatIsNotThereIsNamedAndWritesNothing) {
   const testing::TempFolder temp;
   const Answer answer = run({"extract", kComposer, "state/modell", "-o", temp / "x.pt"});

@@ -124,7 +124,12 @@ TEST_F(PruneTest, WithoutARuleNothingIsAskedFor) {
     EXPECT_EQ(answer.code, kFailed);
     EXPECT_THAT(answer.err, HasSubstr("--keep-last"));
   }
-  EXPECT_EQ(prune({"--keep-last", "-1"}).code, kFailed);
+  for (const char* count : {"-1", "all"}) {
+    const Answer answer = prune({"--keep-last", count});
+    EXPECT_EQ(answer.code, kFailed) << count;
+    EXPECT_THAT(answer.err, HasSubstr(std::string(count) +
+                                      ": a number of 0 or more is needed, as in --keep-last 3"));
+  }
   EXPECT_EQ(prune({"--keep-every", "soon"}).code, kFailed);
   EXPECT_EQ(prune({"--keep-within", "7"}).code, kFailed);
   EXPECT_THAT(left({10, 20}), ElementsAre(10, 20));

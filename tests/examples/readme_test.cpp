@@ -38,6 +38,29 @@ TEST(Readme, ProgramLeavesACheckpointAndFindsItselfFinished) {
   EXPECT_TRUE(verify(temp / "ckpt/diagonal/latest-rank0.pt").ok());
 }
 
+TEST(OwnLoopPage, ShowsTheProgramThatIsCompiled) {
+  const std::string page = testing::read_file(CAIRN_SOURCE_FOLDER "/docs/own_loop.md");
+  const std::string program = testing::read_file(CAIRN_SOURCE_FOLDER "/examples/own_loop/main.cpp");
+  ASSERT_FALSE(program.empty());
+  EXPECT_NE(page.find("```cpp\n" + program + "```"), std::string::npos)
+      << "copy examples/own_loop/main.cpp into docs/own_loop.md";
+}
+
+TEST(OwnLoopPage, ProgramGoesOnFromTheNewestCheckpointWithTheSameBits) {
+  const testing::TempFolder temp;
+  const fs::path before = fs::current_path();
+  fs::current_path(temp.path());
+  testing::ChildProcess first({CAIRN_OWN_LOOP_PROGRAM});
+  EXPECT_EQ(first.wait().exit_code, 0) << first.output();
+  fs::rename(temp / "ckpt/step200.pt", temp / "whole.pt");
+  testing::ChildProcess second({CAIRN_OWN_LOOP_PROGRAM});
+  EXPECT_EQ(second.wait().exit_code, 0) << second.output();
+  fs::current_path(before);
+  EXPECT_NE(second.output().find("going on from ckpt/step150.pt"), std::string::npos)
+      << second.output();
+  EXPECT_TRUE(load(temp / "ckpt/step200.pt") == load(temp / "whole.pt"));
+}
+
 // The names in `text` that `pattern` finds, a line each.
 std::vector<std::string> names_in(const std::string& text, const std::regex& pattern) {
   std::vector<std::string> names;

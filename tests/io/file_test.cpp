@@ -80,6 +80,12 @@ TEST(FilePathTest, PartsOfPaths) {
   EXPECT_EQ(base_name("a/b/"), "b");
   EXPECT_EQ(base_name("b"), "b");
   EXPECT_EQ(base_name("/"), "");
+  for (const char* path : {".", "..", "../a", "a/..", "a/./b"}) {
+    EXPECT_TRUE(has_dot_component(path)) << path;
+  }
+  for (const char* path : {"", "a", ".a", "a..b/c.", "/a", "..."}) {
+    EXPECT_FALSE(has_dot_component(path)) << path;
+  }
   EXPECT_EQ(relative_path("run/ep1.pt", "run"), "ep1.pt");
   EXPECT_EQ(relative_path("run/./ep1.pt", "run/links/"), "../ep1.pt");
   EXPECT_EQ(relative_path("/a/b/f", "/a/c"), "../b/f");

@@ -1,5 +1,6 @@
 #include "io/private_folder.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 
@@ -9,6 +10,8 @@
 
 #include "cairn/error.h"
 
+#include "testing/environment_variable.h"
+#include "testing/message_of.h"
 #include "testing/temp_folder.h"
 
 namespace cairn {
@@ -44,6 +47,9 @@ TEST(PrivateFolderTest, WhatAKilledProcessLeftIsRemovedAndNothingElse) {
 
 TEST(PrivateFolderTest, SaysWhereItCouldNotBe) {
   EXPECT_THROW(PrivateFolder("copy", "/no/such/folder"), StorageError);
+  const testing::EnvironmentVariable folder("TMPDIR", "/no/such/folder");
+  EXPECT_THAT(testing::message_of<StorageError>([] { PrivateFolder made("copy", ""); }),
+              ::testing::HasSubstr("in /no/such/folder (TMPDIR names it: set it to a folder"));
 }
 
 }  // namespace

@@ -1,5 +1,6 @@
 #include "io/scratch_file.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/resource.h>
 
@@ -10,6 +11,8 @@
 
 #include "cairn/error.h"
 
+#include "testing/environment_variable.h"
+#include "testing/message_of.h"
 #include "testing/temp_folder.h"
 
 namespace cairn {
@@ -71,6 +74,16 @@ TEST(ScratchFileTest, ExceedingTheFileSizeLimitIsAnErrorAndNotASignal) {
 
 TEST(ScratchFileTest, NoSuchFolderIsAnError) {
   EXPECT_THROW(ScratchFile("/no/such/folder"), StorageError);
+}
+
+TEST(ScratchFileTest, AnErrorSaysThatTmpdirChoosesTheFolder) {
+  const testing::EnvironmentVariable folder("TMPDIR", "/no/such/folder");
+  EXPECT_EQ(temporary_folder(""), "/no/such/folder");
+  EXPECT_EQ(temporary_folder("/tmp"), "/tmp");
+  EXPECT_THAT(testing::message_of<StorageError>([] { ScratchFile file; }),
+              ::testing::HasSubstr("in /no/such/folder (TMPDIR names it: set it to a folder"));
+  EXPECT_THAT(testing::message_of<StorageError>([] { ScratchFile file("/not/there"); }),
+              ::testing::Not(::testing::HasSubstr("TMPDIR")));
 }
 
 }  // namespace

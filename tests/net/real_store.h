@@ -1,5 +1,5 @@
-// What real_store_test.cpp asks of the server that it runs against: a program of tests links it
-// with one file that defines these.
+// Functions through which real_store_test.cpp reaches the server that it runs against. A program of
+// tests links that file with one other file that defines these.
 #pragma once
 
 #include <memory>

@@ -95,8 +95,8 @@ TEST(RealStoreTest, FoldersOfSeveralPagesAreListedWhole) {
   EXPECT_THROW(list_names(*real_store(), "pages"), NotFoundError);
 }
 
-// The two jobs of one name that nobody should start, where no condition holds them apart, too: each
-// save is whole, or an error that says so, and whoever reads meanwhile gets a whole one.
+// Two jobs of one name, which should not be started, and no condition that holds them apart. Each
+// save is whole or throws, and a reader gets a whole checkpoint at any time.
 TEST(RealStoreTest, OfTwoWritersOfOneNameEachIsWholeOrRefused) {
   const std::string name = real_place() + "/contested/ep0-ba1-rank0.pt";
   constexpr std::size_t kTwoParts = 9 << 20;

@@ -184,6 +184,16 @@ TEST(FitDuration, InTokensNeedsBatchesThatCountThem) {
   EXPECT_EQ(trainer.state().timestamp.token, 2);
 }
 
+TEST(FitDuration, OfZeroIsRefusedWithWhatToGive) {
+  TrainerOptions options = tiny_options();
+  options.max_duration = "0ep";
+  Trainer trainer(std::move(options));
+  EXPECT_THAT(message_of<UsageError>([&] { trainer.fit(); }),
+              HasSubstr("max_duration is 0ep. Give a max_duration above 0, such as 10ep"));
+  trainer.fit({.duration = "1ba"});
+  EXPECT_EQ(trainer.state().timestamp.batch, 1);
+}
+
 // Observed with Composer for 5 batches an epoch.
 TEST(FitDuration, FollowsComposersSequence) {
   TrainerOptions options = tiny_options();

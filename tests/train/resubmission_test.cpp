@@ -255,7 +255,8 @@ TEST_F(Resubmission, AConstantNameIsNotWrittenOverByAnotherStart) {
     const std::string bytes = read_file(path);
     made.model = saving().model;
     EXPECT_THAT(message_of<AlreadyExistsError>([&] { run(made); }),
-                AllOf(HasSubstr(path), HasSubstr("save_overwrite")));
+                AllOf(HasSubstr(path), HasSubstr("set autoresume"), HasSubstr("load_path"),
+                      HasSubstr("another save_folder"), HasSubstr("save_overwrite")));
     EXPECT_EQ(read_file(path), bytes);
     TrainerOptions again = made;
     again.model = saving().model;

@@ -45,7 +45,7 @@ TEST_F(Uploader, RemoteNamesThatNothingUsesAreRefused) {
   made.loggers = {log};
   EXPECT_THAT(message_of<UsageError>([&] { Trainer{made}; }),
               HasSubstr("save_remote_file_name has no effect without a logger that uploads"));
-  // What the message says for a folder in a store.
+  // The message for a folder in a store.
   made.save_folder = "run/all";
   made.save_object_store = store;
   EXPECT_THAT(message_of<UsageError>([&] { Trainer{made}; }),

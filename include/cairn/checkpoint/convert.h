@@ -33,7 +33,8 @@ struct ConvertOptions {
   std::vector<std::string> include = {};
   std::vector<std::string> exclude = {};
   // Names of tensors that begin with `first` begin with `second` instead; the first that fits
-  // counts. In safetensors a name is all keys joined by ".", in torch.save the last key.
+  // counts. In safetensors a name is all keys joined by ".", in torch.save the last key. UsageError
+  // when no name begins with `first`.
   std::vector<std::pair<std::string, std::string>> rename = {};
   // Floating-point tensors become float16, bfloat16 or float32: rounded to the nearest, ties to
   // even. 8-bit floats, integers and complex numbers stay.

@@ -33,7 +33,8 @@ struct FitOptions {
   std::optional<Duration> duration = std::nullopt;
   // Start counting from zero; weights and optimizer stay. For a second stage of training: otherwise
   // its checkpoints would be named, and ordered, after those of the first stage. A call that
-  // autoresume knows does not set the time back again.
+  // autoresume knows does not set the time back again. Give each stage a save_folder of its own:
+  // docs/trainer.md, "Stages with reset_time".
   bool reset_time = false;
   // In place of those there are; they start from the optimizer's initial rates.
   std::optional<HandleList<Scheduler>> schedulers = std::nullopt;

@@ -18,12 +18,12 @@ struct Conflict {
   bool is_present = false;
 };
 
-// Returns those of `names` (paths relative to the save folder, which `format` makes), in their
-// order, that training could write in the future: one that has a counter beyond that of `now`, or
-// the name of now itself when that may come again. Counters within an epoch are compared when the
-// epoch is the current one. Names of another form, and those that training has passed, are no
-// conflict. UsageError for a format with {*_in_epoch} and no {epoch}: such names repeat in every
-// epoch.
+// Returns those of `names` that training could write in the future, in their order. `names` are
+// paths relative to the save folder; `format` makes them. Such a name has a counter beyond that of
+// `now`, or it is the name of `now` itself and may come again. Counters within an epoch are
+// compared when the epoch is the current one. Names of another form, and those that training has
+// passed, are no conflict. UsageError for a format with {*_in_epoch} and no {epoch}: such names
+// repeat in every epoch.
 std::vector<Conflict> find_conflicts(const NameFormat& format,
                                      const std::vector<std::string>& names,
                                      const FormatVariables& dist, const Timestamp& now);

@@ -15,10 +15,42 @@
 namespace cairn {
 namespace {
 
+// The rules, and which of them fit a name so far. A rule that an earlier one makes useless fits,
+// too.
+class RenameRules {
+ public:
+  explicit RenameRules(const std::vector<Rename>& rules) : rules_(rules), fits_(rules.size()) {}
+
+  std::string renamed(const std::string& name) {
+    const Rename* first = nullptr;
+    for (std::size_t i = 0; i < rules_.size(); ++i) {
+      if (!name.starts_with(rules_[i].from)) continue;
+      fits_[i] = true;
+      if (first == nullptr) first = &rules_[i];
+    }
+    return first == nullptr ? name : first->to + name.substr(first->from.size());
+  }
+
+  void check_all_fit() const {
+    for (std::size_t i = 0; i < rules_.size(); ++i) {
+      if (fits_[i]) continue;
+      throw UsageError("--rename " + rules_[i].from + "=" + rules_[i].to +
+                       " (ConvertOptions::rename): no tensor's name begins with '" +
+                       rules_[i].from +
+                       "'; `cairn inspect` shows the names that there are (in torch.save a name "
+                       "is the last key)");
+    }
+  }
+
+ private:
+  const std::vector<Rename>& rules_;
+  std::vector<bool> fits_;  // for each rule
+};
+
 // The rules decide by a dict's keys alone: what stands at several places is renamed once.
 class Renamer {
  public:
-  explicit Renamer(const std::vector<Rename>& rules) : rules_(rules) {}
+  explicit Renamer(RenameRules& rules) : rules_(rules) {}
 
   Value with_names(const Value& value) {
     const bool is_entered = value.is_dict() || value.is_list() || value.is_tuple();
@@ -51,7 +83,7 @@ class Renamer {
       const bool is_tensor =
           value.is_tensor() || value.kind() == Kind::kSparse || local_tensor(value) != nullptr;
       const bool is_name = is_tensor && key.is_str();
-      const Value new_key = is_name ? Value(renamed(key.as_str(), rules_)) : key;
+      const Value new_key = is_name ? Value(rules_.renamed(key.as_str())) : key;
       if (dict.find(new_key) != nullptr) {
         throw UsageError("two tensors would be named " + key_text(new_key));
       }
@@ -62,13 +94,13 @@ class Renamer {
     return is_same ? from : Value(std::move(dict));
   }
 
-  const std::vector<Rename>& rules_;
+  RenameRules& rules_;
   std::unordered_map<const void*, Value> done_;  // by identity of what was there
 };
 
 class Flattener {
  public:
-  Flattener(const std::vector<Rename>& rules, NamedTensors& found) : rules_(rules), found_(found) {}
+  Flattener(RenameRules& rules, NamedTensors& found) : rules_(rules), found_(found) {}
 
   void visit_root(const Value& root) { visit(root, {}); }
 
@@ -131,7 +163,7 @@ class Flattener {
   }
 
   void add(const TensorView& tensor, const Way& way) {
-    found_.tensors.emplace_back(renamed(way.name, rules_), tensor);
+    found_.tensors.emplace_back(rules_.renamed(way.name), tensor);
     const std::string& written = found_.tensors.back().first;
     if (way.odd_key != nullptr) {
       found_.renamed_keys.emplace_back(written, "of type " + std::string(way.odd_key->type_name()));
@@ -140,7 +172,7 @@ class Flattener {
     }
   }
 
-  const std::vector<Rename>& rules_;
+  RenameRules& rules_;
   NamedTensors& found_;
   std::unordered_map<const void*, bool> has_tensors_;  // of what may stand at several places
 };
@@ -178,21 +210,19 @@ void drop_tied(NamedTensors& named) {
 
 }  // namespace
 
-std::string renamed(const std::string& name, const std::vector<Rename>& rules) {
-  for (const auto& [from, to] : rules) {
-    if (name.starts_with(from)) return to + name.substr(from.size());
-  }
-  return name;
-}
-
 Value rename_tensors(const Value& root, const std::vector<Rename>& rules) {
   if (rules.empty()) return root;
-  return Renamer(rules).with_names(root);
+  RenameRules renames(rules);
+  Value result = Renamer(renames).with_names(root);
+  renames.check_all_fit();
+  return result;
 }
 
 NamedTensors name_tensors(const Value& root, const std::vector<Rename>& rules) {
   NamedTensors named;
-  Flattener(rules, named).visit_root(root);
+  RenameRules renames(rules);
+  Flattener(renames, named).visit_root(root);
+  renames.check_all_fit();
   check_names(named.tensors);
   drop_tied(named);
   return named;

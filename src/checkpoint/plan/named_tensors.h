@@ -17,11 +17,9 @@ struct Rename {
   std::string to;
 };
 
-std::string renamed(const std::string& name, const std::vector<Rename>& rules);
-
 // The tree with tensors' own keys, the last of their paths, renamed. What is one container at
 // several places stays one, and is renamed once. UsageError when two entries of a dict end up with
-// one key.
+// one key, or a rule fits no name.
 Value rename_tensors(const Value& root, const std::vector<Rename>& rules);
 
 struct NamedTensors {
@@ -38,7 +36,7 @@ struct NamedTensors {
 
 // The keys on the way to a tensor joined by "." are its name: those of a flat state dict stay as
 // they are. Each tensor once: of those that share all their elements one is kept. UsageError when
-// two others end up with one name.
+// two others end up with one name, or a rule fits no name.
 NamedTensors name_tensors(const Value& root, const std::vector<Rename>& rules = {});
 
 // A dict of tensors, in which those of `tied` have their other names, too. Names that it has, and

@@ -23,7 +23,7 @@ struct CopyArgs {
 };
 
 int run_copy(CopyArgs options, Console& console) {
-  check_stays(options.out);
+  check_out_place(options.out);
   options.copy.verify = options.quick ? Verify::kQuick : Verify::kFull;
   CopyResult result;
   {

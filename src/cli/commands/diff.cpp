@@ -12,6 +12,7 @@
 #include "checkpoint/open/weights.h"
 #include "cli/shell/command.h"
 #include "cli/shell/reading.h"
+#include "cli/shell/size_option.h"
 #include "cli/view/compare_values.h"
 #include "cli/view/progress_bar.h"
 #include "cli/view/table.h"
@@ -207,7 +208,7 @@ Run define_diff(CLI::App& app) {
                "compare the model's tensors only, wherever each file has them");
   app.add_option("--atol", options->compare.atol,
                  "compare numbers instead of bits and dtypes, and let them be so far apart")
-      ->check(CLI::NonNegativeNumber);
+      ->check(zero_or_more("--atol 1e-6"));
   app.add_flag("--wall-clock", options->compare.wall_clock,
                "compare durations and the names of saved files, too");
   add_raw(app, options->reading);

@@ -116,7 +116,10 @@ void print_shards(const std::vector<std::pair<std::string, std::string>>& shards
 }
 
 int run_extract(const ExtractArgs& options, Console& console) {
-  check_stays(options.out);
+  check_out_place(options.out);
+  check_extension(options.out, "npy",
+                  "A name without an extension is a torch.save file, too; cairn convert --include "
+                  "writes the other formats");
   const auto source = open_to_read(options.path, options.reading, console);
   const auto [value, shards] = local_shards(find_parts(source->read(), options));
   check_work(value, *source, options.path, options.reading);

@@ -516,9 +516,7 @@ int run_prune(const PruneArgs& options, Console& console) {
 }
 
 void add_count(CLI::App& app, const char* name, std::uint64_t& count, const char* what) {
-  app.add_option(name, count, what)
-      ->type_name("N")
-      ->check(CLI::Validator(CLI::NonNegativeNumber).description(""));
+  app.add_option(name, count, what)->type_name("N")->check(zero_or_more(std::string(name) + " 3"));
 }
 
 }  // namespace

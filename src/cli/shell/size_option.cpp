@@ -1,6 +1,8 @@
 #include "cli/shell/size_option.h"
 
+#include <charconv>
 #include <string>
+#include <system_error>
 
 namespace cairn::cli {
 
@@ -14,6 +16,17 @@ CLI::Validator size_above_zero() {
     return problem;
   };
   return {convert, CLI::AsSizeValue(true).get_description()};
+}
+
+CLI::Validator zero_or_more(const std::string& example) {
+  const auto check = [example](const std::string& text) -> std::string {
+    double number = 0;
+    const char* const end = text.data() + text.size();
+    const auto [last, error] = std::from_chars(text.data(), end, number);
+    if (error == std::errc() && last == end && number >= 0) return {};
+    return text + ": a number of 0 or more is needed, as in " + example;
+  };
+  return {check, ""};
 }
 
 }  // namespace cairn::cli

@@ -10,7 +10,7 @@
 
 namespace cairn {
 
-// What opening an object asks for: so many of its last bytes.
+// Number of last bytes that are requested when an object is opened.
 constexpr std::uint64_t kTailRead = std::uint64_t{256} << 10;
 
 // With one request (two where there are no suffix ranges), which brings the object's last bytes

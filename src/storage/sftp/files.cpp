@@ -100,7 +100,7 @@ std::vector<Entry> entries_of(Session& session, const std::string& handle,
       answer.text();  // as `ls -l` has it
       entry.attributes = answer.attributes();
       if (!is_entry(entry.name)) lose_track(doing);
-      if (entry.name != "." && entry.name != "..") entries.push_back(std::move(entry));
+      if (!has_dot_component(entry.name)) entries.push_back(std::move(entry));
     }
   }
   return entries;

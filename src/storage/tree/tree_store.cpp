@@ -231,7 +231,7 @@ class TreeStore final : public ObjectStore {
     auto listed = tree.list(folder, page);
     if (!listed) return std::nullopt;
     std::erase_if(listed->names, [](const ListedName& each) {
-      return each.name.empty() || each.name == "." || each.name == ".." ||
+      return each.name.empty() || has_dot_component(each.name) ||
              each.name.find('/') != std::string::npos;
     });
     return listed;
