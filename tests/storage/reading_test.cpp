@@ -11,9 +11,9 @@
 #include "cairn/storage/stores.h"
 
 #include "io/source_part.h"
-#include "storage/store_with_kwargs.h"
 #include "storage/load_store.h"
 #include "storage/retrying_store.h"
+#include "storage/store_with_kwargs.h"
 #include "testing/message_of.h"
 #include "testing/watched_store.h"
 

@@ -39,8 +39,8 @@
 #include <utility>
 #include <vector>
 
-#include "cairn/tensor.h"
 #include "cairn/dist/fsdp_config.h"
+#include "cairn/tensor.h"
 
 namespace torch::nn {
 class Module;

@@ -1,6 +1,5 @@
 #include "storage/gcs/config.h"
 
-
 #include "cairn/error.h"
 
 #include "core/environment.h"
