@@ -32,7 +32,6 @@
 #include <exception>
 #include <limits>
 
-#include "cairn/dist/dist.h"
 #include "cairn/error.h"
 #include "cairn/train/logger.h"
 #include "cairn/train/state.h"
@@ -83,7 +82,7 @@ void CheckpointSaver::Impl::event(State& state, Logger& logger, Event event) {
   }
   std::optional<Value> gathered;
   std::optional<WholeState> whole;
-  if (is_of_several()) {
+  if (!Team::of_job().is_alone()) {
     if (is_save_due(state, event)) {
       check_replicas(state);
       gathered = gather();
@@ -95,7 +94,7 @@ void CheckpointSaver::Impl::event(State& state, Logger& logger, Event event) {
   }
   throw_error();
   report(logger);
-  const bool due = is_of_several() ? gathered.has_value() : is_save_due(state, event);
+  const bool due = !Team::of_job().is_alone() ? gathered.has_value() : is_save_due(state, event);
   answer.reset();
   if (!due) return;
   if (!whole) whole.emplace(state, options.weights_only);  // of one process
@@ -111,7 +110,7 @@ Value CheckpointSaver::Impl::gather() const {
 
 // All ranks call this together, before any step that can fail on one rank alone.
 void CheckpointSaver::Impl::check_replicas(const State& state) {
-  if (!is_of_several() || !saves_anything()) return;
+  if (Team::of_job().is_alone() || !saves_anything()) return;
   // The file of a sharded run has whole parameters; each rank has only its rows of them. A function
   // of ignore_keys may change what is saved.
   const bool copies = options.save_async && !ranks && !is_written_elsewhere() &&
@@ -134,7 +133,7 @@ void CheckpointSaver::Impl::save(State& state, Value rng, WholeState& whole, Log
   try {
     const SaveCheckpointOptions what = {options.weights_only, options.ignore_keys};
     request.value = gatherer.checkpoint_value(state, std::move(rng), whole, what, &logger);
-    if (is_of_several()) replicas.hash_copies(state, request);
+    if (!Team::of_job().is_alone()) replicas.hash_copies(state, request);
     submit(std::move(request));
   } catch (...) {
     forget_failed();
@@ -391,14 +390,13 @@ void CheckpointSaver::init(State& state, Logger& logger) {
   impl_->has_uploads =
       !impl_->is_far && impl_->options.remote_file_name && SaverUploads::has_destination(logger);
   // Only rank 0 may have the logger that keeps files: whether there are saves holds for all.
-  if (is_of_several()) {
-    impl_->has_uploads = dist::broadcast_value(impl_->has_uploads).as_bool();
-    impl_->start = dist::broadcast_value(impl_->start).as_str();
-  }
+  const Team team = Team::of_job();
+  impl_->has_uploads = team.of_first(impl_->has_uploads).as_bool();
+  impl_->start = team.of_first(impl_->start).as_str();
   if (saves_over_ranks(state)) impl_->begin_sharded(state, logger);
   if (saves_rank_tars(state)) impl_->begin_tars(state);
   const std::string folder = impl_->folder(state);
-  Impl::agreed("preparing " + folder, [&] {
+  team.together("preparing " + folder, [&] {
     if (impl_->is_idle()) return;
     check_is_text(*impl_->options.store, folder, state.run_name);
     impl_->look_at_lock(state);
@@ -427,7 +425,7 @@ void CheckpointSaver::Impl::try_names(const State& state) {
 }
 
 void CheckpointSaver::after_load(State& state, Logger& logger) {
-  Impl::agreed("looking at what is saved", [&] {
+  Team::of_job().together("looking at what is saved", [&] {
     if (impl_->keep() != 0 && !impl_->is_idle()) impl_->recognise_saved(state);
     impl_->check_room(state);
   });
@@ -534,8 +532,9 @@ void CheckpointSaver::save_unless_saved(State& state, Logger& logger) {
   std::exception_ptr refused;
   std::exception_ptr failed;
   List needed;  // here, and in each place elsewhere
+  const Team team = Team::of_job();
   try {
-    Impl::agreed("looking at what is saved", [&] {
+    team.together("looking at what is saved", [&] {
       if (impl_->ranks) impl_->wait();  // throws on all ranks, or on none
       needed.emplace_back(impl_->needs_save(state, logger, refused));
       for (const auto& saver : impl_->elsewhere)
@@ -546,13 +545,13 @@ void CheckpointSaver::save_unless_saved(State& state, Logger& logger) {
     needed.clear();
   }
   // What rank 0 finds holds for all: they only give what it lacks. Of tars each has its own.
-  if (is_of_several() && impl_->has_tars) {
-    const auto all = dist::all_gather_values(std::move(needed));
+  if (!team.is_alone() && impl_->has_tars) {
+    const auto all = team.of_all(std::move(needed));
     needed = {std::ranges::any_of(all, [](const Value& of_rank) {
       return !of_rank.as_items().empty() && of_rank.as_items().front().as_bool();
     })};
-  } else if (is_of_several()) {
-    needed = dist::broadcast_value(std::move(needed)).as_items();
+  } else {
+    needed = team.of_first(std::move(needed)).as_items();
   }
   if (failed) std::rethrow_exception(failed);
   const bool is_needed =

@@ -13,7 +13,6 @@
 
 #include "cairn/callbacks/checkpoint_saver.h"
 #include "cairn/checkpoint/names.h"
-#include "cairn/dist/dist.h"
 #include "cairn/train/state.h"
 
 #include "callbacks/saved_checkpoints.h"
@@ -22,6 +21,7 @@
 #include "callbacks/saver_uploads.h"
 #include "checkpoint/names/launch.h"
 #include "checkpoint/plan/save_pipeline.h"
+#include "dist/team.h"
 #include "io/atomic_file.h"
 #include "io/file.h"
 #include "storage/local_store.h"
@@ -55,8 +55,6 @@ class FinishedQueue {
   std::mutex mutex_;
   std::vector<FinishedSave> queue_;
 };
-
-inline bool is_of_several() { return dist::is_initialized() && dist::world_size() > 1; }
 
 struct CheckpointSaver::Impl {
   explicit Impl(CheckpointSaverOptions o)
@@ -131,7 +129,6 @@ struct CheckpointSaver::Impl {
   // Step 10.
   void begin_tars(const State& state);
   void save_tar(State& state, Logger& logger, bool is_asked);
-  static void agreed(const std::string& doing, const std::function<void()>& act);
   // Whether another rank writes what this saver saves.
   bool is_idle() const { return is_written_elsewhere() && !has_tars; }
   // `needed`: whether the save lacks, here and in each place elsewhere. Empty: everywhere.

@@ -14,7 +14,6 @@
 //     saver leaves both to that process.
 #include <exception>
 
-#include "cairn/dist/dist.h"
 #include "cairn/error.h"
 #include "cairn/train/logger.h"
 #include "cairn/train/state.h"
@@ -69,7 +68,7 @@ void CheckpointSaver::Impl::lock_run(const State& state, Logger& logger) {
   if (!saves_here()) return;
   // A custom store may be far on one rank alone. So each rank asks its own store, within a step
   // that all ranks take together.
-  agreed("locking " + writers_folder(state), [&] {
+  Team::of_job().together("locking " + writers_folder(state), [&] {
     if (is_written_elsewhere()) return;
     if (is_far) return;
     run_lock = take_lock(state);
@@ -82,8 +81,8 @@ void CheckpointSaver::Impl::lock_run(const State& state, Logger& logger) {
     logger.log_message("the file system of " + writers_folder(state) +
                        " has no locks (flock): a second start of this run would not be noticed");
   });
-  if (!is_of_several() || !ranks) return;
-  agreed("locking " + writers_folder(state), [&] {
+  if (Team::of_job().is_alone() || !ranks) return;
+  Team::of_job().together("locking " + writers_folder(state), [&] {
     if (!is_far && ranks->is_first_of_another_machine()) run_lock = take_lock(state);
   });
 }
@@ -106,7 +105,8 @@ void CheckpointSaver::Impl::retain(const State& state, Logger& logger) {
   if (keep() <= 0 || last_checkpoint_batch != state.timestamp.batch) return;
   const std::string home = writers_folder(state);
   List names;
-  agreed("looking for superfluous checkpoints", [&] {
+  const Team team = Team::of_job();
+  team.together("looking for superfluous checkpoints", [&] {
     if (is_idle()) return;
     adopt_saved(place(state), saved);
     for (const std::string& path : saved.superfluous(keep())) {
@@ -114,8 +114,8 @@ void CheckpointSaver::Impl::retain(const State& state, Logger& logger) {
     }
   });
   const bool over_ranks = ranks != nullptr && !has_tars;
-  if (is_of_several() && over_ranks) names = dist::broadcast_value(std::move(names)).as_items();
-  agreed("removing superfluous checkpoints", [&] {
+  if (over_ranks) names = team.of_first(std::move(names)).as_items();
+  team.together("removing superfluous checkpoints", [&] {
     const bool is_another = over_ranks && ranks->is_first_of_another_machine();
     if (names.empty() || (is_idle() && !is_another)) return;
     const auto lock = lock_unless_busy(state);

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <cerrno>
 
-#include "cairn/dist/dist.h"
 #include "cairn/error.h"
 #include "cairn/train/logger.h"
 #include "cairn/train/state.h"
@@ -241,8 +240,7 @@ void CheckpointSaver::Impl::prepare(const State& state) {
 }
 
 void CheckpointSaver::Impl::agree_on_last_batch() {
-  if (!is_of_several()) return;
-  const Value agreed = dist::broadcast_value(last_checkpoint_batch.value_or(-1));
+  const Value agreed = Team::of_job().of_first(last_checkpoint_batch.value_or(-1));
   last_checkpoint_batch.reset();
   if (agreed.as_int() >= 0) last_checkpoint_batch = agreed.as_int();
 }
@@ -254,7 +252,7 @@ void CheckpointSaver::Impl::begin_fit(State& state, Logger& logger) {
   }
   try {
     lock_run(state, logger);
-    agreed("looking at what is saved", [&] {
+    Team::of_job().together("looking at what is saved", [&] {
       if (!is_idle() && saves_here()) look_at_folder(state);
     });
   } catch (...) {

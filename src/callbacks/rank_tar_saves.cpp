@@ -41,14 +41,6 @@ void CheckpointSaver::Impl::begin_tars(const State& state) {
   if (!ranks) ranks = std::make_unique<RankSaves>();
 }
 
-// What fails on one rank fails on all: nobody waits for it then. A disk may take its time.
-void CheckpointSaver::Impl::agreed(const std::string& doing, const std::function<void()>& act) {
-  on_all_ranks(doing, [&] {
-    const dist::LongWork long_work;
-    act();
-  });
-}
-
 // All ranks have the same errors here.
 void CheckpointSaver::Impl::save_tar(State& state, Logger& logger, bool is_asked) {
   wait();  // for what the save before came to
@@ -57,7 +49,7 @@ void CheckpointSaver::Impl::save_tar(State& state, Logger& logger, bool is_asked
   if (!saves_anything()) return;
   const std::string where = path(state, options.filename);
   bool overwrite = false;
-  agreed("before saving " + where, [&] {
+  Team::of_job().together("before saving " + where, [&] {
     if (is_asked) prepare(state);
     look_at_name(state);
     clear_names(where, latest_path(state), state.run_name);

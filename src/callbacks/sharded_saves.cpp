@@ -32,13 +32,9 @@ std::optional<std::vector<RemoteFolder>> folders_of_loggers(const CheckpointSave
 
 // Each rank sends its own files: an error on all of them unless all have the same loggers.
 void check_loggers(const std::optional<std::vector<RemoteFolder>>& own) {
-  const std::int64_t own_count = own ? std::ssize(*own) : -1;
-  std::vector<std::int64_t> counts = {own_count};
-  if (is_of_several()) {
-    counts.clear();
-    for (const Value& count : dist::all_gather_values(own_count))
-      counts.push_back(count.as_int());
-  }
+  std::vector<std::int64_t> counts;
+  for (const Value& count : Team::of_job().of_all(own ? std::ssize(*own) : -1))
+    counts.push_back(count.as_int());
   for (std::size_t rank = 0; rank < counts.size(); ++rank) {
     if (counts[rank] < 0) {
       throw UnsupportedError(
@@ -57,11 +53,10 @@ void check_loggers(const std::optional<std::vector<RemoteFolder>>& own) {
 // What is rank 0's holds for all, each with a store of its own: in folders that are called after
 // the rank, or its machine, nobody would find the parts of the others.
 void take_names_of_rank_zero(std::vector<RemoteFolder>& folders) {
-  if (!is_of_several()) return;
   List names;
   for (const RemoteFolder& folder : folders)
     names.emplace_back(List{folder.folder, folder.filename.text(), folder.latest_filename.text()});
-  const Value said = dist::broadcast_value(std::move(names));
+  const Value said = Team::of_job().of_first(std::move(names));
   for (std::size_t i = 0; i < folders.size(); ++i) {
     const List& place = said.as_items().at(i).as_items();
     folders[i].folder = place.at(0).as_str();
@@ -109,9 +104,9 @@ void CheckpointSaver::Impl::begin_sharded(State& state, Logger& logger) {
 
 // What rank 0 has done in its folder, in those of machines without a file system in common.
 void CheckpointSaver::Impl::prepare_machines(const State& state, Logger& logger) const {
-  if (!is_of_several() || dist::count_machines() == 1) return;
+  if (Team::of_job().is_alone() || dist::count_machines() == 1) return;
   dist::barrier("looking for what killed saves left");  // who has one has looked by now
-  agreed("preparing " + writers_folder(state), [&] {
+  Team::of_job().together("preparing " + writers_folder(state), [&] {
     if (!ranks->is_first_of_another_machine()) return;
     options.store->prepare(writers_folder(state));
     remove_leftovers(state, logger);
@@ -169,48 +164,34 @@ void CheckpointSaver::Impl::save_over_ranks(State& state, Logger& logger, bool i
 }
 
 void CheckpointSaver::Impl::save_here_over_ranks(State& state, Logger& logger, bool is_asked) {
-  std::exception_ptr failed;
-  std::string why;
   std::string where = path(state, options.filename);
   // Of each rank; rank 0 says the names in it.
   const std::string home = writers_folder(state);
   const auto name_of = [&](const std::string& place) {
     return relative_path(normal_path(place), normal_path(home));
   };
-  bool overwrite = !is_far || options.overwrite || saved.is_saved_here(where, state.timestamp);
+  const Team team = Team::of_job();
   std::optional<SaveJob> job;
-  List superfluous;
-  if (!is_written_elsewhere()) {
-    try {
-      const dist::LongWork long_work;
-      if (is_asked) prepare(state);
-      look_at_name(state);
-      clear_names(where, latest_path(state), state.run_name);
-      job = next_job(state);
-      for (const std::string& old : job->remove_afterwards) {
-        superfluous.emplace_back(name_of(old));
-      }
-    } catch (const std::exception& e) {
-      failed = std::current_exception();
-      why = e.what();
-    }
-    overwrite = replaceable.erase(where) > 0 || overwrite;
-  }
-  if (is_of_several()) {
-    const Value said =
-        dist::broadcast_value(List{name_of(where), overwrite, why, std::move(superfluous)});
-    where = join_path(home, said.as_items().at(0).as_str());
-    superfluous = said.as_items().at(3).as_items();
-    overwrite = said.as_items().at(1).as_bool();
-    why = said.as_items().at(2).as_str();
-  }
-  if (failed) std::rethrow_exception(failed);
-  if (!why.empty()) throw StorageError("rank 0: before saving " + where + ": " + why, 0);
+  const Value plan = team.do_on_first("before saving " + where, [&]() -> Value {
+    const bool is_own = saved.is_saved_here(where, state.timestamp);
+    if (is_asked) prepare(state);
+    look_at_name(state);
+    clear_names(where, latest_path(state), state.run_name);
+    job = next_job(state);
+    List superfluous;
+    for (const std::string& old : job->remove_afterwards)
+      superfluous.emplace_back(name_of(old));
+    const bool overwrite = replaceable.erase(where) > 0 || !is_far || options.overwrite || is_own;
+    return List{name_of(where), overwrite, std::move(superfluous)};
+  });
+  where = join_path(home, plan.as_items().at(0).as_str());
+  const bool overwrite = plan.as_items().at(1).as_bool();
+  const List& superfluous = plan.as_items().at(2).as_items();
   if (!job) job = job_of_part(state, where, superfluous);
   try {
     // One rank may take its time (a dataset's state_dict(), a callback's): the threads that save on
     // the others would give it up.
-    agreed("gathering the state for " + where, [&] {
+    team.together("gathering the state for " + where, [&] {
       ranks->fill(
           *job, state, {.weights_only = options.weights_only, .ignore_keys = options.ignore_keys},
           {.overwrite = overwrite, .puts_aside = may_rewrite_own || options.overwrite}, &logger);

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <exception>
 #include <iostream>
@@ -24,6 +25,7 @@
 #include "checkpoint/open/source.h"
 #include "core/few_lines.h"
 #include "core/printable.h"
+#include "dist/team.h"
 #include "io/file.h"
 #include "io/read_fault.h"
 #include "storage/links.h"
@@ -150,48 +152,32 @@ std::string content_of(const LoadJob& job) {
 
 // Rank 0 looks, and all ranks load the checkpoint that it found. Rank 0 names the place by its
 // number. Where each rank has a folder of its own, it names the checkpoint by its path from there.
-// An error that ends the start on rank 0 ends it on all.
 FoundForAll find_for_all(const TrainerOptions& trainer, const RunSearch& search, Logger& logger) {
-  FoundForAll own;
-  std::exception_ptr failed;
-  std::string why;
-  if (dist::rank() == 0) {
-    const dist::LongWork long_work;
-    try {
-      own = find_newest(trainer, search, logger);
-    } catch (const std::exception& e) {
-      failed = std::current_exception();
-      why = e.what();
-    }
-  }
-  if (dist::world_size() == 1) {
-    if (failed) std::rethrow_exception(failed);
-    return own;
-  }
+  const Team team = Team::of_job();
   const std::vector<SearchPlace>& places = search.places;
-  std::optional<LoadJob>& job = own.job;
-  std::int64_t number = -1;
-  for (std::size_t i = 0; job && i < places.size(); ++i) {
-    if (places[i].store == job->options.store) number = static_cast<std::int64_t>(i);
-  }
   const bool is_joint = dynamic_cast<const JointStore*>(places.front().store.get()) != nullptr;
   const std::string folder = normal_path(places.front().folder);
-  std::string path = job ? job->path : "";
-  if (is_joint && number == 0) path = relative_path(normal_path(path), folder);
-  const std::string content = job ? content_of(*job) : "";
-  const Value found = dist::broadcast_value(List{number, path, content, own.is_rank_tar, why});
-  if (failed) std::rethrow_exception(failed);
+  FoundForAll own;
+  const Value found = team.do_on_first("looking for a checkpoint to go on from", [&]() -> Value {
+    own = find_newest(trainer, search, logger);
+    if (team.is_alone() || !own.job) return List{-1, "", "", own.is_rank_tar};
+    const auto place = std::ranges::find(places, own.job->options.store, &SearchPlace::store);
+    const std::int64_t number = place - places.begin();
+    own.job->content = content_of(*own.job);  // it may be copied for the processes of this machine
+    const std::string path =
+        is_joint && number == 0 ? relative_path(normal_path(own.job->path), folder) : own.job->path;
+    return List{number, path, own.job->content, own.is_rank_tar};
+  });
+  if (team.is_first()) return own;
   const List& said = found.as_items();
-  if (!said.at(4).as_str().empty()) throw RankError("rank 0: " + said.at(4).as_str());
-  number = said.at(0).as_int();
-  if (job) job->content = content;  // it may be copied for the processes of this machine
-  if (job || number < 0) return own;
+  const std::int64_t number = said.at(0).as_int();
+  if (number < 0) return {.is_rank_tar = said.at(3).as_bool()};
+  std::string path = said.at(1).as_str();
   if (number >= static_cast<std::int64_t>(places.size())) {
-    throw UsageError("autoresume: rank 0 goes on from " + printable_line(said.at(1).as_str()) +
+    throw UsageError("autoresume: rank 0 goes on from " + printable_line(path) +
                      ", which a logger keeps that this rank does not have: give all ranks the same "
                      "loggers");
   }
-  path = said.at(1).as_str();
   if (is_joint && number == 0) path = join_path(folder, path);
   return {.job = LoadJob{.path = path,
                          .content = said.at(2).as_str(),
@@ -205,22 +191,23 @@ FoundForAll find_for_all(const TrainerOptions& trainer, const RunSearch& search,
 // another name: a run that still saves moves its `latest` while they open it. `path` where there is
 // no pointer, or one that leads out of the folder.
 std::string pointed_at_for_all(const std::string& path, ObjectStore& store) {
-  if (dist::world_size() == 1) return path;
-  std::string name;
-  if (dist::rank() == 0) {
-    const dist::LongWork long_work;
-    try {
-      const bool is_file = path.ends_with(kLinkFile);  // people name that, too
-      const auto pointer =
-          store.read_pointer(is_file ? path.substr(0, path.size() - kLinkFile.size()) : path);
-      if (pointer && !pointer->is_broken()) {
-        name = relative_path(normal_path(pointer->target), normal_path(parent_path(path)));
-      }
-    } catch (const std::exception&) {
-      // opening it says what is wrong, for all
-    }
-  }
-  name = dist::broadcast_value(name).as_str();
+  const Team team = Team::of_job();
+  if (team.is_alone()) return path;
+  const std::string name =
+      team.do_on_first("opening " + path,
+                       [&]() -> Value {
+                         try {
+                           const bool is_file = path.ends_with(kLinkFile);  // people name that, too
+                           const auto pointer = store.read_pointer(
+                               is_file ? path.substr(0, path.size() - kLinkFile.size()) : path);
+                           if (!pointer || pointer->is_broken()) return "";
+                           return relative_path(normal_path(pointer->target),
+                                                normal_path(parent_path(path)));
+                         } catch (const std::exception&) {
+                           return "";  // opening it says what is wrong, for all
+                         }
+                       })
+          .as_str();
   if (name.empty() || name.starts_with("..")) return path;
   return path.find('/') == std::string::npos ? name : join_path(parent_path(path), name);
 }

@@ -12,7 +12,6 @@
 #include <cctype>
 #include <cstdio>
 #include <filesystem>
-#include <fstream>
 #include <map>
 #include <memory>
 #include <optional>
@@ -47,6 +46,7 @@
 #include "meetings.h"
 #include "peak_memory.h"
 #include "surroundings.h"
+#include "team_calls.h"
 #include "testing/tiny_model.h"
 #include "testing/watched_store.h"
 
@@ -543,6 +543,7 @@ int run(const std::string& mode, const Arguments& arguments) {
   if (mode == "listeners") say_listeners(arguments);
   if (mode == "commit") commit_together(arguments);
   if (mode == "tables") use_tables(arguments);
+  if (mode == "team") call_as_team(arguments);
   if (mode == "train") return train(arguments);
   if (mode == "collectives") try_collectives(arguments);
   if (mode == "miss") miss_a_barrier(arguments);
@@ -551,8 +552,8 @@ int run(const std::string& mode, const Arguments& arguments) {
 
 // The words of each case, without those of other ranks alone.
 std::vector<std::vector<std::string>> cases_of(const std::vector<std::string>& words) {
-  const std::string own = std::to_string(cairn::dist::rank()) + ":";
   std::vector<std::vector<std::string>> cases(1);
+  const std::string own = std::to_string(cairn::dist::rank()) + ":";
   for (const std::string& word : words) {
     const bool is_of_a_rank = word.size() > 2 && std::isdigit(word[0]) != 0 && word[1] == ':';
     if (word == "--") {

@@ -15,6 +15,7 @@
 #include "cairn/error.h"
 
 #include "dist/backend.h"
+#include "dist/team.h"
 #include "job.h"
 #include "testing/environment_variable.h"
 #include "testing/message_of.h"
@@ -405,6 +406,21 @@ TEST(RanksCommitTest, TwoProcessesWriteOneCheckpoint) {
     EXPECT_TRUE(std::filesystem::exists(folder / ("ba2/__" + rank + "_0.distcp")));
   }
   EXPECT_TRUE(std::filesystem::exists(folder / "ba2/.metadata"));
+}
+
+TEST(TeamTest, AnErrorOfOneRankIsOneOfTheSameClassOnAll) {
+  Job job(3, program({"team"}));
+  EXPECT_THAT(job.exit_codes(), Each(0)) << outputs_of(job);
+  EXPECT_THAT(job.output(2), HasSubstr("all of it holds"));
+}
+
+TEST(TeamTest, OneProcessCallsTheFunctionAndNothingElse) {
+  const Team team = Team::of_job();
+  EXPECT_TRUE(team.is_alone());
+  EXPECT_EQ(team.do_on_first("trying", [] { return Value(7); }), Value(7));
+  EXPECT_EQ(message_of<BusyError>([&] { team.together("trying", [] { throw BusyError("why"); }); }),
+            "why");
+  EXPECT_EQ(team.of_all(3), std::vector<Value>{3});
 }
 
 TEST(RankTablesTest, WhatNoRankNeedsAnyMoreIsUsedAgain) {

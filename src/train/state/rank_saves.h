@@ -60,10 +60,6 @@ class RankSaves {
   std::int64_t number_ = 0;                  // of roll calls that are taken, on all ranks alike
 };
 
-// Calls `act` on all ranks together. If it throws on one, all throw. For a BusyError the others
-// throw a BusyError, otherwise a StorageError of the same status, with that rank's number.
-void on_all_ranks(const std::string& doing, const std::function<void()>& act);
-
 // save_checkpoint() of a run that saves_rank_tars(). UsageError for a name without {rank};
 // AlreadyExistsError for one without a counter that some rank has a file of.
 std::string save_rank_tar(const State& state, const std::string& filename,

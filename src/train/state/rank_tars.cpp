@@ -23,6 +23,7 @@
 #include "checkpoint/names/run_forms.h"
 #include "checkpoint/plan/save_pipeline.h"
 #include "checkpoint/ranks/save_rank_tars.h"
+#include "dist/team.h"
 #include "storage/place.h"
 #include "train/state/checkpoint_info.h"
 #include "train/state/module_load.h"
@@ -79,31 +80,6 @@ void require_rank(const std::string& format) {
                    "ep{epoch}-ba{batch}-rank{rank}.tar, say");
 }
 
-void on_all_ranks(const std::string& doing, const std::function<void()>& act) {
-  if (!dist::is_initialized() || dist::world_size() == 1) return act();
-  std::exception_ptr failed;
-  std::string why;
-  bool is_busy = false;
-  std::int64_t status = 0;
-  try {
-    act();
-  } catch (const std::exception& e) {
-    failed = std::current_exception();
-    why = e.what();
-    is_busy = dynamic_cast<const BusyError*>(&e) != nullptr;
-    if (const auto* storage = dynamic_cast<const StorageError*>(&e)) status = storage->status();
-  }
-  const auto all = dist::all_gather_values(List{failed != nullptr, why, is_busy, status});
-  if (failed) std::rethrow_exception(failed);
-  for (std::size_t rank = 0; rank < all.size(); ++rank) {
-    const List& of_rank = all[rank].as_items();
-    if (!of_rank.at(0).as_bool()) continue;
-    const std::string said = fmt::format("rank {}, {}: {}", rank, doing, of_rank.at(1).as_str());
-    if (of_rank.at(2).as_bool()) throw BusyError(said);
-    throw StorageError(said, static_cast<int>(of_rank.at(3).as_int()));
-  }
-}
-
 void check_rank_tars(const State& state) {
   if (*state.deepspeed_stage == 0 || !state.model) return;
   for (const auto& [name, parameter] : named_parameters(state.model->module())) {
@@ -127,7 +103,7 @@ void RankSaves::fill_tar(SaveJob& job, const State& state, const SaveCheckpointO
   Value entries;
   RankTarsJob tars{
       .path = job.path, .overwrite = overwrite, .stage = *state.deepspeed_stage, .info = job.info};
-  on_all_ranks("gathering its state", [&] {
+  Team::of_job().together("gathering its state", [&] {
     entries = state.state_dict();
     tars.names = names_of(state.model->module());
   });
@@ -151,7 +127,7 @@ std::string save_rank_tar(const State& state, const std::string& filename,
   check_rank_tars(state);
   SaveJob job;
   std::shared_ptr<ObjectStore> store;
-  on_all_ranks("before saving " + filename, [&] {
+  Team::of_job().together("before saving " + filename, [&] {
     job.path = strict_format(NameFormat(as_tar_format(filename)),
                              dist_variables(state.run_name) + time_variables(state.timestamp));
     job.info = checkpoint_info(state, options.weights_only);

@@ -12,6 +12,7 @@
 #include "checkpoint/open/source.h"
 #include "checkpoint/open/training_info.h"
 #include "checkpoint/plan/save_pipeline.h"
+#include "dist/team.h"
 #include "io/file.h"
 #include "io/read_fault.h"
 #include "storage/place.h"
@@ -139,14 +140,14 @@ std::string save_sharded(const State& state, const std::string& path,
                                                             time_variables(state.timestamp)));
   const auto store = store_of(job.path, options.store);
   if (!options.store) job.path = shown_place(job.path);
+  const Team team = Team::of_job();
   if (options.weights_only) {
-    on_all_ranks("looking for " + job.path, [&] {
+    team.together("looking for " + job.path, [&] {
       if (!is_written_elsewhere()) refuse_to_replace_state(store, job.path);
     });
   }
   RankSaves ranks;
-  on_all_ranks("gathering the state for " + job.path, [&] {
-    const dist::LongWork long_work;
+  team.together("gathering the state for " + job.path, [&] {
     ranks.fill(job, state, options, {.overwrite = true, .puts_aside = true}, nullptr);
   });
   return save_now(store, job).path;

@@ -1,0 +1,51 @@
+// The ranks of a job, and what they do or find out together on their training threads. (Threads
+// that save meet in roll calls: checkpoint/ranks/roll_call.h.)
+//
+// All ranks make the same calls in the same order. Each call is one collective. A team of one
+// process calls the function that it is given and does nothing else.
+//
+// An error on one rank is an error on all: that rank throws its own exception, and the others throw
+// one of the same class, which names the rank. A DistError is thrown at once, because then the
+// ranks cannot agree on anything. While a function runs, the other ranks wait for as long as it
+// takes (dist::LongWork).
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "cairn/value.h"
+
+namespace cairn {
+
+class Team {
+ public:
+  // All ranks of this job. One process alone is a team, too.
+  static Team of_job();
+
+  std::int64_t rank() const { return rank_; }
+  std::int64_t size() const { return size_; }
+  bool is_first() const { return rank_ == 0; }
+  bool is_alone() const { return size_ == 1; }
+
+  // Rank 0 calls `act`. Returns its result on all ranks. `doing` is for the other ranks' messages:
+  // "before saving run/ep1.pt".
+  Value do_on_first(const std::string& doing, const std::function<Value()>& act) const;
+  // All ranks call `act`. If several throw, the others name the first of them.
+  void together(const std::string& doing, const std::function<void()>& act) const;
+  // As together(). Returns the results of all ranks, by rank.
+  std::vector<Value> all_say(const std::string& doing, const std::function<Value()>& act) const;
+
+  // The same for what cannot fail.
+  Value of_first(const Value& own) const;
+  std::vector<Value> of_all(const Value& own) const;
+
+ private:
+  Team(std::int64_t rank, std::int64_t size) : rank_(rank), size_(size) {}
+
+  std::int64_t rank_;
+  std::int64_t size_;
+};
+
+}  // namespace cairn
