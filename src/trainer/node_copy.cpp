@@ -11,6 +11,7 @@
 #include "checkpoint/ranks/joint_store.h"
 #include "core/printable.h"
 #include "dist/group.h"
+#include "dist/team.h"
 #include "io/file.h"
 #include "storage/local_store.h"
 #include "storage/place.h"
@@ -40,7 +41,7 @@ NodeCopy::NodeCopy(const LoadJob& job, bool in_parts, Logger& logger) : nearest_
   const bool fetches =
       !is_here && here.size() >= least && here.front() == static_cast<std::size_t>(dist::rank());
   const std::string own = fetches ? fetch(job, logger) : std::string();
-  const std::string path = dist::all_gather_values(own).at(here.front()).as_str();
+  const std::string path = Team::of_job().of_all(own).at(here.front()).as_str();
   const auto local = local_store();
   if (path.empty() || !local->stat(path)) return;
   nearest_.path = path;

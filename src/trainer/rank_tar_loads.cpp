@@ -22,6 +22,7 @@
 #include "checkpoint/plan/rank_tar.h"
 #include "core/few_lines.h"
 #include "core/printable.h"
+#include "dist/team.h"
 #include "storage/place.h"
 #include "train/state/load_job.h"
 #include "train/state/rank_saves.h"
@@ -35,13 +36,10 @@ constexpr const char* kMend =
     "; or unpack the tars of all ranks of one save into a folder, for `cairn convert`, and begin "
     "with the weights";
 
-// What one rank finds: its tar, or why it has none.
+// What one rank finds.
 struct Found {
   SeenTar seen = {};
   std::optional<Checkpoint> checkpoint = std::nullopt;
-  std::exception_ptr failed = nullptr;
-  bool is_missing = false;  // a NotFoundError
-  std::string why = {};
 };
 
 std::int64_t parsed_number(const std::string& text) {
@@ -66,13 +64,12 @@ std::optional<SeenTar> seen_of(const Checkpoint& checkpoint) {
   return seen;
 }
 
-Value packed(const Found& found) {
+Value packed(const SeenTar& seen) {
   List counters;
-  for (const std::int64_t counter : found.seen.position)
+  for (const std::int64_t counter : seen.position)
     counters.emplace_back(counter);
-  return List{found.seen.is_there,     found.seen.attempt,    std::move(counters),
-              found.seen.rank,         found.seen.world_size, found.seen.path,
-              found.failed != nullptr, found.is_missing,      found.why};
+  return List{seen.is_there, seen.attempt,    std::move(counters),
+              seen.rank,     seen.world_size, seen.path};
 }
 
 SeenTar unpacked(const Value& said) {
@@ -87,40 +84,23 @@ SeenTar unpacked(const Value& said) {
   return seen;
 }
 
-// Step 2. Throws on all ranks when one has failed.
-std::vector<SeenTar> tell_all(const Found& own) {
-  std::vector<Value> said = {packed(own)};
-  if (dist::world_size() > 1) said = dist::all_gather_values(said.front());
-  if (own.failed) std::rethrow_exception(own.failed);
-  std::vector<SeenTar> seen;
-  for (std::size_t rank = 0; rank < said.size(); ++rank) {
-    const List& items = said[rank].as_items();
-    if (!items.at(6).as_bool()) {
-      seen.push_back(unpacked(said[rank]));
-      continue;
+// Step 2. `look` fills what this rank has. Returns what each rank has, by rank. Throws on all ranks
+// when one has failed.
+std::vector<SeenTar> look_together(const std::function<void()>& look, const Found& found) {
+  const Team team = Team::of_job();
+  const auto said = team.all_say("looking for its tar", [&] {
+    try {
+      look();
+    } catch (const NotFoundError& e) {
+      throw NotFoundError(
+          fmt::format("Deepspeed checkpoint missing for rank {}: {}", team.rank(), e.what()));
     }
-    const std::string& why = items.at(8).as_str();
-    if (items.at(7).as_bool()) throw NotFoundError(why);
-    throw StorageError(fmt::format("rank {} cannot go on: {}", rank, why), 0);
-  }
+    return packed(found.seen);
+  });
+  std::vector<SeenTar> seen;
+  for (const Value& of_rank : said)
+    seen.push_back(unpacked(of_rank));
   return seen;
-}
-
-// `look` fills what this rank has; what it throws is kept.
-Found find_own(const std::function<void(Found& found)>& look) {
-  Found found;
-  try {
-    const dist::LongWork long_work;
-    look(found);
-  } catch (const NotFoundError& e) {
-    found.is_missing = true;
-    found.why = fmt::format("Deepspeed checkpoint missing for rank {}: {}", dist::rank(), e.what());
-    found.failed = std::make_exception_ptr(NotFoundError(found.why));
-  } catch (const std::exception& e) {
-    found.why = e.what();
-    found.failed = std::current_exception();
-  }
-  return found;
 }
 
 // Step 4.
@@ -183,12 +163,12 @@ class Resume {
   LoadOutcome run() {
     for (;;) {
       FewLines skipped;
-      const Found found = find_own([&](Found& own) { look(own, skipped); });
+      Found found;
+      const std::vector<SeenTar> seen = look_together([&] { look(found, skipped); }, found);
       if (skipped.left_out() > 0) {
         logger_.log_message(
             fmt::format("warning: autoresume skipped {} more in {}", skipped.left_out(), folder_));
       }
-      const std::vector<SeenTar> seen = tell_all(found);
       const TarChoice choice = choose_tars(seen, went_back_);
       const auto rank = static_cast<std::size_t>(dist::rank());
       if (choice.kind == TarChoice::kNone) {
@@ -337,7 +317,8 @@ bool loads_rank_tars(const TrainerOptions& options, const State& state) {
 LoadOutcome load_rank_tars(const TrainerOptions& options, State& state, Logger& logger) {
   LoadProgress progress({.is_shown = false, .chunk_bytes = options.load_chunk_size});
   std::shared_ptr<ObjectStore> store;
-  const Found found = find_own([&](Found& own) {
+  Found found;
+  const auto look = [&] {
     const std::string path =
         strict_format(NameFormat(*options.load_path), dist_variables(state.run_name));
     if (!is_tar_name(path)) {
@@ -346,16 +327,16 @@ LoadOutcome load_rank_tars(const TrainerOptions& options, State& state, Logger& 
                        "the whole state is loaded by a load_path without {rank}");
     }
     store = progress.watch(store_of(path, options.load_object_store));
-    own.checkpoint = open_checkpoint(options.load_object_store ? path : shown_place(path), store);
-    const auto seen = seen_of(*own.checkpoint);
+    found.checkpoint = open_checkpoint(options.load_object_store ? path : shown_place(path), store);
+    const auto seen = seen_of(*found.checkpoint);
     if (!seen) {
       throw UnsupportedError("Failed to load DeepSpeed checkpoint " + path +
                              ": it is no rank's tar of a save with deepspeed_config; a checkpoint "
                              "of the whole state is loaded by a load_path without {rank}");
     }
-    own.seen = *seen;
-  });
-  const TarChoice choice = choose_tars(tell_all(found), /*went_back=*/false);
+    found.seen = *seen;
+  };
+  const TarChoice choice = choose_tars(look_together(look, found), /*went_back=*/false);
   if (choice.kind == TarChoice::kGoBack) {
     throw MismatchError(
         "Failed to load DeepSpeed checkpoint: the ranks' tars are of different saves; " +

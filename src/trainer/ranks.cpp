@@ -22,6 +22,7 @@
 #include "checkpoint/names/launch.h"
 #include "dist/backend.h"
 #include "dist/group.h"
+#include "dist/team.h"
 #include "io/machine.h"
 #include "trainer/deepspeed_config.h"
 #include "trainer/rank_facts.h"
@@ -72,10 +73,8 @@ std::optional<std::string> find_device_conflict(const std::vector<RankDevice>& r
 }
 
 AgreedOutcome agree_on(const RankOutcome& own) {
-  AgreedOutcome agreed = {own, dist::rank(), own.kind == RankOutcome::kOk};
-  if (dist::world_size() == 1) return agreed;
-  const auto all = dist::all_gather_values(List{static_cast<std::int64_t>(own.kind), own.why});
-  agreed = {};
+  const auto all = Team::of_job().of_all(List{static_cast<std::int64_t>(own.kind), own.why});
+  AgreedOutcome agreed;
   for (std::size_t rank = 0; rank < all.size(); ++rank) {
     const auto kind = static_cast<RankOutcome::Kind>(all[rank].as_items().at(0).as_int());
     agreed.is_ok_anywhere = agreed.is_ok_anywhere || kind == RankOutcome::kOk;
@@ -106,7 +105,7 @@ void Trainer::Impl::join_ranks() {
   }
   context.group = dist::group();
   if (context.group == nullptr) return;
-  const Value agreed = dist::broadcast_value(List{options.run_name.value_or(""), *options.seed});
+  const Value agreed = Team::of_job().of_first(List{options.run_name.value_or(""), *options.seed});
   if (!options.run_name) options.run_name = agreed.as_items().at(0).as_str();
   options.seed = agreed.as_items().at(1).as_int();
   require_same_on_ranks(facts_of(options));
@@ -131,7 +130,7 @@ void Trainer::Impl::choose_device_of_rank() {
 // All hear of what is wrong with one.
 void Trainer::Impl::check_devices_of_ranks(const RankDevice& own) const {
   const char* const visible = getenv("CUDA_VISIBLE_DEVICES");
-  const auto all = dist::all_gather_values(
+  const auto all = Team::of_job().of_all(
       List{own.device, own.gpu, own.shown, visible == nullptr ? "" : visible, own.can_share});
   const std::vector<std::string> machines = dist::machines_of_ranks();
   std::vector<RankDevice> ranks;
@@ -179,7 +178,7 @@ void Trainer::Impl::agree_on_epoch_length() {
 // And all have rank 0's weights, whatever they were made with.
 void Trainer::Impl::check_position_of_ranks() const {
   if (context.group == nullptr) return;
-  const auto all = dist::all_gather_values(List{state.timestamp.epoch, state.timestamp.batch});
+  const auto all = Team::of_job().of_all(List{state.timestamp.epoch, state.timestamp.batch});
   for (std::size_t rank = 0; rank < all.size(); ++rank) {
     if (all[rank] == all[0]) continue;
     const auto text = [&](std::size_t of) {
@@ -261,7 +260,7 @@ double Trainer::Impl::usable_processors_of_rank() const {
   const double all = machine_limits().cpus;
   if (context.group == nullptr) return all;
   const Value own = Value(List{node_name(), usable_processors()});
-  const auto of_ranks = dist::all_gather_values(own);
+  const auto of_ranks = Team::of_job().of_all(own);
   return all / static_cast<double>(std::ranges::count(of_ranks, own));
 }
 

@@ -277,23 +277,13 @@ LoadedByAll agree_to_load(const RankOutcome& own, const std::string& path, bool 
 // may get the name meanwhile, or the place be another one on their machine.) Throws on all ranks
 // when it cannot be opened: there would be nothing to compare with.
 void open_for_all(LoadJob& job) {
-  if (dist::world_size() == 1) return;
-  RankOutcome outcome;
-  std::exception_ptr failed;
-  std::string content;
-  if (dist::rank() == 0) {
-    const dist::LongWork long_work;
-    try {
-      job.checkpoint = open_checkpoint(job.path, job.options.store);
-      content = content_of(job);
-    } catch (const std::exception& e) {
-      failed = std::current_exception();
-      outcome = {RankOutcome::kFailed, e.what()};
-    }
-  }
-  agree_to_load(outcome, job.path, /*in_parts=*/false);
-  if (failed) std::rethrow_exception(failed);
-  job.content = dist::broadcast_value(content).as_str();
+  const Team team = Team::of_job();
+  if (team.is_alone()) return;
+  const Value content = team.do_on_first("opening " + printable_line(job.path), [&]() -> Value {
+    job.checkpoint = open_checkpoint(job.path, job.options.store);
+    return content_of(job);
+  });
+  job.content = content.as_str();
 }
 
 // Nothing is left to go on from. Throws on all ranks when one has what it cannot begin again with:

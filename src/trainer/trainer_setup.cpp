@@ -19,6 +19,7 @@
 #include "cairn/train/scaler.h"
 
 #include "dist/group.h"
+#include "dist/team.h"
 #include "io/file.h"
 #include "io/machine.h"
 #include "train/data/data_spec.h"
@@ -186,7 +187,7 @@ void Trainer::Impl::assemble_loggers() {
   uploads = std::ranges::any_of(logger.destinations(), [](const auto& destination) {
     return destination->can_upload_files();
   });
-  if (context.group != nullptr) uploads = dist::broadcast_value(uploads).as_bool();
+  uploads = Team::of_job().of_first(uploads).as_bool();
   if (has<ProgressBarLogger>(logger) && has<ConsoleLogger>(logger)) {
     logger.log_message(
         "warning: progress_bar and log_to_console write over each other; set one of them to false");

@@ -8,6 +8,7 @@
 #include "cairn/error.h"
 #include "cairn/train/rng.h"
 
+#include "dist/team.h"
 #include "train/state/base_seed.h"
 #include "train/state/load_advice.h"
 
@@ -50,7 +51,7 @@ void keep_entries(State& state, const DataLoaderBase& loader, const std::optiona
 Value generator_states() {
   if (dist::world_size() == 1) return cpu_rng_state();
   List states;
-  for (const Value& state : dist::all_gather_values(cpu_rng_state()))
+  for (const Value& state : Team::of_job().of_all(cpu_rng_state()))
     states.push_back(state);
   return states;
 }

@@ -5,6 +5,7 @@
 
 #include "cairn/dist/dist.h"
 
+#include "dist/team.h"
 #include "train/data/data_position.h"
 #include "train/loop/failure.h"
 #include "train/state/base_seed.h"
@@ -18,7 +19,7 @@ Metrics over_ranks(const LoopContext& context, const Metrics& metrics) {
   List mine;
   for (const auto& [name, metric] : metrics)
     mine.emplace_back(metric->state_dict());
-  const std::vector<Value> ranks = dist::all_gather_values(Value(std::move(mine)));
+  const std::vector<Value> ranks = Team::of_job().of_all(std::move(mine));
   Metrics merged;
   for (std::size_t i = 0; i < metrics.size(); ++i) {
     std::vector<Value> states;

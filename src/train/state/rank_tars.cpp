@@ -52,15 +52,16 @@ deepspeed::ModelNames names_of(const torch::nn::Module& module) {
 
 // Step 2. On all ranks together.
 void take_buffers_of_rank_0(const std::vector<std::string>& names, Value& state) {
-  if (!dist::is_initialized() || dist::world_size() == 1 || names.empty()) return;
+  const Team team = Team::of_job();
+  if (team.is_alone() || names.empty()) return;
   Dict& model = state.mutable_dict()["model"].mutable_dict();
   Dict own;
   for (const std::string& name : names) {
-    const Value* const buffer = dist::rank() == 0 ? model.find(name) : nullptr;
+    const Value* const buffer = team.is_first() ? model.find(name) : nullptr;
     if (buffer != nullptr) own.set(name, *buffer);
   }
-  const Value of_rank_0 = dist::broadcast_value(std::move(own));
-  if (dist::rank() == 0) return;
+  const Value of_rank_0 = team.of_first(std::move(own));
+  if (team.is_first()) return;
   for (const auto& [name, buffer] : of_rank_0.as_dict())
     model.set(name, buffer);
 }

@@ -20,6 +20,7 @@
 #include "cairn/train/state_dict.h"
 
 #include "core/xxh3.h"
+#include "dist/team.h"
 #include "io/parallel.h"
 #include "train/state/tensor_bridge.h"
 
@@ -88,7 +89,7 @@ Hashes hashes_in(const Value& value) {
 
 std::vector<Said> exchange(const Said& own) {
   std::vector<Said> all;
-  for (const Value& of_rank : dist::all_gather_values(List{
+  for (const Value& of_rank : Team::of_job().of_all(List{
            own.has_hashes, own.rounding, own.shard, value_of(own.rates), value_of(own.hashes)})) {
     const List& items = of_rank.as_items();
     all.push_back({.has_hashes = items.at(0).as_bool(),
