@@ -4,6 +4,7 @@
 #include <map>
 
 #include "cairn/checkpoint/checkpoint.h"
+#include "cairn/checkpoint/convert.h"
 #include "cairn/error.h"
 #include "cairn/storage/s3.h"
 #include "cairn/storage/stores.h"
@@ -509,6 +510,13 @@ TEST(S3UriTest, AProgramMayHaveItsOwnScheme) {
   EXPECT_THROW(register_object_store("Mine", [&](const std::string&) { return store; }),
                UsageError);
   register_object_store("mine", [](const std::string&) { return memory_store(); });
+}
+
+TEST(S3StoreTest, ConvertingWhatIsNotThereWritesNothing) {
+  S3Served served;
+  EXPECT_THROW(convert("/nowhere/a.pt", "b.pt", {.store = served.store()}), NotFoundError);
+  EXPECT_EQ(served.fake.count("POST"), 0U) << "an upload was begun";
+  EXPECT_EQ(served.fake.count("PUT"), 0U);
 }
 
 }  // namespace

@@ -197,7 +197,8 @@ std::string shown_name(const std::string& place, const ConvertOptions& options) 
 // IN is read until the end, while a folder of objects is replaced one by one.
 void check_apart(const std::string& in, const std::shared_ptr<ObjectStore>& store,
                  const std::string& out, const ConvertOptions& options) {
-  if (store->features().whole_folders || !is_folder(*store, out)) return;
+  // In this order: to say its features a bucket may have to begin an upload.
+  if (!is_folder(*store, out) || store->features().whole_folders) return;
   const auto pointer = store_of(in, options.store)->read_pointer(in);
   const std::string source =
       shown_name(pointer && !pointer->is_broken() ? pointer->target : in, options);
