@@ -75,7 +75,7 @@ void add_lists(Cases& cases) {
        function_and(global("torch.serialization", "_get_layout"),
                     unicode("torch.strided") + "\x85")},
       {"durations", call, Answer::kRead, function(global("datetime", "timedelta"))},
-      {"sizes", call_with, Answer::kRead,
+      {"sizes", call_with, Answer::kUnsupported,
        function_and(global("torch", "Size"), "K\1K\2K\3\x87\x85")},
       {"long_sizes", call_with, Answer::kUnsupported,
        function_and(global("torch", "Size"), "(K\1K\1K\1K\1K\1t\x85")},
