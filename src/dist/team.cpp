@@ -62,7 +62,7 @@ void throw_if_failed(const Value& error, std::size_t rank, const std::string& do
   if (error.is_none()) return;
   const List& of_rank = error.as_items();
   kClasses.at(static_cast<std::size_t>(of_rank.at(0).as_int()))
-      .throw_one(fmt::format("rank {}: {}: {}", rank, doing, of_rank.at(1).as_str()),
+      .throw_one(fmt::format("rank {}, {}: {}", rank, doing, of_rank.at(1).as_str()),
                  static_cast<int>(of_rank.at(2).as_int()), of_rank.at(3).as_bool());
 }
 

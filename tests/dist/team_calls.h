@@ -32,7 +32,7 @@ inline const std::map<std::string, std::function<void()>>& errors_by_class() {
   return errors;
 }
 
-// "BusyError: rank 1: trying: why".
+// "BusyError: rank 1, trying: why".
 inline std::string error_of(const std::function<void()>& act) {
   const auto text = [](const char* name, const std::exception& e) {
     return std::string(name) + ": " + e.what();
@@ -84,7 +84,7 @@ inline void call_as_team(const Arguments& arguments) {
   for (const auto& [name, fail] : errors_by_class()) {
     const auto expected = [&, name = name](std::int64_t thrower) {
       if (team.rank() == thrower) return name + ": why";
-      return name + ": rank " + std::to_string(thrower) + ": trying: why";
+      return name + ": rank " + std::to_string(thrower) + ", trying: why";
     };
     demand_text("do_on_first " + name, expected(0), error_of([&, fail = fail] {
                   team.do_on_first("trying", [&] {
@@ -99,7 +99,7 @@ inline void call_as_team(const Arguments& arguments) {
                 }));
   }
   // Two ranks fail: each throws its own, and the third hears of the first.
-  const std::string own_error = team.rank() == 2 ? "BusyError: rank 0: trying: of 0"
+  const std::string own_error = team.rank() == 2 ? "BusyError: rank 0, trying: of 0"
                                                  : "BusyError: of " + std::to_string(team.rank());
   demand_text("two fail", own_error, error_of([&] {
                 team.together("trying", [&] {
