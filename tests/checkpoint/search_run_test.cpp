@@ -89,7 +89,8 @@ TEST_F(SearchRunTest, OnlyTheWholeStateOfARunIsGoneOnFrom) {
 // Names that the run had before: with folders in them, or beside many newer files.
 TEST_F(SearchRunTest, WholeCheckpointsInFoldersBelowAndBehindOtherFilesRefuseToBeginAnew) {
   save_sample(3, "ep1/ba3.pt");
-  EXPECT_THAT(search(), HasSubstr("/ckpt/ep1/ba3.pt is a whole checkpoint of the run"));
+  EXPECT_THAT(search(), AllOf(HasSubstr("/ckpt/ep1/ba3.pt is a whole checkpoint of the run"),
+                              HasSubstr("it lies in another folder than /ckpt")));
   EXPECT_EQ(search("another run"), "anew");
   disk_.remove("/ckpt/ep1/ba3.pt");
   EXPECT_EQ(search(), "anew");

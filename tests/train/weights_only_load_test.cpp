@@ -149,6 +149,8 @@ TEST(RenamingTest, IsTheOneAfterWhichMostNamesFit) {
   EXPECT_EQ(rule({"a"}, {}), "none");
   EXPECT_EQ(rule({"norm.w", "norm.b", "conv.w", "conv.b"}, {"1.w", "1.b", "3.w", "3.b"}), "none")
       << "another network";
+  EXPECT_EQ(rule({"conv1.weight", "conv2.weight", "conv3.weight"}, {"_orig_mod.0.weight"}), "none")
+      << "one name of many fits by chance";
 }
 
 TEST(RenamingTest, WhatIsProposedFitsAndIsLoaded) {

@@ -126,12 +126,13 @@ class PlaceSearch {
     constexpr std::size_t kMostInEach = 4;
     if (!place_.store->stat(place_.folder)) return "";
     const FolderListing here = list(place_.folder, kMostLookedInto);
-    std::string why = why_not_beside(here);
+    std::string why = why_not_beside(here, "its name was made from none of " + names_of_formats());
     if (!why.empty()) return why;
     auto below = find_folders_below(*place_.store, place_.folder, here.folders).found;
     if (below.size() > kMostFolders) below.resize(kMostFolders);
     for (const auto& folder : below) {
-      why = why_not_beside(list(folder.path, kMostInEach));
+      why = why_not_beside(list(folder.path, kMostInEach),
+                           "it lies in another folder than " + place_.folder);
       if (!why.empty()) return why;
     }
     return "";
@@ -142,14 +143,13 @@ class PlaceSearch {
         folder, {.limits = {.files = most, .names_first = true}, .store = place_.store});
   }
 
-  // "" if none of them is a whole checkpoint of the run.
-  std::string why_not_beside(const FolderListing& listing) const {
+  // "" if none of them is a whole checkpoint of the run. `reason`: why the search did not see it.
+  std::string why_not_beside(const FolderListing& listing, const std::string& reason) const {
     for (auto one = listing.checkpoints.rbegin(); one != listing.checkpoints.rend(); ++one) {
       if (!is_of_run(*one) || !is_proven_whole(one->path)) continue;
       const auto skipped = skipped_.find(normal_path(one->path));
-      const std::string why = skipped != skipped_.end()
-                                  ? without_path(skipped->second, one->path)
-                                  : "its name was made from none of " + names_of_formats();
+      const std::string why =
+          skipped != skipped_.end() ? without_path(skipped->second, one->path) : reason;
       return fmt::format(
           "{} is a whole checkpoint of the run \"{}\" (epoch {}, batch {}), and this start cannot "
           "go on from it: {}. {}",

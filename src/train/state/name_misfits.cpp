@@ -116,6 +116,8 @@ std::optional<Renaming> find_renaming(const IncompatibleKeys& keys) {
   }
   const std::size_t least = std::min(keys.missing.size(), keys.unexpected.size());
   if (best.fits == 0 || 4 * best.fits < 3 * least) return std::nullopt;
+  // Shapes are not known here. One name of many may fit by chance.
+  if (best.fits == 1 && keys.missing.size() > 2) return std::nullopt;
   return best;
 }
 
