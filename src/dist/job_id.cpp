@@ -20,7 +20,7 @@ const std::string kMade = "made by rank 0";
 bool is_made(const std::string& id) { return id.starts_with(kMade); }
 
 void write(c10d::Store& door, const std::string& key, const std::string& text) {
-  door.set(key, {text.begin(), text.end()});
+  door.set(key, std::vector<std::uint8_t>(text.begin(), text.end()));
 }
 
 std::string read(c10d::Store& door, const std::string& key) {
