@@ -92,24 +92,24 @@ struct TracedRuns {
     };
     made.callbacks.push_back(At(Event::kBatchStart, [&](State& state) {
       settle(state);
-      trace->add("-- batch " + std::to_string(state.timestamp.batch + 1));
+      mark("batch " + std::to_string(state.timestamp.batch + 1));
     }));
     made.callbacks.push_back(At(Event::kFitEnd, [&](State& state) {
       settle(state);
-      trace->add("-- fit_end");
+      mark("fit_end");
     }));
     try {
       Trainer trainer(std::move(made));
       running = &trainer;
-      trace->add("-- fit");
+      mark("fit");
       trainer.fit();
-      trace->add("-- close");
+      mark("close");
       trainer.close();
     } catch (const AlreadyExistsError&) {
-      trace->add("-- refused");
+      mark("refused");
     } catch (const Error&) {  // that rank 0 was refused
       if (dist::rank() == 0) throw;
-      trace->add("-- refused");
+      mark("refused");
     }
   }
 
@@ -125,6 +125,10 @@ struct TracedRuns {
   }
 
  private:
+  void mark(const std::string& what) const {
+    if (has_marks) trace->add("-- " + what);
+  }
+
   static void wait_for_saves(const State& state) {
     for (const auto& callback : state.callbacks) {
       if (const auto saver = std::dynamic_pointer_cast<CheckpointSaver>(callback)) saver->wait();
@@ -137,14 +141,14 @@ struct TracedRuns {
     made.save_folder = folder + "/by_hand";
     made.save_interval = "100ba";
     Trainer trainer(std::move(made));
-    trace->add("-- fit");
+    mark("fit");
     trainer.fit();
-    trace->add("-- save_checkpoint");
+    mark("save_checkpoint");
     trainer.save_checkpoint(folder + "/by_hand/kept-{batch}-rank{rank}.pt");
-    trace->add("-- save_checkpoint_to_save_folder");
+    mark("save_checkpoint_to_save_folder");
     trainer.save_checkpoint_to_save_folder();
     wait_for_saves(trainer.state());
-    trace->add("-- close");
+    mark("close");
     trainer.close();
   }
 };
