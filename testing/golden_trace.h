@@ -55,16 +55,18 @@ inline std::vector<std::string> differences(const std::vector<std::string>& expe
   return lines;
 }
 
-// The lines that differ, three lines around each, and the headings of their parts.
+// The lines that differ, three lines around each, and their headings.
 inline std::string text_of(const std::vector<std::string>& differences) {
   constexpr std::size_t kAround = 3;
   constexpr std::size_t kMostLines = 100;
   std::vector<bool> is_shown(differences.size());
-  std::size_t heading = 0;
+  std::size_t rank = 0;     // the latest "==== rank 1 of 2"
+  std::size_t heading = 0;  // the latest "== a first start"
   for (std::size_t at = 0; at < differences.size(); ++at) {
+    if (differences[at].starts_with("  ====")) rank = at;
     if (differences[at].starts_with("  ==")) heading = at;
     if (differences[at].starts_with("  ")) continue;
-    is_shown[heading] = true;
+    is_shown[rank] = is_shown[heading] = true;
     const std::size_t end = std::min(differences.size(), at + kAround + 1);
     for (std::size_t near = at < kAround ? 0 : at - kAround; near < end; ++near)
       is_shown[near] = true;

@@ -44,6 +44,8 @@ struct TracedRuns {
   bool is_async = false;
   int keeps = 2;                                      // in the folder
   std::shared_ptr<ObjectStore> uploads_to = nullptr;  // where a logger keeps files; null: none
+  // Whether lines say what the training thread begins: not where it does not wait for others.
+  bool has_marks = true;
 
   // Saves batch 2, 4, ... and the last one; keeps two.
   TrainerOptions options(const std::string& duration) const {
