@@ -1,0 +1,151 @@
+// One process of a job whose saves are traced, for trace_test.cpp, which starts several:
+//   trace_program trace=store|files|collectives layout=file|sharded|tars folder=FOLDER [async=1]
+// Writes "trace LINE" for each line of its trace.
+#include <ATen/record_function.h>
+#include <torch/torch.h>
+
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <utility>
+
+#include "cairn/dist/dist.h"
+#include "cairn/storage/object_store.h"
+#include "cairn/train/trainer.h"
+
+#include "arguments.h"
+#include "storage/local_store.h"
+#include "testing/traced_runs.h"
+#include "testing/tracing_files.h"
+#include "testing/tracing_store.h"
+
+namespace {
+
+using cairn::testing::Trace;
+using cairn::testing::TracedLayout;
+using cairn::testing::TracedRuns;
+using cairn::testing::TracingFiles;
+using cairn::testing::TracingStore;
+
+TracedLayout layout_of(const Arguments& arguments) {
+  const std::map<std::string, TracedLayout> layouts = {{"file", TracedLayout::kOneFile},
+                                                       {"sharded", TracedLayout::kShardedFolder},
+                                                       {"tars", TracedLayout::kTars}};
+  return layouts.at(arguments.text("layout"));
+}
+
+// What Gloo was asked to do since the previous take(), by kind. libtorch tells it to whoever
+// profiles a program.
+class Collectives {
+ public:
+  static void count() {
+    at::addGlobalCallback(
+        at::RecordFunctionCallback(&Collectives::note).scopes({at::RecordScope::USER_SCOPE}));
+  }
+  // "all_reduce 1, broadcast 2"; "" if there were none.
+  static std::string take() {
+    const std::scoped_lock lock(mutex());
+    std::string text;
+    for (const auto& [kind, times] : std::exchange(counts(), {}))
+      text += (text.empty() ? "" : ", ") + kind + " " + std::to_string(times);
+    return text;
+  }
+
+ private:
+  static std::unique_ptr<at::ObserverContext> note(const at::RecordFunction& called) {
+    const std::string name = called.name();
+    const std::string gloo = "gloo:";
+    if (!name.starts_with(gloo)) return nullptr;
+    const std::scoped_lock lock(mutex());
+    ++counts()[name.substr(gloo.size())];
+    return nullptr;
+  }
+  static std::mutex& mutex() {
+    static std::mutex one;
+    return one;
+  }
+  static std::map<std::string, int>& counts() {
+    static std::map<std::string, int> all;
+    return all;
+  }
+};
+
+// Writes, for each event of a run, the collectives from its beginning to that of the next event.
+// Events without any are left out. It comes before the savers, so theirs count for their event.
+class EventCosts final : public cairn::Callback {
+ public:
+  explicit EventCosts(std::shared_ptr<Trace> trace) : trace_(std::move(trace)) {}
+  std::string name() const override { return "EventCosts"; }
+  void run_event(cairn::Event event, cairn::State& state, cairn::Logger& /*logger*/) override {
+    begin(std::string(cairn::name(event)));
+    if (event != cairn::Event::kBatchStart) return;
+    trace_->add("-- batch " + std::to_string(state.timestamp.batch + 1));
+  }
+  void close(cairn::State& /*state*/, cairn::Logger& /*logger*/) override { begin("close"); }
+  void begin(const std::string& event) {
+    const std::string costs = Collectives::take();
+    if (!costs.empty()) trace_->add(event_ + ": " + costs);
+    event_ = event;
+  }
+
+ private:
+  const std::shared_ptr<Trace> trace_;
+  std::string event_;
+};
+
+void count_start(const TracedRuns& runs, const std::string& title, cairn::TrainerOptions made) {
+  runs.trace->begin(title);
+  const auto costs = std::make_shared<EventCosts>(runs.trace);
+  made.callbacks.push_back(costs);
+  costs->begin("the constructor");
+  cairn::Trainer trainer(std::move(made));
+  costs->begin("fit");
+  trainer.fit();
+  costs->begin("between fit and close");
+  trainer.close();
+  costs->begin("");
+}
+
+void count_collectives(const TracedRuns& runs) {
+  Collectives::count();
+  count_start(runs, "a first start", runs.options("4ba"));
+  count_start(runs, "a second start, with autoresume", runs.resuming_options("7ba"));
+  count_start(runs, "a third start, which is finished", runs.resuming_options("7ba"));
+}
+
+void trace(const Arguments& arguments) {
+  initialize(arguments);
+  const std::string folder = arguments.text("folder");
+  const auto lines = std::make_shared<Trace>(folder);
+  TracedRuns runs{.trace = lines,
+                  .folder = folder + "/run",
+                  .layout = layout_of(arguments),
+                  .is_async = arguments.has("async")};
+  TracingFiles files(cairn::posix_file_system(), lines);
+  if (arguments.text("trace") == "files") runs.store = cairn::local_store(files);
+  if (arguments.text("trace") == "store") {  // one whose objects appear one by one
+    const cairn::StoreFeatures features = {.fenced_writes = true};
+    runs.store = std::make_shared<TracingStore>(cairn::local_store(), lines, features);
+  }
+  if (arguments.text("trace") == "collectives") {
+    count_collectives(runs);
+  } else {
+    runs.all();
+  }
+  for (const std::string& line : lines->lines())
+    say("trace " + line);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  torch::set_num_threads(1);
+  try {
+    trace(Arguments({argv + 1, argv + argc}));
+    return 0;
+  } catch (const std::exception& error) {
+    say(std::string("error: ") + error.what());
+    return 2;
+  }
+}

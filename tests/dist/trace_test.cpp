@@ -1,0 +1,84 @@
+// Guards: what the saves of several processes do. Their calls of a store and of a file system, and
+// how many collectives each event costs. golden_trace.h says how the golden files are written anew.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "job.h"
+#include "testing/golden_trace.h"
+#include "testing/temp_folder.h"
+
+namespace cairn {
+namespace {
+
+using cairn::testing::expect_trace;
+using cairn::testing::Job;
+using cairn::testing::operator+;
+using cairn::testing::outputs_of;
+using cairn::testing::TempFolder;
+using ::testing::Each;
+
+using Lines = std::vector<std::string>;
+
+Lines trace_in(const std::string& output) {
+  const std::string begin = "trace ";
+  std::istringstream all(output);
+  Lines lines;
+  for (std::string line; std::getline(all, line);) {
+    if (line.starts_with(begin)) lines.push_back(line.substr(begin.size()));
+  }
+  return lines;
+}
+
+// The traces of all ranks. One that is equal to that of the rank before is not repeated.
+Lines traces_of(int ranks, const std::vector<std::string>& arguments) {
+  const TempFolder folder;
+  Job job(ranks, std::vector<std::string>{TRACE_PROGRAM} + arguments +
+                     std::vector<std::string>{"folder=" + folder.path()});
+  EXPECT_THAT(job.exit_codes(), Each(0)) << outputs_of(job);
+  Lines all;
+  Lines before;
+  for (int rank = 0; rank < ranks; ++rank) {
+    all.push_back("==== rank " + std::to_string(rank) + " of " + std::to_string(ranks));
+    const Lines own = trace_in(job.output(static_cast<std::size_t>(rank)));
+    EXPECT_FALSE(own.empty());
+    if (own == before) all.emplace_back("as the rank before");
+    if (own != before) all.insert(all.end(), own.begin(), own.end());
+    before = own;
+  }
+  return all;
+}
+
+class TracesOfRanks : public ::testing::TestWithParam<const char*> {
+ public:
+  static std::string layout() { return GetParam(); }
+};
+
+INSTANTIATE_TEST_SUITE_P(Layouts, TracesOfRanks, ::testing::Values("file", "sharded", "tars"),
+                         [](const auto& test) { return std::string(test.param); });
+
+TEST_P(TracesOfRanks, StoreCallsOfSavesAreAsWritten) {
+  expect_trace("ranks_store_" + layout(), traces_of(2, {"trace=store", "layout=" + layout()}));
+}
+
+TEST_P(TracesOfRanks, StoreCallsOfSavesInTheBackgroundAreTheSame) {
+  expect_trace("ranks_store_" + layout(),
+               traces_of(2, {"trace=store", "layout=" + layout(), "async=1"}));
+}
+
+TEST_P(TracesOfRanks, SystemCallsOfSavesAreAsWritten) {
+  expect_trace("ranks_files_" + layout(), traces_of(2, {"trace=files", "layout=" + layout()}));
+}
+
+TEST_P(TracesOfRanks, CollectivesOfEachEventAreAsWritten) {
+  Lines all;
+  for (const int ranks : {1, 2, 3})
+    all = all + traces_of(ranks, {"trace=collectives", "layout=" + layout()});
+  expect_trace("ranks_collectives_" + layout(), all);
+}
+
+}  // namespace
+}  // namespace cairn
