@@ -1,16 +1,18 @@
 // What a save does with the thing that already has its name: one line of
 // tests/data/traces/replacements.txt for each cell of
-//   place x save_overwrite x autoresume x moment and name of the save x thing
+//   place and layout x save_overwrite x autoresume x moment and name of the save x thing
 // Through the public interface of the Trainer only.
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <filesystem>
-#include <functional>
 #include <map>
 #include <memory>
+#include <ostream>
+#include <set>
 #include <span>
 #include <string>
 
@@ -39,6 +41,30 @@ enum class SavePlace : std::uint8_t {
   kUploads,         // on this machine and uploaded: the thing is where the logger uploads to
   kUploadedFolder,  // on this machine and uploaded: the thing is on this machine
 };
+
+enum class SaveLayout : std::uint8_t { kOneFile, kShardedFolder, kRankTar };
+
+// A section of the table.
+struct SaveSetting {
+  std::string text;
+  std::string test_name;
+  SavePlace place;
+  SaveLayout layout = SaveLayout::kOneFile;
+};
+
+void PrintTo(const SaveSetting& setting, std::ostream* out) { *out << setting.test_name; }
+
+const std::array<SaveSetting, 9> kSettings = {{
+    {"folder", "Folder", SavePlace::kFolder},
+    {"store", "Store", SavePlace::kStore},
+    {"store without versions", "PlainStore", SavePlace::kPlainStore},
+    {"uploads", "Uploads", SavePlace::kUploads},
+    {"folder of a run that uploads", "UploadedFolder", SavePlace::kUploadedFolder},
+    {"sharded in a folder", "ShardedInFolder", SavePlace::kFolder, SaveLayout::kShardedFolder},
+    {"sharded in a store", "ShardedInStore", SavePlace::kStore, SaveLayout::kShardedFolder},
+    {"rank's tar in a folder", "TarInFolder", SavePlace::kFolder, SaveLayout::kRankTar},
+    {"rank's tar in a store", "TarInStore", SavePlace::kStore, SaveLayout::kRankTar},
+}};
 
 // When the save comes, and how it is called.
 struct SaveMoment {
@@ -128,44 +154,115 @@ class QuickFolder {
   const std::unique_ptr<testing::TempFolder> folder_ = make();
 };
 
-class Replacements : public ::testing::TestWithParam<SavePlace> {
+// In float32, in which every layout saves.
+struct ReplacedNetImpl : torch::nn::Module {
+  ReplacedNetImpl() {
+    torch::manual_seed(1);
+    layer = register_module("layer", torch::nn::Linear(4, 3));
+  }
+  at::Tensor forward(const at::Tensor& input) { return layer(input.to(at::kFloat)); }
+  torch::nn::Linear layer{nullptr};
+};
+TORCH_MODULE(ReplacedNet);
+
+// The names of the files under `name`, or of the file itself.
+bool is_under(const std::string& path, const std::string& name) {
+  return path == name || path.starts_with(name + "/");
+}
+
+Contents under(const Contents& all, const std::string& name) {
+  Contents found;
+  for (const auto& entry : all) {
+    if (is_under(entry.first, name)) found.insert(entry);
+  }
+  return found;
+}
+
+Contents renamed(const Contents& files, const std::string& from, const std::string& to) {
+  Contents found;
+  for (const auto& [path, bytes] : files) {
+    found[to + path.substr(from.size())] = bytes;
+  }
+  return found;
+}
+
+std::string& largest_of(Contents& files) {
+  auto largest = files.begin();
+  for (auto file = files.begin(); file != files.end(); ++file) {
+    if (file->second.size() > largest->second.size()) largest = file;
+  }
+  return largest->second;
+}
+
+void put_all(ObjectStore& store, const std::string& folder, const Contents& files) {
+  for (const auto& [path, bytes] : files) {
+    put(store, folder + "/" + path, bytes);
+  }
+}
+
+class Replacements : public ::testing::TestWithParam<SaveSetting> {
  protected:
   Replacements() { clear(); }
 
-  // The moments that are of interest in this place.
-  bool has(const SaveMoment& moment) const {
-    if (GetParam() == SavePlace::kUploadedFolder) return moment.has_history();
-    return GetParam() != SavePlace::kUploads || !moment.is_asked || moment.has_counter;
-  }
-
-  bool is_far() const {
-    return GetParam() == SavePlace::kStore || GetParam() == SavePlace::kPlainStore;
-  }
+  SavePlace place() const { return GetParam().place; }
+  SaveLayout layout() const { return GetParam().layout; }
+  bool is_far() const { return place() == SavePlace::kStore || place() == SavePlace::kPlainStore; }
   bool uploads() const {
-    return GetParam() == SavePlace::kUploads || GetParam() == SavePlace::kUploadedFolder;
+    return place() == SavePlace::kUploads || place() == SavePlace::kUploadedFolder;
+  }
+  // The moments that are of interest in this setting.
+  bool has(const SaveMoment& moment) const {
+    if (place() == SavePlace::kUploadedFolder) return moment.has_history();
+    if (layout() != SaveLayout::kOneFile) return moment.has_counter;
+    return place() != SavePlace::kUploads || !moment.is_asked || moment.has_counter;
+  }
+  bool has(const SaveMoment& moment, const std::string& what) const {
+    if (what == "own of this moment" && moment.from == 0) return false;
+    // Runs that save a tar of each rank refuse to save weights alone.
+    return what != "own weights" || layout() != SaveLayout::kRankTar;
   }
   // The place that is looked at.
   ObjectStore& store() const {
-    return GetParam() == SavePlace::kFolder || GetParam() == SavePlace::kUploadedFolder
-               ? *local_store()
-               : *far_;
+    return place() == SavePlace::kFolder || place() == SavePlace::kUploadedFolder ? *local_store()
+                                                                                  : *far_;
   }
   std::string folder() const { return &store() == far_.get() ? "run" : ckpt_; }
+  std::string latest() const {
+    return folder() + (layout() == SaveLayout::kRankTar ? "/latest-rank0.tar" : "/latest");
+  }
+  Contents files() const {
+    Contents found;
+    if (store().stat(folder())) collect(store(), folder(), "", found);
+    return found;
+  }
 
   void clear() {
     fs::remove_all(ckpt_);
     far_ = memory_store();
-    if (GetParam() == SavePlace::kPlainStore) {
+    if (place() == SavePlace::kPlainStore) {
       far_ = std::make_shared<testing::PlainStore>(far_, /*versioned_writes=*/false);
     }
   }
 
+  void set_layout(TrainerOptions& made) const {
+    if (layout() == SaveLayout::kOneFile) return;
+    made.model = classifier(ReplacedNet(), {.num_classes = 3});
+    if (layout() == SaveLayout::kRankTar) {
+      made.deepspeed_config = Dict{{"zero_optimization", Dict{{"stage", 0}}}};
+      made.save_filename = "ba{batch}-rank{rank}.tar";
+      made.save_latest_filename = "latest-rank{rank}.tar";
+    } else {
+      made.parallelism_config = ParallelismConfig{.fsdp = FSDPConfig{
+                                                      .state_dict_type = "sharded",
+                                                      .sharded_ckpt_prefix_dir = "ba{batch}",
+                                                  }};
+    }
+  }
+
   TrainerOptions options(bool has_counter, const std::string& run_name = "run") {
-    log_ = std::make_shared<testing::LogRecorder>();
     TrainerOptions made = testing::tiny_options();
-    made.max_duration = "2ep";
     made.run_name = run_name;
-    made.loggers = {log_};
+    made.loggers = {std::make_shared<testing::LogRecorder>()};
     made.save_folder = is_far() ? "run" : ckpt_;
     made.save_filename = has_counter ? "ba{batch}.pt" : "ckpt.pt";
     made.save_latest_filename = "latest";
@@ -177,18 +274,21 @@ class Replacements : public ::testing::TestWithParam<SavePlace> {
       made.save_remote_file_name = "run/" + made.save_filename;
       made.save_latest_remote_file_name = "run/latest";
     }
+    set_layout(made);
     return made;
   }
 
-  static std::string name_of(bool has_counter, std::int64_t batch) {
-    return has_counter ? "ba" + std::to_string(batch) + ".pt" : "ckpt.pt";
+  std::string name_of(bool has_counter, std::int64_t batch) const {
+    constexpr std::array<const char*, 3> kEndings = {".pt", "", "-rank0.tar"};
+    if (!has_counter) return "ckpt.pt";
+    return "ba" + std::to_string(batch) + kEndings.at(static_cast<std::size_t>(layout()));
   }
 
-  // The file of a run that saved once, at `batch`, in this place. It was trained with other data,
-  // so that no later save has the same bytes.
-  const std::string& saved(bool has_counter, std::int64_t batch, const std::string& what) {
-    std::string& bytes = saved_[what + name_of(has_counter, batch) + std::to_string(batch)];
-    if (!bytes.empty()) return bytes;
+  // What a run left that saved once, at `batch`, in this place. It was trained with other data, so
+  // that no later save has the same bytes.
+  const Contents& saved(bool has_counter, std::int64_t batch, const std::string& what) {
+    Contents& left = saved_[what + name_of(has_counter, batch) + std::to_string(batch)];
+    if (!left.empty()) return left;
     clear();
     TrainerOptions made = options(has_counter, what == "another run's" ? "other" : "run");
     made.train_dataloader = DataLoader(testing::tiny_dataset(10, /*seed=*/6), {.batch_size = 2});
@@ -200,44 +300,53 @@ class Replacements : public ::testing::TestWithParam<SavePlace> {
       trainer.fit();
       trainer.close();
     }
-    bytes = bytes_of(store(), folder() + "/" + name_of(has_counter, batch));
-    return bytes;
+    left = under(files(), name_of(has_counter, batch));
+    return left;
   }
 
-  // The thing's bytes. For a folder: those of a file in it.
-  std::string thing(const std::string& what, const SaveMoment& moment) {
-    if (what == "folder") return "somebody's";
-    if (what == "foreign file") return "notes\n";
+  // The thing, under the name of the save.
+  Contents thing(const std::string& what, const SaveMoment& moment) {
+    const std::string name = name_of(moment.has_counter, moment.batch());
+    if (what == "nothing") return {};
+    if (what == "folder") return {{name + "/file", "somebody's"}};
+    if (what == "foreign file") return {{name, "notes\n"}};
     if (what == "checkpoint of no run") {
-      return bytes_of(*local_store(), scratch("none.pt", [](const std::string& path) {
-        save(Dict{{"a", 1}}, path);
-      }));
+      save(Dict{{"a", 1}}, temp_ / "none.pt");
+      return {{name, testing::read_file(temp_ / "none.pt")}};
     }
-    if (what == "own of this moment") return saved(moment.has_counter, moment.from, "own");
-    const std::int64_t further = moment.from + 1;
-    if (what == "another run's" || what == "own weights") {
-      return saved(moment.has_counter, further, what);
-    }
-    std::string bytes = saved(moment.has_counter, further, "own");
+    const bool is_now = what == "own of this moment";
+    const bool is_kind = what == "another run's" || what == "own weights";
+    const std::int64_t batch = is_now ? moment.from : moment.from + 1;
+    Contents files = renamed(saved(moment.has_counter, batch, is_kind ? what : "own"),
+                             name_of(moment.has_counter, batch), name);
+    std::string& bytes = largest_of(files);
     if (what == "damaged") bytes.resize(bytes.size() / 2);
-    if (what == "damaged inside") bytes.at(bytes.find("data/0FB") + 200) ^= 1;
-    return bytes;
+    const std::size_t tensor = bytes.find("data/0FB");
+    if (what == "damaged inside") {
+      bytes.at(tensor == std::string::npos ? bytes.size() / 2 : tensor + 200) ^= 1;
+    }
+    return files;
   }
 
-  std::string scratch(const std::string& name, const std::function<void(const std::string&)>& act) {
-    const std::string path = temp_ / name;
-    act(path);
-    return path;
+  // Puts what the run goes on from where no save comes, and gives its path.
+  std::string load_path(const Contents& history, const std::string& name) const {
+    const std::string there = temp_ / "from";
+    fs::remove_all(there);
+    fs::create_directories(there);
+    put_all(*local_store(), there, history);
+    return layout() == SaveLayout::kRankTar ? there + "/ba1-rank{rank}.tar" : there + "/" + name;
   }
 
+  void lay(const SaveMoment& moment, const std::string& what, const Contents& laid,
+           const Contents& history);
+  std::string fate(const Contents& laid, const std::string& name, Contents found) const;
   std::string answer(const SaveMoment& moment, const std::string& what, bool overwrite,
                      bool autoresume);
 
   const QuickFolder temp_;
   const std::string ckpt_ = temp_ / "ckpt";
   std::shared_ptr<ObjectStore> far_;
-  std::shared_ptr<testing::LogRecorder> log_;
-  std::map<std::string, std::string> saved_;
+  std::map<std::string, Contents> saved_;
 };
 
 // What one start does: its first save, or the error that ends it.
@@ -274,61 +383,91 @@ StartOutcome start(TrainerOptions made, bool is_asked) {
   return outcome;
 }
 
+void Replacements::lay(const SaveMoment& moment, const std::string& what, const Contents& laid,
+                       const Contents& history) {
+  clear();
+  put_all(store(), folder(), laid);
+  if (moment.has_history()) {
+    put_all(store(), folder(), history);
+    store().move_pointer(latest(), folder() + "/" + name_of(true, moment.from));
+  } else if (is_pointed_at(what)) {
+    store().move_pointer(latest(), folder() + "/" + name_of(moment.has_counter, moment.batch()));
+  }
+}
+
+// What became of the thing, and the names of what is new.
+std::string Replacements::fate(const Contents& laid, const std::string& name,
+                               Contents found) const {
+  std::string text;
+  const auto take = [&](const Contents& files) {
+    for (const auto& file : files) {
+      found.erase(file.first);
+    }
+  };
+  const auto is_there = [&](const Contents& files) { return under(found, name) == files; };
+  const auto all_are_there = [&](const Contents& files) {
+    return std::ranges::all_of(files, [&](const auto& file) {
+      const auto same = found.find(file.first);
+      return same != found.end() && same->second == file.second;
+    });
+  };
+  if (!laid.empty() && (is_there(laid) || all_are_there(laid))) {
+    text = "; kept";
+    take(laid);
+  } else if (!laid.empty()) {
+    text = under(found, name).empty() ? "; gone" : "; replaced";
+    for (const std::string ending : {".damaged", ".unreadable"}) {
+      const Contents aside = renamed(laid, name, name + ending);
+      if (!all_are_there(aside)) continue;
+      text = "; put aside as " + name + ending;
+      take(aside);
+    }
+    take(under(found, name));
+  }
+  std::set<std::string> others;
+  for (const auto& file : found) {
+    others.insert(file.first.substr(0, file.first.find('/')));
+  }
+  for (const std::string& other : others) {
+    text += (&other == &*others.begin() ? "; new " : ", ") + other;
+  }
+  return text;
+}
+
 std::string Replacements::answer(const SaveMoment& moment, const std::string& what, bool overwrite,
                                  bool autoresume) {
-  const std::string bytes = what == "nothing" ? "" : thing(what, moment);
-  const std::string history = moment.from > 0 ? saved(moment.has_counter, moment.from, "own") : "";
-  clear();
   const std::string name = name_of(moment.has_counter, moment.batch());
-  const std::string inside = what == "folder" ? name + "/file" : name;
-  if (what != "nothing") put(store(), folder() + "/" + inside, bytes);
-  if (moment.has_history()) {
-    const std::string before = folder() + "/" + name_of(true, moment.from);
-    put(store(), before, history);
-    store().move_pointer(folder() + "/latest", before);
-  } else if (is_pointed_at(what)) {
-    store().move_pointer(folder() + "/latest", folder() + "/" + name);
-  }
+  const Contents laid = thing(what, moment);
+  Contents history;
+  if (moment.from > 0) history = saved(moment.has_counter, moment.from, "own");
+  lay(moment, what, laid, history);
   TrainerOptions made = options(moment.has_counter);
   made.save_overwrite = overwrite;
   made.autoresume = autoresume;
   if (moment.from > 0) {
-    made.load_path =
-        scratch("from.pt", [&](const std::string& path) { testing::write_file(path, history); });
+    made.load_path = load_path(history, name_of(moment.has_counter, moment.from));
   }
   const StartOutcome outcome = start(std::move(made), moment.is_asked);
 
-  Contents found;
-  collect(store(), folder(), "", found);
-  if (moment.has_history()) found.erase(name_of(true, moment.from));
-  std::string fate = what == "nothing" ? "" : "; gone";
-  std::string others;
-  for (const auto& [path, now] : found) {
-    const bool is_thing = what != "nothing" && now == bytes;
-    if (path == inside && what != "nothing") {
-      fate = is_thing ? "; kept" : "; replaced";
-    } else if (is_thing) {
-      fate = "; put aside as " + path;
-    } else {
-      others += (others.empty() ? "; new " : ", ") + path;
+  Contents found = files();
+  if (moment.has_history()) {
+    for (const auto& file : history) {
+      found.erase(file.first);
     }
   }
-  const auto pointer = store().read_pointer(folder() + "/latest");
-  std::string latest = "; no latest";
-  if (pointer) latest = "; latest " + fs::path(pointer->target).filename().string();
+  const auto pointer = store().read_pointer(latest());
   const std::string begins =
       outcome.begins < 0 ? "" : "begins at " + std::to_string(outcome.begins) + ", ";
-  return begins + outcome.end + fate + others + latest;
+  return begins + outcome.end + fate(laid, name, std::move(found)) +
+         (pointer ? "; latest " + fs::path(pointer->target).filename().string() : "; no latest");
 }
 
 TEST_P(Replacements, AreThoseOfTheTable) {
-  const std::array<std::string, 5> places = {"folder", "store", "store without versions", "uploads",
-                                             "folder of a run that uploads"};
-  testing::GoldenTable table("replacements.txt", places.at(static_cast<std::size_t>(GetParam())));
+  testing::GoldenTable table("replacements.txt", GetParam().text);
   for (const SaveMoment& moment : kMoments) {
     if (!has(moment)) continue;
     for (const std::string& what : kThings) {
-      if (what == "own of this moment" && moment.from == 0) continue;
+      if (!has(moment, what)) continue;
       for (const bool overwrite : {false, true}) {
         for (const bool autoresume : {false, true}) {
           table.add(moment.text + ", " + what + (overwrite ? ", overwrite" : "") +
@@ -341,16 +480,8 @@ TEST_P(Replacements, AreThoseOfTheTable) {
   table.check();
 }
 
-constexpr std::array<const char*, 5> kTestNames = {"Folder", "Store", "PlainStore", "Uploads",
-                                                   "UploadedFolder"};
-
-INSTANTIATE_TEST_SUITE_P(Places, Replacements,
-                         ::testing::Values(SavePlace::kFolder, SavePlace::kStore,
-                                           SavePlace::kPlainStore, SavePlace::kUploads,
-                                           SavePlace::kUploadedFolder),
-                         [](const auto& test) {
-                           return kTestNames.at(static_cast<std::size_t>(test.param));
-                         });
+INSTANTIATE_TEST_SUITE_P(Settings, Replacements, ::testing::ValuesIn(kSettings),
+                         [](const auto& test) { return test.param.test_name; });
 
 }  // namespace
 }  // namespace cairn
