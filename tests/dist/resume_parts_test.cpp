@@ -149,7 +149,7 @@ TEST_P(ResumeParts, AreGoneOnFromOrRefusedAsTheToolSays) {
       said.push_back(said_by_tool(folders.back()));
       cells.push_back(form.text + ", " + state.text);
       starts.push_back(kPartsRun + form.words +
-                       Words{"folder=" + folders.back(), "duration=3ep", "timeout_ms=60000"});
+                       Words{"folder=" + folders.back(), "duration=9ba", "timeout_ms=60000"});
     }
   }
   Job job(GetParam(), in_turn(starts));
