@@ -1,9 +1,8 @@
-// What a run that is started again goes on from: one line of tests/data/traces/resuming.txt for
-// each cell of
-//   form of the run x what lies in the folder x state of what lies there
-// In each cell the Trainer does what `cairn resume --explain` says, except where the table has both
-// answers. One process is one rank here,
-// and it saves in all three forms. form_change_test.cpp has two ranks.
+// A guard. A run is started again in a folder that holds checkpoints of some form in some state.
+// The table tests/data/traces/resuming.txt has one line for each combination of
+//   form of the run x form of the checkpoints x state of the checkpoints
+// The Trainer does what `cairn resume --explain` says, except where the table has both answers. One
+// process is one rank here, and it saves in all three forms. form_change_test.cpp has two ranks.
 
 #include <gtest/gtest.h>
 
@@ -49,7 +48,7 @@ std::string text_of(RunForm form) {
   return kTexts.at(static_cast<std::size_t>(form));
 }
 
-// What a run has left: two checkpoints, of batch 5 and of batch 10.
+// A run has left two checkpoints, of batch 5 and of batch 10.
 struct Left {
   RunForm form;
   std::string whose;  // "own", "weights", "another run's"
@@ -139,8 +138,8 @@ void damage_checkpoint(const std::string& checkpoint) {
   write_file(file, bytes);
 }
 
-// Flips the first byte of the first tensor, which only a full check sees: behind the local header
-// of its entry in a zip file.
+// Flips the first byte of the first tensor, which only a full check notices. The byte follows the
+// local header of an entry of a zip file.
 void damage_tensor(const std::string& checkpoint) {
   const std::string file = largest_file(checkpoint);
   std::string bytes = read_file(file);
@@ -159,7 +158,7 @@ void damage_tensor(const std::string& checkpoint) {
   ADD_FAILURE() << "no tensor in " << file;
 }
 
-// Of a folder a file is missing, of a file its end.
+// Removes a file of a folder, or the second half of a file.
 void remove_part(const std::string& checkpoint) {
   const std::string file = largest_file(checkpoint);
   if (file == checkpoint) return fs::resize_file(file, fs::file_size(file) / 2);
@@ -191,7 +190,7 @@ void bring_into_state(const std::string& folder, const std::string& state) {
   if (state == "newest gone") fs::remove_all(newest);
 }
 
-// What the tool or the Trainer would go on from, or why neither begins.
+// The answer of the tool or of the Trainer.
 struct Choice {
   std::string path = {};     // empty: none
   std::int64_t batch = 0;    // where training begins
@@ -234,8 +233,8 @@ ToolAnswer ask_tool(const std::string& folder) {
   return answer;
 }
 
-// Of two places the furthest checkpoint counts, and the first place among equal ones. Where there
-// is none, each place may refuse.
+// Combines the answers for two places. The furthest checkpoint counts, and the first place among
+// equal ones. If neither place has a checkpoint, each may refuse.
 ToolAnswer further_of(const ToolAnswer& here, const ToolAnswer& there) {
   if (there.choice.path.empty()) {
     return here.choice.path.empty() && here.choice.refusal.empty() ? there : here;
@@ -311,16 +310,15 @@ class ResumeForms : public ::testing::Test {
   std::map<std::string, std::string> saved_;
 };
 
-// What the tool says of a Trainer of that form.
+// The answer of the tool for a Trainer of that form.
 Choice said_of(RunForm form, const ToolAnswer& tool) {
   if (tool.needs.empty() || form == RunForm::kRankTars) return tool.choice;
   return {.refusal = tool.choice.path + " needs " + tool.needs};
 }
 
 // Whether the two may differ. The tool does not know in which form the run saves:
-//  - Of which checkpoint of another run the name is in the way it says for a run that saves one
-//  file.
-//  - Where the tars of all saves are damaged only a run that saves such tars refuses to begin.
+//  - It refuses for a checkpoint of another run if a run that saves one file would write its name.
+//  - It lets a run begin anew if the tars of all saves are damaged. A run that saves tars refuses.
 bool may_differ(RunForm form, const Left& left, const std::string& state) {
   if (left.whose == "another run's") {
     return form != RunForm::kOneFile || left.form != RunForm::kOneFile;

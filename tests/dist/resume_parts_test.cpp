@@ -1,8 +1,7 @@
-// What a run goes on from where one machine has some parts of sharded checkpoints: one line of
-// tests/data/traces/resuming_parts.txt for each cell of
+// A guard. A run is started again where one machine has only its parts of sharded checkpoints. The
+// table tests/data/traces/resuming_parts.txt has one line for each combination of
 //   number of ranks x form of the run x state of the two checkpoints
-// In each cell the Trainer does what `cairn resume --explain` says, except where the table has both
-// answers. Real processes on this machine.
+// The Trainer does what `cairn resume --explain` says. Real processes on this machine.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

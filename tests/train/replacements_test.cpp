@@ -1,7 +1,7 @@
-// What a save does with the thing that already has its name: one line of
-// tests/data/traces/replacements.txt for each cell of
-//   place and layout x save_overwrite x autoresume x moment and name of the save x thing
-// Through the public interface of the Trainer only.
+// A guard. A save meets a thing that already has its name. The table
+// tests/data/traces/replacements.txt says what happens, in one line for each combination of
+//   place and layout x moment and name of the save x thing x save_overwrite x autoresume
+// The test uses the public interface of the Trainer only.
 
 #include <gtest/gtest.h>
 
@@ -52,6 +52,7 @@ struct SaveSetting {
   SaveLayout layout = SaveLayout::kOneFile;
 };
 
+// NOLINTNEXTLINE: gtest's name
 void PrintTo(const SaveSetting& setting, std::ostream* out) { *out << setting.test_name; }
 
 const std::array<SaveSetting, 9> kSettings = {{
@@ -86,7 +87,7 @@ const std::array<SaveMoment, 5> kMoments = {{
     {"asked save of a constant name", false, 1, true},
 }};
 
-// What lies under the name of the save.
+// The thing that already has the name of the save.
 const std::array<std::string, 10> kThings = {
     "nothing",        "own further on", "own of this moment",   "another run's", "damaged",
     "damaged inside", "foreign file",   "checkpoint of no run", "folder",        "own weights",
@@ -178,7 +179,7 @@ Contents under(const Contents& all, const std::string& name) {
   return found;
 }
 
-Contents renamed(const Contents& files, const std::string& from, const std::string& to) {
+Contents moved_to(const Contents& files, const std::string& from, const std::string& to) {
   Contents found;
   for (const auto& [path, bytes] : files) {
     found[to + path.substr(from.size())] = bytes;
@@ -284,8 +285,8 @@ class Replacements : public ::testing::TestWithParam<SaveSetting> {
     return "ba" + std::to_string(batch) + kEndings.at(static_cast<std::size_t>(layout()));
   }
 
-  // What a run left that saved once, at `batch`, in this place. It was trained with other data, so
-  // that no later save has the same bytes.
+  // Returns the files of a run that saved once, at `batch`, in this place. It was trained with
+  // other data, so that no later save has the same bytes.
   const Contents& saved(bool has_counter, std::int64_t batch, const std::string& what) {
     Contents& left = saved_[what + name_of(has_counter, batch) + std::to_string(batch)];
     if (!left.empty()) return left;
@@ -317,8 +318,8 @@ class Replacements : public ::testing::TestWithParam<SaveSetting> {
     const bool is_now = what == "own of this moment";
     const bool is_kind = what == "another run's" || what == "own weights";
     const std::int64_t batch = is_now ? moment.from : moment.from + 1;
-    Contents files = renamed(saved(moment.has_counter, batch, is_kind ? what : "own"),
-                             name_of(moment.has_counter, batch), name);
+    Contents files = moved_to(saved(moment.has_counter, batch, is_kind ? what : "own"),
+                              name_of(moment.has_counter, batch), name);
     std::string& bytes = largest_of(files);
     if (what == "damaged") bytes.resize(bytes.size() / 2);
     const std::size_t tensor = bytes.find("data/0FB");
@@ -349,13 +350,13 @@ class Replacements : public ::testing::TestWithParam<SaveSetting> {
   std::map<std::string, Contents> saved_;
 };
 
-// What one start does: its first save, or the error that ends it.
+// The result of one start: its first save, or the error that ends it.
 struct StartOutcome {
   std::int64_t begins = -1;
   std::string end;
 };
 
-StartOutcome start(TrainerOptions made, bool is_asked) {
+StartOutcome start_run(TrainerOptions made, bool is_asked) {
   StartOutcome outcome;
   std::unique_ptr<Trainer> trainer;
   try {
@@ -395,7 +396,7 @@ void Replacements::lay(const SaveMoment& moment, const std::string& what, const 
   }
 }
 
-// What became of the thing, and the names of what is new.
+// Says what became of the thing, and names the new files.
 std::string Replacements::fate(const Contents& laid, const std::string& name,
                                Contents found) const {
   std::string text;
@@ -417,7 +418,7 @@ std::string Replacements::fate(const Contents& laid, const std::string& name,
   } else if (!laid.empty()) {
     text = under(found, name).empty() ? "; gone" : "; replaced";
     for (const std::string ending : {".damaged", ".unreadable"}) {
-      const Contents aside = renamed(laid, name, name + ending);
+      const Contents aside = moved_to(laid, name, name + ending);
       if (!all_are_there(aside)) continue;
       text = "; put aside as " + name + ending;
       take(aside);
@@ -447,7 +448,7 @@ std::string Replacements::answer(const SaveMoment& moment, const std::string& wh
   if (moment.from > 0) {
     made.load_path = load_path(history, name_of(moment.has_counter, moment.from));
   }
-  const StartOutcome outcome = start(std::move(made), moment.is_asked);
+  const StartOutcome outcome = start_run(std::move(made), moment.is_asked);
 
   Contents found = files();
   if (moment.has_history()) {
