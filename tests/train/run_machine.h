@@ -1,0 +1,221 @@
+// The machine of a simulated job: a disk, a far store, and a process that may die at any call.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "cairn/error.h"
+#include "cairn/storage/object_store.h"
+
+#include "io/file_error.h"
+#include "io/source_part.h"
+#include "storage/listing.h"
+#include "storage/local_store.h"
+#include "testing/faulty_file_system.h"
+#include "testing/sim_file_system.h"
+#include "testing/temp_folder.h"
+#include "testing/watched_store.h"
+
+namespace cairn::testing {
+
+// Where a run saves, and how its checkpoints get further.
+enum class Where : std::uint8_t {
+  kLocal,      // a simulated disk
+  kRecycling,  // the same, where saves are written over retired files
+  kFar,        // a store in memory, which counts as far away
+  kUploads,    // a real folder, from which a logger uploads to a store in memory
+};
+
+// Decides at each call of a process whether the call works, fails or ends the process. Thread-safe.
+class Fate {
+ public:
+  enum class Verdict : std::uint8_t { kWorks, kFails, kDies };
+
+  // The n-th call from now, counted from 1, is the last one of the process.
+  void kill_in(std::uint64_t n) { kill_at_ = calls_ + n; }
+  void kill() { is_dead_ = true; }
+  // The n-th call from now fails with errno `error`.
+  void fail_in(std::uint64_t n, int error) {
+    error_ = error;
+    fail_at_ = calls_ + n;
+  }
+  // Takes back a fault that has not happened.
+  void spare() { fail_at_ = 0; }
+
+  Verdict next_call() {
+    const std::uint64_t call = ++calls_;
+    if (is_dead_) return Verdict::kDies;
+    if (call == kill_at_) is_dead_ = true;
+    if (call == fail_at_) has_failed_ = true;
+    return is_dead_ ? Verdict::kDies : call == fail_at_ ? Verdict::kFails : Verdict::kWorks;
+  }
+  bool is_dead() const { return is_dead_; }
+  // Whether a call failed since the last question.
+  bool take_failed() { return has_failed_.exchange(false); }
+  int error() const { return error_; }
+
+ private:
+  std::atomic<std::uint64_t> calls_ = 0;
+  std::atomic<std::uint64_t> kill_at_ = 0;
+  std::atomic<std::uint64_t> fail_at_ = 0;
+  std::atomic<int> error_ = 0;
+  std::atomic<bool> is_dead_ = false;
+  std::atomic<bool> has_failed_ = false;
+};
+
+class Machine {
+ public:
+  explicit Machine(Where where, int link_error) : where_(where) {
+    if (where == Where::kLocal || where == Where::kRecycling) {
+      disk_ = std::make_unique<SimFileSystem>();
+      if (link_error != 0) disk_->refuse_links(link_error);
+      disk_->make_folders("/runs");
+    }
+  }
+
+  Where where() const { return where_; }
+  // The path of a save folder.
+  std::string path(const std::string& name) const {
+    if (where_ == Where::kFar) return "runs/" + name;
+    return where_ == Where::kUploads ? folder_ / name : "/runs/" + name;
+  }
+  // Where the save folders are, as another program sees them.
+  std::shared_ptr<ObjectStore> here() const {
+    if (where_ == Where::kFar) return far_;
+    return disk_ == nullptr ? local_store() : local_store(*disk_);
+  }
+  // Where uploads are, or the save folders themselves.
+  std::shared_ptr<ObjectStore> far() const { return far_; }
+
+  // What a process has of the machine. The machine must outlive it.
+  struct Process {
+    Fate fate;
+    std::unique_ptr<FaultyFileSystem> files;  // null without a disk
+    std::shared_ptr<ObjectStore> here;
+    std::shared_ptr<ObjectStore> far;  // null where nothing is uploaded
+  };
+  std::unique_ptr<Process> start() {
+    auto process = std::make_unique<Process>();
+    const bool has_far = where_ == Where::kFar || where_ == Where::kUploads;
+    const auto far = has_far ? watched(process->fate) : nullptr;
+    if (where_ == Where::kFar) {
+      process->here = far;
+      return process;
+    }
+    FileSystem& under = disk_ != nullptr ? static_cast<FileSystem&>(*disk_) : posix_file_system();
+    process->files = std::make_unique<FaultyFileSystem>(under);
+    process->files->before_each(
+        [this, &fate = process->fate](FileCall call, std::uint64_t) { obey(fate, call); });
+    process->here = where_ == Where::kRecycling ? recycling_local_store(*process->files)
+                                                : local_store(*process->files);
+    process->far = far;
+    return process;
+  }
+
+  // After a process was killed, and is destroyed. `draw(n)` gives a number below n, by which the
+  // disk loses what was not certain; null: only the process died.
+  void restart(const std::function<std::uint64_t(std::uint64_t)>& draw) {
+    if (disk_ == nullptr) return;
+    disk_ = draw ? disk_->after_power_loss(draw) : disk_->after_kill();
+  }
+
+  // Gives a save folder another path.
+  void move(const std::string& from, const std::string& to) {
+    if (disk_ != nullptr) {
+      disk_->rename(FilePath(path(from)), FilePath(path(to)), /*overwrite=*/false);
+      disk_->sync_folder("/runs");
+    } else if (where_ == Where::kUploads) {
+      std::filesystem::rename(path(from), path(to));
+    } else {
+      move_objects(path(from), path(to));
+    }
+  }
+
+ private:
+  // Throws what a call of a file system throws where the process dies, or the call fails. A write
+  // to the simulated disk at which the process dies is half done.
+  void obey(Fate& fate, FileCall call) {
+    const bool was_dead = fate.is_dead();
+    const Fate::Verdict verdict = fate.next_call();
+    if (verdict == Fate::Verdict::kWorks) return;
+    if (verdict == Fate::Verdict::kDies) {
+      if (disk_ == nullptr || was_dead || call != FileCall::kWrite) {
+        throw SimulatedCrash{};  // NOLINT(hicpp-exception-baseclass)
+      }
+      disk_->crash_at(disk_->operations() + 1);
+      return;
+    }
+    const bool only_looks = call == FileCall::kOpen || call == FileCall::kRead ||
+                            call == FileCall::kReadLink || call == FileCall::kStat ||
+                            call == FileCall::kList;
+    if (only_looks) throw_read_error(fate.error(), "injected fault");
+    throw_storage_error(fate.error(), "injected fault");
+  }
+
+  // Calls fail before they are done, and after it: then only the answer is lost. No fault may pass,
+  // so that nothing waits to try again.
+  std::shared_ptr<ObjectStore> watched(Fate& fate) const {
+    const auto obey_here = [&fate](StoreCall /*call*/, const std::string& name) {
+      const Fate::Verdict verdict = fate.next_call();
+      if (verdict == Fate::Verdict::kDies) {
+        throw SimulatedCrash{};  // NOLINT(hicpp-exception-baseclass)
+      }
+      if (verdict == Fate::Verdict::kFails) throw StorageError(name + ": 403 injected fault", 403);
+    };
+    return std::make_shared<WatchedStore>(far_,
+                                          StoreHooks{.before = obey_here, .after = obey_here});
+  }
+
+  void move_objects(const std::string& from, const std::string& to) {
+    for (const ListedName& listed : list_all(*far_, from)) {
+      const std::string old_name = from + "/" + listed.name;
+      const std::string new_name = to + "/" + listed.name;
+      if (const auto pointer = far_->read_pointer(old_name)) {
+        far_->move_pointer(new_name, to + pointer->target.substr(from.size()));
+        far_->remove(old_name);
+      } else if (is_folder(*far_, old_name)) {
+        move_objects(old_name, new_name);
+      } else {
+        far_->rename(old_name, new_name);
+      }
+    }
+  }
+
+  const Where where_;
+  TempFolder folder_;
+  std::unique_ptr<SimFileSystem> disk_;
+  const std::shared_ptr<ObjectStore> far_ = memory_store();
+};
+
+// Everything in a folder and below it, except cairn's locks: the bytes of an object, and where a
+// pointer leads.
+inline std::map<std::string, std::string> content_of(ObjectStore& store,
+                                                     const std::string& folder) {
+  std::map<std::string, std::string> content;
+  for (const ListedName& listed : list_all_if_any(store, folder)) {
+    const std::string path = folder + "/" + listed.name;
+    const auto info = store.stat(path, /*follow=*/false);
+    const bool is_lock = listed.name.starts_with(".cairn-");
+    if (!info || is_lock) continue;
+    if (info->type == ObjectInfo::Type::kFolder) {
+      content.merge(content_of(store, path));
+    } else if (const auto pointer = store.read_pointer(path)) {
+      content[path] = "-> " + pointer->target;
+    } else {
+      try {
+        content[path] = std::string(as_text(read_all(*store.open(path)).view));
+      } catch (const NotFoundError&) {  // removed since
+      }
+    }
+  }
+  return content;
+}
+
+}  // namespace cairn::testing
