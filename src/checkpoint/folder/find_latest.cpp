@@ -338,7 +338,8 @@ class Search {
     const bool is_folder = info->type == ObjectInfo::Type::kFolder;
     if (is_folder && !is_checkpoint_folder(*store_, path)) return nullptr;
     if (!is_folder && info->type != ObjectInfo::Type::kObject) {
-      throw UsageError("it is a device, a pipe or a socket, not a file");  // whose opening may do things
+      // Opening it may do things.
+      throw UsageError("it is a device, a pipe or a socket, not a file");
     }
     modified = info->modified;
     return open_source(path, {.store = store_});
