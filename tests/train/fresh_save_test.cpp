@@ -1,7 +1,6 @@
-// Whatever a saver remembers of its previous save, its file is the one that a new saver writes of
-// the same state. Between two saves of one run anything may happen to the model, its optimizer and
-// the counters. Where a file has no names of earlier files in it, the bytes are equal; otherwise
-// what is loaded is.
+// A saver may remember its previous save. Its file is still the one that a new saver writes of the
+// same state, after any change of the model, its optimizer and the counters. The bytes are equal if
+// the checkpoint does not name earlier files. Otherwise the loaded values are equal.
 
 #include <gtest/gtest.h>
 #include <torch/torch.h>
@@ -83,7 +82,7 @@ Key key_of(const at::Tensor& parameter) {
   }
 }
 
-// What may happen to a run between two saves.
+// Changes a run in the ways that are possible between two saves.
 class Disturbance {
  public:
   Disturbance(BagModel& model, std::uint64_t seed) : model_(model), random_(seed) {}
@@ -311,7 +310,7 @@ class FreshSave : public ::testing::Test {
     return made;
   }
 
-  // What a checkpoint holds, without the names of earlier ones.
+  // A checkpoint without the entries that name earlier ones.
   static Value without_names(Value checkpoint) {
     if (Value* state = checkpoint.mutable_dict().find("state")) {
       state->mutable_dict().erase("callbacks");

@@ -94,7 +94,7 @@ class Machine {
   // Where uploads are, or the save folders themselves.
   std::shared_ptr<ObjectStore> far() const { return far_; }
 
-  // What a process has of the machine. The machine must outlive it.
+  // A process: its view of the machine, which must outlive it.
   struct Process {
     Fate fate;
     std::unique_ptr<FaultyFileSystem> files;  // null without a disk

@@ -1,5 +1,5 @@
-// What a model of runs knows: how each run saves, what is durable, and what a run that nothing
-// happens to has at each batch.
+// The knowledge of a model of runs: how each run saves, which saves are durable, and the weights of
+// an undisturbed run at each batch.
 #pragma once
 
 #include <algorithm>
@@ -60,8 +60,9 @@ class Undisturbed {
   at::Tensor weights(std::int64_t batch) const {
     return weights_.at(static_cast<std::size_t>(batch));
   }
-  // What `checkpoint` must agree on with the one of that batch. At the end of an epoch a checkpoint
-  // may be of before or after it, which its clock and random state tell.
+  // The part of a checkpoint that must be equal to that of the undisturbed run. A checkpoint at the
+  // end of an epoch is saved before the epoch is counted, or after it. Its clock and random state
+  // tell which, so they are left out there.
   static Value comparable(const Value& checkpoint, std::int64_t batch) {
     const Value all = essence(checkpoint);
     Dict kept;
@@ -145,11 +146,11 @@ inline Setup draw_setup(Where where, std::mt19937_64& random) {
   return made;
 }
 
-// Of a run in one place.
+// The saves of one run in one place.
 struct Known {
   std::vector<std::int64_t> durable;  // batches of saves that certainly ended well, in their order
   bool are_all_counted = true;        // by the process that removes; false: only its own
-  int strays = 0;      // checkpoints of failed saves that nobody removes: in a far store
+  int strays = 0;      // failed saves, each of which may leave a checkpoint that nothing removes
   int unfinished = 0;  // saves since the last of them that failed or were killed
 
   void add(std::int64_t batch) {
@@ -166,6 +167,17 @@ struct Run {
   Known far = {.durable = {}, .are_all_counted = false};
   bool is_finished = false;
 };
+
+inline bool is_run(const std::vector<Run>& runs, const std::string& name) {
+  return std::ranges::any_of(runs, [&](const Run& each) { return each.name == name; });
+}
+// Whether `name` is the pointer of one of the runs, in either of its forms.
+inline bool is_pointer(const Setup& setup, const std::vector<Run>& runs, const std::string& name) {
+  return std::ranges::any_of(runs, [&](const Run& each) {
+    const std::string latest = setup.latest_of(each.name);
+    return name == latest || name == latest + ".symlink";
+  });
+}
 
 // Checkpoints of one run in one folder.
 struct Seen {
