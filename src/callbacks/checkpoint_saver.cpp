@@ -267,7 +267,8 @@ void CheckpointSaver::Impl::clear_way(const std::string& path, const std::string
   if (known == unusable.end()) return clear_kind(path, /*is_link=*/false);
   if (options.store->stat(path, /*follow=*/false)) {
     const auto aside = look_again(options.store, path, run_name, may_rewrite_own);
-    if (ranks && is_far) {
+    const bool is_folder = ranks != nullptr && !has_tars;
+    if (is_far && (is_folder || (ranks && !aside))) {
       replaceable.insert(path);
     } else if (aside) {
       const std::string ending = put_aside(*options.store, path, aside->ending).substr(path.size());

@@ -11,8 +11,12 @@ CLI::Validator size_above_zero() {
   const auto convert = [to_bytes = CLI::AsSizeValue(true)](std::string& text) -> std::string {
     const std::string given = text;
     const bool is_negative = text.find('-') != std::string::npos;
-    const bool is_size = !is_negative && to_bytes(text).empty();
-    return is_size && text != "0" ? "" : given + ": a size above 0 is needed, as 5GB";
+    try {
+      if (!is_negative && to_bytes(text).empty() && text != "0") return "";
+    } catch (const CLI::ValidationError&) {
+      // an unknown unit
+    }
+    return given + ": a size above 0 is needed, as 5GB";
   };
   return {convert, CLI::AsSizeValue(true).get_description()};
 }
