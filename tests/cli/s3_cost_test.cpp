@@ -68,6 +68,16 @@ TEST_F(S3CostTest, APlanOpensWhatItKeepsAndNothingThatItWouldRemove) {
   EXPECT_LE(requests, 12U);
 }
 
+TEST_F(S3CostTest, TheNewestOfAFolderIsInspectedByItsName) {
+  fill(3);
+  const auto [answer, requests] = ask({"inspect", kFolder});
+  EXPECT_EQ(answer.code, kDone) << answer.err;
+  EXPECT_THAT(answer.out, HasSubstr(RunFolder::name(kBatches)));
+  EXPECT_LE(requests, 10U);
+  put(kBatches, "PK, and no more");
+  EXPECT_THAT(ask({"inspect", kFolder}).first.out, HasSubstr(RunFolder::name(kBatches - 1)));
+}
+
 // Names do not say that a checkpoint is damaged. The server says that all are of one time.
 TEST_F(S3CostTest, ADamagedOneAmongThoseToKeepEndsAPlan) {
   fill(6);

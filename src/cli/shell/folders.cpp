@@ -1,6 +1,5 @@
 #include "cli/shell/folders.h"
 
-#include <algorithm>
 #include <deque>
 
 #include "cairn/error.h"
@@ -12,6 +11,7 @@
 #include "core/printable.h"
 #include "io/file.h"
 #include "storage/listing.h"
+#include "storage/local_store.h"
 #include "storage/place.h"
 
 namespace cairn::cli {
@@ -53,11 +53,19 @@ std::string newest_in(const std::string& folder) {
   constexpr ListLimits kNewest = {.files = 100, .expanded_bytes = std::uint64_t{64} << 20};
   const auto store = store_of(folder, nullptr);
   const std::string shown = shown_place(folder);
-  const FolderListing listing = list_checkpoints(shown, {.limits = kNewest, .store = store});
-  const auto found = std::find_if(
-      listing.checkpoints.rbegin(), listing.checkpoints.rend(),
-      [](const ListedCheckpoint& listed) { return listed.condition == Condition::kGood; });
-  if (found != listing.checkpoints.rend()) return join_path(folder, found->name);
+  // Far away names tell which is the newest, and each file that is opened costs requests.
+  constexpr std::size_t kMostOpened = 16;
+  const ListOptions options = {.trust_names = !is_local(*store), .limits = kNewest, .store = store};
+  const FolderListing listing = list_checkpoints(shown, options);
+  std::size_t opened = 0;
+  for (auto one = listing.checkpoints.rbegin(); one != listing.checkpoints.rend(); ++one) {
+    const bool is_open = one->condition != Condition::kNotLookedInto;
+    if (is_open && one->condition != Condition::kGood) continue;
+    if (is_open) return join_path(folder, one->name);
+    if (!options.trust_names || opened++ == kMostOpened) break;
+    const auto looked = look_into(*one, options);
+    if (looked && looked->condition == Condition::kGood) return join_path(folder, one->name);
+  }
   const std::string below = list_below(find_folders_below(*store, shown, listing.folders));
   if (listing.checkpoints.empty()) {
     throw NotFoundError("there are no checkpoints in the folder " + shown +

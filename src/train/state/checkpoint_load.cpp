@@ -55,6 +55,7 @@
 #include "train/state/number.h"
 #include "train/state/object_loads.h"
 #include "train/state/old_schedules.h"
+#include "train/state/rank_saves.h"
 #include "train/state/rng_check.h"
 #include "train/state/run_checkpoint.h"
 #include "train/state/sharded_state.h"
@@ -388,7 +389,7 @@ void CheckpointLoad::check(const Value& checkpoint) {
     plan_metrics(label, metrics, is_dict ? of_all->find(label) : nullptr);
   }
   if (rng == nullptr) return warn("the checkpoint has no random states; the present ones stay");
-  const RngCheck found = check_rng_states(*rng);
+  const RngCheck found = check_rng_states(*rng, /*is_of_own_rank=*/saves_rank_tars(state_));
   misfits_.insert(misfits_.end(), found.misfits.begin(), found.misfits.end());
   for (const std::string& text : found.warnings)
     warn(text);

@@ -118,7 +118,7 @@ void check_device(const Value& entry, RngCheck& found, Restored& restored) {
   }
 }
 
-Restored check(const Value& states, RngCheck& found) {
+Restored check(const Value& states, bool is_of_own_rank, RngCheck& found) {
   Restored restored;
   if (!states.is_list() && !states.is_tuple()) {
     found.misfits.push_back("rng is a " + std::string(states.type_name()) + ", not a list");
@@ -129,9 +129,10 @@ Restored check(const Value& states, RngCheck& found) {
     return restored;
   }
   const auto ranks = static_cast<std::int64_t>(states.as_items().size());
-  if (ranks != dist::world_size() && dist::world_size() > 1) {
+  const std::int64_t expected = is_of_own_rank ? 1 : dist::world_size();
+  if (ranks != expected && dist::world_size() > 1) {
     found.warnings.push_back("the checkpoint has random states of " + std::to_string(ranks) +
-                             " ranks, and this job " + std::to_string(dist::world_size()) +
+                             " ranks, and this job has " + std::to_string(dist::world_size()) +
                              ": each takes its own, and without one keeps the present one");
   } else if (ranks > 1 && dist::world_size() == 1) {
     found.warnings.push_back("the checkpoint has random states of " + std::to_string(ranks) +
@@ -172,15 +173,15 @@ Value rng_states() {
   return List{entry};
 }
 
-RngCheck check_rng_states(const Value& states) {
+RngCheck check_rng_states(const Value& states, bool is_of_own_rank) {
   RngCheck found;
-  check(states, found);
+  check(states, is_of_own_rank, found);
   return found;
 }
 
 bool restore_rng_states(const Value& states) {
   RngCheck found;
-  const Restored restored = check(states, found);
+  const Restored restored = check(states, /*is_of_own_rank=*/false, found);
   if (!found.misfits.empty()) {
     std::string message = "the random states do not fit, nothing was changed:";
     for (const std::string& reason : found.misfits) {

@@ -13,7 +13,8 @@ struct RngCheck {
   std::vector<std::string> warnings;  // what it would leave alone
 };
 
-// `states` is the "rng" list of a checkpoint.
-RngCheck check_rng_states(const Value& states);
+// `states` is the "rng" list of a checkpoint. `is_of_own_rank`: it has the states of this rank
+// alone, as a rank's tar does.
+RngCheck check_rng_states(const Value& states, bool is_of_own_rank = false);
 
 }  // namespace cairn
