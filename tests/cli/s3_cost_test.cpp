@@ -73,7 +73,7 @@ TEST_F(S3CostTest, TheNewestOfAFolderIsInspectedByItsName) {
   const auto [answer, requests] = ask({"inspect", kFolder});
   EXPECT_EQ(answer.code, kDone) << answer.err;
   EXPECT_THAT(answer.out, HasSubstr(RunFolder::name(kBatches)));
-  EXPECT_LE(requests, 10U);
+  EXPECT_LE(requests, 20U);
   put(kBatches, "PK, and no more");
   EXPECT_THAT(ask({"inspect", kFolder}).first.out, HasSubstr(RunFolder::name(kBatches - 1)));
 }
