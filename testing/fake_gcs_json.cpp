@@ -261,8 +261,11 @@ HttpReply FakeGcs::check_signed_url(const Asked& asked) const {
       return error(403, "AccessDenied");
     }
   }
-  for (const std::string& name : covered)
-    canonical += name + ":" + asked.header(name) + "\n";
+  // Google's client signs the host without its port, which Google's own address does not have.
+  for (const std::string& name : covered) {
+    const std::string value = asked.header(name);
+    canonical += name + ":" + (name == "host" ? value.substr(0, value.find(':')) : value) + "\n";
+  }
   canonical += "\n" + names + "\nUNSIGNED-PAYLOAD";
   const std::string text = "GOOG4-RSA-SHA256\n" + time + "\n" + scope[1] + "/" + scope[2] +
                            "/storage/goog4_request\n" + hex(sha256(canonical));
