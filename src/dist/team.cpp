@@ -31,8 +31,7 @@ constexpr ErrorClass row_with_status() {
           }};
 }
 
-// The first row that fits counts. What no row fits is a StorageError on the other ranks: they need
-// not know why that rank ended.
+// The first row that fits counts. If none fits, the other ranks throw a StorageError.
 constexpr std::array kClasses = {
     row<UsageError>(),
     row<NotFoundError>(),
@@ -66,7 +65,7 @@ void throw_if_failed(const Value& error, std::size_t rank, const std::string& do
                  static_cast<int>(of_rank.at(2).as_int()), of_rank.at(3).as_bool());
 }
 
-// What `act` came to on this rank.
+// The result of `act` on this rank, or its error.
 struct Outcome {
   explicit Outcome(const std::function<Value()>& act) {
     try {

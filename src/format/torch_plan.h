@@ -57,7 +57,7 @@ class TorchPlan final : public CheckpointPlan {
 
   Check check() const override { return Check::kCrc32; }
   // UsageError for extra records that cannot be written; so append_between() after the last part.
-  // What the function of extra records throws goes on.
+  // Errors of the function of extra records pass through.
   std::uint64_t size() const override;
   void append_between(std::size_t index, std::span<const std::uint64_t> checks,
                       std::string& out) const override;

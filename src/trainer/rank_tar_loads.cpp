@@ -36,7 +36,7 @@ constexpr const char* kMend =
     "; or unpack the tars of all ranks of one save into a folder, for `cairn convert`, and begin "
     "with the weights";
 
-// What one rank finds.
+// The tar of one rank, as it was found.
 struct Found {
   SeenTar seen = {};
   std::optional<Checkpoint> checkpoint = std::nullopt;

@@ -16,7 +16,7 @@ Value unpickle(ByteView pickle, StorageLoader& storages, MemoryBudget& budget,
                std::span<const Global> more) {
   const NodeArena arena;
   Graph graph(budget);
-  const auto run = [&] {  // what the machine holds is let go of before the Value is made
+  const auto run = [&] {  // frees the machine's memory before the Value is made
     return Machine(pickle, graph, storages, more).run();
   };
   const Ref root = run();

@@ -1,5 +1,5 @@
-// What all stores of servers are configured by: how much goes into one request, how many requests
-// run at once, how often each is tried, and through what.
+// The configuration that all stores on servers share: how much goes into one request, how many
+// requests run at once, how often each is tried, and which client and certificates they use.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,7 @@
 
 namespace cairn {
 
-// What tests put in the place of the network and the clock; empty ones are the real ones.
+// Tests replace the network and the clock by these. Empty: the real ones.
 struct Outside {
   std::shared_ptr<HttpClient> client = {};
   NetRetries retries = {};
@@ -30,7 +30,7 @@ struct BucketOptions {
   int attempts;  // 0: as many as remote_settings() has
 };
 
-// What a server allows, and how messages name it.
+// The limits of a server, and how messages name it.
 struct BucketRules {
   std::string_view store;    // "an S3 store"
   std::string_view example;  // "s3://bucket/name"

@@ -128,7 +128,7 @@ class UploadLane : public StagingLane {
 
   // What fits a buffer, at once.
   void copy(std::span<const DeviceUpload> pieces);
-  // Of any size, or none. A stream_fence() comes before another thread's turn.
+  // The piece may have any size, also 0. A stream_fence() comes before another thread's turn.
   void add(const DeviceUpload& piece);
   void flush();
   void finish();
