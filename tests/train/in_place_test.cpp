@@ -47,7 +47,7 @@ struct InPlaceLoading : ::testing::Test {
   static FileRecord record_of(const std::string& bytes, const std::string& parameter) {
     const auto source = source_of({as_bytes(bytes), nullptr}, "file");
     const Value file = TorchFile(source).read();
-    const auto& storage = file.at("state").at("model").at(parameter).as_tensor().storage;
+    const auto storage = file.at("state").at("model").at(parameter).as_tensor().storage;
     for (const FileRecord& record : TorchFile(source).records()) {
       if (record.offset == storage->source_offset()) return record;
     }
