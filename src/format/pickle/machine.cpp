@@ -13,7 +13,7 @@ void fail(const std::string& what) { throw CorruptError("the pickle " + what); }
 
 Machine::Machine(ByteView pickle, Graph& graph, StorageLoader& storages,
                  std::span<const Global> more)
-    : graph_(graph), storages_(storages), more_(more), in_(pickle, "the pickle") {}
+    : graph_(graph), storages_(storages), more_(more), pickle_(pickle), in_(pickle, "the pickle") {}
 
 Machine::~Machine() {
   stack_.clear(graph_.refs());
@@ -125,9 +125,13 @@ void Machine::remember(std::uint64_t index) {
   if (index >= in_.position()) fail("numbers an object " + std::to_string(index));
   const Ref top = pop();
   push(top);
+  memorize(index, top);
+}
+
+void Machine::memorize(std::uint64_t index, Ref ref) {
   if (index >= memo_.size()) memo_.resize(index + 1, graph_.refs());
   if (memo_[index].is_nothing()) ++memo_count_;
-  memo_[index] = top;
+  memo_[index] = ref;
 }
 
 void Machine::share(const Ref& ref) {
@@ -139,8 +143,10 @@ void Machine::recall(std::uint64_t index) {
     fail("refers to object " + std::to_string(index) + ", which it has not made");
   }
   const Ref found = memo_[index];
+  if (found.is_left_out()) throw PartsWanted();
   share(found);
   push(found);
+  if (leaves_out_ && is_rebuild_tensor(found)) run_usual_tensor();
 }
 
 bool Machine::run_memo(Op op) {

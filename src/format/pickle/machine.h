@@ -21,6 +21,11 @@ namespace cairn::pickle {
 // CorruptError: "the pickle ", and what is wrong with it.
 [[noreturn]] void fail(const std::string& what);
 
+// Thrown by run() after leave_out_parts(): the pickle refers to what was left out.
+struct PartsWanted {};
+
+class Ahead;
+
 class Machine {
  public:
   // `more` are rows for this kind of file (resolve_global); they must outlive the graph.
@@ -30,6 +35,10 @@ class Machine {
   Machine(const Machine&) = delete;
   Machine& operator=(const Machine&) = delete;
 
+  // Before run(): the parts of tensors are not made, as nothing refers to them most often
+  // (machine_objects.cpp). Where something does, run() throws PartsWanted, and what was made is of
+  // no use.
+  void leave_out_parts() { leaves_out_ = true; }
   // Runs up to STOP and returns the one object that is left. CorruptError with the offset of the
   // opcode, UnsupportedError for an opcode that cairn does not know.
   Ref run();
@@ -63,6 +72,7 @@ class Machine {
   void mark();
   void share(const Ref& ref);
   void remember(std::uint64_t index);
+  void memorize(std::uint64_t index, Ref ref);
   void recall(std::uint64_t index);
   void push_global(std::string_view module, std::string_view name);
   void push_global_from_stack();
@@ -74,18 +84,28 @@ class Machine {
   void build_script_object(const Ref& object, const Ref& state);
   void push_persistent();
   void push_module_class(const Call& id);
+  struct UsualTensor;
+  bool is_rebuild_tensor(const Ref& ref);
+  Ref fetched(Ahead& in) const;
+  bool is_new_place(std::uint32_t index, UsualTensor& found) const;
+  bool leave_out(Ahead& in, UsualTensor& found) const;
+  bool find_storage(Ahead& in, UsualTensor& found);
+  bool find_usual_tensor(UsualTensor& found);
+  void run_usual_tensor();
   void push_integer_line(std::string_view line);
   void push_float_line(std::string_view line);
 
   Graph& graph_;
   StorageLoader& storages_;
   std::span<const Global> more_;
+  ByteView pickle_;
   ByteReader in_;
   Refs stack_;
   std::vector<std::uint32_t> marks_;  // heights of the stack
   Refs memo_;
   Ref empty_tuple_ = Ref::nothing();  // all that the pickle makes are one, as in Python
   std::uint64_t memo_count_ = 0;
+  bool leaves_out_ = false;
 };
 
 }  // namespace cairn::pickle

@@ -1,4 +1,15 @@
-// The machine's opcodes for containers, functions and classes.
+// The machine's opcodes for containers, functions and classes, and its short way for tensors
+// (usual_tensor.h):
+//
+// clang-format off
+//  1. When the pickle fetches PyTorch's _rebuild_tensor_v2 again, what follows is looked at: its
+//     arguments and the call, in the one form in which they are written.
+//  2. It is the tensor that the opcodes would make, one by one; of its parts only the key of its
+//     storage, which a tied tensor refers to, is made an object.
+//  3. The others are places in the memo that are left out. No writer refers to them; a pickle that
+//     does is read once more, with every object (PartsWanted).
+//  4. Whatever is not so, or cannot be made, is left to the opcodes, which say what is wrong.
+// clang-format on
 #include <array>
 #include <utility>
 
@@ -6,6 +17,7 @@
 
 #include "format/pickle/foreign_objects.h"
 #include "format/pickle/machine.h"
+#include "format/pickle/usual_tensor.h"
 
 namespace cairn::pickle {
 // --- Containers ---------------------------------------------------------------------------------
@@ -337,6 +349,129 @@ bool Machine::run_object(Op op) {
     default:
       return false;
   }
+}
+
+// --- Tensors ------------------------------------------------------------------------------------
+
+// What step 1 finds.
+struct Machine::UsualTensor {
+  StorageReference storage = {};
+  std::int64_t offset = 0;
+  Dims shape = {};
+  Dims strides = {};
+  std::optional<std::uint32_t> key_index = std::nullopt;  // in the memo
+  std::array<std::uint32_t, 6> left_out = {};             // indices in the memo
+  std::size_t left_out_count = 0;
+  std::size_t next_index = 0;  // new ones are no smaller: no GET in between means one of them
+  std::size_t bytes = 0;       // of opcodes
+};
+
+namespace {
+
+bool is_global(Graph& graph, const Ref& ref, std::string_view module, std::string_view name) {
+  const auto* global = graph.find<const Global*>(ref);
+  return global != nullptr && (*global)->name == name && (*global)->module == module;
+}
+
+}  // namespace
+
+bool Machine::is_rebuild_tensor(const Ref& ref) {
+  return is_global(graph_, ref, "torch._utils", "_rebuild_tensor_v2");
+}
+
+// The object that a GET fetches next; nothing when there is none.
+Ref Machine::fetched(Ahead& in) const {
+  const auto index = in.index(Op::kBinGet, Op::kLongBinGet);
+  return index && *index < memo_.size() ? memo_[*index] : Ref::nothing();
+}
+
+// Whether the PUT makes a new place in the memo.
+bool Machine::is_new_place(std::uint32_t index, UsualTensor& found) const {
+  if (index < found.next_index || index >= in_.position()) return false;
+  found.next_index = index + std::size_t{1};
+  return true;
+}
+
+// A PUT, when there is one, of an object that is left out.
+bool Machine::leave_out(Ahead& in, UsualTensor& found) const {
+  const auto index = in.index(Op::kBinPut, Op::kLongBinPut);
+  if (!index) return true;
+  if (!is_new_place(*index, found) || found.left_out_count == found.left_out.size()) return false;
+  found.left_out[found.left_out_count++] = *index;
+  return true;
+}
+
+// ('storage', class, key, location, numel) as a persistent id
+bool Machine::find_storage(Ahead& in, UsualTensor& found) {
+  if (!in.skip(Op::kMark)) return false;
+  const auto text_of = [&](const Ref& ref) {
+    const auto* text = graph_.find<Text>(ref);
+    return text == nullptr || text->is_python2 ? std::string_view() : text->text;
+  };
+  if (text_of(fetched(in)) != "storage") return false;
+  const auto* type = graph_.find<StorageClass>(fetched(in));
+  if (type == nullptr || !type->dtype) return false;
+  if (const auto key = in.text()) {
+    found.storage.key = *key;
+    found.key_index = in.index(Op::kBinPut, Op::kLongBinPut);
+    if (found.key_index && !is_new_place(*found.key_index, found)) return false;
+  } else {
+    found.storage.key = text_of(fetched(in));
+  }
+  found.storage.location = text_of(fetched(in));
+  const auto numel = in.integer();
+  if (found.storage.key.empty() || found.storage.location.empty() || !numel || *numel < 0) {
+    return false;
+  }
+  found.storage.dtype = type->dtype;
+  found.storage.numel = static_cast<std::uint64_t>(*numel);
+  return in.skip(Op::kTuple) && leave_out(in, found) && in.skip(Op::kBinPersId);
+}
+
+// Step 1, behind the function: (storage, offset, size, stride, False, OrderedDict()), and the call.
+bool Machine::find_usual_tensor(UsualTensor& found) {
+  Ahead in(pickle_.subspan(in_.position()));
+  found.next_index = memo_.size();
+  if (!in.skip(Op::kMark) || !find_storage(in, found)) return false;
+  const auto offset = in.integer();
+  auto shape = in.integers();
+  if (!offset || !shape || !leave_out(in, found)) return false;
+  auto strides = in.integers();
+  if (!strides || !leave_out(in, found) || !in.skip(Op::kNewFalse)) return false;
+  if (!is_global(graph_, fetched(in), "collections", "OrderedDict")) return false;
+  const bool is_call = in.skip(Op::kEmptyTuple) && in.skip(Op::kReduce) && leave_out(in, found) &&
+                       in.skip(Op::kTuple) && leave_out(in, found) && in.skip(Op::kReduce);
+  found.offset = *offset;
+  found.shape = *std::move(shape);
+  found.strides = *std::move(strides);
+  found.bytes = in.position();
+  return is_call;
+}
+
+// Steps 2 to 4; the function is on top of the stack.
+void Machine::run_usual_tensor() {
+  UsualTensor found;
+  if (!find_usual_tensor(found)) return;
+  Ref made;
+  try {
+    TensorView tensor;
+    tensor.dtype = *found.storage.dtype;
+    tensor.storage = storages_.load(found.storage);
+    tensor.storage_offset = found.offset;
+    tensor.shape = std::move(found.shape);
+    tensor.strides = std::move(found.strides);
+    check_tensor(tensor);
+    made = graph_.add(Value(std::move(tensor)));
+  } catch (const Error&) {
+    return;
+  }
+  pop();
+  in_.take(found.bytes);
+  if (found.key_index) memorize(*found.key_index, graph_.add(Text{found.storage.key}));
+  for (std::size_t i = 0; i < found.left_out_count; ++i) {
+    memorize(found.left_out[i], Ref::left_out());
+  }
+  push(made);
 }
 
 }  // namespace cairn::pickle

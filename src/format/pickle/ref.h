@@ -29,6 +29,7 @@ class Ref {
   Ref(bool v) : Ref(kBoolTag, v ? 1 : 0) {}                          // NOLINT
   Ref(NodeId id) : Ref(kNodeTag, static_cast<std::uint32_t>(id)) {}  // NOLINT
   static constexpr Ref nothing() { return {kNothingTag, 0}; }        // no reference: a free place
+  static constexpr Ref left_out() { return {kLeftOutTag, 0}; }       // of an object not made
   // nullopt for those that take a node.
   static std::optional<Ref> of(std::int64_t v) {
     constexpr std::int64_t kEnd = std::int64_t{1} << 47;
@@ -45,6 +46,7 @@ class Ref {
   bool operator==(const Ref&) const = default;
   bool is_none() const { return tag() == kNoneTag; }
   bool is_nothing() const { return tag() == kNothingTag; }
+  bool is_left_out() const { return tag() == kLeftOutTag; }
   std::optional<bool> boolean() const {
     if (tag() != kBoolTag) return std::nullopt;
     return (bits_ & 1) != 0;
@@ -69,6 +71,7 @@ class Ref {
   static constexpr std::uint64_t kIntTag = 0xFFFB;
   static constexpr std::uint64_t kNodeTag = 0xFFFC;
   static constexpr std::uint64_t kNothingTag = 0xFFFD;
+  static constexpr std::uint64_t kLeftOutTag = 0xFFFE;
 
   constexpr Ref(std::uint64_t tag, std::uint64_t payload) : bits_(tag << 48 | payload) {}
   std::uint64_t tag() const { return bits_ >> 48; }

@@ -15,12 +15,23 @@ Value unpickle(ByteView pickle, StorageLoader& storages, std::span<const Global>
 Value unpickle(ByteView pickle, StorageLoader& storages, MemoryBudget& budget,
                std::span<const Global> more) {
   const NodeArena arena;
-  Graph graph(budget);
-  const auto run = [&] {  // frees the machine's memory before the Value is made
-    return Machine(pickle, graph, storages, more).run();
+  const auto read = [&](bool leaves_out_parts) {
+    Graph graph(budget);
+    const auto run = [&] {  // frees the memory of the machine before the Value is made
+      Machine machine(pickle, graph, storages, more);
+      if (leaves_out_parts) machine.leave_out_parts();
+      return machine.run();
+    };
+    const Ref root = run();
+    return to_value(graph, root, pickle.size(), storages);
   };
-  const Ref root = run();
-  return to_value(graph, root, pickle.size(), storages);
+  const MemoryBudget before = budget;
+  try {
+    return read(true);
+  } catch (const PartsWanted&) {
+    budget = before;
+  }
+  return read(false);
 }
 
 }  // namespace cairn::pickle

@@ -1,0 +1,89 @@
+// The opcodes of a tensor as torch.save and cairn write them, read in one piece.
+//
+// A checkpoint's pickle is little else, each the same but for a key and some numbers: 30 opcodes
+// and ten objects, of which the tensor is all that anyone asks for again.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string_view>
+
+#include "cairn/bytes.h"
+#include "cairn/tensor.h"
+
+#include "core/little_endian.h"
+#include "format/pickle/opcodes.h"
+
+namespace cairn::pickle {
+
+// A cursor over what follows, of which it takes nothing from the machine. Each function gives
+// nullopt, or false, where something else stands, or nothing; what was passed then does not count.
+class Ahead {
+ public:
+  explicit Ahead(ByteView bytes) : bytes_(bytes) {}
+
+  std::size_t position() const { return at_; }
+
+  bool skip(Op op) {
+    if (at_ == bytes_.size() || static_cast<Op>(bytes_[at_]) != op) return false;
+    ++at_;
+    return true;
+  }
+  // Of BINGET and BINPUT, and of their long siblings.
+  std::optional<std::uint32_t> index(Op one_byte, Op four_bytes) {
+    if (skip(one_byte)) return number<std::uint8_t>();
+    if (skip(four_bytes)) return number<std::uint32_t>();
+    return std::nullopt;
+  }
+  std::optional<std::int64_t> integer() {
+    if (skip(Op::kBinInt1)) return number<std::uint8_t>();
+    if (skip(Op::kBinInt2)) return number<std::uint16_t>();
+    if (!skip(Op::kBinInt)) return std::nullopt;
+    const auto value = number<std::uint32_t>();
+    if (!value) return std::nullopt;
+    return static_cast<std::int32_t>(*value);
+  }
+  // A short ASCII text.
+  std::optional<std::string_view> text() {
+    constexpr std::size_t kMost = 20;
+    if (!skip(Op::kBinUnicode)) return std::nullopt;
+    const auto size = number<std::uint32_t>();
+    if (!size || *size > kMost || *size > bytes_.size() - at_) return std::nullopt;
+    const std::string_view found = as_text(bytes_.subspan(at_, *size));
+    at_ += *size;
+    for (const char c : found) {
+      if (static_cast<unsigned char>(c) >= 0x80) return std::nullopt;
+    }
+    return found;
+  }
+  // A tuple of ints.
+  std::optional<Dims> integers() {
+    constexpr std::size_t kMost = 8;
+    constexpr std::array kTuples = {Op::kEmptyTuple, Op::kTuple1, Op::kTuple2, Op::kTuple3};
+    const bool has_mark = skip(Op::kMark);
+    std::array<std::int64_t, kMost> found = {};
+    std::size_t count = 0;
+    while (const auto value = integer()) {
+      if (count == kMost) return std::nullopt;
+      found[count++] = *value;
+    }
+    if (!has_mark && count >= kTuples.size()) return std::nullopt;
+    if (!skip(has_mark ? Op::kTuple : kTuples[count])) return std::nullopt;
+    return Dims(found.begin(), found.begin() + static_cast<std::ptrdiff_t>(count));
+  }
+
+ private:
+  template <class T>
+  std::optional<T> number() {
+    if (bytes_.size() - at_ < sizeof(T)) return std::nullopt;
+    at_ += sizeof(T);
+    return load_little_endian<T>(bytes_.data() + at_ - sizeof(T));
+  }
+
+  ByteView bytes_;
+  std::size_t at_ = 0;
+};
+
+}  // namespace cairn::pickle
