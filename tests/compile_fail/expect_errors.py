@@ -4,8 +4,8 @@
     expect_errors.py FILE COMPILER [ARGUMENT...]
 
 The line after a line "// says: TEXT" must not compile, and TEXT must be in what the compiler says
-of it, including the lines of headers that it shows (or BY_COMPILER). No other line of FILE or of cairn's headers may
-have an error.
+of it, including the lines of headers that it shows (or BY_COMPILER). No other line of FILE or of
+cairn's headers may have an error.
 """
 import os
 import re
@@ -13,7 +13,7 @@ import subprocess
 import sys
 
 SAYS = "// says: "
-# GCC 16 says this of X{.field = ...} and looks at no constructor of X: a header cannot add anything.
+# GCC 16 says this of X{.field = ...}, and looks at no constructor of X that could say more.
 BY_COMPILER = "designated initializers cannot be used with a non-aggregate type"
 
 
