@@ -304,8 +304,8 @@ class RunModel {
   // The batch that a start has to go on from.
   std::int64_t expected_start() {
     const Seen here = look_here(run());
-    std::int64_t newest = setup_.where == Where::kFar ? here.latest : here.newest;
-    if (has_uploads()) newest = std::max(newest, look_far(run()).latest);
+    std::int64_t newest = setup_.where == Where::kFar ? here.newest_far() : here.newest;
+    if (has_uploads()) newest = std::max(newest, look_far(run()).newest_far());
     if (newest == 0 && run().parent) newest = look_here(runs_[*run().parent]).latest;
     return newest;
   }
@@ -326,9 +326,8 @@ class RunModel {
     require(at::equal(weights_of(*state.model), Undisturbed::get().weights(expected)),
             "a start at batch ", expected, " has other weights");
     const Seen here = look_here(run());
-    if (expected > 0 && expected == (setup_.where == Where::kFar ? here.latest : here.newest)) {
-      run().here.add(expected);
-    }
+    const bool is_far = setup_.where == Where::kFar;
+    if (expected > 0 && expected == (is_far ? here.latest : here.newest)) run().here.add(expected);
     session_->begun = run().here.durable;
   }
   void start_killed() {
