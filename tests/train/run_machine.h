@@ -200,16 +200,20 @@ class Machine {
   const std::shared_ptr<ObjectStore> far_ = memory_store();
 };
 
-// Everything in a folder and below it, except cairn's locks: the bytes of an object, and where a
-// pointer leads.
+// Whether a killed process may leave such a file: a lock, or the probe of a far store.
+inline bool may_be_left_over(const std::string& name) {
+  return name.starts_with(".cairn-") || name.starts_with(".credentials_validated_successfully-");
+}
+
+// Everything in a folder and below it, except what may be left over: the bytes of an object, and
+// where a pointer leads.
 inline std::map<std::string, std::string> content_of(ObjectStore& store,
                                                      const std::string& folder) {
   std::map<std::string, std::string> content;
   for (const ListedName& listed : list_all_if_any(store, folder)) {
     const std::string path = folder + "/" + listed.name;
     const auto info = store.stat(path, /*follow=*/false);
-    const bool is_lock = listed.name.starts_with(".cairn-");
-    if (!info || is_lock) continue;
+    if (!info || may_be_left_over(listed.name)) continue;
     if (info->type == ObjectInfo::Type::kFolder) {
       content.merge(content_of(store, path));
     } else if (const auto pointer = store.read_pointer(path)) {

@@ -192,6 +192,8 @@ struct Seen {
 
 // A process with its Trainer.
 struct Session {
+  explicit Session(std::unique_ptr<Machine::Process> started) : process(std::move(started)) {}
+
   std::unique_ptr<Machine::Process> process;
   std::vector<std::int64_t> begun = {};  // batches of saves that events began
   std::int64_t position = 0;             // when the current fit() began
