@@ -48,7 +48,7 @@ struct BagModel final : Model {
     }
     bag->register_module("inner", inner);
     inner->register_parameter("w", torch::rand({6}, at::kDouble));
-    inner->register_buffer("scale", torch::rand({2}));
+    inner->register_buffer("square", torch::rand({4, 4}, at::kDouble));
   }
   torch::nn::Module& module() override { return *bag; }
   Outputs forward(const Batch& batch) override {
@@ -90,12 +90,23 @@ class Disturbance {
   // Does something, and says what.
   std::string disturb(State& state) {
     const torch::NoGradGuard no_grad;
-    constexpr std::array kAll = {
-        &Disturbance::replace,       &Disturbance::resize,          &Disturbance::set_data,
-        &Disturbance::tie,           &Disturbance::share_memory,    &Disturbance::convert,
-        &Disturbance::transpose,     &Disturbance::reuse_address,   &Disturbance::fill,
-        &Disturbance::add_and_drop,  &Disturbance::change_state,    &Disturbance::drop_state,
-        &Disturbance::change_number, &Disturbance::change_optimizer};
+    constexpr std::array kAll = {&Disturbance::replace,
+                                 &Disturbance::resize,
+                                 &Disturbance::set_data,
+                                 &Disturbance::tie,
+                                 &Disturbance::share_memory,
+                                 &Disturbance::convert,
+                                 &Disturbance::transpose,
+                                 &Disturbance::reuse_address,
+                                 &Disturbance::fill,
+                                 &Disturbance::add_and_drop,
+                                 &Disturbance::change_state,
+                                 &Disturbance::drop_state,
+                                 &Disturbance::change_in_place,
+                                 &Disturbance::change_number,
+                                 &Disturbance::change_optimizer,
+                                 &Disturbance::change_in_place,
+                                 &Disturbance::change_in_place};
     const std::size_t which = below(kAll.size());
     auto& optimizer = static_cast<TorchAdamW&>(*state.optimizer);
     const std::string what = (this->*kAll.at(which))(state, optimizer);
@@ -185,6 +196,24 @@ class Disturbance {
     };
     put(place, all.at(below(all.size())));
     return "reuse_address";
+  }
+  // The same tensor object gets another shape, other strides or another type over its memory.
+  std::string change_in_place(State&, TorchAdamW&) {
+    at::Tensor square = model_.inner->named_buffers()["square"];
+    switch (below(4)) {
+      case 0:
+        square.t_();
+        break;
+      case 1:
+        square.set_(square.storage(), static_cast<std::int64_t>(below(4)), {3, 3}, {4, 1});
+        break;
+      case 2:
+        square.set_(square.storage(), 0, {4, 4}, {4, 1});
+        break;
+      default:
+        square.set_data(square.view(square.scalar_type() == at::kDouble ? at::kLong : at::kDouble));
+    }
+    return "change_in_place";
   }
   std::string fill(State&, TorchAdamW&) {
     any().fill_(static_cast<double>(below(100)));
@@ -366,7 +395,7 @@ class FreshSave : public ::testing::Test {
     std::mt19937_64 random(seed);
     made.callbacks.push_back(testing::At(Event::kBatchStart, [&](State& state) {
       history << "\n  batch " << state.timestamp.batch << ":";
-      for (std::uint64_t i = random() % 4; i > 0; --i)
+      for (std::uint64_t i = random() % 3; i > 0; --i)
         history << " " << disturbance.disturb(state);
     }));
     savers_.clear();

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <atomic>
+#include <cerrno>
 #include <cstdint>
 #include <filesystem>
 #include <functional>
@@ -139,6 +140,10 @@ class Machine {
   }
 
  private:
+  // No call of a dead process does anything. This is an ordinary error, since a Trainer has threads
+  // that only look, which end with nothing else.
+  [[noreturn]] static void throw_dead() { throw StorageError("the process is dead", EIO); }
+
   // Throws what a call of a file system throws where the process dies, or the call fails. A write
   // to the simulated disk at which the process dies is half done.
   void obey(Fate& fate, FileCall call) {
@@ -146,9 +151,7 @@ class Machine {
     const Fate::Verdict verdict = fate.next_call();
     if (verdict == Fate::Verdict::kWorks) return;
     if (verdict == Fate::Verdict::kDies) {
-      if (disk_ == nullptr || was_dead || call != FileCall::kWrite) {
-        throw SimulatedCrash{};  // NOLINT(hicpp-exception-baseclass)
-      }
+      if (disk_ == nullptr || was_dead || call != FileCall::kWrite) throw_dead();
       disk_->crash_at(disk_->operations() + 1);
       return;
     }
@@ -160,17 +163,20 @@ class Machine {
   }
 
   // Calls fail before they are done, and after it: then only the answer is lost. No fault may pass,
-  // so that nothing waits to try again.
+  // so that nothing waits to try again. A pointer's move never loses its answer: the saves after it
+  // would be refused, since the pointer is not where the process last knew it.
   std::shared_ptr<ObjectStore> watched(Fate& fate) const {
-    const auto obey_here = [&fate](StoreCall /*call*/, const std::string& name) {
+    const auto obey_here = [&fate](const std::string& name) {
       const Fate::Verdict verdict = fate.next_call();
-      if (verdict == Fate::Verdict::kDies) {
-        throw SimulatedCrash{};  // NOLINT(hicpp-exception-baseclass)
-      }
+      if (verdict == Fate::Verdict::kDies) throw_dead();
       if (verdict == Fate::Verdict::kFails) throw StorageError(name + ": 403 injected fault", 403);
     };
-    return std::make_shared<WatchedStore>(far_,
-                                          StoreHooks{.before = obey_here, .after = obey_here});
+    StoreHooks hooks;
+    hooks.before = [obey_here](StoreCall /*call*/, const std::string& name) { obey_here(name); };
+    hooks.after = [obey_here](StoreCall call, const std::string& name) {
+      if (call != StoreCall::kMovePointer) obey_here(name);
+    };
+    return std::make_shared<WatchedStore>(far_, std::move(hooks));
   }
 
   void move_objects(const std::string& from, const std::string& to) {
@@ -194,16 +200,20 @@ class Machine {
   const std::shared_ptr<ObjectStore> far_ = memory_store();
 };
 
-// Everything in a folder and below it, except cairn's locks: the bytes of an object, and where a
-// pointer leads.
+// Whether a killed process may leave such a file: a lock, or the probe of a far store.
+inline bool may_be_left_over(const std::string& name) {
+  return name.starts_with(".cairn-") || name.starts_with(".credentials_validated_successfully-");
+}
+
+// Everything in a folder and below it, except what may be left over: the bytes of an object, and
+// where a pointer leads.
 inline std::map<std::string, std::string> content_of(ObjectStore& store,
                                                      const std::string& folder) {
   std::map<std::string, std::string> content;
   for (const ListedName& listed : list_all_if_any(store, folder)) {
     const std::string path = folder + "/" + listed.name;
     const auto info = store.stat(path, /*follow=*/false);
-    const bool is_lock = listed.name.starts_with(".cairn-");
-    if (!info || is_lock) continue;
+    if (!info || may_be_left_over(listed.name)) continue;
     if (info->type == ObjectInfo::Type::kFolder) {
       content.merge(content_of(store, path));
     } else if (const auto pointer = store.read_pointer(path)) {

@@ -184,10 +184,16 @@ struct Seen {
   std::map<std::string, std::int64_t> batches;  // by path
   std::int64_t newest = 0;
   std::int64_t latest = 0;  // what the pointer leads to; 0: nowhere
+
+  // The batch that a start goes on from, if this is a far store. It trusts the pointer, if there is
+  // one.
+  std::int64_t newest_far() const { return latest != 0 ? latest : newest; }
 };
 
 // A process with its Trainer.
 struct Session {
+  explicit Session(std::unique_ptr<Machine::Process> started) : process(std::move(started)) {}
+
   std::unique_ptr<Machine::Process> process;
   std::vector<std::int64_t> begun = {};  // batches of saves that events began
   std::int64_t position = 0;             // when the current fit() began

@@ -48,6 +48,7 @@ using testing::kEpoch;
 using testing::Known;
 using testing::LogRecorder;
 using testing::Machine;
+using testing::may_be_left_over;
 using testing::require;
 using testing::Run;
 using testing::Seen;
@@ -125,7 +126,7 @@ class RunModel {
     for (const ListedName& listed : list_all_if_any(store, folder)) {
       const std::string path = folder + "/" + listed.name;
       if (foreign_.contains(path) || is_pointer(setup_, runs_, listed.name)) continue;
-      if (listed.name.starts_with(".cairn-")) continue;  // the lock of a killed process
+      if (may_be_left_over(listed.name)) continue;
       const VerifyReport report = verify(path, Verify::kFull, shared);
       require(report.ok(), path, " is damaged: ", report.summary());
       require(report.info && report.info->timestamp, path, " is no checkpoint of a run");
@@ -304,8 +305,8 @@ class RunModel {
   // The batch that a start has to go on from.
   std::int64_t expected_start() {
     const Seen here = look_here(run());
-    std::int64_t newest = setup_.where == Where::kFar ? here.latest : here.newest;
-    if (has_uploads()) newest = std::max(newest, look_far(run()).latest);
+    std::int64_t newest = setup_.where == Where::kFar ? here.newest_far() : here.newest;
+    if (has_uploads()) newest = std::max(newest, look_far(run()).newest_far());
     if (newest == 0 && run().parent) newest = look_here(runs_[*run().parent]).latest;
     return newest;
   }
@@ -316,8 +317,7 @@ class RunModel {
   void start() {
     const std::int64_t expected = expected_start();
     history_ << "\n  start(at " << expected << ")";
-    session_ = std::make_unique<Session>();
-    session_->process = machine_.start();
+    session_ = std::make_unique<Session>(machine_.start());
     construct();
     State& state = session_->trainer->state();
     session_->first = session_->position = state.timestamp.batch;
@@ -326,15 +326,13 @@ class RunModel {
     require(at::equal(weights_of(*state.model), Undisturbed::get().weights(expected)),
             "a start at batch ", expected, " has other weights");
     const Seen here = look_here(run());
-    if (expected > 0 && expected == (setup_.where == Where::kFar ? here.latest : here.newest)) {
-      run().here.add(expected);
-    }
+    const bool is_far = setup_.where == Where::kFar;
+    if (expected > 0 && expected == (is_far ? here.latest : here.newest)) run().here.add(expected);
     session_->begun = run().here.durable;
   }
   void start_killed() {
     history_ << "\n  start";
-    session_ = std::make_unique<Session>();
-    session_->process = machine_.start();
+    session_ = std::make_unique<Session>(machine_.start());
     session_->process->fate.kill_in(1 + below(60));
     construct();
     die();
@@ -410,6 +408,10 @@ class RunModel {
   }
   void note_failure() {
     count_failure();
+    try {
+      session_->trainer->saved_checkpoints();  // waits for the saves after the failed one
+    } catch (const StorageError&) {            // NOLINT(bugprone-empty-catch): of the same fault
+    }
     session_->begun = run().here.durable;
     run().is_finished = position() == kEnd;
     history_ << "!" << position();
