@@ -1,11 +1,16 @@
-// What a run does, line by line. golden_trace.h compares it with a golden file.
+// The calls that a run makes, line by line. golden_trace.h compares it with a golden file.
 #pragma once
 
 #include <mutex>
 #include <regex>
 #include <string>
+#include <type_traits>
 #include <utility>
 #include <vector>
+
+#include "cairn/error.h"
+
+#include "io/file.h"
 
 namespace cairn::testing {
 
@@ -16,8 +21,8 @@ class Trace {
   // another name in each run.
   explicit Trace(std::string folder = "") : folder_(std::move(folder)) {}
 
-  // Of equal lines in a row that begin with "write" only one is kept: how many pieces an object
-  // takes is no part of a trace. Random digits become a star.
+  // Keeps one of several equal lines that begin with "write" and follow each other: a trace does
+  // not say how many pieces an object takes. Random digits become a star.
   void add(const std::string& line) {
     static const std::regex random("[0-9a-f]{16}");
     std::string plain = std::regex_replace(line, random, "*");
@@ -29,6 +34,24 @@ class Trace {
     const std::scoped_lock lock(mutex_);
     if (is_piece && !lines_.empty() && lines_.back() == plain) return;
     lines_.push_back(std::move(plain));
+  }
+  // Calls `act` and adds `call`: with "-> nothing" if the result says that nothing was done or
+  // found, with "-> refused" if it throws. Returns the result.
+  template <class Act>
+  auto note(const std::string& call, const Act& act) -> decltype(act()) {
+    try {
+      if constexpr (std::is_void_v<decltype(act())>) {
+        act();
+        add(call);
+      } else {
+        auto result = act();
+        add(call + (is_nothing(result) ? " -> nothing" : ""));
+        return result;
+      }
+    } catch (const Error&) {
+      add(call + " -> refused");
+      throw;
+    }
   }
   // Begins a part of the trace: "== a second start".
   void begin(const std::string& title) {
@@ -42,6 +65,16 @@ class Trace {
   }
 
  private:
+  template <class T>
+  static bool is_nothing(const T& result) {
+    if constexpr (std::is_same_v<T, FileLock>) {
+      return result.held == nullptr;
+    } else if constexpr (std::is_constructible_v<bool, T>) {  // bool, optional, a pointer
+      return !static_cast<bool>(result);
+    } else {
+      return false;
+    }
+  }
   static void leave_out(const std::string& part, std::string& text) {
     for (std::size_t at = text.find(part); at != std::string::npos; at = text.find(part, at))
       text.erase(at, part.size());

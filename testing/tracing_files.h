@@ -49,20 +49,15 @@ class TracingFiles final : public FileSystem {
     return under_.open(path);
   }
   void rename(const FilePath& from, const FilePath& to, bool overwrite) override {
-    note("rename " + from.text() + " to " + to.text() + (overwrite ? "" : " if absent"), [&] {
-      under_.rename(from, to, overwrite);
-      return true;
-    });
+    note("rename " + from.text() + " to " + to.text() + (overwrite ? "" : " if absent"),
+         [&] { under_.rename(from, to, overwrite); });
   }
   bool exchange(const FilePath& one, const FilePath& other) override {
     return note("exchange " + one.text() + " and " + other.text(),
                 [&] { return under_.exchange(one, other); });
   }
   void make_link(const std::string& target, const FilePath& path) override {
-    note("link " + path.text() + " to " + target, [&] {
-      under_.make_link(target, path);
-      return true;
-    });
+    note("link " + path.text() + " to " + target, [&] { under_.make_link(target, path); });
   }
   std::optional<std::string> read_link(const std::string& path) override {
     return under_.read_link(path);
@@ -80,16 +75,10 @@ class TracingFiles final : public FileSystem {
     return note("rmdir " + path.text(), [&] { return under_.remove_folder(path); });
   }
   void make_folders(const FolderPath& path) override {
-    note("make_folders " + path.text(), [&] {
-      under_.make_folders(path);
-      return true;
-    });
+    note("make_folders " + path.text(), [&] { under_.make_folders(path); });
   }
   void sync_folder(const FolderPath& path) override {
-    note("sync_folder " + path.text(), [&] {
-      under_.sync_folder(path);
-      return true;
-    });
+    note("sync_folder " + path.text(), [&] { under_.sync_folder(path); });
   }
   std::optional<FileInfo> stat(const std::string& path, bool follow) override {
     return under_.stat(path, follow);
@@ -103,27 +92,9 @@ class TracingFiles final : public FileSystem {
   }
 
  private:
-  static bool is_nothing(bool done) { return !done; }
-  static bool is_nothing(const FileLock& lock) { return lock.held == nullptr; }
-  template <class T>
-  static bool is_nothing(const T& made) {
-    return made == nullptr;
-  }
-
   template <class Act>
   auto note(const std::string& call, const Act& act) -> decltype(act()) {
-    return note_in(*trace_, call, act);
-  }
-  template <class Act>
-  static auto note_in(Trace& trace, const std::string& call, const Act& act) -> decltype(act()) {
-    try {
-      auto result = act();
-      trace.add(call + (is_nothing(result) ? " -> nothing" : ""));
-      return result;
-    } catch (const Error&) {
-      trace.add(call + " -> refused");
-      throw;
-    }
+    return trace_->note(call, act);
   }
 
   class File final : public WritableFile {
@@ -139,10 +110,7 @@ class TracingFiles final : public FileSystem {
       under_->write_shared(bytes);
     }
     void sync() override {
-      note_in(*trace_, "sync " + path_, [&] {
-        under_->sync();
-        return true;
-      });
+      trace_->note("sync " + path_, [&] { under_->sync(); });
     }
     void close() override { under_->close(); }
 

@@ -71,10 +71,7 @@ class TracingStore final : public ObjectStore {
     return note("remove_folder " + name, [&] { return under_->remove_folder(name); });
   }
   void rename(const std::string& from, const std::string& to) override {
-    note("rename " + from + " to " + to, [&] {
-      under_->rename(from, to);
-      return true;
-    });
+    note("rename " + from + " to " + to, [&] { under_->rename(from, to); });
   }
   std::optional<Pointer> read_pointer(const std::string& name) override {
     return note("read_pointer " + name, [&] { return under_->read_pointer(name); });
@@ -84,16 +81,11 @@ class TracingStore final : public ObjectStore {
     const char* const how = !expected           ? " always"
                             : expected->empty() ? " if absent"
                                                 : " if as seen";
-    note("move_pointer " + name + " to " + target + how, [&] {
-      under_->move_pointer(name, target, expected);
-      return true;
-    });
+    note("move_pointer " + name + " to " + target + how,
+         [&] { under_->move_pointer(name, target, expected); });
   }
   void prepare(const std::string& folder) override {
-    note("prepare " + folder, [&] {
-      under_->prepare(folder);
-      return true;
-    });
+    note("prepare " + folder, [&] { under_->prepare(folder); });
   }
   std::vector<std::string> remove_leftovers(const std::string& folder,
                                             const std::string& of) override {
@@ -120,31 +112,10 @@ class TracingStore final : public ObjectStore {
     return " if of version";
   }
 
-  static bool is_nothing(bool done) { return !done; }
-  template <class T>
-  static bool is_nothing(const std::optional<T>& found) {
-    return !found.has_value();
-  }
-  template <class T>
-  static bool is_nothing(const T& /*found*/) {
-    return false;
-  }
-
   template <class Act>
   auto note(const std::string& call, const Act& act) -> decltype(act()) {
-    return note_in(*trace_, call, act);
-  }
-  template <class Act>
-  static auto note_in(Trace& trace, const std::string& call, const Act& act) -> decltype(act()) {
     if (call.ends_with("/STOP") || call.ends_with("/SAVE")) return act();
-    try {
-      auto result = act();
-      trace.add(call + (is_nothing(result) ? " -> nothing" : ""));
-      return result;
-    } catch (const Error&) {
-      trace.add(call + " -> refused");
-      throw;
-    }
+    return trace_->note(call, act);
   }
 
   class Source final : public ByteSource {
@@ -185,10 +156,7 @@ class TracingStore final : public ObjectStore {
 
    private:
     void publish() override {
-      note_in(*trace_, "commit " + name_, [&] {
-        under_->commit();
-        return true;
-      });
+      trace_->note("commit " + name_, [&] { under_->commit(); });
     }
     const std::unique_ptr<ObjectWrite> under_;
     const std::shared_ptr<Trace> trace_;
@@ -211,10 +179,7 @@ class TracingStore final : public ObjectStore {
       return under_->open(name);
     }
     void commit() override {
-      note_in(*trace_, "commit_folder " + name_, [&] {
-        under_->commit();
-        return true;
-      });
+      trace_->note("commit_folder " + name_, [&] { under_->commit(); });
     }
 
    private:

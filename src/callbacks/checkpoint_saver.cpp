@@ -82,7 +82,8 @@ void CheckpointSaver::Impl::event(State& state, Logger& logger, Event event) {
   }
   std::optional<Value> gathered;
   std::optional<WholeState> whole;
-  if (!Team::of_job().is_alone()) {
+  const bool is_alone = Team::of_job().is_alone();
+  if (!is_alone) {
     if (is_save_due(state, event)) {
       check_replicas(state);
       gathered = gather();
@@ -94,7 +95,7 @@ void CheckpointSaver::Impl::event(State& state, Logger& logger, Event event) {
   }
   throw_error();
   report(logger);
-  const bool due = !Team::of_job().is_alone() ? gathered.has_value() : is_save_due(state, event);
+  const bool due = is_alone ? is_save_due(state, event) : gathered.has_value();
   answer.reset();
   if (!due) return;
   if (!whole) whole.emplace(state, options.weights_only);  // of one process
@@ -267,13 +268,13 @@ void CheckpointSaver::Impl::clear_way(const std::string& path, const std::string
   if (known == unusable.end()) return clear_kind(path, /*is_link=*/false);
   if (options.store->stat(path, /*follow=*/false)) {
     const auto aside = look_again(options.store, path, run_name, may_rewrite_own);
-    const bool is_folder = ranks != nullptr && !has_tars;
-    if (is_far && (is_folder || (ranks && !aside))) {
-      replaceable.insert(path);
-    } else if (aside) {
+    const bool has_other_name = !is_far || ranks == nullptr || has_tars;
+    if (aside && has_other_name) {
       const std::string ending = put_aside(*options.store, path, aside->ending).substr(path.size());
       messages.push_back("renamed " + printable_line(path) + " to " + ending + ": " +
                          aside->problem);
+    } else if (is_far && ranks) {
+      replaceable.insert(path);
     } else if (is_far) {
       pipeline.may_replace(path, known->second);
     }

@@ -68,7 +68,8 @@ void CheckpointSaver::Impl::lock_run(const State& state, Logger& logger) {
   if (!saves_here()) return;
   // A custom store may be far on one rank alone. So each rank asks its own store, within a step
   // that all ranks take together.
-  Team::of_job().together("locking " + writers_folder(state), [&] {
+  const Team team = Team::of_job();
+  team.together("locking " + writers_folder(state), [&] {
     if (is_written_elsewhere()) return;
     if (is_far) return;
     run_lock = take_lock(state);
@@ -81,8 +82,8 @@ void CheckpointSaver::Impl::lock_run(const State& state, Logger& logger) {
     logger.log_message("the file system of " + writers_folder(state) +
                        " has no locks (flock): a second start of this run would not be noticed");
   });
-  if (Team::of_job().is_alone() || !ranks) return;
-  Team::of_job().together("locking " + writers_folder(state), [&] {
+  if (team.is_alone() || !ranks) return;
+  team.together("locking " + writers_folder(state), [&] {
     if (!is_far && ranks->is_first_of_another_machine()) run_lock = take_lock(state);
   });
 }

@@ -1,7 +1,7 @@
-// Runs that cairn as of commit 354b4a8e saved, or was killed in, go on with the present one: from
-// the newest checkpoint, with the same weights, without what the kill left, and with the old run's
-// checkpoints counted among those to keep. tests/data/run-354b4a8e/README.md says how they were
-// made. Real processes on this machine.
+// Commit 354b4a8e of cairn made these runs: it saved, or was killed during a save. The present
+// cairn goes on from the newest checkpoint, with the same weights. It removes what the kill left,
+// and counts the old checkpoints among those to keep. tests/data/run-354b4a8e/README.md says how
+// the runs were made. Real processes on this machine.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -75,7 +75,7 @@ class OldFolder {
     EXPECT_EQ(tar.wait().exit_code, 0) << tar.output();
   }
 
-  // What each rank says. All begin with every bit of the weights that were saved.
+  // The lines of each rank. All begin with every bit of the weights that were saved.
   Words go_on(const Words& more = {}) const {
     const nlohmann::json& first = expected_.at("first");
     Job job(static_cast<int>(first.size()),
@@ -91,7 +91,7 @@ class OldFolder {
     return said;
   }
 
-  // What cairn as of that commit said when it went on from there.
+  // A value that commit 354b4a8e printed when it went on from there.
   std::string expected(const char* key) const { return expected_.at(key); }
   double last_sum(std::size_t rank) const { return expected_.at("last").at(rank); }
   std::string path() const { return folder_.path(); }
@@ -143,8 +143,7 @@ INSTANTIATE_TEST_SUITE_P(OfOneFile, OldRuns,
                                            OldRun{"async", "writing", kTwoFiles},
                                            OldRun{"disk", "saved", kTwoObjects},
                                            OldRun{"disk", "pointing", kTwoObjects}));
-// What was not uploaded before the kill stays here, and what the killed process had uploaded stays
-// there.
+// Files that were not uploaded before the kill stay here. Files that were uploaded stay there.
 INSTANTIATE_TEST_SUITE_P(
     OfUploads, OldRuns,
     ::testing::Values(OldRun{"uploads",
@@ -169,7 +168,7 @@ INSTANTIATE_TEST_SUITE_P(
         OldRun{"tars", "saved", kTwoTars}, OldRun{"tars", "writing", kTwoTars},
         OldRun{"tars", "publishing", kTwoTars}));
 
-// The names in the old run's list are those in its folder of then.
+// The old run's list of saves has names in the folder where it ran.
 TEST(OldRunsTest, AMovedFolderIsTheOldRuns) {
   const OldFolder folder("one_file", "linking");
   folder.go_on({"folder=" + folder.path() + "/run"});

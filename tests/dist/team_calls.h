@@ -1,4 +1,4 @@
-// What dist_program's mode "team" does: calls of Team, with errors of each class on one rank.
+// The mode "team" of dist_program: calls of Team, with errors of each class on one rank.
 #pragma once
 
 #include <exception>

@@ -35,8 +35,8 @@ TracedLayout layout_of(const Arguments& arguments) {
   return layouts.at(arguments.text("layout"));
 }
 
-// What Gloo was asked to do since the previous take(), by kind. libtorch tells it to whoever
-// profiles a program.
+// Counts the collectives that Gloo was asked for since the previous take(), by kind. libtorch
+// reports them to a profiler.
 class Collectives {
  public:
   static void count() {

@@ -1,6 +1,7 @@
 #include "cli/shell/folders.h"
 
 #include <deque>
+#include <optional>
 
 #include "cairn/error.h"
 
@@ -58,22 +59,24 @@ std::string newest_in(const std::string& folder) {
   const ListOptions options = {.trust_names = !is_local(*store), .limits = kNewest, .store = store};
   const FolderListing listing = list_checkpoints(shown, options);
   std::size_t opened = 0;
+  std::string newest_problem;  // of the newest that was looked into
   for (auto one = listing.checkpoints.rbegin(); one != listing.checkpoints.rend(); ++one) {
-    const bool is_open = one->condition != Condition::kNotLookedInto;
-    if (is_open && one->condition != Condition::kGood) continue;
-    if (is_open) return join_path(folder, one->name);
-    if (!options.trust_names || opened++ == kMostOpened) break;
-    const auto looked = look_into(*one, options);
-    if (looked && looked->condition == Condition::kGood) return join_path(folder, one->name);
+    std::optional<ListedCheckpoint> looked = *one;
+    if (options.trust_names && one->condition == Condition::kNotLookedInto) {
+      if (opened++ == kMostOpened) break;
+      looked = look_into(*one, options);
+    }
+    if (!looked || looked->condition == Condition::kNotLookedInto) continue;
+    if (looked->condition == Condition::kGood) return join_path(folder, one->name);
+    if (newest_problem.empty()) newest_problem = one->name + ": " + looked->problem;
+  }
+  if (!listing.checkpoints.empty()) {
+    throw NotFoundError("none of the checkpoints in the folder " + shown +
+                        " is good: " + newest_problem);
   }
   const std::string below = list_below(find_folders_below(*store, shown, listing.folders));
-  if (listing.checkpoints.empty()) {
-    throw NotFoundError("there are no checkpoints in the folder " + shown +
-                        (below.empty() ? "" : "; there are some in " + below));
-  }
-  const ListedCheckpoint& last = listing.checkpoints.back();
-  throw NotFoundError("none of the checkpoints in the folder " + shown + " is good: " + last.name +
-                      ": " + last.problem);
+  throw NotFoundError("there are no checkpoints in the folder " + shown +
+                      (below.empty() ? "" : "; there are some in " + below));
 }
 
 std::string list_below(const FoldersBelow& below) {
