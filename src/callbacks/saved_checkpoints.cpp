@@ -114,6 +114,11 @@ std::vector<std::string> SavedCheckpoints::paths() const {
   return found;
 }
 
+std::optional<std::pair<std::string, Timestamp>> SavedCheckpoints::newest() const {
+  if (entries_.empty()) return std::nullopt;
+  return std::pair(entries_.back().path, entries_.back().timestamp);
+}
+
 Value SavedCheckpoints::state_dict() const {
   List pairs;
   for (const Entry& entry : entries_) {

@@ -48,6 +48,8 @@ class SavedCheckpoints {
   // Own and finished, oldest first.
   std::vector<std::pair<std::string, Timestamp>> finished() const;
   std::vector<std::string> paths() const;  // the same, without the timestamps
+  // The one that was begun last, finished or not.
+  std::optional<std::pair<std::string, Timestamp>> newest() const;
 
   // Composer's: {"all_saved_checkpoints_to_timestamp": [(path, timestamp), ...]}, with those
   // that are under way: a checkpoint names itself.

@@ -3,7 +3,9 @@
 #include <string>
 
 #include "cairn/error.h"
+#include "cairn/train/state.h"
 
+#include "checkpoint/names/launch.h"
 #include "checkpoint/names/shared_name.h"
 #include "checkpoint/plan/write_checkpoint.h"
 #include "core/printable.h"
@@ -111,6 +113,28 @@ void check_names(const CheckpointSaverOptions& options, const FormatVariables& d
                      *options.latest_filename + "\") could both be named " + *both +
                      ": the link would replace the checkpoint. Give the link another name");
   }
+}
+
+std::string save_folder(const CheckpointSaverOptions& options, const State& state) {
+  return strict_format(NameFormat(options.folder), dist_variables(state.run_name));
+}
+
+std::string writers_folder(const CheckpointSaverOptions& options, const State& state) {
+  return strict_format(NameFormat(options.folder), variables_of_writer(state.run_name));
+}
+
+std::string name_now(const std::string& format, const State& state) {
+  return strict_format(NameFormat(format),
+                       dist_variables(state.run_name) + time_variables(state.timestamp));
+}
+
+std::string save_path(const CheckpointSaverOptions& options, const State& state) {
+  return join_path(save_folder(options, state), name_now(options.filename, state));
+}
+
+std::string link_path(const CheckpointSaverOptions& options, const State& state) {
+  if (!options.latest_filename) return "";
+  return join_path(save_folder(options, state), name_now(*options.latest_filename, state));
 }
 
 }  // namespace cairn

@@ -8,6 +8,7 @@
 #include "cairn/train/state.h"
 
 #include "callbacks/remote_folder.h"
+#include "callbacks/saver_of_run.h"
 #include "checkpoint/names/launch.h"
 #include "checkpoint/names/run_forms.h"
 #include "storage/local_store.h"
@@ -30,7 +31,7 @@ CheckpointSaverOptions names_of_guide(const CheckpointSaverOptions& options,
 std::vector<SearchPlace> search_places(const CheckpointSaver& saver, const State& state,
                                        const Logger& logger) {
   const CheckpointSaverOptions& options = saver.options();
-  const CheckpointSaverOptions& given = saver.given_options();
+  const CheckpointSaverOptions& given = CheckpointSaver::OfRun::given_options(saver);
   const std::string folders =
       state.sharded_ckpt_prefix_dir.empty() ? kShardedFolders : state.sharded_ckpt_prefix_dir;
   std::vector<SearchPlace> places = {
@@ -40,7 +41,7 @@ std::vector<SearchPlace> search_places(const CheckpointSaver& saver, const State
        .latest_filename = NameFormat(options.latest_filename.value_or("")),
        .run_name = state.run_name,
        .other_filenames = names_of_forms(given.filename, folders),
-       .latest = saver.seen_latest(state)}};
+       .latest = CheckpointSaver::OfRun::seen_latest(saver, state)}};
   if (!is_local(*options.store) || !options.remote_file_name) return places;
   for (const auto& destination : logger.destinations()) {
     if (!destination->can_upload_files()) continue;

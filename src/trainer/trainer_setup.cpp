@@ -18,6 +18,7 @@
 #include "cairn/train/rng.h"
 #include "cairn/train/scaler.h"
 
+#include "callbacks/saver_of_run.h"
 #include "dist/group.h"
 #include "dist/team.h"
 #include "io/file.h"
@@ -215,7 +216,7 @@ void Trainer::Impl::check_savers() {
   const auto savers = savers_among(state.callbacks);
   check_paths(savers, state.run_name, uploads);
   for (CheckpointSaver* saver : savers) {
-    saver->rewrite_own_files(options.autoresume);
+    CheckpointSaver::OfRun::rewrite_own_files(*saver, options.autoresume);
   }
   if (options.autoresume) {
     check_autoresume(options.run_name, reference_saver(), autoresume_saver());
@@ -266,7 +267,8 @@ void Trainer::Impl::load() {
     loaded = true;
     resumed_from = outcome.resumed_from;
     if (!resumed_from.empty()) fit_numbers.resume(state.fit_calls);
-    if (options.autoresume) autoresume_saver()->goes_on_from(outcome.path_of_parts);
+    if (options.autoresume)
+      CheckpointSaver::OfRun::goes_on_from(*autoresume_saver(), outcome.path_of_parts);
   }
   if (resumed_from.empty()) state.fit_calls.reset();  // of another run, or of one begun anew
   Timestamp& now = state.timestamp;

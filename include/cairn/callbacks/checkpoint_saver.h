@@ -80,10 +80,8 @@ class CheckpointSaver final : public Callback {
   CheckpointSaver(CheckpointSaver&&) noexcept;
   CheckpointSaver& operator=(CheckpointSaver&&) noexcept;
 
+  // In a run whose ranks save together, the names are those of the form that they save.
   const CheckpointSaverOptions& options() const;
-  // The options that the constructor was given. In a run whose ranks save together, options() has
-  // other names.
-  const CheckpointSaverOptions& given_options() const;
 
   std::string name() const override { return "CheckpointSaver"; }
   // Begins a run: forgets what was saved for the previous run. Checks the names with the run's
@@ -120,25 +118,14 @@ class CheckpointSaver final : public Callback {
   void remove_superfluous(State& state, Logger& logger);
   // Waits for saves under way; throws what one of them threw.
   void wait();
-  // Whether, from now on, checkpoints of the run itself, by its run_name, that are further in
-  // training are no conflict when a fit() starts, but are written again. Trainers say it when they
-  // are made, those with autoresume that they are: the command that is started again goes on from
-  // before them.
-  void rewrite_own_files(bool may = true);
-  // The run goes on from the checkpoint at `path`, of which this machine has some parts and others
-  // the rest; empty: from one that is whole. No other one that lacks parts here then counts as
-  // saved. Trainers with autoresume call it, of the saver that they go by, before after_load.
-  void goes_on_from(const std::string& path);
-  // The link to the newest checkpoint, as init() found it in a store that is far away. nullopt:
-  // there is none, or it was not looked at. Trainers with autoresume do not ask the store a second
-  // time.
-  std::optional<Pointer> seen_latest(const State& state) const;
 
   // Paths saved, oldest first, that are still there. Those of the run before a resume are among
   // them. Waits for saves under way; throws what one of them threw.
   std::vector<std::string> saved_checkpoints();
   // The same paths, and when in training each was saved.
   std::map<std::string, Timestamp> all_saved_checkpoints_to_timestamp();
+
+  struct OfRun;  // what a Trainer says to its savers: internal
 
  private:
   struct Impl;

@@ -1,0 +1,59 @@
+// The lock of the run in a save folder (checkpoint/folder/run_lock.h), as a saver holds it.
+//
+//  0. Before autoresume looks for checkpoints, look() notes where the link leads if another job has
+//     the lock. This run would write over the checkpoints that the other job saves after this look.
+//     So step 1 ends with a BusyError if the link leads elsewhere by then, even if the lock is
+//     free.
+//  1. hold(), when a fit() begins, takes the lock before anything is looked at. Rank 0 takes it
+//     first, then the first rank of each other machine that writes there shares it. On a shared
+//     folder that is one lock, since all ranks give one text (`job`).
+//  2. release(), after the last save.
+//  3. Outside of a fit() a saver may move the link (after a load) and remove checkpoints (of a
+//     finished run). It takes the lock for that moment. If another process holds the lock, the
+//     saver leaves both to that process.
+//
+// A store that is far away has no such lock: nothing is done there.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "cairn/storage/object_store.h"
+
+namespace cairn {
+
+class SaverLock {
+ public:
+  SaverLock() = default;  // of no folder yet
+  SaverLock(std::shared_ptr<ObjectStore> store, std::string folder, std::string run_name,
+            std::string job)
+      : store_(std::move(store)),
+        folder_(std::move(folder)),
+        run_name_(std::move(run_name)),
+        job_(std::move(job)) {}
+
+  // Step 0. `link`: the path of the link to the newest checkpoint; empty: there is none.
+  void look(const std::string& link);
+  // Step 1. False if the file system has no locks. BusyError; StorageError.
+  bool hold(const std::string& link);
+  void share();
+  // Step 2.
+  void release() { held_.reset(); }
+  // Step 3. nullopt: another process has the lock.
+  std::optional<std::shared_ptr<void>> take_unless_busy() const;
+
+ private:
+  std::shared_ptr<void> take() const;
+  std::string newest_by(const std::string& link) const;
+
+  std::shared_ptr<ObjectStore> store_;
+  std::string folder_;
+  std::string run_name_;
+  std::string job_;
+  std::optional<std::string> newest_while_busy_;  // step 0
+  std::shared_ptr<void> held_;
+};
+
+}  // namespace cairn
