@@ -16,6 +16,7 @@ enum ExitCode : int {
   kDamaged = 4,
   kIncompatible = 5,  // a checkpoint of another model, a file that is no checkpoint
   kDenied = 6,
+  kStorage = 7,  // a disk or a store does not answer, or answers with an error: try again later
   kNoSpace = 8,
   kBusy = 9,  // the run is training already, in another process: do not start it again
 };

@@ -17,7 +17,7 @@ ExitCode code_of_storage_error(const StorageError& error) {
     case EDQUOT:
       return kNoSpace;
     default:
-      return kFailed;
+      return error.retryable() ? kStorage : kFailed;
   }
 }
 

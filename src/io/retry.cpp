@@ -1,5 +1,7 @@
 #include "io/retry.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cstdint>
 #include <random>
@@ -25,17 +27,30 @@ std::chrono::milliseconds pause_behind(const RetryPolicy& policy, int failures) 
       static_cast<std::int64_t>(static_cast<double>(whole.count()) * share));
 }
 
-void pause_or_rethrow(const RetryPolicy& policy, int attempt, StorageError& error) {
+// Whether no attempt is worth the pause before it.
+bool Retries::is_last(std::chrono::milliseconds pause) {
+  const auto now = policy_.now ? policy_.now() : std::chrono::steady_clock::now();
+  if (++failures_ == 1) begin_ = now;
+  return failures_ >= policy_.attempts && now + pause > begin_ + policy_.patience;
+}
+
+void Retries::pause_or_rethrow(StorageError& error) {
   if (!error.retryable()) throw;
-  if (attempt >= policy.attempts) {
-    if (policy.attempts > 1) {
-      error.add_context("failed " + std::to_string(policy.attempts) + " times, the last time");
+  const auto pause = pause_behind(policy_, failures_ + 1);
+  if (is_last(pause)) {
+    if (policy_.patience.count() > 0) {
+      error.add_context(fmt::format(
+          "failed for {} s{}, the last time",
+          std::chrono::duration_cast<std::chrono::seconds>(policy_.patience).count(),
+          policy_.patience_option.empty() ? "" : " (more: " + policy_.patience_option + ")"));
+    } else if (policy_.attempts > 1) {
+      error.add_context("failed " + std::to_string(policy_.attempts) + " times, the last time");
     }
     throw;
   }
-  const auto pause = pause_behind(policy, attempt);
-  if (policy.pause) {
-    policy.pause(pause);
+  if (policy_.on_retry) policy_.on_retry(error, pause);
+  if (policy_.pause) {
+    policy_.pause(pause);
   } else {
     pause_here(pause);
   }

@@ -1,4 +1,5 @@
-// Trying again what may work the next time: so often and no more, with growing, uneven pauses.
+// Trying again what may work the next time: so often, or for so long, and no more, with growing,
+// uneven pauses.
 //
 // Only a StorageError that says retryable() is worth another attempt. The pauses double up to the
 // longest, and each is somewhere in its upper half, so that many jobs that were refused at once do
@@ -15,30 +16,56 @@ namespace cairn {
 
 struct RetryPolicy {
   int attempts = 3;  // all in all
+  // After `attempts` it goes on until so much time has passed since the first failure.
+  std::chrono::milliseconds patience{0};
+  // What gives more patience, for the error that ends it: "save_store_patience". Empty: nothing.
+  std::string patience_option = {};
   std::chrono::milliseconds first_pause{500};
   std::chrono::milliseconds longest_pause{20000};
+  // Called before each pause; null: nobody is told. On the thread that tries.
+  std::function<void(const StorageError&, std::chrono::milliseconds pause)> on_retry = nullptr;
   // Numbers of [0, 1), for the pauses; an engine that every process seeds anew when null.
   std::function<double()> random = nullptr;
   // Waits that long; pause_here() (cancellation.h) when null. May throw to give up: CancelledError.
   std::function<void(std::chrono::milliseconds)> pause = nullptr;
+  // The time; steady_clock when null.
+  std::function<std::chrono::steady_clock::time_point()> now = nullptr;
 };
 
-// How long to wait behind that many failures: between half of first_pause * 2^(failures - 1) and
+// How long to wait after that many failures: between half of first_pause * 2^(failures - 1) and
 // all of it, of longest_pause at most.
 std::chrono::milliseconds pause_behind(const RetryPolicy& policy, int failures);
 
-// Behind the failed attempt `attempt`, counted from 1: pauses, or adds to the error that it was the
-// last attempt and rethrows what is being handled. To be called in a handler.
-void pause_or_rethrow(const RetryPolicy& policy, int attempt, StorageError& error);
+// The failed attempts at one thing.
+class Retries {
+ public:
+  // `policy` must outlive it.
+  explicit Retries(const RetryPolicy& policy) : policy_(policy) {}
 
-// What `act` gives, called up to policy.attempts times. Must be the same when it is done twice.
+  // After a failed attempt: pauses, or adds to the error that it was the last attempt and rethrows
+  // what is being handled. To be called in a handler.
+  void pause_or_rethrow(StorageError& error);
+  // Something came through: counts from the beginning.
+  void progress() { failures_ = 0; }
+
+ private:
+  bool is_last(std::chrono::milliseconds pause);
+
+  const RetryPolicy& policy_;
+  int failures_ = 0;
+  std::chrono::steady_clock::time_point begin_ = {};  // of the first failure
+};
+
+// What `act` gives, called until it throws no StorageError that is retryable(), or the policy ends
+// it. `act` must be the same when it is done twice.
 template <class Act>
 auto with_retries(const RetryPolicy& policy, const Act& act) -> decltype(act()) {
-  for (int attempt = 1;; ++attempt) {
+  Retries retries(policy);
+  for (;;) {
     try {
       return act();
     } catch (StorageError& e) {
-      pause_or_rethrow(policy, attempt, e);
+      retries.pause_or_rethrow(e);
     }
   }
 }

@@ -25,8 +25,10 @@ struct HttpHeader {
 // How long what may take; 0: as long as it takes.
 struct HttpDeadlines {
   std::chrono::milliseconds connect{10'000};
-  // Nothing moves in either direction for so long. In whole seconds.
+  // Fewer bytes than `least_speed` a second move, in both directions together, for so long. In whole
+  // seconds.
   std::chrono::milliseconds stall{30'000};
+  long least_speed = 1024;
   std::chrono::milliseconds total{0};
 };
 
@@ -57,6 +59,7 @@ struct HttpResponse {
   // Why there is no whole answer: no connection, no certificate, broken off. Empty: there is one.
   std::string failure = {};
   bool may_work_later = false;  // of a failure
+  bool is_stalled = false;      // the failure: a deadline passed
   bool is_too_long = false;     // the failure: more came than there is room for
   bool cancelled = false;
 

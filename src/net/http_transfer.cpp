@@ -125,7 +125,7 @@ void HttpTransfer::set_limits() {
   set(CURLOPT_CONNECTTIMEOUT_MS, static_cast<long>(deadlines.connect.count()));
   set(CURLOPT_TIMEOUT_MS, static_cast<long>(deadlines.total.count()));
   if (deadlines.stall.count() > 0) {
-    set(CURLOPT_LOW_SPEED_LIMIT, 1L);
+    set(CURLOPT_LOW_SPEED_LIMIT, deadlines.least_speed);
     set(CURLOPT_LOW_SPEED_TIME,
         static_cast<long>(std::max<std::int64_t>(1, deadlines.stall.count() / 1000)));
   }
@@ -293,6 +293,7 @@ void HttpTransfer::finish(CURLcode code) noexcept {
     response_.redirected_to = redirected_to();
     if (code != CURLE_OK) {
       response_.failure = failure_of(code);
+      response_.is_stalled = code == CURLE_OPERATION_TIMEDOUT;
       response_.is_too_long = !too_much_.empty();
       response_.may_work_later =
           too_much_.empty() && !is_unusable_proxy(error_.data()) && may_work_later(code);

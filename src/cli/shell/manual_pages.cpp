@@ -14,7 +14,7 @@
 namespace cairn::cli {
 namespace {
 
-constexpr std::array<std::pair<ExitCode, const char*>, 9> kExitCodes = {{
+constexpr std::array<std::pair<ExitCode, const char*>, 10> kExitCodes = {{
     {kDone, "done"},
     {kNegativeAnswer, "a negative answer: files differ, or are damaged"},
     {kFailed, "wrong usage, or what was asked could not be done"},
@@ -22,6 +22,7 @@ constexpr std::array<std::pair<ExitCode, const char*>, 9> kExitCodes = {{
     {kDamaged, "damaged: the bytes are not what their format says"},
     {kIncompatible, "valid, but of a kind or with a content that cairn does not read"},
     {kDenied, "not permitted"},
+    {kStorage, "a disk or a store does not answer, or not well: try again later"},
     {kNoSpace, "no space left"},
     {kBusy, "another process is at work there"},
 }};

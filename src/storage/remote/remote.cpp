@@ -168,6 +168,7 @@ void RemoteCall::start() {
   made.http.into = request_.into;
   made.http.most_bytes = request_.most_bytes;
   made.http.deadlines = request_.is_last_wish ? kLastWish : settings.deadlines;
+  if (request_.is_answered_late) made.http.deadlines.least_speed = 1;  // it sends blanks meanwhile
   made.http.ca_file = settings.ca_file;
   {
     const std::scoped_lock lock(mutex_);
@@ -208,7 +209,8 @@ bool RemoteCall::answered(const HttpResponse& response) {
     return !again(retry_after(response.header("retry-after"), remote_.now()));
   }
   if (response.is_too_long && request_.gives_too_long) return true;
-  if (resume_behind(response)) attempts_.progress();
+  // A server that trickles makes no progress: else this would never end.
+  if (resume_behind(response) && !response.is_stalled) attempts_.progress();
   const std::string text = request_.method + " of " + remote_.described(request_.key, response) +
                            ": " + printable_line(response.failure);
   if (response.cancelled) {

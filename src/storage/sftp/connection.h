@@ -50,12 +50,13 @@ class Connection {
   auto with(const Act& act, const std::function<std::uint64_t()>& progress = nullptr)
       -> decltype(act(std::declval<Session&>())) {
     std::uint64_t seen = 0;
-    for (int attempt = 1;; ++attempt) {
+    Retries retries(config_.retries);
+    for (;;) {
       try {
         return once(act);
       } catch (StorageError& e) {
-        if (progress && progress() != std::exchange(seen, progress())) attempt = 1;
-        pause_or_rethrow(config_.retries, attempt, e);
+        if (progress && progress() != std::exchange(seen, progress())) retries.progress();
+        retries.pause_or_rethrow(e);
       }
     }
   }
