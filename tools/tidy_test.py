@@ -295,6 +295,39 @@ class TidyTest(unittest.TestCase):
         self.passes(tree("virtual void close(State& /*state*/, Logger& /*logger*/) {}"))
         self.passes(tree("virtual void run_event(Event event, State& state, Logger& logger);"))
 
+    def test_a_class_is_not_large(self):
+        def tree(fields, functions, name="A"):
+            body = "".join(f"  std::map<int, int> f{n}_ = {{}};\n" for n in range(fields))
+            body += "".join(f"  int g{n}(int x);\n" for n in range(functions))
+            return {"src/core/a.h": HEADER + f"class {name} {{\n public:\n  {name}(int x);\n"
+                                             f"  ~{name}();\n  {name}(A&&) = default;\n"
+                                             f"  using B = int;\n{body}}};\n"}
+        self.passes(tree(15, 25))
+        self.fails(tree(16, 0), "src/core/a.h:2: A has 16 fields and 0 functions")
+        self.fails(tree(0, 26), "A has 0 fields and 26 functions")
+        self.passes(tree(16, 0, "State"))
+        callbacks = "".join(f"  std::function<int(int)> f{n};\n" for n in range(15))
+        self.passes({"src/core/a.h": HEADER + "struct A {\n" + callbacks + "};\n"})
+
+    def test_a_class_is_in_few_files(self):
+        def tree(count):
+            names = [f"a{n}.cpp" for n in range(count)]
+            build = "target_sources(cairn_core PRIVATE\n" + "\n".join(names) + ")\n"
+            return {"src/core/CMakeLists.txt": build} | {
+                f"src/core/{name}": "int A::f" + name[1:-4] + "(int x) {\n}\n" for name in names}
+        self.passes(tree(5))
+        self.fails(tree(6), "A is defined in 6 files (limit 5)")
+
+    def test_what_a_store_is_nobody_asks(self):
+        self.fails({"src/core/a.h": HEADER + "auto* a = dynamic_cast<const OwnStore*>(&b);\n"},
+                   "src/core/a.h:2: dynamic_cast to OwnStore")
+        self.passes({"src/core/a.h": HEADER + "auto* a = dynamic_cast<const Error*>(&b);\n"})
+
+    def test_a_folder_is_not_large(self):
+        tree = {f"src/new/a{n}.md": "" for n in range(25)}
+        self.passes(tree)
+        self.fails(tree | {"src/new/b.md": ""}, "src/new:1: 26 files in one folder")
+
     def test_words(self):
         self.fails({"README.md": "see ../" "shared/spec\n"}, "README.md:1: names a place outside")
         self.fails({"tests/a.h": HEADER + "// TO" "DO: later\n"}, "is unfinished")

@@ -187,11 +187,6 @@ void Destination::begin_fit(const State& state, Logger& logger) {
   last_batch = same_on_all_ranks(last_batch);
 }
 
-void Destination::let_go() {
-  layout_->let_go();
-  pipeline_.let_go();
-}
-
 SaveJob Destination::plan(const SaveRequest& what) try {
   const SaverPlace here = place(what.state);
   const std::string path = here.path();
@@ -327,6 +322,10 @@ void Destination::throw_error() {
 }
 
 void Destination::close() {
+  const auto let_go = [this] {
+    layout_->let_go();
+    pipeline_.let_go();
+  };
   let_go();  // whoever replaces the weights now need not have both in memory
   std::exception_ptr error;
   try {

@@ -131,7 +131,6 @@ class Destination {
   SaveJob next_job(const State& state);
   void count_removed(const SaveReport& done);
   void drop_failed();
-  void let_go();
 
   CheckpointSaverOptions options_;
   const std::unique_ptr<CheckpointLayout> layout_;

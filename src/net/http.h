@@ -25,7 +25,7 @@ struct HttpHeader {
 // How long what may take; 0: as long as it takes.
 struct HttpDeadlines {
   std::chrono::milliseconds connect{10'000};
-  // Fewer bytes than `least_speed` a second move, in both directions together, for so long. In whole
+  // For so long fewer than `least_speed` bytes a second move, in both directions together. In whole
   // seconds.
   std::chrono::milliseconds stall{30'000};
   long least_speed = 1024;
