@@ -20,6 +20,7 @@
 #include "io/file.h"
 #include "storage/listing.h"
 #include "storage/publish.h"
+#include "storage/retrying_store.h"
 #include "train/state/checkpoint_info.h"
 
 namespace cairn {
@@ -34,13 +35,27 @@ bool is_same_moment(const Timestamp& one, const Timestamp& other) {
          one.total_wct == other.total_wct;
 }
 
-SavePipelineOptions pipeline_options(const CheckpointSaverOptions& options) {
+// Tries again for as long as the options say. Each retry is a line.
+RetryPolicy patient(const CheckpointSaverOptions& options, std::function<void(std::string)> add) {
+  return {.patience = options.store_patience,
+          .patience_option = "store_patience, of a Trainer save_store_patience",
+          .on_retry = told_by_lines(std::move(add))};
+}
+
+RetryPolicy patient(const CheckpointSaverOptions& options,
+                    const std::shared_ptr<FinishedSaves>& to) {
+  return patient(options, [to](std::string line) { to->notes.add(std::move(line)); });
+}
+
+SavePipelineOptions pipeline_options(const CheckpointSaverOptions& options,
+                                     const std::shared_ptr<FinishedSaves>& finished) {
   const int pending = is_far(options)
                           ? std::max(options.max_pending_saves, options.num_concurrent_uploads)
                           : options.max_pending_saves;
   return {.async = options.save_async,
           .max_pending = static_cast<std::size_t>(pending),
-          .store = options.store};
+          .store = options.store,
+          .retry = patient(options, finished)};
 }
 
 // Whether all saves have one link.
@@ -73,11 +88,12 @@ Destination::Destination(CheckpointSaverOptions options, std::unique_ptr<Checkpo
       is_fed_(is_fed),
       run_(run),
       messages_(messages),
-      pipeline_(pipeline_options(options_)),
+      pipeline_(pipeline_options(options_, finished_)),
       rights_(options_.overwrite, saved_, pipeline_, messages_) {}
 
 SaverPlace Destination::place(const State& state) const {
-  return {.store = options_.store,
+  return {.store = is_far(options_) ? retrying_store(options_.store, patient(options_, finished_))
+                                    : options_.store,
           .folder = save_folder(options_, state),
           .filename = NameFormat(options_.filename),
           .weights_only = options_.weights_only,
@@ -102,7 +118,9 @@ void Destination::prepare(const State& state, Logger& logger) {
     lock_.look(link_path(options_, state));
     options_.store->prepare(folder);
     if (is_far(options_)) {
-      check_write_access(*options_.store, folder, {});
+      check_write_access(*options_.store, folder, patient(options_, [&](const std::string& line) {
+        logger.log_message(line);
+      }));
       rights_.look_at_constant_name(place(state));
       if (has_one_link(options_)) pipeline_.look_at_pointer(link_path(options_, state));
     } else {
@@ -267,6 +285,8 @@ void Destination::drop_failed() {
 }
 
 void Destination::settle() {
+  for (std::string& line : finished_->notes.take())
+    messages_.push_back(std::move(line));
   for (const FinishedSaves::One& done : finished_->take()) {
     const std::string& path = done.report.path;
     saved_.finish(path);

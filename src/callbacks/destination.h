@@ -33,6 +33,7 @@
 #include "callbacks/saver_lock.h"
 #include "callbacks/saver_options.h"
 #include "checkpoint/plan/save_pipeline.h"
+#include "core/notes.h"
 
 namespace cairn {
 
@@ -45,9 +46,10 @@ struct RunAt {
   std::string job = {};  // the same on all ranks of this start: they share the run's lock
 };
 
-// Saves that have finished on the background thread, until the training thread asks.
+// What the background thread has done and says, until the training thread asks.
 class FinishedSaves {
  public:
+  Notes notes;  // of its retries
   struct One {
     std::uint64_t number;  // of the save
     SaveReport report;

@@ -60,6 +60,7 @@ CheckpointSaverOptions checked_options(CheckpointSaverOptions options) {
   if (options.num_concurrent_uploads < 1) {
     throw UsageError("num_concurrent_uploads must be at least 1");
   }
+  if (options.store_patience.count() < 0) throw UsageError("store_patience is less than 0");
   if (options.max_pending_saves < 1) throw UsageError("max_pending_saves must be at least 1");
   const Time* interval = options.save_interval.time();
   const bool is_fraction = interval != nullptr && interval->unit() == TimeUnit::kDuration;

@@ -9,6 +9,11 @@ namespace {
 
 thread_local Cancellation* this_threads_cancellation = nullptr;
 
+std::atomic<std::shared_ptr<PauseClock>>& pause_clock() {
+  static std::atomic<std::shared_ptr<PauseClock>> clock;
+  return clock;
+}
+
 }  // namespace
 
 void Cancellation::cancel() {
@@ -43,7 +48,18 @@ CancelScope::~CancelScope() { this_threads_cancellation = before_; }
 
 Cancellation* cancellation_here() { return this_threads_cancellation; }
 
+void set_pause_clock(std::shared_ptr<PauseClock> clock) { pause_clock() = std::move(clock); }
+
+std::chrono::steady_clock::time_point pause_time() {
+  const auto clock = pause_clock().load();
+  return clock ? clock->now() : std::chrono::steady_clock::now();
+}
+
 void pause_here(std::chrono::milliseconds time) {
+  if (const auto clock = pause_clock().load()) {
+    clock->wait_for(time);
+    return check_cancelled_here();
+  }
   Cancellation* const here = cancellation_here();
   if (here == nullptr) return std::this_thread::sleep_for(time);
   here->wait_for(time);

@@ -16,6 +16,7 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <memory>
 #include <mutex>
 #include <string>
 
@@ -69,6 +70,18 @@ void check_cancelled_here();
 
 // Waits that long; CancelledError when this thread's work is cancelled before, or was.
 void pause_here(std::chrono::milliseconds time);
+
+// The time by which pauses are made, for tests: pause_here() waits by it.
+class PauseClock {
+ public:
+  virtual ~PauseClock() = default;
+  virtual std::chrono::steady_clock::time_point now() = 0;
+  virtual void wait_for(std::chrono::milliseconds time) = 0;
+};
+// For the whole process; null: the real time again.
+void set_pause_clock(std::shared_ptr<PauseClock> clock);
+// What the clock says; else steady_clock.
+std::chrono::steady_clock::time_point pause_time();
 
 // Calls `act` when this thread's work is cancelled: once, in the thread that cancels, or at once
 // when it is cancelled already. Behind its end never. `act` must not wait, nor make or end a hook.

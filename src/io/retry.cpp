@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <random>
 
+#include "core/printable.h"
 #include "io/cancellation.h"
 
 namespace cairn {
@@ -27,9 +28,17 @@ std::chrono::milliseconds pause_behind(const RetryPolicy& policy, int failures) 
       static_cast<std::int64_t>(static_cast<double>(whole.count()) * share));
 }
 
+std::function<void(const StorageError&, std::chrono::milliseconds)> told_by_lines(
+    std::function<void(std::string)> add) {
+  return [add = std::move(add)](const StorageError& error, std::chrono::milliseconds pause) {
+    add(fmt::format("warning: {}; trying again in {:.1f} s", printable_line(error.what()),
+                    std::chrono::duration<double>(pause).count()));
+  };
+}
+
 // Whether no attempt is worth the pause before it.
 bool Retries::is_last(std::chrono::milliseconds pause) {
-  const auto now = policy_.now ? policy_.now() : std::chrono::steady_clock::now();
+  const auto now = policy_.now ? policy_.now() : pause_time();
   if (++failures_ == 1) begin_ = now;
   return failures_ >= policy_.attempts && now + pause > begin_ + policy_.patience;
 }

@@ -28,9 +28,13 @@ struct RetryPolicy {
   std::function<double()> random = nullptr;
   // Waits that long; pause_here() (cancellation.h) when null. May throw to give up: CancelledError.
   std::function<void(std::chrono::milliseconds)> pause = nullptr;
-  // The time; steady_clock when null.
+  // The time; pause_time() (cancellation.h) when null.
   std::function<std::chrono::steady_clock::time_point()> now = nullptr;
 };
+
+// For RetryPolicy::on_retry: each retry as a line, "warning: ... trying again in 4 s".
+std::function<void(const StorageError&, std::chrono::milliseconds)> told_by_lines(
+    std::function<void(std::string)> add);
 
 // How long to wait after that many failures: between half of first_pause * 2^(failures - 1) and
 // all of it, of longest_pause at most.

@@ -14,6 +14,7 @@
 #include "checkpoint/folder/conflict.h"
 #include "checkpoint/folder/format_folders.h"
 #include "checkpoint/names/format_string.h"
+#include "core/notes.h"
 #include "io/file.h"
 #include "io/scratch_file.h"
 #include "io/source_part.h"
@@ -99,9 +100,22 @@ struct RemoteUploaderDownloader::Impl {
                        0, /*retryable=*/true);
   }
 
+  RetryPolicy retry() const {
+    return {
+        .attempts = options.num_attempts,
+        .patience = options.store_patience,
+        .patience_option = "store_patience of RemoteUploaderDownloader",
+        .on_retry = told_by_lines([to = notes](std::string line) { to->add(std::move(line)); })};
+  }
+  void log_notes(Logger& logger) const {
+    for (const std::string& line : notes->take())
+      logger.log_message(line);
+  }
+
   RemoteUploaderDownloaderOptions options;
-  std::optional<std::string> run_name;  // since init
-  std::unique_ptr<UploadQueue> queue;   // since init, until close()
+  const std::shared_ptr<Notes> notes = std::make_shared<Notes>();  // of the queue's threads
+  std::optional<std::string> run_name;                             // since init
+  std::unique_ptr<UploadQueue> queue;                              // since init, until close()
   bool is_overdue = false;
 };
 
@@ -121,7 +135,7 @@ void RemoteUploaderDownloader::init(State& state, Logger& /*logger*/) {
     throw UsageError("RemoteUploaderDownloader is initialized already: one Trainer, one of them");
   }
   impl_->run_name = state.run_name;
-  const RetryPolicy retry = {.attempts = impl_->options.num_attempts};
+  const RetryPolicy retry = impl_->retry();
   check_write_access(*impl_->options.store, parent_path(impl_->object_name("checked")), retry);
   impl_->queue = std::make_unique<UploadQueue>(
       impl_->options.store, UploadQueueOptions{.threads = impl_->options.num_concurrent_uploads,
@@ -130,10 +144,12 @@ void RemoteUploaderDownloader::init(State& state, Logger& /*logger*/) {
                                                .retry = retry});
 }
 
-void RemoteUploaderDownloader::batch_end(State& /*state*/, Logger& /*logger*/) {
+void RemoteUploaderDownloader::batch_end(State& /*state*/, Logger& logger) {
+  impl_->log_notes(logger);
   impl_->queue->throw_error();
 }
-void RemoteUploaderDownloader::epoch_end(State& /*state*/, Logger& /*logger*/) {
+void RemoteUploaderDownloader::epoch_end(State& /*state*/, Logger& logger) {
+  impl_->log_notes(logger);
   impl_->queue->throw_error();
 }
 void RemoteUploaderDownloader::fit_end(State& /*state*/, Logger& /*logger*/) { impl_->wait(); }
@@ -168,7 +184,7 @@ void RemoteUploaderDownloader::look_before_uploads(const NameFormat& remote_file
   const std::string folder =
       fixed == 0 ? "." : only_name(NameFormat(file.text().substr(0, fixed - 1)));
   const NameFormat inside(file.text().substr(fixed));
-  const RetryPolicy retry = {.attempts = impl_->options.num_attempts};
+  const RetryPolicy retry = impl_->retry();
   with_retries(retry, [&] {
     ObjectStore& store = *impl_->options.store;
     for (const std::string& name : format_folders(store, folder, inside, {})) {

@@ -29,7 +29,8 @@ RemoteUploaderDownloaderOptions uploader_options(const RunDirectoryUploaderOptio
           .upload_staging_folder = options.upload_staging_folder,
           .num_attempts = kRunDirectoryAttempts,
           .store = options.store,
-          .upload_timeout = options.upload_timeout};
+          .upload_timeout = options.upload_timeout,
+          .store_patience = options.store_patience};
 }
 
 // Of the files, by path: what is on its way or arrived. Reported by the uploader's threads.

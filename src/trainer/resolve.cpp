@@ -170,6 +170,7 @@ void check_checkpoints(const TrainerOptions& options, Conflicts& found) {
                 options.save_num_remote_checkpoints_to_keep != -1,
             "save_num_remote_checkpoints_to_keep is neither -1 (all) nor at least 1");
   found.add(options.save_max_pending < 1, "save_max_pending is less than 1");
+  found.add(options.save_store_patience.count() < 0, "save_store_patience is less than 0");
   found.add(options.interrupted_exit_code < 0 || options.interrupted_exit_code > 255,
             "interrupted_exit_code must be in 0 to 255");
 }

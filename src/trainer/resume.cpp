@@ -31,6 +31,7 @@
 #include "storage/links.h"
 #include "storage/local_store.h"
 #include "storage/place.h"
+#include "storage/retrying_store.h"
 #include "train/state/load_advice.h"
 #include "train/state/load_job.h"
 #include "train/state/rank_saves.h"
@@ -218,6 +219,17 @@ LoadProgress progress_of(const TrainerOptions& options) {
                        .stream = options.console_stream == "stdout" ? &std::cout : &std::cerr});
 }
 
+// The store as a start asks it: again and again while it is away, with a line each time.
+std::shared_ptr<ObjectStore> patient_store(std::shared_ptr<ObjectStore> store,
+                                           const TrainerOptions& options, Logger& logger) {
+  if (is_local(*store)) return store;
+  return retrying_store(std::move(store),
+                        {.patience = options.save_store_patience,
+                         .patience_option = "save_store_patience",
+                         .on_retry = told_by_lines(
+                             [&logger](const std::string& line) { logger.log_message(line); })});
+}
+
 NodeCopy copy_for_node(const LoadJob& job, const State& state, LoadProgress& progress,
                        Logger& logger) {
   const auto bar = progress.show(job.path);
@@ -352,7 +364,8 @@ LoadOutcome load_first(const TrainerOptions& options, State& state, Logger& logg
   const std::string path =
       strict_format(NameFormat(*options.load_path), variables_of_writer(state.run_name));
   LoadProgress progress = progress_of(options);
-  const auto store = progress.watch(store_of(path, options.load_object_store));
+  const auto store =
+      patient_store(progress.watch(store_of(path, options.load_object_store)), options, logger);
   // Weights alone are not worth the transfer of three times as much optimizer state.
   const bool is_dear = options.load_weights_only && !is_local(*store);
   LoadJob job = {.path = options.load_object_store ? path : shown_place(path),
@@ -406,7 +419,7 @@ class RunResume {
 
   LoadOutcome run() {
     for (SearchPlace& place : search_.places) {
-      place.store = progress_.watch(place.store);
+      place.store = patient_store(progress_.watch(place.store), options_, logger_);
     }
     SearchPlace& first = search_.places.front();
     if (!search_.takes_rank_tars && JointCheckpoints::is_needed(*first.store)) {

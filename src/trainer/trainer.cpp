@@ -12,6 +12,7 @@
 #include "train/loop/predict_loop.h"
 #include "trainer/check_savers.h"
 #include "trainer/rank_facts.h"
+#include "trainer/ranks.h"
 #include "trainer/trainer_impl.h"
 
 namespace cairn {
@@ -89,7 +90,7 @@ FitResult Trainer::fit(FitOptions options) { return impl_->fit(std::move(options
 void Trainer::eval(const std::optional<EvaluatorList>& evaluators,
                    std::int64_t subset_num_batches) {
   impl_->unattended([&] {
-    if (evaluators) impl_->check_loaders_of_rank(*evaluators);
+    if (evaluators) check_loaders_of_rank(*evaluators);
     impl_->evaluators.run_standalone(evaluators, subset_num_batches);
   });
 }
@@ -110,8 +111,8 @@ void Trainer::close() {
   }
   impl_->engine.close();
   impl_->leave_together();
-  impl_->requests.reset();
-  impl_->signals.reset();
+  impl_->outside.requests.reset();
+  impl_->outside.signals.reset();
   if (failed_save) std::rethrow_exception(failed_save);
 }
 
@@ -179,7 +180,7 @@ void Trainer::Impl::apply(FitOptions& fit_options, const FitNumbers::Start& star
   if (has_loader || subset) subset_train_dataloader(options.train_subset_num_batches);
   if (sets_time_back(fit_options, start)) {
     state.timestamp = Timestamp();
-    loaded = false;
+    resumed.is_there = false;
   }
   if (start.end) {
     state.max_duration = start.end;
@@ -267,7 +268,7 @@ FitResult Trainer::Impl::fit(FitOptions fit_options) {
   }
   const Time max = *state.max_duration;
   if (!sets_time_back(fit_options, start) && is_done()) {
-    if (!resumed_from.empty()) {
+    if (!resumed.from.empty()) {
       finish_fit();
       return already_finished();
     }
@@ -280,7 +281,7 @@ FitResult Trainer::Impl::fit(FitOptions fit_options) {
                      " already. Give a duration, a larger max_duration, or reset_time.");
   }
 
-  if (signals) signals->expect_to_serve(true);
+  if (outside.signals) outside.signals->expect_to_serve(true);
   const FitResult result = [&] {
     try {
       ended_well = false;
@@ -290,49 +291,52 @@ FitResult Trainer::Impl::fit(FitOptions fit_options) {
       ended_well = true;
       return of_loop;
     } catch (...) {
-      if (signals) signals->expect_to_serve(false);
+      if (outside.signals) outside.signals->expect_to_serve(false);
       throw;
     }
   }();
-  if (signals) signals->expect_to_serve(false);
+  if (outside.signals) outside.signals->expect_to_serve(false);
   if (result.reason != FitResult::Reason::kInterrupted) finish_fit();
   return result;
 }
 
 FitResult Trainer::Impl::run_loop(const FitOptions& fit_options) {
   const FitResult interrupted = {FitResult::Reason::kInterrupted, options.interrupted_exit_code};
-  const Attended attended(requests, signals ? std::optional(request_options()) : std::nullopt);
+  const Attended attended(outside.requests,
+                          outside.signals ? std::optional(request_options()) : std::nullopt);
   // What is asked of one rank is asked of all, whoever of them handles signals.
   const auto agreed = [&](const Requests& asked) {
-    return agree(both(std::exchange(unserved, {}), asked));
+    return of_all_ranks(both(std::exchange(outside.unserved, {}), asked));
   };
-  unserved = agreed(requests ? requests->poll_before_training() : Requests());
+  outside.unserved =
+      agreed(outside.requests ? outside.requests->poll_before_training() : Requests());
   trained = true;
-  if (unserved.stop) {
-    stop_before_first_batch(std::exchange(unserved, {}));
+  if (outside.unserved.stop) {
+    stop_before_first_batch(std::exchange(outside.unserved, {}));
     return interrupted;
   }
   FitLoop loop(
       context, evaluators,
       {.spin_dataloaders = fit_options.spin_dataloaders.value_or(options.spin_dataloaders),
        .step_schedulers_every_batch = step_schedulers_every_batch,
-       .check_loader = loaded,
-       .resumed_from = resumed_from,
-       .rng = loaded_rng,
+       .check_loader = resumed.is_there,
+       .resumed_from = resumed.from,
+       .rng = resumed.rng,
        .moved_on =
            [&] {
-             loaded = false;
-             loaded_rng.reset();
+             resumed.is_there = false;
+             resumed.rng.reset();
            },
-       .serve_requests = [&] { return serve(agreed(requests ? requests->poll() : Requests())); },
-       .serve_at_end = [&] { serve(std::exchange(unserved, {})); },
+       .serve_requests =
+           [&] { return serve(agreed(outside.requests ? outside.requests->poll() : Requests())); },
+       .serve_at_end = [&] { serve(std::exchange(outside.unserved, {})); },
        .excuses_failed_save = [&](const Error& error) { return excuses(error); }});
   const std::int64_t first_batch = state.timestamp.batch;
   if (!loop.run()) return interrupted;
   // What came during the last batch stops nothing here: the next fit() serves it.
   // The last checkpoint may be from before its epoch ended; then the loop did only that.
   const bool has_trained = state.timestamp.batch != first_batch;
-  if (!resumed_from.empty() && !has_trained) return already_finished();
+  if (!resumed.from.empty() && !has_trained) return already_finished();
   return {FitResult::Reason::kFinished, 0};
 }
 
@@ -366,8 +370,8 @@ StopRequestOptions Trainer::Impl::request_options() const {
 }
 
 void Trainer::Impl::unattended(const std::function<void()>& work) {
-  if (signals && !trained) {
-    signals->expect_to_serve(false);
+  if (outside.signals && !trained) {
+    outside.signals->expect_to_serve(false);
     leave_if_interrupted();
   }
   const bool has_ended_well = std::exchange(ended_well, false);
@@ -390,7 +394,7 @@ bool Trainer::Impl::serve(const Requests& asked) {
 }
 
 bool Trainer::Impl::excuses(const Error& failed_save) {
-  if (!signals || !is_stop_asked()) return false;
+  if (!outside.signals || !is_stop_asked()) return false;
   logger.log_message(std::string("warning: a save failed: ") + failed_save.what());
   return true;
 }

@@ -35,30 +35,36 @@
 namespace cairn {
 
 class CheckpointSaver;
-struct Launch;
-struct RankDevice;
 
 // One UsageError that lists what no Trainer could follow (resolve.cpp).
 void check(const FitOptions& options);
 
 struct Trainer::Impl {
+  struct Outside {                        // what is asked from there
+    std::optional<SignalWatch> signals;   // from construction to close(); with handle_signals
+    std::optional<StopRequest> requests;  // from the first fit() to close(); none without signals
+    Requests unserved;  // taken, and not served: of a fit() that threw, or asked nobody
+  };
+  struct Resumed {
+    std::string from;          // LoadOutcome's
+    bool is_there = false;     // the position is that of a checkpoint; no batch was trained since
+    std::optional<Value> rng;  // of the checkpoint, until a batch was trained
+  };
+
   explicit Impl(TrainerOptions resolved_options);
 
   FitResult fit(FitOptions fit_options);
   // Around eval() and predict() of their own: nobody serves a SIGTERM that comes there, or came
   // before any fit(). One that came during the last batch of a fit() is the next fit()'s.
   void unattended(const std::function<void()>& work);
-  CheckpointSaver* reference_saver() const;   // the first one; null without
-  CheckpointSaver* autoresume_saver() const;  // the first that saves the whole state; null without
+  CheckpointSaver* reference_saver() const;  // the first one; null without
   // All of them, also when one throws; then throws what the first one threw.
   void for_each_saver(const std::function<void(CheckpointSaver&)>& act);
   void finish_saves();
   void leave_together();
-  void check_loaders_of_rank(const EvaluatorList& list) const;  // UsageError
 
-  TrainerOptions options;               // resolved
-  std::optional<SignalWatch> signals;   // from construction to close(); none unless handle_signals
-  std::optional<StopRequest> requests;  // from the first fit() to close(); none without signals
+  TrainerOptions options;  // resolved
+  Outside outside;
   State state;
   Logger logger{state};
   Engine engine{state, logger};
@@ -66,39 +72,14 @@ struct Trainer::Impl {
   EvalLoop evaluators{context};
   HandleList<Scheduler> schedulers;  // state.schedulers refer to them
   bool step_schedulers_every_batch = true;
-  bool loaded = false;       // the position is that of a checkpoint; no batch was trained since
-  std::string resumed_from;  // LoadOutcome's
-  bool trained = false;      // a fit() has begun: its position is not that of the file any more
-  bool ended_well = false;   // the last fit(), on all ranks
-  bool uploads = false;      // whether a logger keeps files, of several processes one of rank 0's
+  Resumed resumed;
+  bool trained = false;     // a fit() has begun: its position is not that of the file any more
+  bool ended_well = false;  // the last fit(), on all ranks
   int exceptions_around = std::uncaught_exceptions();  // when this was made
   FitNumbers fit_numbers;
-  Requests unserved;                // taken, and not served: of a fit() that threw, or asked nobody
-  std::optional<Value> loaded_rng;  // of the checkpoint, until a batch was trained
 
  private:
-  // Construction, and ranks.cpp.
-  void join_ranks();
-  void warn_of_open_port(const Launch& launch);
-  void seed_generators();
-  void check_loader_of_rank(const DataSpec& dataloader, const std::string& option) const;
-  void agree_on_epoch_length();
-  void check_position_of_ranks() const;
-  Requests agree(Requests own) const;
-  double usable_processors_of_rank() const;
-  void choose_device();
-  void choose_device_of_rank();
-  void check_devices_of_ranks(const RankDevice& own) const;
-  void shard_model();
-  void check_sharded() const;
-  void make_optimizer();
-  void check_optimizer();
-  void assemble_loggers();
-  void assemble_callbacks();
-  void check_savers();
-  void log_hyperparameters();
-  void make_scaler();
-  void load();
+  class Setup;  // construction (trainer_setup.cpp)
 
   // Both construction and fit().
   void bind_train_dataloader(DataSpec dataloader, const std::string& label);

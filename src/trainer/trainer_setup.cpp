@@ -1,14 +1,17 @@
 // Construction of a Trainer: steps 1 to 8 of trainer_impl.h.
 
 #include <ATen/Context.h>
+#include <c10/core/impl/VirtualGuardImpl.h>
 #include <stdlib.h>
 #include <torch/torch.h>
 
 #include <algorithm>
 #include <iostream>
 
+#include "cairn/algorithms/ema.h"
 #include "cairn/callbacks/checkpoint_saver.h"
 #include "cairn/dist/dist.h"
+#include "cairn/dist/sharding.h"
 #include "cairn/error.h"
 #include "cairn/loggers/console_logger.h"
 #include "cairn/loggers/progress_bar_logger.h"
@@ -19,6 +22,8 @@
 #include "cairn/train/scaler.h"
 
 #include "callbacks/saver_of_run.h"
+#include "checkpoint/names/launch.h"
+#include "dist/backend.h"
 #include "dist/group.h"
 #include "dist/team.h"
 #include "io/file.h"
@@ -27,6 +32,7 @@
 #include "train/loop/compute.h"
 #include "train/optimizer/parameter_names.h"
 #include "trainer/check_savers.h"
+#include "trainer/deepspeed_config.h"
 #include "trainer/rank_facts.h"
 #include "trainer/ranks.h"
 #include "trainer/resume.h"
@@ -74,6 +80,7 @@ CheckpointSaver saver_of(const TrainerOptions& options) {
        .weights_only = options.save_weights_only,
        .ignore_keys = options.save_ignore_keys,
        .upload_timeout = options.save_upload_timeout,
+       .store_patience = options.save_store_patience,
        .num_remote_checkpoints_to_keep = options.save_num_remote_checkpoints_to_keep,
        .save_async = options.save_async,
        .max_pending_saves = options.save_max_pending,
@@ -82,12 +89,59 @@ CheckpointSaver saver_of(const TrainerOptions& options) {
 
 }  // namespace
 
+// Builds a Trainer in the order of trainer_impl.h.
+class Trainer::Impl::Setup {
+ public:
+  explicit Setup(Impl& of)
+      : trainer(of),
+        options(of.options),
+        state(of.state),
+        logger(of.logger),
+        engine(of.engine),
+        context(of.context),
+        evaluators(of.evaluators) {}
+
+  void run();
+
+ private:
+  void join_ranks();
+  void warn_of_open_port(const Launch& launch);
+  void choose_device();
+  void choose_device_of_rank();
+  void shard_model();
+  void check_sharded() const;
+  void make_optimizer();
+  void check_optimizer();
+  void assemble_loggers();
+  void assemble_callbacks();
+  void check_savers();
+  // The first that saves the whole state; null without one.
+  CheckpointSaver* autoresume_saver() const;
+  void log_hyperparameters();
+  void make_scaler();
+  void load();
+  void check_position_of_ranks() const;
+
+  Impl& trainer;
+  TrainerOptions& options;
+  State& state;
+  Logger& logger;
+  Engine& engine;
+  LoopContext& context;
+  EvalLoop& evaluators;
+  bool uploads = false;  // whether a logger keeps files, of several processes one of rank 0's
+};
+
 Trainer::Impl::Impl(TrainerOptions resolved_options) : options(std::move(resolved_options)) {
-  if (options.handle_signals) signals.emplace();
+  if (options.handle_signals) outside.signals.emplace();
+  Setup(*this).run();
+}
+
+void Trainer::Impl::Setup::run() {
   join_ranks();
   choose_device();
   state.rank_zero_seed = *options.seed;
-  seed_generators();
+  seed_generators(state.rank_zero_seed);
   state.run_name = *options.run_name;
   state.save_metrics = options.save_metrics;
   state.model = options.model.shared();
@@ -112,18 +166,60 @@ Trainer::Impl::Impl(TrainerOptions resolved_options) : options(std::move(resolve
                             {options.eval_interval, options.eval_subset_num_batches});
   if (options.max_duration) state.max_duration = options.max_duration->time();
   if (options.train_dataloader) {
-    bind_train_dataloader(options.train_dataloader, options.train_dataloader_label);
-    subset_train_dataloader(options.train_subset_num_batches);
+    trainer.bind_train_dataloader(options.train_dataloader, options.train_dataloader_label);
+    trainer.subset_train_dataloader(options.train_subset_num_batches);
   }
   state.device_train_microbatch_size = options.device_train_microbatch_size;
-  scale_max_duration(options.scale_schedule_ratio);
-  set_schedulers(options.schedulers, options.scale_schedule_ratio,
-                 options.step_schedulers_every_batch);
+  trainer.scale_max_duration(options.scale_schedule_ratio);
+  trainer.set_schedulers(options.schedulers, options.scale_schedule_ratio,
+                         options.step_schedulers_every_batch);
   make_scaler();
   load();
 }
 
-void Trainer::Impl::choose_device() {
+// On one machine rank 0 listens at 127.0.0.1. torchrun's agent listens itself.
+void Trainer::Impl::Setup::warn_of_open_port(const Launch& launch) {
+  if (launch.rank != 0 || launch.is_store_hosted || is_on_one_machine(launch)) return;
+  logger.log_message(
+      "warning: rank 0 listens on all network interfaces, without authentication: let only the "
+      "machines of this job reach its port. If all ranks are on one machine, start them with "
+      "cairn-run, or set LOCAL_WORLD_SIZE: rank 0 then listens at 127.0.0.1");
+}
+
+void Trainer::Impl::Setup::join_ranks() {
+  if (!dist::is_initialized() && dist::world_size() > 1) {
+    const std::chrono::duration<double> timeout(options.dist_timeout);
+    const Launch launch = launch_of();
+    logger.log_message(dist::describe() + ": meeting the others at " + launch.master_addr + ":" +
+                       (launch.master_port ? std::to_string(*launch.master_port) : "?"));
+    warn_of_open_port(launch);
+    dist::initialize({.timeout = std::chrono::duration_cast<std::chrono::milliseconds>(timeout)});
+  }
+  context.group = dist::group();
+  if (context.group == nullptr) return;
+  const Value agreed = Team::of_job().of_first(List{options.run_name.value_or(""), *options.seed});
+  if (!options.run_name) options.run_name = agreed.as_items().at(0).as_str();
+  options.seed = agreed.as_items().at(1).as_int();
+  require_same_on_ranks(facts_of(options));
+  if (dist::rank() != 0) options.load_progress_bar = false;
+}
+
+// As Composer's: the process's number on its machine, where the launcher does not show each its
+// own.
+void Trainer::Impl::Setup::choose_device_of_rank() {
+  const auto shown = static_cast<std::int64_t>(torch::cuda::device_count());
+  RankDevice own = {.device = *options.device};
+  if (own.device == "gpu") {
+    own.gpu = shown == 1 ? 0 : dist::local_rank();
+    own.shown = shown;
+    context.device = at::Device(at::kCUDA, static_cast<c10::DeviceIndex>(own.gpu));
+    own.can_share = dist::transport_of(context.device) == dist::Transport::kGloo;
+  }
+  check_devices_of_ranks(own);
+  if (own.device == "gpu") c10::impl::VirtualGuardImpl(at::kCUDA).setDevice(context.device);
+}
+
+void Trainer::Impl::Setup::choose_device() {
   const bool on_gpu = *options.device == "gpu";
   state.device = *options.device;
   state.precision = *options.precision;
@@ -135,7 +231,7 @@ void Trainer::Impl::choose_device() {
   if (on_gpu) options.model->module().to(context.device);
 }
 
-void Trainer::Impl::make_optimizer() {
+void Trainer::Impl::Setup::make_optimizer() {
   torch::nn::Module& module = state.model->module();
   std::vector<at::Tensor> parameters = cairn::parameters(module);
   if (parameters.empty()) return;  // a model that cannot be trained; fit() says so
@@ -151,7 +247,7 @@ void Trainer::Impl::make_optimizer() {
 
 // What would fail at the first save, or train nothing, fails before the first batch. Of an
 // optimizer that cannot be saved the weights can: that is no error until somebody asks for more.
-void Trainer::Impl::check_optimizer() {
+void Trainer::Impl::Setup::check_optimizer() {
   if (needs_closure(*state.optimizer) && context.precision == Precision::kAmpFp16) {
     throw UsageError("precision amp_fp16 does not go with the optimizer " +
                      optimizer_name(*state.optimizer) +
@@ -170,7 +266,7 @@ void Trainer::Impl::check_optimizer() {
   }
 }
 
-void Trainer::Impl::assemble_loggers() {
+void Trainer::Impl::Setup::assemble_loggers() {
   for (const auto& destination : options.loggers)
     logger.add(destination.shared());
   std::ostream* stream = options.console_stream == "stdout" ? &std::cout : &std::cerr;
@@ -195,14 +291,14 @@ void Trainer::Impl::assemble_loggers() {
   }
 }
 
-void Trainer::Impl::assemble_callbacks() {
+void Trainer::Impl::Setup::assemble_callbacks() {
   assemble_loggers();
   for (const auto& destination : logger.destinations())
     state.callbacks.push_back(destination);
   for (const auto& callback : options.callbacks)
     state.callbacks.push_back(callback.shared());
   if (!options.save_folder) return;
-  if (const CheckpointSaver* saver = reference_saver()) {
+  if (const CheckpointSaver* saver = trainer.reference_saver()) {
     logger.log_message(
         "warning: save_folder and the other save_ options are not used: callbacks has "
         "a CheckpointSaver, which saves to " +
@@ -212,30 +308,25 @@ void Trainer::Impl::assemble_callbacks() {
   }
 }
 
-void Trainer::Impl::check_savers() {
+void Trainer::Impl::Setup::check_savers() {
   const auto savers = savers_among(state.callbacks);
   check_paths(savers, state.run_name, uploads);
   for (CheckpointSaver* saver : savers) {
     CheckpointSaver::OfRun::rewrite_own_files(*saver, options.autoresume);
   }
   if (options.autoresume) {
-    check_autoresume(options.run_name, reference_saver(), autoresume_saver());
+    check_autoresume(options.run_name, trainer.reference_saver(), autoresume_saver());
   }
 }
 
-CheckpointSaver* Trainer::Impl::reference_saver() const {
-  const auto savers = savers_among(state.callbacks);
-  return savers.empty() ? nullptr : savers.front();
-}
-
-CheckpointSaver* Trainer::Impl::autoresume_saver() const {
+CheckpointSaver* Trainer::Impl::Setup::autoresume_saver() const {
   for (CheckpointSaver* saver : savers_among(state.callbacks)) {
     if (saves_whole_state(*saver, uploads)) return saver;
   }
   return nullptr;
 }
 
-void Trainer::Impl::log_hyperparameters() {
+void Trainer::Impl::Setup::log_hyperparameters() {
   if (!context.logging()) return;
   // By name: not every launcher says how many processes are on a machine.
   const std::vector<std::string> machines = dist::machines_of_ranks();
@@ -248,7 +339,7 @@ void Trainer::Impl::log_hyperparameters() {
                                   {"rank_zero_seed", state.rank_zero_seed}});
 }
 
-void Trainer::Impl::make_scaler() {
+void Trainer::Impl::Setup::make_scaler() {
   // Enabled also for fp32 on a GPU, as in Composer: its state is then in the file.
   state.scaler =
       std::make_unique<GradScaler>(GradScalerOptions{.enabled = !context.device.is_cpu()});
@@ -256,21 +347,23 @@ void Trainer::Impl::make_scaler() {
                                                                   : "ClosureGradScaler");
 }
 
-void Trainer::Impl::load() {
+void Trainer::Impl::Setup::load() {
   engine.run_event(Event::kBeforeLoad);
   LoadOutcome outcome = options.autoresume
                             ? resume_or_load(options, state, *autoresume_saver(), logger)
                             : load_first(options, state, logger);
   tell_unused_options(options, outcome, logger);
-  loaded_rng = rng_of_rank(std::move(outcome.rng));
+  trainer.resumed.rng = rng_of_rank(std::move(outcome.rng));
   if (outcome.is_loaded) {
-    loaded = true;
-    resumed_from = outcome.resumed_from;
-    if (!resumed_from.empty()) fit_numbers.resume(state.fit_calls);
+    Resumed& resumed = trainer.resumed;
+    resumed.is_there = true;
+    resumed.from = outcome.resumed_from;
+    if (!resumed.from.empty()) trainer.fit_numbers.resume(state.fit_calls);
     if (options.autoresume)
       CheckpointSaver::OfRun::goes_on_from(*autoresume_saver(), outcome.path_of_parts);
   }
-  if (resumed_from.empty()) state.fit_calls.reset();  // of another run, or of one begun anew
+  if (trainer.resumed.from.empty())
+    state.fit_calls.reset();  // of another run, or of one begun anew
   Timestamp& now = state.timestamp;
   if (now.iteration == 0 && now.token_in_iteration == 0 && now.epoch_in_iteration == 0) {
     // Files written before Composer 0.19.1 do not have these counters.
@@ -280,7 +373,81 @@ void Trainer::Impl::load() {
   if (context.group != nullptr) require_same_on_ranks(facts_of_optimizer(state));
   check_position_of_ranks();
   engine.run_event(Event::kAfterLoad);
-  seed_generators();
+  seed_generators(state.rank_zero_seed);
+}
+
+// And all have rank 0's weights, whatever they were made with.
+void Trainer::Impl::Setup::check_position_of_ranks() const {
+  if (context.group == nullptr) return;
+  const auto all = Team::of_job().of_all(List{state.timestamp.epoch, state.timestamp.batch});
+  for (std::size_t rank = 0; rank < all.size(); ++rank) {
+    if (all[rank] == all[0]) continue;
+    const auto text = [&](std::size_t of) {
+      return "rank " + std::to_string(of) + " is at epoch " +
+             std::to_string(all[of].as_items().at(0).as_int()) + ", batch " +
+             std::to_string(all[of].as_items().at(1).as_int());
+    };
+    throw UsageError("the ranks do not begin at one position: " + text(0) + ", " + text(rank) +
+                     ". Give all the same checkpoint");
+  }
+  torch::nn::Module& module = state.model->module();
+  std::vector<at::Tensor> tensors;  // of a sharded model each rank has its own
+  if (!state.sharding) tensors = each_once(parameters(module));
+  for (const at::Tensor& buffer : module.buffers())
+    tensors.push_back(buffer);
+  dist::broadcast_tensors(tensors, "sending the model's weights");
+}
+
+void Trainer::Impl::Setup::shard_model() {
+  if (options.deepspeed_config) {
+    state.deepspeed_stage = deepspeed_stage(*options.deepspeed_config);
+    options.parallelism_config = sharding_of_stage(*state.deepspeed_stage);
+  }
+  if (!options.parallelism_config || !options.parallelism_config->fsdp) return;
+  const FSDPConfig& config = *options.parallelism_config->fsdp;
+  if (config.state_dict_type == "sharded") {
+    state.sharded_ckpt_prefix_dir = config.sharded_ckpt_prefix_dir;
+  }
+  if (context.group == nullptr || config.sharding_strategy == "NO_SHARD") return;
+  const std::shared_ptr<torch::nn::Module> module(state.model, &state.model->module());
+  state.sharding = fully_shard(module, config);
+  if (state.sharding->shard_count() == 1) state.sharding.reset();  // data parallel
+  if (state.sharding && config.verbose) logger.log_message(state.sharding->describe());
+}
+
+// What looks at whole weights or gradients, which no rank has.
+void Trainer::Impl::Setup::check_sharded() const {
+  if (!state.sharding) return;
+  for (const auto& algorithm : state.algorithms) {
+    if (dynamic_cast<const EMA*>(algorithm.get()) == nullptr) continue;
+    throw UnsupportedError(
+        "parallelism_config: EMA keeps a copy of whole weights, of which a sharded model has a "
+        "part on each rank: leave it out, or set sharding_strategy to NO_SHARD");
+  }
+  if (!state.optimizer || !can_be_saved(*state.optimizer)) return;
+  const std::string name = optimizer_name(*state.optimizer);
+  if (needs_closure(*state.optimizer) || name == "Adafactor" || name == "SparseAdam") {
+    throw UnsupportedError("parallelism_config: the optimizer " + name +
+                           " looks at whole weights, of which a sharded model has a part on each "
+                           "rank: take one that steps each element by itself, as AdamW");
+  }
+  if (!options.optimizers.is_recipe() && !state.optimizer->state().empty()) {
+    throw UsageError(
+        "parallelism_config: the optimizer has state of whole weights, and the model is sharded "
+        "now: give a recipe, as AdamW({.lr = ...})");
+  }
+}
+
+CheckpointSaver* Trainer::Impl::reference_saver() const {
+  const auto savers = savers_among(state.callbacks);
+  return savers.empty() ? nullptr : savers.front();
+}
+
+// What callbacks still do in close(), rank 0's uploads for one, would end with the first process
+// that leaves. Not behind an error: the others may be elsewhere.
+void Trainer::Impl::leave_together() {
+  if (dist::group() == nullptr || !std::exchange(ended_well, false)) return;
+  dist::barrier("closing the Trainer");
 }
 
 void Trainer::Impl::bind_train_dataloader(DataSpec dataloader, const std::string& label) {
@@ -289,7 +456,7 @@ void Trainer::Impl::bind_train_dataloader(DataSpec dataloader, const std::string
   state.dataloader = &state.train_dataloader;
   state.dataloader_label = label;
   state.dataloader_len = state.train_dataloader.dataloader->num_batches();
-  agree_on_epoch_length();
+  state.dataloader_len = least_of_ranks(state.dataloader_len);
 }
 
 void Trainer::Impl::subset_train_dataloader(std::int64_t batches) {
@@ -299,7 +466,7 @@ void Trainer::Impl::subset_train_dataloader(std::int64_t batches) {
                        ", and an epoch has only " + std::to_string(*all) + " batches");
   }
   state.dataloader_len = epoch_length(state.train_dataloader, batches);
-  agree_on_epoch_length();
+  state.dataloader_len = least_of_ranks(state.dataloader_len);
 }
 
 void Trainer::Impl::scale_max_duration(double ratio) {

@@ -50,6 +50,9 @@ struct CheckpointSaverOptions {
   // In a store: how long the end of fit() and close() wait for what is on its way. What is not
   // there by then is given up; nothing half is left.
   std::chrono::seconds upload_timeout{3600};
+  // In a store that does not answer: for how long a start, and each step of a save, is tried again
+  // before the error is thrown (kStorage). Training goes on meanwhile.
+  std::chrono::seconds store_patience{1800};
 
   // In a store, and where loggers upload to: as num_checkpoints_to_keep, but at least 1. Removed
   // when a newer one is durable there. -1, as Composer: all.

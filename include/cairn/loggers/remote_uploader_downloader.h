@@ -45,6 +45,8 @@ struct RemoteUploaderDownloaderOptions {
   // How long the end of fit(), and close(), wait for what is on its way. What is not there by then
   // is given up, and named; nothing half is left.
   std::chrono::seconds upload_timeout{3600};
+  // How long the store may be away: after num_attempts it is tried again until then.
+  std::chrono::seconds store_patience{1800};
 };
 
 // upload_file(): AlreadyExistsError at once for a name that is on its way, and at the next event

@@ -25,6 +25,7 @@ struct RunDirectoryUploaderOptions {
 
   std::shared_ptr<ObjectStore> store = nullptr;  // in place of bucket_uri
   std::chrono::seconds upload_timeout{3600};     // as RemoteUploaderDownloaderOptions
+  std::chrono::seconds store_patience{1800};     // the same
 };
 
 // Every n batches, at the end of each epoch and fit(), and when it is closed, each file in the

@@ -188,6 +188,9 @@ struct TrainerOptions {  // NOLINT(clang-analyzer-optin.performance.Padding)
   int save_num_remote_checkpoints_to_keep = -1;
   // How long the end of fit() and close() wait for checkpoints on their way to a store.
   std::chrono::seconds save_upload_timeout = std::chrono::seconds(3600);
+  // How long a store may be away, when the run starts and when it saves, before the run ends with
+  // the store's error (kStorage). Training goes on meanwhile.
+  std::chrono::seconds save_store_patience = std::chrono::seconds(1800);
   // Where save_folder is, and where save_checkpoint() writes; null: local_store().
   std::shared_ptr<ObjectStore> save_object_store = nullptr;
   // From construction to close(). SIGTERM, SIGINT, SIGUSR1: fit() saves and stops; SIGUSR2: saves.

@@ -13,6 +13,27 @@
 #include "train/state/checkpoint_metadata.h"
 
 namespace cairn {
+namespace {
+
+struct Counts {
+  std::int64_t samples = 0;
+  std::int64_t tokens = 0;
+};
+
+// Training goes on as long as every rank has a batch, as Composer's.
+bool all_ranks_have(bool batch) {
+  if (dist::group() == nullptr) return batch;
+  return dist::sum({batch ? 0.0 : 1.0}, "fetching a batch")[0] == 0;
+}
+
+Counts sum_over_ranks(const Counts& own) {
+  if (dist::group() == nullptr) return own;
+  const auto sums = dist::sum({static_cast<double>(own.samples), static_cast<double>(own.tokens)},
+                              "counting a batch's samples");
+  return {static_cast<std::int64_t>(sums[0]), static_cast<std::int64_t>(sums[1])};
+}
+
+}  // namespace
 
 bool FitLoop::run() {
   start();
@@ -191,19 +212,6 @@ void FitLoop::train_batch(Batch batch) {
   agree_on_end();
   evaluate(Event::kBatchEnd);
   checkpoint(Event::kBatchCheckpoint);
-}
-
-// Training goes on as long as every rank has a batch, as Composer's.
-bool FitLoop::all_ranks_have(bool batch) const {
-  if (context_.group == nullptr) return batch;
-  return dist::sum({batch ? 0.0 : 1.0}, "fetching a batch")[0] == 0;
-}
-
-FitLoop::Counts FitLoop::sum_over_ranks(const Counts& own) const {
-  if (context_.group == nullptr) return own;
-  const auto sums = dist::sum({static_cast<double>(own.samples), static_cast<double>(own.tokens)},
-                              "counting a batch's samples");
-  return {static_cast<std::int64_t>(sums[0]), static_cast<std::int64_t>(sums[1])};
 }
 
 // UsageError when the run ends after so many tokens, and there has been none.

@@ -65,10 +65,6 @@ class FitLoop {
 
  private:
   using Clock = std::chrono::steady_clock;
-  struct Counts {
-    std::int64_t samples = 0;
-    std::int64_t tokens = 0;
-  };
 
   void start();
   void go_to_position();
@@ -88,8 +84,6 @@ class FitLoop {
   void end_iteration();
   void finish();
   void refuse_to_count_no_tokens() const;
-  bool all_ranks_have(bool batch) const;
-  Counts sum_over_ranks(const Counts& own) const;
   bool is_finished() const;
   bool ends_now();
   void agree_on_end();

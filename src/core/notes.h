@@ -1,0 +1,28 @@
+// Lines that any thread has to say, until the thread that has a logger asks for them.
+#pragma once
+
+#include <mutex>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace cairn {
+
+// Safe from several threads.
+class Notes {
+ public:
+  void add(std::string line) {
+    const std::scoped_lock lock(mutex_);
+    lines_.push_back(std::move(line));
+  }
+  std::vector<std::string> take() {
+    const std::scoped_lock lock(mutex_);
+    return std::exchange(lines_, {});
+  }
+
+ private:
+  std::mutex mutex_;
+  std::vector<std::string> lines_;
+};
+
+}  // namespace cairn
