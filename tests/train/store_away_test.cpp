@@ -27,11 +27,11 @@ namespace {
 using std::chrono::milliseconds;
 using std::chrono::minutes;
 using ::testing::AllOf;
+using testing::At;
 using ::testing::Contains;
 using ::testing::HasSubstr;
-using ::testing::Not;
-using testing::At;
 using testing::LogRecorder;
+using ::testing::Not;
 using testing::StoreCall;
 using testing::tiny_options;
 using testing::WatchedStore;
@@ -78,10 +78,11 @@ struct StoreAway : ::testing::Test {
   // No connection from `begin` to `end`.
   std::shared_ptr<ObjectStore> away(milliseconds begin, milliseconds end) {
     return std::make_shared<WatchedStore>(
-        store, testing::StoreHooks{.before = [this, begin, end](const StoreCall& /*call*/) {
-          const milliseconds now = clock->elapsed();
-          if (now >= begin && now < end) throw StorageError("no connection", 0, true);
-        }});
+        store, testing::StoreHooks{
+                   .before = [this, begin, end](StoreCall /*call*/, const std::string& /*name*/) {
+                     const milliseconds now = clock->elapsed();
+                     if (now >= begin && now < end) throw StorageError("no connection", 0, true);
+                   }});
   }
 
   TrainerOptions options(std::shared_ptr<ObjectStore> where) {
@@ -101,10 +102,9 @@ struct StoreAway : ::testing::Test {
   }
 
   std::size_t count(const std::string& text) const {
-    return static_cast<std::size_t>(
-        std::ranges::count_if(log->messages, [&](const std::string& line) {
-          return line.find(text) != std::string::npos;
-        }));
+    return static_cast<std::size_t>(std::ranges::count_if(
+        log->messages,
+        [&](const std::string& line) { return line.find(text) != std::string::npos; }));
   }
 
   const std::shared_ptr<TestClock> clock = std::make_shared<TestClock>();
@@ -114,10 +114,10 @@ struct StoreAway : ::testing::Test {
 
 TEST_F(StoreAway, TrainingGoesOnAndTheNewestSaveWaits) {
   TrainerOptions made = options(away(minutes(3), minutes(8)));
-  made.callbacks = {std::make_shared<At>(Event::kBatchStart,
-                                         [this](State& /*state*/) { clock->advance(minutes(1)); }),
-                    std::make_shared<At>(Event::kFitEnd,
-                                         [this](State& /*state*/) { clock->run_free(); })};
+  made.callbacks = {
+      std::make_shared<At>(Event::kBatchStart,
+                           [this](State& /*state*/) { clock->advance(minutes(1)); }),
+      std::make_shared<At>(Event::kFitEnd, [this](State& /*state*/) { clock->run_free(); })};
   Trainer trainer(std::move(made));
   EXPECT_EQ(trainer.fit().reason, FitResult::Reason::kFinished);
 
@@ -136,10 +136,10 @@ TEST_F(StoreAway, TrainingGoesOnAndTheNewestSaveWaits) {
 TEST_F(StoreAway, ASkippedSaveCountsNotAmongThoseToKeep) {
   TrainerOptions made = options(away(minutes(3), minutes(8)));
   made.save_num_remote_checkpoints_to_keep = 2;
-  made.callbacks = {std::make_shared<At>(Event::kBatchStart,
-                                         [this](State& /*state*/) { clock->advance(minutes(1)); }),
-                    std::make_shared<At>(Event::kFitEnd,
-                                         [this](State& /*state*/) { clock->run_free(); })};
+  made.callbacks = {
+      std::make_shared<At>(Event::kBatchStart,
+                           [this](State& /*state*/) { clock->advance(minutes(1)); }),
+      std::make_shared<At>(Event::kFitEnd, [this](State& /*state*/) { clock->run_free(); })};
   Trainer trainer(std::move(made));
   trainer.fit();
   const auto saved = trainer.saved_checkpoints();
@@ -156,8 +156,8 @@ TEST_F(StoreAway, AStartWaitsUntilItIsBack) {
   trainer.fit();
   EXPECT_GE(clock->elapsed(), minutes(10));
   EXPECT_THAT(trainer.saved_checkpoints(), Contains("ckpt/ba1.pt"));
-  EXPECT_THAT(log->messages, Contains(AllOf(HasSubstr("no connection"),
-                                            HasSubstr("trying again in"))));
+  EXPECT_THAT(log->messages,
+              Contains(AllOf(HasSubstr("no connection"), HasSubstr("trying again in"))));
 }
 
 TEST_F(StoreAway, PatienceEndsWithKStorageAndNamesTheOption) {
@@ -179,8 +179,8 @@ TEST_F(StoreAway, PatienceEndsWithKStorageAndNamesTheOption) {
 TEST_F(StoreAway, WhatDoesNotPassEndsTheRunAtOnce) {
   clock->run_free();
   const auto refusing = std::make_shared<WatchedStore>(
-      store, testing::StoreHooks{.before = [](const StoreCall& call) {
-        if (call.name.find("ba2") != std::string::npos) throw StorageError("403", 403);
+      store, testing::StoreHooks{.before = [](StoreCall /*call*/, const std::string& name) {
+        if (name.find("ba2") != std::string::npos) throw StorageError("403", 403);
       }});
   Trainer trainer(options(refusing));
   EXPECT_THROW(trainer.fit(), StorageError);
