@@ -258,12 +258,12 @@ void CheckpointSaver::Impl::begin_upload(const State& state) {
 void CheckpointSaver::Impl::upload(Logger& logger) {
   std::exception_ptr refused;
   // A job that goes on from before them writes its own files again, as they were when it began.
-  const auto overwrite = given.overwrite       ? SaverUploads::Overwrite::kAll
-                         : run.may_rewrite_own ? SaverUploads::Overwrite::kKnown
-                                               : SaverUploads::Overwrite::kNone;
+  const Replace replace = given.overwrite       ? Replace::kAll
+                          : run.may_rewrite_own ? Replace::kOwn
+                                                : Replace::kNever;
   for (const std::string& path : std::exchange(home().durable(), {})) {
     try {
-      uploads->hand_over(path, logger, overwrite);
+      uploads->hand_over(path, logger, replace);
     } catch (const std::exception& e) {
       if (refused) messages.push_back(std::string("warning: ") + e.what());
       if (!refused) refused = std::current_exception();

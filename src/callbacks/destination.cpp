@@ -220,11 +220,10 @@ SaveJob Destination::plan(const SaveRequest& what) try {
   SaveJob job = next_job(what.state);
   if (!is_far(options_) || options_.overwrite) return job;
   if (layout_->is_of_all_ranks()) {
-    job.condition = condition_of(may_replace);
+    job.replace = replace_if(may_replace);
   } else {
     // The pipeline knows which versions are this job's: it may still have one of them to write.
-    job.condition = WriteCondition::absent();
-    job.replaces_known = true;
+    job.replace = Replace::kOwn;
     job.has_passed = [here](const std::string& old) { return here.has_passed(old); };
   }
   return job;

@@ -55,7 +55,7 @@ class RankTar final : public CheckpointLayout {
                             [&] { job = to.plan(what); });
     to.submit(std::move(job), [&](SaveJob& filled) {
       ranks_.fill_tar(filled, what.state, {to.options().weights_only, to.options().ignore_keys},
-                      overwrites(filled), &what.logger);
+                      &what.logger);
     });
   }
 

@@ -90,14 +90,14 @@ void SaverUploads::look(const NameFormat& file, const NameFormat& latest, const 
 
 void SaverUploads::begin(const std::string& path, Names names) { begun_[path] = std::move(names); }
 
-void SaverUploads::hand_over(const std::string& path, Logger& logger, Overwrite overwrite) {
+void SaverUploads::hand_over(const std::string& path, Logger& logger, Replace replace) {
   const auto begun = begun_.extract(path);
   if (begun.empty()) return;
   const Names& names = begun.mapped();
   FileUpload file{.remote_file_name = names.file,
                   .file_path = path,
-                  .overwrite = overwrite != Overwrite::kNone,
-                  .only_known = overwrite == Overwrite::kKnown,
+                  .overwrite = replace != Replace::kNever,
+                  .only_known = replace == Replace::kOwn,
                   .remote_file_name_format = names.format,
                   .timestamp = names.timestamp,
                   .latest_remote_file_name = names.latest,

@@ -26,6 +26,8 @@
 #include "cairn/checkpoint/names.h"
 #include "cairn/time.h"
 
+#include "storage/publish/replace.h"
+
 namespace cairn {
 
 class Logger;
@@ -43,8 +45,6 @@ class SaverUploads {
   // `keep`: how many are to stay at a destination, of those that this object handed over; -1: all.
   explicit SaverUploads(int keep);
 
-  enum class Overwrite : std::uint8_t { kNone, kKnown, kAll };  // as FileUpload says
-
   static bool has_destination(const Logger& logger);
   // Call it before anything is loaded. `latest` may be empty.
   static void look(const NameFormat& file, const NameFormat& latest, const Logger& logger);
@@ -61,7 +61,7 @@ class SaverUploads {
   void drop_failed(const std::vector<std::string>& durable);
   // Step 2. Nothing for a path that was not begun. Throws what a
   // destination throws, when all others have it.
-  void hand_over(const std::string& path, Logger& logger, Overwrite overwrite);
+  void hand_over(const std::string& path, Logger& logger, Replace replace);
   // Steps 4 and 5: each save once.
   std::vector<Uploaded> take_uploaded();
   // Whether a destination has given up what was handed over last, and nothing took its place.

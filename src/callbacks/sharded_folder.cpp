@@ -42,18 +42,18 @@ class ShardedFolder final : public CheckpointLayout {
       List superfluous;
       for (const std::string& old : job->remove_afterwards)
         superfluous.emplace_back(name_of(old));
-      return List{name_of(job->path), overwrites(*job), std::move(superfluous)};
+      return List{name_of(job->path), job->replace != Replace::kNever, std::move(superfluous)};
     });
     const List& said = plan.as_items();
     const std::string path = join_path(home, said.at(0).as_str());
-    const bool overwrite = said.at(1).as_bool();
     if (!job) job = to.plan_part(what.state, path, said.at(2).as_items());
+    job->replace = replace_if(said.at(1).as_bool());
     to.submit(std::move(*job), [&](SaveJob& filled) {
       // One rank may take its time (a dataset's state_dict(), a callback's): the threads that save
       // on the others would give it up.
       Team::of_job().together("gathering the state for " + path, [&] {
         ranks_.fill(filled, what.state, {to.options().weights_only, to.options().ignore_keys},
-                    {.overwrite = overwrite, .puts_aside = to.may_put_aside()}, &what.logger);
+                    to.may_put_aside(), &what.logger);
       });
     });
   }

@@ -204,8 +204,8 @@ void RemoteUploaderDownloader::upload_file(const FileUpload& file) {
   if (!file.is_immutable) {
     upload.file = copied(*upload.file, impl_->options.upload_staging_folder.value_or(""));
   }
-  upload.overwrite = file.overwrite;
-  upload.only_known = file.only_known;
+  upload.replace = file.only_known ? Replace::kOwn : Replace::kAll;
+  if (!file.overwrite) upload.replace = Replace::kNever;
   if (!file.remote_file_name_format.empty()) {
     upload.has_passed = [format = NameFormat(normal_path(
                              impl_->object_format(file.remote_file_name_format).text())),

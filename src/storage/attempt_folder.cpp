@@ -108,7 +108,7 @@ class FolderOfObjects final : public AttemptFolder {
     written_.push_back(path);
     publish(store_,
             {.name = path,
-             .condition = WriteCondition::absent(),
+             .replace = Replace::kNever,
              .expected_bytes = file.expected_bytes,
              .fill = file.fill},
             options_.retry);

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <vector>
 
-#include "storage/listing.h"
+#include "storage/publish/replace.h"
 
 namespace cairn {
 
@@ -12,7 +12,7 @@ void download(ObjectStore& store, const std::string& name, const std::string& de
   const auto source = with_retries(options.retry, [&] { return store.open(name); });
   const std::uint64_t size = source->size();
   BeginOptions begin_options;
-  begin_options.condition = condition_of(options.overwrite);
+  begin_options.condition = condition_of(replace_if(options.overwrite));
   begin_options.expected_bytes = size;
   const auto file = local_store()->begin(destination, begin_options);
   std::vector<std::byte> block;

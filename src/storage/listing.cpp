@@ -145,8 +145,4 @@ bool was_removed(ObjectStore& store, const std::string& name) {
   }
 }
 
-WriteCondition condition_of(bool overwrite) {
-  return overwrite ? WriteCondition{} : WriteCondition::absent();
-}
-
 }  // namespace cairn

@@ -68,7 +68,4 @@ void remove_leftovers_of(ObjectStore& store, const std::string& name);
 // tell.
 bool was_removed(ObjectStore& store, const std::string& name);
 
-// Of a write that may, or may not, replace what has its name.
-WriteCondition condition_of(bool overwrite);
-
 }  // namespace cairn

@@ -99,8 +99,8 @@ class HashedWrite final : public ObjectWrite {
 class Publication {
  public:
   Publication(ObjectStore& store, const ObjectToPublish& object, const RetryPolicy& retry)
-      : store_(store), object_(object), condition_(object.condition) {
-    if (!object.only_own) return;
+      : store_(store), object_(object), condition_(condition_of(object.replace)) {
+    if (object.replace != Replace::kOwn) return;
     const OwnCondition own = object.own->condition(object.name, retry);
     condition_ = own.condition;
     replaces_ = own.replaces;

@@ -25,6 +25,7 @@
 #include "cairn/storage/object_store.h"
 
 #include "io/retry.h"
+#include "storage/publish/replace.h"
 
 namespace cairn {
 
@@ -32,15 +33,13 @@ class OwnObjects;
 
 struct ObjectToPublish {
   std::string name;
-  WriteCondition condition = {};
+  Replace replace = Replace::kAll;
   std::uint64_t expected_bytes = 0;  // a hint
   bool is_private = false;           // as BeginOptions
   // Writes all of the object, and the same bytes each time that it is called.
   std::function<void(ObjectWrite&)> fill;
-  // Is told what became of it, with `only_own` asked for the condition in place of the one above;
-  // null: nobody is.
+  // Is told the result of the write, and says what Replace::kOwn may replace. Null: not with kOwn.
   OwnObjects* own = nullptr;
-  bool only_own = false;
 };
 
 struct Published {

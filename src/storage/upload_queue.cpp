@@ -158,7 +158,7 @@ void UploadQueue::Impl::arrive(const Waiting& next) {
     own.missed(upload.name);
     throw;
   } catch (...) {
-    if (!upload.overwrite || upload.only_known) own.missed(upload.name);
+    if (upload.replace != Replace::kAll) own.missed(upload.name);
     throw;
   }
   own.arrived(upload.name);
@@ -176,13 +176,12 @@ void UploadQueue::Impl::write(const Upload& upload) {
 }
 
 void UploadQueue::Impl::publish_file(const Upload& upload) {
-  const bool is_followed = upload.only_known || own.knows(upload.name);
+  const bool is_followed = upload.replace == Replace::kOwn || own.knows(upload.name);
   const ObjectToPublish object = {.name = upload.name,
-                                  .condition = condition_of(upload.overwrite),
+                                  .replace = upload.replace,
                                   .expected_bytes = upload.file->size(),
                                   .fill = [&](ObjectWrite& out) { send(upload, out); },
-                                  .own = is_followed ? &own : nullptr,
-                                  .only_own = upload.overwrite && upload.only_known};
+                                  .own = is_followed ? &own : nullptr};
   publish(*store, object, options.retry);
 }
 
@@ -328,7 +327,7 @@ bool UploadQueue::Impl::take_place(Upload& upload) {
   const auto same = std::find_if(waiting.begin(), waiting.end(),
                                  [&](const auto& w) { return w.upload.name == upload.name; });
   const bool is_known = same != waiting.end() || under_way.contains(upload.name);
-  if (is_known && !upload.overwrite) {
+  if (is_known && upload.replace == Replace::kNever) {
     throw AlreadyExistsError("Object " + store->describe(upload.name) +
                              " was already enqueued to be uploaded, but overwrite=False: choose " +
                              "another name, or allow overwriting");

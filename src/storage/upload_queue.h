@@ -6,7 +6,7 @@
 //     next submit() waits until one is on its way. Memory: one block of 8 MiB a thread, and what
 //     the store itself takes.
 //  2. Of one name there is one transfer at a time, and one that waits: the newest. What it replaces
-//     is dropped, but for what it made superfluous; without `overwrite` the newer is refused
+//     is dropped, but for what it made superfluous; with kNever the newer is refused
 //     instead.
 //  3. A thread makes sure that no other job has moved the pointer, and publishes the file
 //     (publish.h): under the condition, verified, with retries.
@@ -34,19 +34,18 @@
 #include "cairn/storage/object_store.h"
 
 #include "io/retry.h"
+#include "storage/publish/replace.h"
 
 namespace cairn {
 
 struct Upload {
   std::string name;
   std::shared_ptr<const ByteSource> file;
-  bool overwrite = false;
-  // Of `overwrite`: only what the queue uploaded so under that name, or may_replace()
-  // (own_objects.h).
-  bool only_known = false;
+  // kOwn: what the queue uploaded so under that name, or may_replace().
+  Replace replace = Replace::kNever;
   // Whether neither this upload nor a later one has that name, as far as can be said now: what the
-  // queue knows of it for only_known is shortened. Asked by a thread of the queue. Empty: nothing
-  // is.
+  // queue knows of it for Replace::kOwn is shortened. Asked by a thread of the queue. Empty:
+  // nothing is.
   std::function<bool(const std::string& name)> has_passed = nullptr;
   std::string pointer = {};  // to be moved to `name`; empty: none
   // Names that this makes superfluous; `name` is passed over.
@@ -75,15 +74,15 @@ class UploadQueue {
 
   // What the pointer says now is what this job knows of it (pointer_fence.h). StorageError.
   void look_at_pointer(const std::string& pointer);
-  // What has that name, and that version, may be overwritten by an upload with `only_known`.
+  // What has that name, and that version, may be replaced by an upload with Replace::kOwn.
   void may_replace(const std::string& name, const std::string& version);
-  // AlreadyExistsError when the name is on its way, and not `overwrite`; UsageError behind stop().
+  // AlreadyExistsError for kNever when the name is on its way; UsageError behind stop().
   void submit(Upload upload);
   // Throws the first error that nobody was thrown yet. All others are then in its text, too.
   void throw_error();
   // Waits until nothing is on its way. False when the deadline passed before.
   bool wait(Clock::time_point deadline);
-  // How many names it holds of those that an upload with `only_known` may overwrite.
+  // How many names it holds of those that an upload with Replace::kOwn may replace.
   std::size_t known_names() const;
   // Step 7. The names of what was not uploaded, sorted: given up, or failed.
   std::vector<std::string> stop(Clock::time_point deadline);

@@ -42,12 +42,12 @@ std::string far_name(std::int64_t batch) {
   return "run/ep0-ba" + std::to_string(batch) + "-rank0.pt";
 }
 
-SaveJob far_job(std::int64_t batch, WriteCondition condition = WriteCondition::absent()) {
+SaveJob far_job(std::int64_t batch, Replace replace = Replace::kNever) {
   return {.value = sample_checkpoint(batch),
           .path = far_name(batch),
           .latest = "run/latest-rank0.pt",
           .info = sample_info(batch),
-          .condition = std::move(condition)};
+          .replace = replace};
 }
 
 StoreHooks broken_commits() {
@@ -129,12 +129,14 @@ TEST_P(FarPipelineTest, WhatIsReplacedMustBeOfTheVersionThatWasSeen) {
   SavePipeline pipeline(options(memory_));
   pipeline.submit(far_job(1));
   pipeline.wait();
-  const auto seen = WriteCondition::of_version(memory_->stat(far_name(1))->version);
-  pipeline.submit(far_job(1, seen));
+  const std::string seen = memory_->stat(far_name(1))->version;
+  pipeline.may_replace(far_name(1), seen);
+  pipeline.submit(far_job(1, Replace::kOwn));
   pipeline.wait();
+  pipeline.may_replace(far_name(1), seen);
   EXPECT_THROW(
       {
-        pipeline.submit(far_job(1, seen));
+        pipeline.submit(far_job(1, Replace::kOwn));
         pipeline.wait();
       },
       AlreadyExistsError);
@@ -148,7 +150,7 @@ TEST_P(FarPipelineTest, OfTwoJobsThatWriteOneNameTheSecondIsTold) {
     const auto save = [](SavePipeline& pipeline, std::int64_t batch) {
       SaveJob job = far_job(batch);
       job.path = "run/ckpt.pt";
-      job.replaces_known = true;
+      job.replace = Replace::kOwn;
       pipeline.submit(std::move(job));
       pipeline.wait();
     };
@@ -177,7 +179,7 @@ TEST_P(FarPipelineTest, KnowsNoMoreOfALongRunThanOfAShortOne) {
     const std::string path = far_name(batch);
     pipeline.submit({.value = batch,
                      .path = path,
-                     .replaces_known = true,
+                     .replace = Replace::kOwn,
                      .has_passed = [path](const std::string& other) { return other != path; }});
     most = std::max(most, pipeline.known_paths());
   }
@@ -204,7 +206,7 @@ TEST_P(FarPipelineTest, BehindAFailureANameIsWrittenAgainWhateverBecameOfIt) {
     const auto save = [&](std::int64_t batch) {
       SaveJob job = far_job(batch);
       job.path = "run/ckpt.pt";
-      job.replaces_known = true;
+      job.replace = Replace::kOwn;
       pipeline.submit(std::move(job));
       pipeline.wait();
     };
@@ -235,7 +237,7 @@ TEST_P(FarPipelineTest, BehindAFailureWhatAnotherJobWroteIsNotReplaced) {
     const auto save_as = [&](std::int64_t batch) {
       SaveJob job = far_job(batch);
       job.path = "run/ckpt.pt";
-      job.replaces_known = true;
+      job.replace = Replace::kOwn;
       pipeline.submit(std::move(job));
       pipeline.wait();
     };

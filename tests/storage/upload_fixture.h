@@ -34,8 +34,8 @@ inline std::string text_in(ObjectStore& store, const std::string& name) {
 }
 
 inline ObjectToPublish object(const std::string& name, const std::string& text,
-                              WriteCondition condition = {}) {
-  return {.name = name, .condition = std::move(condition), .fill = [text](ObjectWrite& out) {
+                              Replace replace = Replace::kAll) {
+  return {.name = name, .replace = replace, .fill = [text](ObjectWrite& out) {
             out.write(as_bytes(text));
           }};
 }
@@ -45,8 +45,7 @@ inline void upload_known(UploadQueue& queue, const std::string& name, const std:
                          std::function<bool(const std::string&)> has_passed = nullptr) {
   queue.submit({.name = name,
                 .file = file_of(text),
-                .overwrite = true,
-                .only_known = true,
+                .replace = Replace::kOwn,
                 .has_passed = std::move(has_passed)});
   EXPECT_TRUE(queue.wait(kForever));
 }

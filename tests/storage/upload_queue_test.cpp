@@ -12,6 +12,7 @@
 #include "storage/download.h"
 #include "storage/listing.h"
 #include "storage/local_store.h"
+#include "storage/own_objects.h"
 #include "storage/pointer_fence.h"
 #include "storage/publish.h"
 #include "testing/message_of.h"
@@ -68,10 +69,9 @@ TEST(PublishTest, AnErrorThatMayPassIsTriedAgainSoOftenAndNoMore) {
 TEST(PublishTest, ALostAnswerIsNoConflictWithOneself) {
   const auto memory = memory_store();
   WatchedStore store(memory, {.after = nth(StoreCall::kCommit, 1)});
-  EXPECT_EQ(publish(store, object("a", "text", WriteCondition::absent()), at_once()).bytes, 4U);
+  EXPECT_EQ(publish(store, object("a", "text", Replace::kNever), at_once()).bytes, 4U);
   // The same bytes, but nothing of ours failed: somebody else's.
-  EXPECT_THROW(publish(store, object("a", "text", WriteCondition::absent()), at_once()),
-               AlreadyExistsError);
+  EXPECT_THROW(publish(store, object("a", "text", Replace::kNever), at_once()), AlreadyExistsError);
 }
 
 TEST(PublishTest, SomebodyElsesObjectIsAConflictAlsoBehindALostAnswer) {
@@ -83,8 +83,7 @@ TEST(PublishTest, SomebodyElsesObjectIsAConflictAlsoBehindALostAnswer) {
                        publish(*memory, object("a", "his."), at_once());
                        throw StorageError("a: broken", 500, true);
                      }});
-  EXPECT_THROW(publish(store, object("a", "mine", WriteCondition::absent()), at_once()),
-               AlreadyExistsError);
+  EXPECT_THROW(publish(store, object("a", "mine", Replace::kNever), at_once()), AlreadyExistsError);
   EXPECT_EQ(text_in(*memory, "a"), "his.");
 }
 
@@ -97,7 +96,7 @@ TEST(PublishTest, WhatDoesNotHaveTheSizeThatWasSentIsSentAgain) {
                        half->write(as_bytes("te"));
                        half->commit();
                      }});
-  publish(store, object("a", "text", WriteCondition::absent()), at_once());
+  publish(store, object("a", "text", Replace::kNever), at_once());
   EXPECT_EQ(text_in(*memory, "a"), "text");
 }
 
@@ -107,12 +106,14 @@ TEST(PublishTest, SomebodyElsesObjectIsNotTakenForOursThatIsTorn) {
                        if (call == StoreCall::kCommit)
                          publish(*memory, object(name, "his"), at_once());
                      }});
-  EXPECT_THROW(publish(store, object("a", "mine", WriteCondition::absent()), at_once()),
-               AlreadyExistsError);
+  EXPECT_THROW(publish(store, object("a", "mine", Replace::kNever), at_once()), AlreadyExistsError);
   EXPECT_EQ(text_in(*memory, "a"), "his");
   publish(*memory, object("b", "old"), at_once());
-  const auto old = WriteCondition::of_version(memory->stat("b")->version);
-  EXPECT_THROW(publish(store, object("b", "mine", old), at_once()), AlreadyExistsError);
+  OwnObjects own(memory);
+  own.know("b", memory->stat("b")->version);
+  ObjectToPublish mine = object("b", "mine", Replace::kOwn);
+  mine.own = &own;
+  EXPECT_THROW(publish(store, mine, at_once()), AlreadyExistsError);
   EXPECT_EQ(text_in(*memory, "b"), "his");
 }
 
@@ -130,8 +131,7 @@ TEST(PublishTest, WhatIsLostKeepsTheConditionOfTheNextAttempt) {
                                       memory->remove(name);
                                     }
                                   }});
-  EXPECT_THROW(publish(store, object("a", "mine", WriteCondition::absent()), at_once()),
-               AlreadyExistsError);
+  EXPECT_THROW(publish(store, object("a", "mine", Replace::kNever), at_once()), AlreadyExistsError);
   EXPECT_EQ(text_in(*memory, "a"), "his");
 }
 
@@ -310,10 +310,10 @@ TEST(UploadQueueTest, OfOneNameTheLastContentWins) {
   Gate gate;
   const auto store = std::make_shared<WatchedStore>(memory, gate.hooks("a"));
   UploadQueue queue(store, {.threads = 4});
-  queue.submit({.name = "a", .file = file_of("0"), .overwrite = true});
+  queue.submit({.name = "a", .file = file_of("0"), .replace = Replace::kAll});
   gate.wait_for_arrival();
   for (int i = 1; i <= 10; ++i) {
-    queue.submit({.name = "a", .file = file_of(std::to_string(i)), .overwrite = true});
+    queue.submit({.name = "a", .file = file_of(std::to_string(i)), .replace = Replace::kAll});
   }
   EXPECT_THAT(message_of([&] { queue.submit({.name = "a", .file = file_of("x")}); }),
               HasSubstr("was already enqueued to be uploaded, but overwrite=False"));
@@ -389,13 +389,11 @@ TEST(UploadQueueTest, KnowsNoMoreOfALongRunThanOfAShortOne) {
     const std::string name = "run/" + std::to_string(i);
     queue.submit({.name = name,
                   .file = file_of("x"),
-                  .overwrite = true,
-                  .only_known = true,
+                  .replace = Replace::kOwn,
                   .has_passed = [name](const std::string& other) {
                     return other != name && other != "run/constant";
                   }});
-    queue.submit(
-        {.name = "run/constant", .file = file_of("x"), .overwrite = true, .only_known = true});
+    queue.submit({.name = "run/constant", .file = file_of("x"), .replace = Replace::kOwn});
     most = std::max(most, queue.known_names());
   }
   EXPECT_THAT(queue.stop(kForever), ElementsAre());
@@ -422,8 +420,9 @@ TEST(UploadQueueTest, WhatWaitsForRoomLooksAgainWhenThereIsSome) {
       if (name == std::string("0")) first.wait_for_arrival();
     }
     const auto submit = [&queue, overwrite] {
-      return message_of(
-          [&] { queue.submit({.name = "3", .file = file_of("3"), .overwrite = overwrite}); });
+      return message_of([&] {
+        queue.submit({.name = "3", .file = file_of("3"), .replace = replace_if(overwrite)});
+      });
     };
     auto one = std::async(std::launch::async, submit);
     auto other = std::async(std::launch::async, submit);
@@ -471,8 +470,8 @@ TEST(UploadQueueTest, WhatAnUploadMadeSuperfluousGoesAlsoWhenANewerOneTakesItsPl
   queue.submit({.name = "0", .file = file_of("0")});
   gate.wait_for_arrival();
   queue.submit(
-      {.name = "1", .file = file_of("1"), .overwrite = true, .remove_afterwards = {"old"}});
-  queue.submit({.name = "1", .file = file_of("2"), .overwrite = true});
+      {.name = "1", .file = file_of("1"), .replace = Replace::kAll, .remove_afterwards = {"old"}});
+  queue.submit({.name = "1", .file = file_of("2"), .replace = Replace::kAll});
   gate.open();
   EXPECT_THAT(queue.stop(kForever), ElementsAre());
   EXPECT_THAT(list_names(*memory, ""), ElementsAre("0", "1"));

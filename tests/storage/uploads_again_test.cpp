@@ -72,7 +72,7 @@ TEST(UploadQueueTest, WhatIsSubmittedOnceMoreIsNotRemovedForWhatWentBefore) {
   gate.wait_for_arrival();
   std::promise<void> is_done;
   queue.submit(
-      {.name = "9", .file = file_of("new"), .overwrite = true, .on_done = [&](const auto&) {
+      {.name = "9", .file = file_of("new"), .replace = Replace::kAll, .on_done = [&](const auto&) {
          is_done.set_value();
        }});
   is_done.get_future().wait();
@@ -120,8 +120,10 @@ TEST(UploadQueueTest, WhatIsSuperfluousBeforeItFailsIsRemovedAllTheSame) {
                   }});
   UploadQueue queue(store, {.threads = 2});
   std::promise<void> second_is_done;
-  queue.submit(
-      {.name = "1", .file = file_of("one"), .overwrite = true, .remove_afterwards = {"other"}});
+  queue.submit({.name = "1",
+                .file = file_of("one"),
+                .replace = Replace::kAll,
+                .remove_afterwards = {"other"}});
   publish(*memory, object("other", "that stays"), at_once());
   gate.wait_for_arrival();
   queue.submit({.name = "2",
@@ -145,8 +147,7 @@ TEST(UploadQueueTest, WhatWasRefusedAsAnotherJobsIsNotRemovedForALaterOne) {
     const auto upload = [&](const std::string& name, std::vector<std::string> superfluous) {
       queue.submit({.name = name,
                     .file = file_of("mine"),
-                    .overwrite = only_known,
-                    .only_known = only_known,
+                    .replace = only_known ? Replace::kOwn : Replace::kNever,
                     .remove_afterwards = std::move(superfluous)});
       EXPECT_TRUE(queue.wait(kForever));
     };
@@ -240,7 +241,7 @@ TEST_F(SuperfluousOnItsWay, ItsOwnGoesWhenOnlyItsPointerIsAnotherJobs) {
 }
 
 TEST_F(SuperfluousOnItsWay, TheErrorOfTheUploadIsTheFirst) {
-  upload({.name = "1", .file = file_of("mine"), .overwrite = true}, [&] { fails_ = true; });
+  upload({.name = "1", .file = file_of("mine"), .replace = Replace::kAll}, [&] { fails_ = true; });
   EXPECT_THAT(message_of<StorageError>([&] { queue_.throw_error(); }),
               HasSubstr("before that: uploading 1"));
 }
@@ -266,7 +267,7 @@ TEST(PublishTest, AWriteThatWasGivenUpIsNamedWhenItIsInTheWay) {
     const auto write = [&](const std::string& name, const std::string& text) {
       ObjectToPublish what = object(name, text);
       what.own = &own;
-      what.only_own = true;
+      what.replace = Replace::kOwn;
       publish(*store, what, at_once());
     };
     write("known", "before");

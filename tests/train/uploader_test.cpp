@@ -292,11 +292,11 @@ TEST(SaverUploadsTest, WhatArrivesIsTheFileThatHasThePathNow) {
   logger.add(destination);
   SaverUploads uploads(/*keep=*/-1);
   uploads.begin("last.pt", {"run/1.pt", "run/latest"});
-  uploads.hand_over("last.pt", logger, SaverUploads::Overwrite::kNone);
+  uploads.hand_over("last.pt", logger, Replace::kNever);
   uploads.begin("last.pt", {"run/2.pt", "run/latest"});
   destination->files.at(0).on_done({});
   EXPECT_THAT(uploads.take_uploaded(), IsEmpty());
-  uploads.hand_over("last.pt", logger, SaverUploads::Overwrite::kNone);
+  uploads.hand_over("last.pt", logger, Replace::kNever);
   const auto uploaded = [&] {
     std::vector<std::pair<std::string, bool>> all;
     for (const auto& [path, is_there, is_replaced] : uploads.take_uploaded())
@@ -307,7 +307,7 @@ TEST(SaverUploadsTest, WhatArrivesIsTheFileThatHasThePathNow) {
   destination->files.at(1).on_done({});
   EXPECT_THAT(uploaded(), ElementsAre(std::pair("last.pt", true)));
   EXPECT_EQ(destination->files.at(1).remote_file_name, "run/2.pt");
-  uploads.hand_over("another.pt", logger, SaverUploads::Overwrite::kNone);  // which was not begun
+  uploads.hand_over("another.pt", logger, Replace::kNever);  // which was not begun
   EXPECT_EQ(destination->files.size(), 2U);
 }
 
@@ -328,7 +328,7 @@ TEST(SaverUploadsTest, HoldsNoMoreOfALongRunThanOfAShortOne) {
     for (int i = 0; i < 10'000; ++i) {
       const std::string path = "ep0-ba" + std::to_string(i) + ".pt";
       uploads.begin(path, {"run/" + path, "run/latest"});
-      uploads.hand_over(path, logger, SaverUploads::Overwrite::kNone);
+      uploads.hand_over(path, logger, Replace::kNever);
       if (i % 3 != 0) destination->files.back().on_done({});
       if (destination->files.size() > 2) destination->files.clear();
       uploads.take_uploaded();

@@ -229,7 +229,7 @@ TEST(SaverUploadsTest, WhatIsReplacedIsReportedAndWhatFailsIsNot) {
   SaverUploads uploads(/*keep=*/-1);
   const auto hand_over = [&](const std::string& path) {
     uploads.begin(path, {"run/newest.pt", ""});
-    uploads.hand_over(path, logger, SaverUploads::Overwrite::kAll);
+    uploads.hand_over(path, logger, Replace::kAll);
   };
   hand_over("1.pt");
   hand_over("2.pt");
@@ -275,7 +275,7 @@ TEST(SaverUploadsTest, WhatFailsIsNotCountedAmongThoseToKeep) {
       const std::string name = std::to_string(++count) + (fails ? " fails" : "");
       destination->fails = fails;
       uploads.begin(name, {name});
-      uploads.hand_over(name, logger, SaverUploads::Overwrite::kNone);
+      uploads.hand_over(name, logger, Replace::kNever);
       uploads.take_uploaded();
       if (!fails) arrived.push_back(name);
       const std::size_t first = arrived.size() - std::min<std::size_t>(arrived.size(), keep);
@@ -300,7 +300,7 @@ TEST(SaverUploadsTest, AnotherDestinationKeepsAsManyAsItIsTo) {
   for (int i = 1; i <= 12; ++i) {
     const std::string name = std::to_string(i);
     uploads.begin(name, {name});
-    uploads.hand_over(name, logger, SaverUploads::Overwrite::kNone);
+    uploads.hand_over(name, logger, Replace::kNever);
     uploads.take_uploaded();
     EXPECT_GE(good->there.size(), static_cast<std::size_t>(std::min(i, 3)));
     EXPECT_LE(good->there.size(), 4U);
@@ -324,8 +324,7 @@ TEST(SaverUploadsTest, WhatOneDestinationRefusesTheOthersGet) {
   logger.add(slow);
   SaverUploads uploads(/*keep=*/-1);
   uploads.begin(folder / "1.pt", {"run/1.pt"});
-  EXPECT_THROW(uploads.hand_over(folder / "1.pt", logger, SaverUploads::Overwrite::kNone),
-               AlreadyExistsError);
+  EXPECT_THROW(uploads.hand_over(folder / "1.pt", logger, Replace::kNever), AlreadyExistsError);
   EXPECT_EQ(slow->files.size(), 1U);
 }
 

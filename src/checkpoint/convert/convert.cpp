@@ -347,7 +347,7 @@ ConvertResult convert_ranks(const std::vector<std::string>& files, const std::st
   Job job{.store = store,
           .save = {.value = changed(std::move(value), options, result),
                    .path = place,
-                   .condition = condition_of(options.overwrite),
+                   .replace = replace_if(options.overwrite),
                    .checks_reads = true,
                    .on_progress = writing_progress(options)},
           .rename = {},

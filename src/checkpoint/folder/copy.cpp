@@ -141,7 +141,7 @@ class Copy {
   void copy_file() {
     const Noted& object = noted_.front();
     const ObjectToPublish file{.name = to_,
-                               .condition = condition_of(options_.overwrite),
+                               .replace = replace_if(options_.overwrite),
                                .expected_bytes = object.size,
                                .is_private = object.is_private,
                                .fill = [&](ObjectWrite& out) { send(object, out); }};

@@ -10,6 +10,8 @@
 #include "cairn/storage/object_store.h"
 #include "cairn/value.h"
 
+#include "storage/publish/replace.h"
+
 namespace cairn {
 
 struct SaveReport {
@@ -35,11 +37,9 @@ struct SaveJob {
   // Asked of each of them before; empty: all may be removed.
   std::function<bool(ObjectStore& store, const std::string& path)> may_remove = nullptr;
   CheckpointInfo info = {};
-  WriteCondition condition = {};  // of writing `path`; of a folder, only whether it may be replaced
-  // In a store that is far away, in place of `condition`: what the pipeline wrote so there last, or
-  // may_replace(), must be what is there, and is replaced; of a path of which it knows nothing
-  // there must be nothing.
-  bool replaces_known = false;
+  // kOwn: what the pipeline wrote to `path` last, or may_replace(). A path of which it knows
+  // nothing must be free.
+  Replace replace = Replace::kAll;
   // Whether neither this job nor a later one has that path: the pipeline forgets what it knew of
   // it. Asked by the thread that writes. Empty: it forgets nothing.
   std::function<bool(const std::string& path)> has_passed = nullptr;
@@ -63,9 +63,5 @@ struct SaveJob {
   // Called when all is done, on the thread that did it. Must not call the pipeline.
   std::function<void(const SaveReport&)> report = nullptr;
 };
-
-inline bool overwrites(const SaveJob& job) {
-  return job.condition.when == WriteCondition::If::kAlways;
-}
 
 }  // namespace cairn

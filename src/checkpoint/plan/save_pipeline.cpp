@@ -167,13 +167,12 @@ std::exception_ptr retain_over(Place& place, const SaveJob& job, bool over_ranks
 
 // Steps 2 to 4, but for the pointer, of a file in a store that is far away. Returns the bytes.
 std::uint64_t write_far(Place& place, const SaveJob& job, FileImage* image) {
-  const bool is_followed = job.replaces_known || place.own.knows(job.path);
+  const bool is_followed = job.replace == Replace::kOwn || place.own.knows(job.path);
   const Published done = write_checkpoint(*place.store, job,
                                           {.image = image,
                                            .encoded = place.encoded,
                                            .retry = &place.retry,
                                            .own = is_followed ? &place.own : nullptr,
-                                           .only_own = job.replaces_known,
                                            .check_given_up = place.check_given_up});
   if (job.has_passed) place.own.shorten(job.has_passed);
   return done.bytes;
@@ -207,7 +206,7 @@ SaveReport write_and_publish(Place& place, const SaveJob& job, FileImage* image)
   } catch (Error& e) {
     if (is_published) throw;
     const bool is_refused = dynamic_cast<const AlreadyExistsError*>(&e) != nullptr;
-    if (is_refused || job.replaces_known || !overwrites(job)) place.own.missed(job.path);
+    if (is_refused || job.replace != Replace::kAll) place.own.missed(job.path);
     e.add_context("saving " + job.path);
     throw;
   }
@@ -234,7 +233,7 @@ void save(const Value& value, const std::string& path, const SaveOptions& option
   save_now(store, {.value = value,
                    .path = options.store ? path : shown_place(path),
                    .info = options.info,
-                   .condition = condition_of(options.overwrite),
+                   .replace = replace_if(options.overwrite),
                    .checks_reads = true});
 } catch (const std::bad_alloc&) {
   throw_out_of_memory("saving a checkpoint");

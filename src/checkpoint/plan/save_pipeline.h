@@ -58,7 +58,7 @@ class SavePipeline {
   void look_at_pointer(const std::string& pointer);
   // The pointer as look_at_pointer() found it. nullopt: there was none, or nobody has looked.
   std::optional<Pointer> seen_pointer(const std::string& pointer) const;
-  // What is at `path`, of that version, may be replaced by a job with `replaces_known`.
+  // What is at `path`, of that version, may be replaced by a job with Replace::kOwn.
   void may_replace(const std::string& path, const std::string& version);
   // It may not.
   void forget(const std::string& path);

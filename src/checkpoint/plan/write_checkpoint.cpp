@@ -92,15 +92,14 @@ Published write_checkpoint(ObjectStore& store, const SaveJob& job, const HowToWr
   if (how.retry != nullptr) {
     return publish(store,
                    {.name = job.path,
-                    .condition = job.condition,
+                    .replace = job.replace,
                     .expected_bytes = plan.tail_begin(),
                     .fill = fill,
-                    .own = how.own,
-                    .only_own = how.only_own},
+                    .own = how.own},
                    *how.retry);
   }
-  const auto object =
-      store.begin(job.path, {.condition = job.condition, .expected_bytes = plan.tail_begin()});
+  const auto object = store.begin(
+      job.path, {.condition = condition_of(job.replace), .expected_bytes = plan.tail_begin()});
   fill(*object);
   object->commit();
   return {.bytes = bytes};

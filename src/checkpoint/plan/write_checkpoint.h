@@ -25,8 +25,7 @@ struct HowToWrite {
   // Of a store that is not is_local(): published and verified, as publish.h says. Null: written
   // once.
   const RetryPolicy* retry = nullptr;
-  OwnObjects* own = nullptr;  // with `retry`, as publish.h has them
-  bool only_own = false;
+  OwnObjects* own = nullptr;                       // with `retry`, as publish.h has them
   std::function<void()> check_given_up = nullptr;  // asked before each block; throws
 };
 

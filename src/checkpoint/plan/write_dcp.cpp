@@ -6,7 +6,6 @@
 #include "core/xxh3.h"
 #include "format/dcp/folder_plan.h"
 #include "io/mapped_file.h"
-#include "storage/listing.h"
 
 namespace cairn {
 namespace {
@@ -29,7 +28,7 @@ ManifestFile add_data(FolderWrite& building, const CheckpointPlan& plan, const S
 
 std::uint64_t write_dcp(ObjectStore& store, const SaveJob& job, const std::string& scratch_folder) {
   const dcp::FolderPlan plan(job.value, scratch_folder);
-  const auto building = store.begin_folder(job.path, overwrites(job));
+  const auto building = store.begin_folder(job.path, job.replace != Replace::kNever);
   const ManifestFile data = add_data(*building, plan.data(), job);
   const ManifestFile metadata = add_text(*building, dcp::kMetadataFile, plan.metadata());
   const ManifestFile manifest =
@@ -41,8 +40,7 @@ std::uint64_t write_dcp(ObjectStore& store, const SaveJob& job, const std::strin
 
 std::uint64_t write_dcp(ObjectStore& store, const Value& value, const std::string& folder,
                         bool overwrite) {
-  return write_dcp(store, {.value = value, .path = folder, .condition = condition_of(overwrite)},
-                   {});
+  return write_dcp(store, {.value = value, .path = folder, .replace = replace_if(overwrite)}, {});
 }
 
 }  // namespace cairn

@@ -66,8 +66,8 @@ WrittenFiles write_safetensors(ObjectStore& store, const SaveJob& job, const Nam
                                const SafetensorsFile::Metadata& metadata) {
   const safetensors::FilePlan plan(named.tensors, metadata_of(named, metadata),
                                    /*checksums=*/true);
-  const auto file =
-      store.begin(job.path, {.condition = job.condition, .expected_bytes = plan.size()});
+  const auto file = store.begin(
+      job.path, {.condition = condition_of(job.replace), .expected_bytes = plan.size()});
   WriteProgress progress(job, part_bytes(plan));
   fill_object(plan, *file, nullptr, progress.of_attempt());
   if (job.checks_reads) check_mapped_reads();
@@ -82,7 +82,7 @@ WrittenFiles write_sharded_safetensors(ObjectStore& store, const SaveJob& job, N
     total += byte_size(tensor);
   }
   const std::vector<NamedTensors> shards = shards_of(std::move(named), options.shard_bytes);
-  const auto building = store.begin_folder(job.path, overwrites(job));
+  const auto building = store.begin_folder(job.path, job.replace != Replace::kNever);
   WrittenFiles written;
   safetensors::ShardIndex index;
   std::map<std::string, std::uint64_t> digests;

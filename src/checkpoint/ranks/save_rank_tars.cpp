@@ -81,8 +81,7 @@ struct Written {
 Written write_file(RankTable& table, RollCall& call, ObjectStore& store, const RankTarsJob& job) {
   Written written;
   written.report.attempt = learn_id(table, call, job);
-  const auto condition = job.overwrite ? WriteCondition{} : WriteCondition::absent();
-  written.file = store.begin(job.path, {.condition = condition});
+  written.file = store.begin(job.path, {.condition = condition_of(job.replace)});
   ObjectSink sink(*written.file);
   written.report.bytes = write_rank_tar({.path = job.path,
                                          .checkpoint = job.checkpoint,

@@ -12,14 +12,15 @@
 
 #include "checkpoint/ranks/roll_call.h"
 #include "format/deepspeed/rank_files.h"
+#include "storage/publish/replace.h"
 
 namespace cairn {
 
 // The same on all ranks, but for `path` and `checkpoint`.
 struct RankTarsJob {
-  std::string path = {};   // of this rank's file, which no other rank has
-  bool overwrite = false;  // what has the name
-  Value checkpoint = {};   // what this rank has: deepspeed::split()'s. Not to change meanwhile
+  std::string path = {};  // of this rank's file, which no other rank has
+  Replace replace = Replace::kNever;
+  Value checkpoint = {};  // what this rank has: deepspeed::split()'s. Not to change meanwhile
   deepspeed::ModelNames names = {};
   std::int64_t stage = 0;
   CheckpointInfo info = {};

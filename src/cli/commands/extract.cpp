@@ -18,6 +18,7 @@
 #include "io/mapped_file.h"
 #include "storage/listing.h"
 #include "storage/place.h"
+#include "storage/publish/replace.h"
 #include "value/plain_json.h"
 #include "value/value_path.h"
 
@@ -91,7 +92,8 @@ void write(const Value& value, const ExtractArgs& options) {
   }
   const auto store = store_of(options.out, nullptr);
   remove_leftovers_of(*store, options.out);
-  const auto file = store->begin(options.out, {.condition = condition_of(options.overwrite)});
+  const auto file =
+      store->begin(options.out, {.condition = condition_of(replace_if(options.overwrite))});
   write_npy(only_part(value), *file);
   check_mapped_reads();
   file->commit();

@@ -26,12 +26,6 @@ bool saves_over_ranks(const State& state);
 // Whether they are a tar of each rank (checkpoint/ranks/save_rank_tars.h).
 bool saves_rank_tars(const State& state);
 
-// Of a folder that all ranks write: RankCommitJob's, where rank 0's counts.
-struct RankOverwrite {
-  bool overwrite = false;
-  bool puts_aside = false;
-};
-
 class RankSaves {
  public:
   // On all ranks together: once for each thread that saves. DistError.
@@ -44,11 +38,11 @@ class RankSaves {
   // its `write` ends on all ranks alike, as save_over_ranks() does. Each rank gives its pipeline
   // the same jobs in the same order; rank 0 alone with `latest`. What becomes superfluous rank 0
   // removes, and the first rank of another machine the parts that lie there alone.
-  void fill(SaveJob& job, const State& state, const SaveCheckpointOptions& what,
-            const RankOverwrite& may, Logger* logger);
+  void fill(SaveJob& job, const State& state, const SaveCheckpointOptions& what, bool puts_aside,
+            Logger* logger);
   // The same of a run that saves_rank_tars(): each rank gives the job a path of its own, and its
   // `latest`. On all ranks together. DistError; UnsupportedError for weights alone.
-  void fill_tar(SaveJob& job, const State& state, const SaveCheckpointOptions& what, bool overwrite,
+  void fill_tar(SaveJob& job, const State& state, const SaveCheckpointOptions& what,
                 Logger* logger);
 
   // Whether it is the first rank of a machine that is not rank 0's.

@@ -94,7 +94,7 @@ void check_rank_tars(const State& state) {
 }
 
 void RankSaves::fill_tar(SaveJob& job, const State& state, const SaveCheckpointOptions& what,
-                         bool overwrite, Logger* logger) {
+                         Logger* logger) {
   if (what.weights_only) {
     throw UnsupportedError(
         "deepspeed_config: checkpoints of weights alone are not written: a rank has a part of them "
@@ -103,7 +103,7 @@ void RankSaves::fill_tar(SaveJob& job, const State& state, const SaveCheckpointO
   const std::int64_t number = std::exchange(number_, number_ + kRollCallsOfTars);
   Value entries;
   RankTarsJob tars{
-      .path = job.path, .overwrite = overwrite, .stage = *state.deepspeed_stage, .info = job.info};
+      .path = job.path, .replace = job.replace, .stage = *state.deepspeed_stage, .info = job.info};
   Team::of_job().together("gathering its state", [&] {
     entries = state.state_dict();
     tars.names = names_of(state.model->module());
@@ -135,8 +135,8 @@ std::string save_rank_tar(const State& state, const std::string& filename,
     store = store_of(job.path, options.store);
     if (!options.store) job.path = shown_place(job.path);
   });
-  RankSaves().fill_tar(job, state, options, /*overwrite=*/has_counter(NameFormat(filename)),
-                       nullptr);
+  job.replace = replace_if(has_counter(NameFormat(filename)));
+  RankSaves().fill_tar(job, state, options, nullptr);
   try {
     return save_now(store, job).path;
   } catch (AlreadyExistsError& e) {

@@ -146,9 +146,8 @@ std::string save_sharded(const State& state, const std::string& path,
     });
   }
   RankSaves ranks;
-  team.together("gathering the state for " + job.path, [&] {
-    ranks.fill(job, state, options, {.overwrite = true, .puts_aside = true}, nullptr);
-  });
+  team.together("gathering the state for " + job.path,
+                [&] { ranks.fill(job, state, options, /*puts_aside=*/true, nullptr); });
   return save_now(store, job).path;
 }
 
