@@ -29,7 +29,6 @@
 #include "io/file.h"
 #include "io/read_fault.h"
 #include "storage/links.h"
-#include "storage/local_store.h"
 #include "storage/place.h"
 #include "train/state/load_advice.h"
 #include "train/state/load_job.h"
@@ -354,7 +353,7 @@ LoadOutcome load_first(const TrainerOptions& options, State& state, Logger& logg
   LoadProgress progress = progress_of(options);
   const auto store = progress.watch(store_of(path, options.load_object_store));
   // Weights alone are not worth the transfer of three times as much optimizer state.
-  const bool is_dear = options.load_weights_only && !is_local(*store);
+  const bool is_dear = options.load_weights_only && store->may_be_far();
   LoadJob job = {.path = options.load_object_store ? path : shown_place(path),
                  .options = {.load_weights_only = options.load_weights_only,
                              .strict_model_weights = options.load_strict_model_weights,
