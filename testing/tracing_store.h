@@ -31,6 +31,8 @@ class TracingStore final : public ObjectStore {
       : under_(std::move(under)), trace_(std::move(trace)), features_(features) {}
 
   StoreFeatures features() const override { return features_.value_or(under_->features()); }
+  bool may_be_far() const override { return true; }  // around local_store(), too
+  bool names_are_paths() const override { return false; }
   std::string describe(const std::string& name) const override { return under_->describe(name); }
   std::optional<ObjectInfo> stat(const std::string& name, bool follow) override {
     return note((follow ? "stat " : "stat_link ") + name,
@@ -69,6 +71,11 @@ class TracingStore final : public ObjectStore {
   }
   bool remove_folder(const std::string& name) override {
     return note("remove_folder " + name, [&] { return under_->remove_folder(name); });
+  }
+  void copy(const std::string& from, const std::string& to, const WriteCondition& condition,
+            const std::string& from_version) override {
+    note("copy " + from + " to " + to + text_of(condition.when),
+         [&] { under_->copy(from, to, condition, from_version); });
   }
   void rename(const std::string& from, const std::string& to) override {
     note("rename " + from + " to " + to, [&] { under_->rename(from, to); });

@@ -1,5 +1,6 @@
 // A store whose every call is counted, and may be hindered: what is far away, slow to answer, or
-// fails.
+// fails. Around local_store(), too, it is a store that may be far, so that a test of such stores
+// does not become one of local files.
 #pragma once
 
 #include <array>
@@ -27,6 +28,7 @@ enum class StoreCall : std::uint8_t {
   kWrite,
   kCommit,
   kRemove,  // objects and folders
+  kCopy,
   kRename,
   kReadPointer,
   kMovePointer,
@@ -65,6 +67,8 @@ class WatchedStore final : public ObjectStore {
   }
 
   StoreFeatures features() const override { return under_->features(); }
+  bool may_be_far() const override { return true; }
+  bool names_are_paths() const override { return false; }
   std::string describe(const std::string& name) const override { return under_->describe(name); }
   std::optional<ObjectInfo> stat(const std::string& name, bool follow) override {
     return state_->watch(StoreCall::kStat, name, [&] { return under_->stat(name, follow); });
@@ -91,6 +95,13 @@ class WatchedStore final : public ObjectStore {
   }
   bool remove_folder(const std::string& name) override {
     return state_->watch(StoreCall::kRemove, name, [&] { return under_->remove_folder(name); });
+  }
+  void copy(const std::string& from, const std::string& to, const WriteCondition& condition,
+            const std::string& from_version) override {
+    state_->watch(StoreCall::kCopy, from, [&] {
+      under_->copy(from, to, condition, from_version);
+      return true;
+    });
   }
   void rename(const std::string& from, const std::string& to) override {
     state_->watch(StoreCall::kRename, from, [&] {
@@ -131,7 +142,7 @@ class WatchedStore final : public ObjectStore {
       return result;
     }
     const StoreHooks hooks;
-    std::array<std::atomic<std::uint64_t>, 11> counts = {};
+    std::array<std::atomic<std::uint64_t>, 12> counts = {};
     std::atomic<std::uint64_t> bytes_read = 0;
   };
 

@@ -107,7 +107,7 @@ void CheckpointSaver::Impl::init(State& state, Logger& logger) {
   uploads.reset();
   // Only rank 0 may have the logger that keeps files: whether there are saves holds for all.
   const Team team = Team::of_job();
-  const bool has_uploads = team.of_first(!is_far(given) && given.remote_file_name &&
+  const bool has_uploads = team.of_first(given.store->names_are_paths() && given.remote_file_name &&
                                          SaverUploads::has_destination(logger))
                                .as_bool();
   run.job = team.of_first(run.job).as_str();

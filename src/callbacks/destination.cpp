@@ -181,7 +181,7 @@ void Destination::begin_fit(const State& state, Logger& logger) {
       // step that all ranks take together.
       team.together("locking " + home, [&] {
         if (is_written_elsewhere() || lock_.hold(link_path(options_, state))) return;
-        logger.log_message("the file system of " + home +
+        logger.log_message(options_.store->describe(home) +
                            " has no locks (flock): a second start of this run would not be "
                            "noticed");
       });

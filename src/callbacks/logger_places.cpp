@@ -9,7 +9,6 @@
 #include "callbacks/remote_folder.h"
 #include "callbacks/saver_options.h"
 #include "dist/team.h"
-#include "storage/local_store.h"
 
 namespace cairn {
 namespace {
@@ -19,7 +18,7 @@ std::optional<std::vector<RemoteFolder>> folders_of_loggers(const CheckpointSave
                                                             const State& state,
                                                             const Logger& logger) {
   std::vector<RemoteFolder> folders;
-  if (!is_local(*options.store) || !options.remote_file_name) return folders;
+  if (!options.store->names_are_paths() || !options.remote_file_name) return folders;
   for (const auto& destination : logger.destinations()) {
     if (!destination->can_upload_files()) continue;
     auto folder = remote_folder_of(*destination, options, state.run_name);

@@ -9,7 +9,6 @@
 #include "core/printable.h"
 #include "io/file.h"
 #include "storage/listing.h"
-#include "storage/local_store.h"
 
 namespace cairn {
 
@@ -46,14 +45,14 @@ void NameRights::look_at_name(const SaverPlace& place, bool may_rewrite_own) {
 }
 
 void NameRights::begin(const SaverPlace& place, const FolderConflicts& found) {
-  if (!is_local(*place.store)) forget_further(place, found.replaceable);
+  if (place.store->may_be_far()) forget_further(place, found.replaceable);
   replaceable_.clear();
   take(place, found);
 }
 
 void NameRights::take(const SaverPlace& place, const FolderConflicts& found) {
   for (const FolderConflicts::File& file : found.replaceable) {
-    if (!is_local(*place.store)) know_version(place, file);
+    if (place.store->may_be_far()) know_version(place, file);
     replaceable_.insert(file.path);
   }
   FewLines lines;
@@ -99,7 +98,7 @@ void NameRights::know_version(const SaverPlace& place, const FolderConflicts::Fi
 void NameRights::clear_way(const SaverPlace& place, const std::string& path, bool may_rewrite_own) {
   const auto known = unusable_.find(path);
   if (known == unusable_.end()) return clear_kind(place, path, place.saves_folders);
-  const bool is_far = !is_local(*place.store);
+  const bool is_far = place.store->may_be_far();
   if (place.store->stat(path, /*follow=*/false)) {
     const auto aside = look_again(place.store, path, place.run_name, may_rewrite_own);
     if (aside && !(is_far && place.saves_folders)) {
@@ -121,7 +120,7 @@ void NameRights::clear_way_of_link(const SaverPlace& place, const std::string& l
 // Renames `path` if neither a save nor a link can replace what has this name: a folder where a file
 // is to be, a file where a folder is to be, or a folder that holds foreign files.
 void NameRights::clear_kind(const SaverPlace& place, const std::string& path, bool makes_folder) {
-  if (!is_local(*place.store)) return;
+  if (place.store->may_be_far()) return;
   const std::string problem = what_is_in_the_way(*place.store, path, makes_folder);
   if (problem.empty()) return;
   const std::string aside = put_aside(*place.store, path, kAsideDamaged);

@@ -17,7 +17,6 @@
 #include "io/file.h"
 #include "io/read_fault.h"
 #include "storage/listing.h"
-#include "storage/local_store.h"
 
 namespace cairn {
 namespace {
@@ -113,7 +112,7 @@ void check_can_be_given_up(const SaverPlace& place, const std::string& path, con
 // `info`: of the path, if a listing told it.
 std::string version_far_away(const SaverPlace& place, const std::string& path,
                              const std::optional<ObjectInfo>& info) {
-  if (is_local(*place.store)) return "";
+  if (!place.store->may_be_far()) return "";
   const auto there = info ? info : place.store->stat(path);
   return there ? there->version : "";
 }
@@ -156,7 +155,7 @@ class ConflictCheck {
     if (conflict.is_present && saved_.is_saved_here(path, place_.now)) return;
     // Every byte of those that could be worth keeping: weights alone nobody goes on from. From far
     // away what its writer verified is not fetched once more.
-    const bool is_quick = place_.weights_only || !is_local(*place_.store);
+    const bool is_quick = place_.weights_only || place_.store->may_be_far();
     const Looked found =
         cairn::look_at(place_.store, path, is_quick ? Verify::kQuick : Verify::kFull);
     if (!found.info) {
@@ -216,7 +215,7 @@ bool SaverPlace::may_have_gone_on_from(const std::string& path) const {
 }
 
 bool is_saved_in_parts(const SaverPlace& place, const std::string& path) {
-  if (!place.saves_folders || !is_local(*place.store)) return false;
+  if (!place.saves_folders || !place.store->names_are_paths()) return false;
   try {
     return is_part_of_one(*place.store, path);
   } catch (const UnreadableError&) {
@@ -295,7 +294,7 @@ FolderConflicts check_next_save(const SaverPlace& place, const SavedCheckpoints&
   check.look_at({.name = place.name(),
                  .why = "a save at this moment has that name",
                  .is_present = goes_on_from_it},
-                is_local(*place.store) ? std::nullopt : info);
+                place.store->may_be_far() ? info : std::nullopt);
   return check.take();
 }
 

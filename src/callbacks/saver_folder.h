@@ -49,7 +49,7 @@ struct FolderConflicts {
   struct File {
     std::string path;
     std::string problem;  // damaged, or no checkpoint, or its disk does not give all of it
-    std::string version;  // in a store that is not is_local()
+    std::string version;  // in a store that may_be_far()
   };
   std::vector<File> unusable;     // they will be written again, and nobody can go on from them
   std::vector<File> replaceable;  // the others that the saver may write over; without a problem

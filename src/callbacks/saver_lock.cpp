@@ -10,9 +10,10 @@
 namespace cairn {
 
 std::shared_ptr<void> SaverLock::take() const {
-  FileSystem& files = files_of(*store_);
-  files.make_folders(folder_);
-  return take_run_lock(files, {.folder = folder_, .run_name = run_name_, .job = job_});
+  const LocalFiles* const local = local_files_of(*store_);
+  if (local == nullptr) return nullptr;
+  local->files().make_folders(folder_);
+  return take_run_lock(local->files(), {.folder = folder_, .run_name = run_name_, .job = job_});
 }
 
 std::string SaverLock::newest_by(const std::string& link) const {
@@ -22,13 +23,14 @@ std::string SaverLock::newest_by(const std::string& link) const {
 
 void SaverLock::look(const std::string& link) {
   newest_while_busy_.reset();
-  if (!is_local(*store_)) return;
+  const LocalFiles* const local = local_files_of(*store_);
+  if (local == nullptr) return;
   const RunLockRequest lock = {.folder = folder_, .run_name = run_name_, .job = job_};
-  if (is_run_locked(files_of(*store_), lock)) newest_while_busy_ = newest_by(link);
+  if (is_run_locked(local->files(), lock)) newest_while_busy_ = newest_by(link);
 }
 
 bool SaverLock::hold(const std::string& link) {
-  if (!is_local(*store_)) return true;
+  if (store_->may_be_far()) return true;
   held_ = take();
   if (newest_while_busy_ && newest_by(link) != *newest_while_busy_) {
     throw BusyError("the run \"" + printable_line(run_name_) +
@@ -38,12 +40,9 @@ bool SaverLock::hold(const std::string& link) {
   return held_ != nullptr;
 }
 
-void SaverLock::share() {
-  if (is_local(*store_)) held_ = take();
-}
+void SaverLock::share() { held_ = take(); }
 
 std::optional<std::shared_ptr<void>> SaverLock::take_unless_busy() const {
-  if (!is_local(*store_)) return nullptr;
   try {
     return take();
   } catch (const BusyError&) {

@@ -12,7 +12,7 @@
 //     finished run). It takes the lock for that moment. If another process holds the lock, the
 //     saver leaves both to that process.
 //
-// A store that is far away has no such lock: nothing is done there.
+// Only cairn's own stores of files have such a lock. In another store nothing is done here.
 #pragma once
 
 #include <memory>
@@ -36,7 +36,7 @@ class SaverLock {
 
   // Step 0. `link`: the path of the link to the newest checkpoint; empty: there is none.
   void look(const std::string& link);
-  // Step 1. False if the file system has no locks. BusyError; StorageError.
+  // Step 1. False if a store that is near has no locks. BusyError; StorageError.
   bool hold(const std::string& link);
   void share();
   // Step 2.

@@ -12,7 +12,6 @@
 #include "core/utf8.h"
 #include "io/file.h"
 #include "io/uri.h"
-#include "storage/local_store.h"
 #include "storage/place.h"
 
 namespace cairn {
@@ -87,7 +86,7 @@ void check_is_text(const ObjectStore& store, const std::string& folder,
 
 void check_names(const CheckpointSaverOptions& options, const FormatVariables& dist) {
   // In a store of the program's own names may look like anything.
-  const bool is_own = !is_local(*options.store) && scheme_of(options.folder).empty();
+  const bool is_own = !options.store->names_are_paths() && scheme_of(options.folder).empty();
   const auto check_name = [&](const std::string& format, const std::string& called) {
     const std::string name = strict_format(NameFormat(format), dist + time_variables({}));
     if (!is_own) check_is_name(name, "CheckpointSaver: " + called);

@@ -6,8 +6,6 @@
 #include "cairn/callbacks/checkpoint_saver.h"
 #include "cairn/checkpoint/names.h"
 
-#include "storage/local_store.h"
-
 namespace cairn {
 
 class State;
@@ -23,7 +21,7 @@ void check_names(const CheckpointSaverOptions& options, const FormatVariables& d
 void check_is_text(const ObjectStore& store, const std::string& folder,
                    const std::string& run_name);
 
-inline bool is_far(const CheckpointSaverOptions& options) { return !is_local(*options.store); }
+inline bool is_far(const CheckpointSaverOptions& options) { return options.store->may_be_far(); }
 // How many checkpoints stay in the folder; -1: all.
 inline int keep_of(const CheckpointSaverOptions& options) {
   return is_far(options) ? options.num_remote_checkpoints_to_keep : options.num_checkpoints_to_keep;

@@ -66,12 +66,13 @@ void look_at_uploads(const CheckpointSaverOptions& options, const State& state,
 
 void check_room(const CheckpointSaverOptions& options, const CheckpointLayout& layout,
                 const State& state) {
-  if (is_far(options) || !layout.has_known_size(options) || !options.ignore_keys.empty()) return;
+  const LocalFiles* const local = local_files_of(*options.store);
+  if (local == nullptr || !layout.has_known_size(options) || !options.ignore_keys.empty()) return;
   const bool has_parts = layout.is_first_of_another_machine();
   if (is_at_end(state) || !(layout.is_writer() || has_parts)) return;
   const std::string where =
       has_parts ? writers_folder(options, state) : save_folder(options, state);
-  const auto room = files_of(*options.store).free_bytes(where);
+  const auto room = local->files().free_bytes(where);
   const std::uint64_t needed = least_checkpoint_bytes(state, options.weights_only);
   if (!room || *room >= needed) return;
   throw StorageError("save_folder " + where + " has " + size_text(*room) +

@@ -13,6 +13,7 @@
 
 #include "checkpoint/folder/conflict.h"
 #include "checkpoint/folder/format_folders.h"
+#include "checkpoint/folder/leftovers.h"
 #include "checkpoint/names/format_string.h"
 #include "core/notes.h"
 #include "io/file.h"
@@ -187,6 +188,8 @@ void RemoteUploaderDownloader::look_before_uploads(const NameFormat& remote_file
   const RetryPolicy retry = impl_->retry();
   with_retries(retry, [&] {
     ObjectStore& store = *impl_->options.store;
+    // Far away it would be a request for each folder, and others may be about to finish theirs.
+    if (!store.may_be_far()) remove_leftovers_of_formats(store, folder, {inside}, {});
     for (const std::string& name : format_folders(store, folder, inside, {})) {
       const std::string where = name.empty() ? folder : join_path(folder, name);
       for (const ListedName& listed : list_all_if_any(store, where)) {

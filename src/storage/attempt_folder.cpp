@@ -173,7 +173,8 @@ class FolderOfObjects final : public AttemptFolder {
 
 std::unique_ptr<AttemptFolder> create_attempt_folder(ObjectStore& store,
                                                      const AttemptFolderOptions& options) {
-  if (!is_local(store)) {
+  const LocalFiles* const local = local_files_of(store);
+  if (local == nullptr) {
     if (store.features().flat_names) {
       throw UnsupportedError(store.describe(options.path) +
                              ": several processes cannot write into one folder there");
@@ -181,8 +182,8 @@ std::unique_ptr<AttemptFolder> create_attempt_folder(ObjectStore& store,
     return std::make_unique<FolderOfObjects>(
         store, options, write_folder_of_objects(store, options.path, options.overwrite));
   }
-  FileSystem& files = files_of(store);
-  const FilePath path = path_in(store, options.path);
+  FileSystem& files = local->files();
+  const FilePath path = local->path_of(options.path);
   files.make_folders(path.folder);
   if (options.overwrite) check_only_own_files(store, options.path);
   auto leads = std::make_unique<AtomicFolder>(files, path, options.overwrite, suffix_of(options));
@@ -191,10 +192,10 @@ std::unique_ptr<AttemptFolder> create_attempt_folder(ObjectStore& store,
 
 std::unique_ptr<AttemptFolder> join_attempt_folder(ObjectStore& store,
                                                    const AttemptFolderOptions& options) {
-  if (!is_local(store)) return std::make_unique<FolderOfObjects>(store, options, nullptr);
-  FileSystem& files = files_of(store);
-  auto folder =
-      std::make_unique<FolderOfFiles>(files, path_in(store, options.path), options, nullptr);
+  const LocalFiles* const local = local_files_of(store);
+  if (local == nullptr) return std::make_unique<FolderOfObjects>(store, options, nullptr);
+  auto folder = std::make_unique<FolderOfFiles>(local->files(), local->path_of(options.path),
+                                                options, nullptr);
   if (!folder->is_there()) return nullptr;
   return folder;
 }

@@ -35,7 +35,7 @@ struct AttemptFolderOptions {
   std::string path = {};   // of the folder
   std::string id = {};     // of the attempt: random_digits()
   bool overwrite = false;  // of the leader: in place of a folder of that name
-  RetryPolicy retry = {};  // of a store that is not is_local()
+  RetryPolicy retry = {};  // of a store that may_be_far()
 };
 
 struct FileOfAttempt {

@@ -15,6 +15,8 @@ namespace cairn {
 class ForwardingStore : public ObjectStore {
  public:
   StoreFeatures features() const override { return under_->features(); }
+  bool may_be_far() const override { return under_->may_be_far(); }
+  bool names_are_paths() const override { return under_->names_are_paths(); }
   std::string describe(const std::string& name) const override { return under_->describe(name); }
   std::optional<ObjectInfo> stat(const std::string& name, bool follow) override {
     return under_->stat(name, follow);
@@ -34,6 +36,10 @@ class ForwardingStore : public ObjectStore {
   }
   bool remove(const std::string& name) override { return under_->remove(name); }
   bool remove_folder(const std::string& name) override { return under_->remove_folder(name); }
+  void copy(const std::string& from, const std::string& to, const WriteCondition& condition,
+            const std::string& from_version) override {
+    under_->copy(from, to, condition, from_version);
+  }
   void rename(const std::string& from, const std::string& to) override { under_->rename(from, to); }
   std::optional<Pointer> read_pointer(const std::string& name) override {
     return under_->read_pointer(name);

@@ -6,7 +6,6 @@
 
 #include "io/file.h"
 #include "io/real_path.h"
-#include "storage/local_store.h"
 #include "storage/object_folder.h"
 #include "storage/pages.h"
 
@@ -59,7 +58,7 @@ std::optional<ObjectInfo> info_of(ObjectStore& store, const std::string& folder,
 }
 
 bool Existence::operator()(const std::string& name) {
-  if (is_local(*store_)) return store_->stat(name).has_value();
+  if (!store_->may_be_far()) return store_->stat(name).has_value();
   const std::string own = normal_path(name);
   const std::string folder = parent_path(own);
   const auto [listed, is_new] = folders_.try_emplace(folder);
@@ -78,11 +77,11 @@ bool is_same_name(ObjectStore& store, const std::string& a, const std::string& b
   };
   // By their text, too: where a link cannot be followed now, a name is still itself.
   if (without_slash(normal_path(a)) == without_slash(normal_path(b))) return true;
-  return is_local(store) && without_slash(real_path(a)) == without_slash(real_path(b));
+  return store.names_are_paths() && without_slash(real_path(a)) == without_slash(real_path(b));
 }
 
 bool lies_in(ObjectStore& store, const std::string& folder, const std::string& name) {
-  if (!is_local(store) || path_below(folder, name)) return true;
+  if (!store.names_are_paths() || path_below(folder, name)) return true;
   const std::string real = join_path(real_path(parent_path(name)), base_name(name));
   return path_below(real_path(folder), real).has_value();
 }

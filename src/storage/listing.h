@@ -25,7 +25,7 @@ std::optional<ObjectInfo> info_of(ObjectStore& store, const std::string& folder,
                                   const ListedName& listed);
 
 // Whether there is an object, or what a pointer leads to, of a name. For many names: in a store
-// that is not is_local() it lists each folder once, when it is first asked for a name in it.
+// that may_be_far() it lists each folder once, when it is first asked for a name in it.
 class Existence {
  public:
   explicit Existence(std::shared_ptr<ObjectStore> store) : store_(std::move(store)) {}
@@ -53,7 +53,7 @@ inline constexpr const char* kAsideDamaged = "damaged";
 inline constexpr const char* kAsideUnreadable = "unreadable";
 
 // Renames what is in the way and somebody may still want: to NAME.ENDING, or the first of
-// NAME.ENDING-2, ... that nothing has. Gives that name. In a store that is not is_local() a file is
+// NAME.ENDING-2, ... that nothing has. Gives that name. In a store of objects a file is
 // copied, and a folder an error (ObjectStore::rename()).
 std::string put_aside(ObjectStore& store, const std::string& name, const std::string& ending);
 // What was put aside of that name with that ending, the oldest first, up to the first that is gone.

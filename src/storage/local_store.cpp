@@ -160,12 +160,14 @@ class LocalFolderWrite final : public FolderWrite {
   AtomicFolder building_;
 };
 
-class LocalStore final : public ObjectStore {
+class LocalStore final : public ObjectStore, public LocalFiles {
  public:
   LocalStore(FileSystem& files, std::shared_ptr<Recycler> recycler)
       : files_(files), recycler_(std::move(recycler)) {}
 
   StoreFeatures features() const override { return {.fenced_writes = true, .whole_folders = true}; }
+  bool may_be_far() const override { return false; }
+  bool names_are_paths() const override { return true; }
 
   std::optional<ObjectInfo> stat(const std::string& name, bool follow) override {
     if (const auto file = files_.stat(name, follow)) return info_of(*file);
@@ -297,8 +299,8 @@ class LocalStore final : public ObjectStore {
     return finish_replacement_of(files_, roots_.path_of(name));
   }
 
-  FileSystem& files() const { return files_; }
-  FilePath path_of(const std::string& name) const { return roots_.path_of(name); }
+  FileSystem& files() const override { return files_; }
+  FilePath path_of(const std::string& name) const override { return roots_.path_of(name); }
 
   bool is_being_written(const std::string& name) override {
     const auto there = files_.stat(name);
@@ -310,6 +312,8 @@ class LocalStore final : public ObjectStore {
   }
 
  private:
+  const LocalFiles* local_files() const override { return this; }
+
   std::vector<std::string> listed(const std::string& folder) {
     std::vector<std::string> names = files_.list(folder);
     const bool is_half_replaced = std::any_of(
@@ -338,17 +342,7 @@ std::shared_ptr<ObjectStore> recycling_local_store(FileSystem& files) {
   return std::make_shared<LocalStore>(files, std::make_shared<Recycler>(files));
 }
 
-bool is_local(const ObjectStore& store) {
-  return dynamic_cast<const LocalStore*>(&store) != nullptr;
-}
-
-FileSystem& files_of(const ObjectStore& local) {
-  return dynamic_cast<const LocalStore&>(local).files();
-}
-
-FilePath path_in(const ObjectStore& local, const std::string& name) {
-  return dynamic_cast<const LocalStore&>(local).path_of(name);
-}
+const LocalFiles* local_files_of(const ObjectStore& store) { return store.local_files(); }
 
 std::unique_ptr<ObjectWrite> begin_file(FileSystem& files, const FilePath& path,
                                         std::uint64_t expected_bytes) {

@@ -22,13 +22,19 @@ namespace cairn {
 std::shared_ptr<ObjectStore> local_store(FileSystem& files);
 std::shared_ptr<ObjectStore> recycling_local_store(FileSystem& files);
 
-// Whether it is one of these. All others may be far away: a call may have to be made again, its
-// answer may be lost, and other machines write there.
-bool is_local(const ObjectStore& store);
+// Gives code that makes files beside the store's calls what it needs.
+class ObjectStore::Files {
+ public:
+  virtual ~Files() = default;
+  virtual FileSystem& files() const = 0;
+  // The path at which the store writes a name.
+  virtual FilePath path_of(const std::string& name) const = 0;
+};
 
-// For a store that is_local(): its file system, and the path at which it writes a name.
-FileSystem& files_of(const ObjectStore& local);
-FilePath path_in(const ObjectStore& local, const std::string& name);
+// nullptr unless the store is one of these two. A store around one of them is used through its own
+// calls: what it does there must not be passed by.
+using LocalFiles = ObjectStore::Files;
+const LocalFiles* local_files_of(const ObjectStore& store);
 
 // A new file of a folder that is being written: commit() syncs and closes it. Nobody knows the
 // folder yet, so the file needs no temporary name of its own.

@@ -35,19 +35,42 @@ void ObjectWrite::commit() {
   publish();
 }
 
+namespace {
+
+void check_unchanged(ObjectStore& store, const std::string& name,
+                     const std::optional<ObjectInfo>& before, const std::string& version) {
+  const auto now = store.stat(name);
+  const bool is_same = now && before && now->version == before->version;
+  if (is_same && (version.empty() || now->version == version)) return;
+  throw StorageError(
+      store.describe(name) + " was replaced while it was copied; nothing was written. Try again", 0,
+      /*retryable=*/false);
+}
+
+}  // namespace
+
 std::unique_ptr<FolderWrite> ObjectStore::begin_folder(const std::string& name, bool overwrite) {
   return write_folder_of_objects(*this, name, overwrite);
 }
 
-void ObjectStore::rename(const std::string& from, const std::string& to) {
+void ObjectStore::copy(const std::string& from, const std::string& to,
+                       const WriteCondition& condition, const std::string& from_version) {
+  const auto before = stat(from);
   const auto source = open(from);
   if (normal_path(from) == normal_path(to)) return;
   BeginOptions options;  // a variable: of one made in the call GCC 12 calls a string uninitialized
+  options.condition = condition;
   options.expected_bytes = source->size();
-  const auto copy = begin(to, options);
-  read_in_blocks(*source, [&](ByteView block) { copy->write(block); });
-  copy->commit();
-  remove(from);
+  options.is_private = before && before->is_private;
+  const auto out = begin(to, options);
+  read_in_blocks(*source, [&](ByteView block) { out->write(block); });
+  check_unchanged(*this, from, before, from_version);
+  out->commit();
+}
+
+void ObjectStore::rename(const std::string& from, const std::string& to) {
+  copy(from, to);
+  if (normal_path(from) != normal_path(to)) remove(from);
 }
 
 }  // namespace cairn

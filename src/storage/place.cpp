@@ -12,7 +12,6 @@
 
 #include "core/printable.h"
 #include "io/uri.h"
-#include "storage/local_store.h"
 #include "storage/network_stores.h"
 #include "storage/retrying_store.h"
 #include "storage/uri_store.h"
@@ -143,7 +142,8 @@ void register_object_store(const std::string& scheme, ObjectStoreFactory factory
   }
   schemes().add(scheme, [factory = std::move(factory)](const std::string& root) {
     auto store = factory(root);
-    return store == nullptr || is_local(*store) ? store : retrying_store(store, kReadsOfOthers);
+    const bool is_far = store != nullptr && store->may_be_far();
+    return is_far ? retrying_store(store, kReadsOfOthers) : store;
   });
 }
 

@@ -14,6 +14,7 @@ class UriStore final : public ObjectStore {
       : root_(std::move(root)), under_(std::move(under)), names_(std::move(names)) {}
 
   StoreFeatures features() const override { return under_->features(); }
+  bool may_be_far() const override { return under_->may_be_far(); }
   std::string describe(const std::string& name) const override {
     return under_->describe(inside(name));
   }
@@ -36,6 +37,10 @@ class UriStore final : public ObjectStore {
   bool remove(const std::string& name) override { return under_->remove(inside(name)); }
   bool remove_folder(const std::string& name) override {
     return under_->remove_folder(inside(name));
+  }
+  void copy(const std::string& from, const std::string& to, const WriteCondition& condition,
+            const std::string& from_version) override {
+    under_->copy(inside(from), inside(to), condition, from_version);
   }
   void rename(const std::string& from, const std::string& to) override {
     under_->rename(inside(from), inside(to));

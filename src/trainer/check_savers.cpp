@@ -23,7 +23,9 @@ struct WrittenPath {
 
 // What two stores of the same things have in common: a path is one file in every local store.
 const void* place_of(const ObjectStore& store) {
-  return is_local(store) ? static_cast<const void*>(&files_of(store)) : &store;
+  if (const LocalFiles* const local = local_files_of(store)) return &local->files();
+  if (store.names_are_paths()) return &posix_file_system();
+  return &store;
 }
 
 NameFormat absolute_format(const CheckpointSaverOptions& options, const std::string& name,
@@ -35,7 +37,7 @@ NameFormat absolute_format(const CheckpointSaverOptions& options, const std::str
     where = join_path(where, strict_format(NameFormat(name.substr(0, slash)), dist));
     rest = name.substr(slash + 1);
   }
-  where = is_local(*options.store) ? real_path(where) : normal_path(where);
+  where = options.store->names_are_paths() ? real_path(where) : normal_path(where);
   return NameFormat(join_path(NameFormat::of_name(where).text(), rest));
 }
 
@@ -53,7 +55,7 @@ std::vector<WrittenPath> paths_of(const CheckpointSaver& saver, std::size_t numb
                      absolute_format(options, *options.latest_filename, dist),
                      "the link \"" + *options.latest_filename + whose});
   }
-  if (!uploads || !is_local(*options.store) || !options.remote_file_name) return paths;
+  if (!uploads || !options.store->names_are_paths() || !options.remote_file_name) return paths;
   for (const auto& [what, name] :
        {std::pair{"the uploads \"", options.remote_file_name},
         std::pair{"the uploaded link \"", options.latest_remote_file_name}}) {
@@ -93,7 +95,7 @@ std::vector<CheckpointSaver*> savers_among(
 }
 
 bool keeps_checkpoints(const CheckpointSaverOptions& options, bool uploads) {
-  return !is_local(*options.store) || options.num_checkpoints_to_keep != 0 ||
+  return options.store->may_be_far() || options.num_checkpoints_to_keep != 0 ||
          (uploads && options.remote_file_name);
 }
 

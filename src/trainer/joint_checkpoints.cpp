@@ -16,7 +16,6 @@
 #include "dist/rank_tables.h"
 #include "dist/team.h"
 #include "io/file.h"
-#include "storage/local_store.h"
 
 namespace cairn {
 namespace {
@@ -37,8 +36,9 @@ void mark_parts_of_whole_ones(ObjectStore& here, const std::string& folder,
 
 bool JointCheckpoints::is_needed(const ObjectStore& store) {
   if (dist::group() == nullptr || dist::count_machines() == 1) return false;
-  const double far = is_local(store) ? 0 : 1;  // a program may give one rank another store
-  return dist::sum({far}, "asking where checkpoints are").front() == 0;
+  const double other =
+      store.names_are_paths() ? 0 : 1;  // a program may give one rank another store
+  return dist::sum({other}, "asking where checkpoints are").front() == 0;
 }
 
 JointCheckpoints::JointCheckpoints(const std::shared_ptr<ObjectStore>& here,

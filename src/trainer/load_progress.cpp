@@ -6,7 +6,6 @@
 
 #include "core/printable.h"
 #include "storage/load_store.h"
-#include "storage/local_store.h"
 #include "terminal/progress_bar.h"
 
 namespace cairn {
@@ -38,7 +37,7 @@ LoadProgress::LoadProgress(LoadProgressOptions options)
     : options_(std::move(options)), watched_(std::make_shared<Watched>()) {}
 
 std::shared_ptr<ObjectStore> LoadProgress::watch(const std::shared_ptr<ObjectStore>& store) {
-  if (is_local(*store) || (!options_.is_shown && options_.chunk_bytes == 0)) return store;
+  if (!store->may_be_far() || (!options_.is_shown && options_.chunk_bytes == 0)) return store;
   auto& watching = stores_[store];
   if (watching != nullptr) return watching;
   LoadStoreOptions load{.chunk_bytes = options_.chunk_bytes};

@@ -13,7 +13,6 @@
 #include "dist/group.h"
 #include "dist/team.h"
 #include "io/file.h"
-#include "storage/local_store.h"
 #include "storage/place.h"
 
 namespace cairn {
@@ -32,7 +31,7 @@ std::vector<std::size_t> ranks_here() {
 }  // namespace
 
 NodeCopy::NodeCopy(const LoadJob& job, bool in_parts, Logger& logger) : nearest_(job) {
-  if (dist::world_size() == 1 || in_parts || is_local(*job.options.store)) return;
+  if (dist::world_size() == 1 || in_parts || !job.options.store->may_be_far()) return;
   constexpr std::size_t kWorthItForWeights = 3;
   const std::vector<std::size_t> here = ranks_here();
   const std::size_t least = job.options.load_weights_only ? kWorthItForWeights : 2;

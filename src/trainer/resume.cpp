@@ -29,7 +29,6 @@
 #include "io/file.h"
 #include "io/read_fault.h"
 #include "storage/links.h"
-#include "storage/local_store.h"
 #include "storage/place.h"
 #include "storage/retrying_store.h"
 #include "train/state/load_advice.h"
@@ -367,7 +366,7 @@ LoadOutcome load_first(const TrainerOptions& options, State& state, Logger& logg
   const auto store =
       patient_store(progress.watch(store_of(path, options.load_object_store)), options, logger);
   // Weights alone are not worth the transfer of three times as much optimizer state.
-  const bool is_dear = options.load_weights_only && !is_local(*store);
+  const bool is_dear = options.load_weights_only && store->may_be_far();
   LoadJob job = {.path = options.load_object_store ? path : shown_place(path),
                  .options = {.load_weights_only = options.load_weights_only,
                              .strict_model_weights = options.load_strict_model_weights,

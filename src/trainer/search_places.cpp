@@ -11,7 +11,6 @@
 #include "callbacks/saver_of_run.h"
 #include "checkpoint/names/launch.h"
 #include "checkpoint/names/run_forms.h"
-#include "storage/local_store.h"
 
 namespace cairn {
 namespace {
@@ -42,7 +41,7 @@ std::vector<SearchPlace> search_places(const CheckpointSaver& saver, const State
        .run_name = state.run_name,
        .other_filenames = names_of_forms(given.filename, folders),
        .latest = CheckpointSaver::OfRun::seen_latest(saver, state)}};
-  if (!is_local(*options.store) || !options.remote_file_name) return places;
+  if (!options.store->names_are_paths() || !options.remote_file_name) return places;
   for (const auto& destination : logger.destinations()) {
     if (!destination->can_upload_files()) continue;
     const auto there = remote_folder_of(*destination, options, state.run_name);

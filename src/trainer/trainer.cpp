@@ -364,7 +364,8 @@ StopRequestOptions Trainer::Impl::request_options() const {
   if (const CheckpointSaver* saver = reference_saver()) {
     request_options.folder =
         strict_format(NameFormat(saver->options().folder), dist_variables(state.run_name));
-    if (!is_local(*saver->options().store)) request_options.store = saver->options().store;
+    const auto& store = saver->options().store;
+    if (local_files_of(*store) == nullptr) request_options.store = store;
   }
   return request_options;
 }

@@ -171,6 +171,8 @@ TEST(ToolTest, NoAnswerHoldsThePasswordOfAPlace) {
 class CutOff final : public ForwardingStore {
  public:
   CutOff() : ForwardingStore(local_store()) {}
+  bool may_be_far() const override { return true; }
+  bool names_are_paths() const override { return false; }
   std::optional<ObjectInfo> stat(const std::string& name, bool follow) override {
     return under_->stat("/" + name, follow);
   }

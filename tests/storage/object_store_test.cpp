@@ -21,9 +21,11 @@
 #include "sftp_fixture.h"
 #include "storage/local_store.h"
 #include "storage/pointer_fence.h"
+#include "testing/plain_store.h"
 #include "testing/sample_checkpoint.h"
 #include "testing/sim_file_system.h"
 #include "testing/temp_folder.h"
+#include "testing/tracing_store.h"
 #include "testing/watched_store.h"
 
 namespace cairn {
@@ -276,6 +278,20 @@ TEST(ObjectStoreChecksTest, SayWhatAStoreDoesWrong) {
     }
   }
   EXPECT_THAT(passed, ::testing::ElementsAre("LongFoldersAreListedWhole"));  // they are memory's
+}
+
+// Otherwise tests of far stores would become tests of local files, and pass.
+TEST(StoresOfTestsTest, PlayAFarStoreAroundLocalStore) {
+  const std::vector<std::shared_ptr<ObjectStore>> stores = {
+      memory_store(), std::make_shared<OwnStore>(),
+      std::make_shared<testing::WatchedStore>(local_store()),
+      std::make_shared<testing::TracingStore>(local_store(), std::make_shared<testing::Trace>()),
+      std::make_shared<testing::PlainStore>(local_store(), /*versioned_writes=*/false)};
+  for (const auto& store : stores) {
+    EXPECT_TRUE(store->may_be_far());
+    EXPECT_FALSE(store->names_are_paths());
+    EXPECT_EQ(local_files_of(*store), nullptr);
+  }
 }
 
 // The whole of saving, finding, loading and verifying in every store.

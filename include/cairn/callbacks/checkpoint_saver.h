@@ -63,8 +63,8 @@ struct CheckpointSaverOptions {
   // Saves that may wait for the background thread before a further one waits for them.
   int max_pending_saves = 1;
   // Where `folder` is; null: local_store(). With a store, `folder` is a name in it and no URI.
-  // What is said above of "a store" is not of local_store() and recycling_local_store(), and of
-  // all others.
+  // Above, "a store" means one that may_be_far(): any store except local_store(),
+  // recycling_local_store() and what passes their calls on.
   std::shared_ptr<ObjectStore> store = nullptr;
 };
 

@@ -90,6 +90,9 @@ struct StoreFeatures {
   // gives all names below with dots for slashes, and remove_folder() takes nothing but what
   // begin_folder() makes: UnsupportedError for anything else, that may have a name of its own.
   bool flat_names = false;
+  // copy() is done by the server, and so is FolderWrite::copy(): no bytes come through this
+  // machine.
+  bool server_copies = false;
 };
 
 // An object that is being written. Nothing of that name changes before commit() has returned; the
@@ -146,6 +149,12 @@ class FolderWrite {
                                                      std::uint64_t expected_bytes) {
     return begin(name, expected_bytes);
   }
+  // Copies an object of the same store into it, as ObjectStore::copy() with `from_version` does.
+  // False, and nothing was done: begin(), and write its bytes. The default.
+  virtual bool copy(const std::string& /*from*/, const std::string& /*name*/,
+                    const std::string& /*from_version*/) {
+    return false;
+  }
   // Reads an object of it that was committed.
   virtual std::shared_ptr<const ByteSource> open(const std::string& name) const = 0;
   // Makes all of them durable and visible, at once, or, without features().whole_folders, what
@@ -162,9 +171,24 @@ class FolderWrite {
 // object_store_checks() (cairn/storage/object_store_checks.h) tell what is missing.
 class ObjectStore {
  public:
+  class Files;  // of this machine: local_store() has them
+
   virtual ~ObjectStore() = default;
 
   virtual StoreFeatures features() const { return {}; }
+
+  // The two features below cost no request, never throw and never change. A store that passes each
+  // call on to another store passes these on, too: around local_store() it is then as that one is.
+  //
+  // Whether a call may fail now and work later, or be done although its answer is lost. If so,
+  // cairn calls again, looks at what it wrote before it relies on it, replaces only what is
+  // provably its own, and reads no whole object only to judge it.
+  virtual bool may_be_far() const { return true; }
+  // Whether names are paths of this machine: "run/a.pt" is the file run/a.pt, which other programs
+  // open, too. If so, cairn follows links to compare names, loggers upload the files, and each
+  // machine of a job may have files of its own.
+  virtual bool names_are_paths() const { return false; }
+
   // How people name it: "s3://bucket/run/ep1.pt".
   virtual std::string describe(const std::string& name) const { return name; }
 
@@ -195,8 +219,14 @@ class ObjectStore {
   // Removes a folder with all that is in it: it is there whole, or gone, also after a crash in
   // between. False when there is none.
   virtual bool remove_folder(const std::string& name) = 0;
+  // Copies an object, or what a pointer points at, as it is now: `to` appears at once. With
+  // `from_version` only an object of that version. Its own name changes nothing. NotFoundError;
+  // AlreadyExistsError when the condition of begin() does not hold; StorageError also when `from`
+  // is of another version or changes meanwhile. The default reads and writes the bytes.
+  virtual void copy(const std::string& from, const std::string& to,
+                    const WriteCondition& condition = {}, const std::string& from_version = {});
   // Gives an object another name, in place of what has it; its own changes nothing. The default
-  // copies and removes.
+  // does copy() and remove().
   virtual void rename(const std::string& from, const std::string& to);
 
   // nullopt when there is no pointer of that name.
@@ -220,6 +250,11 @@ class ObjectStore {
   virtual bool restore(const std::string& /*name*/) { return false; }
   // Whether a living process is still writing the object, or one in the folder.
   virtual bool is_being_written(const std::string& /*name*/) { return false; }
+
+ private:
+  // nullptr: the store is used through the calls above alone.
+  friend const Files* local_files_of(const ObjectStore& store);
+  virtual const Files* local_files() const { return nullptr; }
 };
 
 // This machine's file systems: names are paths, pointers are symbolic links (or NAME.symlink files

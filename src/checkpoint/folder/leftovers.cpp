@@ -4,14 +4,13 @@
 
 #include "checkpoint/folder/format_folders.h"
 #include "io/file.h"
-#include "storage/local_store.h"
 
 namespace cairn {
 
 std::vector<std::string> remove_leftovers_of_formats(ObjectStore& store, const std::string& folder,
                                                      const std::vector<NameFormat>& formats,
                                                      const FormatVariables& dist) {
-  if (is_local(store) && !store.stat(folder)) return {};  // far away that would be a request more
+  if (!store.may_be_far() && !store.stat(folder)) return {};  // far away that is a request more
   std::set<std::string> folders;
   for (const NameFormat& format : formats) {
     for (std::string& where : format_folders(store, folder, format, dist)) {

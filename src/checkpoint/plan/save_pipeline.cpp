@@ -47,7 +47,6 @@
 #include "io/cancellation.h"
 #include "io/file.h"
 #include "storage/listing.h"
-#include "storage/local_store.h"
 #include "storage/own_files.h"
 #include "storage/own_objects.h"
 #include "storage/place.h"
@@ -60,7 +59,7 @@ namespace {
 struct Place {
   explicit Place(std::shared_ptr<ObjectStore> where, const RetryPolicy& policy)
       : store(std::move(where)),
-        is_far(!is_local(*store)),
+        is_far(store->may_be_far()),
         retry(policy),
         own(store),
         fences(store) {

@@ -21,7 +21,7 @@ struct SavePipelineOptions {
   // Saves under way before submit() waits for the oldest. Each holds a copy of its state.
   std::size_t max_pending = 1;
   std::shared_ptr<ObjectStore> store = nullptr;  // local_store() when null
-  RetryPolicy retry = {};                        // of a store that is not is_local()
+  RetryPolicy retry = {};                        // of a store that may_be_far()
 };
 
 // Does it on this thread, from the tensors' own memory. Throws what save() throws; an error of the

@@ -22,7 +22,7 @@ struct HowToWrite {
   FileImage* image = nullptr;
   // What is known of the saves before; nullptr: nothing.
   pickle::EncodeMemory* encoded = nullptr;
-  // Of a store that is not is_local(): published and verified, as publish.h says. Null: written
+  // Of a store that may_be_far(): published and verified, as publish.h says. Null: written
   // once.
   const RetryPolicy* retry = nullptr;
   OwnObjects* own = nullptr;                       // with `retry`, as publish.h has them

@@ -63,7 +63,7 @@ struct RankCommitJob {
   std::function<std::string(const std::vector<RankPart>& parts)> metadata = nullptr;
   // Called when the folder is published, before any rank is told: moves the pointer. On rank 0.
   std::function<void()> point = nullptr;
-  RetryPolicy retry = {};  // of a store that is not is_local()
+  RetryPolicy retry = {};  // of a store that may_be_far()
 };
 
 struct RankCommitReport {

@@ -55,6 +55,8 @@ class JointStore final : public ForwardingStore {
   const std::shared_ptr<ObjectStore>& here() const { return under_; }
 
   StoreFeatures features() const override { return {}; }
+  bool may_be_far() const override { return true; }
+  bool names_are_paths() const override { return false; }  // files of other machines are not here
   std::optional<ObjectInfo> stat(const std::string& name, bool follow) override;
   // UsageError for a folder; NotFoundError.
   std::shared_ptr<const ByteSource> open(const std::string& name) override;

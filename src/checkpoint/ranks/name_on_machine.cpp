@@ -12,10 +12,8 @@
 #include "core/json.h"
 #include "core/json_text.h"
 #include "format/dcp/write_metadata.h"
-#include "io/atomic_file.h"
 #include "io/file.h"
 #include "storage/listing.h"
-#include "storage/local_store.h"
 #include "storage/own_files.h"
 
 namespace cairn {
@@ -103,13 +101,13 @@ NameOnMachine look_at_name(ObjectStore& store, const std::string& path) {
 }
 
 void mark_published(ObjectStore& store, const std::string& path, const std::string& attempt) {
-  if (!is_local(store)) return;  // other stores are no machine's own
+  if (!store.names_are_paths()) return;  // other stores are no machine's own
   try {
     const auto manifest = manifest_of(store, path);
     if (!manifest || manifest->attempt != attempt) return;
-    AtomicFile mark(files_of(store), path_in(store, join_path(path, kPublishedMark)), {});
-    mark.write(as_bytes(attempt));
-    mark.commit();
+    const auto mark = store.begin(join_path(path, kPublishedMark));
+    mark->write(as_bytes(attempt));
+    mark->commit();
   } catch (const std::exception&) {
     return;
   }

@@ -20,7 +20,6 @@
 #include "core/printable.h"
 #include "io/file.h"
 #include "io/read_fault.h"
-#include "storage/local_store.h"
 
 namespace cairn {
 namespace {
@@ -54,7 +53,7 @@ class PlaceSearch {
     find.store = place_.store;
     find.verify = search_.verify;
     const bool is_joint = dynamic_cast<const JointStore*>(place_.store.get()) != nullptr;
-    find.trust_latest = !is_local(*place_.store) && !is_joint;
+    find.trust_latest = place_.store->may_be_far() && !is_joint;
     find.except = except;
     for (const PassedOver& passed : search_.except) {
       if (passed.store != place_.store) continue;
@@ -101,7 +100,7 @@ class PlaceSearch {
   }
 
   std::string why_not_without_parts() const {
-    if (!is_local(*place_.store)) return "";
+    if (!place_.store->names_are_paths()) return "";
     const SeePlace look_at = {.folder = place_.folder,
                               .filenames = place_.all_filenames(),
                               .writer = variables_of_writer(place_.run_name)};

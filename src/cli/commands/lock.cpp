@@ -28,7 +28,7 @@ struct LockArgs {
 
 FileSystem& files_with_locks(const std::string& folder) {
   const auto store = store_of(folder, nullptr);
-  if (is_local(*store)) return files_of(*store);
+  if (const LocalFiles* const local = local_files_of(*store)) return local->files();
   throw UnsupportedError(shown_place(folder) +
                          " has no locks: only folders of this machine's file systems have");
 }

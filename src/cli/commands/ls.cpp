@@ -13,7 +13,6 @@
 #include "cli/view/table.h"
 #include "core/json.h"
 #include "core/printable.h"
-#include "storage/local_store.h"
 #include "storage/place.h"
 
 namespace cairn::cli {
@@ -139,7 +138,7 @@ Json describe(const Looked& looked, const LsArgs& options) {
 Looked look_into(const std::string& place, const LsArgs& options, const Console& console) {
   const auto store = store_of(place, nullptr);
   const std::string folder = shown_place(place);
-  const bool trusts_names = !is_local(*store) && !options.all && !options.verify;
+  const bool trusts_names = store->may_be_far() && !options.all && !options.verify;
   const bool is_limited = !options.all && !options.verify && !options.where.recursive;
   ProgressBar bar(console, {.what = "check " + folder});
   Looked looked{.folder = folder,

@@ -41,7 +41,6 @@
 #include "io/file.h"
 #include "io/read_fault.h"
 #include "storage/listing.h"
-#include "storage/local_store.h"
 #include "storage/own_files.h"
 #include "storage/place.h"
 
@@ -140,7 +139,7 @@ Candidate candidate_of(const std::shared_ptr<ObjectStore>& store, ListedCheckpoi
 // Whether names and the listing tell what the rules ask for. Removal asks for more: a checkpoint of
 // another run stays, and so does one that does not verify.
 bool trusts_names(const ObjectStore& store, const PruneArgs& options) {
-  if (is_local(store) || options.yes || options.verify || !options.best.empty()) return false;
+  if (!store.may_be_far() || options.yes || options.verify || !options.best.empty()) return false;
   return std::ranges::all_of(options.every, [](const std::string& interval) {
     const TimeUnit unit = Time(interval).unit();
     return unit == TimeUnit::kBatch || unit == TimeUnit::kEpoch;

@@ -21,7 +21,6 @@
 #include "core/printable.h"
 #include "io/file.h"
 #include "storage/listing.h"
-#include "storage/local_store.h"
 #include "storage/place.h"
 
 namespace cairn::cli {
@@ -67,7 +66,7 @@ SearchPlace place_of(const ResumeArgs& options, const std::string& folder) {
 
 // Files that look like checkpoints, and that the search did not look at.
 void add_unsought(const SearchPlace& place, Explanation& explanation) {
-  const bool is_by_link = !is_local(*place.store) && explanation.answer.found;
+  const bool is_by_link = place.store->may_be_far() && explanation.answer.found;
   const std::string format = partial_format(place.filename, dist_variables(place.run_name)).text();
   const std::string reason = is_by_link ? "not looked at: what latest points at is good"
                                         : "not looked at: its name was not made from " + format +

@@ -12,7 +12,6 @@
 #include "core/printable.h"
 #include "io/file.h"
 #include "storage/listing.h"
-#include "storage/local_store.h"
 #include "storage/place.h"
 
 namespace cairn::cli {
@@ -56,7 +55,8 @@ std::string newest_in(const std::string& folder) {
   const std::string shown = shown_place(folder);
   // Far away names tell which is the newest, and each file that is opened costs requests.
   constexpr std::size_t kMostOpened = 16;
-  const ListOptions options = {.trust_names = !is_local(*store), .limits = kNewest, .store = store};
+  const ListOptions options = {
+      .trust_names = store->may_be_far(), .limits = kNewest, .store = store};
   const FolderListing listing = list_checkpoints(shown, options);
   std::size_t opened = 0;
   std::string newest_problem;  // of the newest that was looked into

@@ -55,12 +55,14 @@ struct StopRequest::Impl {
     if (options.handle_signals) claim.emplace();
     if (options.files == nullptr) options.files = &posix_file_system();
     if (!options.now) options.now = [] { return std::chrono::steady_clock::now(); };
-    if (options.folder && options.store) far_files.emplace(options.store, *options.folder, kNames);
+    const bool is_far = options.store && options.store->may_be_far();
+    if (options.folder && is_far) far_files.emplace(options.store, *options.folder, kNames);
   }
 
   // True, and the file is gone, when it was there.
   bool take(const std::string& path) const {
     try {
+      if (options.store) return options.store->stat(path) && options.store->remove(path);
       return options.files->stat(path) && options.files->remove(path);
     } catch (const Error&) {  // a folder that cannot be read: no reason to stop training
       return false;

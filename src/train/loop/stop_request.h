@@ -6,9 +6,9 @@
 //
 //  1. The handlers (signal_watch.h) only set flags; a Trainer has them from its construction on.
 //  2. The training thread asks poll() after each batch. The files are looked for at most once in
-//     `file_interval`: a stat of a network folder for every batch would be felt. In a store that is
-//     far away another thread looks, once in `store_interval`, and a later poll() reports what it
-//     found (control_files.h): no batch waits for a server.
+//     `file_interval`: a stat of a network folder for every batch would be felt. In a store that
+//     may_be_far() another thread looks, once in `store_interval`, and a later poll() reports what
+//     it found (control_files.h): no batch waits for a server.
 //  3. A file is removed when poll() reports it, before it is served: a save that fails is not
 //     tried again for ever, and a STOP file does not stop the next run, too.
 //  4. Each request is served once, by the fit() that is told of it. What comes behind the last
@@ -33,8 +33,7 @@ struct StopRequestOptions {
   bool handle_signals = true;
   std::optional<std::string> folder = std::nullopt;  // where the files are looked for
   std::chrono::milliseconds file_interval{500};
-  // Where the folder is, when that is far away.
-  std::shared_ptr<ObjectStore> store = nullptr;
+  std::shared_ptr<ObjectStore> store = nullptr;  // where the folder is; null: in `files`
   std::chrono::milliseconds store_interval{10000};
   FileSystem* files = nullptr;  // the machine's own when null
   // For tests; the steady clock when empty.
