@@ -221,7 +221,7 @@ LoadProgress progress_of(const TrainerOptions& options) {
 // The store as a start asks it: again and again while it is away, with a line each time.
 std::shared_ptr<ObjectStore> patient_store(std::shared_ptr<ObjectStore> store,
                                            const TrainerOptions& options, Logger& logger) {
-  if (is_local(*store)) return store;
+  if (!store->may_be_far()) return store;
   return retrying_store(std::move(store),
                         {.patience = options.save_store_patience,
                          .patience_option = "save_store_patience",
