@@ -71,6 +71,7 @@ struct CheckpointSaver::Impl {
   void event(State& state, Logger& logger, Event event);
   Joined join(const State& state);
   void save(const SaveRequest& what, Joined joined, const List& needed = {});
+  bool is_left_out(const SaveRequest& what);
   bool needs_save(Destination& place, const State& state, Logger& logger,
                   std::exception_ptr& refused);
   void save_unless_saved(State& state, Logger& logger);
@@ -94,6 +95,7 @@ struct CheckpointSaver::Impl {
   };
   std::optional<Answer> answer;         // of the interval, from will_save() until its event
   std::optional<SaverUploads> uploads;  // of one file: nullopt if no logger keeps files
+  bool may_be_away = false;             // whether some place is in a store that is far away
   ReplicaCheck replicas;                // used with several processes
 };
 
@@ -107,9 +109,12 @@ void CheckpointSaver::Impl::init(State& state, Logger& logger) {
   uploads.reset();
   // Only rank 0 may have the logger that keeps files: whether there are saves holds for all.
   const Team team = Team::of_job();
-  const bool has_uploads = team.of_first(given.store->names_are_paths() && given.remote_file_name &&
-                                         SaverUploads::has_destination(logger))
-                               .as_bool();
+  const Value of_first =
+      team.of_first(List{given.store->names_are_paths() && given.remote_file_name.has_value() &&
+                             SaverUploads::has_destination(logger),
+                         is_far(given)});
+  const bool has_uploads = of_first.as_items().at(0).as_bool();
+  may_be_away = has_uploads || of_first.as_items().at(1).as_bool();
   run.job = team.of_first(run.job).as_str();
   CheckpointSaverOptions options = given;
   auto layout = layout_of(state);
@@ -164,6 +169,7 @@ Joined CheckpointSaver::Impl::join(const State& state) {
 // error in one place does not keep the others from saving.
 void CheckpointSaver::Impl::save(const SaveRequest& what, Joined joined, const List& needed) {
   const std::int64_t batch = what.state.timestamp.batch;
+  if (is_left_out(what)) return;
   // Loggers are handed what is under way before it can be replaced.
   if (uploads || home().layout().is_of_all_ranks()) wait();
   report(what.logger);
@@ -186,6 +192,22 @@ void CheckpointSaver::Impl::save(const SaveRequest& what, Joined joined, const L
     }
   });
   report(what.logger);
+}
+
+// Whether all ranks leave out a save that they write together: it would have to wait for one that
+// waits for a store. On all ranks together.
+bool CheckpointSaver::Impl::is_left_out(const SaveRequest& what) {
+  if (!may_be_away || what.is_asked || !home().layout().is_of_all_ranks()) return false;
+  const bool own = std::ranges::any_of(places, [](const auto& place) { return place->is_away(); });
+  const auto all = Team::of_job().of_all(own);
+  if (std::ranges::none_of(all, [](const Value& of_rank) { return of_rank.as_bool(); }))
+    return false;
+  home().last_batch = what.state.timestamp.batch;
+  if (Team::of_job().is_first()) {
+    messages.push_back("skipped " + printable_line(save_path(home().options(), what.state)) +
+                       ": the store is away, and the save before still waits for it");
+  }
+  return true;
 }
 
 // `refused`: what a logger said of an earlier file, which must not cost this save.

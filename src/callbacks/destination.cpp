@@ -237,6 +237,7 @@ SaveJob Destination::next_job(const State& state) {
   SaveJob job;
   job.path = save_path(options_, state);
   job.info = checkpoint_info(state, options_.weights_only);
+  job.puts_aside = run_.may_rewrite_own || options_.overwrite;
   if (keep != 0) job.latest = link_path(options_, state);
   saved_.begin(job.path, state.timestamp);
   newest_ = {.number = ++saves_begun_, .path = job.path, .timestamp = state.timestamp};
@@ -288,6 +289,12 @@ void Destination::settle() {
     messages_.push_back(std::move(line));
   for (const FinishedSaves::One& done : finished_->take()) {
     const std::string& path = done.report.path;
+    if (done.report.is_skipped) {
+      if (!newest_ || newest_->path != path) saved_.skip(path);  // else the newer one has it
+      messages_.push_back("skipped " + printable_line(path) +
+                          ": the store is away, and a newer save waits in its place");
+      continue;
+    }
     saved_.finish(path);
     if (newest_ && newest_->number == done.number) newest_->is_durable = true;
     if (is_fed_) durable_.push_back(path);

@@ -82,8 +82,6 @@ class Destination {
   SavedCheckpoints& saved() { return saved_; }
   // Whether a save leaves anything here, if only until loggers have it.
   bool saves_here() const { return keep_of(options_) != 0 || is_fed_; }
-  // Whether the run may put aside what is in the way of a save.
-  bool may_put_aside() const { return run_.may_rewrite_own || options_.overwrite; }
   // The link as it was found in a store that is far away.
   std::optional<Pointer> seen_link(const State& state) const;
 
@@ -102,6 +100,8 @@ class Destination {
   void settle();
   // Waits for saves under way, settles, and throws what one of them threw.
   void wait();
+  // Whether the save that is under way waits for a store that is away.
+  bool is_away() const { return pipeline_.is_away(); }
   // Throws what an earlier save threw, without waiting for one.
   void throw_error();
   // wait(), after which nothing is held: no tensor of a save before, and not the run's lock.

@@ -40,15 +40,27 @@ bool SavedCheckpoints::disown(const std::string& path) {
   return entry != entries_.end() && std::exchange(entry->is_own, false);
 }
 
-// What a failed save was to replace is there as before.
+void SavedCheckpoints::skip(const std::string& path) {
+  std::erase_if(entries_,
+                [&](const Entry& entry) { return entry.path == path && !entry.is_finished; });
+  bring_back([&](const Entry& old) { return old.path == path; });
+}
+
 void SavedCheckpoints::drop_unfinished() {
   std::erase_if(entries_, [](const Entry& entry) { return !entry.is_finished; });
-  for (Entry& old : std::exchange(replaced_, {})) {
+  bring_back([](const Entry& /*old*/) { return true; });
+}
+
+// What a save was to replace that failed, or was left out, is there as before.
+void SavedCheckpoints::bring_back(const std::function<bool(const Entry&)>& which) {
+  for (Entry& old : replaced_) {
+    if (!which(old)) continue;
     const auto is_newer = [&old](const Entry& entry) {
       return entry.timestamp.batch > old.timestamp.batch;
     };
-    entries_.insert(std::ranges::find_if(entries_, is_newer), std::move(old));
+    entries_.insert(std::ranges::find_if(entries_, is_newer), old);
   }
+  std::erase_if(replaced_, which);
 }
 
 void SavedCheckpoints::adopt(const Find& find, const Predicate& exists) {

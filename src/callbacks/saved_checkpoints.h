@@ -25,6 +25,8 @@ class SavedCheckpoints {
   void remove(const std::string& path);
   // What has that name is somebody else's by now. False when it was before.
   bool disown(const std::string& path);
+  // What was begun of that path is left out: what had the path before has it still.
+  void skip(const std::string& path);
   // Nothing is under way any more: what was begun and not finished has failed, and what had its
   // path before has it still.
   void drop_unfinished();
@@ -67,6 +69,8 @@ class SavedCheckpoints {
     bool is_own = true;
     bool is_finished = false;
   };
+  void bring_back(const std::function<bool(const Entry&)>& which);
+
   std::vector<Entry> entries_;   // oldest first
   std::vector<Entry> replaced_;  // finished, and a save of the same path is under way
 };

@@ -53,7 +53,7 @@ class ShardedFolder final : public CheckpointLayout {
       // on the others would give it up.
       Team::of_job().together("gathering the state for " + path, [&] {
         ranks_.fill(filled, what.state, {to.options().weights_only, to.options().ignore_keys},
-                    to.may_put_aside(), &what.logger);
+                    &what.logger);
       });
     });
   }

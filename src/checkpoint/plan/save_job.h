@@ -16,7 +16,9 @@ namespace cairn {
 
 struct SaveReport {
   std::string path = {};
-  std::uint64_t bytes = 0;                // of the file
+  std::uint64_t bytes = 0;  // of the file
+  // It was left out: the store was away, and a newer save took its place in the queue.
+  bool is_skipped = false;
   std::vector<std::string> removed = {};  // of SaveJob::remove_afterwards, those that were there
   // Paths of SaveJob::remove_afterwards that stayed: SaveJob::may_remove said no, or the path is a
   // folder that holds foreign files.
@@ -40,6 +42,9 @@ struct SaveJob {
   // kOwn: what the pipeline wrote to `path` last, or may_replace(). A path of which it knows
   // nothing must be free.
   Replace replace = Replace::kAll;
+  // With `write`, of a folder: whether what nobody can go on from, and is in its way, may be
+  // renamed.
+  bool puts_aside = false;
   // Whether neither this job nor a later one has that path: the pipeline forgets what it knew of
   // it. Asked by the thread that writes. Empty: it forgets nothing.
   std::function<bool(const std::string& path)> has_passed = nullptr;

@@ -246,7 +246,7 @@ struct SavePipeline::Impl {
   };
 
   explicit Impl(const SavePipelineOptions& o)
-      : options(o), place(o.store != nullptr ? o.store : local_store(), o.retry) {
+      : options(o), place(o.store != nullptr ? o.store : local_store(), noticed(o.retry)) {
     place.encoded = &layout->encoded;
     if (place.is_far) place.check_given_up = [this] { given_up.check(); };
   }
@@ -292,6 +292,7 @@ struct SavePipeline::Impl {
       lock.lock();
       if (failure != nullptr) ++failures;
       if (error == nullptr) error = failure;
+      is_away = false;
       --pending;
       changed.notify_all();
     }
@@ -310,8 +311,39 @@ struct SavePipeline::Impl {
     return failures;
   }
 
+  // Waits for its turn, or takes the place of the save that waits (SavePipelineOptions). A job that
+  // meets other ranks is never left out: they have it, too.
+  std::uint64_t wait_for_turn() {
+    std::unique_lock lock(mutex);
+    const auto may_wait_beside = [&] {
+      return is_away && (queue.empty() || queue.back().job.write == nullptr);
+    };
+    changed.wait(lock, [&] { return pending < options.max_pending || may_wait_beside(); });
+    throw_kept_error();
+    if (pending < std::max<std::size_t>(options.max_pending, 2) || queue.empty()) return failures;
+    const SaveJob left_out = std::move(queue.back().job);
+    queue.pop_back();
+    --pending;
+    ++failures;  // what it counted as superfluous stays
+    lock.unlock();
+    if (left_out.report) left_out.report({.path = left_out.path, .is_skipped = true});
+    return failures;
+  }
+
+  // Tells also who waits for a turn.
+  RetryPolicy noticed(RetryPolicy retry) {
+    retry.on_retry = [this, told = std::move(retry.on_retry)](const StorageError& e, auto pause) {
+      if (std::this_thread::get_id() == worker.get_id()) {
+        const std::lock_guard lock(mutex);
+        is_away = true;
+        changed.notify_all();
+      }
+      if (told) told(e, pause);
+    };
+    return retry;
+  }
+
   const SavePipelineOptions options;
-  Place place;
   Snapshotter snapshotter;
   std::mutex mutex;
   std::condition_variable changed;
@@ -319,6 +351,7 @@ struct SavePipeline::Impl {
   std::deque<Queued> queue;
   std::size_t pending = 0;     // in the queue or under way
   std::uint64_t failures = 0;  // of saves
+  bool is_away = false;        // the store, for the save that is under way
   std::exception_ptr error;
   bool stop = false;
   Cancellation given_up{"the time for it has passed"};  // what is under way, and what waits
@@ -340,7 +373,7 @@ void SavePipeline::submit(SaveJob job) try {
     return;
   }
   impl_->start_worker();
-  const std::uint64_t failures = impl_->wait_until_pending_below(impl_->options.max_pending);
+  const std::uint64_t failures = impl_->wait_for_turn();
   std::optional<FileImage> image;
   if (job.write) {
     job.value = impl_->snapshotter.take(job.value);
@@ -362,6 +395,11 @@ void SavePipeline::submit(SaveJob job) try {
 void SavePipeline::let_go() {
   impl_->layout->known = {};
   impl_->layout->encoded.forget();
+}
+
+bool SavePipeline::is_away() const {
+  const std::lock_guard lock(impl_->mutex);
+  return impl_->is_away;
 }
 
 void SavePipeline::wait() { impl_->wait_until_pending_below(1); }

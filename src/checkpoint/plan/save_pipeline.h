@@ -18,7 +18,9 @@ namespace cairn {
 struct SavePipelineOptions {
   // False: submit() returns when the checkpoint is durable, and needs no copy of it.
   bool async = true;
-  // Saves under way before submit() waits for the oldest. Each holds a copy of its state.
+  // Saves under way before submit() waits for the oldest. Each holds a copy of its state. While the
+  // store is away submit() does not wait: one save may wait there in any case, and the newest takes
+  // the place of the one that waits, whose report says so.
   std::size_t max_pending = 1;
   std::shared_ptr<ObjectStore> store = nullptr;  // local_store() when null
   RetryPolicy retry = {};                        // of a store that may_be_far()
@@ -42,6 +44,8 @@ class SavePipeline {
   // After an error the checkpoint and the link of before are still there, and the next save works.
   void submit(SaveJob request);
 
+  // Whether the save that is under way waits for a store that is away.
+  bool is_away() const;
   // Waits until nothing is under way; throws the error of an earlier save, once.
   void wait();
   // Keeps no tensor of the values of before (StorageList::Parts).

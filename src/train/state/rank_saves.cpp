@@ -75,7 +75,7 @@ bool RankSaves::is_first_of_another_machine() const {
 }
 
 void RankSaves::fill(SaveJob& job, const State& state, const SaveCheckpointOptions& what,
-                     bool puts_aside, Logger* logger) {
+                     Logger* logger) {
   // Planning and committing are numbered by the saves that all ranks began: one that failed on a
   // rank before it came to the others puts nobody out of step.
   constexpr std::int64_t kRollCalls = 2;
@@ -88,7 +88,7 @@ void RankSaves::fill(SaveJob& job, const State& state, const SaveCheckpointOptio
   Value tree = Dict{{"state", std::move(entries)}};
   leave_out(tree, what.ignore_keys, dist::rank() == 0 ? logger : nullptr);
   RankSaveJob over_ranks{
-      .path = job.path, .overwrite = job.replace != Replace::kNever, .puts_aside = puts_aside};
+      .path = job.path, .overwrite = job.replace != Replace::kNever, .puts_aside = job.puts_aside};
   if (!what.weights_only) over_ranks.own = {{"rng", rng_states().as_items().at(0)}};
   over_ranks.replica = replica_of(state);
   over_ranks.kept = kept_;

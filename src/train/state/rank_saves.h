@@ -38,8 +38,7 @@ class RankSaves {
   // its `write` ends on all ranks alike, as save_over_ranks() does. Each rank gives its pipeline
   // the same jobs in the same order; rank 0 alone with `latest`. What becomes superfluous rank 0
   // removes, and the first rank of another machine the parts that lie there alone.
-  void fill(SaveJob& job, const State& state, const SaveCheckpointOptions& what, bool puts_aside,
-            Logger* logger);
+  void fill(SaveJob& job, const State& state, const SaveCheckpointOptions& what, Logger* logger);
   // The same of a run that saves_rank_tars(): each rank gives the job a path of its own, and its
   // `latest`. On all ranks together. DistError; UnsupportedError for weights alone.
   void fill_tar(SaveJob& job, const State& state, const SaveCheckpointOptions& what,

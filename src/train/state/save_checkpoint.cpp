@@ -145,9 +145,10 @@ std::string save_sharded(const State& state, const std::string& path,
       if (!is_written_elsewhere()) refuse_to_replace_state(store, job.path);
     });
   }
+  job.puts_aside = true;
   RankSaves ranks;
   team.together("gathering the state for " + job.path,
-                [&] { ranks.fill(job, state, options, /*puts_aside=*/true, nullptr); });
+                [&] { ranks.fill(job, state, options, nullptr); });
   return save_now(store, job).path;
 }
 
