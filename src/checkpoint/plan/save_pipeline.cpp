@@ -344,6 +344,7 @@ struct SavePipeline::Impl {
   }
 
   const SavePipelineOptions options;
+  Place place;
   Snapshotter snapshotter;
   std::mutex mutex;
   std::condition_variable changed;
