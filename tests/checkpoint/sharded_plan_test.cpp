@@ -1,6 +1,8 @@
 // Who writes what of a checkpoint of many ranks.
 #include <gtest/gtest.h>
 
+#include <tuple>
+
 #include "cairn/error.h"
 
 #include "checkpoint/sharded/global_plan.h"
@@ -310,6 +312,33 @@ TEST(ShardedPlanTest, MetadataSaysWhereEveryChunkIs) {
   EXPECT_EQ(metadata.items[1].chunks.size(), 1U);
   EXPECT_EQ(metadata.items[4].path, (std::vector<dcp::PathPart>{"rng", std::int64_t{2}, "torch"}));
   EXPECT_EQ(metadata.items[4].chunks[0].location.file, "__2_0.distcp");
+}
+
+TEST(ShardedPlanTest, AnObjectOfAnotherSizeMovesNoTensor) {
+  const auto places_of = [](std::size_t size, std::size_t files) {
+    Dict tree;
+    tree["a counter"] = std::string(size, 'c');
+    for (std::int64_t rows = 1; rows < 6; ++rows) {
+      tree["t" + std::to_string(rows)] = part_of_numbers({rows}, whole_box({rows}), 0);
+      tree["o" + std::to_string(rows)] = std::string(size * static_cast<std::size_t>(rows), 'o');
+    }
+    const std::vector<RankState> ranks = {state_of(0, 1, tree)};
+    const std::string text = plan_ranks(ranks).plan_of(0);
+    const RankFiles written(ranks[0], text, {.files = files});
+    const auto report = RankReport::parse(
+        written.report(std::vector<std::string>(written.count(), std::string(32, 'a'))));
+    std::vector<std::tuple<std::uint32_t, std::uint64_t, std::uint64_t>> places;
+    for (std::size_t i = 0; i < report.places.size(); ++i) {
+      const auto& [file, offset, bytes] = report.places[i];
+      if (ranks[0].items()[i].header.dtype) places.emplace_back(file, offset, bytes);
+    }
+    return places;
+  };
+  for (const std::size_t files : {1, 3}) {
+    const auto places = places_of(1, files);
+    EXPECT_EQ(places.size(), 5U);
+    EXPECT_EQ(places_of(1000, files), places);
+  }
 }
 
 TEST(ShardedPlanTest, TheFilesOfThousandsOfRanksFitTheFoldersManifest) {
