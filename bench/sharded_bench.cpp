@@ -1,4 +1,5 @@
-// What planning a checkpoint of very many ranks takes: sharded_bench [TENSORS [RANKS]]
+// What planning a checkpoint of very many ranks takes, and its `.metadata`:
+//   sharded_bench [TENSORS [RANKS]]
 // What writing one rank's files takes, beside save(): sharded_bench --write FOLDER [MIB]
 //
 // One process describes each rank of a model whose tensors are cut in rows, as FSDP does, or as a
@@ -9,6 +10,7 @@
 
 #include <chrono>
 #include <cstdlib>
+#include <fstream>
 #include <string>
 #include <vector>
 
@@ -23,6 +25,7 @@
 #include "core/size_text.h"
 #include "core/xxh3.h"
 #include "format/dcp/layout.h"
+#include "format/dcp/write_metadata.h"
 #include "testing/sharded_folder.h"
 
 namespace cairn {
@@ -34,6 +37,41 @@ using Shape = std::vector<std::int64_t>;
 double seconds_since(Clock::time_point begin) {
   return std::chrono::duration<double>(Clock::now() - begin).count();
 }
+
+// Of this process, in all threads and in the kernel.
+double processor_seconds() {
+  rusage usage = {};
+  getrusage(RUSAGE_SELF, &usage);
+  const auto seconds = [](const timeval& time) {
+    return static_cast<double>(time.tv_sec) + 1e-6 * static_cast<double>(time.tv_usec);
+  };
+  return seconds(usage.ru_utime) + seconds(usage.ru_stime);
+}
+
+// Of /proc/self/status, in bytes.
+std::uint64_t memory_of(const std::string& what) {
+  std::ifstream status("/proc/self/status");
+  for (std::string name; status >> name;) {
+    std::uint64_t kib = 0;
+    if (name == what + ":" && status >> kib) return kib << 10;
+  }
+  return 0;
+}
+void forget_most_memory() { std::ofstream("/proc/self/clear_refs") << "5"; }
+
+// As what is written to a file, with its hash; of the file nothing is there.
+class HashedBytes final : public ByteSink {
+ public:
+  void write(ByteView bytes) override {
+    hash_.write(bytes);
+    bytes_ += bytes.size();
+  }
+  std::uint64_t bytes() const { return bytes_; }
+
+ private:
+  Xxh3 hash_;
+  std::uint64_t bytes_ = 0;
+};
 
 // Bytes that are nowhere: nothing here looks at them.
 class NoBytes final : public Storage {
@@ -120,6 +158,25 @@ void measure_next(std::vector<sharded::Description> ranks) {
   }
 }
 
+// What rank 0 does with the reports of all, but for writing the file.
+void measure_metadata(const sharded::GlobalPlan& plan, const std::vector<std::string>& reports) {
+  forget_most_memory();
+  const std::uint64_t memory = memory_of("VmRSS");
+  const Clock::time_point begin = Clock::now();
+  const double processor = processor_seconds();
+  const auto content =
+      plan.content({reports.begin(), reports.end()}, {.file_names = {}, .save_id = "attempt"});
+  const double parsed = processor_seconds() - processor;
+  HashedBytes written;
+  dcp::write_metadata(*content, written);
+  fmt::print(
+      "  .metadata {:.3f} s, {:.3f} of a processor ({:.3f} for the reports), {}, {:.1f} bytes a "
+      "chunk; {} of memory\n",
+      seconds_since(begin), processor_seconds() - processor, parsed, size_text(written.bytes()),
+      static_cast<double>(written.bytes()) / static_cast<double>(plan.chunks()),
+      size_text(memory_of("VmHWM") - memory));
+}
+
 void measure(const char* name, std::int64_t tensors, std::uint32_t ranks, Cut cut) {
   std::vector<std::string> names;
   std::vector<std::string> parts;
@@ -159,14 +216,13 @@ void measure(const char* name, std::int64_t tensors, std::uint32_t ranks, Cut cu
   for (const std::string& text : plans) {
     reports.push_back(report_of(text, ranks));
   }
-  begin = Clock::now();
-  const std::string metadata = plan.metadata(reports, {.file_names = {}, .save_id = "attempt"});
-  fmt::print("  .metadata {:.3f} s, {}, {:.1f} bytes a chunk\n", seconds_since(begin),
-             size_text(metadata.size()),
-             static_cast<double>(metadata.size()) / static_cast<double>(plan.chunks()));
+  for (int save = 0; save < 3; ++save)
+    measure_metadata(plan, reports);
   begin = Clock::now();
   constexpr std::uint64_t kMostToRead = 1000000;  // more take memory that few machines have
   if (plan.chunks() <= kMostToRead) {
+    const std::string metadata = plan.metadata(reports);
+    begin = Clock::now();
     dcp::Metadata parsed = dcp::parse_metadata({as_bytes(metadata), nullptr});
     for (dcp::Item& item : parsed.items) {
       dcp::check_layout(item);

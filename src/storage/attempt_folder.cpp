@@ -62,11 +62,9 @@ class FolderOfFiles final : public AttemptFolder {
     });
   }
 
-  void commit(const std::vector<std::pair<std::string, std::string>>& texts) override {
-    for (const auto& [name, text] : texts) {
-      write({.name = name, .expected_bytes = text.size(), .fill = [&](ObjectWrite& out) {
-               out.write(as_bytes(text));
-             }});
+  void commit(const std::vector<FileOfAttempt>& files) override {
+    for (const FileOfAttempt& file : files) {
+      write(file);
     }
     leads_->commit();
   }
@@ -126,10 +124,10 @@ class FolderOfObjects final : public AttemptFolder {
   bool is_there() const override { return true; }
   bool has_rival() const override { return false; }
 
-  void commit(const std::vector<std::pair<std::string, std::string>>& texts) override {
-    for (const auto& [name, text] : texts) {
-      const auto object = leads_->begin(name, text.size());
-      object->write(as_bytes(text));
+  void commit(const std::vector<FileOfAttempt>& files) override {
+    for (const FileOfAttempt& file : files) {
+      const auto object = leads_->begin(file.name, file.expected_bytes);
+      file.fill(*object);
       object->commit();
     }
     is_begun_ = true;

@@ -22,7 +22,6 @@
 #include <memory>
 #include <optional>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "cairn/storage/object_store.h"
@@ -65,8 +64,9 @@ class AttemptFolder {
   // of a job that was given up, say. Of two that ask while both can publish one is told. False in a
   // store of objects, where the second to publish is refused.
   virtual bool has_rival() const = 0;
-  // Of the leader: publishes, with these small files (name, content) in it. Once.
-  virtual void commit(const std::vector<std::pair<std::string, std::string>>& texts) = 0;
+  // Of the leader: publishes, with these files in it, which are filled one after the other. Once.
+  // In a store of objects what they hold is kept in memory until all are filled.
+  virtual void commit(const std::vector<FileOfAttempt>& files) = 0;
   // Removes what this process wrote, and the leader what anybody did. Never throws an Error: what
   // stays is in nobody's way.
   virtual void abandon() = 0;

@@ -70,8 +70,11 @@ FolderState state_of(const Contents& contents) {
 // Kept in memory until the folder is committed.
 class HeldWrite final : public ObjectWrite {
  public:
-  HeldWrite(std::map<std::string, SharedBytes>& held, std::string name)
-      : held_(held), name_(std::move(name)) {}
+  HeldWrite(std::map<std::string, SharedBytes>& held, std::string name,
+            std::uint64_t expected_bytes)
+      : held_(held), name_(std::move(name)) {
+    bytes_.reserve(expected_bytes);
+  }
   void write(ByteView bytes) override { bytes_.insert(bytes_.end(), bytes.begin(), bytes.end()); }
 
  private:
@@ -153,7 +156,7 @@ class ObjectFolder final : public FolderWrite {
       throw UsageError(folder_ + ": " + name + " is written twice");
     }
     if (is_hidden(name) || is_folder_marker(name)) {
-      return std::make_unique<HeldWrite>(held_, name);
+      return std::make_unique<HeldWrite>(held_, name, expected_bytes);
     }
     return std::make_unique<PartWrite>(
         begin_object(name, expected_bytes),

@@ -1,12 +1,17 @@
 // Who writes what of a checkpoint of many ranks.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <tuple>
+
 #include "cairn/error.h"
 
 #include "checkpoint/sharded/global_plan.h"
 #include "checkpoint/sharded/rank_plan.h"
 #include "checkpoint/sharded/rank_state.h"
+#include "format/dcp/layout.h"
 #include "format/dcp/metadata.h"
+#include "format/dcp/write_metadata.h"
 #include "testing/message_of.h"
 #include "testing/sharded_folder.h"
 #include "testing/string_sink.h"
@@ -310,6 +315,116 @@ TEST(ShardedPlanTest, MetadataSaysWhereEveryChunkIs) {
   EXPECT_EQ(metadata.items[1].chunks.size(), 1U);
   EXPECT_EQ(metadata.items[4].path, (std::vector<dcp::PathPart>{"rng", std::int64_t{2}, "torch"}));
   EXPECT_EQ(metadata.items[4].chunks[0].location.file, "__2_0.distcp");
+}
+
+TEST(ShardedPlanTest, AnObjectOfAnotherSizeMovesNoTensor) {
+  const auto places_of = [](std::size_t size, std::size_t files) {
+    Dict tree;
+    tree["a counter"] = std::string(size, 'c');
+    for (std::int64_t rows = 1; rows < 6; ++rows) {
+      tree["t" + std::to_string(rows)] = part_of_numbers({rows}, whole_box({rows}), 0);
+      tree["o" + std::to_string(rows)] = std::string(size * static_cast<std::size_t>(rows), 'o');
+    }
+    const std::vector<RankState> ranks = {state_of(0, 1, tree)};
+    const std::string text = plan_ranks(ranks).plan_of(0);
+    const RankFiles written(ranks[0], text, {.files = files});
+    const auto report = RankReport::parse(
+        written.report(std::vector<std::string>(written.count(), std::string(32, 'a'))));
+    std::vector<std::tuple<std::uint32_t, std::uint64_t, std::uint64_t>> places;
+    for (std::size_t i = 0; i < report.places.size(); ++i) {
+      const auto& [file, offset, bytes] = report.places[i];
+      if (ranks[0].items()[i].header.dtype) places.emplace_back(file, offset, bytes);
+    }
+    return places;
+  };
+  for (const std::size_t files : {1, 3}) {
+    const auto places = places_of(1, files);
+    EXPECT_EQ(places.size(), 5U);
+    EXPECT_EQ(places_of(1000, files), places);
+  }
+}
+
+// Takes pieces, none of which is large.
+class Pieces final : public ByteSink {
+ public:
+  void write(ByteView bytes) override {
+    EXPECT_LE(bytes.size(), std::size_t{1} << 20);
+    text += as_text(bytes);
+    ++count;
+  }
+  std::string text;
+  std::size_t count = 0;
+};
+
+TEST(ShardedPlanTest, MetadataOfManyChunksIsTheSamePiecesEachTime) {
+  constexpr std::uint32_t kRanks = 8;
+  std::vector<RankState> ranks;
+  for (std::uint32_t rank = 0; rank < kRanks; ++rank) {
+    Dict tree;
+    for (std::int64_t i = 0; i < 700; ++i) {
+      const Shape shape = {200 + 500 * i, 1};
+      const auto [begin, rows] = slice_of(shape[0], rank, kRanks);
+      TensorView part = part_of_numbers({1, 1}, whole_box({1, 1}), 0);
+      part.shape[0] = rows;
+      part.strides = {0, 1};  // of one element: no test needs so many
+      part.part = std::make_shared<const TensorPart>(TensorPart{shape, {begin, 0}});
+      tree["t" + std::to_string(i)] = part;
+    }
+    tree["whole"] = part_of_numbers({3}, whole_box({3}), 0);
+    tree["step"] = 7;
+    ranks.push_back(state_of(rank, kRanks, tree));
+  }
+  const GlobalPlan plan = plan_ranks(ranks);
+  std::vector<std::string> reports;
+  for (std::uint32_t rank = 0; rank < kRanks; ++rank) {
+    const RankFiles files(ranks[rank], plan.plan_of(rank));
+    reports.push_back(files.report(std::vector<std::string>(files.count(), std::string(32, 'a'))));
+  }
+  std::ranges::reverse(reports);
+  const auto content = plan.content({reports.begin(), reports.end()});
+  Pieces first;
+  dcp::write_metadata(*content, first);
+  EXPECT_GT(first.count, 2U);
+  Pieces again;
+  dcp::write_metadata(*content, again);
+  EXPECT_TRUE(again.text == first.text);
+  EXPECT_TRUE(plan.metadata(reports) == first.text);
+  dcp::Metadata read = dcp::parse_metadata(shared(first.text));
+  ASSERT_EQ(read.items.size(), 702U);
+  for (dcp::Item& item : read.items) {
+    const bool is_cut = item.fqn.starts_with("t");
+    ASSERT_EQ(item.chunks.size(), is_cut ? kRanks : 1) << item.fqn;
+    dcp::check_layout(item);
+    for (std::size_t i = 0; i < item.chunks.size(); ++i) {
+      ASSERT_EQ(item.chunks[i].location.file, data_file_name(static_cast<std::uint32_t>(i), 0));
+    }
+  }
+}
+
+TEST(ShardedPlanTest, NumbersOfEveryLengthAreReadWhereverTheTextEnds) {
+  std::vector<std::uint64_t> numbers = {0};
+  for (unsigned bits = 0; bits < 64; ++bits) {
+    for (const std::uint64_t near : {0, 1, 2}) {
+      numbers.push_back((std::uint64_t{1} << bits) + near - 1);
+    }
+  }
+  numbers.push_back(~std::uint64_t{0});
+  for (std::size_t from = 0; from < numbers.size(); ++from) {
+    PackedWriter out;
+    for (std::size_t i = from; i < numbers.size() && i < from + 3; ++i) {
+      out.number(numbers[i]);
+    }
+    const std::string text = out.take();
+    PackedReader in(text, "a text");
+    for (std::size_t i = from; i < numbers.size() && i < from + 3; ++i) {
+      EXPECT_EQ(in.number(), numbers[i]);
+    }
+    in.expect_end();
+    PackedReader torn(std::string_view(text).substr(0, 0), "a text");
+    EXPECT_EQ(message_of([&] { torn.number(); }), "a text ends too early");
+  }
+  PackedReader endless(std::string_view("\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff"), "a text");
+  EXPECT_EQ(message_of([&] { endless.number(); }), "a text has a number of more than 64 bits");
 }
 
 TEST(ShardedPlanTest, TheFilesOfThousandsOfRanksFitTheFoldersManifest) {

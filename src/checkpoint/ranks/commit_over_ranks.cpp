@@ -16,10 +16,10 @@
 //  6. publish  Folders of other machines first, by who made them, each with a manifest of its files
 //              and of the attempt; what has the name there, and may be a part of a checkpoint that
 //              is whole, is put aside and not removed (name_on_machine.h). Then rank 0's. It writes
-//              what verifies all of the checkpoint (the manifest of all files) and what makes it
-//              one, `.metadata`, as the last file; both are durable before the folder has its name:
-//              one rename, and the parent is synced. In a store of objects `.metadata` is the
-//              commit. Then the pointer is moved.
+//              what makes it a checkpoint, `.metadata`, and what verifies all of it, the manifest
+//              of all files; both are durable before the folder has its name: one rename, and the
+//              parent is synced. In a store of objects `.metadata` is the commit, and comes last.
+//              Then the pointer is moved.
 //  7. tell     Only now is any rank told, and may remove what became superfluous. Who made a folder
 //              marks it as published.
 //  8. abort    Decided against: each rank lets go of its files, and rank 0 of the folder. Decided
@@ -46,10 +46,10 @@
 
 #include "cairn/error.h"
 
+#include "checkpoint/plan/manifest_sink.h"
 #include "checkpoint/ranks/name_on_machine.h"
 #include "core/json.h"
 #include "core/json_text.h"
-#include "core/xxh3.h"
 #include "format/dcp/write_metadata.h"
 #include "io/atomic_file.h"
 #include "io/cancellation.h"
@@ -385,10 +385,21 @@ class Attempt {
 
   // --- Step 6 ------------------------------------------------------------------------------------
 
-  static ManifestFile file_of(const std::string& name, const std::string& text) {
-    Xxh3 hash;
-    hash.write(as_bytes(text));
-    return {.name = name, .bytes = text.size(), .xxh3_128 = hash.digest128()};
+  // What makes it a checkpoint, and notes what it is for the manifest.
+  FileOfAttempt metadata_file() {
+    return {.name = dcp::kMetadataFile,
+            .expected_bytes = metadata_.expected_bytes,
+            .fill = [this](ObjectWrite& out) {
+              ManifestSink sink(out);
+              metadata_.fill(sink);
+              written_metadata_ = sink.file(dcp::kMetadataFile);
+            }};
+  }
+
+  static FileOfAttempt manifest_file(std::function<FolderManifest()> manifest) {
+    return {.name = kFolderManifest, .fill = [manifest = std::move(manifest)](ObjectWrite& out) {
+              out.write(as_bytes(write_folder_manifest(manifest())));
+            }};
   }
 
   void publish() {
@@ -397,14 +408,15 @@ class Attempt {
       if (!moved.is_good()) throw RollCall::Settled{moved};
     }
     call_.sign_of_life();
-    manifest_.push_back(file_of(dcp::kMetadataFile, metadata_));
-    bytes_ += metadata_.size();
     call_.beating([this] {
       doing_ = "publishing " + job_.path;
-      folder_->commit(
-          {{kFolderManifest, write_folder_manifest({.attempt = options_.id, .files = manifest_})},
-           {dcp::kMetadataFile, metadata_}});
+      folder_->commit({metadata_file(), manifest_file([this] {
+                         std::vector<ManifestFile> all = manifest_;
+                         all.push_back(written_metadata_);
+                         return FolderManifest{.attempt = options_.id, .files = std::move(all)};
+                       })});
       is_published_ = true;
+      bytes_ += written_metadata_.bytes;
       doing_ = job_.path + " is saved, but not pointed at";
       if (job_.point) job_.point();
     });
@@ -433,9 +445,10 @@ class Attempt {
         if (std::ranges::find(kept, Json(home_)) != kept.end()) {
           put_aside(store_, job_.path, kAsideDamaged);
         }
-        folder_->commit({{kFolderManifest, write_folder_manifest({.attempt = options_.id,
-                                                                  .files = manifest_,
-                                                                  .publisher = publisher_})}});
+        folder_->commit({manifest_file([this] {
+          return FolderManifest{
+              .attempt = options_.id, .files = manifest_, .publisher = publisher_};
+        })});
       });
     } catch (const MeetingError&) {
       throw;
@@ -558,7 +571,8 @@ class Attempt {
   std::vector<std::int64_t> homes_;
   std::vector<NameOnMachine> names_;  // of homes_
   std::vector<ManifestFile> manifest_;
-  std::string metadata_;
+  RankMetadata metadata_;
+  ManifestFile written_metadata_;
 };
 
 }  // namespace

@@ -2,10 +2,12 @@
 // them are durable, or not at all. commit_over_ranks.cpp opens with the protocol.
 #pragma once
 
+#include <concepts>
 #include <cstdint>
 #include <functional>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "cairn/storage/object_store.h"
@@ -47,6 +49,18 @@ struct RankPart : WrittenPart {
   std::int64_t rank = 0;
 };
 
+// `.metadata`, which is written piece by piece: of ten million chunks it has a gigabyte.
+struct RankMetadata {
+  RankMetadata() = default;
+  // NOLINTNEXTLINE(google-explicit-constructor): a small one is just a text
+  RankMetadata(std::convertible_to<std::string> auto small) {
+    fill = [text = std::string(std::move(small))](ByteSink& out) { out.write(as_bytes(text)); };
+  }
+  std::uint64_t expected_bytes = 0;  // a hint; 0 when not known
+  // Writes all of it, the same bytes each time.
+  std::function<void(ByteSink& out)> fill = nullptr;
+};
+
 // The same on all ranks, but for what each has in it.
 struct RankCommitJob {
   std::string path = {};  // of the folder; relative ones are each rank's own
@@ -60,7 +74,7 @@ struct RankCommitJob {
   // Writes this rank's files, and says which, with sizes and hashes. On every rank.
   std::function<WrittenPart(PartPlace& place)> write_part = nullptr;
   // Gives `.metadata` for what all wrote, in the order of their ranks. On rank 0.
-  std::function<std::string(const std::vector<RankPart>& parts)> metadata = nullptr;
+  std::function<RankMetadata(const std::vector<RankPart>& parts)> metadata = nullptr;
   // Called when the folder is published, before any rank is told: moves the pointer. On rank 0.
   std::function<void()> point = nullptr;
   RetryPolicy retry = {};  // of a store that may_be_far()

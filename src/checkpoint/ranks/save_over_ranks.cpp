@@ -28,6 +28,7 @@
 #include "checkpoint/sharded/rank_files.h"
 #include "checkpoint/sharded/rank_state.h"
 #include "core/xxh3.h"
+#include "format/dcp/write_metadata.h"
 #include "io/atomic_file.h"
 
 namespace cairn {
@@ -107,8 +108,8 @@ WrittenPart write_files(const sharded::RankFiles& files, PartPlace& place) {
 }
 
 // Of step 4.
-std::string metadata_of(const GlobalPlan& plan, const std::vector<RankPart>& parts) {
-  std::vector<std::string> reports;
+RankMetadata metadata_of(const GlobalPlan& plan, const std::vector<RankPart>& parts) {
+  sharded::Reports reports;
   std::vector<std::vector<std::string>> names;
   for (const RankPart& part : parts) {
     reports.push_back(part.note);
@@ -117,7 +118,12 @@ std::string metadata_of(const GlobalPlan& plan, const std::vector<RankPart>& par
       of_rank.push_back(file.name);
     }
   }
-  return plan.metadata(reports, {.file_names = std::move(names), .save_id = {}});
+  const std::shared_ptr<const dcp::MetadataContent> content =
+      plan.content(reports, {.file_names = std::move(names), .save_id = {}});
+  RankMetadata metadata;
+  metadata.expected_bytes = dcp::metadata_bytes(*content);
+  metadata.fill = [content](ByteSink& out) { dcp::write_metadata(*content, out); };
+  return metadata;
 }
 
 }  // namespace

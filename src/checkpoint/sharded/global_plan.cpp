@@ -1,9 +1,8 @@
 #include "checkpoint/sharded/global_plan.h"
 
 #include <algorithm>
-#include <array>
 #include <bit>
-#include <optional>
+#include <tuple>
 
 #include "cairn/error.h"
 
@@ -11,6 +10,7 @@
 #include "checkpoint/sharded/rank_plan.h"
 #include "core/xxh3.h"
 #include "format/dcp/write_metadata.h"
+#include "io/page_memory.h"
 
 namespace cairn::sharded {
 namespace {
@@ -70,8 +70,12 @@ struct GlobalPlan::State {
       chosen.emplace_back(all.parts_of(rank));
     }
     plan();
-    for (Chosen& each : chosen) {
-      each.count();
+    for (std::uint32_t rank = 0; rank < all.world_size(); ++rank) {
+      chosen[rank].count();
+      plans.push_back(RankPlan{.rank = rank,
+                               .parts_hash = xxh3_64(as_bytes(all.text_of(rank))),
+                               .writes = chosen[rank].flags()}
+                          .text());
     }
   }
 
@@ -121,6 +125,7 @@ struct GlobalPlan::State {
 
   AllItems all;
   std::vector<Chosen> chosen;          // of each rank
+  std::vector<std::string> plans;      // and the text that it is told
   std::vector<std::size_t> chunks_of;  // of each item
   std::vector<std::uint64_t> bytes;    // of each rank
   std::uint64_t chunks = 0;
@@ -141,8 +146,9 @@ const std::string& GlobalPlan::text_of(std::uint32_t rank) const {
 
 std::uint64_t GlobalPlan::memory() const {
   std::uint64_t bytes = state_->all.memory() + state_->chunks_of.size() * sizeof(std::size_t);
-  for (const Chosen& each : state_->chosen) {
-    bytes += sizeof(Chosen) + each.memory();
+  for (std::size_t rank = 0; rank < state_->chosen.size(); ++rank) {
+    bytes += sizeof(Chosen) + state_->chosen[rank].memory();
+    bytes += sizeof(std::string) + state_->plans[rank].capacity();
   }
   return bytes;
 }
@@ -152,74 +158,71 @@ std::string GlobalPlan::plan_of(std::uint32_t rank) const {
     throw UsageError("a plan for rank " + std::to_string(rank) + " of " +
                      std::to_string(world_size()));
   }
-  return RankPlan{.rank = rank,
-                  .parts_hash = xxh3_64(as_bytes(state_->all.text_of(rank))),
-                  .writes = state_->chosen[rank].flags()}
-      .text();
+  return state_->plans[rank];
 }
 
 namespace {
 
-// By rank; each is one of what was planned.
-std::vector<RankReport> parse_reports(const GlobalPlan& plan,
-                                      const std::vector<std::string>& reports) {
-  std::vector<std::optional<RankReport>> found(plan.world_size());
-  for (const std::string& text : reports) {
-    RankReport report = RankReport::parse(text);
+// Calls use(report) for each rank's; each is one of what was planned.
+void for_each_report(const std::vector<std::string>& plans, const std::vector<Chosen>& chosen,
+                     const Reports& reports, auto&& use) {
+  std::vector<bool> found(plans.size());
+  for (const std::string_view text : reports) {
+    const RankReport report = RankReport::parse(text);
     const std::string rank = "rank " + std::to_string(report.rank);
     if (report.rank >= found.size()) throw CorruptError("a report of " + rank + ", which is none");
     if (found[report.rank]) throw UsageError(rank + " reported twice what it has written");
-    const std::string planned = plan.plan_of(report.rank);
-    const bool is_planned = report.plan_hash == xxh3_64(as_bytes(planned));
-    if (!is_planned) {
+    if (report.plan_hash != xxh3_64(as_bytes(plans[report.rank]))) {
       throw CorruptError(rank + " wrote by another plan than this save's");
     }
-    found[report.rank] = std::move(report);
-  }
-  std::vector<RankReport> all;
-  for (std::size_t rank = 0; rank < found.size(); ++rank) {
-    if (!found[rank]) {
-      throw UsageError("rank " + std::to_string(rank) + " did not report what it has written");
+    const std::uint64_t planned = chosen[report.rank].total();
+    if (report.places.size() != planned) {
+      throw CorruptError(rank + " was to write " + std::to_string(planned) +
+                         " parts, and reports " + std::to_string(report.places.size()));
     }
-    all.push_back(std::move(*found[rank]));
+    found[report.rank] = true;
+    use(report);
   }
-  return all;
-}
-
-std::vector<RankReport> checked_reports(const GlobalPlan& plan,
-                                        const std::vector<std::string>& reports,
-                                        const std::vector<Chosen>& chosen) {
-  std::vector<RankReport> all = parse_reports(plan, reports);
-  for (std::size_t rank = 0; rank < all.size(); ++rank) {
-    if (all[rank].places.size() == chosen[rank].total()) continue;
-    throw CorruptError("rank " + std::to_string(rank) + " was to write " +
-                       std::to_string(chosen[rank].total()) + " parts, and reports " +
-                       std::to_string(all[rank].places.size()));
-  }
-  return all;
+  const auto missing = std::ranges::find(found, false);
+  if (missing == found.end()) return;
+  throw UsageError("rank " + std::to_string(missing - found.begin()) +
+                   " did not report what it has written");
 }
 
 }  // namespace
 
 std::vector<ManifestFile> GlobalPlan::files(const std::vector<std::string>& reports) const {
+  std::vector<std::vector<ManifestFile>> by_rank(world_size());
+  for_each_report(state_->plans, state_->chosen, {reports.begin(), reports.end()},
+                  [&](const RankReport& report) {
+                    for (const RankReport::File& file : report.files) {
+                      auto& files = by_rank[report.rank];
+                      files.push_back({.name = data_file_name(report.rank, files.size()),
+                                       .bytes = file.bytes,
+                                       .xxh3_128 = file.xxh3_128});
+                    }
+                  });
   std::vector<ManifestFile> files;
-  for (const RankReport& report : checked_reports(*this, reports, state_->chosen)) {
-    for (std::size_t i = 0; i < report.files.size(); ++i) {
-      files.push_back({.name = data_file_name(report.rank, i),
-                       .bytes = report.files[i].bytes,
-                       .xxh3_128 = report.files[i].xxh3_128});
-    }
+  for (const auto& of_rank : by_rank) {
+    files.insert(files.end(), of_rank.begin(), of_rank.end());
   }
   return files;
 }
 
 class GlobalPlan::Content final : public dcp::MetadataContent {
  public:
-  Content(const State& state, std::vector<RankReport> reports, const MetadataOptions& options)
-      : state_(state), reports_(std::move(reports)), options_(options), scan_(state.all) {
-    for (const RankReport& report : reports_) {
-      names_.push_back(names_of(report));
+  Content(const State& state, const Reports& reports, const MetadataOptions& options)
+      : state_(state), save_id_(options.save_id), scan_(state.all) {
+    std::size_t chunks = 0;
+    for (const Chosen& each : state.chosen) {
+      first_place_.push_back(static_cast<std::uint32_t>(chunks));
+      chunks += each.total();
     }
+    places_.reserve(chunks);
+    ask_for_huge_pages(places_.data(), chunks * sizeof(dcp::WrittenPlace));
+    places_.resize(chunks);
+    for_each_report(state.plans, state.chosen, reports,
+                    [&](const RankReport& report) { add(report, options); });
   }
 
   std::size_t items() const override { return state_.all.headers().size(); }
@@ -238,50 +241,66 @@ class GlobalPlan::Content final : public dcp::MetadataContent {
                       const std::function<void(const dcp::WrittenChunk&)>& use) const override {
     scan_.go_to(index);
     const TensorParts& parts = scan_.parts();
-    Dims offsets;
-    Dims sizes;
     for (std::size_t i = 0; i < parts.holdings().size(); ++i) {
       const Holding& holding = parts.holdings()[i];
       const Chosen& chosen = state_.chosen[holding.rank];
       if (!chosen.has(holding.number)) continue;
-      const RankReport::Place& place = reports_[holding.rank].places[chosen.before(holding.number)];
-      parts.get_box(i, offsets, sizes);
-      use({.offsets = &offsets,
-           .sizes = &sizes,
-           .file = names_[holding.rank][place.file],
-           .offset = place.offset,
-           .size = place.size});
+      const auto number = static_cast<std::uint32_t>(chosen.before(holding.number));
+      use({.offsets = parts.offsets_of(i),
+           .sizes = parts.sizes_of(i),
+           .number = first_place_[holding.rank] + number});
     }
   }
 
-  std::string_view save_id() const override { return options_.save_id; }
+  // From as many places as there are ranks, which no processor foresees: nothing else is done here,
+  // so that it waits for several of them at a time.
+  void get_places(std::span<const std::uint32_t> numbers,
+                  std::span<dcp::WrittenPlace> places) const override {
+    for (std::size_t i = 0; i < numbers.size(); ++i) {
+      places[i] = places_[numbers[i]];
+    }
+  }
+  std::size_t files() const override { return files_.size(); }
+  std::string_view file_name(std::uint32_t file) const override { return files_[file]; }
+  std::string_view save_id() const override { return save_id_; }
 
  private:
-  std::vector<std::string> names_of(const RankReport& report) const {
-    std::vector<std::string> names;
+  void add(const RankReport& report, const MetadataOptions& options) {
+    const auto first_file = static_cast<std::uint32_t>(files_.size());
     for (std::size_t i = 0; i < report.files.size(); ++i) {
-      names.push_back(data_file_name(report.rank, i));
+      files_.push_back(data_file_name(report.rank, i));
     }
-    if (options_.file_names.empty()) return names;
-    if (report.rank >= options_.file_names.size() ||
-        options_.file_names[report.rank].size() != names.size()) {
-      throw UsageError("rank " + std::to_string(report.rank) + " wrote " +
-                       std::to_string(names.size()) + " files, and there are not as many names");
+    if (!options.file_names.empty()) {
+      const auto& names = options.file_names;
+      if (report.rank >= names.size() || names[report.rank].size() != report.files.size()) {
+        throw UsageError("rank " + std::to_string(report.rank) + " wrote " +
+                         std::to_string(report.files.size()) +
+                         " files, and there are not as many names");
+      }
+      std::ranges::copy(names[report.rank], files_.begin() + first_file);
     }
-    return options_.file_names[report.rank];
+    auto place = places_.begin() + first_place_[report.rank];
+    for (const auto& [file, offset, size] : report.places) {
+      *place++ = {.offset = offset, .size = size, .file = first_file + file};
+    }
   }
 
   const State& state_;
-  std::vector<RankReport> reports_;
-  const MetadataOptions& options_;
-  std::vector<std::vector<std::string>> names_;  // of each rank's files
+  const std::string save_id_;
+  std::vector<std::uint32_t> first_place_;  // of each rank's in places_
+  std::vector<dcp::WrittenPlace> places_;   // of what the ranks write, as their plans have it
+  std::vector<std::string> files_;
   mutable ItemScan scan_;
 };
 
+std::unique_ptr<const dcp::MetadataContent> GlobalPlan::content(
+    const Reports& reports, const MetadataOptions& options) const {
+  return std::make_unique<const Content>(*state_, reports, options);
+}
+
 std::string GlobalPlan::metadata(const std::vector<std::string>& reports,
                                  const MetadataOptions& options) const {
-  return dcp::write_metadata(
-      Content(*state_, checked_reports(*this, reports, state_->chosen), options));
+  return dcp::write_metadata(*content({reports.begin(), reports.end()}, options));
 }
 
 }  // namespace cairn::sharded

@@ -7,7 +7,7 @@
 //     rank 0's count. Parts that overlap, or are missing, are an error.
 //  3. plan_of(): what a rank is told: which of its parts it writes.
 //  4. Each rank writes its files (rank_files.h) and reports where in them what stands.
-//  5. metadata(): `.metadata` for all of them. Whoever publishes writes it last.
+//  5. content(): what `.metadata` says of all of them. Whoever publishes writes it last.
 //
 // Nothing here communicates: descriptions, plans and reports are texts that others carry.
 #pragma once
@@ -20,6 +20,10 @@
 
 #include "checkpoint/plan/folder_manifest.h"
 
+namespace cairn::dcp {
+class MetadataContent;
+}
+
 namespace cairn::sharded {
 
 // `__{rank}_{number}.distcp`
@@ -31,10 +35,13 @@ struct MetadataOptions {
   std::string save_id = {};  // what tells this save from others, in storage_meta; may be empty
 };
 
+// What ranks report (RankFiles::report()), in any order.
+using Reports = std::vector<std::string_view>;
+
 // The random state and others of a rank's own come as ("rng", rank, ...) of RankState::add_own().
 //
-// Memory: the descriptions, a bit for each part of each rank, and what a tensor's parts take, of
-// one at a time. Immutable; safe from several threads.
+// Memory: the descriptions, three bits for each part of each rank, and what a tensor's parts take,
+// of one at a time. Immutable; safe from several threads.
 class GlobalPlan {
  public:
   // `names`: all that differ, in any order (Description::names). `parts`: of every rank, in any
@@ -57,11 +64,14 @@ class GlobalPlan {
   // For the rank's RankFiles. UsageError when there is no such rank.
   std::string plan_of(std::uint32_t rank) const;
 
-  // The files that all ranks wrote, as they report it (RankFiles::report()), in any order.
-  // CorruptError, naming the rank, for a report that is none of what was planned; UsageError when
-  // one is missing.
+  // The files that all ranks wrote, as they report it. CorruptError, naming the rank, for a report
+  // that is none of what was planned; UsageError when one is missing.
   std::vector<ManifestFile> files(const std::vector<std::string>& reports) const;
-  // `.metadata` over them.
+  // What `.metadata` over them says (dcp::write_metadata()). It takes 24 bytes for each chunk, and
+  // keeps none of the arguments; the plan must outlive it. Errors as files().
+  std::unique_ptr<const dcp::MetadataContent> content(const Reports& reports,
+                                                      const MetadataOptions& options = {}) const;
+  // The whole text: for few chunks.
   std::string metadata(const std::vector<std::string>& reports,
                        const MetadataOptions& options = {}) const;
 

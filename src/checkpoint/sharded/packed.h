@@ -2,8 +2,12 @@
 // behind its length. What arrives is checked as anything that somebody else wrote.
 #pragma once
 
+#include <bit>
+#include <cstdint>
+#include <cstring>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "cairn/bytes.h"
 #include "cairn/error.h"
@@ -40,16 +44,10 @@ class PackedReader {
   const char* position() const { return at_; }
 
   std::uint64_t number() {
-    std::uint64_t v = 0;
-    for (unsigned shift = 0; shift < 64; shift += 7) {
-      if (at_ == end_) fail("ends too early");
-      const auto byte = static_cast<unsigned char>(*at_++);
-      const std::uint64_t bits = byte & 0x7FU;
-      if (shift == 63 && bits > 1) break;
-      v |= bits << shift;
-      if (byte < 0x80) return v;
+    if (at_ != end_ && static_cast<unsigned char>(*at_) < 0x80) {
+      return static_cast<unsigned char>(*at_++);
     }
-    fail("has a number of more than 64 bits");
+    return long_number();
   }
   // One of at most `most`.
   std::uint64_t number(std::uint64_t most) {
@@ -84,6 +82,34 @@ class PackedReader {
   }
 
  private:
+  // Of up to eight bytes all at once: there are tens of millions, and how long each is no processor
+  // foresees.
+  [[gnu::noinline]] std::uint64_t long_number() {
+    std::uint64_t v = 0;
+    if (remaining() < sizeof v) return number_by_bytes();
+    std::memcpy(&v, at_, sizeof v);
+    const std::uint64_t last = ~v & 0x8080808080808080U;  // the top bits of bytes that may be last
+    if (last == 0) return number_by_bytes();
+    at_ += std::countr_zero(last) / 8 + 1;
+    v &= last ^ (last - 1);  // up to that of the first
+    v = (v & 0x007F007F007F007FU) | (v & 0x7F007F007F007F00U) >> 1;
+    v = (v & 0x00003FFF00003FFFU) | (v & 0x3FFF00003FFF0000U) >> 2;
+    return (v & 0x0FFFFFFFU) | (v & 0x0FFFFFFF00000000U) >> 4;
+  }
+
+  std::uint64_t number_by_bytes() {
+    std::uint64_t v = 0;
+    for (unsigned shift = 0; shift < 64; shift += 7) {
+      if (at_ == end_) fail("ends too early");
+      const auto byte = static_cast<unsigned char>(*at_++);
+      const std::uint64_t bits = byte & 0x7FU;
+      if (shift == 63 && bits > 1) break;
+      v |= bits << shift;
+      if (byte < 0x80) return v;
+    }
+    fail("has a number of more than 64 bits");
+  }
+
   const char* at_;
   const char* end_;
   const char* what_;

@@ -90,7 +90,7 @@ RankFiles::RankFiles(const RankState& state, std::string_view plan, const RankFi
   std::vector<Written> chosen = chosen_parts(state, parsed);
   close_gaps(chosen, spread(chosen, options.files));
   places_.resize(chosen.size());
-  for (const bool tensors : {false, true}) {
+  for (const bool tensors : {true, false}) {
     for (std::size_t i = 0; i < chosen.size(); ++i) {
       const auto& [item, part, bytes, file] = chosen[i];
       if (item->header.dtype.has_value() != tensors) continue;

@@ -2,7 +2,9 @@
 //
 //  1. The plan says which parts are this rank's to write.
 //  2. They become data files, `__{rank}_{n}.distcp`: the objects one after the other, the tensors,
-//     largest first, each to the file that has the fewest bytes so far. Every offset is known now.
+//     largest first, each to the file that has the fewest bytes so far. In a file the objects come
+//     after the tensors: their sizes change from save to save, and no tensor moves while the plan
+//     is the same. Every offset is known now.
 //  3. Each file is a CheckpointPlan, which any executor writes: write() streams it from the
 //     tensors' own memory, several files at a time. Nothing is copied aside.
 //  4. The report says where everything stands, and what the files' checksums are.

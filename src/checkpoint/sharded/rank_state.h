@@ -118,6 +118,7 @@ class EntryReader {
   // these; of the others it has all. Objects have no dimensions. CorruptError for a part outside of
   // the tensor.
   void next(const ItemHeader& item, auto&& use) {
+    std::array<std::int64_t, 2 * kMostDims> cuts;
     for (std::size_t count = reader_.count(); count > 0; --count) {
       const std::uint64_t mask = reader_.number();
       std::size_t numbers = 0;
@@ -128,10 +129,10 @@ class EntryReader {
         const std::uint64_t offset = reader_.number();
         const std::uint64_t size = reader_.number();
         if (offset > whole || size > whole - offset) fail(item, "outside of it");
-        cuts_[numbers++] = static_cast<std::int64_t>(offset);
-        cuts_[numbers++] = static_cast<std::int64_t>(size);
+        cuts[numbers++] = static_cast<std::int64_t>(offset);
+        cuts[numbers++] = static_cast<std::int64_t>(size);
       }
-      use(mask, static_cast<const std::int64_t*>(cuts_.data()));
+      use(mask, static_cast<const std::int64_t*>(cuts.data()));
     }
   }
   bool at_end() const { return reader_.remaining() == 0; }
@@ -141,7 +142,6 @@ class EntryReader {
   [[noreturn]] static void fail(const ItemHeader& item, const char* where);
 
   PackedReader reader_;
-  std::array<std::int64_t, 2 * kMostDims> cuts_ = {};
 };
 
 }  // namespace cairn::sharded

@@ -36,58 +36,34 @@ void cut_out(const dcp::Box& box, const dcp::Box& other, std::vector<dcp::Box>& 
 
 void TensorParts::begin(const ItemHeader& item) {
   item_ = &item;
+  whole_.assign(item.size.size(), 0);
+  whole_.insert(whole_.end(), item.size.begin(), item.size.end());
   holdings_.clear();
   boxes_.clear();
   order_.clear();
 }
 
-void TensorParts::add(const Holding& holding, std::uint64_t mask, const std::int64_t* cuts) {
-  holdings_.push_back(holding);
-  const std::size_t dims = item_->size.size();
-  const std::size_t at = boxes_.size();
-  boxes_.resize(at + 2 * dims);
-  std::int64_t* const offsets = boxes_.data() + at;
-  std::int64_t* const sizes = offsets + dims;
-  for (std::size_t d = 0; d < dims; ++d) {
-    const bool is_cut = (mask >> d & 1U) != 0;
-    offsets[d] = is_cut ? *cuts++ : 0;
-    sizes[d] = is_cut ? *cuts++ : item_->size[d];
-  }
-}
-
-void TensorParts::get_box(std::size_t index, Dims& offsets, Dims& sizes) const {
-  const std::size_t dims = item_->size.size();
-  const std::int64_t* const box = boxes_.data() + 2 * dims * index;
-  offsets.assign(box, box + dims);
-  sizes.assign(box + dims, box + 2 * dims);
-}
-
 dcp::Box TensorParts::box_of(std::size_t index) const {
-  dcp::Box box;
-  get_box(index, box.offsets, box.sizes);
-  return box;
+  const auto offsets = offsets_of(index);
+  const auto sizes = sizes_of(index);
+  return {.offsets = {offsets.begin(), offsets.end()}, .sizes = {sizes.begin(), sizes.end()}};
 }
 
 std::uint64_t TensorParts::bytes_of(std::size_t index) const {
-  const std::size_t dims = item_->size.size();
-  const std::int64_t* const sizes = boxes_.data() + 2 * dims * index + dims;
   std::uint64_t bytes = item_size(*item_->dtype);
-  for (std::size_t d = 0; d < dims; ++d) {
-    bytes *= static_cast<std::uint64_t>(sizes[d]);  // the whole tensor's did not overflow
+  for (const std::int64_t size : sizes_of(index)) {
+    bytes *= static_cast<std::uint64_t>(size);  // the whole tensor's did not overflow
   }
   return bytes;
 }
 
 bool TensorParts::is_whole(std::size_t index) const {
-  const std::size_t dims = item_->size.size();
-  return std::equal(item_->size.begin(), item_->size.end(),
-                    boxes_.begin() + static_cast<std::ptrdiff_t>(2 * dims * index + dims));
+  return std::ranges::equal(item_->size, sizes_of(index));
 }
 
 bool TensorParts::is_empty(std::size_t index) const {
-  const std::size_t dims = item_->size.size();
-  const std::int64_t* const sizes = boxes_.data() + 2 * dims * index + dims;
-  return std::find(sizes, sizes + dims, 0) != sizes + dims;
+  const auto sizes = sizes_of(index);
+  return std::ranges::find(sizes, 0) != sizes.end();
 }
 
 bool TensorParts::is_same(std::size_t a, std::size_t b) const {

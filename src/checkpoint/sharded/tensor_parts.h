@@ -1,6 +1,7 @@
 // The parts that all ranks have of one tensor: which are the same, and whether they are all of it.
 #pragma once
 
+#include <bit>
 #include <cstdint>
 #include <span>
 #include <string>
@@ -27,11 +28,22 @@ class TensorParts {
   // Of which item parts are added from now on; it must outlive them.
   void begin(const ItemHeader& item);
   // As EntryReader::next() gives them.
-  void add(const Holding& holding, std::uint64_t mask, const std::int64_t* cuts);
+  void add(const Holding& holding, std::uint64_t mask, const std::int64_t* cuts) {
+    holdings_.push_back(holding);
+    boxes_.insert(boxes_.end(), whole_.begin(), whole_.end());
+    std::int64_t* const sizes = boxes_.data() + boxes_.size() - item_->size.size();
+    std::int64_t* const offsets = sizes - item_->size.size();
+    for (; mask != 0; mask &= mask - 1) {
+      const auto d = static_cast<std::size_t>(std::countr_zero(mask));
+      offsets[d] = *cuts++;
+      sizes[d] = *cuts++;
+    }
+  }
 
   const std::vector<Holding>& holdings() const { return holdings_; }
   // Of the part that holdings()[index] is.
-  void get_box(std::size_t index, Dims& offsets, Dims& sizes) const;
+  std::span<const std::int64_t> offsets_of(std::size_t index) const { return numbers(2 * index); }
+  std::span<const std::int64_t> sizes_of(std::size_t index) const { return numbers(2 * index + 1); }
   std::uint64_t bytes_of(std::size_t index) const;
   bool is_whole(std::size_t index) const;  // the tensor, and no part of it
 
@@ -52,6 +64,10 @@ class TensorParts {
   }
 
  private:
+  std::span<const std::int64_t> numbers(std::size_t index) const {
+    const std::size_t dims = item_->size.size();
+    return std::span(boxes_).subspan(dims * index, dims);
+  }
   bool is_empty(std::size_t index) const;
   bool is_same(std::size_t a, std::size_t b) const;
   bool is_before(std::size_t a, std::size_t b) const;
@@ -63,6 +79,7 @@ class TensorParts {
   dcp::Box box_of(std::size_t index) const;
 
   const ItemHeader* item_ = nullptr;
+  std::vector<std::int64_t> whole_;  // its box: offsets, then sizes
   std::vector<Holding> holdings_;
   std::vector<std::int64_t> boxes_;   // of each holding: offsets, then sizes, of all dimensions
   std::vector<std::uint32_t> order_;  // of group()

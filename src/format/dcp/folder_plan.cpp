@@ -44,15 +44,25 @@ class FolderPlan::Content final : public MetadataContent {
 
   void for_each_chunk(std::size_t index,
                       const std::function<void(const WrittenChunk&)>& use) const override {
-    const auto& [item, place] = stored_[index];
-    WrittenChunk chunk{.file = kDataFile, .offset = place.offset, .size = place.size};
-    if (!item.value->is_tensor()) return use(chunk);
-    const TensorView& tensor = item.value->as_tensor();
+    const Value& value = *stored_[index].item.value;
+    WrittenChunk chunk{.number = static_cast<std::uint32_t>(index)};
+    if (!value.is_tensor()) return use(chunk);
+    const TensorView& tensor = value.as_tensor();
     const Dims zeros(tensor.shape.size(), 0);
-    chunk.offsets = tensor.part ? &tensor.part->offsets : &zeros;
-    chunk.sizes = &tensor.shape;
+    chunk.offsets = tensor.part ? tensor.part->offsets : zeros;
+    chunk.sizes = tensor.shape;
     use(chunk);
   }
+
+  void get_places(std::span<const std::uint32_t> numbers,
+                  std::span<WrittenPlace> places) const override {
+    for (std::size_t i = 0; i < numbers.size(); ++i) {
+      const DataPlan::Place& place = stored_[numbers[i]].place;
+      places[i] = {.offset = place.offset, .size = place.size};
+    }
+  }
+  std::size_t files() const override { return 1; }
+  std::string_view file_name(std::uint32_t /*file*/) const override { return kDataFile; }
 
  private:
   const std::vector<Stored>& stored_;

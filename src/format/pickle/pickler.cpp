@@ -56,23 +56,7 @@ void Pickler::changing_text(std::string_view v) {
 }
 
 void Pickler::integer(std::int64_t v) {
-  if (v >= 0 && v <= 0xFF) {
-    op_with(Op::kBinInt1, static_cast<std::uint8_t>(v));
-  } else if (v >= 0 && v <= 0xFFFF) {
-    op_with(Op::kBinInt2, static_cast<std::uint16_t>(v));
-  } else if (std::in_range<std::int32_t>(v)) {
-    op_with(Op::kBinInt, static_cast<std::uint32_t>(v));
-  } else {
-    std::string bytes;
-    append_little_endian(bytes, static_cast<std::uint64_t>(v));
-    const auto is_sign = [](char byte, char below) {
-      return (byte == '\0' && below >= 0) || (byte == '\xff' && below < 0);
-    };
-    while (is_sign(bytes.back(), bytes[bytes.size() - 2])) {
-      bytes.pop_back();
-    }
-    long_op(bytes);
-  }
+  append_put([&](char* at) { return put_integer(at, v); });
 }
 
 void Pickler::big_integer(const BigInt& v) { long_op(v.twos_complement); }
@@ -223,21 +207,13 @@ std::uint32_t Pickler::empty_ordered_dict() {
 }
 
 std::uint32_t Pickler::put() {
-  const std::uint32_t index = memo_count_++;
-  if (index <= 0xFF) {
-    op_with(Op::kBinPut, static_cast<std::uint8_t>(index));
-  } else {
-    op_with(Op::kLongBinPut, index);
-  }
+  const std::uint32_t index = next_number();
+  append_put([&](char* at) { return put_put(at, index); });
   return index;
 }
 
 void Pickler::get(std::uint32_t index) {
-  if (index <= 0xFF) {
-    op_with(Op::kBinGet, static_cast<std::uint8_t>(index));
-  } else {
-    op_with(Op::kLongBinGet, index);
-  }
+  append_put([&](char* at) { return put_get(at, index); });
 }
 
 }  // namespace cairn::pickle

@@ -6,7 +6,6 @@
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
-#include <cstring>
 #include <deque>
 #include <memory>
 #include <optional>
@@ -17,6 +16,7 @@
 
 #include "cairn/value.h"
 
+#include "format/pickle/opcode_bytes.h"
 #include "format/pickle/opcodes.h"
 #include "format/pickle/text_table.h"
 #include "io/page_memory.h"
@@ -107,6 +107,16 @@ class Pickler {
   std::uint32_t put();
   void get(std::uint32_t index);
 
+  // Opcodes that the caller put together (opcode_bytes.h); numbers that they give to objects are
+  // from next_number().
+  void append(std::string_view opcodes) { out_ += opcodes; }
+  std::uint32_t next_number() { return memo_count_++; }
+  // Writes what is written so far, of which nothing is kept.
+  void move_to(ByteSink& sink) {
+    sink.write(as_bytes(out_));
+    out_.clear();
+  }
+
  private:
   struct Global {
     std::string_view module;
@@ -123,15 +133,16 @@ class Pickler {
   std::optional<std::uint32_t> find_or_add_global(std::string_view module, std::string_view name);
   std::string_view own(std::string_view name);
   void long_op(std::string_view twos_complement);
-  // An opcode with its operand: appended at once, for there are ten of them to a tensor. Put
-  // together as a number: a processor waits for bytes that were stored apart and are read as one.
+  // Appends at once what `put` puts at the place that it is given, for there are ten opcodes to a
+  // tensor.
+  template <class Put>
+  void append_put(const Put& put) {
+    std::array<char, kMostOpcodeBytes> bytes = {};
+    out_.append(bytes.data(), put(bytes.data()));
+  }
   template <std::unsigned_integral T>
   void op_with(Op code, T operand) {
-    static_assert(sizeof(T) < sizeof(std::uint64_t));
-    const std::uint64_t both = static_cast<std::uint8_t>(code) | std::uint64_t{operand} << 8;
-    std::array<char, sizeof both> bytes = {};
-    std::memcpy(bytes.data(), &both, sizeof both);
-    out_.append(bytes.data(), 1 + sizeof(T));
+    append_put([&](char* at) { return put_op(at, code, operand); });
   }
   void unicode(std::string_view v);
 
