@@ -1,16 +1,18 @@
 // What saving the state of a sharded model takes, of all ranks together:
 //
-//   cairn-run -n 2 ranks_save_bench FOLDER [MiB] [rounds]     (and alone: one process)
+//   cairn-run -n 2 ranks_save_bench FOLDER [MiB] [rounds] [tensors]     (and alone: one process)
 //
-// Weights in matrices of 16 MiB, cut by rows over the ranks. In turns, each time under a new name:
+// Weights in square matrices (of 16 MiB, where nobody says how many), cut by rows over the ranks.
+// In turns, each time under a new name:
 //   sharded  a folder that all ranks write, each its part
-//   full     one file, which rank 0 writes, with the others' parts gathered tensor by tensor
+//   full     one file, which rank 0 writes, with the others' parts gathered in batches
 // The time is that of the slowest rank, from a barrier on; the memory what a rank's resident set
 // grows by at most, beyond what it has before the save.
 #include <torch/torch.h>
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
@@ -28,7 +30,12 @@
 namespace {
 
 using Clock = std::chrono::steady_clock;
-constexpr std::int64_t kWidth = 2048;  // 16 MiB a layer
+
+struct Sizes {
+  std::int64_t mib = 1024;
+  int rounds = 5;
+  std::int64_t tensors = 64;
+};
 
 bool is_of_several() { return cairn::dist::is_initialized() && cairn::dist::world_size() > 1; }
 
@@ -84,21 +91,21 @@ double median(std::vector<double> values) {
   return values[values.size() / 2];
 }
 
-void measure(const std::string& folder, std::int64_t mib, int rounds) {
+void measure(const std::string& folder, const Sizes& sizes) {
+  const double floats = static_cast<double>(sizes.mib << 20) / sizeof(float);
+  const std::int64_t width = std::lround(std::sqrt(floats / static_cast<double>(sizes.tensors)));
   torch::nn::Sequential net;
-  for (std::int64_t i = 0; i < mib / 16; ++i) {
-    net->push_back(
-        cairn::Sharded<torch::nn::Linear>(torch::nn::LinearOptions(kWidth, kWidth).bias(false)));
-  }
+  for (std::int64_t i = 0; i < sizes.tensors; ++i)
+    net->push_back(torch::nn::Linear(torch::nn::LinearOptions(width, width).bias(false)));
   cairn::State state;
   state.run_name = "bench";
-  state.model = cairn::classifier(net, {.num_classes = kWidth});
+  state.model = cairn::classifier(net, {.num_classes = width});
   if (is_of_several()) {
     const std::shared_ptr<torch::nn::Module> module(state.model, &state.model->module());
     state.sharding = cairn::fully_shard(module);
   }
   std::vector<Kind> kinds = {{"sharded", "folder"}, {"full", ""}};
-  for (int round = -1; round < rounds; ++round) {  // the first warms up
+  for (int round = -1; round < sizes.rounds; ++round) {  // the first warms up
     for (Kind& kind : kinds) {
       save_once(state, folder, kind);
       if (round < 0) kind = Kind{kind.name, kind.prefix};
@@ -116,10 +123,14 @@ void measure(const std::string& folder, std::int64_t mib, int rounds) {
 
 int main(int argc, char** argv) {
   try {
-    if (argc < 2) throw cairn::UsageError("ranks_save_bench FOLDER [MiB] [rounds]");
+    if (argc < 2) throw cairn::UsageError("ranks_save_bench FOLDER [MiB] [rounds] [tensors]");
     torch::set_num_threads(1);
     if (std::getenv("WORLD_SIZE") != nullptr) cairn::dist::initialize();
-    measure(argv[1], argc > 2 ? std::atoi(argv[2]) : 1024, argc > 3 ? std::atoi(argv[3]) : 5);
+    const auto number = [&](int i, int otherwise) {
+      return argc > i ? std::atoi(argv[i]) : otherwise;
+    };
+    const int mib = number(2, 1024);
+    measure(argv[1], {.mib = mib, .rounds = number(3, 5), .tensors = number(4, mib / 16)});
     if (cairn::dist::is_initialized()) cairn::dist::shutdown();
     return 0;
   } catch (const std::exception& error) {

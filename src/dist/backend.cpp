@@ -7,8 +7,10 @@
 
 #include <stdlib.h>
 
+#include <algorithm>
 #include <exception>
 #include <string>
+#include <thread>
 #include <utility>
 #ifndef CAIRN_WITHOUT_GLOO
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
@@ -69,6 +71,24 @@ c10::intrusive_ptr<c10d::TCPStore> make_store(const std::string& host,
   return c10::make_intrusive<c10d::TCPStore>(host, options);
 }
 
+// Connects to rank 0 of this machine, which may not listen yet. c10d tries once a second, and whole
+// jobs waited for that: a look costs microseconds here.
+c10::intrusive_ptr<c10d::TCPStore> join_at_loopback(c10d::TCPStoreOptions options) {
+  using std::chrono::milliseconds;
+  using std::chrono::steady_clock;
+  constexpr milliseconds kPause{5};
+  constexpr milliseconds kOneTry{1000};  // of c10d
+  const milliseconds timeout = options.timeout;
+  const auto deadline = steady_clock::now() + timeout;
+  while (!is_listened_at_loopback(options.port) && steady_clock::now() < deadline)
+    std::this_thread::sleep_for(kPause);
+  const auto left = std::chrono::duration_cast<milliseconds>(deadline - steady_clock::now());
+  options.timeout = std::max(left, kOneTry);
+  auto store = make_store(kLoopback, options);
+  store->setTimeout(timeout);
+  return store;
+}
+
 // Makes a TCPStore that listens at the loopback address alone. Old ones (libtorch 1.13) take no
 // socket of the caller. Such a store begins to listen at any port; then its descriptor becomes our
 // socket.
@@ -98,8 +118,8 @@ c10::intrusive_ptr<c10d::Store> open_store(const MeetingPlace& place, bool liste
   options.isServer = listens;
   options.waitWorkers = false;  // who is missing is found out by name, see group.cpp
   options.timeout = timeout;
-  if (listens && place.is_of_loopback) return serve_loopback(options);
-  return make_store(place.is_of_loopback ? kLoopback : place.host, options);
+  if (!place.is_of_loopback) return make_store(place.host, options);
+  return listens ? serve_loopback(options) : join_at_loopback(options);
 }
 
 c10::intrusive_ptr<c10d::Store> with_prefix(const std::string& prefix,

@@ -64,6 +64,8 @@ bool polls(const WorkPtr& work, milliseconds limit) {
 Group::Group(Launch launch, milliseconds timeout)
     : launch_(std::move(launch)), timeout_(timeout), tables_(std::make_unique<RankTables>()) {
   transport_of(at::kCPU);  // what cannot be had is said before anybody waits
+  if (const auto soft = soft_limit_for(launch_.world_size, open_file_limit()))
+    set_soft_open_file_limit(*soft);
   meet();
   backend_ = connect("gloo", launch_.rank, launch_.world_size, at::kCPU, Transport::kGloo).backend;
   watcher_ = std::thread([this] { watch(); });
@@ -314,6 +316,27 @@ void Group::fail(const std::string& what, const std::string& why) {
                       ". Look into the log of that process, and start the job again: with "
                       "autoresume it goes on from the newest checkpoint",
                   std::move(absent));
+}
+
+std::optional<std::uint64_t> soft_limit_for(std::int64_t world_size, const OpenFileLimit& limit) {
+  constexpr std::uint64_t kOfProgram = 64;
+  constexpr std::uint64_t kOfRank = 3;  // Gloo's, and at rank 0 two of the store's
+  // Groups of shards, and each thread that saves, have connections of their own.
+  constexpr std::uint64_t kOfRankLater = 8;
+  const auto ranks = static_cast<std::uint64_t>(world_size);
+  const std::uint64_t needed = kOfProgram + kOfRank * ranks;
+  const std::uint64_t wanted = kOfProgram + kOfRankLater * ranks;
+  if (limit.hard < needed) {
+    throw UsageError(fmt::format(
+        "a job of {0} ranks needs at least {1} open files in a process, since each has a socket to "
+        "each other one, and this process may have {2} (the hard limit RLIMIT_NOFILE). Raise it "
+        "where the job is started: `ulimit -n {3}` as root, LimitNOFILE={3} in a systemd unit "
+        "(slurmd's, say), `nofile {3}` in /etc/security/limits.conf, or --ulimit nofile={3} for a "
+        "container",
+        ranks, needed, limit.hard, wanted));
+  }
+  if (limit.soft >= std::min(limit.hard, wanted)) return std::nullopt;
+  return std::min(limit.hard, wanted);
 }
 
 LongWork::LongWork() {

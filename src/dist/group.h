@@ -42,6 +42,7 @@
 #include "checkpoint/names/launch.h"
 #include "dist/channel.h"
 #include "dist/roll_call.h"
+#include "io/machine.h"
 
 namespace cairn::dist {
 
@@ -141,6 +142,11 @@ class Group {
   std::string failure_;  // step 6
   std::thread watcher_;
 };
+
+// Each rank has a socket to each other one, and rank 0 those of the store. Returns the soft limit
+// on open files that a job of so many ranks should have; nullopt if it has that. UsageError if the
+// hard limit is too low: on all ranks, so that none waits for another that cannot come.
+std::optional<std::uint64_t> soft_limit_for(std::int64_t world_size, const OpenFileLimit& limit);
 
 // Null for a process alone, and before initialize().
 Group* group();

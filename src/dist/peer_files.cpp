@@ -13,6 +13,7 @@
 #include "cairn/error.h"
 
 #include "dist/group.h"
+#include "io/range_batches.h"
 #include "io/read_fault.h"
 
 namespace cairn::dist {
@@ -168,24 +169,8 @@ void PeerFiles::read(const FileOfRank& file, std::span<const ByteSource::Range> 
   if (is_over_) {
     throw UsageError("a checkpoint of several machines can be read while all ranks load it alone");
   }
-  std::vector<ByteSource::Range> next;
-  std::uint64_t bytes = 0;
-  const auto ask_for_these = [&] {
-    if (!next.empty()) ask(file, next);
-    next.clear();
-    bytes = 0;
-  };
-  for (ByteSource::Range range : ranges) {
-    while (!range.into.empty()) {
-      if (next.size() == kMostRanges || bytes == kMostBytes) ask_for_these();
-      const std::size_t size =
-          std::min(range.into.size(), static_cast<std::size_t>(kMostBytes - bytes));
-      next.push_back({range.offset, range.into.first(size)});
-      bytes += size;
-      range = {range.offset + size, range.into.subspan(size)};
-    }
-  }
-  ask_for_these();
+  for_each_batch(ranges, {.ranges = kMostRanges, .bytes = kMostBytes},
+                 [&](const std::vector<ByteSource::Range>& batch) { ask(file, batch); });
 }
 
 void PeerFiles::ask(const FileOfRank& file, std::span<const ByteSource::Range> ranges) const {

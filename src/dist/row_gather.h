@@ -1,10 +1,12 @@
-// Whole tensors for rank 0, of which the ranks have the rows, piece by piece and in no memory but
-// where rank 0 wants them.
+// Whole tensors for rank 0, of which the ranks have the rows.
 //
-//  1. All ranks add the same tensors in the same order, each with its own rows.
-//  2. Rank 0 reads ranges of them, in any order, and from any thread: it tells all which range, and
-//     each that has some of it sends that from where it lies. The others serve() meanwhile.
-//  3. finish() ends their serve(). What is read behind it is an error.
+//  1. All ranks add the same tensors in the same order, each with its own rows. The tensors' bytes,
+//     one tensor after the other, are one source.
+//  2. Rank 0 reads ranges of it, in any order, and from any thread. Small ones go in batches, since
+//     a round trip costs as much as a MiB: rank 0 tells all which ranges, and each rank sends what
+//     it has of them in one message. A large range goes alone, from where its pieces lie to where
+//     rank 0 wants them. The others serve() meanwhile.
+//  3. finish() ends their serve(). A read after it is an error.
 #pragma once
 
 #include <cstddef>
@@ -12,51 +14,58 @@
 #include <memory>
 #include <mutex>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "cairn/bytes.h"
 #include "cairn/tensor.h"
 
 #include "dist/group.h"
+#include "io/device_source.h"
 
 namespace cairn::dist {
 
-// Of a tensor in row-major order.
+// The rows of a tensor in row-major order.
 struct GatheredRows {
-  SharedBytes own = {};  // must not change, nor move, until the end of serve() or finish()
-  std::int64_t per_rank = 0;
-  std::int64_t all = 0;
-  std::uint64_t row_bytes = 0;
+  SharedBytes own = {};          // must not change, nor move, until the end of serve() or finish()
+  std::uint64_t rank_bytes = 0;  // of each rank's rows; the last ranks may have fewer, or none
+  std::uint64_t all_bytes = 0;
 };
 
-class RowGather : public std::enable_shared_from_this<RowGather> {
+class RowGather final : public DeviceSource, public std::enable_shared_from_this<RowGather> {
  public:
   // The rows are those of the first `shards` ranks.
   RowGather(Group& group, std::int64_t shards) : group_(group), shards_(shards) {}
 
   // Step 1. On rank 0 the whole, read when it is wanted.
   std::shared_ptr<const Storage> add(GatheredRows rows);
+  std::uint64_t size() const override;
+  const std::string& name() const override { return name_; }
   // Step 2. DistError, of both.
-  void read(std::size_t tensor, std::uint64_t offset, std::span<std::byte> into);
+  void read(std::span<const Range> ranges) const override;
   void serve();
   // Step 3. Does nothing the second time.
   void finish();
 
  private:
-  void read_piece(std::size_t tensor, std::uint64_t offset, std::span<std::byte> into);
-  struct Range {
-    std::uint64_t begin = 0;
-    std::uint64_t end = 0;
+  struct Tensor {
+    GatheredRows rows;
+    std::uint64_t begin = 0;  // in the source
   };
-  // What of a range a rank has: in the whole.
-  Range part_of(const GatheredRows& rows, std::int64_t rank, const Range& wanted) const;
-  void send(std::size_t tensor, const Range& wanted);
-  at::Tensor tell(std::int64_t tensor, const Range& range);
+  struct Wanted {
+    std::uint64_t offset = 0;
+    std::uint64_t size = 0;
+  };
+  std::vector<Wanted> tell(const std::vector<Range>& batch) const;
+  void gather(const std::vector<Range>& batch) const;
+  template <class Take>
+  void for_each_piece(std::int64_t rank, const Wanted& wanted, Take take) const;
 
   Group& group_;
   const std::int64_t shards_;
-  std::mutex mutex_;
-  std::vector<GatheredRows> tensors_;
+  const std::string name_ = "the sharded state of all ranks";
+  mutable std::mutex mutex_;
+  std::vector<Tensor> tensors_;
   bool is_finished_ = false;
 };
 

@@ -58,7 +58,7 @@ class PartsAhead {
   // All of a part. An error is its own: where one of those that it is read with cannot be read,
   // each is read alone.
   ByteView read(std::size_t index) {
-    if (index - first_ >= ahead_.size()) {
+    if (!is_ahead(index)) {
       first_ = index;
       try {
         fill(is_alone_ ? index + 1 : parts_.size());
@@ -72,6 +72,10 @@ class PartsAhead {
     return ahead_[index - first_];
   }
 
+  bool is_ahead(std::size_t index) const {
+    return index - first_ < ahead_.size() && ahead_[index - first_].size() == parts_[index].size;
+  }
+
   // From first_ on, at most until `end`.
   void fill(std::size_t end) {
     ahead_.clear();
@@ -79,16 +83,17 @@ class PartsAhead {
     std::vector<ByteView> ahead;
     std::vector<ByteSource::Range> ranges;
     std::span<std::byte> left = room();
-    for (std::size_t i = first_; i < end && parts_[i].size <= left.size(); ++i) {
+    for (std::size_t i = first_; i < end; ++i) {
       const CheckpointPlan::Part& part = parts_[i];
-      const auto into = left.first(part.size);
-      if (part.size > 0) {
-        const bool is_first = i == first_;  // write() has asked: what it says may change
-        if (!is_first && (part.storage->source() != &source || !reads(part))) break;
-        ranges.push_back({part.storage->source_offset(), into});
-      }
+      // write() has asked for the first: what a storage says may change. Others that it will not
+      // ask for, as those in memory, have no bytes here.
+      const bool is_asked_for = part.size > 0 && (i == first_ || reads(part));
+      const std::uint64_t size = is_asked_for ? part.size : 0;
+      if (size > left.size() || (is_asked_for && part.storage->source() != &source)) break;
+      const auto into = left.first(size);
+      if (is_asked_for) ranges.push_back({part.storage->source_offset(), into});
       ahead.push_back(into);
-      left = left.subspan(part.size);
+      left = left.subspan(size);
     }
     source.read(ranges);
     ahead_ = std::move(ahead);

@@ -33,15 +33,20 @@ std::uint16_t listening_port(int fd) {
   return 0;
 }
 
+sockaddr_in loopback(std::uint16_t port) {
+  sockaddr_in address = {};
+  address.sin_family = AF_INET;
+  address.sin_port = htons(port);
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  return address;
+}
+
 }  // namespace
 
 FileDescriptor listen_at_loopback(std::uint16_t port) {
   FileDescriptor socket(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
   const int yes = 1;
-  sockaddr_in address = {};
-  address.sin_family = AF_INET;
-  address.sin_port = htons(port);
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  const sockaddr_in address = loopback(port);
   if (!socket.is_open() ||
       setsockopt(socket.get(), SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes) != 0 ||
       bind(socket.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0 ||
@@ -49,6 +54,12 @@ FileDescriptor listen_at_loopback(std::uint16_t port) {
     throw_storage_error(errno, "cannot listen at 127.0.0.1:" + std::to_string(port));
   }
   return socket;
+}
+
+bool is_listened_at_loopback(std::uint16_t port) {
+  const FileDescriptor socket(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  const sockaddr_in address = loopback(port);
+  return connect(socket.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0;
 }
 
 void replace_listener(std::uint16_t port, const FileDescriptor& own) {

@@ -16,6 +16,7 @@
 
 #include "io/file.h"
 #include "io/file_descriptor.h"
+#include "io/file_error.h"
 
 namespace cairn {
 namespace {
@@ -107,6 +108,17 @@ MachineLimits machine_limits() {
                        .file_bytes = resource_limit(RLIMIT_FSIZE)};
   if (groups.cpus) limits.cpus = std::min(limits.cpus, *groups.cpus);
   return limits;
+}
+
+OpenFileLimit open_file_limit() {
+  rlimit limit = {};
+  if (getrlimit(RLIMIT_NOFILE, &limit) != 0) throw_storage_error(errno, "cannot get RLIMIT_NOFILE");
+  return {.soft = limit.rlim_cur, .hard = limit.rlim_max};
+}
+
+void set_soft_open_file_limit(std::uint64_t soft) {
+  const rlimit limit = {.rlim_cur = soft, .rlim_max = open_file_limit().hard};
+  if (setrlimit(RLIMIT_NOFILE, &limit) != 0) throw_storage_error(errno, "cannot set RLIMIT_NOFILE");
 }
 
 std::string node_name() {

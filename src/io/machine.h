@@ -16,6 +16,15 @@ struct MachineLimits {
 };
 MachineLimits machine_limits();
 
+// How many files this process may have open (RLIMIT_NOFILE): the limit, and how far the process may
+// raise it.
+struct OpenFileLimit {
+  std::uint64_t soft = 0;
+  std::uint64_t hard = 0;
+};
+OpenFileLimit open_file_limit();               // StorageError
+void set_soft_open_file_limit(std::uint64_t);  // StorageError
+
 // Of this machine, as others know it.
 std::string node_name();
 

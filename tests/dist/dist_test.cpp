@@ -15,6 +15,7 @@
 #include "cairn/error.h"
 
 #include "dist/backend.h"
+#include "dist/group.h"
 #include "dist/team.h"
 #include "job.h"
 #include "testing/environment_variable.h"
@@ -138,6 +139,50 @@ TEST(Dist, WhoDoesNotComeIsNamed) {
     EXPECT_THAT(silent.output(rank),
                 AllOf(HasSubstr("rank 1 did not come"), HasSubstr("no sign of life")));
   }
+}
+
+// c10d would try again after a second.
+TEST(Dist, RanksThatComeBeforeRankZeroJoinItAtOnce) {
+  auto fastest = std::chrono::steady_clock::duration::max();
+  for (int i = 0; i < 3; ++i) {  // the machine may be busy with something else
+    Gate gate;
+    Job job(3, program({"collectives", "0:" + gate.argument()}));
+    gate.open_for({&job});  // all others have come
+    const auto begin = std::chrono::steady_clock::now();
+    ASSERT_TRUE(job.ranks[1]->wait_for_line("rank 1 of 3")) << job.output(1);
+    fastest = std::min(fastest, std::chrono::steady_clock::now() - begin);
+    EXPECT_THAT(job.exit_codes(), Each(0)) << job.output(0);
+  }
+  EXPECT_LT(fastest, std::chrono::milliseconds(700));
+}
+
+TEST(Dist, TheSoftLimitOfOpenFilesGrowsWithTheRanks) {
+  const auto raised = [](std::int64_t ranks, std::uint64_t soft, std::uint64_t hard) {
+    return dist::soft_limit_for(ranks, {.soft = soft, .hard = hard});
+  };
+  EXPECT_EQ(raised(4, 1024, 4096), std::nullopt);
+  EXPECT_EQ(raised(1024, 1024, 1 << 20), 64U + 8 * 1024);
+  EXPECT_EQ(raised(1024, 1 << 16, 1 << 20), std::nullopt);
+  // As far as it goes.
+  EXPECT_EQ(raised(1024, 1024, 4096), 4096U);
+  EXPECT_EQ(raised(1024, 4096, 4096), std::nullopt);
+  EXPECT_THAT(message_of<UsageError>([&] { raised(2048, 1024, 4096); }),
+              AllOf(HasSubstr("2048 ranks needs at least 6208 open files"), HasSubstr("have 4096"),
+                    HasSubstr("`ulimit -n 16448`"), HasSubstr("LimitNOFILE=16448")));
+}
+
+// `limit`: words of ulimit's.
+Command limited(const std::string& limit, const Command& command) {
+  return Command{"/bin/sh", "-c", "ulimit " + limit + " && exec \"$0\" \"$@\""} + command;
+}
+
+TEST(Dist, RanksRaiseTheSoftLimitOfOpenFilesAndWithTooLowAHardOneNobodyWaits) {
+  Job low(4, limited("-S -n 20", program({"collectives"})));
+  EXPECT_THAT(low.exit_codes(), Each(0)) << low.output(0) << low.output(1);
+  Job too_low(4, limited("-n 70", program({"collectives"})));
+  EXPECT_THAT(too_low.exit_codes(), Each(2));
+  for (const std::size_t rank : {0, 3})
+    EXPECT_THAT(too_low.output(rank), HasSubstr("4 ranks needs at least 76 open files"));
 }
 
 TEST(Dist, WhatContradictsItselfIsRefused) {

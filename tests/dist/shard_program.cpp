@@ -17,14 +17,17 @@
 #include <utility>
 #include <vector>
 
+#include "cairn/checkpoint/checkpoint.h"
 #include "cairn/dist/dist.h"
 #include "cairn/dist/sharding.h"
 #include "cairn/error.h"
+#include "cairn/train/optimizer.h"
 #include "cairn/train/parameters.h"
 #include "cairn/train/scaler.h"
 #include "cairn/train/state.h"
 #include "cairn/train/state_dict.h"
 
+#include "collective_counts.h"
 #include "testing/sim_device.h"
 
 namespace {
@@ -372,6 +375,66 @@ void try_full_save(const std::string& folder) {
   say("all of it holds");
 }
 
+// A state of many small tensors and a few large ones, of which some ranks have no rows, and an
+// optimizer that has them in another order than the module.
+void make_many(cairn::State& state, const FSDPConfig& config) {
+  torch::nn::Sequential net;
+  for (int i = 0; i < 300; ++i) {
+    net->push_back(torch::nn::Linear(1 + i % 7, 1 + i % 5));
+    if (i % 100 == 50) net->push_back(Sharded<torch::nn::Linear>(1000, 701 + i));
+  }
+  state.run_name = "many";
+  state.model = cairn::classifier(net, {.num_classes = 2});
+  put_on_device(*net);
+  const std::shared_ptr<torch::nn::Module> module(state.model, &state.model->module());
+  state.sharding = cairn::fully_shard(module, config);
+  std::vector<at::Tensor> weights;
+  std::vector<at::Tensor> biases;
+  for (const at::Tensor& parameter : cairn::parameters(*net))
+    (parameter.dim() == 2 ? weights : biases).push_back(parameter);
+  const std::vector<torch::optim::OptimizerParamGroup> groups = {
+      torch::optim::OptimizerParamGroup(biases), torch::optim::OptimizerParamGroup(weights)};
+  state.optimizer = std::make_shared<torch::optim::Adam>(groups, torch::optim::AdamOptions(0.01));
+  for (at::Tensor& parameter : net->parameters())
+    parameter.mutable_grad() = parameter.detach().clone();  // replicas stay alike
+  state.optimizer->step();
+}
+
+// One file of all that the ranks have, in few messages. Each rank finds its rows in it.
+void try_many_tensors(const std::string& folder, const FSDPConfig& config) {
+  cairn::State state;
+  make_many(state, config);
+  const torch::nn::Module& module = state.model->module();
+  Collectives::count();
+  Collectives::take();
+  const std::string path = cairn::save_checkpoint(state, folder + "/many.pt");
+  const int broadcasts = Collectives::of("broadcast");
+  demand(broadcasts < 40, "few messages: " + std::to_string(broadcasts));
+  const cairn::Value at_once = cairn::checkpoint_value(state, {}, nullptr);
+  cairn::dist::barrier();  // rank 0 has written it
+  const auto model_in = [](const cairn::Value& value) { return value.at("state").at("model"); };
+  const auto moments_in = [](const cairn::Value& value) {
+    return value.at("state").at("optimizers").at("Adam").at("state");
+  };
+  const cairn::Value saved = cairn::load(path);
+  const cairn::Value own_model = cairn::state_dict(module);
+  const cairn::Value own_moments =
+      cairn::optimizer_state_dict(*state.optimizer, module).at("state");
+  for (const auto& [name, parameter] : cairn::named_parameters(module)) {
+    const auto compare = [&](const cairn::Value& whole, const cairn::Value& own) {
+      if (cairn::tensor_of(own.as_tensor()).numel() == 0) return;
+      const at::Tensor rows =
+          rows_of(*state.sharding, parameter, cairn::tensor_of(whole.as_tensor()));
+      demand(rows.equal(cairn::tensor_of(own.as_tensor())), name + " is whole");
+    };
+    compare(model_in(saved).at(name), own_model.at(name));
+    if (cairn::dist::rank() == 0) compare(model_in(at_once).at(name), own_model.at(name));
+    for (const char* moment : {"exp_avg", "exp_avg_sq"})
+      compare(moments_in(saved).at(name).at(moment), own_moments.at(name).at(moment));
+  }
+  say("all of it holds");
+}
+
 // Between passes only this rank's parameters and gradients of a 256 MiB model stay resident.
 void try_resident_memory() {
   constexpr int kUnits = 16;
@@ -411,6 +474,10 @@ void run(const std::string& mode) {
   if (mode == "uneven") return try_uneven();
   if (mode == "errors") return try_errors();
   if (mode == "scaler") return try_scaler();
+  if (mode.starts_with("many=")) return try_many_tensors(mode.substr(5), {});
+  if (mode.starts_with("replicated_many=")) {
+    return try_many_tensors(mode.substr(16), {.data_parallel_replicate_degree = 2});
+  }
   if (mode.starts_with("folder=")) return try_full_save(mode.substr(mode.find('=') + 1));
   throw std::runtime_error("there is no mode " + mode);
 }

@@ -69,6 +69,21 @@ TEST(ShardedModules, AFullSaveTakesNoMemoryForTheWhole) {
   EXPECT_GT(std::filesystem::file_size(folder / "1.pt"), 256U << 20);
 }
 
+// To the byte, and not with a round trip for each.
+TEST(ShardedModules, AFullSaveGathersManyTensorsAtATime) {
+  const TempFolder folder;
+  Job job(3, {SHARD_PROGRAM, "many=" + folder.path()});
+  EXPECT_THAT(job.exit_codes(), Each(0)) << outputs_of(job);
+  EXPECT_TRUE(verify(folder / "many.pt").ok());
+}
+
+TEST(ShardedModules, AFullSaveTakesTheRowsOfOneOfSeveralReplicas) {
+  const TempFolder folder;
+  Job job(4, {SHARD_PROGRAM, "device", "replicated_many=" + folder.path()});
+  EXPECT_THAT(job.exit_codes(), Each(0)) << outputs_of(job);
+  EXPECT_TRUE(verify(folder / "many.pt").ok());
+}
+
 TEST(ShardedModules, WhatWasWholeGoesBackToTheSystem) {
   Job job(4, {SHARD_PROGRAM, "resident"});
   EXPECT_THAT(job.exit_codes(), Each(0)) << outputs_of(job);

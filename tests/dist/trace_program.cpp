@@ -1,12 +1,10 @@
 // One process of a job whose saves are traced, for trace_test.cpp, which starts several:
 //   trace_program trace=store|files|collectives layout=file|sharded|tars folder=FOLDER [async=1]
 // Writes "trace LINE" for each line of its trace.
-#include <ATen/record_function.h>
 #include <torch/torch.h>
 
 #include <map>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <utility>
 
@@ -15,6 +13,7 @@
 #include "cairn/train/trainer.h"
 
 #include "arguments.h"
+#include "collective_counts.h"
 #include "storage/local_store.h"
 #include "testing/traced_runs.h"
 #include "testing/tracing_files.h"
@@ -34,42 +33,6 @@ TracedLayout layout_of(const Arguments& arguments) {
                                                        {"tars", TracedLayout::kTars}};
   return layouts.at(arguments.text("layout"));
 }
-
-// Counts the collectives that Gloo was asked for since the previous take(), by kind. libtorch
-// reports them to a profiler.
-class Collectives {
- public:
-  static void count() {
-    at::addGlobalCallback(
-        at::RecordFunctionCallback(&Collectives::note).scopes({at::RecordScope::USER_SCOPE}));
-  }
-  // "all_reduce 1, broadcast 2"; "" if there were none.
-  static std::string take() {
-    const std::scoped_lock lock(mutex());
-    std::string text;
-    for (const auto& [kind, times] : std::exchange(counts(), {}))
-      text += (text.empty() ? "" : ", ") + kind + " " + std::to_string(times);
-    return text;
-  }
-
- private:
-  static std::unique_ptr<at::ObserverContext> note(const at::RecordFunction& called) {
-    const std::string name = called.name();
-    const std::string gloo = "gloo:";
-    if (!name.starts_with(gloo)) return nullptr;
-    const std::scoped_lock lock(mutex());
-    ++counts()[name.substr(gloo.size())];
-    return nullptr;
-  }
-  static std::mutex& mutex() {
-    static std::mutex one;
-    return one;
-  }
-  static std::map<std::string, int>& counts() {
-    static std::map<std::string, int> all;
-    return all;
-  }
-};
 
 // Writes, for each event of a run, the collectives from its beginning to that of the next event.
 // Events without any are left out. It comes before the savers, so theirs count for their event.

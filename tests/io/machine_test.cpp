@@ -4,6 +4,7 @@
 
 #include <filesystem>
 
+#include "testing/descriptor_limit.h"
 #include "testing/temp_folder.h"
 
 namespace cairn {
@@ -51,6 +52,16 @@ TEST_F(MachineTest, WithoutGroupsOrWithNonsenseThereIsNoLimit) {
   write("sys/fs/cgroup/memory.max", "lots");
   EXPECT_EQ(limits().memory_bytes, std::nullopt);
   EXPECT_EQ(limits().cpus, std::nullopt);
+}
+
+TEST_F(MachineTest, TheSoftLimitOfOpenFilesIsRaised) {
+  const testing::DescriptorLimit low(200);
+  EXPECT_EQ(open_file_limit().soft, 200U);
+  const std::uint64_t hard = open_file_limit().hard;
+  ASSERT_GT(hard, 300U);
+  set_soft_open_file_limit(300);
+  EXPECT_EQ(open_file_limit().soft, 300U);
+  EXPECT_EQ(open_file_limit().hard, hard);
 }
 
 TEST_F(MachineTest, ThisMachineHasAtLeastPartOfAProcessor) { EXPECT_GT(machine_limits().cpus, 0); }

@@ -9,6 +9,7 @@
 #include <unordered_map>
 #include <utility>
 
+#include "cairn/byte_source.h"
 #include "cairn/checkpoint/sharded.h"
 #include "cairn/dist/dist.h"
 #include "cairn/dist/sharding.h"
@@ -220,18 +221,25 @@ WholeState::~WholeState() {
 
 void WholeState::complete(Value& entries, bool at_once) {
   if (gather_ == nullptr) return;
+  std::vector<ByteSource::Range> wanted;  // at once
   replace_own_rows(state_, entries, [&](const ShardedRows& rows, const TensorView& own) {
     TensorView whole = own;
     whole.shape = rows.global_shape;
     whole.strides = contiguous_strides(whole.shape);
     whole.storage_offset = 0;
-    whole.storage = gather_->add({.own = own.contiguous_bytes(),
-                                  .per_rank = rows.per_rank,
-                                  .all = rows.global_shape[0],
-                                  .row_bytes = row_bytes(rows, own.dtype)});
-    if (at_once && dist::rank() == 0) whole.storage = storage_of(whole.storage->bytes());
+    const std::uint64_t row = row_bytes(rows, own.dtype);
+    whole.storage =
+        gather_->add({.own = own.contiguous_bytes(),
+                      .rank_bytes = static_cast<std::uint64_t>(rows.per_rank) * row,
+                      .all_bytes = static_cast<std::uint64_t>(rows.global_shape[0]) * row});
+    if (at_once && dist::rank() == 0) {
+      const auto memory = std::make_shared<std::vector<std::byte>>(whole.storage->size());
+      wanted.push_back({whole.storage->source_offset(), *memory});
+      whole.storage = storage_of({*memory, memory});
+    }
     return Value(std::move(whole));
   });
+  gather_->read(wanted);
 }
 
 std::vector<std::string> cut_to_own_rows(const State& state, Value& entries) {

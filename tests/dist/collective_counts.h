@@ -1,0 +1,51 @@
+// Counts what Gloo is asked for, in programs that tests start.
+#pragma once
+
+#include <ATen/record_function.h>
+
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <utility>
+
+// Counts the collectives that Gloo was asked for since the previous take(), by kind. libtorch
+// reports them to a profiler.
+class Collectives {
+ public:
+  static void count() {
+    at::addGlobalCallback(
+        at::RecordFunctionCallback(&Collectives::note).scopes({at::RecordScope::USER_SCOPE}));
+  }
+  // Of one kind, as "broadcast".
+  static int of(const std::string& kind) {
+    const std::scoped_lock lock(mutex());
+    return counts()[kind];
+  }
+  // "all_reduce 1, broadcast 2"; "" if there were none.
+  static std::string take() {
+    const std::scoped_lock lock(mutex());
+    std::string text;
+    for (const auto& [kind, times] : std::exchange(counts(), {}))
+      text += (text.empty() ? "" : ", ") + kind + " " + std::to_string(times);
+    return text;
+  }
+
+ private:
+  static std::unique_ptr<at::ObserverContext> note(const at::RecordFunction& called) {
+    const std::string name = called.name();
+    const std::string gloo = "gloo:";
+    if (!name.starts_with(gloo)) return nullptr;
+    const std::scoped_lock lock(mutex());
+    ++counts()[name.substr(gloo.size())];
+    return nullptr;
+  }
+  static std::mutex& mutex() {
+    static std::mutex one;
+    return one;
+  }
+  static std::map<std::string, int>& counts() {
+    static std::map<std::string, int> all;
+    return all;
+  }
+};
