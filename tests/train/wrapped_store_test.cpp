@@ -193,7 +193,7 @@ TEST_F(WrappedStoreTest, SavesAndReplacesFoldersByItsOwnCalls) {
   runs.store = store;
   runs.all();
   EXPECT_THAT(store->begun, Contains(::testing::Key(HasSubstr("ep0-ba4/__0_0-"))));
-  EXPECT_TRUE(verify(folder / "run/latest-rank0").ok());
+  EXPECT_TRUE(verify(folder / "run/ep0-ba4").ok());
   EXPECT_THAT(all_in(folder.path()), Not(Contains(HasSubstr(".cairn-tmp-"))));
 }
 
@@ -220,9 +220,13 @@ TEST_F(WrappedStoreTest, LoggersUploadFromItAndIntoIt) {
         is_wrapped ? std::make_shared<WrappedStore>() : local_store();
     const std::string sent = folder / (home + "/sent/run/checkpoints");
     leave_behind(sent);
-    TrainerOptions made = options(store, home);
-    made.save_num_checkpoints_to_keep = 0;
-    made.save_num_remote_checkpoints_to_keep = 1;
+    TrainerOptions made = options(nullptr, home);
+    made.save_folder.reset();
+    made.callbacks = {CheckpointSaver({.folder = folder / (home + "/ckpt"),
+                                       .save_interval = "1ba",
+                                       .num_checkpoints_to_keep = 0,
+                                       .num_remote_checkpoints_to_keep = 1,
+                                       .store = store})};
     made.loggers.push_back(
         RemoteUploaderDownloader({.bucket_uri = folder / (home + "/sent"), .store = store}));
     run(std::move(made));
