@@ -332,6 +332,11 @@ HttpReply FakeAzure::copy(const Asked& asked, const std::string& key) {
   const bool lets_in = asked.header("authorization").starts_with("SharedKey ") ||
                        source.find("sig=") != std::string::npos;
   if (!lets_in) return failure(403, "CannotVerifyCopySource");
+  const std::string wanted = asked.header("x-ms-source-if-match");
+  const bool is_wanted = wanted.empty() || wanted == from->second.etag;
+  if (!is_wanted) return failure(412, "SourceConditionNotMet");
+  const HttpReply refused = check_condition(asked, key);
+  if (refused.status != 0) return refused;
   Blob blob = from->second;
   blob.etag = next_etag();
   blob.pending = options_.pending_copies;

@@ -234,4 +234,10 @@ std::string FakeGcs::copy_source(const Asked& asked) const {
   return asked.header("x-goog-copy-source");
 }
 
+HttpReply FakeGcs::check_source(const Asked& asked, const Object& object) {
+  const std::string wanted = asked.header("x-goog-copy-source-if-generation-match");
+  const bool holds = wanted.empty() || wanted == std::to_string(object.generation);
+  return holds ? kGoOn : error(412, "PreconditionFailed");
+}
+
 }  // namespace cairn::testing

@@ -44,6 +44,7 @@ class FakeGcs : public FakeS3 {
   std::string listed(const Object& object) const override;
   bool keeps_header(const std::string& name) const override;
   std::string copy_source(const Asked& asked) const override;
+  HttpReply check_source(const Asked& asked, const Object& object) override;
 
  private:
   // An upload in the JSON API that goes on with further requests.

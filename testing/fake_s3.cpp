@@ -398,14 +398,44 @@ HttpReply FakeS3::put(const Asked& asked, const std::string& path) {
   return reply;
 }
 
-HttpReply FakeS3::copy(const Asked& asked, const std::string& path) {
+HttpReply FakeS3::check_source(const Asked& asked, const Object& object) {
+  const std::string wanted = asked.header("x-amz-copy-source-if-match");
+  return wanted.empty() || wanted == object.etag ? kGoOn : error(412, "PreconditionFailed");
+}
+
+const FakeS3::Object* FakeS3::source_of(const Asked& asked) const {
   const std::string source = percent_decoded(copy_source(asked));
-  const auto from = objects_.find(source.substr(source.starts_with('/') ? 1 : 0));
-  if (from == objects_.end()) return error(404, "NoSuchKey");
-  Object copy = from->second;
+  return find(source.substr(source.starts_with('/') ? 1 : 0));
+}
+
+// Its condition is of `path`, where the server knows one.
+HttpReply FakeS3::copy(const Asked& asked, const std::string& path) {
+  const Object* const from = source_of(asked);
+  if (from == nullptr) return error(404, "NoSuchKey");
+  HttpReply refused = check_source(asked, *from);
+  if (refused.status == 0) refused = check_condition(asked, path, /*is_upload=*/false);
+  if (refused.status != 0) return refused;
+  Object copy = *from;
   copy.generation = ++generation_;
-  objects_[path] = std::move(copy);
-  return xml(tag("CopyObjectResult", tag("ETag", objects_[path].etag)));
+  const std::string etag = copy.etag;
+  keep(path, std::move(copy));
+  return xml(tag("CopyObjectResult", tag("ETag", etag)));
+}
+
+// As Amazon: a range is only of what is larger than the least part.
+HttpReply FakeS3::copy_part(const Asked& asked, Object& part) {
+  const Object* const from = source_of(asked);
+  if (from == nullptr) return error(404, "NoSuchKey");
+  const HttpReply refused = check_source(asked, *from);
+  if (refused.status != 0) return refused;
+  HttpReply cut = {.body = from->bytes};
+  const std::string range = asked.header("x-amz-copy-source-range");
+  const bool is_small = from->bytes.size() <= kLeastPart;
+  if (!range.empty() && (is_small || !cut_to_range(range, cut))) {
+    return error(400, "InvalidRequest");
+  }
+  part = {.bytes = cut.body, .etag = quoted_md5(cut.body)};
+  return xml(tag("CopyPartResult", tag("ETag", part.etag)));
 }
 
 HttpReply FakeS3::list(const Asked& asked, const std::string& bucket) {
@@ -482,6 +512,12 @@ HttpReply FakeS3::put_part(const Asked& asked) {
   if (upload == uploads_.end()) return error(404, "NoSuchUpload");
   const int number = std::stoi(query["partNumber"]);
   if (number < 1 || number > 10'000) return error(400, "InvalidArgument");
+  if (!copy_source(asked).empty()) {
+    Object copied;
+    HttpReply reply = copy_part(asked, copied);
+    if (reply.status == 200) upload->second.parts[number] = std::move(copied);
+    return reply;
+  }
   if (upload->second.with_crc64 && asked.header(kCrc).empty()) return error(400, "InvalidRequest");
   Object part = {.bytes = asked.body, .etag = quoted_md5(asked.body), .crc64 = asked.header(kCrc)};
   HttpReply reply = {.headers = {{"ETag", part.etag}}};

@@ -72,6 +72,7 @@ class FakeS3 : public FakeServer {
   virtual std::string listed(const Object& object) const;  // its elements besides S3's
   virtual bool keeps_header(const std::string& name) const;
   virtual std::string copy_source(const Asked& asked) const;
+  virtual HttpReply check_source(const Asked& asked, const Object& object);
 
   HttpReply dispatch(const Asked& asked, const std::string& path);
   static HttpReply error(int status, const std::string& code, const std::string& more = "");
@@ -97,6 +98,8 @@ class FakeS3 : public FakeServer {
   HttpReply list_uploads(const Asked& asked, const std::string& bucket);
   HttpReply begin_upload(const Asked& asked, const std::string& path);
   HttpReply put_part(const Asked& asked);
+  HttpReply copy_part(const Asked& asked, Object& part);
+  const Object* source_of(const Asked& asked) const;
   HttpReply complete(const Asked& asked, const std::string& path);
   HttpReply abort(const Asked& asked);
   std::map<std::string, std::string> kept_headers(const Asked& asked) const;

@@ -152,15 +152,25 @@ class ObjectFolder final : public FolderWrite {
 
   std::unique_ptr<ObjectWrite> begin(const std::string& name,
                                      std::uint64_t expected_bytes) override {
-    if (written_.contains(name) || held_.contains(name)) {
-      throw UsageError(folder_ + ": " + name + " is written twice");
-    }
+    check_is_new(name);
     if (is_hidden(name) || is_folder_marker(name)) {
       return std::make_unique<HeldWrite>(held_, name, expected_bytes);
     }
-    return std::make_unique<PartWrite>(
-        begin_object(name, expected_bytes),
-        [this, name](ObjectWrite& object, std::uint64_t bytes) { publish(name, object, bytes); });
+    return std::make_unique<PartWrite>(begin_object(name, expected_bytes),
+                                       [this, name](ObjectWrite& object, std::uint64_t bytes) {
+                                         publish(name, bytes, [&] { object.commit(); });
+                                       });
+  }
+
+  bool copy(const std::string& from, const std::string& name,
+            const std::string& from_version) override {
+    if (is_hidden(name) || is_folder_marker(name) || !store_.features().server_copies) return false;
+    check_is_new(name);
+    const auto source = store_.stat(from);
+    if (!source) throw NotFoundError("there is no object " + store_.describe(from));
+    publish(name, source->size,
+            [&] { store_.copy(from, path(name), condition_for(name), from_version); });
+    return true;
   }
 
   std::shared_ptr<const ByteSource> open(const std::string& name) const override {
@@ -188,6 +198,11 @@ class ObjectFolder final : public FolderWrite {
 
  private:
   std::string path(const std::string& name) const { return join_path(folder_, name); }
+
+  void check_is_new(const std::string& name) const {
+    if (!written_.contains(name) && !held_.contains(name)) return;
+    throw UsageError(folder_ + ": " + name + " is written twice");
+  }
 
   // Whether it is what it was.
   bool is_still(const std::string& name, const ObjectInfo& info) const {
@@ -224,27 +239,29 @@ class ObjectFolder final : public FolderWrite {
   }
 
   // Makes an object visible, and notes what it is then.
-  void publish(const std::string& name, ObjectWrite& object, std::uint64_t bytes) {
+  void publish(const std::string& name, std::uint64_t bytes, const std::function<void()>& commit) {
     const auto old = before_.find(name);
     if (old != before_.end()) {
       if (!is_still(name, old->second)) refuse(name);
       retire();
     }
     if (is_folder_marker(name)) is_published_ = true;
-    object.commit();
+    commit();
     written_.insert_or_assign(name, look_at(name, bytes));
   }
 
   // Step 2.
+  WriteCondition condition_for(const std::string& name) const {
+    const auto old = before_.find(name);
+    if (old == before_.end()) return WriteCondition::absent();
+    if (!store_.features().versioned_writes) return {};
+    return WriteCondition::of_version(old->second.version);
+  }
+
   std::unique_ptr<ObjectWrite> begin_object(const std::string& name, std::uint64_t bytes) {
     BeginOptions options;
     options.expected_bytes = bytes;
-    const auto old = before_.find(name);
-    if (old == before_.end()) {
-      options.condition = WriteCondition::absent();
-    } else if (store_.features().versioned_writes) {
-      options.condition = WriteCondition::of_version(old->second.version);
-    }
+    options.condition = condition_for(name);
     return store_.begin(path(name), options);
   }
 
@@ -261,7 +278,7 @@ class ObjectFolder final : public FolderWrite {
   void put(const std::string& name, ByteView bytes) {
     const auto object = begin_object(name, bytes.size());
     object->write(bytes);
-    publish(name, *object, bytes.size());
+    publish(name, bytes.size(), [&] { object->commit(); });
   }
 
   ObjectStore& store_;

@@ -288,6 +288,32 @@ void objects_can_be_renamed(const Subject& s) {
   expect_equal(s.read("b"), std::string("bytes"), "an object that was renamed to its own name");
 }
 
+void objects_can_be_copied(const Subject& s) {
+  s.write("a", "bytes");
+  s.write("b", "old");
+  s.store.copy(s.path("a"), s.path("c"), WriteCondition::absent());
+  expect_equal(s.read("c"), std::string("bytes"), "the copy");
+  expect_equal(s.read("a"), std::string("bytes"), "what was copied");
+  expect_error<AlreadyExistsError>(
+      [&] { s.store.copy(s.path("a"), s.path("b"), WriteCondition::absent()); },
+      "copying to a name that is taken");
+  expect_equal(s.read("b"), std::string("old"), "what had the name");
+  const std::string version = s.store.stat(s.path("a"))->version;
+  s.store.copy(s.path("a"), s.path("b"), {}, version);
+  expect_equal(s.read("b"), std::string("bytes"), "the copy in its place");
+  s.store.copy(s.path("b"), s.path("b"));
+  expect_equal(s.read("b"), std::string("bytes"), "an object that was copied to its own name");
+  expect_error<NotFoundError>([&] { s.store.copy(s.path("none"), s.path("d")); },
+                              "copying what is not there");
+  s.write("a", "later bytes");
+  const bool has_changed = s.store.stat(s.path("a"))->version != version;
+  if (has_changed) {
+    expect_error<StorageError>([&] { s.store.copy(s.path("a"), s.path("d"), {}, version); },
+                               "copying a version that is not there any more");
+  }
+  expect(!s.store.stat(s.path("d")), "nothing has the name of a copy that failed");
+}
+
 void add_to(FolderWrite& folder, const std::string& name, const std::string& text) {
   const auto object = folder.begin(name, text.size());
   object->write_at(0, {as_bytes(text), nullptr});
@@ -380,6 +406,7 @@ constexpr std::array kChecks = {
     ObjectStoreCheck{"PointersMoveUnderACondition", run<pointers_move_under_a_condition>},
     ObjectStoreCheck{"RemovedThingsAreGone", run<removed_things_are_gone>},
     ObjectStoreCheck{"ObjectsCanBeRenamed", run<objects_can_be_renamed>},
+    ObjectStoreCheck{"ObjectsCanBeCopied", run<objects_can_be_copied>},
     ObjectStoreCheck{"FoldersAppearAtOnce", run<folders_appear_at_once>},
     ObjectStoreCheck{"FoldersCanBeReplaced", run<folders_can_be_replaced>},
     ObjectStoreCheck{"SeveralThreadsMayWork", run<several_threads_may_work>},

@@ -45,7 +45,7 @@ class JointCheckpoints {
                                                    const std::shared_ptr<ObjectStore>& store);
   ~JointCheckpoints();
 
-  const std::shared_ptr<ObjectStore>& store() const { return store_; }
+  const std::shared_ptr<JointStore>& store() const { return store_; }
   // Why nobody may begin anew when elsewhere there is nothing, either: why_none_is_whole(). On all
   // ranks the same.
   const Verdict& why_none_is_whole() const { return why_none_is_whole_; }
@@ -62,7 +62,7 @@ class JointCheckpoints {
                    const Look& look, const Options& options);
 
   std::vector<AgreedCheckpoint> agreed_;
-  std::shared_ptr<ObjectStore> store_;
+  std::shared_ptr<JointStore> store_;
   Verdict why_none_is_whole_;
   std::string path_;
   std::shared_ptr<dist::PeerFiles> peers_;

@@ -35,8 +35,7 @@ NodeCopy::NodeCopy(const LoadJob& job, bool in_parts, Logger& logger) : nearest_
   constexpr std::size_t kWorthItForWeights = 3;
   const std::vector<std::size_t> here = ranks_here();
   const std::size_t least = job.options.load_weights_only ? kWorthItForWeights : 2;
-  const auto* const joint = dynamic_cast<const JointStore*>(job.options.store.get());
-  const bool is_here = joint != nullptr && joint->is_all_here(job.path);
+  const bool is_here = job.joint != nullptr && job.joint->is_all_here(job.path);
   const bool fetches =
       !is_here && here.size() >= least && here.front() == static_cast<std::size_t>(dist::rank());
   const std::string own = fetches ? fetch(job, logger) : std::string();

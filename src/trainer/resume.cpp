@@ -155,7 +155,6 @@ std::string content_of(const LoadJob& job) {
 FoundForAll find_for_all(const TrainerOptions& trainer, const RunSearch& search, Logger& logger) {
   const Team team = Team::of_job();
   const std::vector<SearchPlace>& places = search.places;
-  const bool is_joint = dynamic_cast<const JointStore*>(places.front().store.get()) != nullptr;
   const std::string folder = normal_path(places.front().folder);
   FoundForAll own;
   const Value found = team.do_on_first("looking for a checkpoint to go on from", [&]() -> Value {
@@ -165,7 +164,7 @@ FoundForAll find_for_all(const TrainerOptions& trainer, const RunSearch& search,
     const std::int64_t number = place - places.begin();
     own.job->content = content_of(*own.job);  // it may be copied for the processes of this machine
     const std::string path =
-        is_joint && number == 0 ? relative_path(normal_path(own.job->path), folder) : own.job->path;
+        place->is_in_parts ? relative_path(normal_path(own.job->path), folder) : own.job->path;
     return List{number, path, own.job->content, own.is_rank_tar};
   });
   if (team.is_first()) return own;
@@ -178,11 +177,12 @@ FoundForAll find_for_all(const TrainerOptions& trainer, const RunSearch& search,
                      ", which a logger keeps that this rank does not have: give all ranks the same "
                      "loggers");
   }
-  if (is_joint && number == 0) path = join_path(folder, path);
+  const SearchPlace& place = places.at(static_cast<std::size_t>(number));
+  if (place.is_in_parts) path = join_path(folder, path);
   return {.job = LoadJob{.path = path,
                          .content = said.at(2).as_str(),
                          .options = {.strict_model_weights = trainer.load_strict_model_weights,
-                                     .store = places.at(static_cast<std::size_t>(number)).store,
+                                     .store = place.store,
                                      .in_place = trainer.load_in_place}},
           .is_rank_tar = said.at(3).as_bool()};
 }
@@ -242,9 +242,7 @@ LoadOutcome load_for_run(const LoadJob& job, const LoadJob& nearest, State& stat
   const dist::LongWork long_work;
   const std::string run_name = state.run_name;
   LoadOutcome outcome{.is_loaded = true};
-  if (dynamic_cast<const JointStore*>(job.options.store.get()) != nullptr) {
-    outcome.path_of_parts = job.path;
-  }
+  if (job.joint != nullptr) outcome.path_of_parts = job.path;
   {
     const auto bar = progress.show(job.path);
     outcome.rng = load_now(nearest, state, logger);
@@ -382,6 +380,7 @@ LoadOutcome load_first(const TrainerOptions& options, State& state, Logger& logg
     if (joint->store()->stat(joint->path())) {  // what nobody has loading says best
       job.path = joint->path();
       job.options.store = joint->store();
+      job.joint = joint->store();
     }
   }
   open_for_all(job);
@@ -424,11 +423,14 @@ class RunResume {
     if (!search_.takes_rank_tars && JointCheckpoints::is_needed(*first.store)) {
       joint_ = JointCheckpoints::in_folder(first, search_.places.size() > 1, logger_);
       first.store = joint_->store();
+      first.is_in_parts = true;
     }
     for (;;) {
       FoundForAll found = find_for_all(options_, search_, logger_);
       if (!found.job || found.is_rank_tar) return begin();
       found.job->weights_are_lost = &weights_are_lost_;
+      const bool is_joint = joint_ && found.job->options.store == joint_->store();
+      if (is_joint) found.job->joint = joint_->store();
       if (auto outcome = load(*found.job)) return *outcome;
     }
   }

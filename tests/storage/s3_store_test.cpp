@@ -5,6 +5,7 @@
 
 #include "cairn/checkpoint/checkpoint.h"
 #include "cairn/checkpoint/convert.h"
+#include "cairn/checkpoint/copy.h"
 #include "cairn/error.h"
 #include "cairn/storage/s3.h"
 #include "cairn/storage/stores.h"
@@ -235,6 +236,73 @@ TEST(S3StoreTest, WhatIsRenamedIsEncryptedAndAccessibleAsWhatIsWritten) {
   EXPECT_EQ(served.fake.last_header("x-amz-server-side-encryption", "PUT"), "aws:kms");
   EXPECT_EQ(served.fake.last_header("x-amz-server-side-encryption-aws-kms-key-id", "PUT"), "key-1");
   EXPECT_EQ(read_text(*store, "b"), "x");
+}
+
+TEST(S3StoreTest, TheServerCopiesAndNoBytesComeHere) {
+  S3Served served;
+  const auto store = served.store();
+  const std::string text = long_text(kThreeParts);
+  write_text(*store, "a", text);
+  store->move_pointer("latest", "a");
+  served.fake.forget_log();
+  store->copy("a", "b");
+  store->copy("latest", "c", WriteCondition::absent());
+  EXPECT_THAT(
+      message_of<AlreadyExistsError>([&] { store->copy("a", "c", WriteCondition::absent()); }),
+      HasSubstr("exists already"));
+  EXPECT_EQ(served.fake.count("GET /bucket/a"), 0U);
+  EXPECT_EQ(served.fake.count("PUT /bucket/b"), 1U);
+  EXPECT_EQ(served.fake.count("PUT /bucket/c?partNumber"), 1U);
+  EXPECT_EQ(served.fake.uploads(), 0U);
+  EXPECT_TRUE(served.fake.object("bucket/b") == text);
+  EXPECT_TRUE(served.fake.object("bucket/c") == text);
+}
+
+TEST(S3StoreTest, ALargeObjectIsCopiedInParts) {
+  S3Served served;
+  const auto store = served.store();
+  const std::string text = long_text(45 << 20);
+  write_text(*store, "a", text);
+  store->copy("a", "b", WriteCondition::absent(), store->stat("a")->version);
+  EXPECT_EQ(served.fake.count("PUT /bucket/b?partNumber"), 2U);
+  EXPECT_TRUE(served.fake.object("bucket/b") == text);
+}
+
+// Of a source that another program replaces, or that this server does not copy in parts.
+TEST(S3StoreTest, ACopyThatTheServerDoesNotMakeLeavesNothing) {
+  S3Served served;
+  const auto store = served.store();
+  write_text(*store, "a", "bytes");
+  const std::string version = store->stat("a")->version;
+  served.fake.answer_next("PUT /bucket/b", s3_error(412, "PreconditionFailed"));
+  EXPECT_THROW(store->copy("a", "b"), StorageError);
+  write_text(*store, "a", "later");
+  EXPECT_THAT(message_of<StorageError>([&] { store->copy("a", "b", {}, version); }),
+              HasSubstr("was replaced"));
+  EXPECT_FALSE(store->stat("b"));
+  served.fake.answer_next("PUT /bucket/b?partNumber", s3_error(501, "NotImplemented"));
+  store->copy("a", "b", WriteCondition::absent());
+  EXPECT_EQ(read_text(*store, "b"), "later");
+  EXPECT_EQ(served.fake.uploads(), 0U);
+}
+
+TEST(S3StoreTest, CheckpointsOfOneBucketAreCopiedByTheServer) {
+  S3Served served;
+  const auto store = served.store();
+  const CopyOptions within = {.verify = Verify::kQuick, .from_store = store, .to_store = store};
+  save(testing::sample_checkpoint(1), "run/a.pt", {.store = store});
+  served.fake.forget_log();
+  EXPECT_EQ(copy_checkpoint("run/a.pt", "run/b.pt", within).bytes, store->stat("run/a.pt")->size);
+  EXPECT_EQ(served.fake.last_header("x-amz-copy-source", "PUT"), "/bucket/run/a.pt");
+  EXPECT_EQ(testing::batch_of_sample(load("run/b.pt", {.store = store})), 1);
+  EXPECT_THROW(copy_checkpoint("run/a.pt", "run/b.pt", within), AlreadyExistsError);
+  convert("run/a.pt", "run/shards",
+          {.to = "safetensors", .weights_only = true, .shard_bytes = 200, .store = store});
+  copy_checkpoint("run/shards", "run/copied", within);
+  EXPECT_EQ(list_names(*store, "run/shards"), list_names(*store, "run/copied"));
+  EXPECT_EQ(served.fake.count("PUT /bucket/run/copied/model-00001"),
+            served.fake.count("POST /bucket/run/copied/model-00001") / 2);
+  EXPECT_TRUE(verify("run/copied", Verify::kFull, store).ok());
 }
 
 TEST(S3StoreTest, ChecksumsAreLeftOutWhereAwsSaysSo) {

@@ -2,7 +2,8 @@
 //
 // clang-format off
 //  1. The version of every object of it is noted; then it is opened and verified.
-//  2. Each object is opened again and its bytes written under the new name, in blocks.
+//  2. Each object is opened again and its bytes written under the new name, in blocks. Within one
+//     bucket the server copies it: the version of step 1, and no other.
 //  3. Before it is committed its version is asked for once more. One that changed since step 1 is
 //     not what was verified: nothing is published.
 //  4. Commit: a file at once; of a folder, when all of its objects are there (FolderWrite).
@@ -21,6 +22,7 @@
 #include "core/out_of_memory.h"
 #include "io/file.h"
 #include "io/source_part.h"
+#include "io/uri.h"
 #include "storage/listing.h"
 #include "storage/own_files.h"
 #include "storage/place.h"
@@ -37,6 +39,14 @@ std::string own_name(const std::string& place) {
   return name;
 }
 
+// Whether names of both are of one store, whose server copies.
+bool is_copied_there(const std::string& from, const std::string& to, const CopyOptions& options,
+                     const ObjectStore& store) {
+  if (options.from_store != options.to_store) return false;
+  if (options.from_store == nullptr && split_uri(from).root() != split_uri(to).root()) return false;
+  return store.features().server_copies;
+}
+
 struct Noted {
   std::string name;  // below the folder; empty for a file
   std::uint64_t size = 0;
@@ -51,7 +61,8 @@ class Copy {
         source_(store_of(from, options.from_store)),
         target_(store_of(to, options.to_store)),
         from_(from),
-        to_(to.ends_with('/') ? join_path(to, own_name(from)) : to) {
+        to_(to.ends_with('/') ? join_path(to, own_name(from)) : to),
+        is_copied_there_(is_copied_there(from, to, options, *source_)) {
     const auto pointer = source_->read_pointer(from);
     if (pointer && !pointer->is_broken()) from_ = pointer->target;
   }
@@ -137,9 +148,18 @@ class Copy {
     }
   }
 
+  void count(std::uint64_t bytes) {
+    bytes_ += bytes;
+    if (options_.on_progress) options_.on_progress(bytes);
+  }
+
   // Step 4.
   void copy_file() {
     const Noted& object = noted_.front();
+    if (is_copied_there_) {
+      source_->copy(from_, to_, condition_of(options_.overwrite), object.version);
+      return count(object.size);
+    }
     const ObjectToPublish file{.name = to_,
                                .replace = replace_if(options_.overwrite),
                                .expected_bytes = object.size,
@@ -154,6 +174,10 @@ class Copy {
     if (options_.overwrite) check_only_own_files(*target_, to_, names());
     const auto folder = target_->begin_folder(to_, options_.overwrite);
     for (const Noted& object : noted_) {
+      if (is_copied_there_ && folder->copy(path_of(object), object.name, object.version)) {
+        count(object.size);
+        continue;
+      }
       const auto out = object.is_private ? folder->begin_private(object.name, object.size)
                                          : folder->begin(object.name, object.size);
       send(object, *out);
@@ -168,6 +192,7 @@ class Copy {
   const std::shared_ptr<ObjectStore> target_;
   std::string from_;
   const std::string to_;
+  const bool is_copied_there_;
   bool is_folder_ = false;
   std::vector<Noted> noted_;
   std::uint64_t bytes_ = 0;

@@ -15,7 +15,6 @@
 #include "checkpoint/names/launch.h"
 #include "checkpoint/open/checkpoint.h"
 #include "checkpoint/open/training_info.h"
-#include "checkpoint/ranks/joint_store.h"
 #include "checkpoint/ranks/see_checkpoints.h"
 #include "core/printable.h"
 #include "io/file.h"
@@ -52,8 +51,7 @@ class PlaceSearch {
     find.latest_filename = place_.latest_filename;
     find.store = place_.store;
     find.verify = search_.verify;
-    const bool is_joint = dynamic_cast<const JointStore*>(place_.store.get()) != nullptr;
-    find.trust_latest = place_.store->may_be_far() && !is_joint;
+    find.trust_latest = place_.store->may_be_far() && !place_.is_in_parts;
     find.except = except;
     for (const PassedOver& passed : search_.except) {
       if (passed.store != place_.store) continue;

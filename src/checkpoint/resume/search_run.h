@@ -36,6 +36,7 @@ struct SearchPlace {
   std::string run_name;                          // empty: any run
   std::vector<NameFormat> other_filenames = {};  // of names that it may have saved before
   std::optional<Pointer> latest = std::nullopt;  // the pointer, if it was read already
+  bool is_in_parts = false;  // several machines have parts of what is there: ranks/joint_store.h
 
   // `filename` and the others, each once.
   std::vector<NameFormat> all_filenames() const;

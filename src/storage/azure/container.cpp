@@ -9,7 +9,6 @@
 //  3. Blocks without a list cannot be removed. The server does it after a week.
 //  4. Azure checks every condition of both.
 #include <array>
-#include <limits>
 
 #include "cairn/error.h"
 
@@ -98,7 +97,7 @@ class Container final : public RemoteContainer {
     return {.versioned_writes = true,
             .fenced_writes = true,
             .fenced_pointers = true,
-            .whole_folders = false};
+            .server_copies = true};
   }
 
   std::vector<HttpHeader> condition_headers(const std::string& /*key*/,
@@ -128,28 +127,6 @@ class Container final : public RemoteContainer {
     return std::make_unique<BlockUpload>(*connection_, key, write_id);
   }
 
-  std::uint64_t largest_copy() const override { return std::numeric_limits<std::uint64_t>::max(); }
-
-  void copy(const std::string& from, const std::string& to) override {
-    HttpResponse response =
-        connection_->send({.method = "PUT",
-                           .key = to,
-                           .headers = {{"x-ms-copy-source", connection_->copy_source(from)}}});
-    connection_->check(response, "copying to", to);
-    Attempts attempts(connection_->settings().retries);
-    std::string progress;
-    while (response.header("x-ms-copy-status") == "pending") {
-      if (std::string now(response.header("x-ms-copy-progress")); now != progress) {
-        progress = std::move(now);
-        attempts.progress();
-      }
-      if (!attempts.again()) refuse_copy(to, "does not go on");
-      response = connection_->send({.method = "HEAD", .key = to});
-      connection_->check(response, "copying to", to);
-    }
-    if (response.header("x-ms-copy-status") != "success") refuse_copy(to, "failed");
-  }
-
  protected:
   RemoteRequest list_request(const ListQuery& asked) const override {
     Query query = {{"restype", "container"}, {"comp", "list"}, {"prefix", asked.prefix}};
@@ -176,9 +153,36 @@ class Container final : public RemoteContainer {
     return {connection_->send(std::move(request)), std::move(checksum)};
   }
 
+  std::optional<CopyAnswer> send_copy(const RemoteCopy& copy) override {
+    std::vector<HttpHeader> headers = condition_headers(copy.to, copy.condition);
+    headers.push_back({"x-ms-copy-source", connection_->copy_source(copy.from)});
+    headers.push_back({"x-ms-source-if-match", copy.source.version});
+    HttpResponse response =
+        connection_->send({.method = "PUT", .key = copy.to, .headers = std::move(headers)});
+    if (is_success(response)) response = copied(copy.to, std::move(response));
+    return CopyAnswer{.response = std::move(response), .write_id = copy.source.write_id};
+  }
+
   const char* checksum_title() const override { return "MD5"; }
 
  private:
+  // Waits for a copy that goes on behind its answer.
+  HttpResponse copied(const std::string& to, HttpResponse response) {
+    Attempts attempts(connection_->settings().retries);
+    std::string progress;
+    while (response.header("x-ms-copy-status") == "pending") {
+      if (std::string now(response.header("x-ms-copy-progress")); now != progress) {
+        progress = std::move(now);
+        attempts.progress();
+      }
+      if (!attempts.again()) refuse_copy(to, "does not go on");
+      response = connection_->send({.method = "HEAD", .key = to});
+      connection_->check(response, "copying to", to);
+    }
+    if (response.header("x-ms-copy-status") != "success") refuse_copy(to, "failed");
+    return response;
+  }
+
   [[noreturn]] void refuse_copy(const std::string& to, const std::string& what) const {
     throw StorageError("the copy to " + connection_->describe(to) + " within the server " + what +
                            "; try it again",

@@ -93,7 +93,7 @@ class Bucket final : public RemoteContainer {
     return {.versioned_writes = true,
             .fenced_writes = false,  // of what goes in parts
             .fenced_pointers = true,
-            .whole_folders = false};
+            .server_copies = true};
   }
 
   std::vector<HttpHeader> condition_headers(const std::string& /*key*/,
@@ -127,17 +127,6 @@ class Bucket final : public RemoteContainer {
     return s3::list_uploads(server(), prefix);
   }
 
-  void copy(const std::string& from, const std::string& to) override {
-    const HttpResponse response = server().send(
-        {.method = "PUT",
-         .key = to,
-         .headers = {{"x-goog-copy-source", "/" + percent_encoded(bucket_) + "/" +
-                                                percent_encoded(from, /*keep_slashes=*/true)}},
-         .is_answered_late = true});
-    server().check(response, "copying to", to);
-    if (s3::parse_copy_etag(response.body).empty()) server().refuse(response, "copying to", to);
-  }
-
  protected:
   RemoteRequest list_request(const ListQuery& asked) const override {
     Query query = {{"list-type", "2"}, {"prefix", asked.prefix}};
@@ -160,6 +149,21 @@ class Bucket final : public RemoteContainer {
     if (!put.bytes.view.empty()) request.body = {put.bytes};
     return {server().send(std::move(request)), crc};
   }
+  std::optional<CopyAnswer> send_copy(const RemoteCopy& copy) override {
+    if (copy.source.size > kLargestCopy) return std::nullopt;
+    std::vector<HttpHeader> headers = condition_headers(copy.to, copy.condition);
+    headers.push_back(
+        {"x-goog-copy-source",
+         "/" + percent_encoded(bucket_) + "/" + percent_encoded(copy.from, /*keep_slashes=*/true)});
+    headers.push_back({"x-goog-copy-source-if-generation-match", copy.source.version});
+    HttpResponse response = server().send(
+        {.method = "PUT", .key = copy.to, .headers = std::move(headers), .is_answered_late = true});
+    if (is_success(response) && s3::parse_copy_etag(response.body).empty()) {
+      server().refuse(response, "copying to", copy.to);
+    }
+    return CopyAnswer{.response = std::move(response), .write_id = copy.source.write_id};
+  }
+
   const char* version_title() const override { return "generation"; }
   const char* checksum_title() const override { return "CRC-32C"; }
 

@@ -13,14 +13,12 @@
 #include "net/digest.h"
 #include "storage/oci/connection.h"
 #include "storage/pages.h"
-#include "storage/remote/source.h"
 #include "storage/remote/store.h"
 
 namespace cairn::oci {
 namespace {
 
 constexpr const char* kWriteId = "opc-meta-cairn-write";
-constexpr std::uint64_t kLargestCopy = 8 << 20;
 
 std::string md5_text(const Md5& md5) { return base64(md5); }
 
@@ -164,14 +162,6 @@ class Bucket final : public RemoteContainer {
       if (!pages.go_on(next)) return found;
     }
   }
-
-  // Oracle copies later, when it likes: small ones go through this machine.
-  void copy(const std::string& from, const std::string& to) override {
-    const auto source = open_object(remote(), from);
-    if (source == nullptr) throw NotFoundError("there is no object " + server().describe(from));
-    put({.key = to, .bytes = read_all(*source)});
-  }
-  std::uint64_t largest_copy() const override { return kLargestCopy; }
 
  protected:
   RemoteRequest list_request(const ListQuery& asked) const override {

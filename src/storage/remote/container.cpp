@@ -1,11 +1,14 @@
 #include "storage/remote/container.h"
 
 #include <array>
+#include <chrono>
 #include <random>
+#include <utility>
 
 #include "cairn/error.h"
 
 #include "core/printable.h"
+#include "io/time_limit.h"
 #include "net/digest.h"
 #include "storage/pages.h"
 
@@ -154,6 +157,60 @@ void RemoteContainer::put(const RemotePut& put) {
           .checksum = answer.checksum,
           .write_id = write_id,
           .before = before});
+}
+
+bool RemoteContainer::copy(const RemoteCopy& copy) {
+  const auto before = check_condition(copy.to, copy.condition);
+  const auto answer = send_copy(copy);
+  if (!answer) return false;
+  const int status = answer->response.status;
+  if (status == 404 || status == 412 || is_refused(answer->response, copy.condition)) {
+    look_at_refused(copy, *answer);
+  } else {
+    remote_->check(answer->response, "copying to", copy.to);
+  }
+  verify({.key = copy.to,
+          .size = copy.source.size,
+          .checksum = copy.source.checksum,
+          .write_id = answer->write_id,
+          .before = before});
+  return true;
+}
+
+// An attempt before may have done it, and its answer was lost.
+void RemoteContainer::look_at_refused(const RemoteCopy& copy, const CopyAnswer& answer) {
+  const auto there = head(copy.to);
+  const bool is_done = there && there->size == copy.source.size &&
+                       there->write_id == answer.write_id &&
+                       there->checksum == copy.source.checksum;
+  if (is_done && !(there->write_id.empty() && there->checksum.empty())) return;
+  const auto source = head(copy.from);
+  const bool is_conditional = copy.condition.when != WriteCondition::If::kAlways;
+  const bool is_other = !source || source->version != copy.source.version;
+  if (is_other || (!is_conditional && answer.response.status == 412)) {
+    throw StorageError(remote_->describe(copy.from) +
+                           " was replaced while it was copied; nothing was written. Try again",
+                       answer.response.status, /*retryable=*/false);
+  }
+  if (is_conditional && is_refused(answer.response, copy.condition)) {
+    refuse_condition(remote_->describe(copy.to), copy.condition);
+  }
+  remote_->refuse(answer.response, "copying to", copy.to);
+}
+
+// Also of what was given up, and then with little time: whoever waits for its end has none left,
+// also not for a program that is asked for keys.
+void RemoteContainer::abort(const PartedUpload& upload) noexcept {
+  constexpr std::chrono::milliseconds kTimeToAbort{4000};  // the request, and keys for it
+  try {
+    const TimeLimit limit("giving up an upload took too long", kTimeToAbort);
+    auto request = upload.abort();
+    if (!request) return;
+    request->is_last_wish = true;
+    remote_->send(std::move(*request));
+  } catch (...) {
+    // remove_leftovers() will find it
+  }
 }
 
 void RemoteContainer::verify(const SentObject& sent) {

@@ -51,6 +51,14 @@ struct RemotePut {
   WriteCondition condition = {};
 };
 
+// An object that the server is to copy within the container.
+struct RemoteCopy {
+  std::string from;
+  std::string to;
+  RemoteHead source = {};  // of `from`: no other version is copied
+  WriteCondition condition = {};
+};
+
 // An upload that was begun and not completed.
 struct RemoteUpload {
   std::string key;
@@ -114,6 +122,11 @@ class RemoteContainer {
   // Writes an object, and looks afterwards whether the server has what was sent.
   // AlreadyExistsError when the condition does not hold.
   void put(const RemotePut& put);
+  // Lets the server copy an object, and looks afterwards whether it has. False when the server
+  // cannot copy this one: nothing was done. AlreadyExistsError when the condition does not hold.
+  bool copy(const RemoteCopy& copy);
+  // Gives an upload up, also when the caller has no time left.
+  void abort(const PartedUpload& upload) noexcept;
   // What is there now. AlreadyExistsError unless the condition holds.
   std::optional<RemoteHead> check_condition(const std::string& key,
                                             const WriteCondition& condition);
@@ -144,10 +157,6 @@ class RemoteContainer {
   // up.
   virtual std::vector<RemoteUpload> uploads(const std::string& /*prefix*/) { return {}; }
   virtual RemoteRequest abort_request(const RemoteUpload& upload) const;
-  // Copies within the container an object of at most so many bytes; larger ones go through this
-  // machine.
-  virtual void copy(const std::string& from, const std::string& to) = 0;
-  virtual std::uint64_t largest_copy() const { return std::uint64_t{5} << 30; }
 
  protected:
   struct PutAnswer {
@@ -155,12 +164,21 @@ class RemoteContainer {
     std::string checksum = {};  // that the object must have; empty where the server keeps none
   };
 
+  struct CopyAnswer {
+    HttpResponse response;
+    std::string write_id;  // that the copy must have
+  };
+  // What one request of most servers copies at most.
+  static constexpr std::uint64_t kLargestCopy = std::uint64_t{5} << 30;
+
   virtual std::vector<HttpHeader> head_headers() const { return {}; }
   virtual RemoteRequest list_request(const ListQuery& query) const = 0;
   // StorageError when it is no list; retryable() when it is not whole.
   virtual RemoteList list_in(const std::string& body) const = 0;
   // Sends the object, under its condition where the server checks it.
   virtual PutAnswer send_put(const RemotePut& put, const std::string& write_id) = 0;
+  // Copies the object, under its condition where the server checks it. nullopt: it cannot.
+  virtual std::optional<CopyAnswer> send_copy(const RemoteCopy& /*copy*/) { return std::nullopt; }
   // What messages call a version and a checksum.
   virtual const char* version_title() const { return "ETag"; }
   virtual const char* checksum_title() const { return "checksum"; }
@@ -169,6 +187,7 @@ class RemoteContainer {
 
  private:
   RemoteList list_page(const ListQuery& query);
+  void look_at_refused(const RemoteCopy& copy, const CopyAnswer& answer);
 
   std::shared_ptr<Remote> remote_;
 };

@@ -9,6 +9,7 @@
 #include "storage/remote/store.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "cairn/error.h"
 
@@ -110,11 +111,7 @@ class RemoteStore final : public ObjectStore {
   std::unique_ptr<ObjectWrite> begin(const std::string& name,
                                      const BeginOptions& options) override {
     const std::string key = key_to_write(name);
-    if (options.condition.when == WriteCondition::If::kVersion &&
-        container_->condition_headers(key, options.condition).empty()) {
-      throw UnsupportedError(describe(name) +
-                             ": this server does not check the version of what is replaced");
-    }
+    check_is_known(name, options.condition);
     if (options.condition.when != WriteCondition::If::kAlways) {
       container_->check_condition(key, options.condition);
     }
@@ -157,13 +154,29 @@ class RemoteStore final : public ObjectStore {
     return true;
   }
 
+  void copy(const std::string& from, const std::string& to, const WriteCondition& condition,
+            const std::string& from_version) override {
+    check_is_known(to, condition);
+    const auto copied = object_of(from);
+    const auto through_here = [&] { ObjectStore::copy(from, to, condition, from_version); };
+    if (!copied) return through_here();  // it says what is wrong
+    const auto& [key, head] = *copied;
+    if (key == key_of(to)) return;
+    if (!from_version.empty() && head.version != from_version) {
+      throw StorageError(describe(from) + " was replaced; nothing was written. Try again", 0,
+                         /*retryable=*/false);
+    }
+    const bool is_done = container_->copy(
+        {.from = key, .to = key_to_write(to), .source = head, .condition = condition});
+    if (!is_done) through_here();
+  }
+
   void rename(const std::string& from, const std::string& to) override {
-    const auto there = container_->head(key_of(from));
-    if (!there) throw NotFoundError("there is no object " + describe(from));
-    if (key_of(from) == key_of(to)) return;
-    if (there->size > container_->largest_copy()) return ObjectStore::rename(from, to);
-    container_->copy(key_of(from), key_to_write(to));
-    container_->remove(key_of(from));
+    const std::string key = key_of(from);
+    if (!container_->head(key)) throw NotFoundError("there is no object " + describe(from));
+    if (key == key_of(to)) return;
+    copy(from, to, {}, {});
+    container_->remove(key);
   }
 
   std::optional<Pointer> read_pointer(const std::string& name) override {
@@ -219,6 +232,28 @@ class RemoteStore final : public ObjectStore {
       throw UsageError("cannot write " + describe(name) + ": a folder has that name");
     }
     return key;
+  }
+
+  void check_is_known(const std::string& name, const WriteCondition& condition) const {
+    const bool is_version = condition.when == WriteCondition::If::kVersion;
+    if (!is_version || !container_->condition_headers(key_of(name), condition).empty()) return;
+    throw UnsupportedError(describe(name) +
+                           ": this server does not check the version of what is replaced");
+  }
+
+  // The key of an object, or of what a pointer points at, and what is there. nullopt: no object.
+  std::optional<std::pair<std::string, RemoteHead>> object_of(const std::string& name) const {
+    std::string key = key_of(name);
+    if (key.size() <= prefix_.size()) return std::nullopt;
+    auto there = is_pointer_key(key) ? std::nullopt : container_->head(key);
+    if (!there) {
+      const auto link = read_link(key);
+      if (!link || link->target.empty()) return std::nullopt;
+      key = key_of(link->target);
+      there = container_->head(key);
+    }
+    if (!there) return std::nullopt;
+    return std::pair(std::move(key), *std::move(there));
   }
 
   static std::string pointer_key(const std::string& key) {

@@ -22,8 +22,6 @@
 
 #include "cairn/error.h"
 
-#include "io/time_limit.h"
-
 namespace cairn {
 namespace {
 
@@ -34,7 +32,6 @@ constexpr std::size_t kHashedAtOnce = 2;
 // What a core has room for in its own cache beside the copy, and in its first one.
 constexpr std::size_t kGatheredAtOnce = std::size_t{256} << 10;
 constexpr std::size_t kPieceBytes = std::size_t{16} << 10;
-constexpr std::chrono::milliseconds kTimeToAbort{4000};  // the request, and keys for it
 
 using Part = std::vector<std::byte>;
 
@@ -52,7 +49,7 @@ class RemoteWrite final : public ObjectWrite {
   ~RemoteWrite() override {
     hashed_.clear();  // waits for their threads
     under_way_.clear();
-    if (upload_ != nullptr && !is_done_) abort();
+    if (upload_ != nullptr && !is_done_) container_->abort(*upload_);
   }
   RemoteWrite(const RemoteWrite&) = delete;
   RemoteWrite& operator=(const RemoteWrite&) = delete;
@@ -210,20 +207,6 @@ class RemoteWrite final : public ObjectWrite {
       refuse_removed(response.status);
     }
     remote().refuse(response, "completing", key_);
-  }
-
-  // Also of what was given up, and then with little time: whoever waits for its end has none left,
-  // also not for a program that is asked for keys.
-  void abort() noexcept {
-    try {
-      const TimeLimit limit("giving up an upload took too long", kTimeToAbort);
-      auto request = upload_->abort();
-      if (!request) return;
-      request->is_last_wish = true;
-      remote().send(std::move(*request));
-    } catch (...) {
-      // remove_leftovers() will find it
-    }
   }
 
   std::shared_ptr<RemoteContainer> container_;

@@ -133,7 +133,9 @@ CompleteAnswer parse_complete(const std::string& body) {
 }
 
 std::string parse_copy_etag(const std::string& body) {
-  return text_of(document_of(body).child("CopyObjectResult"), "ETag");
+  const pugi::xml_document document = document_of(body);
+  const pugi::xml_node whole = document.child("CopyObjectResult");
+  return text_of(whole ? whole : document.child("CopyPartResult"), "ETag");
 }
 
 UploadsAnswer parse_uploads(const std::string& body) {

@@ -37,6 +37,7 @@ struct CompleteAnswer {
   std::string crc64;
 };
 CompleteAnswer parse_complete(const std::string& body);
+// Of a copy, or of a part that was copied; empty when it failed after all.
 std::string parse_copy_etag(const std::string& body);
 
 struct UploadsAnswer {

@@ -1,7 +1,10 @@
 #include "storage/s3/bucket.h"
 
+#include <algorithm>
 #include <array>
+#include <deque>
 #include <exception>
+#include <iterator>
 
 #include "core/crc64.h"
 #include "net/digest.h"
@@ -75,6 +78,63 @@ class BucketUpload final : public Upload {
   std::vector<std::string> of_parts_;
 };
 
+// Gives an upload up at its end, unless it is completed.
+class Unfinished {
+ public:
+  Unfinished(RemoteContainer& container, const PartedUpload& upload)
+      : container_(container), upload_(upload) {}
+  ~Unfinished() {
+    if (!is_done) container_.abort(upload_);
+  }
+  Unfinished(const Unfinished&) = delete;
+  Unfinished& operator=(const Unfinished&) = delete;
+
+  bool is_done = false;
+
+ private:
+  RemoteContainer& container_;
+  const PartedUpload& upload_;
+};
+
+HttpHeader range_header(std::uint64_t begin, std::uint64_t end) {
+  return {"x-amz-copy-source-range",
+          "bytes=" + std::to_string(begin) + "-" + std::to_string(end - 1)};
+}
+
+// Says what is copied, and of which version.
+std::vector<HttpHeader> source_headers(const Connection& connection, const RemoteCopy& copy) {
+  const std::string bucket = percent_encoded(connection.config().options.bucket);
+  return {
+      {"x-amz-copy-source", "/" + bucket + "/" + percent_encoded(copy.from, /*keep_slashes=*/true)},
+      {"x-amz-copy-source-if-match", copy.source.version}};
+}
+
+// Several at once. Returns the first answer that is no success.
+std::optional<HttpResponse> copy_parts(Connection& connection, const RemoteCopy& copy,
+                                       Upload& upload) {
+  constexpr std::uint64_t kLargerThanSent = 8;  // no bytes of it are in memory
+  constexpr std::uint64_t kMostParts = 9'000;
+  const RemoteSettings& settings = connection.settings();
+  const std::uint64_t size = copy.source.size;
+  const std::uint64_t step = std::max(settings.part_bytes * kLargerThanSent, size / kMostParts + 1);
+  const auto most = static_cast<std::size_t>(settings.parallel_requests);
+  std::deque<std::unique_ptr<RemoteCall>> calls;
+  std::uint64_t begun = 0;
+  for (int number = 1; begun < size || !calls.empty(); ++number) {
+    for (; begun < size && calls.size() < most; begun = std::min(size, begun + step)) {
+      const int next = number + static_cast<int>(calls.size());
+      RemoteRequest request = upload.copied_part(next, source_headers(connection, copy));
+      if (step < size) request.headers.push_back(range_header(begun, std::min(size, begun + step)));
+      calls.push_back(std::make_unique<RemoteCall>(connection, std::move(request)));
+    }
+    HttpResponse response = calls.front()->wait();
+    calls.pop_front();
+    if (!is_success(response)) return response;
+    if (!upload.copied(number, response)) connection.refuse(response, "copying to", copy.to);
+  }
+  return std::nullopt;
+}
+
 }  // namespace
 
 StoreFeatures Bucket::features(const std::string& folder) {
@@ -83,7 +143,7 @@ StoreFeatures Bucket::features(const std::string& folder) {
   return {.versioned_writes = known.version,
           .fenced_writes = is_fenced && checks_upload_conditions(folder),
           .fenced_pointers = is_fenced,
-          .whole_folders = false};
+          .server_copies = true};
 }
 
 std::vector<HttpHeader> Bucket::head_headers() const {
@@ -206,16 +266,42 @@ std::unique_ptr<PartedUpload> Bucket::begin_upload(const std::string& key,
                                         response.header("x-amz-checksum-algorithm") == "CRC64NVME");
 }
 
-// A copy has its source's bytes and marks, and neither its access nor its encryption.
-void Bucket::copy(const std::string& from, const std::string& to) {
+// With one request where that will do. Only some servers know a condition for it: with one, a copy
+// is an upload whose parts the server copies, since the end of an upload has conditions. A copy has
+// its source's bytes and marks, and neither its access nor its encryption.
+std::optional<RemoteContainer::CopyAnswer> Bucket::send_copy(const RemoteCopy& copy) {
+  const bool is_large = copy.source.size > kLargestCopy;
+  if (is_large || copy.condition.when != WriteCondition::If::kAlways) return copy_in_parts(copy);
   std::vector<HttpHeader> headers = option_headers();
-  headers.push_back(
-      {"x-amz-copy-source", "/" + percent_encoded(connection_->config().options.bucket) + "/" +
-                                percent_encoded(from, /*keep_slashes=*/true)});
-  const HttpResponse response = connection_->send(
-      {.method = "PUT", .key = to, .headers = std::move(headers), .is_answered_late = true});
-  connection_->check(response, "copying to", to);
-  if (parse_copy_etag(response.body).empty()) connection_->refuse(response, "copying to", to);
+  std::ranges::move(source_headers(*connection_, copy), std::back_inserter(headers));
+  HttpResponse response = connection_->send(
+      {.method = "PUT", .key = copy.to, .headers = std::move(headers), .is_answered_late = true});
+  if (is_success(response) && parse_copy_etag(response.body).empty()) {
+    connection_->refuse(response, "copying to", copy.to);
+  }
+  return CopyAnswer{.response = std::move(response), .write_id = copy.source.write_id};
+}
+
+std::optional<RemoteContainer::CopyAnswer> Bucket::copy_in_parts(const RemoteCopy& copy) {
+  if (copy.source.size == 0) return std::nullopt;  // no part is empty
+  const std::string write_id = new_write_id();
+  const HttpResponse begun = connection_->send({.method = "POST",
+                                                .key = copy.to,
+                                                .query = {{"uploads", ""}},
+                                                .headers = write_headers(write_id)});
+  BucketUpload upload(*this, copy.to, begun_upload(*connection_, copy.to, begun),
+                      /*with_crc64=*/false);
+  Unfinished unfinished(*this, upload);
+  if (auto failed = copy_parts(*connection_, copy, upload)) {
+    const bool is_unknown = failed->status == 501;
+    return is_unknown ? std::nullopt : std::optional<CopyAnswer>({*std::move(failed), write_id});
+  }
+  PartedUpload::Completed done = upload.complete(upload_condition_headers(copy.to, copy.condition));
+  unfinished.is_done = done.is_done;
+  if (!done.is_done && is_success(done.response)) {
+    connection_->refuse(done.response, "completing", copy.to);
+  }
+  return CopyAnswer{std::move(done.response), write_id};
 }
 
 namespace {

@@ -35,7 +35,6 @@ class Bucket final : public RemoteContainer {
   std::unique_ptr<PartedUpload> begin_upload(const std::string& key,
                                              const std::string& write_id) override;
   std::vector<RemoteUpload> uploads(const std::string& prefix) override;
-  void copy(const std::string& from, const std::string& to) override;
 
   // The server has refused a completion of an upload for its condition.
   void learn_no_upload_conditions() { takes_upload_conditions_ = false; }
@@ -45,6 +44,7 @@ class Bucket final : public RemoteContainer {
   RemoteRequest list_request(const ListQuery& query) const override;
   RemoteList list_in(const std::string& body) const override;
   PutAnswer send_put(const RemotePut& put, const std::string& write_id) override;
+  std::optional<CopyAnswer> send_copy(const RemoteCopy& copy) override;
   const char* checksum_title() const override { return "CRC-64/NVME"; }
 
  private:
@@ -60,6 +60,7 @@ class Bucket final : public RemoteContainer {
   std::vector<HttpHeader> write_headers(const std::string& write_id) const;
   // Of these what the options say.
   std::vector<HttpHeader> option_headers() const;
+  std::optional<CopyAnswer> copy_in_parts(const RemoteCopy& copy);
   HttpResponse put_once(const RemotePut& put, const std::string& write_id,
                         const std::string& crc64);
   // Whether the server keeps CRC-64 checksums: nullopt until the first answer says so.

@@ -29,6 +29,21 @@ void Upload::sent(int number, const HttpResponse& response) {
   parts_.push_back({.number = number, .etag = etag});
 }
 
+RemoteRequest Upload::copied_part(int number, std::vector<HttpHeader> source) const {
+  return {.method = "PUT",
+          .key = key_,
+          .query = {{"partNumber", std::to_string(number)}, {"uploadId", id_}},
+          .headers = std::move(source),
+          .is_answered_late = true};
+}
+
+bool Upload::copied(int number, const HttpResponse& response) {
+  std::string etag = parse_copy_etag(response.body);
+  if (etag.empty()) return false;
+  parts_.push_back({.number = number, .etag = std::move(etag)});
+  return true;
+}
+
 HttpResponse Upload::send_complete(std::vector<HttpHeader> headers) {
   const auto body = std::make_shared<const std::string>(complete_body(parts_));
   headers.push_back({"content-type", "application/xml"});

@@ -18,6 +18,10 @@ class Upload : public PartedUpload {
 
   RemoteRequest part(int number, const SharedBytes& bytes) override;
   void sent(int number, const HttpResponse& response) override;
+  // The request that has the server copy a part from what these headers say, and whether its
+  // answer says that it has.
+  RemoteRequest copied_part(int number, std::vector<HttpHeader> source) const;
+  bool copied(int number, const HttpResponse& response);
   Completed complete(const std::vector<HttpHeader>& condition) override;
   std::optional<RemoteRequest> abort() const override;
 

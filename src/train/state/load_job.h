@@ -2,6 +2,7 @@
 // load_path, autoresume's.
 #pragma once
 
+#include <memory>
 #include <optional>
 #include <string>
 
@@ -10,6 +11,8 @@
 
 namespace cairn {
 
+class JointStore;
+
 struct LoadJob {
   std::string path = {};
   std::optional<Checkpoint> checkpoint = std::nullopt;  // of `path`, when it is open already
@@ -17,6 +20,8 @@ struct LoadJob {
   // the same. Empty: whatever is there.
   std::string content = {};
   LoadCheckpointOptions options = {};  // where `path` is, and what of it to load
+  // The same as options.store, when machines have parts of the checkpoint; null otherwise.
+  std::shared_ptr<const JointStore> joint = nullptr;
   // Set when options.in_place lost the weights. When it is set already, a checkpoint that does not
   // replace all of them is a MismatchError, whatever options.strict_model_weights says.
   bool* weights_are_lost = nullptr;
