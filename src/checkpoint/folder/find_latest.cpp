@@ -104,22 +104,20 @@ class Search {
          const SearchOptions& options)
       : store_(std::move(store)),
         folder_(folder),
-        options_(options.find),
-        only_run_states_(options.only_run_states),
-        latest_(options.latest),
+        options_(options),
         formats_(options.other_filenames),
         dist_(dist_variables(options.find.run_name)),
         except_(options.find.except.begin(), options.find.except.end()) {
-    formats_.insert(formats_.begin(),
-                    options_.filename.empty() ? NameFormat(kUsualNames) : options_.filename);
+    formats_.insert(formats_.begin(), options_.find.filename.empty() ? NameFormat(kUsualNames)
+                                                                     : options_.find.filename);
   }
 
   // What the link points at, when it is good.
   std::optional<FoundCheckpoint> find_by_link() {
-    const NameFormat name = partial_format(options_.latest_filename, dist_);
+    const NameFormat name = partial_format(options_.find.latest_filename, dist_);
     if (name.empty() || has_counter(name)) return std::nullopt;
     const std::string link = join_path(folder_, only_name(name));
-    const auto pointer = latest_ ? latest_ : store_->read_pointer(link);
+    const auto pointer = options_.latest ? options_.latest : store_->read_pointer(link);
     if (!pointer || pointer->is_broken()) return std::nullopt;  // run() reports it
     const std::string target = normal_path(pointer->target);
     if (leads_out(target)) return std::nullopt;
@@ -135,14 +133,14 @@ class Search {
       names_.emplace_back(*store_, folder_, format, dist_, &listed_);
     }
     for (const std::string& link :
-         latest_links(*store_, folder_, options_.latest_filename, dist_)) {
+         latest_links(*store_, folder_, options_.find.latest_filename, dist_)) {
       const std::string path = followed(link);
       const bool has_name = std::ranges::any_of(
           names_, [&](const NamesByPosition& names) { return names.covers(path); });
       if (!has_name && !leads_out(path)) look_at({.path = path});
     }
     if (auto found = choose()) return found;
-    if (options_.filename.empty()) {
+    if (options_.find.filename.empty()) {
       if (auto found = choose_among_others()) return found;
     }
     if (unreadable_) refuse_to_begin_again();
@@ -151,15 +149,15 @@ class Search {
 
   // Calls on_older for all candidates that are left.
   void tell_older() {
-    if (!options_.on_older) return;
+    if (!options_.find.on_older) return;
     std::sort(opened_.begin(), opened_.end(),
               [](const Sighting& a, const Sighting& b) { return a.order() > b.order(); });
     for (const Sighting& older : opened_) {
-      options_.on_older(older.path, older.timestamp);
+      options_.find.on_older(older.path, older.timestamp);
     }
     while (NamesByPosition* names = furthest_names()) {
       const NamedFile older = names->take();
-      if (!is_known(older.path)) options_.on_older(older.path, older.claim);
+      if (!is_known(older.path)) options_.find.on_older(older.path, older.claim);
     }
   }
 
@@ -256,12 +254,12 @@ class Search {
   }
 
   void refuse_if_too_many_were_opened() const {
-    if (of_others_ >= kMostOfOthersFarAway && options_.trust_latest) {
+    if (of_others_ >= kMostOfOthersFarAway && options_.find.trust_latest) {
       throw UsageError(fmt::format(
           "{0}: {1} checkpoints were opened that are of other runs or not of the whole state, and "
           "the search for one of the run \"{2}\" ends here, because each costs requests. Give each "
           "run a folder of its own (save_folder \"{3}/{{run_name}}\"), or move the others away",
-          store_->describe(folder_), of_others_, options_.run_name, folder_));
+          store_->describe(folder_), of_others_, options_.find.run_name, folder_));
     }
     if (unusable_ < kMostUnusable) return;
     throw UsageError(fmt::format(
@@ -314,15 +312,15 @@ class Search {
     if (source == nullptr) return std::nullopt;
     const CheckpointInfo training = training_info(*source);
     const bool is_other_run = is_of_other_run(training);
-    if (is_other_run) options_.on_other_run(path, training.run_name);
+    if (is_other_run) options_.find.on_other_run(path, training.run_name);
     const bool is_run_state = training.kind == "full" && training.timestamp.has_value();
-    const bool is_weights = options_.full_state_only && training.kind == "weights";
-    if (!is_other_run && only_run_states_ && !is_run_state) {
+    const bool is_weights = options_.find.full_state_only && training.kind == "weights";
+    if (!is_other_run && options_.only_run_states && !is_run_state) {
       skip(path, "it does not hold the whole state of a training run");
     } else if (!is_other_run && is_weights) {
       skip(path, "it holds weights alone");
     }
-    if (is_other_run || is_weights || (only_run_states_ && !is_run_state)) {
+    if (is_other_run || is_weights || (options_.only_run_states && !is_run_state)) {
       ++of_others_;
       return std::nullopt;
     }
@@ -332,7 +330,7 @@ class Search {
   // nullptr for what is none, which is no reason for a line.
   std::shared_ptr<const CheckpointSource> open_candidate(
       const std::string& path, std::chrono::system_clock::time_point& modified) const {
-    if (options_.trust_latest) return open_at_once(path);
+    if (options_.find.trust_latest) return open_at_once(path);
     const auto info = store_->stat(path);
     if (!info) return nullptr;
     const bool is_folder = info->type == ObjectInfo::Type::kFolder;
@@ -360,7 +358,7 @@ class Search {
   std::optional<FoundCheckpoint> check(const Sighting& candidate) {
     return unless_unusable(candidate.path, [&]() -> std::optional<FoundCheckpoint> {
       const std::shared_ptr<const CheckpointSource>& source = candidate.source;
-      VerifyReport report = source->verify(options_.verify);
+      VerifyReport report = source->verify(options_.find.verify);
       if (!report.ok()) {
         skip(candidate.path, report.summary());
         note_unusable(candidate.path, report.summary());
@@ -430,18 +428,17 @@ class Search {
 
   // One that does not say whose it is may be anybody's.
   bool is_of_other_run(const CheckpointInfo& says) const {
-    return options_.on_other_run && !says.run_name.empty() && says.run_name != options_.run_name;
+    return options_.find.on_other_run && !says.run_name.empty() &&
+           says.run_name != options_.find.run_name;
   }
 
   void skip(const std::string& path, const std::string& why) const {
-    if (options_.on_skip) options_.on_skip(path, printable_line(why));
+    if (options_.find.on_skip) options_.find.on_skip(path, printable_line(why));
   }
 
   std::shared_ptr<ObjectStore> store_;
   const std::string folder_;
-  const FindOptions& options_;
-  const bool only_run_states_;
-  const std::optional<Pointer> latest_;
+  const SearchOptions& options_;
   std::vector<NameFormat> formats_;
   FormatVariables dist_;
   ListedFolders listed_;
