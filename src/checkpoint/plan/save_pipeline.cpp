@@ -324,10 +324,10 @@ struct SavePipeline::Impl {
     const SaveJob left_out = std::move(queue.back().job);
     queue.pop_back();
     --pending;
-    ++failures;  // what it counted as superfluous stays
+    const std::uint64_t counted = failures++;  // this one has counted it among those that stay
     lock.unlock();
     if (left_out.report) left_out.report({.path = left_out.path, .is_skipped = true});
-    return failures;
+    return counted;
   }
 
   // Tells also who waits for a turn.
