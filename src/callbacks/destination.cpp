@@ -89,7 +89,7 @@ Destination::Destination(CheckpointSaverOptions options, std::unique_ptr<Checkpo
       run_(run),
       messages_(messages),
       pipeline_(pipeline_options(options_, finished_)),
-      rights_(options_.overwrite, saved_, pipeline_, messages_) {}
+      rights_(options_.overwrite, saved_, pipeline_.publisher().own(), messages_) {}
 
 SaverPlace Destination::place(const State& state) const {
   return {.store = is_far(options_) ? retrying_store(options_.store, patient(options_, finished_))
@@ -104,7 +104,7 @@ SaverPlace Destination::place(const State& state) const {
 }
 
 std::optional<Pointer> Destination::seen_link(const State& state) const {
-  return pipeline_.seen_pointer(link_path(options_, state));
+  return pipeline_.publisher().seen_pointer(link_path(options_, state));
 }
 
 void Destination::prepare(const State& state, Logger& logger) {
@@ -122,7 +122,7 @@ void Destination::prepare(const State& state, Logger& logger) {
         logger.log_message(line);
       }));
       rights_.look_at_constant_name(place(state));
-      if (has_one_link(options_)) pipeline_.look_at_pointer(link_path(options_, state));
+      if (has_one_link(options_)) pipeline_.publisher().look_at_pointer(link_path(options_, state));
     } else {
       try_names(options_, state);
     }
@@ -163,11 +163,11 @@ void Destination::recognise_saved(const State& state) {
   const bool is_one_of_several = layout_->is_of_all_ranks() && !layout_->makes_folders();
   if (is_in_parts || (is_one_of_several && run_.may_rewrite_own)) saved_in_parts_ = path;
   const std::string link = link_path(options_, state);
-  if (link.empty() || pipeline_.points_at(link, path)) return;
+  if (link.empty() || pipeline_.publisher().points_at(link, path)) return;
   const auto lock = lock_.take_unless_busy();
   if (!lock) return;  // another process trains the run, and moves the link itself
   rights_.clear_way_of_link(here, link);
-  pipeline_.move_pointer(link, path);  // the save was killed before this step
+  pipeline_.publisher().move_pointer(link, path);  // the save was killed before this step
 }
 
 void Destination::begin_fit(const State& state, Logger& logger) {

@@ -79,7 +79,7 @@ void NameRights::forget_further(const SaverPlace& place,
     const bool may_replace =
         not_looked_at_.contains(path) ||
         std::ranges::find(kept, path, &FolderConflicts::File::path) != kept.end();
-    if (saved_.is_saved_further(path, place.now) && !may_replace) pipeline_.forget(path);
+    if (saved_.is_saved_further(path, place.now) && !may_replace) own_.forget(path);
   }
 }
 
@@ -89,8 +89,8 @@ void NameRights::know_version(const SaverPlace& place, const FolderConflicts::Fi
   if (saved_.is_saved_here(file.path, place.now)) return;
   if (saved_.is_saved_further(file.path, place.now)) return;
   // This run did not go on from a file that another job wrote after anything was loaded.
-  if (file.path != constant_path_) return pipeline_.may_replace(file.path, file.version);
-  if (constant_version_) pipeline_.may_replace(file.path, *constant_version_);
+  if (file.path != constant_path_) return own_.know(file.path, file.version);
+  if (constant_version_) own_.know(file.path, *constant_version_);
 }
 
 // Somebody may want to look into what is put aside. In a store that is far away a folder cannot be
@@ -107,7 +107,7 @@ void NameRights::clear_way(const SaverPlace& place, const std::string& path, boo
                           aside->problem);
     } else if (is_far) {
       replaceable_.insert(path);
-      pipeline_.may_replace(path, known->second);
+      own_.know(path, known->second);
     }
   }
   unusable_.erase(known);

@@ -17,7 +17,7 @@
 
 #include "callbacks/saved_checkpoints.h"
 #include "callbacks/saver_folder.h"
-#include "checkpoint/plan/save_pipeline.h"
+#include "storage/own_objects.h"
 
 namespace cairn {
 
@@ -25,9 +25,9 @@ class NameRights {
  public:
   // `overwrite`: everything may be replaced, and nothing is looked into. What is passed by
   // reference must outlive this object.
-  NameRights(bool overwrite, const SavedCheckpoints& saved, SavePipeline& pipeline,
+  NameRights(bool overwrite, const SavedCheckpoints& saved, OwnObjects& own,
              std::vector<std::string>& messages)
-      : overwrite_(overwrite), saved_(saved), pipeline_(pipeline), messages_(messages) {}
+      : overwrite_(overwrite), saved_(saved), own_(own), messages_(messages) {}
 
   // Far away, before anything is loaded: what has the one name of all checkpoints, if their name
   // has no counter.
@@ -54,7 +54,7 @@ class NameRights {
 
   bool overwrite_;
   const SavedCheckpoints& saved_;
-  SavePipeline& pipeline_;
+  OwnObjects& own_;
   std::vector<std::string>& messages_;
   bool has_looked_ = false;                      // step 1
   std::set<std::string> replaceable_;            // not by a save yet

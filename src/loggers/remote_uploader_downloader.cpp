@@ -178,7 +178,7 @@ void RemoteUploaderDownloader::look_before_uploads(const NameFormat& remote_file
                                                    const NameFormat& latest) {
   const NameFormat pointer = latest.empty() ? NameFormat() : impl_->object_format(latest);
   if (!pointer.empty() && !has_counter(pointer)) {
-    impl_->queue->look_at_pointer(only_name(pointer));  // others: each save has its own
+    impl_->queue->publisher().look_at_pointer(only_name(pointer));  // others: each save has its own
   }
   const NameFormat file = impl_->object_format(remote_file_name);
   const std::size_t fixed = fixed_folders(file);
@@ -195,7 +195,7 @@ void RemoteUploaderDownloader::look_before_uploads(const NameFormat& remote_file
       for (const ListedName& listed : list_all_if_any(store, where)) {
         const auto info = info_of(store, where, listed);
         if (!info || info->type != ObjectInfo::Type::kObject) continue;
-        impl_->queue->may_replace(join_path(where, listed.name), info->version);
+        impl_->queue->publisher().own().know(join_path(where, listed.name), info->version);
       }
     }
   });

@@ -33,42 +33,42 @@ RemoteUploaderDownloaderOptions uploader_options(const RunDirectoryUploaderOptio
           .store_patience = options.store_patience};
 }
 
-// Of the files, by path: what is on its way or arrived. Reported by the uploader's threads.
+// Of the files, by path: which version is on its way or has arrived. Reported by the uploader's
+// threads.
 class Versions {
  public:
   bool is_sent(const std::string& path, const std::string& version) {
     const std::scoped_lock lock(mutex_);
-    return is(sent_, path, version) || is(arrived_, path, version);
+    const auto found = known_.find(path);
+    return found != known_.end() && found->second.version == version;
   }
   void send(const std::string& path, const std::string& version) {
     const std::scoped_lock lock(mutex_);
-    sent_[path] = version;
+    Known& known = known_[path];
+    if (known.version != version) known = {version};  // else it has arrived already
   }
   void arrive(const std::string& path, const std::string& version) {
     const std::scoped_lock lock(mutex_);
-    arrived_[path] = version;
+    const Known& known = known_.try_emplace(path, Known{version}).first->second;
+    if (known.version == version) known_[path].has_arrived = true;
   }
   // Of a file that is gone nothing is worth remembering: a run may make as many as it likes.
   void forget_all_but(const std::set<std::string>& paths) {
     const std::scoped_lock lock(mutex_);
-    for (Map* map : {&sent_, &arrived_}) {
-      std::erase_if(*map, [&](const auto& known) { return !paths.contains(known.first); });
-    }
+    std::erase_if(known_, [&](const auto& known) { return !paths.contains(known.first); });
   }
   void forget_sent() {
     const std::scoped_lock lock(mutex_);
-    sent_.clear();
+    std::erase_if(known_, [](const auto& known) { return !known.second.has_arrived; });
   }
 
  private:
-  using Map = std::map<std::string, std::string>;
-  static bool is(const Map& map, const std::string& path, const std::string& version) {
-    const auto found = map.find(path);
-    return found != map.end() && found->second == version;
-  }
+  struct Known {
+    std::string version;
+    bool has_arrived = false;
+  };
   std::mutex mutex_;
-  Map sent_;
-  Map arrived_;
+  std::map<std::string, Known> known_;
 };
 
 }  // namespace

@@ -23,29 +23,45 @@ bool is_same(const std::optional<Pointer>& known, const std::optional<Pointer>& 
 PointerFence::PointerFence(std::shared_ptr<ObjectStore> store, std::string name)
     : store_(std::move(store)), name_(std::move(name)) {}
 
+std::optional<Pointer> PointerFence::read(const RetryPolicy& retry) const {
+  return with_retries(retry, [&] { return store_->read_pointer(name_); });
+}
+
 void PointerFence::look(const RetryPolicy& retry) {
-  known_ = with_retries(retry, [&] { return store_->read_pointer(name_); });
+  const std::scoped_lock lock(mutex_);
+  known_ = read(retry);
   has_looked_ = true;
 }
 
 void PointerFence::check(const RetryPolicy& retry) {
+  const std::scoped_lock lock(mutex_);
   if (!has_looked_) return look(retry);
-  const auto now = with_retries(retry, [&] { return store_->read_pointer(name_); });
-  if (!is_same(known_, now)) refuse(now, "what was to be written next");
+  const auto now = read(retry);
+  if (!is_own(now)) refuse(now, "what was to be written next");
 }
 
 bool PointerFence::was_at(const std::string& target, const RetryPolicy& retry) {
+  const std::scoped_lock lock(mutex_);
   if (!has_looked_) look(retry);
   return known_ && is_at(*known_, target);
 }
 
-void PointerFence::move(const std::string& target, const RetryPolicy& retry) {
+std::optional<Pointer> PointerFence::known() const {
+  const std::scoped_lock lock(mutex_);
+  return known_;
+}
+
+void PointerFence::move(const std::string& target, const RetryPolicy& retry, std::uint64_t number) {
+  const std::scoped_lock lock(mutex_);
+  if (number_ > number) return;
   if (!has_looked_) look(retry);
   bool may_be_done = false;
   with_retries(retry, [&] {
     const auto now = store_->read_pointer(name_);
     if (may_be_done && now && is_at(*now, target)) return;
-    if (!is_same(known_, now)) refuse(now, target);
+    if (!is_own(now)) refuse(now, target);
+    known_ = now;
+    unsure_ = target;
     std::optional<std::string> expected;  // a pointer without a version: no conditions here
     if (!now || !now->version.empty()) expected = now ? now->version : "";
     try {
@@ -54,28 +70,35 @@ void PointerFence::move(const std::string& target, const RetryPolicy& retry) {
       may_be_done = true;
       throw;
     } catch (const AlreadyExistsError&) {
+      unsure_.reset();
       refuse(store_->read_pointer(name_), target);
     }
   });
   known_ = Pointer{.target = target, .version = version_of_own(target, retry)};
+  unsure_.reset();
+  number_ = number;
+}
+
+bool PointerFence::is_own(const std::optional<Pointer>& now) const {
+  return is_same(known_, now) || (now && unsure_ && is_at(*now, *unsure_));
 }
 
 // Step 5. Without an answer only the target is known.
 std::string PointerFence::version_of_own(const std::string& target, const RetryPolicy& retry) {
   try {
-    const auto now = with_retries(retry, [&] { return store_->read_pointer(name_); });
+    const auto now = read(retry);
     return now && is_at(*now, target) ? now->version : "";
   } catch (const StorageError&) {
     return "";
   }
 }
 
-std::shared_ptr<PointerFences::Held> PointerFences::find(const std::string& name) {
+std::shared_ptr<PointerFence> PointerFences::find(const std::string& name) {
   const std::scoped_lock lock(mutex_);
   Used& used = used_[name];
-  if (used.held == nullptr) used.held = std::make_shared<Held>(PointerFence(store_, name));
+  if (used.fence == nullptr) used.fence = std::make_shared<PointerFence>(store_, name);
   used.at = ++uses_;
-  const auto found = used.held;
+  const auto found = used.fence;
   if (used_.size() > kMost) {
     used_.erase(std::ranges::min_element(used_, {}, [](const auto& one) { return one.second.at; }));
   }

@@ -10,7 +10,7 @@
 //     jobs in the same instant only one moves it (where the store has fenced_pointers; elsewhere
 //     the gap between reading and moving remains).
 //  4. When the answer is lost, the pointer is read again: it says the new target when the move was
-//     done.
+//     done. Where a move ends with an error all the same, the next one may find either.
 //  5. Behind a move its version is read: of a run whose checkpoints all have one name the target
 //     says nothing. In a bucket the version neither does (it is that of the text): there the
 //     objects' own versions tell two jobs apart (own_objects.h).
@@ -31,7 +31,7 @@
 
 namespace cairn {
 
-// One thread at a time.
+// Safe from several threads.
 class PointerFence {
  public:
   PointerFence(std::shared_ptr<ObjectStore> store, std::string name);
@@ -42,43 +42,40 @@ class PointerFence {
   void check(const RetryPolicy& retry);
   // Whether the pointer was at `target` when it was last looked at, which this does if nobody did.
   bool was_at(const std::string& target, const RetryPolicy& retry);
-  // Steps 2 to 5. StorageError.
-  void move(const std::string& target, const RetryPolicy& retry);
+  // Steps 2 to 5, unless a job of a higher `number` has moved it. StorageError.
+  void move(const std::string& target, const RetryPolicy& retry, std::uint64_t number = 0);
 
-  const std::string& name() const { return name_; }
   // As it was last looked at, or moved; nullopt when there was none, or nobody has looked.
-  const std::optional<Pointer>& known() const { return known_; }
+  std::optional<Pointer> known() const;
 
  private:
+  std::optional<Pointer> read(const RetryPolicy& retry) const;
+  bool is_own(const std::optional<Pointer>& now) const;
   std::string version_of_own(const std::string& target, const RetryPolicy& retry);
   [[noreturn]] void refuse(const std::optional<Pointer>& now, const std::string& target) const;
 
   const std::shared_ptr<ObjectStore> store_;
   const std::string name_;
+  mutable std::recursive_mutex mutex_;
   bool has_looked_ = false;
+  std::uint64_t number_ = 0;
   std::optional<Pointer> known_;  // its version is empty where there is none, or it is not known
+  std::optional<std::string> unsure_;  // step 4: what an unfinished move may have pointed it at
 };
 
 // The fences of a job, by name. Of a run whose every save has a pointer of its own the oldest are
 // forgotten, which nobody moves any more: so many of those used last are kept. Any thread.
 class PointerFences {
  public:
-  // To be used with the lock held.
-  struct Held {
-    explicit Held(PointerFence f) : fence(std::move(f)) {}
-    std::mutex mutex;
-    PointerFence fence;
-    std::uint64_t number = 0;  // of what the pointer was moved to, as the caller counts
-  };
   static constexpr std::size_t kMost = 16;
 
   explicit PointerFences(std::shared_ptr<ObjectStore> store) : store_(std::move(store)) {}
-  std::shared_ptr<Held> find(const std::string& name);
+  std::shared_ptr<PointerFence> find(const std::string& name);
   std::size_t size() const;
 
  private:
   struct Used {
-    std::shared_ptr<Held> held;
+    std::shared_ptr<PointerFence> fence;
     std::uint64_t at = 0;  // which use it was
   };
 

@@ -16,10 +16,6 @@
 #include "io/cancellation.h"
 #include "io/file.h"
 #include "io/source_part.h"
-#include "storage/listing.h"
-#include "storage/own_objects.h"
-#include "storage/pointer_fence.h"
-#include "storage/publish.h"
 
 namespace cairn {
 namespace {
@@ -36,7 +32,9 @@ struct Waiting {
 
 struct UploadQueue::Impl {
   Impl(std::shared_ptr<ObjectStore> s, UploadQueueOptions o)
-      : store(std::move(s)), options(std::move(o)), own(store), pointers(store) {
+      : options(std::move(o)),
+        publisher(std::move(s),
+                  {.retry = options.retry, .doing = "uploading", .done = "uploaded"}) {
     if (options.threads < 1 || options.retry.attempts < 1) {
       throw UsageError("uploads need at least 1 thread and 1 attempt, not " +
                        std::to_string(options.threads) + " and " +
@@ -47,26 +45,19 @@ struct UploadQueue::Impl {
 
   void work();
   std::vector<std::exception_ptr> transfer(Waiting& next);
-  void arrive(const Waiting& next);
-  void publish_file(const Upload& upload);
-  void write(const Upload& upload);
+  void publish_file(const Waiting& next);
   void shorten_passed(const Upload& upload);
-  void send(const Upload& upload, ObjectWrite& out);
-  void check_pointer(const std::string& name);
-  void move_pointer(const Waiting& next);
   std::optional<std::string> next_superfluous(Waiting& done);
-  std::vector<std::string> remove_superfluous(Waiting& done, const std::string& context);
+  RemovalReport remove_superfluous(Waiting& done, bool has_arrived);
   void withdraw_removals(const std::string& name);
   std::deque<Waiting>::iterator next_ready();
   bool take_place(Upload& upload);
   void start_thread();
   void end_threads();
 
-  const std::shared_ptr<ObjectStore> store;
   UploadQueueOptions options;
   Cancellation cancellation{"the deadline for uploads has passed"};
-  OwnObjects own;
-  PointerFences pointers;
+  Publisher publisher;
 
   std::mutex mutex;
   std::condition_variable changed;
@@ -117,19 +108,13 @@ void UploadQueue::Impl::work() {
   }
 }
 
-void UploadQueue::Impl::check_pointer(const std::string& name) {
-  const auto there = pointers.find(name);
-  const std::scoped_lock lock(there->mutex);
-  there->fence.check(options.retry);
-}
-
 // Steps 3 to 6. Its errors, the one of the upload first. What failed made nothing superfluous. But
 // what a later one wants to be removed with it is to go all the same: what had the name before, or
 // what arrived although its answer was lost.
 std::vector<std::exception_ptr> UploadQueue::Impl::transfer(Waiting& next) {
   std::vector<std::exception_ptr> failures;
   try {
-    arrive(next);
+    publish_file(next);
   } catch (...) {
     failures.push_back(std::current_exception());
     if (cancellation.is_cancelled()) return failures;
@@ -137,11 +122,9 @@ std::vector<std::exception_ptr> UploadQueue::Impl::transfer(Waiting& next) {
     next.upload.remove_afterwards.clear();
   }
   try {
-    const std::vector<std::string> removed = remove_superfluous(
-        next, failures.empty() ? "uploaded " + store->describe(next.upload.name) +
-                                     ", but cannot remove an older one"
-                               : "a newer upload made it superfluous");
-    if (failures.empty() && next.upload.on_done) next.upload.on_done(removed);
+    const RemovalReport done = remove_superfluous(next, /*has_arrived=*/failures.empty());
+    if (done.error != nullptr) std::rethrow_exception(done.error);
+    if (failures.empty() && next.upload.on_done) next.upload.on_done(done.removed);
   } catch (...) {
     failures.push_back(std::current_exception());
   }
@@ -149,40 +132,26 @@ std::vector<std::exception_ptr> UploadQueue::Impl::transfer(Waiting& next) {
 }
 
 // Steps 3 and 4.
-void UploadQueue::Impl::arrive(const Waiting& next) {
+void UploadQueue::Impl::publish_file(const Waiting& next) {
   const Upload& upload = next.upload;
-  try {
-    if (!upload.pointer.empty()) check_pointer(upload.pointer);
-    write(upload);
-  } catch (const AlreadyExistsError&) {
-    own.missed(upload.name);
-    throw;
-  } catch (...) {
-    if (upload.replace != Replace::kAll) own.missed(upload.name);
-    throw;
-  }
-  own.arrived(upload.name);
-  if (!upload.pointer.empty()) move_pointer(next);
-}
-
-void UploadQueue::Impl::write(const Upload& upload) {
-  try {
-    publish_file(upload);
-  } catch (Error& e) {
-    e.add_context("uploading " + store->describe(upload.name));
-    throw;
-  }
-  shorten_passed(upload);
-}
-
-void UploadQueue::Impl::publish_file(const Upload& upload) {
-  const bool is_followed = upload.replace == Replace::kOwn || own.knows(upload.name);
-  const ObjectToPublish object = {.name = upload.name,
-                                  .replace = upload.replace,
-                                  .expected_bytes = upload.file->size(),
-                                  .fill = [&](ObjectWrite& out) { send(upload, out); },
-                                  .own = is_followed ? &own : nullptr};
-  publish(*store, object, options.retry);
+  const auto fill = [&](ObjectWrite& out) {
+    read_in_blocks(*upload.file, [&](ByteView block) {
+      cancellation.check();
+      out.write(block);
+    });
+  };
+  publisher.publish({.name = upload.name,
+                     .replace = upload.replace,
+                     .pointer = upload.pointer,
+                     .number = next.number},
+                    [&](const auto&) {
+                      publisher.write({.name = upload.name,
+                                       .replace = upload.replace,
+                                       .expected_bytes = upload.file->size(),
+                                       .fill = fill});
+                      shorten_passed(upload);
+                      return upload.file->size();
+                    });
 }
 
 // What is on its way may be an earlier one, and will want to know what it may replace.
@@ -196,30 +165,9 @@ void UploadQueue::Impl::shorten_passed(const Upload& upload) {
   for (const Waiting& next : waiting) {
     on_their_way.insert(normal_path(next.upload.name));
   }
-  own.shorten([&](const std::string& name) {
+  publisher.own().shorten([&](const std::string& name) {
     return !on_their_way.contains(name) && upload.has_passed(name);
   });
-}
-
-void UploadQueue::Impl::send(const Upload& upload, ObjectWrite& out) {
-  read_in_blocks(*upload.file, [&](ByteView block) {
-    cancellation.check();
-    out.write(block);
-  });
-}
-
-void UploadQueue::Impl::move_pointer(const Waiting& next) {
-  const auto there = pointers.find(next.upload.pointer);
-  const std::scoped_lock lock(there->mutex);
-  if (there->number > next.number) return;
-  try {
-    there->fence.move(next.upload.name, options.retry);
-  } catch (StorageError& e) {
-    e.add_context("uploaded " + store->describe(next.upload.name) + ", but cannot point " +
-                  store->describe(next.upload.pointer) + " at it");
-    throw;
-  }
-  there->number = next.number;
 }
 
 // What is to be removed next, and is nobody else's business from now on; nullopt: nothing more.
@@ -249,32 +197,19 @@ std::optional<std::string> UploadQueue::Impl::next_superfluous(Waiting& done) {
   return std::nullopt;
 }
 
-// All of them, also when one cannot be removed; then throws the first error.
-std::vector<std::string> UploadQueue::Impl::remove_superfluous(Waiting& done,
-                                                               const std::string& context) {
-  std::vector<std::string> removed;
-  std::exception_ptr first;
+RemovalReport UploadQueue::Impl::remove_superfluous(Waiting& done, bool has_arrived) {
+  const std::string shown = publisher.store().describe(done.upload.name);
+  const Removal removal = {.context = has_arrived
+                                          ? "uploaded " + shown + ", but cannot remove an older one"
+                                          : "a newer upload made it superfluous"};
+  RemovalReport report;
   while (const auto name = next_superfluous(done)) {
-    try {
-      if (own.may_remove(*name, options.retry) &&
-          with_retries(options.retry, [&] { return store->remove(*name); })) {
-        removed.push_back(*name);
-        own.forget(*name);
-      }
-    } catch (Error& e) {
-      e.add_context(context);
-      if (first == nullptr) first = std::current_exception();
-    } catch (...) {
-      if (first == nullptr) first = std::current_exception();
-    }
-    {
-      const std::scoped_lock lock(mutex);
-      being_removed.erase(*name);
-    }
+    publisher.remove(*name, removal, report);
+    const std::scoped_lock lock(mutex);
+    being_removed.erase(*name);
     changed.notify_all();
   }
-  if (first != nullptr) std::rethrow_exception(first);
-  return removed;
+  return report;
 }
 
 // What is submitted is wanted, whoever called an earlier one of its name superfluous. With the lock
@@ -308,15 +243,7 @@ UploadQueue::UploadQueue(std::shared_ptr<ObjectStore> store, const UploadQueueOp
 
 UploadQueue::~UploadQueue() { stop(Clock::time_point::min()); }
 
-void UploadQueue::look_at_pointer(const std::string& pointer) {
-  const auto there = impl_->pointers.find(pointer);
-  const std::scoped_lock lock(there->mutex);
-  there->fence.look(impl_->options.retry);
-}
-
-void UploadQueue::may_replace(const std::string& name, const std::string& version) {
-  impl_->own.know(name, version);
-}
+Publisher& UploadQueue::publisher() { return impl_->publisher; }
 
 // With the lock held. Whether one of that name waits, in whose place it then is. Throws when it may
 // be in the way, and when uploading has ended.
@@ -328,7 +255,7 @@ bool UploadQueue::Impl::take_place(Upload& upload) {
                                  [&](const auto& w) { return w.upload.name == upload.name; });
   const bool is_known = same != waiting.end() || under_way.contains(upload.name);
   if (is_known && upload.replace == Replace::kNever) {
-    throw AlreadyExistsError("Object " + store->describe(upload.name) +
+    throw AlreadyExistsError("Object " + publisher.store().describe(upload.name) +
                              " was already enqueued to be uploaded, but overwrite=False: choose " +
                              "another name, or allow overwriting");
   }
@@ -340,8 +267,6 @@ bool UploadQueue::Impl::take_place(Upload& upload) {
   *same = {std::move(upload), ++submitted};
   return true;
 }
-
-std::size_t UploadQueue::known_names() const { return impl_->own.size(); }
 
 void UploadQueue::submit(Upload upload) {
   std::unique_lock lock(impl_->mutex);
@@ -367,11 +292,7 @@ void UploadQueue::throw_error() {
   if (errors.empty()) return;
   std::string others;
   for (std::size_t i = 1; i < errors.size(); ++i) {
-    try {
-      std::rethrow_exception(errors[i]);
-    } catch (const std::exception& e) {
-      others += std::string(e.what()) + "; before that: ";
-    }
+    others += text_of(errors[i]) + "; before that: ";
   }
   try {
     std::rethrow_exception(errors.front());

@@ -8,10 +8,10 @@
 //  2. Of one name there is one transfer at a time, and one that waits: the newest. What it replaces
 //     is dropped, but for what it made superfluous; with kNever the newer is refused
 //     instead.
-//  3. A thread makes sure that no other job has moved the pointer, and publishes the file
-//     (publish.h): under the condition, verified, with retries.
-//  4. Then, and only then, the pointer is moved to it, fenced (pointer_fence.h); unless it stands
-//     already at what was submitted later.
+//  3. A thread makes sure that no other job has moved the pointer, and publishes the file: under
+//     the condition, verified, with retries (publisher.h).
+//  4. Then, and only then, the pointer is moved to it, unless it stands already at what was
+//     submitted later.
 //  5. Then what became superfluous is removed, all that can be; what is not there is no error. What
 //     is itself on its way yet is removed when it has arrived, or failed; what was submitted once
 //     more is not, and what is, or after a failure may be, another job's never is (own_objects.h).
@@ -33,15 +33,14 @@
 #include "cairn/byte_source.h"
 #include "cairn/storage/object_store.h"
 
-#include "io/retry.h"
-#include "storage/publish/replace.h"
+#include "storage/publish/publisher.h"
 
 namespace cairn {
 
 struct Upload {
   std::string name;
   std::shared_ptr<const ByteSource> file;
-  // kOwn: what the queue uploaded so under that name, or may_replace().
+  // kOwn: what the queue uploaded so under that name, or was told of (Publisher::own()).
   Replace replace = Replace::kNever;
   // Whether neither this upload nor a later one has that name, as far as can be said now: what the
   // queue knows of it for Replace::kOwn is shortened. Asked by a thread of the queue. Empty:
@@ -72,18 +71,14 @@ class UploadQueue {
   UploadQueue(const UploadQueue&) = delete;
   UploadQueue& operator=(const UploadQueue&) = delete;
 
-  // What the pointer says now is what this job knows of it (pointer_fence.h). StorageError.
-  void look_at_pointer(const std::string& pointer);
-  // What has that name, and that version, may be replaced by an upload with Replace::kOwn.
-  void may_replace(const std::string& name, const std::string& version);
+  // What does steps 3 to 5, and knows what this job may replace and where its pointers are.
+  Publisher& publisher();
   // AlreadyExistsError for kNever when the name is on its way; UsageError behind stop().
   void submit(Upload upload);
   // Throws the first error that nobody was thrown yet. All others are then in its text, too.
   void throw_error();
   // Waits until nothing is on its way. False when the deadline passed before.
   bool wait(Clock::time_point deadline);
-  // How many names it holds of those that an upload with Replace::kOwn may replace.
-  std::size_t known_names() const;
   // Step 7. The names of what was not uploaded, sorted: given up, or failed.
   std::vector<std::string> stop(Clock::time_point deadline);
 

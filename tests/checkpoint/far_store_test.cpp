@@ -107,8 +107,8 @@ TEST_P(FarPipelineTest, ASaveThatDoesNotArriveMovesAndRemovesNothing) {
 TEST_P(FarPipelineTest, OfTwoJobsWithOneRunTheSecondIsTold) {
   SavePipeline one(options(memory_));
   SavePipeline other(options(memory_));
-  one.look_at_pointer("run/latest-rank0.pt");
-  other.look_at_pointer("run/latest-rank0.pt");
+  one.publisher().look_at_pointer("run/latest-rank0.pt");
+  other.publisher().look_at_pointer("run/latest-rank0.pt");
   const auto save = [](SavePipeline& pipeline, SaveJob job) {
     return message_of<AlreadyExistsError>([&] {
       pipeline.submit(std::move(job));
@@ -130,10 +130,10 @@ TEST_P(FarPipelineTest, WhatIsReplacedMustBeOfTheVersionThatWasSeen) {
   pipeline.submit(far_job(1));
   pipeline.wait();
   const std::string seen = memory_->stat(far_name(1))->version;
-  pipeline.may_replace(far_name(1), seen);
+  pipeline.publisher().own().know(far_name(1), seen);
   pipeline.submit(far_job(1, Replace::kOwn));
   pipeline.wait();
-  pipeline.may_replace(far_name(1), seen);
+  pipeline.publisher().own().know(far_name(1), seen);
   EXPECT_THROW(
       {
         pipeline.submit(far_job(1, Replace::kOwn));
@@ -155,17 +155,17 @@ TEST_P(FarPipelineTest, OfTwoJobsThatWriteOneNameTheSecondIsTold) {
       pipeline.wait();
     };
     SavePipeline one(options(store));
-    one.look_at_pointer("run/latest-rank0.pt");
+    one.publisher().look_at_pointer("run/latest-rank0.pt");
     save(one, 1);
     save(one, 2);
     SavePipeline other(options(store));  // goes on from there
-    other.look_at_pointer("run/latest-rank0.pt");
-    other.may_replace("run/ckpt.pt", memory->stat("run/ckpt.pt")->version);
+    other.publisher().look_at_pointer("run/latest-rank0.pt");
+    other.publisher().own().know("run/ckpt.pt", memory->stat("run/ckpt.pt")->version);
     save(one, 3);
     EXPECT_THROW(save(other, 3), AlreadyExistsError);
     EXPECT_EQ(batch_of_sample(load("run/ckpt.pt", {.store = memory})), 3);
     save(one, 4);
-    other.may_replace("run/ckpt.pt", memory->stat("run/ckpt.pt")->version);
+    other.publisher().own().know("run/ckpt.pt", memory->stat("run/ckpt.pt")->version);
     save(other, 5);
     EXPECT_THROW(save(one, 6), AlreadyExistsError);
     EXPECT_EQ(batch_of_sample(load("run/ckpt.pt", {.store = memory})), 5);
@@ -181,7 +181,7 @@ TEST_P(FarPipelineTest, KnowsNoMoreOfALongRunThanOfAShortOne) {
                      .path = path,
                      .replace = Replace::kOwn,
                      .has_passed = [path](const std::string& other) { return other != path; }});
-    most = std::max(most, pipeline.known_paths());
+    most = std::max(most, pipeline.publisher().own().size());
   }
   pipeline.wait();
   EXPECT_GE(most, 1U);
@@ -249,6 +249,60 @@ TEST_P(FarPipelineTest, BehindAFailureWhatAnotherJobWroteIsNotReplaced) {
     EXPECT_THROW(save_as(3), AlreadyExistsError);
     EXPECT_EQ(batch_of_sample(load("run/ckpt.pt", {.store = memory})), 9);
   }
+}
+
+// A save that failed is not counted among those to keep, whatever became of what it wrote.
+TEST_P(FarPipelineTest, WhatAFailedSaveLeftIsRemovedWithTheNextThatIsSuperfluous) {
+  enum class Fails : std::uint8_t { kWrite, kPointer, kUndone };
+  for (const Fails fails : {Fails::kWrite, Fails::kPointer, Fails::kUndone}) {
+    const auto memory = memory_store();
+    std::atomic<bool> is_bad = false;
+    const auto fail = [&, fails](StoreCall call, const std::string& name) {
+      const StoreCall bad = fails == Fails::kPointer ? StoreCall::kMovePointer : StoreCall::kCommit;
+      if (is_bad && call == bad) throw StorageError(name + ": 403", 403);
+    };
+    const auto store = std::make_shared<WatchedStore>(
+        memory, fails == Fails::kUndone ? StoreHooks{.before = fail} : StoreHooks{.after = fail});
+    SavePipeline pipeline(options(store, 1));
+    const auto save_as = [&](std::int64_t batch, std::vector<std::string> superfluous) {
+      SaveJob job = far_job(batch, Replace::kOwn);
+      job.remove_afterwards = std::move(superfluous);
+      pipeline.submit(std::move(job));
+      pipeline.wait();
+    };
+    save_as(1, {});
+    is_bad = true;
+    EXPECT_THROW(save_as(2, {}), StorageError);
+    is_bad = false;
+    if (fails == Fails::kUndone) save(sample_checkpoint(9), far_name(2), {.store = memory});
+    save_as(3, {});
+    ASSERT_TRUE(memory->stat(far_name(2))) << "all are kept";
+    save_as(4, {far_name(1)});
+    EXPECT_EQ(memory->stat(far_name(2)).has_value(), fails == Fails::kUndone) << "another job's";
+    EXPECT_FALSE(memory->stat(far_name(1)));
+    EXPECT_TRUE(memory->stat(far_name(3)));
+  }
+}
+
+TEST_P(FarPipelineTest, WhatAFailedSaveWasToReplaceStays) {
+  std::atomic<bool> is_bad = false;
+  const StoreHooks hooks = {.before = [&](StoreCall call, const std::string& name) {
+    if (is_bad && call == StoreCall::kCommit) throw StorageError(name + ": 403", 403);
+  }};
+  SavePipeline pipeline(options(std::make_shared<WatchedStore>(memory_, hooks), 1));
+  const auto save_as = [&](std::int64_t batch, std::vector<std::string> superfluous) {
+    SaveJob job = far_job(batch, Replace::kOwn);
+    job.remove_afterwards = std::move(superfluous);
+    pipeline.submit(std::move(job));
+    pipeline.wait();
+  };
+  save_as(1, {});
+  save_as(2, {});
+  is_bad = true;
+  EXPECT_THROW(save_as(2, {}), StorageError);
+  is_bad = false;
+  save_as(3, {far_name(1)});
+  EXPECT_TRUE(memory_->stat(far_name(2)));
 }
 
 TEST(FarSaveTest, WhatIsWrittenOnceMoreIsToldOfOnce) {

@@ -365,7 +365,7 @@ TEST(UploadQueueTest, OnlyWhatIsKnownIsOverwritten) {
   }
   UploadQueue queue(store, {.retry = at_once()});
   for (const char* name : {"found", "changed"}) {
-    queue.may_replace(name, store->stat(name)->version);
+    queue.publisher().own().know(name, store->stat(name)->version);
   }
   for (const char* name : {"found", "new"}) {
     for (const char* text : {"1", "2"}) {
@@ -394,7 +394,7 @@ TEST(UploadQueueTest, KnowsNoMoreOfALongRunThanOfAShortOne) {
                     return other != name && other != "run/constant";
                   }});
     queue.submit({.name = "run/constant", .file = file_of("x"), .replace = Replace::kOwn});
-    most = std::max(most, queue.known_names());
+    most = std::max(most, queue.publisher().own().size());
   }
   EXPECT_THAT(queue.stop(kForever), ElementsAre());
   queue.throw_error();

@@ -36,14 +36,14 @@ TEST(UploadQueueTest, WhatHasPassedIsStillItsOwnAndNobodyElses) {
     const auto store = std::make_shared<testing::PlainStore>(memory_store(), is_versioned);
     publish(*store, object("run/found", "before"), at_once());
     UploadQueue queue(store, {.retry = at_once()});
-    queue.may_replace("run/found", store->stat("run/found", /*follow=*/true)->version);
+    queue.publisher().own().know("run/found", store->stat("run/found", /*follow=*/true)->version);
     const auto upload = [&](const std::string& name, const std::string& text) {
       upload_known(queue, name, text, [name](const std::string& other) { return other != name; });
     };
     for (int i = 0; i < 100; ++i) {
       upload("run/" + std::to_string(i), "1");
     }
-    EXPECT_LE(queue.known_names(), 32U);
+    EXPECT_LE(queue.publisher().own().size(), 32U);
     publish(*store, object("run/7", "another job's"), at_once());
     for (const char* name : {"run/0", "run/1", "run/found", "run/0"}) {
       upload(name, "2nd");

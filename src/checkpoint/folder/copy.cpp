@@ -157,7 +157,7 @@ class Copy {
   void copy_file() {
     const Noted& object = noted_.front();
     if (is_copied_there_) {
-      source_->copy(from_, to_, condition_of(options_.overwrite), object.version);
+      source_->copy(from_, to_, condition_of(replace_if(options_.overwrite)), object.version);
       return count(object.size);
     }
     const ObjectToPublish file{.name = to_,

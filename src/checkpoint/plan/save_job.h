@@ -10,19 +10,15 @@
 #include "cairn/storage/object_store.h"
 #include "cairn/value.h"
 
-#include "storage/publish/replace.h"
+#include "storage/publish/publisher.h"
 
 namespace cairn {
 
-struct SaveReport {
+struct SaveReport : RemovalReport {
   std::string path = {};
   std::uint64_t bytes = 0;  // of the file
   // It was left out: the store was away, and a newer save took its place in the queue.
   bool is_skipped = false;
-  std::vector<std::string> removed = {};  // of SaveJob::remove_afterwards, those that were there
-  // Paths of SaveJob::remove_afterwards that stayed: SaveJob::may_remove said no, or the path is a
-  // folder that holds foreign files.
-  std::vector<std::string> refused = {};
   // With SaveJob::write: why something superfluous could not be removed. Other jobs throw that
   // error.
   std::string warning = {};
@@ -39,8 +35,8 @@ struct SaveJob {
   // Asked of each of them before; empty: all may be removed.
   std::function<bool(ObjectStore& store, const std::string& path)> may_remove = nullptr;
   CheckpointInfo info = {};
-  // kOwn: what the pipeline wrote to `path` last, or may_replace(). A path of which it knows
-  // nothing must be free.
+  // kOwn: what the pipeline wrote to `path` last, or was told of (Publisher::own()). A path of
+  // which it knows nothing must be free.
   Replace replace = Replace::kAll;
   // With `write`, of a folder: whether what nobody can go on from, and is in its way, may be
   // renamed.

@@ -36,6 +36,7 @@
 #include <mutex>
 #include <new>
 #include <optional>
+#include <set>
 #include <system_error>
 #include <thread>
 
@@ -45,175 +46,76 @@
 #include "checkpoint/plan/write_checkpoint.h"
 #include "core/out_of_memory.h"
 #include "io/cancellation.h"
-#include "io/file.h"
 #include "storage/listing.h"
-#include "storage/own_files.h"
-#include "storage/own_objects.h"
 #include "storage/place.h"
-#include "storage/pointer_fence.h"
+#include "storage/publish/trace.h"
 
 namespace cairn {
 namespace {
 
-// A store, and what is done about its being far away.
+// Where saves go, and what is known of those before.
 struct Place {
-  explicit Place(std::shared_ptr<ObjectStore> where, const RetryPolicy& policy)
-      : store(std::move(where)),
-        is_far(store->may_be_far()),
-        retry(policy),
-        own(store),
-        fences(store) {
-    if (!is_far) retry.attempts = 1;
-  }
+  Place(std::shared_ptr<ObjectStore> store, const RetryPolicy& retry)
+      : publisher(store, {.is_shared = store->may_be_far(), .retry = retry}) {}
 
-  // Calls `use` with the fence of a pointer.
-  template <class Use>
-  void fenced(const std::string& pointer, const Use& use) {
-    const auto held = fences.find(pointer);
-    const std::scoped_lock lock(held->mutex);
-    use(held->fence);
-  }
-
-  const std::shared_ptr<ObjectStore> store;
-  const bool is_far;
-  RetryPolicy retry;
-  OwnObjects own;  // its conditions: of a far one
-  std::function<void()> check_given_up = nullptr;
-  PointerFences fences;
-  pickle::EncodeMemory* encoded = nullptr;  // of the saves before
+  Publisher publisher;
+  pickle::EncodeMemory* encoded = nullptr;
+  // New names of saves that failed. What they wrote there may be whole, and nobody counts it among
+  // those to keep.
+  std::set<std::string> left;
 };
 
-void move_latest(Place& place, const std::string& path, const std::string& latest) {
+// Step 5. Nothing is removed when it cannot be known what `latest` points at: in a local store,
+// since elsewhere it is at job.path for certain.
+void retain_over(Place& place, const SaveJob& job, bool over_ranks, SaveReport& report) {
+  Publisher& publisher = place.publisher;
+  Removal removal = {.keeps = {job.path},
+                     .may_remove = job.may_remove,
+                     .over_ranks = over_ranks,
+                     .context = "saved " + job.path + ", but cannot remove an older checkpoint"};
   try {
-    if (place.is_far) {
-      place.fenced(latest, [&](PointerFence& fence) { fence.move(path, place.retry); });
-    } else {
-      place.store->move_pointer(latest, path);
-    }
-  } catch (Error& e) {
-    e.add_context("saved " + path + ", but cannot point " + latest + " at it");
-    throw;
-  }
-}
-
-// "" of none.
-std::string text_of(const std::exception_ptr& error) {
-  if (error == nullptr) return "";
-  try {
-    std::rethrow_exception(error);
-  } catch (const std::exception& e) {
-    return e.what();
-  }
-}
-
-enum class RemovalResult : std::uint8_t { kRemoved, kStays, kNotThere };
-
-// The ranks of a job write a folder together; what they wrote before may be a file. A folder stays
-// if other files in it would be lost.
-RemovalResult remove_checkpoint(ObjectStore& store, const std::string& path, bool over_ranks) {
-  const bool is_of_ranks = over_ranks && is_folder(store, path);
-  if (is_of_ranks && foreign_file_in(store, path)) return RemovalResult::kStays;
-  const bool is_removed = is_of_ranks ? store.remove_folder(path) : store.remove(path);
-  return is_removed ? RemovalResult::kRemoved : RemovalResult::kNotThere;
-}
-
-// Removes a file that the job makes superfluous, unless it must stay.
-void remove_superfluous(Place& place, const SaveJob& job, bool over_ranks, const std::string& path,
-                        SaveReport& report) try {
-  if (!over_ranks && !place.own.may_remove(path, place.retry)) return;
-  const auto remove = [&] {
-    if (job.may_remove && !job.may_remove(*place.store, path)) return RemovalResult::kStays;
-    return remove_checkpoint(*place.store, path, over_ranks);
-  };
-  const RemovalResult removal = with_retries(place.retry, remove);
-  if (removal == RemovalResult::kStays) report.refused.push_back(path);
-  if (removal != RemovalResult::kRemoved) return;
-  report.removed.push_back(path);
-  if (place.is_far) place.own.forget(path);
-} catch (const std::bad_alloc&) {
-  throw_out_of_memory();
-}
-
-// Removes what the request makes superfluous; gives the first error after having tried all. Nothing
-// is removed when it cannot be known what `latest` points at.
-std::exception_ptr retain_over(Place& place, const SaveJob& job, bool over_ranks,
-                               SaveReport& report) {
-  std::vector<std::string> kept = {job.path};
-  try {
-    if (!job.latest.empty() && !place.is_far) {  // a fenced one is at job.path
-      const auto pointer = place.store->read_pointer(job.latest);
-      if (pointer && !pointer->is_broken()) kept.push_back(pointer->target);
+    if (!job.latest.empty() && !publisher.is_shared()) {
+      const auto pointer = publisher.store().read_pointer(job.latest);
+      if (pointer && !pointer->is_broken()) removal.keeps.push_back(pointer->target);
     }
   } catch (Error& e) {
     e.add_context("saved " + job.path + ", but no older checkpoint is removed");
-    return std::current_exception();
+    report.error = std::current_exception();
+    return;
   }
-  std::exception_ptr error;
-  report.removed.reserve(job.remove_afterwards.size());  // so that each removal can be reported
   for (const std::string& path : job.remove_afterwards) {
-    try {
-      const bool is_kept = std::any_of(kept.begin(), kept.end(), [&](const std::string& name) {
-        return is_same_name(*place.store, name, path);
-      });
-      if (!is_kept) remove_superfluous(place, job, over_ranks, path, report);
-    } catch (Error& e) {
-      e.add_context("saved " + job.path + ", but cannot remove an older checkpoint");
-      if (error == nullptr) error = std::current_exception();
-    }
+    publisher.remove(path, removal, report);
   }
-  return error;
-}
-
-// Steps 2 to 4, but for the pointer, of a file in a store that is far away. Returns the bytes.
-std::uint64_t write_far(Place& place, const SaveJob& job, FileImage* image) {
-  const bool is_followed = job.replace == Replace::kOwn || place.own.knows(job.path);
-  const Published done = write_checkpoint(*place.store, job,
-                                          {.image = image,
-                                           .encoded = place.encoded,
-                                           .retry = &place.retry,
-                                           .own = is_followed ? &place.own : nullptr,
-                                           .check_given_up = place.check_given_up});
-  if (job.has_passed) place.own.shorten(job.has_passed);
-  return done.bytes;
+  if (job.remove_afterwards.empty() || over_ranks) return;
+  for (const std::string& path : std::exchange(place.left, {})) {
+    publisher.remove(path, removal, report);
+  }
 }
 
 // Steps 2 to 4. Returns the number of bytes.
-std::uint64_t write_object(Place& place, const SaveJob& job, FileImage* image,
-                           const std::function<void()>& point) try {
-  if (place.check_given_up) place.check_given_up();  // the job may have waited for long
-  if (place.is_far && !job.latest.empty()) {
-    place.fenced(job.latest, [&](PointerFence& fence) { fence.check(place.retry); });
-  }
-  if (job.write) return job.write(*place.store, job, point);
-  if (place.is_far) return write_far(place, job, image);
-  return write_checkpoint(*place.store, job, {.image = image, .encoded = place.encoded}).bytes;
-} catch (const std::bad_alloc&) {
-  throw_out_of_memory();
+std::uint64_t publish_in(Place& place, const SaveJob& job, FileImage* image) {
+  Publisher& publisher = place.publisher;
+  const bool is_new = job.replace == Replace::kOwn && !publisher.own().knows(job.path);
+  if (is_new) place.left.insert(job.path);
+  const std::uint64_t bytes = publisher.publish(
+      {.name = job.path, .replace = job.replace, .pointer = job.latest}, [&](const auto& point) {
+        return job.write ? job.write(publisher.store(), job, point)
+                         : write_checkpoint(publisher, job, image, place.encoded);
+      });
+  place.left.erase(job.path);
+  if (job.has_passed) publisher.own().shorten(job.has_passed);
+  return bytes;
 }
 
 // Steps 2 to 6. `image`: step 1's; nullptr when the job has the live tensors.
 SaveReport write_and_publish(Place& place, const SaveJob& job, FileImage* image) try {
-  SaveReport report{.path = job.path};
-  bool is_published = false;
-  const auto point = [&] {
-    is_published = true;
-    place.own.arrived(job.path);
-    if (!job.latest.empty()) move_latest(place, job.path, job.latest);
-  };
-  try {
-    report.bytes = write_object(place, job, image, point);
-  } catch (Error& e) {
-    if (is_published) throw;
-    const bool is_refused = dynamic_cast<const AlreadyExistsError*>(&e) != nullptr;
-    if (is_refused || job.replace != Replace::kAll) place.own.missed(job.path);
-    e.add_context("saving " + job.path);
-    throw;
-  }
-  if (!is_published) point();
-  std::exception_ptr error = retain_over(place, job, job.write != nullptr, report);
-  if (job.write) report.warning = text_of(std::exchange(error, nullptr));
+  SaveReport report;
+  report.path = job.path;
+  report.bytes = publish_in(place, job, image);
+  retain_over(place, job, job.write != nullptr, report);
+  if (job.write) report.warning = text_of(std::exchange(report.error, nullptr));
   if (job.report) job.report(report);
-  if (error != nullptr) std::rethrow_exception(error);
+  if (report.error != nullptr) std::rethrow_exception(report.error);
   return report;
 } catch (const std::bad_alloc&) {
   throw_out_of_memory("saving", job.path);
@@ -248,7 +150,6 @@ struct SavePipeline::Impl {
   explicit Impl(const SavePipelineOptions& o)
       : options(o), place(o.store != nullptr ? o.store : local_store(), noticed(o.retry)) {
     place.encoded = &layout->encoded;
-    if (place.is_far) place.check_given_up = [this] { given_up.check(); };
   }
 
   ~Impl() {
@@ -283,7 +184,7 @@ struct SavePipeline::Impl {
       lock.unlock();
       std::exception_ptr failure;
       try {
-        const CancelScope scope(place.is_far ? &given_up : nullptr);
+        const CancelScope scope(place.publisher.is_shared() ? &given_up : nullptr);
         write_and_publish(place, next->job, next->image ? &*next->image : nullptr);
       } catch (...) {
         failure = std::current_exception();
@@ -324,10 +225,15 @@ struct SavePipeline::Impl {
     const SaveJob left_out = std::move(queue.back().job);
     queue.pop_back();
     --pending;
-    ++failures;  // what it counted as superfluous stays
+    const std::uint64_t counted = failures++;  // this one has counted it among those that stay
     lock.unlock();
-    if (left_out.report) left_out.report({.path = left_out.path, .is_skipped = true});
-    return failures;
+    if (left_out.report) {
+      SaveReport skipped;
+      skipped.path = left_out.path;
+      skipped.is_skipped = true;
+      left_out.report(skipped);
+    }
+    return counted;
   }
 
   // Tells also who waits for a turn.
@@ -377,8 +283,10 @@ void SavePipeline::submit(SaveJob job) try {
   const std::uint64_t failures = impl_->wait_for_turn();
   std::optional<FileImage> image;
   if (job.write) {
+    const TracedStep step("snapshot", job.path);
     job.value = impl_->snapshotter.take(job.value);
   } else {
+    const TracedStep step("snapshot", job.path);
     image.emplace(std::exchange(job.value, {}), impl_->snapshotter, impl_->layout);
     // Releases on_copied now, since it may hold the live tensors.
     if (const auto look = std::exchange(job.on_copied, nullptr)) look(image->copies());
@@ -423,47 +331,14 @@ void SavePipeline::throw_error() {
   impl_->throw_kept_error();
 }
 
-void SavePipeline::look_at_pointer(const std::string& pointer) {
-  Place& place = impl_->place;
-  if (!place.is_far) return;
-  place.fenced(pointer, [&](PointerFence& fence) { fence.look(place.retry); });
-}
-
-std::optional<Pointer> SavePipeline::seen_pointer(const std::string& pointer) const {
-  Place& place = impl_->place;
-  if (!place.is_far) return std::nullopt;
-  std::optional<Pointer> seen;
-  place.fenced(pointer, [&](const PointerFence& fence) { seen = fence.known(); });
-  return seen;
-}
-
-void SavePipeline::may_replace(const std::string& path, const std::string& version) {
-  impl_->place.own.know(path, version);
-}
-
-void SavePipeline::forget(const std::string& path) { impl_->place.own.forget(path); }
-
-std::size_t SavePipeline::known_paths() const { return impl_->place.own.size(); }
-
 SaveReport SavePipeline::retain(const SaveJob& job, bool over_ranks) {
-  SaveReport report{.path = job.path};
-  report.warning = text_of(retain_over(impl_->place, job, over_ranks, report));
+  SaveReport report;
+  report.path = job.path;
+  retain_over(impl_->place, job, over_ranks, report);
+  report.warning = text_of(report.error);
   return report;
 }
 
-bool SavePipeline::points_at(const std::string& pointer, const std::string& path) const {
-  Place& place = impl_->place;
-  if (!place.is_far) {
-    const auto there = place.store->read_pointer(pointer);
-    return there && normal_path(there->target) == normal_path(path);
-  }
-  bool is_at = false;
-  place.fenced(pointer, [&](PointerFence& fence) { is_at = fence.was_at(path, place.retry); });
-  return is_at;
-}
-
-void SavePipeline::move_pointer(const std::string& pointer, const std::string& path) {
-  move_latest(impl_->place, path, pointer);
-}
+Publisher& SavePipeline::publisher() const { return impl_->place.publisher; }
 
 }  // namespace cairn

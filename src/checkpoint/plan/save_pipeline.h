@@ -57,25 +57,12 @@ class SavePipeline {
   // Throws the error of an earlier save, once; does not wait.
   void throw_error();
 
-  // What `pointer` says now is what this job knows of it: whoever else moves it, other than by
-  // this pipeline, makes the next save fail (storage/pointer_fence.h). Nothing in a local store.
-  void look_at_pointer(const std::string& pointer);
-  // The pointer as look_at_pointer() found it. nullopt: there was none, or nobody has looked.
-  std::optional<Pointer> seen_pointer(const std::string& pointer) const;
-  // What is at `path`, of that version, may be replaced by a job with Replace::kOwn.
-  void may_replace(const std::string& path, const std::string& version);
-  // It may not.
-  void forget(const std::string& path);
-  // How many paths the pipeline may write over.
-  std::size_t known_paths() const;
   // Step 5 alone, for a save that was made before: removes what `job` lists, on this thread. A
   // failure becomes the report's warning. `over_ranks`: the paths may be folders that ranks wrote
   // together. No save may be under way.
   SaveReport retain(const SaveJob& job, bool over_ranks);
-  // Whether `pointer` points at `path`: in a store that is far away, as far as this job knows.
-  bool points_at(const std::string& pointer, const std::string& path) const;
-  // Points it at `path`, which is saved already. As a save does.
-  void move_pointer(const std::string& pointer, const std::string& path);
+  // What does steps 4 and 5, and knows what this job may replace and where its pointers are.
+  Publisher& publisher() const;
 
  private:
   struct Impl;

@@ -20,6 +20,7 @@
 #include "checkpoint/plan/write_progress.h"
 #include "format/stream_plan.h"
 #include "format/tar/writer.h"
+#include "io/cancellation.h"
 #include "io/mapped_file.h"
 
 namespace cairn {
@@ -59,8 +60,8 @@ bool reads_files(const TorchPlan& plan) {
   });
 }
 
-pickle::Encoded encode(const Value& value, const HowToWrite& how) {
-  return how.encoded != nullptr ? pickle::encode(value, *how.encoded) : pickle::encode(value);
+pickle::Encoded encode(const Value& value, pickle::EncodeMemory* memory) {
+  return memory != nullptr ? pickle::encode(value, *memory) : pickle::encode(value);
 }
 
 }  // namespace
@@ -73,36 +74,32 @@ TorchFileWriteOptions with_manifest(CheckpointInfo info) {
 
 void check_extension(const std::string& path) { find_extension(path); }
 
-Published write_checkpoint(ObjectStore& store, const SaveJob& job, const HowToWrite& how) {
+std::uint64_t write_checkpoint(Publisher& publisher, const SaveJob& job, FileImage* image,
+                               pickle::EncodeMemory* encoded) {
   const Extension& extension = find_extension(job.path);
   const TorchFileWriteOptions options = with_manifest(job.info);
-  const TorchPlan plan = how.image != nullptr
-                             ? how.image->plan(options, is_plain(extension))
-                             : TorchPlan(encode(job.value, how), options, TorchPlan::Room::kToGrow);
+  const TorchPlan plan =
+      image != nullptr ? image->plan(options, is_plain(extension))
+                       : TorchPlan(encode(job.value, encoded), options, TorchPlan::Room::kToGrow);
   std::optional<GuardedReads> guard;
   if (job.checks_reads && (reads_are_guarded() || reads_files(plan))) guard.emplace();
   WriteProgress progress(job, part_bytes(plan));
   std::uint64_t bytes = 0;
+  // The blocks are written by another thread, which does not know it.
+  const auto check_cancelled = [cancellation = cancellation_here()] {
+    if (cancellation != nullptr) cancellation->check();
+  };
   const auto fill = [&](ObjectWrite& object) {
-    ObjectSink sink(object, how.check_given_up);
-    execute(plan, how.image, extension, sink, progress.of_attempt());
+    ObjectSink sink(object, check_cancelled);
+    execute(plan, image, extension, sink, progress.of_attempt());
     if (guard) check_mapped_reads();
     bytes = sink.bytes();
   };
-  if (how.retry != nullptr) {
-    return publish(store,
-                   {.name = job.path,
-                    .replace = job.replace,
-                    .expected_bytes = plan.tail_begin(),
-                    .fill = fill,
-                    .own = how.own},
-                   *how.retry);
-  }
-  const auto object = store.begin(
-      job.path, {.condition = condition_of(job.replace), .expected_bytes = plan.tail_begin()});
-  fill(*object);
-  object->commit();
-  return {.bytes = bytes};
+  publisher.write({.name = job.path,
+                   .replace = job.replace,
+                   .expected_bytes = plan.tail_begin(),
+                   .fill = fill});
+  return bytes;
 }
 
 }  // namespace cairn

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <string>
 
 #include "cairn/format/torch_file.h"
@@ -10,28 +9,17 @@
 
 #include "checkpoint/plan/file_image.h"
 #include "checkpoint/plan/save_job.h"
-#include "io/retry.h"
-#include "storage/publish.h"
+#include "storage/publish/publisher.h"
 
 namespace cairn {
 
-// How it is written, besides what the job says.
-struct HowToWrite {
-  // The snapshot in place of the job's value, once: the live tensors are let go of before the first
-  // byte is written. Null: from the tensors' own memory.
-  FileImage* image = nullptr;
-  // What is known of the saves before; nullptr: nothing.
-  pickle::EncodeMemory* encoded = nullptr;
-  // Of a store that may_be_far(): published and verified, as publish.h says. Null: written
-  // once.
-  const RetryPolicy* retry = nullptr;
-  OwnObjects* own = nullptr;                       // with `retry`, as publish.h has them
-  std::function<void()> check_given_up = nullptr;  // asked before each block; throws
-};
-
 // Writes the job's value to its path, as save() promises, and nothing else of the job; returns the
-// size of the file and, when `how.retry` is set, its version.
-Published write_checkpoint(ObjectStore& store, const SaveJob& job, const HowToWrite& how);
+// size of the file. This is what Publisher::publish() is given.
+// `image`: the snapshot in place of the value, once: the live tensors are let go of before the
+// first byte is written. Null: from the tensors' own memory. `encoded`: what is known of the saves
+// before; null: nothing.
+std::uint64_t write_checkpoint(Publisher& publisher, const SaveJob& job, FileImage* image,
+                               pickle::EncodeMemory* encoded);
 
 // Of a torch.save file: with a manifest that says this of it.
 TorchFileWriteOptions with_manifest(CheckpointInfo info);
