@@ -32,6 +32,7 @@ void PointerFence::check(const RetryPolicy& retry) {
   if (!has_looked_) return look(retry);
   const auto now = with_retries(retry, [&] { return store_->read_pointer(name_); });
   if (!is_same(known_, now)) refuse(now, "what was to be written next");
+  known_ = now;
 }
 
 bool PointerFence::was_at(const std::string& target, const RetryPolicy& retry) {
@@ -42,14 +43,16 @@ bool PointerFence::was_at(const std::string& target, const RetryPolicy& retry) {
 void PointerFence::move(const std::string& target, const RetryPolicy& retry) {
   if (!has_looked_) look(retry);
   bool may_be_done = false;
+  std::string version;
   with_retries(retry, [&] {
-    const auto now = store_->read_pointer(name_);
+    const bool has_version = !known_ || !known_->version.empty();
+    const auto now = has_version && !may_be_done ? known_ : store_->read_pointer(name_);
     if (may_be_done && now && is_at(*now, target)) return;
     if (!is_same(known_, now)) refuse(now, target);
     std::optional<std::string> expected;  // a pointer without a version: no conditions here
     if (!now || !now->version.empty()) expected = now ? now->version : "";
     try {
-      store_->move_pointer(name_, target, expected);
+      version = store_->move_pointer_versioned(name_, target, expected);
     } catch (const StorageError&) {
       may_be_done = true;
       throw;
@@ -57,7 +60,8 @@ void PointerFence::move(const std::string& target, const RetryPolicy& retry) {
       refuse(store_->read_pointer(name_), target);
     }
   });
-  known_ = Pointer{.target = target, .version = version_of_own(target, retry)};
+  if (version.empty()) version = version_of_own(target, retry);
+  known_ = Pointer{.target = target, .version = version};
 }
 
 // Step 5. Without an answer only the target is known.

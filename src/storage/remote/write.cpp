@@ -8,7 +8,7 @@
 //  3. commit() waits for all parts and completes the upload under the condition: only now anything
 //     of the name is visible. When the answer is lost, the object's write id says whose it is.
 //  4. Size, version and, where the server keeps it, the checksum of the whole are compared with
-//     what was sent.
+//     what was sent. A small new object is not asked for if the answer has its checksum.
 //  5. The end of one that was not committed aborts the upload, if the server does it at once;
 //     remove_leftovers() of the store does it for killed writers.
 #include "storage/remote/write.h"
@@ -16,6 +16,7 @@
 #include <algorithm>
 #include <deque>
 #include <future>
+#include <optional>
 #include <system_error>
 #include <utility>
 #include <vector>
@@ -83,6 +84,10 @@ class RemoteWrite final : public ObjectWrite {
       finish_part();
   }
 
+  std::optional<ObjectInfo> committed() const override {
+    return there_ ? std::optional(info_of_object(*there_)) : std::nullopt;
+  }
+
  private:
   struct HashedPart {
     int number;
@@ -104,7 +109,7 @@ class RemoteWrite final : public ObjectWrite {
   void publish() override {
     if (upload_ == nullptr) {
       const SharedBytes bytes = part_ ? SharedBytes{*part_, part_} : SharedBytes{};
-      container_->put({.key = key_, .bytes = bytes, .condition = condition_});
+      there_ = container_->put({.key = key_, .bytes = bytes, .condition = condition_});
       return;
     }
     make_durable();
@@ -188,12 +193,12 @@ class RemoteWrite final : public ObjectWrite {
     const PartedUpload::Completed completed = upload_->complete(headers);
     if (!completed.is_done) check_whose(completed.response);
     is_done_ = true;
-    container_->verify({.key = key_,
-                        .size = size_,
-                        .version = completed.version,
-                        .checksum = completed.checksum,
-                        .write_id = write_id_,
-                        .before = before});
+    there_ = container_->verify({.key = key_,
+                                 .size = size_,
+                                 .version = completed.version,
+                                 .checksum = completed.checksum,
+                                 .write_id = write_id_,
+                                 .before = before});
   }
 
   // The upload is not there any more, or the condition does not hold: perhaps because an attempt
@@ -220,6 +225,7 @@ class RemoteWrite final : public ObjectWrite {
   std::unique_ptr<PartedUpload> upload_;  // null: nothing was sent yet
   int parts_begun_ = 0;
   bool is_done_ = false;
+  std::optional<RemoteHead> there_;  // after commit(), unless it is another writer's
   std::vector<std::shared_ptr<Part>> spare_;
   std::deque<HashedPart> hashed_;  // or about to be
   std::deque<SentPart> under_way_;
