@@ -18,8 +18,8 @@ constexpr std::uint64_t kSize = 200 * kMiB + 12345;
 
 std::byte byte_at(std::uint64_t offset) { return static_cast<std::byte>(offset * 31 >> 7); }
 
-// Every object has kSize bytes. Ranges are under way from their start until somebody waits for
-// them; the client notes how many, and of how many bytes.
+// Every object has kSize bytes. A range is under way from its start until wait(); the client notes
+// how many there are, and of how many bytes.
 class PatternClient final : public HttpClient {
  public:
   std::unique_ptr<HttpCall> start(HttpRequest request) override {

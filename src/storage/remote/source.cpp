@@ -80,10 +80,13 @@ std::vector<Read> plan_reads(std::span<const ByteSource::Part> parts, std::uint6
   };
   for (std::size_t i = 0; i < parts.size(); ++i) {
     const ByteSource::Part& part = parts[i];
-    for (std::uint64_t done = 0; done < part.size; done += most) {
-      const std::uint64_t size = std::min(most, part.size - done);
+    const std::uint64_t cut = part.size <= kLargestRange ? part.size : most;
+    for (std::uint64_t done = 0, size = 0; done < part.size; done += size) {
+      const std::uint64_t at = part.offset + done;
+      size = std::min(cut, part.size - done);
+      if (at < tail) size = std::min(size, tail - at);
       const auto into = part.into.empty() ? part.into : part.into.subspan(done, size);
-      add({.part = i, .begin = done, .offset = part.offset + done, .size = size, .into = into});
+      add({.part = i, .begin = done, .offset = at, .size = size, .into = into});
     }
   }
   return reads;
