@@ -126,7 +126,7 @@ TEST(S3RequestsTest, ASmallSaveTakesFourRequestsWhereAnswersHaveChecksums) {
       fence.check(once);
       publish(*store,
               {.name = name,
-               .condition = WriteCondition::absent(),
+               .replace = Replace::kNever,
                .expected_bytes = 5,
                .fill = [](ObjectWrite& out) { out.write(as_bytes("bytes")); }},
               once);
