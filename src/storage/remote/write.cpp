@@ -50,7 +50,7 @@ class RemoteWrite final : public ObjectWrite {
   ~RemoteWrite() override {
     hashed_.clear();  // waits for their threads
     under_way_.clear();
-    if (upload_ != nullptr && !is_done_) container_->abort(*upload_);
+    if (upload_ != nullptr) container_->abort(*upload_);
   }
   RemoteWrite(const RemoteWrite&) = delete;
   RemoteWrite& operator=(const RemoteWrite&) = delete;
@@ -192,7 +192,7 @@ class RemoteWrite final : public ObjectWrite {
     const auto before = container_->check_condition(key_, condition_);
     const PartedUpload::Completed completed = upload_->complete(headers);
     if (!completed.is_done) check_whose(completed.response);
-    is_done_ = true;
+    upload_.reset();  // there is nothing left to abort
     there_ = container_->verify({.key = key_,
                                  .size = size_,
                                  .version = completed.version,
@@ -222,9 +222,8 @@ class RemoteWrite final : public ObjectWrite {
   std::uint64_t size_ = 0;
   std::shared_ptr<Part> part_;  // being gathered
   std::string write_id_;
-  std::unique_ptr<PartedUpload> upload_;  // null: nothing was sent yet
+  std::unique_ptr<PartedUpload> upload_;  // null: nothing was sent yet, or it is complete
   int parts_begun_ = 0;
-  bool is_done_ = false;
   std::optional<RemoteHead> there_;  // after commit(), unless it is another writer's
   std::vector<std::shared_ptr<Part>> spare_;
   std::deque<HashedPart> hashed_;  // or about to be
