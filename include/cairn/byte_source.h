@@ -52,6 +52,10 @@ class ByteSource {
   // order and from several threads at once; together they are the part. What `look` throws ends it
   // and is thrown on. Errors as read(). As it stands here: by read(), a MiB at a time.
   virtual void read_each(std::span<const Part> parts, const Look& look) const;
+  // Whether read_each() shows the parts one after another, each from its beginning, in the thread
+  // that called it. A source that is far away does: it has several requests under way meanwhile.
+  // A reader that wants bytes in order then asks for all of them with one call.
+  virtual bool shows_in_order() const { return false; }
 
   // Whether view() costs nothing: the bytes are in memory, or a file that was mapped.
   virtual bool in_memory() const { return false; }

@@ -31,7 +31,8 @@ void write_near(ByteView bytes, ByteSink& sink) {
 }
 
 // Storages that have to be read: small ones many at once, as each call costs as much as a MiB of a
-// device or a bucket; those of a device in pieces. Other large ones are loaded by themselves.
+// device, or several of a bucket; those of a device in pieces. Other large ones are loaded by
+// themselves.
 class PartsAhead {
  public:
   explicit PartsAhead(const std::vector<CheckpointPlan::Part>& parts) : parts_(parts) {}
@@ -40,7 +41,8 @@ class PartsAhead {
   static bool reads(const CheckpointPlan::Part& part) {
     const ByteSource* const source = part.storage->source();
     if (source == nullptr || part.elements != nullptr || part.storage->try_view()) return false;
-    return part.size < kSmallBytes || dynamic_cast<const DeviceSource*>(source) != nullptr;
+    const std::uint64_t small = source->shows_in_order() ? kAheadBytes : kSmallBytes;
+    return part.size < small || dynamic_cast<const DeviceSource*>(source) != nullptr;
   }
 
   void write(std::size_t index, ByteSink& sink) {

@@ -27,10 +27,15 @@ void for_each_piece(const SharedBytes& bytes, std::size_t piece_bytes, auto&& us
 inline constexpr std::uint64_t kReadPieceBytes = std::uint64_t{1} << 20;
 
 // The same for a range of a source, in pieces that stay in a core's cache. What is in memory is
-// given as it lies there; other bytes are read into one place, which each thread has for itself.
+// given as it lies there; other bytes are read into one place, which each thread has for itself, or
+// shown by a source that shows them in order.
 void for_each_piece(const ByteSource& source, std::uint64_t offset, std::uint64_t size,
                     auto&& use) {
   if (source.in_memory()) return for_each_piece(source.view(offset, size), kReadPieceBytes, use);
+  if (source.shows_in_order()) {
+    const ByteSource::Part all{.offset = offset, .size = size};
+    return source.read_each({&all, 1}, [&](auto, auto, ByteView bytes) { use(bytes); });
+  }
   static const BytesPerThread<kReadPieceBytes> places;
   const std::span<std::byte> place = places.here();
   for (std::uint64_t done = 0; done < size;) {

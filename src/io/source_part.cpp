@@ -36,6 +36,7 @@ class PartSource final : public ByteSource {
     }
     source_->read_each(moved, look);
   }
+  bool shows_in_order() const override { return source_->shows_in_order(); }
 
   SharedBytes view(std::uint64_t offset, std::uint64_t bytes) const override {
     check_range(offset, bytes);
@@ -71,6 +72,10 @@ SharedBytes read_all(const ByteSource& source) { return read_bytes(source, 0, so
 
 void read_in_blocks(const ByteSource& source, const std::function<void(ByteView block)>& take) {
   constexpr std::uint64_t kBlockBytes = std::uint64_t{8} << 20;
+  if (source.shows_in_order()) {
+    const ByteSource::Part all{.offset = 0, .size = source.size()};
+    return source.read_each({&all, 1}, [&](auto, auto, ByteView bytes) { take(bytes); });
+  }
   std::vector<std::byte> block;
   for (std::uint64_t begin = 0; begin < source.size(); begin += kBlockBytes) {
     const std::uint64_t bytes = std::min(kBlockBytes, source.size() - begin);

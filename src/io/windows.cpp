@@ -95,8 +95,14 @@ void Windows::read_each(std::span<const Part> parts, const Look& look) const {
     std::size_t part;
     std::uint64_t begin;
   };
+  struct Known {
+    Origin origin;
+    ByteView bytes;
+    std::size_t before;  // which of `others` comes after it
+  };
   std::vector<Part> others;
   std::vector<Origin> origins;
+  std::vector<Known> known;
   others.reserve(parts.size());
   origins.reserve(parts.size());
   for (std::size_t i = 0; i < parts.size(); ++i) {
@@ -110,7 +116,7 @@ void Windows::read_each(std::span<const Part> parts, const Look& look) const {
             std::copy(bytes.begin(), bytes.end(), into.begin());
             bytes = into;
           }
-          look(i, begin, bytes);
+          known.push_back({{i, begin}, bytes, others.size()});
         },
         [&](std::uint64_t begin, std::uint64_t size) {
           const auto into = part.into.empty() ? part.into : part.into.subspan(begin, size);
@@ -118,10 +124,21 @@ void Windows::read_each(std::span<const Part> parts, const Look& look) const {
           origins.push_back({i, begin});
         });
   }
-  if (others.empty()) return;
-  under_->read_each(others, [&](std::size_t i, std::uint64_t begin, ByteView bytes) {
-    look(origins[i].part, origins[i].begin + begin, bytes);
-  });
+  auto next = known.begin();
+  const auto show_known = [&](std::size_t before) {
+    for (; next != known.end() && next->before <= before; ++next) {
+      look(next->origin.part, next->origin.begin, next->bytes);
+    }
+  };
+  const bool in_order = shows_in_order();
+  if (!in_order) show_known(others.size());
+  if (!others.empty()) {
+    under_->read_each(others, [&](std::size_t i, std::uint64_t begin, ByteView bytes) {
+      if (in_order) show_known(i);
+      look(origins[i].part, origins[i].begin + begin, bytes);
+    });
+  }
+  show_known(others.size());
 }
 
 SharedBytes Windows::view(std::uint64_t offset, std::uint64_t bytes) const {

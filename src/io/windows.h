@@ -40,6 +40,7 @@ class Windows final : public ByteSource {
   bool in_memory() const override { return under_->in_memory(); }
   void read(std::span<const Range> ranges) const override;
   void read_each(std::span<const Part> parts, const Look& look) const override;
+  bool shows_in_order() const override { return under_->shows_in_order(); }
   SharedBytes view(std::uint64_t offset, std::uint64_t bytes) const override;
 
  private:

@@ -49,6 +49,10 @@ class LoadSource final : public ByteSource {
     });
   }
 
+  bool shows_in_order() const override {
+    return options_.chunk_bytes == 0 && under_->shows_in_order();
+  }
+
   SharedBytes view(std::uint64_t offset, std::uint64_t bytes) const override {
     if (options_.chunk_bytes != 0 && bytes > options_.chunk_bytes && !in_memory()) {
       return ByteSource::view(offset, bytes);

@@ -38,6 +38,7 @@ void PointerFence::check(const RetryPolicy& retry) {
   if (!has_looked_) return look(retry);
   const auto now = read(retry);
   if (!is_own(now)) refuse(now, "what was to be written next");
+  known_ = now;
 }
 
 bool PointerFence::was_at(const std::string& target, const RetryPolicy& retry) {
@@ -56,8 +57,10 @@ void PointerFence::move(const std::string& target, const RetryPolicy& retry, std
   if (number_ > number) return;
   if (!has_looked_) look(retry);
   bool may_be_done = false;
+  std::string version;
   with_retries(retry, [&] {
-    const auto now = store_->read_pointer(name_);
+    const bool is_known = (!known_ || !known_->version.empty()) && !unsure_;
+    const auto now = is_known ? known_ : store_->read_pointer(name_);
     if (may_be_done && now && is_at(*now, target)) return;
     if (!is_own(now)) refuse(now, target);
     known_ = now;
@@ -65,7 +68,7 @@ void PointerFence::move(const std::string& target, const RetryPolicy& retry, std
     std::optional<std::string> expected;  // a pointer without a version: no conditions here
     if (!now || !now->version.empty()) expected = now ? now->version : "";
     try {
-      store_->move_pointer(name_, target, expected);
+      version = store_->move_pointer_versioned(name_, target, expected);
     } catch (const StorageError&) {
       may_be_done = true;
       throw;
@@ -74,7 +77,8 @@ void PointerFence::move(const std::string& target, const RetryPolicy& retry, std
       refuse(store_->read_pointer(name_), target);
     }
   });
-  known_ = Pointer{.target = target, .version = version_of_own(target, retry)};
+  if (version.empty()) version = version_of_own(target, retry);
+  known_ = Pointer{.target = target, .version = version};
   unsure_.reset();
   number_ = number;
 }

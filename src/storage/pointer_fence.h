@@ -2,18 +2,19 @@
 //
 //  1. What the pointer says when the job begins is what it knows.
 //     A pointer that names nothing counts, too: it is replaced under its version.
-//  2. Before each move, and before what it is to be moved to is written, the pointer is read. It
-//     must say what the job knows: what it said in the beginning, or what the job itself made it
-//     say. Otherwise another job has moved it, and this one stops: AlreadyExistsError, nothing is
-//     changed.
-//  3. It is moved under the condition that it is still of the version just read, so that of two
-//     jobs in the same instant only one moves it (where the store has fenced_pointers; elsewhere
-//     the gap between reading and moving remains).
+//  2. Before what it is to be moved to is written, the pointer is read. It must say what the job
+//     knows: what it said in the beginning, or what the job itself made it say. Otherwise another
+//     job has moved it, and this one stops: AlreadyExistsError, nothing is changed.
+//  3. It is moved under the condition that it is still of the version that the job knows. Where the
+//     store has fenced_pointers, only one of two jobs in the same instant moves it; elsewhere the
+//     gap between the store's own look and the move remains. Where the version is not known the
+//     pointer is read again first.
 //  4. When the answer is lost, the pointer is read again: it says the new target when the move was
-//     done. Where a move ends with an error all the same, the next one may find either.
-//  5. Behind a move its version is read: of a run whose checkpoints all have one name the target
-//     says nothing. In a bucket the version neither does (it is that of the text): there the
-//     objects' own versions tell two jobs apart (own_objects.h).
+//     done. If a move ends with an error all the same, the next one may find either.
+//  5. The answer to a move says the pointer's version, or the pointer is read after it: of a run
+//     whose checkpoints all have one name the target says nothing. In a bucket the version neither
+//     does (it is that of the text): there the objects' own versions tell two jobs apart
+//     (own_objects.h).
 #pragma once
 
 #include <cstddef>

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <optional>
 #include <random>
+#include <utility>
 
 #include "cairn/error.h"
 
@@ -137,6 +138,7 @@ class Publication {
     object_.fill(counted);
     may_be_done_ = true;
     write->commit();
+    committed_ = write->committed();
     return counted.bytes();
   }
 
@@ -157,7 +159,8 @@ class Publication {
   }
 
   void check_size() {  // step 2
-    const auto there = store_.stat(object_.name);
+    const auto told = std::exchange(committed_, std::nullopt);
+    const auto there = told ? told : store_.stat(object_.name);
     if (there && there->type == ObjectInfo::Type::kObject && there->size == *sent_) {
       version_ = there->version;
       return;
@@ -191,8 +194,9 @@ class Publication {
   ObjectStore& store_;
   const ObjectToPublish& object_;
   WriteCondition condition_;
-  std::string replaces_;               // the version that may be, where no condition says it
-  std::optional<std::uint64_t> sent_;  // committed, and nothing said that it is not there
+  std::string replaces_;                 // the version that may be, where no condition says it
+  std::optional<std::uint64_t> sent_;    // committed, and nothing said that it is not there
+  std::optional<ObjectInfo> committed_;  // as its write told it; nullopt: it is asked for
   bool has_failed_ = false;
   bool may_be_done_ = false;
   std::string version_;  // of what was found to be ours

@@ -3,10 +3,10 @@
 // clang-format off
 //  1. The store begins the object under the condition; `fill` writes it; commit() makes it durable
 //     and visible at once. What was abandoned or failed before that has no name.
-//  2. The store is asked for the name: it must have exactly as many bytes as were sent. Nothing may
-//     point at the object, and no local copy of it may go, before that. Where it has another size,
-//     an object that is the beginning of ours is replaced; anything else only as the condition
-//     allows: it is somebody else's.
+//  2. The store is asked for the name, unless the write itself tells what the store has: it must be
+//     exactly as many bytes as were sent. Nothing may point at the object, and no local copy of it
+//     may go, before that. Where it has another size, an object that is the beginning of ours is
+//     replaced; anything else only as the condition allows: it is another writer's.
 //  3. An error that may pass is no result: 1 and 2 again, a bounded number of times.
 //  4. The answer to a commit may be lost although the object is there. So "it exists already",
 //     behind an attempt of our own that failed, is looked into: what has the name is compared with

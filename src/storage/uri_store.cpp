@@ -54,6 +54,10 @@ class UriStore final : public ObjectStore {
                     const std::optional<std::string>& expected) override {
     under_->move_pointer(inside(name), inside(target), expected);
   }
+  std::string move_pointer_versioned(const std::string& name, const std::string& target,
+                                     const std::optional<std::string>& expected) override {
+    return under_->move_pointer_versioned(inside(name), inside(target), expected);
+  }
   void prepare(const std::string& folder) override { under_->prepare(inside(folder)); }
   std::vector<std::string> remove_leftovers(const std::string& folder,
                                             const std::string& of) override {

@@ -495,6 +495,43 @@ TEST(WindowsTest, FetchWithOneReadAndGiveWithNone) {
   EXPECT_EQ(far->reads, 2U) << "a byte was not";
 }
 
+// Shows parts in order, half of each at a time.
+class OrderedSource final : public ByteSource {
+ public:
+  std::uint64_t size() const override { return under_->size(); }
+  const std::string& name() const override { return under_->name(); }
+  void read(std::span<const Range> ranges) const override { under_->read(ranges); }
+  bool shows_in_order() const override { return true; }
+  void read_each(std::span<const Part> parts, const Look& look) const override {
+    for (std::size_t i = 0; i < parts.size(); ++i) {
+      const SharedBytes bytes = under_->view(parts[i].offset, parts[i].size);
+      const std::uint64_t half = parts[i].size / 2;
+      look(i, 0, bytes.view.first(half));
+      look(i, half, bytes.view.subspan(half));
+    }
+  }
+
+ private:
+  std::shared_ptr<const ByteSource> under_ = source_of({as_bytes(content()), nullptr}, "o");
+};
+
+TEST(WindowsTest, WhatTheyHaveIsShownInItsTurn) {
+  Windows windows(std::make_shared<const OrderedSource>());
+  windows.fetch({{100, 50}, {300, 100}, {kSize - 7, 7}});
+  ASSERT_TRUE(windows.shows_in_order());
+  const std::vector<ByteSource::Part> parts = {{.offset = 0, .size = 200},
+                                               {.offset = 310, .size = 20},
+                                               {.offset = 320, .size = kSize - 320},
+                                               {.offset = 100, .size = 10}};
+  std::string shown;
+  windows.read_each(parts, [&](auto, auto, ByteView bytes) { shown += as_text(bytes); });
+  std::string expected;
+  for (const ByteSource::Part& part : parts) {
+    expected += content().substr(part.offset, part.size);
+  }
+  EXPECT_TRUE(shown == expected);
+}
+
 TEST(WindowsTest, AnyThatWereGivenAreFound) {
   const auto far =
       std::make_shared<const CountingSource>(source_of({as_bytes(content()), nullptr}, "f"));

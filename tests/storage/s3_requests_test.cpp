@@ -5,6 +5,8 @@
 #include <mutex>
 
 #include "s3_fixture.h"
+#include "storage/pointer_fence.h"
+#include "storage/publish.h"
 
 namespace cairn {
 namespace {
@@ -108,6 +110,32 @@ TEST(S3RequestsTest, OverTlsAChecksumStandsForTheHashOfTheBody) {
     EXPECT_EQ(canned.header(2, "x-amz-content-sha256") == "UNSIGNED-PAYLOAD", is_tls);
     EXPECT_THAT(canned.header(2, "x-amz-checksum-crc64nvme"), Not(IsEmpty()));
     EXPECT_THAT(canned.header(0, "x-amz-content-sha256"), StartsWith("e3b0c442"));
+  }
+}
+
+// A checkpoint of one part, and the pointer to it.
+TEST(S3RequestsTest, ASmallSaveTakesFourRequestsWhereAnswersHaveChecksums) {
+  for (const bool keeps_crc64 : {true, false}) {
+    S3Served served({.keeps_crc64 = keeps_crc64});
+    const auto store = served.store();
+    const RetryPolicy once{.attempts = 1};
+    PointerFence fence(store, "run/latest");
+    fence.look(once);
+    for (const char* name : {"run/ep1.pt", "run/ep2.pt", "run/ep3.pt"}) {
+      served.fake.forget_log();
+      fence.check(once);
+      publish(*store,
+              {.name = name,
+               .replace = Replace::kNever,
+               .expected_bytes = 5,
+               .fill = [](ObjectWrite& out) { out.write(as_bytes("bytes")); }},
+              once);
+      fence.move(name, once);
+      EXPECT_EQ(store->read_pointer("run/latest")->target, name);
+    }
+    std::vector<std::string> log = served.fake.log();
+    log.pop_back();  // of the last line
+    EXPECT_LE(log.size(), keeps_crc64 ? 4U : 5U) << ::testing::PrintToString(log);
   }
 }
 

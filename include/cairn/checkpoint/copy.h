@@ -17,7 +17,7 @@ struct CopyOptions {
   // A file that has the name, or a folder with no file but a checkpoint's own, and those that
   // `from` has, too.
   bool overwrite = false;
-  Verify verify = Verify::kFull;  // of what is copied, before anything is written
+  Verify verify = Verify::kFull;  // of what is copied, before anything of it has the new name
   // In which the names are: by default what their places say (cairn/storage/stores.h).
   std::shared_ptr<ObjectStore> from_store = nullptr;
   std::shared_ptr<ObjectStore> to_store = nullptr;
@@ -35,11 +35,11 @@ struct CopyResult {
 // name points at, under the name `to`; under its own name in `to` when that ends with a slash.
 // What was verified is what is copied, or nothing is: an object that was replaced meanwhile is a
 // StorageError. It appears whole, and of a folder what readers know it by last.
-// Memory: 8 MiB beside what the stores need. Reads twice: to verify, and to copy.
-// NotFoundError; CorruptError, and nothing was written; AlreadyExistsError; UsageError for what is
-// no checkpoint, for a folder with folders or pointers in it, for one to replace that holds other
-// files, for a name with another format's extension (convert() is for that), and for a place in
-// itself; StorageError.
+// Memory: 8 MiB beside what the stores need. A far store's objects are read once on their way to
+// this machine. Anything else is read twice: to verify, and to copy. NotFoundError; CorruptError,
+// and nothing was written; AlreadyExistsError; UsageError for what is no checkpoint, for a folder
+// with folders or pointers in it, for one to replace that holds other files, for a name with
+// another format's extension (convert() is for that), and for a place in itself; StorageError.
 CopyResult copy_checkpoint(const std::string& from, const std::string& to,
                            const CopyOptions& options = {});
 

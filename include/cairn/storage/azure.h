@@ -34,7 +34,7 @@ struct AzureOptions {
   // A larger object is sent in blocks of so many bytes (at least 1 MiB), or more where there would
   // be too many. An upload holds at most `parallel_requests` + 1 blocks in memory.
   std::uint64_t part_bytes = 8 << 20;
-  int parallel_requests = 6;  // of one object, either way
+  int parallel_requests = 6;  // of one upload; reads have up to twice as many
   int attempts = 0;           // how often a request is tried before it is an error; 0: 8
 };
 

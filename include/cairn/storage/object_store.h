@@ -119,6 +119,9 @@ class ObjectWrite : public ByteSink {
   // Makes the object durable and visible, in this order. AlreadyExistsError when the condition does
   // not hold (any more); StorageError. Once.
   void commit();
+  // After commit(): size and version of what the store said that it has. nullopt where only another
+  // request tells them.
+  virtual std::optional<ObjectInfo> committed() const { return std::nullopt; }
 
  protected:
   virtual void publish() = 0;
@@ -236,6 +239,13 @@ class ObjectStore {
   // there: AlreadyExistsError otherwise.
   virtual void move_pointer(const std::string& name, const std::string& target,
                             const std::optional<std::string>& expected = std::nullopt) = 0;
+  // Does the same, and returns the version that the pointer has then: empty where only another
+  // request tells it, as the default does, which calls move_pointer().
+  virtual std::string move_pointer_versioned(const std::string& name, const std::string& target,
+                                             const std::optional<std::string>& expected) {
+    move_pointer(name, target, expected);
+    return {};
+  }
 
   // Makes sure, before it matters, that `folder` can be written to, as far as that can be told.
   virtual void prepare(const std::string& /*folder*/) {}

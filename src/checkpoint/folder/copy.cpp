@@ -1,15 +1,21 @@
 // Copying a checkpoint as it is.
 //
 // clang-format off
-//  1. The version of every object of it is noted; then it is opened and verified.
-//  2. Each object is opened again and its bytes written under the new name, in blocks. Within one
+//  1. The version of every object of it is noted.
+//  2. It is opened and verified. If it comes from a far store to this machine, it is written on the
+//     way (CopiedSource), so that it is read once. Otherwise nothing is written before all of it is
+//     verified: an upload costs more than a second read of local files.
+//  3. The bytes of each object, or what is left of them, are written under the new name. Within one
 //     bucket the server copies it: the version of step 1, and no other.
-//  3. Before it is committed its version is asked for once more. One that changed since step 1 is
+//  4. Before it is committed its version is asked for once more. One that changed since step 1 is
 //     not what was verified: nothing is published.
-//  4. Commit: a file at once; of a folder, when all of its objects are there (FolderWrite).
+//  5. Commit: a file at once; of a folder, when all of its objects are there (FolderWrite).
 // clang-format on
 #include "cairn/checkpoint/copy.h"
 
+#include <deque>
+#include <map>
+#include <mutex>
 #include <new>
 #include <set>
 #include <utility>
@@ -17,12 +23,13 @@
 
 #include "cairn/error.h"
 
+#include "checkpoint/folder/copied_source.h"
 #include "checkpoint/names/extension.h"
 #include "checkpoint/open/check_whole.h"
 #include "core/out_of_memory.h"
 #include "io/file.h"
-#include "io/source_part.h"
 #include "io/uri.h"
+#include "storage/forwarding_store.h"
 #include "storage/listing.h"
 #include "storage/own_files.h"
 #include "storage/place.h"
@@ -54,6 +61,91 @@ struct Noted {
   bool is_private = false;  // and so is the copy
 };
 
+// An object on its way into a folder. Begun with its first byte, committed with its last: of a
+// folder of many objects few are open at a time.
+class PartOfFolder final : public ByteSink {
+ public:
+  PartOfFolder(FolderWrite& folder, const Noted& object) : folder_(folder), object_(object) {
+    if (object_.size == 0) write({});
+  }
+  void write(ByteView bytes) override {
+    if (out_ == nullptr) {
+      out_ = object_.is_private ? folder_.begin_private(object_.name, object_.size)
+                                : folder_.begin(object_.name, object_.size);
+    }
+    out_->write(bytes);
+    written_ += bytes.size();
+    if (written_ != object_.size) return;
+    out_->commit();
+    out_.reset();
+  }
+
+ private:
+  FolderWrite& folder_;
+  const Noted& object_;
+  std::uint64_t written_ = 0;
+  std::unique_ptr<ObjectWrite> out_;
+};
+
+// Tells what was written to it.
+class Told final : public ByteSink {
+ public:
+  Told(ByteSink& under, const CopyOptions& options) : under_(under), options_(options) {}
+  void write(ByteView bytes) override {
+    under_.write(bytes);
+    if (options_.on_progress) options_.on_progress(bytes.size());
+  }
+
+ private:
+  ByteSink& under_;
+  const CopyOptions& options_;
+};
+
+[[noreturn]] void refuse_replaced(const std::string& shown) {
+  throw StorageError(shown + " was replaced while it was copied; nothing was written. Try again", 0,
+                     /*retryable=*/false);
+}
+
+// The objects that are copied as their sources, everything else as it is there.
+class CopiedStore final : public ForwardingStore {
+ public:
+  explicit CopiedStore(std::shared_ptr<ObjectStore> under) : ForwardingStore(std::move(under)) {}
+
+  // An object of that name and size goes to `out`, which must outlive its source.
+  void add(const std::string& name, std::uint64_t size, ByteSink& out) {
+    copies_.emplace(normal_path(name), Copied{size, out, nullptr});
+  }
+
+  std::shared_ptr<const ByteSource> open(const std::string& name) override {
+    const auto copied = open_copied(name);
+    return copied != nullptr ? copied : under_->open(name);
+  }
+  // The same one each time; nullptr for a name that was not added.
+  std::shared_ptr<const CopiedSource> open_copied(const std::string& name) {
+    const std::scoped_lock lock(mutex_);
+    const auto found = copies_.find(normal_path(name));
+    if (found == copies_.end()) return nullptr;
+    Copied& copied = found->second;
+    if (copied.source == nullptr) {
+      auto under = under_->open(name);
+      if (under->size() != copied.size) refuse_replaced(describe(name));
+      copied.source = std::make_shared<const CopiedSource>(std::move(under), copied.out);
+    }
+    return copied.source;
+  }
+  void close(const std::string& name) { copies_.erase(normal_path(name)); }
+
+ private:
+  struct Copied {
+    std::uint64_t size;
+    ByteSink& out;
+    std::shared_ptr<const CopiedSource> source;
+  };
+
+  std::mutex mutex_;
+  std::map<std::string, Copied> copies_;
+};
+
 class Copy {
  public:
   Copy(const std::string& from, const std::string& to, const CopyOptions& options)
@@ -73,9 +165,13 @@ class Copy {
     is_folder_ = there->type == ObjectInfo::Type::kFolder;
     check_names();
     note(*there);
-    check_content();
+    if (!is_on_the_way()) check_content(source_);
     is_folder_ ? copy_folder() : copy_file();
-    return {.path = to_, .objects = noted_.size(), .bytes = bytes_};
+    CopyResult result{.path = to_, .objects = noted_.size()};
+    for (const Noted& object : noted_) {
+      result.bytes += object.size;
+    }
+    return result;
   }
 
  private:
@@ -120,8 +216,11 @@ class Copy {
     }
   }
 
-  void check_content() const {
-    check_whole(open_checkpoint(from_, source_).verify(options_.verify), shown(from_),
+  // Whether step 2 writes.
+  bool is_on_the_way() const { return source_->may_be_far() && !target_->may_be_far(); }
+
+  void check_content(const std::shared_ptr<ObjectStore>& store) const {
+    check_whole(open_checkpoint(from_, store).verify(options_.verify), shown(from_),
                 {.advice = "nothing was copied"});
   }
 
@@ -133,57 +232,61 @@ class Copy {
     return names;
   }
 
-  // Steps 2 and 3.
-  void send(const Noted& object, ObjectWrite& out) {
-    const auto source = source_->open(path_of(object));
-    read_in_blocks(*source, [&](ByteView block) {
-      out.write(block);
-      if (options_.on_progress) options_.on_progress(block.size());
-    });
-    const auto now = source_->stat(path_of(object));
-    if (source->size() != object.size || !now || now->version != object.version) {
-      throw StorageError(shown(path_of(object)) +
-                             " was replaced while it was copied; nothing was written. Try again",
-                         0, /*retryable=*/false);
+  struct Sent {
+    const Noted& object;
+    ByteSink& out;
+  };
+
+  // Steps 2 to 4, of what the server does not copy.
+  void send(const std::vector<Sent>& all) const {
+    const auto store = std::make_shared<CopiedStore>(source_);
+    std::deque<Told> told;
+    for (const Sent& sent : all) {
+      store->add(path_of(sent.object), sent.object.size, told.emplace_back(sent.out, options_));
+    }
+    if (is_on_the_way()) check_content(store);
+    for (const Sent& sent : all) {
+      const std::string path = path_of(sent.object);
+      store->open_copied(path)->finish();
+      const auto now = source_->stat(path);
+      if (!now || now->version != sent.object.version) refuse_replaced(shown(path));
+      store->close(path);
     }
   }
 
-  void count(std::uint64_t bytes) {
-    bytes_ += bytes;
-    if (options_.on_progress) options_.on_progress(bytes);
-  }
-
-  // Step 4.
+  // Step 5.
   void copy_file() {
     const Noted& object = noted_.front();
     if (is_copied_there_) {
       source_->copy(from_, to_, condition_of(replace_if(options_.overwrite)), object.version);
-      return count(object.size);
+      if (options_.on_progress) options_.on_progress(object.size);
+      return;
     }
     const ObjectToPublish file{.name = to_,
                                .replace = replace_if(options_.overwrite),
                                .expected_bytes = object.size,
                                .is_private = object.is_private,
-                               .fill = [&](ObjectWrite& out) { send(object, out); }};
+                               .fill = [&](ObjectWrite& out) {
+                                 send({{object, out}});
+                               }};
     remove_leftovers_of(*target_, to_);
-    bytes_ = publish(*target_, file, {}).bytes;
+    publish(*target_, file, {});
   }
 
   void copy_folder() {
     remove_leftovers_of(*target_, to_);
     if (options_.overwrite) check_only_own_files(*target_, to_, names());
     const auto folder = target_->begin_folder(to_, options_.overwrite);
+    std::deque<PartOfFolder> parts;
+    std::vector<Sent> sent;
     for (const Noted& object : noted_) {
       if (is_copied_there_ && folder->copy(path_of(object), object.name, object.version)) {
-        count(object.size);
+        if (options_.on_progress) options_.on_progress(object.size);
         continue;
       }
-      const auto out = object.is_private ? folder->begin_private(object.name, object.size)
-                                         : folder->begin(object.name, object.size);
-      send(object, *out);
-      out->commit();
-      bytes_ += object.size;
+      sent.push_back({object, parts.emplace_back(*folder, object)});
     }
+    send(sent);
     folder->commit();
   }
 
@@ -195,7 +298,6 @@ class Copy {
   const bool is_copied_there_;
   bool is_folder_ = false;
   std::vector<Noted> noted_;
-  std::uint64_t bytes_ = 0;
 };
 
 }  // namespace

@@ -391,13 +391,20 @@ void add_crcs(const CheckedRead& read, std::span<const Portion> portions, CrcsOf
 
 // Two portions with one call, one from either end: what a file has in the page cache is mostly its
 // beginning, and is looked at while the disk gives what it has not. Of a file two such calls at a
-// time, so that the disk works while one is prepared, or waits for its last bytes.
+// time, so that the disk works while one is prepared, or waits for its last bytes. A source that
+// shows bytes in order is read from its beginning to its end.
 std::vector<std::uint32_t> crcs_of(const CheckedRead& read,
                                    const std::vector<FileRecord>& records) {
   CrcsOfRecords crcs(records);
   const auto groups = groups_of(records);
   const std::vector<Range> places = cut_between(groups, read.places);
   const std::vector<Portion> portions = portions_of(groups, places);
+  if (read.file.shows_in_order()) {
+    for (const Portion& portion : portions) {
+      add_crcs(read, {&portion, 1}, crcs);
+    }
+    return std::move(crcs).all();
+  }
   const auto read_pair = [&](std::size_t i) {
     std::vector<Portion> both = {portions[i]};
     if (const std::size_t other = portions.size() - 1 - i; other != i) {
@@ -411,26 +418,64 @@ std::vector<std::uint32_t> crcs_of(const CheckedRead& read,
   return std::move(crcs).all();
 }
 
+namespace {
+
+// The hashes of records whose bytes come one record after another, each in order.
+class HashesInOrder {
+ public:
+  using Use = std::function<void(std::size_t index, const Xxh3& hash)>;
+
+  explicit HashesInOrder(const Use& use) : use_(use) {}
+
+  void add(std::size_t record, ByteView bytes) {
+    if (record != record_) finish();
+    record_ = record;
+    hash_->write(bytes);
+  }
+  void finish() {
+    if (record_ != Piece::kNoRecord) use_(record_, *hash_);
+    record_ = Piece::kNoRecord;
+    hash_.emplace();
+  }
+
+ private:
+  const Use& use_;
+  std::size_t record_ = Piece::kNoRecord;
+  std::optional<Xxh3> hash_{std::in_place};
+};
+
+// With one call, of a source that shows bytes in order.
+void hash_as_shown(const CheckedRead& read, std::span<const Piece> pieces,
+                   const HashesInOrder::Use& use) {
+  std::vector<ByteSource::Part> parts;
+  parts.reserve(pieces.size());
+  for (const Piece& piece : pieces) {
+    parts.push_back({piece.offset, piece.size, piece.place});
+  }
+  HashesInOrder hashes(use);
+  read.file.read_each(parts, [&](std::size_t i, std::uint64_t, ByteView bytes) {
+    hashes.add(pieces[i].record, bytes);
+    if (read.on_progress) read.on_progress(bytes.size());
+  });
+  hashes.finish();
+}
+
+}  // namespace
+
 void for_each_xxh3(const CheckedRead& read, const std::vector<FileRecord>& records,
                    const std::function<void(std::size_t index, const Xxh3& hash)>& use) {
   std::vector<Piece> pieces = cut(read, records);
+  if (read.file.shows_in_order()) return hash_as_shown(read, pieces, use);
   const std::vector<std::span<Piece>> runs = runs_of(pieces);
   const std::uint64_t most = runs.size() == 1 ? kAloneBatchBytes : kBatchBytes;
   const auto check = [&](std::size_t i) {
-    std::optional<Xxh3> hash(std::in_place);
-    std::size_t record = runs[i].front().record;
+    HashesInOrder hashes(use);
     std::vector<std::byte> own;
     for (const std::span<Piece> batch : batches_of(runs[i], most)) {
-      for_each_of(read, batch, own, [&](const Piece& piece, ByteView bytes) {
-        if (piece.record != record) {
-          use(record, *hash);
-          hash.emplace();
-          record = piece.record;
-        }
-        hash->write(bytes);
-      });
+      for_each_of(read, batch, own,
+                  [&](const Piece& piece, ByteView bytes) { hashes.add(piece.record, bytes); });
     }
-    use(record, *hash);
+    hashes.finish();
   };
   for_each_parallel(runs.size(), check, read.file.size());
 }

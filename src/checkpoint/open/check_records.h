@@ -11,7 +11,8 @@
 //     has. Where the places are no memory of the host's, they get it then.
 //  4. The CRCs of a record's portions are combined into that of the record. An XXH3 takes them one
 //     after the other: a record is read in order, those that together are less than a MiB with one
-//     call; of several such runs, several at a time.
+//     call; of several such runs, several at a time. A source that shows bytes in order is asked
+//     for all of them with one call.
 //
 // What is wanted and in no record is read without a check.
 #pragma once

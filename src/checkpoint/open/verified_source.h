@@ -59,6 +59,8 @@ class VerifiedSource final : public ByteSource {
   bool in_memory() const override { return is_good() && under_->in_memory(); }
   void read(std::span<const Range> ranges) const override;
   void read_each(std::span<const Part> parts, const Look& look) const override;
+  // Like in_memory(): until then read_each() reads twice what read() reads once.
+  bool shows_in_order() const override { return is_good() && under_->shows_in_order(); }
   SharedBytes view(std::uint64_t offset, std::uint64_t size) const override;
 
  private:

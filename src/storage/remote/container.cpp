@@ -132,10 +132,11 @@ bool RemoteContainer::is_refused(const HttpResponse& response,
          (response.status == 404 && condition.when == WriteCondition::If::kVersion);
 }
 
-void RemoteContainer::put(const RemotePut& put) {
+std::optional<RemoteHead> RemoteContainer::put(const RemotePut& put) {
   const std::string write_id = new_write_id();
   std::optional<RemoteHead> before;
-  if (condition_headers(put.key, put.condition).empty()) {
+  const bool is_checked = !condition_headers(put.key, put.condition).empty();
+  if (!is_checked) {
     before = check_condition(put.key, put.condition);
   } else if (put.condition.when == WriteCondition::If::kVersion) {
     before = RemoteHead{.version = put.condition.version};
@@ -151,12 +152,20 @@ void RemoteContainer::put(const RemotePut& put) {
   } else {
     remote_->check(answer.response, "writing", put.key);
   }
-  verify({.key = put.key,
-          .size = put.bytes.view.size(),
-          .version = is_refused ? "" : head_in(answer.response).version,
-          .checksum = answer.checksum,
-          .write_id = write_id,
-          .before = before});
+  RemoteHead told = is_refused ? RemoteHead() : head_in(answer.response);
+  // Where nothing had the name there is no old object that the server could have kept.
+  const bool is_new = is_checked && put.condition.when == WriteCondition::If::kAbsent;
+  if (is_new && !told.version.empty() && !told.checksum.empty() &&
+      told.checksum == answer.checksum) {
+    told.size = put.bytes.view.size();
+    return told;
+  }
+  return verify({.key = put.key,
+                 .size = put.bytes.view.size(),
+                 .version = told.version,
+                 .checksum = answer.checksum,
+                 .write_id = write_id,
+                 .before = before});
 }
 
 bool RemoteContainer::copy(const RemoteCopy& copy) {
@@ -213,7 +222,7 @@ void RemoteContainer::abort(const PartedUpload& upload) noexcept {
   }
 }
 
-void RemoteContainer::verify(const SentObject& sent) {
+std::optional<RemoteHead> RemoteContainer::verify(const SentObject& sent) {
   const std::string where = remote_->describe(sent.key);
   const auto there = head(sent.key);
   const auto damaged = [&](const std::string& what) {
@@ -231,7 +240,7 @@ void RemoteContainer::verify(const SentObject& sent) {
       damaged(std::string("what had the name before, ") + version_title() + " " + there->version);
     }
     // Somebody else's, who came right behind: what was written was there, and whole.
-    if (!there->write_id.empty()) return;
+    if (!there->write_id.empty()) return std::nullopt;
   }
   if (there->size != sent.size) {
     damaged(std::to_string(there->size) + " bytes instead of " + std::to_string(sent.size));
@@ -242,6 +251,11 @@ void RemoteContainer::verify(const SentObject& sent) {
   if (!sent.checksum.empty() && !there->checksum.empty() && there->checksum != sent.checksum) {
     damaged(std::string(checksum_title()) + " " + there->checksum + " instead of " + sent.checksum);
   }
+  return there;
+}
+
+ObjectInfo info_of_object(const RemoteHead& head) {
+  return {.size = head.size, .modified = head.modified, .version = head.version};
 }
 
 std::vector<HttpHeader> etag_condition(const WriteCondition& condition) {

@@ -24,6 +24,8 @@ struct RemoteHead {
   std::string checksum = {};  // of all of it; empty where the server tells none
 };
 
+ObjectInfo info_of_object(const RemoteHead& head);
+
 struct RemoteList {
   struct Object {
     std::string key;
@@ -119,9 +121,10 @@ class RemoteContainer {
   bool has_below(const std::string& prefix);
   // Also one that is not there.
   void remove(const std::string& key);
-  // Writes an object, and looks afterwards whether the server has what was sent.
+  // Writes an object, and looks afterwards whether the server has what was sent; not where it is a
+  // new name and the answer has the checksum of what was sent. Returns what verify() does.
   // AlreadyExistsError when the condition does not hold.
-  void put(const RemotePut& put);
+  std::optional<RemoteHead> put(const RemotePut& put);
   // Lets the server copy an object, and looks afterwards whether it has. False when the server
   // cannot copy this one: nothing was done. AlreadyExistsError when the condition does not hold.
   bool copy(const RemoteCopy& copy);
@@ -130,8 +133,9 @@ class RemoteContainer {
   // What is there now. AlreadyExistsError unless the condition holds.
   std::optional<RemoteHead> check_condition(const std::string& key,
                                             const WriteCondition& condition);
-  // The look behind every write: StorageError when the object is not what was sent.
-  void verify(const SentObject& sent);
+  // The look after a write: StorageError when the object is not what was sent. Returns what is
+  // there; nullopt if that is another writer's, who came right after this one.
+  std::optional<RemoteHead> verify(const SentObject& sent);
 
   // --- The protocol's own ---
 

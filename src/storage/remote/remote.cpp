@@ -57,6 +57,23 @@ std::string masked(std::string text, std::span<const std::string> secrets) {
   return text;
 }
 
+// --- RangesUnderWay ------------------------------------------------------------------------------
+
+std::unique_ptr<RangesUnderWay::Room> RangesUnderWay::take(std::uint64_t bytes, bool is_first) {
+  const std::scoped_lock lock(mutex_);
+  if (!is_first && (count_ >= most_ || bytes_ + bytes > kMostBytes)) return nullptr;
+  auto room = std::make_unique<Room>(*this, bytes);
+  ++count_;
+  bytes_ += bytes;
+  return room;
+}
+
+void RangesUnderWay::give_back(std::uint64_t bytes) {
+  const std::scoped_lock lock(mutex_);
+  --count_;
+  bytes_ -= bytes;
+}
+
 // --- Remote --------------------------------------------------------------------------------------
 
 void Remote::prepare_once(RemoteRequest& request) const {

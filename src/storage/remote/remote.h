@@ -34,7 +34,7 @@ struct RemoteSettings {
   std::shared_ptr<HttpClient> client = {};
   std::string ca_file = {};            // as HttpRequest's
   std::uint64_t part_bytes = 8 << 20;  // what is larger is written in parts of so many
-  int parallel_requests = 6;           // of one object, either way
+  int parallel_requests = 6;           // parts of an upload; twice as many ranges
   bool has_suffix_ranges = true;       // the server knows "bytes=-9": the last ones
   bool has_plain_404 = true;  // a 404 to HEAD says that there is no object, and nothing else
   // An object of at most so many bytes is read as a whole, into memory, where the server knows no
@@ -76,15 +76,51 @@ struct RemoteError {
   std::string message = {};
 };
 
+// The ranges that are under way, and the room that is left for more: a limit for a store, whatever
+// number of objects is read, in whatever number of ranges. Safe from several threads.
+class RangesUnderWay {
+ public:
+  static constexpr std::uint64_t kMostBytes = std::uint64_t{64} << 20;
+
+  explicit RangesUnderWay(int most) : most_(most) {}
+
+  // Room for a range, until its end.
+  class Room {
+   public:
+    Room(RangesUnderWay& of, std::uint64_t bytes) : of_(of), bytes_(bytes) {}
+    ~Room() { of_.give_back(bytes_); }
+    Room(const Room&) = delete;
+    Room& operator=(const Room&) = delete;
+
+   private:
+    RangesUnderWay& of_;
+    const std::uint64_t bytes_;
+  };
+  // nullptr: there is no room until a range is done. A reader that has none under way gets room all
+  // the same (`is_first`): no reader ever waits for another one.
+  std::unique_ptr<Room> take(std::uint64_t bytes, bool is_first);
+
+ private:
+  void give_back(std::uint64_t bytes);
+
+  const int most_;
+  std::mutex mutex_;
+  int count_ = 0;
+  std::uint64_t bytes_ = 0;
+};
+
 // Safe from several threads.
 class Remote {
  public:
-  explicit Remote(RemoteSettings settings) : settings_(std::move(settings)) {}
+  explicit Remote(RemoteSettings settings)
+      : settings_(std::move(settings)), ranges_(2 * settings_.parallel_requests) {}
   virtual ~Remote() = default;
   Remote(const Remote&) = delete;
   Remote& operator=(const Remote&) = delete;
 
   const RemoteSettings& settings() const { return settings_; }
+  // The ranges that are under way for all readers of this server.
+  RangesUnderWay& ranges() { return ranges_; }
 
   // Fills in what is the same in all attempts. That may take its time (a hash of the body), so any
   // thread can do it before the request is sent.
@@ -147,6 +183,7 @@ class Remote {
   std::string described(const std::string& key, const HttpResponse& response) const;
 
   const RemoteSettings settings_;
+  RangesUnderWay ranges_;
   std::atomic<std::int64_t> skew_ms_ = 0;  // the server's clock less ours
   mutable std::mutex mutex_;
   std::array<std::vector<std::string>, 2> secrets_ = {};  // now and before; under the lock

@@ -2,8 +2,9 @@
 //
 //  1. It is opened by asking for its last bytes: the answer tells size and version, and most
 //     formats begin at the end. A small object is there whole.
-//  2. Ranges are sorted; near ones become one request, large ones several; as many as the settings
-//     allow are under way at once, each straight into its place.
+//  2. Near ranges become one request, large ones several, each straight into its place if it has
+//     one. Many are under way at once, as far as the store has room (RangesUnderWay). The reader
+//     waits for the oldest, shows it, and starts the next. So bytes are shown in order.
 //  3. Every request says which version it means, and every answer that does is held against it:
 //     bytes of another one are never mixed in.
 //  4. One that breaks off goes on where it stopped (remote.cpp).
@@ -21,8 +22,13 @@
 namespace cairn {
 namespace {
 
-constexpr std::uint64_t kLargestRead = std::uint64_t{8} << 20;    // of one request
+// Largest range of a request. A read of few bytes takes few requests; a read of many bytes keeps
+// many connections busy.
+constexpr std::uint64_t kLargestRange = std::uint64_t{8} << 20;
+constexpr std::uint64_t kRangeOfMany = std::uint64_t{4} << 20;
+constexpr std::uint64_t kManyBytes = RangesUnderWay::kMostBytes;
 constexpr std::uint64_t kWorthReading = std::uint64_t{64} << 10;  // a gap: cheaper than a request
+constexpr std::uint64_t kShownAtOnce = std::uint64_t{1} << 20;    // fits a core's cache
 
 struct Opened {
   std::uint64_t size = 0;
@@ -31,53 +37,72 @@ struct Opened {
   SharedBytes tail = {};
 };
 
-// A request for what lies next to each other, and where it goes.
+// Some bytes of a part of read_each().
+struct Piece {
+  std::size_t part = 0;
+  std::uint64_t begin = 0;   // in the part
+  std::uint64_t offset = 0;  // in the object
+  std::uint64_t size = 0;
+  std::span<std::byte> into = {};  // empty: nobody keeps the bytes
+
+  std::uint64_t end() const { return offset + size; }
+};
+
+// Pieces that lie together: they come with one request, or opening has brought them.
 struct Read {
   std::uint64_t begin = 0;
   std::uint64_t end = 0;
-  std::vector<ByteSource::Range> ranges = {};
-  std::shared_ptr<std::vector<std::byte>> buffer = {};  // when it is not one range
+  std::vector<Piece> pieces = {};
 
-  std::span<std::byte> place() const {
-    return buffer ? std::span<std::byte>(*buffer) : ranges.front().into;
-  }
-  void scatter() const {
-    if (!buffer) return;
-    for (const ByteSource::Range& range : ranges) {
-      std::memcpy(range.into.data(), buffer->data() + (range.offset - begin), range.into.size());
-    }
-  }
+  bool is_one_place() const { return pieces.size() == 1 && !pieces.front().into.empty(); }
 };
 
 HttpHeader range_header(std::uint64_t begin, std::uint64_t end) {
   return {"range", "bytes=" + std::to_string(begin) + "-" + std::to_string(end - 1)};
 }
 
-// Sorted, without empty ones, none larger than a request.
-std::vector<ByteSource::Range> cut(std::span<const ByteSource::Range> ranges) {
-  std::vector<ByteSource::Range> pieces;
-  for (const ByteSource::Range& range : ranges) {
-    for (std::uint64_t done = 0; done < range.into.size(); done += kLargestRead) {
-      const std::uint64_t now = std::min<std::uint64_t>(kLargestRead, range.into.size() - done);
-      pieces.push_back({range.offset + done, range.into.subspan(done, now)});
+// In the order of the parts. Opening has brought the bytes from `tail` on.
+std::vector<Read> plan_reads(std::span<const ByteSource::Part> parts, std::uint64_t tail) {
+  std::uint64_t bytes = 0;
+  for (const ByteSource::Part& part : parts) {
+    bytes += part.size;
+  }
+  const std::uint64_t most = bytes < kManyBytes ? kLargestRange : kRangeOfMany;
+  std::vector<Read> reads;
+  const auto add = [&](const Piece& piece) {
+    const bool joins = !reads.empty() && piece.offset >= reads.back().begin &&
+                       piece.offset <= reads.back().end + kWorthReading &&
+                       std::max(piece.end(), reads.back().end) - reads.back().begin <= most &&
+                       (piece.offset >= tail) == (reads.back().begin >= tail);
+    if (!joins) reads.push_back({.begin = piece.offset, .end = piece.end()});
+    reads.back().end = std::max(piece.end(), reads.back().end);
+    reads.back().pieces.push_back(piece);
+  };
+  for (std::size_t i = 0; i < parts.size(); ++i) {
+    const ByteSource::Part& part = parts[i];
+    const std::uint64_t cut = part.size <= kLargestRange ? part.size : most;
+    for (std::uint64_t done = 0, size = 0; done < part.size; done += size) {
+      const std::uint64_t at = part.offset + done;
+      size = std::min(cut, part.size - done);
+      if (at < tail) size = std::min(size, tail - at);
+      const auto into = part.into.empty() ? part.into : part.into.subspan(done, size);
+      add({.part = i, .begin = done, .offset = at, .size = size, .into = into});
     }
   }
-  std::sort(pieces.begin(), pieces.end(),
-            [](const auto& a, const auto& b) { return a.offset < b.offset; });
-  return pieces;
+  return reads;
 }
 
-std::vector<Read> plan_reads(std::span<const ByteSource::Range> ranges) {
-  std::vector<Read> reads;
-  for (const ByteSource::Range& piece : cut(ranges)) {
-    const std::uint64_t end = piece.offset + piece.into.size();
-    const bool joins = !reads.empty() && piece.offset <= reads.back().end + kWorthReading &&
-                       std::max(end, reads.back().end) - reads.back().begin <= kLargestRead;
-    if (!joins) reads.push_back({.begin = piece.offset, .end = end});
-    reads.back().end = std::max(end, reads.back().end);
-    reads.back().ranges.push_back(piece);
+void show(const Piece& piece, ByteView bytes, const ByteSource::Look& look) {
+  for (std::uint64_t done = 0; done < piece.size; done += kShownAtOnce) {
+    const std::uint64_t size = std::min(kShownAtOnce, piece.size - done);
+    ByteView some = bytes.subspan(done, size);
+    if (!piece.into.empty()) {
+      const std::span<std::byte> into = piece.into.subspan(done, size);
+      if (into.data() != some.data()) std::copy(some.begin(), some.end(), into.begin());
+      some = into;
+    }
+    look(piece.part, piece.begin + done, some);
   }
-  return reads;
 }
 
 class ObjectSource final : public ByteSource {
@@ -92,18 +117,36 @@ class ObjectSource final : public ByteSource {
   const std::string& name() const override { return name_; }
   bool in_memory() const override { return opened_.tail_begin == 0; }
 
+  bool shows_in_order() const override { return true; }
+
   void read(std::span<const Range> ranges) const override {
-    std::vector<Range> far;
+    std::vector<Part> parts;
+    parts.reserve(ranges.size());
     for (const Range& range : ranges) {
-      check_range(range.offset, range.into.size());
-      if (range.offset >= opened_.tail_begin) {
-        const auto from = opened_.tail.view.subspan(range.offset - opened_.tail_begin);
-        std::copy_n(from.begin(), range.into.size(), range.into.begin());
-      } else {
-        far.push_back(range);
-      }
+      parts.push_back({range.offset, range.into.size(), range.into});
     }
-    read_far(plan_reads(far));
+    std::ranges::sort(parts, {}, &Part::offset);
+    read_each(parts, [](std::size_t, std::uint64_t, ByteView) {});
+  }
+
+  void read_each(std::span<const Part> parts, const Look& look) const override {
+    for (const Part& part : parts) {
+      check_range(part.offset, part.size);
+    }
+    std::deque<UnderWay> under_way;
+    const auto finish_oldest = [&] {
+      finish(under_way.front(), look);
+      under_way.pop_front();
+    };
+    for (Read& read : plan_reads(parts, opened_.tail_begin)) {
+      const std::uint64_t bytes = read.begin >= opened_.tail_begin ? 0 : read.end - read.begin;
+      std::unique_ptr<RangesUnderWay::Room> room;
+      while (!(room = remote_->ranges().take(bytes, under_way.empty())))
+        finish_oldest();
+      start(under_way.emplace_back(std::move(read), std::move(room)));
+    }
+    while (!under_way.empty())
+      finish_oldest();
   }
 
   SharedBytes view(std::uint64_t offset, std::uint64_t bytes) const override {
@@ -115,33 +158,43 @@ class ObjectSource final : public ByteSource {
   }
 
  private:
-  void read_far(std::vector<Read> reads) const {
-    const auto most = static_cast<std::size_t>(remote_->settings().parallel_requests);
-    std::deque<std::pair<Read*, std::unique_ptr<RemoteCall>>> under_way;
-    const auto finish_one = [&] {
-      const auto [read, call] = std::move(under_way.front());
-      under_way.pop_front();
-      finish(*read, *call);
-    };
-    for (Read& read : reads) {
-      if (under_way.size() >= most) finish_one();
-      if (read.ranges.size() > 1) {
-        read.buffer = std::make_shared<std::vector<std::byte>>(read.end - read.begin);
-      }
-      under_way.emplace_back(&read, std::make_unique<RemoteCall>(*remote_, request_for(read)));
-    }
-    while (!under_way.empty())
-      finish_one();
-  }
+  struct UnderWay {
+    UnderWay(Read what, std::unique_ptr<RangesUnderWay::Room> taken)
+        : read(std::move(what)), room(std::move(taken)) {}
 
-  RemoteRequest request_for(const Read& read) const {
+    Read read;
+    std::unique_ptr<RangesUnderWay::Room> room;
+    std::vector<std::byte> buffer = {};          // when it is not one place
+    std::unique_ptr<RemoteCall> call = nullptr;  // null: the bytes are there. The first to go
+  };
+
+  void start(UnderWay& one) const {
+    const Read& read = one.read;
+    if (read.begin >= opened_.tail_begin) return;
+    if (!read.is_one_place()) one.buffer.resize(read.end - read.begin);
     RemoteRequest request = {
-        .key = key_, .headers = {range_header(read.begin, read.end)}, .into = read.place()};
+        .key = key_,
+        .headers = {range_header(read.begin, read.end)},
+        .into = read.is_one_place() ? read.pieces.front().into : std::span(one.buffer)};
     if (opened_.condition) request.headers.push_back(*opened_.condition);
-    return request;
+    one.call = std::make_unique<RemoteCall>(*remote_, std::move(request));
   }
 
-  void finish(const Read& read, RemoteCall& call) const {
+  void finish(UnderWay& one, const Look& look) const {
+    const Read& read = one.read;
+    ByteView bytes = one.buffer;
+    if (one.call == nullptr) {
+      bytes = opened_.tail.view.subspan(read.begin - opened_.tail_begin, read.end - read.begin);
+    } else {
+      receive(read, *one.call);
+      if (read.is_one_place()) bytes = read.pieces.front().into;
+    }
+    for (const Piece& piece : read.pieces) {
+      show(piece, bytes.subspan(piece.offset - read.begin, piece.size), look);
+    }
+  }
+
+  void receive(const Read& read, RemoteCall& call) const {
     const HttpResponse response = call.wait();
     if (response.status == 412 || response.status == 404) {
       throw StorageError(name_ + (response.status == 404 ? " was removed" : " was replaced") +
@@ -156,7 +209,6 @@ class ObjectSource final : public ByteSource {
                              std::to_string(response.received),
                          response.status);
     }
-    read.scatter();
   }
 
   std::shared_ptr<Remote> remote_;

@@ -110,6 +110,8 @@ class RemoteStore final : public ObjectStore {
 
   std::unique_ptr<ObjectWrite> begin(const std::string& name,
                                      const BeginOptions& options) override {
+    if (is_one_request(key_of(name), options))
+      return write_object(container_, key_of(name), options);
     const std::string key = key_to_write(name);
     check_is_known(name, options.condition);
     if (options.condition.when != WriteCondition::If::kAlways) {
@@ -187,6 +189,11 @@ class RemoteStore final : public ObjectStore {
 
   void move_pointer(const std::string& name, const std::string& target,
                     const std::optional<std::string>& expected) override {
+    move_pointer_versioned(name, target, expected);
+  }
+
+  std::string move_pointer_versioned(const std::string& name, const std::string& target,
+                                     const std::optional<std::string>& expected) override {
     const std::string key = pointer_key(key_of(name));
     const auto text = std::make_shared<const std::string>(key_of(target).substr(prefix_.size()));
     WriteCondition condition;
@@ -195,7 +202,8 @@ class RemoteStore final : public ObjectStore {
           expected->empty() ? WriteCondition::absent() : WriteCondition::of_version(*expected);
     }
     const SharedBytes bytes = {as_bytes(*text), text};
-    container_->put({.key = key, .bytes = bytes, .condition = condition});
+    const auto there = container_->put({.key = key, .bytes = bytes, .condition = condition});
+    return there ? there->version : "";
   }
 
   std::vector<std::string> remove_leftovers(const std::string& folder,
@@ -223,6 +231,16 @@ class RemoteStore final : public ObjectStore {
     while (key.ends_with('/'))
       key.pop_back();
     return prefix_ + key;
+  }
+
+  // A small object of a new name takes one request: the server itself checks that no object has the
+  // name. Before other writes begin() asks twice: for an object, so that no large upload is for
+  // nothing, and for a folder of that name. A folder of a new object's name stays readable below
+  // it.
+  bool is_one_request(const std::string& key, const BeginOptions& options) const {
+    return key.size() > prefix_.size() && options.condition.when == WriteCondition::If::kAbsent &&
+           options.expected_bytes > 0 && options.expected_bytes <= remote().settings().part_bytes &&
+           !container_->condition_headers(key, options.condition).empty();
   }
 
   // Of what is going to be an object: no folder may have its name.
@@ -258,10 +276,6 @@ class RemoteStore final : public ObjectStore {
 
   static std::string pointer_key(const std::string& key) {
     return is_pointer_key(key) ? key : key + std::string(kLinkFile);
-  }
-
-  static ObjectInfo info_of_object(const RemoteHead& head) {
-    return {.size = head.size, .modified = head.modified, .version = head.version};
   }
 
   static ListedName listed_name(const RemoteList::Object& object, std::size_t prefix) {

@@ -8,7 +8,7 @@
 //  3. commit() waits for all parts and completes the upload under the condition: only now anything
 //     of the name is visible. When the answer is lost, the object's write id says whose it is.
 //  4. Size, version and, where the server keeps it, the checksum of the whole are compared with
-//     what was sent.
+//     what was sent. A small new object is not asked for if the answer has its checksum.
 //  5. The end of one that was not committed aborts the upload, if the server does it at once;
 //     remove_leftovers() of the store does it for killed writers.
 #include "storage/remote/write.h"
@@ -16,6 +16,7 @@
 #include <algorithm>
 #include <deque>
 #include <future>
+#include <optional>
 #include <system_error>
 #include <utility>
 #include <vector>
@@ -49,7 +50,7 @@ class RemoteWrite final : public ObjectWrite {
   ~RemoteWrite() override {
     hashed_.clear();  // waits for their threads
     under_way_.clear();
-    if (upload_ != nullptr && !is_done_) container_->abort(*upload_);
+    if (upload_ != nullptr) container_->abort(*upload_);
   }
   RemoteWrite(const RemoteWrite&) = delete;
   RemoteWrite& operator=(const RemoteWrite&) = delete;
@@ -83,6 +84,10 @@ class RemoteWrite final : public ObjectWrite {
       finish_part();
   }
 
+  std::optional<ObjectInfo> committed() const override {
+    return there_ ? std::optional(info_of_object(*there_)) : std::nullopt;
+  }
+
  private:
   struct HashedPart {
     int number;
@@ -104,7 +109,7 @@ class RemoteWrite final : public ObjectWrite {
   void publish() override {
     if (upload_ == nullptr) {
       const SharedBytes bytes = part_ ? SharedBytes{*part_, part_} : SharedBytes{};
-      container_->put({.key = key_, .bytes = bytes, .condition = condition_});
+      there_ = container_->put({.key = key_, .bytes = bytes, .condition = condition_});
       return;
     }
     make_durable();
@@ -187,13 +192,13 @@ class RemoteWrite final : public ObjectWrite {
     const auto before = container_->check_condition(key_, condition_);
     const PartedUpload::Completed completed = upload_->complete(headers);
     if (!completed.is_done) check_whose(completed.response);
-    is_done_ = true;
-    container_->verify({.key = key_,
-                        .size = size_,
-                        .version = completed.version,
-                        .checksum = completed.checksum,
-                        .write_id = write_id_,
-                        .before = before});
+    upload_.reset();  // there is nothing left to abort
+    there_ = container_->verify({.key = key_,
+                                 .size = size_,
+                                 .version = completed.version,
+                                 .checksum = completed.checksum,
+                                 .write_id = write_id_,
+                                 .before = before});
   }
 
   // The upload is not there any more, or the condition does not hold: perhaps because an attempt
@@ -217,9 +222,9 @@ class RemoteWrite final : public ObjectWrite {
   std::uint64_t size_ = 0;
   std::shared_ptr<Part> part_;  // being gathered
   std::string write_id_;
-  std::unique_ptr<PartedUpload> upload_;  // null: nothing was sent yet
+  std::unique_ptr<PartedUpload> upload_;  // null: nothing was sent yet, or it is complete
   int parts_begun_ = 0;
-  bool is_done_ = false;
+  std::optional<RemoteHead> there_;  // after commit(), unless it is another writer's
   std::vector<std::shared_ptr<Part>> spare_;
   std::deque<HashedPart> hashed_;  // or about to be
   std::deque<SentPart> under_way_;
