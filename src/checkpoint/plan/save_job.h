@@ -50,6 +50,7 @@ struct SaveJob {
   using Write = std::function<std::uint64_t(ObjectStore& store, const SaveJob& job,
                                             const std::function<void()>& point)>;
   Write write = nullptr;
+  RetryPolicy retry = {};  // for `write`; the pipeline sets its own
   // Whether its tensors may be ranges of files: those are mapped, of whatever size, and behind the
   // last byte, before anything is published, it is asked whether they still are what they were
   // (check_mapped_reads()). Not of a saver, whose tensors are in memory.

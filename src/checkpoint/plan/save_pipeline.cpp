@@ -275,6 +275,7 @@ SavePipeline::SavePipeline(const SavePipelineOptions& options) try
 SavePipeline::~SavePipeline() = default;
 
 void SavePipeline::submit(SaveJob job) try {
+  job.retry = impl_->place.publisher.retry();
   if (!impl_->options.async) {
     write_and_publish(impl_->place, job, nullptr);
     return;

@@ -35,7 +35,7 @@ std::string text_of(const std::exception_ptr& error) try {
 
 Publisher::Publisher(std::shared_ptr<ObjectStore> store, PublisherOptions options)
     : store_(std::move(store)), options_(std::move(options)), own_(store_), fences_(store_) {
-  if (!options_.is_shared) options_.retry.attempts = 1;
+  if (!options_.is_shared) options_.retry = {.attempts = 1};
 }
 
 std::uint64_t Publisher::publish(const PublishJob& job, const Write& write) {

@@ -74,6 +74,7 @@ class Publisher {
 
   ObjectStore& store() const { return *store_; }
   bool is_shared() const { return options_.is_shared; }
+  const RetryPolicy& retry() const { return options_.retry; }
   OwnObjects& own() { return own_; }
 
   // Steps 1 to 3. `write` does step 2, by write() below or as the ranks of a job do it, and returns

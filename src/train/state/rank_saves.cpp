@@ -101,6 +101,7 @@ void RankSaves::fill(SaveJob& job, const State& state, const SaveCheckpointOptio
     RankSaveJob now = over_ranks;
     now.tree = save.value;
     now.point = point;
+    now.retry = save.retry;
     table->number = number;
     return save_over_ranks(*table, store, now).bytes;
   };
