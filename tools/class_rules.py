@@ -26,7 +26,7 @@ LARGER = {
 }
 # What is still to be divided, with its fields and functions today: it may shrink, not grow.
 TO_DIVIDE = {
-    "Attempt": (22, 28), "CheckpointLoad": (23, 28), "FileWrite": (16, 8),
+    "Attempt": (21, 27), "CheckpointLoad": (23, 28), "FileWrite": (16, 8),
     "Group": (20, 24), "RollCall": (10, 29), "Session": (17, 20),
     "ShardUnit": (8, 27), "Sharding": (25, 27),
 }
@@ -40,7 +40,7 @@ CASTS_TO_GO = {"DeviceSource", "FileSource", "VerifiedSource"}
 # Folders that are still to be divided, with the number of their files today.
 FOLDERS_TO_DIVIDE = {
     "src/callbacks": 33, "src/checkpoint/open": 43, "src/cli/shell": 26, "src/cli/view": 32,
-    "src/core": 55, "src/dist": 37, "src/format/dcp": 28, "src/format/pickle": 51, "src/io": 102,
+    "src/core": 55, "src/dist": 37, "src/format/dcp": 28, "src/format/pickle": 50, "src/io": 102,
     "src/storage": 50, "src/train/loop": 45, "src/train/state": 65, "src/trainer": 27,
     "src/value": 40,
 }

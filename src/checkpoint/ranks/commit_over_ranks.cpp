@@ -138,6 +138,24 @@ Report parse_report(const std::string& text) {
   }
 }
 
+// Says in `written` what the manifest says of it.
+FileOfAttempt metadata_file(const RankMetadata& metadata, ManifestFile& written) {
+  return {.name = dcp::kMetadataFile,
+          .expected_bytes = metadata.expected_bytes,
+          .fill = [&](ObjectWrite& out) {
+            ManifestSink sink(out);
+            metadata.fill(sink);
+            written = sink.file(dcp::kMetadataFile);
+          }};
+}
+
+// Asks for the manifest once all files before it are written.
+FileOfAttempt manifest_file(std::function<FolderManifest()> manifest) {
+  return {.name = kFolderManifest, .fill = [manifest = std::move(manifest)](ObjectWrite& out) {
+            out.write(as_bytes(write_folder_manifest(manifest())));
+          }};
+}
+
 class Attempt {
  public:
   Attempt(RankTable& table, ObjectStore& store, const RankCommitJob& job)
@@ -385,23 +403,6 @@ class Attempt {
 
   // --- Step 6 ------------------------------------------------------------------------------------
 
-  // What makes it a checkpoint, and notes what it is for the manifest.
-  FileOfAttempt metadata_file() {
-    return {.name = dcp::kMetadataFile,
-            .expected_bytes = metadata_.expected_bytes,
-            .fill = [this](ObjectWrite& out) {
-              ManifestSink sink(out);
-              metadata_.fill(sink);
-              written_metadata_ = sink.file(dcp::kMetadataFile);
-            }};
-  }
-
-  static FileOfAttempt manifest_file(std::function<FolderManifest()> manifest) {
-    return {.name = kFolderManifest, .fill = [manifest = std::move(manifest)](ObjectWrite& out) {
-              out.write(as_bytes(write_folder_manifest(manifest())));
-            }};
-  }
-
   void publish() {
     for (const std::int64_t home : homes_) {
       const Verdict moved = parse_verdict(call_.wait_for("moved/" + std::to_string(home)));
@@ -410,13 +411,14 @@ class Attempt {
     call_.sign_of_life();
     call_.beating([this] {
       doing_ = "publishing " + job_.path;
-      folder_->commit({metadata_file(), manifest_file([this] {
-                         std::vector<ManifestFile> all = manifest_;
-                         all.push_back(written_metadata_);
-                         return FolderManifest{.attempt = options_.id, .files = std::move(all)};
+      ManifestFile written;
+      folder_->commit({metadata_file(metadata_, written), manifest_file([&] {
+                         FolderManifest all{.attempt = options_.id, .files = manifest_};
+                         all.files.push_back(written);
+                         return all;
                        })});
       is_published_ = true;
-      bytes_ += written_metadata_.bytes;
+      bytes_ += written.bytes;
       doing_ = job_.path + " is saved, but not pointed at";
       if (job_.point) job_.point();
     });
@@ -572,7 +574,6 @@ class Attempt {
   std::vector<NameOnMachine> names_;  // of homes_
   std::vector<ManifestFile> manifest_;
   RankMetadata metadata_;
-  ManifestFile written_metadata_;
 };
 
 }  // namespace

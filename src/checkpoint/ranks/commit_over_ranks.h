@@ -49,7 +49,7 @@ struct RankPart : WrittenPart {
   std::int64_t rank = 0;
 };
 
-// `.metadata`, which is written piece by piece: of ten million chunks it has a gigabyte.
+// `.metadata`, which is written piece by piece: with ten million chunks it has a gigabyte.
 struct RankMetadata {
   RankMetadata() = default;
   // NOLINTNEXTLINE(google-explicit-constructor): a small one is just a text

@@ -252,8 +252,8 @@ class GlobalPlan::Content final : public dcp::MetadataContent {
     }
   }
 
-  // From as many places as there are ranks, which no processor foresees: nothing else is done here,
-  // so that it waits for several of them at a time.
+  // The places lie in as many regions as there are ranks. A loop that does nothing else lets the
+  // processor wait for several of them at a time.
   void get_places(std::span<const std::uint32_t> numbers,
                   std::span<dcp::WrittenPlace> places) const override {
     for (std::size_t i = 0; i < numbers.size(); ++i) {

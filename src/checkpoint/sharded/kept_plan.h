@@ -32,7 +32,7 @@ namespace cairn::sharded {
 // dozens of bytes.
 class KeptPlan {
  public:
-  // 10,000 tensors on 1,024 ranks take 57 to 85 MiB, less than a tenth of the `.metadata` that rank
+  // 10,000 tensors on 1,024 ranks take 58 to 86 MiB, less than a tenth of the `.metadata` that rank
   // 0 makes of them with every save.
   static constexpr std::uint64_t kMostKept = std::uint64_t{128} << 20;
   using AnswerOf = std::function<std::string(std::uint32_t rank)>;

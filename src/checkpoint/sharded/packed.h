@@ -82,8 +82,8 @@ class PackedReader {
   }
 
  private:
-  // Of up to eight bytes all at once: there are tens of millions, and how long each is no processor
-  // foresees.
+  // Takes up to eight bytes at once. There are tens of millions of numbers, and a processor cannot
+  // foresee how long the next one is.
   [[gnu::noinline]] std::uint64_t long_number() {
     std::uint64_t v = 0;
     if (remaining() < sizeof v) return number_by_bytes();

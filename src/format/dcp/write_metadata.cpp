@@ -8,7 +8,7 @@
 #include "cairn/error.h"
 
 #include "format/dcp/layout.h"
-#include "format/pickle/opcode_bytes.h"
+#include "format/pickle/opcodes.h"
 #include "format/pickle/pickler.h"
 #include "io/page_memory.h"
 
@@ -21,14 +21,14 @@ using pickle::Pickler;
 constexpr const char* kModule = "torch.distributed.checkpoint.metadata";
 constexpr const char* kFileModule = "torch.distributed.checkpoint.filesystem";
 
-// A short Pickler::Phrase. So many bytes are copied, whatever its length: that is two instructions.
+// A short Pickler::Phrase. All 32 bytes are copied, whatever its length: that is two instructions.
 struct LinePhrase {
   std::array<char, 32> bytes = {};
   std::size_t size = 0;  // 0: not known yet
 };
 
-// Opcodes of many chunks, which are appended to the pickle together: of ten million chunks a call
-// for each opcode is what takes the time.
+// Opcodes of many chunks, which are appended to the pickle together. With ten million chunks a call
+// for each opcode takes most of the time.
 class Lines {
  public:
   void op(Op code) { *at_++ = static_cast<char>(code); }
@@ -48,7 +48,7 @@ class Lines {
 
  private:
   static constexpr std::size_t kUsed = std::size_t{16} << 10;
-  // Two sizes, and what else there is of a chunk.
+  // Two sizes, and the rest of a chunk.
   static constexpr std::size_t kMostOfChunk = 2 * kMaxDims * pickle::kMostOpcodeBytes + 1024;
   std::array<char, kUsed + kMostOfChunk> bytes_;
   char* at_ = bytes_.data();
@@ -123,7 +123,7 @@ class MetadataPickler {
     out_.reduce();
   }
 
-  // --- Of many chunks, in lines_ ---
+  // --- Tensors in several chunks, in lines_ ---
 
   // As Pickler::say().
   void say(LinePhrase& phrase, const auto& write) {
@@ -146,7 +146,7 @@ class MetadataPickler {
     lines_.move_to(out_);
     move_on();
   }
-  // A size of which only the whole gets a number, which is returned.
+  // A size. Only the whole gets a number, which is returned.
   std::uint32_t size_of_chunk(std::span<const std::int64_t> dims) {
     if (dims.size() > kMaxDims) throw UnsupportedError("a tensor of more than 64 dimensions");
     say(phrases_.size, [&] { out_.global("torch", "Size"); });
@@ -341,7 +341,7 @@ class MetadataPickler {
     LinePhrase size, chunk, sizes, location, offset, length;
   } phrases_;
   std::vector<LinePhrase> files_;
-  // What step 3 needs of step 1, of all chunks; of those of tensors in several; in one.
+  // What step 1 notes for step 3: all chunks; offsets in tensors of several chunks, and of one.
   std::vector<std::uint32_t> numbers_;
   std::vector<std::uint32_t> offsets_;
   std::vector<std::int64_t> only_offsets_;

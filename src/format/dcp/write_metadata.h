@@ -5,10 +5,9 @@
 //  3. storage_data: where every chunk is stored.
 //  4. storage_meta and version, when there is something to say in them.
 //
-// Step 1 goes through all chunks, and step 3 through what it noted of them, eight bytes each: of
-// ten million chunks neither what describes them nor the gigabyte that is written need be held. Of
-// a tensor in several chunks the offsets are written once, and of equal sizes one: a pickle may
-// refer to them.
+// Step 1 goes through all chunks and notes eight bytes of each for step 3. So nobody has to hold
+// what describes ten million chunks, nor the gigabyte that is written. The offsets of a chunk are
+// written once if its tensor has several, and so are equal sizes: a pickle may refer to them.
 #pragma once
 
 #include <cstdint>
@@ -72,7 +71,7 @@ class MetadataContent {
 // The pickle, of protocol 2, as PyTorch since 2.4 reads it: the same bytes each time, in pieces of
 // about 1 MiB.
 void write_metadata(const MetadataContent& content, ByteSink& out);
-// About how many those are, and rather more.
+// About how many bytes that gives, and rather more.
 std::size_t metadata_bytes(const MetadataContent& content);
 std::string write_metadata(const MetadataContent& content);
 

@@ -16,7 +16,6 @@
 
 #include "cairn/value.h"
 
-#include "format/pickle/opcode_bytes.h"
 #include "format/pickle/opcodes.h"
 #include "format/pickle/text_table.h"
 #include "io/page_memory.h"
@@ -107,11 +106,11 @@ class Pickler {
   std::uint32_t put();
   void get(std::uint32_t index);
 
-  // Opcodes that the caller put together (opcode_bytes.h); numbers that they give to objects are
+  // Opcodes that the caller put together (opcodes.h); numbers that they give to objects are
   // from next_number().
   void append(std::string_view opcodes) { out_ += opcodes; }
   std::uint32_t next_number() { return memo_count_++; }
-  // Writes what is written so far, of which nothing is kept.
+  // Hands over what is written so far, and keeps nothing of it.
   void move_to(ByteSink& sink) {
     sink.write(as_bytes(out_));
     out_.clear();
