@@ -377,7 +377,8 @@ LoadOutcome load_first(const TrainerOptions& options, State& state, Logger& logg
   std::unique_ptr<JointCheckpoints> joint;
   if (JointCheckpoints::is_needed(*store)) {
     joint = JointCheckpoints::of_path(job.path, store);
-    if (joint->store()->stat(joint->path(), /*follow=*/true)) {  // what nobody has loading says best
+    // What nobody has, loading says best.
+    if (joint->store()->stat(joint->path(), /*follow=*/true)) {
       job.path = joint->path();
       job.options.store = joint->store();
       job.joint = joint->store();
