@@ -446,6 +446,10 @@ std::optional<Pointer> CheckpointSaver::OfRun::seen_latest(const CheckpointSaver
   return saver.impl_->home().seen_link(state);
 }
 
+void CheckpointSaver::OfRun::loggers_are_done(CheckpointSaver& saver, Logger& logger) {
+  saver.impl_->report(logger);
+}
+
 const CheckpointSaverOptions& CheckpointSaver::OfRun::given_options(const CheckpointSaver& saver) {
   return saver.impl_->given;
 }

@@ -20,6 +20,9 @@ struct CheckpointSaver::OfRun {
   // The link to the newest checkpoint, as init() found it in a store that is far away, so that the
   // store is not asked twice. nullopt: there is none, or it was not looked at.
   static std::optional<Pointer> seen_latest(const CheckpointSaver& saver, const State& state);
+  // After fit_end, when the loggers have waited for their uploads: what is kept nowhere here is
+  // removed once they have it.
+  static void loggers_are_done(CheckpointSaver& saver, Logger& logger);
   // The options that the constructor was given. In a run whose ranks save together, options() has
   // other names.
   static const CheckpointSaverOptions& given_options(const CheckpointSaver& saver);

@@ -6,6 +6,7 @@
 #include "cairn/error.h"
 #include "cairn/train/state_dict.h"
 
+#include "callbacks/saver_of_run.h"
 #include "storage/local_store.h"
 #include "train/loop/fit_loop.h"
 #include "train/loop/iteration_length.h"
@@ -333,6 +334,7 @@ FitResult Trainer::Impl::run_loop(const FitOptions& fit_options) {
        .excuses_failed_save = [&](const Error& error) { return excuses(error); }});
   const std::int64_t first_batch = state.timestamp.batch;
   if (!loop.run()) return interrupted;
+  for_each_saver([&](auto& saver) { CheckpointSaver::OfRun::loggers_are_done(saver, logger); });
   // What came during the last batch stops nothing here: the next fit() serves it.
   // The last checkpoint may be from before its epoch ended; then the loop did only that.
   const bool has_trained = state.timestamp.batch != first_batch;

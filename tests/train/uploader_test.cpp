@@ -73,6 +73,15 @@ TEST_F(Uploader, KeepingNoneHereMeansUntilTheyAreThere) {
   EXPECT_EQ(names().size(), 4U);
 }
 
+TEST_F(Uploader, KeepingNoneHereNothingIsLeftWhenFitReturns) {
+  keep = 0;
+  Trainer trainer(options("3ba"));
+  trainer.fit();
+  EXPECT_THAT(list_names(*local_store(), folder / "ckpt"), IsEmpty());
+  EXPECT_THAT(trainer.saved_checkpoints(), IsEmpty());
+  EXPECT_EQ(names().size(), 4U);
+}
+
 TEST_F(Uploader, ARunGoesOnFromTheStoreWhenTheFolderIsGone) {
   for (const int kept : {-1, 1, 0}) {
     keep = kept;
