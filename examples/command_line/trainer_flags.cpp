@@ -200,6 +200,8 @@ void add_saving(Flags flags, TrainerOptions& o) {
               "the same in a store; -1: keep all");
   flags.seconds("--save-upload-timeout", o.save_upload_timeout,
                 "how long the end waits for uploads");
+  flags.seconds("--save-store-patience", o.save_store_patience,
+                "How long a store may be away before the run ends");
   flags.toggle("save-metrics", o.save_metrics, "save the metrics as well");
   flags.toggle("save-async", o.save_async, "write while training goes on");
   flags.value("--save-max-pending", o.save_max_pending, "saves that may wait to be written");

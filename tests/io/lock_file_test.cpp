@@ -82,8 +82,16 @@ TEST(LockFileTest, AChildThatOutlivesItsParentHoldsNoneOfItsLocks) {
     ::close(life[1]);
     file = files.create(temporary, {.lock = true});
     held = {files.lock_folder(folder / "locked"), files.lock_file(folder / "lock", "it").held};
-    if (fork() != 0) return;
+    std::array<int, 2> begun = {};
+    ASSERT_EQ(pipe(begun.data()), 0);
     char end = 0;
+    if (fork() != 0) {  // it is killed when the child is at work, and not before
+      ::close(begun[1]);
+      ASSERT_EQ(::read(begun[0], &end, 1), 0);
+      return;
+    }
+    ::close(begun[0]);
+    ::close(begun[1]);
     const bool is_over = ::read(life[0], &end, 1) == 0;
     _exit(is_over ? 0 : 1);
   });
