@@ -154,12 +154,13 @@ void Destination::recognise_saved(const State& state) {
   const SaverPlace here = place(state);
   const std::string path = here.path();
   if (last_batch || here.now.batch == 0) return;
-  // Whose it is, and at which batch, one machine alone cannot read: autoresume came from it.
+  // One machine alone cannot read whose it is, and at which batch. Autoresume knows: it came from
+  // it.
   const bool is_in_parts =
       run_.may_rewrite_own && here.may_have_gone_on_from(path) && is_saved_in_parts(here, path);
   if (!is_in_parts && !is_saved_already(here, path)) return;
   last_batch = here.now.batch;
-  // What all ranks went on from together they have all saved: it is not put at stake again.
+  // All ranks went on from it together, so all have saved it: it is not put at stake again.
   const bool is_one_of_several = layout_->is_of_all_ranks() && !layout_->makes_folders();
   if (is_in_parts || (is_one_of_several && run_.may_rewrite_own)) saved_in_parts_ = path;
   const std::string link = link_path(options_, state);
@@ -275,7 +276,7 @@ void Destination::submit(SaveJob job, const std::function<void(SaveJob&)>& fill)
   }
 }
 
-// Which of the saves under way have failed is known when none is under way any more.
+// Waits, because it is known which saves have failed only when none is under way.
 void Destination::drop_failed() {
   try {
     wait();
@@ -352,7 +353,7 @@ void Destination::close() {
     layout_->let_go();
     pipeline_.let_go();
   };
-  let_go();  // whoever replaces the weights now need not have both in memory
+  let_go();  // a program that replaces the weights now need not have both in memory
   std::exception_ptr error;
   try {
     wait();
@@ -364,8 +365,8 @@ void Destination::close() {
   if (error) std::rethrow_exception(error);
 }
 
-// Nothing may say that it is not, or will not be, whole here. What is far away was looked at when
-// it had arrived.
+// The newest save counts unless something says that it is not, or will not be, whole here. In a
+// store that is far away it was looked at after it had arrived.
 bool Destination::has_saved(const State& state) const {
   const std::string path = save_path(options_, state);
   if (!newest_ && !saved_in_parts_.empty()) {

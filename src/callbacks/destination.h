@@ -8,8 +8,8 @@
 //  4. plan() makes the job of a save: its path, the link, and what becomes superfluous. The path is
 //     registered first, so that the checkpoint names itself.
 //  5. submit() hands the job to the pipeline, which writes, publishes and removes on its thread.
-//  6. settle() learns what has finished. What is to be removed counts as there until its removal is
-//     reported; a save that failed is dropped by wait().
+//  6. settle() learns what has finished. A superfluous checkpoint counts as there until its
+//     removal is reported; wait() drops a save that failed.
 #pragma once
 
 #include <chrono>
@@ -37,7 +37,7 @@
 
 namespace cairn {
 
-// What all destinations of a run go by.
+// Facts of the run that all its destinations go by.
 struct RunAt {
   // Whether checkpoints of the run itself, by its run_name, that are further in training are no
   // conflict when a fit() starts, but are written again: the run goes on from before them.
@@ -46,7 +46,7 @@ struct RunAt {
   std::string job = {};  // the same on all ranks of this start: they share the run's lock
 };
 
-// What the background thread has done and says, until the training thread asks.
+// Reports and lines of the background thread, until the training thread asks for them.
 class FinishedSaves {
  public:
   Notes notes;  // of its retries
@@ -114,7 +114,8 @@ class Destination {
   bool has_saved(const State& state) const;
   // Removes what is superfluous, as a save would. On all ranks together.
   void retain(const State& state);
-  // What was saved here and is still there, oldest first. Nothing may be under way.
+  // The checkpoints that were saved here and are still there, oldest first. Nothing may be under
+  // way.
   std::vector<std::pair<std::string, Timestamp>> finished_saves() const;
 
   // The batch that was saved last; nullopt: none was.
@@ -142,7 +143,7 @@ class Destination {
   SavedCheckpoints saved_;
   std::uint64_t saves_begun_ = 0;
   std::optional<Newest> newest_;
-  std::string saved_in_parts_;        // what was gone on from, of which others have the rest
+  std::string saved_in_parts_;        // the checkpoint that was loaded, if others have the rest
   std::vector<std::string> durable_;  // durable()
   std::shared_ptr<FinishedSaves> finished_ = std::make_shared<FinishedSaves>();
   SaverLock lock_;

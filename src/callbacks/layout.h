@@ -1,4 +1,4 @@
-// What a checkpoint of a run is: one file, a folder that all ranks write, or a tar of each rank.
+// The form of a run's checkpoints: one file, a folder that all ranks write, or a tar of each rank.
 //
 //  1. adapt() gives the saver's names the form of the layout.
 //  2. join(), on all ranks: all that a save needs of other ranks. Nothing before it may fail on one

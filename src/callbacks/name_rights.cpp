@@ -93,8 +93,8 @@ void NameRights::know_version(const SaverPlace& place, const FolderConflicts::Fi
   if (constant_version_) own_.know(file.path, *constant_version_);
 }
 
-// Somebody may want to look into what is put aside. In a store that is far away a folder cannot be
-// renamed: it is replaced.
+// The file is kept under another name, so that it can be looked into. In a store that is far away a
+// folder cannot be renamed: it is replaced.
 void NameRights::clear_way(const SaverPlace& place, const std::string& path, bool may_rewrite_own) {
   const auto known = unusable_.find(path);
   if (known == unusable_.end()) return clear_kind(place, path, place.saves_folders);
@@ -117,8 +117,8 @@ void NameRights::clear_way_of_link(const SaverPlace& place, const std::string& l
   if (!link.empty()) clear_kind(place, link, /*makes_folder=*/false);
 }
 
-// Renames `path` if neither a save nor a link can replace what has this name: a folder where a file
-// is to be, a file where a folder is to be, or a folder that holds foreign files.
+// Renames `path` if neither a save nor a link can replace it. That is a folder where a file is to
+// be, a file where a folder is to be, or a folder that holds foreign files.
 void NameRights::clear_kind(const SaverPlace& place, const std::string& path, bool makes_folder) {
   if (place.store->may_be_far()) return;
   const std::string problem = what_is_in_the_way(*place.store, path, makes_folder);

@@ -1,4 +1,4 @@
-// Which names of a save folder a run may write over, and what it renames before it does.
+// The names of a save folder that a run may write over, and what it renames before it does.
 //
 //  1. Before the first batch, or before a save that no fit() precedes, check_conflicts() sorts what
 //     lies under names that this run has still to write. It refuses another run's checkpoints.
@@ -29,8 +29,8 @@ class NameRights {
              std::vector<std::string>& messages)
       : overwrite_(overwrite), saved_(saved), own_(own), messages_(messages) {}
 
-  // Far away, before anything is loaded: what has the one name of all checkpoints, if their name
-  // has no counter.
+  // Far away, before anything is loaded: notes the version of the object that has the one name of
+  // all checkpoints, if their name has no counter.
   void look_at_constant_name(const SaverPlace& place);
   // Step 1, for a fit() that begins at place.now, and for a save without a fit(). The second does
   // nothing when the first was called. AlreadyExistsError; UnreadableError.

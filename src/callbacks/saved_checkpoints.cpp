@@ -51,7 +51,7 @@ void SavedCheckpoints::drop_unfinished() {
   bring_back([](const Entry& /*old*/) { return true; });
 }
 
-// What a save was to replace that failed, or was left out, is there as before.
+// A save that failed, or was left out, has replaced nothing: the older entry counts again.
 void SavedCheckpoints::bring_back(const std::function<bool(const Entry&)>& which) {
   for (Entry& old : replaced_) {
     if (!which(old)) continue;

@@ -25,7 +25,7 @@ class SavedCheckpoints {
   void remove(const std::string& path);
   // What has that name is somebody else's by now. False when it was before.
   bool disown(const std::string& path);
-  // What was begun of that path is left out: what had the path before has it still.
+  // The save of that path that was begun is left out. An older checkpoint of the path counts again.
   void skip(const std::string& path);
   // Nothing is under way any more: what was begun and not finished has failed, and what had its
   // path before has it still.

@@ -1,4 +1,4 @@
-// What a Trainer says to its savers, and asks of them, beside what any loop may.
+// The calls of a saver that only a Trainer makes.
 #pragma once
 
 #include <optional>
@@ -20,8 +20,8 @@ struct CheckpointSaver::OfRun {
   // The link to the newest checkpoint, as init() found it in a store that is far away, so that the
   // store is not asked twice. nullopt: there is none, or it was not looked at.
   static std::optional<Pointer> seen_latest(const CheckpointSaver& saver, const State& state);
-  // After fit_end, when the loggers have waited for their uploads: what is kept nowhere here is
-  // removed once they have it.
+  // After fit_end, when the loggers have waited for their uploads. A saver that keeps nothing here
+  // then removes the files that they have.
   static void loggers_are_done(CheckpointSaver& saver, Logger& logger);
   // The options that the constructor was given. In a run whose ranks save together, options() has
   // other names.

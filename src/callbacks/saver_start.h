@@ -1,5 +1,5 @@
-// What a Destination looks at before the first batch, so that a start ends with an error that would
-// else end the first save.
+// The checks of a Destination before the first batch: a start ends with an error that would else
+// end the first save.
 #pragma once
 
 #include <string>

@@ -80,7 +80,7 @@ class PauseClock {
 };
 // For the whole process; null: the real time again.
 void set_pause_clock(std::shared_ptr<PauseClock> clock);
-// What the clock says; else steady_clock.
+// By that clock, or else by steady_clock.
 std::chrono::steady_clock::time_point pause_time();
 
 // Calls `act` when this thread's work is cancelled: once, in the thread that cancels, or at once

@@ -18,7 +18,8 @@ struct RetryPolicy {
   int attempts = 3;  // all in all
   // After `attempts` it goes on until so much time has passed since the first failure.
   std::chrono::milliseconds patience{0};
-  // What gives more patience, for the error that ends it: "save_store_patience". Empty: nothing.
+  // The option that gives more patience, for the error that ends it: "save_store_patience". May be
+  // empty.
   std::string patience_option = {};
   std::chrono::milliseconds first_pause{500};
   std::chrono::milliseconds longest_pause{20000};
@@ -60,8 +61,8 @@ class Retries {
   std::chrono::steady_clock::time_point begin_ = {};  // of the first failure
 };
 
-// What `act` gives, called until it throws no StorageError that is retryable(), or the policy ends
-// it. `act` must be the same when it is done twice.
+// Calls `act` until it throws no StorageError that is retryable(), or the policy ends it. Returns
+// its result. `act` must be the same when it is done twice.
 template <class Act>
 auto with_retries(const RetryPolicy& policy, const Act& act) -> decltype(act()) {
   Retries retries(policy);

@@ -73,7 +73,7 @@ class UploadQueue {
 
   // What does steps 3 to 5, and knows what this job may replace and where its pointers are.
   Publisher& publisher();
-  // AlreadyExistsError for kNever when the name is on its way; UsageError behind stop().
+  // AlreadyExistsError for kNever when the name is on its way; UsageError after stop().
   void submit(Upload upload);
   // Throws the first error that nobody was thrown yet. All others are then in its text, too.
   void throw_error();

@@ -49,7 +49,7 @@ void check_loaders_of_rank(const EvaluatorList& list);
 // rank knows it.
 std::optional<std::int64_t> least_of_ranks(std::optional<std::int64_t> own);
 
-// What is asked of one rank is done by all, after the same batch.
+// A request to one rank becomes one to all, after the same batch.
 Requests of_all_ranks(Requests own);
 
 // Some launchers give each process processors of its own, others give all the same. If several

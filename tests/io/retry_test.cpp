@@ -64,7 +64,7 @@ TEST(Retries, PatienceOutlastsAnOutageAndTellsOfEachRetry) {
   Outage outage(minutes(5));
   const RetryPolicy policy = outage.policy(minutes(30));
   EXPECT_EQ(with_retries(policy, [&] { return outage.ask(); }), 7);
-  EXPECT_LT(outage.now(), minutes(5) + seconds(20));  // the longest pause behind the outage
+  EXPECT_LT(outage.now(), minutes(5) + seconds(20));  // the longest pause after the outage
   EXPECT_EQ(outage.told.size() + 1, static_cast<std::size_t>(outage.asked));
 }
 

@@ -174,6 +174,7 @@ struct SavePipeline::Impl {
 
   void run() {
     std::unique_lock lock(mutex);
+    worker_id = std::this_thread::get_id();
     for (;;) {
       changed.wait(lock, [this] { return stop || !queue.empty(); });
       if (queue.empty()) return;  // stopped, and nothing left to do
@@ -239,11 +240,11 @@ struct SavePipeline::Impl {
   // Tells also who waits for a turn.
   RetryPolicy noticed(RetryPolicy retry) {
     retry.on_retry = [this, told = std::move(retry.on_retry)](const StorageError& e, auto pause) {
-      if (std::this_thread::get_id() == worker.get_id()) {
+      {
         const std::lock_guard lock(mutex);
-        is_away = true;
-        changed.notify_all();
+        if (std::this_thread::get_id() == worker_id) is_away = true;
       }
+      changed.notify_all();
       if (told) told(e, pause);
     };
     return retry;
@@ -263,6 +264,7 @@ struct SavePipeline::Impl {
   bool stop = false;
   Cancellation given_up{"the time for it has passed"};  // what is under way, and what waits
   std::thread worker;
+  std::thread::id worker_id;
 };
 
 SavePipeline::SavePipeline(const SavePipelineOptions& options) try

@@ -64,7 +64,7 @@ struct RemovalReport {
   std::exception_ptr error = nullptr;  // the first
 };
 
-// What an error says; "" of none.
+// The text of an error; "" if there is none.
 std::string text_of(const std::exception_ptr& error);
 
 // Safe from several threads.
@@ -86,7 +86,7 @@ class Publisher {
   // Step 4, of one name. Adds to `report`, also an error.
   void remove(const std::string& name, const Removal& removal, RemovalReport& report);
 
-  // What the pointer says now is what this job knows of it. Nothing where nobody else writes.
+  // Reads the pointer: this job knows it so from now on. Does nothing where nobody else writes.
   void look_at_pointer(const std::string& pointer);
   // As it was last looked at; nullopt where nobody has.
   std::optional<Pointer> seen_pointer(const std::string& pointer);
