@@ -48,6 +48,7 @@ class Relay:
         self.sent = 0  # bytes, of all clients, so far
         self.at = []  # (of `sent`, what is done then), the next first
         self.servers = set()
+        self.is_away = False
         self.listener = socket.create_server(("127.0.0.1", 0), backlog=128)
         self.port = self.listener.getsockname()[1]
         threading.Thread(target=self._accept, daemon=True).start()
@@ -60,9 +61,23 @@ class Relay:
             self.at = sorted(((self.sent + count, act) for count, act in triggers),
                              key=lambda trigger: trigger[0])
 
+    def go_away(self, seconds):
+        """Hangs up, and takes no connection for so long."""
+        self.is_away = True
+        with self.lock:
+            for server in self.servers:
+                self._shut(server)
+        threading.Timer(seconds, self._come_back).start()
+
+    def _come_back(self):
+        self.is_away = False
+
     def _accept(self):
         while True:
             client, _ = self.listener.accept()
+            if self.is_away:
+                client.close()
+                continue
             try:
                 server = socket.create_connection(("127.0.0.1", self.to_port))
             except OSError:
