@@ -102,11 +102,9 @@ struct CheckpointSaver::Impl {
 // This run may not count, replace or remove what another Trainer saved with this saver. The right
 // to rewrite the run's own files was given before.
 void CheckpointSaver::Impl::init(State& state, Logger& logger) {
-  places.clear();
   run.gone_on_from.reset();
   is_due = create_interval_scheduler(given.save_interval);
   answer.reset();
-  uploads.reset();
   // Only rank 0 may have the logger that keeps files: whether there are saves holds for all.
   const Team team = Team::of_job();
   const Value of_first =
@@ -120,14 +118,15 @@ void CheckpointSaver::Impl::init(State& state, Logger& logger) {
   auto layout = layout_of(state);
   layout->adapt(options, state, has_uploads);
   check_names(options, dist_variables(state.run_name));
-  const bool is_over_ranks = layout->is_of_all_ranks();
-  const bool makes_folders = layout->makes_folders();
-  if (has_uploads && !is_over_ranks) uploads.emplace(given.num_remote_checkpoints_to_keep);
-  add_place(options, std::move(layout), uploads.has_value());
-  if (makes_folders) {
-    for (auto& of_logger : places_of_loggers(options, state, logger))
-      add_place(std::move(of_logger), sharded_folder(), /*is_fed=*/false);
-  }
+  const bool is_fed = has_uploads && !layout->is_of_all_ranks();
+  std::vector<CheckpointSaverOptions> of_loggers;
+  if (layout->makes_folders()) of_loggers = places_of_loggers(options, state, logger);
+  places.clear();
+  uploads.reset();
+  if (is_fed) uploads.emplace(given.num_remote_checkpoints_to_keep);
+  add_place(options, std::move(layout), is_fed);
+  for (auto& of_logger : of_loggers)
+    add_place(std::move(of_logger), sharded_folder(), /*is_fed=*/false);
   for (const auto& place : places | std::views::reverse)  // the save folder last
     place->prepare(state, logger);
 }

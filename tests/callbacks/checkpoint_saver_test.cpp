@@ -134,6 +134,26 @@ TEST(CheckpointSaverOptionsTest, ImpossibleOnesAreUsageErrors) {
 // -----------------------------------------------------------------------------------------
 
 // T19
+// A run's name can make both names one. The saver is as it was, for a run with another name.
+TEST_F(CheckpointSaverTest, ARunThatDoesNotBeginLeavesItUsable) {
+  const auto saver = std::make_shared<CheckpointSaver>(CheckpointSaverOptions{
+      .folder = folder / "ckpt", .filename = "{run_name}.pt", .latest_filename = "taken.pt"});
+  const auto made = [&](const std::string& run_name) {
+    TrainerOptions with = tiny_options();
+    with.max_duration = "1ba";
+    with.run_name = run_name;
+    with.callbacks = {saver};
+    return with;
+  };
+  EXPECT_THROW(Trainer trainer(made("taken")), UsageError);
+  EXPECT_EQ(saver->options().filename, "{run_name}.pt");
+  EXPECT_TRUE(saver->state_dict().is_dict());
+  EXPECT_THAT(saver->saved_checkpoints(), IsEmpty());
+  Trainer trainer(made("other"));
+  trainer.fit();
+  EXPECT_THAT(saver->saved_checkpoints(), ElementsAre(folder / "ckpt/other.pt"));
+}
+
 TEST_F(CheckpointSaverTest, NumberOfSavesIsComposersForEachInterval) {
   EXPECT_EQ(saves(1, "5ep"), 5U);
   EXPECT_EQ(saves("2ep", "8ep"), 4U);
