@@ -2,6 +2,7 @@
 
 No parser: it reads the style of this project, which clang-format holds. tidy.py's rules ask it.
 """
+import functools
 import re
 
 
@@ -66,7 +67,13 @@ def count_parameters(header):
     return count
 
 
+@functools.lru_cache(maxsize=None)
 def blocks(text):
+    """The blocks of a file, as a tuple: several rules ask for those of each file."""
+    return tuple(each_block(text))
+
+
+def each_block(text):
     """Yields (kind, header, first line, last line, scopes) of each "function" definition, and of
     each "scope" (namespace, class, list of values) and "statement" outside functions; `scopes` are
     the headers of what is around it."""
