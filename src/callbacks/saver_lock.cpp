@@ -10,7 +10,7 @@
 namespace cairn {
 
 std::shared_ptr<void> SaverLock::take() const {
-  const LocalFiles* const local = local_files_of(*store_);
+  const LocalFiles* const local = store_ ? local_files_of(*store_) : nullptr;
   if (local == nullptr) return nullptr;
   local->files().make_folders(folder_);
   return take_run_lock(local->files(), {.folder = folder_, .run_name = run_name_, .job = job_});
@@ -30,7 +30,7 @@ void SaverLock::look(const std::string& link) {
 }
 
 bool SaverLock::hold(const std::string& link) {
-  if (store_->may_be_far()) return true;
+  if (store_ == nullptr || store_->may_be_far()) return true;
   held_ = take();
   if (newest_while_busy_ && newest_by(link) != *newest_while_busy_) {
     throw BusyError("the run \"" + printable_line(run_name_) +

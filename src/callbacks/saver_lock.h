@@ -26,7 +26,7 @@ namespace cairn {
 
 class SaverLock {
  public:
-  SaverLock() = default;  // of no folder yet
+  SaverLock() = default;  // of no folder yet: nothing is held
   SaverLock(std::shared_ptr<ObjectStore> store, std::string folder, std::string run_name,
             std::string job)
       : store_(std::move(store)),
