@@ -207,8 +207,9 @@ class ObjectStore {
   virtual ListPage list(const std::string& folder, const std::string& page = {}) = 0;
 
   // Begins to write an object. AlreadyExistsError, now or by commit(), when the condition does not
-  // hold; UsageError when a folder, a device or a pipe has that name. What a killed writer leaves
-  // is no object of any name.
+  // hold; UsageError when a folder, a device or a pipe has that name; in a bucket, where a folder
+  // is only what names begin with, perhaps not. What a killed writer leaves is no object of any
+  // name.
   virtual std::unique_ptr<ObjectWrite> begin(const std::string& name,
                                              const BeginOptions& options = {}) = 0;
   // Begins to write a folder, in place of one of that name when `overwrite`. AlreadyExistsError,
