@@ -30,6 +30,7 @@
 #include "callbacks/logger_places.h"
 #include "callbacks/saver_of_run.h"
 #include "callbacks/saver_options.h"
+#include "callbacks/saver_start.h"
 #include "callbacks/saver_uploads.h"
 #include "core/printable.h"
 #include "dist/team.h"
@@ -71,7 +72,7 @@ struct CheckpointSaver::Impl {
   void event(State& state, Logger& logger, Event event);
   Joined join(const State& state);
   void save(const SaveRequest& what, Joined joined, const List& needed = {});
-  bool is_left_out(const SaveRequest& what);
+  List places_to_leave_out(const SaveRequest& what);
   bool needs_save(Destination& place, const State& state, Logger& logger,
                   std::exception_ptr& refused);
   void save_unless_saved(State& state, Logger& logger);
@@ -79,7 +80,7 @@ struct CheckpointSaver::Impl {
   void log_messages(Logger& logger);
   void begin_upload(const State& state);
   void upload(Logger& logger);
-  void in_each_place(const std::function<void(Destination&)>& act);
+  void in_each_place(const std::function<void(Destination&, std::size_t index)>& act);
   void wait(void (Destination::*how)() = &Destination::wait);
 
   const CheckpointSaverOptions given;
@@ -168,21 +169,28 @@ Joined CheckpointSaver::Impl::join(const State& state) {
 // error in one place does not keep the others from saving.
 void CheckpointSaver::Impl::save(const SaveRequest& what, Joined joined, const List& needed) {
   const std::int64_t batch = what.state.timestamp.batch;
-  if (is_left_out(what)) return;
-  // Loggers are handed what is under way before it can be replaced.
-  if (uploads || home().layout().is_of_all_ranks()) wait();
+  const List left_out = places_to_leave_out(what);
+  const auto is_left_out = [&](std::size_t index) {
+    return !left_out.empty() && left_out.at(index).as_bool();
+  };
+  if (uploads) {
+    wait();  // loggers are handed what is under way before it can be replaced
+  } else if (home().layout().is_of_all_ranks()) {
+    in_each_place([&](Destination& place, std::size_t index) {
+      if (!is_left_out(index)) place.wait();
+    });
+  }
   report(what.logger);
   home().last_batch = batch;
   if (!saves_anything()) return;
   if (uploads) begin_upload(what.state);
-  std::size_t number = 0;
   bool has_lost_ranks = false;
-  in_each_place([&](Destination& place) {
-    const std::size_t index = number++;
+  in_each_place([&](Destination& place, std::size_t index) {
     const bool is_needed = needed.empty() || needed.at(index).as_bool();
     const bool has_it = index > 0 && !what.is_asked && place.last_batch == batch;
     if (has_lost_ranks || !is_needed || has_it || !place.saves_here()) return;
     place.last_batch = batch;
+    if (is_left_out(index)) return;
     try {
       place.layout().save(place, what, std::move(joined));
     } catch (const dist::DistError&) {
@@ -193,20 +201,27 @@ void CheckpointSaver::Impl::save(const SaveRequest& what, Joined joined, const L
   report(what.logger);
 }
 
-// Whether all ranks leave out a save that they write together: it would have to wait for one that
-// waits for a store. On all ranks together.
-bool CheckpointSaver::Impl::is_left_out(const SaveRequest& what) {
-  if (!may_be_away || what.is_asked || !home().layout().is_of_all_ranks()) return false;
-  const bool own = std::ranges::any_of(places, [](const auto& place) { return place->is_away(); });
-  const auto all = Team::of_job().of_all(own);
-  if (std::ranges::none_of(all, [](const Value& of_rank) { return of_rank.as_bool(); }))
-    return false;
-  home().last_batch = what.state.timestamp.batch;
-  if (Team::of_job().is_first()) {
-    messages.push_back("skipped " + printable_line(save_path(home().options(), what.state)) +
+// The places in which all ranks leave out a save that they write together, because it would have to
+// wait for one that waits for a store; empty: none. The last save of a run waits. On all ranks
+// together.
+List CheckpointSaver::Impl::places_to_leave_out(const SaveRequest& what) {
+  if (!may_be_away || what.is_asked || is_at_end(what.state)) return {};
+  if (!home().layout().is_of_all_ranks()) return {};
+  const Team team = Team::of_job();
+  List own;
+  for (const auto& place : places)
+    own.emplace_back(place->is_away());
+  const auto all = team.of_all(std::move(own));
+  List left_out;
+  for (std::size_t i = 0; i < places.size(); ++i) {
+    const bool is_away = std::ranges::any_of(
+        all, [i](const Value& of_rank) { return of_rank.as_items().at(i).as_bool(); });
+    left_out.emplace_back(is_away);
+    if (!is_away || !team.is_first()) continue;
+    messages.push_back("skipped " + printable_line(save_path(places[i]->options(), what.state)) +
                        ": the store is away, and the save before still waits for it");
   }
-  return true;
+  return left_out;
 }
 
 // `refused`: what a logger said of an earlier file, which must not cost this save.
@@ -302,11 +317,12 @@ void CheckpointSaver::Impl::upload(Logger& logger) {
 }
 
 // In all of them; then throws the first error. The others become warnings.
-void CheckpointSaver::Impl::in_each_place(const std::function<void(Destination&)>& act) {
+void CheckpointSaver::Impl::in_each_place(
+    const std::function<void(Destination&, std::size_t index)>& act) {
   std::exception_ptr first;
-  for (const auto& place : places) {
+  for (std::size_t index = 0; index < places.size(); ++index) {
     try {
-      act(*place);
+      act(*places[index], index);
     } catch (const std::exception& e) {
       if (first) messages.push_back(std::string("warning: ") + e.what());
       if (!first) first = std::current_exception();
@@ -318,7 +334,7 @@ void CheckpointSaver::Impl::in_each_place(const std::function<void(Destination&)
 void CheckpointSaver::Impl::wait(void (Destination::*how)()) {
   std::exception_ptr error;
   try {
-    in_each_place([how](Destination& place) { (place.*how)(); });
+    in_each_place([how](Destination& place, std::size_t /*index*/) { (place.*how)(); });
   } catch (...) {
     error = std::current_exception();
   }

@@ -18,9 +18,7 @@
 #include "storage/local_store.h"
 
 namespace cairn {
-namespace {
 
-// Whether training is at its end. True also if only the end of the last epoch is still to come.
 bool is_at_end(const State& state) {
   const auto& max = state.max_duration;
   if (!max) return false;
@@ -29,8 +27,6 @@ bool is_at_end(const State& state) {
   const bool ends_epoch = state.dataloader_len && now.batch_in_epoch >= *state.dataloader_len;
   return ends_epoch && max->unit() == TimeUnit::kEpoch && Time(now.epoch + 1, max->unit()) >= *max;
 }
-
-}  // namespace
 
 void try_names(const CheckpointSaverOptions& options, const State& state) {
   ObjectStore& store = *options.store;
