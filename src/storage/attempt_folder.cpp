@@ -177,8 +177,10 @@ std::unique_ptr<AttemptFolder> create_attempt_folder(ObjectStore& store,
       throw UnsupportedError(store.describe(options.path) +
                              ": several processes cannot write into one folder there");
     }
-    return std::make_unique<FolderOfObjects>(
-        store, options, write_folder_of_objects(store, options.path, options.overwrite));
+    return std::make_unique<FolderOfObjects>(store, options, with_retries(options.retry, [&] {
+                                               return write_folder_of_objects(store, options.path,
+                                                                              options.overwrite);
+                                             }));
   }
   FileSystem& files = local->files();
   const FilePath path = local->path_of(options.path);
