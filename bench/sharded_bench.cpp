@@ -38,7 +38,7 @@ double seconds_since(Clock::time_point begin) {
   return std::chrono::duration<double>(Clock::now() - begin).count();
 }
 
-// Of this process, in all threads and in the kernel.
+// Processor time of this process, in all threads and in the kernel.
 double processor_seconds() {
   rusage usage = {};
   getrusage(RUSAGE_SELF, &usage);
@@ -48,7 +48,7 @@ double processor_seconds() {
   return seconds(usage.ru_utime) + seconds(usage.ru_stime);
 }
 
-// Of /proc/self/status, in bytes.
+// A line of /proc/self/status, in bytes.
 std::uint64_t memory_of(const std::string& what) {
   std::ifstream status("/proc/self/status");
   for (std::string name; status >> name;) {

@@ -23,7 +23,7 @@ namespace cairn {
 
 class NameRights {
  public:
-  // `overwrite`: everything may be replaced, and nothing is looked into. What is passed by
+  // `overwrite`: everything may be replaced, and nothing is looked into. All that is passed by
   // reference must outlive this object.
   NameRights(bool overwrite, const SavedCheckpoints& saved, OwnObjects& own,
              std::vector<std::string>& messages)

@@ -377,7 +377,7 @@ LoadOutcome load_first(const TrainerOptions& options, State& state, Logger& logg
   std::unique_ptr<JointCheckpoints> joint;
   if (JointCheckpoints::is_needed(*store)) {
     joint = JointCheckpoints::of_path(job.path, store);
-    // What nobody has, loading says best.
+    // If nobody has it, loading says best what is wrong.
     if (joint->store()->stat(joint->path(), /*follow=*/true)) {
       job.path = joint->path();
       job.options.store = joint->store();

@@ -50,7 +50,7 @@ class CopyFarTest : public ::testing::Test {
     save(large_model(), temp_ / "a.pt");
   }
 
-  // What the server sent for that.
+  // The bytes that the server sent for that.
   std::uint64_t copy(const std::string& from, const std::string& to, Verify verify) {
     sent_ = 0;
     copy_checkpoint(from, to, {.overwrite = true, .verify = verify});

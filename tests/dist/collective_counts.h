@@ -17,7 +17,7 @@ class Collectives {
     at::addGlobalCallback(
         at::RecordFunctionCallback(&Collectives::note).scopes({at::RecordScope::USER_SCOPE}));
   }
-  // Of one kind, as "broadcast".
+  // Counts one kind, as "broadcast".
   static int of(const std::string& kind) {
     const std::scoped_lock lock(mutex());
     return counts()[kind];

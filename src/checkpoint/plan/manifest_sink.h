@@ -17,7 +17,7 @@ class ManifestSink final : public ByteSink {
     bytes_ += bytes.size();
     to_.write(bytes);
   }
-  // Of all that was written so far.
+  // For all that was written so far.
   ManifestFile file(const std::string& name) const {
     return {.name = name, .bytes = bytes_, .xxh3_128 = hash_.digest128()};
   }

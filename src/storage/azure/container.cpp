@@ -166,7 +166,7 @@ class Container final : public RemoteContainer {
   const char* checksum_title() const override { return "MD5"; }
 
  private:
-  // Waits for a copy that goes on behind its answer.
+  // Waits for a copy that goes on after its answer.
   HttpResponse copied(const std::string& to, HttpResponse response) {
     Attempts attempts(connection_->settings().retries);
     std::string progress;
