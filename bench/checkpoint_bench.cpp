@@ -69,9 +69,9 @@
 #include "cairn/train/state_dict.h"
 
 #include "checkpoint/plan/save_pipeline.h"
-#include "io/page_memory.h"
-#include "train/state/sharded_state.h"
-#include "train/state/state_gatherer.h"
+#include "io/memory/page_memory.h"
+#include "train/state/gather/sharded_state.h"
+#include "train/state/gather/state_gatherer.h"
 
 namespace {
 

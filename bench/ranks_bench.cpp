@@ -22,7 +22,7 @@
 #include "cairn/dist/dist.h"
 #include "cairn/error.h"
 
-#include "dist/gradient_sync.h"
+#include "dist/sharding/gradient_sync.h"
 
 namespace {
 

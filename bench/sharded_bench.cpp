@@ -22,10 +22,10 @@
 #include "checkpoint/sharded/rank_files.h"
 #include "checkpoint/sharded/rank_plan.h"
 #include "checkpoint/sharded/rank_state.h"
-#include "core/size_text.h"
-#include "core/xxh3.h"
-#include "format/dcp/layout.h"
-#include "format/dcp/write_metadata.h"
+#include "core/hash/xxh3.h"
+#include "core/text/size_text.h"
+#include "format/dcp/metadata/layout.h"
+#include "format/dcp/metadata/write_metadata.h"
 #include "testing/sharded_folder.h"
 
 namespace cairn {

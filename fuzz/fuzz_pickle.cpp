@@ -4,8 +4,8 @@
 
 #include "cairn/error.h"
 
-#include "format/pickle/encode.h"
-#include "format/pickle/unpickle.h"
+#include "format/pickle/read/unpickle.h"
+#include "format/pickle/write/encode.h"
 
 namespace {
 

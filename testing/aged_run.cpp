@@ -3,7 +3,7 @@
 #include "cairn/checkpoint/checkpoint.h"
 #include "cairn/train/trainer.h"
 
-#include "io/source_part.h"
+#include "io/bytes/source_part.h"
 #include "testing/tiny_model.h"
 
 namespace cairn::testing {

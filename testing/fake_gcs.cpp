@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <chrono>
 
-#include "core/crc32c.h"
-#include "core/json.h"
+#include "core/hash/crc32c.h"
+#include "core/text/json.h"
 #include "net/digest.h"
 #include "net/net_time.h"
 #include "net/rsa.h"

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <chrono>
 
-#include "core/json.h"
+#include "core/text/json.h"
 #include "net/digest.h"
 #include "net/net_time.h"
 #include "net/rsa.h"

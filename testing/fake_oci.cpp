@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "core/json.h"
+#include "core/text/json.h"
 #include "net/digest.h"
 #include "net/net_time.h"
 #include "net/url.h"

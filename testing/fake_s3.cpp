@@ -4,8 +4,8 @@
 #include <chrono>
 #include <optional>
 
-#include "core/crc32.h"
-#include "core/crc64.h"
+#include "core/hash/crc32.h"
+#include "core/hash/crc64.h"
 #include "net/digest.h"
 #include "net/net_time.h"
 #include "net/url.h"

@@ -12,7 +12,7 @@
 #include <map>
 #include <string>
 
-#include "core/json.h"
+#include "core/text/json.h"
 #include "testing/fake_azure.h"
 #include "testing/fake_gcs.h"
 #include "testing/fake_oci.h"

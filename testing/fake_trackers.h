@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "core/json.h"
+#include "core/text/json.h"
 #include "testing/fake_server.h"
 
 namespace cairn::testing {

@@ -7,7 +7,7 @@
 
 #include "cairn/error.h"
 
-#include "io/atomic_file.h"
+#include "io/durable/atomic_file.h"
 #include "testing/file_bytes.h"
 
 namespace cairn::testing {

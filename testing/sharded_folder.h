@@ -17,8 +17,8 @@
 #include "checkpoint/sharded/global_plan.h"
 #include "checkpoint/sharded/rank_files.h"
 #include "checkpoint/sharded/rank_state.h"
-#include "core/xxh3.h"
-#include "format/dcp/write_metadata.h"
+#include "core/hash/xxh3.h"
+#include "format/dcp/metadata/write_metadata.h"
 
 namespace cairn::testing {
 

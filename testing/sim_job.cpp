@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "io/file_error.h"
-#include "storage/local_store.h"
+#include "storage/local/local_store.h"
 #include "testing/watched_store.h"
 
 namespace cairn::testing {

@@ -37,13 +37,6 @@ CASTS = {
     "CheckpointSaver": "a Trainer looks for the savers among its callbacks",
 }
 CASTS_TO_GO = {"DeviceSource", "FileSource", "VerifiedSource"}
-# Folders that are still to be divided, with the number of their files today.
-FOLDERS_TO_DIVIDE = {
-    "src/callbacks": 33, "src/checkpoint/open": 43, "src/cli/shell": 26, "src/cli/view": 32,
-    "src/core": 55, "src/dist": 37, "src/format/dcp": 28, "src/format/pickle": 50, "src/io": 102,
-    "src/storage": 50, "src/train/loop": 45, "src/train/state": 65, "src/trainer": 27,
-    "src/value": 40,
-}
 
 NO_MEMBER = re.compile(
     r"\s*(?:using|typedef|friend|static_assert|enum|class|struct|union|static)\b")
@@ -136,7 +129,7 @@ def folder_sizes(tree):
     files = collections.Counter(os.path.dirname(path) for path in tree
                                 if path.startswith(("src/", "include/")))
     for folder, count in files.items():
-        if count > FOLDERS_TO_DIVIDE.get(folder, MAX_IN_FOLDER):
+        if count > MAX_IN_FOLDER:
             yield folder, 1, f"{count} files in one folder (limit {MAX_IN_FOLDER})"
 
 

@@ -155,7 +155,7 @@ class TidyTest(unittest.TestCase):
         for name in ('"cairn/time.h"', '"cairn/train/event.h"', "<string>", "<string_view>",
                      "<ATen/core/Tensor.h>", "<c10/core/Device.h>", "<torch/optim/optimizer.h>"):
             self.passes({"include/cairn/train/a.h": HEADER + f"#include {name}\n"})
-        private = ("io/file.h", "core/checked.h", "train/loop/engine.h", "b.h", "src/io/file.h",
+        private = ("io/file.h", "core/checked.h", "train/engine/engine.h", "b.h", "src/io/file.h",
                    "fmt/format.h", "curl/curl.h", "openssl/evp.h", "CLI/CLI.hpp", "zstd.h",
                    "pugixml.hpp", "poll.h")
         for header in ("include/cairn/train/a.h", "include/cairn/cairn.h"):
@@ -284,11 +284,11 @@ class TidyTest(unittest.TestCase):
     def test_every_event_method_of_callback_has_a_row(self):
         def tree(method, row="kInit, \"init\", &Callback::init"):
             return {"include/cairn/train/callback.h": HEADER + method + "\n",
-                    "src/train/loop/event.cpp": "{{" + row + "}};\n",
+                    "src/train/engine/event.cpp": "{{" + row + "}};\n",
                     "src/train/loop/CMakeLists.txt": "event.cpp"}
         init = "  virtual void init(State& /*state*/, Logger& /*logger*/) {}"
         self.passes(tree(init))
-        message = "callback.h:2: init() has no row in kEvents of src/train/loop/event.cpp"
+        message = "callback.h:2: init() has no row in kEvents of src/train/engine/event.cpp"
         self.fails(tree(init, row=""), message)
         self.fails(tree(init, row="// &Callback::init"), message)
         self.fails(tree("virtual void init(State& state,\nLogger& logger);", row=""), message)

@@ -28,7 +28,7 @@
 #include "cairn/train/state_dict.h"
 
 #include "algorithms/ema_migration.h"
-#include "core/float_text.h"
+#include "core/text/float_text.h"
 #include "train/loop/iteration_length.h"
 
 namespace cairn {

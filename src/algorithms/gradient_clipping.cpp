@@ -15,7 +15,7 @@
 #include "cairn/train/parameters.h"
 #include "cairn/train/state.h"
 
-#include "core/float_text.h"
+#include "core/text/float_text.h"
 
 namespace cairn {
 namespace {

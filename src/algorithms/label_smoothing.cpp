@@ -6,7 +6,7 @@
 #include "cairn/error.h"
 #include "cairn/train/state.h"
 
-#include "core/float_text.h"
+#include "core/text/float_text.h"
 
 namespace cairn {
 namespace {

@@ -2,7 +2,7 @@
 
 #include <new>
 
-#include "core/printable.h"
+#include "core/text/printable.h"
 
 namespace cairn {
 

@@ -1,6 +1,6 @@
 // Values by the addresses of objects that live meanwhile: an entry costs no allocation of its own,
 // and finding one is a look into one array. Not for keys that come from a file: somebody could
-// choose them so that they collide (core/seeded_hash.h).
+// choose them so that they collide (core/hash/seeded_hash.h).
 #pragma once
 
 #include <bit>

@@ -5,8 +5,8 @@
 #include "cairn/error.h"
 
 #include "core/add_times.h"
-#include "core/float_text.h"
-#include "core/time_text.h"
+#include "core/text/float_text.h"
+#include "core/text/time_text.h"
 
 namespace cairn {
 namespace {

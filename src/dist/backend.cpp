@@ -20,7 +20,7 @@
 
 #include "cairn/error.h"
 
-#include "io/listening_socket.h"
+#include "io/process/listening_socket.h"
 
 namespace cairn::dist {
 

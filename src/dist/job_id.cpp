@@ -8,7 +8,7 @@
 #include "cairn/dist/dist.h"
 #include "cairn/error.h"
 
-#include "io/atomic_file.h"
+#include "io/durable/atomic_file.h"
 
 namespace cairn::dist {
 namespace {

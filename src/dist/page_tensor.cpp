@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <memory>
 
-#include "io/page_memory.h"
+#include "io/memory/page_memory.h"
 
 namespace cairn::dist {
 namespace {

@@ -13,7 +13,7 @@
 #include "cairn/error.h"
 
 #include "dist/group.h"
-#include "io/range_batches.h"
+#include "io/bytes/range_batches.h"
 #include "io/read_fault.h"
 
 namespace cairn::dist {

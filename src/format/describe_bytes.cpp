@@ -10,7 +10,7 @@
 #include "format/pickle/opcodes.h"
 #include "format/safetensors/header.h"
 #include "format/zip/directory.h"
-#include "io/source_part.h"
+#include "io/bytes/source_part.h"
 
 namespace cairn {
 namespace {

@@ -6,7 +6,7 @@
 
 #include "cairn/format/torch_file.h"
 
-#include "io/memory_budget.h"
+#include "io/memory/memory_budget.h"
 
 namespace cairn {
 

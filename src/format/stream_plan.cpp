@@ -8,12 +8,12 @@
 #include "cairn/byte_source.h"
 #include "cairn/error.h"
 
-#include "core/crc32.h"
-#include "core/xxh3.h"
-#include "io/copying_sink.h"
-#include "io/device_source.h"
-#include "io/pieces.h"
-#include "value/tensor_stream.h"
+#include "core/hash/crc32.h"
+#include "core/hash/xxh3.h"
+#include "io/bytes/copying_sink.h"
+#include "io/bytes/device_source.h"
+#include "io/bytes/pieces.h"
+#include "value/tensor/tensor_stream.h"
 
 namespace cairn {
 namespace {

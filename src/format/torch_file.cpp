@@ -11,17 +11,17 @@
 
 #include "cairn/error.h"
 
-#include "core/crc32.h"
-#include "core/seeded_hash.h"
+#include "core/hash/crc32.h"
+#include "core/hash/seeded_hash.h"
 #include "format/find_format.h"
-#include "format/pickle/keyed_storages.h"
-#include "format/pickle/script_weights.h"
-#include "format/pickle/unpickle.h"
+#include "format/pickle/read/keyed_storages.h"
+#include "format/pickle/read/script_weights.h"
+#include "format/pickle/read/unpickle.h"
 #include "format/read_within.h"
 #include "format/zip/canonical.h"
 #include "format/zip/directory.h"
+#include "io/bytes/windows.h"
 #include "io/read_fault.h"
-#include "io/windows.h"
 
 namespace cairn {
 namespace {

@@ -1,6 +1,6 @@
 #include "cairn/format/torch_file.h"
 
-#include "format/pickle/encode.h"
+#include "format/pickle/write/encode.h"
 #include "format/stream_plan.h"
 #include "format/torch_plan.h"
 

@@ -7,9 +7,9 @@
 
 #include "cairn/error.h"
 
-#include "core/crc32.h"
+#include "core/hash/crc32.h"
 #include "format/zip/names.h"
-#include "io/page_memory.h"
+#include "io/memory/page_memory.h"
 
 namespace cairn {
 namespace {

@@ -19,7 +19,7 @@
 #include "cairn/format/torch_file.h"
 
 #include "format/checkpoint_plan.h"
-#include "format/pickle/encode.h"
+#include "format/pickle/write/encode.h"
 #include "format/zip/layout.h"
 
 namespace cairn {

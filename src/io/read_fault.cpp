@@ -3,7 +3,7 @@
 #include <new>
 #include <stdexcept>
 
-#include "core/printable.h"
+#include "core/text/printable.h"
 
 namespace cairn {
 

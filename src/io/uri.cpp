@@ -4,7 +4,7 @@
 
 #include "cairn/error.h"
 
-#include "core/printable.h"
+#include "core/text/printable.h"
 
 namespace cairn {
 namespace {

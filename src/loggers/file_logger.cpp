@@ -5,9 +5,9 @@
 #include "cairn/checkpoint/names.h"
 #include "cairn/train/state.h"
 
-#include "core/json.h"
-#include "core/json_text.h"
-#include "io/append_file.h"
+#include "core/text/json.h"
+#include "core/text/json_text.h"
+#include "io/files/append_file.h"
 #include "value/plain_json.h"
 
 namespace cairn {

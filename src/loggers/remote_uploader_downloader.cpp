@@ -1,4 +1,4 @@
-// The queue is storage/upload_queue.h's; here is what Composer's names and events mean.
+// The queue is storage/publish/upload_queue.h's; here is what Composer's names and events mean.
 //
 //  1. upload_file() opens the file: a checkpoint as it is, whose bytes stay also when it is
 //     removed; any other as an unnamed copy, which is gone with its upload.
@@ -16,15 +16,15 @@
 #include "checkpoint/folder/leftovers.h"
 #include "checkpoint/names/format_string.h"
 #include "core/notes.h"
+#include "io/bytes/source_part.h"
 #include "io/file.h"
-#include "io/scratch_file.h"
-#include "io/source_part.h"
+#include "io/memory/scratch_file.h"
+#include "storage/compat/store_with_kwargs.h"
 #include "storage/download.h"
 #include "storage/listing.h"
 #include "storage/place.h"
-#include "storage/publish.h"
-#include "storage/store_with_kwargs.h"
-#include "storage/upload_queue.h"
+#include "storage/publish/publish.h"
+#include "storage/publish/upload_queue.h"
 
 namespace cairn {
 namespace {

@@ -10,7 +10,7 @@
 
 #include "cairn/bytes.h"
 
-#include "core/hex.h"  // how most of them are written
+#include "core/text/hex.h"  // how most of them are written
 
 namespace cairn {
 

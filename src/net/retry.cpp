@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <string>
 
-#include "io/cancellation.h"
+#include "io/threads/cancellation.h"
 #include "net/net_time.h"
 
 namespace cairn {

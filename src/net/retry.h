@@ -1,4 +1,4 @@
-// Trying again in the network: by the policy of io/retry.h, and as the server asks for.
+// Trying again in the network: by the policy of io/threads/retry.h, and as the server asks for.
 #pragma once
 
 #include <algorithm>
@@ -7,7 +7,7 @@
 #include <optional>
 #include <string_view>
 
-#include "io/retry.h"
+#include "io/threads/retry.h"
 
 namespace cairn {
 
@@ -16,7 +16,7 @@ class NetClock {
  public:
   virtual ~NetClock() = default;
   virtual std::chrono::system_clock::time_point now() = 0;
-  // CancelledError when this thread's work is cancelled (io/cancellation.h).
+  // CancelledError when this thread's work is cancelled (io/threads/cancellation.h).
   virtual void sleep_for(std::chrono::milliseconds time) = 0;
 };
 

@@ -6,7 +6,7 @@
 
 #include "cairn/error.h"
 
-#include "core/class_name.h"
+#include "core/text/class_name.h"
 #include "train/optimizer/param_state.h"
 #include "train/optimizer/state_format.h"
 

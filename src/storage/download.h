@@ -7,7 +7,7 @@
 
 #include "cairn/storage/object_store.h"
 
-#include "io/retry.h"
+#include "io/threads/retry.h"
 
 namespace cairn {
 

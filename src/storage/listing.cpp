@@ -5,7 +5,7 @@
 #include "cairn/error.h"
 
 #include "io/file.h"
-#include "io/real_path.h"
+#include "io/files/real_path.h"
 #include "storage/object_folder.h"
 #include "storage/pages.h"
 

@@ -5,7 +5,7 @@
 #include <utility>
 #include <vector>
 
-#include "io/parallel.h"
+#include "io/threads/parallel.h"
 #include "storage/forwarding_store.h"
 
 namespace cairn {

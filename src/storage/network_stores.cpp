@@ -2,14 +2,14 @@
 
 #include "io/uri.h"
 #include "storage/azure/config.h"
-#include "storage/dbfs/store.h"
 #include "storage/gcs/config.h"
 #include "storage/http/store.h"
 #include "storage/kept_store.h"
 #include "storage/oci/config.h"
 #include "storage/s3/config.h"
 #include "storage/sftp/config.h"
-#include "storage/wandb/store.h"
+#include "storage/trackers/dbfs/store.h"
+#include "storage/trackers/wandb/store.h"
 
 namespace cairn {
 namespace {

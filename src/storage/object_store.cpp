@@ -2,8 +2,8 @@
 
 #include "cairn/error.h"
 
+#include "io/bytes/source_part.h"
 #include "io/file.h"
-#include "io/source_part.h"
 #include "storage/object_folder.h"
 
 namespace cairn {

@@ -7,8 +7,8 @@
 
 #include "cairn/error.h"
 
+#include "io/bytes/source_part.h"
 #include "io/file.h"
-#include "io/source_part.h"
 #include "storage/listing.h"
 
 namespace cairn {

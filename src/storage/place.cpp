@@ -10,7 +10,7 @@
 #include "cairn/error.h"
 #include "cairn/storage/stores.h"
 
-#include "core/printable.h"
+#include "core/text/printable.h"
 #include "io/uri.h"
 #include "storage/network_stores.h"
 #include "storage/retrying_store.h"

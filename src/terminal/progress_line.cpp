@@ -8,7 +8,7 @@
 #include <cmath>
 #include <string_view>
 
-#include "core/size_text.h"
+#include "core/text/size_text.h"
 #include "terminal/terminal.h"
 
 namespace cairn {

@@ -9,7 +9,7 @@
 #include "cairn/error.h"
 #include "cairn/value.h"
 
-#include "core/seeded_hash.h"
+#include "core/hash/seeded_hash.h"
 #include "value/value_compare.h"
 
 namespace cairn {

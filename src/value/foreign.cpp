@@ -6,7 +6,7 @@
 #include <unordered_map>
 #include <variant>
 
-#include "core/seeded_hash.h"
+#include "core/hash/seeded_hash.h"
 #include "value/value_path.h"
 
 namespace cairn {

@@ -5,8 +5,8 @@
 
 #include "cairn/foreign.h"
 
-#include "core/json.h"
 #include "core/little_endian.h"
+#include "core/text/json.h"
 #include "value/numbers.h"
 #include "value/value_path.h"
 

@@ -6,7 +6,7 @@
 
 #include "cairn/value.h"
 
-#include "core/json_fwd.h"
+#include "core/text/json_fwd.h"
 
 namespace cairn {
 

@@ -9,8 +9,8 @@
 #include "cairn/error.h"
 #include "cairn/foreign.h"
 
-#include "core/seeded_hash.h"
-#include "value/tensor_part.h"
+#include "core/hash/seeded_hash.h"
+#include "value/tensor/tensor_part.h"
 
 namespace cairn {
 namespace {

@@ -6,7 +6,7 @@
 #include "cairn/dtensor.h"
 #include "cairn/foreign.h"
 
-#include "core/float_text.h"
+#include "core/text/float_text.h"
 
 namespace cairn {
 namespace {

@@ -20,10 +20,10 @@
 
 #include "checkpoint/plan/save_pipeline.h"
 #include "child.h"
-#include "io/atomic_folder.h"
+#include "io/durable/atomic_folder.h"
 #include "io/file.h"
-#include "storage/local_store.h"
-#include "storage/own_files.h"
+#include "storage/local/local_store.h"
+#include "storage/local/own_files.h"
 #include "testing/sample_checkpoint.h"
 #include "testing/temp_folder.h"
 

@@ -16,7 +16,7 @@
 #include "checkpoint/plan/save_pipeline.h"
 #include "child.h"
 #include "io/file.h"
-#include "storage/local_store.h"
+#include "storage/local/local_store.h"
 #include "testing/sample_checkpoint.h"
 #include "testing/temp_folder.h"
 

@@ -21,9 +21,9 @@
 #include "cairn/callbacks/checkpoint_saver.h"
 
 #include "attacked_run.h"
-#include "io/atomic_file.h"
+#include "io/durable/atomic_file.h"
 #include "io/file.h"
-#include "io/lock_file.h"
+#include "io/files/lock_file.h"
 #include "testing/file_bytes.h"
 #include "testing/temp_folder.h"
 

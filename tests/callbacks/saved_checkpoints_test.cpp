@@ -1,5 +1,5 @@
 // What a saver knows of its saves, when some of them fail.
-#include "callbacks/saved_checkpoints.h"
+#include "saving/places/saved_checkpoints.h"
 
 #include <gmock/gmock.h>
 

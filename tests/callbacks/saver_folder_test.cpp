@@ -1,6 +1,6 @@
 // What lies in a CheckpointSaver's folder, when that changes while training goes on, or its disk
 // does not give it.
-#include "callbacks/saver_folder.h"
+#include "saving/places/saver_folder.h"
 
 #include <gmock/gmock.h>
 #include <sys/stat.h>
@@ -14,7 +14,7 @@
 #include "cairn/error.h"
 #include "cairn/train/trainer.h"
 
-#include "storage/local_store.h"
+#include "storage/local/local_store.h"
 #include "testing/missing_bytes.h"
 #include "testing/temp_folder.h"
 #include "testing/tiny_model.h"

@@ -1,5 +1,5 @@
 // What a CheckpointSaver is told, before it saves anything.
-#include "callbacks/saver_options.h"
+#include "saving/saver_options.h"
 
 #include <gmock/gmock.h>
 

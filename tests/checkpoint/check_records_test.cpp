@@ -1,4 +1,4 @@
-#include "checkpoint/open/check_records.h"
+#include "checkpoint/open/verify/check_records.h"
 
 #include <gtest/gtest.h>
 #include <libdeflate.h>

@@ -10,7 +10,7 @@
 #include "checkpoint/ranks/see_checkpoints.h"
 #include "commit_test.h"
 #include "storage/listing.h"
-#include "storage/local_store.h"
+#include "storage/local/local_store.h"
 #include "testing/sim_job.h"
 
 namespace cairn {

@@ -7,9 +7,9 @@
 #include "cairn/error.h"
 
 #include "commit_test.h"
-#include "io/atomic_file.h"
+#include "io/durable/atomic_file.h"
 #include "storage/listing.h"
-#include "storage/local_store.h"
+#include "storage/local/local_store.h"
 #include "testing/file_bytes.h"
 #include "testing/sim_job.h"
 

@@ -44,9 +44,9 @@
 
 #include "checkpoint/ranks/agree_over_ranks.h"
 #include "checkpoint/ranks/see_checkpoints.h"
-#include "io/atomic_file.h"
+#include "io/durable/atomic_file.h"
 #include "sim_parts.h"
-#include "storage/local_store.h"
+#include "storage/local/local_store.h"
 #include "testing/file_bytes.h"
 #include "testing/sim_job.h"
 

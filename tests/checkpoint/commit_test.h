@@ -17,7 +17,7 @@
 
 #include "checkpoint/ranks/see_checkpoints.h"
 #include "sim_parts.h"
-#include "storage/local_store.h"
+#include "storage/local/local_store.h"
 #include "testing/file_bytes.h"
 #include "testing/sim_job.h"
 

@@ -10,9 +10,9 @@
 #include "cairn/error.h"
 
 #include "checkpoint/plan/save_pipeline.h"
-#include "io/atomic_file.h"
-#include "storage/links.h"
-#include "storage/local_store.h"
+#include "io/durable/atomic_file.h"
+#include "storage/local/links.h"
+#include "storage/local/local_store.h"
 #include "testing/faulty_file_system.h"
 #include "testing/file_bytes.h"
 #include "testing/sample_checkpoint.h"

@@ -7,7 +7,7 @@
 #include "cairn/error.h"
 #include "cairn/format/torch_file.h"
 
-#include "storage/local_store.h"
+#include "storage/local/local_store.h"
 #include "testing/file_bytes.h"
 #include "testing/sample_checkpoint.h"
 #include "testing/sim_file_system.h"

@@ -10,9 +10,9 @@
 #include "cairn/error.h"
 
 #include "checkpoint/plan/save_pipeline.h"
-#include "io/source_part.h"
+#include "io/bytes/source_part.h"
 #include "storage/listing.h"
-#include "storage/publish.h"
+#include "storage/publish/publish.h"
 #include "testing/message_of.h"
 #include "testing/plain_store.h"
 #include "testing/sample_checkpoint.h"

@@ -15,7 +15,7 @@
 #include "cairn/error.h"
 
 #include "io/file.h"
-#include "storage/local_store.h"
+#include "storage/local/local_store.h"
 #include "testing/environment_variable.h"
 #include "testing/faulty_file_system.h"
 #include "testing/file_bytes.h"

@@ -11,9 +11,9 @@
 
 #include "checkpoint/plan/folder_manifest.h"
 #include "checkpoint/ranks/see_checkpoints.h"
-#include "io/source_part.h"
-#include "storage/local_store.h"
-#include "storage/publish.h"
+#include "io/bytes/source_part.h"
+#include "storage/local/local_store.h"
+#include "storage/publish/publish.h"
 #include "testing/missing_bytes.h"
 #include "testing/temp_folder.h"
 

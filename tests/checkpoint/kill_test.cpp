@@ -9,8 +9,8 @@
 #include <random>
 
 #include "checkpoint/plan/save_pipeline.h"
-#include "io/atomic_file.h"
-#include "storage/local_store.h"
+#include "io/durable/atomic_file.h"
+#include "storage/local/local_store.h"
 #include "testing/faulty_file_system.h"
 #include "testing/sample_checkpoint.h"
 #include "testing/temp_folder.h"

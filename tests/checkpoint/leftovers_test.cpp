@@ -6,8 +6,8 @@
 
 #include "cairn/checkpoint/checkpoint.h"
 
-#include "io/atomic_file.h"
-#include "storage/local_store.h"
+#include "io/durable/atomic_file.h"
+#include "storage/local/local_store.h"
 #include "testing/faulty_file_system.h"
 #include "testing/sim_file_system.h"
 

@@ -8,7 +8,7 @@
 #include "cairn/checkpoint/convert.h"
 
 #include "io/file.h"
-#include "storage/local_store.h"
+#include "storage/local/local_store.h"
 #include "testing/faulty_file_system.h"
 #include "testing/pattern.h"
 #include "testing/string_sink.h"

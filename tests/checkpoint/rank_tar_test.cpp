@@ -14,7 +14,7 @@
 #include "checkpoint/plan/write_plan.h"
 #include "format/tar/reader.h"
 #include "io/file.h"
-#include "storage/local_store.h"
+#include "storage/local/local_store.h"
 #include "testing/file_bytes.h"
 #include "testing/message_of.h"
 #include "testing/storage_ranges.h"

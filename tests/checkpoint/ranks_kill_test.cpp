@@ -22,7 +22,7 @@
 #include "checkpoint/ranks/agree_over_ranks.h"
 #include "sim_parts.h"
 #include "storage/listing.h"
-#include "storage/local_store.h"
+#include "storage/local/local_store.h"
 #include "testing/faulty_file_system.h"
 #include "testing/file_bytes.h"
 #include "testing/file_meeting.h"

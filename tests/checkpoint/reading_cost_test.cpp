@@ -12,7 +12,7 @@
 #include "checkpoint/open/source.h"
 #include "checkpoint/plan/write_dcp.h"
 #include "format/tar/writer.h"
-#include "storage/local_store.h"
+#include "storage/local/local_store.h"
 #include "testing/counting_files.h"
 #include "testing/descriptor_limit.h"
 #include "testing/pattern.h"

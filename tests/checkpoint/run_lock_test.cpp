@@ -10,7 +10,7 @@
 
 #include "io/machine.h"
 #include "storage/listing.h"
-#include "storage/local_store.h"
+#include "storage/local/local_store.h"
 #include "testing/faulty_file_system.h"
 #include "testing/message_of.h"
 #include "testing/other_process.h"

@@ -16,8 +16,8 @@
 #include "cairn/foreign.h"
 
 #include "io/file.h"
-#include "io/mapped_file.h"
-#include "storage/local_store.h"
+#include "io/memory/mapped_file.h"
+#include "storage/local/local_store.h"
 #include "testing/faulty_file_system.h"
 #include "testing/message_of.h"
 #include "testing/sample_checkpoint.h"

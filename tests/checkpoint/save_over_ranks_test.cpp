@@ -10,7 +10,7 @@
 #include "cairn/checkpoint/sharded.h"
 #include "cairn/error.h"
 
-#include "storage/local_store.h"
+#include "storage/local/local_store.h"
 #include "testing/sharded_folder.h"
 #include "testing/sim_job.h"
 

@@ -15,7 +15,7 @@
 
 #include "checkpoint/plan/write_progress.h"
 #include "io/file.h"
-#include "storage/local_store.h"
+#include "storage/local/local_store.h"
 #include "testing/faulty_file_system.h"
 #include "testing/sample_checkpoint.h"
 #include "testing/sim_file_system.h"

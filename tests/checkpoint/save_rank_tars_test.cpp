@@ -11,7 +11,7 @@
 #include "cairn/storage/object_store.h"
 
 #include "checkpoint/open/source.h"
-#include "storage/local_store.h"
+#include "storage/local/local_store.h"
 #include "testing/sim_job.h"
 #include "testing/watched_store.h"
 

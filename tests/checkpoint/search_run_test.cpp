@@ -5,7 +5,7 @@
 
 #include "checkpoint/names/run_forms.h"
 #include "io/file.h"
-#include "storage/local_store.h"
+#include "storage/local/local_store.h"
 #include "testing/file_bytes.h"
 #include "testing/sample_checkpoint.h"
 #include "testing/sim_file_system.h"

@@ -13,7 +13,7 @@
 #include "cairn/error.h"
 
 #include "checkpoint/ranks/commit_over_ranks.h"
-#include "core/xxh3.h"
+#include "core/hash/xxh3.h"
 
 namespace cairn::testing {
 

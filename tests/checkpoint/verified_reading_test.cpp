@@ -9,8 +9,8 @@
 #include "cairn/error.h"
 
 #include "checkpoint/open/source.h"
-#include "checkpoint/open/verified_source.h"
-#include "storage/local_store.h"
+#include "checkpoint/open/verify/verified_source.h"
+#include "storage/local/local_store.h"
 #include "testing/message_of.h"
 #include "testing/pattern.h"
 #include "testing/recording_source.h"

@@ -1,4 +1,4 @@
-#include "cli/view/compare_tensors.h"
+#include "cli/view/content/compare_tensors.h"
 
 #include <gtest/gtest.h>
 

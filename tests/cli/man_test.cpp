@@ -6,9 +6,9 @@
 
 #include <nlohmann/json.hpp>
 
-#include "cli/shell/app_tree.h"
+#include "cli/manual/app_tree.h"
+#include "cli/manual/manual_pages.h"
 #include "cli/shell/command.h"
-#include "cli/shell/manual_pages.h"
 #include "run_tool.h"
 #include "testing/child_process.h"
 #include "testing/temp_folder.h"

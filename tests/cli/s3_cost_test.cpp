@@ -6,7 +6,7 @@
 
 #include "cairn/checkpoint/checkpoint.h"
 
-#include "io/source_part.h"
+#include "io/bytes/source_part.h"
 #include "run_folder.h"
 #include "run_tool.h"
 #include "testing/fake_s3.h"

@@ -1,4 +1,4 @@
-#include "cli/view/tensor_stats.h"
+#include "cli/view/content/tensor_stats.h"
 
 #include <gtest/gtest.h>
 

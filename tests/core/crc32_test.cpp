@@ -1,4 +1,4 @@
-#include "core/crc32.h"
+#include "core/hash/crc32.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "core/crc64.h"
+#include "core/hash/crc64.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "core/crc_folding.h"
+#include "core/hash/crc_folding.h"
 
 #include <gtest/gtest.h>
 
@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "core/sliced_crc.h"
+#include "core/hash/sliced_crc.h"
 #include "testing/pattern.h"
 
 namespace cairn {

@@ -1,8 +1,8 @@
-#include "core/json_text.h"
+#include "core/text/json_text.h"
 
 #include <gtest/gtest.h>
 
-#include "core/json.h"
+#include "core/text/json.h"
 
 namespace cairn {
 namespace {

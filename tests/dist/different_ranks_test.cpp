@@ -11,11 +11,11 @@
 #include <thread>
 #include <vector>
 
-#include "io/listening_socket.h"
-#include "io/reserved_port.h"
+#include "io/process/listening_socket.h"
+#include "io/process/reserved_port.h"
 #include "job.h"
 #include "testing/temp_folder.h"
-#include "trainer/rank_facts.h"
+#include "train/trainer/rank_facts.h"
 
 namespace cairn {
 namespace {

@@ -40,7 +40,7 @@
 #include "checkpoint/ranks/commit_over_ranks.h"
 #include "collectives.h"
 #include "composer_net.h"
-#include "core/xxh3.h"
+#include "core/hash/xxh3.h"
 #include "dist/rank_tables.h"
 #include "listeners.h"
 #include "meetings.h"

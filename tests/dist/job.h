@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "io/file_descriptor.h"
-#include "io/reserved_port.h"
+#include "io/process/reserved_port.h"
 #include "testing/child_process.h"
 #include "testing/command.h"
 #include "testing/temp_folder.h"

@@ -14,11 +14,11 @@
 #include "format/tar/reader.h"
 #include "io/file.h"
 #include "job.h"
+#include "resuming/rank_tar_loads.h"
 #include "testing/file_bytes.h"
 #include "testing/message_of.h"
 #include "testing/temp_folder.h"
-#include "trainer/deepspeed_config.h"
-#include "trainer/rank_tar_loads.h"
+#include "train/trainer/deepspeed_config.h"
 
 namespace cairn {
 namespace {

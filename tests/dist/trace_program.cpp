@@ -14,7 +14,7 @@
 
 #include "arguments.h"
 #include "collective_counts.h"
-#include "storage/local_store.h"
+#include "storage/local/local_store.h"
 #include "testing/traced_runs.h"
 #include "testing/tracing_files.h"
 #include "testing/tracing_store.h"

@@ -4,7 +4,7 @@
 #include "cairn/error.h"
 
 #include "format/compression/codec.h"
-#include "io/program.h"
+#include "io/process/program.h"
 #include "testing/string_sink.h"
 
 namespace cairn {

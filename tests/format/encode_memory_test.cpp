@@ -6,7 +6,7 @@
 #include <random>
 #include <string>
 
-#include "format/pickle/encode.h"
+#include "format/pickle/write/encode.h"
 
 namespace cairn::pickle {
 namespace {

@@ -11,7 +11,7 @@
 #include "cairn/format/torch_file.h"
 
 #include "io/file.h"
-#include "io/mapped_file.h"
+#include "io/memory/mapped_file.h"
 #include "testing/file_bytes.h"
 #include "testing/temp_folder.h"
 

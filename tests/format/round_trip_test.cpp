@@ -9,7 +9,7 @@
 #include "cairn/foreign.h"
 #include "cairn/format/torch_file.h"
 
-#include "cli/view/describe_value.h"
+#include "cli/view/content/describe_value.h"
 #include "testing/random_value.h"
 #include "testing/string_sink.h"
 #include "testing/temp_folder.h"

@@ -8,7 +8,7 @@
 #include "cairn/value.h"
 
 #include "format/torch_plan.h"
-#include "io/device_source.h"
+#include "io/bytes/device_source.h"
 #include "testing/counting_source.h"
 #include "testing/keys.h"
 #include "testing/message_of.h"

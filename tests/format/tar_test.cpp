@@ -7,7 +7,7 @@
 #include "format/tar/header.h"
 #include "format/tar/reader.h"
 #include "format/tar/writer.h"
-#include "io/program.h"
+#include "io/process/program.h"
 #include "testing/string_sink.h"
 #include "testing/temp_folder.h"
 #include "tests/format/tar_text.h"

@@ -5,7 +5,7 @@
 #include <utility>
 #include <vector>
 
-#include "core/crc32.h"
+#include "core/hash/crc32.h"
 #include "format/zip/layout.h"
 
 namespace cairn::testing {

@@ -9,8 +9,8 @@
 #include "cairn/error.h"
 #include "cairn/format/torch_file.h"
 
-#include "checkpoint/open/weights.h"
-#include "cli/view/describe_value.h"
+#include "checkpoint/open/formats/weights.h"
+#include "cli/view/content/describe_value.h"
 #include "testing/keys.h"
 #include "testing/string_sink.h"
 #include "testing/temp_folder.h"

@@ -5,11 +5,11 @@
 #include "cairn/error.h"
 #include "cairn/foreign.h"
 
-#include "format/pickle/encode.h"
-#include "format/pickle/graph_to_value.h"
-#include "format/pickle/keyed_storages.h"
-#include "format/pickle/machine.h"
-#include "format/pickle/unpickle.h"
+#include "format/pickle/read/graph_to_value.h"
+#include "format/pickle/read/keyed_storages.h"
+#include "format/pickle/read/machine.h"
+#include "format/pickle/read/unpickle.h"
+#include "format/pickle/write/encode.h"
 #include "tests/format/pickle_text.h"
 
 namespace cairn {

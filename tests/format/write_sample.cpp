@@ -12,7 +12,7 @@
 #include "cairn/error.h"
 #include "cairn/format/torch_file.h"
 
-#include "cli/view/describe_value.h"
+#include "cli/view/content/describe_value.h"
 #include "io/file.h"
 #include "testing/file_bytes.h"
 #include "testing/string_sink.h"

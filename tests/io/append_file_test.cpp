@@ -1,4 +1,4 @@
-#include "io/append_file.h"
+#include "io/files/append_file.h"
 
 #include <gtest/gtest.h>
 

@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "io/atomic_file.h"
+#include "io/durable/atomic_file.h"
 #include "testing/faulty_file_system.h"
 #include "testing/file_bytes.h"
 #include "testing/sim_file_system.h"

@@ -1,4 +1,4 @@
-#include "io/atomic_file.h"
+#include "io/durable/atomic_file.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

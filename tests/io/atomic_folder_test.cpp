@@ -1,4 +1,4 @@
-#include "io/atomic_folder.h"
+#include "io/durable/atomic_folder.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -9,7 +9,7 @@
 
 #include "cairn/error.h"
 
-#include "io/atomic_file.h"
+#include "io/durable/atomic_file.h"
 #include "testing/faulty_file_system.h"
 #include "testing/file_bytes.h"
 #include "testing/sim_file_system.h"

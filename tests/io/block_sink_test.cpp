@@ -1,5 +1,5 @@
 // The ring between live memory and the disk.
-#include "io/block_sink.h"
+#include "io/bytes/block_sink.h"
 
 #include <gtest/gtest.h>
 
@@ -11,7 +11,7 @@
 
 #include "cairn/error.h"
 
-#include "core/crc32.h"
+#include "core/hash/crc32.h"
 #include "testing/pattern.h"
 
 namespace cairn {

@@ -1,4 +1,4 @@
-#include "io/busy_file.h"
+#include "io/files/busy_file.h"
 
 #include <gtest/gtest.h>
 

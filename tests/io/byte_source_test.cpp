@@ -15,12 +15,12 @@
 
 #include "cairn/error.h"
 
+#include "io/bytes/read_ahead.h"
+#include "io/bytes/source_part.h"
+#include "io/bytes/windows.h"
 #include "io/file.h"
-#include "io/file_source.h"
-#include "io/page_memory.h"
-#include "io/read_ahead.h"
-#include "io/source_part.h"
-#include "io/windows.h"
+#include "io/files/file_source.h"
+#include "io/memory/page_memory.h"
 #include "testing/counting_source.h"
 #include "testing/message_of.h"
 #include "testing/pattern.h"

@@ -1,5 +1,5 @@
 // Thousands of files are open at once with few descriptors, and each stays the file that it was.
-#include "io/file_handle.h"
+#include "io/files/file_handle.h"
 
 #include <unistd.h>
 
@@ -9,8 +9,8 @@
 
 #include "cairn/error.h"
 
+#include "io/bytes/source_part.h"
 #include "io/file.h"
-#include "io/source_part.h"
 #include "testing/descriptor_limit.h"
 #include "testing/message_of.h"
 #include "testing/temp_folder.h"

@@ -23,11 +23,11 @@
 
 #include "cairn/error.h"
 
-#include "io/atomic_file.h"
+#include "io/durable/atomic_file.h"
 #include "io/file_descriptor.h"
-#include "io/file_writer.h"
-#include "io/page_memory.h"
-#include "io/real_path.h"
+#include "io/files/file_writer.h"
+#include "io/files/real_path.h"
+#include "io/memory/page_memory.h"
 #include "testing/file_bytes.h"
 #include "testing/pattern.h"
 #include "testing/temp_folder.h"

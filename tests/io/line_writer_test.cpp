@@ -1,4 +1,4 @@
-#include "io/line_writer.h"
+#include "io/bytes/line_writer.h"
 
 #include <gtest/gtest.h>
 
@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "core/crc32.h"
+#include "core/hash/crc32.h"
 #include "testing/pattern.h"
 
 namespace cairn {

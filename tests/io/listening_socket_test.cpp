@@ -1,8 +1,8 @@
-#include "io/listening_socket.h"
+#include "io/process/listening_socket.h"
 
 #include <gtest/gtest.h>
 
-#include "io/reserved_port.h"
+#include "io/process/reserved_port.h"
 
 namespace cairn {
 namespace {

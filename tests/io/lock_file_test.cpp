@@ -1,5 +1,5 @@
 // Advisory locks: of a file that says who is at work, and what a child that was forked has of them.
-#include "io/lock_file.h"
+#include "io/files/lock_file.h"
 
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -9,7 +9,7 @@
 
 #include "cairn/error.h"
 
-#include "io/atomic_file.h"
+#include "io/durable/atomic_file.h"
 #include "io/file.h"
 #include "testing/other_process.h"
 #include "testing/temp_folder.h"

@@ -1,4 +1,4 @@
-#include "io/mapped_file.h"
+#include "io/memory/mapped_file.h"
 
 #include <fcntl.h>
 #include <gmock/gmock.h>
@@ -15,10 +15,10 @@
 
 #include "cairn/error.h"
 
-#include "io/atomic_file.h"
+#include "io/durable/atomic_file.h"
 #include "io/file.h"
 #include "io/file_descriptor.h"
-#include "io/parallel.h"
+#include "io/threads/parallel.h"
 #include "testing/message_of.h"
 #include "testing/temp_folder.h"
 

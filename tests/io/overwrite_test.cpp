@@ -12,8 +12,8 @@
 
 #include "io/file.h"
 #include "io/file_descriptor.h"
-#include "io/file_writer.h"
-#include "io/probe_folder.h"
+#include "io/files/file_writer.h"
+#include "io/files/probe_folder.h"
 #include "testing/child_process.h"
 #include "testing/pattern.h"
 #include "testing/temp_folder.h"

@@ -1,4 +1,4 @@
-#include "io/parallel.h"
+#include "io/threads/parallel.h"
 
 #include <gtest/gtest.h>
 
@@ -11,7 +11,7 @@
 
 #include "cairn/error.h"
 
-#include "io/cancellation.h"
+#include "io/threads/cancellation.h"
 
 namespace cairn {
 namespace {

@@ -1,4 +1,4 @@
-#include "io/private_folder.h"
+#include "io/files/private_folder.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-#include "io/program_dialog.h"
+#include "io/process/program_dialog.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-#include "io/program.h"
+#include "io/process/program.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -8,7 +8,7 @@
 
 #include "cairn/error.h"
 
-#include "io/cancellation.h"
+#include "io/threads/cancellation.h"
 #include "testing/environment_variable.h"
 #include "testing/message_of.h"
 #include "testing/string_sink.h"

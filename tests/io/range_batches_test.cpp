@@ -1,4 +1,4 @@
-#include "io/range_batches.h"
+#include "io/bytes/range_batches.h"
 
 #include <gtest/gtest.h>
 

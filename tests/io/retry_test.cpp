@@ -1,4 +1,4 @@
-#include "io/retry.h"
+#include "io/threads/retry.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-#include "io/scratch_file.h"
+#include "io/memory/scratch_file.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

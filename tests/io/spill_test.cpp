@@ -1,4 +1,4 @@
-#include "io/spill.h"
+#include "io/memory/spill.h"
 
 #include <gtest/gtest.h>
 

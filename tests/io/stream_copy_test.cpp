@@ -1,4 +1,4 @@
-#include "io/stream_copy.h"
+#include "io/bytes/stream_copy.h"
 
 #include <gtest/gtest.h>
 

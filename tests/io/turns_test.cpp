@@ -1,4 +1,4 @@
-#include "io/turns.h"
+#include "io/threads/turns.h"
 
 #include <gtest/gtest.h>
 
@@ -8,7 +8,7 @@
 
 #include "cairn/error.h"
 
-#include "io/cancellation.h"
+#include "io/threads/cancellation.h"
 
 namespace cairn {
 namespace {

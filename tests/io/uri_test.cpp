@@ -4,8 +4,8 @@
 
 #include "cairn/error.h"
 
-#include "io/append_file.h"
 #include "io/file.h"
+#include "io/files/append_file.h"
 #include "testing/file_bytes.h"
 #include "testing/message_of.h"
 

@@ -8,10 +8,10 @@
 
 #include "cairn/error.h"
 
-#include "io/cancellation.h"
-#include "storage/rest/authorization.h"
+#include "io/threads/cancellation.h"
 #include "storage/s3/config.h"
 #include "storage/s3/credential_fetch.h"
+#include "storage/trackers/rest/authorization.h"
 #include "testing/fake_clock.h"
 #include "testing/fake_s3.h"
 #include "testing/message_of.h"

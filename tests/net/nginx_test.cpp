@@ -15,7 +15,7 @@
 #include "cairn/checkpoint/checkpoint.h"
 #include "cairn/error.h"
 
-#include "io/source_part.h"
+#include "io/bytes/source_part.h"
 #include "storage/place.h"
 #include "testing/environment_variable.h"
 #include "testing/message_of.h"

@@ -11,7 +11,7 @@
 #include "cairn/error.h"
 #include "cairn/storage/azure.h"
 
-#include "io/source_part.h"
+#include "io/bytes/source_part.h"
 #include "real_store.h"
 #include "storage/azure/config.h"
 #include "storage/azure/connection.h"

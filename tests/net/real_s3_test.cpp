@@ -12,7 +12,7 @@
 #include "cairn/error.h"
 #include "cairn/storage/s3.h"
 
-#include "io/source_part.h"
+#include "io/bytes/source_part.h"
 #include "real_store.h"
 #include "storage/listing.h"
 #include "testing/child_process.h"

@@ -13,9 +13,9 @@
 #include "cairn/error.h"
 #include "cairn/storage/object_store_checks.h"
 
-#include "io/source_part.h"
+#include "io/bytes/source_part.h"
 #include "storage/listing.h"
-#include "storage/pointer_fence.h"
+#include "storage/publish/pointer_fence.h"
 #include "testing/pattern.h"
 #include "testing/sample_checkpoint.h"
 

@@ -2,7 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "io/program.h"
+#include "io/process/program.h"
 #include "net/http_loop.h"
 #include "testing/child_process.h"
 #include "testing/http_server.h"

@@ -5,7 +5,7 @@
 #include "cairn/error.h"
 #include "cairn/storage/gcs.h"
 
-#include "core/json.h"
+#include "core/text/json.h"
 #include "gcs_fixture.h"
 #include "s3_fixture.h"
 #include "storage/listing.h"

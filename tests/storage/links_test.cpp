@@ -1,4 +1,4 @@
-#include "storage/links.h"
+#include "storage/local/links.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -9,7 +9,7 @@
 
 #include "checkpoint/folder/list_checkpoints.h"
 #include "checkpoint/plan/save_pipeline.h"
-#include "storage/local_store.h"
+#include "storage/local/local_store.h"
 #include "testing/faulty_file_system.h"
 #include "testing/file_bytes.h"
 #include "testing/sample_checkpoint.h"

@@ -17,10 +17,10 @@
 #include "s3_fixture.h"
 #include "trackers_fixture.h"
 #endif
-#include "io/retry.h"
+#include "io/threads/retry.h"
 #include "sftp_fixture.h"
-#include "storage/local_store.h"
-#include "storage/pointer_fence.h"
+#include "storage/local/local_store.h"
+#include "storage/publish/pointer_fence.h"
 #include "testing/plain_store.h"
 #include "testing/sample_checkpoint.h"
 #include "testing/sim_file_system.h"

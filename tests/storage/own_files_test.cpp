@@ -1,4 +1,4 @@
-#include "storage/own_files.h"
+#include "storage/local/own_files.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

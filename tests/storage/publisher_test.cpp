@@ -8,7 +8,7 @@
 
 #include "cairn/error.h"
 
-#include "io/cancellation.h"
+#include "io/threads/cancellation.h"
 #include "storage/listing.h"
 #include "testing/message_of.h"
 #include "testing/watched_store.h"

@@ -10,10 +10,10 @@
 #include "cairn/storage/object_store_checks.h"
 #include "cairn/storage/stores.h"
 
-#include "io/source_part.h"
+#include "io/bytes/source_part.h"
+#include "storage/compat/store_with_kwargs.h"
 #include "storage/load_store.h"
 #include "storage/retrying_store.h"
-#include "storage/store_with_kwargs.h"
 #include "testing/message_of.h"
 #include "testing/watched_store.h"
 

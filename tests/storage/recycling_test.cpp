@@ -8,7 +8,7 @@
 #include "cairn/storage/object_store.h"
 
 #include "io/file.h"
-#include "io/probe_folder.h"
+#include "io/files/probe_folder.h"
 #include "testing/temp_folder.h"
 
 namespace cairn {

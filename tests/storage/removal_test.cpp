@@ -1,4 +1,4 @@
-#include "storage/removal.h"
+#include "storage/local/removal.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -8,10 +8,10 @@
 #include "cairn/error.h"
 #include "cairn/storage/s3.h"
 
-#include "io/cancellation.h"
-#include "io/source_part.h"
+#include "io/bytes/source_part.h"
+#include "io/threads/cancellation.h"
+#include "storage/publish/upload_queue.h"
 #include "storage/s3/config.h"
-#include "storage/upload_queue.h"
 #include "testing/environment_variable.h"
 #include "testing/http_server.h"
 #include "testing/message_of.h"

@@ -8,7 +8,7 @@
 
 #include "cairn/error.h"
 
-#include "io/source_part.h"
+#include "io/bytes/source_part.h"
 #include "storage/s3/config.h"
 #include "testing/fake_clock.h"
 #include "testing/fake_s3.h"

@@ -5,8 +5,8 @@
 #include <mutex>
 
 #include "s3_fixture.h"
-#include "storage/pointer_fence.h"
-#include "storage/publish.h"
+#include "storage/publish/pointer_fence.h"
+#include "storage/publish/publish.h"
 
 namespace cairn {
 namespace {

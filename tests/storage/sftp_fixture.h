@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
-#include "io/source_part.h"
-#include "io/spawn.h"
+#include "io/bytes/source_part.h"
+#include "io/process/spawn.h"
 #include "storage/sftp/config.h"
 #include "testing/temp_folder.h"
 

@@ -13,8 +13,8 @@
 
 #include "cairn/error.h"
 
-#include "io/cancellation.h"
 #include "io/file.h"
+#include "io/threads/cancellation.h"
 #include "sftp_fixture.h"
 #include "storage/listing.h"
 #include "storage/sftp/connection.h"

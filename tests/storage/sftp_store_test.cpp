@@ -5,8 +5,8 @@
 #include "cairn/storage/sftp.h"
 #include "cairn/storage/stores.h"
 
-#include "io/cancellation.h"
-#include "io/source_part.h"
+#include "io/bytes/source_part.h"
+#include "io/threads/cancellation.h"
 #include "sftp_fixture.h"
 #include "storage/listing.h"
 #include "testing/environment_variable.h"

@@ -1,5 +1,5 @@
 // Composer's arguments of a store, by name: each reaches the server of its scheme.
-#include "storage/store_with_kwargs.h"
+#include "storage/compat/store_with_kwargs.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

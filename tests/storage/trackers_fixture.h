@@ -4,7 +4,7 @@
 #include <memory>
 #include <string>
 
-#include "storage/dbfs/store.h"
+#include "storage/trackers/dbfs/store.h"
 #include "testing/fake_clock.h"
 #include "testing/fake_trackers.h"
 #include "testing/trackers_environment.h"

@@ -11,9 +11,9 @@
 #include <string>
 #include <utility>
 
-#include "io/source_part.h"
-#include "storage/publish.h"
-#include "storage/upload_queue.h"
+#include "io/bytes/source_part.h"
+#include "storage/publish/publish.h"
+#include "storage/publish/upload_queue.h"
 #include "testing/watched_store.h"
 
 namespace cairn::testing {

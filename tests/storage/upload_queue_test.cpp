@@ -1,4 +1,4 @@
-#include "storage/upload_queue.h"
+#include "storage/publish/upload_queue.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -8,13 +8,13 @@
 
 #include "cairn/error.h"
 
-#include "io/source_part.h"
+#include "io/bytes/source_part.h"
 #include "storage/download.h"
 #include "storage/listing.h"
-#include "storage/local_store.h"
-#include "storage/own_objects.h"
-#include "storage/pointer_fence.h"
-#include "storage/publish.h"
+#include "storage/local/local_store.h"
+#include "storage/publish/own_objects.h"
+#include "storage/publish/pointer_fence.h"
+#include "storage/publish/publish.h"
 #include "testing/message_of.h"
 #include "testing/sim_file_system.h"
 #include "testing/temp_folder.h"

@@ -6,9 +6,9 @@
 
 #include "cairn/error.h"
 
-#include "io/cancellation.h"
+#include "io/threads/cancellation.h"
 #include "storage/listing.h"
-#include "storage/own_objects.h"
+#include "storage/publish/own_objects.h"
 #include "testing/message_of.h"
 #include "testing/plain_store.h"
 #include "testing/watched_store.h"

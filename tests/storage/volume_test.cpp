@@ -7,7 +7,7 @@
 #include "cairn/error.h"
 #include "cairn/storage/stores.h"
 
-#include "io/cancellation.h"
+#include "io/threads/cancellation.h"
 #include "s3_fixture.h"
 #include "storage/listing.h"
 #include "testing/file_bytes.h"

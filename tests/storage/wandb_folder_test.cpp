@@ -8,7 +8,7 @@
 
 #include "net/http.h"
 #include "storage/listing.h"
-#include "storage/wandb/store.h"
+#include "storage/trackers/wandb/store.h"
 #include "trackers_fixture.h"
 
 namespace cairn {

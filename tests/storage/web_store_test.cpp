@@ -7,7 +7,7 @@
 #include "cairn/checkpoint/checkpoint.h"
 #include "cairn/error.h"
 
-#include "io/source_part.h"
+#include "io/bytes/source_part.h"
 #include "storage/http/store.h"
 #include "storage/place.h"
 #include "testing/fake_clock.h"

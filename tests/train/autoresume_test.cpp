@@ -19,7 +19,7 @@
 #include "cairn/train/state_dict.h"
 #include "cairn/train/trainer.h"
 
-#include "storage/local_store.h"
+#include "storage/local/local_store.h"
 #include "testing/ballast.h"
 #include "testing/environment_variable.h"
 #include "testing/essence.h"

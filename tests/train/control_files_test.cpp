@@ -11,7 +11,7 @@
 
 #include "testing/tiny_model.h"
 #include "testing/watched_store.h"
-#include "train/loop/stop_request.h"
+#include "train/engine/stop_request.h"
 
 namespace cairn {
 namespace {

@@ -19,11 +19,11 @@
 #include "cairn/train/state.h"
 #include "cairn/train/state_dict.h"
 
-#include "io/parallel.h"
+#include "io/threads/parallel.h"
 #include "testing/pattern.h"
 #include "testing/sim_device.h"
 #include "testing/temp_folder.h"
-#include "train/state/device_storage.h"
+#include "train/state/device/device_storage.h"
 
 namespace cairn {
 namespace {

@@ -21,9 +21,9 @@
 #include "testing/message_of.h"
 #include "testing/sim_device.h"
 #include "testing/temp_folder.h"
-#include "train/state/device_storage.h"
-#include "train/state/device_targets.h"
-#include "train/state/staging.h"
+#include "train/state/device/device_storage.h"
+#include "train/state/device/device_targets.h"
+#include "train/state/device/staging.h"
 
 namespace cairn {
 namespace {

@@ -20,7 +20,7 @@
 
 #include "checkpoint/plan/save_pipeline.h"
 #include "checkpoint/plan/snapshot.h"
-#include "storage/local_store.h"
+#include "storage/local/local_store.h"
 #include "testing/message_of.h"
 #include "testing/sim_device.h"
 #include "testing/storage_ranges.h"

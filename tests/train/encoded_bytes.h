@@ -5,7 +5,7 @@
 
 #include "cairn/value.h"
 
-#include "format/pickle/encode.h"
+#include "format/pickle/write/encode.h"
 
 namespace cairn {
 

@@ -1,4 +1,4 @@
-#include "train/loop/engine.h"
+#include "train/engine/engine.h"
 
 #include <gmock/gmock.h>
 
@@ -7,7 +7,7 @@
 
 #include "cairn/error.h"
 
-#include "train/loop/event_table.h"
+#include "train/engine/event_table.h"
 
 namespace cairn {
 namespace {

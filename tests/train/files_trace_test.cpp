@@ -5,7 +5,7 @@
 #include "cairn/checkpoint/checkpoint.h"
 #include "cairn/error.h"
 
-#include "storage/local_store.h"
+#include "storage/local/local_store.h"
 #include "testing/golden_trace.h"
 #include "testing/sim_file_system.h"
 #include "testing/traced_runs.h"

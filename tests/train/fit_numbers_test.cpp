@@ -1,6 +1,6 @@
 // A program with several calls of fit(), started again: each call is trained once.
 
-#include "trainer/fit_numbers.h"
+#include "train/trainer/fit_numbers.h"
 
 #include <gmock/gmock.h>
 
@@ -19,7 +19,7 @@
 #include "testing/message_of.h"
 #include "testing/temp_folder.h"
 #include "testing/tiny_model.h"
-#include "train/state/fit_calls.h"
+#include "train/state/load/fit_calls.h"
 
 namespace cairn {
 namespace {

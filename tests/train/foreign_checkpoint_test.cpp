@@ -13,7 +13,7 @@
 
 #include "testing/temp_folder.h"
 #include "testing/tiny_model.h"
-#include "train/state/foreign_parts.h"
+#include "train/state/load/foreign_parts.h"
 
 namespace cairn {
 namespace {

@@ -18,8 +18,8 @@
 #include "cairn/train/state_dict.h"
 #include "cairn/train/trainer.h"
 
-#include "io/source_part.h"
-#include "storage/local_store.h"
+#include "io/bytes/source_part.h"
+#include "storage/local/local_store.h"
 #include "testing/sim_file_system.h"
 #include "testing/tiny_model.h"
 

@@ -15,7 +15,7 @@
 
 #include "checkpoint/open/checkpoint.h"
 #include "checkpoint/open/source.h"
-#include "storage/local_store.h"
+#include "storage/local/local_store.h"
 #include "testing/faulty_file_system.h"
 #include "testing/loading_run.h"
 #include "testing/recording_source.h"

@@ -1,4 +1,4 @@
-#include "train/loop/interval_schedule.h"
+#include "train/engine/interval_schedule.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

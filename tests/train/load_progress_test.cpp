@@ -1,5 +1,5 @@
 // load_progress_bar and load_chunk_size: what a load from far away shows, and how it asks.
-#include "trainer/load_progress.h"
+#include "resuming/load_progress.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -12,7 +12,7 @@
 #include "cairn/optim/optimizers.h"
 #include "cairn/train/trainer.h"
 
-#include "io/source_part.h"
+#include "io/bytes/source_part.h"
 #include "storage/listing.h"
 #include "testing/essence.h"
 #include "testing/message_of.h"

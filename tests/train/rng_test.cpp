@@ -9,8 +9,8 @@
 #include "cairn/error.h"
 #include "cairn/train/state_dict.h"
 
-#include "train/state/mersenne_state.h"
-#include "train/state/rng_check.h"
+#include "train/state/random/mersenne_state.h"
+#include "train/state/random/rng_check.h"
 
 namespace cairn {
 namespace {

@@ -15,10 +15,10 @@
 #include "cairn/error.h"
 #include "cairn/storage/object_store.h"
 
+#include "io/bytes/source_part.h"
 #include "io/file_error.h"
-#include "io/source_part.h"
 #include "storage/listing.h"
-#include "storage/local_store.h"
+#include "storage/local/local_store.h"
 #include "testing/faulty_file_system.h"
 #include "testing/sim_file_system.h"
 #include "testing/temp_folder.h"

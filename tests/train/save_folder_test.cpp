@@ -13,7 +13,7 @@
 #include "cairn/train/trainer.h"
 
 #include "checkpoint/folder/run_lock.h"
-#include "storage/local_store.h"
+#include "storage/local/local_store.h"
 #include "testing/faulty_file_system.h"
 #include "testing/killed_run.h"
 #include "testing/message_of.h"

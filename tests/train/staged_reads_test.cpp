@@ -14,7 +14,7 @@
 #include "testing/string_sink.h"
 #include "testing/temp_folder.h"
 #include "testing/test_data.h"
-#include "train/state/staging.h"
+#include "train/state/device/staging.h"
 
 namespace cairn {
 namespace {

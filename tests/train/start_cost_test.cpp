@@ -7,7 +7,7 @@
 #include "cairn/error.h"
 #include "cairn/train/trainer.h"
 
-#include "storage/publish.h"
+#include "storage/publish/publish.h"
 #include "testing/aged_run.h"
 #include "testing/message_of.h"
 #include "testing/tiny_model.h"

@@ -1,6 +1,6 @@
 // What a saver keeps of a module from save to save is never believed: after whatever may happen to
 // a module, what is gathered is what state_dict() makes anew, to the byte of its pickle.
-#include "train/state/state_gatherer.h"
+#include "train/state/gather/state_gatherer.h"
 
 #include <gtest/gtest.h>
 #include <torch/torch.h>

@@ -1,4 +1,4 @@
-#include "train/loop/stop_request.h"
+#include "train/engine/stop_request.h"
 
 #include <gmock/gmock.h>
 #include <signal.h>
@@ -14,7 +14,7 @@
 
 #include "testing/temp_folder.h"
 #include "testing/tiny_model.h"
-#include "train/loop/signal_watch.h"
+#include "train/engine/signal_watch.h"
 
 namespace cairn {
 namespace {

@@ -16,7 +16,7 @@
 #include "cairn/optim/optimizers.h"
 #include "cairn/train/trainer.h"
 
-#include "io/cancellation.h"
+#include "io/threads/cancellation.h"
 #include "storage/listing.h"
 #include "testing/tiny_model.h"
 #include "testing/watched_store.h"

@@ -15,7 +15,7 @@
 #include "cairn/train/trainer.h"
 
 #include "storage/listing.h"
-#include "storage/local_store.h"
+#include "storage/local/local_store.h"
 #include "testing/essence.h"
 #include "testing/faulty_file_system.h"
 #include "testing/sim_file_system.h"

@@ -14,7 +14,7 @@
 #include "cairn/train/trainer.h"
 
 #include "storage/listing.h"
-#include "storage/local_store.h"
+#include "storage/local/local_store.h"
 #include "testing/essence.h"
 #include "testing/temp_folder.h"
 #include "testing/tiny_model.h"

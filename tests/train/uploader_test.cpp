@@ -15,8 +15,8 @@
 #include "cairn/optim/optimizers.h"
 #include "cairn/train/trainer.h"
 
-#include "callbacks/saver_uploads.h"
-#include "io/source_part.h"
+#include "io/bytes/source_part.h"
+#include "saving/saver_uploads.h"
 #include "storage/listing.h"
 #include "testing/essence.h"
 #include "testing/message_of.h"

@@ -11,7 +11,7 @@
 #include "cairn/error.h"
 #include "cairn/loggers/run_directory_uploader.h"
 
-#include "callbacks/saver_uploads.h"
+#include "saving/saver_uploads.h"
 #include "testing/message_of.h"
 #include "testing/watched_store.h"
 #include "tests/train/uploader_fixture.h"

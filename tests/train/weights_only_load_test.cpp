@@ -13,12 +13,12 @@
 #include "cairn/train/state_dict.h"
 
 #include "checkpoint/plan/write_dcp.h"
-#include "storage/local_store.h"
+#include "storage/local/local_store.h"
 #include "testing/message_of.h"
 #include "testing/string_sink.h"
 #include "testing/temp_folder.h"
 #include "testing/tiny_model.h"
-#include "train/state/name_misfits.h"
+#include "train/state/load/name_misfits.h"
 
 namespace cairn {
 namespace {

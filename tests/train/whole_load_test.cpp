@@ -1,4 +1,4 @@
-// Loads that read the file whole while it is decoded (train/state/load_staging.h).
+// Loads that read the file whole while it is decoded (train/state/load/load_staging.h).
 
 #include <gmock/gmock.h>
 #include <torch/torch.h>
@@ -17,7 +17,7 @@
 
 #include "testing/temp_folder.h"
 #include "tests/format/raw_zip.h"
-#include "train/state/mirror.h"
+#include "train/state/device/mirror.h"
 
 namespace cairn {
 namespace {

@@ -18,9 +18,9 @@
 #include "cairn/train/trainer.h"
 
 #include "io/file.h"
-#include "io/lock_file.h"
+#include "io/files/lock_file.h"
 #include "storage/forwarding_store.h"
-#include "storage/local_store.h"
+#include "storage/local/local_store.h"
 #include "testing/essence.h"
 #include "testing/killed_run.h"
 #include "testing/message_of.h"
@@ -28,7 +28,7 @@
 #include "testing/temp_folder.h"
 #include "testing/traced_runs.h"
 #include "testing/tracing_files.h"
-#include "train/loop/stop_request.h"
+#include "train/engine/stop_request.h"
 
 namespace cairn {
 namespace {

@@ -1,5 +1,5 @@
 // Every 16-bit number, and everything half-way between two of them.
-#include "value/float_convert.h"
+#include "value/tensor/float_convert.h"
 
 #include <gtest/gtest.h>
 

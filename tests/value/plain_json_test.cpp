@@ -4,7 +4,7 @@
 
 #include <cmath>
 
-#include "core/json.h"
+#include "core/text/json.h"
 
 namespace cairn {
 namespace {

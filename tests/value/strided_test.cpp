@@ -1,5 +1,5 @@
 // The one strided copy, against copying one element after the other.
-#include "value/strided.h"
+#include "value/tensor/strided.h"
 
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>

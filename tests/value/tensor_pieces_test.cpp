@@ -1,4 +1,4 @@
-#include "value/tensor_pieces.h"
+#include "value/tensor/tensor_pieces.h"
 
 #include <gtest/gtest.h>
 

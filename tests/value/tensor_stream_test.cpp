@@ -1,4 +1,4 @@
-#include "value/tensor_stream.h"
+#include "value/tensor/tensor_stream.h"
 
 #include <gtest/gtest.h>
 

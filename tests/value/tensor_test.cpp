@@ -10,7 +10,7 @@
 #include "cairn/value.h"
 
 #include "testing/counting_source.h"
-#include "value/element_reader.h"
+#include "value/tensor/element_reader.h"
 
 namespace cairn {
 namespace {

@@ -3,10 +3,10 @@
 #include <algorithm>
 
 #include "checkpoint/convert/map_tensors.h"
-#include "io/pieces.h"
-#include "io/spill.h"
-#include "value/float_convert.h"
-#include "value/strided.h"
+#include "io/bytes/pieces.h"
+#include "io/memory/spill.h"
+#include "value/tensor/float_convert.h"
+#include "value/tensor/strided.h"
 
 namespace cairn {
 namespace {

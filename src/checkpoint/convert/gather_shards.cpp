@@ -7,9 +7,9 @@
 
 #include "checkpoint/convert/shard_boxes.h"
 #include "format/dcp/copy_box.h"
-#include "format/dcp/layout.h"
-#include "io/spill.h"
-#include "value/assembled_storage.h"
+#include "format/dcp/metadata/layout.h"
+#include "io/memory/spill.h"
+#include "value/tensor/assembled_storage.h"
 
 namespace cairn {
 namespace {

@@ -6,7 +6,7 @@
 
 #include "cairn/foreign.h"
 
-#include "format/pickle/storage_classes.h"
+#include "format/pickle/globals/storage_classes.h"
 
 namespace cairn {
 namespace {

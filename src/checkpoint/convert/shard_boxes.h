@@ -5,7 +5,7 @@
 
 #include "cairn/dtensor.h"
 
-#include "format/dcp/metadata.h"
+#include "format/dcp/metadata/metadata.h"
 
 namespace cairn {
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <vector>
 
-#include "io/source_part.h"
+#include "io/bytes/source_part.h"
 
 namespace cairn {
 

@@ -25,15 +25,15 @@
 
 #include "checkpoint/folder/copied_source.h"
 #include "checkpoint/names/extension.h"
-#include "checkpoint/open/check_whole.h"
+#include "checkpoint/open/verify/check_whole.h"
 #include "core/out_of_memory.h"
 #include "io/file.h"
 #include "io/uri.h"
 #include "storage/forwarding_store.h"
 #include "storage/listing.h"
-#include "storage/own_files.h"
+#include "storage/local/own_files.h"
 #include "storage/place.h"
-#include "storage/publish.h"
+#include "storage/publish/publish.h"
 
 namespace cairn {
 namespace {

@@ -55,13 +55,13 @@
 #include "checkpoint/open/checkpoint.h"
 #include "checkpoint/open/source.h"
 #include "checkpoint/open/training_info.h"
-#include "core/few_lines.h"
 #include "core/out_of_memory.h"
-#include "core/printable.h"
+#include "core/text/few_lines.h"
+#include "core/text/printable.h"
 #include "io/file.h"
 #include "io/read_fault.h"
-#include "storage/links.h"
 #include "storage/listing.h"
+#include "storage/local/links.h"
 #include "storage/place.h"
 
 namespace cairn {

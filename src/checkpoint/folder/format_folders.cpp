@@ -4,7 +4,7 @@
 
 #include "cairn/error.h"
 
-#include "format/dcp/write_metadata.h"
+#include "format/dcp/metadata/write_metadata.h"
 #include "io/file.h"
 #include "storage/listing.h"
 

@@ -12,7 +12,7 @@
 #include "cairn/error.h"
 
 #include "checkpoint/open/training_info.h"
-#include "core/size_text.h"
+#include "core/text/size_text.h"
 
 namespace cairn {
 namespace {

@@ -9,16 +9,16 @@
 
 #include "cairn/error.h"
 
-#include "core/json.h"
-#include "core/json_text.h"
-#include "core/printable.h"
-#include "core/xxh3.h"
-#include "io/lock_file.h"
+#include "core/hash/xxh3.h"
+#include "core/text/json.h"
+#include "core/text/json_text.h"
+#include "core/text/printable.h"
+#include "io/bytes/source_part.h"
+#include "io/files/lock_file.h"
+#include "io/files/real_path.h"
 #include "io/machine.h"
-#include "io/real_path.h"
-#include "io/source_part.h"
 #include "storage/listing.h"
-#include "storage/local_store.h"
+#include "storage/local/local_store.h"
 
 namespace cairn {
 namespace {

@@ -2,10 +2,10 @@
 // other.
 //
 // It is a file with an advisory lock, `.cairn-lock-<hash of the run's name>`, hidden from every
-// list of checkpoints (io/lock_file.h). Its text, one JSON object, says which process holds it. The
-// kernel releases the lock when that process ends. On file systems of several machines the server
-// does so some time after a machine died. If it does not, `cairn lock FOLDER --release` does.
-// Reading never takes the lock.
+// list of checkpoints (io/files/lock_file.h). Its text, one JSON object, says which process holds
+// it. The kernel releases the lock when that process ends. On file systems of several machines the
+// server does so some time after a machine died. If it does not, `cairn lock FOLDER --release`
+// does. Reading never takes the lock.
 #pragma once
 
 #include <cstdint>

@@ -6,7 +6,7 @@
 #include "cairn/error.h"
 
 #include "io/file.h"
-#include "io/program.h"
+#include "io/process/program.h"
 #include "storage/listing.h"
 
 namespace cairn {

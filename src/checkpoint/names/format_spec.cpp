@@ -7,8 +7,8 @@
 
 #include "cairn/error.h"
 
-#include "core/float_text.h"
-#include "core/utf8.h"
+#include "core/text/float_text.h"
+#include "core/text/utf8.h"
 
 namespace cairn {
 namespace {

@@ -4,7 +4,7 @@
 
 #include "cairn/checkpoint/ignore_keys.h"
 
-#include "core/utf8.h"
+#include "core/text/utf8.h"
 
 namespace cairn {
 namespace {

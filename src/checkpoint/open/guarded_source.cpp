@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include "core/writer.h"
+#include "core/text/writer.h"
 
 namespace cairn {
 namespace {

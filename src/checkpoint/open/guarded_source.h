@@ -1,5 +1,5 @@
 // A source whose reads are errors about its file: rather than SIGBUS where the disk fails
-// (io/mapped_file.h), and rather than the end of the program where memory does.
+// (io/memory/mapped_file.h), and rather than the end of the program where memory does.
 #pragma once
 
 #include <exception>
@@ -10,7 +10,7 @@
 
 #include "checkpoint/open/source.h"
 #include "core/out_of_memory.h"
-#include "io/mapped_file.h"
+#include "io/memory/mapped_file.h"
 #include "io/read_fault.h"
 
 namespace cairn {

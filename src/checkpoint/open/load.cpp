@@ -3,12 +3,12 @@
 
 #include "cairn/error.h"
 
-#include "checkpoint/open/check_shown.h"
-#include "checkpoint/open/check_whole.h"
 #include "checkpoint/open/checkpoint.h"
 #include "checkpoint/open/guarded_source.h"
 #include "checkpoint/open/source.h"
 #include "checkpoint/open/training_info.h"
+#include "checkpoint/open/verify/check_shown.h"
+#include "checkpoint/open/verify/check_whole.h"
 #include "core/out_of_memory.h"
 #include "storage/place.h"
 

@@ -5,9 +5,9 @@
 
 #include "cairn/error.h"
 
-#include "checkpoint/open/verified_source.h"
-#include "io/parallel.h"
-#include "value/assembled_storage.h"
+#include "checkpoint/open/verify/verified_source.h"
+#include "io/threads/parallel.h"
+#include "value/tensor/assembled_storage.h"
 
 namespace cairn {
 namespace {

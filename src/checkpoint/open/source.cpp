@@ -5,16 +5,16 @@
 
 #include "cairn/error.h"
 
-#include "checkpoint/open/candidate.h"
-#include "checkpoint/open/compressed_source.h"
+#include "checkpoint/open/formats/candidate.h"
+#include "checkpoint/open/formats/compressed_source.h"
 #include "checkpoint/open/guarded_source.h"
 #include "checkpoint/open/read_storages.h"
 #include "format/find_format.h"
 #include "format/zip/directory.h"
+#include "io/bytes/source_part.h"
 #include "io/file.h"
-#include "io/source_part.h"
-#include "storage/links.h"
 #include "storage/listing.h"
+#include "storage/local/links.h"
 #include "storage/place.h"
 
 namespace cairn {

@@ -7,9 +7,9 @@
 
 #include "cairn/error.h"
 
-#include "core/crc32.h"
+#include "core/hash/crc32.h"
 #include "format/stream_plan.h"
-#include "io/block_sink.h"
+#include "io/bytes/block_sink.h"
 
 namespace cairn {
 namespace {

@@ -21,7 +21,7 @@
 
 #include "checkpoint/plan/snapshot.h"
 #include "format/torch_plan.h"
-#include "io/positional_sink.h"
+#include "io/bytes/positional_sink.h"
 
 namespace cairn {
 

@@ -6,9 +6,9 @@
 
 #include "cairn/error.h"
 
-#include "core/json.h"
-#include "core/writer.h"
-#include "core/xxh3.h"
+#include "core/hash/xxh3.h"
+#include "core/text/json.h"
+#include "core/text/writer.h"
 #include "io/read_fault.h"
 
 namespace cairn {

@@ -7,10 +7,10 @@
 
 #include "cairn/error.h"
 
-#include "core/json.h"
+#include "core/hash/xxh3.h"
 #include "core/little_endian.h"
-#include "core/writer.h"
-#include "core/xxh3.h"
+#include "core/text/json.h"
+#include "core/text/writer.h"
 #include "io/read_fault.h"
 #include "value/timestamp_fields.h"
 

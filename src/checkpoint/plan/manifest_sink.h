@@ -5,7 +5,7 @@
 #include <string>
 
 #include "checkpoint/plan/folder_manifest.h"
-#include "core/xxh3.h"
+#include "core/hash/xxh3.h"
 
 namespace cairn {
 

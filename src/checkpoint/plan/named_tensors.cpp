@@ -9,7 +9,7 @@
 #include "cairn/dtensor.h"
 #include "cairn/error.h"
 
-#include "core/seeded_hash.h"
+#include "core/hash/seeded_hash.h"
 #include "value/value_path.h"
 
 namespace cairn {

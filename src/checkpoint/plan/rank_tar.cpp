@@ -4,12 +4,12 @@
 
 #include "checkpoint/names/extension.h"
 #include "checkpoint/plan/write_checkpoint.h"
-#include "core/json.h"
-#include "core/json_text.h"
+#include "core/text/json.h"
+#include "core/text/json_text.h"
 #include "format/stream_plan.h"
 #include "format/tar/writer.h"
 #include "format/torch_plan.h"
-#include "io/block_sink.h"
+#include "io/bytes/block_sink.h"
 
 namespace cairn {
 namespace {

@@ -17,7 +17,7 @@
 #include "cairn/checkpoint/checkpoint.h"
 
 #include "format/deepspeed/rank_files.h"
-#include "io/positional_sink.h"
+#include "io/bytes/positional_sink.h"
 
 namespace cairn {
 

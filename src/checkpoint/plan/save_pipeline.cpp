@@ -10,19 +10,19 @@
 //               through a ring of blocks; CRCs are computed while the block before is being
 //               written, and the manifest, which needs them, comes last. What convert() writes
 //               in other formats is written by their plans, from live tensors (write_plan.h).
-//  4. commit    The store makes it durable, then visible (in a folder: io/atomic_file.h). A store
-//               that is far away is then asked for it: it must have every byte that was sent
-//               (storage/publish.h, which also says when all of this is done again). Then
-//               the `latest` pointer is moved in the same way (storage/links.h): it must never
-//               name what a power cut could take back. In a store that is far away it is fenced:
-//               when another job moves it, too, the save fails (storage/pointer_fence.h).
+//  4. commit    The store makes it durable, then visible (a folder: io/durable/atomic_file.h). A
+//               store that is far away is then asked for it: it must have every byte that was sent
+//               (storage/publish/publish.h, which also says when all of this is done again). Then
+//               the `latest` pointer is moved in the same way (storage/local/links.h): it never
+//               names what a power cut could take back. In a store that is far away it is fenced:
+//               when another job moves it, too, the save fails (storage/publish/pointer_fence.h).
 //  5. retain    Only now are the files that this one makes superfluous removed: at every moment the
 //               newest complete checkpoint has its name, and is durable. What `latest` points at
 //               and the file just written are kept even when the job lists them: with a
 //               constant file name they are the same file. What was reported as removed stays so,
 //               also after a power cut. A save that waited behind one that failed counted that
 //               one, and removes nothing. What an earlier one failed to write is removed only as
-//               this job's own (storage/own_objects.h).
+//               this job's own (storage/publish/own_objects.h).
 //  6. report    The caller's callback.
 //
 // An error in 2 to 4 leaves the checkpoints and the link of before. Errors on the background thread
@@ -45,7 +45,7 @@
 #include "checkpoint/plan/file_image.h"
 #include "checkpoint/plan/write_checkpoint.h"
 #include "core/out_of_memory.h"
-#include "io/cancellation.h"
+#include "io/threads/cancellation.h"
 #include "storage/listing.h"
 #include "storage/place.h"
 #include "storage/publish/trace.h"

@@ -11,7 +11,7 @@
 #include "cairn/storage/object_store.h"
 
 #include "checkpoint/plan/save_job.h"
-#include "io/retry.h"
+#include "io/threads/retry.h"
 
 namespace cairn {
 

@@ -8,9 +8,9 @@
 
 #include "checkpoint/open/read_storages.h"
 #include "core/round_up.h"
-#include "io/page_memory.h"
-#include "io/parallel.h"
-#include "io/stream_copy.h"
+#include "io/bytes/stream_copy.h"
+#include "io/memory/page_memory.h"
+#include "io/threads/parallel.h"
 
 namespace cairn {
 namespace {

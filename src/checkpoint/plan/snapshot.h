@@ -15,7 +15,7 @@
 
 #include "cairn/value.h"
 
-#include "io/page_memory.h"
+#include "io/memory/page_memory.h"
 
 namespace cairn {
 

@@ -20,8 +20,8 @@
 #include "checkpoint/plan/write_progress.h"
 #include "format/stream_plan.h"
 #include "format/tar/writer.h"
-#include "io/cancellation.h"
-#include "io/mapped_file.h"
+#include "io/memory/mapped_file.h"
+#include "io/threads/cancellation.h"
 
 namespace cairn {
 namespace {

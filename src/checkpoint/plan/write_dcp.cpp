@@ -3,9 +3,9 @@
 #include "checkpoint/plan/folder_manifest.h"
 #include "checkpoint/plan/write_plan.h"
 #include "checkpoint/plan/write_progress.h"
-#include "core/xxh3.h"
+#include "core/hash/xxh3.h"
 #include "format/dcp/folder_plan.h"
-#include "io/mapped_file.h"
+#include "io/memory/mapped_file.h"
 
 namespace cairn {
 namespace {

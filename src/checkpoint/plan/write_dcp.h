@@ -1,5 +1,5 @@
 // Writing a torch.distributed.checkpoint folder of one rank: `__0_0.distcp`, then `.metadata`,
-// published together (io/atomic_folder.h).
+// published together (io/durable/atomic_folder.h).
 #pragma once
 
 #include <cstdint>

@@ -5,7 +5,7 @@
 #include "cairn/error.h"
 
 #include "format/stream_plan.h"
-#include "io/block_sink.h"
+#include "io/bytes/block_sink.h"
 
 namespace cairn {
 namespace {

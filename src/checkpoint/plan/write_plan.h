@@ -1,5 +1,5 @@
 // From a plan to an object, for who waits: from the tensors' own memory, through a ring of blocks
-// (io/block_sink.h).
+// (io/bytes/block_sink.h).
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,7 @@
 #include "cairn/storage/object_store.h"
 
 #include "format/checkpoint_plan.h"
-#include "io/positional_sink.h"
+#include "io/bytes/positional_sink.h"
 
 namespace cairn {
 

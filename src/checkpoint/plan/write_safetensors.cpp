@@ -11,7 +11,7 @@
 #include "format/safetensors/shard_index.h"
 #include "format/safetensors/ties.h"
 #include "io/file.h"
-#include "io/mapped_file.h"
+#include "io/memory/mapped_file.h"
 #include "storage/listing.h"
 
 namespace cairn {

@@ -24,8 +24,8 @@
 #include <utility>
 
 #include "checkpoint/ranks/consult.h"
-#include "core/json.h"
-#include "core/json_text.h"
+#include "core/text/json.h"
+#include "core/text/json_text.h"
 
 namespace cairn {
 namespace {

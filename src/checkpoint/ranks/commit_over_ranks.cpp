@@ -1,10 +1,10 @@
 // How a checkpoint of several ranks comes to be there.
 //
 // clang-format off
-//  1. call     Rank 0 draws the attempt's id, makes its folder (storage/attempt_folder.h) and tells
-//              all. What belongs to two attempts never meets: the id is in its name. Who does not
-//              see that folder is on another machine without a file system in common: the first
-//              rank there makes one of its own, of the same id, for all on that machine.
+//  1. call     Rank 0 draws the attempt's id, makes its folder (AttemptFolder) and tells all.
+//              What belongs to two attempts never meets: the id is in its name. Who does not see
+//              that folder is on another machine without a file system in common: the first rank
+//              there makes one of its own, of the same id, for all on that machine.
 //  2. write    Each rank writes its files there, and syncs each, and then their names.
 //  3. report   It says which files it has written, how long they are, and their hashes. Only what
 //              is durable is reported.
@@ -48,12 +48,12 @@
 
 #include "checkpoint/plan/manifest_sink.h"
 #include "checkpoint/ranks/name_on_machine.h"
-#include "core/json.h"
-#include "core/json_text.h"
-#include "format/dcp/write_metadata.h"
-#include "io/atomic_file.h"
-#include "io/cancellation.h"
+#include "core/text/json.h"
+#include "core/text/json_text.h"
+#include "format/dcp/metadata/write_metadata.h"
+#include "io/durable/atomic_file.h"
 #include "io/file.h"
+#include "io/threads/cancellation.h"
 #include "storage/listing.h"
 
 namespace cairn {

@@ -14,7 +14,7 @@
 
 #include "checkpoint/plan/folder_manifest.h"
 #include "checkpoint/ranks/roll_call.h"
-#include "storage/attempt_folder.h"
+#include "storage/publish/attempt_folder.h"
 
 namespace cairn {
 

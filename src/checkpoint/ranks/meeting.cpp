@@ -2,7 +2,7 @@
 
 #include <map>
 
-#include "io/cancellation.h"
+#include "io/threads/cancellation.h"
 
 namespace cairn {
 

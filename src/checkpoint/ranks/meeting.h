@@ -41,7 +41,7 @@ class Meeting {
 
   // This rank's clock; nothing depends on how it stands to those of others.
   virtual Time now();
-  // Waits. CancelledError when this thread's work is cancelled (io/cancellation.h).
+  // Waits. CancelledError when this thread's work is cancelled (io/threads/cancellation.h).
   virtual void pause(std::chrono::milliseconds time);
 };
 

@@ -9,12 +9,12 @@
 
 #include "checkpoint/ranks/meeting.h"
 #include "checkpoint/ranks/see_checkpoints.h"
-#include "core/json.h"
-#include "core/json_text.h"
-#include "format/dcp/write_metadata.h"
+#include "core/text/json.h"
+#include "core/text/json_text.h"
+#include "format/dcp/metadata/write_metadata.h"
 #include "io/file.h"
 #include "storage/listing.h"
-#include "storage/own_files.h"
+#include "storage/local/own_files.h"
 
 namespace cairn {
 namespace {

@@ -27,9 +27,9 @@
 #include "checkpoint/sharded/kept_plan.h"
 #include "checkpoint/sharded/rank_files.h"
 #include "checkpoint/sharded/rank_state.h"
-#include "core/xxh3.h"
-#include "format/dcp/write_metadata.h"
-#include "io/atomic_file.h"
+#include "core/hash/xxh3.h"
+#include "format/dcp/metadata/write_metadata.h"
+#include "io/durable/atomic_file.h"
 
 namespace cairn {
 namespace {

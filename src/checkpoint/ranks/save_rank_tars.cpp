@@ -9,7 +9,7 @@
 //  4. publish   Each gives its file its name, durably, and says so. There is no rename of many
 //               files at once: a rank that dies here may leave the files of some ranks. Who goes on
 //               takes only a save of which every rank has its file, by the id
-//               (trainer/rank_tar_loads.h): files of two saves never go together.
+//               (resuming/rank_tar_loads.h): files of two saves never go together.
 //  5. point     Only when all have published, any rank moves its pointer, and only when all have,
 //               any removes what became superfluous: until then every rank has its file of the save
 //               before.
@@ -27,7 +27,7 @@
 #include "checkpoint/plan/rank_tar.h"
 #include "checkpoint/plan/write_plan.h"
 #include "checkpoint/ranks/consult.h"
-#include "io/atomic_file.h"
+#include "io/durable/atomic_file.h"
 
 namespace cairn {
 namespace {

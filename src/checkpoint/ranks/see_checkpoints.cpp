@@ -11,11 +11,11 @@
 #include "cairn/error.h"
 
 #include "checkpoint/folder/names_by_position.h"
-#include "core/xxh3.h"
-#include "format/dcp/write_metadata.h"
+#include "core/hash/xxh3.h"
+#include "format/dcp/metadata/write_metadata.h"
+#include "io/bytes/pieces.h"
+#include "io/bytes/source_part.h"
 #include "io/file.h"
-#include "io/pieces.h"
-#include "io/source_part.h"
 #include "storage/listing.h"
 
 namespace cairn {

@@ -4,8 +4,8 @@
 #include <exception>
 
 #include "checkpoint/ranks/meeting.h"
-#include "core/json.h"
-#include "core/json_text.h"
+#include "core/text/json.h"
+#include "core/text/json_text.h"
 
 namespace cairn {
 namespace {

@@ -16,7 +16,7 @@
 #include "checkpoint/open/checkpoint.h"
 #include "checkpoint/open/training_info.h"
 #include "checkpoint/ranks/see_checkpoints.h"
-#include "core/printable.h"
+#include "core/text/printable.h"
 #include "io/file.h"
 #include "io/read_fault.h"
 

@@ -8,9 +8,9 @@
 
 #include "checkpoint/sharded/item_scan.h"
 #include "checkpoint/sharded/rank_plan.h"
-#include "core/xxh3.h"
-#include "format/dcp/write_metadata.h"
-#include "io/page_memory.h"
+#include "core/hash/xxh3.h"
+#include "format/dcp/metadata/write_metadata.h"
+#include "io/memory/page_memory.h"
 
 namespace cairn::sharded {
 namespace {

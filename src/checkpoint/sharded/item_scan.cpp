@@ -5,7 +5,7 @@
 
 #include "cairn/error.h"
 
-#include "format/dcp/nesting.h"
+#include "format/dcp/metadata/nesting.h"
 
 namespace cairn::sharded {
 namespace {

@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "checkpoint/sharded/tensor_parts.h"
-#include "core/seeded_hash.h"
+#include "core/hash/seeded_hash.h"
 
 namespace cairn::sharded {
 

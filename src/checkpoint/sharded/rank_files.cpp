@@ -7,8 +7,8 @@
 
 #include "checkpoint/plan/write_plan.h"
 #include "checkpoint/sharded/global_plan.h"
-#include "core/xxh3.h"
-#include "io/parallel.h"
+#include "core/hash/xxh3.h"
+#include "io/threads/parallel.h"
 
 namespace cairn::sharded {
 namespace {

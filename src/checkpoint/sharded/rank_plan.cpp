@@ -3,7 +3,7 @@
 #include <limits>
 
 #include "checkpoint/sharded/packed.h"
-#include "core/xxh3.h"
+#include "core/hash/xxh3.h"
 
 namespace cairn::sharded {
 namespace {

@@ -19,7 +19,7 @@
 #include "cairn/value.h"
 
 #include "checkpoint/sharded/packed.h"
-#include "format/dcp/layout.h"
+#include "format/dcp/metadata/layout.h"
 
 namespace cairn::sharded {
 

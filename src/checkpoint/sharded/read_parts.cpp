@@ -8,11 +8,11 @@
 #include "checkpoint/open/checkpoint.h"
 #include "checkpoint/open/guarded_source.h"
 #include "checkpoint/open/read_storages.h"
-#include "core/seeded_hash.h"
+#include "core/hash/seeded_hash.h"
 #include "format/dcp/cut_tensors.h"
 #include "format/dcp/flatten.h"
-#include "format/dcp/layout.h"
-#include "value/strided.h"
+#include "format/dcp/metadata/layout.h"
+#include "value/tensor/strided.h"
 
 namespace cairn {
 namespace {

@@ -5,7 +5,7 @@
 
 #include "cairn/error.h"
 
-#include "core/xxh3.h"
+#include "core/hash/xxh3.h"
 
 namespace cairn::sharded {
 namespace {

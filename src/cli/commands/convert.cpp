@@ -16,8 +16,8 @@
 #include "cli/shell/reading.h"
 #include "cli/shell/size_option.h"
 #include "cli/view/progress_bar.h"
-#include "core/json.h"
-#include "core/printable.h"
+#include "core/text/json.h"
+#include "core/text/printable.h"
 #include "storage/place.h"
 
 namespace cairn::cli {

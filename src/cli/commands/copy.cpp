@@ -8,8 +8,8 @@
 #include "cli/shell/command.h"
 #include "cli/shell/out_place.h"
 #include "cli/view/progress_bar.h"
-#include "core/json.h"
-#include "core/printable.h"
+#include "core/text/json.h"
+#include "core/text/printable.h"
 #include "storage/place.h"
 
 namespace cairn::cli {

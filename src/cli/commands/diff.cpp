@@ -9,17 +9,17 @@
 
 #include "cairn/error.h"
 
-#include "checkpoint/open/weights.h"
+#include "checkpoint/open/formats/weights.h"
 #include "cli/shell/command.h"
 #include "cli/shell/reading.h"
 #include "cli/shell/size_option.h"
-#include "cli/view/compare_values.h"
+#include "cli/view/content/compare_values.h"
+#include "cli/view/content/value_text.h"
 #include "cli/view/progress_bar.h"
 #include "cli/view/table.h"
-#include "cli/view/value_text.h"
-#include "core/json.h"
-#include "core/printable.h"
-#include "io/mapped_file.h"
+#include "core/text/json.h"
+#include "core/text/printable.h"
+#include "io/memory/mapped_file.h"
 #include "storage/place.h"
 
 namespace cairn::cli {

@@ -4,7 +4,7 @@
 
 #include "cli/shell/command.h"
 #include "cli/shell/reading.h"
-#include "cli/view/write_description.h"
+#include "cli/view/content/write_description.h"
 
 namespace cairn::cli {
 

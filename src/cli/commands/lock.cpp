@@ -11,10 +11,10 @@
 #include "checkpoint/folder/run_lock.h"
 #include "cli/shell/command.h"
 #include "cli/view/table.h"
-#include "core/json.h"
-#include "core/printable.h"
+#include "core/text/json.h"
+#include "core/text/printable.h"
 #include "io/machine.h"
-#include "storage/local_store.h"
+#include "storage/local/local_store.h"
 #include "storage/place.h"
 
 namespace cairn::cli {

@@ -11,8 +11,8 @@
 #include "cli/view/clock_text.h"
 #include "cli/view/progress_bar.h"
 #include "cli/view/table.h"
-#include "core/json.h"
-#include "core/printable.h"
+#include "core/text/json.h"
+#include "core/text/printable.h"
 #include "storage/place.h"
 
 namespace cairn::cli {

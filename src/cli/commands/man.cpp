@@ -5,9 +5,9 @@
 #include "cairn/error.h"
 #include "cairn/exit_code.h"
 
+#include "cli/manual/manual_pages.h"
 #include "cli/shell/command.h"
-#include "cli/shell/manual_pages.h"
-#include "core/json.h"
+#include "core/text/json.h"
 
 namespace cairn::cli {
 

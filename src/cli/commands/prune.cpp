@@ -36,12 +36,12 @@
 #include "cli/view/joined.h"
 #include "cli/view/progress_bar.h"
 #include "cli/view/table.h"
-#include "core/json.h"
-#include "core/printable.h"
+#include "core/text/json.h"
+#include "core/text/printable.h"
 #include "io/file.h"
 #include "io/read_fault.h"
 #include "storage/listing.h"
-#include "storage/own_files.h"
+#include "storage/local/own_files.h"
 #include "storage/place.h"
 
 namespace cairn::cli {

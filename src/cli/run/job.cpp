@@ -15,9 +15,9 @@
 #include "cairn/checkpoint/names.h"
 #include "cairn/error.h"
 
-#include "core/printable.h"
+#include "core/text/printable.h"
 #include "io/file_descriptor.h"
-#include "io/start_program.h"
+#include "io/process/start_program.h"
 
 namespace cairn::cli {
 namespace {

@@ -10,8 +10,8 @@
 #include "cairn/exit_code.h"
 
 #include "cli/run/job.h"
-#include "io/atomic_file.h"
-#include "io/reserved_port.h"
+#include "io/durable/atomic_file.h"
+#include "io/process/reserved_port.h"
 
 namespace {
 

@@ -11,7 +11,7 @@
 
 #include "checkpoint/folder/folders_below.h"
 #include "cli/view/console.h"
-#include "core/json_fwd.h"
+#include "core/text/json_fwd.h"
 
 namespace cairn::cli {
 

@@ -7,7 +7,7 @@
 
 #include "checkpoint/names/extension.h"
 #include "cli/shell/nearest.h"
-#include "core/printable.h"
+#include "core/text/printable.h"
 #include "io/file.h"
 #include "io/uri.h"
 

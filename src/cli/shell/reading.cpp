@@ -2,8 +2,8 @@
 
 #include <optional>
 
-#include "checkpoint/open/check_shown.h"
-#include "core/printable.h"
+#include "checkpoint/open/verify/check_shown.h"
+#include "core/text/printable.h"
 #include "storage/place.h"
 
 namespace cairn::cli {

@@ -2,8 +2,8 @@
 
 #include <fmt/format.h>
 
-#include "core/json_text.h"
-#include "core/size_text.h"
+#include "core/text/json_text.h"
+#include "core/text/size_text.h"
 
 namespace cairn::cli {
 namespace {

@@ -8,7 +8,7 @@
 #include <ostream>
 #include <string>
 
-#include "core/json_fwd.h"
+#include "core/text/json_fwd.h"
 
 namespace cairn::cli {
 

@@ -5,7 +5,7 @@
 #include <string_view>
 #include <utility>
 
-#include "core/printable.h"
+#include "core/text/printable.h"
 
 namespace cairn::cli {
 namespace {

@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "core/printable.h"
-#include "core/utf8.h"
+#include "core/text/printable.h"
+#include "core/text/utf8.h"
 
 namespace cairn::cli {
 namespace {

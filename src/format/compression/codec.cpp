@@ -8,8 +8,8 @@
 #include "cairn/error.h"
 
 #include "format/compression/skippable_frames.h"
-#include "io/pieces.h"
-#include "io/read_ahead.h"
+#include "io/bytes/pieces.h"
+#include "io/bytes/read_ahead.h"
 
 namespace cairn {
 namespace {

@@ -7,7 +7,7 @@
 #include "cairn/error.h"
 
 #include "format/compression/codec.h"
-#include "io/program.h"
+#include "io/process/program.h"
 #include "io/read_fault.h"
 
 namespace cairn {

@@ -4,9 +4,9 @@
 #include <utility>
 #include <vector>
 
-#include "format/dcp/layout.h"
-#include "io/parallel.h"
-#include "io/source_part.h"
+#include "format/dcp/metadata/layout.h"
+#include "io/bytes/source_part.h"
+#include "io/threads/parallel.h"
 
 namespace cairn::dcp {
 namespace {

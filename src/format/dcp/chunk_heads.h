@@ -8,8 +8,8 @@
 #include <string>
 #include <unordered_map>
 
-#include "format/dcp/metadata.h"
-#include "io/windows.h"
+#include "format/dcp/metadata/metadata.h"
+#include "io/bytes/windows.h"
 
 namespace cairn::dcp {
 

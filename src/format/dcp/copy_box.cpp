@@ -3,8 +3,8 @@
 #include <utility>
 #include <vector>
 
-#include "io/source_part.h"
-#include "value/strided.h"
+#include "io/bytes/source_part.h"
+#include "value/tensor/strided.h"
 
 namespace cairn::dcp {
 namespace {

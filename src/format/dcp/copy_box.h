@@ -8,8 +8,8 @@
 
 #include "cairn/tensor.h"
 
-#include "format/dcp/layout.h"
-#include "value/assembled_storage.h"
+#include "format/dcp/metadata/layout.h"
+#include "value/tensor/assembled_storage.h"
 
 namespace cairn::dcp {
 

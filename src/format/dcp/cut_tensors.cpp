@@ -8,8 +8,8 @@
 #include "cairn/error.h"
 
 #include "format/dcp/copy_box.h"
-#include "format/dcp/layout.h"
-#include "value/strided.h"
+#include "format/dcp/metadata/layout.h"
+#include "value/tensor/strided.h"
 
 namespace cairn::dcp {
 namespace {

@@ -6,7 +6,7 @@
 
 #include "cairn/tensor.h"
 
-#include "format/dcp/metadata.h"
+#include "format/dcp/metadata/metadata.h"
 
 namespace cairn::dcp {
 

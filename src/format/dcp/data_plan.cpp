@@ -5,11 +5,11 @@
 
 #include "cairn/error.h"
 
-#include "format/pickle/encode.h"
-#include "io/spill.h"
-#include "value/element_reader.h"
-#include "value/strided.h"
-#include "value/tensor_stream.h"
+#include "format/pickle/write/encode.h"
+#include "io/memory/spill.h"
+#include "value/tensor/element_reader.h"
+#include "value/tensor/strided.h"
+#include "value/tensor/tensor_stream.h"
 
 namespace cairn::dcp {
 namespace {

@@ -8,9 +8,9 @@
 #include "cairn/error.h"
 #include "cairn/foreign.h"
 
-#include "core/seeded_hash.h"
-#include "format/dcp/layout.h"
-#include "format/pickle/graph.h"
+#include "core/hash/seeded_hash.h"
+#include "format/dcp/metadata/layout.h"
+#include "format/pickle/read/graph.h"
 #include "value/children.h"
 
 namespace cairn::dcp {

@@ -8,16 +8,16 @@
 
 #include "core/checked.h"
 #include "format/compression/codec.h"
-#include "format/dcp/layout.h"
-#include "format/dcp/nesting.h"
+#include "format/dcp/metadata/layout.h"
+#include "format/dcp/metadata/nesting.h"
 #include "format/dcp/safetensors_chunks.h"
 #include "format/find_format.h"
 #include "format/read_within.h"
-#include "io/parallel.h"
-#include "io/scratch_file.h"
-#include "io/source_part.h"
-#include "io/spill.h"
-#include "value/strided.h"
+#include "io/bytes/source_part.h"
+#include "io/memory/scratch_file.h"
+#include "io/memory/spill.h"
+#include "io/threads/parallel.h"
+#include "value/tensor/strided.h"
 
 namespace cairn::dcp {
 namespace {

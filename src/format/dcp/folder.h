@@ -25,8 +25,8 @@
 
 #include "format/dcp/chunk_heads.h"
 #include "format/dcp/copy_box.h"
-#include "format/dcp/metadata.h"
-#include "io/memory_budget.h"
+#include "format/dcp/metadata/metadata.h"
+#include "io/memory/memory_budget.h"
 
 namespace cairn::dcp {
 

@@ -14,7 +14,7 @@
 
 #include "format/dcp/data_plan.h"
 #include "format/dcp/flatten.h"
-#include "format/dcp/write_metadata.h"
+#include "format/dcp/metadata/write_metadata.h"
 
 namespace cairn::dcp {
 

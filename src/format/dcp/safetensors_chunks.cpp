@@ -11,9 +11,9 @@
 #include "cairn/error.h"
 #include "cairn/format/safetensors.h"
 
-#include "core/seeded_hash.h"
-#include "format/dcp/layout.h"
-#include "io/source_part.h"
+#include "core/hash/seeded_hash.h"
+#include "format/dcp/metadata/layout.h"
+#include "io/bytes/source_part.h"
 
 namespace cairn::dcp {
 namespace {

@@ -9,9 +9,9 @@
 #include "cairn/error.h"
 
 #include "core/checked.h"
-#include "format/dcp/layout.h"
+#include "format/dcp/metadata/layout.h"
 #include "format/safetensors/json_reader.h"
-#include "io/source_part.h"
+#include "io/bytes/source_part.h"
 
 namespace cairn::dcp {
 namespace {

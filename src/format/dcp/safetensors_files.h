@@ -6,7 +6,7 @@
 //  3. The whole is as large as its parts reach; Folder checks that they fill it.
 //
 // The same writer without save_distributed writes whole tensors and an index, with the same
-// metadata: checkpoint/open/shard_index_source.cpp.
+// metadata: checkpoint/open/formats/shard_index_source.cpp.
 #pragma once
 
 #include <memory>
@@ -17,7 +17,7 @@
 #include "cairn/bytes.h"
 #include "cairn/format/safetensors.h"
 
-#include "format/dcp/metadata.h"
+#include "format/dcp/metadata/metadata.h"
 
 namespace cairn::dcp {
 

@@ -11,7 +11,7 @@
 #include "format/deepspeed/gather.h"
 #include "format/deepspeed/rank_files.h"
 #include "value/numbers.h"
-#include "value/tensor_pieces.h"
+#include "value/tensor/tensor_pieces.h"
 
 namespace cairn::deepspeed {
 namespace {

@@ -7,9 +7,9 @@
 #include "cairn/error.h"
 
 #include "core/checked.h"
-#include "io/pieces.h"
-#include "io/spill.h"
-#include "value/assembled_storage.h"
+#include "io/bytes/pieces.h"
+#include "io/memory/spill.h"
+#include "value/tensor/assembled_storage.h"
 
 namespace cairn::deepspeed {
 namespace {

@@ -19,11 +19,11 @@
 #include "cairn/error.h"
 
 #include "core/checked.h"
+#include "core/hash/seeded_hash.h"
 #include "core/little_endian.h"
-#include "core/seeded_hash.h"
-#include "format/pickle/keyed_storages.h"
-#include "format/pickle/pickle_size.h"
-#include "format/pickle/unpickle.h"
+#include "format/pickle/read/keyed_storages.h"
+#include "format/pickle/read/unpickle.h"
+#include "format/pickle/write/pickle_size.h"
 
 namespace cairn {
 namespace {

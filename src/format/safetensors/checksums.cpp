@@ -5,11 +5,11 @@
 #include <algorithm>
 #include <charconv>
 
+#include "core/hash/xxh3.h"
 #include "core/little_endian.h"
-#include "core/writer.h"
-#include "core/xxh3.h"
+#include "core/text/writer.h"
 #include "format/safetensors/header.h"
-#include "io/source_part.h"
+#include "io/bytes/source_part.h"
 
 namespace cairn::safetensors {
 namespace {

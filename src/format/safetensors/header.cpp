@@ -14,13 +14,13 @@
 
 #include "cairn/error.h"
 
+#include "core/hash/seeded_hash.h"
 #include "core/little_endian.h"
-#include "core/seeded_hash.h"
 #include "format/safetensors/dtypes.h"
 #include "format/safetensors/json_reader.h"
 #include "format/two_files.h"
-#include "io/memory_budget.h"
-#include "io/source_part.h"
+#include "io/bytes/source_part.h"
+#include "io/memory/memory_budget.h"
 
 namespace cairn::safetensors {
 namespace {

@@ -7,7 +7,7 @@
 #include "core/little_endian.h"
 #include "format/find_format.h"
 #include "format/safetensors/header.h"
-#include "io/windows.h"
+#include "io/bytes/windows.h"
 
 namespace cairn {
 

@@ -4,16 +4,16 @@
 #include "cairn/error.h"
 
 #include "core/checked.h"
-#include "core/json.h"
+#include "core/hash/seeded_hash.h"
 #include "core/little_endian.h"
-#include "core/seeded_hash.h"
+#include "core/text/json.h"
 #include "format/safetensors/checksums.h"
 #include "format/safetensors/dtypes.h"
 #include "format/safetensors/file_plan.h"
 #include "format/safetensors/header.h"
 #include "format/stream_plan.h"
-#include "value/tensor_part.h"
-#include "value/tensor_pieces.h"
+#include "value/tensor/tensor_part.h"
+#include "value/tensor/tensor_pieces.h"
 
 namespace cairn {
 namespace {

@@ -7,10 +7,10 @@
 
 #include "cairn/error.h"
 
-#include "core/json.h"
-#include "core/seeded_hash.h"
+#include "core/hash/seeded_hash.h"
+#include "core/text/json.h"
 #include "format/safetensors/json_reader.h"
-#include "io/source_part.h"
+#include "io/bytes/source_part.h"
 
 namespace cairn::safetensors {
 namespace {

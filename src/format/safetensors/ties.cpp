@@ -8,11 +8,11 @@
 
 #include "cairn/error.h"
 
-#include "core/json.h"
-#include "core/json_text.h"
-#include "core/seeded_hash.h"
+#include "core/hash/seeded_hash.h"
+#include "core/text/json.h"
+#include "core/text/json_text.h"
 #include "format/safetensors/json_reader.h"
-#include "io/memory_budget.h"
+#include "io/memory/memory_budget.h"
 
 namespace cairn::safetensors {
 namespace {

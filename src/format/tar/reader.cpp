@@ -14,10 +14,10 @@
 
 #include "cairn/error.h"
 
+#include "core/hash/seeded_hash.h"
 #include "core/round_up.h"
-#include "core/seeded_hash.h"
 #include "format/tar/header.h"
-#include "io/read_ahead.h"
+#include "io/bytes/read_ahead.h"
 
 namespace cairn::tar {
 namespace {

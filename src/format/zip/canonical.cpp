@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "format/zip/small_parts.h"
-#include "io/parallel.h"
+#include "io/threads/parallel.h"
 
 namespace cairn::zip {
 namespace {

@@ -7,8 +7,8 @@
 #include "cairn/error.h"
 
 #include "core/byte_reader.h"
-#include "core/seeded_hash.h"
-#include "format/pickle/pickle_size.h"
+#include "core/hash/seeded_hash.h"
+#include "format/pickle/write/pickle_size.h"
 #include "format/two_files.h"
 #include "format/zip/end_record.h"
 #include "format/zip/names.h"

@@ -17,7 +17,7 @@
 #include <vector>
 
 #include "format/zip/layout.h"
-#include "io/windows.h"
+#include "io/bytes/windows.h"
 
 namespace cairn::zip {
 

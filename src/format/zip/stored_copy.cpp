@@ -5,10 +5,10 @@
 
 #include "cairn/error.h"
 
-#include "core/crc32.h"
+#include "core/hash/crc32.h"
 #include "format/compression/codec.h"
-#include "io/pieces.h"
-#include "io/source_part.h"
+#include "io/bytes/pieces.h"
+#include "io/bytes/source_part.h"
 
 namespace cairn::zip {
 namespace {

@@ -9,7 +9,7 @@
 
 #include "cairn/error.h"
 
-#include "core/crc32c.h"
+#include "core/hash/crc32c.h"
 #include "net/digest.h"
 #include "storage/gcs/connection.h"
 #include "storage/remote/store.h"

@@ -5,10 +5,10 @@
 #include "cairn/error.h"
 
 #include "core/environment.h"
-#include "core/json.h"
-#include "core/printable.h"
+#include "core/text/json.h"
+#include "core/text/printable.h"
+#include "io/bytes/source_part.h"
 #include "io/file.h"
-#include "io/source_part.h"
 #include "net/url.h"
 #include "storage/remote/key_server.h"
 #include "storage/remote/remote.h"

@@ -8,8 +8,8 @@
 
 #include "cairn/error.h"
 
-#include "core/json.h"
-#include "io/source_part.h"
+#include "core/text/json.h"
+#include "io/bytes/source_part.h"
 #include "net/digest.h"
 #include "storage/oci/connection.h"
 #include "storage/pages.h"

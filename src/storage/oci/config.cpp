@@ -5,9 +5,9 @@
 #include "cairn/error.h"
 
 #include "core/environment.h"
+#include "io/bytes/source_part.h"
 #include "io/file.h"
-#include "io/source_part.h"
-#include "storage/sections.h"
+#include "storage/compat/sections.h"
 
 namespace cairn::oci {
 namespace {

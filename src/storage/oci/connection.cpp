@@ -4,7 +4,7 @@
 
 #include "cairn/error.h"
 
-#include "core/json.h"
+#include "core/text/json.h"
 #include "net/digest.h"
 #include "storage/remote/key_server.h"
 

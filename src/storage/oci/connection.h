@@ -4,7 +4,7 @@
 
 #include <string>
 
-#include "io/turns.h"
+#include "io/threads/turns.h"
 #include "storage/oci/config.h"
 #include "storage/remote/remote.h"
 

@@ -6,10 +6,10 @@
 #include "cairn/error.h"
 
 #include "core/out_of_memory.h"
-#include "io/cancellation.h"
 #include "io/file.h"
+#include "io/threads/cancellation.h"
 #include "storage/listing.h"
-#include "storage/own_files.h"
+#include "storage/local/own_files.h"
 #include "storage/publish/trace.h"
 
 namespace cairn {

@@ -24,10 +24,10 @@
 
 #include "cairn/storage/object_store.h"
 
-#include "io/retry.h"
-#include "storage/own_objects.h"
-#include "storage/pointer_fence.h"
-#include "storage/publish.h"
+#include "io/threads/retry.h"
+#include "storage/publish/own_objects.h"
+#include "storage/publish/pointer_fence.h"
+#include "storage/publish/publish.h"
 #include "storage/publish/replace.h"
 
 namespace cairn {

@@ -4,7 +4,7 @@
 #include <exception>
 
 #include "core/environment.h"
-#include "core/printable.h"
+#include "core/text/printable.h"
 
 namespace cairn {
 namespace {

@@ -7,7 +7,7 @@
 #include "cairn/error.h"
 
 #include "core/environment.h"
-#include "core/hex.h"
+#include "core/text/hex.h"
 #include "net/digest.h"
 
 namespace cairn {

@@ -7,8 +7,8 @@
 
 #include "cairn/error.h"
 
-#include "core/printable.h"
-#include "io/time_limit.h"
+#include "core/text/printable.h"
+#include "io/threads/time_limit.h"
 #include "net/digest.h"
 #include "storage/pages.h"
 

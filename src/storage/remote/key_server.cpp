@@ -2,8 +2,8 @@
 
 #include "cairn/error.h"
 
-#include "core/printable.h"
-#include "io/cancellation.h"
+#include "core/text/printable.h"
+#include "io/threads/cancellation.h"
 
 namespace cairn {
 namespace {

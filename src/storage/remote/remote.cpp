@@ -6,7 +6,7 @@
 
 #include "cairn/error.h"
 
-#include "core/printable.h"
+#include "core/text/printable.h"
 #include "net/digest.h"
 
 namespace cairn {

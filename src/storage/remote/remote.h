@@ -19,7 +19,7 @@
 #include <string_view>
 #include <vector>
 
-#include "io/cancellation.h"
+#include "io/threads/cancellation.h"
 #include "net/digest.h"
 #include "net/http.h"
 #include "net/net_time.h"
@@ -200,8 +200,8 @@ bool is_success(const HttpResponse& response);  // 2xx
 std::uint64_t content_length(const HttpResponse& response);
 
 // A request under way, with all its attempts. Its end cancels it, and so does the Cancellation of
-// the thread that made it (io/cancellation.h): CancelledError. Moves are made by whoever waits: one
-// thread at a time.
+// the thread that made it (io/threads/cancellation.h): CancelledError. Moves are made by whoever
+// waits: one thread at a time.
 class RemoteCall {
  public:
   RemoteCall(Remote& remote, RemoteRequest request);

@@ -17,7 +17,7 @@
 
 #include "cairn/error.h"
 
-#include "core/printable.h"
+#include "core/text/printable.h"
 
 namespace cairn {
 namespace {

@@ -14,7 +14,7 @@
 #include "cairn/error.h"
 
 #include "io/file.h"
-#include "storage/links.h"
+#include "storage/local/links.h"
 #include "storage/object_folder.h"
 #include "storage/pages.h"
 #include "storage/remote/source.h"

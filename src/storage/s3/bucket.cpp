@@ -6,7 +6,7 @@
 #include <exception>
 #include <iterator>
 
-#include "core/crc64.h"
+#include "core/hash/crc64.h"
 #include "net/digest.h"
 #include "storage/remote/store.h"
 #include "storage/s3/part_crc.h"

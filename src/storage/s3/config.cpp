@@ -6,7 +6,7 @@
 #include "cairn/error.h"
 
 #include "core/environment.h"
-#include "core/printable.h"
+#include "core/text/printable.h"
 #include "storage/s3/profile.h"
 
 namespace cairn::s3 {

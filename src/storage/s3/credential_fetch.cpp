@@ -5,11 +5,11 @@
 #include "cairn/error.h"
 
 #include "core/environment.h"
-#include "core/json.h"
-#include "core/printable.h"
+#include "core/text/json.h"
+#include "core/text/printable.h"
+#include "io/bytes/source_part.h"
 #include "io/file.h"
-#include "io/program.h"
-#include "io/source_part.h"
+#include "io/process/program.h"
 #include "net/url.h"
 #include "storage/remote/key_server.h"
 

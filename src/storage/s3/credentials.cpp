@@ -3,7 +3,7 @@
 #include "cairn/error.h"
 
 #include "core/environment.h"
-#include "io/turns.h"
+#include "io/threads/turns.h"
 #include "storage/s3/credential_fetch.h"
 
 namespace cairn::s3 {

@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "storage/sections.h"
+#include "storage/compat/sections.h"
 
 namespace cairn::s3 {
 

@@ -7,7 +7,7 @@
 
 #include "cairn/storage/sftp.h"
 
-#include "io/retry.h"
+#include "io/threads/retry.h"
 
 namespace cairn::sftp {
 

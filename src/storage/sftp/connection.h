@@ -12,10 +12,10 @@
 #include <utility>
 #include <vector>
 
-#include "io/cancellation.h"
-#include "io/retry.h"
-#include "io/turns.h"
-#include "io/wakeup.h"
+#include "io/threads/cancellation.h"
+#include "io/threads/retry.h"
+#include "io/threads/turns.h"
+#include "io/threads/wakeup.h"
 #include "storage/sftp/config.h"
 #include "storage/sftp/session.h"
 

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "core/printable.h"
+#include "core/text/printable.h"
 #include "io/file.h"
 
 namespace cairn::sftp {

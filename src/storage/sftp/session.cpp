@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "core/printable.h"
-#include "io/cancellation.h"
+#include "core/text/printable.h"
+#include "io/threads/cancellation.h"
 
 namespace cairn::sftp {
 namespace {

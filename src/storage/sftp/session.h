@@ -18,7 +18,7 @@
 
 #include "cairn/error.h"
 
-#include "io/program_dialog.h"
+#include "io/process/program_dialog.h"
 #include "storage/sftp/packets.h"
 
 namespace cairn::sftp {

@@ -11,10 +11,10 @@
 
 #include "cairn/error.h"
 
-#include "io/atomic_file.h"
+#include "io/bytes/source_part.h"
+#include "io/durable/atomic_file.h"
 #include "io/file.h"
-#include "io/source_part.h"
-#include "storage/links.h"
+#include "storage/local/links.h"
 #include "storage/sftp/connection.h"
 #include "storage/sftp/files.h"
 #include "storage/sftp/source.h"

@@ -17,7 +17,7 @@
 
 #include "cairn/error.h"
 
-#include "io/atomic_file.h"
+#include "io/durable/atomic_file.h"
 #include "io/file.h"
 #include "storage/sftp/files.h"
 

@@ -9,8 +9,8 @@
 #include "cairn/train/rng.h"
 
 #include "dist/team.h"
-#include "train/state/base_seed.h"
-#include "train/state/load_advice.h"
+#include "train/state/load/load_advice.h"
+#include "train/state/random/base_seed.h"
 
 namespace cairn {
 namespace {

@@ -10,8 +10,8 @@
 
 #include "cairn/error.h"
 
-#include "core/class_name.h"
-#include "train/loop/event_failure.h"
+#include "core/text/class_name.h"
+#include "train/engine/event_failure.h"
 
 namespace cairn {
 namespace {

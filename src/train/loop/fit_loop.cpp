@@ -9,8 +9,8 @@
 #include "train/data/data_position.h"
 #include "train/data/data_spec.h"
 #include "train/loop/failure.h"
-#include "train/state/base_seed.h"
-#include "train/state/checkpoint_metadata.h"
+#include "train/state/gather/checkpoint_metadata.h"
+#include "train/state/random/base_seed.h"
 
 namespace cairn {
 namespace {

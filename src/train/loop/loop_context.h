@@ -6,8 +6,8 @@
 #include "cairn/train/logger.h"
 #include "cairn/train/state.h"
 
-#include "train/loop/engine.h"
-#include "train/loop/layer_watch.h"
+#include "train/engine/engine.h"
+#include "train/engine/layer_watch.h"
 #include "train/loop/precision.h"
 
 namespace cairn {

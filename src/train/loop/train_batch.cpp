@@ -10,8 +10,8 @@
 #include "cairn/train/parameters.h"
 #include "cairn/train/scaler.h"
 
-#include "core/xxh3.h"
-#include "dist/gradient_sync.h"
+#include "core/hash/xxh3.h"
+#include "dist/sharding/gradient_sync.h"
 #include "dist/team.h"
 #include "train/data/data_spec.h"
 #include "train/loop/failure.h"

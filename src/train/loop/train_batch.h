@@ -8,8 +8,8 @@
 //  4. Gradients are unscaled (fp16), after_train_batch (where they are clipped), optimizer step.
 //
 // Of several processes each does so with a batch of its own, which weighs as much as it is of all
-// ranks' average; its gradients are averaged by GradientSync (dist/gradient_sync.h). Buffers
-// (BatchNorm's) are rank 0's at the beginning of each batch, as with PyTorch's DDP.
+// ranks' average; its gradients are averaged by GradientSync (dist/sharding/gradient_sync.h).
+// Buffers (BatchNorm's) are rank 0's at the beginning of each batch, as with PyTorch's DDP.
 //
 // A sharded model (State::sharding) averages its gradients itself, in every microbatch, whatever
 // the strategy is; all ranks have as many passes as the one with the most microbatches.

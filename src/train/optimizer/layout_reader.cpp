@@ -10,9 +10,9 @@
 #include "cairn/error.h"
 #include "cairn/train/state_dict.h"
 
-#include "train/state/device_storage.h"
+#include "train/state/device/device_storage.h"
+#include "train/state/device/tensor_bridge.h"
 #include "train/state/number.h"
-#include "train/state/tensor_bridge.h"
 
 namespace cairn {
 namespace {

@@ -19,7 +19,7 @@
 #include "train/optimizer/param_state.h"
 #include "train/optimizer/parameter_names.h"
 #include "train/optimizer/state_format.h"
-#include "train/state/device_storage.h"
+#include "train/state/device/device_storage.h"
 
 namespace cairn {
 namespace {

@@ -17,9 +17,9 @@
 #include "train/optimizer/param_state.h"
 #include "train/optimizer/parameter_names.h"
 #include "train/optimizer/state_format.h"
-#include "train/state/module_load.h"
-#include "train/state/seen_names.h"
-#include "train/state/seen_tensors.h"
+#include "train/state/gather/seen_names.h"
+#include "train/state/gather/seen_tensors.h"
+#include "train/state/load/module_load.h"
 
 namespace cairn {
 namespace {

@@ -12,7 +12,7 @@
 #include "train/optimizer/param_state.h"
 #include "train/optimizer/parameter_names.h"
 #include "train/optimizer/state_format.h"
-#include "train/state/tensor_bridge.h"
+#include "train/state/device/tensor_bridge.h"
 
 namespace cairn {
 namespace {

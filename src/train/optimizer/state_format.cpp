@@ -4,7 +4,7 @@
 
 #include "cairn/error.h"
 
-#include "core/class_name.h"
+#include "core/text/class_name.h"
 #include "train/optimizer/layout_reader.h"
 #include "train/optimizer/layout_writer.h"
 #include "train/optimizer/torch_layouts.h"

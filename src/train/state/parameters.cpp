@@ -5,7 +5,7 @@
 #include <torch/torch.h>
 
 #include "core/pointer_map.h"
-#include "train/state/module_load.h"
+#include "train/state/load/module_load.h"
 
 namespace cairn {
 namespace {

@@ -19,10 +19,10 @@
 #include "cairn/train/state.h"
 #include "cairn/train/state_dict.h"
 
-#include "core/xxh3.h"
+#include "core/hash/xxh3.h"
 #include "dist/team.h"
-#include "io/parallel.h"
-#include "train/state/tensor_bridge.h"
+#include "io/threads/parallel.h"
+#include "train/state/device/tensor_bridge.h"
 
 namespace cairn {
 namespace {

@@ -1,0 +1,50 @@
+// A tar around a checkpoint.
+#include <algorithm>
+
+#include "cairn/error.h"
+
+#include "checkpoint/names/extension.h"
+#include "checkpoint/open/formats/candidate.h"
+#include "format/tar/reader.h"
+#include "io/bytes/source_part.h"
+
+namespace cairn {
+namespace {
+
+// Composer's file; in a tar of somebody else, its only one.
+const tar::File& choose(const std::vector<tar::File>& files) {
+  const auto composers = std::find_if(
+      files.begin(), files.end(), [](const tar::File& file) { return file.name == kTarMember; });
+  if (composers != files.end()) return *composers;
+  if (files.size() == 1) return files.front();
+  std::string names;
+  constexpr std::size_t kMostNames = 5;
+  for (std::size_t i = 0; i < std::min(files.size(), kMostNames); ++i) {
+    names += (i == 0 ? ": " : ", ") + files[i].name;
+  }
+  throw UnsupportedError("a tar of " + std::to_string(files.size()) + " files, none of them " +
+                         std::string(kTarMember) + names +
+                         (files.size() > kMostNames ? ", ..." : "") +
+                         "; unpack it and name the file or folder");
+}
+
+}  // namespace
+
+bool is_tar(const Candidate& candidate) {
+  return !candidate.is_folder && tar::is_tar(candidate.start.view);
+}
+
+Candidate unwrap_tar(Candidate candidate) {
+  try {
+    const tar::File file = choose(tar::read_files(*candidate.source));
+    candidate.set_content(part_of(candidate.source, file.offset, file.size, candidate.path));
+    return candidate;
+  } catch (const CorruptError& e) {
+    throw CorruptError(candidate.path + ": " + e.what(), candidate.path, e.offset());
+  } catch (Error& e) {
+    e.add_context(candidate.path);
+    throw;
+  }
+}
+
+}  // namespace cairn

@@ -1,0 +1,483 @@
+#include "checkpoint/open/verify/check_records.h"
+
+#include <algorithm>
+#include <iterator>
+#include <mutex>
+#include <numeric>
+#include <optional>
+#include <utility>
+
+#include "core/hash/crc32.h"
+#include "core/per_thread.h"
+#include "io/bytes/pieces.h"
+#include "io/files/file_source.h"
+#include "io/threads/parallel.h"
+
+namespace cairn {
+namespace {
+
+using Range = ByteSource::Range;
+
+// What one core reads and looks at before it leaves its cache.
+constexpr std::uint64_t kBatchBytes = std::uint64_t{1} << 20;
+// Where one core has to look at all of a file: so much is read by several, past the page cache.
+constexpr std::uint64_t kAloneBatchBytes = std::uint64_t{40} << 20;
+
+// Some bytes of a record, or of none; all of them go to one place, or nobody wants them.
+struct Piece {
+  static constexpr std::size_t kNoRecord = ~std::size_t{0};
+
+  std::size_t record = kNoRecord;
+  std::uint64_t offset = 0;  // in the file
+  std::uint64_t size = 0;
+  std::span<std::byte> place = {};  // empty: nobody wants the bytes
+};
+
+// Records, and what is wanted besides, into pieces, those of a record one behind the other. They
+// are in the file's order, unless records lie in one another, as those of a hostile file may: the
+// first one gets the places then.
+class Cut {
+ public:
+  // `most`: bytes of a piece.
+  Cut(std::span<const Range> places, std::uint64_t most) : places_(places), most_(most) {}
+
+  std::vector<Piece> all(std::span<const FileRecord> records) {
+    std::vector<std::size_t> order(records.size());
+    std::iota(order.begin(), order.end(), std::size_t{0});
+    const auto is_before = [&](std::size_t a, std::size_t b) {
+      return records[a].offset < records[b].offset;
+    };
+    if (!std::is_sorted(order.begin(), order.end(), is_before)) {
+      std::stable_sort(order.begin(), order.end(), is_before);
+    }
+    pieces_.reserve(records.size() + places_.size());
+    for (const std::size_t i : order) {
+      add(i, records[i]);
+    }
+    pass(~std::uint64_t{0});
+    return std::move(pieces_);
+  }
+
+ private:
+  void add(std::size_t record, const FileRecord& in) {
+    const std::uint64_t end = in.offset + in.size;
+    for (std::uint64_t at = in.offset; at < end;) {
+      pass(at);
+      Piece piece{.record = record, .offset = at};
+      std::uint64_t stop = at + std::min(end - at, most_);
+      if (at < done_) {
+        stop = std::min(stop, done_);
+      } else if (next_ < places_.size() && places_[next_].offset <= at) {
+        const Range& place = places_[next_];
+        stop = std::min(stop, place.offset + place.into.size());
+        piece.place = place.into.subspan(at - place.offset, stop - at);
+        done_ = stop;
+      } else if (next_ < places_.size()) {
+        stop = std::min(stop, places_[next_].offset);
+      }
+      piece.size = stop - at;
+      pieces_.push_back(piece);
+      at = stop;
+    }
+  }
+
+  // Records begin no earlier from now on: what is wanted before is in none of them.
+  void pass(std::uint64_t at) {
+    for (; next_ < places_.size() && places_[next_].offset < at; ++next_) {
+      const Range& place = places_[next_];
+      const std::uint64_t end = place.offset + place.into.size();
+      const std::uint64_t begin = std::max(place.offset, done_);
+      const std::uint64_t stop = std::min(end, at);
+      if (begin < stop) {
+        const std::span<std::byte> into = place.into.subspan(begin - place.offset, stop - begin);
+        pieces_.push_back({.offset = begin, .size = stop - begin, .place = into});
+        done_ = stop;
+      }
+      if (end > at) return;
+    }
+  }
+
+  const std::span<const Range> places_;
+  const std::uint64_t most_;
+  std::size_t next_ = 0;    // of places_: the first that is wanted behind done_
+  std::uint64_t done_ = 0;  // all that is wanted before is in pieces_
+  std::vector<Piece> pieces_;
+};
+
+// What is wanted and not checked is read here.
+std::vector<Piece> cut(const CheckedRead& read, const std::vector<FileRecord>& records) {
+  std::vector<Piece> pieces = Cut(read.places, kBatchBytes).all(records);
+  std::vector<Range> rest;
+  std::erase_if(pieces, [&](const Piece& piece) {
+    if (piece.record != Piece::kNoRecord) return false;
+    rest.push_back({piece.offset, piece.place});
+    return true;
+  });
+  if (!rest.empty()) read.file.read(rest);
+  return pieces;
+}
+
+// Pieces that stand together in `pieces`, as many as fit `most` bytes.
+std::vector<std::span<Piece>> batches_of(std::span<Piece> pieces, std::uint64_t most) {
+  std::vector<std::span<Piece>> batches;
+  for (std::size_t begin = 0; begin < pieces.size();) {
+    std::size_t end = begin;
+    for (std::uint64_t bytes = 0; end < pieces.size(); ++end) {
+      bytes += pieces[end].size;
+      if (end > begin && bytes > most) break;
+    }
+    batches.push_back(pieces.subspan(begin, end - begin));
+    begin = end;
+  }
+  return batches;
+}
+
+void look_in_memory(const ByteSource& file, std::span<Piece> batch, auto&& look) {
+  for (Piece& piece : batch) {
+    const SharedBytes bytes = file.view(piece.offset, piece.size);
+    ByteView found = bytes.view;
+    if (!piece.place.empty()) {
+      std::copy(found.begin(), found.end(), piece.place.begin());
+      found = piece.place;
+    }
+    look(piece, found);
+    bytes.release(bytes.view);
+  }
+}
+
+// A place for what nobody wants of a batch. `own` is used for large ones.
+std::span<std::byte> scratch_for(std::span<const Piece> batch, std::vector<std::byte>& own) {
+  std::uint64_t bytes = 0;
+  for (const Piece& piece : batch) {
+    if (piece.place.empty()) bytes += piece.size;
+  }
+  static const BytesPerThread<kBatchBytes> kept_ones;
+  const std::span<std::byte> kept = kept_ones.here();
+  if (bytes <= kept.size()) return kept;
+  if (own.size() < bytes) own.resize(bytes);
+  return own;
+}
+
+void read_and_look(const ByteSource& file, std::span<Piece> batch, std::span<std::byte> scratch,
+                   auto&& look) {
+  static const PerThread<std::vector<Range>> kept_ones;
+  std::vector<Range>& ranges = kept_ones.here();
+  ranges.clear();
+  std::size_t used = 0;
+  for (const Piece& piece : batch) {
+    std::span<std::byte> into = piece.place;
+    if (into.empty()) {
+      into = scratch.subspan(used, piece.size);
+      used += piece.size;
+    }
+    ranges.push_back({piece.offset, into});
+  }
+  file.read(ranges);
+  for (std::size_t i = 0; i < batch.size(); ++i) {
+    look(batch[i], ByteView(ranges[i].into));
+  }
+}
+
+// Calls look(piece, its bytes), in order.
+void for_each_of(const CheckedRead& read, std::span<Piece> batch, std::vector<std::byte>& own,
+                 auto&& look) {
+  const auto look_and_tell = [&](Piece& piece, ByteView bytes) {
+    look(piece, bytes);
+    if (read.on_progress) read.on_progress(piece.size);
+  };
+  if (read.file.in_memory()) return look_in_memory(read.file, batch, look_and_tell);
+  read_and_look(read.file, batch, scratch_for(batch, own), look_and_tell);
+}
+
+// Of records whose bytes come in any order, and from several threads.
+class CrcsOfRecords {
+ public:
+  explicit CrcsOfRecords(std::span<const FileRecord> records)
+      : records_(records), crcs_(records.size(), 0) {}
+
+  std::span<const FileRecord> records() const { return records_; }
+
+  void add(std::size_t record, std::uint64_t offset, ByteView bytes) {
+    const std::uint32_t crc = crc32(bytes);
+    if (bytes.size() == records_[record].size) {
+      crcs_[record] = crc;
+      return;
+    }
+    const std::lock_guard lock(mutex_);
+    some_.push_back({record, offset, bytes.size(), crc});
+  }
+
+  std::vector<std::uint32_t> all() && {
+    std::sort(some_.begin(), some_.end(), [](const Some& a, const Some& b) {
+      return std::pair(a.record, a.offset) < std::pair(b.record, b.offset);
+    });
+    for (const Some& some : some_) {
+      std::uint32_t& crc = crcs_[some.record];
+      crc = crc32_joined(crc, some.crc32, some.size);
+    }
+    return std::move(crcs_);
+  }
+
+ private:
+  struct Some {
+    std::size_t record = 0;
+    std::uint64_t offset = 0;
+    std::uint64_t size = 0;
+    std::uint32_t crc32 = 0;
+  };
+
+  const std::span<const FileRecord> records_;
+  std::vector<std::uint32_t> crcs_;
+  std::mutex mutex_;
+  std::vector<Some> some_;  // of records that did not come as a whole
+};
+
+// The pieces of each record one after the other, those of small records together.
+std::vector<std::span<Piece>> runs_of(std::span<Piece> pieces) {
+  std::vector<std::span<Piece>> runs;
+  std::uint64_t room = 0;  // of the last run
+  for (std::size_t begin = 0; begin < pieces.size();) {
+    std::size_t end = begin;
+    std::uint64_t bytes = 0;
+    for (; end < pieces.size() && pieces[end].record == pieces[begin].record; ++end) {
+      bytes += pieces[end].size;
+    }
+    const std::span<Piece> record = pieces.subspan(begin, end - begin);
+    if (bytes <= room) {
+      runs.back() = {runs.back().data(), runs.back().size() + record.size()};
+      room -= bytes;
+    } else {
+      runs.push_back(record);
+      room = kBatchBytes - std::min(kBatchBytes, bytes);
+    }
+    begin = end;
+  }
+  return runs;
+}
+
+}  // namespace
+
+std::vector<FileRecord> wanted(const std::vector<FileRecord>& records,
+                               std::span<const Range> places) {
+  auto place = places.begin();
+  std::uint64_t before = 0;
+  const auto is_wanted = [&](const FileRecord& record) {
+    const auto is_over = [&](const Range& range) {
+      return range.offset + range.into.size() <= record.offset;
+    };
+    const bool is_in_order = record.offset >= std::exchange(before, record.offset);
+    const auto from = is_in_order ? place : places.begin();
+    place = is_in_order ? std::find_if_not(from, places.end(), is_over)
+                        : std::partition_point(from, places.end(), is_over);
+    return place != places.end() && place->offset < record.offset + record.size;
+  };
+  std::vector<FileRecord> found;
+  found.reserve(std::min(records.size(), 2 * places.size()));  // most are one place each
+  std::copy_if(records.begin(), records.end(), std::back_inserter(found), is_wanted);
+  return found;
+}
+
+namespace {
+
+// Some records, and the places of their bytes.
+struct Portion {
+  std::span<const FileRecord> records;
+  std::span<const Range> places;
+};
+
+// Records that are read with one call: of all of 100,000 what is noted would take 30 MiB, and the
+// disk would wait for it. What little is left is not cut.
+std::vector<std::span<const FileRecord>> groups_of(std::span<const FileRecord> records) {
+  constexpr std::size_t kRecords = std::size_t{8} << 10;
+  constexpr std::uint64_t kBytes = std::uint64_t{64} << 20;
+  const auto is_before = [](const FileRecord& a, const FileRecord& b) {
+    return a.offset < b.offset;
+  };
+  if (!std::is_sorted(records.begin(), records.end(), is_before)) return {records};
+  std::vector<std::span<const FileRecord>> groups;
+  while (records.size() > 2 * kRecords) {
+    const auto is_far = [&](const FileRecord& record) {
+      return record.offset - records.front().offset >= kBytes;
+    };
+    const auto end = std::find_if(records.begin() + kRecords, records.end(), is_far);
+    if (end == records.end()) break;
+    groups.push_back({records.begin(), end});
+    records = {end, records.end()};
+  }
+  groups.push_back(records);
+  return groups;
+}
+
+// The places, cut where a group begins.
+std::vector<Range> cut_between(std::span<const std::span<const FileRecord>> groups,
+                               std::span<const Range> places) {
+  std::vector<Range> cut;
+  cut.reserve(places.size() + groups.size());
+  auto group = groups.begin() + 1;
+  for (Range place : places) {
+    while (group != groups.end() && group->front().offset <= place.offset) {
+      ++group;
+    }
+    for (; group != groups.end(); ++group) {
+      const std::uint64_t before = group->front().offset - place.offset;
+      if (before >= place.into.size()) break;
+      cut.push_back({place.offset, place.into.first(before)});
+      place = {place.offset + before, place.into.subspan(before)};
+    }
+    cut.push_back(place);
+  }
+  return cut;
+}
+
+// `places`, none of which has bytes of several groups.
+std::vector<Portion> portions_of(std::span<const std::span<const FileRecord>> groups,
+                                 std::span<const Range> places) {
+  std::vector<Portion> portions;
+  for (std::size_t i = 0; i + 1 < groups.size(); ++i) {
+    const std::uint64_t end = groups[i + 1].front().offset;
+    const auto begins_before = [&](const Range& place) { return place.offset < end; };
+    const auto behind = std::partition_point(places.begin(), places.end(), begins_before);
+    portions.push_back({groups[i], {places.begin(), behind}});
+    places = {behind, places.end()};
+  }
+  portions.push_back({groups.back(), places});
+  return portions;
+}
+
+// Whether one has more than half of all bytes: then whoever reads it should have all threads.
+bool has_most(std::span<const Portion> portions) {
+  std::uint64_t most = 0;
+  std::uint64_t all = 0;
+  for (const Portion& portion : portions) {
+    std::uint64_t bytes = 0;
+    for (const FileRecord& record : portion.records) {
+      bytes += record.size;
+    }
+    most = std::max(most, bytes);
+    all += bytes;
+  }
+  return most > all / 2;
+}
+
+// Reads them with one call.
+void add_crcs(const CheckedRead& read, std::span<const Portion> portions, CrcsOfRecords& crcs) {
+  std::vector<Piece> pieces;
+  for (const Portion& portion : portions) {
+    const std::size_t before = portion.records.data() - crcs.records().data();
+    for (Piece& piece : Cut(portion.places, ~std::uint64_t{0}).all(portion.records)) {
+      if (piece.record != Piece::kNoRecord) piece.record += before;
+      pieces.push_back(piece);
+    }
+  }
+  const auto memory_of = [&](std::span<std::byte> place) {
+    return read.put.takes(place) ? std::span<std::byte>() : place;
+  };
+  std::vector<ByteSource::Part> parts;
+  parts.reserve(pieces.size());
+  for (const Piece& piece : pieces) {
+    parts.push_back({piece.offset, piece.size, memory_of(piece.place)});
+  }
+  read.file.read_each(parts, [&](std::size_t i, std::uint64_t begin, ByteView bytes) {
+    const Piece& piece = pieces[i];
+    const bool is_checked = piece.record != Piece::kNoRecord;
+    if (is_checked) crcs.add(piece.record, piece.offset + begin, bytes);
+    const bool is_put = !piece.place.empty() && parts[i].into.empty();
+    if (is_put) read.put.put(piece.place.subspan(begin, bytes.size()), bytes);
+    if (is_checked && read.on_progress) read.on_progress(bytes.size());
+  });
+}
+
+}  // namespace
+
+// Two portions with one call, one from either end: what a file has in the page cache is mostly its
+// beginning, and is looked at while the disk gives what it has not. Of a file two such calls at a
+// time, so that the disk works while one is prepared, or waits for its last bytes. A source that
+// shows bytes in order is read from its beginning to its end.
+std::vector<std::uint32_t> crcs_of(const CheckedRead& read,
+                                   const std::vector<FileRecord>& records) {
+  CrcsOfRecords crcs(records);
+  const auto groups = groups_of(records);
+  const std::vector<Range> places = cut_between(groups, read.places);
+  const std::vector<Portion> portions = portions_of(groups, places);
+  if (read.file.shows_in_order()) {
+    for (const Portion& portion : portions) {
+      add_crcs(read, {&portion, 1}, crcs);
+    }
+    return std::move(crcs).all();
+  }
+  const auto read_pair = [&](std::size_t i) {
+    std::vector<Portion> both = {portions[i]};
+    if (const std::size_t other = portions.size() - 1 - i; other != i) {
+      both.push_back(portions[other]);
+    }
+    add_crcs(read, both, crcs);
+  };
+  const std::size_t pairs = (portions.size() + 1) / 2;
+  const bool is_shared = is_file_source(read.file) && !has_most(portions);
+  for_each_in_lanes(pairs > 1 && is_shared ? 2 : 1, pairs, read_pair);
+  return std::move(crcs).all();
+}
+
+namespace {
+
+// The hashes of records whose bytes come one record after another, each in order.
+class HashesInOrder {
+ public:
+  using Use = std::function<void(std::size_t index, const Xxh3& hash)>;
+
+  explicit HashesInOrder(const Use& use) : use_(use) {}
+
+  void add(std::size_t record, ByteView bytes) {
+    if (record != record_) finish();
+    record_ = record;
+    hash_->write(bytes);
+  }
+  void finish() {
+    if (record_ != Piece::kNoRecord) use_(record_, *hash_);
+    record_ = Piece::kNoRecord;
+    hash_.emplace();
+  }
+
+ private:
+  const Use& use_;
+  std::size_t record_ = Piece::kNoRecord;
+  std::optional<Xxh3> hash_{std::in_place};
+};
+
+// With one call, of a source that shows bytes in order.
+void hash_as_shown(const CheckedRead& read, std::span<const Piece> pieces,
+                   const HashesInOrder::Use& use) {
+  std::vector<ByteSource::Part> parts;
+  parts.reserve(pieces.size());
+  for (const Piece& piece : pieces) {
+    parts.push_back({piece.offset, piece.size, piece.place});
+  }
+  HashesInOrder hashes(use);
+  read.file.read_each(parts, [&](std::size_t i, std::uint64_t, ByteView bytes) {
+    hashes.add(pieces[i].record, bytes);
+    if (read.on_progress) read.on_progress(bytes.size());
+  });
+  hashes.finish();
+}
+
+}  // namespace
+
+void for_each_xxh3(const CheckedRead& read, const std::vector<FileRecord>& records,
+                   const std::function<void(std::size_t index, const Xxh3& hash)>& use) {
+  std::vector<Piece> pieces = cut(read, records);
+  if (read.file.shows_in_order()) return hash_as_shown(read, pieces, use);
+  const std::vector<std::span<Piece>> runs = runs_of(pieces);
+  const std::uint64_t most = runs.size() == 1 ? kAloneBatchBytes : kBatchBytes;
+  const auto check = [&](std::size_t i) {
+    HashesInOrder hashes(use);
+    std::vector<std::byte> own;
+    for (const std::span<Piece> batch : batches_of(runs[i], most)) {
+      for_each_of(read, batch, own,
+                  [&](const Piece& piece, ByteView bytes) { hashes.add(piece.record, bytes); });
+    }
+    hashes.finish();
+  };
+  for_each_parallel(runs.size(), check, read.file.size());
+}
+
+}  // namespace cairn

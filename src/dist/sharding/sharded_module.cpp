@@ -1,0 +1,149 @@
+#include <fmt/format.h>
+#include <torch/torch.h>
+
+#include <utility>
+
+#include "cairn/dist/dist.h"
+#include "cairn/dist/sharding.h"
+#include "cairn/error.h"
+
+#include "dist/sharding/shard_passes.h"
+
+namespace cairn {
+
+struct ShardedModule::Impl {
+  std::shared_ptr<dist::Sharding> sharding;
+};
+
+ShardedModule::ShardedModule(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+ShardedModule::~ShardedModule() = default;
+
+std::shared_ptr<ShardedModule> fully_shard(const std::shared_ptr<torch::nn::Module>& module,
+                                           const FSDPConfig& config) {
+  if (module == nullptr) throw UsageError("fully_shard(): there is no module");
+  check_fsdp_config(config);
+  auto sharding = std::make_shared<dist::Sharding>(dist::required_group(), module, config);
+  sharding->bind();
+  return std::make_shared<ShardedModule>(
+      std::make_unique<ShardedModule::Impl>(ShardedModule::Impl{std::move(sharding)}));
+}
+
+void ShardedModule::begin() { impl_->sharding->begin(); }
+void ShardedModule::end() { impl_->sharding->end(); }
+void ShardedModule::backward(const at::Tensor& loss, bool contributes) {
+  impl_->sharding->backward(loss, contributes);
+}
+void ShardedModule::repeat_for_others(bool with_backward) {
+  impl_->sharding->repeat_for_others(with_backward);
+}
+void ShardedModule::note_order() { impl_->sharding->note_order(); }
+
+std::optional<ShardedRows> ShardedModule::find(const at::Tensor& parameter) const {
+  const auto* found = impl_->sharding->find(parameter);
+  if (found == nullptr) return std::nullopt;
+  return ShardedRows{.name = found->name,
+                     .global_shape = found->global_shape,
+                     .begin = found->begin,
+                     .count = found->count,
+                     .per_rank = found->per_rank};
+}
+
+at::Tensor ShardedModule::own_rows(const at::Tensor& parameter) const {
+  const auto* found = impl_->sharding->find(parameter);
+  return found == nullptr ? parameter : found->rows();
+}
+
+std::int64_t ShardedModule::shard_count() const {
+  return impl_->sharding->mesh() == nullptr ? 1 : impl_->sharding->mesh()->shards();
+}
+std::int64_t ShardedModule::shard_index() const {
+  return impl_->sharding->mesh() == nullptr ? 0 : impl_->sharding->mesh()->shard();
+}
+std::int64_t ShardedModule::replicas() const { return dist::world_size() / shard_count(); }
+
+double ShardedModule::sum_over_shards(double own, const std::string& what) const {
+  const dist::ShardMesh* const mesh = impl_->sharding->mesh();
+  if (mesh == nullptr) return own;
+  const dist::Channel& row = mesh->row();
+  std::vector<at::Tensor> sum = {
+      at::full({1}, own, at::TensorOptions(row.home).dtype(at::kDouble))};
+  mesh->group().together(what, [&] { mesh->group().wait(row.backend->allreduce(sum), row); });
+  return sum[0].item<double>();
+}
+
+ShardedModule::Bytes ShardedModule::bytes() const {
+  Bytes bytes;
+  for (const auto& unit : impl_->sharding->units()) {
+    if (unit->is_whole()) bytes.whole += unit->whole_bytes();
+    for (const auto& parameter : unit->parameters()) {
+      bytes.parameters += static_cast<std::int64_t>(parameter.rows().nbytes());
+      for (const at::Tensor& gradient : {parameter.tensor.grad(), parameter.kept_gradient}) {
+        if (gradient.defined()) bytes.gradients += static_cast<std::int64_t>(gradient.nbytes());
+      }
+    }
+  }
+  return bytes;
+}
+
+std::int64_t ShardedModule::peak_whole_bytes() const { return impl_->sharding->peak_whole_bytes(); }
+
+std::string ShardedModule::describe() const {
+  if (impl_->sharding->mesh() == nullptr) return "nothing is sharded";
+  std::string text = fmt::format("sharded over {} ranks, {} times", shard_count(), replicas());
+  for (const auto& unit : impl_->sharding->units()) {
+    std::int64_t own = 0;
+    std::int64_t all = 0;
+    for (const auto& parameter : unit->parameters()) {
+      own += parameter.count * parameter.row_elements();
+      all += parameter.global_shape[0] * parameter.row_elements();
+    }
+    text += fmt::format("\n  {}: {} parameters, {} of {} elements here",
+                        unit->name().empty() ? "of no unit" : unit->name(),
+                        unit->parameters().size(), own, all);
+  }
+  return text;
+}
+
+// --- A unit's forward() --------------------------------------------------------------------------
+
+struct ShardedUnit::Call::Impl {
+  std::shared_ptr<dist::Sharding> sharding;
+  std::shared_ptr<dist::Sharding::Call> call;
+  std::optional<at::ScalarType> outside;  // dtype of the first input that has one
+};
+
+ShardedUnit::Call::Call(ShardedUnit& unit) : impl_(std::make_unique<Impl>()) {
+  impl_->sharding = unit.place_->sharding.lock();
+  if (impl_->sharding == nullptr) {
+    throw UsageError(
+        "this module was sharded, and its ShardedModule, or the Trainer that had it, is gone: it "
+        "has this rank's part only. Keep that one, or load a checkpoint into a new module");
+  }
+  impl_->call = impl_->sharding->begin_call(unit.place_->index);
+}
+
+ShardedUnit::Call::~Call() {
+  try {
+    impl_->sharding->end_call(impl_->call);
+  } catch (const std::exception&) {  // of a group that failed, which says so itself
+  }
+}
+
+at::Tensor ShardedUnit::Call::input(const at::Tensor& tensor) {
+  const auto type = impl_->sharding->compute_dtype();
+  if (!type || !tensor.defined() || !tensor.is_floating_point()) return tensor;
+  if (!impl_->outside) impl_->outside = tensor.scalar_type();
+  return tensor.to(*type);
+}
+
+at::Tensor ShardedUnit::Call::output(const at::Tensor& tensor) {
+  if (!tensor.defined()) return tensor;
+  at::Tensor given = tensor;
+  const bool casts = impl_->sharding->compute_dtype() && tensor.is_floating_point() &&
+                     impl_->sharding->is_outermost();
+  if (casts) given = tensor.to(impl_->outside.value_or(impl_->call->unit->stored_dtype()));
+  if (given.requires_grad()) impl_->sharding->add_hook(given, impl_->call);
+  return given;
+}
+
+}  // namespace cairn

@@ -1,0 +1,115 @@
+// What of an FSDPConfig can be followed.
+#include <torch/torch.h>
+
+#include <array>
+#include <string_view>
+
+#include "cairn/error.h"
+
+#include "dist/sharding/shard_passes.h"
+
+namespace cairn {
+namespace {
+
+bool is_one_of(const std::string& text, std::initializer_list<std::string_view> words) {
+  return std::find(words.begin(), words.end(), text) != words.end();
+}
+
+[[noreturn]] void refuse(const std::string& field, const std::string& instead) {
+  throw UnsupportedError("parallelism_config: " + field +
+                         " is not there in this version: " + instead);
+}
+
+void check_dtype(const std::string& field, const std::string& text) {
+  if (text.empty() || find_floating_dtype(text)) return;
+  throw UsageError("parallelism_config: mixed_precision." + field + " is '" + text +
+                   "'; give float32, bfloat16 or float16");
+}
+
+void check_precision(const FSDPConfig& config) {
+  if (const auto* word = std::get_if<std::string>(&config.mixed_precision)) {
+    if (is_one_of(*word, {"DEFAULT", "PURE", "FULL"})) return;
+    throw UsageError("parallelism_config: mixed_precision is '" + *word +
+                     "'; give DEFAULT, PURE, FULL or an FSDPMixedPrecision");
+  }
+  const auto& types = std::get<FSDPMixedPrecision>(config.mixed_precision);
+  check_dtype("param_dtype", types.param_dtype);
+  check_dtype("reduce_dtype", types.reduce_dtype);
+  check_dtype("buffer_dtype", types.buffer_dtype);
+  if (!types.buffer_dtype.empty() && find_floating_dtype(types.buffer_dtype) != at::kFloat) {
+    refuse("mixed_precision.buffer_dtype = '" + types.buffer_dtype + "'",
+           "buffers stay as they are; leave it out");
+  }
+}
+
+void check_unsupported(const FSDPConfig& config) {
+  if (config.cpu_offload) refuse("cpu_offload", "set it to false");
+  if (config.activation_checkpointing || config.activation_cpu_offload) {
+    refuse("activation checkpointing and offloading", "set both to false");
+  }
+  if (!config.use_orig_params) {
+    refuse("use_orig_params = false", "parameters keep their names and shapes; set it to true");
+  }
+  if (!config.limit_all_gathers) {
+    refuse("limit_all_gathers = false", "one unit is asked for ahead at most; set it to true");
+  }
+  if (config.keep_low_precision_grads) {
+    refuse("keep_low_precision_grads", "gradients have their parameter's dtype; set it to false");
+  }
+  if (config.load_monolith_rank0_only) {
+    refuse("load_monolith_rank0_only",
+           "each rank reads its part of the file from its place; set it to false");
+  }
+}
+
+}  // namespace
+
+std::optional<at::ScalarType> find_floating_dtype(const std::string& text) {
+  if (is_one_of(text, {"float32", "torch.float32", "fp32"})) return at::kFloat;
+  if (is_one_of(text, {"bfloat16", "torch.bfloat16", "bf16", "amp_bf16"})) return at::kBFloat16;
+  if (is_one_of(text, {"float16", "torch.float16", "half", "fp16", "amp_fp16"})) return at::kHalf;
+  return std::nullopt;
+}
+
+void check_fsdp_config(const FSDPConfig& config) {
+  const std::string& strategy = config.sharding_strategy;
+  if (!is_one_of(strategy, {"FULL_SHARD", "SHARD_GRAD_OP", "NO_SHARD", "HYBRID_SHARD",
+                            "_HYBRID_SHARD_ZERO2"})) {
+    throw UsageError("parallelism_config: sharding_strategy is '" + strategy +
+                     "'; give FULL_SHARD, SHARD_GRAD_OP, HYBRID_SHARD, _HYBRID_SHARD_ZERO2 or "
+                     "NO_SHARD");
+  }
+  if (!is_one_of(config.state_dict_type, {"full", "sharded"})) {
+    throw UsageError("parallelism_config: state_dict_type is '" + config.state_dict_type +
+                     "'; give 'full' or 'sharded'");
+  }
+  if (!is_one_of(config.backward_prefetch, {"BACKWARD_PRE", "BACKWARD_POST", "NONE"})) {
+    throw UsageError("parallelism_config: backward_prefetch is '" + config.backward_prefetch +
+                     "'; give BACKWARD_PRE, BACKWARD_POST or NONE");
+  }
+  check_unsupported(config);
+  check_precision(config);
+  const std::int64_t shards = config.data_parallel_shard_degree;
+  const auto replicas = config.data_parallel_replicate_degree;
+  if (shards == 0 || shards < -1 || (replicas && (*replicas == 0 || *replicas < -1))) {
+    throw UsageError(
+        "parallelism_config: data_parallel_shard_degree and data_parallel_replicate_degree are "
+        "positive numbers, or -1 for what is left");
+  }
+  if (shards == -1 && replicas == -1) {
+    throw UsageError(
+        "parallelism_config: only one of data_parallel_shard_degree and "
+        "data_parallel_replicate_degree can be -1, what is left");
+  }
+  if (strategy == "NO_SHARD") {
+    if (shards > 1) {
+      throw UsageError(
+          "parallelism_config: NO_SHARD shards nothing; leave data_parallel_shard_degree out");
+    }
+    if (std::holds_alternative<FSDPMixedPrecision>(config.mixed_precision)) {
+      refuse("mixed_precision of sharding_strategy NO_SHARD", "give FULL_SHARD, or leave it out");
+    }
+  }
+}
+
+}  // namespace cairn

@@ -1,0 +1,32 @@
+// Which attributes of TorchScript's modules are parameters and buffers: only the code says it, and
+// of the code only this is looked at. docs/formats/torchscript.md.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+
+#include "core/hash/seeded_hash.h"
+#include "io/memory/memory_budget.h"
+
+namespace cairn::pickle {
+
+enum class ScriptRole : std::uint8_t { kParameter, kBuffer };
+
+struct ScriptClass {
+  bool is_module = false;
+  bool lists_buffers = false;  // not before PyTorch 1.7
+  std::unordered_map<std::string, ScriptRole, TextHash> roles = {};
+};
+
+// By qualified name: "__torch__.torch.nn.modules.rnn.LSTM".
+using ScriptClasses = std::unordered_map<std::string, ScriptClass, TextHash>;
+
+// Adds the classes that `code` defines, the text of the record code/.../NAME.py, whose name as a
+// module is `module`. What it keeps is taken from `budget`. What is no code as PyTorch prints it
+// defines nothing.
+void add_script_classes(std::string_view module, std::string_view code, MemoryBudget& budget,
+                        ScriptClasses& classes);
+
+}  // namespace cairn::pickle

@@ -1,0 +1,395 @@
+#include "io/files/file_source.h"
+
+#include <fcntl.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <climits>
+#include <exception>
+#include <mutex>
+#include <optional>
+#include <vector>
+
+#include "cairn/error.h"
+
+#include "core/per_thread.h"
+#include "io/bytes/windows.h"
+#include "io/file_error.h"
+#include "io/files/file_direct.h"
+#include "io/files/file_handle.h"
+#include "io/memory/mapped_file.h"
+#include "io/threads/parallel.h"
+
+namespace cairn {
+namespace {
+
+using Range = ByteSource::Range;
+using Part = ByteSource::Part;
+using Look = ByteSource::Look;
+
+constexpr std::uint64_t kPieceBytes = std::uint64_t{4} << 20;
+// Less than these go through the page cache: of one call, and of one of its pieces.
+constexpr std::uint64_t kLeastDirectBytes = std::uint64_t{32} << 20;
+constexpr std::uint64_t kLeastDirectPiece = std::uint64_t{1} << 20;
+constexpr std::size_t kGapBytes = std::size_t{4} << 10;  // reading so much costs less than a call
+constexpr std::uint64_t kMostBehind = DirectReads::kMostBehind;
+static_assert(kPieceBytes + kLeastDirectPiece + kMostBehind <= DirectReads::kMostBytes);
+constexpr unsigned kDiskThreads = 6;  // they wait most of the time
+
+// Bytes between two ranges; nobody looks at them, so threads may share the place.
+std::span<std::byte> unwanted() {
+  thread_local std::array<std::byte, kGapBytes> place;
+  return place;
+}
+
+// Some of what was asked for. `into`: empty when nobody keeps it.
+struct Item {
+  std::uint64_t offset = 0;
+  std::uint64_t size = 0;
+  std::span<std::byte> into = {};
+  std::size_t part = 0;     // of what was asked for
+  std::uint64_t begin = 0;  // in it
+};
+
+// What one call reads: in order, with small gaps; DirectReads::kMostBytes at most.
+struct Piece {
+  std::uint64_t offset = 0;
+  std::uint64_t end = 0;
+  std::span<const Item> items = {};
+  // Of all of it, when its items lie in memory as they do in the file, without gaps.
+  std::span<std::byte> place = {};
+};
+
+// How much of what begins at `offset` one piece takes: up to where a page ends; and all, when what
+// would be left is too little for a direct read.
+std::uint64_t cut(std::uint64_t offset, std::uint64_t size) {
+  if (size <= kPieceBytes + kLeastDirectPiece) return size;
+  return kPieceBytes - offset % DirectReads::kAlignment;
+}
+
+std::vector<Item> in_order(std::span<const Part> parts) {
+  std::vector<Item> items;
+  items.reserve(parts.size());
+  for (std::size_t i = 0; i < parts.size(); ++i) {
+    const Part& part = parts[i];
+    for (std::uint64_t begin = 0; begin < part.size;) {
+      const std::uint64_t at = part.offset + begin;
+      const std::uint64_t size = cut(at, part.size - begin);
+      items.push_back(
+          {at, size, part.into.empty() ? part.into : part.into.subspan(begin, size), i, begin});
+      begin += size;
+    }
+  }
+  const auto is_before = [](const Item& a, const Item& b) { return a.offset < b.offset; };
+  if (!std::is_sorted(items.begin(), items.end(), is_before)) {
+    std::sort(items.begin(), items.end(), is_before);
+  }
+  return items;
+}
+
+// Whether a piece that begins with `first` may have `next`, which ends at `end`. What is large has
+// a piece of its own, with what little stands behind it: it may be read without a copy.
+bool fits(const Item& first, const Item& next, std::uint64_t end) {
+  if (first.size >= kLeastDirectPiece && !first.into.empty()) {
+    return end - (first.offset + first.size) <= kMostBehind;
+  }
+  if (next.size >= kLeastDirectPiece && !next.into.empty()) return false;
+  return end - first.offset <= kPieceBytes;
+}
+
+// Whether the item goes on where the piece ends, in the file and in memory.
+bool goes_on(const Piece& piece, const Item& next) {
+  return !piece.place.empty() && !next.into.empty() && next.offset == piece.end &&
+         next.into.data() == piece.place.data() + piece.place.size();
+}
+
+std::vector<Piece> pieces_of(std::span<const Item> items) {
+  constexpr std::size_t kMostItems = IOV_MAX / 2;  // each with the gap before it
+  std::vector<Piece> pieces;
+  std::size_t first = 0;
+  for (std::size_t i = 0; i < items.size(); ++i) {
+    const Item& item = items[i];
+    const std::uint64_t end = item.offset + item.size;
+    const bool is_near = !pieces.empty() && item.offset >= pieces.back().end &&
+                         item.offset - pieces.back().end <= kGapBytes;
+    const bool is_one = is_near && goes_on(pieces.back(), item) &&
+                        end - items[first].offset <= kPieceBytes + kLeastDirectPiece;
+    const bool joins =
+        is_one || (is_near && i - first < kMostItems && fits(items[first], item, end));
+    if (!joins) {
+      pieces.push_back({.offset = item.offset, .place = item.into});
+      first = i;
+    } else {
+      std::span<std::byte>& place = pieces.back().place;
+      place = is_one ? std::span(place.data(), place.size() + item.size) : std::span<std::byte>();
+    }
+    pieces.back().items = items.subspan(first, i + 1 - first);
+    pieces.back().end = end;
+  }
+  return pieces;
+}
+
+// Drops the first `bytes`.
+std::span<iovec> behind(std::span<iovec> places, std::size_t bytes) {
+  while (!places.empty() && bytes >= places.front().iov_len) {
+    bytes -= places.front().iov_len;
+    places = places.subspan(1);
+  }
+  if (!places.empty()) {
+    places.front().iov_base = static_cast<std::byte*>(places.front().iov_base) + bytes;
+    places.front().iov_len -= bytes;
+  }
+  return places;
+}
+
+// Neighbours that are read and looked at together: as much as stays in a core's cache.
+class Batch {
+ public:
+  static constexpr std::uint64_t kBytes = std::uint64_t{256} << 10;
+
+  explicit Batch(std::uint64_t offset) : begin_(offset), end_(offset) {}
+
+  std::uint64_t begin() const { return begin_; }
+  std::uint64_t end() const { return end_; }
+  bool is_full() const { return bytes_ == kBytes; }
+  std::span<iovec> places() { return places_; }
+
+  // Takes some of the item, from `done` on, and says how much: all that has room.
+  std::uint64_t add(const Item& item, std::uint64_t done) {
+    if (item.offset + done > end_) {
+      places_.push_back({unwanted().data(), static_cast<std::size_t>(item.offset + done - end_)});
+    }
+    Item some{.offset = item.offset + done, .part = item.part, .begin = item.begin + done};
+    some.size = std::min(item.size - done, kBytes - bytes_);
+    some.into = item.into.empty() ? scratch().subspan(used_, some.size)
+                                  : item.into.subspan(done, some.size);
+    if (item.into.empty()) used_ += some.size;
+    bytes_ += some.size;
+    end_ = some.offset + some.size;
+    add_place(some.into);
+    items_.push_back(some);
+    return some.size;
+  }
+  void show(const Look& look) const {
+    for (const Item& item : items_) {
+      look(item.part, item.begin, item.into);
+    }
+  }
+
+ private:
+  void add_place(std::span<std::byte> into) {
+    const bool goes_on =
+        !places_.empty() &&
+        static_cast<std::byte*>(places_.back().iov_base) + places_.back().iov_len == into.data();
+    if (goes_on) {
+      places_.back().iov_len += into.size();
+    } else {
+      places_.push_back({into.data(), into.size()});
+    }
+  }
+
+  static std::span<std::byte> scratch() {
+    static const BytesPerThread<kBytes> scratches;
+    return scratches.here();
+  }
+
+  std::uint64_t begin_;
+  std::uint64_t end_;
+  std::uint64_t bytes_ = 0;
+  std::uint64_t used_ = 0;  // of the scratch
+  std::vector<Item> items_;
+  std::vector<iovec> places_;
+};
+
+// Which of `count` pieces is the i-th to be read when the first `cached` are in the page cache: one
+// of those by turns with one of the others, so that the disk works while cores look at what is
+// there.
+std::size_t by_turns(std::size_t i, std::size_t cached, std::size_t count) {
+  const std::size_t turns = std::min(cached, count - cached);
+  if (i < 2 * turns) return i % 2 == 0 ? i / 2 : cached + i / 2;
+  return cached > turns ? i - turns : i;
+}
+
+class FileSource final : public ByteSource {
+ public:
+  FileSource(FileDescriptor fd, const std::string& path)
+      : file_(std::make_shared<const FileHandle>(std::move(fd), path)) {}
+
+  std::uint64_t size() const override { return file_->size(); }
+  const std::string& name() const override { return file_->path(); }
+
+  void read(std::span<const Range> ranges) const override {
+    std::vector<Part> parts;
+    parts.reserve(ranges.size());
+    for (const Range& range : ranges) {
+      parts.push_back({range.offset, range.into.size(), range.into});
+    }
+    read_each(parts, [](std::size_t, std::uint64_t, ByteView) {});
+  }
+
+  void read_each(std::span<const Part> parts, const Look& look) const override {
+    std::uint64_t bytes = 0;
+    for (const Part& part : parts) {
+      check_range(part.offset, part.size);
+      bytes += part.size;
+    }
+    const std::vector<Item> items = in_order(parts);
+    const std::vector<Piece> pieces = pieces_of(items);
+    const auto fd = file_->get();
+    std::optional<DirectReads> direct;
+    if (bytes >= kLeastDirectBytes) direct.emplace(*fd, size());
+    const std::size_t cached = direct ? cached_at_front(*direct, pieces) : 0;
+    const auto read_one = [&](std::size_t i) {
+      const Piece& piece = pieces[by_turns(i, cached, pieces.size())];
+      const bool is_large = direct && piece.end - piece.offset >= kLeastDirectPiece;
+      if (is_large && !direct->is_cached(piece.offset, piece.end)) {
+        if (read_in_place(*direct, piece, look)) return;
+        if (direct->read(piece.offset, piece.end, [&](ByteView all) { take(piece, all, look); })) {
+          return;
+        }
+      }
+      read_cached(*fd, piece, look);
+    };
+    for_each_parallel(pieces.size(), read_one, bytes, kDiskThreads);
+    file_->check_unchanged(*fd);
+  }
+
+  SharedBytes view(std::uint64_t offset, std::uint64_t bytes) const override {
+    check_range(offset, bytes);
+    if (size() == 0) return {};
+    if (!reads_are_guarded()) return ByteSource::view(offset, bytes);
+    std::call_once(mapped_, [this] {
+      map_ = map_descriptor(file_->get()->get(), size(), name(),
+                            [file = file_] { file->check_unchanged(*file->get()); });
+    });
+    return map_.part(offset, bytes);
+  }
+
+  void bring_into_page_cache(const std::atomic<bool>& ended) const {
+    constexpr std::uint64_t kStep = std::uint64_t{512} << 10;  // most disks give so much at once
+    constexpr std::uint64_t kInFlight = std::uint64_t{16} << 20;
+    const auto fd = file_->get();
+    const auto advise = [&](std::uint64_t at) {
+      return posix_fadvise(fd->get(), static_cast<off_t>(at), kStep, POSIX_FADV_WILLNEED) == 0;
+    };
+    std::byte last = {};  // of a step: waits until it is there
+    for (std::uint64_t at = 0; at < size() && !ended && advise(at); at += kStep) {
+      const std::uint64_t awaited = at + kStep - kInFlight - 1;
+      if (at >= kInFlight && pread(fd->get(), &last, 1, static_cast<off_t>(awaited)) != 1) return;
+    }
+  }
+
+ private:
+  // Of how many pieces at the front most is in the page cache, into which files come so.
+  static std::size_t cached_at_front(const DirectReads& direct, std::span<const Piece> pieces) {
+    const auto is_cached = [&](const Piece& piece) {
+      return direct.is_cached(piece.offset, piece.end);
+    };
+    return std::ranges::partition_point(pieces, is_cached) - pieces.begin();
+  }
+
+  // Out of a direct read's buffer. What is copied is looked at while it is in the core's cache.
+  static void take(const Piece& piece, ByteView all, const Look& look) {
+    constexpr std::uint64_t kInCache = std::uint64_t{256} << 10;
+    for (const Item& item : piece.items) {
+      const ByteView bytes = all.subspan(item.offset - piece.offset, item.size);
+      if (item.into.empty()) {
+        look(item.part, item.begin, bytes);
+        continue;
+      }
+      for (std::uint64_t done = 0; done < item.size; done += kInCache) {
+        const std::uint64_t size = std::min(item.size - done, kInCache);
+        const std::span<std::byte> into = item.into.subspan(done, size);
+        std::copy_n(bytes.begin() + static_cast<std::ptrdiff_t>(done), size, into.begin());
+        look(item.part, item.begin + done, into);
+      }
+    }
+  }
+
+  // What has a place that lies in its pages as in the file's is read into it, with what little
+  // stands behind it. False when it has not, or cannot.
+  static bool read_in_place(const DirectReads& direct, const Piece& piece, const Look& look) {
+    const Item& item = piece.items.front();
+    const std::uint64_t end = item.offset + item.size;
+    if (item.into.empty()) return false;
+    if (!piece.place.empty()) {
+      return direct.read_in_place(piece.offset, piece.place, 0, [&](ByteView) {
+        for (const Item& each : piece.items) {
+          look(each.part, each.begin, each.into);
+        }
+      });
+    }
+    return direct.read_in_place(item.offset, item.into, piece.end - end, [&](ByteView behind) {
+      look(item.part, item.begin, item.into);
+      take({end, piece.end, piece.items.subspan(1)}, behind, look);
+    });
+  }
+
+  void read_cached(const FileDescriptor& fd, const Piece& piece, const Look& look) const {
+    Batch batch(piece.offset);
+    const auto flush = [&] {
+      read_places(fd, batch.begin(), batch.places());
+      batch.show(look);
+      batch = Batch(batch.end());
+    };
+    for (const Item& item : piece.items) {
+      for (std::uint64_t done = 0; done < item.size;) {
+        done += batch.add(item, done);
+        if (batch.is_full()) flush();
+      }
+    }
+    flush();
+  }
+
+  void read_places(const FileDescriptor& fd, std::uint64_t at, std::span<iovec> places) const {
+    while (!places.empty()) {
+      const ssize_t count =
+          preadv(fd.get(), places.data(), static_cast<int>(places.size()), static_cast<off_t>(at));
+      if (count < 0 && errno == EINTR) continue;
+      if (count < 0) refuse(at, errno);
+      places = behind(places, static_cast<std::size_t>(count));
+      if (count == 0 && !places.empty()) refuse(at, 0);
+      at += static_cast<std::uint64_t>(count);
+    }
+  }
+
+  [[noreturn]] void refuse(std::uint64_t at, int error) const {
+    const std::string what = "cannot read " + name() + " at byte " + std::to_string(at);
+    if (error == 0) throw UnreadableError(what + ": it was cut off since it was opened", EIO);
+    throw_read_error(error, what);
+  }
+
+  std::shared_ptr<const FileHandle> file_;
+  mutable std::once_flag mapped_;
+  mutable SharedBytes map_;
+};
+
+}  // namespace
+
+std::shared_ptr<const ByteSource> make_file_source(FileDescriptor fd, const std::string& path) {
+  return std::make_shared<const FileSource>(std::move(fd), path);
+}
+
+namespace {
+
+// nullptr when it is none.
+const FileSource* file_source_of(const ByteSource& source) {
+  if (const auto* windows = dynamic_cast<const Windows*>(&source)) {
+    return file_source_of(windows->under());
+  }
+  return dynamic_cast<const FileSource*>(&source);
+}
+
+}  // namespace
+
+bool is_file_source(const ByteSource& source) { return file_source_of(source) != nullptr; }
+
+void bring_into_page_cache(const ByteSource& source, const std::atomic<bool>& ended) noexcept try {
+  if (const FileSource* const file = file_source_of(source)) file->bring_into_page_cache(ended);
+} catch (const std::exception&) {  // whoever reads it is told
+}
+
+}  // namespace cairn

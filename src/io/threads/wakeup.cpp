@@ -1,0 +1,23 @@
+#include "io/threads/wakeup.h"
+
+#include <sys/eventfd.h>
+
+#include <cerrno>
+
+#include "io/file_error.h"
+
+namespace cairn {
+
+Wakeup::Wakeup() : event_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
+  if (!event_.is_open()) throw_storage_error(errno, "cannot make a descriptor to wait with");
+}
+
+// Neither can fail but for a counter that is full, or empty, already.
+void Wakeup::wake() const { eventfd_write(event_.get(), 1); }
+
+void Wakeup::take() const {
+  eventfd_t count = 0;
+  eventfd_read(event_.get(), &count);
+}
+
+}  // namespace cairn

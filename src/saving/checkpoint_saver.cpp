@@ -1,0 +1,472 @@
+// When to save. Where is Destination's, what CheckpointLayout's, and how SavePipeline's.
+//
+//  1. At a *_checkpoint event the interval says whether a save is due; one batch is saved once. All
+//     ranks ask it at the same events.
+//  2. The layout gathers what needs other ranks, before anything can fail on rank 0 alone.
+//  3. Errors of earlier saves are thrown, and what has finished is logged: before the next save, in
+//     wait(), at the next *_checkpoint event and at fit_end. If all ranks have part in a save, it
+//     fails on all of them alike, and they wait for it, and throw, at the same place.
+//  4. The layout saves in each place: in the save folder, and, if all ranks write a checkpoint
+//     together, wherever loggers keep files.
+//  5. One file is handed to the loggers that keep files when it is durable here: at the next event,
+//     and before the next save begins (saver_uploads.h).
+//
+// In a store that is far away a save may replace only the version that was found there when
+// training began, or that this saver wrote last, unless `overwrite` is set. If two jobs train one
+// run, the second is refused, and never writes over the first.
+#include "cairn/callbacks/checkpoint_saver.h"
+
+#include <algorithm>
+#include <exception>
+#include <limits>
+#include <ranges>
+
+#include "cairn/dist/dist.h"
+#include "cairn/error.h"
+#include "cairn/train/logger.h"
+#include "cairn/train/state.h"
+
+#include "core/text/printable.h"
+#include "dist/team.h"
+#include "io/durable/atomic_file.h"
+#include "saving/logger_places.h"
+#include "saving/places/destination.h"
+#include "saving/saver_of_run.h"
+#include "saving/saver_options.h"
+#include "saving/saver_start.h"
+#include "saving/saver_uploads.h"
+#include "train/state/gather/checkpoint_info.h"
+#include "train/state/gather/rank_saves.h"
+#include "train/state/replica_check.h"
+
+namespace cairn {
+namespace {
+
+std::unique_ptr<CheckpointLayout> layout_of(const State& state) {
+  if (saves_over_ranks(state)) return sharded_folder();
+  if (saves_rank_tars(state)) return rank_tar();
+  return one_file();
+}
+
+}  // namespace
+
+struct CheckpointSaver::Impl {
+  explicit Impl(CheckpointSaverOptions options)
+      : given(checked_options(std::move(options))),
+        is_due(create_interval_scheduler(given.save_interval)) {
+    check_names(given, dist_variables("?"));  // as far as they are known; init() knows the run
+    add_place(given, one_file(), /*is_fed=*/false);
+  }
+
+  Destination& home() const { return *places.front(); }
+  void add_place(CheckpointSaverOptions options, std::unique_ptr<CheckpointLayout> layout,
+                 bool is_fed) {
+    places.push_back(std::make_unique<Destination>(std::move(options), std::move(layout), is_fed,
+                                                   run, messages));
+  }
+  // Alike on all ranks.
+  bool saves_anything() const { return home().saves_here() || places.size() > 1; }
+
+  void init(State& state, Logger& logger);
+  bool is_save_due(const State& state, Event event);
+  void event(State& state, Logger& logger, Event event);
+  Joined join(const State& state);
+  void save(const SaveRequest& what, Joined joined, const List& needed = {});
+  List places_to_leave_out(const SaveRequest& what);
+  bool needs_save(Destination& place, const State& state, Logger& logger,
+                  std::exception_ptr& refused);
+  void save_unless_saved(State& state, Logger& logger);
+  void report(Logger& logger);
+  void log_messages(Logger& logger);
+  void begin_upload(const State& state);
+  void upload(Logger& logger);
+  void in_each_place(const std::function<void(Destination&, std::size_t index)>& act);
+  void wait(void (Destination::*how)() = &Destination::wait);
+
+  const CheckpointSaverOptions given;
+  RunAt run = {.job = random_digits()};
+  std::vector<std::string> messages;  // for the next logger that an event gives
+  // The save folder, and then those of loggers (places_of_loggers()).
+  std::vector<std::unique_ptr<Destination>> places;
+  std::function<bool(const State&, Event)> is_due;
+  struct Answer {
+    Event event;
+    std::int64_t batch;
+    bool is_due;
+  };
+  std::optional<Answer> answer;         // of the interval, from will_save() until its event
+  std::optional<SaverUploads> uploads;  // of one file: nullopt if no logger keeps files
+  bool may_be_away = false;             // whether some place is in a store that is far away
+  ReplicaCheck replicas;                // used with several processes
+};
+
+// This run may not count, replace or remove what another Trainer saved with this saver. The right
+// to rewrite the run's own files was given before.
+void CheckpointSaver::Impl::init(State& state, Logger& logger) {
+  run.gone_on_from.reset();
+  is_due = create_interval_scheduler(given.save_interval);
+  answer.reset();
+  // Only rank 0 may have the logger that keeps files: whether there are saves holds for all.
+  const Team team = Team::of_job();
+  const Value of_first =
+      team.of_first(List{given.store->names_are_paths() && given.remote_file_name.has_value() &&
+                             SaverUploads::has_destination(logger),
+                         is_far(given)});
+  const bool has_uploads = of_first.as_items().at(0).as_bool();
+  may_be_away = has_uploads || of_first.as_items().at(1).as_bool();
+  run.job = team.of_first(run.job).as_str();
+  CheckpointSaverOptions options = given;
+  auto layout = layout_of(state);
+  layout->adapt(options, state, has_uploads);
+  check_names(options, dist_variables(state.run_name));
+  const bool is_fed = has_uploads && !layout->is_of_all_ranks();
+  std::vector<CheckpointSaverOptions> of_loggers;
+  if (layout->makes_folders()) of_loggers = places_of_loggers(options, state, logger);
+  places.clear();
+  uploads.reset();
+  if (is_fed) uploads.emplace(given.num_remote_checkpoints_to_keep);
+  add_place(options, std::move(layout), is_fed);
+  for (auto& of_logger : of_loggers)
+    add_place(std::move(of_logger), sharded_folder(), /*is_fed=*/false);
+  for (const auto& place : places | std::views::reverse)  // the save folder last
+    place->prepare(state, logger);
+}
+
+// Asks the interval once an event, even when will_save() was called before it, and always: a user's
+// function may count, and the scheduler remembers what it saw.
+bool CheckpointSaver::Impl::is_save_due(const State& state, Event event) {
+  const std::int64_t batch = state.timestamp.batch;
+  if (!answer || answer->event != event || answer->batch != batch) {
+    answer = {event, batch, is_due(state, event)};
+  }
+  return answer->is_due && home().last_batch != batch;
+}
+
+void CheckpointSaver::Impl::event(State& state, Logger& logger, Event event) {
+  const bool is_time = is_save_due(state, event);
+  answer.reset();
+  Joined joined;
+  if (is_time) {
+    joined = join(state);
+    // From here on rank 0 alone may fail. At the next event all ranks must answer alike.
+    if (!Team::of_job().is_alone()) home().last_batch = state.timestamp.batch;
+  }
+  if (!home().layout().is_of_all_ranks()) home().throw_error();
+  report(logger);
+  if (is_time) save({state, logger, replicas}, std::move(joined));
+}
+
+// Step 2, on all ranks together.
+Joined CheckpointSaver::Impl::join(const State& state) {
+  if (!saves_anything()) return {};
+  const CheckpointLayout& layout = home().layout();
+  if (!Team::of_job().is_alone())
+    replicas.begin(state, layout.hashes_copies(state, home().options()));
+  return layout.join(state, given.weights_only);
+}
+
+// Step 4, on all ranks together. `needed`: whether each place lacks the save; empty: all do. An
+// error in one place does not keep the others from saving.
+void CheckpointSaver::Impl::save(const SaveRequest& what, Joined joined, const List& needed) {
+  const std::int64_t batch = what.state.timestamp.batch;
+  const List left_out = places_to_leave_out(what);
+  const auto is_left_out = [&](std::size_t index) {
+    return !left_out.empty() && left_out.at(index).as_bool();
+  };
+  if (uploads) {
+    wait();  // loggers are handed what is under way before it can be replaced
+  } else if (home().layout().is_of_all_ranks()) {
+    in_each_place([&](Destination& place, std::size_t index) {
+      if (!is_left_out(index)) place.wait();
+    });
+  }
+  report(what.logger);
+  home().last_batch = batch;
+  if (!saves_anything()) return;
+  if (uploads) begin_upload(what.state);
+  bool has_lost_ranks = false;
+  in_each_place([&](Destination& place, std::size_t index) {
+    const bool is_needed = needed.empty() || needed.at(index).as_bool();
+    const bool has_it = index > 0 && !what.is_asked && place.last_batch == batch;
+    if (has_lost_ranks || !is_needed || has_it || !place.saves_here()) return;
+    place.last_batch = batch;
+    if (is_left_out(index)) return;
+    try {
+      place.layout().save(place, what, std::move(joined));
+    } catch (const dist::DistError&) {
+      has_lost_ranks = true;
+      throw;
+    }
+  });
+  report(what.logger);
+}
+
+// The places in which all ranks leave out a save that they write together, because it would have to
+// wait for one that waits for a store; empty: none. The last save of a run waits. On all ranks
+// together.
+List CheckpointSaver::Impl::places_to_leave_out(const SaveRequest& what) {
+  if (!may_be_away || what.is_asked || is_at_end(what.state)) return {};
+  if (!home().layout().is_of_all_ranks()) return {};
+  const Team team = Team::of_job();
+  List own;
+  for (const auto& place : places)
+    own.emplace_back(place->is_away());
+  const auto all = team.of_all(std::move(own));
+  List left_out;
+  for (std::size_t i = 0; i < places.size(); ++i) {
+    const bool is_away = std::ranges::any_of(
+        all, [i](const Value& of_rank) { return of_rank.as_items().at(i).as_bool(); });
+    left_out.emplace_back(is_away);
+    if (!is_away || !team.is_first()) continue;
+    messages.push_back("skipped " + printable_line(save_path(places[i]->options(), what.state)) +
+                       ": the store is away, and the save before still waits for it");
+  }
+  return left_out;
+}
+
+// `refused`: what a logger said of an earlier file, which must not cost this save.
+bool CheckpointSaver::Impl::needs_save(Destination& place, const State& state, Logger& logger,
+                                       std::exception_ptr& refused) {
+  if (!place.layout().is_writer() || !place.saves_here()) return false;
+  place.throw_error();
+  try {
+    report(logger);
+  } catch (...) {
+    refused = std::current_exception();
+  }
+  return (uploads && uploads->has_newest_failed()) || !place.has_saved(state);
+}
+
+void CheckpointSaver::Impl::save_unless_saved(State& state, Logger& logger) {
+  std::exception_ptr refused;
+  std::exception_ptr failed;
+  List needed;  // in each place
+  const Team team = Team::of_job();
+  const CheckpointLayout& layout = home().layout();
+  try {
+    team.together("looking at what is saved", [&] {
+      if (layout.is_of_all_ranks()) wait();  // throws on all ranks, or on none
+      for (const auto& place : places)
+        needed.emplace_back(needs_save(*place, state, logger, refused));
+    });
+  } catch (...) {
+    failed = std::current_exception();
+    needed.clear();
+  }
+  const auto is_needed = [](const Value& of_rank) {
+    return std::ranges::any_of(of_rank.as_items(),
+                               [](const Value& place) { return place.as_bool(); });
+  };
+  if (layout.is_of_all_ranks() && !layout.makes_folders()) {
+    // Each rank knows its own tar only: what one of them lacks all save again.
+    needed = {std::ranges::any_of(team.of_all(std::move(needed)), is_needed)};
+  } else {
+    needed = team.of_first(std::move(needed)).as_items();  // the others only give what it lacks
+  }
+  if (failed) std::rethrow_exception(failed);
+  if (is_needed(needed)) save({state, logger, replicas, /*is_asked=*/true}, join(state), needed);
+  if (refused) std::rethrow_exception(refused);
+}
+
+void CheckpointSaver::Impl::report(Logger& logger) {
+  for (const auto& place : places)
+    place->settle();
+  if (uploads) upload(logger);
+  log_messages(logger);
+}
+
+void CheckpointSaver::Impl::log_messages(Logger& logger) {
+  for (const std::string& message : std::exchange(messages, {}))
+    logger.log_message(message);
+}
+
+void CheckpointSaver::Impl::begin_upload(const State& state) {
+  SaverUploads::Names names = {
+      .file = name_now(*given.remote_file_name, state),
+      .format = partial_format(NameFormat(*given.remote_file_name), dist_variables(state.run_name)),
+      .timestamp = state.timestamp};
+  if (given.latest_remote_file_name) names.latest = name_now(*given.latest_remote_file_name, state);
+  uploads->begin(save_path(home().options(), state), std::move(names));
+}
+
+// Step 5, and what a saver that keeps nothing here removes then. If a file is refused, the
+// others are handed over all the same; then throws the first error.
+void CheckpointSaver::Impl::upload(Logger& logger) {
+  std::exception_ptr refused;
+  // A job that goes on from before them writes its own files again, as they were when it began.
+  const Replace replace = given.overwrite       ? Replace::kAll
+                          : run.may_rewrite_own ? Replace::kOwn
+                                                : Replace::kNever;
+  for (const std::string& path : std::exchange(home().durable(), {})) {
+    try {
+      uploads->hand_over(path, logger, replace);
+    } catch (const std::exception& e) {
+      if (refused) messages.push_back(std::string("warning: ") + e.what());
+      if (!refused) refused = std::current_exception();
+    }
+  }
+  for (const auto& [path, is_there, is_replaced] : uploads->take_uploaded()) {
+    messages.push_back(
+        (is_replaced ? "not uploaded, because a newer one has its name there: " : "uploaded ") +
+        printable_line(path));
+    if (keep_of(given) != 0 || !is_there) continue;
+    given.store->remove(path);
+    home().saved().remove(path);
+  }
+  if (refused) std::rethrow_exception(refused);
+}
+
+// In all of them; then throws the first error. The others become warnings.
+void CheckpointSaver::Impl::in_each_place(
+    const std::function<void(Destination&, std::size_t index)>& act) {
+  std::exception_ptr first;
+  for (std::size_t index = 0; index < places.size(); ++index) {
+    try {
+      act(*places[index], index);
+    } catch (const std::exception& e) {
+      if (first) messages.push_back(std::string("warning: ") + e.what());
+      if (!first) first = std::current_exception();
+    }
+  }
+  if (first) std::rethrow_exception(first);
+}
+
+void CheckpointSaver::Impl::wait(void (Destination::*how)()) {
+  std::exception_ptr error;
+  try {
+    in_each_place([how](Destination& place, std::size_t /*index*/) { (place.*how)(); });
+  } catch (...) {
+    error = std::current_exception();
+  }
+  if (uploads) uploads->drop_failed(home().durable());
+  if (error) std::rethrow_exception(error);
+}
+
+CheckpointSaver::CheckpointSaver(CheckpointSaverOptions options)
+    : impl_(std::make_unique<Impl>(std::move(options))) {}
+CheckpointSaver::~CheckpointSaver() = default;
+CheckpointSaver::CheckpointSaver(CheckpointSaver&&) noexcept = default;
+CheckpointSaver& CheckpointSaver::operator=(CheckpointSaver&&) noexcept = default;
+
+const CheckpointSaverOptions& CheckpointSaver::options() const { return impl_->home().options(); }
+
+void CheckpointSaver::init(State& state, Logger& logger) { impl_->init(state, logger); }
+
+void CheckpointSaver::after_load(State& state, Logger& logger) {
+  for (const auto& place : impl_->places)
+    place->after_load(state);
+  impl_->log_messages(logger);
+}
+
+void CheckpointSaver::fit_start(State& state, Logger& logger) {
+  if (!impl_->saves_anything()) {
+    logger.log_message("warning: num_checkpoints_to_keep is 0: nothing will be saved");
+    return;
+  }
+  impl_->answer.reset();  // of an event that an error kept from coming
+  for (const auto& place : impl_->places)
+    place->begin_fit(state, logger);
+  impl_->log_messages(logger);
+}
+
+void CheckpointSaver::batch_checkpoint(State& state, Logger& logger) {
+  impl_->event(state, logger, Event::kBatchCheckpoint);
+}
+void CheckpointSaver::epoch_checkpoint(State& state, Logger& logger) {
+  impl_->event(state, logger, Event::kEpochCheckpoint);
+}
+void CheckpointSaver::iteration_checkpoint(State& state, Logger& logger) {
+  impl_->event(state, logger, Event::kIterationCheckpoint);
+}
+
+bool CheckpointSaver::will_save(Event event, const State& state) {
+  return impl_->is_save_due(state, event) && impl_->saves_anything();
+}
+
+void CheckpointSaver::fit_end(State& state, Logger& logger) {
+  impl_->replicas.compare();
+  close(state, logger);
+}
+
+// Waits for no other rank: after a failure the others may be in another call.
+void CheckpointSaver::close(State& /*state*/, Logger& logger) {
+  impl_->wait(&Destination::close);
+  impl_->report(logger);
+}
+
+// Of the place that keeps most: whose folder it is, adopt_saved() finds out in each.
+Value CheckpointSaver::state_dict() const {
+  const auto kept = [](const Destination& place) {
+    const int keep = keep_of(place.options());
+    return keep < 0 ? std::numeric_limits<int>::max() : keep;
+  };
+  SavedCheckpoints& own = impl_->home().saved();
+  if (impl_->places.size() == 1) return own.state_dict();
+  Destination& other = *impl_->places[1];
+  if (kept(other) <= kept(impl_->home())) return own.state_dict();
+  // What is saved here first is not among those there yet, and names itself all the same.
+  SavedCheckpoints saved = other.saved();
+  const auto newest = own.newest();
+  const auto there = saved.newest();
+  if (newest && !(there && there->second == newest->second))
+    saved.begin(newest->first, newest->second);
+  return saved.state_dict();
+}
+
+void CheckpointSaver::load_state_dict(const Value& state) {
+  for (const auto& place : impl_->places)
+    place->saved().load_state_dict(state);
+}
+
+void CheckpointSaver::save(State& state, Logger& logger) {
+  impl_->save({state, logger, impl_->replicas, /*is_asked=*/true}, impl_->join(state));
+}
+
+void CheckpointSaver::save_unless_saved(State& state, Logger& logger) {
+  impl_->save_unless_saved(state, logger);
+}
+
+void CheckpointSaver::remove_superfluous(State& state, Logger& logger) {
+  for (const auto& place : impl_->places)
+    place->retain(state);
+  impl_->log_messages(logger);
+}
+
+void CheckpointSaver::wait() { impl_->wait(); }
+
+std::vector<std::string> CheckpointSaver::saved_checkpoints() {
+  wait();
+  std::vector<std::string> paths;
+  for (auto& [path, timestamp] : impl_->home().finished_saves())
+    paths.push_back(std::move(path));
+  return paths;
+}
+
+std::map<std::string, Timestamp> CheckpointSaver::all_saved_checkpoints_to_timestamp() {
+  wait();
+  const auto saves = impl_->home().finished_saves();
+  return {saves.begin(), saves.end()};
+}
+
+void CheckpointSaver::OfRun::rewrite_own_files(CheckpointSaver& saver, bool may) {
+  saver.impl_->run.may_rewrite_own = may;
+}
+
+void CheckpointSaver::OfRun::goes_on_from(CheckpointSaver& saver, const std::string& path) {
+  saver.impl_->run.gone_on_from = path;
+}
+
+std::optional<Pointer> CheckpointSaver::OfRun::seen_latest(const CheckpointSaver& saver,
+                                                           const State& state) {
+  return saver.impl_->home().seen_link(state);
+}
+
+void CheckpointSaver::OfRun::loggers_are_done(CheckpointSaver& saver, Logger& logger) {
+  saver.impl_->report(logger);
+}
+
+const CheckpointSaverOptions& CheckpointSaver::OfRun::given_options(const CheckpointSaver& saver) {
+  return saver.impl_->given;
+}
+
+}  // namespace cairn

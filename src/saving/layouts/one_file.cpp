@@ -1,0 +1,70 @@
+// One file for the whole run. Rank 0 writes it, and the others give what rank 0 cannot know of them
+// (Joined).
+#include "cairn/train/state.h"
+#include "cairn/train/state_dict.h"
+
+#include "checkpoint/names/extension.h"
+#include "checkpoint/names/launch.h"
+#include "dist/team.h"
+#include "saving/layout.h"
+#include "saving/places/destination.h"
+#include "train/state/gather/checkpoint_info.h"
+#include "train/state/gather/sharded_state.h"
+#include "train/state/gather/state_gatherer.h"
+#include "train/state/replica_check.h"
+
+namespace cairn {
+
+Joined::Joined() = default;
+Joined::~Joined() = default;
+Joined::Joined(Joined&&) noexcept = default;
+Joined& Joined::operator=(Joined&&) noexcept = default;
+
+bool CheckpointLayout::is_writer() const { return !is_written_elsewhere(); }
+
+namespace {
+
+class OneFile final : public CheckpointLayout {
+ public:
+  bool is_of_all_ranks() const override { return false; }
+  // The size of what is compressed is not known before.
+  bool has_known_size(const CheckpointSaverOptions& options) const override {
+    return find_extension(options.filename).codec == nullptr;
+  }
+
+  Joined join(const State& state, bool weights_only) const override {
+    Joined joined;
+    if (!weights_only) joined.rng = rng_of_all_ranks();
+    joined.whole = std::make_unique<WholeState>(state, weights_only);
+    return joined;
+  }
+
+  // The file of a sharded run has whole parameters; each rank has only its rows of them. A function
+  // of ignore_keys may change what is saved.
+  bool hashes_copies(const State& state, const CheckpointSaverOptions& options) const override {
+    return options.save_async && is_writer() && state.sharding == nullptr &&
+           options.ignore_keys.empty();
+  }
+
+  void save(Destination& to, const SaveRequest& what, Joined joined) override {
+    if (!is_writer()) return;
+    SaveJob job = to.plan(what);
+    to.submit(std::move(job), [&](SaveJob& filled) {
+      filled.value = gatherer_.checkpoint_value(
+          what.state, std::move(joined.rng), *joined.whole,
+          {to.options().weights_only, to.options().ignore_keys}, &what.logger);
+      if (!Team::of_job().is_alone()) what.replicas.hash_copies(what.state, filled);
+    });
+  }
+
+  void let_go() override { gatherer_ = {}; }
+
+ private:
+  StateGatherer gatherer_;  // continues from the save before
+};
+
+}  // namespace
+
+std::unique_ptr<CheckpointLayout> one_file() { return std::make_unique<OneFile>(); }
+
+}  // namespace cairn

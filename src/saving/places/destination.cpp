@@ -1,0 +1,428 @@
+#include "saving/places/destination.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <exception>
+
+#include "cairn/error.h"
+#include "cairn/train/logger.h"
+#include "cairn/train/state.h"
+
+#include "checkpoint/names/format_string.h"
+#include "checkpoint/names/launch.h"
+#include "checkpoint/ranks/see_checkpoints.h"
+#include "core/text/printable.h"
+#include "core/text/size_text.h"
+#include "dist/group.h"
+#include "dist/team.h"
+#include "io/file.h"
+#include "saving/saver_start.h"
+#include "storage/listing.h"
+#include "storage/publish/publish.h"
+#include "storage/retrying_store.h"
+#include "train/state/gather/checkpoint_info.h"
+
+namespace cairn {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+// Whether nothing was trained between the two: the end of an epoch trains nothing. When time was
+// set back, the same batch took another time.
+bool is_same_moment(const Timestamp& one, const Timestamp& other) {
+  return one.batch == other.batch && one.sample == other.sample && one.token == other.token &&
+         one.total_wct == other.total_wct;
+}
+
+// Tries again for as long as the options say. Each retry is a line.
+RetryPolicy patient(const CheckpointSaverOptions& options, std::function<void(std::string)> add) {
+  return {.patience = options.store_patience,
+          .patience_option = "store_patience, of a Trainer save_store_patience",
+          .on_retry = told_by_lines(std::move(add))};
+}
+
+RetryPolicy patient(const CheckpointSaverOptions& options,
+                    const std::shared_ptr<FinishedSaves>& to) {
+  return patient(options, [to](std::string line) { to->notes.add(std::move(line)); });
+}
+
+SavePipelineOptions pipeline_options(const CheckpointSaverOptions& options,
+                                     const std::shared_ptr<FinishedSaves>& finished) {
+  const int pending = is_far(options)
+                          ? std::max(options.max_pending_saves, options.num_concurrent_uploads)
+                          : options.max_pending_saves;
+  return {.async = options.save_async,
+          .max_pending = static_cast<std::size_t>(pending),
+          .store = options.store,
+          .retry = patient(options, finished)};
+}
+
+// Whether all saves have one link.
+bool has_one_link(const CheckpointSaverOptions& options) {
+  return options.latest_filename && !has_counter(NameFormat(*options.latest_filename));
+}
+
+std::optional<std::int64_t> same_on_all_ranks(std::optional<std::int64_t> batch) {
+  const std::int64_t of_first = Team::of_job().of_first(batch.value_or(-1)).as_int();
+  return of_first >= 0 ? std::optional(of_first) : std::nullopt;
+}
+
+// A file that is known only from a loaded state is removed only if it still is this run's.
+void ask_before_removal(SaveJob& job, const SaverPlace& here, const SavedCheckpoints& saved) {
+  auto loaded = saved.loaded_among(job.remove_afterwards);
+  if (loaded.empty()) return;
+  job.may_remove = [here, loaded = std::move(loaded)](ObjectStore& /*store*/,
+                                                      const std::string& path) {
+    const auto entry = loaded.find(path);
+    return entry == loaded.end() || is_still_own(here, path, entry->second);
+  };
+}
+
+}  // namespace
+
+Destination::Destination(CheckpointSaverOptions options, std::unique_ptr<CheckpointLayout> layout,
+                         bool is_fed, const RunAt& run, std::vector<std::string>& messages)
+    : options_(std::move(options)),
+      layout_(std::move(layout)),
+      is_fed_(is_fed),
+      run_(run),
+      messages_(messages),
+      pipeline_(pipeline_options(options_, finished_)),
+      rights_(options_.overwrite, saved_, pipeline_.publisher().own(), messages_) {}
+
+SaverPlace Destination::place(const State& state) const {
+  return {.store = is_far(options_) ? retrying_store(options_.store, patient(options_, finished_))
+                                    : options_.store,
+          .folder = save_folder(options_, state),
+          .filename = NameFormat(options_.filename),
+          .weights_only = options_.weights_only,
+          .run_name = state.run_name,
+          .now = state.timestamp,
+          .saves_folders = layout_->makes_folders(),
+          .gone_on_from = run_.gone_on_from};
+}
+
+std::optional<Pointer> Destination::seen_link(const State& state) const {
+  return pipeline_.publisher().seen_pointer(link_path(options_, state));
+}
+
+void Destination::prepare(const State& state, Logger& logger) {
+  const std::string folder = save_folder(options_, state);
+  const std::string home = writers_folder(options_, state);
+  lock_ = SaverLock(options_.store, home, state.run_name, run_.job);
+  const Team team = Team::of_job();
+  team.together("preparing " + folder, [&] {
+    if (!layout_->is_writer()) return;
+    check_is_text(*options_.store, folder, state.run_name);
+    lock_.look(link_path(options_, state));
+    options_.store->prepare(folder);
+    if (is_far(options_)) {
+      check_write_access(*options_.store, folder, patient(options_, [&](const std::string& line) {
+        logger.log_message(line);
+      }));
+      rights_.look_at_constant_name(place(state));
+      if (has_one_link(options_)) pipeline_.publisher().look_at_pointer(link_path(options_, state));
+    } else {
+      try_names(options_, state);
+    }
+    if (is_fed_) look_at_uploads(options_, state, logger);
+    remove_leftovers(options_, folder, dist_variables(state.run_name), logger);
+  });
+  // On machines without a file system in common with rank 0's there is a folder for their parts.
+  if (!layout_->makes_folders() || is_far(options_) || team.is_alone()) return;
+  if (dist::count_machines() == 1) return;
+  dist::barrier("looking for what killed saves left");  // who has one has looked by now
+  team.together("preparing " + home, [&] {
+    if (!layout_->is_first_of_another_machine()) return;
+    options_.store->prepare(home);
+    remove_leftovers(options_, home, variables_of_writer(state.run_name), logger);
+  });
+}
+
+void Destination::after_load(const State& state) {
+  Team::of_job().together("looking at what is saved", [&] {
+    if (keep_of(options_) != 0 && layout_->is_writer()) recognise_saved(state);
+    if (saves_here()) check_room(options_, *layout_, state);
+  });
+  last_batch = same_on_all_ranks(last_batch);
+}
+
+// A run that was killed after its last save goes on from it. When only its epoch is to be ended
+// yet, the batch is not saved again under the name that it has then.
+void Destination::recognise_saved(const State& state) {
+  const SaverPlace here = place(state);
+  const std::string path = here.path();
+  if (last_batch || here.now.batch == 0) return;
+  // One machine alone cannot read whose it is, and at which batch. Autoresume knows: it came from
+  // it.
+  const bool is_in_parts =
+      run_.may_rewrite_own && here.may_have_gone_on_from(path) && is_saved_in_parts(here, path);
+  if (!is_in_parts && !is_saved_already(here, path)) return;
+  last_batch = here.now.batch;
+  // All ranks went on from it together, so all have saved it: it is not put at stake again.
+  const bool is_one_of_several = layout_->is_of_all_ranks() && !layout_->makes_folders();
+  if (is_in_parts || (is_one_of_several && run_.may_rewrite_own)) saved_in_parts_ = path;
+  const std::string link = link_path(options_, state);
+  if (link.empty() || pipeline_.publisher().points_at(link, path)) return;
+  const auto lock = lock_.take_unless_busy();
+  if (!lock) return;  // another process trains the run, and moves the link itself
+  rights_.clear_way_of_link(here, link);
+  pipeline_.publisher().move_pointer(link, path);  // the save was killed before this step
+}
+
+void Destination::begin_fit(const State& state, Logger& logger) {
+  // When time was set back, that batch is still to come.
+  if (last_batch > state.timestamp.batch) last_batch.reset();
+  const Team team = Team::of_job();
+  const std::string home = writers_folder(options_, state);
+  try {
+    if (saves_here()) {
+      // A custom store may be far away on one rank alone. So each rank asks its own store, within a
+      // step that all ranks take together.
+      team.together("locking " + home, [&] {
+        if (is_written_elsewhere() || lock_.hold(link_path(options_, state))) return;
+        logger.log_message(options_.store->describe(home) +
+                           " has no locks (flock): a second start of this run would not be "
+                           "noticed");
+      });
+      if (!team.is_alone() && layout_->is_of_all_ranks()) {
+        team.together("locking " + home, [&] {
+          if (layout_->is_first_of_another_machine()) lock_.share();
+        });
+      }
+    }
+    team.together("looking at what is saved", [&] {
+      if (!layout_->is_writer() || !saves_here()) return;
+      const SaverPlace here = place(state);
+      adopt_saved(here, saved_);
+      rights_.look_at_folder(here, run_.may_rewrite_own);
+      if (keep_of(options_) != 0) recognise_saved(state);
+    });
+  } catch (...) {
+    lock_.release();  // this fit() does not begin
+    throw;
+  }
+  last_batch = same_on_all_ranks(last_batch);
+}
+
+SaveJob Destination::plan(const SaveRequest& what) try {
+  const SaverPlace here = place(what.state);
+  const std::string path = here.path();
+  if (what.is_asked) {
+    adopt_saved(here, saved_);
+    if (saves_here()) rights_.look_before_save(here, run_.may_rewrite_own);
+    options_.store->prepare(here.folder);
+  }
+  rights_.look_at_name(here, run_.may_rewrite_own);
+  rights_.clear_way(here, path, run_.may_rewrite_own);
+  if (keep_of(options_) != 0) rights_.clear_way_of_link(here, link_path(options_, what.state));
+  const bool may_replace = rights_.take_right(path) || saved_.is_saved_here(path, here.now);
+  SaveJob job = next_job(what.state);
+  if (!is_far(options_) || options_.overwrite) return job;
+  if (layout_->is_of_all_ranks()) {
+    job.replace = replace_if(may_replace);
+  } else {
+    // The pipeline knows which versions are this job's: it may still have one of them to write.
+    job.replace = Replace::kOwn;
+    job.has_passed = [here](const std::string& old) { return here.has_passed(old); };
+  }
+  return job;
+} catch (...) {
+  drop_failed();
+  throw;
+}
+
+SaveJob Destination::next_job(const State& state) {
+  const int keep = keep_of(options_);
+  SaveJob job;
+  job.path = save_path(options_, state);
+  job.info = checkpoint_info(state, options_.weights_only);
+  job.puts_aside = run_.may_rewrite_own || options_.overwrite;
+  if (keep != 0) job.latest = link_path(options_, state);
+  saved_.begin(job.path, state.timestamp);
+  newest_ = {.number = ++saves_begun_, .path = job.path, .timestamp = state.timestamp};
+  if (keep <= 0) return job;
+  job.remove_afterwards = saved_.superfluous(keep);
+  ask_before_removal(job, place(state), saved_);
+  return job;
+}
+
+SaveJob Destination::plan_part(const State& state, const std::string& path,
+                               const List& superfluous) {
+  SaveJob job = next_job(state);
+  job.path = path;
+  job.latest.clear();
+  job.remove_afterwards.clear();
+  for (const Value& name : superfluous) {
+    const std::string old = join_path(writers_folder(options_, state), name.as_str());
+    if (!is_far(options_)) job.remove_afterwards.push_back(old);
+    saved_.remove(old);
+  }
+  return job;
+}
+
+void Destination::submit(SaveJob job, const std::function<void(SaveJob&)>& fill) {
+  try {
+    fill(job);
+    job.report = [finished = finished_, number = saves_begun_,
+                  begin = Clock::now()](const SaveReport& done) {
+      finished->push({number, done, Clock::now() - begin});
+    };
+    pipeline_.submit(std::move(job));
+  } catch (...) {
+    drop_failed();
+    throw;
+  }
+}
+
+// Waits, because it is known which saves have failed only when none is under way.
+void Destination::drop_failed() {
+  try {
+    wait();
+  } catch (const Error& e) {  // a second one: the first is being thrown
+    messages_.push_back(std::string("warning: ") + e.what());
+  }
+}
+
+void Destination::settle() {
+  for (std::string& line : finished_->notes.take())
+    messages_.push_back(std::move(line));
+  for (const FinishedSaves::One& done : finished_->take()) {
+    const std::string& path = done.report.path;
+    if (done.report.is_skipped) {
+      if (!newest_ || newest_->path != path) saved_.skip(path);  // else the newer one has it
+      messages_.push_back("skipped " + printable_line(path) +
+                          ": the store is away, and a newer save waits in its place");
+      continue;
+    }
+    saved_.finish(path);
+    if (newest_ && newest_->number == done.number) newest_->is_durable = true;
+    if (is_fed_) durable_.push_back(path);
+    count_removed(done.report);
+    if (is_written_elsewhere()) continue;  // rank 0 says it
+    if (is_far(options_) && done.number == 1) {
+      if (auto warning = warning_without_locks(*options_.store, path); !warning.empty())
+        messages_.push_back(std::move(warning));
+    }
+    messages_.push_back(fmt::format("saved {}  {}  {:.2f} s", printable_line(path),
+                                    size_text(done.report.bytes), done.duration.count()));
+  }
+}
+
+void Destination::count_removed(const SaveReport& done) {
+  for (const std::string& path : done.removed)
+    saved_.remove(path);
+  for (const std::string& path : done.refused) {
+    if (!saved_.disown(path) || !layout_->is_writer()) continue;  // said before, or by another rank
+    messages_.push_back("warning: " + printable_line(path) +
+                        " is not removed: it cannot be read now, is not what this run saved "
+                        "there, or holds files that are no part of a checkpoint");
+  }
+  if (!done.warning.empty()) messages_.push_back("warning: " + done.warning);
+}
+
+void Destination::wait() {
+  std::exception_ptr error;
+  try {
+    if (is_far(options_)) {
+      pipeline_.wait_until(Clock::now() + options_.upload_timeout);
+    } else {
+      pipeline_.wait();
+    }
+  } catch (...) {
+    error = std::current_exception();
+  }
+  settle();
+  saved_.drop_unfinished();
+  if (newest_ && !newest_->is_durable) newest_.reset();
+  if (error) std::rethrow_exception(error);
+}
+
+void Destination::throw_error() {
+  try {
+    pipeline_.throw_error();
+  } catch (...) {
+    drop_failed();
+    throw;
+  }
+}
+
+void Destination::close() {
+  const auto let_go = [this] {
+    layout_->let_go();
+    pipeline_.let_go();
+  };
+  let_go();  // a program that replaces the weights now need not have both in memory
+  std::exception_ptr error;
+  try {
+    wait();
+  } catch (...) {
+    error = std::current_exception();
+  }
+  lock_.release();
+  let_go();  // what the saves remembered that were under way
+  if (error) std::rethrow_exception(error);
+}
+
+// The newest save counts unless something says that it is not, or will not be, whole here. In a
+// store that is far away it was looked at after it had arrived.
+bool Destination::has_saved(const State& state) const {
+  const std::string path = save_path(options_, state);
+  if (!newest_ && !saved_in_parts_.empty()) {
+    return last_batch == state.timestamp.batch && saved_in_parts_ == path;
+  }
+  if (!newest_ || !is_same_moment(newest_->timestamp, state.timestamp)) return false;
+  if (newest_->path != path) return false;
+  const bool is_kept_here = !is_far(options_) && keep_of(options_) != 0;
+  return !newest_->is_durable || !is_kept_here || options_.store->stat(newest_->path);
+}
+
+// Does what the last save would have done, if it was killed before it removed anything. Does
+// nothing unless the present state of training is saved here, whole: recognise_saved() knows.
+void Destination::retain(const State& state) {
+  const int keep = keep_of(options_);
+  if (keep <= 0 || last_batch != state.timestamp.batch) return;
+  const std::string home = writers_folder(options_, state);
+  List names;
+  const Team team = Team::of_job();
+  team.together("looking for superfluous checkpoints", [&] {
+    if (!layout_->is_writer()) return;
+    adopt_saved(place(state), saved_);
+    for (const std::string& path : saved_.superfluous(keep))
+      names.emplace_back(relative_path(normal_path(path), normal_path(home)));
+  });
+  const bool over_ranks = layout_->makes_folders();
+  if (over_ranks) names = team.of_first(std::move(names)).as_items();
+  team.together("removing superfluous checkpoints", [&] {
+    const bool has_parts = over_ranks && layout_->is_first_of_another_machine();
+    if (names.empty() || !(layout_->is_writer() || has_parts)) return;
+    const auto lock = lock_.take_unless_busy();
+    if (!lock) return;  // the next save of the process that trains does it
+    SaveJob job;
+    job.path = save_path(options_, state);
+    job.latest = link_path(options_, state);
+    for (const Value& name : names)
+      job.remove_afterwards.push_back(join_path(home, name.as_str()));
+    // If the folder is whole there, both ranks see one file system, and rank 0 removes it.
+    if (has_parts) job.may_remove = is_part_of_one;
+    if (!has_parts) ask_before_removal(job, place(state), saved_);
+    const SaveReport done = pipeline_.retain(job, over_ranks);
+    count_removed(done);
+    for (const std::string& path : done.removed) {
+      messages_.push_back("removed " + printable_line(path) +
+                          ", the oldest of the checkpoints, of which " + std::to_string(keep) +
+                          " are kept");
+    }
+  });
+}
+
+std::vector<std::pair<std::string, Timestamp>> Destination::finished_saves() const {
+  if (!layout_->is_writer()) return {};
+  auto saves = saved_.finished();
+  Existence exists(options_.store);
+  std::erase_if(saves, [&exists](const auto& one) { return !exists(one.first); });
+  return saves;
+}
+
+}  // namespace cairn

@@ -1,0 +1,131 @@
+#include "saving/places/name_rights.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "checkpoint/names/format_string.h"
+#include "core/text/few_lines.h"
+#include "core/text/printable.h"
+#include "io/file.h"
+#include "storage/listing.h"
+
+namespace cairn {
+
+void NameRights::look_at_constant_name(const SaverPlace& place) {
+  if (has_counter(place.filename)) return;
+  constant_path_ = place.path();
+  if (const auto there = place.store->stat(constant_path_)) constant_version_ = there->version;
+}
+
+void NameRights::look_at_folder(const SaverPlace& place, bool may_rewrite_own) {
+  if (!overwrite_) {
+    const FolderConflicts found = check_conflicts(place, saved_, may_rewrite_own);
+    not_looked_at_ = {found.not_looked_at.begin(), found.not_looked_at.end()};
+    begin(place, found);
+    if (!not_looked_at_.empty()) {
+      messages_.push_back(fmt::format(
+          "warning: {} has more files under names that this run, at batch {}, has still to write "
+          "than are looked into before training: {} were not ({} is one). Each of them is looked "
+          "into when its name comes, and is not written over unless it is this run's",
+          place.folder, place.now.batch, not_looked_at_.size(), *not_looked_at_.begin()));
+    }
+  }
+  has_looked_ = true;
+}
+
+void NameRights::look_before_save(const SaverPlace& place, bool may_rewrite_own) {
+  if (overwrite_ || has_looked_) return;
+  begin(place, check_next_save(place, saved_, may_rewrite_own, /*goes_on_from_it=*/true));
+}
+
+void NameRights::look_at_name(const SaverPlace& place, bool may_rewrite_own) {
+  if (not_looked_at_.empty() || not_looked_at_.erase(place.path()) == 0) return;
+  take(place, check_next_save(place, saved_, may_rewrite_own, /*goes_on_from_it=*/false));
+}
+
+void NameRights::begin(const SaverPlace& place, const FolderConflicts& found) {
+  if (place.store->may_be_far()) forget_further(place, found.replaceable);
+  replaceable_.clear();
+  take(place, found);
+}
+
+void NameRights::take(const SaverPlace& place, const FolderConflicts& found) {
+  for (const FolderConflicts::File& file : found.replaceable) {
+    if (place.store->may_be_far()) know_version(place, file);
+    replaceable_.insert(file.path);
+  }
+  FewLines lines;
+  for (const auto& [path, problem, version] : found.unusable) {
+    if (lines.take()) {
+      messages_.push_back("warning: nobody can go on from " + printable_line(path) +
+                          ", so it does not stop this run from saving: " + problem);
+    }
+    unusable_[path] = version;
+  }
+  if (lines.left_out() > 0) {
+    messages_.push_back(
+        fmt::format("warning: the same is true of {} more files there that this run "
+                    "may write over; `cairn ls --verify` names them",
+                    lines.left_out()));
+  }
+}
+
+// The pipeline forgets the versions of what this saver wrote after place.now, except `kept` and
+// what is not looked at yet.
+void NameRights::forget_further(const SaverPlace& place,
+                                const std::vector<FolderConflicts::File>& kept) {
+  for (const std::string& path : saved_.paths()) {
+    const bool may_replace =
+        not_looked_at_.contains(path) ||
+        std::ranges::find(kept, path, &FolderConflicts::File::path) != kept.end();
+    if (saved_.is_saved_further(path, place.now) && !may_replace) own_.forget(path);
+  }
+}
+
+void NameRights::know_version(const SaverPlace& place, const FolderConflicts::File& file) {
+  // The pipeline knows the versions of its own files. This job may not replace a file that another
+  // job wrote since then.
+  if (saved_.is_saved_here(file.path, place.now)) return;
+  if (saved_.is_saved_further(file.path, place.now)) return;
+  // This run did not go on from a file that another job wrote after anything was loaded.
+  if (file.path != constant_path_) return own_.know(file.path, file.version);
+  if (constant_version_) own_.know(file.path, *constant_version_);
+}
+
+// The file is kept under another name, so that it can be looked into. In a store that is far away a
+// folder cannot be renamed: it is replaced.
+void NameRights::clear_way(const SaverPlace& place, const std::string& path, bool may_rewrite_own) {
+  const auto known = unusable_.find(path);
+  if (known == unusable_.end()) return clear_kind(place, path, place.saves_folders);
+  const bool is_far = place.store->may_be_far();
+  if (place.store->stat(path, /*follow=*/false)) {
+    const auto aside = look_again(place.store, path, place.run_name, may_rewrite_own);
+    if (aside && !(is_far && place.saves_folders)) {
+      const std::string ending = put_aside(*place.store, path, aside->ending).substr(path.size());
+      messages_.push_back("renamed " + printable_line(path) + " to " + ending + ": " +
+                          aside->problem);
+    } else if (is_far) {
+      replaceable_.insert(path);
+      own_.know(path, known->second);
+    }
+  }
+  unusable_.erase(known);
+}
+
+void NameRights::clear_way_of_link(const SaverPlace& place, const std::string& link) {
+  if (!link.empty()) clear_kind(place, link, /*makes_folder=*/false);
+}
+
+// Renames `path` if neither a save nor a link can replace it. That is a folder where a file is to
+// be, a file where a folder is to be, or a folder that holds foreign files.
+void NameRights::clear_kind(const SaverPlace& place, const std::string& path, bool makes_folder) {
+  if (place.store->may_be_far()) return;
+  const std::string problem = what_is_in_the_way(*place.store, path, makes_folder);
+  if (problem.empty()) return;
+  const std::string aside = put_aside(*place.store, path, kAsideDamaged);
+  messages_.push_back("warning: renamed " + printable_line(path) + " to " +
+                      aside.substr(path.size()) + ": " + problem);
+}
+
+}  // namespace cairn

@@ -1,0 +1,345 @@
+#include "saving/places/saver_folder.h"
+
+#include <algorithm>
+#include <exception>
+#include <functional>
+#include <map>
+#include <set>
+
+#include "cairn/error.h"
+
+#include "checkpoint/folder/conflict.h"
+#include "checkpoint/folder/format_folders.h"
+#include "checkpoint/open/source.h"
+#include "checkpoint/open/training_info.h"
+#include "checkpoint/ranks/see_checkpoints.h"
+#include "core/text/printable.h"
+#include "io/file.h"
+#include "io/read_fault.h"
+#include "storage/listing.h"
+
+namespace cairn {
+namespace {
+
+// Limits how many files are looked into: a folder may hold any number of files whose names promise
+// more than they hold.
+constexpr std::size_t kMostWhole = 16;     // each may cost a full read
+constexpr std::size_t kMostUnusable = 64;  // these end sooner
+
+// Lists the folders of the place's format, with paths from its folder as names. Looks at no file:
+// whether one matters depends on its name first.
+std::vector<ListedName> list_files(const SaverPlace& place, const FormatVariables& dist) {
+  std::vector<ListedName> found;
+  for (const std::string& where :
+       format_folders(*place.store, place.folder, place.filename, dist)) {
+    const std::string there = where.empty() ? place.folder : join_path(place.folder, where);
+    for (ListedName& listed : list_all_if_any(*place.store, there)) {
+      if (!where.empty()) listed.name = join_path(where, listed.name);
+      found.push_back(std::move(listed));
+    }
+  }
+  return found;
+}
+
+struct Looked {
+  std::optional<CheckpointInfo> info;  // what the checkpoint says of itself
+  std::string problem;                 // or why nobody can go on from it
+  // With a problem: the disk does not give it, or not all of it.
+  std::exception_ptr unreadable = nullptr;
+};
+
+// A problem is that it is damaged, or none, or gone, or that the disk does not give all of it. That
+// it cannot be read this time is an error like any other: nobody knows what it is.
+Looked look_at(const std::shared_ptr<ObjectStore>& store, const std::string& path, Verify how) {
+  try {
+    const auto source = open_source(path, {.store = store});
+    const VerifyReport report = source->verify(how);
+    if (!report.ok()) return {std::nullopt, report.summary()};
+    return {training_info(*source), ""};
+  } catch (const std::exception& e) {
+    const ReadFault fault = read_fault_of(e);
+    if (fault == ReadFault::kNow) throw;
+    return {std::nullopt, without_path(read_problem(e), path),
+            fault == ReadFault::kBytes ? std::current_exception() : nullptr};
+  }
+}
+
+// One that does not say whose it is may be this run's.
+bool is_own_run(const SaverPlace& place, const CheckpointInfo& info) {
+  return info.run_name.empty() || info.run_name == place.run_name;
+}
+
+bool is_at(const CheckpointInfo& info, const Timestamp& timestamp) {
+  return info.timestamp && position(*info.timestamp) == position(timestamp);
+}
+
+// Whether this run made it at `timestamp`, by its own words.
+bool is_made_at(const SaverPlace& place, const CheckpointInfo& info, const Timestamp& timestamp) {
+  return info.run_name == place.run_name && is_at(info, timestamp);
+}
+
+[[noreturn]] void refuse(const SaverPlace& place, const std::string& path, const Conflict& conflict,
+                         const CheckpointInfo& info) {
+  const bool is_own = is_own_run(place, info);
+  const std::string whose =
+      is_own ? "" : " It is of the run \"" + printable_line(info.run_name) + "\".";
+  throw AlreadyExistsError(path + " could be overwritten by this run (" + conflict.why + ")." +
+                           whose + " To go on from the newest checkpoint there, " +
+                           (is_own ? "set autoresume, or " : "") +
+                           "give it as load_path. To begin anew, choose another save_folder, "
+                           "remove the file, or set save_overwrite");
+}
+
+// A file that its disk does not give may be anybody's. Only who goes on from before it has given it
+// up, and then it must be possible to put it aside when its name comes round.
+void check_can_be_given_up(const SaverPlace& place, const std::string& path, const Looked& found,
+                           bool may_rewrite_own) {
+  if (!found.unreadable) return;
+  if (may_rewrite_own) {
+    place.store->stat(path, /*follow=*/false);
+    return;
+  }
+  try {
+    std::rethrow_exception(found.unreadable);
+  } catch (Error& e) {
+    e.add_context(
+        "this run would save there, and nobody knows whose it is: put it aside, choose "
+        "another save_folder, or set save_overwrite");
+    throw;
+  }
+}
+
+// `info`: of the path, if a listing told it.
+std::string version_far_away(const SaverPlace& place, const std::string& path,
+                             const std::optional<ObjectInfo>& info) {
+  if (!place.store->may_be_far()) return "";
+  const auto there = info ? info : place.store->stat(path);
+  return there ? there->version : "";
+}
+
+// Whether the saver may write over a checkpoint that says `info`.
+bool may_replace(const SaverPlace& place, const Conflict& conflict, const CheckpointInfo& info,
+                 bool may_rewrite_own) {
+  if (!is_own_run(place, info)) return false;
+  return (may_rewrite_own && !info.run_name.empty()) ||
+         (conflict.is_present && is_at(info, place.now));
+}
+
+// The last parts of `path`, as many as `format` has.
+std::string tail_of(const std::string& path, const NameFormat& format) {
+  auto parts = 1 + std::ranges::count(format.text(), '/');
+  std::size_t begin = path.size();
+  while (parts-- > 0 && begin != std::string::npos && begin > 0) {
+    begin = path.rfind('/', begin - 1);
+  }
+  return begin == std::string::npos ? path : path.substr(begin + (path[begin] == '/' ? 1 : 0));
+}
+
+// Sorts names that training could write over, as check_conflicts() says.
+class ConflictCheck {
+ public:
+  ConflictCheck(const SaverPlace& place, const SavedCheckpoints& saved, bool may_rewrite_own)
+      : place_(place), saved_(saved), may_rewrite_own_(may_rewrite_own) {}
+
+  // `info`: of the path, if a listing told it.
+  void look_at(const Conflict& conflict, std::optional<ObjectInfo> info) {
+    const std::string path = join_path(place_.folder, conflict.name);
+    using Type = ObjectInfo::Type;
+    if (info && info->type != Type::kObject && info->type != Type::kFolder) info.reset();
+    const bool is_in_the_way =
+        info ? info->type == Type::kFolder : is_known_folder(*place_.store, path);
+    if (is_in_the_way && is_saved_in_parts(place_, path)) return look_at_part(conflict, path);
+    // The save puts aside a thing that is in its way. In a store that is far away it reports what a
+    // killed save left.
+    if (is_in_the_way && !is_checkpoint_folder(*place_.store, path)) return;
+    if (conflict.is_present && saved_.is_saved_here(path, place_.now)) return;
+    // Every byte of those that could be worth keeping: weights alone nobody goes on from. From far
+    // away what its writer verified is not fetched once more.
+    const bool is_quick = place_.weights_only || place_.store->may_be_far();
+    const Looked found =
+        cairn::look_at(place_.store, path, is_quick ? Verify::kQuick : Verify::kFull);
+    if (!found.info) {
+      check_can_be_given_up(place_, path, found, may_rewrite_own_);
+      result_.unusable.push_back({path, found.problem, version_far_away(place_, path, info)});
+    } else if (!may_replace(place_, conflict, *found.info, may_rewrite_own_)) {
+      refuse(place_, path, conflict, *found.info);
+    } else {
+      result_.replaceable.push_back({path, "", version_far_away(place_, path, info)});
+    }
+  }
+
+  // Whether enough names were looked at. The others wait for their turn.
+  bool is_enough() const {
+    return result_.replaceable.size() >= kMostWhole || result_.unusable.size() >= kMostUnusable;
+  }
+  void leave(const Conflict& conflict) {
+    result_.not_looked_at.push_back(join_path(place_.folder, conflict.name));
+  }
+
+  FolderConflicts take() { return std::move(result_); }
+
+ private:
+  void look_at_part(const Conflict& conflict, const std::string& path) {
+    // What training goes on from, or would have if the others were in the job. Autoresume knows,
+    // and may have gone on from the same batch in another place, where it is whole.
+    const bool is_gone_on_from = !may_rewrite_own_ || place_.may_have_gone_on_from(path) ||
+                                 saved_.is_saved_here(path, place_.now);
+    if (conflict.is_present && is_gone_on_from) return;
+    if (!may_rewrite_own_) refuse(place_, path, conflict, {});
+    result_.unusable.push_back(
+        {path, "its other parts are on machines that are not in this job, or that do not give them",
+         ""});
+  }
+
+  const SaverPlace& place_;
+  const SavedCheckpoints& saved_;
+  const bool may_rewrite_own_;
+  FolderConflicts result_;
+};
+
+}  // namespace
+
+std::string SaverPlace::name() const {
+  return strict_format(filename, dist() + time_variables(now));
+}
+
+std::string SaverPlace::path() const { return join_path(folder, name()); }
+
+bool SaverPlace::has_passed(const std::string& path) const {
+  const std::string name = relative_path(normal_path(path), normal_path(folder));
+  return cairn::has_passed(filename, name, dist(), now);
+}
+
+bool SaverPlace::may_have_gone_on_from(const std::string& path) const {
+  return !gone_on_from || normal_path(*gone_on_from) == normal_path(path);
+}
+
+bool is_saved_in_parts(const SaverPlace& place, const std::string& path) {
+  if (!place.saves_folders || !place.store->names_are_paths()) return false;
+  try {
+    return is_part_of_one(*place.store, path);
+  } catch (const UnreadableError&) {
+    return false;  // who looks at the folder itself is told the same
+  }
+}
+
+bool is_saved_already(const SaverPlace& place, const std::string& path) {
+  const auto info = look_at(place.store, path, Verify::kQuick).info;
+  return info && info->run_name == place.run_name && is_at(*info, place.now) &&
+         info->kind == (place.weights_only ? "weights" : "full");
+}
+
+std::string what_is_in_the_way(ObjectStore& store, const std::string& path, bool makes_folder) {
+  using Type = ObjectInfo::Type;
+  const auto there = store.stat(path, /*follow=*/false);
+  if (!there) return "";
+  if (!makes_folder) {
+    return there->type == Type::kFolder ? "it is a folder, and this run writes a file there" : "";
+  }
+  if (there->type != Type::kFolder) return "it is no folder, and this run writes one there";
+  const std::vector<std::string> names = list_names(store, path);
+  for (const std::string& name : names) {
+    const auto inside = store.stat(join_path(path, name), /*follow=*/false);
+    if (inside && inside->type == Type::kFolder) return "it holds the folder " + name;
+  }
+  if (names.empty() || is_checkpoint_folder(store, path)) return "";
+  const bool has_name = std::ranges::find(names, ".metadata") != names.end();
+  return std::string("it holds files, and is no checkpoint (") +
+         (has_name ? "its .metadata is a pipe, a device or a link that leads nowhere"
+                   : "it has no .metadata") +
+         ")";
+}
+
+std::optional<PutAside> look_again(const std::shared_ptr<ObjectStore>& store,
+                                   const std::string& path, const std::string& own_run,
+                                   bool may_rewrite_own) {
+  const Looked found = look_at(store, path, Verify::kFull);
+  if (!found.info) {
+    return PutAside{found.unreadable ? kAsideUnreadable : kAsideDamaged, found.problem};
+  }
+  if (may_rewrite_own && !own_run.empty() && found.info->run_name == own_run) return std::nullopt;
+  throw AlreadyExistsError(path +
+                           " is a checkpoint, and was none that could be read when training "
+                           "started; it is of the run \"" +
+                           printable_line(found.info->run_name) +
+                           "\". Remove it, choose another save_folder, or set save_overwrite");
+}
+
+FolderConflicts check_conflicts(const SaverPlace& place, const SavedCheckpoints& saved,
+                                bool may_rewrite_own) {
+  const FormatVariables dist = place.dist();
+  const std::vector<ListedName> files = list_files(place, dist);
+  std::vector<std::string> names;
+  for (const ListedName& file : files) {
+    names.push_back(file.name);
+  }
+  ConflictCheck check(place, saved, may_rewrite_own);
+  auto file = files.begin();
+  for (const Conflict& conflict : find_conflicts(place.filename, names, dist, place.now)) {
+    file = std::ranges::find(file, files.end(), conflict.name, &ListedName::name);
+    if (check.is_enough()) {
+      check.leave(conflict);
+    } else {
+      check.look_at(conflict, file->info);
+    }
+  }
+  return check.take();
+}
+
+FolderConflicts check_next_save(const SaverPlace& place, const SavedCheckpoints& saved,
+                                bool may_rewrite_own, bool goes_on_from_it) {
+  const auto info = place.store->stat(place.path());
+  if (!info) return {};
+  ConflictCheck check(place, saved, may_rewrite_own);
+  check.look_at({.name = place.name(),
+                 .why = "a save at this moment has that name",
+                 .is_present = goes_on_from_it},
+                place.store->may_be_far() ? info : std::nullopt);
+  return check.take();
+}
+
+void adopt_saved(const SaverPlace& place, SavedCheckpoints& saved) {
+  const std::string here = normal_path(place.folder);
+  const FormatVariables dist = place.dist();
+  Existence exists(place.store);
+  const auto is_own_name = [&](const std::string& name) {
+    return parse_name(place.filename, name, dist).has_value();
+  };
+  std::set<std::string> moved;               // folders that are this one now
+  std::map<std::string, std::size_t> asked;  // how many files of which folders were no proof of it
+  const auto find = [&](const std::string& path,
+                        const Timestamp& timestamp) -> std::optional<std::string> {
+    const std::string there = normal_path(path);
+    if (is_own_name(relative_path(there, here))) return path;
+    const std::string name = tail_of(there, place.filename);
+    const std::string now = join_path(place.folder, name);
+    const std::string folder = there.substr(0, there.size() - name.size());
+    if (!is_own_name(name) || asked[folder] >= kMostWhole || !exists(now)) return std::nullopt;
+    if (!moved.contains(folder)) {
+      // Of parts nobody can read here when they were made: the name says it.
+      const bool is_in_parts = is_saved_in_parts(place, now);
+      const auto info = is_in_parts ? std::nullopt : look_at(place.store, now, Verify::kQuick).info;
+      if (!is_in_parts && (!info || !is_made_at(place, *info, timestamp))) {
+        ++asked[folder];
+        return std::nullopt;
+      }
+      moved.insert(folder);
+    }
+    return now;
+  };
+  saved.adopt(find, std::ref(exists));
+}
+
+bool is_still_own(const SaverPlace& place, const std::string& path, const Timestamp& timestamp) {
+  try {
+    if (is_saved_in_parts(place, path) || !place.store->stat(path)) return true;
+    const auto info = look_at(place.store, path, Verify::kQuick).info;
+    if (!info) return false;
+    const bool says_nothing = info->run_name.empty() && !info->timestamp;
+    return is_made_at(place, *info, timestamp) || (place.weights_only && says_nothing);
+  } catch (const std::exception&) {
+    return false;  // nobody knows what it is
+  }
+}
+
+}  // namespace cairn

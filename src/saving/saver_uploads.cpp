@@ -1,0 +1,202 @@
+#include "saving/saver_uploads.h"
+
+#include <algorithm>
+#include <exception>
+#include <functional>
+#include <iterator>
+#include <mutex>
+#include <ranges>
+#include <utility>
+
+#include "cairn/train/logger.h"
+
+namespace cairn {
+
+struct SaverUploads::Arrivals {
+  std::mutex mutex;
+  struct Save {
+    std::string path;
+    std::string name;                       // there
+    std::size_t missing;                    // destinations that do not have it yet
+    std::vector<std::string> removes = {};  // behind it, of those that are there
+    bool is_newest = true;                  // of that path
+    bool is_replaced = false;
+  };
+  std::map<std::uint64_t, Save> saves;   // by number: until they are taken, or given up
+  std::map<std::uint64_t, Save> failed;  // until the saver asks about them
+  std::uint64_t last_failed = 0;
+
+  void expect(std::uint64_t number, Save save) {
+    if (save.missing == 0) return;
+    const std::scoped_lock lock(mutex);
+    for (auto& [earlier, other] : saves) {
+      if (other.path == save.path) other.is_newest = false;
+    }
+    saves.insert({number, std::move(save)});
+  }
+  void arrive(std::uint64_t number) {
+    const std::scoped_lock lock(mutex);
+    const auto found = saves.find(number);
+    if (found != saves.end() && found->second.missing > 0) --found->second.missing;
+  }
+  // Called by destructors: takes no memory.
+  void give_up(std::uint64_t number) noexcept {
+    const std::scoped_lock lock(mutex);
+    const auto found = saves.find(number);
+    if (found == saves.end() || found->second.missing == 0) return;
+    Save& save = found->second;
+    save.is_replaced = std::any_of(std::next(found), saves.end(), [&](const auto& later) {
+      return later.second.name == save.name;
+    });
+    if (save.is_replaced) {
+      save.missing = 0;
+    } else {
+      last_failed = std::max(last_failed, number);
+      failed.insert(saves.extract(found));
+    }
+  }
+};
+
+// Shared by what the destinations were given of one save. When none of them has it any more, and
+// not all have reported, some never will: it failed there, or a newer one took its place.
+class SaverUploads::OnItsWay {
+ public:
+  OnItsWay(std::shared_ptr<Arrivals> arrivals, std::uint64_t number)
+      : arrivals_(std::move(arrivals)), number_(number) {}
+  ~OnItsWay() { arrivals_->give_up(number_); }
+  OnItsWay(const OnItsWay&) = delete;
+  OnItsWay& operator=(const OnItsWay&) = delete;
+  void arrive() const { arrivals_->arrive(number_); }
+
+ private:
+  const std::shared_ptr<Arrivals> arrivals_;
+  const std::uint64_t number_;
+};
+
+SaverUploads::SaverUploads(int keep) : keep_(keep), arrivals_(std::make_shared<Arrivals>()) {}
+
+bool SaverUploads::has_destination(const Logger& logger) {
+  return std::ranges::any_of(logger.destinations(), [](const auto& destination) {
+    return destination->can_upload_files();
+  });
+}
+
+void SaverUploads::look(const NameFormat& file, const NameFormat& latest, const Logger& logger) {
+  for (const auto& destination : logger.destinations()) {
+    if (!destination->can_upload_files()) continue;
+    destination->look_before_uploads(file, latest);
+  }
+}
+
+void SaverUploads::begin(const std::string& path, Names names) { begun_[path] = std::move(names); }
+
+void SaverUploads::hand_over(const std::string& path, Logger& logger, Replace replace) {
+  const auto begun = begun_.extract(path);
+  if (begun.empty()) return;
+  const Names& names = begun.mapped();
+  FileUpload file{.remote_file_name = names.file,
+                  .file_path = path,
+                  .overwrite = replace != Replace::kNever,
+                  .only_known = replace == Replace::kOwn,
+                  .remote_file_name_format = names.format,
+                  .timestamp = names.timestamp,
+                  .latest_remote_file_name = names.latest,
+                  .is_immutable = true};
+  const std::uint64_t number = ++count_;
+  learn_failed();
+  std::vector<std::string> removes;
+  if (keep_ > 0) {
+    for (const Kept& kept : superfluous_behind(names.file, number)) {
+      file.remove_afterwards.push_back(kept.name);
+      if (!kept.is_missing) removes.push_back(kept.name);
+    }
+  }
+  const auto& all = logger.destinations();
+  arrivals_->expect(number, {.path = path,
+                             .name = names.file,
+                             .missing = static_cast<std::size_t>(std::ranges::count_if(
+                                 all, [](const auto& d) { return d->can_upload_files(); })),
+                             .removes = std::move(removes)});
+  file.on_done = [on_its_way = std::make_shared<const OnItsWay>(arrivals_, number)](const auto&) {
+    on_its_way->arrive();
+  };
+  std::exception_ptr refused;  // by one of them: that is no reason that the others do not get it
+  for (const auto& destination : all) {
+    if (!destination->can_upload_files()) continue;
+    try {
+      destination->upload_file(file);
+    } catch (...) {
+      if (refused == nullptr) refused = std::current_exception();
+    }
+  }
+  if (refused != nullptr) std::rethrow_exception(refused);
+}
+
+void SaverUploads::learn_failed() {
+  std::map<std::uint64_t, Arrivals::Save> failed;
+  {
+    const std::scoped_lock lock(arrivals_->mutex);
+    failed.swap(arrivals_->failed);
+  }
+  if (keep_ <= 0) return;
+  for (Kept& kept : kept_)
+    kept.is_missing = kept.is_missing || failed.contains(kept.number);
+  for (auto& [number, save] : failed | std::views::reverse) {
+    std::vector<std::string>& removes = save.removes;
+    for (std::string& name : removes | std::views::reverse) {
+      const bool is_again = std::ranges::find(kept_, name, &Kept::name) != kept_.end();
+      if (!is_again) kept_.push_front({.name = std::move(name), .number = 0});
+    }
+  }
+}
+
+// What has as many newer ones behind it, at all destinations, as are to be kept. Of those that are
+// missing at one others may have some; no more of them are remembered than are to be kept.
+std::vector<SaverUploads::Kept> SaverUploads::superfluous_behind(const std::string& name,
+                                                                 std::uint64_t number) {
+  const auto keep = static_cast<std::ptrdiff_t>(keep_);
+  std::erase_if(kept_, [&](const Kept& kept) { return kept.name == name; });
+  kept_.push_back({.name = name, .number = number});
+  auto missing = std::ranges::count_if(kept_, std::identity(), &Kept::is_missing);
+  auto newer = std::ssize(kept_) - missing;
+  std::vector<Kept> superfluous;
+  std::erase_if(kept_, [&](const Kept& kept) {  // from the oldest on
+    newer -= kept.is_missing ? 0 : 1;
+    if (newer < keep && (!kept.is_missing || missing <= keep)) return false;
+    missing -= kept.is_missing ? 1 : 0;
+    superfluous.push_back(kept);
+    return true;
+  });
+  return superfluous;
+}
+
+void SaverUploads::drop_failed(const std::vector<std::string>& durable) {
+  std::erase_if(begun_, [&](const auto& begun) {
+    return std::ranges::find(durable, begun.first) == durable.end();
+  });
+}
+
+std::vector<SaverUploads::Uploaded> SaverUploads::take_uploaded() {
+  std::vector<Uploaded> uploaded;
+  const std::scoped_lock lock(arrivals_->mutex);
+  std::erase_if(arrivals_->saves, [&](const auto& numbered) {
+    const Arrivals::Save& save = numbered.second;
+    if (save.missing > 0 || begun_.contains(save.path)) return false;
+    uploaded.push_back(
+        {.path = save.path, .is_there = save.is_newest, .is_replaced = save.is_replaced});
+    return true;
+  });
+  return uploaded;
+}
+
+bool SaverUploads::has_newest_failed() const {
+  const std::scoped_lock lock(arrivals_->mutex);
+  return count_ > 0 && arrivals_->last_failed == count_;
+}
+
+std::size_t SaverUploads::size() const {
+  const std::scoped_lock lock(arrivals_->mutex);
+  return begun_.size() + kept_.size() + arrivals_->saves.size();
+}
+
+}  // namespace cairn

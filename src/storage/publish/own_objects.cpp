@@ -1,0 +1,167 @@
+#include "storage/publish/own_objects.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "cairn/error.h"
+
+#include "core/hash/xxh3.h"
+#include "io/bytes/source_part.h"
+#include "io/file.h"
+#include "io/threads/cancellation.h"
+
+namespace cairn {
+namespace {
+
+std::uint64_t print_of(const std::string& text) { return xxh3_64(as_bytes(text)); }
+
+}  // namespace
+
+void OwnObjects::know(const std::string& name, const std::string& version) {
+  const std::string normal = normal_path(name);
+  const std::scoped_lock lock(mutex_);
+  passed_.erase(print_of(normal));
+  known_.insert_or_assign(normal, Known{.version = version});
+}
+
+void OwnObjects::forget(const std::string& name) {
+  const std::scoped_lock lock(mutex_);
+  known_.erase(normal_path(name));
+  passed_.erase(print_of(normal_path(name)));
+}
+
+void OwnObjects::shorten(const std::function<bool(const std::string& name)>& has_passed) {
+  constexpr std::size_t kFew = 16;
+  const std::scoped_lock lock(mutex_);
+  if (known_.size() < std::max(ask_at_, kFew)) return;
+  std::erase_if(known_, [&](const auto& known) {
+    if (!has_passed(known.first)) return false;
+    const std::string& version = known.second.version;
+    if (!version.empty()) passed_[print_of(known.first)] = print_of(version);
+    return true;
+  });
+  ask_at_ = 2 * known_.size();
+}
+
+std::size_t OwnObjects::size() const {
+  const std::scoped_lock lock(mutex_);
+  return known_.size();
+}
+
+void OwnObjects::failed(const std::string& name, BytesPrint sent) {
+  const std::scoped_lock lock(mutex_);
+  std::vector<BytesPrint>& attempts = known_[normal_path(name)].attempts;
+  if (std::ranges::find(attempts, sent) == attempts.end()) attempts.push_back(std::move(sent));
+}
+
+void OwnObjects::missed(const std::string& name) {
+  const std::scoped_lock lock(mutex_);
+  missed_.insert(normal_path(name));
+}
+
+void OwnObjects::arrived(const std::string& name) {
+  const std::scoped_lock lock(mutex_);
+  missed_.erase(normal_path(name));
+}
+
+bool OwnObjects::may_remove(const std::string& name, const RetryPolicy& retry) const {
+  {
+    const std::scoped_lock lock(mutex_);
+    if (!missed_.contains(normal_path(name))) return true;
+  }
+  if (!knows(name)) return false;
+  try {
+    const auto there = with_retries(retry, [&] { return store_->stat(name, /*follow=*/false); });
+    return there && is_own(name, *there, find(name).value_or(Known()), retry);
+  } catch (const Error&) {
+    return false;  // that of the write is the one to tell
+  }
+}
+
+void OwnObjects::ended(const std::string& name) {
+  const std::scoped_lock lock(mutex_);
+  known_[normal_path(name)].has_ended = true;
+}
+
+OwnCondition OwnObjects::condition(const std::string& name, const RetryPolicy& retry) const {
+  if (!knows(name)) return {.condition = WriteCondition::absent()};
+  const bool is_checked = store_->features().versioned_writes;
+  const Known known = find(name).value_or(Known());
+  if (is_checked && !known.version.empty() && known.attempts.empty() && !known.has_ended) {
+    return {.condition = WriteCondition::of_version(known.version)};
+  }
+  const auto there = with_retries(retry, [&] { return store_->stat(name, /*follow=*/false); });
+  if (!there) return {.condition = WriteCondition::absent()};
+  const std::string& version = there->version;
+  if (!is_own(name, *there, known, retry)) {
+    refuse(name, version, known);
+  }
+  if (!is_checked) return {.replaces = version};
+  return {.condition = WriteCondition::of_version(version)};
+}
+
+bool OwnObjects::is_own(const std::string& name, const ObjectInfo& there, const Known& known,
+                        const RetryPolicy& retry) const {
+  const bool is_known =
+      known.version.empty() ? is_as_shortened(name, there.version) : there.version == known.version;
+  return is_known || is_of_attempt(name, there, known.attempts, retry);
+}
+
+// Whether the object is what a write that failed has sent. It is read, once the sizes agree: a
+// store tells in no other way what is there.
+bool OwnObjects::is_of_attempt(const std::string& name, const ObjectInfo& there,
+                               const std::vector<BytesPrint>& attempts,
+                               const RetryPolicy& retry) const {
+  const bool may_be = std::ranges::any_of(
+      attempts, [&](const BytesPrint& sent) { return sent.size == there.size; });
+  if (!may_be || there.type != ObjectInfo::Type::kObject) return false;
+  const std::string hash = with_retries(retry, [&] {
+    Xxh3 hashed;
+    read_in_blocks(*store_->open(name), [&](ByteView block) {
+      check_cancelled_here();
+      hashed.write(block);
+    });
+    return hashed.digest128();
+  });
+  // The bytes are those of that version only when it is still there.
+  const auto now = with_retries(retry, [&] { return store_->stat(name, /*follow=*/false); });
+  return now && now->version == there.version &&
+         std::ranges::find(attempts, BytesPrint{there.size, hash}) != attempts.end();
+}
+
+void OwnObjects::refuse(const std::string& name, const std::string& there,
+                        const Known& known) const {
+  std::string knows = "another one, which it wrote or found there earlier";
+  if (!known.attempts.empty()) knows = "none but what it sent itself, which is other bytes";
+  if (known.attempts.empty() && known.has_ended) knows = "no version of it";
+  if (!known.version.empty()) knows = "version " + known.version;
+  throw AlreadyExistsError(
+      store_->describe(name) + " is of version " + there + ", and this job knows " + knows +
+      (known.has_ended
+           ? ": another job writes it, too, or it is what a write of this job sent that was given "
+             "up (a deadline passed) before its answer came. It was not written over. When there "
+             "is no other job, remove it, or begin anew with autoresume; else stop"
+           : ": another job writes it, too. It was not written over. Stop") +
+      " one of the two jobs, or give them run names of their own");
+}
+
+bool OwnObjects::knows(const std::string& name) const {
+  const std::string normal = normal_path(name);
+  const std::scoped_lock lock(mutex_);
+  return known_.contains(normal) || passed_.contains(print_of(normal));
+}
+
+bool OwnObjects::is_as_shortened(const std::string& name, const std::string& version) const {
+  const std::scoped_lock lock(mutex_);
+  const auto found = passed_.find(print_of(normal_path(name)));
+  return found != passed_.end() && found->second == print_of(version);
+}
+
+std::optional<OwnObjects::Known> OwnObjects::find(const std::string& name) const {
+  const std::scoped_lock lock(mutex_);
+  const auto found = known_.find(normal_path(name));
+  if (found == known_.end()) return std::nullopt;
+  return found->second;
+}
+
+}  // namespace cairn

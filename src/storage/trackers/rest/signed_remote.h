@@ -1,0 +1,46 @@
+// A file behind a URL that another server signed for it: for a while, and for one thing.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "io/threads/turns.h"
+#include "storage/remote/remote.h"
+
+namespace cairn {
+
+struct SignedUrl {
+  std::string url;
+  std::vector<HttpHeader> headers = {};  // to be sent with it
+};
+
+// Its requests are for that file, whatever their key; their query is added to the URL's. No message
+// holds the URL. One that is refused (401, 403, 400 ExpiredToken) is fetched again, and one that
+// would cross the network in the clear is not taken: StorageError.
+class SignedRemote final : public Remote {
+ public:
+  struct What {
+    std::string name;    // for messages
+    std::string signer;  // likewise: "Databricks"
+    SignedUrl first;     // empty: to be fetched
+    std::function<SignedUrl()> fetch;
+  };
+  SignedRemote(RemoteSettings settings, What what);
+
+  std::string describe(const std::string& key) const override;
+
+ protected:
+  SignedRequest sign(const RemoteRequest& request) override;
+  RemoteError error_in(const HttpResponse& response) const override;
+  bool learn(const HttpResponse& response, const RemoteError& error,
+             const std::string& signed_by) override;
+  std::string advice_for(int status, const std::string& code) const override;
+
+ private:
+  What what_;
+  Turns turns_;    // of what follows; who fetches has it as long
+  SignedUrl now_;  // without a URL: to be fetched
+};
+
+}  // namespace cairn

@@ -1,0 +1,295 @@
+// In the order in which W&B's own tools do it, and under the names that they use:
+//
+//  1. createArtifact says what it is to be: the digest of all its files. Content that is there
+//     already is not made again.
+//  2. createArtifactManifest: its list of files, empty yet.
+//  3. createArtifactFiles gives a URL for each file; the bytes go to the storage behind it. None
+//     for bytes that the server has already.
+//  4. createArtifactManifest again, with the list's digest, gives a URL for the list itself.
+//  5. commitArtifact: now it has a version, and its aliases. Before, nobody sees it.
+//  6. Behind it the server is asked for it by its id: that it is committed, with these bytes.
+//     Another writer's may be the newest by then.
+#include "storage/trackers/wandb/write.h"
+
+#include <algorithm>
+#include <array>
+#include <functional>
+#include <random>
+
+#include "cairn/error.h"
+
+#include "core/text/printable.h"
+#include "net/digest.h"
+#include "storage/trackers/rest/signed_remote.h"
+
+namespace cairn::wandb {
+namespace {
+
+constexpr const char* kUpsertRun =
+    "mutation UpsertBucket($name: String, $project: String, $entity: String) { "
+    "upsertBucket(input: { name: $name, modelName: $project, entityName: $entity }) { "
+    "bucket { id name } inserted } }";
+constexpr const char* kCreate =
+    "mutation CreateArtifact($input: CreateArtifactInput!) { createArtifact(input: $input) { "
+    "artifact { id state artifactSequence { latestArtifact { id } } } } }";
+constexpr const char* kCreateManifest =
+    "mutation CreateArtifactManifest($artifactID: ID!, $baseArtifactID: ID, $name: String!, "
+    "$digest: String!, $entityName: String!, $projectName: String!, $runName: String!, "
+    "$manifestType: ArtifactManifestType!, $includeUpload: Boolean!) { "
+    "createArtifactManifest(input: { artifactID: $artifactID, baseArtifactID: $baseArtifactID, "
+    "name: $name, digest: $digest, entityName: $entityName, projectName: $projectName, "
+    "runName: $runName, type: $manifestType }) { artifactManifest { id file { id "
+    "uploadUrl @include(if: $includeUpload) uploadHeaders @include(if: $includeUpload) } } } }";
+constexpr const char* kCreateFiles =
+    "mutation CreateArtifactFiles($artifactFiles: [CreateArtifactFileSpecInput!]!, "
+    "$storageLayout: ArtifactStorageLayout!) { createArtifactFiles(input: { "
+    "artifactFiles: $artifactFiles, storageLayout: $storageLayout }) { files { edges { node { "
+    "uploadUrl uploadHeaders artifact { id } } } } } }";
+constexpr const char* kCommit =
+    "mutation CommitArtifact($artifactID: ID!) { commitArtifact(input: { "
+    "artifactID: $artifactID }) { artifact { id digest } } }";
+
+constexpr const char* kWritten =
+    "query CairnWritten($id: ID!) { artifact(id: $id) { id state digest files(first: 2) { "
+    "edges { node { sizeBytes digest } } } } }";
+
+std::string md5_base64(ByteView bytes) { return base64(md5({&bytes, 1})); }
+
+// As W&B's tools know what they made.
+std::string client_id() {
+  constexpr std::string_view kDigits = "0123456789abcdefghijklmnopqrstuvwxyz";
+  std::random_device random;
+  std::string id(128, ' ');
+  for (char& c : id)
+    c = kDigits[random() % kDigits.size()];
+  return id;
+}
+
+// The number behind `word` in a name whose parts are such: 20 behind "ba" in "ep1-ba20-rank0.pt".
+std::string number_behind(const std::string& name, const std::string& word) {
+  const auto is_digit = [](char c) { return c >= '0' && c <= '9'; };
+  for (std::size_t at = name.find(word); at != std::string::npos; at = name.find(word, at + 1)) {
+    const std::size_t begin = at + word.size();
+    std::size_t end = begin;
+    while (end < name.size() && is_digit(name[end]))
+      ++end;
+    const bool is_part = at == 0 || name[at - 1] == '-' || name[at - 1] == '.';
+    if (is_part && end > begin && end - begin < 19) return name.substr(begin, end - begin);
+  }
+  return {};
+}
+
+// What Composer's logger calls it: the extension, and "model" for .pt.
+std::string type_of(const std::string& collection) {
+  const std::string extension = collection.substr(collection.rfind('.') + 1);
+  if (extension == "pt") return "model";
+  return extension.empty() || extension.size() > 16 ? "file" : extension;
+}
+
+// createArtifact, and what it needs to be told of the file.
+class NewArtifact {
+ public:
+  NewArtifact(std::shared_ptr<GraphQl> server, const ArtifactToWrite& what,
+              const SharedBytes& bytes)
+      : server_(std::move(server)), what_(what), bytes_(bytes), md5_(md5_base64(bytes.view)) {}
+
+  bool write() {
+    if (!create()) return base_ == id_;
+    manifest_ = text_of(ask_manifest("", /*with_url=*/false), "id");
+    need(manifest_, "the id of a manifest");
+    const SignedUrl url = file_url();
+    if (!url.url.empty()) put_file(url);
+    const SharedBytes list = shared_text(manifest_text());
+    const std::string digest = md5_base64(list.view);
+    put(list, manifest_url(digest), [this, digest] { return manifest_url(digest); });
+    commit();
+    return true;
+  }
+
+ private:
+  std::string doing() const { return "writing " + what_.shown + " to"; }
+
+  void need(const std::string& found, const std::string& what) const {
+    if (!found.empty()) return;
+    throw StorageError(doing() + " W&B: its answer does not have " + what, 200);
+  }
+
+  // False when the server has an artifact of this content.
+  bool create() {
+    const std::string epoch = number_behind(what_.file, "ep");
+    const std::string batch = number_behind(what_.file, "ba");
+    Json aliases = Json::array();
+    const auto add = [&](const std::string& alias) {
+      aliases.push_back({{"artifactCollectionName", what_.collection}, {"alias", alias}});
+    };
+    add("latest");
+    Json input = {{"entityName", server_->entity()},
+                  {"projectName", what_.project},
+                  {"runName", what_.run},
+                  {"artifactTypeName", type_of(what_.collection)},
+                  {"artifactCollectionName", what_.collection},
+                  {"digest", digest_of_all()},
+                  {"digestAlgorithm", "MANIFEST_MD5"},
+                  {"enableDigestDeduplication", true},
+                  {"clientID", client_id()},
+                  {"sequenceClientID", client_id()}};
+    if (!epoch.empty() && !batch.empty()) {
+      add("ep" + epoch + "-ba" + batch);
+      const Json metadata = {{"timestamp/epoch", std::stoull(epoch)},
+                             {"timestamp/batch", std::stoull(batch)}};
+      input["metadata"] = metadata.dump();
+    }
+    input["aliases"] = std::move(aliases);
+    const Json made =
+        object_of(server_->ask(kCreate, {{"input", input}}, "createArtifact", doing()), "artifact");
+    id_ = text_of(made, "id");
+    need(id_, "the id of an artifact");
+    base_ = text_of(object_of(object_of(made, "artifactSequence"), "latestArtifact"), "id");
+    return text_of(made, "state") != "COMMITTED";
+  }
+
+  // When a PUT is done and its answer lost, the URL may be refused the next time; and asked for
+  // another one, the server has none for bytes that it has by now.
+  void put_file(const SignedUrl& url) {
+    bool is_there = false;
+    try {
+      put(bytes_, url, [&] {
+        SignedUrl again = file_url();
+        is_there = again.url.empty();
+        return again;
+      });
+    } catch (const StorageError&) {
+      if (!is_there) throw;
+    }
+  }
+
+  // When its answer is lost, the second one says that it is committed already, as an error. What
+  // the server has then says what came of it.
+  void commit() const {
+    try {
+      server_->ask(kCommit, {{"artifactID", id_}}, "commitArtifact", doing());
+    } catch (const StorageError&) {
+      bool is_committed = false;
+      try {
+        is_committed = is_written();
+      } catch (const StorageError&) {
+        // then nobody knows, and the first error says why
+      }
+      if (!is_committed) throw;
+      return;
+    }
+    if (is_written()) return;
+    throw StorageError(doing() +
+                           " W&B: it said that the artifact is committed, and does not have it " +
+                           "with the bytes that were sent",
+                       200);
+  }
+
+  bool is_written() const {
+    const Json found = server_->ask(kWritten, {{"id", id_}}, "artifact", doing());
+    const Json edges = array_of(object_of(found, "files"), "edges");
+    const Json file = edges.size() == 1 ? object_of(edges.front(), "node") : Json();
+    return text_of(found, "state") == "COMMITTED" && text_of(found, "digest") == digest_of_all() &&
+           text_of(file, "digest") == md5_ && number_of(file, "sizeBytes") == bytes_.view.size();
+  }
+
+  std::string digest_of_all() const {
+    const std::string text = "wandb-artifact-manifest-v1\n" + what_.file + ":" + md5_ + "\n";
+    const ByteView view = as_bytes(text);
+    return hex(md5({&view, 1}));
+  }
+
+  std::string manifest_text() const {
+    const Json entry = {{"digest", md5_},
+                        {"size", bytes_.view.size()},
+                        {"birthArtifactID", birth_},
+                        {"skip_cache", false}};
+    return Json{{"version", 1},
+                {"storagePolicy", "wandb-storage-policy-v1"},
+                {"storagePolicyConfig", {{"storageLayout", "V2"}}},
+                {"contents", {{what_.file, entry}}}}
+        .dump();
+  }
+
+  Json ask_manifest(const std::string& digest, bool with_url) const {
+    Json variables = {{"artifactID", id_},
+                      {"name", "wandb_manifest.json"},
+                      {"digest", digest},
+                      {"entityName", server_->entity()},
+                      {"projectName", what_.project},
+                      {"runName", what_.run},
+                      {"manifestType", "FULL"},
+                      {"includeUpload", with_url}};
+    if (!base_.empty()) variables["baseArtifactID"] = base_;
+    return object_of(server_->ask(kCreateManifest, variables, "createArtifactManifest", doing()),
+                     "artifactManifest");
+  }
+
+  SignedUrl manifest_url(const std::string& digest) const {
+    const SignedUrl url = url_in(object_of(ask_manifest(digest, /*with_url=*/true), "file"));
+    need(url.url, "the URL of a manifest");
+    return url;
+  }
+
+  // Empty when the server has these bytes already.
+  SignedUrl file_url() {
+    const Json spec = {{"artifactID", id_},
+                       {"artifactManifestID", manifest_},
+                       {"name", what_.file},
+                       {"md5", md5_}};
+    const Json answer = server_->ask(
+        kCreateFiles, {{"artifactFiles", Json::array({spec})}, {"storageLayout", "V2"}},
+        "createArtifactFiles", doing());
+    const Json edges = array_of(object_of(answer, "files"), "edges");
+    const Json node = edges.empty() ? Json() : object_of(edges.front(), "node");
+    birth_ = text_of(object_of(node, "artifact"), "id");
+    need(birth_, "what was asked for the file");
+    return url_in(node);
+  }
+
+  // With its headers, which are "NAME:VALUE".
+  static SignedUrl url_in(const Json& file) {
+    SignedUrl url = {.url = text_of(file, "uploadUrl")};
+    for (const Json& header : array_of(file, "uploadHeaders")) {
+      const std::string text = header.is_string() ? header.get<std::string>() : "";
+      const std::size_t colon = text.find(':');
+      if (colon == std::string::npos) continue;
+      const std::size_t value = std::min(text.find_first_not_of(" \t", colon + 1), text.size());
+      url.headers.push_back({text.substr(0, colon), text.substr(value)});
+    }
+    return url;
+  }
+
+  void put(const SharedBytes& bytes, const SignedUrl& url,
+           const std::function<SignedUrl()>& again) const {
+    SignedRemote storage(
+        server_->settings(),
+        SignedRemote::What{.name = what_.shown, .signer = "W&B", .first = url, .fetch = again});
+    RemoteRequest request = {.method = "PUT"};
+    if (!bytes.view.empty()) request.body = {bytes};
+    storage.check(storage.send(std::move(request)), "writing", "");
+  }
+
+  const std::shared_ptr<GraphQl> server_;
+  const ArtifactToWrite& what_;
+  const SharedBytes& bytes_;
+  const std::string md5_;
+  std::string id_ = {};
+  std::string base_ = {};      // the newest version, as far as the answer knows
+  std::string manifest_ = {};  // its id
+  std::string birth_ = {};     // the artifact with which the file came to the server
+};
+
+}  // namespace
+
+bool write_artifact(const std::shared_ptr<GraphQl>& server, const ArtifactToWrite& artifact,
+                    const SharedBytes& bytes) {
+  return NewArtifact(server, artifact, bytes).write();
+}
+
+void make_run(GraphQl& server, const std::string& project, const std::string& run) {
+  server.ask(kUpsertRun, {{"name", run}, {"project", project}, {"entity", server.entity()}},
+             "upsertBucket", "making the run " + printable_line(run) + " by");
+}
+
+}  // namespace cairn::wandb

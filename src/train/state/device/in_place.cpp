@@ -1,0 +1,192 @@
+#include "train/state/device/in_place.h"
+
+#include <torch/torch.h>
+
+#include <algorithm>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "cairn/error.h"
+#include "cairn/node_arena.h"
+
+#include "core/pointer_map.h"
+#include "train/state/device/device_storage.h"
+#include "train/state/device/tensor_bridge.h"
+#include "train/state/load/module_load.h"
+
+namespace cairn {
+namespace {
+
+bool is_whole(const at::Tensor& target, const TensorView& view) {
+  return target.storage_offset() == 0 && view.storage_offset == 0 &&
+         target.storage().nbytes() == view.storage->size() &&
+         target.storage().nbytes() == byte_size(view);
+}
+
+// A tensor of the module, and what of the checkpoint may be read straight into its storage.
+struct Placed {
+  at::Tensor target;
+  Value* value;  // of the same name, or null
+  const c10::StorageImpl* live;
+  const Storage* saved;  // of the value, or null
+};
+
+// Which storage of the checkpoint goes into which of the module: one into one, or none.
+class Pairs {
+ public:
+  // What goes both ways to one other remains of `placed`.
+  static void leave_only_pairs(std::vector<Placed>& placed) {
+    Pairs pairs(placed.size());
+    pairs.for_each(placed, [&](const Placed& each) { pairs.add(each); });
+    pairs.leave_out_overlaps();
+    std::size_t left = 0;
+    pairs.for_each(placed, [&](Placed& each) {
+      if (pairs.is_one(each)) std::swap(placed[left++], each);
+    });
+    placed.resize(left);
+  }
+
+ private:
+  struct Memory {
+    const std::byte* begin;
+    const std::byte* end;
+    const c10::StorageImpl* storage;
+  };
+
+  explicit Pairs(std::size_t tensors) : by_live_(tensors), by_saved_(tensors) {
+    memory_.reserve(tensors);
+  }
+
+  template <class Use>
+  void for_each(std::vector<Placed>& placed, const Use& use) const {
+    for (Placed& each : placed) {
+      use(each);
+    }
+  }
+
+  void add(const Placed& placed) {
+    const auto [known, is_new] = by_live_.try_emplace(placed.live);
+    if (is_new) {
+      *known = placed.saved;
+      const auto* const begin = static_cast<const std::byte*>(placed.live->data());
+      memory_.push_back({begin, begin + placed.live->nbytes(), placed.live});
+    } else if (*known != placed.saved) {
+      *known = nullptr;
+    }
+    if (placed.saved == nullptr) return;
+    const auto [other, is_first] = by_saved_.try_emplace(placed.saved);
+    if (is_first) *other = placed.live;
+    if (*other != placed.live) *other = nullptr;
+  }
+  // Behind all of add(): what lies in one memory with another storage goes into none.
+  void leave_out_overlaps() {
+    if (!std::ranges::is_sorted(memory_, {}, &Memory::begin)) {
+      std::ranges::sort(memory_, {}, &Memory::begin);
+    }
+    const Memory* furthest = nullptr;  // of those before
+    for (const Memory& memory : memory_) {
+      if (furthest != nullptr && memory.begin < furthest->end) {
+        *by_live_.find(memory.storage) = nullptr;
+        *by_live_.find(furthest->storage) = nullptr;
+      }
+      if (furthest == nullptr || furthest->end < memory.end) furthest = &memory;
+    }
+  }
+  bool is_one(const Placed& placed) {
+    return placed.saved != nullptr && *by_live_.find(placed.live) == placed.saved &&
+           *by_saved_.find(placed.saved) == placed.live;
+  }
+
+  std::vector<Memory> memory_;          // each storage of the module once
+  PointerMap<const Storage*> by_live_;  // null: several, or something else
+  PointerMap<const void*> by_saved_;
+};
+
+// What may be placed, each with its value; `model` is nobody else's.
+std::vector<Placed> candidates(const torch::nn::Module& module, const Value& model,
+                               bool with_devices) {
+  std::vector<Placed> found;
+  found.reserve(model.as_dict().size());
+  std::string name;
+  for_each_named_tensor(module, [&](const std::string& prefix, const std::string& own_name,
+                                    const at::Tensor& target) {
+    name.assign(prefix).append(own_name);
+    const Value* value = model.find(name);
+    const c10::Device device = target.device();
+    const bool may_hold_it = device.is_cpu() || (with_devices && has_streams(device));
+    if (!target.has_storage() || !may_hold_it) return;
+    const Storage* saved = nullptr;
+    if (value != nullptr && value->is_tensor()) {
+      const TensorView& view = value->as_tensor();
+      // To a device it goes in pieces: what has to be made would be whole on the host.
+      const bool has_bytes = view.storage != nullptr && view.numel() != 0 &&
+                             (device.is_cpu() || view.storage->source() != nullptr);
+      if (has_bytes && is_alike(view, target) && is_whole(target, view)) saved = view.storage.get();
+    }
+    found.push_back({.target = target,
+                     .value = const_cast<Value*>(value),  // NOLINT: of a dict nobody else has
+                     .live = target.storage().unsafeGetStorageImpl(),
+                     .saved = saved});
+  });
+  Pairs::leave_only_pairs(found);
+  return found;
+}
+
+// Gives a tensor another storage: in a copy when others have it, too.
+void set_storage(Value& value, const std::shared_ptr<const Storage>& storage) {
+  if (value.may_be_shared()) {
+    TensorView view = value.as_tensor();
+    view.storage = storage;
+    value = std::move(view);
+  } else {
+    // NOLINTNEXTLINE(cppcoreguidelines-pro-type-const-cast): nobody else's, and no const object
+    const_cast<TensorView&>(value.as_tensor()).storage = storage;
+  }
+}
+
+}  // namespace
+
+void InPlace::check() const {
+  for (const auto& [saved, memory, data] : places) {
+    if (memory.data() == data && memory.nbytes() == saved->size()) continue;
+    throw Error(
+        "a weight was given other memory while the checkpoint was loaded (by the "
+        "load_state_dict() of an algorithm or a callback, say): not with in_place");
+  }
+}
+
+StagedReads InPlace::reads() const {
+  StagedReads reads;
+  reads.reserve(places.size());
+  for (const Place& place : places) {
+    reads.add(place.saved, place.memory);
+  }
+  return reads;
+}
+
+void place_in(const torch::nn::Module& module, Value& model, bool with_devices, InPlace& in_place) {
+  if (!model.is_dict()) return;
+  const NodeArena arena;
+  model.mutable_dict();  // nobody else's from now on
+  const std::vector<Placed> found = candidates(module, model, with_devices);
+  in_place.places.reserve(found.size());
+  PointerMap<std::shared_ptr<const Storage>> made;  // of storages that several may have
+  for (const Placed& placed : found) {
+    const at::Tensor& target = placed.target;
+    Value* const value = placed.value;
+    const std::shared_ptr<const Storage> saved = value->as_tensor().storage;
+    const bool is_alone = saved.use_count() == 2 && !value->may_be_shared();  // its, and this one
+    std::shared_ptr<const Storage> live;
+    if (!is_alone) live = *made.try_emplace(saved.get()).first;
+    if (live == nullptr) {
+      const at::Storage& memory = target.storage();
+      live = target.is_cpu() ? storage_over(memory, saved->location()) : device_storage(memory);
+      in_place.places.push_back({saved, memory, memory.data()});
+      if (!is_alone) *made.find(saved.get()) = live;
+    }
+    set_storage(*value, live);
+  }
+}
+
+}  // namespace cairn

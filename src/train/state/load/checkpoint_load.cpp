@@ -1,0 +1,600 @@
+// Loading a whole checkpoint: all of it is applied, or nothing.
+//
+// clang-format off
+//  1. Decode it: structure, manifest and pickle are checked, no tensor is read. Drop what
+//     load_ignore_keys names.
+//  2. Read every tensor that may be needed, once, into fresh memory, and check every byte of the
+//     file as it passes (load_staging.h). Its end is waited for where elements are first looked at:
+//     while the disk works, 1 is done and the model planned. From there on nobody looks at the
+//     file: what was checked is applied.
+//  3. Compare with the live objects, after the layouts of older Composers were brought to the
+//     present one. Model, optimizer and plain values are planned, which changes nothing; so are
+//     metrics, on a copy. Schedulers, algorithms, callbacks, scaler and metrics can only be tried:
+//     each is loaded after its own state was put aside.
+//  4. Make everything that applying needs: conversions, tables, copies of what others hold, too.
+//  5. Apply the plans: moves, swaps, and copies from memory to memory. None of it can fail.
+//     In place, weights that can be read straight into the model are left out of 2 and read here,
+//     first: that can fail, and says that they are lost.
+//  6. When something did not fit in 3, or anything at all was thrown before 5 (for want of memory;
+//     by a logger that cannot write its line, say): let go of the plans' memory, give the tried
+//     objects their state back, all of them, and throw one error, which names the file:
+//     MismatchError that lists everything that did not fit.
+// clang-format on
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <torch/torch.h>
+
+#include <algorithm>
+#include <functional>
+#include <new>
+#include <set>
+#include <type_traits>
+
+#include "cairn/error.h"
+#include "cairn/foreign.h"
+#include "cairn/train/logger.h"
+#include "cairn/train/scaler.h"
+#include "cairn/train/state.h"
+#include "cairn/train/state_dict.h"
+
+#include "checkpoint/open/checkpoint.h"
+#include "core/out_of_memory.h"
+#include "io/memory/mapped_file.h"
+#include "train/optimizer/load.h"
+#include "train/state/device/device_targets.h"
+#include "train/state/device/in_place.h"
+#include "train/state/device/tensor_bridge.h"
+#include "train/state/gather/entry_names.h"
+#include "train/state/gather/rank_saves.h"
+#include "train/state/gather/run_checkpoint.h"
+#include "train/state/gather/sharded_state.h"
+#include "train/state/load/checkpoint_migration.h"
+#include "train/state/load/fit_calls.h"
+#include "train/state/load/foreign_parts.h"
+#include "train/state/load/load_advice.h"
+#include "train/state/load/load_job.h"
+#include "train/state/load/load_staging.h"
+#include "train/state/load/module_load.h"
+#include "train/state/load/name_misfits.h"
+#include "train/state/load/object_loads.h"
+#include "train/state/load/old_schedules.h"
+#include "train/state/number.h"
+#include "train/state/random/rng_check.h"
+
+namespace cairn {
+namespace {
+
+struct Refused {};  // something does not fit
+
+// One step of a plan.
+static_assert(std::is_nothrow_move_assignable_v<Value> && std::is_nothrow_move_assignable_v<Dict> &&
+              std::is_nothrow_copy_assignable_v<Timestamp> &&
+              std::is_nothrow_move_assignable_v<std::optional<FitCalls>> &&
+              std::is_nothrow_move_assignable_v<std::string>);
+
+class CheckpointLoad {
+ public:
+  CheckpointLoad(State& state, Logger& logger, const LoadJob& job)
+      : state_(state),
+        logger_(logger),
+        options_(job.options),
+        weights_are_lost_(job.weights_are_lost),
+        needs_all_weights_(weights_are_lost_ != nullptr && *weights_are_lost_) {}
+
+  // Steps 1, but for decoding, to 6. Returns the entry "rng".
+  std::optional<Value> run(const std::string& path, LoadStaging& staging, Value checkpoint);
+
+ private:
+  void filter(Value& checkpoint, const std::string& path);
+  void cut(Value& checkpoint);
+  void stage(LoadStaging& staging, Value& checkpoint);  // step 2, up to its end
+  void place_model(Value& saved, bool with_devices);    // step 2, in place
+  void read_in_place(LoadStaging& staging);             // step 5
+  Verify how_to_read() const;
+  bool may_need(const std::string& key) const;
+  void check(const Value& checkpoint);
+  void check_weights(const Value& checkpoint);
+  void try_metrics();
+  void refuse_misfits() const;  // throws Refused
+  std::string listed_misfits() const;
+  // Step 6: gives back, and says what became of the live objects.
+  std::string undo();
+  void prepare();
+  void apply_plans() noexcept;
+
+  void warn(const std::string& text) { logger_.log_message("warning: " + text); }
+  void misfit(const std::string& text) { misfits_.push_back(text); }
+  const Dict* dict_entry(const Value& saved, const char* key);
+
+  void pass_over(Value& saved, const std::vector<std::string>& needed);
+  void plan_model(const Value& model);
+  void plan_optimizer(const Value& saved);
+  void plan_values(const Value& saved);
+  void try_schedulers(const Value& saved);
+  void try_algorithms(const Value& saved);
+  void try_callbacks(const Value& saved);
+  void try_scaler(const Value& saved);
+  void plan_metrics(const std::string& label, const Metrics& metrics, const Value* saved);
+
+  State& state_;
+  Logger& logger_;
+  const LoadCheckpointOptions& options_;
+  bool* const weights_are_lost_;  // LoadJob's
+  const bool needs_all_weights_;
+
+  std::set<std::string> ignored_names_;  // of the model: not missing, whatever `strict` says
+  std::vector<std::string> misfits_;
+  std::vector<std::string> ways_out_;  // patterns that pass over what is in misfits_
+  ObjectLoads tried_;
+  ModuleLoad model_;
+  InPlace in_place_;
+  std::function<void()> finish_reading_;  // the end of step 2; nothing when it has come
+  bool is_overwriting_ = false;           // the weights are no longer what they were
+  std::unique_ptr<OptimizerLoad> optimizer_;
+  std::optional<Timestamp> timestamp_;
+  std::optional<FitCalls> fit_calls_;
+  bool steps_after_time_ = false;
+  std::optional<std::int64_t> rank_zero_seed_;
+  std::optional<std::string> run_name_;
+  std::optional<Value> dataset_state_;
+  std::vector<std::pair<std::shared_ptr<Metric>, Value>> metric_states_;
+  std::vector<std::pair<std::string, std::pair<std::string, double>>> metric_values_;
+  Dict all_metric_values_;  // prepare()
+};
+
+// A dict below `saved`; nullptr when there is none, which is a misfit when it is something else.
+const Dict* CheckpointLoad::dict_entry(const Value& saved, const char* key) {
+  const Value* entry = saved.find(key);
+  if (entry == nullptr) return nullptr;
+  if (entry->is_dict()) return &entry->as_dict();
+  misfit("state/" + std::string(key) + " is a " + std::string(entry->type_name()) + ", not a dict");
+  return nullptr;
+}
+
+void CheckpointLoad::pass_over(Value& saved, const std::vector<std::string>& needed) {
+  for (const std::string& line : pass_over_foreign(saved, needed, "state/"))
+    warn(line);
+}
+
+void CheckpointLoad::plan_model(const Value& model) {
+  model_ = plan_module_load(state_.model->module(), model,
+                            {.strict = options_.strict_model_weights || needs_all_weights_,
+                             .left_out = ignored_names_,
+                             .before_elements = finish_reading_});
+  for (const std::string& reason : model_.misfits)
+    misfit("model: " + reason);
+  for (const std::string& name : model_.unfit)
+    ways_out_.push_back("state/model/" + glob_of(name));
+  if (!model_.misfits.empty()) return;
+  // If load_ignore_keys has left out all weights, none has to fit.
+  const bool has_weights = !model.as_dict().empty() || ignored_names_.empty();
+  const bool none_fits = has_weights && model_.tensors.empty() && !model_.keys.missing.empty();
+  if (!none_fits) {
+    for (const std::string& line : summarize_misfits(model_.keys)) {
+      warn(line);
+    }
+    return;
+  }
+  misfit("model: none of its weights is in the checkpoint");
+  for (const std::string& line : list_misfits(model_.keys)) {
+    misfit("model: " + line);
+  }
+}
+
+void CheckpointLoad::plan_optimizer(const Value& saved) {
+  const Dict* optimizers = dict_entry(saved, "optimizers");
+  if (!state_.optimizer) return;
+  const std::string name = optimizer_name(*state_.optimizer);
+  if (optimizers == nullptr || optimizers->empty()) {
+    return warn("the checkpoint has no optimizer state; " + name + " starts afresh");
+  }
+  const Value* entry = optimizers->find(name);
+  if (entry == nullptr) {
+    const Value& other = optimizers->begin()->first;
+    return misfit("optimizer: the checkpoint has " + (other.is_str() ? other.as_str() : "another") +
+                  ", this run " + name);
+  }
+  optimizer_ = plan_optimizer_load(*state_.optimizer, state_.model->module(), *entry);
+  for (const std::string& reason : optimizer_->misfits)
+    misfit("optimizer: " + reason);
+  if (!optimizer_->misfits.empty()) ways_out_.emplace_back("state/optimizers*");
+}
+
+void CheckpointLoad::plan_values(const Value& saved) {
+  try {
+    if (const Value* timestamp = saved.find("timestamp")) {
+      timestamp_ = Timestamp::from_value(timestamp->at("Timestamp"));
+      if (const Value* calls = timestamp->find("fit_calls")) fit_calls_ = fit_calls_from(*calls);
+    } else {
+      warn("the checkpoint has no timestamp; training counts from " +
+           state_.timestamp.get(TimeUnit::kBatch).to_string());
+    }
+    if (const Value* seed = saved.find("rank_zero_seed")) rank_zero_seed_ = seed->as_int();
+    if (const Value* name = saved.find("run_name")) run_name_ = name->as_str();
+  } catch (const Error& e) {
+    misfit(e.what());
+  }
+  if (const Dict* dataset = dict_entry(saved, "dataset_state")) {
+    const Value* train = dataset->find("train");
+    const Value* beside = dataset->find("cairn");  // of sharded checkpoints (rank_saves.cpp)
+    dataset_state_ = train == nullptr ? Value() : *train;
+    if (beside != nullptr && dataset_state_->is_none()) dataset_state_ = Dict{{"cairn", *beside}};
+  }
+}
+
+void CheckpointLoad::try_schedulers(const Value& saved) {
+  const Dict* entries = dict_entry(saved, "schedulers");
+  std::vector<std::string> names;
+  for (const auto& scheduler : state_.schedulers) {
+    names.push_back(scheduler->name());
+  }
+  names = entry_names(names);
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    const Value* entry = entries == nullptr ? nullptr : entries->find(names[i]);
+    // Composer keeps one entry a class, and gives it to all of the class.
+    if (entry == nullptr && entries != nullptr) entry = entries->find(state_.schedulers[i]->name());
+    if (entry == nullptr) {
+      warn("scheduler " + names[i] + " is not in the checkpoint; it starts afresh");
+      continue;
+    }
+    RunningScheduler& scheduler = *state_.schedulers[i];
+    tried_.load("scheduler " + names[i], *entry, scheduler);
+  }
+}
+
+void CheckpointLoad::try_algorithms(const Value& saved) {
+  auto states = algorithm_states(saved.find("algorithms"));
+  if (!states) return misfit("state/algorithms is not a list of (name, state)");
+  StatesByName& by_name = *states;
+  const auto& excluded = options_.exclude_algorithms;
+  for (const std::string& name : excluded) {
+    if (by_name.erase(name) > 0) continue;
+    warn("load_exclude_algorithms \"" + name + "\" is not among the checkpoint's algorithms");
+  }
+  for (const auto& algorithm : state_.algorithms) {
+    const std::string who = "algorithm " + algorithm->name();
+    if (std::ranges::find(excluded, algorithm->name()) != excluded.end()) {
+      logger_.log_message(who + " starts afresh (load_exclude_algorithms)");
+      continue;
+    }
+    auto& entries = by_name[algorithm->name()];
+    if (entries.empty()) {
+      warn(who + " is not in the checkpoint; it starts afresh");
+      continue;
+    }
+    tried_.load(who, *entries.front(),
+                ObjectLoads::Object{[algorithm] { return algorithm->state_dict(); },
+                                    [this, algorithm](const Value& value) {
+                                      algorithm->load_state_dict(value, state_);
+                                    }});
+    entries.erase(entries.begin());
+  }
+  for (const auto& [name, entries] : by_name) {
+    if (entries.empty()) continue;
+    logger_.log_message("the checkpoint was trained with " + name +
+                        ", which this run does not have; its state is not used "
+                        "(load_exclude_algorithms silences this)");
+  }
+}
+
+void CheckpointLoad::try_callbacks(const Value& saved) {
+  const Dict* entries = dict_entry(saved, "callbacks");
+  std::vector<std::string> names;
+  for (const auto& callback : state_.callbacks) {
+    names.push_back(callback->name());
+  }
+  names = entry_names(names);
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    Callback& callback = *state_.callbacks[i];
+    const Value* entry = entries == nullptr ? nullptr : entries->find(names[i]);
+    if (entry == nullptr) {
+      const bool is_stateless = callback.state_dict() == Value(Dict());
+      if (!is_stateless)
+        warn("callback " + names[i] + " is not in the checkpoint; it starts afresh");
+      continue;
+    }
+    tried_.load("callback " + names[i], *entry, callback);
+  }
+}
+
+void CheckpointLoad::try_scaler(const Value& saved) {
+  const Dict* entries = dict_entry(saved, "scaler");
+  if (!state_.scaler) return;
+  GradScaler& scaler = *state_.scaler;
+  const Value* entry = entries == nullptr ? nullptr : entries->find(scaler.name());
+  if (entry == nullptr) {
+    if (scaler.is_enabled()) warn(scaler.name() + " is not in the checkpoint; it starts afresh");
+    return;
+  }
+  tried_.load("scaler", *entry, scaler);
+}
+
+void CheckpointLoad::plan_metrics(const std::string& label, const Metrics& metrics,
+                                  const Value* saved) {
+  if (saved == nullptr || !saved->is_dict()) return;
+  for (const auto& [key, metric] : metrics) {
+    const Value* entry = saved->find(key);
+    if (entry == nullptr || !entry->is_dict()) continue;
+    const Value* state = entry->find("state_dict");
+    if (state == nullptr) continue;
+    try {
+      metric->clone()->load_state_dict(*state);
+    } catch (const Error& e) {
+      const std::string entries = label == "train" ? "train_metrics" : "eval_metrics/" + label;
+      misfit(fmt::format("metric {}/{}: {} (load_ignore_keys = {{\"state/{}*\"}} starts it afresh)",
+                         label, key, e.what(), entries));
+      continue;
+    }
+    metric_states_.emplace_back(metric, *state);
+    const Value* computed = entry->find("_computed");
+    if (computed == nullptr) continue;  // None when it was not computed
+    if (const auto number = find_number(*computed)) {
+      metric_values_.push_back({label, {key, *number}});
+    }
+  }
+}
+
+void CheckpointLoad::filter(Value& checkpoint, const std::string& path) {
+  // A file that is no dict has no keys. It is refused later, as no checkpoint of a run.
+  if (options_.ignore_keys.empty() || !checkpoint.is_dict()) return;
+  const Value before = checkpoint;
+  for (const std::string& pattern : options_.ignore_keys.apply(checkpoint)) {
+    warn(fmt::format("load_ignore_keys \"{}\" matches nothing in {}", pattern, path));
+  }
+  ignored_names_ = names_left_out(before, checkpoint);
+}
+
+// Of a sharded run: what this rank has of it. The names must be those of today for that. Others
+// refuse what is a part only.
+void CheckpointLoad::cut(Value& checkpoint) {
+  Value saved = checkpoint.at("state");
+  if (is_sharded(state_)) migrate_state(saved);
+  misfits_ = cut_to_own_rows(state_, saved);
+  refuse_misfits();
+  if (is_sharded(state_)) checkpoint.mutable_dict().set("state", std::move(saved));
+}
+
+void CheckpointLoad::check(const Value& checkpoint) {
+  Value saved = checkpoint.at("state");
+  if (!saved.is_dict()) return misfit("its \"state\" is no dict");
+  migrate_state(saved);
+  pass_over(saved, needed_parts(state_, saved));
+  if (const Value* model = saved.find("model")) {
+    plan_model(*model);
+  } else {
+    if (needs_all_weights_) return misfit("it has no model, and the present weights are lost");
+    warn("the model was left out; the present weights stay");
+  }
+  finish_reading_();
+  if (const auto unused = unused_parts(state_, saved, checkpoint); !unused.empty()) {
+    logger_.log_message(fmt::format("the checkpoint holds more, which this run has no use for: {}",
+                                    fmt::join(unused, ", ")));
+  }
+  const Value* rng = checkpoint.find("rng");
+  if (rng == nullptr && holds_only_weights(saved)) {
+    return warn("the checkpoint holds only weights; everything else stays as it is");
+  }
+  plan_values(saved);
+  saved = with_plain_numbers(saved);  // but for what the dataset gets, which was its own
+  plan_optimizer(saved);
+  try_schedulers(saved);
+  if (timestamp_) steps_after_time_ = steps_after_time(saved, *timestamp_, state_, logger_);
+  try_algorithms(saved);
+  try_callbacks(saved);
+  try_scaler(saved);
+  plan_metrics("train", state_.train_metrics, saved.find("train_metrics"));
+  for (const auto& [label, metrics] : state_.eval_metrics) {
+    const Value* of_all = saved.find("eval_metrics");
+    const bool is_dict = of_all != nullptr && of_all->is_dict();
+    plan_metrics(label, metrics, is_dict ? of_all->find(label) : nullptr);
+  }
+  if (rng == nullptr) return warn("the checkpoint has no random states; the present ones stay");
+  const RngCheck found = check_rng_states(*rng, /*is_of_own_rank=*/saves_rank_tars(state_));
+  misfits_.insert(misfits_.end(), found.misfits.begin(), found.misfits.end());
+  for (const std::string& text : found.warnings)
+    warn(text);
+}
+
+void CheckpointLoad::check_weights(const Value& checkpoint) {
+  Value saved = checkpoint.at("state");
+  migrate_state(saved);
+  if (saved.is_dict()) pass_over(saved, {"model"});
+  const Value* model = saved.is_dict() ? saved.find("model") : nullptr;
+  if (model == nullptr) return misfit("it holds no weights (no \"state/model\")");
+  plan_model(*model);
+}
+
+void CheckpointLoad::refuse_misfits() const {
+  if (!misfits_.empty() || !tried_.misfits().empty()) throw Refused();
+}
+
+std::string CheckpointLoad::listed_misfits() const {
+  std::string text = ":";
+  for (const auto* misfits : {&misfits_, &tried_.misfits()}) {
+    for (const std::string& reason : *misfits) {
+      text += "\n  " + reason;
+    }
+  }
+  return ways_out_.empty() ? text : text + "\n" + advice_to_ignore(ways_out_);
+}
+
+std::string CheckpointLoad::undo() {
+  model_ = {};
+  optimizer_.reset();
+  dataset_state_.reset();
+  metric_states_.clear();
+  const std::vector<std::string> refused = tried_.undo();
+  std::string text = is_overwriting_
+                         ? "the weights, which were overwritten in place, are lost (load "
+                           "another checkpoint, or make the model anew); nothing else "
+                           "was changed"
+                         : "nothing was changed";
+  if (refused.empty()) return text;
+  text += " but what does not take its own state back";
+  for (const std::string& object : refused) {
+    text += " (" + object + ")";
+  }
+  return text;
+}
+
+// On the live ones, after their copies took it.
+void CheckpointLoad::try_metrics() {
+  for (const auto& [metric, saved] : metric_states_) {
+    tried_.load("metric " + metric->name(), saved, *metric);
+  }
+}
+
+void CheckpointLoad::prepare() {
+  if (optimizer_) optimizer_->prepare();
+  all_metric_values_ = state_.metric_values;
+  for (const auto& [label, entry] : metric_values_) {
+    Value& values = all_metric_values_[label];
+    if (!values.is_dict()) values = Dict();
+    values.mutable_dict()[entry.first] = entry.second;
+  }
+}
+
+void CheckpointLoad::apply_plans() noexcept {
+  if (optimizer_) optimizer_->apply();
+  if (timestamp_) {
+    state_.timestamp = *timestamp_;
+    state_.fit_calls = std::move(fit_calls_);
+    state_.schedulers_step_after_time = steps_after_time_;
+  }
+  if (rank_zero_seed_) state_.rank_zero_seed = *rank_zero_seed_;
+  if (run_name_) state_.run_name = std::move(*run_name_);
+  if (dataset_state_) state_.dataset_state = std::move(*dataset_state_);
+  state_.metric_values = std::move(all_metric_values_);
+}
+
+// Whether anything of this entry of "state", of whatever Composer's, may be asked for its tensors.
+bool CheckpointLoad::may_need(const std::string& key) const {
+  if (options_.load_weights_only) return key.find("model") != std::string::npos;
+  return state_.optimizer || key.find("optimizers") == std::string::npos;
+}
+
+// Not where the names are those of an older Composer, or those of another entry are taken.
+void CheckpointLoad::place_model(Value& saved, bool with_devices) {
+  const auto is_taken_as_it_is = [&] {
+    const Value* const model = saved.find("model");
+    Value present = saved;
+    migrate_state(present);
+    const Value* const taken = present.find("model");
+    return model != nullptr && taken != nullptr && taken->identity() == model->identity();
+  };
+  if (!is_taken_as_it_is()) return;
+  place_in(state_.model->module(), saved.mutable_dict()["model"], with_devices, in_place_);
+}
+
+void CheckpointLoad::stage(LoadStaging& staging, Value& checkpoint) try {
+  const bool with_devices = staging.takes_targets();
+  if (options_.in_place) place_model(checkpoint.mutable_dict()["state"], with_devices);
+  DeviceTargets targets;
+  if (with_devices) {
+    targets.add_state(state_, checkpoint.at("state"), !options_.load_weights_only);
+  }
+  const auto is_needed = [&](const Value& key) { return !key.is_str() || may_need(key.as_str()); };
+  const auto is_elsewhere = [&](const Storage& s) { return live_memory_of(s) == nullptr; };
+  staging.stage(checkpoint, {.with_others = !options_.load_weights_only,
+                             .of_state = is_needed,
+                             .storage = is_elsewhere,
+                             .targets = &targets});
+} catch (const std::bad_alloc&) {
+  checkpoint = Value();
+  staging.refuse_size(options_.verify);
+}
+
+// What is read in two parts is checked in two: what is loaded, then, and no byte twice. Of a
+// sharded run each rank reads a part.
+Verify CheckpointLoad::how_to_read() const {
+  const bool is_part = !in_place_.places.empty() || is_sharded(state_);
+  return is_part && options_.verify == Verify::kFull ? Verify::kWhatIsRead : options_.verify;
+}
+
+void CheckpointLoad::read_in_place(LoadStaging& staging) {
+  if (in_place_.places.empty()) return;
+  in_place_.check();
+  is_overwriting_ = true;
+  if (weights_are_lost_ != nullptr) *weights_are_lost_ = true;
+  staging.read(in_place_.reads(), how_to_read());
+}
+
+std::optional<Value> CheckpointLoad::run(const std::string& path, LoadStaging& staging,
+                                         Value checkpoint) {
+  std::optional<Value> rng;
+  try {
+    const std::string why = why_no_run(checkpoint);
+    filter(checkpoint, path);
+    if (!why.empty()) require_run(checkpoint, why);  // unless load_ignore_keys made one of it
+    cut(checkpoint);
+    stage(staging, checkpoint);
+    finish_reading_ = [&] { staging.finish(how_to_read()); };
+    if (options_.load_weights_only) {
+      check_weights(checkpoint);
+      checkpoint = Value();
+      finish_reading_();
+    } else {
+      check(checkpoint);
+      finish_reading_();  // also when nothing of it is of use: damage is told first
+      if (const Value* found = checkpoint.find("rng")) rng = *found;
+    }
+    refuse_misfits();
+    try_metrics();
+    refuse_misfits();
+    check_mapped_reads(path);  // of what is in no tensor
+    checkpoint = Value();      // so that the plans are the only owners of their memory
+    prepare();
+    apply_all(model_.tensors, [&] { read_in_place(staging); });
+  } catch (const Refused&) {
+    checkpoint = Value();
+    throw MismatchError(path + " does not fit this run, " + undo() + listed_misfits());
+  } catch (const std::bad_alloc&) {
+    checkpoint = Value();
+    const std::string undone = undo();
+    if (!is_overwriting_) throw;
+    throw OutOfMemoryError("cannot load " + path + ", " + undone + ": there is no memory left");
+  } catch (Error& e) {
+    checkpoint = Value();
+    e.add_context("cannot load " + path + ", " + undo());
+    throw;
+  } catch (const std::exception& e) {  // libtorch's, or of user code
+    checkpoint = Value();
+    throw Error("cannot load " + path + ", " + undo() + ": " + e.what());
+  }
+  apply_plans();
+  if (weights_are_lost_ != nullptr) *weights_are_lost_ = false;
+  return rng;
+}
+
+}  // namespace
+
+std::optional<Value> load_now(const LoadJob& job, State& state, Logger& logger) try {
+  if (!state.model) throw UsageError("a checkpoint cannot be loaded into a State without a model");
+  const Checkpoint opened =
+      job.checkpoint ? *job.checkpoint : open_checkpoint(job.path, job.options.store);
+  const std::string& path = opened.path();
+  if (!job.content.empty()) check_content(opened, job.content);
+  const GuardedReads guard;
+  LoadStaging staging(opened);
+  if (!is_sharded(state)) staging.begin(state, job.options);  // which reads all of it
+  Value checkpoint = load(opened, {.verify = Verify::kQuick});
+  if (checkpoint.is_foreign()) {
+    throw UnsupportedError(path + " holds an object of " + checkpoint.as_foreign().class_name() +
+                           ", which only its Python class can read; save dicts of state_dict()s");
+  }
+  return CheckpointLoad(state, logger, job).run(path, staging, std::move(checkpoint));
+} catch (const std::bad_alloc&) {
+  throw_out_of_memory("loading", job.path);
+}
+
+std::optional<Value> load_checkpoint(const std::string& path, State& state, Logger& logger,
+                                     const LoadCheckpointOptions& options) {
+  return load_now({.path = path, .options = options}, state, logger);
+}
+
+std::optional<Value> load_checkpoint(const Checkpoint& opened, State& state, Logger& logger,
+                                     const LoadCheckpointOptions& options) {
+  return load_now({.path = opened.path(), .checkpoint = opened, .options = options}, state, logger);
+}
+
+}  // namespace cairn

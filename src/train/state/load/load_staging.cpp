@@ -1,0 +1,184 @@
+#include "train/state/load/load_staging.h"
+
+#include <torch/torch.h>
+
+#include <cstring>
+#include <new>
+#include <system_error>
+#include <utility>
+
+#include "cairn/error.h"
+#include "cairn/train/state.h"
+
+#include "checkpoint/open/verify/check_whole.h"
+#include "checkpoint/open/verify/whole_read.h"
+#include "core/text/size_text.h"
+#include "io/threads/parallel.h"
+#include "train/state/device/device_storage.h"
+#include "train/state/device/mirror.h"
+#include "train/state/device/staging.h"
+#include "train/state/load/module_load.h"
+
+namespace cairn {
+namespace {
+
+// Less than this is read as soon as a thread is made.
+constexpr std::uint64_t kLeastWhole = std::uint64_t{1} << 20;
+// Opening a smaller file has brought it into the page cache, or it comes with a few reads.
+constexpr std::uint64_t kLeastAhead = std::uint64_t{32} << 20;
+// How much of the file may be read for nothing.
+constexpr std::uint64_t kMostUnwanted = std::uint64_t{16} << 20;
+
+constexpr Refusal kRefusal = {.called = "it"};  // whoever catches it says which
+
+// How much of a checkpoint is wanted at most: the weights, and what an optimizer keeps of them:
+// those of weights in half precision five times as much. And whether most of it is for devices.
+struct AboutWanted {
+  std::uint64_t bytes = 0;
+  bool is_of_devices = false;
+};
+AboutWanted about_wanted(const State& state, const LoadCheckpointOptions& options) {
+  constexpr std::uint64_t kWithOptimizer = 6;
+  std::uint64_t bytes = 0;
+  std::uint64_t of_devices = 0;
+  for_each_named_tensor(state.model->module(),
+                        [&](const std::string&, const std::string&, const at::Tensor& tensor) {
+                          const std::uint64_t size = tensor.numel() * tensor.element_size();
+                          bytes += size;
+                          if (has_streams(tensor.device())) of_devices += size;
+                        });
+  const bool is_all = !options.load_weights_only && state.optimizer != nullptr;
+  return {is_all ? kWithOptimizer * bytes : bytes, of_devices > bytes / 2};
+}
+
+// The entries of a dict with such keys, each with None left in its place: what nobody else has is
+// staged where it is.
+Dict taken_out(Value& dict, const std::function<bool(const Value& key)>& is_wanted) {
+  std::vector<Value> keys;
+  for (const auto& [key, value] : dict.as_dict()) {
+    if (is_wanted(key)) keys.push_back(key);
+  }
+  Dict taken;
+  for (const Value& key : keys) {
+    Value* const value = dict.mutable_dict().find(key);
+    if (value != nullptr) taken.set(key, std::exchange(*value, Value()));  // nobody finds a NaN
+  }
+  return taken;
+}
+
+void put_back(Value& dict, const Dict& taken) {
+  for (const auto& [key, value] : taken) {
+    dict.mutable_dict().set(key, value);
+  }
+}
+
+}  // namespace
+
+struct LoadStaging::Whole {
+  Whole(const Checkpoint& opened, std::shared_ptr<const ByteSource> source)
+      : file(std::move(source)), memory(file->size()), read(opened, memory.all()) {}
+
+  std::shared_ptr<const ByteSource> file;
+  Mirror memory;
+  WholeRead read;  // ends first
+};
+
+LoadStaging::LoadStaging(Checkpoint opened) : opened_(std::move(opened)) {}
+
+LoadStaging::~LoadStaging() = default;
+
+void LoadStaging::begin(const State& state, const LoadCheckpointOptions& options) {
+  const bool is_all =
+      options.verify == Verify::kFull && options.ignore_keys.empty() && state.model != nullptr;
+  if (!is_all) return;
+  std::shared_ptr<const ByteSource> file = WholeRead::file_of(opened_);
+  if (file == nullptr || file->size() < kLeastWhole) return;
+  try {
+    const bool is_large = file->size() >= kLeastAhead;
+    if (options.in_place && is_large) ahead_ = std::make_unique<CacheAhead>(file);
+    const AboutWanted wanted = about_wanted(state, options);  // takes time, too
+    if (file->size() / 5 * 4 > wanted.bytes + kMostUnwanted) {
+      ahead_ = nullptr;
+      return;
+    }
+    if (options.in_place) return;
+    if (wanted.is_of_devices) {
+      if (is_large) ahead_ = std::make_unique<CacheAhead>(std::move(file));
+      return;
+    }
+    whole_ = std::make_unique<Whole>(opened_, std::move(file));
+  } catch (const std::bad_alloc&) {     // step 3 reads it, or says that there is no memory
+  } catch (const std::system_error&) {  // nor a thread
+  }
+}
+
+bool LoadStaging::takes_targets() const {
+  return whole_ == nullptr && may_read_to_devices(opened_);
+}
+
+void LoadStaging::stage(Value& checkpoint, const Wanted& wanted) {
+  Dict taken;
+  if (wanted.with_others) {
+    taken = taken_out(checkpoint, [](const Value& key) { return key != Value("state"); });
+  }
+  Value& state = checkpoint.mutable_dict()["state"];
+  if (state.is_dict()) taken.set("state", taken_out(state, wanted.of_state));
+  StageMemory memory{.targets = wanted.targets};
+  if (whole_) {
+    memory = {.file = whole_->file.get(), .mirror = &whole_->memory, .copies = &copies_};
+  }
+  Value near = staged(std::move(taken), wanted.storage, reads_, memory);
+  if (state.is_dict()) {
+    put_back(state, near.at("state").as_dict());
+    near.mutable_dict().erase("state");
+  }
+  put_back(checkpoint, near.as_dict());
+}
+
+void LoadStaging::finish(Verify verify) {
+  if (failure_) std::rethrow_exception(failure_);
+  if (std::exchange(is_finished_, true)) return;
+  try {
+    if (auto whole = std::exchange(whole_, nullptr)) {
+      check_whole(whole->read.finish(), opened_.path(), kRefusal);
+      whole = nullptr;  // what is a part of it stays
+      copy_from_mirror();
+      if (reads_.empty()) return;
+    }
+    read(std::exchange(reads_, {}), verify);
+  } catch (...) {
+    failure_ = std::current_exception();
+    throw;
+  }
+}
+
+// Each piece of the mirror goes with the last that is copied from it.
+void LoadStaging::copy_from_mirror() {
+  std::uint64_t bytes = 0;
+  for (const MirrorCopy& copy : copies_) {
+    bytes += copy.from.nbytes();
+  }
+  const auto copy_one = [&](std::size_t i) {
+    const MirrorCopy copy = std::exchange(copies_[i], {});
+    std::memcpy(copy.to.data_ptr().get(), copy.from.data(), copy.from.nbytes());
+  };
+  for_each_parallel(copies_.size(), copy_one, bytes);
+  copies_.clear();
+}
+
+void LoadStaging::read(StagedReads reads, Verify verify) {
+  if (!reads.empty()) ahead_ = nullptr;
+  check_whole(read_staged(opened_, std::move(reads), verify), opened_.path(), kRefusal);
+}
+
+void LoadStaging::refuse_size(Verify verify) {
+  whole_ = nullptr;
+  reads_ = {};
+  copies_.clear();
+  const VerifyReport report = opened_.verify(verify);
+  check_whole(report, opened_.path(), kRefusal);
+  throw Error("there is not enough memory for its tensors beside the present ones; the file has " +
+              size_text(report.bytes));
+}
+
+}  // namespace cairn
