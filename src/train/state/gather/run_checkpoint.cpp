@@ -59,17 +59,17 @@ std::set<std::string> names_of(const auto& objects) {
 }
 
 // Where a weight lies: its storage, and the place there. Empty for what is no tensor.
-using Weight = std::pair<const Storage*, std::int64_t>;
+using WeightPlace = std::pair<const Storage*, std::int64_t>;
 
-std::map<std::string, Weight> weights_of(const Value& checkpoint) {
-  std::map<std::string, Weight> weights;
+std::map<std::string, WeightPlace> weights_of(const Value& checkpoint) {
+  std::map<std::string, WeightPlace> weights;
   const Value* model = find_path(checkpoint, "state/model");
   if (model == nullptr || !model->is_dict()) return weights;
   for (const auto& [key, value] : model->as_dict()) {
     if (!key.is_str()) continue;
-    weights[key.as_str()] = value.is_tensor() ? Weight(value.as_tensor().storage.get(),
+    weights[key.as_str()] = value.is_tensor() ? WeightPlace(value.as_tensor().storage.get(),
                                                        value.as_tensor().storage_offset)
-                                              : Weight();
+                                              : WeightPlace();
   }
   return weights;
 }
@@ -97,7 +97,7 @@ void require_run(const Value& checkpoint, const std::string& why) {
 std::set<std::string> names_left_out(const Value& before, const Value& after) {
   const auto weights_before = weights_of(before);
   const auto weights_after = weights_of(after);
-  std::set<Weight> renamed;
+  std::set<WeightPlace> renamed;
   for (const auto& [name, weight] : weights_after) {
     if (!weights_before.contains(name)) renamed.insert(weight);
   }
