@@ -16,9 +16,11 @@
 
 #include "cairn/train/options.h"
 
-#include "resuming/resume.h"
+#include "resuming/load_run.h"
 
 namespace cairn {
+
+class CheckpointSaver;
 
 // What a rank has in front of it.
 struct SeenTar {
@@ -49,7 +51,7 @@ bool loads_rank_tars(const TrainerOptions& options, const State& state);
 // names the rank whose tar is not there.
 LoadOutcome load_rank_tars(const TrainerOptions& options, State& state, Logger& logger);
 
-// resume_or_load() of a run that saves such.
+// autoresume() of a run that saves such.
 LoadOutcome resume_rank_tars(const TrainerOptions& options, State& state,
                              const CheckpointSaver& saver, Logger& logger);
 

@@ -14,7 +14,6 @@
 #include "cairn/train/rng.h"
 
 #include "io/uri.h"
-#include "resuming/ranks.h"
 #include "saving/check_savers.h"
 #include "storage/place.h"
 #include "storage/remote/source.h"
@@ -22,6 +21,7 @@
 #include "train/loop/eval_loop.h"
 #include "train/loop/precision.h"
 #include "train/trainer/deepspeed_config.h"
+#include "train/trainer/ranks.h"
 #include "train/trainer/trainer_impl.h"
 
 namespace cairn {

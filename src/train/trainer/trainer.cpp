@@ -6,7 +6,6 @@
 #include "cairn/error.h"
 #include "cairn/train/state_dict.h"
 
-#include "resuming/ranks.h"
 #include "saving/check_savers.h"
 #include "saving/saver_of_run.h"
 #include "storage/local/local_store.h"
@@ -14,6 +13,7 @@
 #include "train/loop/iteration_length.h"
 #include "train/loop/predict_loop.h"
 #include "train/trainer/rank_facts.h"
+#include "train/trainer/ranks.h"
 #include "train/trainer/trainer_impl.h"
 
 namespace cairn {

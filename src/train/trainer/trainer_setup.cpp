@@ -27,8 +27,8 @@
 #include "dist/team.h"
 #include "io/file.h"
 #include "io/machine.h"
-#include "resuming/ranks.h"
-#include "resuming/resume.h"
+#include "resuming/autoresume.h"
+#include "resuming/load_path.h"
 #include "saving/check_savers.h"
 #include "saving/saver_of_run.h"
 #include "train/data/data_spec.h"
@@ -36,6 +36,7 @@
 #include "train/optimizer/parameter_names.h"
 #include "train/trainer/deepspeed_config.h"
 #include "train/trainer/rank_facts.h"
+#include "train/trainer/ranks.h"
 #include "train/trainer/trainer_impl.h"
 
 namespace cairn {
@@ -349,9 +350,8 @@ void Trainer::Impl::Setup::make_scaler() {
 
 void Trainer::Impl::Setup::load() {
   engine.run_event(Event::kBeforeLoad);
-  LoadOutcome outcome = options.autoresume
-                            ? resume_or_load(options, state, *autoresume_saver(), logger)
-                            : load_first(options, state, logger);
+  LoadOutcome outcome = options.autoresume ? autoresume(options, state, *autoresume_saver(), logger)
+                                           : load_first(options, state, logger);
   tell_unused_options(options, outcome, logger);
   trainer.resumed.rng = rng_of_rank(std::move(outcome.rng));
   if (outcome.is_loaded) {

@@ -1,4 +1,4 @@
-#include "resuming/resume.h"
+#include "resuming/autoresume.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <cstdlib>
 #include <exception>
-#include <iostream>
 #include <map>
 #include <memory>
 #include <set>
@@ -20,8 +19,6 @@
 #include "cairn/train/logger.h"
 #include "cairn/train/state.h"
 
-#include "checkpoint/names/launch.h"
-#include "checkpoint/open/checkpoint.h"
 #include "checkpoint/open/source.h"
 #include "core/text/few_lines.h"
 #include "core/text/printable.h"
@@ -29,15 +26,9 @@
 #include "io/file.h"
 #include "io/read_fault.h"
 #include "resuming/joint_checkpoints.h"
-#include "resuming/load_progress.h"
-#include "resuming/node_copy.h"
+#include "resuming/load_path.h"
 #include "resuming/rank_tar_loads.h"
-#include "resuming/ranks.h"
 #include "resuming/search_places.h"
-#include "saving/check_savers.h"
-#include "storage/local/links.h"
-#include "storage/place.h"
-#include "storage/retrying_store.h"
 #include "train/state/gather/rank_saves.h"
 #include "train/state/gather/sharded_state.h"
 #include "train/state/load/load_advice.h"
@@ -45,10 +36,6 @@
 
 namespace cairn {
 namespace {
-
-std::string position_text(const Timestamp& timestamp) {
-  return "epoch " + std::to_string(timestamp.epoch) + ", batch " + std::to_string(timestamp.batch);
-}
 
 // Counts checkpoints of other runs that lie in this run's folders.
 class OtherRuns {
@@ -76,22 +63,6 @@ class OtherRuns {
     std::set<std::string> names = {};
   };
   std::map<std::string, Seen> by_folder_;
-};
-
-}  // namespace
-
-bool is_fault_of_file(const Error& error) {
-  const bool is_of_program = dynamic_cast<const MismatchError*>(&error) != nullptr ||
-                             dynamic_cast<const UsageError*>(&error) != nullptr;
-  return !is_of_program && read_fault_of(error) != ReadFault::kNow;
-}
-
-namespace {
-
-// An error of another rank, thrown on this one.
-class RankError : public StorageError {
- public:
-  explicit RankError(const std::string& message) : StorageError(message, 0) {}
 };
 
 // The checkpoint that rank 0 found, for all ranks.
@@ -145,11 +116,6 @@ FoundForAll find_newest(const TrainerOptions& trainer, const RunSearch& search, 
           .is_rank_tar = answer.is_rank_tar};
 }
 
-// CheckpointSource::content() of what rank 0 opened; empty when it opened nothing.
-std::string content_of(const LoadJob& job) {
-  return job.checkpoint ? job.checkpoint->impl().source->content() : "";
-}
-
 // Rank 0 looks, and all ranks load the checkpoint that it found. Rank 0 names the place by its
 // number. Where each rank has a folder of its own, it names the checkpoint by its path from there.
 FoundForAll find_for_all(const TrainerOptions& trainer, const RunSearch& search, Logger& logger) {
@@ -185,114 +151,6 @@ FoundForAll find_for_all(const TrainerOptions& trainer, const RunSearch& search,
                                      .store = place.store,
                                      .in_place = trainer.load_in_place}},
           .is_rank_tar = said.at(3).as_bool()};
-}
-
-// What a pointer of that name points at for rank 0, in the folder, which others may have under
-// another name: a run that still saves moves its `latest` while they open it. `path` where there is
-// no pointer, or one that leads out of the folder.
-std::string pointed_at_for_all(const std::string& path, ObjectStore& store) {
-  const Team team = Team::of_job();
-  if (team.is_alone()) return path;
-  const std::string name =
-      team.do_on_first("opening " + path,
-                       [&]() -> Value {
-                         try {
-                           const bool is_file = path.ends_with(kLinkFile);  // people name that, too
-                           const auto pointer = store.read_pointer(
-                               is_file ? path.substr(0, path.size() - kLinkFile.size()) : path);
-                           if (!pointer || pointer->is_broken()) return "";
-                           return relative_path(normal_path(pointer->target),
-                                                normal_path(parent_path(path)));
-                         } catch (const std::exception&) {
-                           return "";  // opening it says what is wrong, for all
-                         }
-                       })
-          .as_str();
-  if (name.empty() || name.starts_with("..")) return path;
-  return path.find('/') == std::string::npos ? name : join_path(parent_path(path), name);
-}
-
-LoadProgress progress_of(const TrainerOptions& options) {
-  return LoadProgress({.is_shown = options.load_progress_bar,
-                       .chunk_bytes = options.load_chunk_size,
-                       .stream = options.console_stream == "stdout" ? &std::cout : &std::cerr});
-}
-
-// The store as a start asks it: again and again while it is away, with a line each time.
-std::shared_ptr<ObjectStore> patient_store(std::shared_ptr<ObjectStore> store,
-                                           const TrainerOptions& options, Logger& logger) {
-  if (!store->may_be_far()) return store;
-  return retrying_store(std::move(store),
-                        {.patience = options.save_store_patience,
-                         .patience_option = "save_store_patience",
-                         .on_retry = told_by_lines(
-                             [&logger](const std::string& line) { logger.log_message(line); })});
-}
-
-NodeCopy copy_for_node(const LoadJob& job, const State& state, LoadProgress& progress,
-                       Logger& logger) {
-  const auto bar = progress.show(job.path);
-  return {job, is_sharded(state), logger};
-}
-
-}  // namespace
-
-LoadOutcome load_for_run(const LoadJob& job, const LoadJob& nearest, State& state,
-                         LoadProgress& progress, Logger& logger) {
-  const dist::LongWork long_work;
-  const std::string run_name = state.run_name;
-  LoadOutcome outcome{.is_loaded = true};
-  if (job.joint != nullptr) outcome.path_of_parts = job.path;
-  {
-    const auto bar = progress.show(job.path);
-    outcome.rng = load_now(nearest, state, logger);
-  }
-  // A run that starts from another one's checkpoint is itself, and keeps its hands off the other's.
-  if (std::exchange(state.run_name, run_name) != run_name) {
-    for (CheckpointSaver* saver : savers_among(state.callbacks)) {
-      saver->load_state_dict(Dict());
-    }
-  }
-  logger.log_message(
-      "loaded " + printable_line(job.path) +
-      (job.options.load_weights_only ? " (weights)" : ": " + position_text(state.timestamp)));
-  return outcome;
-}
-
-namespace {
-
-// What becomes of a checkpoint on all ranks, from what became of it on this one.
-struct LoadedByAll {
-  bool is_passed_over = false;
-  // Passed over, and some have it: they must go on from another one.
-  std::optional<RankError> mixed = std::nullopt;
-};
-
-// Throws when the start is to end. `in_parts`: each looked at its own rows.
-LoadedByAll agree_to_load(const RankOutcome& own, const std::string& path, bool in_parts) {
-  const AgreedOutcome agreed = agree_on(own);
-  if (agreed.outcome.kind == RankOutcome::kOk) return {};
-  if (own.kind == RankOutcome::kFailed) return {};  // the caller throws what it has
-  const RankError error("rank " + std::to_string(agreed.rank) + " cannot load " +
-                        printable_line(path) +
-                        ", from which all ranks go on: " + agreed.outcome.why);
-  const bool is_bad = agreed.outcome.kind == RankOutcome::kPassOver;
-  if (is_bad && !agreed.is_ok_anywhere) return {.is_passed_over = true};
-  if (is_bad && in_parts) return {.is_passed_over = true, .mixed = error};
-  throw error;
-}
-
-// Rank 0 opens what load_path names, and what the others find there must be the same. (Another file
-// may get the name meanwhile, or the place be another one on their machine.) Throws on all ranks
-// when it cannot be opened: there would be nothing to compare with.
-void open_for_all(LoadJob& job) {
-  const Team team = Team::of_job();
-  if (team.is_alone()) return;
-  const Value content = team.do_on_first("opening " + printable_line(job.path), [&]() -> Value {
-    job.checkpoint = open_checkpoint(job.path, job.options.store);
-    return content_of(job);
-  });
-  job.content = content.as_str();
 }
 
 // Nothing is left to go on from. Throws on all ranks when one has what it cannot begin again with:
@@ -341,72 +199,13 @@ void check_autoresume(const std::optional<std::string>& run_name, const Checkpoi
   if (!missing.empty()) throw UsageError("autoresume needs:" + missing);
 }
 
-void tell_unused_options(const TrainerOptions& options, const LoadOutcome& outcome,
-                         Logger& logger) {
-  const bool is_resumed = !outcome.resumed_from.empty();
-  if (!is_resumed && options.load_path) return;
-  std::vector<std::string_view> set;
-  if (options.load_weights_only) set.emplace_back("load_weights_only");
-  if (!options.load_ignore_keys.empty()) set.emplace_back("load_ignore_keys");
-  if (!options.load_exclude_algorithms.empty()) set.emplace_back("load_exclude_algorithms");
-  if (set.empty()) return;
-  logger.log_message(fmt::format(
-      "{} (of load_path) not used: {}", fmt::join(set, ", "),
-      is_resumed ? "autoresume takes the run's own checkpoint whole" : "there is no load_path"));
-}
-
-LoadOutcome load_first(const TrainerOptions& options, State& state, Logger& logger) {
-  if (!options.load_path) return {};
-  if (loads_rank_tars(options, state)) return load_rank_tars(options, state, logger);
-  const std::string path =
-      strict_format(NameFormat(*options.load_path), variables_of_writer(state.run_name));
-  LoadProgress progress = progress_of(options);
-  const auto store =
-      patient_store(progress.watch(store_of(path, options.load_object_store)), options, logger);
-  // Weights alone are not worth the transfer of three times as much optimizer state.
-  const bool is_dear = options.load_weights_only && store->may_be_far();
-  LoadJob job = {.path = options.load_object_store ? path : shown_place(path),
-                 .options = {.load_weights_only = options.load_weights_only,
-                             .strict_model_weights = options.load_strict_model_weights,
-                             .ignore_keys = options.load_ignore_keys,
-                             .exclude_algorithms = options.load_exclude_algorithms,
-                             .verify = is_dear ? Verify::kWhatIsRead : Verify::kFull,
-                             .store = store,
-                             .in_place = options.load_in_place}};
-  job.path = pointed_at_for_all(job.path, *store);
-  std::unique_ptr<JointCheckpoints> joint;
-  if (JointCheckpoints::is_needed(*store)) {
-    joint = JointCheckpoints::of_path(job.path, store);
-    // If nobody has it, loading says best what is wrong.
-    if (joint->store()->stat(joint->path(), /*follow=*/true)) {
-      job.path = joint->path();
-      job.options.store = joint->store();
-      job.joint = joint->store();
-    }
-  }
-  open_for_all(job);
-  const NodeCopy copy = copy_for_node(job, state, progress, logger);
-  try {
-    LoadOutcome outcome = load_for_run(job, copy.nearest(), state, progress, logger);
-    agree_to_load({}, job.path, /*in_parts=*/false);
-    return outcome;
-  } catch (const dist::DistError&) {
-    throw;
-  } catch (const RankError&) {
-    throw;
-  } catch (const Error& e) {
-    agree_to_load({RankOutcome::kFailed, e.what()}, job.path, /*in_parts=*/false);
-    throw;
-  }
-}
-
 namespace {
 
 // Finds and loads a checkpoint, and goes back to an older one if it cannot be loaded.
-class RunResume {
+class Autoresume {
  public:
-  RunResume(const TrainerOptions& options, State& state, const CheckpointSaver& saver,
-            Logger& logger)
+  Autoresume(const TrainerOptions& options, State& state, const CheckpointSaver& saver,
+             Logger& logger)
       : options_(options),
         state_(state),
         saver_(saver),
@@ -449,44 +248,50 @@ class RunResume {
   // nullopt: the checkpoint is passed over.
   std::optional<LoadOutcome> load(const LoadJob& job) {
     const NodeCopy copy = copy_for_node(job, state_, progress_, logger_);
-    try {
-      LoadOutcome outcome = load_for_run(job, copy.nearest(), state_, progress_, logger_);
-      outcome.resumed_from = place_of(job);
-      const LoadedByAll loaded = agree_to_load({}, job.path, is_sharded(state_));
-      if (!loaded.is_passed_over) return outcome;
-      if (loaded.mixed) mixed_ = loaded.mixed;
+    TriedLoad tried = load_together(
+        [&] { return load_for_run(job, copy.nearest(), state_, progress_, logger_); });
+    if (tried.is_ok()) {
+      tried.outcome.resumed_from = place_of(job);
+      return tried.outcome;
+    }
+    if (tried.own.kind == RankOutcome::kFailed) rethrow_with_advice(tried.error, job);
+    const bool is_bad_file = tried.agreed.outcome.kind == RankOutcome::kBadFile;
+    // Where each rank has looked at its own rows alone, those of others may be bad.
+    const bool may_pass_over = !tried.agreed.is_ok_anywhere || is_sharded(state_);
+    if (!is_bad_file || !may_pass_over) throw tried.error_of_rank(job.path);
+    if (tried.agreed.is_ok_anywhere) mixed_ = tried.error_of_rank(job.path);
+    if (tried.error) {
+      keep(tried.error);
+      pass_over(job, ", which cannot be loaded", tried.own.why);
+    } else {
       weights_are_lost_ = true;
       pass_over(job, "", mixed_->what());
-    } catch (const dist::DistError&) {
-      throw;
-    } catch (const RankError&) {
-      throw;
-    } catch (Error& e) {
-      const bool passes_over = is_fault_of_file(e);
-      const LoadedByAll loaded =
-          agree_to_load({passes_over ? RankOutcome::kPassOver : RankOutcome::kFailed, e.what()},
-                        job.path, is_sharded(state_));
-      if (!passes_over) {
-        advise(e, job);
-        throw;
-      }
-      if (loaded.mixed) mixed_ = loaded.mixed;
-      if (read_fault_of(e) == ReadFault::kBytes && !unreadable_) {
-        unreadable_ = std::current_exception();
-      }
-      if (weights_are_lost_ && !lost_) lost_ = std::current_exception();
-      pass_over(job, ", which cannot be loaded", e.what());
     }
     return std::nullopt;
+  }
+
+  // What beginning anew would abandon is told then.
+  void keep(const std::exception_ptr& error) {
+    try {
+      std::rethrow_exception(error);
+    } catch (const Error& e) {
+      if (read_fault_of(e) == ReadFault::kBytes && !unreadable_) unreadable_ = error;
+    }
+    if (weights_are_lost_ && !lost_) lost_ = error;
   }
 
   // As load_path takes it.
   static std::string place_of(const LoadJob& job) { return job.options.store->describe(job.path); }
 
-  static void advise(Error& error, const LoadJob& job) {
-    if (dynamic_cast<const MismatchError*>(&error) == nullptr) return;
-    error.add_context("autoresume takes a checkpoint whole (to leave parts of it out, " +
-                      one_start_without_autoresume(place_of(job)) + " and load_ignore_keys)");
+  [[noreturn]] static void rethrow_with_advice(const std::exception_ptr& error,
+                                               const LoadJob& job) {
+    try {
+      std::rethrow_exception(error);
+    } catch (MismatchError& e) {
+      e.add_context("autoresume takes a checkpoint whole (to leave parts of it out, " +
+                    one_start_without_autoresume(place_of(job)) + " and load_ignore_keys)");
+      throw;
+    }
   }
 
   void pass_over(const LoadJob& job, const std::string& what, const std::string& why) {
@@ -510,9 +315,9 @@ class RunResume {
 
 }  // namespace
 
-LoadOutcome resume_or_load(const TrainerOptions& options, State& state,
-                           const CheckpointSaver& saver, Logger& logger) {
-  return RunResume(options, state, saver, logger).run();
+LoadOutcome autoresume(const TrainerOptions& options, State& state, const CheckpointSaver& saver,
+                       Logger& logger) {
+  return Autoresume(options, state, saver, logger).run();
 }
 
 }  // namespace cairn
