@@ -206,16 +206,17 @@ void RemoteUploaderDownloader::close(State& /*state*/, Logger& logger) {
 
 void RemoteUploaderDownloader::look_before_uploads(const NameFormat& remote_file_name,
                                                    const NameFormat& latest) {
+  const RetryPolicy retry = impl_->retry();
   const NameFormat pointer = latest.empty() ? NameFormat() : impl_->object_format(latest);
   if (!pointer.empty() && !has_counter(pointer)) {
-    impl_->queue->publisher().look_at_pointer(only_name(pointer));  // others: each save has its own
+    // Of others each save has its own.
+    impl_->queue->publisher().look_at_pointer(only_name(pointer), retry);
   }
   const NameFormat file = impl_->object_format(remote_file_name);
   const std::size_t fixed = fixed_folders(file);
   const std::string folder =
       fixed == 0 ? "." : only_name(NameFormat(file.text().substr(0, fixed - 1)));
   const NameFormat inside(file.text().substr(fixed));
-  const RetryPolicy retry = impl_->retry();
   with_retries(retry, [&] {
     ObjectStore& store = *impl_->options.store;
     // Far away it would be a request for each folder, and others may be about to finish theirs.

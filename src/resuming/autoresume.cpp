@@ -68,6 +68,7 @@ class OtherRuns {
 // The checkpoint that rank 0 found, for all ranks.
 struct FoundForAll {
   std::optional<LoadJob> job = std::nullopt;
+  std::size_t place = 0;     // where it is
   bool is_rank_tar = false;  // `job` is rank 0's part of a save of all ranks
 };
 
@@ -113,6 +114,7 @@ FoundForAll find_newest(const TrainerOptions& trainer, const RunSearch& search, 
                          .options = {.strict_model_weights = trainer.load_strict_model_weights,
                                      .store = store,
                                      .in_place = trainer.load_in_place}},
+          .place = answer.place,
           .is_rank_tar = answer.is_rank_tar};
 }
 
@@ -126,12 +128,11 @@ FoundForAll find_for_all(const TrainerOptions& trainer, const RunSearch& search,
   const Value found = team.do_on_first("looking for a checkpoint to go on from", [&]() -> Value {
     own = find_newest(trainer, search, logger);
     if (team.is_alone() || !own.job) return List{-1, "", "", own.is_rank_tar};
-    const auto place = std::ranges::find(places, own.job->options.store, &SearchPlace::store);
-    const std::int64_t number = place - places.begin();
     own.job->content = content_of(*own.job);  // it may be copied for the processes of this machine
-    const std::string path =
-        place->is_in_parts ? relative_path(normal_path(own.job->path), folder) : own.job->path;
-    return List{number, path, own.job->content, own.is_rank_tar};
+    const std::string path = places.at(own.place).is_in_parts
+                                 ? relative_path(normal_path(own.job->path), folder)
+                                 : own.job->path;
+    return List{static_cast<std::int64_t>(own.place), path, own.job->content, own.is_rank_tar};
   });
   if (team.is_first()) return own;
   const List& said = found.as_items();
@@ -227,7 +228,7 @@ class Autoresume {
     }
     for (;;) {
       FoundForAll found = find_for_all(options_, search_, logger_);
-      if (!found.job || found.is_rank_tar) return begin();
+      if (!found.job || found.is_rank_tar) return load_without_checkpoint();
       found.job->weights_are_lost = &weights_are_lost_;
       const bool is_joint = joint_ && found.job->options.store == joint_->store();
       if (is_joint) found.job->joint = joint_->store();
@@ -237,12 +238,12 @@ class Autoresume {
 
  private:
   // No checkpoint is left that all ranks could load together. Tars each rank loads by itself.
-  LoadOutcome begin() {
+  LoadOutcome load_without_checkpoint() {
     if (mixed_) throw RankError(*mixed_);
     // To begin again would abandon a checkpoint that a repaired disk may still give.
     agree_to_begin(unreadable_ ? unreadable_ : lost_, joint_.get());
     return search_.takes_rank_tars ? resume_rank_tars(options_, state_, saver_, logger_)
-                                   : load_first(options_, state_, logger_);
+                                   : load_from_load_path(options_, state_, logger_);
   }
 
   // nullopt: the checkpoint is passed over.

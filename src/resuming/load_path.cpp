@@ -84,7 +84,7 @@ LoadJob job_of(const TrainerOptions& options, const State& state, LoadProgress& 
 
 }  // namespace
 
-LoadOutcome load_first(const TrainerOptions& options, State& state, Logger& logger) {
+LoadOutcome load_from_load_path(const TrainerOptions& options, State& state, Logger& logger) {
   if (!options.load_path) return {};
   if (loads_rank_tars(options, state)) return load_rank_tars(options, state, logger);
   LoadProgress progress = progress_of(options);

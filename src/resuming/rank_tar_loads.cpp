@@ -151,7 +151,7 @@ class TarAutoresume {
         refuse_to_begin_again();
         logger_.log_message("autoresume: no checkpoint in " + folder_ +
                             (options_.load_path ? "; loading load_path" : "; starting afresh"));
-        return load_first(options_, state_, logger_);
+        return load_from_load_path(options_, state_, logger_);
       }
       if (choice.kind == TarChoice::kGoBack) {
         went_back_ = true;

@@ -201,7 +201,7 @@ bool is_saved_in_parts(const SaverPlace& place, const std::string& path) {
   }
 }
 
-bool is_saved_already(const SaverPlace& place, const std::string& path) {
+bool holds_checkpoint_of_now(const SaverPlace& place, const std::string& path) {
   const auto info = look_into(place.store, path, Verify::kQuick).info;
   return info && info->run_name == place.run_name && is_at(*info, place.now) &&
          info->kind == (place.weights_only ? "weights" : "full");
@@ -316,8 +316,13 @@ bool is_still_own(const SaverPlace& place, const std::string& path, const Timest
     if (!info) return false;
     const bool says_nothing = info->run_name.empty() && !info->timestamp;
     return is_made_at(place, *info, timestamp) || (place.weights_only && says_nothing);
-  } catch (const std::exception&) {
+  } catch (const CancelledError&) {
+    throw;
+  } catch (const StorageError& e) {
+    if (e.retryable()) throw;
     return false;  // nobody knows what it is
+  } catch (const std::exception&) {
+    return false;
   }
 }
 

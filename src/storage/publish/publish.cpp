@@ -203,14 +203,14 @@ class Publication {
 };
 
 // Step 5. Without a hash, of what cannot even be read here, nothing is taken for ours.
-void tell_failure(const ObjectToPublish& object) {
+void tell_sent(const ObjectToPublish& object) {
   try {
     HashedWrite sent;
     object.fill(sent);
     sent.commit();
-    object.own->failed(object.name, sent.print());
+    object.own->note_sent(object.name, sent.print());
   } catch (const CancelledError&) {
-    object.own->ended(object.name);
+    object.own->note_cancelled(object.name);
   } catch (const std::exception&) {
     // Its own error is the one to tell.
   }
@@ -218,21 +218,23 @@ void tell_failure(const ObjectToPublish& object) {
 
 }  // namespace
 
-Published publish(ObjectStore& store, const ObjectToPublish& object, const RetryPolicy& retry) {
+std::uint64_t write_until_seen(ObjectStore& store, const ObjectToPublish& object,
+                               const RetryPolicy& retry) {
   Publication publication(store, object, retry);
-  Published done;
+  std::uint64_t bytes = 0;
   try {
-    done.bytes = with_retries(retry, [&] { return publication.attempt(); });
+    bytes = with_retries(retry, [&] { return publication.attempt(); });
   } catch (const StorageError&) {
-    if (object.own != nullptr) tell_failure(object);
+    if (object.own != nullptr) tell_sent(object);
     throw;
   } catch (const CancelledError&) {
-    if (object.own != nullptr && publication.may_be_done()) object.own->ended(object.name);
+    if (object.own != nullptr && publication.may_be_done()) object.own->note_cancelled(object.name);
     throw;
   }
-  done.version = publication.version();
-  if (object.own != nullptr) object.own->know(object.name, done.version);
-  return done;
+  if (object.own == nullptr) return bytes;
+  object.own->know(object.name, publication.version());
+  if (publication.version().empty()) tell_sent(object);
+  return bytes;
 }
 
 void check_write_access(ObjectStore& store, const std::string& folder, const RetryPolicy& retry) {
@@ -240,11 +242,12 @@ void check_write_access(ObjectStore& store, const std::string& folder, const Ret
   std::random_device random;
   const std::string name = join_path(
       folder, fmt::format(".credentials_validated_successfully-{:08x}{:08x}", random(), random()));
-  const auto write = [&] {  // nobody reads it: it is not looked for afterwards, as publish() does
-    const auto out = store.begin(name);
-    out->write(as_bytes("credentials_validated_successfully"));
-    out->commit();
-  };
+  const auto write =
+      [&] {  // nobody reads it: it is not looked for afterwards, as write_until_seen() does
+        const auto out = store.begin(name);
+        out->write(as_bytes("credentials_validated_successfully"));
+        out->commit();
+      };
   try {
     with_retries(retry, write);
   } catch (Error& e) {

@@ -42,7 +42,7 @@ std::uint64_t Publisher::publish(const PublishJob& job, const Write& write) {
   bool is_published = false;
   const auto point = [&] {
     is_published = true;
-    own_.arrived(job.name);
+    own_.note_finished(job.name);
     if (!job.pointer.empty()) move_pointer(job.pointer, job.name, job.number);
   };
   std::uint64_t bytes = 0;
@@ -51,7 +51,7 @@ std::uint64_t Publisher::publish(const PublishJob& job, const Write& write) {
   } catch (Error& e) {
     if (is_published) throw;
     const bool is_refused = dynamic_cast<const AlreadyExistsError*>(&e) != nullptr;
-    if (is_refused || job.replace != Replace::kAll) own_.missed(job.name);
+    if (is_refused || job.replace != Replace::kAll) own_.note_unfinished(job.name);
     e.add_context(options_.doing + (" " + store_->describe(job.name)));
     throw;
   }
@@ -73,11 +73,11 @@ std::uint64_t Publisher::check_and_write(const PublishJob& job, const Write& wri
   throw_out_of_memory();
 }
 
-void Publisher::write(ObjectToPublish object) {
+void Publisher::write_object(ObjectToPublish object) {
   if (options_.is_shared) {
     const bool is_followed = object.replace == Replace::kOwn || own_.knows(object.name);
     if (is_followed) object.own = &own_;
-    cairn::publish(*store_, object, options_.retry);
+    write_until_seen(*store_, object, options_.retry);
     return;
   }
   const auto out = store_->begin(object.name, {.condition = condition_of(object.replace),
@@ -117,8 +117,8 @@ void Publisher::try_to_remove(const std::string& name, const Removal& removal,
   throw_out_of_memory();
 }
 
-void Publisher::look_at_pointer(const std::string& pointer) {
-  if (options_.is_shared) fences_.find(pointer)->look(options_.retry);
+void Publisher::look_at_pointer(const std::string& pointer, const RetryPolicy& retry) {
+  if (options_.is_shared) fences_.find(pointer)->look(retry);
 }
 
 std::optional<Pointer> Publisher::seen_pointer(const std::string& pointer) {

@@ -77,17 +77,18 @@ class Publisher {
   const RetryPolicy& retry() const { return options_.retry; }
   OwnObjects& own() { return own_; }
 
-  // Steps 1 to 3. `write` does step 2, by write() below or as the ranks of a job do it, and returns
-  // the number of bytes. It may call `point`, step 3, if it must know how that went.
+  // Steps 1 to 3. `write` does step 2, by write_object() below or as the ranks of a job do it, and
+  // returns the number of bytes. It may call `point`, step 3, if it must know how that went.
   using Write = std::function<std::uint64_t(const std::function<void()>& point)>;
   std::uint64_t publish(const PublishJob& job, const Write& write);
-  // For publish(). `own` of the object is set here.
-  void write(ObjectToPublish object);
+  // Writes one object: for the `write` that publish() was given. `own` of the object is set here.
+  void write_object(ObjectToPublish object);
   // Step 4, of one name. Adds to `report`, also an error.
   void remove(const std::string& name, const Removal& removal, RemovalReport& report);
 
   // Reads the pointer: this job knows it so from now on. Does nothing where nobody else writes.
-  void look_at_pointer(const std::string& pointer);
+  // `retry`: of a caller who waits for it.
+  void look_at_pointer(const std::string& pointer, const RetryPolicy& retry);
   // As it was last looked at; nullopt where nobody has.
   std::optional<Pointer> seen_pointer(const std::string& pointer);
   // Whether it is at `name`: where others write, as far as this job knows.

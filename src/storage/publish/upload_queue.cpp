@@ -146,10 +146,10 @@ void UploadQueue::Impl::publish_file(const Waiting& next) {
                      .pointer = upload.pointer,
                      .number = next.number},
                     [&](const auto&) {
-                      publisher.write({.name = upload.name,
-                                       .replace = upload.replace,
-                                       .expected_bytes = upload.file->size(),
-                                       .fill = fill});
+                      publisher.write_object({.name = upload.name,
+                                              .replace = upload.replace,
+                                              .expected_bytes = upload.file->size(),
+                                              .fill = fill});
                       shorten_passed(upload);
                       return upload.file->size();
                     });

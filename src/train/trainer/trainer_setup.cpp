@@ -351,7 +351,7 @@ void Trainer::Impl::Setup::make_scaler() {
 void Trainer::Impl::Setup::load() {
   engine.run_event(Event::kBeforeLoad);
   LoadOutcome outcome = options.autoresume ? autoresume(options, state, *autoresume_saver(), logger)
-                                           : load_first(options, state, logger);
+                                           : load_from_load_path(options, state, logger);
   tell_unused_options(options, outcome, logger);
   trainer.resumed.rng = rng_of_rank(std::move(outcome.rng));
   if (outcome.is_loaded) {
@@ -360,7 +360,7 @@ void Trainer::Impl::Setup::load() {
     resumed.from = outcome.resumed_from;
     if (!resumed.from.empty()) trainer.fit_numbers.resume(state.fit_calls);
     if (options.autoresume)
-      CheckpointSaver::OfRun::goes_on_from(*autoresume_saver(), outcome.path_of_parts);
+      CheckpointSaver::OfRun::set_loaded_checkpoint(*autoresume_saver(), outcome.path_of_parts);
   }
   if (trainer.resumed.from.empty())
     state.fit_calls.reset();  // of another run, or of one begun anew
