@@ -29,7 +29,6 @@ LARGER = {
 TO_DIVIDE = {
     "Attempt": (21, 27), "CheckpointLoad": (23, 28), "FileWrite": (16, 8),
     "RollCall": (10, 29), "Session": (17, 20),
-    "ShardUnit": (8, 27), "Sharding": (25, 27),
 }
 # What dynamic_cast may not ask: a feature says what such an object can do.
 ASKED_BY_FEATURES = re.compile(r"dynamic_cast<\s*(?:const\s+)?(\w*(?:Store|Saver|Source))\b")

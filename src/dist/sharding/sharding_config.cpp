@@ -4,15 +4,23 @@
 #include <array>
 #include <string_view>
 
+#include "cairn/dist/sharding.h"
 #include "cairn/error.h"
 
-#include "dist/sharding/shard_passes.h"
+#include "dist/sharding/unit_dtypes.h"
 
 namespace cairn {
 namespace {
 
 bool is_one_of(const std::string& text, std::initializer_list<std::string_view> words) {
   return std::find(words.begin(), words.end(), text) != words.end();
+}
+
+std::optional<at::ScalarType> find_floating_dtype(const std::string& text) {
+  if (is_one_of(text, {"float32", "torch.float32", "fp32"})) return at::kFloat;
+  if (is_one_of(text, {"bfloat16", "torch.bfloat16", "bf16", "amp_bf16"})) return at::kBFloat16;
+  if (is_one_of(text, {"float16", "torch.float16", "half", "fp16", "amp_fp16"})) return at::kHalf;
+  return std::nullopt;
 }
 
 [[noreturn]] void refuse(const std::string& field, const std::string& instead) {
@@ -64,13 +72,6 @@ void check_unsupported(const FSDPConfig& config) {
 
 }  // namespace
 
-std::optional<at::ScalarType> find_floating_dtype(const std::string& text) {
-  if (is_one_of(text, {"float32", "torch.float32", "fp32"})) return at::kFloat;
-  if (is_one_of(text, {"bfloat16", "torch.bfloat16", "bf16", "amp_bf16"})) return at::kBFloat16;
-  if (is_one_of(text, {"float16", "torch.float16", "half", "fp16", "amp_fp16"})) return at::kHalf;
-  return std::nullopt;
-}
-
 void check_fsdp_config(const FSDPConfig& config) {
   const std::string& strategy = config.sharding_strategy;
   if (!is_one_of(strategy, {"FULL_SHARD", "SHARD_GRAD_OP", "NO_SHARD", "HYBRID_SHARD",
@@ -113,3 +114,16 @@ void check_fsdp_config(const FSDPConfig& config) {
 }
 
 }  // namespace cairn
+
+namespace cairn::dist {
+
+UnitDtypes unit_dtypes(const FSDPConfig& config) {
+  UnitDtypes types;
+  if (const auto* chosen = std::get_if<FSDPMixedPrecision>(&config.mixed_precision)) {
+    types.compute = find_floating_dtype(chosen->param_dtype);
+    types.reduce = find_floating_dtype(chosen->reduce_dtype);
+  }
+  return types;
+}
+
+}  // namespace cairn::dist
