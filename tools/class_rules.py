@@ -12,7 +12,7 @@ MAX_FILES = 5  # that define functions of one class
 MAX_IN_FOLDER = 25
 
 # Composer's contract: the names of these fields are given.
-OPTIONS = {"CheckpointSaverOptions", "FSDPConfig", "S3Options", "State", "TrainerOptions"}
+OPTIONS = {"CheckpointSaverOptions", "S3Options", "State", "TrainerOptions"}
 # Other classes that are larger, and why.
 LARGER = {
     "Callback": "a method for each event of Composer",

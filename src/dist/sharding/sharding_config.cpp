@@ -50,26 +50,6 @@ void check_precision(const FSDPConfig& config) {
   }
 }
 
-void check_unsupported(const FSDPConfig& config) {
-  if (config.cpu_offload) refuse("cpu_offload", "set it to false");
-  if (config.activation_checkpointing || config.activation_cpu_offload) {
-    refuse("activation checkpointing and offloading", "set both to false");
-  }
-  if (!config.use_orig_params) {
-    refuse("use_orig_params = false", "parameters keep their names and shapes; set it to true");
-  }
-  if (!config.limit_all_gathers) {
-    refuse("limit_all_gathers = false", "one unit is asked for ahead at most; set it to true");
-  }
-  if (config.keep_low_precision_grads) {
-    refuse("keep_low_precision_grads", "gradients have their parameter's dtype; set it to false");
-  }
-  if (config.load_monolith_rank0_only) {
-    refuse("load_monolith_rank0_only",
-           "each rank reads its part of the file from its place; set it to false");
-  }
-}
-
 }  // namespace
 
 void check_fsdp_config(const FSDPConfig& config) {
@@ -88,7 +68,6 @@ void check_fsdp_config(const FSDPConfig& config) {
     throw UsageError("parallelism_config: backward_prefetch is '" + config.backward_prefetch +
                      "'; give BACKWARD_PRE, BACKWARD_POST or NONE");
   }
-  check_unsupported(config);
   check_precision(config);
   const std::int64_t shards = config.data_parallel_shard_degree;
   const auto replicas = config.data_parallel_replicate_degree;
