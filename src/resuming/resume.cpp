@@ -147,7 +147,7 @@ FoundForAll find_newest(const TrainerOptions& trainer, const RunSearch& search, 
 
 // CheckpointSource::content() of what rank 0 opened; empty when it opened nothing.
 std::string content_of(const LoadJob& job) {
-  return job.checkpoint ? job.checkpoint->impl().source->content() : "";
+  return job.checkpoint ? Checkpoint::Impl::source_of(*job.checkpoint).content() : "";
 }
 
 // Rank 0 looks, and all ranks load the checkpoint that it found. Rank 0 names the place by its
