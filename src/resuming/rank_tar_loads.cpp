@@ -315,7 +315,7 @@ bool loads_rank_tars(const TrainerOptions& options, const State& state) {
 }
 
 LoadOutcome load_rank_tars(const TrainerOptions& options, State& state, Logger& logger) {
-  LoadProgress progress({.is_shown = false, .chunk_bytes = options.load_chunk_size});
+  LoadProgress progress({.is_shown = false, .chunk_bytes = options.load_chunk_size.value_or(0)});
   std::shared_ptr<ObjectStore> store;
   Found found;
   const auto look = [&] {

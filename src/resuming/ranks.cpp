@@ -20,13 +20,6 @@
 
 namespace cairn {
 
-std::optional<SyncStrategy> find_sync_strategy(const std::string& name) {
-  if (name == "single_auto_sync") return SyncStrategy::kSingleAutoSync;
-  if (name == "multi_auto_sync") return SyncStrategy::kMultiAutoSync;
-  if (name == "forced_sync") return SyncStrategy::kForcedSync;
-  return std::nullopt;
-}
-
 std::optional<Value> rng_of_rank(std::optional<Value> states) {
   if (!states || dist::world_size() == 1) return states;
   const auto rank = static_cast<std::size_t>(dist::rank());

@@ -15,9 +15,6 @@
 
 namespace cairn {
 
-// Of TrainerOptions::ddp_sync_strategy; nullopt for another word.
-std::optional<SyncStrategy> find_sync_strategy(const std::string& name);
-
 // Of a checkpoint's "rng" list, which has an entry for each rank, one with this rank's alone;
 // nullopt when it has none.
 std::optional<Value> rng_of_rank(std::optional<Value> states);

@@ -213,9 +213,10 @@ std::string pointed_at_for_all(const std::string& path, ObjectStore& store) {
 }
 
 LoadProgress progress_of(const TrainerOptions& options) {
-  return LoadProgress({.is_shown = options.load_progress_bar,
-                       .chunk_bytes = options.load_chunk_size,
-                       .stream = options.console_stream == "stdout" ? &std::cout : &std::cerr});
+  return LoadProgress(
+      {.is_shown = options.load_progress_bar,
+       .chunk_bytes = options.load_chunk_size.value_or(0),
+       .stream = options.console_stream == ConsoleStream::kStdout ? &std::cout : &std::cerr});
 }
 
 // The store as a start asks it: again and again while it is away, with a line each time.
