@@ -18,6 +18,7 @@
 #include "cairn/checkpoint/checkpoint.h"
 #include "cairn/error.h"
 
+#include "checkpoint/plan/save_pipeline.h"
 #include "checkpoint/ranks/save_over_ranks.h"
 #include "checkpoint/ranks/save_rank_tars.h"
 #include "io/threads/cancellation.h"
@@ -218,12 +219,29 @@ TEST_P(SlowStoreOfARank, ACallThatTakesLongIsNoHang) {
   EXPECT_THAT(heard, Each("ok"));
 }
 
-const auto kLayouts =
+// What comes before the other ranks are met would look to them like a rank that hangs.
+TEST(PipelineOfARank, ThePointerIsCheckedByTheWrite) {
+  const auto store = std::make_shared<WatchedStore>(memory_store());
+  SavePipeline pipeline({.async = false, .store = store});
+  SaveJob job{.path = "run/ba7", .latest = "run/latest", .is_of_all_ranks = true};
+  job.write = [&](ObjectStore& to, const SaveJob& save, const auto& point) {
+    EXPECT_EQ(store->calls(StoreCall::kReadPointer), 0U);
+    save.far.check();
+    EXPECT_EQ(store->calls(StoreCall::kReadPointer), 1U);
+    to.begin(save.path)->commit();
+    point();
+    return std::uint64_t{0};
+  };
+  pipeline.submit(job);
+  EXPECT_EQ(store->read_pointer("run/latest")->target, "run/ba7");
+}
+
+const auto kBothLayouts =
     ::testing::Values(Layout{"Folder", {"run/ba7"}, save_folder},
                       Layout{"Tars", {"run/ba7-rank0.tar", "run/ba7-rank1.tar"}, save_tars});
-constexpr auto kName = [](const auto& one) { return one.param.name; };
-INSTANTIATE_TEST_SUITE_P(Layouts, StoreAwayOfARank, kLayouts, kName);
-INSTANTIATE_TEST_SUITE_P(Layouts, SlowStoreOfARank, kLayouts, kName);
+constexpr auto kLayoutName = [](const auto& one) { return one.param.name; };
+INSTANTIATE_TEST_SUITE_P(Layouts, StoreAwayOfARank, kBothLayouts, kLayoutName);
+INSTANTIATE_TEST_SUITE_P(Layouts, SlowStoreOfARank, kBothLayouts, kLayoutName);
 
 }  // namespace
 }  // namespace cairn

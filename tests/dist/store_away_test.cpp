@@ -35,10 +35,10 @@ struct Layout {
   std::vector<std::string> links;
 };
 
-const Layout kFolder = {{"shard=FULL_SHARD", "state=sharded"}, {"ba#"}, {"latest-rank0.pt"}};
-const Layout kTars = {{"deepspeed=2"},
-                      {"ba#-rank0.pt.tar", "ba#-rank1.pt.tar"},
-                      {"latest-rank0.pt.tar", "latest-rank1.pt.tar"}};
+const Layout kFolderLayout = {{"shard=FULL_SHARD", "state=sharded"}, {"ba#"}, {"latest-rank0.pt"}};
+const Layout kTarLayout = {{"deepspeed=2"},
+                           {"ba#-rank0.pt.tar", "ba#-rank1.pt.tar"},
+                           {"latest-rank0.pt.tar", "latest-rank1.pt.tar"}};
 
 // 12 batches, of which each is saved.
 class StoreAwayOfRanks : public ::testing::TestWithParam<Layout> {
@@ -110,7 +110,7 @@ TEST_P(StoreAwayOfRanks, PatienceEndsTheRunOnAllRanksWithTheError) {
   expect_saved({1, 2, 3});
 }
 
-INSTANTIATE_TEST_SUITE_P(Layouts, StoreAwayOfRanks, ::testing::Values(kFolder, kTars),
+INSTANTIATE_TEST_SUITE_P(Layouts, StoreAwayOfRanks, ::testing::Values(kFolderLayout, kTarLayout),
                          [](const auto& one) { return one.index == 0 ? "Folder" : "Tars"; });
 
 }  // namespace
