@@ -80,7 +80,7 @@ class StoreAwayOfARank : public ::testing::TestWithParam<Layout> {
   StoreAwayOfARank() { set_pause_clock(std::make_shared<FiberClock>(fibers_)); }
   ~StoreAwayOfARank() override { set_pause_clock(nullptr); }
 
-  // What each rank hears: "ok", or its error. Counts the calls of each.
+  // Gives "ok" or the error of each rank. Counts the calls of each.
   std::vector<std::string> save(const Outage& outage, minutes length = minutes(1),
                                 minutes patience = minutes(30)) {
     store_ = memory_store();
@@ -157,7 +157,7 @@ TEST_P(StoreAwayOfARank, WhenPatienceIsOverItIsTheSameErrorOnAll) {
   }
 }
 
-// Of ranks that are threads.
+// A meeting place for ranks that are threads.
 class SharedMeeting final : public Meeting {
  public:
   void set(const std::string& key, const std::string& value) override {
@@ -219,7 +219,7 @@ TEST_P(SlowStoreOfARank, ACallThatTakesLongIsNoHang) {
   EXPECT_THAT(heard, Each("ok"));
 }
 
-// What comes before the other ranks are met would look to them like a rank that hangs.
+// A rank that waits for its store before it meets the others looks to them like one that hangs.
 TEST(PipelineOfARank, ThePointerIsCheckedByTheWrite) {
   const auto store = std::make_shared<WatchedStore>(memory_store());
   SavePipeline pipeline({.async = false, .store = store});

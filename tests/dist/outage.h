@@ -36,9 +36,9 @@ class BrokenOnce {
   std::atomic<bool> has_failed_ = false;
 };
 
-// No call comes through behind batch `from`, until batch `to` is trained. When it begins and when
-// it is over no save is under way. Behind the batch `from` + 1, whose save is tried in vain,
-// training waits until that is tried again: then it is known that the store is away.
+// No call comes through after batch `from`, until batch `to` is trained. No save is under way when
+// it begins, and when it is over. The save of the batch `from` + 1 is tried in vain; training waits
+// until that is tried again, since the saver knows then that the store is away.
 class Outage {
  public:
   Outage(std::int64_t from, std::int64_t to) : from_(from), to_(to) {}

@@ -65,7 +65,7 @@ class StoreAwayOfRanks : public ::testing::TestWithParam<Layout> {
     EXPECT_THAT(names_in(folder_.path()), UnorderedElementsAreArray(expected));
   }
 
-  // What a rank that has names of its own says that it has saved.
+  // A rank that has names of its own says that it has saved these.
   void expect_told(const std::string& output, std::size_t rank,
                    const std::vector<int>& batches) const {
     for (int batch = 1; batch <= 12; ++batch) {

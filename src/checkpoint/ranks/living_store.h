@@ -27,7 +27,7 @@ class LivingStore final : public ForwardingStore {
 
   // From now on this rank is in `call`, until it joins the next one.
   void join(RollCall& call) { call_ = &call; }
-  // What the protocols use: this store, or `under` if that is not far away.
+  // For the protocols: this store, or `under` if that is not far away.
   ObjectStore& store() { return may_be_far() ? *this : *under_; }
 
   // `retry` with pauses in which this rank moves on, and so ends when the others gave up. A store
