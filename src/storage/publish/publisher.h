@@ -89,7 +89,7 @@ class Publisher {
 
   // Reads the pointer: this job knows it so from now on. Does nothing where nobody else writes.
   // `retry`: of a caller who waits for it.
-  void look_at_pointer(const std::string& pointer, const RetryPolicy& retry);
+  void look_at_pointer(const std::string& pointer, const RetryPolicy& retry = {});
   // As it was last looked at; nullopt where nobody has.
   std::optional<Pointer> seen_pointer(const std::string& pointer);
   // Whether it is at `name`: where others write, as far as this job knows.
