@@ -93,9 +93,10 @@ NodeCopy copy_for_node(const LoadJob& job, const State& state, LoadProgress& pro
 }
 
 LoadProgress progress_of(const TrainerOptions& options) {
-  return LoadProgress({.is_shown = options.load_progress_bar,
-                       .chunk_bytes = options.load_chunk_size,
-                       .stream = options.console_stream == "stdout" ? &std::cout : &std::cerr});
+  return LoadProgress(
+      {.is_shown = options.load_progress_bar,
+       .chunk_bytes = options.load_chunk_size.value_or(0),
+       .stream = options.console_stream == ConsoleStream::kStdout ? &std::cout : &std::cerr});
 }
 
 std::shared_ptr<ObjectStore> patient_store(std::shared_ptr<ObjectStore> store,
@@ -109,7 +110,7 @@ std::shared_ptr<ObjectStore> patient_store(std::shared_ptr<ObjectStore> store,
 }
 
 std::string content_of(const LoadJob& job) {
-  return job.checkpoint ? job.checkpoint->impl().source->content() : "";
+  return job.checkpoint ? Checkpoint::Impl::source_of(*job.checkpoint).content() : "";
 }
 
 std::optional<Value> rng_of_rank(std::optional<Value> states) {

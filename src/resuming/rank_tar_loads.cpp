@@ -50,7 +50,7 @@ std::int64_t parsed_number(const std::string& text) {
 
 // nullopt: it is no rank's tar.
 std::optional<SeenTar> seen_of(const Checkpoint& checkpoint) {
-  const SourceInfo info = checkpoint.impl().source->info();
+  const SourceInfo info = Checkpoint::Impl::source_of(checkpoint).info();
   if (info.format != "deepspeed_rank") return std::nullopt;
   SeenTar seen{.is_there = true, .path = checkpoint.path()};
   for (const auto& [key, value] : info.notes) {
@@ -290,7 +290,7 @@ bool loads_rank_tars(const TrainerOptions& options, const State& state) {
 }
 
 LoadOutcome load_rank_tars(const TrainerOptions& options, State& state, Logger& logger) {
-  LoadProgress progress({.is_shown = false, .chunk_bytes = options.load_chunk_size});
+  LoadProgress progress({.is_shown = false, .chunk_bytes = options.load_chunk_size.value_or(0)});
   std::shared_ptr<ObjectStore> store;
   Found found;
   const auto look = [&] {

@@ -124,7 +124,7 @@ void CheckpointSaver::Impl::init(State& state, Logger& logger) {
   if (layout->makes_folders()) of_loggers = places_of_loggers(options, state, logger);
   destinations.clear();
   uploads.reset();
-  if (is_fed) uploads.emplace(given.num_remote_checkpoints_to_keep);
+  if (is_fed) uploads.emplace(given.num_remote_checkpoints_to_keep.value_or(-1));
   add_destination(options, std::move(layout), is_fed);
   for (auto& of_logger : of_loggers)
     add_destination(std::move(of_logger), sharded_folder(), /*is_fed=*/false);

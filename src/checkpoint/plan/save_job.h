@@ -24,6 +24,13 @@ struct SaveReport : RemovalReport {
   std::string warning = {};
 };
 
+// For SaveJob::write, in a store that may_be_far().
+struct FarWrite {
+  RetryPolicy retry = {};
+  // If there is one, to be called first: whether `latest` is where this job knows it. One attempt.
+  std::function<void()> check = nullptr;
+};
+
 // What to save, where, what it says of itself, and what becomes superfluous.
 struct SaveJob {
   Value value = {};
@@ -53,7 +60,7 @@ struct SaveJob {
   // All ranks write it together, each with a job of its own. Such a job is never left out of the
   // queue, and a failed removal is a warning.
   bool is_of_all_ranks = false;
-  RetryPolicy retry = {};  // for `write`; the pipeline sets its own
+  FarWrite far = {};  // for `write`; the pipeline sets it
   // Whether its tensors may be ranges of files: those are mapped, of whatever size, and behind the
   // last byte, before anything is published, it is asked whether they still are what they were
   // (check_mapped_reads()). Not of a saver, whose tensors are in memory.

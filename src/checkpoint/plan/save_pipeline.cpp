@@ -98,7 +98,11 @@ std::uint64_t publish_in(PipelineTarget& target, const SaveJob& job, FileImage* 
   const bool is_new = job.replace == Replace::kOwn && !publisher.own().knows(job.path);
   if (is_new) target.left.insert(job.path);
   const std::uint64_t bytes = publisher.publish(
-      {.name = job.path, .replace = job.replace, .pointer = job.latest}, [&](const auto& point) {
+      {.name = job.path,
+       .replace = job.replace,
+       .pointer = job.latest,
+       .checks_pointer = job.far.check == nullptr},
+      [&](const auto& point) {
         return job.write ? job.write(publisher.store(), job, point)
                          : write_checkpoint(publisher, job, image, target.encoded);
       });
@@ -277,7 +281,10 @@ SavePipeline::SavePipeline(const SavePipelineOptions& options) try
 SavePipeline::~SavePipeline() = default;
 
 void SavePipeline::submit(SaveJob job) try {
-  job.retry = impl_->target.publisher.retry();
+  Publisher& publisher = impl_->target.publisher;
+  job.far.retry = publisher.retry();
+  if (job.is_of_all_ranks && publisher.is_shared() && !job.latest.empty())
+    job.far.check = [&publisher, pointer = job.latest] { publisher.check_pointer(pointer); };
   if (!impl_->options.async) {
     write_and_publish(impl_->target, job, nullptr);
     return;

@@ -47,6 +47,7 @@
 #include "cairn/error.h"
 
 #include "checkpoint/plan/manifest_sink.h"
+#include "checkpoint/ranks/living_store.h"
 #include "checkpoint/ranks/name_on_machine.h"
 #include "core/text/json.h"
 #include "core/text/json_text.h"
@@ -62,29 +63,6 @@ namespace {
 // Behind the verdict that rank 0 tells: the checkpoint is there; it is not, and never will be.
 constexpr std::string_view kPublished = "\npublished";
 constexpr std::string_view kUndone = "\nundone";
-
-// Moves on between two blocks.
-class LivingWrite final : public ObjectWrite {
- public:
-  LivingWrite(ObjectWrite& under, RollCall& call) : under_(under), call_(call) {}
-  void write(ByteView bytes) override {
-    call_.move_on();
-    under_.write(bytes);
-  }
-  void write_at(std::uint64_t offset, SharedBytes bytes) override {
-    call_.move_on();
-    under_.write_at(offset, std::move(bytes));
-  }
-  std::size_t piece_bytes() const override { return under_.piece_bytes(); }
-
- private:
-  void publish() override {
-    throw UsageError("a part is committed by the attempt that it belongs to");
-  }
-
-  ObjectWrite& under_;
-  RollCall& call_;
-};
 
 struct Report {
   std::string id;
@@ -159,13 +137,15 @@ FileOfAttempt manifest_file(std::function<FolderManifest()> manifest) {
 class Attempt {
  public:
   Attempt(RankTable& table, ObjectStore& store, const RankCommitJob& job)
-      : store_(store),
+      : living_(store),
+        store_(living_.store()),
         job_(job),
-        draw_id_(table.draw_id),
         call_(table, fmt::format("saving {} on {} ranks", job.path, table.me.world_size)) {
     options_ = {.path = job.path, .id = {}, .overwrite = job.overwrite, .retry = job.retry};
     // Pauses between two attempts at something far away are no hang.
     options_.retry.pause = [this](std::chrono::milliseconds time) { pause(time); };
+    living_.join(call_);
+    if (call_.leads()) options_.id = table.draw_id ? table.draw_id() : random_digits();
   }
 
   RankCommitReport run() {
@@ -213,7 +193,6 @@ class Attempt {
     doing_ = "beginning to save";
     call_.begin();
     if (call_.leads()) {
-      options_.id = draw_id_ ? draw_id_() : random_digits();
       folder_ = create_attempt_folder(store_, options_);
       const Json called = {{"id", options_.id},
                            {"name", base_name(job_.path)},
@@ -552,9 +531,9 @@ class Attempt {
         rank, 0, /*retryable=*/true);
   }
 
-  ObjectStore& store_;
+  LivingStore living_;
+  ObjectStore& store_;  // as that one gives it
   const RankCommitJob& job_;
-  const std::function<std::string()> draw_id_;
   AttemptFolderOptions options_;
   RollCall call_;
   std::string doing_;  // for messages

@@ -105,11 +105,11 @@ void ShardPass::come_back_to(const std::shared_ptr<Call>& call) {
   }
   if (std::exchange(call->is_back, true)) return;
   const torch::NoGradGuard no_grad;
-  if (prefetch_.backward != "NONE") ask_for(call->unit);
+  if (prefetch_.backward != BackwardPrefetch::kNone) ask_for(call->unit);
   finish_units_after(call->end);
   bring(call->unit);
   active_.push_back(call);
-  if (prefetch_.backward == "BACKWARD_PRE") prefetch_backward(*call);
+  if (prefetch_.backward == BackwardPrefetch::kPre) prefetch_backward(*call);
 }
 
 void ShardPass::prefetch_backward(const Call& call) {

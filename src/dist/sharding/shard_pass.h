@@ -19,7 +19,6 @@
 #include <exception>
 #include <memory>
 #include <optional>
-#include <string>
 #include <vector>
 
 #include "dist/sharding/cut_module.h"
@@ -29,7 +28,7 @@ namespace cairn::dist {
 class ShardPass : public std::enable_shared_from_this<ShardPass> {
  public:
   struct Prefetch {
-    std::string backward;                    // FSDPConfig::backward_prefetch
+    BackwardPrefetch backward;
     std::vector<std::size_t> forward_order;  // units, of a pass before; empty: no forward_prefetch
   };
   ShardPass(std::shared_ptr<CutModule> cut, Prefetch prefetch);

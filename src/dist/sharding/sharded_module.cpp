@@ -14,6 +14,10 @@ namespace cairn {
 struct ShardedModule::Impl {
   std::shared_ptr<dist::Sharding> sharding;
 
+  static std::shared_ptr<ShardedModule> make(std::shared_ptr<dist::Sharding> sharding) {
+    auto impl = std::make_unique<Impl>(Impl{std::move(sharding)});
+    return std::shared_ptr<ShardedModule>(new ShardedModule(std::move(impl)));
+  }
   const dist::ShardParameter* find(const at::Tensor& parameter) const {
     return sharding->cut() == nullptr ? nullptr : sharding->cut()->find(parameter);
   }
@@ -28,8 +32,7 @@ std::shared_ptr<ShardedModule> fully_shard(const std::shared_ptr<torch::nn::Modu
   check_fsdp_config(config);
   auto sharding = std::make_shared<dist::Sharding>(dist::required_group(), module, config);
   sharding->bind();
-  return std::make_shared<ShardedModule>(
-      std::make_unique<ShardedModule::Impl>(ShardedModule::Impl{std::move(sharding)}));
+  return ShardedModule::Impl::make(std::move(sharding));
 }
 
 void ShardedModule::begin() { impl_->sharding->begin(); }

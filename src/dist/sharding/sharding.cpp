@@ -17,7 +17,7 @@ Sharding::Sharding(Group* group, std::shared_ptr<torch::nn::Module> module,
                    const FSDPConfig& config)
     : group_(group),
       module_(std::move(module)),
-      backward_prefetch_(config.backward_prefetch),
+      backward_prefetch_(config.backward_prefetch.value().value()),
       forward_prefetch_(config.forward_prefetch) {
   const MeshShape shape = mesh_shape(config, world_size(), local_world_size());
   if (group_ == nullptr) return;

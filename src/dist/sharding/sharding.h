@@ -4,7 +4,6 @@
 #include <ATen/core/Tensor.h>
 
 #include <memory>
-#include <string>
 #include <vector>
 
 #include "cairn/dist/sharding.h"
@@ -38,7 +37,7 @@ class Sharding : public std::enable_shared_from_this<Sharding> {
 
   Group* group_;  // null: one process
   std::shared_ptr<torch::nn::Module> module_;
-  std::string backward_prefetch_;
+  BackwardPrefetch backward_prefetch_;
   bool forward_prefetch_;
   std::shared_ptr<CutModule> cut_;
   std::unique_ptr<GradientSync> sync_;  // NO_SHARD in several processes

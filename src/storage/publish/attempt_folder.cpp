@@ -131,7 +131,7 @@ class FolderOfObjects final : public AttemptFolder {
       object->commit();
     }
     is_begun_ = true;
-    leads_->commit();
+    with_retries(options_.retry, [&] { leads_->commit(); });
   }
 
   void abandon() override {

@@ -100,7 +100,10 @@ class HashedWrite final : public ObjectWrite {
 class Publication {
  public:
   Publication(ObjectStore& store, const ObjectToPublish& object, const RetryPolicy& retry)
-      : store_(store), object_(object), condition_(condition_of(object.replace)) {
+      : store_(store),
+        object_(object),
+        condition_(condition_of(object.replace)),
+        has_failed_(object.may_be_there) {
     if (object.replace != Replace::kOwn) return;
     const OwnCondition own = object.own->condition(object.name, retry);
     condition_ = own.condition;
@@ -197,7 +200,7 @@ class Publication {
   std::string replaces_;                 // the version that may be, where no condition says it
   std::optional<std::uint64_t> sent_;    // committed, and nothing said that it is not there
   std::optional<ObjectInfo> committed_;  // as its write told it; nullopt: it is asked for
-  bool has_failed_ = false;
+  bool has_failed_;
   bool may_be_done_ = false;
   std::string version_;  // of what was found to be ours
 };

@@ -39,6 +39,7 @@ struct ObjectToPublish {
   bool is_private = false;           // as BeginOptions
   // Writes all of the object, and the same bytes each time that it is called.
   std::function<void(ObjectWrite&)> fill;
+  bool may_be_there = false;  // an attempt before this call failed: step 4 from the first one on
   // Is told the result of the write, and says what Replace::kOwn may replace. Null: not with kOwn.
   OwnObjects* own = nullptr;
 };

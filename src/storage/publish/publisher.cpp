@@ -63,10 +63,8 @@ std::uint64_t Publisher::publish(const PublishJob& job, const Write& write) {
 std::uint64_t Publisher::check_and_write(const PublishJob& job, const Write& write,
                                          const std::function<void()>& point) try {
   check_cancelled_here();  // the job may have waited for long
-  if (options_.is_shared && !job.pointer.empty()) {
-    const TracedStep step("check", job.pointer);
-    fences_.find(job.pointer)->check(options_.retry);
-  }
+  if (options_.is_shared && !job.pointer.empty() && job.checks_pointer)
+    with_retries(options_.retry, [&] { check_pointer(job.pointer); });
   const TracedStep step("write", job.name);
   return write(point);
 } catch (const std::bad_alloc&) {
@@ -129,6 +127,11 @@ bool Publisher::points_at(const std::string& pointer, const std::string& name) {
   if (options_.is_shared) return fences_.find(pointer)->was_at(name, options_.retry);
   const auto there = store_->read_pointer(pointer);
   return there && normal_path(there->target) == normal_path(name);
+}
+
+void Publisher::check_pointer(const std::string& pointer) {
+  const TracedStep step("check", pointer);
+  fences_.find(pointer)->check({.attempts = 1});
 }
 
 void Publisher::move_pointer(const std::string& pointer, const std::string& name,

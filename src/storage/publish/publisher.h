@@ -42,7 +42,8 @@ struct PublisherOptions {
 struct PublishJob {
   std::string name;
   Replace replace = Replace::kNever;
-  std::string pointer = {};  // to be moved to `name`; empty: none
+  std::string pointer = {};    // to be moved to `name`; empty: none
+  bool checks_pointer = true;  // false: `write` does step 1, by check_pointer()
   // A pointer that a job with a higher number has moved stays there.
   std::uint64_t number = 0;
 };
@@ -93,6 +94,8 @@ class Publisher {
   std::optional<Pointer> seen_pointer(const std::string& pointer);
   // Whether it is at `name`: where others write, as far as this job knows.
   bool points_at(const std::string& pointer, const std::string& name);
+  // Step 1 alone, where others write: one attempt.
+  void check_pointer(const std::string& pointer);
   // Step 3 alone.
   void move_pointer(const std::string& pointer, const std::string& name, std::uint64_t number = 0);
 

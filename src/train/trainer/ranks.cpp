@@ -20,13 +20,6 @@
 
 namespace cairn {
 
-std::optional<SyncStrategy> find_sync_strategy(const std::string& name) {
-  if (name == "single_auto_sync") return SyncStrategy::kSingleAutoSync;
-  if (name == "multi_auto_sync") return SyncStrategy::kMultiAutoSync;
-  if (name == "forced_sync") return SyncStrategy::kForcedSync;
-  return std::nullopt;
-}
-
 std::optional<std::string> find_device_conflict(const std::vector<RankDevice>& ranks) {
   std::map<std::tuple<std::string, std::string, std::int64_t>, std::size_t> taken;
   for (std::size_t rank = 0; rank < ranks.size(); ++rank) {

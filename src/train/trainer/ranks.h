@@ -15,9 +15,6 @@
 
 namespace cairn {
 
-// Of TrainerOptions::ddp_sync_strategy; nullopt for another word.
-std::optional<SyncStrategy> find_sync_strategy(const std::string& name);
-
 // Where a rank trains.
 struct RankDevice {
   std::string device = "cpu";  // or "gpu"

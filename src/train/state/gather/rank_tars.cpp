@@ -122,7 +122,9 @@ void RankSaves::fill_tar(SaveJob& job, const State& state, const SaveCheckpointO
                   ObjectStore& store, const SaveJob& save, const std::function<void()>& point) {
     RankTarsJob now = tars;
     now.checkpoint = save.value;
+    now.check = save.far.check;
     now.point = point;
+    now.retry = save.far.retry;
     table->number = number;
     return save_rank_tars(*table, store, now).bytes;
   };
