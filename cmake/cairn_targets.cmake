@@ -139,9 +139,14 @@ function(cairn_train_tests program)
 endfunction()
 
 # Fuzzers are built in every developer build with a replay main, so that they cannot rot; the
-# `fuzz` preset swaps in libFuzzer.
+# `fuzz` preset swaps in libFuzzer. cairn_fuzzer(NAME [SOURCE FILE]): FILE is NAME.cpp by default.
 function(cairn_fuzzer name)
-  add_executable(${name} ${name}.cpp)
+  cmake_parse_arguments(PARSE_ARGV 1 ARG "" "SOURCE" "")
+  set(corpus ${CMAKE_CURRENT_SOURCE_DIR}/corpus/${name})
+  if(NOT ARG_SOURCE)
+    set(ARG_SOURCE ${name}.cpp)
+  endif()
+  add_executable(${name} ${ARG_SOURCE})
   target_link_libraries(${name} PRIVATE cairn::core)
   target_include_directories(${name} PRIVATE ${PROJECT_SOURCE_DIR} ${PROJECT_SOURCE_DIR}/src)
   cairn_warnings(${name})
@@ -152,7 +157,8 @@ function(cairn_fuzzer name)
     target_sources(${name} PRIVATE replay_main.cpp)
     set(only_replay)
   endif()
-  add_test(NAME ${name}_replay
-           COMMAND ${name} ${only_replay} ${CMAKE_CURRENT_SOURCE_DIR}/corpus/${name})
-  set_property(TEST ${name}_replay PROPERTY LABELS fuzz)
+  if(EXISTS ${corpus})
+    add_test(NAME ${name}_replay COMMAND ${name} ${only_replay} ${corpus})
+    set_property(TEST ${name}_replay PROPERTY LABELS fuzz)
+  endif()
 endfunction()

@@ -21,6 +21,7 @@ LARGER = {
     "Machine": "a method for each opcode of pickle",
     "Pickler": "a method for each opcode of pickle",
     "RemoteContainer": "what a store of objects must answer, and its twin on folders",
+    "SaveJob": "what every way to save is translated into",
     "Value": "a question and an access for each kind",
     "WandbStore": "what a store must answer, and its artifacts",
 }

@@ -127,8 +127,8 @@ class TidyTest(unittest.TestCase):
 
     def test_exceptions_from_that_are_named_and_needed(self):
         trainer = {"include/cairn/train/a.h": HEADER + "struct Trainer {\n  void fit();\n};\n",
-                   "src/trainer/b.cpp": "void Trainer::fit() {}\n",
-                   "src/trainer/CMakeLists.txt": "b.cpp"}
+                   "src/train/trainer/b.cpp": "void Trainer::fit() {}\n",
+                   "src/train/CMakeLists.txt": "trainer/b.cpp"}
         self.passes(trainer)
         found = tidy.problems(trainer | {"tools/tidy.py": ""})
         self.assertFalse([problem for problem in found if "Trainer" in problem])
@@ -285,7 +285,7 @@ class TidyTest(unittest.TestCase):
         def tree(method, row="kInit, \"init\", &Callback::init"):
             return {"include/cairn/train/callback.h": HEADER + method + "\n",
                     "src/train/engine/event.cpp": "{{" + row + "}};\n",
-                    "src/train/loop/CMakeLists.txt": "event.cpp"}
+                    "src/train/CMakeLists.txt": "engine/event.cpp"}
         init = "  virtual void init(State& /*state*/, Logger& /*logger*/) {}"
         self.passes(tree(init))
         message = "callback.h:2: init() has no row in kEvents of src/train/engine/event.cpp"

@@ -16,16 +16,19 @@
 namespace examples {
 namespace {
 
-using cairn::TrainerOptions;
-using Optional = std::optional<std::string>;
-
 using cairn::FSDPConfig;
+using cairn::TrainerOptions;
 
-constexpr std::pair<const char*, std::string FSDPConfig::*> kTextsOfFsdp[] = {
-    {"sharding_strategy", &FSDPConfig::sharding_strategy},
-    {"state_dict_type", &FSDPConfig::state_dict_type},
-    {"sharded_ckpt_prefix_dir", &FSDPConfig::sharded_ckpt_prefix_dir},
-    {"backward_prefetch", &FSDPConfig::backward_prefetch},
+// A cairn::Word is a std::string.
+template <auto kField>
+std::string& text_of(FSDPConfig& config) {
+  return config.*kField;
+}
+constexpr std::pair<const char*, std::string& (*)(FSDPConfig&)> kTextsOfFsdp[] = {
+    {"sharding_strategy", text_of<&FSDPConfig::sharding_strategy>},
+    {"state_dict_type", text_of<&FSDPConfig::state_dict_type>},
+    {"sharded_ckpt_prefix_dir", text_of<&FSDPConfig::sharded_ckpt_prefix_dir>},
+    {"backward_prefetch", text_of<&FSDPConfig::backward_prefetch>},
 };
 constexpr std::pair<const char*, bool FSDPConfig::*> kTogglesOfFsdp[] = {
     {"forward_prefetch", &FSDPConfig::forward_prefetch},
@@ -42,7 +45,7 @@ void set_field(FSDPConfig& config, const std::string& text) {
   for (const auto& [known, field] : kTextsOfFsdp) {
     names += std::string(" ") + known;
     if (name != known) continue;
-    config.*field = value;
+    field(config) = value;
     return;
   }
   for (const auto& [known, field] : kTogglesOfFsdp) {
@@ -70,20 +73,29 @@ class Flags {
         ->default_str(std::to_string(field.count()));
   }
 
-  void optional_text(const std::string& name, Optional& field, const std::string& help) {
+  void seconds(const std::string& name, cairn::Seconds& field, const std::string& help) {
+    auto set = [&field](const double& number) { field = number; };
+    app_.add_option_function<double>(name, set, help + ", seconds")
+        ->default_str(std::to_string(field.count()));
+  }
+
+  // A text or a cairn::Word.
+  template <class Text>
+  void optional_text(const std::string& name, std::optional<Text>& field, const std::string& help) {
     app_.add_option_function<std::string>(
             name,
             [&field](const std::string& text) {
-              field = text.empty() ? std::nullopt : Optional(text);
+              field = text.empty() ? std::nullopt : std::optional<Text>(text);
             },
             help)
         ->default_str(field.value_or(""));
   }
 
-  void optional_number(const std::string& name, std::optional<std::int64_t>& field,
+  template <class Number>
+  void optional_number(const std::string& name, std::optional<Number>& field,
                        const std::string& help) {
-    auto set = [&field](const std::int64_t& number) { field = number; };
-    app_.add_option_function<std::int64_t>(name, set, help)
+    auto set = [&field](const Number& number) { field = number; };
+    app_.add_option_function<Number>(name, set, help)
         ->default_str(field ? std::to_string(*field) : "");
   }
 
@@ -147,16 +159,16 @@ class Flags {
 
 void add_training(Flags flags, TrainerOptions& o) {
   flags.value("--train-dataloader-label", o.train_dataloader_label, "name of the data in logs");
-  flags.value("--train-subset-num-batches", o.train_subset_num_batches,
-              "batches of an epoch; -1: all");
+  flags.optional_number("--train-subset-num-batches", o.train_subset_num_batches,
+                        "batches of an epoch; none: all");
   flags.toggle("spin-dataloaders", o.spin_dataloaders, "seek to the position on resume");
   flags.time("--max-duration", o.max_duration, "how long to train: 20ep, 500ba, 60000sp, ...");
   flags.value("--scale-schedule-ratio", o.scale_schedule_ratio, "shortens or stretches the run");
   flags.optional_toggle("step-schedulers-every-batch", o.step_schedulers_every_batch,
                         "or every epoch");
   flags.time("--eval-interval", o.eval_interval, "how often to evaluate");
-  flags.value("--eval-subset-num-batches", o.eval_subset_num_batches,
-              "batches of an evaluation; -1: all");
+  flags.optional_number("--eval-subset-num-batches", o.eval_subset_num_batches,
+                        "batches of an evaluation; none: all");
   flags.optional_text("--run-name", o.run_name, "name of this run");
   flags.toggle("progress-bar", o.progress_bar, "show a progress bar");
   flags.toggle("log-to-console", o.log_to_console, "print metrics as lines");
@@ -171,8 +183,9 @@ void add_loading(Flags flags, TrainerOptions& o) {
   flags.toggle("load-strict-model-weights", o.load_strict_model_weights,
                "refuse missing and unexpected weights");
   flags.toggle("load-progress-bar", o.load_progress_bar, "show how far a load from a store is");
-  flags.value("--load-chunk-size", o.load_chunk_size,
-              "bytes that one request of such a load asks for at most; 0: as the store likes");
+  flags.optional_number(
+      "--load-chunk-size", o.load_chunk_size,
+      "bytes that one request of such a load asks for at most; none: as the store likes");
   flags.toggle("load-in-place", o.load_in_place,
                "read weights straight into the model, without memory beside it");
   flags.ignore_keys("--load-ignore-keys", o.load_ignore_keys,
@@ -194,10 +207,10 @@ void add_saving(Flags flags, TrainerOptions& o) {
   flags.time("--save-interval", o.save_interval, "how often to save: 1ep, 20ba, 0.1dur, 30sec");
   flags.toggle("save-weights-only", o.save_weights_only, "save the model alone");
   flags.ignore_keys("--save-ignore-keys", o.save_ignore_keys, "leave out when saving");
-  flags.value("--save-num-checkpoints-to-keep", o.save_num_checkpoints_to_keep,
-              "remove older ones; -1: keep all");
-  flags.value("--save-num-remote-checkpoints-to-keep", o.save_num_remote_checkpoints_to_keep,
-              "the same in a store; -1: keep all");
+  flags.optional_number("--save-num-checkpoints-to-keep", o.save_num_checkpoints_to_keep,
+                        "remove older ones; none: keep all");
+  flags.optional_number("--save-num-remote-checkpoints-to-keep",
+                        o.save_num_remote_checkpoints_to_keep, "the same in a store");
   flags.seconds("--save-upload-timeout", o.save_upload_timeout,
                 "how long the end waits for uploads");
   flags.seconds("--save-store-patience", o.save_store_patience,
@@ -219,8 +232,8 @@ void add_machine(Flags flags, TrainerOptions& o) {
                "weigh microbatches by tokens");
   flags.optional_number("--seed", o.seed, "0 to 4294967295");
   flags.toggle("deterministic-mode", o.deterministic_mode, "refuse nondeterministic kernels");
-  flags.value("--dist-timeout", o.dist_timeout,
-              "of several processes: how long one waits for the others, seconds");
+  flags.seconds("--dist-timeout", o.dist_timeout,
+                "of several processes: how long one waits for the others");
   flags.value("--ddp-sync-strategy", o.ddp_sync_strategy,
               "single_auto_sync, multi_auto_sync or forced_sync");
   flags.parallelism("--parallelism-config", o.parallelism_config,

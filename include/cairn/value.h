@@ -23,7 +23,7 @@
 #include <vector>
 
 #include "cairn/bytes.h"
-#include "cairn/shared_object.h"
+#include "cairn/detail/shared_object.h"
 #include "cairn/sparse_tensor.h"
 #include "cairn/tensor.h"
 #include "cairn/time.h"
@@ -211,7 +211,7 @@ class Value {
     if constexpr (std::is_arithmetic_v<T> || std::same_as<T, None> || std::same_as<T, DType>) {
       return std::get_if<T>(&data_);
     } else {
-      const auto* shared = std::get_if<SharedObject<T>>(&data_);
+      const auto* shared = std::get_if<Shared<T>>(&data_);
       return shared == nullptr ? nullptr : &**shared;
     }
   }
@@ -242,14 +242,14 @@ class Value {
   friend bool operator==(const Value& a, const Value& b);
 
  private:
+  template <class T>
+  using Shared = detail::SharedObject<T>;
   using Data =
-      std::variant<None, bool, std::int64_t, SharedObject<BigInt>, double,
-                   SharedObject<std::complex<double>>, SharedObject<std::string>,
-                   SharedObject<Bytes>, SharedObject<List>, SharedObject<Tuple>, SharedObject<Set>,
-                   SharedObject<Dict>, SharedObject<TimeDelta>, SharedObject<Size>, DType,
-                   SharedObject<Device>, SharedObject<TensorView>, SharedObject<NdArray>,
-                   SharedObject<SparseTensor>, SharedObject<TorchConstant>,
-                   SharedObject<NumpyScalar>, SharedObject<std::shared_ptr<const Foreign>>>;
+      std::variant<None, bool, std::int64_t, Shared<BigInt>, double, Shared<std::complex<double>>,
+                   Shared<std::string>, Shared<Bytes>, Shared<List>, Shared<Tuple>, Shared<Set>,
+                   Shared<Dict>, Shared<TimeDelta>, Shared<Size>, DType, Shared<Device>,
+                   Shared<TensorView>, Shared<NdArray>, Shared<SparseTensor>, Shared<TorchConstant>,
+                   Shared<NumpyScalar>, Shared<std::shared_ptr<const Foreign>>>;
   friend Value empty_container(Kind kind);
   static BigInt big_int(std::uint64_t v);
 
@@ -326,7 +326,7 @@ class Dict {
     Value attributes = {};
     Value default_factory = {};
   };
-  SharedObject<Extras> extras_;
+  detail::SharedObject<Extras> extras_;
   DictType type_ = DictType::kDict;
 };
 

@@ -107,8 +107,8 @@ void clip_sharded_norm(const std::vector<at::Tensor>& parameters, double thresho
 }  // namespace
 
 GradientClipping::GradientClipping(GradientClippingOptions options) : options_(std::move(options)) {
-  const std::string& type = options_.clipping_type;
-  if (type != "norm" && type != "value" && type != "adaptive") {
+  const auto& type = options_.clipping_type;
+  if (!type.value()) {
     throw UsageError(
         "GradientClipping: clipping_type must be \"norm\", \"value\" or \"adaptive\", "
         "found \"" +
@@ -133,15 +133,15 @@ bool GradientClipping::match(Event event, const State& /*state*/) const {
 
 void GradientClipping::apply(Event /*event*/, State& state, Logger& /*logger*/) {
   const std::vector<at::Tensor> parameters = cairn::parameters(state.model->module());
-  if (state.sharding && options_.clipping_type == "norm") {
+  if (state.sharding && options_.clipping_type == ClippingType::kNorm) {
     clip_sharded_norm(parameters, options_.clipping_threshold, *state.sharding);
-  } else if (state.sharding && options_.clipping_type == "adaptive") {
+  } else if (state.sharding && options_.clipping_type == ClippingType::kAdaptive) {
     throw UnsupportedError(
         "GradientClipping: \"adaptive\" looks at whole weights, of which a sharded model has a "
         "part on each rank: give clipping_type \"norm\" or \"value\"");
-  } else if (options_.clipping_type == "norm") {
+  } else if (options_.clipping_type == ClippingType::kNorm) {
     clip_norm(parameters, options_.clipping_threshold);
-  } else if (options_.clipping_type == "value") {
+  } else if (options_.clipping_type == ClippingType::kValue) {
     torch::nn::utils::clip_grad_value_(parameters, options_.clipping_threshold);
   } else {
     clip_adaptive(parameters, options_.clipping_threshold);

@@ -7,11 +7,11 @@
 namespace cairn {
 namespace {
 
-double seconds_of(const std::string& unit) {
-  if (unit == "seconds") return 1;
-  if (unit == "minutes") return 60;
-  if (unit == "hours") return 3600;
-  if (unit == "days") return 86400;
+double seconds_of(const Word<WallTimeUnit>& unit) {
+  if (unit == WallTimeUnit::kSeconds) return 1;
+  if (unit == WallTimeUnit::kMinutes) return 60;
+  if (unit == WallTimeUnit::kHours) return 3600;
+  if (unit == WallTimeUnit::kDays) return 86400;
   throw UsageError("SpeedMonitor: time_unit is seconds, minutes, hours or days, not \"" + unit +
                    "\"");
 }

@@ -85,6 +85,8 @@ struct TorchFile::Impl {
   bool has_checksums = false;
   bool is_big_endian = false;
 
+  static const Impl& of(const TorchFile& opened) { return *opened.impl_; }
+
   bool is_script() const { return find("constants.pkl") != nullptr; }
   const FileRecord* find(std::string_view name) const { return by_name.find(name); }
   SharedBytes bytes_of(const FileRecord& record) const {
@@ -353,12 +355,12 @@ Value TorchFile::read(const std::vector<std::string>& data_classes) const {
 
 Value read_within(const TorchFile& file, MemoryBudget& budget,
                   const std::vector<std::string>& data_classes) {
-  const auto* const impl = &file.impl();
-  const FileRecord& data = *impl->find("data.pkl");
-  if (!impl->is_script()) return impl->read_pickle(data, "data/", budget, rows_of(data_classes));
-  Value value = impl->read_pickle(data, "data/", budget, pickle::script_globals());
-  const Value constants = impl->read_pickle(*impl->find("constants.pkl"), "constants/", budget,
-                                            pickle::script_globals());
+  const TorchFile::Impl& impl = TorchFile::Impl::of(file);
+  const FileRecord& data = *impl.find("data.pkl");
+  if (!impl.is_script()) return impl.read_pickle(data, "data/", budget, rows_of(data_classes));
+  Value value = impl.read_pickle(data, "data/", budget, pickle::script_globals());
+  const Value constants =
+      impl.read_pickle(*impl.find("constants.pkl"), "constants/", budget, pickle::script_globals());
   const bool has_place = value.is_dict() && value.find(kScriptConstants) == nullptr;
   const bool has_constants = constants.is_tuple() && !constants.as_items().empty();
   if (has_place && has_constants) value.mutable_dict().set(kScriptConstants, constants);

@@ -167,8 +167,9 @@ Value ProgressBarLogger::state_dict() const {
 
 void ProgressBarLogger::update(Bar& bar, std::int64_t n) {
   bar.n = n;
-  const double interval = *options_.is_terminal ? options_.redraw_seconds : options_.line_seconds;
-  if (options_.now() - std::max(last_drawn_, bar.begin) >= interval) draw(bar, /*is_last=*/false);
+  const Seconds interval = *options_.is_terminal ? options_.redraw_seconds : options_.line_seconds;
+  if (options_.now() - std::max(last_drawn_, bar.begin) >= interval.count())
+    draw(bar, /*is_last=*/false);
 }
 
 void ProgressBarLogger::finish(std::optional<Bar>& bar) {

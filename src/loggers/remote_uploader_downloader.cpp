@@ -3,9 +3,14 @@
 //  1. upload_file() opens the file: a checkpoint as it is, whose bytes stay also when it is
 //     removed; any other as an unnamed copy, which is gone with its upload.
 //  2. Errors are thrown by batch_end and epoch_end, once; fit_end waits first.
-//  3. What is not done behind upload_timeout is given up. That is an error of fit_end, and a
+//  3. What lay under a checkpoint's name when the run began is looked into before it is replaced: a
+//     checkpoint that is not this run's stays, and that is an error.
+//  4. What is not done behind upload_timeout is given up. That is an error of fit_end, and a
 //     warning of close(), which then does not wait once more.
 #include "cairn/loggers/remote_uploader_downloader.h"
+
+#include <mutex>
+#include <set>
 
 #include "cairn/checkpoint/names.h"
 #include "cairn/error.h"
@@ -14,8 +19,10 @@
 #include "checkpoint/folder/conflict.h"
 #include "checkpoint/folder/format_folders.h"
 #include "checkpoint/folder/leftovers.h"
+#include "checkpoint/folder/look_into.h"
 #include "checkpoint/names/format_string.h"
 #include "core/notes.h"
+#include "core/text/printable.h"
 #include "io/bytes/source_part.h"
 #include "io/file.h"
 #include "io/memory/scratch_file.h"
@@ -101,6 +108,27 @@ struct RemoteUploaderDownloader::Impl {
                        0, /*retryable=*/true);
   }
 
+  // Step 3, on a thread of the queue.
+  void check_found(const std::string& name) {
+    {
+      const std::scoped_lock lock(found_mutex);
+      if (!found.contains(name)) return;
+    }
+    const auto there =
+        with_retries(retry(), [&] { return look_into(options.store, name, Verify::kQuick); });
+    if (there.info && there.info->run_name != *run_name) {
+      const std::string& whose = there.info->run_name;
+      throw AlreadyExistsError(
+          options.store->describe(name) + " is a checkpoint of " +
+          (whose.empty() ? "no run" : "the run \"" + printable_line(whose) + "\"") +
+          ", and this run is \"" + *run_name +
+          "\": it is not replaced. Put {run_name} into save_remote_file_name "
+          "(CheckpointSaverOptions::remote_file_name), move the object, or set save_overwrite");
+    }
+    const std::scoped_lock lock(found_mutex);
+    found.erase(name);
+  }
+
   RetryPolicy retry() const {
     return {
         .attempts = options.num_attempts,
@@ -116,7 +144,9 @@ struct RemoteUploaderDownloader::Impl {
   RemoteUploaderDownloaderOptions options;
   const std::shared_ptr<Notes> notes = std::make_shared<Notes>();  // of the queue's threads
   std::optional<std::string> run_name;                             // since init
-  std::unique_ptr<UploadQueue> queue;                              // since init, until close()
+  std::mutex found_mutex;
+  std::set<std::string> found;         // names that were there, and were not looked into yet
+  std::unique_ptr<UploadQueue> queue;  // since init, until close()
   bool is_overdue = false;
 };
 
@@ -176,16 +206,17 @@ void RemoteUploaderDownloader::close(State& /*state*/, Logger& logger) {
 
 void RemoteUploaderDownloader::look_before_uploads(const NameFormat& remote_file_name,
                                                    const NameFormat& latest) {
+  const RetryPolicy retry = impl_->retry();
   const NameFormat pointer = latest.empty() ? NameFormat() : impl_->object_format(latest);
   if (!pointer.empty() && !has_counter(pointer)) {
-    impl_->queue->publisher().look_at_pointer(only_name(pointer));  // others: each save has its own
+    // Of others each save has its own.
+    impl_->queue->publisher().look_at_pointer(only_name(pointer), retry);
   }
   const NameFormat file = impl_->object_format(remote_file_name);
   const std::size_t fixed = fixed_folders(file);
   const std::string folder =
       fixed == 0 ? "." : only_name(NameFormat(file.text().substr(0, fixed - 1)));
   const NameFormat inside(file.text().substr(fixed));
-  const RetryPolicy retry = impl_->retry();
   with_retries(retry, [&] {
     ObjectStore& store = *impl_->options.store;
     // Far away it would be a request for each folder, and others may be about to finish theirs.
@@ -195,7 +226,10 @@ void RemoteUploaderDownloader::look_before_uploads(const NameFormat& remote_file
       for (const ListedName& listed : list_all_if_any(store, where)) {
         const auto info = info_of(store, where, listed);
         if (!info || info->type != ObjectInfo::Type::kObject) continue;
-        impl_->queue->publisher().own().know(join_path(where, listed.name), info->version);
+        const std::string object = join_path(where, listed.name);
+        impl_->queue->publisher().own().know(object, info->version);
+        const std::scoped_lock lock(impl_->found_mutex);
+        impl_->found.insert(normal_path(object));
       }
     }
   });
@@ -209,6 +243,8 @@ void RemoteUploaderDownloader::upload_file(const FileUpload& file) {
   }
   upload.replace = file.only_known ? Replace::kOwn : Replace::kAll;
   if (!file.overwrite) upload.replace = Replace::kNever;
+  if (file.only_known)
+    upload.check = [impl = impl_.get(), name] { impl->check_found(normal_path(name)); };
   if (!file.remote_file_name_format.empty()) {
     upload.has_passed = [format = NameFormat(normal_path(
                              impl_->object_format(file.remote_file_name_format).text())),

@@ -23,8 +23,8 @@
 #include "core/text/few_lines.h"
 #include "core/text/printable.h"
 #include "dist/team.h"
+#include "resuming/load_path.h"
 #include "resuming/load_progress.h"
-#include "resuming/ranks.h"
 #include "storage/place.h"
 #include "train/state/gather/rank_saves.h"
 #include "train/state/load/load_job.h"
@@ -50,7 +50,7 @@ std::int64_t parsed_number(const std::string& text) {
 
 // nullopt: it is no rank's tar.
 std::optional<SeenTar> seen_of(const Checkpoint& checkpoint) {
-  const SourceInfo info = checkpoint.impl().source->info();
+  const SourceInfo info = Checkpoint::Impl::source_of(checkpoint).info();
   if (info.format != "deepspeed_rank") return std::nullopt;
   SeenTar seen{.is_there = true, .path = checkpoint.path()};
   for (const auto& [key, value] : info.notes) {
@@ -103,57 +103,33 @@ std::vector<SeenTar> look_together(const std::function<void()>& look, const Foun
   return seen;
 }
 
-// Step 4.
-class TarLoad {
- public:
-  TarLoad(const LoadJob& job, State& state, Logger& logger)
-      : job_(job), state_(state), logger_(logger) {}
-
-  // All ranks load. False: what some have proved bad.
-  bool load(LoadOutcome& outcome) {
-    const RankOutcome own = load_own(outcome);
-    const AgreedOutcome agreed = agree_on(own);
-    if (own.kind == RankOutcome::kFailed) std::rethrow_exception(failed_);
-    if (agreed.outcome.kind == RankOutcome::kOk) return true;
+// Step 4, on all ranks. nullopt: what some have proved bad.
+std::optional<LoadOutcome> load_tar(const LoadJob& job, State& state, Logger& logger) {
+  LoadProgress progress({.is_shown = false});
+  TriedLoad tried = load_together([&] { return load_for_run(job, job, state, progress, logger); },
+                                  job.path + ": ");
+  if (tried.own.kind == RankOutcome::kFailed) std::rethrow_exception(tried.error);
+  if (!tried.is_ok()) {
     const std::string why =
         fmt::format("rank {} cannot load its part of the checkpoint that all go on from: {}",
-                    agreed.rank, agreed.outcome.why);
-    if (agreed.outcome.kind == RankOutcome::kFailed) throw StorageError(why, 0);
-    logger_.log_message("warning: passed over the tars of a save: " + printable_line(why));
-    return false;
+                    tried.agreed.rank, tried.agreed.outcome.why);
+    if (tried.agreed.outcome.kind == RankOutcome::kFailed) throw RankError(why);
+    logger.log_message("warning: passed over the tars of a save: " + printable_line(why));
+    return std::nullopt;
   }
-
- private:
-  // The states of generators are by rank, and each has its own alone.
-  RankOutcome load_own(LoadOutcome& outcome) {
-    LoadProgress progress({.is_shown = false});
-    try {
-      outcome = load_for_run(job_, job_, state_, progress, logger_);
-      if (outcome.rng && outcome.rng->is_list() && !outcome.rng->as_items().empty()) {
-        const Value own = outcome.rng->as_items().front();
-        outcome.rng = Value(List(static_cast<std::size_t>(dist::world_size()), own));
-      }
-      return {};
-    } catch (const dist::DistError&) {
-      throw;
-    } catch (const std::exception& e) {
-      failed_ = std::current_exception();
-      const auto* const own = dynamic_cast<const Error*>(&e);
-      return {
-          own != nullptr && is_fault_of_file(*own) ? RankOutcome::kPassOver : RankOutcome::kFailed,
-          fmt::format("{}: {}", job_.path, e.what())};
-    }
+  // The states of generators are by rank, and each tar has those of its own rank alone.
+  auto& rng = tried.outcome.rng;
+  if (rng && rng->is_list() && !rng->as_items().empty()) {
+    const Value own = rng->as_items().front();
+    rng = Value(List(static_cast<std::size_t>(dist::world_size()), own));
   }
+  return tried.outcome;
+}
 
-  const LoadJob& job_;
-  State& state_;
-  Logger& logger_;
-  std::exception_ptr failed_;
-};
-
-class Resume {
+class TarAutoresume {
  public:
-  Resume(const TrainerOptions& options, State& state, const CheckpointSaver& saver, Logger& logger)
+  TarAutoresume(const TrainerOptions& options, State& state, const CheckpointSaver& saver,
+                Logger& logger)
       : options_(options),
         state_(state),
         saver_(saver.options()),
@@ -175,7 +151,7 @@ class Resume {
         refuse_to_begin_again();
         logger_.log_message("autoresume: no checkpoint in " + folder_ +
                             (options_.load_path ? "; loading load_path" : "; starting afresh"));
-        return load_first(options_, state_, logger_);
+        return load_from_load_path(options_, state_, logger_);
       }
       if (choice.kind == TarChoice::kGoBack) {
         went_back_ = true;
@@ -186,14 +162,13 @@ class Resume {
         continue;
       }
       logger_.log_message("autoresume: going on from " + printable_line(found.seen.path));
-      LoadOutcome outcome;
       const LoadJob job{.path = found.seen.path,
                         .checkpoint = found.checkpoint,
                         .options = {.strict_model_weights = options_.load_strict_model_weights,
                                     .store = saver_.store}};
-      if (TarLoad(job, state_, logger_).load(outcome)) {
-        outcome.resumed_from = found.seen.path;
-        return outcome;
+      if (auto outcome = load_tar(job, state_, logger_)) {
+        outcome->resumed_from = found.seen.path;
+        return *outcome;
       }
       any_bad_ = true;
       except_.push_back(found.seen.path);
@@ -315,7 +290,7 @@ bool loads_rank_tars(const TrainerOptions& options, const State& state) {
 }
 
 LoadOutcome load_rank_tars(const TrainerOptions& options, State& state, Logger& logger) {
-  LoadProgress progress({.is_shown = false, .chunk_bytes = options.load_chunk_size});
+  LoadProgress progress({.is_shown = false, .chunk_bytes = options.load_chunk_size.value_or(0)});
   std::shared_ptr<ObjectStore> store;
   Found found;
   const auto look = [&] {
@@ -350,8 +325,7 @@ LoadOutcome load_rank_tars(const TrainerOptions& options, State& state, Logger& 
                                 .ignore_keys = options.load_ignore_keys,
                                 .exclude_algorithms = options.load_exclude_algorithms,
                                 .store = store}};
-  LoadOutcome outcome;
-  if (TarLoad(job, state, logger).load(outcome)) return outcome;
+  if (const auto outcome = load_tar(job, state, logger)) return *outcome;
   throw CorruptError("Failed to load DeepSpeed checkpoint " + found.seen.path +
                          ": the tar of some rank is damaged (see the warning above)",
                      found.seen.path, 0);
@@ -359,7 +333,7 @@ LoadOutcome load_rank_tars(const TrainerOptions& options, State& state, Logger& 
 
 LoadOutcome resume_rank_tars(const TrainerOptions& options, State& state,
                              const CheckpointSaver& saver, Logger& logger) {
-  return Resume(options, state, saver, logger).run();
+  return TarAutoresume(options, state, saver, logger).run();
 }
 
 }  // namespace cairn

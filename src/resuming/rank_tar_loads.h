@@ -16,9 +16,11 @@
 
 #include "cairn/train/options.h"
 
-#include "resuming/resume.h"
+#include "resuming/load_run.h"
 
 namespace cairn {
+
+class CheckpointSaver;
 
 // What a rank has in front of it.
 struct SeenTar {
@@ -45,11 +47,11 @@ TarChoice choose_tars(const std::vector<SeenTar>& seen, bool went_back);
 // Whether load_path is of a tar of each rank: the run saves such, and it has {rank}.
 bool loads_rank_tars(const TrainerOptions& options, const State& state);
 
-// load_first() of such a load_path. UsageError for what is called as no tar, NotFoundError that
-// names the rank whose tar is not there.
+// load_from_load_path() of such a load_path. UsageError for what is called as no tar, NotFoundError
+// that names the rank whose tar is not there.
 LoadOutcome load_rank_tars(const TrainerOptions& options, State& state, Logger& logger);
 
-// resume_or_load() of a run that saves such.
+// autoresume() of a run that saves such.
 LoadOutcome resume_rank_tars(const TrainerOptions& options, State& state,
                              const CheckpointSaver& saver, Logger& logger);
 

@@ -3,7 +3,7 @@
 
 #include <vector>
 
-#include "checkpoint/resume/search_run.h"
+#include "checkpoint/search/search_run.h"
 
 namespace cairn {
 

@@ -55,17 +55,17 @@ struct CheckpointSaver::Impl {
       : given(checked_options(std::move(options))),
         is_due(create_interval_scheduler(given.save_interval)) {
     check_names(given, dist_variables("?"));  // as far as they are known; init() knows the run
-    add_place(given, one_file(), /*is_fed=*/false);
+    add_destination(given, one_file(), /*is_fed=*/false);
   }
 
-  Destination& home() const { return *places.front(); }
-  void add_place(CheckpointSaverOptions options, std::unique_ptr<CheckpointLayout> layout,
-                 bool is_fed) {
-    places.push_back(std::make_unique<Destination>(std::move(options), std::move(layout), is_fed,
-                                                   run, messages));
+  Destination& home() const { return *destinations.front(); }
+  void add_destination(CheckpointSaverOptions options, std::unique_ptr<CheckpointLayout> layout,
+                       bool is_fed) {
+    destinations.push_back(std::make_unique<Destination>(std::move(options), std::move(layout),
+                                                         is_fed, run, messages));
   }
   // Alike on all ranks.
-  bool saves_anything() const { return home().saves_here() || places.size() > 1; }
+  bool saves_anything() const { return home().saves_here() || destinations.size() > 1; }
 
   void init(State& state, Logger& logger);
   bool is_save_due(const State& state, Event event);
@@ -80,14 +80,14 @@ struct CheckpointSaver::Impl {
   void log_messages(Logger& logger);
   void begin_upload(const State& state);
   void upload(Logger& logger);
-  void in_each_place(const std::function<void(Destination&, std::size_t index)>& act);
+  void for_each_destination(const std::function<void(Destination&, std::size_t index)>& act);
   void wait(void (Destination::*how)() = &Destination::wait);
 
   const CheckpointSaverOptions given;
   RunAt run = {.job = random_digits()};
   std::vector<std::string> messages;  // for the next logger that an event gives
   // The save folder, and then those of loggers (places_of_loggers()).
-  std::vector<std::unique_ptr<Destination>> places;
+  std::vector<std::unique_ptr<Destination>> destinations;
   std::function<bool(const State&, Event)> is_due;
   struct Answer {
     Event event;
@@ -122,13 +122,13 @@ void CheckpointSaver::Impl::init(State& state, Logger& logger) {
   const bool is_fed = has_uploads && !layout->is_of_all_ranks();
   std::vector<CheckpointSaverOptions> of_loggers;
   if (layout->makes_folders()) of_loggers = places_of_loggers(options, state, logger);
-  places.clear();
+  destinations.clear();
   uploads.reset();
-  if (is_fed) uploads.emplace(given.num_remote_checkpoints_to_keep);
-  add_place(options, std::move(layout), is_fed);
+  if (is_fed) uploads.emplace(given.num_remote_checkpoints_to_keep.value_or(-1));
+  add_destination(options, std::move(layout), is_fed);
   for (auto& of_logger : of_loggers)
-    add_place(std::move(of_logger), sharded_folder(), /*is_fed=*/false);
-  for (const auto& place : places | std::views::reverse)  // the save folder last
+    add_destination(std::move(of_logger), sharded_folder(), /*is_fed=*/false);
+  for (const auto& place : destinations | std::views::reverse)  // the save folder last
     place->prepare(state, logger);
 }
 
@@ -139,7 +139,7 @@ bool CheckpointSaver::Impl::is_save_due(const State& state, Event event) {
   if (!answer || answer->event != event || answer->batch != batch) {
     answer = {event, batch, is_due(state, event)};
   }
-  return answer->is_due && home().last_batch != batch;
+  return answer->is_due && home().last_due != batch;
 }
 
 void CheckpointSaver::Impl::event(State& state, Logger& logger, Event event) {
@@ -149,7 +149,7 @@ void CheckpointSaver::Impl::event(State& state, Logger& logger, Event event) {
   if (is_time) {
     joined = join(state);
     // From here on rank 0 alone may fail. At the next event all ranks must answer alike.
-    if (!Team::of_job().is_alone()) home().last_batch = state.timestamp.batch;
+    if (!Team::of_job().is_alone()) home().last_due = state.timestamp.batch;
   }
   if (!home().layout().is_of_all_ranks()) home().throw_error();
   report(logger);
@@ -176,20 +176,20 @@ void CheckpointSaver::Impl::save(const SaveRequest& what, Joined joined, const L
   if (uploads) {
     wait();  // loggers are handed what is under way before it can be replaced
   } else if (home().layout().is_of_all_ranks()) {
-    in_each_place([&](Destination& place, std::size_t index) {
+    for_each_destination([&](Destination& place, std::size_t index) {
       if (!is_left_out(index)) place.wait();
     });
   }
   report(what.logger);
-  home().last_batch = batch;
+  home().last_due = batch;
   if (!saves_anything()) return;
   if (uploads) begin_upload(what.state);
   bool has_lost_ranks = false;
-  in_each_place([&](Destination& place, std::size_t index) {
+  for_each_destination([&](Destination& place, std::size_t index) {
     const bool is_needed = needed.empty() || needed.at(index).as_bool();
-    const bool has_it = index > 0 && !what.is_asked && place.last_batch == batch;
+    const bool has_it = index > 0 && !what.is_asked && place.last_due == batch;
     if (has_lost_ranks || !is_needed || has_it || !place.saves_here()) return;
-    place.last_batch = batch;
+    place.last_due = batch;
     if (is_left_out(index)) return;
     try {
       place.layout().save(place, what, std::move(joined));
@@ -201,24 +201,25 @@ void CheckpointSaver::Impl::save(const SaveRequest& what, Joined joined, const L
   report(what.logger);
 }
 
-// The places in which all ranks leave out a save that they write together, because it would have to
-// wait for one that waits for a store; empty: none. The last save of a run waits. On all ranks
-// together.
+// The destinations in which all ranks leave out a save that they write together, because it would
+// have to wait for one that waits for a store; empty: none. The last save of a run waits. On all
+// ranks together.
 List CheckpointSaver::Impl::places_to_leave_out(const SaveRequest& what) {
   if (!may_be_away || what.is_asked || is_at_end(what.state)) return {};
   if (!home().layout().is_of_all_ranks()) return {};
   const Team team = Team::of_job();
   List own;
-  for (const auto& place : places)
+  for (const auto& place : destinations)
     own.emplace_back(place->is_away());
   const auto all = team.of_all(std::move(own));
   List left_out;
-  for (std::size_t i = 0; i < places.size(); ++i) {
+  for (std::size_t i = 0; i < destinations.size(); ++i) {
     const bool is_away = std::ranges::any_of(
         all, [i](const Value& of_rank) { return of_rank.as_items().at(i).as_bool(); });
     left_out.emplace_back(is_away);
     if (!is_away || !team.is_first()) continue;
-    messages.push_back("skipped " + printable_line(save_path(places[i]->options(), what.state)) +
+    messages.push_back("skipped " +
+                       printable_line(save_path(destinations[i]->options(), what.state)) +
                        ": the store is away, and the save before still waits for it");
   }
   return left_out;
@@ -246,7 +247,7 @@ void CheckpointSaver::Impl::save_unless_saved(State& state, Logger& logger) {
   try {
     team.together("looking at what is saved", [&] {
       if (layout.is_of_all_ranks()) wait();  // throws on all ranks, or on none
-      for (const auto& place : places)
+      for (const auto& place : destinations)
         needed.emplace_back(needs_save(*place, state, logger, refused));
     });
   } catch (...) {
@@ -269,7 +270,7 @@ void CheckpointSaver::Impl::save_unless_saved(State& state, Logger& logger) {
 }
 
 void CheckpointSaver::Impl::report(Logger& logger) {
-  for (const auto& place : places)
+  for (const auto& place : destinations)
     place->settle();
   if (uploads) upload(logger);
   log_messages(logger);
@@ -317,12 +318,12 @@ void CheckpointSaver::Impl::upload(Logger& logger) {
 }
 
 // In all of them; then throws the first error. The others become warnings.
-void CheckpointSaver::Impl::in_each_place(
+void CheckpointSaver::Impl::for_each_destination(
     const std::function<void(Destination&, std::size_t index)>& act) {
   std::exception_ptr first;
-  for (std::size_t index = 0; index < places.size(); ++index) {
+  for (std::size_t index = 0; index < destinations.size(); ++index) {
     try {
-      act(*places[index], index);
+      act(*destinations[index], index);
     } catch (const std::exception& e) {
       if (first) messages.push_back(std::string("warning: ") + e.what());
       if (!first) first = std::current_exception();
@@ -334,7 +335,7 @@ void CheckpointSaver::Impl::in_each_place(
 void CheckpointSaver::Impl::wait(void (Destination::*how)()) {
   std::exception_ptr error;
   try {
-    in_each_place([how](Destination& place, std::size_t /*index*/) { (place.*how)(); });
+    for_each_destination([how](Destination& place, std::size_t /*index*/) { (place.*how)(); });
   } catch (...) {
     error = std::current_exception();
   }
@@ -353,8 +354,8 @@ const CheckpointSaverOptions& CheckpointSaver::options() const { return impl_->h
 void CheckpointSaver::init(State& state, Logger& logger) { impl_->init(state, logger); }
 
 void CheckpointSaver::after_load(State& state, Logger& logger) {
-  for (const auto& place : impl_->places)
-    place->after_load(state);
+  for (const auto& place : impl_->destinations)
+    place->after_load(state, logger);
   impl_->log_messages(logger);
 }
 
@@ -364,7 +365,7 @@ void CheckpointSaver::fit_start(State& state, Logger& logger) {
     return;
   }
   impl_->answer.reset();  // of an event that an error kept from coming
-  for (const auto& place : impl_->places)
+  for (const auto& place : impl_->destinations)
     place->begin_fit(state, logger);
   impl_->log_messages(logger);
 }
@@ -401,8 +402,8 @@ Value CheckpointSaver::state_dict() const {
     return keep < 0 ? std::numeric_limits<int>::max() : keep;
   };
   SavedCheckpoints& own = impl_->home().saved();
-  if (impl_->places.size() == 1) return own.state_dict();
-  Destination& other = *impl_->places[1];
+  if (impl_->destinations.size() == 1) return own.state_dict();
+  Destination& other = *impl_->destinations[1];
   if (kept(other) <= kept(impl_->home())) return own.state_dict();
   // What is saved here first is not among those there yet, and names itself all the same.
   SavedCheckpoints saved = other.saved();
@@ -414,7 +415,7 @@ Value CheckpointSaver::state_dict() const {
 }
 
 void CheckpointSaver::load_state_dict(const Value& state) {
-  for (const auto& place : impl_->places)
+  for (const auto& place : impl_->destinations)
     place->saved().load_state_dict(state);
 }
 
@@ -427,8 +428,8 @@ void CheckpointSaver::save_unless_saved(State& state, Logger& logger) {
 }
 
 void CheckpointSaver::remove_superfluous(State& state, Logger& logger) {
-  for (const auto& place : impl_->places)
-    place->retain(state);
+  for (const auto& place : impl_->destinations)
+    place->retain(state, logger);
   impl_->log_messages(logger);
 }
 
@@ -452,7 +453,8 @@ void CheckpointSaver::OfRun::rewrite_own_files(CheckpointSaver& saver, bool may)
   saver.impl_->run.may_rewrite_own = may;
 }
 
-void CheckpointSaver::OfRun::goes_on_from(CheckpointSaver& saver, const std::string& path) {
+void CheckpointSaver::OfRun::set_loaded_checkpoint(CheckpointSaver& saver,
+                                                   const std::string& path) {
   saver.impl_->run.gone_on_from = path;
 }
 

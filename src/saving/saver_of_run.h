@@ -16,7 +16,7 @@ struct CheckpointSaver::OfRun {
   // The run goes on from the checkpoint at `path`, of which this machine has some parts and others
   // the rest; empty: from one that is whole. No other one that lacks parts here then counts as
   // saved. To be called before after_load.
-  static void goes_on_from(CheckpointSaver& saver, const std::string& path);
+  static void set_loaded_checkpoint(CheckpointSaver& saver, const std::string& path);
   // The link to the newest checkpoint, as init() found it in a store that is far away, so that the
   // store is not asked twice. nullopt: there is none, or it was not looked at.
   static std::optional<Pointer> seen_latest(const CheckpointSaver& saver, const State& state);

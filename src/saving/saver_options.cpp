@@ -47,11 +47,10 @@ CheckpointSaverOptions checked_options(CheckpointSaverOptions options) {
     if (name == nullptr) continue;
     name->erase(0, name->find_first_not_of('/'));
   }
-  if (options.num_checkpoints_to_keep < -1) {
-    throw UsageError("num_checkpoints_to_keep is -1 (all), 0 or more, not " +
-                     std::to_string(options.num_checkpoints_to_keep));
+  if (const int keep = options.num_checkpoints_to_keep.value_or(-1); keep < -1) {
+    throw UsageError("num_checkpoints_to_keep is -1 (all), 0 or more, not " + std::to_string(keep));
   }
-  const int keep_remote = options.num_remote_checkpoints_to_keep;
+  const int keep_remote = options.num_remote_checkpoints_to_keep.value_or(-1);
   if (keep_remote < 1 && keep_remote != -1) {
     throw UsageError("num_remote_checkpoints_to_keep is -1 (all), 1 or more, not " +
                      std::to_string(keep_remote));

@@ -24,7 +24,9 @@ void check_is_text(const ObjectStore& store, const std::string& folder,
 inline bool is_far(const CheckpointSaverOptions& options) { return options.store->may_be_far(); }
 // How many checkpoints stay in the folder; -1: all.
 inline int keep_of(const CheckpointSaverOptions& options) {
-  return is_far(options) ? options.num_remote_checkpoints_to_keep : options.num_checkpoints_to_keep;
+  const auto keep =
+      is_far(options) ? options.num_remote_checkpoints_to_keep : options.num_checkpoints_to_keep;
+  return keep.value_or(-1);
 }
 
 // This rank's folder, and rank 0's, where other ranks have parts of what is in it.

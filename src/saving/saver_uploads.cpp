@@ -106,7 +106,7 @@ void SaverUploads::hand_over(const std::string& path, Logger& logger, Replace re
   learn_failed();
   std::vector<std::string> removes;
   if (keep_ > 0) {
-    for (const Kept& kept : superfluous_behind(names.file, number)) {
+    for (const UploadedSave& kept : superfluous_behind(names.file, number)) {
       file.remove_afterwards.push_back(kept.name);
       if (!kept.is_missing) removes.push_back(kept.name);
     }
@@ -139,12 +139,12 @@ void SaverUploads::learn_failed() {
     failed.swap(arrivals_->failed);
   }
   if (keep_ <= 0) return;
-  for (Kept& kept : kept_)
+  for (UploadedSave& kept : kept_)
     kept.is_missing = kept.is_missing || failed.contains(kept.number);
   for (auto& [number, save] : failed | std::views::reverse) {
     std::vector<std::string>& removes = save.removes;
     for (std::string& name : removes | std::views::reverse) {
-      const bool is_again = std::ranges::find(kept_, name, &Kept::name) != kept_.end();
+      const bool is_again = std::ranges::find(kept_, name, &UploadedSave::name) != kept_.end();
       if (!is_again) kept_.push_front({.name = std::move(name), .number = 0});
     }
   }
@@ -152,15 +152,15 @@ void SaverUploads::learn_failed() {
 
 // What has as many newer ones behind it, at all destinations, as are to be kept. Of those that are
 // missing at one others may have some; no more of them are remembered than are to be kept.
-std::vector<SaverUploads::Kept> SaverUploads::superfluous_behind(const std::string& name,
-                                                                 std::uint64_t number) {
+std::vector<SaverUploads::UploadedSave> SaverUploads::superfluous_behind(const std::string& name,
+                                                                         std::uint64_t number) {
   const auto keep = static_cast<std::ptrdiff_t>(keep_);
-  std::erase_if(kept_, [&](const Kept& kept) { return kept.name == name; });
+  std::erase_if(kept_, [&](const UploadedSave& kept) { return kept.name == name; });
   kept_.push_back({.name = name, .number = number});
-  auto missing = std::ranges::count_if(kept_, std::identity(), &Kept::is_missing);
+  auto missing = std::ranges::count_if(kept_, std::identity(), &UploadedSave::is_missing);
   auto newer = std::ssize(kept_) - missing;
-  std::vector<Kept> superfluous;
-  std::erase_if(kept_, [&](const Kept& kept) {  // from the oldest on
+  std::vector<UploadedSave> superfluous;
+  std::erase_if(kept_, [&](const UploadedSave& kept) {  // from the oldest on
     newer -= kept.is_missing ? 0 : 1;
     if (newer < keep && (!kept.is_missing || missing <= keep)) return false;
     missing -= kept.is_missing ? 1 : 0;

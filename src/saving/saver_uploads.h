@@ -72,7 +72,7 @@ class SaverUploads {
  private:
   struct Arrivals;
   class OnItsWay;
-  struct Kept {
+  struct UploadedSave {
     std::string name;  // there
     std::uint64_t number;
     bool is_missing = false;  // at one destination at least
@@ -81,12 +81,12 @@ class SaverUploads {
   // Step 6.
   void learn_failed();
   // What is to be removed behind a save of that name and number.
-  std::vector<Kept> superfluous_behind(const std::string& name, std::uint64_t number);
+  std::vector<UploadedSave> superfluous_behind(const std::string& name, std::uint64_t number);
 
   int keep_;
   std::map<std::string, Names> begun_;  // by path
   std::uint64_t count_ = 0;             // of those that were handed over
-  std::deque<Kept> kept_;               // oldest first, when keep_ is a number
+  std::deque<UploadedSave> kept_;       // oldest first, when keep_ is a number
   std::shared_ptr<Arrivals> arrivals_;  // reported by the destinations' threads
 };
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <functional>
 #include <map>
+#include <set>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -179,6 +180,7 @@ class ObjectFolder final : public FolderWrite {
     return store_.open(path(name));
   }
 
+  // After an error that may pass, another call goes on where this one ended.
   void commit() override {
     for (const auto& [name, info] : written_) {
       if (look_at(name, info.size).version != info.version) refuse(name);
@@ -186,7 +188,8 @@ class ObjectFolder final : public FolderWrite {
     for (const bool are_markers : {false, true}) {
       if (are_markers) retire();
       for (const auto& [name, bytes] : held_) {
-        if (is_folder_marker(name) == are_markers) put(name, bytes.view);
+        const bool is_next = is_folder_marker(name) == are_markers && !written_.contains(name);
+        if (is_next) put(name, bytes.view);
       }
     }
     is_published_ = true;
@@ -275,10 +278,20 @@ class ObjectFolder final : public FolderWrite {
                        0, /*retryable=*/true);
   }
 
-  void put(const std::string& name, ByteView bytes) {
+  // The answer to an earlier attempt may have been lost: then what it wrote is there.
+  void put(const std::string& name, ByteView bytes) try {
     const auto object = begin_object(name, bytes.size());
     object->write(bytes);
     publish(name, bytes.size(), [&] { object->commit(); });
+  } catch (const StorageError&) {
+    failed_.insert(name);
+    throw;
+  } catch (const AlreadyExistsError&) {
+    const auto there = failed_.contains(name) ? store_.open(path(name)) : nullptr;
+    const bool is_ours = there && there->size() == bytes.size() &&
+                         std::ranges::equal(there->view(0, bytes.size()).view, bytes);
+    if (!is_ours) throw;
+    written_.insert_or_assign(name, look_at(name, bytes.size()));
   }
 
   ObjectStore& store_;
@@ -286,6 +299,7 @@ class ObjectFolder final : public FolderWrite {
   Contents before_;   // what was there, without what was retired
   Contents written_;  // as it was right behind its commit
   std::map<std::string, SharedBytes> held_;
+  std::set<std::string> failed_;  // of those that put() wrote
   bool is_published_ = false;  // a marker was begun: what it stands for stays, whatever was heard
 };
 

@@ -1,14 +1,14 @@
 // Blocks of 64 KiB at multiples of 64 KiB, so that a node's address says which block it is in.
 //
-//  1. A thread with a NodeArena cuts nodes from its block, one behind the other; when it is full,
-//     from the next one.
+//  1. A thread with a NodeArena cuts nodes from its block, one after another; when it is
+//     full, from the next one.
 //  2. A block counts the nodes in it that are still there. While a thread cuts from it that number
 //     is too high by kHeld, less those that it has cut: cutting needs no atomic operation.
 //  3. When the thread is done with the block the number becomes true. Whoever brings it to zero
 //     gives the block back.
 //  4. What is left of a block is for the thread's next NodeArena, so that many small trees do not
 //     take a block each; all of it, when nothing is in it any more.
-#include "cairn/node_arena.h"
+#include "cairn/detail/node_arena.h"
 
 #include <atomic>
 #include <cstdint>
@@ -30,7 +30,7 @@
 #include <sanitizer/asan_interface.h>
 #endif
 
-namespace cairn {
+namespace cairn::detail {
 namespace {
 
 // Memory of a block that no node has: AddressSanitizer would not know.
@@ -162,4 +162,4 @@ void give_back_node(void* place, std::size_t bytes, bool is_in_arena) noexcept {
   let_go(reinterpret_cast<NodeBlock*>(address / kBlockBytes * kBlockBytes), 1);  // NOLINT
 }
 
-}  // namespace cairn
+}  // namespace cairn::detail

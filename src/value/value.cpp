@@ -14,6 +14,8 @@
 namespace cairn {
 namespace {
 
+using detail::SharedObject;
+
 [[noreturn]] void wrong_kind(std::string_view wanted, const Value& found) {
   if (found.is_foreign()) {
     throw UnsupportedError("expected " + std::string(wanted) + ", found an object of " +

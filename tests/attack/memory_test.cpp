@@ -165,6 +165,7 @@ Act save_sharded(const std::string& folder) {
                         Dict{{"w", testing::part_of_numbers({8, 2}, box, 0)}, {"step", 3}});
   }
   SaveJob job{.path = folder + "/ep4-ba40"};
+  job.is_of_all_ranks = true;
   job.write = [ranks](ObjectStore& store, const SaveJob& of, const std::function<void()>&) {
     testing::write_ranks(store, of.path, *ranks);
     return std::uint64_t{1};

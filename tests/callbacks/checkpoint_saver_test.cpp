@@ -74,7 +74,7 @@ TEST(CheckpointSaverOptionsTest, AreKeptAsGiven) {
   EXPECT_EQ(defaults.options().folder, "{run_name}/checkpoints");
   EXPECT_EQ(defaults.options().filename, "ep{epoch}-ba{batch}-rank{rank}.pt");
   EXPECT_EQ(defaults.options().latest_filename, "latest-rank{rank}.pt");
-  EXPECT_EQ(defaults.options().num_checkpoints_to_keep, -1);
+  EXPECT_EQ(defaults.options().num_checkpoints_to_keep, std::nullopt);
   EXPECT_FALSE(defaults.options().overwrite);
   EXPECT_FALSE(defaults.options().weights_only);
   const CheckpointSaver none({.folder = "{run_name}/x", .latest_filename = std::nullopt});

@@ -8,8 +8,8 @@
 #include <random>
 
 #include "cairn/checkpoint/checkpoint.h"
+#include "cairn/detail/node_arena.h"
 #include "cairn/error.h"
-#include "cairn/node_arena.h"
 
 #include "checkpoint/folder/list_checkpoints.h"
 #include "checkpoint/open/read_storages.h"
@@ -482,10 +482,10 @@ TEST(DcpTest, TheTreeOfAVerifiedFolderLiesInAnArena) {
     tensors.set("w" + std::to_string(i), make_tensor(DType::kUInt8, {1}, shared("x")));
   }
   write_dcp(*local_store(), tensors, temp / "model");
-  const std::size_t before = NodeArena::blocks();
+  const std::size_t before = detail::NodeArena::blocks();
   const Value loaded = load(temp / "model", {.verify = Verify::kQuick});
   EXPECT_EQ(loaded.as_dict().size(), 2000U);
-  EXPECT_GT(NodeArena::blocks(), before + 1) << "of 64 KiB";
+  EXPECT_GT(detail::NodeArena::blocks(), before + 1) << "of 64 KiB";
 }
 
 // Flips that leave every item as it was, and put one below another, or where another one is.

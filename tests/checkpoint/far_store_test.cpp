@@ -386,10 +386,10 @@ TEST(FarSaveTest, WhatAFailedSaveDidNotReplaceIsNotRemovedByTheNext) {
 struct Bucket {
   explicit Bucket(std::int64_t count) : last(count) {
     for (std::int64_t batch = 1; batch < count - 1; ++batch) {
-      publish(*memory,
-              {.name = far_name(batch),
-               .fill = [](ObjectWrite& out) { out.write(as_bytes("never looked into")); }},
-              {});
+      write_until_seen(*memory,
+                       {.name = far_name(batch),
+                        .fill = [](ObjectWrite& out) { out.write(as_bytes("never looked into")); }},
+                       {});
     }
     for (const std::int64_t batch : {count - 1, count}) {
       save(sample_checkpoint(batch), far_name(batch),
@@ -413,10 +413,10 @@ struct Bucket {
   }
 
   void damage(std::int64_t batch) {
-    publish(*memory,
-            {.name = far_name(batch),
-             .fill = [](ObjectWrite& out) { out.write(as_bytes("PK\3\4, and no more")); }},
-            {});
+    write_until_seen(*memory,
+                     {.name = far_name(batch),
+                      .fill = [](ObjectWrite& out) { out.write(as_bytes("PK\3\4, and no more")); }},
+                     {});
   }
 
   std::shared_ptr<ObjectStore> memory = memory_store();
@@ -476,8 +476,9 @@ TEST(FarLoadTest, APartCostsItsOwnBytesAndEachOfThemIsChecked) {
   std::string bytes(as_text(read_all(*memory->open("x.pt")).view));
   for (const char letter : {'c', 'b'}) {
     bytes[bytes.find(std::string(1024, letter)) + 512] ^= 1;
-    publish(*memory,
-            {.name = "x.pt", .fill = [&](ObjectWrite& out) { out.write(as_bytes(bytes)); }}, {});
+    write_until_seen(
+        *memory, {.name = "x.pt", .fill = [&](ObjectWrite& out) { out.write(as_bytes(bytes)); }},
+        {});
     const Checkpoint damaged = open_checkpoint("x.pt", memory);
     const Value again = load(damaged, {.verify = Verify::kQuick});
     const VerifyReport report =

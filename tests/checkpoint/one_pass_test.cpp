@@ -9,15 +9,14 @@
 #include <mutex>
 
 #include "cairn/checkpoint/checkpoint.h"
-#include "cairn/checkpoint/convert.h"
 #include "cairn/error.h"
 
 #include "checkpoint/open/checkpoint.h"
 #include "checkpoint/open/read_storages.h"
 #include "checkpoint/open/verify/check_records.h"
 #include "checkpoint/plan/write_dcp.h"
-#include "format/tar/writer.h"
 #include "storage/local/local_store.h"
+#include "testing/format_samples.h"
 #include "testing/pattern.h"
 #include "testing/recording_source.h"
 #include "testing/string_sink.h"
@@ -27,14 +26,14 @@
 namespace cairn {
 namespace {
 
-using testing::encoded;
 using testing::kData;
 using testing::read_file;
 using testing::RecordingFiles;
 using testing::shared;
-using testing::StringSink;
 using testing::TempFolder;
 using testing::write_file;
+using testing::written_samples;
+using testing::WrittenSample;
 
 constexpr std::int64_t kRows = 160;
 constexpr std::int64_t kColumns = 600;
@@ -91,49 +90,17 @@ void write_ranks(const std::string& folder) {
   }
 }
 
-struct OnePassFormat {
-  const char* name;
-  void (*write)(const std::string& path);
-  std::uint64_t chunks = 0;  // that are torch.save files
-};
-
-void PrintTo(const OnePassFormat& format, std::ostream* out) { *out << format.name; }
-
-void write_converted(const std::string& path, ConvertOptions options) {
-  const TempFolder folder;
-  save(patterned_model(), folder / "a.pt");
-  options.overwrite = true;
-  convert(folder / "a.pt", path, options);
+// The samples of every format, and the folder that ranks of PyTorch write together.
+std::vector<WrittenSample> one_pass_samples() {
+  std::vector<WrittenSample> all(written_samples().begin(), written_samples().end());
+  all.push_back({"dcp_of_ranks", [](const Value&, const std::string& path) { write_ranks(path); },
+                 /*files_per_tensor=*/2});
+  return all;
 }
 
-const std::vector<OnePassFormat> kOnePassFormats = {
-    {"torch", [](const std::string& path) { save(patterned_model(), path); }},
-    {"pytorchs", [](const std::string& path) { write_file(path, encoded(patterned_model())); }},
-    {"tar",
-     [](const std::string& path) {
-       const std::string content = encoded(patterned_model());
-       StringSink sink;
-       tar::Writer tar(sink, "composer_states.pt", content.size());
-       tar.write(as_bytes(content));
-       tar.finish();
-       write_file(path, sink.text);
-     }},
-    {"safetensors", [](const std::string& path) { write_converted(path, {.to = "safetensors"}); }},
-    {"shards", [](const std::string& path) { write_converted(path, {.shard_bytes = 800'000}); }},
-    {"dcp", [](const std::string& path) { write_dcp(*local_store(), patterned_model(), path); },
-     kTensors},
-    {"dcp_of_pytorch",
-     [](const std::string& path) {
-       write_dcp(*local_store(), patterned_model(), path);
-       std::filesystem::remove(path + "/.cairn_manifest.json");
-     },
-     kTensors},
-    {"dcp_of_ranks", write_ranks, 2 * kTensors},
-};
-
-class OnePassTest : public ::testing::TestWithParam<OnePassFormat> {
+class OnePassTest : public ::testing::TestWithParam<WrittenSample> {
  protected:
-  OnePassTest() { GetParam().write(path_); }
+  OnePassTest() { GetParam().write(patterned_model(), path_); }
 
   // Opens it, and brings all tensors into memory_.
   VerifyReport read() {
@@ -190,7 +157,7 @@ class OnePassTest : public ::testing::TestWithParam<OnePassFormat> {
     EXPECT_GE(all, kTensors * pattern_number(0).size() / 2);
     // Headers of files; what stands around each tensor of a folder, some KiB of its ends with it.
     constexpr std::uint64_t kHeadBytes = 4096;
-    EXPECT_LE(more, (GetParam().chunks + parts) * kHeadBytes);
+    EXPECT_LE(more, (GetParam().files_per_tensor * kTensors + parts) * kHeadBytes);
   }
 
   // Of each tensor its first and its last bytes, each time another one of them is bad.
@@ -251,7 +218,7 @@ TEST_P(OnePassTest, ABadByteInAnyTensorIsFoundInParts) {
   expect_bad_bytes_found([this] { return read_in_parts(); });
 }
 
-INSTANTIATE_TEST_SUITE_P(Formats, OnePassTest, ::testing::ValuesIn(kOnePassFormats),
+INSTANTIATE_TEST_SUITE_P(Formats, OnePassTest, ::testing::ValuesIn(one_pass_samples()),
                          [](const auto& tested) { return std::string(tested.param.name); });
 
 // DeepSpeed's are small: files that are looked at whole while they are opened.

@@ -196,6 +196,7 @@ TEST_P(SavePipelineTest, WithoutKnowingWhatLatestPointsAtNothingIsRemoved) {
     second.remove_afterwards = {checkpoint_path(1)};
     SaveReport report;
     second.report = [&](const SaveReport& done) { report = done; };
+    second.is_of_all_ranks = is_joint;
     if (is_joint) {
       second.write = [&](ObjectStore& store, const SaveJob& save, const auto& point) {
         save_now(local_store(disk), {.value = save.value, .path = save.path, .info = save.info});
@@ -234,6 +235,7 @@ TEST_P(SavePipelineTest, ASuperfluousFolderWithFilesOfOthersStays) {
                    .remove_afterwards = {"/ckpt/ba1", "/ckpt/ba2"},
                    .write = [&](ObjectStore&, const SaveJob& job,
                                 const auto&) { return write_folder(job.path); },
+                   .is_of_all_ranks = true,
                    .report = [&](const SaveReport& done) { report = done; }});
   pipeline.wait();
   EXPECT_THAT(report.refused, ElementsAre("/ckpt/ba1"));

@@ -1,4 +1,4 @@
-#include "checkpoint/resume/search_run.h"
+#include "checkpoint/search/search_run.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

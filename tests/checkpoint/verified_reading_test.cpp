@@ -11,6 +11,7 @@
 #include "checkpoint/open/source.h"
 #include "checkpoint/open/verify/verified_source.h"
 #include "storage/local/local_store.h"
+#include "testing/format_samples.h"
 #include "testing/message_of.h"
 #include "testing/pattern.h"
 #include "testing/recording_source.h"
@@ -68,24 +69,15 @@ const TensorView& tensor_in(const Value& value, const char* name) {
   return value.at(name).as_tensor();
 }
 
-// Every kind of place that carries checksums, written by cairn.
-class VerifiedReadingTest : public ::testing::TestWithParam<const char*> {
+class VerifiedReadingTest : public ::testing::TestWithParam<testing::WrittenSample> {
  protected:
   VerifiedReadingTest() {
-    const std::string name = GetParam();
-    path_ = folder_ / name;
-    if (name.ends_with(".pt") || name.ends_with(".tar")) {
-      save(good_and_bad(), path_);
-    } else {
-      save(good_and_bad(), folder_ / "from.pt");
-      convert(folder_ / "from.pt", path_,
-              {.to = name == "dcp" ? "dcp" : "", .shard_bytes = name == "shards" ? 120'000U : 0U});
-    }
+    GetParam().write(good_and_bad(), path_);
     EXPECT_TRUE(flip_a_bit_of_bad(path_));
   }
 
   TempFolder folder_;
-  std::string path_;
+  std::string path_ = folder_ / "checkpoint";
 };
 
 TEST_P(VerifiedReadingTest, AFlippedBitOfATensorIsAnErrorOfThatTensorAlone) {
@@ -127,12 +119,8 @@ TEST_P(VerifiedReadingTest, RawBytesAreGivenByThatNameAlone) {
 }
 
 INSTANTIATE_TEST_SUITE_P(EveryFormat, VerifiedReadingTest,
-                         ::testing::Values("x.pt", "x.tar", "x.safetensors", "shards", "dcp"),
-                         [](const auto& tested) {
-                           std::string name = tested.param;
-                           std::replace(name.begin(), name.end(), '.', '_');
-                           return name;
-                         });
+                         ::testing::ValuesIn(testing::written_samples()),
+                         [](const auto& tested) { return std::string(tested.param.name); });
 
 // A compressed file has a checksum over all of its bytes.
 TEST(VerifiedReadingOfCompressedTest, AFlippedBitOfACompressedFileIsFoundByOpeningIt) {

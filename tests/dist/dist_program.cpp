@@ -26,6 +26,7 @@
 #include "cairn/dist/dist.h"
 #include "cairn/dist/sharding.h"
 #include "cairn/error.h"
+#include "cairn/exit_code.h"
 #include "cairn/metrics/metrics.h"
 #include "cairn/optim/optimizers.h"
 #include "cairn/schedulers/schedulers.h"
@@ -44,18 +45,15 @@
 #include "dist/rank_tables.h"
 #include "listeners.h"
 #include "meetings.h"
+#include "outage.h"
 #include "peak_memory.h"
 #include "surroundings.h"
 #include "team_calls.h"
 #include "testing/tiny_model.h"
-#include "testing/watched_store.h"
 
 namespace {
 
 using cairn::testing::At;
-using cairn::testing::StoreCall;
-using cairn::testing::StoreHooks;
-using cairn::testing::WatchedStore;
 
 // All but one rank come to a barrier; device=sim: where tensors of a device are added.
 void miss_a_barrier(const Arguments& arguments) {
@@ -127,24 +125,6 @@ cairn::DataSpec doubled(cairn::DataLoader loader) {
             return batch.map([](const at::Tensor& tensor) { return at::cat({tensor, tensor}); });
           }};
 }
-
-// Rank 0's: the checkpoint of the first batch cannot be written.
-class BrokenOnce {
- public:
-  std::shared_ptr<cairn::ObjectStore> store() {
-    return std::make_shared<WatchedStore>(
-        cairn::local_store(), StoreHooks{.before = [this](StoreCall call, const std::string& name) {
-          if (call != StoreCall::kBegin || name.find("ba1-") == std::string::npos) return;
-          has_failed_ = true;
-          has_failed_.notify_all();
-          throw cairn::StorageError("broken", 0);
-        }});
-  }
-  void wait() const { has_failed_.wait(false); }
-
- private:
-  std::atomic<bool> has_failed_ = false;
-};
 
 struct Net : torch::nn::Module {
   explicit Net(const Arguments& arguments) : dropout(arguments.number("dropout", 0) / 100.0) {
@@ -482,7 +462,7 @@ int train(const Arguments& arguments) {
   if (arguments.has("predict")) predict(trainer);
   if (arguments.has("names")) say_losses(trainer.state());
   trainer.close();
-  surroundings.describe_files();
+  surroundings.describe_files(trainer);
   say("ends at batch " + std::to_string(trainer.state().timestamp.batch));
   say("weights " + digest_of(*net));
   if (result.exit_code != 0) return result.exit_code;
@@ -586,6 +566,7 @@ int main(int argc, char** argv) {
       } catch (const cairn::StorageError& error) {
         if (!Arguments(cases[i]).has("may_fail")) throw;
         say(std::string("error: ") + error.what());
+        code = cairn::exit_code_of(error);
       }
       if (cases.size() > 1) say("code " + std::to_string(code));
     }

@@ -18,10 +18,10 @@
 #include "dist/group.h"
 #include "dist/team.h"
 #include "job.h"
-#include "resuming/ranks.h"
 #include "testing/environment_variable.h"
 #include "testing/message_of.h"
 #include "testing/temp_folder.h"
+#include "train/trainer/ranks.h"
 
 namespace cairn {
 namespace {

@@ -20,6 +20,7 @@
 #include "cairn/train/trainer.h"
 
 #include "arguments.h"
+#include "outage.h"
 #include "testing/watched_store.h"
 
 // Of that rank it has no state.
@@ -43,16 +44,16 @@ class Surroundings {
 
   // slow_ms=N: rank 0 takes so long to begin the save of batch 2; slow_line=1: until it is told to.
   // far=1: the folder is in a store
-  // that counts what is read. uploads=1: rank 0 alone sends what is saved to another place, and
-  // nothing is kept. sends=FOLDER: each rank (sender=R: that one alone) has a logger that keeps
-  // files in that folder, as a store that is far away; fails=PART: rank 1 cannot write what has
-  // PART in its name there; fails_times=N: the first N times.
-  // run_directory=1: each rank sends a folder of its own. events=1: two savers,
-  // one after batches, the other after epochs. nodes=1: what is logged of the machines.
-  // no_state=R: rank R cannot give the state of a callback. swap=FILE over=NAME, with load_path: as
-  // soon as rank 0 has opened something, and before the others do, FILE gets that name.
-  // fails_open=1, with load_path: what rank 0 opens first cannot be opened, and can be the next
-  // time.
+  // that counts what is read; away_from=BATCH away_to=BATCH: an Outage of rank 0's;
+  // patience=SECONDS: save_store_patience. saves=1: the saved checkpoints are told. uploads=1: rank
+  // 0 alone sends what is saved to another place, and nothing is kept. sends=FOLDER: each rank
+  // (sender=R: that one alone) has a logger that keeps files in that folder, as a store that is far
+  // away; fails=PART: rank 1 cannot write what has PART in its name there; fails_times=N: the first
+  // N times. run_directory=1: each rank sends a folder of its own. events=1: two savers, one after
+  // batches, the other after epochs. nodes=1: what is logged of the machines. no_state=R: rank R
+  // cannot give the state of a callback. swap=FILE over=NAME, with load_path: as soon as rank 0 has
+  // opened something, and before the others do, FILE gets that name. fails_open=1, with load_path:
+  // what rank 0 opens first cannot be opened, and can be the next time.
   void change(cairn::TrainerOptions& options) {
     const bool is_first = cairn::dist::rank() == 0;
     const bool is_slow = arguments_.has("slow_ms") || arguments_.has("slow_line");
@@ -60,6 +61,13 @@ class Surroundings {
     if (arguments_.has("far")) {
       counted_ = std::make_shared<cairn::testing::WatchedStore>(cairn::local_store());
       options.save_object_store = counted_;
+    }
+    if (arguments_.has("patience"))
+      options.save_store_patience = std::chrono::seconds(arguments_.number("patience", 0));
+    if (arguments_.has("away_from") && is_first) {
+      outage_ = std::make_unique<Outage>(arguments_.number("away_from", 0),
+                                         arguments_.number("away_to", -1));
+      outage_->change(options);
     }
     if ((arguments_.has("swap") || arguments_.has("fails_open")) && options.load_path) {
       options.load_object_store = is_first ? disturbed_store() : plain_store();
@@ -110,7 +118,11 @@ class Surroundings {
   }
 
   // Of one that is closed.
-  void describe_files() const {
+  void describe_files(cairn::Trainer& trainer) const {
+    if (arguments_.has("saves")) {
+      for (const std::string& path : trainer.saved_checkpoints())
+        say("kept " + path.substr(folder_.size() + 1));
+    }
     for (const char* kind : {"uploads", "run_directory", "events"}) {
       if (!arguments_.has(kind) || cairn::dist::rank() != 0) continue;
       for (const auto& entry : std::filesystem::recursive_directory_iterator(folder_)) {
@@ -191,4 +203,5 @@ class Surroundings {
   const std::string folder_;
   std::shared_ptr<cairn::testing::WatchedStore> counted_;
   std::shared_ptr<cairn::InMemoryLogger> log_;
+  std::unique_ptr<Outage> outage_;
 };

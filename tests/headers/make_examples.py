@@ -49,8 +49,6 @@ EXAMPLES = {
     "checkpoint/sharded.h": [far()],
     "dtensor.h": [Example(runs=False)],  # a file of a rank
     "foreign.h": [Example(before='save(Dict{{"step", 1}}, "ep1.pt");')],
-    "node_arena.h": [Example(before='const std::map<std::string, TensorView> all;',
-                             replace=[("for (...)", "for (const auto& [name, tensor] : all)")])],
     "storage/azure.h": [far()],
     "storage/backend_kwargs.h": [Example(
         after='check(kwargs.at("provider_kwargs").nested()->size() == 2, "it is nested");')],
@@ -152,7 +150,6 @@ HEAD = {
 #include "cairn/checkpoint/sharded.h"
 #include "cairn/dtensor.h"
 #include "cairn/foreign.h"
-#include "cairn/node_arena.h"
 #include "cairn/storage/azure.h"
 #include "cairn/storage/backend_kwargs.h"
 #include "cairn/storage/dbfs.h"

@@ -1,4 +1,4 @@
-// Files made to hurt their reader, each with its one right answer.
+// Files made to hurt their reader, each with its right answer.
 #pragma once
 
 #include <cstdint>
@@ -9,7 +9,12 @@
 
 namespace cairn::testing {
 
-enum class Answer : std::uint8_t { kRead, kCorrupt, kUnsupported };
+enum class Answer : std::uint8_t {
+  kRead,
+  kCorrupt,
+  kUnsupported,
+  kAny,  // one of these, or a file of a folder is missing
+};
 
 struct HostileCase {
   std::string name;
@@ -28,6 +33,7 @@ std::vector<HostileCase> hostile_dtensors();
 std::vector<HostileCase> hostile_memory();
 std::vector<HostileCase> hostile_pickles();
 std::vector<HostileCase> hostile_safetensors();
+std::vector<HostileCase> hostile_samples();  // of every format
 std::vector<HostileCase> hostile_scripts();
 std::vector<HostileCase> hostile_zips();
 

@@ -1,9 +1,8 @@
 // hostile_reader LIST: loads each path of LIST in a sandbox and under a memory limit; prints
 //
 //   begin PATH
-//   end ANSWER KIB MESSAGE      ANSWER: read, corrupt, unsupported, or what else was thrown; KIB:
-//   by
-//                               how much the peak of memory grew
+//   end ANSWER KIB MESSAGE      ANSWER: read, corrupt, unsupported, or what else was thrown;
+//                               KIB: by how much the peak of memory grew
 #include <fcntl.h>
 #include <sys/resource.h>
 #include <unistd.h>
@@ -71,6 +70,9 @@ std::string answer_to(const std::string& path, std::string& message) {
   } catch (const UnsupportedError& e) {
     message = e.what();
     return "unsupported";
+  } catch (const NotFoundError& e) {
+    message = e.what();
+    return "not_found";
   } catch (const Error& e) {
     message = e.what();
     return "other_error";

@@ -2,20 +2,26 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <atomic>
 #include <barrier>
+#include <condition_variable>
 #include <csignal>
 #include <cstdarg>
 #include <filesystem>
 #include <fstream>
 #include <future>
 #include <map>
+#include <mutex>
 #include <set>
+#include <stop_token>
 #include <thread>
 
+#include "io/file_descriptor.h"
 #include "net/http_loop.h"
 #include "net/http_transfer.h"
 #include "testing/http_server.h"
@@ -199,6 +205,67 @@ TEST(HttpTest, DeadlinesEndIt) {
   const HttpResponse response =
       send({.url = server.url(), .deadlines = {.total = milliseconds(50)}});
   EXPECT_NE(response.failure, "");
+  EXPECT_TRUE(response.may_work_later);
+}
+
+// Sends the head of an answer at once, and then five bytes of the body a second.
+class TricklingServer {
+ public:
+  TricklingServer() {
+    sockaddr_in address = {};
+    address.sin_family = AF_INET;
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    socklen_t size = sizeof address;
+    auto* const any = reinterpret_cast<sockaddr*>(&address);
+    EXPECT_EQ(bind(listener_.get(), any, size), 0);
+    EXPECT_EQ(listen(listener_.get(), 1), 0);
+    EXPECT_EQ(getsockname(listener_.get(), any, &size), 0);
+    port_ = ntohs(address.sin_port);
+    thread_ = std::jthread([this](const std::stop_token& stop) { serve(stop); });
+  }
+  ~TricklingServer() { shutdown(listener_.get(), SHUT_RDWR); }  // ends accept4()
+  TricklingServer(const TricklingServer&) = delete;
+  TricklingServer& operator=(const TricklingServer&) = delete;
+
+  std::string url() const { return "http://127.0.0.1:" + std::to_string(port_); }
+
+ private:
+  void serve(const std::stop_token& stop) const {
+    const FileDescriptor client(accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC));
+    std::string next = "HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\n";
+    std::mutex mutex;
+    std::unique_lock lock(mutex);
+    std::condition_variable_any never;
+    while (!stop.stop_requested() &&
+           ::send(client.get(), next.data(), next.size(), MSG_NOSIGNAL) > 0) {
+      next = "x";
+      never.wait_for(lock, stop, milliseconds(200), [] { return false; });
+    }
+  }
+
+  const FileDescriptor listener_{socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)};
+  int port_ = 0;
+  std::jthread thread_;
+};
+
+TEST(HttpTest, AServerThatTricklesIsAway) {
+  EXPECT_EQ(HttpDeadlines{}.stall, std::chrono::seconds(30));
+  const TricklingServer server;
+  const HttpResponse response =
+      send({.url = server.url(), .deadlines = {.stall = milliseconds(1000)}});
+  EXPECT_NE(response.failure, "");
+  EXPECT_EQ(response.status, 200) << "it did answer";
+  EXPECT_TRUE(response.is_stalled);
+  EXPECT_TRUE(response.may_work_later);
+  EXPECT_LT(response.body.size(), 100U);
+}
+
+TEST(HttpTest, AServerThatNeverAnswersIsAway) {
+  const SilentServer server;
+  const HttpResponse response =
+      send({.url = server.url(), .deadlines = {.stall = milliseconds(1000)}});
+  EXPECT_EQ(response.status, 0);
+  EXPECT_TRUE(response.is_stalled);
   EXPECT_TRUE(response.may_work_later);
 }
 

@@ -28,7 +28,7 @@ using testing::WatchedStore;
 
 void publish_text(Publisher& publisher, const std::string& name, const std::string& text) {
   publisher.publish({.name = name, .pointer = "latest"}, [&](const auto&) {
-    publisher.write(object(name, text, Replace::kNever));
+    publisher.write_object(object(name, text, Replace::kNever));
     return text.size();
   });
 }
@@ -73,7 +73,7 @@ TEST(PointerFenceTest, AMoveThatFailedIsItsOwnWhetherItWasDoneOrNot) {
 TEST(PublisherTest, AllThatCanBeRemovedIsAndTheFirstErrorIsKept) {
   const auto memory = memory_store();
   for (const char* name : {"1", "2", "3", "4"}) {
-    publish(*memory, object(name, "x"), at_once());
+    write_until_seen(*memory, object(name, "x"), at_once());
   }
   Publisher publisher(std::make_shared<WatchedStore>(
                           memory, StoreHooks{.before =

@@ -124,12 +124,12 @@ TEST(S3RequestsTest, ASmallSaveTakesFourRequestsWhereAnswersHaveChecksums) {
     for (const char* name : {"run/ep1.pt", "run/ep2.pt", "run/ep3.pt"}) {
       served.fake.forget_log();
       fence.check(once);
-      publish(*store,
-              {.name = name,
-               .replace = Replace::kNever,
-               .expected_bytes = 5,
-               .fill = [](ObjectWrite& out) { out.write(as_bytes("bytes")); }},
-              once);
+      write_until_seen(*store,
+                       {.name = name,
+                        .replace = Replace::kNever,
+                        .expected_bytes = 5,
+                        .fill = [](ObjectWrite& out) { out.write(as_bytes("bytes")); }},
+                       once);
       fence.move(name, once);
       EXPECT_EQ(store->read_pointer("run/latest")->target, name);
     }

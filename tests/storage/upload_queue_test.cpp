@@ -50,28 +50,29 @@ testing::StoreHooks::Hook nth(StoreCall call, int n, bool retryable = true) {
 TEST(PublishTest, AnErrorThatMayPassIsTriedAgainSoOftenAndNoMore) {
   const auto memory = memory_store();
   WatchedStore once(memory, {.before = nth(StoreCall::kWrite, 1)});
-  EXPECT_EQ(publish(once, object("a", "text"), at_once()).bytes, 4U);
+  EXPECT_EQ(write_until_seen(once, object("a", "text"), at_once()), 4U);
   EXPECT_EQ(text_in(*memory, "a"), "text");
 
   WatchedStore always(memory, {.before = [](StoreCall call, const std::string&) {
                         if (call == StoreCall::kCommit) throw StorageError("no", 503, true);
                       }});
-  EXPECT_THAT(message_of([&] { publish(always, object("b", "text"), at_once(4)); }),
+  EXPECT_THAT(message_of([&] { write_until_seen(always, object("b", "text"), at_once(4)); }),
               HasSubstr("failed 4 times"));
   EXPECT_EQ(always.calls(StoreCall::kBegin), 4U);
   EXPECT_FALSE(memory->stat("b"));
 
   WatchedStore forbidden(memory, {.before = nth(StoreCall::kBegin, 1, /*retryable=*/false)});
-  EXPECT_THROW(publish(forbidden, object("b", "text"), at_once()), StorageError);
+  EXPECT_THROW(write_until_seen(forbidden, object("b", "text"), at_once()), StorageError);
   EXPECT_EQ(forbidden.calls(StoreCall::kBegin), 1U);
 }
 
 TEST(PublishTest, ALostAnswerIsNoConflictWithOneself) {
   const auto memory = memory_store();
   WatchedStore store(memory, {.after = nth(StoreCall::kCommit, 1)});
-  EXPECT_EQ(publish(store, object("a", "text", Replace::kNever), at_once()).bytes, 4U);
+  EXPECT_EQ(write_until_seen(store, object("a", "text", Replace::kNever), at_once()), 4U);
   // The same bytes, but nothing of ours failed: somebody else's.
-  EXPECT_THROW(publish(store, object("a", "text", Replace::kNever), at_once()), AlreadyExistsError);
+  EXPECT_THROW(write_until_seen(store, object("a", "text", Replace::kNever), at_once()),
+               AlreadyExistsError);
 }
 
 TEST(PublishTest, SomebodyElsesObjectIsAConflictAlsoBehindALostAnswer) {
@@ -80,10 +81,11 @@ TEST(PublishTest, SomebodyElsesObjectIsAConflictAlsoBehindALostAnswer) {
   WatchedStore store(memory,
                      {.before = [&, failed = false](StoreCall call, const std::string&) mutable {
                        if (call != StoreCall::kCommit || std::exchange(failed, true)) return;
-                       publish(*memory, object("a", "his."), at_once());
+                       write_until_seen(*memory, object("a", "his."), at_once());
                        throw StorageError("a: broken", 500, true);
                      }});
-  EXPECT_THROW(publish(store, object("a", "mine", Replace::kNever), at_once()), AlreadyExistsError);
+  EXPECT_THROW(write_until_seen(store, object("a", "mine", Replace::kNever), at_once()),
+               AlreadyExistsError);
   EXPECT_EQ(text_in(*memory, "a"), "his.");
 }
 
@@ -96,7 +98,7 @@ TEST(PublishTest, WhatDoesNotHaveTheSizeThatWasSentIsSentAgain) {
                        half->write(as_bytes("te"));
                        half->commit();
                      }});
-  publish(store, object("a", "text", Replace::kNever), at_once());
+  write_until_seen(store, object("a", "text", Replace::kNever), at_once());
   EXPECT_EQ(text_in(*memory, "a"), "text");
 }
 
@@ -104,16 +106,17 @@ TEST(PublishTest, SomebodyElsesObjectIsNotTakenForOursThatIsTorn) {
   const auto memory = memory_store();
   WatchedStore store(memory, {.after = [&](StoreCall call, const std::string& name) {
                        if (call == StoreCall::kCommit)
-                         publish(*memory, object(name, "his"), at_once());
+                         write_until_seen(*memory, object(name, "his"), at_once());
                      }});
-  EXPECT_THROW(publish(store, object("a", "mine", Replace::kNever), at_once()), AlreadyExistsError);
+  EXPECT_THROW(write_until_seen(store, object("a", "mine", Replace::kNever), at_once()),
+               AlreadyExistsError);
   EXPECT_EQ(text_in(*memory, "a"), "his");
-  publish(*memory, object("b", "old"), at_once());
+  write_until_seen(*memory, object("b", "old"), at_once());
   OwnObjects own(memory);
   own.know("b", memory->stat("b")->version);
   ObjectToPublish mine = object("b", "mine", Replace::kOwn);
   mine.own = &own;
-  EXPECT_THROW(publish(store, mine, at_once()), AlreadyExistsError);
+  EXPECT_THROW(write_until_seen(store, mine, at_once()), AlreadyExistsError);
   EXPECT_EQ(text_in(*memory, "b"), "his");
 }
 
@@ -123,7 +126,7 @@ TEST(PublishTest, WhatIsLostKeepsTheConditionOfTheNextAttempt) {
   WatchedStore store(memory, {.before =
                                   [&](StoreCall call, const std::string& name) {
                                     if (call != StoreCall::kCommit || commits != 1) return;
-                                    publish(*memory, object(name, "his"), at_once());
+                                    write_until_seen(*memory, object(name, "his"), at_once());
                                   },
                               .after =
                                   [&](StoreCall call, const std::string& name) {
@@ -131,7 +134,8 @@ TEST(PublishTest, WhatIsLostKeepsTheConditionOfTheNextAttempt) {
                                       memory->remove(name);
                                     }
                                   }});
-  EXPECT_THROW(publish(store, object("a", "mine", Replace::kNever), at_once()), AlreadyExistsError);
+  EXPECT_THROW(write_until_seen(store, object("a", "mine", Replace::kNever), at_once()),
+               AlreadyExistsError);
   EXPECT_EQ(text_in(*memory, "a"), "his");
 }
 
@@ -178,7 +182,7 @@ TEST(PointerFenceTest, TheSecondJobOfOneRunIsStopped) {
 TEST(PointerFenceTest, ABrokenPointerIsMovedByOneJobAlone) {
   SimFileSystem disk;
   const auto store = local_store(disk);
-  publish(*store, object("/run/latest.symlink", ""), at_once());
+  write_until_seen(*store, object("/run/latest.symlink", ""), at_once());
   PointerFence one(store, "/run/latest");
   PointerFence other(store, "/run/latest");
   one.look(at_once());
@@ -361,7 +365,7 @@ TEST(UploadQueueTest, BehindTheDeadlineWhatIsLeftIsGivenUpAndNamed) {
 TEST(UploadQueueTest, OnlyWhatIsKnownIsOverwritten) {
   const auto store = memory_store();
   for (const char* name : {"found", "changed"}) {
-    publish(*store, object(name, "before"), at_once());
+    write_until_seen(*store, object(name, "before"), at_once());
   }
   UploadQueue queue(store, {.retry = at_once()});
   for (const char* name : {"found", "changed"}) {
@@ -375,7 +379,7 @@ TEST(UploadQueueTest, OnlyWhatIsKnownIsOverwritten) {
   queue.throw_error();
   EXPECT_EQ(text_in(*store, "found") + text_in(*store, "new"), "22");
   for (const char* name : {"changed", "new", "unknown"}) {
-    publish(*store, object(name, "another job's"), at_once());
+    write_until_seen(*store, object(name, "another job's"), at_once());
     upload_known(queue, name, "mine");
     EXPECT_THROW(queue.throw_error(), AlreadyExistsError) << name;
     EXPECT_EQ(text_in(*store, name), "another job's");
@@ -463,7 +467,7 @@ TEST(UploadQueueTest, WhatWaitsForRoomIsRefusedWhenUploadingEnds) {
 
 TEST(UploadQueueTest, WhatAnUploadMadeSuperfluousGoesAlsoWhenANewerOneTakesItsPlace) {
   const auto memory = memory_store();
-  publish(*memory, object("old", "old"), at_once());
+  write_until_seen(*memory, object("old", "old"), at_once());
   Gate gate;
   const auto store = std::make_shared<WatchedStore>(memory, gate.hooks("0"));
   UploadQueue queue(store, {});
@@ -480,7 +484,7 @@ TEST(UploadQueueTest, WhatAnUploadMadeSuperfluousGoesAlsoWhenANewerOneTakesItsPl
 TEST(UploadQueueTest, OneThatCannotBeRemovedCostsTheOthersNothing) {
   const auto memory = memory_store();
   for (const char* name : {"1", "2", "3"}) {
-    publish(*memory, object(name, name), at_once());
+    write_until_seen(*memory, object(name, name), at_once());
   }
   const auto store = std::make_shared<WatchedStore>(
       memory, testing::StoreHooks{.before = [](StoreCall call, const std::string& name) {
@@ -541,7 +545,7 @@ TEST(UploadQueueTest, AThousandUploadsAndDownloadsAtAFaultRateOfAFifth) {
 
 TEST(DownloadTest, FollowsPointersAndReportsItsProgress) {
   const auto store = memory_store();
-  publish(*store, object("a", std::string(1000, 'a')), at_once());
+  write_until_seen(*store, object("a", std::string(1000, 'a')), at_once());
   store->move_pointer("latest", "a");
   const testing::TempFolder folder;
   const std::string path = folder.path() + "/deep/file";

@@ -34,7 +34,7 @@ using testing::WatchedStore;
 TEST(UploadQueueTest, WhatHasPassedIsStillItsOwnAndNobodyElses) {
   for (const bool is_versioned : {true, false}) {
     const auto store = std::make_shared<testing::PlainStore>(memory_store(), is_versioned);
-    publish(*store, object("run/found", "before"), at_once());
+    write_until_seen(*store, object("run/found", "before"), at_once());
     UploadQueue queue(store, {.retry = at_once()});
     queue.publisher().own().know("run/found", store->stat("run/found", /*follow=*/true)->version);
     const auto upload = [&](const std::string& name, const std::string& text) {
@@ -44,7 +44,7 @@ TEST(UploadQueueTest, WhatHasPassedIsStillItsOwnAndNobodyElses) {
       upload("run/" + std::to_string(i), "1");
     }
     EXPECT_LE(queue.publisher().own().size(), 32U);
-    publish(*store, object("run/7", "another job's"), at_once());
+    write_until_seen(*store, object("run/7", "another job's"), at_once());
     for (const char* name : {"run/0", "run/1", "run/found", "run/0"}) {
       upload(name, "2nd");
       ASSERT_NO_THROW(queue.throw_error()) << name;
@@ -110,7 +110,7 @@ TEST(UploadQueueTest, WhatIsSuperfluousBeforeItArrivesIsRemovedWhenItHas) {
 // What was to be removed with a later upload is so, also when an earlier one of that name fails.
 TEST(UploadQueueTest, WhatIsSuperfluousBeforeItFailsIsRemovedAllTheSame) {
   const auto memory = memory_store();
-  publish(*memory, object("1", "of before"), at_once());
+  write_until_seen(*memory, object("1", "of before"), at_once());
   Gate gate;
   const auto store = std::make_shared<WatchedStore>(
       memory, testing::StoreHooks{
@@ -124,7 +124,7 @@ TEST(UploadQueueTest, WhatIsSuperfluousBeforeItFailsIsRemovedAllTheSame) {
                 .file = file_of("one"),
                 .replace = Replace::kAll,
                 .remove_afterwards = {"other"}});
-  publish(*memory, object("other", "that stays"), at_once());
+  write_until_seen(*memory, object("other", "that stays"), at_once());
   gate.wait_for_arrival();
   queue.submit({.name = "2",
                 .file = file_of("two"),
@@ -142,7 +142,7 @@ TEST(UploadQueueTest, WhatIsSuperfluousBeforeItFailsIsRemovedAllTheSame) {
 TEST(UploadQueueTest, WhatWasRefusedAsAnotherJobsIsNotRemovedForALaterOne) {
   for (const bool only_known : {false, true}) {
     const auto store = memory_store();
-    publish(*store, object("1", "his"), at_once());
+    write_until_seen(*store, object("1", "his"), at_once());
     UploadQueue queue(store, {.retry = at_once()});
     const auto upload = [&](const std::string& name, std::vector<std::string> superfluous) {
       queue.submit({.name = name,
@@ -176,7 +176,7 @@ TEST(UploadQueueTest, BehindAFailureOnlyWhatIsItsOwnIsRemovedForALaterOne) {
           }});
       UploadQueue queue(store, {.retry = at_once()});
       upload_known(queue, "1", "mine");
-      if (!is_own) publish(*memory, object("1", "his"), at_once());
+      if (!is_own) write_until_seen(*memory, object("1", "his"), at_once());
       is_gone = true;
       upload_known(queue, "1", "again");
       is_gone = false;
@@ -225,7 +225,7 @@ class SuperfluousOnItsWay : public ::testing::Test {
 
 TEST_F(SuperfluousOnItsWay, AnotherJobsStaysWhenItsWriteFails) {
   upload({.name = "1", .file = file_of("mine")}, [&] {
-    publish(*memory_, object("1", "his"), at_once());
+    write_until_seen(*memory_, object("1", "his"), at_once());
     fails_ = true;
   });
   EXPECT_EQ(text_in(*memory_, "1"), "his");
@@ -268,7 +268,7 @@ TEST(PublishTest, AWriteThatWasGivenUpIsNamedWhenItIsInTheWay) {
       ObjectToPublish what = object(name, text);
       what.own = &own;
       what.replace = Replace::kOwn;
-      publish(*store, what, at_once());
+      write_until_seen(*store, what, at_once());
     };
     write("known", "before");
     cancellation.cancel();
@@ -283,7 +283,7 @@ TEST(PublishTest, AWriteThatWasGivenUpIsNamedWhenItIsInTheWay) {
       EXPECT_EQ(text_in(*memory, name), "given up");
       memory->remove(name);
       write(name, "next");
-      publish(*memory, object(name, "his"), at_once());
+      write_until_seen(*memory, object(name, "his"), at_once());
       EXPECT_EQ(message_of<AlreadyExistsError>([&] { write(name, "last"); }).find("given up"),
                 std::string::npos)
           << "that is known again";
@@ -324,7 +324,7 @@ class FailingUploads : public ::testing::TestWithParam<bool> {
     }
     return text_in(*memory_, "ckpt");
   }
-  void other_job_writes() { publish(*memory_, object("ckpt", "his"), at_once()); }
+  void other_job_writes() { write_until_seen(*memory_, object("ckpt", "his"), at_once()); }
 
   const std::shared_ptr<ObjectStore> memory_ = memory_store();
   std::atomic<Fails> fails_ = Fails::kNot;
@@ -379,7 +379,7 @@ TEST(UploadQueueTest, AnAttemptBehindAFailureReplacesNobodyElses) {
         std::make_shared<testing::PlainStore>(memory, is_versioned),
         testing::StoreHooks{.before = [&](StoreCall call, const auto& name) {
           if (call != StoreCall::kCommit || !std::exchange(takes, false)) return;
-          publish(*memory, object(name, "his"), at_once());
+          write_until_seen(*memory, object(name, "his"), at_once());
           throw StorageError("503", 503, /*retryable=*/true);
         }});
     UploadQueue queue(store, {.retry = at_once()});

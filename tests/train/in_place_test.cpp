@@ -92,8 +92,7 @@ TEST_F(InPlaceLoading, GivesTheSameStateWithoutOtherMemory) {
 
 TEST_F(InPlaceLoading, ReadsEveryByteOfATensorOnce) {
   const auto source = std::make_shared<const RecordingSource>(posix_file_system().open(path));
-  const Checkpoint opened(std::make_shared<const Checkpoint::Impl>(
-      Checkpoint::Impl{path, open_file_source(source, path)}));
+  const Checkpoint opened = Checkpoint::Impl::make(path, open_file_source(source, path));
   Trainer trainer(loading_run());
   load_checkpoint(opened, trainer.state(), trainer.logger(), {.in_place = true});
   const TorchFile file(posix_file_system().open(path));

@@ -77,8 +77,7 @@ struct Recorded {
   explicit Recorded(const std::string& path)
       : file(path),
         source(std::make_shared<const RecordingSource>(posix_file_system().open(path))),
-        opened(std::make_shared<const Checkpoint::Impl>(
-            Checkpoint::Impl{path, open_file_source(source, path)})) {}
+        opened(Checkpoint::Impl::make(path, open_file_source(source, path))) {}
 
   void expect_each_tensor_read_once() const {
     const TorchFile records(posix_file_system().open(file));

@@ -52,7 +52,7 @@ TEST(StagedReadsTest, MemoryWhoseTreeIsGoneIsNotWrittenInAnyFormat) {
     } catch (const Error&) {
       continue;  // a kind of tensor that nothing can be made of
     }
-    const SourceInfo info = opened.impl().source->info();
+    const SourceInfo info = Checkpoint::Impl::source_of(opened).info();
     if (!reads.empty()) formats.insert(info.format);
     containers.insert(info.containers.begin(), info.containers.end());
     EXPECT_TRUE(read_staged(opened, std::move(reads), Verify::kFull).ok()) << opened.path();

@@ -33,8 +33,8 @@ struct StartCostTest : ::testing::Test {
 
   static std::string path_of(std::int64_t batch) { return "run/" + aged_run_name(batch); }
   static void put(ObjectStore& store, const std::string& name, const std::string& text) {
-    publish(store, {.name = name, .fill = [&](ObjectWrite& out) { out.write(as_bytes(text)); }},
-            {});
+    write_until_seen(
+        store, {.name = name, .fill = [&](ObjectWrite& out) { out.write(as_bytes(text)); }}, {});
   }
 
   StartCostTest() {

@@ -1,4 +1,4 @@
-#include "cairn/node_arena.h"
+#include "cairn/detail/node_arena.h"
 
 #include <gtest/gtest.h>
 
@@ -16,6 +16,9 @@
 
 namespace cairn {
 namespace {
+
+using detail::NodeAllocator;
+using detail::NodeArena;
 
 constexpr std::size_t kBlockBytes = std::size_t{64} << 10;
 

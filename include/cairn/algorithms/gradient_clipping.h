@@ -1,21 +1,31 @@
 // GradientClipping: keeps gradients small (composer/algorithms/gradient_clipping).
 #pragma once
 
+#include <array>
+#include <cstdint>
 #include <initializer_list>
 #include <string>
 
 #include "cairn/train/algorithm.h"
 #include "cairn/train/empty_braces.h"
+#include "cairn/word.h"
 
 namespace cairn {
 
+enum class ClippingType : std::uint8_t {
+  kNorm,      // the L2 norm of all gradients together is at most the threshold
+  kValue,     // each element lies in [-threshold, threshold]
+  kAdaptive,  // the norm of the gradient of each unit (row, filter, or whole bias) is at most the
+              // threshold times the norm of its weights (arXiv:2102.06171)
+};
+template <>
+struct WordsOf<ClippingType> {
+  static constexpr std::array kAll = {"norm", "value", "adaptive"};
+};
+
 struct GradientClippingOptions {
-  // "norm": the L2 norm of all gradients together is at most the threshold. "value": each element
-  // lies in [-threshold, threshold]. "adaptive": the norm of the gradient of each unit (row,
-  // filter, or whole bias) is at most the threshold times the norm of its weights
-  // (arXiv:2102.06171).
-  std::string clipping_type = {};  // required
-  double clipping_threshold = 0;   // required: more than 0
+  Word<ClippingType> clipping_type = {};  // required: "norm", "value" or "adaptive"
+  double clipping_threshold = 0;          // required: more than 0
 };
 
 // After each batch, on unscaled gradients, when all microbatches are in. "norm" is the usual

@@ -37,10 +37,10 @@ struct CheckpointSaverOptions {
   Interval save_interval = "1ep";  // the end of training is saved besides
   // Files of these names may be replaced. False: fit() refuses to start where one would be.
   bool overwrite = false;
-  // On this machine: oldest are removed first; -1 keeps all; 0 keeps none (and makes no link): each
-  // is removed when it is uploaded. Files of the run before a resume count. In a store nothing is
-  // ever on this machine, and the next but one counts.
-  int num_checkpoints_to_keep = -1;
+  // On this machine; the oldest are removed first. nullopt, or Composer's -1, keeps all. 0 keeps
+  // none and makes no link: each file is removed when it is uploaded. Files of the run before a
+  // resume count. In a store num_remote_checkpoints_to_keep counts instead.
+  std::optional<int> num_checkpoints_to_keep = std::nullopt;
   bool weights_only = false;  // the model alone: nothing can be resumed from it
   // Parts to leave out. What is missing starts afresh when the file is loaded.
   IgnoreKeys ignore_keys = {};
@@ -55,8 +55,8 @@ struct CheckpointSaverOptions {
   std::chrono::seconds store_patience{1800};
 
   // In a store, and where loggers upload to: as num_checkpoints_to_keep, but at least 1. Removed
-  // when a newer one is durable there. -1, as Composer: all.
-  int num_remote_checkpoints_to_keep = -1;
+  // when a newer one is durable there.
+  std::optional<int> num_remote_checkpoints_to_keep = std::nullopt;
   // False: the save is durable when the event returns. True: when the next save or the end of
   // fit() returns; an error is thrown there.
   bool save_async = true;

@@ -1,19 +1,29 @@
 // SpeedMonitor: logs throughput and the time spent (composer/callbacks/speed_monitor.py).
 #pragma once
 
+#include <array>
+#include <cstdint>
 #include <deque>
 #include <initializer_list>
 
 #include "cairn/train/callback.h"
 #include "cairn/train/empty_braces.h"
+#include "cairn/word.h"
 
 namespace cairn {
+
+enum class WallTimeUnit : std::uint8_t { kSeconds, kMinutes, kHours, kDays };
+template <>
+struct WordsOf<WallTimeUnit> {
+  static constexpr std::array kAll = {"seconds", "minutes", "hours", "days"};
+};
 
 struct SpeedMonitorOptions {
   // Batches that a throughput is the mean of: nothing is logged of it before so many. Smaller for
   // short runs, larger for steadier numbers.
   int window_size = 100;
-  std::string time_unit = "hours";  // of time/*: "seconds", "minutes", "hours" or "days"
+  // The unit of time/*: "seconds", "minutes", "hours" or "days".
+  Word<WallTimeUnit> time_unit = WallTimeUnit::kHours;
 };
 
 // After every batch, once the window is full:

@@ -121,9 +121,7 @@ struct StorageRead {
 // many as the limit of open files allows, the others are opened again and known again, or an error.
 class Checkpoint {
  public:
-  struct Impl;
-  explicit Checkpoint(std::shared_ptr<const Impl> impl);  // of open_checkpoint() and find_latest()
-
+  // open_checkpoint() and find_latest() make it.
   const std::string& path() const;
   // What it says of itself; without a manifest, what the content gives away ("full" when it holds a
   // Trainer's timestamp). Reads no tensor.
@@ -139,11 +137,10 @@ class Checkpoint {
   // StorageError, UsageError for a place of another length.
   VerifyReport read(const std::vector<StorageRead>& reads, Verify how = Verify::kFull) const;
 
-  // For cairn's own use.
-  const Impl& impl() const { return *impl_; }
+  struct Impl;  // what cairn itself does with it: internal
 
  private:
-  friend Value load(const Checkpoint& checkpoint, const LoadOptions& options);
+  explicit Checkpoint(std::shared_ptr<const Impl> impl);
   std::shared_ptr<const Impl> impl_;
 };
 

@@ -48,9 +48,9 @@ struct ConvertOptions {
   // tensor that is a key or an attribute of a dict.
   bool drop_objects = false;
 
-  // When not 0, `out` is a folder of safetensors files with at most so many bytes of tensors each,
+  // If set, `out` is a folder of safetensors files with at most this many bytes of tensors each,
   // and their index.
-  std::uint64_t shard_bytes = 0;
+  std::optional<std::uint64_t> shard_bytes = std::nullopt;
   // An existing file, or a folder that is a checkpoint and holds nothing else.
   bool overwrite = false;
   // How the input is verified before it is used. Parts that this leaves out are verified when they
@@ -62,7 +62,8 @@ struct ConvertOptions {
   std::optional<std::uint64_t> most_repetition = kMostRepetition;
   // The store of the input and the output; local_store() when null.
   std::shared_ptr<ObjectStore> store = nullptr;
-  std::string scratch_folder = {};  // for what must be expanded; $TMPDIR or /var/tmp when empty
+  // For what must be expanded. nullopt: $TMPDIR or else /var/tmp.
+  std::optional<std::string> scratch_folder = std::nullopt;
 
   // Called now and then: `stage` is "checking" or "writing", `total` the bytes of that stage.
   // From any thread.

@@ -65,10 +65,8 @@ struct ShardedRows {
 // if the other ranks had the same.
 class ShardedModule {
  public:
-  // fully_shard() makes it.
-  struct Impl;
-  explicit ShardedModule(std::unique_ptr<Impl> impl);
-  // The module keeps this rank's part, and cannot compute any more.
+  // fully_shard() makes it. When it goes, the module keeps this rank's part and can no longer
+  // compute.
   ~ShardedModule();
   ShardedModule(const ShardedModule&) = delete;
   ShardedModule& operator=(const ShardedModule&) = delete;
@@ -111,7 +109,10 @@ class ShardedModule {
   // A line for each unit: its name, parameters, rows of this rank.
   std::string describe() const;
 
+  struct Impl;  // what cairn itself does with it: internal
+
  private:
+  explicit ShardedModule(std::unique_ptr<Impl> impl);
   std::unique_ptr<Impl> impl_;
 };
 

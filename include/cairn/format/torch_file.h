@@ -123,8 +123,7 @@ class TorchFile {
   // is not. Files of other writers with another layout give false. Implies check_headers().
   bool has_canonical_layout(std::uint64_t* offset, const ByteSource* from = nullptr) const;
 
-  struct Impl;
-  const Impl& impl() const { return *impl_; }  // for cairn itself
+  struct Impl;  // what cairn itself does with it: internal
 
  private:
   std::unique_ptr<Impl> impl_;

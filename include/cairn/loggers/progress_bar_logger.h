@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "cairn/seconds.h"
 #include "cairn/train/empty_braces.h"
 #include "cairn/train/logger.h"
 
@@ -23,8 +24,8 @@ struct ProgressBarLoggerOptions {
   // a notebook shows the output, false in a recorded session.
   std::optional<bool> is_terminal = std::nullopt;
   // At most so often, on a terminal and elsewhere: drawing never holds up short batches.
-  double redraw_seconds = 0.1;
-  double line_seconds = 10;
+  Seconds redraw_seconds = 0.1;
+  Seconds line_seconds = 10;
   // A clock in seconds, for tests; the steady clock when empty.
   std::function<double()> now = nullptr;
 };

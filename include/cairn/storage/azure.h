@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "cairn/storage/object_store.h"
@@ -35,7 +36,8 @@ struct AzureOptions {
   // be too many. An upload holds at most `parallel_requests` + 1 blocks in memory.
   std::uint64_t part_bytes = 8 << 20;
   int parallel_requests = 6;  // of one upload; reads have up to twice as many
-  int attempts = 0;           // how often a request is tried before it is an error; 0: 8
+  // How often a request is tried before it is an error. nullopt (or 0): 8.
+  std::optional<int> attempts = std::nullopt;
 };
 
 // A store over one container. Nothing is asked of the server yet. UsageError for options that

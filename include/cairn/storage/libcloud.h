@@ -3,6 +3,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "cairn/storage/object_store.h"
@@ -21,8 +22,8 @@ struct LibcloudOptions {
   std::string secret = {};
   std::string region = {};
   std::string host = {};  // of the server; required where the provider is no company
-  int port = 0;           // 0: that of http or https
-  bool secure = true;     // https
+  std::optional<int> port = std::nullopt;  // nullopt: that of http or https
+  bool secure = true;                      // https
 };
 
 // UsageError for what is missing, or a variable that is not set, by its name; UnsupportedError for
@@ -37,7 +38,7 @@ struct ObjectStoreHparams {
   std::string secret_environ = {};
   std::string region = {};
   std::string host = {};
-  int port = 0;
+  std::optional<int> port = std::nullopt;
 
   // As libcloud_store().
   std::shared_ptr<ObjectStore> initialize_object() const;

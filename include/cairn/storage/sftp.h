@@ -9,6 +9,7 @@
 
 #include <chrono>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -20,7 +21,7 @@ namespace cairn {
 struct SftpOptions {
   std::string host = {};  // required: a name, an address, a Host of ~/.ssh/config
   std::string user = {};
-  int port = 0;
+  std::optional<int> port = std::nullopt;
   // What all names are below: "/data", or "runs" in the folder that one logs in to.
   std::string folder = {};
   // A private key, besides those of the agent and of ~/.ssh: COMPOSER_SFTP_KEY_FILE.

@@ -12,9 +12,11 @@
 
 #include "cairn/checkpoint/ignore_keys.h"
 #include "cairn/dist/fsdp_config.h"
+#include "cairn/seconds.h"
 #include "cairn/storage/object_store.h"
 #include "cairn/train/algorithm.h"
 #include "cairn/train/callback.h"
+#include "cairn/train/choices.h"
 #include "cairn/train/data.h"
 #include "cairn/train/duration.h"
 #include "cairn/train/evaluator.h"
@@ -40,9 +42,9 @@ struct TrainerOptions {  // NOLINT(clang-analyzer-optin.performance.Padding)
   DataSpecOrLoader train_dataloader = {};
   // Metrics of training are logged under metrics/<label>/.
   std::string train_dataloader_label = "train";
-  // Ends every epoch after this many batches; -1: none is cut. For trying things out, and for
-  // loaders that do not know their length.
-  std::int64_t train_subset_num_batches = -1;
+  // Ends every epoch after this many batches. For trying things out, and for loaders that do not
+  // know their length. nullopt, or Composer's -1: none is cut.
+  std::optional<std::int64_t> train_subset_num_batches = std::nullopt;
   // On resume inside an epoch: go on behind the batches that were trained. False saves the seek
   // with loaders that can only draw and drop, and trains those batches twice.
   bool spin_dataloaders = true;
@@ -66,8 +68,8 @@ struct TrainerOptions {  // NOLINT(clang-analyzer-optin.performance.Padding)
   EvaluatorList eval_dataloader = {};
   // How often they run; 0: never. The time they take is not counted as training.
   Interval eval_interval = 1;
-  // For every Evaluator that does not say otherwise; -1: all batches.
-  std::int64_t eval_subset_num_batches = -1;
+  // For every Evaluator that does not say otherwise. nullopt, or Composer's -1: all batches.
+  std::optional<std::int64_t> eval_subset_num_batches = std::nullopt;
   // Code at the events of the run. With any callback or logger the losses are read after each
   // batch, which waits for a GPU.
   HandleList<Callback> callbacks = {};
@@ -79,8 +81,8 @@ struct TrainerOptions {  // NOLINT(clang-analyzer-optin.performance.Padding)
   bool progress_bar = true;
   // Metrics as lines of text, for logs that are kept; the bar is best off then.
   bool log_to_console = false;
-  // Of both: "stderr" or "stdout".
-  std::string console_stream = "stderr";
+  // The stream of both: "stderr" or "stdout".
+  Word<ConsoleStream> console_stream = ConsoleStream::kStderr;
   // Of log_to_console: epochs or batches.
   Interval console_log_interval = "1ba";
   // Also log which algorithm ran at which event.
@@ -107,9 +109,9 @@ struct TrainerOptions {  // NOLINT(clang-analyzer-optin.performance.Padding)
   IgnoreKeys load_ignore_keys = {};
   // Names of algorithms whose saved state is passed over.
   std::vector<std::string> load_exclude_algorithms = {};
-  // The most that one request asks a far store for, in bytes, at least 256 KiB. 0: as the store
-  // likes, which is faster. Composer had it until 0.7, with 1 MiB.
-  std::uint64_t load_chunk_size = 0;
+  // The most that one request asks a far store for, in bytes, at least 256 KiB. nullopt (or 0): as
+  // the store likes, which is faster. Composer had this option until 0.7, with 1 MiB.
+  std::optional<std::uint64_t> load_chunk_size = std::nullopt;
 
   // --- Saving -----------------------------------------------------------------------------------
 
@@ -130,9 +132,10 @@ struct TrainerOptions {  // NOLINT(clang-analyzer-optin.performance.Padding)
   // Files that nothing can be resumed from; a third of the size with Adam.
   bool save_weights_only = false;
   IgnoreKeys save_ignore_keys = {};
-  // The oldest are removed when a newer one is durable; -1 keeps all. 0, of use only with loggers
-  // that upload: each is removed when it is uploaded. In a store nothing is on this machine.
-  int save_num_checkpoints_to_keep = -1;
+  // The oldest are removed when a newer one is durable. nullopt, or Composer's -1, keeps all. 0 is
+  // of use only with loggers that upload: each file is removed when it is uploaded. In a store
+  // nothing is on this machine.
+  std::optional<int> save_num_checkpoints_to_keep = std::nullopt;
   // The state of metrics, too: for runs that stop inside epochs whose metrics matter.
   bool save_metrics = false;
 
@@ -146,10 +149,10 @@ struct TrainerOptions {  // NOLINT(clang-analyzer-optin.performance.Padding)
   // loaded.) If false, such a start is refused: UsageError that says which checkpoint and why.
   bool autoresume_may_begin_anew = false;
   // "cpu" or "gpu"; default: gpu if there is one.
-  std::optional<std::string> device = std::nullopt;
+  std::optional<Word<DeviceKind>> device = std::nullopt;
   // "fp32", "amp_fp16", "amp_bf16"; default: amp_fp16 on a GPU, fp32 elsewhere, which is all that a
   // CPU can. amp_bf16, on newer GPUs, needs no loss scaling.
-  std::optional<std::string> precision = std::nullopt;
+  std::optional<Word<Precision>> precision = std::nullopt;
   // The batch is computed in parts of so many samples with the gradient of the whole, for what does
   // not fit the memory. Default: whole. What looks across a batch (BatchNorm) sees the parts.
   std::optional<std::int64_t> device_train_microbatch_size = std::nullopt;
@@ -163,11 +166,11 @@ struct TrainerOptions {  // NOLINT(clang-analyzer-optin.performance.Padding)
 
   // --- Several processes (docs/distributed.md) ---------------------------------------------------
 
-  // Seconds that one rank waits for the others, in whatever they do together.
-  double dist_timeout = 300.0;
+  // How long one rank waits for the others, in whatever they do together.
+  Seconds dist_timeout = std::chrono::minutes(5);
   // When gradients are averaged over the ranks: "single_auto_sync", in the last microbatch's
   // backward(), "multi_auto_sync", in every one's, "forced_sync", after the last one.
-  std::string ddp_sync_strategy = "single_auto_sync";
+  Word<DdpSyncStrategy> ddp_sync_strategy = DdpSyncStrategy::kSingleAutoSync;
   // Parameters, gradients and optimizer state spread over the ranks: {.fsdp = FSDPConfig{}}. For
   // models that do not fit beside their optimizer's state; wrap their parts in Sharded<>.
   std::optional<ParallelismConfig> parallelism_config = std::nullopt;
@@ -184,8 +187,8 @@ struct TrainerOptions {  // NOLINT(clang-analyzer-optin.performance.Padding)
   bool save_async = true;
   // Saves that may wait for the background thread, each with a copy of its own.
   int save_max_pending = 1;
-  // The same in a store, and where loggers upload to; at least 1, or -1: all.
-  int save_num_remote_checkpoints_to_keep = -1;
+  // save_num_checkpoints_to_keep in a store, and where loggers upload to; at least 1.
+  std::optional<int> save_num_remote_checkpoints_to_keep = std::nullopt;
   // How long the end of fit() and close() wait for checkpoints on their way to a store.
   std::chrono::seconds save_upload_timeout = std::chrono::seconds(3600);
   // How long a store may be away, when the run starts and when it saves, before the run ends with

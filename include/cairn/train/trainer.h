@@ -42,7 +42,7 @@ struct FitOptions {
   std::optional<bool> step_schedulers_every_batch = std::nullopt;
   std::optional<EvaluatorList> eval_dataloader = std::nullopt;
   // The next two go with an eval_dataloader that is given here.
-  std::int64_t eval_subset_num_batches = -1;
+  std::optional<std::int64_t> eval_subset_num_batches = std::nullopt;
   Interval eval_interval = 1;
   std::optional<std::int64_t> device_train_microbatch_size = std::nullopt;
 };
@@ -84,11 +84,12 @@ class Trainer {
   // Evaluates outside fit(): `evaluators`, or those of the Trainer. The results are logged, and
   // stand in State::metric_values. UsageError when there is nothing to evaluate.
   void eval(const std::optional<EvaluatorList>& evaluators = std::nullopt,
-            std::int64_t subset_num_batches = -1);
+            std::optional<std::int64_t> subset_num_batches = std::nullopt);
 
   // Forward over a loader; the outputs, on the host, batch by batch. They are all kept: for more
   // than memory holds, take them from the event predict_batch_end, in State::outputs.
-  std::vector<Outputs> predict(DataSpecOrLoader dataloader, std::int64_t subset_num_batches = -1);
+  std::vector<Outputs> predict(DataSpecOrLoader dataloader,
+                               std::optional<std::int64_t> subset_num_batches = std::nullopt);
 
   // Calls every callback's close() and post_close(). Idempotent. Waits for saves under way and
   // throws what one of them threw.

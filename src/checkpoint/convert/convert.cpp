@@ -59,7 +59,7 @@ struct Target {
 };
 
 bool fits_safetensors(const std::string& out, const ConvertOptions& options) {
-  return out.ends_with(".safetensors") || options.shard_bytes > 0;
+  return out.ends_with(".safetensors") || options.shard_bytes.value_or(0) > 0;
 }
 
 bool fits_dcp(const std::string& out, const ConvertOptions&) { return out.ends_with('/'); }
@@ -109,7 +109,7 @@ void write_safetensors_target(Job job, ConvertResult& result) {
   result.tied = named.tied;
   result.tensors = named.tensors.size();
   job.save.write = [&](ObjectStore& store, const SaveJob& save, const auto&) {
-    const std::uint64_t shard_bytes = job.options.shard_bytes;
+    const std::uint64_t shard_bytes = job.options.shard_bytes.value_or(0);
     WrittenFiles written =
         shard_bytes == 0
             ? write_safetensors(store, save, named, job.metadata)
@@ -123,7 +123,8 @@ void write_safetensors_target(Job job, ConvertResult& result) {
 
 // Of a format that holds the tree.
 void write_tree(Job job, ConvertResult& result) {
-  if (job.options.shard_bytes > 0) throw UsageError("only safetensors are written in shards");
+  if (job.options.shard_bytes.value_or(0) > 0)
+    throw UsageError("only safetensors are written in shards");
   job.save.value = rename_tensors(job.save.value, job.rename);
   result.tensors = tensors_of(job.save.value).size();
   result.objects = foreign_classes(job.save.value);
@@ -133,8 +134,8 @@ void write_tree(Job job, ConvertResult& result) {
 
 void write_dcp_target(Job job, ConvertResult& result) {
   settle_lost(lost_objects(job.save.value, storages_of_leaves(job.save.value)), job, result);
-  job.save.write = [&scratch = job.options.scratch_folder](ObjectStore& store, const SaveJob& save,
-                                                           const auto&) {
+  job.save.write = [scratch = job.options.scratch_folder.value_or("")](
+                       ObjectStore& store, const SaveJob& save, const auto&) {
     return write_dcp(store, save, scratch);
   };
   write_tree(std::move(job), result);
@@ -218,7 +219,7 @@ std::unique_ptr<CheckpointSource> open_checked(const std::string& in,
   const bool is_file = there && there->type == ObjectInfo::Type::kObject;
   const std::uint64_t total = is_file ? there->size : 0;
   OpenOptions opening{.store = store,
-                      .scratch_folder = options.scratch_folder,
+                      .scratch_folder = options.scratch_folder.value_or(""),
                       .access = options.raw ? Access::kRaw : Access::kVerified};
   if (options.on_progress) {
     opening.on_progress = [total, report = options.on_progress](std::uint64_t more) {
@@ -307,7 +308,7 @@ Value read_all(const std::vector<std::string>& files, const Target& target,
     ranks.push_back({.name = shown_name(file, options), .value = std::move(input.value)});
   }
   if (ranks.size() == 1 && target.keeps_tree) return std::move(ranks.front().value);
-  Consolidated all = consolidate(ranks, options.scratch_folder);
+  Consolidated all = consolidate(ranks, options.scratch_folder.value_or(""));
   result.gathered = all.gathered;
   result.differing = std::move(all.differing);
   return std::move(all.value);
@@ -316,7 +317,8 @@ Value read_all(const std::vector<std::string>& files, const Target& target,
 Value changed(Value value, const ConvertOptions& options, ConvertResult& result) {
   value = with_known(std::move(value), options, result);
   result.lost_attributes = lost_attributes(value);
-  if (options.dtype) value = convert_dtype(value, *options.dtype, options.scratch_folder);
+  if (options.dtype)
+    value = convert_dtype(value, *options.dtype, options.scratch_folder.value_or(""));
   return value;
 }
 

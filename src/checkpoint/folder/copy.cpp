@@ -270,7 +270,7 @@ class Copy {
                                  send({{object, out}});
                                }};
     remove_leftovers_of(*target_, to_);
-    publish(*target_, file, {});
+    write_until_seen(*target_, file, {});
   }
 
   void copy_folder() {

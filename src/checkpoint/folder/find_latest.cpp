@@ -366,7 +366,7 @@ class Search {
       }
       if (candidate.is_full) check_training_state(*source);
       return FoundCheckpoint{candidate.path, candidate.timestamp, std::move(report),
-                             checkpoint_of(candidate.path, source)};
+                             Checkpoint::Impl::make(candidate.path, source)};
     });
   }
 

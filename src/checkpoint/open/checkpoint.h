@@ -15,10 +15,14 @@ namespace cairn {
 struct Checkpoint::Impl {
   std::string path;
   std::shared_ptr<const CheckpointSource> source;
-};
 
-// The handle of a source that is open already.
-Checkpoint checkpoint_of(std::string path, std::shared_ptr<const CheckpointSource> source);
+  // The handle of a source that is open already.
+  static Checkpoint make(std::string path, std::shared_ptr<const CheckpointSource> source);
+  // Lives as long as a copy of the handle.
+  static const CheckpointSource& source_of(const Checkpoint& checkpoint) {
+    return *checkpoint.impl_->source;
+  }
+};
 
 // Checkpoint::read() into places of which some are no memory of the host's: `put` brings the bytes
 // there while others are read. They are there before all of their record is checked. Of a

@@ -41,28 +41,28 @@ VerifyReport Checkpoint::read(const std::vector<StorageRead>& reads, Verify how)
 VerifyReport read_elsewhere(const Checkpoint& checkpoint, const std::vector<StorageRead>& reads,
                             Verify how, const PutBytes& put) {
   check_sizes(reads);
-  const Checkpoint::Impl& opened = checkpoint.impl();
-  return guarded(opened.path, [&] {
+  return guarded(checkpoint.path(), [&] {
     PendingReads pending(reads, nullptr, put);
-    return opened.source->read_into(pending, how);
+    return Checkpoint::Impl::source_of(checkpoint).read_into(pending, how);
   });
 }
 
 void check_content(const Checkpoint& checkpoint, const std::string& content) {
-  if (checkpoint.impl().source->content() == content) return;
+  if (Checkpoint::Impl::source_of(checkpoint).content() == content) return;
   throw StorageError(checkpoint.path() + " is not the checkpoint that rank 0 found there: it was " +
                          "replaced meanwhile; start again. If that does not help, the place is "
                          "another one on this rank: bring the same checkpoint there",
                      EAGAIN);
 }
 
-Checkpoint checkpoint_of(std::string path, std::shared_ptr<const CheckpointSource> source) {
-  return Checkpoint(std::make_shared<const Checkpoint::Impl>(
-      Checkpoint::Impl{std::move(path), std::move(source)}));
+Checkpoint Checkpoint::Impl::make(std::string path,
+                                  std::shared_ptr<const CheckpointSource> source) {
+  return Checkpoint(std::make_shared<const Impl>(Impl{std::move(path), std::move(source)}));
 }
 
 Checkpoint open_checkpoint(const std::string& path, const std::shared_ptr<ObjectStore>& store) try {
-  return checkpoint_of(store ? path : shown_place(path), open_source(path, {.store = store}));
+  return Checkpoint::Impl::make(store ? path : shown_place(path),
+                                open_source(path, {.store = store}));
 } catch (const std::bad_alloc&) {
   throw_out_of_memory("opening a checkpoint");
 }
@@ -89,7 +89,7 @@ Value load(const Checkpoint& checkpoint, const LoadOptions& options) try {
     throw UsageError(checkpoint.path() + " is open, and what is read of it is verified; its raw " +
                      "bytes are given by load() of the path");
   }
-  return load_from(*checkpoint.impl_->source, checkpoint.path(), options);
+  return load_from(Checkpoint::Impl::source_of(checkpoint), checkpoint.path(), options);
 } catch (const std::bad_alloc&) {
   throw_out_of_memory("loading a checkpoint");
 }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <span>
 
 #include "cairn/error.h"
 
@@ -20,29 +21,33 @@
 namespace cairn {
 namespace {
 
-constexpr std::array kFormats = {
-    FormatRow{"dcp", is_dcp, open_dcp},
-    FormatRow{"deepspeed", is_deepspeed, open_deepspeed},
-    FormatRow{"deflate", is_deflated_zip, nullptr, expand_zip},
-    FormatRow{"torch_zip", is_torch_zip, open_torch_zip},
-    FormatRow{"torch_legacy", is_torch_legacy, open_torch_legacy},
-    FormatRow{"gzip", is_compressed<kGzip>, nullptr, decompress_by<kGzip>},
-    FormatRow{"bzip2", is_compressed<kBzip2>, nullptr, decompress_by<kBzip2>},
-    FormatRow{"xz", is_compressed<kXz>, nullptr, decompress_by<kXz>},
-    FormatRow{"lz4", is_compressed<kLz4>, nullptr, decompress_by<kLz4>},
-    FormatRow{"zstd", is_compressed<kZstd>, nullptr, decompress_by<kZstd>},
-    FormatRow{"lzop", is_compressed<kLzop>, nullptr, decompress_by<kLzop>},
-    FormatRow{"deepspeed_rank", is_rank_tar, open_rank_tar},
-    FormatRow{"tar", is_tar, nullptr, unwrap_tar},
-    FormatRow{"safetensors_index", is_shard_index, open_shard_index},
-    FormatRow{"safetensors_index", is_model_folder, open_model_folder},
-    FormatRow{"dcp_safetensors", is_dcp_safetensors, open_dcp_safetensors},
-    // Last those without a magic number: a few bytes that others are unlikely to begin with.
-    FormatRow{"lzma", is_compressed<kLzma>, nullptr, decompress_by<kLzma>},
-    FormatRow{"safetensors", is_safetensors, open_safetensors},
-    // The length of a safetensors header may look like the first opcode of a pickle.
-    FormatRow{"pickle", is_pickle, open_pickle},
-};
+// In the order in which they are tried.
+std::span<const FormatRow> formats() {
+  static const std::array rows = {
+      kDcpFormat,
+      kDeepSpeedFormat,
+      kDeflatedZipFormat,
+      kTorchZipFormat,
+      kTorchLegacyFormat,
+      compression<kGzip>(),
+      compression<kBzip2>(),
+      compression<kXz>(),
+      compression<kLz4>(),
+      compression<kZstd>(),
+      compression<kLzop>(),
+      kRankTarFormat,
+      kTarFormat,
+      kShardIndexFormat,
+      kModelFolderFormat,
+      kDcpSafetensorsFormat,
+      // Last those without a magic number: a few bytes that others are unlikely to begin with.
+      compression<kLzma>(),
+      kSafetensorsFormat,
+      // The length of a safetensors header may look like the first opcode of a pickle.
+      kPickleFormat,
+  };
+  return rows;
+}
 
 // A tar in a gzip in a zstd is odd; ten of them are an attack.
 constexpr std::size_t kMostContainers = 4;
@@ -113,10 +118,9 @@ Candidate look_at(const std::shared_ptr<ObjectStore>& store, const std::string& 
 std::unique_ptr<CheckpointSource> recognise(Candidate candidate) {
   std::vector<std::shared_ptr<Windows>> sources = {candidate.source};
   while (candidate.containers.size() <= kMostContainers) {
-    const auto* row = std::find_if(kFormats.begin(), kFormats.end(), [&](const FormatRow& format) {
-      return format.matches(candidate);
-    });
-    if (row == kFormats.end()) refuse(candidate);
+    const auto row = std::ranges::find_if(
+        formats(), [&](const FormatRow& format) { return format.matches(candidate); });
+    if (row == formats().end()) refuse(candidate);
     if (row->open != nullptr) {
       auto opened = row->open(std::move(candidate));
       for (const auto& source : sources) {
@@ -166,7 +170,7 @@ VerifyReport CheckpointSource::read_into(PendingReads& reads, Verify how) const 
 
 KnownFormats known_formats() {
   KnownFormats known;
-  for (const FormatRow& row : kFormats) {
+  for (const FormatRow& row : formats()) {
     (row.open != nullptr ? known.formats : known.containers).emplace_back(row.name);
   }
   return known;

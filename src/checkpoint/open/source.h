@@ -4,9 +4,8 @@
 //  2. A container (compression, tar) is taken off, and what it held is recognised in turn.
 //  3. The reader of the format does the rest.
 //
-// kFormats in source.cpp has one row per format and container, in the order in which they are
-// tried. To add one: write its reader beside the others in src/format/, wrap it in a
-// CheckpointSource here, and add its row.
+// formats() in source.cpp has one row per format and container, in the order in which they are
+// tried. HACKING.md says how to add one.
 #pragma once
 
 #include <atomic>
@@ -93,7 +92,7 @@ struct OpenOptions {
   Access access = Access::kVerified;  // to tensors, and to the metadata that lists them
 };
 
-// Names of kFormats' rows: what this build reads.
+// Names of the rows of formats(): what this build reads.
 struct KnownFormats {
   std::vector<std::string> formats = {};
   std::vector<std::string> containers = {};

@@ -19,9 +19,16 @@ struct SaveReport : RemovalReport {
   std::uint64_t bytes = 0;  // of the file
   // It was left out: the store was away, and a newer save took its place in the queue.
   bool is_skipped = false;
-  // With SaveJob::write: why something superfluous could not be removed. Other jobs throw that
-  // error.
+  // With SaveJob::is_of_all_ranks: why something superfluous could not be removed. Other jobs throw
+  // that error.
   std::string warning = {};
+};
+
+// For SaveJob::write, in a store that may_be_far().
+struct FarWrite {
+  RetryPolicy retry = {};
+  // If there is one, to be called first: whether `latest` is where this job knows it. One attempt.
+  std::function<void()> check = nullptr;
 };
 
 // What to save, where, what it says of itself, and what becomes superfluous.
@@ -35,13 +42,13 @@ struct SaveJob {
   // Asked of each of them before; empty: all may be removed.
   std::function<bool(ObjectStore& store, const std::string& path)> may_remove = nullptr;
   CheckpointInfo info = {};
-  // kOwn: what the pipeline wrote to `path` last, or was told of (Publisher::own()). A path of
-  // which it knows nothing must be free.
+  // kOwn: what this job wrote to `path` last, or was told of (OwnObjects). A path of which it knows
+  // nothing must be free.
   Replace replace = Replace::kAll;
   // With `write`, of a folder: whether what nobody can go on from, and is in its way, may be
   // renamed.
   bool puts_aside = false;
-  // Whether neither this job nor a later one has that path: the pipeline forgets what it knew of
+  // Whether neither this save nor a later one has that path, so that OwnObjects may forget most of
   // it. Asked by the thread that writes. Empty: it forgets nothing.
   std::function<bool(const std::string& path)> has_passed = nullptr;
   // Writes it, where that is no torch.save file of `value`: begins, fills and commits what `path`
@@ -50,7 +57,10 @@ struct SaveJob {
   using Write = std::function<std::uint64_t(ObjectStore& store, const SaveJob& job,
                                             const std::function<void()>& point)>;
   Write write = nullptr;
-  RetryPolicy retry = {};  // for `write`; the pipeline sets its own
+  // All ranks write it together, each with a job of its own. Such a job is never left out of the
+  // queue, and a failed removal is a warning.
+  bool is_of_all_ranks = false;
+  FarWrite far = {};  // for `write`; the pipeline sets it
   // Whether its tensors may be ranges of files: those are mapped, of whatever size, and behind the
   // last byte, before anything is published, it is asked whether they still are what they were
   // (check_mapped_reads()). Not of a saver, whose tensors are in memory.

@@ -54,8 +54,8 @@ namespace cairn {
 namespace {
 
 // Where saves go, and what is known of those before.
-struct Place {
-  Place(std::shared_ptr<ObjectStore> store, const RetryPolicy& retry)
+struct PipelineTarget {
+  PipelineTarget(std::shared_ptr<ObjectStore> store, const RetryPolicy& retry)
       : publisher(store, {.is_shared = store->may_be_far(), .retry = retry}) {}
 
   Publisher publisher;
@@ -65,13 +65,13 @@ struct Place {
   std::set<std::string> left;
 };
 
-// Step 5. Nothing is removed when it cannot be known what `latest` points at: in a local store,
-// since elsewhere it is at job.path for certain.
-void retain_over(Place& place, const SaveJob& job, bool over_ranks, SaveReport& report) {
-  Publisher& publisher = place.publisher;
+// Nothing is removed when it cannot be known what `latest` points at: in a local store, since
+// elsewhere it is at job.path for certain.
+void retain(PipelineTarget& target, const SaveJob& job, SaveReport& report) {
+  Publisher& publisher = target.publisher;
   Removal removal = {.keeps = {job.path},
                      .may_remove = job.may_remove,
-                     .over_ranks = over_ranks,
+                     .over_ranks = job.is_of_all_ranks,
                      .context = "saved " + job.path + ", but cannot remove an older checkpoint"};
   try {
     if (!job.latest.empty() && !publisher.is_shared()) {
@@ -86,34 +86,38 @@ void retain_over(Place& place, const SaveJob& job, bool over_ranks, SaveReport& 
   for (const std::string& path : job.remove_afterwards) {
     publisher.remove(path, removal, report);
   }
-  if (job.remove_afterwards.empty() || over_ranks) return;
-  for (const std::string& path : std::exchange(place.left, {})) {
+  if (job.remove_afterwards.empty() || job.is_of_all_ranks) return;
+  for (const std::string& path : std::exchange(target.left, {})) {
     publisher.remove(path, removal, report);
   }
 }
 
-// Steps 2 to 4. Returns the number of bytes.
-std::uint64_t publish_in(Place& place, const SaveJob& job, FileImage* image) {
-  Publisher& publisher = place.publisher;
+// "check" to "commit". Returns the number of bytes.
+std::uint64_t publish_in(PipelineTarget& target, const SaveJob& job, FileImage* image) {
+  Publisher& publisher = target.publisher;
   const bool is_new = job.replace == Replace::kOwn && !publisher.own().knows(job.path);
-  if (is_new) place.left.insert(job.path);
+  if (is_new) target.left.insert(job.path);
   const std::uint64_t bytes = publisher.publish(
-      {.name = job.path, .replace = job.replace, .pointer = job.latest}, [&](const auto& point) {
+      {.name = job.path,
+       .replace = job.replace,
+       .pointer = job.latest,
+       .checks_pointer = job.far.check == nullptr},
+      [&](const auto& point) {
         return job.write ? job.write(publisher.store(), job, point)
-                         : write_checkpoint(publisher, job, image, place.encoded);
+                         : write_checkpoint(publisher, job, image, target.encoded);
       });
-  place.left.erase(job.path);
+  target.left.erase(job.path);
   if (job.has_passed) publisher.own().shorten(job.has_passed);
   return bytes;
 }
 
-// Steps 2 to 6. `image`: step 1's; nullptr when the job has the live tensors.
-SaveReport write_and_publish(Place& place, const SaveJob& job, FileImage* image) try {
+// "check" to "report". `image`: the snapshot; nullptr when the job has the live tensors.
+SaveReport write_and_publish(PipelineTarget& target, const SaveJob& job, FileImage* image) try {
   SaveReport report;
   report.path = job.path;
-  report.bytes = publish_in(place, job, image);
-  retain_over(place, job, job.write != nullptr, report);
-  if (job.write) report.warning = text_of(std::exchange(report.error, nullptr));
+  report.bytes = publish_in(target, job, image);
+  retain(target, job, report);
+  if (job.is_of_all_ranks) report.warning = text_of(std::exchange(report.error, nullptr));
   if (job.report) job.report(report);
   if (report.error != nullptr) std::rethrow_exception(report.error);
   return report;
@@ -124,8 +128,8 @@ SaveReport write_and_publish(Place& place, const SaveJob& job, FileImage* image)
 }  // namespace
 
 SaveReport save_now(const std::shared_ptr<ObjectStore>& store, const SaveJob& job) {
-  Place place(store, {});
-  return write_and_publish(place, job, nullptr);
+  PipelineTarget target(store, {});
+  return write_and_publish(target, job, nullptr);
 }
 
 void save(const Value& value, const std::string& path, const SaveOptions& options) try {
@@ -148,8 +152,8 @@ struct SavePipeline::Impl {
   };
 
   explicit Impl(const SavePipelineOptions& o)
-      : options(o), place(o.store != nullptr ? o.store : local_store(), noticed(o.retry)) {
-    place.encoded = &layout->encoded;
+      : options(o), target(o.store != nullptr ? o.store : local_store(), noticed(o.retry)) {
+    target.encoded = &layout->encoded;
   }
 
   ~Impl() {
@@ -180,13 +184,13 @@ struct SavePipeline::Impl {
       if (queue.empty()) return;  // stopped, and nothing left to do
       std::optional<Queued> next = std::move(queue.front());
       queue.pop_front();
-      // It counted what failed meanwhile among those that stay: a later one removes in its place.
+      // It counted what failed meanwhile among those that stay: a later one removes in its target.
       if (failures != next->failures) next->job.remove_afterwards.clear();
       lock.unlock();
       std::exception_ptr failure;
       try {
-        const CancelScope scope(place.publisher.is_shared() ? &given_up : nullptr);
-        write_and_publish(place, next->job, next->image ? &*next->image : nullptr);
+        const CancelScope scope(target.publisher.is_shared() ? &given_up : nullptr);
+        write_and_publish(target, next->job, next->image ? &*next->image : nullptr);
       } catch (...) {
         failure = std::current_exception();
       }
@@ -218,7 +222,7 @@ struct SavePipeline::Impl {
   std::uint64_t wait_for_turn() {
     std::unique_lock lock(mutex);
     const auto may_wait_beside = [&] {
-      return is_away && (queue.empty() || queue.back().job.write == nullptr);
+      return is_away && (queue.empty() || !queue.back().job.is_of_all_ranks);
     };
     changed.wait(lock, [&] { return pending < options.max_pending || may_wait_beside(); });
     throw_kept_error();
@@ -251,7 +255,7 @@ struct SavePipeline::Impl {
   }
 
   const SavePipelineOptions options;
-  Place place;
+  PipelineTarget target;
   Snapshotter snapshotter;
   std::mutex mutex;
   std::condition_variable changed;
@@ -277,9 +281,12 @@ SavePipeline::SavePipeline(const SavePipelineOptions& options) try
 SavePipeline::~SavePipeline() = default;
 
 void SavePipeline::submit(SaveJob job) try {
-  job.retry = impl_->place.publisher.retry();
+  Publisher& publisher = impl_->target.publisher;
+  job.far.retry = publisher.retry();
+  if (job.is_of_all_ranks && publisher.is_shared() && !job.latest.empty())
+    job.far.check = [&publisher, pointer = job.latest] { publisher.check_pointer(pointer); };
   if (!impl_->options.async) {
-    write_and_publish(impl_->place, job, nullptr);
+    write_and_publish(impl_->target, job, nullptr);
     return;
   }
   impl_->start_worker();
@@ -334,14 +341,14 @@ void SavePipeline::throw_error() {
   impl_->throw_kept_error();
 }
 
-SaveReport SavePipeline::retain(const SaveJob& job, bool over_ranks) {
+SaveReport SavePipeline::retain(const SaveJob& job) {
   SaveReport report;
   report.path = job.path;
-  retain_over(impl_->place, job, over_ranks, report);
+  cairn::retain(impl_->target, job, report);
   report.warning = text_of(report.error);
   return report;
 }
 
-Publisher& SavePipeline::publisher() const { return impl_->place.publisher; }
+Publisher& SavePipeline::publisher() const { return impl_->target.publisher; }
 
 }  // namespace cairn

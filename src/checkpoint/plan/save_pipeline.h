@@ -48,20 +48,19 @@ class SavePipeline {
   bool is_away() const;
   // Waits until nothing is under way; throws the error of an earlier save, once.
   void wait();
-  // Keeps no tensor of the values of before (StorageList::Parts).
-  void let_go();
-  // The same; behind the deadline what is under way is given up, and so is what waits: requests and
-  // pauses end, and what was begun is taken back with one attempt of a few seconds. CancelledError
-  // that names the first of them. The files of before are still there.
+  // As wait(), with a deadline. After it, running and queued saves are cancelled: CancelledError
+  // that names the first. An unfinished write is undone in one attempt of a few seconds. Earlier
+  // files stay.
   void wait_until(std::chrono::steady_clock::time_point deadline);
   // Throws the error of an earlier save, once; does not wait.
   void throw_error();
+  // Keeps no tensor of the values of before (StorageList::Parts).
+  void let_go();
 
-  // Step 5 alone, for a save that was made before: removes what `job` lists, on this thread. A
-  // failure becomes the report's warning. `over_ranks`: the paths may be folders that ranks wrote
-  // together. No save may be under way.
-  SaveReport retain(const SaveJob& job, bool over_ranks);
-  // What does steps 4 and 5, and knows what this job may replace and where its pointers are.
+  // Does the step "retain" alone, on this thread, for a save that was made before: removes what
+  // `job` lists. A failure becomes the report's warning. No save may be under way.
+  SaveReport retain(const SaveJob& job);
+  // Checks and moves the pointer, writes, removes, and knows which objects are this job's.
   Publisher& publisher() const;
 
  private:

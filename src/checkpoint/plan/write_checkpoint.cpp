@@ -95,10 +95,10 @@ std::uint64_t write_checkpoint(Publisher& publisher, const SaveJob& job, FileIma
     if (guard) check_mapped_reads();
     bytes = sink.bytes();
   };
-  publisher.write({.name = job.path,
-                   .replace = job.replace,
-                   .expected_bytes = plan.tail_begin(),
-                   .fill = fill});
+  publisher.write_object({.name = job.path,
+                          .replace = job.replace,
+                          .expected_bytes = plan.tail_begin(),
+                          .fill = fill});
   return bytes;
 }
 

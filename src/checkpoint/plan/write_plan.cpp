@@ -10,9 +10,9 @@
 namespace cairn {
 namespace {
 
-class Also final : public PositionalSink {
+class TeeSink final : public PositionalSink {
  public:
-  Also(PositionalSink& to, ByteSink* also) : to_(to), also_(also) {}
+  TeeSink(PositionalSink& to, ByteSink* also) : to_(to), also_(also) {}
   void write(std::uint64_t offset, const SharedBytes& bytes) override {
     if (also_ != nullptr) also_->write(bytes.view);
     to_.write(offset, bytes);
@@ -36,7 +36,7 @@ void write_blocks(const CheckpointPlan& plan, PositionalSink& sink,
 void fill_object(const CheckpointPlan& plan, ObjectWrite& object, ByteSink* also,
                  const std::function<void(std::uint64_t bytes)>& on_written) {
   ObjectSink sink(object);
-  Also both(sink, also);
+  TeeSink both(sink, also);
   write_blocks(plan, both, [&](ByteSink& blocks) { stream_plan(plan, blocks, on_written); });
   if (sink.bytes() != plan.size()) {
     throw UsageError("a file of " + std::to_string(plan.size()) + " bytes was planned, and " +

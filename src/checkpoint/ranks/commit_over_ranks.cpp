@@ -46,6 +46,7 @@
 #include "checkpoint/plan/manifest_sink.h"
 #include "checkpoint/ranks/commit/machine_folder.h"
 #include "checkpoint/ranks/commit/part_report.h"
+#include "checkpoint/ranks/living_store.h"
 #include "checkpoint/ranks/name_on_machine.h"
 #include "core/text/json.h"
 #include "core/text/json_text.h"
@@ -61,29 +62,6 @@ namespace {
 // Behind the verdict that rank 0 tells: the checkpoint is there; it is not, and never will be.
 constexpr std::string_view kPublished = "\npublished";
 constexpr std::string_view kUndone = "\nundone";
-
-// Moves on between two blocks.
-class LivingWrite final : public ObjectWrite {
- public:
-  LivingWrite(ObjectWrite& under, RollCall& call) : under_(under), call_(call) {}
-  void write(ByteView bytes) override {
-    call_.move_on();
-    under_.write(bytes);
-  }
-  void write_at(std::uint64_t offset, SharedBytes bytes) override {
-    call_.move_on();
-    under_.write_at(offset, std::move(bytes));
-  }
-  std::size_t piece_bytes() const override { return under_.piece_bytes(); }
-
- private:
-  void publish() override {
-    throw UsageError("a part is committed by the attempt that it belongs to");
-  }
-
-  ObjectWrite& under_;
-  RollCall& call_;
-};
 
 // Says in `written` what the manifest says of it.
 FileOfAttempt metadata_file(const RankMetadata& metadata, ManifestFile& written) {
@@ -106,11 +84,13 @@ FileOfAttempt manifest_file(std::function<FolderManifest()> manifest) {
 class Attempt {
  public:
   Attempt(RankTable& table, ObjectStore& store, const RankCommitJob& job)
-      : store_(store),
+      : living_(store),
+        store_(living_.store()),
         job_(job),
-        draw_id_(table.draw_id),
         call_(table, fmt::format("saving {} on {} ranks", job.path, table.me.world_size)),
-        folder_(store, call_, folder_options()) {}
+        folder_(store_, call_, folder_options(table)) {
+    living_.join(call_);
+  }
 
   RankCommitReport run() {
     try {
@@ -140,9 +120,10 @@ class Attempt {
   }
 
  private:
-  AttemptFolderOptions folder_options() {
+  AttemptFolderOptions folder_options(const RankTable& table) {
     AttemptFolderOptions options{
         .path = job_.path, .id = {}, .overwrite = job_.overwrite, .retry = job_.retry};
+    if (call_.leads()) options.id = table.draw_id ? table.draw_id() : random_digits();
     // Pauses between two attempts at something far away are no hang.
     options.retry.pause = [this](std::chrono::milliseconds time) { pause(time); };
     return options;
@@ -163,7 +144,7 @@ class Attempt {
     doing_ = "beginning to save";
     call_.begin();
     if (call_.leads()) {
-      folder_.create(draw_id_ ? draw_id_() : random_digits());
+      folder_.create();
       const Json called = {{"id", folder_.id()},
                            {"name", base_name(job_.path)},
                            {"machine", call_.me().machine},
@@ -429,9 +410,9 @@ class Attempt {
         rank, 0, /*retryable=*/true);
   }
 
-  ObjectStore& store_;
+  LivingStore living_;
+  ObjectStore& store_;  // as that one gives it
   const RankCommitJob& job_;
-  const std::function<std::string()> draw_id_;
   RollCall call_;
   MachineFolder folder_;
   std::string doing_;      // for messages

@@ -70,7 +70,7 @@ void RollCall::sign_of_life() {
 }
 
 void RollCall::beating(const std::function<void()>& work) {
-  if (!table_.has_threads) return work();
+  if (is_beating_ || !table_.has_threads) return work();
   is_beating_ = true;
   const struct Ends {
     bool& is_beating;

@@ -1,8 +1,9 @@
 // How the ranks of a job save one checkpoint.
 //
-//  1. describe  Each says what it has of the state (sharded/rank_state.h), or that it is what it
-//               had, where rank 0 keeps that (sharded/kept_plan.h). The names, which most ranks
-//               have alike, are sent by those whose differ from rank 0's.
+//  1. describe  Rank 0 checks the pointer (FarWrite::check). Each says what it has of the state
+//               (sharded/rank_state.h), or that it is what it had, where rank 0 keeps that
+//               (sharded/kept_plan.h). The names, which most ranks have alike, are sent by those
+//               whose differ from rank 0's.
 //  2. plan      Rank 0 plans who writes what (sharded/global_plan.h), unless all have what they
 //               had, and tells each. What cannot be saved together is an error on all of them now,
 //               before the first byte.
@@ -23,6 +24,7 @@
 
 #include "checkpoint/plan/write_plan.h"
 #include "checkpoint/ranks/consult.h"
+#include "checkpoint/ranks/living_store.h"
 #include "checkpoint/sharded/global_plan.h"
 #include "checkpoint/sharded/kept_plan.h"
 #include "checkpoint/sharded/rank_files.h"
@@ -50,9 +52,9 @@ struct Planned {
 
 // Steps 1 and 2.
 Planned plan_over_ranks(RankTable& table, const std::string& what, KeptPlan& kept,
-                        const std::function<Description()>& describe) {
+                        const std::function<Description(RollCall&)>& describe) {
   return consult(table, what, "planning its part", [&](RollCall& call) -> Planned {
-    const Description own = describe();
+    const Description own = describe(call);
     if (!call.leads()) {
       const std::string answer = kept.answer(call.wait_for("call"), own);
       call.set(key_of("report", call.me().rank), answer);
@@ -131,11 +133,15 @@ RankMetadata metadata_of(const GlobalPlan& plan, const std::vector<RankPart>& pa
 RankCommitReport save_over_ranks(RankTable& table, ObjectStore& store, const RankSaveJob& job) {
   std::optional<sharded::RankState> state;
   const auto kept = job.kept ? job.kept : std::make_shared<KeptPlan>();
-  const Planned planned = plan_over_ranks(
-      table, fmt::format("planning {} on {} ranks", job.path, table.me.world_size), *kept, [&] {
-        state.emplace(state_of(table, job));
-        return describe(*state);
-      });
+  LivingStore living(store);
+  const Planned planned =
+      plan_over_ranks(table, fmt::format("planning {} on {} ranks", job.path, table.me.world_size),
+                      *kept, [&](RollCall& call) {
+                        living.join(call);
+                        living.check(job.check, job.retry);
+                        state.emplace(state_of(table, job));
+                        return describe(*state);
+                      });
   RankCommitJob commit{.path = job.path, .overwrite = job.overwrite, .puts_aside = job.puts_aside};
   commit.write_part = [&](PartPlace& place) {
     return write_files(sharded::RankFiles(*state, planned.own, {.files = job.files}), place);

@@ -35,6 +35,7 @@ struct RankSaveJob {
   // Of whoever saves again and again: this rank's, and one thread's at a time. Null: nothing is
   // kept.
   std::shared_ptr<sharded::KeptPlan> kept = nullptr;
+  std::function<void()> check = nullptr;  // of rank 0: FarWrite's
   std::function<void()> point = nullptr;  // RankCommitJob's
   RetryPolicy retry = {};
 };

@@ -1,7 +1,8 @@
 // How the ranks of a job save a checkpoint that is a file of each.
 //
 // clang-format off
-//  1. call      Rank 0 draws the save's id and tells all. It stands in every file.
+//  1. call      Each rank checks its pointer (FarWrite::check). Rank 0 draws the save's id and
+//               tells all. It stands in every file.
 //  2. write     Each rank writes its file, which has no name yet (ObjectWrite: a temporary one in a
 //               folder, an upload that is not completed in a store), and makes it durable: a rank
 //               that has no room, or dies, ends the save for all here, and no file has its name.
@@ -20,14 +21,16 @@
 
 #include <fmt/format.h>
 
-#include <optional>
+#include <memory>
 
 #include "cairn/error.h"
 
 #include "checkpoint/plan/rank_tar.h"
 #include "checkpoint/plan/write_plan.h"
 #include "checkpoint/ranks/consult.h"
+#include "checkpoint/ranks/living_store.h"
 #include "io/durable/atomic_file.h"
+#include "storage/publish/publish.h"
 
 namespace cairn {
 namespace {
@@ -72,45 +75,85 @@ std::string learn_id(RankTable& table, RollCall& call, const RankTarsJob& job) {
   return called.substr(0, blank);
 }
 
-struct Written {
-  std::unique_ptr<ObjectWrite> file;
-  RankTarsReport report;
-};
+// This rank's file. While the store is away, each step is tried again, as the job's `retry` says.
+class OwnFile {
+ public:
+  OwnFile(RankTable& table, LivingStore& living, const RankTarsJob& job)
+      : table_(table), living_(living), job_(job) {}
 
-// Step 2.
-Written write_file(RankTable& table, RollCall& call, ObjectStore& store, const RankTarsJob& job) {
-  Written written;
-  written.report.attempt = learn_id(table, call, job);
-  written.file = store.begin(job.path, {.condition = condition_of(job.replace)});
-  ObjectSink sink(*written.file);
-  written.report.bytes = write_rank_tar({.path = job.path,
-                                         .checkpoint = job.checkpoint,
-                                         .names = job.names,
-                                         .rank = {.rank = table.me.rank,
-                                                  .world_size = table.me.world_size,
-                                                  .stage = job.stage,
-                                                  .attempt = written.report.attempt},
-                                         .info = job.info,
-                                         .move_on = [&call] { call.move_on(); }},
-                                        sink);
-  call.move_on();
-  written.file->make_durable();
-  return written;
-}
+  // Step 2, when step 1 has given the save's id.
+  void write(RollCall& call, const std::string& id) {
+    report_.attempt = id;
+    const RetryPolicy retry = living_.patient(job_.retry);
+    file_ = with_retries(retry, [&] {
+      auto file = living_.store().begin(job_.path, {.condition = condition_of(job_.replace)});
+      report_.bytes = fill(call, *file);
+      call.move_on();
+      file->make_durable();
+      return file;
+    });
+  }
+
+  // Step 4. After an error the file is lost, or it has its name and the answer was lost:
+  // write_until_seen() finds that out.
+  void publish(RollCall& call) {
+    const RetryPolicy retry = living_.patient(job_.retry);
+    try {
+      return call.beating([&] { file_->commit(); });
+    } catch (const StorageError& e) {
+      if (!living_.may_be_far() || !e.retryable()) throw;
+      if (retry.on_retry) retry.on_retry(e, {});
+    }
+    write_until_seen(living_.store(),
+                     {.name = job_.path,
+                      .replace = job_.replace,
+                      .fill = [&](ObjectWrite& out) { fill(call, out); },
+                      .may_be_there = true},
+                     retry);
+  }
+
+  const RankTarsReport& report() const { return report_; }
+
+ private:
+  std::uint64_t fill(RollCall& call, ObjectWrite& out) const {
+    ObjectSink sink(out);
+    return write_rank_tar({.path = job_.path,
+                           .checkpoint = job_.checkpoint,
+                           .names = job_.names,
+                           .rank = {.rank = table_.me.rank,
+                                    .world_size = table_.me.world_size,
+                                    .stage = job_.stage,
+                                    .attempt = report_.attempt},
+                           .info = job_.info,
+                           .move_on = [&call] { call.move_on(); }},
+                          sink);
+  }
+
+  RankTable& table_;
+  LivingStore& living_;
+  const RankTarsJob& job_;
+  RankTarsReport report_;
+  std::unique_ptr<ObjectWrite> file_;
+};
 
 }  // namespace
 
 RankTarsReport save_rank_tars(RankTable& table, ObjectStore& store, const RankTarsJob& job) {
   const std::string what =
       fmt::format("saving the tars of {} on {} ranks", moment_of(job.info), table.me.world_size);
-  const Written written = consult(table, what, "writing its file", [&](RollCall& call) {
-    Written own = write_file(table, call, store, job);
+  LivingStore living(store);
+  OwnFile own(table, living, job);
+  consult(table, what, "writing its file", [&](RollCall& call) {
+    living.join(call);
+    living.check(job.check, job.retry);
+    own.write(call, learn_id(table, call, job));
     all_say(call);
-    return own;
+    return true;
   });
   consult(table, what + " (some may have their names: the next start finds out)",
           "publishing its file", [&](RollCall& call) {
-            call.beating([&] { written.file->commit(); });
+            living.join(call);
+            own.publish(call);
             all_say(call);
             return true;
           });
@@ -120,7 +163,7 @@ RankTarsReport save_rank_tars(RankTable& table, ObjectStore& store, const RankTa
             all_say(call);
             return true;
           });
-  return written.report;
+  return own.report();
 }
 
 }  // namespace cairn

@@ -98,9 +98,9 @@ struct Scattered {
 
 VerifyReport read_parts(const Checkpoint& checkpoint, const std::vector<PartRead>& parts,
                         Verify how) {
-  const Checkpoint::Impl& impl = checkpoint.impl();
-  return guarded(impl.path, [&] {
-    const Value tree = impl.source->read();
+  const CheckpointSource& source = Checkpoint::Impl::source_of(checkpoint);
+  return guarded(checkpoint.path(), [&] {
+    const Value tree = source.read();
     const std::vector<const TensorView*> tensors = find_tensors(tensors_of_tree(tree), parts);
     std::vector<dcp::TensorCut> cuts;
     for (std::size_t i = 0; i < parts.size(); ++i) {
@@ -124,7 +124,7 @@ VerifyReport read_parts(const Checkpoint& checkpoint, const std::vector<PartRead
     if (how == Verify::kQuick) {
       PendingReads(reads).finish(Access::kRaw);  // what there is of structure was seen on the way
     } else {
-      report = impl.source->read_into(reads, how);
+      report = source.read_into(reads, how);
     }
     for (const auto& each : scattered) {
       if (report.ok()) each->put();

@@ -172,7 +172,7 @@ void print(const ConvertResult& result, const std::string& out, Console& console
 int run_convert(ConvertArgs options, Console& console) {
   parse(options);
   check_out_place(options.out);
-  if (options.convert.to.empty() && options.convert.shard_bytes == 0) {
+  if (options.convert.to.empty() && !options.convert.shard_bytes) {
     check_extension(options.out, "safetensors",
                     "--to torch, safetensors or dcp says what to write under this name");
   }

@@ -13,7 +13,7 @@
 
 #include "checkpoint/folder/list_checkpoints.h"
 #include "checkpoint/names/run_forms.h"
-#include "checkpoint/resume/search_run.h"
+#include "checkpoint/search/search_run.h"
 #include "cli/shell/command.h"
 #include "cli/shell/folders.h"
 #include "cli/view/table.h"

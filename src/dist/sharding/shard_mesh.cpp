@@ -10,8 +10,9 @@
 namespace cairn::dist {
 namespace {
 
-bool is_hybrid(const std::string& strategy) {
-  return strategy == "HYBRID_SHARD" || strategy == "_HYBRID_SHARD_ZERO2";
+bool is_hybrid(const Word<ShardingStrategy>& strategy) {
+  return strategy == ShardingStrategy::kHybridShard ||
+         strategy == ShardingStrategy::kHybridShardZero2;
 }
 
 }  // namespace
@@ -19,10 +20,11 @@ bool is_hybrid(const std::string& strategy) {
 MeshShape mesh_shape(const FSDPConfig& config, std::int64_t world_size,
                      std::int64_t local_world_size) {
   check_fsdp_config(config);
-  const std::string& strategy = config.sharding_strategy;
+  const auto& strategy = config.sharding_strategy;
   MeshShape shape;
-  shape.reshards_after_forward = strategy == "FULL_SHARD" || strategy == "HYBRID_SHARD";
-  if (strategy == "NO_SHARD") {
+  shape.reshards_after_forward =
+      strategy == ShardingStrategy::kFullShard || strategy == ShardingStrategy::kHybridShard;
+  if (strategy == ShardingStrategy::kNoShard) {
     shape.replicas = world_size;
     return shape;
   }

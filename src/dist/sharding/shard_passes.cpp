@@ -115,7 +115,7 @@ Sharding::Sharding(Group* group, std::shared_ptr<torch::nn::Module> module,
                    const FSDPConfig& config)
     : group_(group),
       module_(std::move(module)),
-      backward_prefetch_(config.backward_prefetch),
+      backward_prefetch_(config.backward_prefetch.value().value()),
       forward_prefetch_(config.forward_prefetch),
       dtypes_(dtypes_of(config)) {
   const MeshShape shape = mesh_shape(config, world_size(), local_world_size());
@@ -256,12 +256,12 @@ void Sharding::come_back_to(Call& call) {
   }
   if (std::exchange(call.is_back, true)) return;
   const torch::NoGradGuard no_grad;
-  if (backward_prefetch_ != "NONE") ask_for(call.index);
+  if (backward_prefetch_ != BackwardPrefetch::kNone) ask_for(call.index);
   finish_units_after(call.end);
   bring(call.index);
   const auto self = std::ranges::find_if(calls_, [&](const auto& c) { return c.get() == &call; });
   active_.push_back(*self);
-  if (backward_prefetch_ == "BACKWARD_PRE") prefetch_backward(call);
+  if (backward_prefetch_ == BackwardPrefetch::kPre) prefetch_backward(call);
 }
 
 void Sharding::prefetch_backward(const Call& call) {

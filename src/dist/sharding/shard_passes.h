@@ -31,7 +31,7 @@
 namespace cairn {
 
 // Of FSDPMixedPrecision; nullopt for other words.
-std::optional<at::ScalarType> find_floating_dtype(const std::string& text);
+std::optional<at::ScalarType> find_floating_dtype(const std::optional<std::string>& name);
 
 }  // namespace cairn
 
@@ -95,7 +95,7 @@ class Sharding : public std::enable_shared_from_this<Sharding> {
   std::shared_ptr<torch::nn::Module> module_;
   std::unique_ptr<ShardMesh> mesh_;
   std::unique_ptr<GradientSync> sync_;  // NO_SHARD in several processes
-  std::string backward_prefetch_;
+  BackwardPrefetch backward_prefetch_;
   bool forward_prefetch_ = false;
   UnitDtypes dtypes_;
   std::vector<ShardedUnit*> wrapped_;              // by unit; null: the root

@@ -13,6 +13,11 @@ namespace cairn {
 
 struct ShardedModule::Impl {
   std::shared_ptr<dist::Sharding> sharding;
+
+  static std::shared_ptr<ShardedModule> make(std::shared_ptr<dist::Sharding> sharding) {
+    auto impl = std::make_unique<Impl>(Impl{std::move(sharding)});
+    return std::shared_ptr<ShardedModule>(new ShardedModule(std::move(impl)));
+  }
 };
 
 ShardedModule::ShardedModule(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
@@ -24,8 +29,7 @@ std::shared_ptr<ShardedModule> fully_shard(const std::shared_ptr<torch::nn::Modu
   check_fsdp_config(config);
   auto sharding = std::make_shared<dist::Sharding>(dist::required_group(), module, config);
   sharding->bind();
-  return std::make_shared<ShardedModule>(
-      std::make_unique<ShardedModule::Impl>(ShardedModule::Impl{std::move(sharding)}));
+  return ShardedModule::Impl::make(std::move(sharding));
 }
 
 void ShardedModule::begin() { impl_->sharding->begin(); }

@@ -20,15 +20,15 @@ bool is_one_of(const std::string& text, std::initializer_list<std::string_view> 
                          " is not there in this version: " + instead);
 }
 
-void check_dtype(const std::string& field, const std::string& text) {
-  if (text.empty() || find_floating_dtype(text)) return;
-  throw UsageError("parallelism_config: mixed_precision." + field + " is '" + text +
+void check_dtype(const std::string& field, const std::optional<std::string>& text) {
+  if (text.value_or("").empty() || find_floating_dtype(text)) return;
+  throw UsageError("parallelism_config: mixed_precision." + field + " is '" + *text +
                    "'; give float32, bfloat16 or float16");
 }
 
 void check_precision(const FSDPConfig& config) {
-  if (const auto* word = std::get_if<std::string>(&config.mixed_precision)) {
-    if (is_one_of(*word, {"DEFAULT", "PURE", "FULL"})) return;
+  if (const auto* word = std::get_if<Word<MixedPrecision>>(&config.mixed_precision)) {
+    if (word->value()) return;
     throw UsageError("parallelism_config: mixed_precision is '" + *word +
                      "'; give DEFAULT, PURE, FULL or an FSDPMixedPrecision");
   }
@@ -36,8 +36,9 @@ void check_precision(const FSDPConfig& config) {
   check_dtype("param_dtype", types.param_dtype);
   check_dtype("reduce_dtype", types.reduce_dtype);
   check_dtype("buffer_dtype", types.buffer_dtype);
-  if (!types.buffer_dtype.empty() && find_floating_dtype(types.buffer_dtype) != at::kFloat) {
-    refuse("mixed_precision.buffer_dtype = '" + types.buffer_dtype + "'",
+  const auto buffers = find_floating_dtype(types.buffer_dtype);
+  if (buffers && buffers != at::kFloat) {
+    refuse("mixed_precision.buffer_dtype = '" + *types.buffer_dtype + "'",
            "buffers stay as they are; leave it out");
   }
 }
@@ -64,7 +65,8 @@ void check_unsupported(const FSDPConfig& config) {
 
 }  // namespace
 
-std::optional<at::ScalarType> find_floating_dtype(const std::string& text) {
+std::optional<at::ScalarType> find_floating_dtype(const std::optional<std::string>& name) {
+  const std::string text = name.value_or("");
   if (is_one_of(text, {"float32", "torch.float32", "fp32"})) return at::kFloat;
   if (is_one_of(text, {"bfloat16", "torch.bfloat16", "bf16", "amp_bf16"})) return at::kBFloat16;
   if (is_one_of(text, {"float16", "torch.float16", "half", "fp16", "amp_fp16"})) return at::kHalf;
@@ -72,18 +74,17 @@ std::optional<at::ScalarType> find_floating_dtype(const std::string& text) {
 }
 
 void check_fsdp_config(const FSDPConfig& config) {
-  const std::string& strategy = config.sharding_strategy;
-  if (!is_one_of(strategy, {"FULL_SHARD", "SHARD_GRAD_OP", "NO_SHARD", "HYBRID_SHARD",
-                            "_HYBRID_SHARD_ZERO2"})) {
+  const auto& strategy = config.sharding_strategy;
+  if (!strategy.value()) {
     throw UsageError("parallelism_config: sharding_strategy is '" + strategy +
                      "'; give FULL_SHARD, SHARD_GRAD_OP, HYBRID_SHARD, _HYBRID_SHARD_ZERO2 or "
                      "NO_SHARD");
   }
-  if (!is_one_of(config.state_dict_type, {"full", "sharded"})) {
+  if (!config.state_dict_type.value()) {
     throw UsageError("parallelism_config: state_dict_type is '" + config.state_dict_type +
                      "'; give 'full' or 'sharded'");
   }
-  if (!is_one_of(config.backward_prefetch, {"BACKWARD_PRE", "BACKWARD_POST", "NONE"})) {
+  if (!config.backward_prefetch.value()) {
     throw UsageError("parallelism_config: backward_prefetch is '" + config.backward_prefetch +
                      "'; give BACKWARD_PRE, BACKWARD_POST or NONE");
   }
@@ -101,7 +102,7 @@ void check_fsdp_config(const FSDPConfig& config) {
         "parallelism_config: only one of data_parallel_shard_degree and "
         "data_parallel_replicate_degree can be -1, what is left");
   }
-  if (strategy == "NO_SHARD") {
+  if (strategy == ShardingStrategy::kNoShard) {
     if (shards > 1) {
       throw UsageError(
           "parallelism_config: NO_SHARD shards nothing; leave data_parallel_shard_degree out");

@@ -19,8 +19,8 @@
 #include <string>
 #include <vector>
 
+#include "cairn/detail/node_arena.h"
 #include "cairn/format/torch_file.h"
-#include "cairn/node_arena.h"
 #include "cairn/value.h"
 
 #include "format/dcp/chunk_heads.h"
@@ -140,7 +140,7 @@ class TreeReader {
  private:
   Value& value_of(const Piece& piece);
 
-  NodeArena arena_;
+  detail::NodeArena arena_;
   const Folder& folder_;
   MemoryBudget memory_;  // one for all: the folder may have as many files as it has bytes
   std::vector<Value> values_;

@@ -1,8 +1,8 @@
 #include <algorithm>
 
+#include "cairn/detail/node_arena.h"
 #include "cairn/error.h"
 #include "cairn/format/safetensors.h"
-#include "cairn/node_arena.h"
 
 #include "core/little_endian.h"
 #include "format/find_format.h"
@@ -58,7 +58,7 @@ const std::string* SafetensorsFile::find_metadata(std::string_view name) const {
 }
 
 Value SafetensorsFile::read() const {
-  const NodeArena arena;
+  const detail::NodeArena arena;
   Dict tensors;
   for (const SafetensorsEntry& entry : entries_) {
     tensors.set(entry.name, TensorView{.dtype = entry.dtype,

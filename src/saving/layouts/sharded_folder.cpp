@@ -46,7 +46,7 @@ class ShardedFolder final : public CheckpointLayout {
     });
     const List& said = plan.as_items();
     const std::string path = join_path(home, said.at(0).as_str());
-    if (!job) job = to.plan_part(what.state, path, said.at(2).as_items());
+    if (!job) job = to.plan_part(what, path, said.at(2).as_items());
     job->replace = replace_if(said.at(1).as_bool());
     to.submit(std::move(*job), [&](SaveJob& filled) {
       // One rank may take its time (a dataset's state_dict(), a callback's): the threads that save

@@ -42,9 +42,8 @@ RetryPolicy patient(const CheckpointSaverOptions& options, std::function<void(st
           .on_retry = told_by_lines(std::move(add))};
 }
 
-RetryPolicy patient(const CheckpointSaverOptions& options,
-                    const std::shared_ptr<FinishedSaves>& to) {
-  return patient(options, [to](std::string line) { to->notes.add(std::move(line)); });
+RetryPolicy patient(const CheckpointSaverOptions& options, Logger& logger) {
+  return patient(options, [&logger](const std::string& line) { logger.log_message(line); });
 }
 
 SavePipelineOptions pipeline_options(const CheckpointSaverOptions& options,
@@ -55,7 +54,8 @@ SavePipelineOptions pipeline_options(const CheckpointSaverOptions& options,
   return {.async = options.save_async,
           .max_pending = static_cast<std::size_t>(pending),
           .store = options.store,
-          .retry = patient(options, finished)};
+          .retry = patient(options,
+                           [finished](std::string line) { finished->notes.add(std::move(line)); })};
 }
 
 // Whether all saves have one link.
@@ -68,10 +68,13 @@ std::optional<std::int64_t> same_on_all_ranks(std::optional<std::int64_t> batch)
   return of_first >= 0 ? std::optional(of_first) : std::nullopt;
 }
 
-// A file that is known only from a loaded state is removed only if it still is this run's.
-void ask_before_removal(SaveJob& job, const SaverPlace& here, const SavedCheckpoints& saved) {
+// A file that is known only from a loaded state is removed only if it still is this run's. `store`
+// makes no attempts of its own: whoever removes does.
+void ask_before_removal(SaveJob& job, SaverPlace here, std::shared_ptr<ObjectStore> store,
+                        const SavedCheckpoints& saved) {
   auto loaded = saved.loaded_among(job.remove_afterwards);
   if (loaded.empty()) return;
+  here.store = std::move(store);
   job.may_remove = [here, loaded = std::move(loaded)](ObjectStore& /*store*/,
                                                       const std::string& path) {
     const auto entry = loaded.find(path);
@@ -91,8 +94,9 @@ Destination::Destination(CheckpointSaverOptions options, std::unique_ptr<Checkpo
       pipeline_(pipeline_options(options_, finished_)),
       rights_(options_.overwrite, saved_, pipeline_.publisher().own(), messages_) {}
 
-SaverPlace Destination::place(const State& state) const {
-  return {.store = is_far(options_) ? retrying_store(options_.store, patient(options_, finished_))
+// Who waits for a store that is away is told so at once: it is the training thread.
+SaverPlace Destination::place(const State& state, Logger& logger) const {
+  return {.store = is_far(options_) ? retrying_store(options_.store, patient(options_, logger))
                                     : options_.store,
           .folder = save_folder(options_, state),
           .filename = NameFormat(options_.filename),
@@ -118,11 +122,11 @@ void Destination::prepare(const State& state, Logger& logger) {
     lock_.look(link_path(options_, state));
     options_.store->prepare(folder);
     if (is_far(options_)) {
-      check_write_access(*options_.store, folder, patient(options_, [&](const std::string& line) {
-        logger.log_message(line);
-      }));
-      rights_.look_at_constant_name(place(state));
-      if (has_one_link(options_)) pipeline_.publisher().look_at_pointer(link_path(options_, state));
+      const RetryPolicy retry = patient(options_, logger);
+      check_write_access(*options_.store, folder, retry);
+      rights_.look_at_constant_name(place(state, logger));
+      if (has_one_link(options_))
+        pipeline_.publisher().look_at_pointer(link_path(options_, state), retry);
     } else {
       try_names(options_, state);
     }
@@ -140,26 +144,26 @@ void Destination::prepare(const State& state, Logger& logger) {
   });
 }
 
-void Destination::after_load(const State& state) {
+void Destination::after_load(const State& state, Logger& logger) {
   Team::of_job().together("looking at what is saved", [&] {
-    if (keep_of(options_) != 0 && layout_->is_writer()) recognise_saved(state);
+    if (keep_of(options_) != 0 && layout_->is_writer()) recognise_saved(state, logger);
     if (saves_here()) check_room(options_, *layout_, state);
   });
-  last_batch = same_on_all_ranks(last_batch);
+  last_due = same_on_all_ranks(last_due);
 }
 
 // A run that was killed after its last save goes on from it. When only its epoch is to be ended
 // yet, the batch is not saved again under the name that it has then.
-void Destination::recognise_saved(const State& state) {
-  const SaverPlace here = place(state);
+void Destination::recognise_saved(const State& state, Logger& logger) {
+  const SaverPlace here = place(state, logger);
   const std::string path = here.path();
-  if (last_batch || here.now.batch == 0) return;
+  if (last_due || here.now.batch == 0) return;
   // One machine alone cannot read whose it is, and at which batch. Autoresume knows: it came from
   // it.
   const bool is_in_parts =
       run_.may_rewrite_own && here.may_have_gone_on_from(path) && is_saved_in_parts(here, path);
-  if (!is_in_parts && !is_saved_already(here, path)) return;
-  last_batch = here.now.batch;
+  if (!is_in_parts && !holds_checkpoint_of_now(here, path)) return;
+  last_due = here.now.batch;
   // All ranks went on from it together, so all have saved it: it is not put at stake again.
   const bool is_one_of_several = layout_->is_of_all_ranks() && !layout_->makes_folders();
   if (is_in_parts || (is_one_of_several && run_.may_rewrite_own)) saved_in_parts_ = path;
@@ -173,7 +177,7 @@ void Destination::recognise_saved(const State& state) {
 
 void Destination::begin_fit(const State& state, Logger& logger) {
   // When time was set back, that batch is still to come.
-  if (last_batch > state.timestamp.batch) last_batch.reset();
+  if (last_due > state.timestamp.batch) last_due.reset();
   const Team team = Team::of_job();
   const std::string home = writers_folder(options_, state);
   try {
@@ -194,20 +198,20 @@ void Destination::begin_fit(const State& state, Logger& logger) {
     }
     team.together("looking at what is saved", [&] {
       if (!layout_->is_writer() || !saves_here()) return;
-      const SaverPlace here = place(state);
+      const SaverPlace here = place(state, logger);
       adopt_saved(here, saved_);
       rights_.look_at_folder(here, run_.may_rewrite_own);
-      if (keep_of(options_) != 0) recognise_saved(state);
+      if (keep_of(options_) != 0) recognise_saved(state, logger);
     });
   } catch (...) {
     lock_.release();  // this fit() does not begin
     throw;
   }
-  last_batch = same_on_all_ranks(last_batch);
+  last_due = same_on_all_ranks(last_due);
 }
 
 SaveJob Destination::plan(const SaveRequest& what) try {
-  const SaverPlace here = place(what.state);
+  const SaverPlace here = place(what.state, what.logger);
   const std::string path = here.path();
   if (what.is_asked) {
     adopt_saved(here, saved_);
@@ -217,13 +221,13 @@ SaveJob Destination::plan(const SaveRequest& what) try {
   rights_.look_at_name(here, run_.may_rewrite_own);
   rights_.clear_way(here, path, run_.may_rewrite_own);
   if (keep_of(options_) != 0) rights_.clear_way_of_link(here, link_path(options_, what.state));
-  const bool may_replace = rights_.take_right(path) || saved_.is_saved_here(path, here.now);
-  SaveJob job = next_job(what.state);
+  const bool may_replace = rights_.may_replace(path) || saved_.is_saved_here(path, here.now);
+  SaveJob job = next_job(here, what.state);
   if (!is_far(options_) || options_.overwrite) return job;
   if (layout_->is_of_all_ranks()) {
     job.replace = replace_if(may_replace);
   } else {
-    // The pipeline knows which versions are this job's: it may still have one of them to write.
+    // OwnObjects knows which versions are this job's: one of them may still have to be written.
     job.replace = Replace::kOwn;
     job.has_passed = [here](const std::string& old) { return here.has_passed(old); };
   }
@@ -233,10 +237,10 @@ SaveJob Destination::plan(const SaveRequest& what) try {
   throw;
 }
 
-SaveJob Destination::next_job(const State& state) {
+SaveJob Destination::next_job(const SaverPlace& here, const State& state) {
   const int keep = keep_of(options_);
   SaveJob job;
-  job.path = save_path(options_, state);
+  job.path = here.path();
   job.info = checkpoint_info(state, options_.weights_only);
   job.puts_aside = run_.may_rewrite_own || options_.overwrite;
   if (keep != 0) job.latest = link_path(options_, state);
@@ -244,18 +248,18 @@ SaveJob Destination::next_job(const State& state) {
   newest_ = {.number = ++saves_begun_, .path = job.path, .timestamp = state.timestamp};
   if (keep <= 0) return job;
   job.remove_afterwards = saved_.superfluous(keep);
-  ask_before_removal(job, place(state), saved_);
+  ask_before_removal(job, here, options_.store, saved_);
   return job;
 }
 
-SaveJob Destination::plan_part(const State& state, const std::string& path,
+SaveJob Destination::plan_part(const SaveRequest& what, const std::string& path,
                                const List& superfluous) {
-  SaveJob job = next_job(state);
+  SaveJob job = next_job(place(what.state, what.logger), what.state);
   job.path = path;
   job.latest.clear();
   job.remove_afterwards.clear();
   for (const Value& name : superfluous) {
-    const std::string old = join_path(writers_folder(options_, state), name.as_str());
+    const std::string old = join_path(writers_folder(options_, what.state), name.as_str());
     if (!is_far(options_)) job.remove_afterwards.push_back(old);
     saved_.remove(old);
   }
@@ -297,11 +301,12 @@ void Destination::settle() {
       continue;
     }
     saved_.finish(path);
+    rights_.saved(path);
     if (newest_ && newest_->number == done.number) newest_->is_durable = true;
     if (is_fed_) durable_.push_back(path);
     count_removed(done.report);
     if (is_written_elsewhere()) continue;  // rank 0 says it
-    if (is_far(options_) && done.number == 1) {
+    if (is_far(options_) && done.is_first) {
       if (auto warning = warning_without_locks(*options_.store, path); !warning.empty())
         messages_.push_back(std::move(warning));
     }
@@ -370,7 +375,7 @@ void Destination::close() {
 bool Destination::has_saved(const State& state) const {
   const std::string path = save_path(options_, state);
   if (!newest_ && !saved_in_parts_.empty()) {
-    return last_batch == state.timestamp.batch && saved_in_parts_ == path;
+    return last_due == state.timestamp.batch && saved_in_parts_ == path;
   }
   if (!newest_ || !is_same_moment(newest_->timestamp, state.timestamp)) return false;
   if (newest_->path != path) return false;
@@ -380,15 +385,15 @@ bool Destination::has_saved(const State& state) const {
 
 // Does what the last save would have done, if it was killed before it removed anything. Does
 // nothing unless the present state of training is saved here, whole: recognise_saved() knows.
-void Destination::retain(const State& state) {
+void Destination::retain(const State& state, Logger& logger) {
   const int keep = keep_of(options_);
-  if (keep <= 0 || last_batch != state.timestamp.batch) return;
+  if (keep <= 0 || last_due != state.timestamp.batch) return;
   const std::string home = writers_folder(options_, state);
   List names;
   const Team team = Team::of_job();
   team.together("looking for superfluous checkpoints", [&] {
     if (!layout_->is_writer()) return;
-    adopt_saved(place(state), saved_);
+    adopt_saved(place(state, logger), saved_);
     for (const std::string& path : saved_.superfluous(keep))
       names.emplace_back(relative_path(normal_path(path), normal_path(home)));
   });
@@ -406,8 +411,9 @@ void Destination::retain(const State& state) {
       job.remove_afterwards.push_back(join_path(home, name.as_str()));
     // If the folder is whole there, both ranks see one file system, and rank 0 removes it.
     if (has_parts) job.may_remove = is_part_of_one;
-    if (!has_parts) ask_before_removal(job, place(state), saved_);
-    const SaveReport done = pipeline_.retain(job, over_ranks);
+    if (!has_parts) ask_before_removal(job, place(state, logger), options_.store, saved_);
+    job.is_of_all_ranks = layout_->is_of_all_ranks();
+    const SaveReport done = pipeline_.retain(job);
     count_removed(done);
     for (const std::string& path : done.removed) {
       messages_.push_back("removed " + printable_line(path) +

@@ -54,9 +54,11 @@ class FinishedSaves {
     std::uint64_t number;  // of the save
     SaveReport report;
     std::chrono::duration<double> duration;
+    bool is_first = false;  // of those that arrived
   };
   void push(One finished) {
     const std::scoped_lock lock(mutex_);
+    finished.is_first = !finished.report.is_skipped && !std::exchange(has_any_, true);
     finished_.push_back(std::move(finished));
   }
   std::vector<One> take() {
@@ -67,6 +69,7 @@ class FinishedSaves {
  private:
   std::mutex mutex_;
   std::vector<One> finished_;
+  bool has_any_ = false;
 };
 
 // Used on the training thread only.
@@ -87,13 +90,13 @@ class Destination {
 
   // Steps 1 to 3, on all ranks together.
   void prepare(const State& state, Logger& logger);
-  void after_load(const State& state);
+  void after_load(const State& state, Logger& logger);
   void begin_fit(const State& state, Logger& logger);
 
   // Step 4, on a rank that has names of its own; and on another, to which rank 0 says the path and
   // what becomes superfluous, as names in rank 0's folder.
   SaveJob plan(const SaveRequest& what);
-  SaveJob plan_part(const State& state, const std::string& path, const List& superfluous);
+  SaveJob plan_part(const SaveRequest& what, const std::string& path, const List& superfluous);
   // Step 5. `fill` completes the job. When it throws, or the pipeline, the save is dropped.
   void submit(SaveJob job, const std::function<void(SaveJob&)>& fill);
   // Step 6.
@@ -113,13 +116,14 @@ class Destination {
   // Whether this very batch is saved under the name that it has now, or on its way.
   bool has_saved(const State& state) const;
   // Removes what is superfluous, as a save would. On all ranks together.
-  void retain(const State& state);
+  void retain(const State& state, Logger& logger);
   // The checkpoints that were saved here and are still there, oldest first. Nothing may be under
   // way.
   std::vector<std::pair<std::string, Timestamp>> finished_saves() const;
 
-  // The batch that was saved last; nullopt: none was.
-  std::optional<std::int64_t> last_batch;
+  // The batch of the last save that was due here, also of one that was left out or failed; and of
+  // what was found saved. nullopt: there was none.
+  std::optional<std::int64_t> last_due;
 
  private:
   // The newest save of this process that is not known to have failed.
@@ -129,9 +133,9 @@ class Destination {
     Timestamp timestamp;
     bool is_durable = false;  // else it is under way
   };
-  SaverPlace place(const State& state) const;
-  void recognise_saved(const State& state);
-  SaveJob next_job(const State& state);
+  SaverPlace place(const State& state, Logger& logger) const;
+  void recognise_saved(const State& state, Logger& logger);
+  SaveJob next_job(const SaverPlace& here, const State& state);
   void count_removed(const SaveReport& done);
   void drop_failed();
 

@@ -71,7 +71,7 @@ void NameRights::take(const SaverPlace& place, const FolderConflicts& found) {
   }
 }
 
-// The pipeline forgets the versions of what this saver wrote after place.now, except `kept` and
+// OwnObjects forgets the versions of what this saver wrote after place.now, except `kept` and
 // what is not looked at yet.
 void NameRights::forget_further(const SaverPlace& place,
                                 const std::vector<FolderConflicts::File>& kept) {
@@ -79,15 +79,15 @@ void NameRights::forget_further(const SaverPlace& place,
     const bool may_replace =
         not_looked_at_.contains(path) ||
         std::ranges::find(kept, path, &FolderConflicts::File::path) != kept.end();
-    if (saved_.is_saved_further(path, place.now) && !may_replace) own_.forget(path);
+    if (saved_.is_saved_after(path, place.now) && !may_replace) own_.forget(path);
   }
 }
 
 void NameRights::know_version(const SaverPlace& place, const FolderConflicts::File& file) {
-  // The pipeline knows the versions of its own files. This job may not replace a file that another
-  // job wrote since then.
+  // OwnObjects knows the versions of this job's own files. This job may not replace a file that
+  // another job wrote since then.
   if (saved_.is_saved_here(file.path, place.now)) return;
-  if (saved_.is_saved_further(file.path, place.now)) return;
+  if (saved_.is_saved_after(file.path, place.now)) return;
   // This run did not go on from a file that another job wrote after anything was loaded.
   if (file.path != constant_path_) return own_.know(file.path, file.version);
   if (constant_version_) own_.know(file.path, *constant_version_);

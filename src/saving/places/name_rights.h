@@ -5,8 +5,8 @@
 //  2. A name that was not looked into then is looked into when its save comes.
 //  3. A save renames what is in the way of its name: what nobody can go on from, and what is of
 //     another kind (a folder where a file is to be).
-//  4. In a store that is far away the pipeline replaces only versions that it knows. This class
-//     tells it those that were found here.
+//  4. In a store that is far away OwnObjects lets a save replace only versions that it knows. This
+//     class tells it those that were found here.
 #pragma once
 
 #include <map>
@@ -42,8 +42,10 @@ class NameRights {
   // out to be a checkpoint of another run.
   void clear_way(const SaverPlace& place, const std::string& path, bool may_rewrite_own);
   void clear_way_of_link(const SaverPlace& place, const std::string& link);
-  // Whether step 1 or 2 found `path` replaceable. Once.
-  bool take_right(const std::string& path) { return replaceable_.erase(path) > 0; }
+  // Whether step 1 or 2 found `path` replaceable. It is so until a save of it is durable: one that
+  // fails may leave its file to the next.
+  bool may_replace(const std::string& path) const { return replaceable_.contains(path); }
+  void saved(const std::string& path) { replaceable_.erase(path); }
 
  private:
   void begin(const SaverPlace& place, const FolderConflicts& found);

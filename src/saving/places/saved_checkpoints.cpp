@@ -86,7 +86,7 @@ bool SavedCheckpoints::is_saved_here(const std::string& path, const Timestamp& n
   });
 }
 
-bool SavedCheckpoints::is_saved_further(const std::string& path, const Timestamp& now) const {
+bool SavedCheckpoints::is_saved_after(const std::string& path, const Timestamp& now) const {
   return std::any_of(entries_.begin(), entries_.end(), [&](const Entry& entry) {
     return entry.path == path && !entry.is_loaded && entry.timestamp.batch > now.batch;
   });

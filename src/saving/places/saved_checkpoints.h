@@ -40,8 +40,8 @@ class SavedCheckpoints {
 
   // Whether this process saved `path`, at or before `now`.
   bool is_saved_here(const std::string& path, const Timestamp& now) const;
-  // Whether it did, but behind `now`.
-  bool is_saved_further(const std::string& path, const Timestamp& now) const;
+  // Whether this process saved `path` at a later batch than `now`.
+  bool is_saved_after(const std::string& path, const Timestamp& now) const;
 
   // The oldest own paths, so many that `keep` are left.
   std::vector<std::string> superfluous(int keep) const;

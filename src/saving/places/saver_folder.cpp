@@ -10,6 +10,7 @@
 
 #include "checkpoint/folder/conflict.h"
 #include "checkpoint/folder/format_folders.h"
+#include "checkpoint/folder/look_into.h"
 #include "checkpoint/open/source.h"
 #include "checkpoint/open/training_info.h"
 #include "checkpoint/ranks/see_checkpoints.h"
@@ -41,29 +42,6 @@ std::vector<ListedName> list_files(const SaverPlace& place, const FormatVariable
   return found;
 }
 
-struct Looked {
-  std::optional<CheckpointInfo> info;  // what the checkpoint says of itself
-  std::string problem;                 // or why nobody can go on from it
-  // With a problem: the disk does not give it, or not all of it.
-  std::exception_ptr unreadable = nullptr;
-};
-
-// A problem is that it is damaged, or none, or gone, or that the disk does not give all of it. That
-// it cannot be read this time is an error like any other: nobody knows what it is.
-Looked look_at(const std::shared_ptr<ObjectStore>& store, const std::string& path, Verify how) {
-  try {
-    const auto source = open_source(path, {.store = store});
-    const VerifyReport report = source->verify(how);
-    if (!report.ok()) return {std::nullopt, report.summary()};
-    return {training_info(*source), ""};
-  } catch (const std::exception& e) {
-    const ReadFault fault = read_fault_of(e);
-    if (fault == ReadFault::kNow) throw;
-    return {std::nullopt, without_path(read_problem(e), path),
-            fault == ReadFault::kBytes ? std::current_exception() : nullptr};
-  }
-}
-
 // One that does not say whose it is may be this run's.
 bool is_own_run(const SaverPlace& place, const CheckpointInfo& info) {
   return info.run_name.empty() || info.run_name == place.run_name;
@@ -92,8 +70,8 @@ bool is_made_at(const SaverPlace& place, const CheckpointInfo& info, const Times
 
 // A file that its disk does not give may be anybody's. Only who goes on from before it has given it
 // up, and then it must be possible to put it aside when its name comes round.
-void check_can_be_given_up(const SaverPlace& place, const std::string& path, const Looked& found,
-                           bool may_rewrite_own) {
+void check_can_be_given_up(const SaverPlace& place, const std::string& path,
+                           const LookedInto& found, bool may_rewrite_own) {
   if (!found.unreadable) return;
   if (may_rewrite_own) {
     place.store->stat(path, /*follow=*/false);
@@ -156,8 +134,8 @@ class ConflictCheck {
     // Every byte of those that could be worth keeping: weights alone nobody goes on from. From far
     // away what its writer verified is not fetched once more.
     const bool is_quick = place_.weights_only || place_.store->may_be_far();
-    const Looked found =
-        cairn::look_at(place_.store, path, is_quick ? Verify::kQuick : Verify::kFull);
+    const LookedInto found =
+        look_into(place_.store, path, is_quick ? Verify::kQuick : Verify::kFull);
     if (!found.info) {
       check_can_be_given_up(place_, path, found, may_rewrite_own_);
       result_.unusable.push_back({path, found.problem, version_far_away(place_, path, info)});
@@ -223,8 +201,8 @@ bool is_saved_in_parts(const SaverPlace& place, const std::string& path) {
   }
 }
 
-bool is_saved_already(const SaverPlace& place, const std::string& path) {
-  const auto info = look_at(place.store, path, Verify::kQuick).info;
+bool holds_checkpoint_of_now(const SaverPlace& place, const std::string& path) {
+  const auto info = look_into(place.store, path, Verify::kQuick).info;
   return info && info->run_name == place.run_name && is_at(*info, place.now) &&
          info->kind == (place.weights_only ? "weights" : "full");
 }
@@ -253,7 +231,7 @@ std::string what_is_in_the_way(ObjectStore& store, const std::string& path, bool
 std::optional<PutAside> look_again(const std::shared_ptr<ObjectStore>& store,
                                    const std::string& path, const std::string& own_run,
                                    bool may_rewrite_own) {
-  const Looked found = look_at(store, path, Verify::kFull);
+  const LookedInto found = look_into(store, path, Verify::kFull);
   if (!found.info) {
     return PutAside{found.unreadable ? kAsideUnreadable : kAsideDamaged, found.problem};
   }
@@ -318,7 +296,8 @@ void adopt_saved(const SaverPlace& place, SavedCheckpoints& saved) {
     if (!moved.contains(folder)) {
       // Of parts nobody can read here when they were made: the name says it.
       const bool is_in_parts = is_saved_in_parts(place, now);
-      const auto info = is_in_parts ? std::nullopt : look_at(place.store, now, Verify::kQuick).info;
+      const auto info =
+          is_in_parts ? std::nullopt : look_into(place.store, now, Verify::kQuick).info;
       if (!is_in_parts && (!info || !is_made_at(place, *info, timestamp))) {
         ++asked[folder];
         return std::nullopt;
@@ -333,12 +312,17 @@ void adopt_saved(const SaverPlace& place, SavedCheckpoints& saved) {
 bool is_still_own(const SaverPlace& place, const std::string& path, const Timestamp& timestamp) {
   try {
     if (is_saved_in_parts(place, path) || !place.store->stat(path)) return true;
-    const auto info = look_at(place.store, path, Verify::kQuick).info;
+    const auto info = look_into(place.store, path, Verify::kQuick).info;
     if (!info) return false;
     const bool says_nothing = info->run_name.empty() && !info->timestamp;
     return is_made_at(place, *info, timestamp) || (place.weights_only && says_nothing);
-  } catch (const std::exception&) {
+  } catch (const CancelledError&) {
+    throw;
+  } catch (const StorageError& e) {
+    if (e.retryable()) throw;
     return false;  // nobody knows what it is
+  } catch (const std::exception&) {
+    return false;
   }
 }
 

@@ -1,5 +1,5 @@
-// What lies in a CheckpointSaver's folder when training starts: whose it is, and whether the saver
-// may write over it.
+// What lies in a saver's folder when a fit() starts or a save comes: whose it is, and whether it
+// may be replaced.
 #pragma once
 
 #include <optional>
@@ -22,7 +22,7 @@ struct SaverPlace {
   NameFormat filename;
   bool weights_only = false;
   std::string run_name;
-  Timestamp now;               // at which training starts
+  Timestamp now;               // the position of the run: at a start, or at a save
   bool saves_folders = false;  // that all ranks write together
   // The checkpoint that was loaded, when machines have parts of it; empty: another one was, which
   // was whole. nullopt: nobody says.
@@ -39,7 +39,7 @@ struct SaverPlace {
 };
 
 // Whether `path` is a checkpoint that this saver of this run made at `now`, whole.
-bool is_saved_already(const SaverPlace& place, const std::string& path);
+bool holds_checkpoint_of_now(const SaverPlace& place, const std::string& path);
 
 // Whether it is a folder of all ranks of which this machine has some files, and others the rest.
 // Not known of one whose manifest the disk does not give: false.
@@ -102,7 +102,8 @@ std::optional<PutAside> look_again(const std::shared_ptr<ObjectStore>& store,
 void adopt_saved(const SaverPlace& place, SavedCheckpoints& saved);
 
 // Whether what an adopted entry names may be removed: it says that this run made it at the entry's
-// `timestamp`, or nothing is there. False when it cannot be read now. Of a folder of which other
+// `timestamp`, or nothing is there. False when it cannot be read; StorageError, CancelledError if
+// another attempt may read it. Of a folder of which other
 // machines have parts nobody can tell here, and of weights alone that all ranks wrote together
 // nobody anywhere: the name is believed.
 bool is_still_own(const SaverPlace& place, const std::string& path, const Timestamp& timestamp);

@@ -116,7 +116,8 @@ Found find_keys(const AzureOptions& options) {
 }
 
 BucketOptions bucket_options(const AzureOptions& options) {
-  return {options.container, options.part_bytes, options.parallel_requests, options.attempts};
+  return {options.container, options.part_bytes, options.parallel_requests,
+          options.attempts.value_or(0)};
 }
 
 void check_found(const Found& found, const std::string& container) {

@@ -96,7 +96,7 @@ std::string from_environment(const std::string& variable, const char* option) {
 std::string endpoint_of(const LibcloudOptions& options) {
   if (options.host.empty()) return {};
   return (options.secure ? "https://" : "http://") + options.host +
-         (options.port == 0 ? "" : ":" + std::to_string(options.port));
+         (options.port.value_or(0) == 0 ? "" : ":" + std::to_string(*options.port));
 }
 
 std::string key_of(const LibcloudOptions& options) {

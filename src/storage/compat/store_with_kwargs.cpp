@@ -225,7 +225,7 @@ std::shared_ptr<ObjectStore> sftp_of(const std::string& bucket_uri, const Texts&
   SftpOptions options = sftp::options_of(split_uri(bucket_uri).root());
   for (const auto& [name, is_said] :
        {std::pair("host", !options.host.empty()), std::pair("username", !options.user.empty()),
-        std::pair("port", options.port != 0)}) {
+        std::pair("port", options.port.has_value())}) {
     if (is_said && kwargs.contains(name)) {
       refuse_kwargs(bucket_uri, std::string(name) + " is in the place already");
     }

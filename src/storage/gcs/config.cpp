@@ -14,7 +14,8 @@ constexpr const char* kGoogle = "https://storage.googleapis.com";
 constexpr BucketRules kRules = {.store = "a gs:// store", .example = "gs://bucket/name"};
 
 BucketOptions bucket_options(const GcsOptions& options) {
-  return {options.bucket, options.part_bytes, options.parallel_requests, options.attempts};
+  return {options.bucket, options.part_bytes, options.parallel_requests,
+          options.attempts.value_or(0)};
 }
 
 Url endpoint_of(const GcsOptions& options) {

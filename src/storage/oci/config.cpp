@@ -16,7 +16,8 @@ constexpr std::uint64_t kLongestFile = 1 << 20;
 constexpr BucketRules kRules = {.store = "an oci:// store", .example = "oci://bucket/name"};
 
 BucketOptions bucket_options(const OciOptions& options) {
-  return {options.bucket, options.part_bytes, options.parallel_requests, options.attempts};
+  return {options.bucket, options.part_bytes, options.parallel_requests,
+          options.attempts.value_or(0)};
 }
 
 std::string text_in(const std::string& path) {

@@ -104,12 +104,12 @@ class FolderOfObjects final : public AttemptFolder {
   void write(const FileOfAttempt& file) override {
     const std::string path = path_of(stored_name(file.name));
     written_.push_back(path);
-    publish(store_,
-            {.name = path,
-             .replace = Replace::kNever,
-             .expected_bytes = file.expected_bytes,
-             .fill = file.fill},
-            options_.retry);
+    write_until_seen(store_,
+                     {.name = path,
+                      .replace = Replace::kNever,
+                      .expected_bytes = file.expected_bytes,
+                      .fill = file.fill},
+                     options_.retry);
   }
 
   void sync() override {}
@@ -131,7 +131,7 @@ class FolderOfObjects final : public AttemptFolder {
       object->commit();
     }
     is_begun_ = true;
-    leads_->commit();
+    with_retries(options_.retry, [&] { leads_->commit(); });
   }
 
   void abandon() override {

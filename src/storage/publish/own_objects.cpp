@@ -48,18 +48,18 @@ std::size_t OwnObjects::size() const {
   return known_.size();
 }
 
-void OwnObjects::failed(const std::string& name, BytesPrint sent) {
+void OwnObjects::note_sent(const std::string& name, BytesPrint sent) {
   const std::scoped_lock lock(mutex_);
   std::vector<BytesPrint>& attempts = known_[normal_path(name)].attempts;
   if (std::ranges::find(attempts, sent) == attempts.end()) attempts.push_back(std::move(sent));
 }
 
-void OwnObjects::missed(const std::string& name) {
+void OwnObjects::note_unfinished(const std::string& name) {
   const std::scoped_lock lock(mutex_);
   missed_.insert(normal_path(name));
 }
 
-void OwnObjects::arrived(const std::string& name) {
+void OwnObjects::note_finished(const std::string& name) {
   const std::scoped_lock lock(mutex_);
   missed_.erase(normal_path(name));
 }
@@ -78,14 +78,14 @@ bool OwnObjects::may_remove(const std::string& name, const RetryPolicy& retry) c
   }
 }
 
-void OwnObjects::ended(const std::string& name) {
+void OwnObjects::note_cancelled(const std::string& name) {
   const std::scoped_lock lock(mutex_);
   known_[normal_path(name)].has_ended = true;
 }
 
 OwnCondition OwnObjects::condition(const std::string& name, const RetryPolicy& retry) const {
   if (!knows(name)) return {.condition = WriteCondition::absent()};
-  const bool is_checked = store_->features().versioned_writes;
+  const bool is_checked = with_retries(retry, [&] { return store_->features().versioned_writes; });
   const Known known = find(name).value_or(Known());
   if (is_checked && !known.version.empty() && known.attempts.empty() && !known.has_ended) {
     return {.condition = WriteCondition::of_version(known.version)};

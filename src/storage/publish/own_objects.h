@@ -66,15 +66,15 @@ class OwnObjects {
   // true. Asks only now and then, so that a call costs a small, constant number of questions on
   // average. Who writes such a name after all looks at the object first.
   void shorten(const std::function<bool(const std::string& name)>& has_passed);
-  // A write of such bytes failed, and may have been done.
-  void failed(const std::string& name, BytesPrint sent);
+  // A write of such bytes may have been done: it failed, or another write's object is there.
+  void note_sent(const std::string& name, BytesPrint sent);
   // The same, but nobody had the time to know its bytes.
-  void ended(const std::string& name);
+  void note_cancelled(const std::string& name);
 
   // A write of it, conditional or refused, did not come to its end: what has the name may be
-  // another job's. Until arrived().
-  void missed(const std::string& name);
-  void arrived(const std::string& name);
+  // another job's. Until note_finished().
+  void note_unfinished(const std::string& name);
+  void note_finished(const std::string& name);
   // Whether what has the name may be removed as this job's. One that is missed is looked at, and
   // stays when that fails: one object too many is better than one too few.
   bool may_remove(const std::string& name, const RetryPolicy& retry) const;

@@ -100,7 +100,10 @@ class HashedWrite final : public ObjectWrite {
 class Publication {
  public:
   Publication(ObjectStore& store, const ObjectToPublish& object, const RetryPolicy& retry)
-      : store_(store), object_(object), condition_(condition_of(object.replace)) {
+      : store_(store),
+        object_(object),
+        condition_(condition_of(object.replace)),
+        has_failed_(object.may_be_there) {
     if (object.replace != Replace::kOwn) return;
     const OwnCondition own = object.own->condition(object.name, retry);
     condition_ = own.condition;
@@ -197,20 +200,20 @@ class Publication {
   std::string replaces_;                 // the version that may be, where no condition says it
   std::optional<std::uint64_t> sent_;    // committed, and nothing said that it is not there
   std::optional<ObjectInfo> committed_;  // as its write told it; nullopt: it is asked for
-  bool has_failed_ = false;
+  bool has_failed_;
   bool may_be_done_ = false;
   std::string version_;  // of what was found to be ours
 };
 
 // Step 5. Without a hash, of what cannot even be read here, nothing is taken for ours.
-void tell_failure(const ObjectToPublish& object) {
+void tell_sent(const ObjectToPublish& object) {
   try {
     HashedWrite sent;
     object.fill(sent);
     sent.commit();
-    object.own->failed(object.name, sent.print());
+    object.own->note_sent(object.name, sent.print());
   } catch (const CancelledError&) {
-    object.own->ended(object.name);
+    object.own->note_cancelled(object.name);
   } catch (const std::exception&) {
     // Its own error is the one to tell.
   }
@@ -218,21 +221,23 @@ void tell_failure(const ObjectToPublish& object) {
 
 }  // namespace
 
-Published publish(ObjectStore& store, const ObjectToPublish& object, const RetryPolicy& retry) {
+std::uint64_t write_until_seen(ObjectStore& store, const ObjectToPublish& object,
+                               const RetryPolicy& retry) {
   Publication publication(store, object, retry);
-  Published done;
+  std::uint64_t bytes = 0;
   try {
-    done.bytes = with_retries(retry, [&] { return publication.attempt(); });
+    bytes = with_retries(retry, [&] { return publication.attempt(); });
   } catch (const StorageError&) {
-    if (object.own != nullptr) tell_failure(object);
+    if (object.own != nullptr) tell_sent(object);
     throw;
   } catch (const CancelledError&) {
-    if (object.own != nullptr && publication.may_be_done()) object.own->ended(object.name);
+    if (object.own != nullptr && publication.may_be_done()) object.own->note_cancelled(object.name);
     throw;
   }
-  done.version = publication.version();
-  if (object.own != nullptr) object.own->know(object.name, done.version);
-  return done;
+  if (object.own == nullptr) return bytes;
+  object.own->know(object.name, publication.version());
+  if (publication.version().empty()) tell_sent(object);
+  return bytes;
 }
 
 void check_write_access(ObjectStore& store, const std::string& folder, const RetryPolicy& retry) {
@@ -240,11 +245,12 @@ void check_write_access(ObjectStore& store, const std::string& folder, const Ret
   std::random_device random;
   const std::string name = join_path(
       folder, fmt::format(".credentials_validated_successfully-{:08x}{:08x}", random(), random()));
-  const auto write = [&] {  // nobody reads it: it is not looked for afterwards, as publish() does
-    const auto out = store.begin(name);
-    out->write(as_bytes("credentials_validated_successfully"));
-    out->commit();
-  };
+  const auto write =
+      [&] {  // nobody reads it: it is not looked for afterwards, as write_until_seen() does
+        const auto out = store.begin(name);
+        out->write(as_bytes("credentials_validated_successfully"));
+        out->commit();
+      };
   try {
     with_retries(retry, write);
   } catch (Error& e) {

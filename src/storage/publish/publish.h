@@ -14,7 +14,8 @@
 //     the AlreadyExistsError stays. A store that checks no versions is looked into by the same
 //     comparison before each such attempt.
 //  5. What only this job may replace (own_objects.h) is asked for its condition first, and told
-//     what became of the write: also the hash of what was sent when it failed.
+//     what became of the write: also the hash of what was sent when it failed, or when another
+//     write's object is there at once.
 // clang-format on
 #pragma once
 
@@ -38,19 +39,16 @@ struct ObjectToPublish {
   bool is_private = false;           // as BeginOptions
   // Writes all of the object, and the same bytes each time that it is called.
   std::function<void(ObjectWrite&)> fill;
+  bool may_be_there = false;  // an attempt before this call failed: step 4 from the first one on
   // Is told the result of the write, and says what Replace::kOwn may replace. Null: not with kOwn.
   OwnObjects* own = nullptr;
 };
 
-struct Published {
-  std::uint64_t bytes = 0;
-  std::string version = {};  // as the store gave it when it was asked for the object (step 2)
-};
-
-// AlreadyExistsError when the condition does not hold; StorageError; what `fill` throws. Behind a
-// CancelledError `own` knows that a write may have been done, if one may, and not of which bytes:
-// there is no time to look at what was sent.
-Published publish(ObjectStore& store, const ObjectToPublish& object, const RetryPolicy& retry);
+// Returns the number of bytes. AlreadyExistsError when the condition does not hold; StorageError;
+// what `fill` throws. After a CancelledError `own` knows that a write may have been done, if one
+// may, and not of which bytes: there is no time to look at what was sent.
+std::uint64_t write_until_seen(ObjectStore& store, const ObjectToPublish& object,
+                               const RetryPolicy& retry);
 
 // Makes sure, before hours of training depend on it, that objects can be written into `folder`:
 // writes ".credentials_validated_successfully-<random>" there (Composer's name for it, and what

@@ -42,7 +42,7 @@ std::uint64_t Publisher::publish(const PublishJob& job, const Write& write) {
   bool is_published = false;
   const auto point = [&] {
     is_published = true;
-    own_.arrived(job.name);
+    own_.note_finished(job.name);
     if (!job.pointer.empty()) move_pointer(job.pointer, job.name, job.number);
   };
   std::uint64_t bytes = 0;
@@ -51,7 +51,7 @@ std::uint64_t Publisher::publish(const PublishJob& job, const Write& write) {
   } catch (Error& e) {
     if (is_published) throw;
     const bool is_refused = dynamic_cast<const AlreadyExistsError*>(&e) != nullptr;
-    if (is_refused || job.replace != Replace::kAll) own_.missed(job.name);
+    if (is_refused || job.replace != Replace::kAll) own_.note_unfinished(job.name);
     e.add_context(options_.doing + (" " + store_->describe(job.name)));
     throw;
   }
@@ -63,21 +63,19 @@ std::uint64_t Publisher::publish(const PublishJob& job, const Write& write) {
 std::uint64_t Publisher::check_and_write(const PublishJob& job, const Write& write,
                                          const std::function<void()>& point) try {
   check_cancelled_here();  // the job may have waited for long
-  if (options_.is_shared && !job.pointer.empty()) {
-    const TracedStep step("check", job.pointer);
-    fences_.find(job.pointer)->check(options_.retry);
-  }
+  if (options_.is_shared && !job.pointer.empty() && job.checks_pointer)
+    with_retries(options_.retry, [&] { check_pointer(job.pointer); });
   const TracedStep step("write", job.name);
   return write(point);
 } catch (const std::bad_alloc&) {
   throw_out_of_memory();
 }
 
-void Publisher::write(ObjectToPublish object) {
+void Publisher::write_object(ObjectToPublish object) {
   if (options_.is_shared) {
     const bool is_followed = object.replace == Replace::kOwn || own_.knows(object.name);
     if (is_followed) object.own = &own_;
-    cairn::publish(*store_, object, options_.retry);
+    write_until_seen(*store_, object, options_.retry);
     return;
   }
   const auto out = store_->begin(object.name, {.condition = condition_of(object.replace),
@@ -117,8 +115,8 @@ void Publisher::try_to_remove(const std::string& name, const Removal& removal,
   throw_out_of_memory();
 }
 
-void Publisher::look_at_pointer(const std::string& pointer) {
-  if (options_.is_shared) fences_.find(pointer)->look(options_.retry);
+void Publisher::look_at_pointer(const std::string& pointer, const RetryPolicy& retry) {
+  if (options_.is_shared) fences_.find(pointer)->look(retry);
 }
 
 std::optional<Pointer> Publisher::seen_pointer(const std::string& pointer) {
@@ -129,6 +127,11 @@ bool Publisher::points_at(const std::string& pointer, const std::string& name) {
   if (options_.is_shared) return fences_.find(pointer)->was_at(name, options_.retry);
   const auto there = store_->read_pointer(pointer);
   return there && normal_path(there->target) == normal_path(name);
+}
+
+void Publisher::check_pointer(const std::string& pointer) {
+  const TracedStep step("check", pointer);
+  fences_.find(pointer)->check({.attempts = 1});
 }
 
 void Publisher::move_pointer(const std::string& pointer, const std::string& name,

@@ -42,7 +42,8 @@ struct PublisherOptions {
 struct PublishJob {
   std::string name;
   Replace replace = Replace::kNever;
-  std::string pointer = {};  // to be moved to `name`; empty: none
+  std::string pointer = {};    // to be moved to `name`; empty: none
+  bool checks_pointer = true;  // false: `write` does step 1, by check_pointer()
   // A pointer that a job with a higher number has moved stays there.
   std::uint64_t number = 0;
 };
@@ -77,21 +78,24 @@ class Publisher {
   const RetryPolicy& retry() const { return options_.retry; }
   OwnObjects& own() { return own_; }
 
-  // Steps 1 to 3. `write` does step 2, by write() below or as the ranks of a job do it, and returns
-  // the number of bytes. It may call `point`, step 3, if it must know how that went.
+  // Steps 1 to 3. `write` does step 2, by write_object() below or as the ranks of a job do it, and
+  // returns the number of bytes. It may call `point`, step 3, if it must know how that went.
   using Write = std::function<std::uint64_t(const std::function<void()>& point)>;
   std::uint64_t publish(const PublishJob& job, const Write& write);
-  // For publish(). `own` of the object is set here.
-  void write(ObjectToPublish object);
+  // Writes one object: for the `write` that publish() was given. `own` of the object is set here.
+  void write_object(ObjectToPublish object);
   // Step 4, of one name. Adds to `report`, also an error.
   void remove(const std::string& name, const Removal& removal, RemovalReport& report);
 
   // Reads the pointer: this job knows it so from now on. Does nothing where nobody else writes.
-  void look_at_pointer(const std::string& pointer);
+  // `retry`: of a caller who waits for it.
+  void look_at_pointer(const std::string& pointer, const RetryPolicy& retry = {});
   // As it was last looked at; nullopt where nobody has.
   std::optional<Pointer> seen_pointer(const std::string& pointer);
   // Whether it is at `name`: where others write, as far as this job knows.
   bool points_at(const std::string& pointer, const std::string& name);
+  // Step 1 alone, where others write: one attempt.
+  void check_pointer(const std::string& pointer);
   // Step 3 alone.
   void move_pointer(const std::string& pointer, const std::string& name, std::uint64_t number = 0);
 

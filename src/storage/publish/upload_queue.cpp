@@ -134,6 +134,7 @@ std::vector<std::exception_ptr> UploadQueue::Impl::transfer(Waiting& next) {
 // Steps 3 and 4.
 void UploadQueue::Impl::publish_file(const Waiting& next) {
   const Upload& upload = next.upload;
+  if (upload.check) upload.check();
   const auto fill = [&](ObjectWrite& out) {
     read_in_blocks(*upload.file, [&](ByteView block) {
       cancellation.check();
@@ -145,10 +146,10 @@ void UploadQueue::Impl::publish_file(const Waiting& next) {
                      .pointer = upload.pointer,
                      .number = next.number},
                     [&](const auto&) {
-                      publisher.write({.name = upload.name,
-                                       .replace = upload.replace,
-                                       .expected_bytes = upload.file->size(),
-                                       .fill = fill});
+                      publisher.write_object({.name = upload.name,
+                                              .replace = upload.replace,
+                                              .expected_bytes = upload.file->size(),
+                                              .fill = fill});
                       shorten_passed(upload);
                       return upload.file->size();
                     });

@@ -8,8 +8,8 @@
 //  2. Of one name there is one transfer at a time, and one that waits: the newest. What it replaces
 //     is dropped, but for what it made superfluous; with kNever the newer is refused
 //     instead.
-//  3. A thread makes sure that no other job has moved the pointer, and publishes the file: under
-//     the condition, verified, with retries (publisher.h).
+//  3. A thread asks `check`, makes sure that no other job has moved the pointer, and publishes the
+//     file: under the condition, verified, with retries (publisher.h).
 //  4. Then, and only then, the pointer is moved to it, unless it stands already at what was
 //     submitted later.
 //  5. Then what became superfluous is removed, all that can be; what is not there is no error. What
@@ -42,6 +42,8 @@ struct Upload {
   std::shared_ptr<const ByteSource> file;
   // kOwn: what the queue uploaded so under that name, or was told of (Publisher::own()).
   Replace replace = Replace::kNever;
+  // Called before anything is sent, on a thread of the queue. What it throws ends the upload.
+  std::function<void()> check = nullptr;
   // Whether neither this upload nor a later one has that name, as far as can be said now: what the
   // queue knows of it for Replace::kOwn is shortened. Asked by a thread of the queue. Empty:
   // nothing is.

@@ -132,7 +132,7 @@ bool RemoteContainer::is_refused(const HttpResponse& response,
          (response.status == 404 && condition.when == WriteCondition::If::kVersion);
 }
 
-std::optional<RemoteHead> RemoteContainer::put(const RemotePut& put) {
+RemoteHead RemoteContainer::put(const RemotePut& put) {
   const std::string write_id = new_write_id();
   std::optional<RemoteHead> before;
   const bool is_checked = !condition_headers(put.key, put.condition).empty();
@@ -222,7 +222,7 @@ void RemoteContainer::abort(const PartedUpload& upload) noexcept {
   }
 }
 
-std::optional<RemoteHead> RemoteContainer::verify(const SentObject& sent) {
+RemoteHead RemoteContainer::verify(const SentObject& sent) {
   const std::string where = remote_->describe(sent.key);
   const auto there = head(sent.key);
   const auto damaged = [&](const std::string& what) {
@@ -239,8 +239,8 @@ std::optional<RemoteHead> RemoteContainer::verify(const SentObject& sent) {
     if (is_as_before && (!there->write_id.empty() || sent.version.empty())) {
       damaged(std::string("what had the name before, ") + version_title() + " " + there->version);
     }
-    // Somebody else's, who came right behind: what was written was there, and whole.
-    if (!there->write_id.empty()) return std::nullopt;
+    // Another write's, which came right after: what was written was there, and whole.
+    if (!there->write_id.empty()) return {.size = sent.size, .version = ""};
   }
   if (there->size != sent.size) {
     damaged(std::to_string(there->size) + " bytes instead of " + std::to_string(sent.size));
@@ -251,7 +251,7 @@ std::optional<RemoteHead> RemoteContainer::verify(const SentObject& sent) {
   if (!sent.checksum.empty() && !there->checksum.empty() && there->checksum != sent.checksum) {
     damaged(std::string(checksum_title()) + " " + there->checksum + " instead of " + sent.checksum);
   }
-  return there;
+  return *there;
 }
 
 ObjectInfo info_of_object(const RemoteHead& head) {

@@ -124,7 +124,7 @@ class RemoteContainer {
   // Writes an object, and looks afterwards whether the server has what was sent; not where it is a
   // new name and the answer has the checksum of what was sent. Returns what verify() does.
   // AlreadyExistsError when the condition does not hold.
-  std::optional<RemoteHead> put(const RemotePut& put);
+  RemoteHead put(const RemotePut& put);
   // Lets the server copy an object, and looks afterwards whether it has. False when the server
   // cannot copy this one: nothing was done. AlreadyExistsError when the condition does not hold.
   bool copy(const RemoteCopy& copy);
@@ -133,9 +133,10 @@ class RemoteContainer {
   // What is there now. AlreadyExistsError unless the condition holds.
   std::optional<RemoteHead> check_condition(const std::string& key,
                                             const WriteCondition& condition);
-  // The look after a write: StorageError when the object is not what was sent. Returns what is
-  // there; nullopt if that is another writer's, who came right after this one.
-  std::optional<RemoteHead> verify(const SentObject& sent);
+  // The look after a write: StorageError when the object is not what was sent. Returns what the
+  // server said of it. Without a version if another write's object is there by now, which came
+  // right after: a late attempt of this job, or another job's.
+  RemoteHead verify(const SentObject& sent);
 
   // --- The protocol's own ---
 

@@ -202,8 +202,7 @@ class RemoteStore final : public ObjectStore {
           expected->empty() ? WriteCondition::absent() : WriteCondition::of_version(*expected);
     }
     const SharedBytes bytes = {as_bytes(*text), text};
-    const auto there = container_->put({.key = key, .bytes = bytes, .condition = condition});
-    return there ? there->version : "";
+    return container_->put({.key = key, .bytes = bytes, .condition = condition}).version;
   }
 
   std::vector<std::string> remove_leftovers(const std::string& folder,

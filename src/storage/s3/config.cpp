@@ -42,7 +42,8 @@ bool is_name_of_host(const std::string& bucket) {
 
 int attempts_of(const S3Options& options) {
   const std::string text = environment("AWS_MAX_ATTEMPTS");
-  if (options.attempts != 0 || text.empty()) return options.attempts;
+  const int given = options.attempts.value_or(0);
+  if (given != 0 || text.empty()) return given;
   int attempts = 0;
   std::from_chars(text.data(), text.data() + text.size(), attempts);
   if (attempts < 1) throw UsageError("AWS_MAX_ATTEMPTS must be a number from 1 on");

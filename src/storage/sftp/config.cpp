@@ -21,6 +21,12 @@ bool is_name(const std::string& text, const std::string& also) {
   });
 }
 
+// Empty: ssh's own.
+std::string port_text(const SftpOptions& options) {
+  const int port = options.port.value_or(0);
+  return port == 0 ? "" : std::to_string(port);
+}
+
 void check(const SftpOptions& options) {
   if (options.command.empty() && !is_name(options.host, ":%")) {
     throw UsageError("an SFTP store needs the name of a host, as in sftp://user@host/name");
@@ -29,9 +35,8 @@ void check(const SftpOptions& options) {
     throw UsageError("sftp://" + options.host +
                      ": the user's name has characters that no name has");
   }
-  if (options.port < 0 || options.port > kLastPort) {
-    throw UsageError("sftp://" + options.host + ": there is no port " +
-                     std::to_string(options.port));
+  if (const int port = options.port.value_or(0); port < 0 || port > kLastPort) {
+    throw UsageError("sftp://" + options.host + ": there is no port " + std::to_string(port));
   }
   if (options.attempts < 1 || options.stall.count() < 1) {
     throw UsageError("attempts and stall of an SFTP store must be 1 or more");
@@ -48,7 +53,7 @@ std::vector<std::string> ssh_command(const SftpOptions& options) {
   const auto add = [&](const char* name, const std::string& value) {
     if (!value.empty()) command.insert(command.end(), {name, value});
   };
-  add("-p", options.port == 0 ? "" : std::to_string(options.port));
+  add("-p", port_text(options));
   add("-l", options.user);
   add("-i", options.key_file.empty() ? environment("COMPOSER_SFTP_KEY_FILE") : options.key_file);
   const std::string known = options.known_hosts_file.empty()
@@ -69,7 +74,7 @@ Config resolve_config(const SftpOptions& options) {
   const std::string host =
       options.host.find(':') == std::string::npos ? options.host : "[" + options.host + "]";
   config.root = "sftp://" + (options.user.empty() ? "" : options.user + "@") + host +
-                (options.port == 0 ? "" : ":" + std::to_string(options.port));
+                (port_text(options).empty() ? "" : ":" + port_text(options));
   config.folder = options.folder;
   config.stall = options.stall;
   config.retries.attempts = options.attempts;
@@ -101,10 +106,12 @@ SftpOptions options_of(const std::string& root) {
   if (colon == std::string::npos) return options;
   const std::string port = authority.substr(colon + 1);
   const char* const end = port.data() + port.size();
-  const auto [stopped, error] = std::from_chars(port.data(), end, options.port);
-  if (error != std::errc() || stopped != end || options.port < 1) {
+  int number = 0;
+  const auto [stopped, error] = std::from_chars(port.data(), end, number);
+  if (error != std::errc() || stopped != end || number < 1) {
     throw UsageError("sftp://" + options.host + ":...: what stands behind the colon is no port");
   }
+  options.port = number;
   return options;
 }
 

@@ -16,9 +16,6 @@ namespace dist {
 class Group;
 }
 
-// TrainerOptions::ddp_sync_strategy.
-enum class SyncStrategy { kSingleAutoSync, kMultiAutoSync, kForcedSync };
-
 struct LoopContext {
   State& state;
   Logger& logger;
@@ -27,7 +24,7 @@ struct LoopContext {
   Precision precision = Precision::kFp32;
   bool accumulate_on_tokens = false;
   dist::Group* group = nullptr;  // null: there is one process
-  SyncStrategy sync_strategy = SyncStrategy::kSingleAutoSync;
+  DdpSyncStrategy sync_strategy = DdpSyncStrategy::kSingleAutoSync;
 
   // The part of a batch that is at work, and the batch of predict(): for messages (failure.h).
   std::size_t microbatch = 0;

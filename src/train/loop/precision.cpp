@@ -21,13 +21,6 @@ void set_dtype(at::ScalarType dtype) { at::autocast::set_autocast_gpu_dtype(dtyp
 
 }  // namespace
 
-std::optional<Precision> find_precision(std::string_view name) {
-  if (name == "fp32") return Precision::kFp32;
-  if (name == "amp_fp16") return Precision::kAmpFp16;
-  if (name == "amp_bf16") return Precision::kAmpBf16;
-  return std::nullopt;
-}
-
 AutocastGuard::AutocastGuard(Precision precision) : active_(precision != Precision::kFp32) {
   if (!active_) return;
   was_enabled_ = is_enabled();

@@ -3,16 +3,9 @@
 
 #include <ATen/core/Tensor.h>
 
-#include <cstdint>
-#include <optional>
-#include <string_view>
+#include "cairn/train/choices.h"
 
 namespace cairn {
-
-enum class Precision : std::uint8_t { kFp32, kAmpFp16, kAmpBf16 };
-
-// "fp32", "amp_fp16", "amp_bf16"; nullopt for other names.
-std::optional<Precision> find_precision(std::string_view name);
 
 // Autocast of CUDA operations while it lives; does nothing for kFp32.
 class AutocastGuard {

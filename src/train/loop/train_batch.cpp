@@ -90,12 +90,12 @@ void BatchTrainer::join_ranks() {
 void BatchTrainer::sync_gradients(bool is_before_backward) {
   if (!sync_) return;
   const bool is_last = context_.microbatch + 1 == context_.microbatches;
-  const bool is_each = context_.sync_strategy == SyncStrategy::kMultiAutoSync;
+  const bool is_each = context_.sync_strategy == DdpSyncStrategy::kMultiAutoSync;
   if (!is_last && !is_each) return;
   if (!is_before_backward) {
     sync_->finish("averaging the gradients of batch " +
                   std::to_string(context_.state.timestamp.batch));
-  } else if (context_.sync_strategy != SyncStrategy::kForcedSync) {
+  } else if (context_.sync_strategy != DdpSyncStrategy::kForcedSync) {
     sync_->expect();
   }
 }
@@ -168,7 +168,7 @@ void BatchTrainer::run_microbatches() {
 
 // With multi_auto_sync a rank with fewer microbatches than others averages with them all the same.
 std::size_t BatchTrainer::syncs_beyond_own(std::optional<std::int64_t> size) const {
-  if (!sync_ || context_.sync_strategy != SyncStrategy::kMultiAutoSync) return 0;
+  if (!sync_ || context_.sync_strategy != DdpSyncStrategy::kMultiAutoSync) return 0;
   const auto own = static_cast<std::int64_t>(count_microbatches(context_, size));
   at::Tensor most = at::full({1}, own, at::kLong);
   dist::all_reduce(most, dist::ReduceOp::kMax);

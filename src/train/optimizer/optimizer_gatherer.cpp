@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "cairn/node_arena.h"
+#include "cairn/detail/node_arena.h"
 
 #include "core/pointer_map.h"
 #include "train/optimizer/layout_writer.h"
@@ -340,7 +340,7 @@ OptimizerGatherer& OptimizerGatherer::operator=(OptimizerGatherer&&) noexcept = 
 
 Value OptimizerGatherer::gather(const torch::optim::Optimizer& optimizer,
                                 const torch::nn::Module& module) {
-  const NodeArena arena;
+  const detail::NodeArena arena;
   const bool is_unchanged = known_ != nullptr && known_->is_unchanged(optimizer, module);
   if (is_unchanged && known_->is_kept()) {
     known_->note_streams();

@@ -4,8 +4,8 @@
 
 #include <unordered_map>
 
+#include "cairn/detail/node_arena.h"
 #include "cairn/error.h"
-#include "cairn/node_arena.h"
 #include "cairn/train/optimizer.h"
 #include "cairn/train/parameters.h"
 
@@ -99,7 +99,7 @@ Value optimizer_entries(const torch::optim::Optimizer& optimizer, Value states,
 Value optimizer_state_dict(const torch::optim::Optimizer& optimizer,
                            const torch::nn::Module& module) {
   forget_dead_storages();  // first: with them goes what is left of the tree before
-  const NodeArena arena;
+  const detail::NodeArena arena;
   const OptimizerLayout& layout = layout_of(optimizer);
   const std::vector<NamedGroup> named = named_groups(optimizer, module);
   Dict states;

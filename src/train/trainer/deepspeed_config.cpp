@@ -86,9 +86,9 @@ std::int64_t deepspeed_stage(const Value& config) {
 }
 
 ParallelismConfig sharding_of_stage(std::int64_t stage) {
-  const char* const strategy = stage == kLastStage ? "FULL_SHARD"
-                               : stage > 0         ? "SHARD_GRAD_OP"
-                                                   : "NO_SHARD";
+  const ShardingStrategy strategy = stage == kLastStage ? ShardingStrategy::kFullShard
+                                    : stage > 0         ? ShardingStrategy::kShardGradOp
+                                                        : ShardingStrategy::kNoShard;
   return {.fsdp = FSDPConfig{.sharding_strategy = strategy}};
 }
 

@@ -143,7 +143,7 @@ void add_savers(const Group& facts, const TrainerOptions& options) {
     const Group own = facts.of("CheckpointSaver " + std::to_string(++count) + " of callbacks: ");
     own.add("save_interval", of.save_interval);
     own.add("weights_only", of.weights_only);
-    own.add("num_checkpoints_to_keep", of.num_checkpoints_to_keep);
+    own.add("num_checkpoints_to_keep", of.num_checkpoints_to_keep.value_or(-1));
     own.add("overwrite", of.overwrite);
   }
   facts.add("CheckpointSavers of callbacks", count);
@@ -154,8 +154,9 @@ void add_savers(const Group& facts, const TrainerOptions& options) {
   facts.add("save_overwrite", options.save_overwrite);
   facts.add("save_interval", options.save_interval);
   facts.add("save_weights_only", options.save_weights_only);
-  facts.add("save_num_checkpoints_to_keep", options.save_num_checkpoints_to_keep);
-  facts.add("save_num_remote_checkpoints_to_keep", options.save_num_remote_checkpoints_to_keep);
+  facts.add("save_num_checkpoints_to_keep", options.save_num_checkpoints_to_keep.value_or(-1));
+  facts.add("save_num_remote_checkpoints_to_keep",
+            options.save_num_remote_checkpoints_to_keep.value_or(-1));
   facts.add("save_metrics", options.save_metrics);
 }
 
@@ -179,12 +180,12 @@ void add_sharding(const Group& facts, const TrainerOptions& options) {
   own.add("sharding_strategy", config.sharding_strategy);
   own.add("state_dict_type", config.state_dict_type);
   own.add("sharded_ckpt_prefix_dir", config.sharded_ckpt_prefix_dir);
-  if (const auto* name = std::get_if<std::string>(&config.mixed_precision)) {
+  if (const auto* name = std::get_if<Word<MixedPrecision>>(&config.mixed_precision)) {
     own.add("mixed_precision", *name);
   } else {
     const auto& dtypes = std::get<FSDPMixedPrecision>(config.mixed_precision);
-    own.add("mixed_precision: param_dtype", dtypes.param_dtype);
-    own.add("mixed_precision: reduce_dtype", dtypes.reduce_dtype);
+    own.add("mixed_precision: param_dtype", dtypes.param_dtype.value_or(""));
+    own.add("mixed_precision: reduce_dtype", dtypes.reduce_dtype.value_or(""));
   }
   own.add("backward_prefetch", config.backward_prefetch);
   own.add("forward_prefetch", config.forward_prefetch);
@@ -265,7 +266,7 @@ RankFacts facts_of(const TrainerOptions& options) {
   facts.add("schedulers", texts_of(options.schedulers));
   facts.add("scale_schedule_ratio", options.scale_schedule_ratio);
   facts.add("step_schedulers_every_batch", options.step_schedulers_every_batch);
-  facts.add("train_subset_num_batches", options.train_subset_num_batches);
+  facts.add("train_subset_num_batches", options.train_subset_num_batches.value_or(-1));
   facts.add("spin_dataloaders", options.spin_dataloaders);
   facts.add("accumulate_train_batch_on_tokens", options.accumulate_train_batch_on_tokens);
   facts.add("deterministic_mode", options.deterministic_mode);
@@ -275,7 +276,7 @@ RankFacts facts_of(const TrainerOptions& options) {
   add_savers(facts, options);
   add_loader(facts.of("train_dataloader"), options.train_dataloader);
   facts.add("eval_interval", options.eval_interval);
-  facts.add("eval_subset_num_batches", options.eval_subset_num_batches);
+  facts.add("eval_subset_num_batches", options.eval_subset_num_batches.value_or(-1));
   add_evaluators(facts.of("eval_dataloader"), options.eval_dataloader);
   add_model(facts.of("the model's "), options.model->module());
   return all;
@@ -296,7 +297,7 @@ RankFacts facts_of(const FitOptions& options) {
   facts.add("eval_dataloader", std::string(options.eval_dataloader ? "given" : kNotGiven));
   if (!options.eval_dataloader) return all;
   facts.add("eval_interval", options.eval_interval);
-  facts.add("eval_subset_num_batches", options.eval_subset_num_batches);
+  facts.add("eval_subset_num_batches", options.eval_subset_num_batches.value_or(-1));
   add_evaluators(facts.of("eval_dataloader"), *options.eval_dataloader);
   return all;
 }

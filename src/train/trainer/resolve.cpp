@@ -9,19 +9,19 @@
 
 #include "cairn/callbacks/checkpoint_saver.h"
 #include "cairn/dist/dist.h"
+#include "cairn/dist/sharding.h"
 #include "cairn/error.h"
 #include "cairn/train/options.h"
 #include "cairn/train/rng.h"
 
 #include "io/uri.h"
-#include "resuming/ranks.h"
 #include "saving/check_savers.h"
 #include "storage/place.h"
 #include "storage/remote/source.h"
 #include "train/engine/run_name.h"
 #include "train/loop/eval_loop.h"
-#include "train/loop/precision.h"
 #include "train/trainer/deepspeed_config.h"
+#include "train/trainer/ranks.h"
 #include "train/trainer/trainer_impl.h"
 
 namespace cairn {
@@ -66,7 +66,8 @@ bool has_null(const HandleList<T>& list) {
 
 bool is_subset(std::int64_t batches) { return batches == -1 || batches > 0; }
 
-void check_train_subset(std::int64_t batches, Conflicts& found) {
+void check_train_subset(const std::optional<std::int64_t>& subset, Conflicts& found) {
+  const std::int64_t batches = subset.value_or(-1);
   found.add(!is_subset(batches), "train_subset_num_batches is " + std::to_string(batches) +
                                      "; give a positive number, or -1 for all batches");
 }
@@ -104,16 +105,16 @@ void check_training(const TrainerOptions& options, Conflicts& found) {
 }
 
 void check_evaluation(const TrainerOptions& options, Conflicts& found) {
-  found.add(!is_subset(options.eval_subset_num_batches),
-            "eval_subset_num_batches is " + std::to_string(options.eval_subset_num_batches) +
-                "; give a positive number, or -1 for all batches");
-  if (is_subset(options.eval_subset_num_batches)) {
-    found.add_all(evaluator_conflicts(options.eval_dataloader, options.eval_subset_num_batches));
+  const std::int64_t batches = options.eval_subset_num_batches.value_or(-1);
+  found.add(!is_subset(batches), "eval_subset_num_batches is " + std::to_string(batches) +
+                                     "; give a positive number, or -1 for all batches");
+  if (is_subset(batches)) {
+    found.add_all(evaluator_conflicts(options.eval_dataloader, batches));
   }
 }
 
 void check_console(const TrainerOptions& options, Conflicts& found) {
-  found.add(options.console_stream != "stdout" && options.console_stream != "stderr",
+  found.add(!options.console_stream.value(),
             "console_stream is '" + options.console_stream + "'; give stdout or stderr");
   const Time* interval = options.console_log_interval.time();
   found.add(interval == nullptr ||
@@ -159,15 +160,15 @@ void check_checkpoints(const TrainerOptions& options, Conflicts& found) {
     const std::string problem = writing_problem(*options.save_folder);
     found.add(!options.save_object_store && !problem.empty(), "save_folder " + problem);
   }
-  found.add(options.load_chunk_size != 0 && options.load_chunk_size < kTailRead,
-            "load_chunk_size is " + std::to_string(options.load_chunk_size) +
-                " bytes, and opening a file asks for " + std::to_string(kTailRead) +
-                " at once: give at least that, or 0");
+  const std::uint64_t chunk = options.load_chunk_size.value_or(0);
+  found.add(chunk != 0 && chunk < kTailRead,
+            "load_chunk_size is " + std::to_string(chunk) + " bytes, and opening a file asks for " +
+                std::to_string(kTailRead) + " at once: give at least that, or 0");
   check_remote_names(options, found);
-  found.add(options.save_num_checkpoints_to_keep < -1,
+  found.add(options.save_num_checkpoints_to_keep.value_or(-1) < -1,
             "save_num_checkpoints_to_keep is less than -1 (all)");
-  found.add(options.save_num_remote_checkpoints_to_keep < 1 &&
-                options.save_num_remote_checkpoints_to_keep != -1,
+  const int keep_remote = options.save_num_remote_checkpoints_to_keep.value_or(-1);
+  found.add(keep_remote < 1 && keep_remote != -1,
             "save_num_remote_checkpoints_to_keep is neither -1 (all) nor at least 1");
   found.add(options.save_max_pending < 1, "save_max_pending is less than 1");
   found.add(options.save_store_patience.count() < 0, "save_store_patience is less than 0");
@@ -207,16 +208,15 @@ void check_resuming(const TrainerOptions& options, Conflicts& found) {
 }
 
 void check_device(const TrainerOptions& options, Conflicts& found) {
-  const std::string device = options.device.value_or("");
+  const bool sees_gpu = torch::cuda::is_available();
+  const bool on_gpu = options.device ? *options.device == DeviceKind::kGpu : sees_gpu;
   if (options.device) {
-    found.add(device != "cpu" && device != "gpu",
-              "device is '" + device + "'; this version knows cpu and gpu");
-    found.add(device == "gpu" && !torch::cuda::is_available(),
-              "device is gpu, and this libtorch sees none");
+    found.add(!options.device->value(),
+              "device is '" + *options.device + "'; this version knows cpu and gpu");
+    found.add(on_gpu && !sees_gpu, "device is gpu, and this libtorch sees none");
   }
-  const bool on_gpu = options.device ? device == "gpu" : torch::cuda::is_available();
   if (options.precision) {
-    const auto precision = find_precision(*options.precision);
+    const auto precision = options.precision->value();
     found.add(!precision, "precision is '" + *options.precision +
                               "'; this version knows fp32, amp_fp16 and amp_bf16");
     found.add(precision && *precision != Precision::kFp32 && !on_gpu,
@@ -235,11 +235,11 @@ void check_sharding(const TrainerOptions& options, const FSDPConfig& config, Con
     found.add(true, error.what());
     return;
   }
-  if (config.sharding_strategy == "NO_SHARD") return;
+  if (config.sharding_strategy == ShardingStrategy::kNoShard) return;
   found.add(options.load_in_place,
             "load_in_place does not go with parallelism_config: each rank reads its rows of the "
             "weights, which takes no more memory; leave it out");
-  found.add(options.ddp_sync_strategy == "forced_sync",
+  found.add(options.ddp_sync_strategy == DdpSyncStrategy::kForcedSync,
             "ddp_sync_strategy forced_sync does not go with parallelism_config, which averages "
             "gradients in every backward(); leave it out");
 }
@@ -254,7 +254,7 @@ void check_deepspeed(const TrainerOptions& options, Conflicts& found) {
             "takes no more memory; leave it out");
   try {
     found.add(deepspeed_stage(*options.deepspeed_config) > 0 &&
-                  options.ddp_sync_strategy == "forced_sync",
+                  options.ddp_sync_strategy == DdpSyncStrategy::kForcedSync,
               "ddp_sync_strategy forced_sync does not go with deepspeed_config of stage 1 to 3, "
               "which average gradients in every backward(); leave it out");
   } catch (const UsageError& error) {
@@ -264,9 +264,10 @@ void check_deepspeed(const TrainerOptions& options, Conflicts& found) {
 
 void check_ranks(const TrainerOptions& options, Conflicts& found) {
   dist::world_size();  // a UsageError where the environment does not say who this is
-  found.add(!(options.dist_timeout > 0) || !std::isfinite(options.dist_timeout),
+  const double timeout = options.dist_timeout.count();
+  found.add(!(timeout > 0) || !std::isfinite(timeout),
             "dist_timeout is not a positive number of seconds");
-  found.add(!find_sync_strategy(options.ddp_sync_strategy),
+  found.add(!options.ddp_sync_strategy.value(),
             "ddp_sync_strategy is '" + options.ddp_sync_strategy +
                 "'; give single_auto_sync, multi_auto_sync or forced_sync");
   if (options.parallelism_config && options.parallelism_config->fsdp) {
@@ -291,15 +292,20 @@ TrainerOptions resolve(TrainerOptions options) {
   if (!options.run_name) options.run_name = run_name_of_environment();
   // The other ranks take rank 0's (join_ranks()).
   if (!options.run_name && dist::rank() == 0) options.run_name = invent_run_name();
-  if (!options.device) options.device = torch::cuda::is_available() ? "gpu" : "cpu";
-  if (!options.precision) options.precision = *options.device == "gpu" ? "amp_fp16" : "fp32";
+  if (!options.device) {
+    options.device = torch::cuda::is_available() ? DeviceKind::kGpu : DeviceKind::kCpu;
+  }
+  if (!options.precision) {
+    const bool on_gpu = *options.device == DeviceKind::kGpu;
+    options.precision = on_gpu ? Precision::kAmpFp16 : Precision::kFp32;
+  }
   if (!options.seed) options.seed = random_seed();
   return options;
 }
 
 void check(const FitOptions& options) {
   Conflicts found("fit()");
-  check_train_subset(options.train_subset_num_batches.value_or(-1), found);
+  check_train_subset(options.train_subset_num_batches, found);
   check_ratio(options.scale_schedule_ratio, options.schedulers.has_value(), found);
   check_microbatch_size(options.device_train_microbatch_size, found);
   if (options.duration) {

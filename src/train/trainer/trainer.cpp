@@ -6,7 +6,6 @@
 #include "cairn/error.h"
 #include "cairn/train/state_dict.h"
 
-#include "resuming/ranks.h"
 #include "saving/check_savers.h"
 #include "saving/saver_of_run.h"
 #include "storage/local/local_store.h"
@@ -14,6 +13,7 @@
 #include "train/loop/iteration_length.h"
 #include "train/loop/predict_loop.h"
 #include "train/trainer/rank_facts.h"
+#include "train/trainer/ranks.h"
 #include "train/trainer/trainer_impl.h"
 
 namespace cairn {
@@ -89,17 +89,18 @@ Trainer::~Trainer() {
 FitResult Trainer::fit(FitOptions options) { return impl_->fit(std::move(options)); }
 
 void Trainer::eval(const std::optional<EvaluatorList>& evaluators,
-                   std::int64_t subset_num_batches) {
+                   std::optional<std::int64_t> subset_num_batches) {
   impl_->unattended([&] {
     if (evaluators) check_loaders_of_rank(*evaluators);
-    impl_->evaluators.run_standalone(evaluators, subset_num_batches);
+    impl_->evaluators.run_standalone(evaluators, subset_num_batches.value_or(-1));
   });
 }
 
 std::vector<Outputs> Trainer::predict(DataSpecOrLoader dataloader,
-                                      std::int64_t subset_num_batches) {
+                                      std::optional<std::int64_t> subset_num_batches) {
   std::vector<Outputs> outputs;
-  impl_->unattended([&] { outputs = run_predict(impl_->context, dataloader, subset_num_batches); });
+  impl_->unattended(
+      [&] { outputs = run_predict(impl_->context, dataloader, subset_num_batches.value_or(-1)); });
   return outputs;
 }
 
@@ -177,8 +178,10 @@ void Trainer::Impl::apply(FitOptions& fit_options, const FitNumbers::Start& star
     throw UsageError("fit() has no data: set train_dataloader here or in TrainerOptions");
   }
   const auto subset = fit_options.train_subset_num_batches;
-  options.train_subset_num_batches = subset.value_or(options.train_subset_num_batches);
-  if (has_loader || subset) subset_train_dataloader(options.train_subset_num_batches);
+  if (subset) options.train_subset_num_batches = subset;
+  if (has_loader || subset) {
+    subset_train_dataloader(options.train_subset_num_batches.value_or(-1));
+  }
   if (sets_time_back(fit_options, start)) {
     state.timestamp = Timestamp();
     resumed.is_there = false;
@@ -196,8 +199,9 @@ void Trainer::Impl::apply(FitOptions& fit_options, const FitNumbers::Start& star
   }
   if (fit_options.eval_dataloader) {
     check_loaders_of_rank(*fit_options.eval_dataloader);
-    evaluators.set_evaluators(*fit_options.eval_dataloader,
-                              {fit_options.eval_interval, fit_options.eval_subset_num_batches});
+    evaluators.set_evaluators(
+        *fit_options.eval_dataloader,
+        {fit_options.eval_interval, fit_options.eval_subset_num_batches.value_or(-1)});
   }
   if (fit_options.device_train_microbatch_size) {
     state.device_train_microbatch_size = fit_options.device_train_microbatch_size;

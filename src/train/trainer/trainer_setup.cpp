@@ -27,8 +27,8 @@
 #include "dist/team.h"
 #include "io/file.h"
 #include "io/machine.h"
-#include "resuming/ranks.h"
-#include "resuming/resume.h"
+#include "resuming/autoresume.h"
+#include "resuming/load_path.h"
 #include "saving/check_savers.h"
 #include "saving/saver_of_run.h"
 #include "train/data/data_spec.h"
@@ -36,6 +36,7 @@
 #include "train/optimizer/parameter_names.h"
 #include "train/trainer/deepspeed_config.h"
 #include "train/trainer/rank_facts.h"
+#include "train/trainer/ranks.h"
 #include "train/trainer/trainer_impl.h"
 
 namespace cairn {
@@ -163,11 +164,11 @@ void Trainer::Impl::Setup::run() {
   state.train_metrics = state.model->get_metrics(/*is_train=*/true);
   check_loaders_of_rank(options.eval_dataloader);
   evaluators.set_evaluators(options.eval_dataloader,
-                            {options.eval_interval, options.eval_subset_num_batches});
+                            {options.eval_interval, options.eval_subset_num_batches.value_or(-1)});
   if (options.max_duration) state.max_duration = options.max_duration->time();
   if (options.train_dataloader) {
     trainer.bind_train_dataloader(options.train_dataloader, options.train_dataloader_label);
-    trainer.subset_train_dataloader(options.train_subset_num_batches);
+    trainer.subset_train_dataloader(options.train_subset_num_batches.value_or(-1));
   }
   state.device_train_microbatch_size = options.device_train_microbatch_size;
   trainer.scale_max_duration(options.scale_schedule_ratio);
@@ -188,12 +189,12 @@ void Trainer::Impl::Setup::warn_of_open_port(const Launch& launch) {
 
 void Trainer::Impl::Setup::join_ranks() {
   if (!dist::is_initialized() && dist::world_size() > 1) {
-    const std::chrono::duration<double> timeout(options.dist_timeout);
     const Launch launch = launch_of();
     logger.log_message(dist::describe() + ": meeting the others at " + launch.master_addr + ":" +
                        (launch.master_port ? std::to_string(*launch.master_port) : "?"));
     warn_of_open_port(launch);
-    dist::initialize({.timeout = std::chrono::duration_cast<std::chrono::milliseconds>(timeout)});
+    dist::initialize(
+        {.timeout = std::chrono::duration_cast<std::chrono::milliseconds>(options.dist_timeout)});
   }
   context.group = dist::group();
   if (context.group == nullptr) return;
@@ -220,13 +221,13 @@ void Trainer::Impl::Setup::choose_device_of_rank() {
 }
 
 void Trainer::Impl::Setup::choose_device() {
-  const bool on_gpu = *options.device == "gpu";
+  const bool on_gpu = *options.device == DeviceKind::kGpu;
   state.device = *options.device;
   state.precision = *options.precision;
   choose_device_of_rank();
-  context.precision = find_precision(*options.precision).value();
+  context.precision = options.precision->value().value();
   context.accumulate_on_tokens = options.accumulate_train_batch_on_tokens;
-  context.sync_strategy = find_sync_strategy(options.ddp_sync_strategy).value();
+  context.sync_strategy = options.ddp_sync_strategy.value().value();
   if (options.deterministic_mode) make_deterministic(on_gpu);
   if (on_gpu) options.model->module().to(context.device);
 }
@@ -269,7 +270,7 @@ void Trainer::Impl::Setup::check_optimizer() {
 void Trainer::Impl::Setup::assemble_loggers() {
   for (const auto& destination : options.loggers)
     logger.add(destination.shared());
-  std::ostream* stream = options.console_stream == "stdout" ? &std::cout : &std::cerr;
+  std::ostream* stream = options.console_stream == ConsoleStream::kStdout ? &std::cout : &std::cerr;
   const bool is_first = dist::rank() == 0;  // the others would write over its lines
   if (options.progress_bar && is_first && !has<ProgressBarLogger>(logger)) {
     logger.add(std::make_shared<ProgressBarLogger>(
@@ -349,9 +350,8 @@ void Trainer::Impl::Setup::make_scaler() {
 
 void Trainer::Impl::Setup::load() {
   engine.run_event(Event::kBeforeLoad);
-  LoadOutcome outcome = options.autoresume
-                            ? resume_or_load(options, state, *autoresume_saver(), logger)
-                            : load_first(options, state, logger);
+  LoadOutcome outcome = options.autoresume ? autoresume(options, state, *autoresume_saver(), logger)
+                                           : load_from_load_path(options, state, logger);
   tell_unused_options(options, outcome, logger);
   trainer.resumed.rng = rng_of_rank(std::move(outcome.rng));
   if (outcome.is_loaded) {
@@ -360,7 +360,7 @@ void Trainer::Impl::Setup::load() {
     resumed.from = outcome.resumed_from;
     if (!resumed.from.empty()) trainer.fit_numbers.resume(state.fit_calls);
     if (options.autoresume)
-      CheckpointSaver::OfRun::goes_on_from(*autoresume_saver(), outcome.path_of_parts);
+      CheckpointSaver::OfRun::set_loaded_checkpoint(*autoresume_saver(), outcome.path_of_parts);
   }
   if (trainer.resumed.from.empty())
     state.fit_calls.reset();  // of another run, or of one begun anew
@@ -405,10 +405,10 @@ void Trainer::Impl::Setup::shard_model() {
   }
   if (!options.parallelism_config || !options.parallelism_config->fsdp) return;
   const FSDPConfig& config = *options.parallelism_config->fsdp;
-  if (config.state_dict_type == "sharded") {
+  if (config.state_dict_type == StateDictType::kSharded) {
     state.sharded_ckpt_prefix_dir = config.sharded_ckpt_prefix_dir;
   }
-  if (context.group == nullptr || config.sharding_strategy == "NO_SHARD") return;
+  if (context.group == nullptr || config.sharding_strategy == ShardingStrategy::kNoShard) return;
   const std::shared_ptr<torch::nn::Module> module(state.model, &state.model->module());
   state.sharding = fully_shard(module, config);
   if (state.sharding->shard_count() == 1) state.sharding.reset();  // data parallel

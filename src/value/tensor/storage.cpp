@@ -2,8 +2,8 @@
 #include <algorithm>
 #include <cstring>
 
+#include "cairn/detail/node_arena.h"
 #include "cairn/error.h"
-#include "cairn/node_arena.h"
 #include "cairn/tensor.h"
 
 namespace cairn {
@@ -112,20 +112,20 @@ SharedBytes Storage::load() const {
 }
 
 std::shared_ptr<const Storage> storage_of(SharedBytes bytes, std::string location) {
-  return std::allocate_shared<const MemoryStorage>(NodeAllocator<MemoryStorage>(), std::move(bytes),
-                                                   std::move(location));
+  return std::allocate_shared<const MemoryStorage>(detail::NodeAllocator<MemoryStorage>(),
+                                                   std::move(bytes), std::move(location));
 }
 
 std::shared_ptr<const Storage> storage_of(std::shared_ptr<const ByteSource> source,
                                           std::uint64_t offset, std::uint64_t size,
                                           std::string location) {
-  return std::allocate_shared<const RangeStorage>(NodeAllocator<RangeStorage>(), std::move(source),
-                                                  offset, size, std::move(location));
+  return std::allocate_shared<const RangeStorage>(
+      detail::NodeAllocator<RangeStorage>(), std::move(source), offset, size, std::move(location));
 }
 
 std::shared_ptr<const Storage> storage_of(std::uint64_t size, std::function<SharedBytes()> make,
                                           std::string location) {
-  return std::allocate_shared<const MadeStorage>(NodeAllocator<MadeStorage>(), size,
+  return std::allocate_shared<const MadeStorage>(detail::NodeAllocator<MadeStorage>(), size,
                                                  std::move(make), std::move(location));
 }
 

@@ -28,36 +28,27 @@ struct Candidate {
   void set_content(std::shared_ptr<const ByteSource> content);
 };
 
+// One format, or one container around a format.
 struct FormatRow {
   const char* name;  // SourceInfo::format, or the container's name
   bool (*matches)(const Candidate&);
   // A format's row opens; a container's row gives what was inside, to be recognised in turn.
-  std::unique_ptr<CheckpointSource> (*open)(Candidate);
+  std::unique_ptr<CheckpointSource> (*open)(Candidate) = nullptr;
   Candidate (*unwrap)(Candidate) = nullptr;
 };
 
-// The rows' functions, one file each; those of compressions are in compressed_source.h.
-bool is_tar(const Candidate& candidate);
-Candidate unwrap_tar(Candidate candidate);
-bool is_rank_tar(const Candidate& candidate);
-std::unique_ptr<CheckpointSource> open_rank_tar(Candidate candidate);
-bool is_dcp(const Candidate& candidate);
-std::unique_ptr<CheckpointSource> open_dcp(Candidate candidate);
-bool is_dcp_safetensors(const Candidate& candidate);
-std::unique_ptr<CheckpointSource> open_dcp_safetensors(Candidate candidate);
-bool is_deepspeed(const Candidate& candidate);
-std::unique_ptr<CheckpointSource> open_deepspeed(Candidate candidate);
-bool is_torch_zip(const Candidate& candidate);
-std::unique_ptr<CheckpointSource> open_torch_zip(Candidate candidate);
-bool is_torch_legacy(const Candidate& candidate);
-std::unique_ptr<CheckpointSource> open_torch_legacy(Candidate candidate);
-bool is_pickle(const Candidate& candidate);
-std::unique_ptr<CheckpointSource> open_pickle(Candidate candidate);
-bool is_safetensors(const Candidate& candidate);
-std::unique_ptr<CheckpointSource> open_safetensors(Candidate candidate);
-bool is_shard_index(const Candidate& candidate);
-std::unique_ptr<CheckpointSource> open_shard_index(Candidate candidate);
-bool is_model_folder(const Candidate& candidate);
-std::unique_ptr<CheckpointSource> open_model_folder(Candidate candidate);
+// Each is defined beside its reader, and listed in source.cpp. The function compression() of
+// compressed_source.h makes the rows of compressions.
+extern const FormatRow kDcpFormat;
+extern const FormatRow kDcpSafetensorsFormat;
+extern const FormatRow kDeepSpeedFormat;
+extern const FormatRow kModelFolderFormat;
+extern const FormatRow kPickleFormat;
+extern const FormatRow kRankTarFormat;
+extern const FormatRow kSafetensorsFormat;
+extern const FormatRow kShardIndexFormat;
+extern const FormatRow kTarFormat;
+extern const FormatRow kTorchLegacyFormat;
+extern const FormatRow kTorchZipFormat;
 
 }  // namespace cairn

@@ -77,15 +77,6 @@ Candidate expand(Candidate candidate, const char* name,
   }
 }
 
-}  // namespace
-
-Candidate decompress(Candidate candidate, const Codec& codec) {
-  const auto compressed = candidate.source;
-  return expand(std::move(candidate), codec.name, [&](ByteSink& out) {
-    decode(codec, *compressed, out, most_bytes(compressed->size()));
-  });
-}
-
 bool is_deflated_zip(const Candidate& candidate) {
   constexpr std::size_t kVersionAt = 4;  // of the first record; torch.save and cairn write 0
   const std::string_view start = as_text(candidate.start.view);
@@ -108,5 +99,17 @@ Candidate expand_zip(Candidate candidate) {
     zip::write_stored(zip::read_directory(*compressed), compressed, out);
   });
 }
+
+}  // namespace
+
+Candidate decompress(Candidate candidate, const Codec& codec) {
+  const auto compressed = candidate.source;
+  return expand(std::move(candidate), codec.name, [&](ByteSink& out) {
+    decode(codec, *compressed, out, most_bytes(compressed->size()));
+  });
+}
+
+constinit const FormatRow kDeflatedZipFormat = {
+    .name = "deflate", .matches = is_deflated_zip, .unwrap = expand_zip};
 
 }  // namespace cairn

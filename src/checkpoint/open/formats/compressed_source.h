@@ -12,17 +12,17 @@ Candidate decompress(Candidate candidate, const Codec& codec);
 
 // torch.save's zip whose records are compressed, and the same with its records stored, in a
 // ScratchFile; every CRC is checked.
-bool is_deflated_zip(const Candidate& candidate);
-Candidate expand_zip(Candidate candidate);
+extern const FormatRow kDeflatedZipFormat;
 
+// The row of a compression.
 template <const Codec& kCodec>
-bool is_compressed(const Candidate& candidate) {
-  return !candidate.is_folder && begins_as(kCodec, *candidate.source);
-}
-
-template <const Codec& kCodec>
-Candidate decompress_by(Candidate candidate) {
-  return decompress(std::move(candidate), kCodec);
+FormatRow compression() {
+  return {.name = kCodec.name,
+          .matches =
+              [](const Candidate& candidate) {
+                return !candidate.is_folder && begins_as(kCodec, *candidate.source);
+              },
+          .unwrap = [](Candidate candidate) { return decompress(std::move(candidate), kCodec); }};
 }
 
 }  // namespace cairn

@@ -169,13 +169,14 @@ dcp::Metadata read_shards(FolderFiles& files) {
 }
 
 struct DcpForm {
-  const char* format;
+  const FormatRow& row;
   const char* description;
   dcp::Metadata (*read_metadata)(FolderFiles&);
 };
-constexpr DcpForm kPickled = {"dcp", "a torch.distributed.checkpoint folder", read_metadata};
-constexpr DcpForm kSafetensors = {
-    "dcp_safetensors", "a torch.distributed.checkpoint folder in safetensors form", read_shards};
+const DcpForm kPickled = {kDcpFormat, "a torch.distributed.checkpoint folder", read_metadata};
+const DcpForm kSafetensors = {kDcpSafetensorsFormat,
+                              "a torch.distributed.checkpoint folder in safetensors form",
+                              read_shards};
 
 // The folder's manifest and the files that it lists. Opened with the folder, and read when it is
 // first asked for: loading without verifying does without it.
@@ -308,13 +309,13 @@ class DcpSource final : public CheckpointSource {
 
   SourceInfo info() const override {
     const dcp::Metadata& metadata = folder_->metadata();
-    SourceInfo info{.format = form_.format,
+    SourceInfo info{.format = form_.row.name,
                     .description = form_.description,
                     .writer = manifest_.writer(),
                     .bytes = bytes(),
                     .notes = {{"items", std::to_string(metadata.items.size())},
                               {"data files", std::to_string(folder_->data_files())}}};
-    if (form_.format == kPickled.format && folder_->has_plain_tensors()) {
+    if (&form_ == &kPickled && folder_->has_plain_tensors()) {
       info.notes.emplace_back("tensors", "as safetensors, inside the data files");
     }
     if (!metadata.version.empty()) info.notes.emplace_back("version", metadata.version);
@@ -399,8 +400,6 @@ class DcpSource final : public CheckpointSource {
   mutable std::optional<Value> tree_;
 };
 
-}  // namespace
-
 bool is_dcp(const Candidate& candidate) {
   if (!candidate.is_folder) return false;
   const auto names = list_names(*candidate.store, candidate.path);
@@ -420,5 +419,11 @@ bool is_dcp_safetensors(const Candidate& candidate) {
 std::unique_ptr<CheckpointSource> open_dcp_safetensors(Candidate candidate) {
   return std::make_unique<DcpSource>(candidate, kSafetensors);
 }
+
+}  // namespace
+
+constinit const FormatRow kDcpFormat = {.name = "dcp", .matches = is_dcp, .open = open_dcp};
+constinit const FormatRow kDcpSafetensorsFormat = {
+    .name = "dcp_safetensors", .matches = is_dcp_safetensors, .open = open_dcp_safetensors};
 
 }  // namespace cairn

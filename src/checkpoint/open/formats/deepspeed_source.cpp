@@ -128,7 +128,7 @@ class DeepSpeedSource final : public CheckpointSource {
   }
 
   SourceInfo info() const override {
-    return {.format = "deepspeed",
+    return {.format = kDeepSpeedFormat.name,
             .description = "a DeepSpeed ZeRO checkpoint",
             .writer = "DeepSpeed",
             .bytes = bytes_,
@@ -227,8 +227,6 @@ class DeepSpeedSource final : public CheckpointSource {
   deepspeed::Consolidated consolidated_;
 };
 
-}  // namespace
-
 bool is_deepspeed(const Candidate& candidate) {
   return candidate.is_folder && (is_universal(*candidate.store, candidate.path) ||
                                  !find_ranks(*candidate.store, candidate.path).empty());
@@ -237,5 +235,10 @@ bool is_deepspeed(const Candidate& candidate) {
 std::unique_ptr<CheckpointSource> open_deepspeed(Candidate candidate) {
   return std::make_unique<DeepSpeedSource>(std::move(candidate));
 }
+
+}  // namespace
+
+constinit const FormatRow kDeepSpeedFormat = {
+    .name = "deepspeed", .matches = is_deepspeed, .open = open_deepspeed};
 
 }  // namespace cairn

@@ -18,7 +18,7 @@ class LegacySource final : public CheckpointSource {
         containers_(std::move(candidate.containers)) {}
 
   SourceInfo info() const override {
-    return {.format = "torch_legacy",
+    return {.format = kTorchLegacyFormat.name,
             .description = "a torch.save file in the legacy format (before PyTorch 1.6)",
             .containers = containers_,
             .writer = "PyTorch",
@@ -60,12 +60,15 @@ class LegacySource final : public CheckpointSource {
   std::vector<std::string> containers_;
 };
 
-}  // namespace
-
 bool is_torch_legacy(const Candidate& candidate) { return is_legacy_file(candidate.start.view); }
 
 std::unique_ptr<CheckpointSource> open_torch_legacy(Candidate candidate) {
   return std::make_unique<LegacySource>(std::move(candidate));
 }
+
+}  // namespace
+
+constinit const FormatRow kTorchLegacyFormat = {
+    .name = "torch_legacy", .matches = is_torch_legacy, .open = open_torch_legacy};
 
 }  // namespace cairn

@@ -30,7 +30,7 @@ class PickleSource final : public CheckpointSource {
   SourceInfo info() const override {
     const ByteView start = candidate_.start.view;
     const int protocol = names_its_protocol(start) ? static_cast<int>(start[1]) : 0;
-    return {.format = "pickle",
+    return {.format = kPickleFormat.name,
             .description = "a plain pickle",
             .containers = candidate_.containers,
             .writer = "Python",
@@ -81,8 +81,6 @@ bool is_old_pickle(const Candidate& candidate) {
   }
 }
 
-}  // namespace
-
 bool is_pickle(const Candidate& candidate) {
   return names_its_protocol(candidate.start.view) || is_old_pickle(candidate);
 }
@@ -90,5 +88,10 @@ bool is_pickle(const Candidate& candidate) {
 std::unique_ptr<CheckpointSource> open_pickle(Candidate candidate) {
   return std::make_unique<PickleSource>(std::move(candidate));
 }
+
+}  // namespace
+
+constinit const FormatRow kPickleFormat = {
+    .name = "pickle", .matches = is_pickle, .open = open_pickle};
 
 }  // namespace cairn

@@ -39,7 +39,7 @@ class RankTarSource final : public CheckpointSource {
   }
 
   SourceInfo info() const override {
-    SourceInfo info{.format = "deepspeed_rank",
+    SourceInfo info{.format = kRankTarFormat.name,
                     .description = fmt::format("what rank {} of {} has of a checkpoint", rank_.rank,
                                                rank_.world_size),
                     .containers = containers_,
@@ -124,11 +124,9 @@ class RankTarSource final : public CheckpointSource {
   Value value_;
 };
 
-}  // namespace
-
 // By the name of its first file.
 bool is_rank_tar(const Candidate& candidate) {
-  if (!is_tar(candidate)) return false;
+  if (!kTarFormat.matches(candidate)) return false;
   const std::string_view name = as_text(candidate.start.view).substr(tar::kName.offset);
   return name.starts_with(kRankNote) && name.size() > kRankNote.size() &&
          name[kRankNote.size()] == '\0';
@@ -145,5 +143,10 @@ std::unique_ptr<CheckpointSource> open_rank_tar(Candidate candidate) {
     throw;
   }
 }
+
+}  // namespace
+
+constinit const FormatRow kRankTarFormat = {
+    .name = "deepspeed_rank", .matches = is_rank_tar, .open = open_rank_tar};
 
 }  // namespace cairn

@@ -80,7 +80,7 @@ class SafetensorsSource final : public CheckpointSource {
   const SafetensorsFile& file() const { return file_; }
 
   SourceInfo info() const override {
-    SourceInfo info{.format = "safetensors",
+    SourceInfo info{.format = kSafetensorsFormat.name,
                     .description = "a safetensors file",
                     .containers = containers_,
                     .bytes = stored_bytes_,
@@ -163,13 +163,9 @@ class SafetensorsSource final : public CheckpointSource {
   mutable std::optional<safetensors::Checksums> checksums_;
 };
 
-}  // namespace
-
 bool is_safetensors(const Candidate& candidate) {
   return !candidate.is_folder && safetensors::has_header(candidate.start.view);
 }
-
-namespace {
 
 // What torch.distributed.checkpoint cut tensors into is no checkpoint by itself.
 void refuse_part(const SafetensorsFile& file, const std::string& path) {
@@ -195,13 +191,16 @@ void refuse_part(const SafetensorsFile& file, const std::string& path) {
       "save_distributed=True, without it several processes save over one another");
 }
 
-}  // namespace
-
 std::unique_ptr<CheckpointSource> open_safetensors(Candidate candidate) {
   const std::string path = candidate.path;
   auto source = std::make_unique<SafetensorsSource>(std::move(candidate));
   refuse_part(source->file(), path);
   return source;
 }
+
+}  // namespace
+
+constinit const FormatRow kSafetensorsFormat = {
+    .name = "safetensors", .matches = is_safetensors, .open = open_safetensors};
 
 }  // namespace cairn

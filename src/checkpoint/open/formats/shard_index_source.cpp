@@ -89,7 +89,7 @@ class ShardIndexSource final : public CheckpointSource {
   }
 
   SourceInfo info() const override {
-    SourceInfo info{.format = "safetensors_index",
+    SourceInfo info{.format = kShardIndexFormat.name,
                     .description = "a model in " + std::to_string(shards_.size()) +
                                    (shards_.size() == 1 ? " file" : " files") + " with an index",
                     .bytes = bytes_,
@@ -267,8 +267,6 @@ class ShardIndexSource final : public CheckpointSource {
   std::map<std::string, std::unique_ptr<CheckpointSource>> shards_;
 };
 
-}  // namespace
-
 bool is_shard_index(const Candidate& candidate) {
   // Not in a container: what a compressed index names could be itself.
   return !candidate.is_folder && candidate.containers.empty() &&
@@ -296,5 +294,12 @@ std::unique_ptr<CheckpointSource> open_model_folder(Candidate candidate) {
                             .on_progress = candidate.on_progress,
                             .access = candidate.access});
 }
+
+}  // namespace
+
+constinit const FormatRow kShardIndexFormat = {
+    .name = "safetensors_index", .matches = is_shard_index, .open = open_shard_index};
+constinit const FormatRow kModelFolderFormat = {
+    .name = "safetensors_index", .matches = is_model_folder, .open = open_model_folder};
 
 }  // namespace cairn

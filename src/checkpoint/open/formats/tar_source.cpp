@@ -28,8 +28,6 @@ const tar::File& choose(const std::vector<tar::File>& files) {
                          "; unpack it and name the file or folder");
 }
 
-}  // namespace
-
 bool is_tar(const Candidate& candidate) {
   return !candidate.is_folder && tar::is_tar(candidate.start.view);
 }
@@ -46,5 +44,9 @@ Candidate unwrap_tar(Candidate candidate) {
     throw;
   }
 }
+
+}  // namespace
+
+constinit const FormatRow kTarFormat = {.name = "tar", .matches = is_tar, .unwrap = unwrap_tar};
 
 }  // namespace cairn

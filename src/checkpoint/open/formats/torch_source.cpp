@@ -55,7 +55,7 @@ class TorchSource final : public CheckpointSource {
         checkpoint_(open_torch_checkpoint(candidate.source, access_)) {}
 
   SourceInfo info() const override {
-    SourceInfo info{.format = "torch_zip",
+    SourceInfo info{.format = kTorchZipFormat.name,
                     .description = "a torch.save file",
                     .containers = containers_,
                     .writer = "PyTorch",
@@ -120,8 +120,6 @@ class TorchSource final : public CheckpointSource {
   TorchCheckpoint checkpoint_;
 };
 
-}  // namespace
-
 bool is_torch_zip(const Candidate& candidate) {
   return as_text(candidate.start.view).starts_with("PK\x03\x04");
 }
@@ -129,5 +127,10 @@ bool is_torch_zip(const Candidate& candidate) {
 std::unique_ptr<CheckpointSource> open_torch_zip(Candidate candidate) {
   return std::make_unique<TorchSource>(std::move(candidate));
 }
+
+}  // namespace
+
+constinit const FormatRow kTorchZipFormat = {
+    .name = "torch_zip", .matches = is_torch_zip, .open = open_torch_zip};
 
 }  // namespace cairn

@@ -150,8 +150,10 @@ std::vector<FileRecord> VerifiedSource::claim(std::span<const Extent> wanted) co
       }
     }
     std::ranges::sort(claimed, {}, &FileRecord::offset);
-    const auto again = std::ranges::unique(claimed, {}, &FileRecord::offset);  // extents overlap
-    claimed.erase(again.begin(), again.end());
+    const auto is_same = [](const FileRecord& a, const FileRecord& b) {  // extents overlap
+      return a.offset == b.offset;
+    };
+    claimed.erase(std::unique(claimed.begin(), claimed.end(), is_same), claimed.end());
     for (const FileRecord& record : claimed) {  // nothing may throw from here on
       find_from(entries_, record.offset)->state = State::kChecking;
     }

@@ -11,17 +11,17 @@
 namespace cairn {
 
 std::shared_ptr<const ByteSource> WholeRead::file_of(const Checkpoint& checkpoint) {
-  return checkpoint.impl().source->whole_file();
+  return Checkpoint::Impl::source_of(checkpoint).whole_file();
 }
 
 WholeRead::WholeRead(const Checkpoint& checkpoint, std::span<std::byte> place)
     : thread_([this, checkpoint, place] {
-        const Checkpoint::Impl& opened = checkpoint.impl();
+        const CheckpointSource& source = Checkpoint::Impl::source_of(checkpoint);
         try {
-          const auto file = opened.source->whole_file();
+          const auto file = source.whole_file();
           const std::vector<StorageRead> reads = {{storage_of(file, 0, file->size()), place}};
-          report_ = guarded(
-              opened.path, [&] { return opened.source->read_into(reads, Verify::kFull, &ended_); });
+          report_ = guarded(checkpoint.path(),
+                            [&] { return source.read_into(reads, Verify::kFull, &ended_); });
         } catch (...) {
           error_ = std::current_exception();
         }

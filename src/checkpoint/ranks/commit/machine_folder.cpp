@@ -8,11 +8,6 @@
 
 namespace cairn {
 
-void MachineFolder::create(const std::string& id) {
-  options_.id = id;
-  folder_ = create_attempt_folder(store_, options_);
-}
-
 void MachineFolder::join_or_create(const std::string& id, bool may_put_aside) {
   options_.id = id;
   folder_ = join_attempt_folder(store_, options_);

@@ -17,12 +17,12 @@ namespace cairn {
 
 class MachineFolder {
  public:
-  // `options`: without the id. The store and the call must outlive it.
+  // `options`: rank 0's have the id. The store and the call must outlive it.
   MachineFolder(ObjectStore& store, RollCall& call, AttemptFolderOptions options)
       : store_(store), call_(call), options_(std::move(options)) {}
 
   // For rank 0. Throws as create_attempt_folder().
-  void create(const std::string& id);
+  void create() { folder_ = create_attempt_folder(store_, options_); }
   // For the first rank of a machine. Joins rank 0's folder, or makes one for all ranks of this
   // machine if it cannot see that folder. Tells the machine's ranks whose folder they use.
   // `may_put_aside`: whether an unknown thing that has the name here may be renamed.

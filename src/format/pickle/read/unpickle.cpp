@@ -1,6 +1,6 @@
 #include "format/pickle/read/unpickle.h"
 
-#include "cairn/node_arena.h"
+#include "cairn/detail/node_arena.h"
 
 #include "format/pickle/read/graph_to_value.h"
 #include "format/pickle/read/machine.h"
@@ -14,7 +14,7 @@ Value unpickle(ByteView pickle, StorageLoader& storages, std::span<const Global>
 
 Value unpickle(ByteView pickle, StorageLoader& storages, MemoryBudget& budget,
                std::span<const Global> more) {
-  const NodeArena arena;
+  const detail::NodeArena arena;
   const auto read = [&](bool leaves_out_parts) {
     Graph graph(budget);
     const auto run = [&] {  // frees the memory of the machine before the Value is made

@@ -201,7 +201,7 @@ class WandbStore final : public ObjectStore, public std::enable_shared_from_this
     // Listed before it is judged: what another program makes in between is judged, too, or stays.
     std::vector<std::string> names = list_names(*this, name);
     if (state_of_folder(*this, name) == FolderState::kOther) refuse_removal(name);
-    std::ranges::stable_partition(names, is_folder_marker);
+    std::stable_partition(names.begin(), names.end(), is_folder_marker);
     for (const std::string& in_it : names)
       remove(join_path(name, in_it));
     return true;

@@ -14,8 +14,8 @@
 #include <utility>
 #include <vector>
 
+#include "cairn/detail/node_arena.h"
 #include "cairn/error.h"
-#include "cairn/node_arena.h"
 
 #include "core/round_up.h"
 #include "io/bytes/device_source.h"
@@ -265,8 +265,8 @@ class DeviceStorage final : public Storage {
 
 std::shared_ptr<const Storage> storage_of_device(const c10::Storage& memory, bool is_fresh) {
   const std::shared_ptr<DeviceMemory> device = DeviceMemory::of(memory.device());
-  auto made = std::allocate_shared<const DeviceStorage>(NodeAllocator<DeviceStorage>(), device,
-                                                        memory, is_fresh);
+  auto made = std::allocate_shared<const DeviceStorage>(detail::NodeAllocator<DeviceStorage>(),
+                                                        device, memory, is_fresh);
   device->note_stream();
   return made;
 }

@@ -7,8 +7,8 @@
 #include <utility>
 #include <vector>
 
+#include "cairn/detail/node_arena.h"
 #include "cairn/error.h"
-#include "cairn/node_arena.h"
 
 #include "core/pointer_map.h"
 #include "train/state/device/device_storage.h"
@@ -167,7 +167,7 @@ StagedReads InPlace::reads() const {
 
 void place_in(const torch::nn::Module& module, Value& model, bool with_devices, InPlace& in_place) {
   if (!model.is_dict()) return;
-  const NodeArena arena;
+  const detail::NodeArena arena;
   model.mutable_dict();  // nobody else's from now on
   const std::vector<Placed> found = candidates(module, model, with_devices);
   in_place.places.reserve(found.size());

@@ -13,8 +13,8 @@
 #include <typeinfo>
 #include <utility>
 
+#include "cairn/detail/node_arena.h"
 #include "cairn/error.h"
-#include "cairn/node_arena.h"
 #include "cairn/train/state_dict.h"
 
 #include "core/per_thread.h"
@@ -164,7 +164,7 @@ bool is_aligned(const void* data, std::size_t bytes) {
 void forget_dead_storages() { live_storages().sweep(); }
 
 std::shared_ptr<const Storage> storage_over(const c10::Storage& memory, std::string location) {
-  return std::allocate_shared<const TorchStorage>(NodeAllocator<TorchStorage>(), memory,
+  return std::allocate_shared<const TorchStorage>(detail::NodeAllocator<TorchStorage>(), memory,
                                                   std::move(location));
 }
 

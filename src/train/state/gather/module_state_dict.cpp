@@ -7,8 +7,8 @@
 #include <utility>
 #include <vector>
 
+#include "cairn/detail/node_arena.h"
 #include "cairn/error.h"
-#include "cairn/node_arena.h"
 #include "cairn/train/state_dict.h"
 
 #include "checkpoint/open/verify/check_whole.h"
@@ -104,7 +104,7 @@ class NameValues {
     if (next_ == names_.size()) names_.emplace_back();
     Value& known = names_[next_++];
     if (!known.is_str() || !is_sum(known.as_str(), prefix, name)) {
-      const NodeArena::Pause pause;  // the trees that it is a key of come and go
+      const detail::NodeArena::Pause pause;  // the trees that it is a key of come and go
       known = prefix + name;
     }
     return known;
@@ -194,7 +194,7 @@ class ModulePlanner {
 
 Value state_dict(const torch::nn::Module& module) {
   forget_dead_storages();  // first: with them goes what is left of the tree before
-  const NodeArena arena;
+  const detail::NodeArena arena;
   static const PerThread<NameValues> names_of_threads;
   NameValues& names = names_of_threads.here();
   names.begin();

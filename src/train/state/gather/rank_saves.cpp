@@ -96,12 +96,14 @@ void RankSaves::fill(SaveJob& job, const State& state, const SaveCheckpointOptio
   // What has all of it is rank 0's to remove.
   if (dist::rank() != 0) job.may_remove = is_part_of_one;
   if (dist::rank() != 0 && !is_first_of_another_machine()) job.remove_afterwards.clear();
+  job.is_of_all_ranks = true;
   job.write = [table = table_, number, over_ranks = std::move(over_ranks)](
                   ObjectStore& store, const SaveJob& save, const std::function<void()>& point) {
     RankSaveJob now = over_ranks;
     now.tree = save.value;
+    now.check = save.far.check;
     now.point = point;
-    now.retry = save.retry;
+    now.retry = save.far.retry;
     table->number = number;
     return save_over_ranks(*table, store, now).bytes;
   };

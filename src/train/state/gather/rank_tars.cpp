@@ -112,11 +112,14 @@ void RankSaves::fill_tar(SaveJob& job, const State& state, const SaveCheckpointO
   Value tree = Dict{{"state", std::move(entries)}, {"rng", rng_states()}};
   leave_out(tree, what.ignore_keys, dist::rank() == 0 ? logger : nullptr);
   job.value = std::move(tree);
+  job.is_of_all_ranks = true;
   job.write = [table = table_, number, tars = std::move(tars)](
                   ObjectStore& store, const SaveJob& save, const std::function<void()>& point) {
     RankTarsJob now = tars;
     now.checkpoint = save.value;
+    now.check = save.far.check;
     now.point = point;
+    now.retry = save.far.retry;
     table->number = number;
     return save_rank_tars(*table, store, now).bytes;
   };

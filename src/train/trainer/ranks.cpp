@@ -1,4 +1,4 @@
-#include "resuming/ranks.h"
+#include "train/trainer/ranks.h"
 
 #include <fmt/format.h>
 #include <stdlib.h>
@@ -19,20 +19,6 @@
 #include "io/machine.h"
 
 namespace cairn {
-
-std::optional<SyncStrategy> find_sync_strategy(const std::string& name) {
-  if (name == "single_auto_sync") return SyncStrategy::kSingleAutoSync;
-  if (name == "multi_auto_sync") return SyncStrategy::kMultiAutoSync;
-  if (name == "forced_sync") return SyncStrategy::kForcedSync;
-  return std::nullopt;
-}
-
-std::optional<Value> rng_of_rank(std::optional<Value> states) {
-  if (!states || dist::world_size() == 1) return states;
-  const auto rank = static_cast<std::size_t>(dist::rank());
-  if (rank >= states->as_items().size()) return std::nullopt;
-  return Value(List{states->as_items()[rank]});
-}
 
 std::optional<std::string> find_device_conflict(const std::vector<RankDevice>& ranks) {
   std::map<std::tuple<std::string, std::string, std::int64_t>, std::size_t> taken;
@@ -60,19 +46,6 @@ std::optional<std::string> find_device_conflict(const std::vector<RankDevice>& r
         other->second, rank, own.gpu, own.machine);
   }
   return std::nullopt;
-}
-
-AgreedOutcome agree_on(const RankOutcome& own) {
-  const auto all = Team::of_job().of_all(List{static_cast<std::int64_t>(own.kind), own.why});
-  AgreedOutcome agreed;
-  for (std::size_t rank = 0; rank < all.size(); ++rank) {
-    const auto kind = static_cast<RankOutcome::Kind>(all[rank].as_items().at(0).as_int());
-    agreed.is_ok_anywhere = agreed.is_ok_anywhere || kind == RankOutcome::kOk;
-    if (kind <= agreed.outcome.kind) continue;
-    agreed.outcome = {kind, all[rank].as_items().at(1).as_str()};
-    agreed.rank = static_cast<std::int64_t>(rank);
-  }
-  return agreed;
 }
 
 void check_devices_of_ranks(const RankDevice& own) {

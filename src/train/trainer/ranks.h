@@ -15,13 +15,6 @@
 
 namespace cairn {
 
-// Of TrainerOptions::ddp_sync_strategy; nullopt for another word.
-std::optional<SyncStrategy> find_sync_strategy(const std::string& name);
-
-// Of a checkpoint's "rng" list, which has an entry for each rank, one with this rank's alone;
-// nullopt when it has none.
-std::optional<Value> rng_of_rank(std::optional<Value> states);
-
 // Where a rank trains.
 struct RankDevice {
   std::string device = "cpu";  // or "gpu"
@@ -55,20 +48,5 @@ Requests of_all_ranks(Requests own);
 // Some launchers give each process processors of its own, others give all the same. If several
 // ranks of a machine may use the same ones, each has its share.
 double usable_processors_of_rank();
-
-// What one rank says of something that all of them do.
-struct RankOutcome {
-  enum Kind { kOk, kPassOver, kFailed };
-  Kind kind = kOk;
-  std::string why = {};
-};
-
-// The worst of what all ranks say, and the first rank that says it.
-struct AgreedOutcome {
-  RankOutcome outcome = {};
-  std::int64_t rank = 0;
-  bool is_ok_anywhere = false;
-};
-AgreedOutcome agree_on(const RankOutcome& own);
 
 }  // namespace cairn

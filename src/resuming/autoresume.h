@@ -24,62 +24,27 @@
 //  5. Otherwise load_path with its options is loaded, or training starts fresh.
 #pragma once
 
-#include <memory>
 #include <optional>
 #include <string>
-#include <utility>
-#include <vector>
 
-#include "cairn/train/options.h"
-#include "cairn/value.h"
+#include "resuming/load_run.h"
 
 namespace cairn {
 
 class CheckpointSaver;
-class Error;
-class LoadProgress;
-class Logger;
-class State;
-struct LoadJob;
-
-struct LoadOutcome {
-  // The "rng" entry, to be restored when fit() is at the position; nullopt when there is none.
-  std::optional<Value> rng = std::nullopt;
-  bool is_loaded = false;  // false: there was nothing to load
-  // The checkpoint that autoresume found; empty when load_path named it, or nothing was loaded. A
-  // finished run is no error then.
-  std::string resumed_from = {};
-  // Where this rank sees what was loaded, when machines have parts of it (joint_checkpoints.h).
-  std::string path_of_parts = {};
-};
-
-// Loads `nearest`, which is `job` or a copy of it, and logs the position. The state keeps the
-// present run's name, and savers forget what another run saved.
-LoadOutcome load_for_run(const LoadJob& job, const LoadJob& nearest, State& state,
-                         LoadProgress& progress, Logger& logger);
-
-// Of an error of loading: whether another checkpoint may be better.
-bool is_fault_of_file(const Error& error);
 
 // UsageError listing what autoresume lacks. `first` is the first saver, `whole` the first of the
 // whole state; null where there is none.
 void check_autoresume(const std::optional<std::string>& run_name, const CheckpointSaver* first,
                       const CheckpointSaver* whole);
 
-// Step 4: loads load_path ({run_name}, {rank} in it are filled in) with its options into `state`,
-// whose run_name stays the present one, and logs which and the position.
-LoadOutcome load_first(const TrainerOptions& options, State& state, Logger& logger);
-
-// Logs which options of load_path were set, and had nothing to act on.
-void tell_unused_options(const TrainerOptions& options, const LoadOutcome& outcome, Logger& logger);
-
-// All of the steps: finds, loads, and goes back to step 2 without a checkpoint that turns out to be
-// undecodable when it is loaded. When there is no other, and it was the disk that did not give its
-// bytes, or somebody wrote into it, its error is thrown: that is no reason to begin again.
-// StorageError when the saver's folder cannot be read, UsageError when it is another run's,
-// MismatchError for a checkpoint that is whole and does not fit: that is no fault of the file, and
-// an older one would not fit either. `saver` is the first of the whole state.
-LoadOutcome resume_or_load(const TrainerOptions& options, State& state,
-                           const CheckpointSaver& saver, Logger& logger);
+// Collective. All of the steps: finds, loads, and goes back to step 2 without a checkpoint that
+// turns out to be undecodable when it is loaded. When there is no other, and it was the disk that
+// did not give its bytes, or somebody wrote into it, its error is thrown: that is no reason to
+// begin again. StorageError when the saver's folder cannot be read, UsageError when it is another
+// run's, MismatchError for a checkpoint that is whole and does not fit: that is no fault of the
+// file, and an older one would not fit either. `saver` is the first of the whole state.
+LoadOutcome autoresume(const TrainerOptions& options, State& state, const CheckpointSaver& saver,
+                       Logger& logger);
 
 }  // namespace cairn

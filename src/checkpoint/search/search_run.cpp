@@ -1,4 +1,4 @@
-#include "checkpoint/resume/search_run.h"
+#include "checkpoint/search/search_run.h"
 
 #include <fmt/format.h>
 
@@ -29,7 +29,7 @@ constexpr const char* kBeginAnew =
     "folder";
 
 bool holds_rank_tar(const FoundCheckpoint& found) {
-  return found.checkpoint.impl().source->info().format == "deepspeed_rank";
+  return Checkpoint::Impl::source_of(found.checkpoint).info().format == "deepspeed_rank";
 }
 
 // Searches one place.
@@ -167,7 +167,7 @@ class PlaceSearch {
     try {
       const Checkpoint checkpoint = open_checkpoint(path, place_.store);
       if (!checkpoint.verify(Verify::kFull).ok()) return false;
-      check_training_state(*checkpoint.impl().source);
+      check_training_state(Checkpoint::Impl::source_of(checkpoint));
       return true;
     } catch (const Error& e) {
       if (read_fault_of(e) == ReadFault::kNow) throw;

@@ -1,4 +1,4 @@
-// SharedObject: what a Value holds when it is more than a number.
+// SharedObject: what a Value holds when it is more than a number. Programs use Value.
 #pragma once
 
 #include <atomic>
@@ -8,15 +8,15 @@
 #include <type_traits>
 #include <utility>
 
-#include "cairn/node_arena.h"
+#include "cairn/detail/node_arena.h"
 
-namespace cairn {
+namespace cairn::detail {
 
-// A T that its copies share until one of them changes it. One pointer, with the count of its owners
-// beside the T: a Value is 16 bytes for it, and a list of a million numbers 16 MB. It lies in the
-// thread's NodeArena, where there is one.
-// Reading from several threads is safe, as is copying; changing one copy needs it to itself.
-// Without a T, as one is when it was moved from, it reads as a T{} that is nobody's.
+// A T that copies share until one of them changes it. It is one pointer, and the number of owners
+// is stored beside the T: so a Value has 16 bytes, and a list of a million numbers 16 MB. The T is
+// in the thread's NodeArena, if there is one.
+// Reading and copying are safe from several threads. Changing a copy needs the usual exclusion.
+// After a move it has no T, and reads as a T{} of its own.
 template <class T>
 class SharedObject {
  public:
@@ -44,16 +44,15 @@ class SharedObject {
   }
   const T* operator->() const { return &**this; }
 
-  // The same for all that share one T; nullptr without a T.
+  // Equal for all copies that share one T. nullptr without a T.
   const void* identity() const { return held_; }
 
-  // Whether there may be another that shares the T. False: this is the only one, and stays it while
-  // nobody copies it.
+  // Whether another SharedObject may share the T. False: this is the only owner until it is copied.
   bool is_shared() const {
     return held_ != nullptr && held_->owners.load(std::memory_order_acquire) > 1;
   }
 
-  // The T to be changed: a copy of it when others share it.
+  // The T, to be changed. If others share it, this makes a copy first.
   T& own() {
     if (held_ == nullptr || is_shared()) {
       *this = SharedObject(T(**this));
@@ -79,4 +78,4 @@ class SharedObject {
   Held* held_ = nullptr;
 };
 
-}  // namespace cairn
+}  // namespace cairn::detail

@@ -1,0 +1,41 @@
+// The words of TrainerOptions, as enumerators: cairn/word.h.
+#pragma once
+
+#include <array>
+#include <cstdint>
+
+#include "cairn/word.h"
+
+namespace cairn {
+
+enum class DeviceKind : std::uint8_t { kCpu, kGpu };
+template <>
+struct WordsOf<DeviceKind> {
+  static constexpr std::array kAll = {"cpu", "gpu"};
+};
+
+// Of forward and loss. The amp_* ones compute in 16 bits where that is safe (autocast), on a GPU.
+enum class Precision : std::uint8_t { kFp32, kAmpFp16, kAmpBf16 };
+template <>
+struct WordsOf<Precision> {
+  static constexpr std::array kAll = {"fp32", "amp_fp16", "amp_bf16"};
+};
+
+// When gradients are averaged over the ranks.
+enum class DdpSyncStrategy : std::uint8_t {
+  kSingleAutoSync,  // in the last microbatch's backward()
+  kMultiAutoSync,   // in every microbatch's backward()
+  kForcedSync,      // after the last backward()
+};
+template <>
+struct WordsOf<DdpSyncStrategy> {
+  static constexpr std::array kAll = {"single_auto_sync", "multi_auto_sync", "forced_sync"};
+};
+
+enum class ConsoleStream : std::uint8_t { kStderr, kStdout };
+template <>
+struct WordsOf<ConsoleStream> {
+  static constexpr std::array kAll = {"stderr", "stdout"};
+};
+
+}  // namespace cairn

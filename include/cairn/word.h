@@ -1,0 +1,40 @@
+// Options that are one of a few words: an enumerator, or Composer's word for it, as
+// Precision::kAmpBf16 and "amp_bf16".
+#pragma once
+
+#include <cstddef>
+#include <optional>
+#include <string>
+#include <utility>
+
+namespace cairn {
+
+// Specialised for each enumeration: kAll, the words in the order of the enumerators, from 0 on.
+template <class Enum>
+struct WordsOf;
+
+// It is a std::string, so that programs may read the option as a text. Another text than these
+// words is refused where the option is used, with a UsageError.
+template <class Enum>
+class Word : public std::string {
+ public:
+  Word() = default;
+  // NOLINTBEGIN(google-explicit-constructor): options read like Python
+  Word(Enum value) : std::string(WordsOf<Enum>::kAll[static_cast<std::size_t>(value)]) {}
+  Word(const char* text) : std::string(text) {}
+  Word(std::string text) : std::string(std::move(text)) {}
+  // NOLINTEND(google-explicit-constructor)
+
+  // nullopt for a text that is none of the words.
+  std::optional<Enum> value() const {
+    std::size_t number = 0;
+    for (const auto& word : WordsOf<Enum>::kAll) {
+      if (*this == word) return static_cast<Enum>(number);
+      ++number;
+    }
+    return std::nullopt;
+  }
+  friend bool operator==(const Word& word, Enum value) { return word.value() == value; }
+};
+
+}  // namespace cairn

@@ -1,0 +1,142 @@
+// How a rank writes for long, or waits for a store that is far away, and is not taken for one that
+// hangs.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <utility>
+
+#include "cairn/error.h"
+#include "cairn/storage/object_store.h"
+
+#include "checkpoint/ranks/roll_call.h"
+#include "io/threads/retry.h"
+#include "storage/forwarding_store.h"
+
+namespace cairn {
+
+// A store within roll calls. A call of a store that may_be_far() takes as long as its server and
+// its own attempts do: meanwhile another thread gives signs of life (RollCall::beating()).
+class LivingStore final : public ForwardingStore {
+ public:
+  // `under` must outlive it.
+  explicit LivingStore(ObjectStore& under) : ForwardingStore({std::shared_ptr<void>(), &under}) {}
+
+  // From now on this rank is in `call`, until it joins the next one.
+  void join(RollCall& call) { call_ = &call; }
+  // For the protocols: this store, or `under` if that is not far away.
+  ObjectStore& store() { return may_be_far() ? *this : *under_; }
+
+  // `retry` with pauses in which this rank moves on, and so ends when the others gave up. A store
+  // that is not far away is asked once.
+  RetryPolicy patient(RetryPolicy retry) const {
+    if (!may_be_far()) return {.attempts = 1};
+    retry.pause = [this](std::chrono::milliseconds time) { call_->pause(time); };
+    return retry;
+  }
+  // FarWrite::check, as patiently; null: there is nothing to check.
+  void check(const std::function<void()>& once, const RetryPolicy& retry) const {
+    if (!once) return;
+    const RetryPolicy policy = patient(retry);
+    with_retries(policy, [&] { call_->beating(once); });
+  }
+
+  std::optional<ObjectInfo> stat(const std::string& name, bool follow) override {
+    return beating([&] { return under_->stat(name, follow); });
+  }
+  std::shared_ptr<const ByteSource> open(const std::string& name) override {
+    return beating([&]() -> std::shared_ptr<const ByteSource> {
+      return std::make_shared<Source>(*this, under_->open(name));
+    });
+  }
+  ListPage list(const std::string& folder, const std::string& page) override {
+    return beating([&] { return under_->list(folder, page); });
+  }
+  std::unique_ptr<ObjectWrite> begin(const std::string& name,
+                                     const BeginOptions& options) override {
+    return beating([&]() -> std::unique_ptr<ObjectWrite> {
+      return std::make_unique<Write>(*this, under_->begin(name, options));
+    });
+  }
+  bool remove(const std::string& name) override {
+    return beating([&] { return under_->remove(name); });
+  }
+
+ private:
+  class Write final : public ObjectWrite {
+   public:
+    Write(const LivingStore& store, std::unique_ptr<ObjectWrite> under)
+        : store_(store), under_(std::move(under)) {}
+    void write(ByteView bytes) override {
+      store_.call_->beating([&] { under_->write(bytes); });
+    }
+    void write_at(std::uint64_t offset, SharedBytes bytes) override {
+      store_.call_->beating([&] { under_->write_at(offset, std::move(bytes)); });
+    }
+    std::size_t piece_bytes() const override { return under_->piece_bytes(); }
+    void make_durable() override {
+      store_.call_->beating([&] { under_->make_durable(); });
+    }
+    std::optional<ObjectInfo> committed() const override { return under_->committed(); }
+
+   private:
+    void publish() override {
+      store_.call_->beating([&] { under_->commit(); });
+    }
+
+    const LivingStore& store_;
+    const std::unique_ptr<ObjectWrite> under_;
+  };
+
+  class Source final : public ByteSource {
+   public:
+    Source(const LivingStore& store, std::shared_ptr<const ByteSource> under)
+        : store_(store), under_(std::move(under)) {}
+    std::uint64_t size() const override { return under_->size(); }
+    const std::string& name() const override { return under_->name(); }
+    void read(std::span<const Range> ranges) const override {
+      store_.call_->beating([&] { under_->read(ranges); });
+    }
+
+   private:
+    const LivingStore& store_;
+    const std::shared_ptr<const ByteSource> under_;
+  };
+
+  template <class Act>
+  auto beating(const Act& act) const -> decltype(act()) {
+    std::optional<decltype(act())> result;
+    call_->beating([&] { result.emplace(act()); });
+    return *std::move(result);
+  }
+
+  RollCall* call_ = nullptr;
+};
+
+// Moves on between two blocks.
+class LivingWrite final : public ObjectWrite {
+ public:
+  LivingWrite(ObjectWrite& under, RollCall& call) : under_(under), call_(call) {}
+  void write(ByteView bytes) override {
+    call_.move_on();
+    under_.write(bytes);
+  }
+  void write_at(std::uint64_t offset, SharedBytes bytes) override {
+    call_.move_on();
+    under_.write_at(offset, std::move(bytes));
+  }
+  std::size_t piece_bytes() const override { return under_.piece_bytes(); }
+
+ private:
+  void publish() override {
+    throw UsageError("a part is committed by the attempt that it belongs to");
+  }
+
+  ObjectWrite& under_;
+  RollCall& call_;
+};
+
+}  // namespace cairn

@@ -1,0 +1,85 @@
+// Every format has a sample, messages name it, and its damage is found or harmless.
+#include "testing/format_samples.h"
+
+#include <gtest/gtest.h>
+
+#include <optional>
+#include <set>
+
+#include "cairn/error.h"
+#include "cairn/format/torch_file.h"
+
+#include "testing/test_data.h"
+
+namespace cairn {
+namespace {
+
+using testing::FormatSample;
+using testing::StoredSample;
+
+TEST(FormatSamplesTest, EveryFormatThatCairnReadsHasOne) {
+  std::set<std::string> formats;
+  for (const FormatSample& sample : testing::format_samples()) {
+    formats.insert(sample.format);
+  }
+  for (const std::string& format : known_formats().formats) {
+    EXPECT_TRUE(formats.contains(format)) << format << " has no row in testing/format_samples.cpp";
+  }
+}
+
+class FormatSampleTest : public ::testing::TestWithParam<FormatSample> {
+ protected:
+  // Returns what the sample holds now, or nothing if one of three errors is thrown.
+  std::optional<Value> value(Access access) const {
+    try {
+      return sample_.use(access);
+    } catch (const CorruptError&) {
+    } catch (const UnsupportedError&) {
+    } catch (const NotFoundError&) {  // a folder names a file that is not there
+    }
+    return std::nullopt;
+  }
+
+  StoredSample sample_{GetParam()};
+  const std::string bytes_ = testing::files_of(GetParam()).at(GetParam().part);
+};
+
+TEST_P(FormatSampleTest, IsOpenedAsWhatItIsAndMessagesNameIt) {
+  const std::string path = testing::kData + "/" + GetParam().golden;
+  EXPECT_EQ(open_source(path)->info().format, GetParam().format);
+  EXPECT_TRUE(value(Access::kVerified));
+  if (*GetParam().part != '\0') return;  // of a folder no first bytes tell
+  EXPECT_NE(describe_bytes(as_bytes(bytes_)), describe_bytes(as_bytes("unknown")))
+      << "a row is missing in src/format/describe_bytes.cpp";
+}
+
+TEST_P(FormatSampleTest, TruncationAtEveryByteIsAnErrorOrHarmless) {
+  const Value whole = sample_.use(Access::kVerified);
+  for (std::size_t size = 0; size < bytes_.size(); ++size) {
+    sample_.replace_part(as_bytes(bytes_).first(size));
+    for (const Access access : {Access::kRaw, Access::kVerified}) {
+      ASSERT_EQ(value(access).value_or(whole), whole) << size;
+    }
+  }
+}
+
+// Not every format has checksums.
+TEST_P(FormatSampleTest, AFlipOfEveryByteGivesAValueOrATypedError) {
+  for (std::size_t at = 0; at < bytes_.size(); ++at) {
+    for (const int mask : {1 << at % 8, 0xff}) {
+      std::string bytes = bytes_;
+      bytes[at] = static_cast<char>(bytes[at] ^ mask);
+      sample_.replace_part(as_bytes(bytes));
+      value(Access::kRaw);
+      value(Access::kVerified);
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Formats, FormatSampleTest,
+                         ::testing::ValuesIn(testing::format_samples().begin(),
+                                             testing::format_samples().end()),
+                         [](const auto& tested) { return std::string(tested.param.format); });
+
+}  // namespace
+}  // namespace cairn
