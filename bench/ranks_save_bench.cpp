@@ -27,6 +27,8 @@
 #include "cairn/train/state.h"
 #include "cairn/train/state_dict.h"
 
+#include "train/state/checkpoint_form.h"
+
 namespace {
 
 using Clock = std::chrono::steady_clock;
@@ -60,14 +62,14 @@ double largest_of_ranks(double own) {
 
 struct Kind {
   const char* name;
-  const char* prefix;  // State::sharded_ckpt_prefix_dir
+  const char* prefix;  // FSDPConfig::sharded_ckpt_prefix_dir
   std::vector<double> seconds = {};
   std::vector<double> first = {};   // MiB, of rank 0
   std::vector<double> others = {};  // the most of them
 };
 
 void save_once(cairn::State& state, const std::string& folder, Kind& kind) {
-  state.sharded_ckpt_prefix_dir = kind.prefix;
+  cairn::State::CheckpointForm::of(state).sharded_ckpt_prefix_dir = kind.prefix;
   std::ofstream("/proc/self/clear_refs") << "5";  // VmHWM begins anew
   const double before = memory_of("VmRSS");
   if (is_of_several()) cairn::dist::barrier();

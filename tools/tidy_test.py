@@ -328,6 +328,27 @@ class TidyTest(unittest.TestCase):
         self.passes(tree)
         self.fails(tree | {"src/new/b.md": ""}, "src/new:1: 26 files in one folder")
 
+    def test_names_in_nameless_namespaces_are_unique(self):
+        def tree(first, second, folders=("core", "io"), space="cairn"):
+            files = {}
+            for folder, body, around in zip(folders, (first, second), ("cairn", space)):
+                files[f"src/{folder}/CMakeLists.txt"] = "target_sources(a PRIVATE\n  a.cpp\n)\n"
+                files[f"src/{folder}/a.cpp"] = (f"namespace {around} {{\nnamespace {{\n{body}\n}}\n"
+                                                "}\n")
+            return files
+        again = "src/io/a.cpp:3: A is also in the nameless namespace of src/core/a.cpp"
+        for body in ("struct A {\n  int b;\n};", "enum class A { kB };", "using A = int;",
+                     "constexpr int A = 3;", "constexpr std::size_t A = std::size_t{1} << 20;",
+                     "constexpr milliseconds A{20};", "const std::string A = \"a\";",
+                     "constexpr std::array<int, 1> A = {1};", "constexpr char A[] = \"a\";"):
+            self.fails(tree(body, body), again)
+        self.fails(tree("using A = int;", "class A final : public B {\n};"), again)
+        self.passes(tree("using A = int;", "using A = int;", space="cairn::zip"))
+        self.passes(tree("using A = int;", "using A = int;", folders=("core", "train")))
+        for body in ("int A(int x) {\n  return x;\n}", "int A(int x);", "using std::A;",
+                     "constexpr int A(int x) {\n  return x;\n}", "int f() {\n  struct A {};\n}"):
+            self.passes(tree(body, body))
+
     def test_words(self):
         self.fails({"README.md": "see ../" "shared/spec\n"}, "README.md:1: names a place outside")
         self.fails({"tests/a.h": HEADER + "// TO" "DO: later\n"}, "is unfinished")

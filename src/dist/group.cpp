@@ -17,9 +17,6 @@ namespace {
 
 using std::chrono::milliseconds;
 
-constexpr milliseconds kLong{1000};  // to wait before others are told
-// Nothing that is worth waiting for takes longer.
-constexpr std::chrono::hours kLongestWork{6};
 // The backends' own limit, which is not to come before ours (step 4).
 constexpr milliseconds kTheirTimeout = std::chrono::hours(24);
 
@@ -68,17 +65,9 @@ Group::Group(Launch launch, milliseconds timeout)
     set_soft_open_file_limit(*soft);
   meet();
   backend_ = connect("gloo", launch_.rank, launch_.world_size, at::kCPU, Transport::kGloo).backend;
-  watcher_ = std::thread([this] { watch(); });
 }
 
-Group::~Group() {
-  {
-    const std::scoped_lock lock(mutex_);
-    is_closing_ = true;
-  }
-  changed_.notify_all();
-  if (watcher_.joinable()) watcher_.join();
-}
+Group::~Group() = default;
 
 MeetingPlace Group::place() const {
   return {.host = launch_.master_addr,
@@ -128,7 +117,7 @@ const Channel& Group::channel(at::Device device) {
   const auto [place, is_new] = channels_.try_emplace(device.str());
   Channel& channel = place->second;
   if (channel.backend == nullptr) {
-    show_life_for(device);
+    if (!device.is_cpu()) reporter_->show_life();
     const Transport transport = transport_of(device);
     channel = transport == Transport::kGloo
                   ? Channel{.backend = backend_, .device = device}
@@ -138,24 +127,13 @@ const Channel& Group::channel(at::Device device) {
   return channel;
 }
 
-// Now, too: a process may end before it has come to say anything.
-void Group::show_life_for(at::Device device) {
-  if (device.is_cpu()) return;
-  try {
-    roll_call_->live();
-  } catch (const std::exception&) {  // rank 0 is gone: whoever waits will know
-  }
-  const std::scoped_lock lock(mutex_);
-  shows_life_ = true;
-}
-
 Channel Group::connect_some(const std::string& name, const std::vector<std::int64_t>& ranks,
                             at::Device device) {
   const auto count = static_cast<std::int64_t>(ranks.size());
   if (count == launch_.world_size) return channel(device);
   const auto own = std::ranges::find(ranks, launch_.rank) - ranks.begin();
   if (count == 1) return {.device = device};
-  show_life_for(device);
+  if (!device.is_cpu()) reporter_->show_life();
   // c10d's MPI calls one function at a time in a process: two groups could wait for each other.
   const Transport transport = device.is_cpu() ? Transport::kGloo : transport_of(device);
   return connect("some/" + name, own, count, device, transport);
@@ -170,7 +148,8 @@ void Group::meet() {
     if (launch_.is_store_hosted) door->check({"job"});  // other versions connect, and then close
     launch_.job_id = agree_on_job(*door, launch_, timeout_);
     store_ = with_prefix(launch_.job_id, door);
-    roll_call_.emplace(connect(), launch_.rank, launch_.world_size);
+    watch_.emplace(connect(), launch_.rank, launch_.world_size);
+    reporter_.emplace(*watch_, std::min(kLongWait, timeout_ / 4));
   } catch (const std::exception& error) {
     // A StorageError says that the port is taken, as what c10d throws does.
     const bool is_of_place = dynamic_cast<const Error*>(&error) == nullptr ||
@@ -197,8 +176,8 @@ void Group::meet() {
                     {0});
   }
   try {
-    roll_call_->come_to(0);
-    store_->wait(roll_call_->all_places(), timeout_);
+    watch_->come_to(0);
+    store_->wait(watch_->all_places(), timeout_);
   } catch (const std::exception& error) {
     fail("meeting at " + where, error.what());
   }
@@ -213,14 +192,8 @@ void Group::begin(const std::string& what) {
   if (!failure_.empty()) {
     throw DistError(what + ": nothing can be done together any more, since " + failure_, {});
   }
-  ++number_;
-  is_waiting_ = true;
+  reporter_->begin_waiting();
   deadline_ = Clock::now() + timeout_;
-}
-
-void Group::end() {
-  const std::scoped_lock lock(mutex_);
-  is_waiting_ = false;
 }
 
 void Group::wait(const WorkPtr& work, const Channel& channel) {
@@ -228,8 +201,8 @@ void Group::wait(const WorkPtr& work, const Channel& channel) {
   for (;;) {
     const auto left = std::chrono::duration_cast<milliseconds>(deadline_ - Clock::now());
     const milliseconds limit = std::max(left, milliseconds(1));
-    if (channel.is_polled() ? polls(work, std::min(limit, kLong)) : waits(work, limit)) return;
-    if (channel.is_polled() && roll_call_->is_anybody_gone()) {
+    if (channel.is_polled() ? polls(work, std::min(limit, kLongWait)) : waits(work, limit)) return;
+    if (channel.is_polled() && watch_->is_anybody_gone()) {
       throw std::runtime_error("a process gives no sign of life");
     }
     if (Clock::now() < deadline_) continue;
@@ -237,19 +210,9 @@ void Group::wait(const WorkPtr& work, const Channel& channel) {
       throw std::runtime_error(
           fmt::format("nothing for {} s", static_cast<double>(timeout_.count()) / 1000));
     }
-    is_last_try = !roll_call_->is_awaited(number_);
-    deadline_ = Clock::now() + (is_last_try ? std::min(kLong, timeout_) : timeout_);
+    is_last_try = !watch_->is_awaited(reporter_->number());
+    deadline_ = Clock::now() + (is_last_try ? std::min(kLongWait, timeout_) : timeout_);
   }
-}
-
-void Group::begin_long_work() {
-  const std::scoped_lock lock(mutex_);
-  if (long_works_++ == 0) busy_since_ = Clock::now();
-}
-
-void Group::end_long_work() {
-  const std::scoped_lock lock(mutex_);
-  if (long_works_ > 0) --long_works_;  // not of one that is older than the group
 }
 
 bool Group::has_failed() {
@@ -257,44 +220,9 @@ bool Group::has_failed() {
   return !failure_.empty();
 }
 
-bool Group::is_busy(Clock::time_point now) const {
-  if (is_waiting_) return false;  // for the others
-  return long_works_ > 0 && now - busy_since_ >= kLong / 2 && now - busy_since_ < kLongestWork;
-}
-
-// Steps 3 and 4.
-void Group::watch() {
-  const milliseconds interval = std::min(kLong, timeout_ / 4);
-  std::int64_t seen = 0;
-  std::int64_t told = 0;
-  std::unique_lock lock(mutex_);
-  while (!changed_.wait_for(lock, interval, [this] { return is_closing_; })) {
-    const std::int64_t number = number_;
-    const bool is_long = is_waiting_ && number == std::exchange(seen, number);
-    const bool tells = is_long && told != number;
-    const bool beats = is_busy(Clock::now());
-    const bool lives = shows_life_;
-    if (!tells && !beats && !lives) continue;
-    lock.unlock();
-    try {
-      if (tells) roll_call_->come_to(told = number);
-      if (beats) roll_call_->beat();
-      if (lives) roll_call_->live();
-    } catch (const std::exception&) {  // rank 0 is gone: whoever waits will know
-      return;
-    }
-    lock.lock();
-  }
-}
-
 void Group::fail(const std::string& what, const std::string& why) {
-  std::int64_t number = 0;
-  {
-    const std::scoped_lock lock(mutex_);
-    number = number_;
-  }
   const bool hosts = launch_.rank == 0 || launch_.is_store_hosted;
-  const auto found = roll_call_->find_absent(number);
+  const auto found = watch_->find_absent(reporter_->number());
   std::vector<std::int64_t> absent = found.value_or(std::vector<std::int64_t>());
   std::string who = "which rank is missing is not known";
   if (!found && !hosts) {
@@ -309,7 +237,7 @@ void Group::fail(const std::string& what, const std::string& why) {
   {
     const std::scoped_lock lock(mutex_);
     failure_ = text;
-    is_waiting_ = false;
+    reporter_->end_waiting();
     give_up_mpi();
   }
   throw DistError(text +

@@ -10,16 +10,15 @@
 //     those of the host through MPI where the user says so; these are connected when they are first
 //     sent.
 //  3. What is done together is numbered. A rank that waits for long writes its number into the
-//     store, from a thread of its own (watch()): so everybody can know who has come and who has
-//     not (RollCall). What takes no time costs no message. The connection for this is a second one,
-//     since the first may be waiting, and there from the beginning: libtorch 1.13 aborts a process
-//     that opens one while rank 0 dies (its thread for callbacks throws when the connection is
-//     reset).
+//     store (StatusReporter): so everybody can know who has come and who has not (LivenessWatch).
+//     The connection for this is a second one, since the first may be waiting, and there from the
+//     beginning: libtorch 1.13 aborts a process that opens one while rank 0 dies (its thread for
+//     callbacks throws when the connection is reset).
 //  4. Time is limited here and not by Gloo, which could not be told to go on waiting: after
-//     `timeout` a rank looks who is missing. One that says that it does something long (LongWork;
-//     its watch() writes that down, too) is waited for as long again.
-//     Of works on a device it looks every second whether a process is gone (RollCall), which NCCL
-//     need not notice.
+//     `timeout` a rank looks who is missing. One that says that it does something long (LongWork)
+//     is waited for as long again.
+//     Of works on a device it looks every second whether a process is gone, which NCCL need not
+//     notice.
 //  5. When something fails, a rank writes its own number, looks for those of all others for a
 //     while, and names those that are behind in its error. What the first one found, it writes down
 //     for all.
@@ -27,21 +26,20 @@
 #pragma once
 
 #include <chrono>
-#include <condition_variable>
 #include <cstdint>
 #include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include "cairn/dist/dist.h"
 
 #include "checkpoint/names/launch.h"
 #include "dist/channel.h"
-#include "dist/roll_call.h"
+#include "dist/liveness/liveness_watch.h"
+#include "dist/liveness/status_reporter.h"
 #include "io/machine.h"
 
 namespace cairn::dist {
@@ -75,12 +73,12 @@ class Group {
     try {
       act();
     } catch (const Error&) {  // of this rank alone
-      end();
+      reporter_->end_waiting();
       throw;
     } catch (const std::exception& error) {
       fail(what, error.what());
     }
-    end();
+    reporter_->end_waiting();
   }
 
   // A way to the place of that name, where the ranks tell each other what is not done together. On
@@ -100,9 +98,8 @@ class Group {
   void wait(const WorkPtr& work) { wait(work, {}); }
   void wait(const WorkPtr& work, const Channel& channel);
 
-  // Of a LongWork.
-  void begin_long_work();
-  void end_long_work();
+  void begin_long_work() { reporter_->begin_long_work(); }
+  void end_long_work() { reporter_->end_long_work(); }
 
   // Step 6: then it may not be destroyed, since Gloo's threads are still at work.
   bool has_failed();
@@ -111,36 +108,25 @@ class Group {
   using Clock = std::chrono::steady_clock;
 
   void meet();
-  void show_life_for(at::Device device);
   void begin(const std::string& what);
-  void end();
-  void watch();
   MeetingPlace place() const;
   c10::intrusive_ptr<c10d::Store> connect() const;
   Channel connect(const std::string& name, std::int64_t index, std::int64_t count,
                   at::Device device, Transport transport);
-  bool is_busy(Clock::time_point now) const;
 
   Launch launch_;
   std::chrono::milliseconds timeout_;
   c10::intrusive_ptr<c10d::Store> store_;
-  std::optional<RollCall> roll_call_;  // from meet() on
+  std::optional<LivenessWatch> watch_;  // from meet() on
   c10::intrusive_ptr<Backend> backend_;
   std::map<std::string, Channel> channels_;  // of each device that was asked for, by name
   const std::unique_ptr<RankTables> tables_;
   int exchanges_ = 0;
   Clock::time_point deadline_;  // of what is done together
-
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  std::int64_t number_ = 0;  // of what is done together
-  bool is_waiting_ = false;
-  bool shows_life_ = false;
-  bool is_closing_ = false;
-  int long_works_ = 0;  // in one another
-  Clock::time_point busy_since_;
-  std::string failure_;  // step 6
-  std::thread watcher_;
+  std::mutex mutex_;            // of failure_
+  std::string failure_;         // step 6
+  // From meet() on. The last, so that its thread ends before what it uses.
+  std::optional<StatusReporter> reporter_;
 };
 
 // Each rank has a socket to each other one, and rank 0 those of the store. Returns the soft limit

@@ -18,7 +18,7 @@ constexpr std::string_view kPickleRecord = "data.pkl";
 constexpr std::string_view kOrderRecord = "byteorder";
 constexpr std::string_view kOrder = "little";
 constexpr std::string_view kVersionRecord = "version";
-constexpr std::string_view kVersion = "3\n";
+constexpr std::string_view kVersionContent = "3\n";
 constexpr std::string_view kStorageFolder = "data/";
 constexpr std::size_t kFirstStorage = 2;  // among the records
 constexpr char kRoomByte = '.';           // STOP: also who reads on finds nothing but empty pickles
@@ -137,7 +137,7 @@ void TorchPlan::append_tail(std::span<const std::uint64_t> checks, std::string& 
     zip::append_data_descriptor(out, where, crc);
     note(name, where, crc);
   };
-  append(std::string(kVersionRecord), kVersion);
+  append(std::string(kVersionRecord), kVersionContent);
   const ExtraRecords extra =
       options_.extra_records ? options_.extra_records(records) : ExtraRecords();
   check_extra_names(extra);

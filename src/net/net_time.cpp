@@ -22,12 +22,12 @@ std::optional<int> digits(std::string_view text, std::size_t offset, std::size_t
   return error == std::errc() && stopped == end && value >= 0 ? std::optional(value) : std::nullopt;
 }
 
-struct Fields {
+struct DateFields {
   std::optional<int> year, month, day, hour, minute, second;
   chrono::minutes zone{0};  // by so much it is later there
 };
 
-std::optional<NetTime> time_of(const Fields& f) {
+std::optional<NetTime> time_of(const DateFields& f) {
   if (!f.year || !f.month || !f.day || !f.hour || !f.minute || !f.second) return std::nullopt;
   const chrono::year_month_day date{chrono::year(*f.year), chrono::month(unsigned(*f.month)),
                                     chrono::day(unsigned(*f.day))};
@@ -72,12 +72,12 @@ Broken broken(NetTime time) {
 
 std::optional<NetTime> parse_http_date(std::string_view text) {
   if (text.size() != 29 || text.substr(25) != " GMT") return std::nullopt;
-  Fields fields = {.year = digits(text, 12, 4),
-                   .month = std::nullopt,
-                   .day = digits(text, 5, 2),
-                   .hour = digits(text, 17, 2),
-                   .minute = digits(text, 20, 2),
-                   .second = digits(text, 23, 2)};
+  DateFields fields = {.year = digits(text, 12, 4),
+                       .month = std::nullopt,
+                       .day = digits(text, 5, 2),
+                       .hour = digits(text, 17, 2),
+                       .minute = digits(text, 20, 2),
+                       .second = digits(text, 23, 2)};
   for (std::size_t i = 0; i < kMonths.size(); ++i) {
     if (text.substr(8, 3) == kMonths[i]) fields.month = static_cast<int>(i + 1);
   }

@@ -11,6 +11,7 @@
 #include "checkpoint/names/run_forms.h"
 #include "saving/remote_folder.h"
 #include "saving/saver_of_run.h"
+#include "train/state/checkpoint_form.h"
 
 namespace cairn {
 namespace {
@@ -31,8 +32,8 @@ std::vector<SearchPlace> search_places(const CheckpointSaver& saver, const State
                                        const Logger& logger) {
   const CheckpointSaverOptions& options = saver.options();
   const CheckpointSaverOptions& given = CheckpointSaver::OfRun::given_options(saver);
-  const std::string folders =
-      state.sharded_ckpt_prefix_dir.empty() ? kShardedFolders : state.sharded_ckpt_prefix_dir;
+  const std::string& asked_for = State::CheckpointForm::of(state).sharded_ckpt_prefix_dir;
+  const std::string folders = asked_for.empty() ? kShardedFolders : asked_for;
   std::vector<SearchPlace> places = {
       {.store = options.store,
        .folder = strict_format(NameFormat(options.folder), variables_of_writer(state.run_name)),

@@ -15,14 +15,12 @@
 namespace cairn {
 namespace {
 
-using Clock = std::chrono::system_clock;
-
 struct Entry {
   bool is_pointer = false;
   SharedBytes bytes = {};   // of an object
   std::string target = {};  // of a pointer
   std::uint64_t version = 0;
-  Clock::time_point modified = {};
+  std::chrono::system_clock::time_point modified = {};
 
   ObjectInfo info() const {
     return {.type = is_pointer ? ObjectInfo::Type::kPointer : ObjectInfo::Type::kObject,
@@ -64,7 +62,7 @@ class Objects {
  private:
   Entry stamped(Entry entry) {
     entry.version = ++version_;
-    entry.modified = Clock::now();
+    entry.modified = std::chrono::system_clock::now();
     return entry;
   }
 

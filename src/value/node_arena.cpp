@@ -45,9 +45,9 @@ void mark_used([[maybe_unused]] void* begin, [[maybe_unused]] std::size_t bytes)
 #endif
 }
 
-constexpr std::size_t kBlockBytes = std::size_t{64} << 10;
+constexpr std::size_t kNodeBlockBytes = std::size_t{64} << 10;
 constexpr std::uint32_t kHeld = std::uint32_t{1} << 31;  // more than nodes fit into a block
-static_assert(kMostNodeBytes * 16 <= kBlockBytes);       // little is left over at the end of one
+static_assert(kMostNodeBytes * 16 <= kNodeBlockBytes);   // little is left over at the end of one
 
 std::atomic<std::size_t> block_count = 0;
 
@@ -56,17 +56,17 @@ struct alignas(std::max_align_t) NodeBlock {
 };
 
 NodeBlock* new_block() {
-  void* memory = std::aligned_alloc(kBlockBytes, kBlockBytes);
+  void* memory = std::aligned_alloc(kNodeBlockBytes, kNodeBlockBytes);
   if (memory == nullptr) throw std::bad_alloc();
   block_count.fetch_add(1, std::memory_order_relaxed);
   auto* block = new (memory) NodeBlock;
-  mark_free(block + 1, kBlockBytes - sizeof(NodeBlock));
+  mark_free(block + 1, kNodeBlockBytes - sizeof(NodeBlock));
   return block;
 }
 
 void let_go(NodeBlock* block, std::uint32_t nodes) noexcept {
   if (block->nodes.fetch_sub(nodes, std::memory_order_acq_rel) != nodes) return;
-  mark_used(block, kBlockBytes);
+  mark_used(block, kNodeBlockBytes);
   block->~NodeBlock();
   std::free(block);  // NOLINT(cppcoreguidelines-no-malloc): as it was allocated
   block_count.fetch_sub(1, std::memory_order_relaxed);
@@ -80,7 +80,7 @@ class Cutter {
  public:
   void* take(std::size_t node_bytes) {
     const std::size_t bytes = room_of(node_bytes);
-    if (block_ == nullptr || bytes > kBlockBytes - used_) next_block();
+    if (block_ == nullptr || bytes > kNodeBlockBytes - used_) next_block();
     std::byte* place = reinterpret_cast<std::byte*>(block_) + used_;
     used_ += bytes;
     ++cut_;
@@ -159,7 +159,7 @@ void give_back_node(void* place, std::size_t bytes, bool is_in_arena) noexcept {
   if (!is_in_arena) return ::operator delete(place);
   mark_free(place, room_of(bytes));
   const auto address = reinterpret_cast<std::uintptr_t>(place);
-  let_go(reinterpret_cast<NodeBlock*>(address / kBlockBytes * kBlockBytes), 1);  // NOLINT
+  let_go(reinterpret_cast<NodeBlock*>(address / kNodeBlockBytes * kNodeBlockBytes), 1);  // NOLINT
 }
 
 }  // namespace cairn::detail

@@ -11,14 +11,14 @@
 namespace cairn {
 namespace {
 
-constexpr std::uint64_t kMostShown = std::numeric_limits<std::uint64_t>::max();
+constexpr std::uint64_t kSaturated = std::numeric_limits<std::uint64_t>::max();
 
 std::uint64_t sum(std::uint64_t a, std::uint64_t b) {
-  return a > kMostShown - b ? kMostShown : a + b;
+  return a > kSaturated - b ? kSaturated : a + b;
 }
 
 std::uint64_t times(std::uint64_t a, std::uint64_t b) {
-  return b != 0 && a > kMostShown / b ? kMostShown : a * b;
+  return b != 0 && a > kSaturated / b ? kSaturated : a * b;
 }
 
 std::uint64_t dense_size(const Dims& shape, DType dtype) {

@@ -36,7 +36,8 @@ inline void save_again(const Arguments& arguments, cairn::Trainer& trainer) {
                             "-rank{rank}.pt");
     const std::int64_t count = keys_at_the_meeting_place();
     if (i == 0) behind_first = count;
-    // A rank that is slow once says so, in a key that stays (dist/roll_call.h, step 2).
+    // A rank that is slow once says so, in a key that stays (dist/liveness/liveness_watch.h, step
+    // 2).
     demand(count <= behind_first + cairn::dist::world_size(),
            std::to_string(count) + " keys behind save " + std::to_string(i) + ", and " +
                std::to_string(behind_first) + " behind the first");

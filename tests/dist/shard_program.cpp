@@ -292,7 +292,6 @@ void try_errors() {
   demand_error<UsageError>("BACKWARD_PRE", refused({.backward_prefetch = "PRE"}));
   demand_error<UsageError>("bfloat16",
                            refused({.mixed_precision = FSDPMixedPrecision{.param_dtype = "int8"}}));
-  demand_error<UnsupportedError>("cpu_offload", refused({.cpu_offload = true}));
   demand_error<UsageError>("state_dict_type", refused({.state_dict_type = "local"}));
   struct ScalarImpl : torch::nn::Module {
     ScalarImpl() { register_parameter("alone", torch::tensor(1.0)); }

@@ -21,7 +21,7 @@ RUN = ["train", "dropout=30", "samples=40", "duration=2ep"]
 RANKS = 4
 TIMEOUT_S = 15
 LIMIT_S = 120
-# dist_timeout, what finding out who is missing may take (RollCall has its patience), and an end.
+# dist_timeout, what finding out who is missing may take (LivenessWatch's kPatience), and an end.
 BOUND_S = TIMEOUT_S + 60
 
 

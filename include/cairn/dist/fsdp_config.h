@@ -64,9 +64,9 @@ struct FSDPMixedPrecision {
   std::optional<std::string> buffer_dtype = std::nullopt;
 };
 
-// Composer's FSDPConfig. Fields of Composer's that are not here do not exist in this version; of
-// those here a value that cannot be followed is an UnsupportedError, or a UsageError when nobody
-// could.
+// Composer's FSDPConfig. Composer's fields that are not here do not exist in this version, and
+// docs/from_composer.md says what holds instead. A value that cannot be followed is an
+// UnsupportedError, or a UsageError when nobody could.
 struct FSDPConfig {
   // "FULL_SHARD", "SHARD_GRAD_OP", "HYBRID_SHARD", "_HYBRID_SHARD_ZERO2" or "NO_SHARD".
   Word<ShardingStrategy> sharding_strategy = ShardingStrategy::kFullShard;
@@ -91,13 +91,6 @@ struct FSDPConfig {
   bool verbose = false;
   // Whatever it says, all ranks begin with rank 0's weights.
   bool sync_module_states = false;
-  bool cpu_offload = false;               // true: UnsupportedError, as in Composer
-  bool activation_checkpointing = false;  // true: UnsupportedError
-  bool activation_cpu_offload = false;    // true: UnsupportedError
-  bool use_orig_params = true;            // false: UnsupportedError
-  bool limit_all_gathers = true;          // false: UnsupportedError
-  bool keep_low_precision_grads = false;  // true: UnsupportedError
-  bool load_monolith_rank0_only = false;  // true: UnsupportedError
 };
 
 // TrainerOptions::parallelism_config.

@@ -110,14 +110,6 @@ class State {
   // looks at all of them adds up over the ranks.
   std::shared_ptr<ShardedModule> sharding;
 
-  // Of a run whose checkpoints are folders that all ranks write (FSDPConfig::state_dict_type
-  // "sharded"): the format of their names. Empty: a checkpoint is one file.
-  std::string sharded_ckpt_prefix_dir;
-
-  // Of a run whose checkpoints are a tar of each rank (TrainerOptions::deepspeed_config): the ZeRO
-  // stage that was asked for, 0 to 3. nullopt: none is asked for.
-  std::optional<std::int64_t> deepspeed_stage;
-
   // From the moment the current batch ends, training ends as if max_duration were reached: with
   // fit_end, a last evaluation and a last save. For callbacks (EarlyStopper); sets max_duration.
   void stop_training();
@@ -141,6 +133,11 @@ class State {
   ~State();
   State(const State&) = delete;
   State& operator=(const State&) = delete;
+
+  struct CheckpointForm;  // one file, or what the ranks write together: internal
+
+ private:
+  std::unique_ptr<CheckpointForm> checkpoint_form_;
 };
 
 }  // namespace cairn

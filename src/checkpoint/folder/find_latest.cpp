@@ -73,7 +73,7 @@ constexpr std::size_t kMostUnusable = 64;
 constexpr std::size_t kMostOfOthersFarAway = 64;
 
 // A candidate that was opened.
-struct Sighting {
+struct OpenedCheckpoint {
   std::string path;
   Timestamp timestamp;
   std::chrono::system_clock::time_point modified;
@@ -123,7 +123,7 @@ class Search {
     if (leads_out(target)) return std::nullopt;
     look_at({.path = target});
     if (opened_.empty()) return std::nullopt;
-    const Sighting candidate = std::move(opened_.front());
+    const OpenedCheckpoint candidate = std::move(opened_.front());
     opened_.clear();
     return check(candidate);
   }
@@ -150,9 +150,10 @@ class Search {
   // Calls on_older for all candidates that are left.
   void tell_older() {
     if (!options_.find.on_older) return;
-    std::sort(opened_.begin(), opened_.end(),
-              [](const Sighting& a, const Sighting& b) { return a.order() > b.order(); });
-    for (const Sighting& older : opened_) {
+    std::sort(
+        opened_.begin(), opened_.end(),
+        [](const OpenedCheckpoint& a, const OpenedCheckpoint& b) { return a.order() > b.order(); });
+    for (const OpenedCheckpoint& older : opened_) {
       options_.find.on_older(older.path, older.timestamp);
     }
     while (NamesByPosition* names = furthest_names()) {
@@ -178,9 +179,10 @@ class Search {
       }
       if (opened_.empty()) break;
       const auto furthest = std::max_element(
-          opened_.begin(), opened_.end(),
-          [](const Sighting& a, const Sighting& b) { return a.order() < b.order(); });
-      Sighting candidate = std::move(*furthest);
+          opened_.begin(), opened_.end(), [](const OpenedCheckpoint& a, const OpenedCheckpoint& b) {
+            return a.order() < b.order();
+          });
+      OpenedCheckpoint candidate = std::move(*furthest);
       opened_.erase(furthest);
       if (candidate.source == nullptr && !is_as_seen(candidate)) continue;
       auto found = check(candidate);
@@ -207,7 +209,7 @@ class Search {
     for (const auto& [modified, path] : others) {
       look_at({.path = path});
       if (opened_.empty()) continue;
-      const Sighting candidate = std::move(opened_.front());
+      const OpenedCheckpoint candidate = std::move(opened_.front());
       opened_.clear();
       if (auto found = check(candidate)) return found;
     }
@@ -229,21 +231,22 @@ class Search {
   // Step 2.
   void look_at_names(NamesByPosition& names) {
     while (const NamedFile* name = names.next()) {
-      const bool is_behind = std::any_of(opened_.begin(), opened_.end(), [&](const Sighting& o) {
-        const auto order = names.compare(name->claim, o.timestamp);
-        return std::is_lt(order) ||
-               (std::is_eq(order) && name->modified && *name->modified < o.modified);
-      });
+      const bool is_behind =
+          std::any_of(opened_.begin(), opened_.end(), [&](const OpenedCheckpoint& o) {
+            const auto order = names.compare(name->claim, o.timestamp);
+            return std::is_lt(order) ||
+                   (std::is_eq(order) && name->modified && *name->modified < o.modified);
+          });
       if (is_behind) return;
       const NamedFile file = names.take();
-      const Sighting* seen = look_at(file);
+      const OpenedCheckpoint* seen = look_at(file);
       if (seen != nullptr && std::is_gt(names.compare(file.claim, seen->timestamp))) {
         note_behind_its_name(*seen);
       }
     }
   }
 
-  void note_behind_its_name(const Sighting& seen) {
+  void note_behind_its_name(const OpenedCheckpoint& seen) {
     if (++behind_their_names_ < kMostBehindTheirNames) return;
     throw UsageError(fmt::format(
         "{}: {} files were opened whose names promise more than they hold ({} holds epoch {}, "
@@ -277,13 +280,13 @@ class Search {
   }
 
   // Opens a candidate, unless it was before. Returns it if it is one of opened_ now.
-  const Sighting* look_at(const NamedFile& file) {
+  const OpenedCheckpoint* look_at(const NamedFile& file) {
     if (is_known(file.path)) return nullptr;
     known_.insert(file.path);
     auto sighting = unless_unusable(file.path, [&] { return open(file); });
     refuse_if_too_many_were_opened();
     if (!sighting) return nullptr;
-    for (Sighting& other : opened_) {
+    for (OpenedCheckpoint& other : opened_) {
       other.source = nullptr;  // so that there are never more than two files open
     }
     opened_.push_back(std::move(*sighting));
@@ -291,7 +294,7 @@ class Search {
   }
 
   // Opens it once more. What has its name now and is at another place comes among the candidates.
-  bool is_as_seen(Sighting& candidate) {
+  bool is_as_seen(OpenedCheckpoint& candidate) {
     const NamedFile file = {candidate.path, candidate.timestamp, candidate.modified};
     auto again = unless_unusable(candidate.path, [&] { return open(file); });
     if (!again) return false;
@@ -305,7 +308,7 @@ class Search {
     return known_.contains(path) || except_.contains(path);
   }
 
-  std::optional<Sighting> open(const NamedFile& file) {
+  std::optional<OpenedCheckpoint> open(const NamedFile& file) {
     const std::string& path = file.path;
     auto modified = file.modified.value_or(std::chrono::system_clock::time_point());
     const std::shared_ptr<const CheckpointSource> source = open_candidate(path, modified);
@@ -324,7 +327,8 @@ class Search {
       ++of_others_;
       return std::nullopt;
     }
-    return Sighting{path, training.timestamp.value_or(file.claim), modified, is_run_state, source};
+    return OpenedCheckpoint{path, training.timestamp.value_or(file.claim), modified, is_run_state,
+                            source};
   }
 
   // nullptr for what is none, which is no reason for a line.
@@ -355,7 +359,7 @@ class Search {
   }
 
   // Step 3.
-  std::optional<FoundCheckpoint> check(const Sighting& candidate) {
+  std::optional<FoundCheckpoint> check(const OpenedCheckpoint& candidate) {
     return unless_unusable(candidate.path, [&]() -> std::optional<FoundCheckpoint> {
       const std::shared_ptr<const CheckpointSource>& source = candidate.source;
       VerifyReport report = source->verify(options_.find.verify);
@@ -445,7 +449,7 @@ class Search {
   std::deque<NamesByPosition> names_;  // one for each format, made by run()
   std::set<std::string> except_;
   std::set<std::string> known_;  // that were opened, or could not be
-  std::vector<Sighting> opened_;
+  std::vector<OpenedCheckpoint> opened_;
   // Of the furthest that was looked at and that the disk does not give.
   std::exception_ptr unreadable_;
   std::size_t behind_their_names_ = 0;  // whole checkpoints

@@ -12,9 +12,7 @@
 namespace cairn {
 namespace {
 
-using Range = ByteSource::Range;
-
-std::uint64_t end_of(const Range& range) { return range.offset + range.into.size(); }
+std::uint64_t end_of(const ByteSource::Range& range) { return range.offset + range.into.size(); }
 
 // What is in memory, or has to be made.
 void make_storage(const StorageRead& read) {
@@ -24,16 +22,16 @@ void make_storage(const StorageRead& read) {
   bytes->release(bytes->view);
 }
 
-void copy_range(const ByteSource& source, const Range& range) {
+void copy_range(const ByteSource& source, const ByteSource::Range& range) {
   const SharedBytes bytes = source.view(range.offset, range.into.size());
   std::copy(bytes.view.begin(), bytes.view.end(), range.into.begin());
   bytes.release(bytes.view);
 }
 
-void fill(const ByteSource& source, const std::vector<Range>& ranges) {
+void fill(const ByteSource& source, const std::vector<ByteSource::Range>& ranges) {
   if (!source.in_memory()) return source.read(ranges);
   std::uint64_t bytes = 0;
-  for (const Range& range : ranges) {
+  for (const ByteSource::Range& range : ranges) {
     bytes += range.into.size();
   }
   for_each_parallel(
@@ -59,7 +57,7 @@ PendingReads::PendingReads(const std::vector<StorageRead>& reads, const std::ato
   }
   for (std::size_t i = 0; i < ranges.size();) {
     const ByteSource* const source = ranges[i].source;
-    std::vector<Range>& wanted = by_source_[source];
+    std::vector<ByteSource::Range>& wanted = by_source_[source];
     if (source == ranges.back().source && i == 0) wanted.reserve(ranges.size());
     for (; i < ranges.size() && ranges[i].source == source; ++i) {
       wanted.push_back(ranges[i].range);
@@ -73,21 +71,25 @@ PendingReads::PendingReads(const std::vector<StorageRead>& reads, const std::ato
 // Brings them in order, in which they most often are, and makes copies of what is there twice. What
 // begins before the end of those before it lies, up to that end, in one or several that are kept,
 // without a gap: the one that reaches so far began before it.
-void PendingReads::add(const ByteSource& source, std::vector<Range>& ranges) {
-  const auto reaches_into = [](const Range& a, const Range& b) { return end_of(a) > b.offset; };
+void PendingReads::add(const ByteSource& source, std::vector<ByteSource::Range>& ranges) {
+  const auto reaches_into = [](const ByteSource::Range& a, const ByteSource::Range& b) {
+    return end_of(a) > b.offset;
+  };
   if (std::ranges::adjacent_find(ranges, reaches_into) == ranges.end()) return;
-  std::stable_sort(ranges.begin(), ranges.end(),
-                   [](const Range& a, const Range& b) { return a.offset < b.offset; });
-  std::vector<Range> kept;
+  std::stable_sort(
+      ranges.begin(), ranges.end(),
+      [](const ByteSource::Range& a, const ByteSource::Range& b) { return a.offset < b.offset; });
+  std::vector<ByteSource::Range> kept;
   kept.reserve(ranges.size());
-  for (const Range& range : ranges) {
+  for (const ByteSource::Range& range : ranges) {
     std::uint64_t at = range.offset;
     const std::uint64_t known = kept.empty() ? at : std::max(at, end_of(kept.back()));
-    auto from = std::upper_bound(
-        kept.begin(), kept.end(), at,
-        [](std::uint64_t offset, const Range& before) { return offset < before.offset; });
+    auto from = std::upper_bound(kept.begin(), kept.end(), at,
+                                 [](std::uint64_t offset, const ByteSource::Range& before) {
+                                   return offset < before.offset;
+                                 });
     for (const std::uint64_t stop = std::min(known, end_of(range)); at < stop; ++from) {
-      const Range& before = *std::prev(from);
+      const ByteSource::Range& before = *std::prev(from);
       const std::uint64_t size = std::min(stop, end_of(before)) - at;
       const std::span<std::byte> into = range.into.subspan(at - range.offset, size);
       if (put_.takes(range.into) || put_.takes(before.into)) {
@@ -102,10 +104,10 @@ void PendingReads::add(const ByteSource& source, std::vector<Range>& ranges) {
   ranges = std::move(kept);
 }
 
-std::vector<Range> PendingReads::take(const ByteSource& source) {
+std::vector<ByteSource::Range> PendingReads::take(const ByteSource& source) {
   const auto found = by_source_.find(&source);
   if (found == by_source_.end()) return {};
-  std::vector<Range> ranges = std::move(found->second);
+  std::vector<ByteSource::Range> ranges = std::move(found->second);
   by_source_.erase(found);
   return ranges;
 }
@@ -114,10 +116,11 @@ void PendingReads::check_ended() const {
   if (ended_ != nullptr && *ended_) throw CancelledError("nobody waits for what is read any more");
 }
 
-void PendingReads::put_ranges(const ByteSource& source, const std::vector<Range>& ranges) const {
+void PendingReads::put_ranges(const ByteSource& source,
+                              const std::vector<ByteSource::Range>& ranges) const {
   std::vector<ByteSource::Part> parts;
   parts.reserve(ranges.size());
-  for (const Range& range : ranges) {
+  for (const ByteSource::Range& range : ranges) {
     const bool is_memory = !put_.takes(range.into);
     parts.push_back(
         {range.offset, range.into.size(), is_memory ? range.into : range.into.first(0)});

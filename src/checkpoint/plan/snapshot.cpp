@@ -19,7 +19,7 @@ constexpr std::size_t kSnapshotAlignment = 64;  // of each storage: a cache line
 constexpr std::size_t kGranule = std::size_t{2} << 20;
 constexpr std::size_t kManyEntries = 64;
 // What one thread copies at a time: one core alone does not use all that the memory gives.
-constexpr std::uint64_t kPieceBytes = std::uint64_t{32} << 20;
+constexpr std::uint64_t kCopiedAtOnce = std::uint64_t{32} << 20;
 
 bool can_hold_tensors(const Value& value) {
   return value.is_tensor() || value.kind() == Kind::kSparse || value.is_list() ||
@@ -248,11 +248,11 @@ std::shared_ptr<PageMemory> Snapshotter::take(std::span<const Storage* const> st
                                               std::uint64_t bytes,
                                               std::span<const SharedBytes> views) {
   std::shared_ptr<PageMemory> memory = arena(bytes);
-  const std::size_t pieces = (bytes + kPieceBytes - 1) / kPieceBytes;
+  const std::size_t pieces = (bytes + kCopiedAtOnce - 1) / kCopiedAtOnce;
   std::vector<std::vector<StorageRead>> reads(pieces);  // of a device, or a file: many at once
   const auto copy_some = [&](std::size_t piece) {
-    const std::uint64_t begin = piece * kPieceBytes;
-    const std::uint64_t end = std::min(bytes, begin + kPieceBytes);
+    const std::uint64_t begin = piece * kCopiedAtOnce;
+    const std::uint64_t end = std::min(bytes, begin + kCopiedAtOnce);
     const auto copy = [&](std::size_t i, ByteView from) {
       const std::uint64_t skipped = begin > offsets[i] ? begin - offsets[i] : 0;
       const std::uint64_t stop = std::min<std::uint64_t>(from.size(), end - offsets[i]);

@@ -26,13 +26,13 @@ CrcFold best_crc_fold() {
 
 namespace {
 
-using Factors = std::array<std::uint64_t, 2>;
+using FoldFactors = std::array<std::uint64_t, 2>;
 
 CAIRN_FOLDS __m128i sixteen_at(const std::byte* at) {
   return _mm_loadu_si128(reinterpret_cast<const __m128i*>(at));
 }
 
-CAIRN_FOLDS __m128i pair_of(const Factors& by) {
+CAIRN_FOLDS __m128i pair_of(const FoldFactors& by) {
   return _mm_set_epi64x(static_cast<long long>(by[1]), static_cast<long long>(by[0]));
 }
 
@@ -52,7 +52,7 @@ struct Line {
   __m128i a, b, c, d;
 };
 
-CAIRN_FOLDS std::array<std::byte, 16> left_of(Line sum, const Factors& past_16) {
+CAIRN_FOLDS std::array<std::byte, 16> left_of(Line sum, const FoldFactors& past_16) {
   const __m128i by = pair_of(past_16);
   sum.b = folded_into(sum.b, sum.a, by);
   sum.c = folded_into(sum.c, sum.b, by);
@@ -92,7 +92,7 @@ CAIRN_FOLDS std::array<std::byte, 16> fold_64(ByteView bytes, std::uint64_t crc,
   return left_of(sum, by.past_16);
 }
 
-CAIRN_FOLDS_WIDE __m512i pairs_of(const Factors& by) {
+CAIRN_FOLDS_WIDE __m512i pairs_of(const FoldFactors& by) {
   const auto first = static_cast<long long>(by[0]);
   const auto second = static_cast<long long>(by[1]);
   return _mm512_set4_epi64(second, first, second, first);

@@ -7,7 +7,7 @@
 #include "cairn/dist/sharding.h"
 #include "cairn/error.h"
 
-#include "dist/sharding/shard_passes.h"
+#include "dist/sharding/sharding.h"
 
 namespace cairn {
 
@@ -17,6 +17,9 @@ struct ShardedModule::Impl {
   static std::shared_ptr<ShardedModule> make(std::shared_ptr<dist::Sharding> sharding) {
     auto impl = std::make_unique<Impl>(Impl{std::move(sharding)});
     return std::shared_ptr<ShardedModule>(new ShardedModule(std::move(impl)));
+  }
+  const dist::ShardParameter* find(const at::Tensor& parameter) const {
+    return sharding->cut() == nullptr ? nullptr : sharding->cut()->find(parameter);
   }
 };
 
@@ -43,7 +46,7 @@ void ShardedModule::repeat_for_others(bool with_backward) {
 void ShardedModule::note_order() { impl_->sharding->note_order(); }
 
 std::optional<ShardedRows> ShardedModule::find(const at::Tensor& parameter) const {
-  const auto* found = impl_->sharding->find(parameter);
+  const dist::ShardParameter* const found = impl_->find(parameter);
   if (found == nullptr) return std::nullopt;
   return ShardedRows{.name = found->name,
                      .global_shape = found->global_shape,
@@ -53,31 +56,32 @@ std::optional<ShardedRows> ShardedModule::find(const at::Tensor& parameter) cons
 }
 
 at::Tensor ShardedModule::own_rows(const at::Tensor& parameter) const {
-  const auto* found = impl_->sharding->find(parameter);
+  const dist::ShardParameter* const found = impl_->find(parameter);
   return found == nullptr ? parameter : found->rows();
 }
 
 std::int64_t ShardedModule::shard_count() const {
-  return impl_->sharding->mesh() == nullptr ? 1 : impl_->sharding->mesh()->shards();
+  return impl_->sharding->cut() == nullptr ? 1 : impl_->sharding->cut()->mesh().shards();
 }
 std::int64_t ShardedModule::shard_index() const {
-  return impl_->sharding->mesh() == nullptr ? 0 : impl_->sharding->mesh()->shard();
+  return impl_->sharding->cut() == nullptr ? 0 : impl_->sharding->cut()->mesh().shard();
 }
 std::int64_t ShardedModule::replicas() const { return dist::world_size() / shard_count(); }
 
 double ShardedModule::sum_over_shards(double own, const std::string& what) const {
-  const dist::ShardMesh* const mesh = impl_->sharding->mesh();
-  if (mesh == nullptr) return own;
-  const dist::Channel& row = mesh->row();
+  if (impl_->sharding->cut() == nullptr) return own;
+  const dist::ShardMesh& mesh = impl_->sharding->cut()->mesh();
+  const dist::Channel& row = mesh.row();
   std::vector<at::Tensor> sum = {
       at::full({1}, own, at::TensorOptions(row.home).dtype(at::kDouble))};
-  mesh->group().together(what, [&] { mesh->group().wait(row.backend->allreduce(sum), row); });
+  mesh.group().together(what, [&] { mesh.group().wait(row.backend->allreduce(sum), row); });
   return sum[0].item<double>();
 }
 
 ShardedModule::Bytes ShardedModule::bytes() const {
   Bytes bytes;
-  for (const auto& unit : impl_->sharding->units()) {
+  if (impl_->sharding->cut() == nullptr) return bytes;
+  for (const auto& unit : impl_->sharding->cut()->units()) {
     if (unit->is_whole()) bytes.whole += unit->whole_bytes();
     for (const auto& parameter : unit->parameters()) {
       bytes.parameters += static_cast<std::int64_t>(parameter.rows().nbytes());
@@ -89,12 +93,14 @@ ShardedModule::Bytes ShardedModule::bytes() const {
   return bytes;
 }
 
-std::int64_t ShardedModule::peak_whole_bytes() const { return impl_->sharding->peak_whole_bytes(); }
+std::int64_t ShardedModule::peak_whole_bytes() const {
+  return impl_->sharding->cut() == nullptr ? 0 : impl_->sharding->cut()->peak_whole_bytes();
+}
 
 std::string ShardedModule::describe() const {
-  if (impl_->sharding->mesh() == nullptr) return "nothing is sharded";
+  if (impl_->sharding->cut() == nullptr) return "nothing is sharded";
   std::string text = fmt::format("sharded over {} ranks, {} times", shard_count(), replicas());
-  for (const auto& unit : impl_->sharding->units()) {
+  for (const auto& unit : impl_->sharding->cut()->units()) {
     std::int64_t own = 0;
     std::int64_t all = 0;
     for (const auto& parameter : unit->parameters()) {
@@ -111,30 +117,31 @@ std::string ShardedModule::describe() const {
 // --- A unit's forward() --------------------------------------------------------------------------
 
 struct ShardedUnit::Call::Impl {
-  std::shared_ptr<dist::Sharding> sharding;
-  std::shared_ptr<dist::Sharding::Call> call;
+  std::shared_ptr<dist::ShardPass> pass;
+  std::shared_ptr<dist::ShardPass::Call> call;
   std::optional<at::ScalarType> outside;  // dtype of the first input that has one
 };
 
 ShardedUnit::Call::Call(ShardedUnit& unit) : impl_(std::make_unique<Impl>()) {
-  impl_->sharding = unit.place_->sharding.lock();
-  if (impl_->sharding == nullptr) {
+  const auto sharding = unit.place_->sharding.lock();
+  if (sharding == nullptr) {
     throw UsageError(
         "this module was sharded, and its ShardedModule, or the Trainer that had it, is gone: it "
         "has this rank's part only. Keep that one, or load a checkpoint into a new module");
   }
-  impl_->call = impl_->sharding->begin_call(unit.place_->index);
+  impl_->pass = sharding->pass_for(unit.place_->index);
+  impl_->call = impl_->pass->begin_call(unit.place_->index);
 }
 
 ShardedUnit::Call::~Call() {
   try {
-    impl_->sharding->end_call(impl_->call);
+    impl_->pass->end_call(impl_->call);
   } catch (const std::exception&) {  // of a group that failed, which says so itself
   }
 }
 
 at::Tensor ShardedUnit::Call::input(const at::Tensor& tensor) {
-  const auto type = impl_->sharding->compute_dtype();
+  const auto type = impl_->pass->cut().compute_dtype();
   if (!type || !tensor.defined() || !tensor.is_floating_point()) return tensor;
   if (!impl_->outside) impl_->outside = tensor.scalar_type();
   return tensor.to(*type);
@@ -143,10 +150,12 @@ at::Tensor ShardedUnit::Call::input(const at::Tensor& tensor) {
 at::Tensor ShardedUnit::Call::output(const at::Tensor& tensor) {
   if (!tensor.defined()) return tensor;
   at::Tensor given = tensor;
-  const bool casts = impl_->sharding->compute_dtype() && tensor.is_floating_point() &&
-                     impl_->sharding->is_outermost();
-  if (casts) given = tensor.to(impl_->outside.value_or(impl_->call->unit->stored_dtype()));
-  if (given.requires_grad()) impl_->sharding->add_hook(given, impl_->call);
+  const dist::CutModule& cut = impl_->pass->cut();
+  const bool casts =
+      cut.compute_dtype() && tensor.is_floating_point() && impl_->pass->is_outermost();
+  if (casts)
+    given = tensor.to(impl_->outside.value_or(cut.units()[impl_->call->unit]->stored_dtype()));
+  if (given.requires_grad()) impl_->pass->add_hook(given, impl_->call);
   return given;
 }
 

@@ -4,15 +4,24 @@
 #include <array>
 #include <string_view>
 
+#include "cairn/dist/sharding.h"
 #include "cairn/error.h"
 
-#include "dist/sharding/shard_passes.h"
+#include "dist/sharding/unit_dtypes.h"
 
 namespace cairn {
 namespace {
 
 bool is_one_of(const std::string& text, std::initializer_list<std::string_view> words) {
   return std::find(words.begin(), words.end(), text) != words.end();
+}
+
+std::optional<at::ScalarType> find_floating_dtype(const std::optional<std::string>& name) {
+  const std::string text = name.value_or("");
+  if (is_one_of(text, {"float32", "torch.float32", "fp32"})) return at::kFloat;
+  if (is_one_of(text, {"bfloat16", "torch.bfloat16", "bf16", "amp_bf16"})) return at::kBFloat16;
+  if (is_one_of(text, {"float16", "torch.float16", "half", "fp16", "amp_fp16"})) return at::kHalf;
+  return std::nullopt;
 }
 
 [[noreturn]] void refuse(const std::string& field, const std::string& instead) {
@@ -43,35 +52,7 @@ void check_precision(const FSDPConfig& config) {
   }
 }
 
-void check_unsupported(const FSDPConfig& config) {
-  if (config.cpu_offload) refuse("cpu_offload", "set it to false");
-  if (config.activation_checkpointing || config.activation_cpu_offload) {
-    refuse("activation checkpointing and offloading", "set both to false");
-  }
-  if (!config.use_orig_params) {
-    refuse("use_orig_params = false", "parameters keep their names and shapes; set it to true");
-  }
-  if (!config.limit_all_gathers) {
-    refuse("limit_all_gathers = false", "one unit is asked for ahead at most; set it to true");
-  }
-  if (config.keep_low_precision_grads) {
-    refuse("keep_low_precision_grads", "gradients have their parameter's dtype; set it to false");
-  }
-  if (config.load_monolith_rank0_only) {
-    refuse("load_monolith_rank0_only",
-           "each rank reads its part of the file from its place; set it to false");
-  }
-}
-
 }  // namespace
-
-std::optional<at::ScalarType> find_floating_dtype(const std::optional<std::string>& name) {
-  const std::string text = name.value_or("");
-  if (is_one_of(text, {"float32", "torch.float32", "fp32"})) return at::kFloat;
-  if (is_one_of(text, {"bfloat16", "torch.bfloat16", "bf16", "amp_bf16"})) return at::kBFloat16;
-  if (is_one_of(text, {"float16", "torch.float16", "half", "fp16", "amp_fp16"})) return at::kHalf;
-  return std::nullopt;
-}
 
 void check_fsdp_config(const FSDPConfig& config) {
   const auto& strategy = config.sharding_strategy;
@@ -88,7 +69,6 @@ void check_fsdp_config(const FSDPConfig& config) {
     throw UsageError("parallelism_config: backward_prefetch is '" + config.backward_prefetch +
                      "'; give BACKWARD_PRE, BACKWARD_POST or NONE");
   }
-  check_unsupported(config);
   check_precision(config);
   const std::int64_t shards = config.data_parallel_shard_degree;
   const auto replicas = config.data_parallel_replicate_degree;
@@ -114,3 +94,16 @@ void check_fsdp_config(const FSDPConfig& config) {
 }
 
 }  // namespace cairn
+
+namespace cairn::dist {
+
+UnitDtypes unit_dtypes(const FSDPConfig& config) {
+  UnitDtypes types;
+  if (const auto* chosen = std::get_if<FSDPMixedPrecision>(&config.mixed_precision)) {
+    types.compute = find_floating_dtype(chosen->param_dtype);
+    types.reduce = find_floating_dtype(chosen->reduce_dtype);
+  }
+  return types;
+}
+
+}  // namespace cairn::dist

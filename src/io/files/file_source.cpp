@@ -25,17 +25,15 @@
 namespace cairn {
 namespace {
 
-using Range = ByteSource::Range;
-using Part = ByteSource::Part;
 using Look = ByteSource::Look;
 
-constexpr std::uint64_t kPieceBytes = std::uint64_t{4} << 20;
+constexpr std::uint64_t kFilePieceBytes = std::uint64_t{4} << 20;
 // Less than these go through the page cache: of one call, and of one of its pieces.
 constexpr std::uint64_t kLeastDirectBytes = std::uint64_t{32} << 20;
 constexpr std::uint64_t kLeastDirectPiece = std::uint64_t{1} << 20;
 constexpr std::size_t kGapBytes = std::size_t{4} << 10;  // reading so much costs less than a call
 constexpr std::uint64_t kMostBehind = DirectReads::kMostBehind;
-static_assert(kPieceBytes + kLeastDirectPiece + kMostBehind <= DirectReads::kMostBytes);
+static_assert(kFilePieceBytes + kLeastDirectPiece + kMostBehind <= DirectReads::kMostBytes);
 constexpr unsigned kDiskThreads = 6;  // they wait most of the time
 
 // Bytes between two ranges; nobody looks at them, so threads may share the place.
@@ -54,7 +52,7 @@ struct Item {
 };
 
 // What one call reads: in order, with small gaps; DirectReads::kMostBytes at most.
-struct Piece {
+struct FilePiece {
   std::uint64_t offset = 0;
   std::uint64_t end = 0;
   std::span<const Item> items = {};
@@ -65,15 +63,15 @@ struct Piece {
 // How much of what begins at `offset` one piece takes: up to where a page ends; and all, when what
 // would be left is too little for a direct read.
 std::uint64_t cut(std::uint64_t offset, std::uint64_t size) {
-  if (size <= kPieceBytes + kLeastDirectPiece) return size;
-  return kPieceBytes - offset % DirectReads::kAlignment;
+  if (size <= kFilePieceBytes + kLeastDirectPiece) return size;
+  return kFilePieceBytes - offset % DirectReads::kAlignment;
 }
 
-std::vector<Item> in_order(std::span<const Part> parts) {
+std::vector<Item> in_order(std::span<const ByteSource::Part> parts) {
   std::vector<Item> items;
   items.reserve(parts.size());
   for (std::size_t i = 0; i < parts.size(); ++i) {
-    const Part& part = parts[i];
+    const ByteSource::Part& part = parts[i];
     for (std::uint64_t begin = 0; begin < part.size;) {
       const std::uint64_t at = part.offset + begin;
       const std::uint64_t size = cut(at, part.size - begin);
@@ -96,18 +94,18 @@ bool fits(const Item& first, const Item& next, std::uint64_t end) {
     return end - (first.offset + first.size) <= kMostBehind;
   }
   if (next.size >= kLeastDirectPiece && !next.into.empty()) return false;
-  return end - first.offset <= kPieceBytes;
+  return end - first.offset <= kFilePieceBytes;
 }
 
 // Whether the item goes on where the piece ends, in the file and in memory.
-bool goes_on(const Piece& piece, const Item& next) {
+bool goes_on(const FilePiece& piece, const Item& next) {
   return !piece.place.empty() && !next.into.empty() && next.offset == piece.end &&
          next.into.data() == piece.place.data() + piece.place.size();
 }
 
-std::vector<Piece> pieces_of(std::span<const Item> items) {
+std::vector<FilePiece> pieces_of(std::span<const Item> items) {
   constexpr std::size_t kMostItems = IOV_MAX / 2;  // each with the gap before it
-  std::vector<Piece> pieces;
+  std::vector<FilePiece> pieces;
   std::size_t first = 0;
   for (std::size_t i = 0; i < items.size(); ++i) {
     const Item& item = items[i];
@@ -115,7 +113,7 @@ std::vector<Piece> pieces_of(std::span<const Item> items) {
     const bool is_near = !pieces.empty() && item.offset >= pieces.back().end &&
                          item.offset - pieces.back().end <= kGapBytes;
     const bool is_one = is_near && goes_on(pieces.back(), item) &&
-                        end - items[first].offset <= kPieceBytes + kLeastDirectPiece;
+                        end - items[first].offset <= kFilePieceBytes + kLeastDirectPiece;
     const bool joins =
         is_one || (is_near && i - first < kMostItems && fits(items[first], item, end));
     if (!joins) {
@@ -236,13 +234,13 @@ class FileSource final : public ByteSource, public ByteSource::LocalFile {
       bytes += part.size;
     }
     const std::vector<Item> items = in_order(parts);
-    const std::vector<Piece> pieces = pieces_of(items);
+    const std::vector<FilePiece> pieces = pieces_of(items);
     const auto fd = file_->get();
     std::optional<DirectReads> direct;
     if (bytes >= kLeastDirectBytes) direct.emplace(*fd, size());
     const std::size_t cached = direct ? cached_at_front(*direct, pieces) : 0;
     const auto read_one = [&](std::size_t i) {
-      const Piece& piece = pieces[by_turns(i, cached, pieces.size())];
+      const FilePiece& piece = pieces[by_turns(i, cached, pieces.size())];
       const bool is_large = direct && piece.end - piece.offset >= kLeastDirectPiece;
       if (is_large && !direct->is_cached(piece.offset, piece.end)) {
         if (read_in_place(*direct, piece, look)) return;
@@ -284,15 +282,15 @@ class FileSource final : public ByteSource, public ByteSource::LocalFile {
 
  private:
   // Of how many pieces at the front most is in the page cache, into which files come so.
-  static std::size_t cached_at_front(const DirectReads& direct, std::span<const Piece> pieces) {
-    const auto is_cached = [&](const Piece& piece) {
+  static std::size_t cached_at_front(const DirectReads& direct, std::span<const FilePiece> pieces) {
+    const auto is_cached = [&](const FilePiece& piece) {
       return direct.is_cached(piece.offset, piece.end);
     };
     return std::ranges::partition_point(pieces, is_cached) - pieces.begin();
   }
 
   // Out of a direct read's buffer. What is copied is looked at while it is in the core's cache.
-  static void take(const Piece& piece, ByteView all, const Look& look) {
+  static void take(const FilePiece& piece, ByteView all, const Look& look) {
     constexpr std::uint64_t kInCache = std::uint64_t{256} << 10;
     for (const Item& item : piece.items) {
       const ByteView bytes = all.subspan(item.offset - piece.offset, item.size);
@@ -311,7 +309,7 @@ class FileSource final : public ByteSource, public ByteSource::LocalFile {
 
   // What has a place that lies in its pages as in the file's is read into it, with what little
   // stands behind it. False when it has not, or cannot.
-  static bool read_in_place(const DirectReads& direct, const Piece& piece, const Look& look) {
+  static bool read_in_place(const DirectReads& direct, const FilePiece& piece, const Look& look) {
     const Item& item = piece.items.front();
     const std::uint64_t end = item.offset + item.size;
     if (item.into.empty()) return false;
@@ -328,7 +326,7 @@ class FileSource final : public ByteSource, public ByteSource::LocalFile {
     });
   }
 
-  void read_cached(const FileDescriptor& fd, const Piece& piece, const Look& look) const {
+  void read_cached(const FileDescriptor& fd, const FilePiece& piece, const Look& look) const {
     Batch batch(piece.offset);
     const auto flush = [&] {
       read_places(fd, batch.begin(), batch.places());

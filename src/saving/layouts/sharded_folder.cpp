@@ -10,6 +10,7 @@
 #include "io/file.h"
 #include "saving/layout.h"
 #include "saving/places/destination.h"
+#include "train/state/checkpoint_form.h"
 #include "train/state/gather/rank_saves.h"
 
 namespace cairn {
@@ -19,7 +20,7 @@ class ShardedFolder final : public CheckpointLayout {
  public:
   void adapt(CheckpointSaverOptions& options, const State& state,
              bool /*has_uploads*/) const override {
-    const std::string& prefix = state.sharded_ckpt_prefix_dir;
+    const std::string& prefix = State::CheckpointForm::of(state).sharded_ckpt_prefix_dir;
     options.filename = as_folder_format(options.filename, prefix);
     if (options.remote_file_name)
       options.remote_file_name = as_folder_format(*options.remote_file_name, prefix);

@@ -40,9 +40,9 @@ class CountedWrite final : public ObjectWrite {
 };
 
 // Step 4, and 2 where the size differs: compares what it is given with what is there.
-class Comparison final : public ObjectWrite {
+class ComparingWrite final : public ObjectWrite {
  public:
-  explicit Comparison(std::shared_ptr<const ByteSource> there) : there_(std::move(there)) {}
+  explicit ComparingWrite(std::shared_ptr<const ByteSource> there) : there_(std::move(there)) {}
   void write(ByteView bytes) override {
     compare(end_, bytes);
     end_ += bytes.size();
@@ -123,7 +123,7 @@ class Publication {
     } catch (const AlreadyExistsError&) {
       if (!has_failed_) throw;
       if (const auto found = store_.stat(object_.name)) version_ = found->version;
-      const Comparison there = compare();
+      const ComparingWrite there = compare();
       if (!there.is_same()) throw;
       return there.bytes();
     } catch (const StorageError&) {
@@ -150,7 +150,7 @@ class Publication {
     if (replaces_.empty()) return;
     const auto there = store_.stat(object_.name);
     if (!there || there->version == replaces_) return;
-    const Comparison comparison = compare();
+    const ComparingWrite comparison = compare();
     if (comparison.is_same()) {
       sent_ = comparison.bytes();
     } else if (!comparison.is_beginning()) {
@@ -188,8 +188,8 @@ class Publication {
     }
   }
 
-  Comparison compare() {  // step 4
-    Comparison comparison(store_.open(object_.name));
+  ComparingWrite compare() {  // step 4
+    ComparingWrite comparison(store_.open(object_.name));
     object_.fill(comparison);
     return comparison;
   }

@@ -38,7 +38,7 @@ struct Opened {
 };
 
 // Some bytes of a part of read_each().
-struct Piece {
+struct PartPiece {
   std::size_t part = 0;
   std::uint64_t begin = 0;   // in the part
   std::uint64_t offset = 0;  // in the object
@@ -52,7 +52,7 @@ struct Piece {
 struct Read {
   std::uint64_t begin = 0;
   std::uint64_t end = 0;
-  std::vector<Piece> pieces = {};
+  std::vector<PartPiece> pieces = {};
 
   bool is_one_place() const { return pieces.size() == 1 && !pieces.front().into.empty(); }
 };
@@ -69,7 +69,7 @@ std::vector<Read> plan_reads(std::span<const ByteSource::Part> parts, std::uint6
   }
   const std::uint64_t most = bytes < kManyBytes ? kLargestRange : kRangeOfMany;
   std::vector<Read> reads;
-  const auto add = [&](const Piece& piece) {
+  const auto add = [&](const PartPiece& piece) {
     const bool joins = !reads.empty() && piece.offset >= reads.back().begin &&
                        piece.offset <= reads.back().end + kWorthReading &&
                        std::max(piece.end(), reads.back().end) - reads.back().begin <= most &&
@@ -92,7 +92,7 @@ std::vector<Read> plan_reads(std::span<const ByteSource::Part> parts, std::uint6
   return reads;
 }
 
-void show(const Piece& piece, ByteView bytes, const ByteSource::Look& look) {
+void show(const PartPiece& piece, ByteView bytes, const ByteSource::Look& look) {
   for (std::uint64_t done = 0; done < piece.size; done += kShownAtOnce) {
     const std::uint64_t size = std::min(kShownAtOnce, piece.size - done);
     ByteView some = bytes.subspan(done, size);
@@ -189,7 +189,7 @@ class ObjectSource final : public ByteSource {
       receive(read, *one.call);
       if (read.is_one_place()) bytes = read.pieces.front().into;
     }
-    for (const Piece& piece : read.pieces) {
+    for (const PartPiece& piece : read.pieces) {
       show(piece, bytes.subspan(piece.offset - read.begin, piece.size), look);
     }
   }

@@ -34,7 +34,7 @@ constexpr std::size_t kHashedAtOnce = 2;
 constexpr std::size_t kGatheredAtOnce = std::size_t{256} << 10;
 constexpr std::size_t kPieceBytes = std::size_t{16} << 10;
 
-using Part = std::vector<std::byte>;
+using PartBytes = std::vector<std::byte>;
 
 class RemoteWrite final : public ObjectWrite {
  public:
@@ -91,12 +91,12 @@ class RemoteWrite final : public ObjectWrite {
  private:
   struct HashedPart {
     int number;
-    std::shared_ptr<Part> part;
+    std::shared_ptr<PartBytes> part;
     std::future<RemoteRequest> request;
   };
   struct SentPart {
     int number;
-    std::shared_ptr<Part> part;
+    std::shared_ptr<PartBytes> part;
     std::unique_ptr<RemoteCall> call;
   };
 
@@ -117,9 +117,9 @@ class RemoteWrite final : public ObjectWrite {
   }
 
   // Memory is used again: of what malloc gets back in turns it keeps more than this needs.
-  std::shared_ptr<Part> new_part() {
-    if (spare_.empty()) return std::make_shared<Part>();
-    std::shared_ptr<Part> part = std::move(spare_.back());
+  std::shared_ptr<PartBytes> new_part() {
+    if (spare_.empty()) return std::make_shared<PartBytes>();
+    std::shared_ptr<PartBytes> part = std::move(spare_.back());
     spare_.pop_back();
     return part;
   }
@@ -220,12 +220,12 @@ class RemoteWrite final : public ObjectWrite {
   std::uint64_t first_part_bytes_;
   bool is_large_;  // as far as it was told: it will be more than a part
   std::uint64_t size_ = 0;
-  std::shared_ptr<Part> part_;  // being gathered
+  std::shared_ptr<PartBytes> part_;  // being gathered
   std::string write_id_;
   std::unique_ptr<PartedUpload> upload_;  // null: nothing was sent yet, or it is complete
   int parts_begun_ = 0;
   std::optional<RemoteHead> there_;  // after commit(), unless it is another writer's
-  std::vector<std::shared_ptr<Part>> spare_;
+  std::vector<std::shared_ptr<PartBytes>> spare_;
   std::deque<HashedPart> hashed_;  // or about to be
   std::deque<SentPart> under_way_;
 };

@@ -35,9 +35,9 @@ std::string text_of(const Value& key) {
   return std::string(key.type_name());
 }
 
-class Plan final : public OptimizerLoad {
+class OptimizerLoadPlan final : public OptimizerLoad {
  public:
-  Plan(torch::optim::Optimizer& optimizer, const torch::nn::Module& module)
+  OptimizerLoadPlan(torch::optim::Optimizer& optimizer, const torch::nn::Module& module)
       : optimizer_(optimizer),
         layout_(layout_of(optimizer)),
         live_(named_groups(optimizer, module)) {}
@@ -68,7 +68,7 @@ class Plan final : public OptimizerLoad {
 
 // Without a "state": of an optimizer that has none (SGD), from a folder of
 // torch.distributed.checkpoint, which keeps no empty dicts.
-void Plan::read(const Value& saved) {
+void OptimizerLoadPlan::read(const Value& saved) {
   static const Value kNone = Dict();
   const Value* states = saved.is_dict() ? saved.find("state") : nullptr;
   const Value* groups = saved.is_dict() ? saved.find("param_groups") : nullptr;
@@ -97,7 +97,7 @@ void Plan::read(const Value& saved) {
   refuse_unlisted_states();
 }
 
-void Plan::read_group(std::size_t g, const Dict& saved) {
+void OptimizerLoadPlan::read_group(std::size_t g, const Dict& saved) {
   const auto& live = optimizer_.param_groups()[g];
   options_[g] = cairn::read_group(
       layout_, {saved, fmt::format("param_groups/{}", g), live.options()}, misfits);
@@ -107,7 +107,7 @@ void Plan::read_group(std::size_t g, const Dict& saved) {
   }
 }
 
-std::vector<Value> Plan::match_parameters(std::size_t g, const Value* params) {
+std::vector<Value> OptimizerLoadPlan::match_parameters(std::size_t g, const Value* params) {
   if (params == nullptr || !(params->is_list() || params->is_tuple())) {
     misfits.push_back(fmt::format("param_groups/{} has no list \"params\"", g));
     return {};
@@ -131,7 +131,7 @@ std::vector<Value> Plan::match_parameters(std::size_t g, const Value* params) {
   return {};
 }
 
-std::vector<Value> Plan::match_names(std::size_t g, const List& params) {
+std::vector<Value> OptimizerLoadPlan::match_names(std::size_t g, const List& params) {
   std::set<std::string> saved;
   for (const Value& key : params) {
     saved.insert(key.as_str());
@@ -151,7 +151,7 @@ std::vector<Value> Plan::match_names(std::size_t g, const List& params) {
   return keys;
 }
 
-void Plan::read_state(const Value& key, std::size_t g, std::size_t i) {
+void OptimizerLoadPlan::read_state(const Value& key, std::size_t g, std::size_t i) {
   const auto& [name, parameter] = live_[g][i];
   const torch::optim::OptimizerOptions& options = *options_[g];
   const Value* saved = saved_states_->find(key);
@@ -170,7 +170,7 @@ void Plan::read_state(const Value& key, std::size_t g, std::size_t i) {
   if (uploads_.bytes() >= kMostWaiting) uploads_.finish();
 }
 
-void Plan::refuse_unlisted_states() {
+void OptimizerLoadPlan::refuse_unlisted_states() {
   for (const auto& [key, unused] : *saved_states_) {
     if (listed_.find(key) == nullptr) {
       misfits.push_back(fmt::format("state of {}, which is in no parameter group", text_of(key)));
@@ -178,7 +178,7 @@ void Plan::refuse_unlisted_states() {
   }
 }
 
-void Plan::prepare() {
+void OptimizerLoadPlan::prepare() {
   uploads_.finish();
   for (const at::Tensor& tensor : shared_) {
     if (tensor.storage().use_count() == 1) continue;
@@ -189,7 +189,7 @@ void Plan::prepare() {
   }
 }
 
-void Plan::apply() noexcept {
+void OptimizerLoadPlan::apply() noexcept {
   for (std::size_t g = 0; g < options_.size(); ++g) {
     optimizer_.param_groups()[g].set_options(std::move(options_[g]));
   }
@@ -201,7 +201,7 @@ void Plan::apply() noexcept {
 std::unique_ptr<OptimizerLoad> plan_optimizer_load(torch::optim::Optimizer& optimizer,
                                                    const torch::nn::Module& module,
                                                    const Value& state) {
-  auto plan = std::make_unique<Plan>(optimizer, module);
+  auto plan = std::make_unique<OptimizerLoadPlan>(optimizer, module);
   plan->read(state);
   return plan;
 }

@@ -2,9 +2,11 @@
 
 #include "cairn/train/scaler.h"
 
+#include "train/state/checkpoint_form.h"
+
 namespace cairn {
 
-State::State() = default;
+State::State() : checkpoint_form_(std::make_unique<CheckpointForm>()) {}
 State::~State() = default;
 
 void State::stop_training() {

@@ -34,6 +34,7 @@
 #include "train/data/data_spec.h"
 #include "train/loop/compute.h"
 #include "train/optimizer/parameter_names.h"
+#include "train/state/checkpoint_form.h"
 #include "train/trainer/deepspeed_config.h"
 #include "train/trainer/rank_facts.h"
 #include "train/trainer/ranks.h"
@@ -400,13 +401,14 @@ void Trainer::Impl::Setup::check_position_of_ranks() const {
 
 void Trainer::Impl::Setup::shard_model() {
   if (options.deepspeed_config) {
-    state.deepspeed_stage = deepspeed_stage(*options.deepspeed_config);
-    options.parallelism_config = sharding_of_stage(*state.deepspeed_stage);
+    const std::int64_t stage = deepspeed_stage(*options.deepspeed_config);
+    State::CheckpointForm::of(state).deepspeed_stage = stage;
+    options.parallelism_config = sharding_of_stage(stage);
   }
   if (!options.parallelism_config || !options.parallelism_config->fsdp) return;
   const FSDPConfig& config = *options.parallelism_config->fsdp;
   if (config.state_dict_type == StateDictType::kSharded) {
-    state.sharded_ckpt_prefix_dir = config.sharded_ckpt_prefix_dir;
+    State::CheckpointForm::of(state).sharded_ckpt_prefix_dir = config.sharded_ckpt_prefix_dir;
   }
   if (context.group == nullptr || config.sharding_strategy == ShardingStrategy::kNoShard) return;
   const std::shared_ptr<torch::nn::Module> module(state.model, &state.model->module());

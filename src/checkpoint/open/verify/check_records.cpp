@@ -16,15 +16,13 @@
 namespace cairn {
 namespace {
 
-using Range = ByteSource::Range;
-
 // What one core reads and looks at before it leaves its cache.
-constexpr std::uint64_t kBatchBytes = std::uint64_t{1} << 20;
+constexpr std::uint64_t kRecordBatchBytes = std::uint64_t{1} << 20;
 // Where one core has to look at all of a file: so much is read by several, past the page cache.
 constexpr std::uint64_t kAloneBatchBytes = std::uint64_t{40} << 20;
 
 // Some bytes of a record, or of none; all of them go to one place, or nobody wants them.
-struct Piece {
+struct RecordPiece {
   static constexpr std::size_t kNoRecord = ~std::size_t{0};
 
   std::size_t record = kNoRecord;
@@ -39,9 +37,10 @@ struct Piece {
 class Cut {
  public:
   // `most`: bytes of a piece.
-  Cut(std::span<const Range> places, std::uint64_t most) : places_(places), most_(most) {}
+  Cut(std::span<const ByteSource::Range> places, std::uint64_t most)
+      : places_(places), most_(most) {}
 
-  std::vector<Piece> all(std::span<const FileRecord> records) {
+  std::vector<RecordPiece> all(std::span<const FileRecord> records) {
     std::vector<std::size_t> order(records.size());
     std::iota(order.begin(), order.end(), std::size_t{0});
     const auto is_before = [&](std::size_t a, std::size_t b) {
@@ -63,12 +62,12 @@ class Cut {
     const std::uint64_t end = in.offset + in.size;
     for (std::uint64_t at = in.offset; at < end;) {
       pass(at);
-      Piece piece{.record = record, .offset = at};
+      RecordPiece piece{.record = record, .offset = at};
       std::uint64_t stop = at + std::min(end - at, most_);
       if (at < done_) {
         stop = std::min(stop, done_);
       } else if (next_ < places_.size() && places_[next_].offset <= at) {
-        const Range& place = places_[next_];
+        const ByteSource::Range& place = places_[next_];
         stop = std::min(stop, place.offset + place.into.size());
         piece.place = place.into.subspan(at - place.offset, stop - at);
         done_ = stop;
@@ -84,7 +83,7 @@ class Cut {
   // Records begin no earlier from now on: what is wanted before is in none of them.
   void pass(std::uint64_t at) {
     for (; next_ < places_.size() && places_[next_].offset < at; ++next_) {
-      const Range& place = places_[next_];
+      const ByteSource::Range& place = places_[next_];
       const std::uint64_t end = place.offset + place.into.size();
       const std::uint64_t begin = std::max(place.offset, done_);
       const std::uint64_t stop = std::min(end, at);
@@ -97,19 +96,19 @@ class Cut {
     }
   }
 
-  const std::span<const Range> places_;
+  const std::span<const ByteSource::Range> places_;
   const std::uint64_t most_;
   std::size_t next_ = 0;    // of places_: the first that is wanted behind done_
   std::uint64_t done_ = 0;  // all that is wanted before is in pieces_
-  std::vector<Piece> pieces_;
+  std::vector<RecordPiece> pieces_;
 };
 
 // What is wanted and not checked is read here.
-std::vector<Piece> cut(const CheckedRead& read, const std::vector<FileRecord>& records) {
-  std::vector<Piece> pieces = Cut(read.places, kBatchBytes).all(records);
-  std::vector<Range> rest;
-  std::erase_if(pieces, [&](const Piece& piece) {
-    if (piece.record != Piece::kNoRecord) return false;
+std::vector<RecordPiece> cut(const CheckedRead& read, const std::vector<FileRecord>& records) {
+  std::vector<RecordPiece> pieces = Cut(read.places, kRecordBatchBytes).all(records);
+  std::vector<ByteSource::Range> rest;
+  std::erase_if(pieces, [&](const RecordPiece& piece) {
+    if (piece.record != RecordPiece::kNoRecord) return false;
     rest.push_back({piece.offset, piece.place});
     return true;
   });
@@ -118,8 +117,8 @@ std::vector<Piece> cut(const CheckedRead& read, const std::vector<FileRecord>& r
 }
 
 // Pieces that stand together in `pieces`, as many as fit `most` bytes.
-std::vector<std::span<Piece>> batches_of(std::span<Piece> pieces, std::uint64_t most) {
-  std::vector<std::span<Piece>> batches;
+std::vector<std::span<RecordPiece>> batches_of(std::span<RecordPiece> pieces, std::uint64_t most) {
+  std::vector<std::span<RecordPiece>> batches;
   for (std::size_t begin = 0; begin < pieces.size();) {
     std::size_t end = begin;
     for (std::uint64_t bytes = 0; end < pieces.size(); ++end) {
@@ -132,8 +131,8 @@ std::vector<std::span<Piece>> batches_of(std::span<Piece> pieces, std::uint64_t 
   return batches;
 }
 
-void look_in_memory(const ByteSource& file, std::span<Piece> batch, auto&& look) {
-  for (Piece& piece : batch) {
+void look_in_memory(const ByteSource& file, std::span<RecordPiece> batch, auto&& look) {
+  for (RecordPiece& piece : batch) {
     const SharedBytes bytes = file.view(piece.offset, piece.size);
     ByteView found = bytes.view;
     if (!piece.place.empty()) {
@@ -146,25 +145,25 @@ void look_in_memory(const ByteSource& file, std::span<Piece> batch, auto&& look)
 }
 
 // A place for what nobody wants of a batch. `own` is used for large ones.
-std::span<std::byte> scratch_for(std::span<const Piece> batch, std::vector<std::byte>& own) {
+std::span<std::byte> scratch_for(std::span<const RecordPiece> batch, std::vector<std::byte>& own) {
   std::uint64_t bytes = 0;
-  for (const Piece& piece : batch) {
+  for (const RecordPiece& piece : batch) {
     if (piece.place.empty()) bytes += piece.size;
   }
-  static const BytesPerThread<kBatchBytes> kept_ones;
+  static const BytesPerThread<kRecordBatchBytes> kept_ones;
   const std::span<std::byte> kept = kept_ones.here();
   if (bytes <= kept.size()) return kept;
   if (own.size() < bytes) own.resize(bytes);
   return own;
 }
 
-void read_and_look(const ByteSource& file, std::span<Piece> batch, std::span<std::byte> scratch,
-                   auto&& look) {
-  static const PerThread<std::vector<Range>> kept_ones;
-  std::vector<Range>& ranges = kept_ones.here();
+void read_and_look(const ByteSource& file, std::span<RecordPiece> batch,
+                   std::span<std::byte> scratch, auto&& look) {
+  static const PerThread<std::vector<ByteSource::Range>> kept_ones;
+  std::vector<ByteSource::Range>& ranges = kept_ones.here();
   ranges.clear();
   std::size_t used = 0;
-  for (const Piece& piece : batch) {
+  for (const RecordPiece& piece : batch) {
     std::span<std::byte> into = piece.place;
     if (into.empty()) {
       into = scratch.subspan(used, piece.size);
@@ -179,9 +178,9 @@ void read_and_look(const ByteSource& file, std::span<Piece> batch, std::span<std
 }
 
 // Calls look(piece, its bytes), in order.
-void for_each_of(const CheckedRead& read, std::span<Piece> batch, std::vector<std::byte>& own,
+void for_each_of(const CheckedRead& read, std::span<RecordPiece> batch, std::vector<std::byte>& own,
                  auto&& look) {
-  const auto look_and_tell = [&](Piece& piece, ByteView bytes) {
+  const auto look_and_tell = [&](RecordPiece& piece, ByteView bytes) {
     look(piece, bytes);
     if (read.on_progress) read.on_progress(piece.size);
   };
@@ -233,8 +232,8 @@ class CrcsOfRecords {
 };
 
 // The pieces of each record one after the other, those of small records together.
-std::vector<std::span<Piece>> runs_of(std::span<Piece> pieces) {
-  std::vector<std::span<Piece>> runs;
+std::vector<std::span<RecordPiece>> runs_of(std::span<RecordPiece> pieces) {
+  std::vector<std::span<RecordPiece>> runs;
   std::uint64_t room = 0;  // of the last run
   for (std::size_t begin = 0; begin < pieces.size();) {
     std::size_t end = begin;
@@ -242,13 +241,13 @@ std::vector<std::span<Piece>> runs_of(std::span<Piece> pieces) {
     for (; end < pieces.size() && pieces[end].record == pieces[begin].record; ++end) {
       bytes += pieces[end].size;
     }
-    const std::span<Piece> record = pieces.subspan(begin, end - begin);
+    const std::span<RecordPiece> record = pieces.subspan(begin, end - begin);
     if (bytes <= room) {
       runs.back() = {runs.back().data(), runs.back().size() + record.size()};
       room -= bytes;
     } else {
       runs.push_back(record);
-      room = kBatchBytes - std::min(kBatchBytes, bytes);
+      room = kRecordBatchBytes - std::min(kRecordBatchBytes, bytes);
     }
     begin = end;
   }
@@ -258,11 +257,11 @@ std::vector<std::span<Piece>> runs_of(std::span<Piece> pieces) {
 }  // namespace
 
 std::vector<FileRecord> wanted(const std::vector<FileRecord>& records,
-                               std::span<const Range> places) {
+                               std::span<const ByteSource::Range> places) {
   auto place = places.begin();
   std::uint64_t before = 0;
   const auto is_wanted = [&](const FileRecord& record) {
-    const auto is_over = [&](const Range& range) {
+    const auto is_over = [&](const ByteSource::Range& range) {
       return range.offset + range.into.size() <= record.offset;
     };
     const bool is_in_order = record.offset >= std::exchange(before, record.offset);
@@ -282,7 +281,7 @@ namespace {
 // Some records, and the places of their bytes.
 struct Portion {
   std::span<const FileRecord> records;
-  std::span<const Range> places;
+  std::span<const ByteSource::Range> places;
 };
 
 // Records that are read with one call: of all of 100,000 what is noted would take 30 MiB, and the
@@ -309,12 +308,12 @@ std::vector<std::span<const FileRecord>> groups_of(std::span<const FileRecord> r
 }
 
 // The places, cut where a group begins.
-std::vector<Range> cut_between(std::span<const std::span<const FileRecord>> groups,
-                               std::span<const Range> places) {
-  std::vector<Range> cut;
+std::vector<ByteSource::Range> cut_between(std::span<const std::span<const FileRecord>> groups,
+                                           std::span<const ByteSource::Range> places) {
+  std::vector<ByteSource::Range> cut;
   cut.reserve(places.size() + groups.size());
   auto group = groups.begin() + 1;
-  for (Range place : places) {
+  for (ByteSource::Range place : places) {
     while (group != groups.end() && group->front().offset <= place.offset) {
       ++group;
     }
@@ -331,11 +330,11 @@ std::vector<Range> cut_between(std::span<const std::span<const FileRecord>> grou
 
 // `places`, none of which has bytes of several groups.
 std::vector<Portion> portions_of(std::span<const std::span<const FileRecord>> groups,
-                                 std::span<const Range> places) {
+                                 std::span<const ByteSource::Range> places) {
   std::vector<Portion> portions;
   for (std::size_t i = 0; i + 1 < groups.size(); ++i) {
     const std::uint64_t end = groups[i + 1].front().offset;
-    const auto begins_before = [&](const Range& place) { return place.offset < end; };
+    const auto begins_before = [&](const ByteSource::Range& place) { return place.offset < end; };
     const auto behind = std::partition_point(places.begin(), places.end(), begins_before);
     portions.push_back({groups[i], {places.begin(), behind}});
     places = {behind, places.end()};
@@ -361,11 +360,11 @@ bool has_most(std::span<const Portion> portions) {
 
 // Reads them with one call.
 void add_crcs(const CheckedRead& read, std::span<const Portion> portions, CrcsOfRecords& crcs) {
-  std::vector<Piece> pieces;
+  std::vector<RecordPiece> pieces;
   for (const Portion& portion : portions) {
     const std::size_t before = portion.records.data() - crcs.records().data();
-    for (Piece& piece : Cut(portion.places, ~std::uint64_t{0}).all(portion.records)) {
-      if (piece.record != Piece::kNoRecord) piece.record += before;
+    for (RecordPiece& piece : Cut(portion.places, ~std::uint64_t{0}).all(portion.records)) {
+      if (piece.record != RecordPiece::kNoRecord) piece.record += before;
       pieces.push_back(piece);
     }
   }
@@ -374,12 +373,12 @@ void add_crcs(const CheckedRead& read, std::span<const Portion> portions, CrcsOf
   };
   std::vector<ByteSource::Part> parts;
   parts.reserve(pieces.size());
-  for (const Piece& piece : pieces) {
+  for (const RecordPiece& piece : pieces) {
     parts.push_back({piece.offset, piece.size, memory_of(piece.place)});
   }
   read.file.read_each(parts, [&](std::size_t i, std::uint64_t begin, ByteView bytes) {
-    const Piece& piece = pieces[i];
-    const bool is_checked = piece.record != Piece::kNoRecord;
+    const RecordPiece& piece = pieces[i];
+    const bool is_checked = piece.record != RecordPiece::kNoRecord;
     if (is_checked) crcs.add(piece.record, piece.offset + begin, bytes);
     const bool is_put = !piece.place.empty() && parts[i].into.empty();
     if (is_put) read.put.put(piece.place.subspan(begin, bytes.size()), bytes);
@@ -397,7 +396,7 @@ std::vector<std::uint32_t> crcs_of(const CheckedRead& read,
                                    const std::vector<FileRecord>& records) {
   CrcsOfRecords crcs(records);
   const auto groups = groups_of(records);
-  const std::vector<Range> places = cut_between(groups, read.places);
+  const std::vector<ByteSource::Range> places = cut_between(groups, read.places);
   const std::vector<Portion> portions = portions_of(groups, places);
   if (read.file.shows_in_order()) {
     for (const Portion& portion : portions) {
@@ -433,23 +432,23 @@ class HashesInOrder {
     hash_->write(bytes);
   }
   void finish() {
-    if (record_ != Piece::kNoRecord) use_(record_, *hash_);
-    record_ = Piece::kNoRecord;
+    if (record_ != RecordPiece::kNoRecord) use_(record_, *hash_);
+    record_ = RecordPiece::kNoRecord;
     hash_.emplace();
   }
 
  private:
   const Use& use_;
-  std::size_t record_ = Piece::kNoRecord;
+  std::size_t record_ = RecordPiece::kNoRecord;
   std::optional<Xxh3> hash_{std::in_place};
 };
 
 // With one call, of a source that shows bytes in order.
-void hash_as_shown(const CheckedRead& read, std::span<const Piece> pieces,
+void hash_as_shown(const CheckedRead& read, std::span<const RecordPiece> pieces,
                    const HashesInOrder::Use& use) {
   std::vector<ByteSource::Part> parts;
   parts.reserve(pieces.size());
-  for (const Piece& piece : pieces) {
+  for (const RecordPiece& piece : pieces) {
     parts.push_back({piece.offset, piece.size, piece.place});
   }
   HashesInOrder hashes(use);
@@ -464,16 +463,17 @@ void hash_as_shown(const CheckedRead& read, std::span<const Piece> pieces,
 
 void for_each_xxh3(const CheckedRead& read, const std::vector<FileRecord>& records,
                    const std::function<void(std::size_t index, const Xxh3& hash)>& use) {
-  std::vector<Piece> pieces = cut(read, records);
+  std::vector<RecordPiece> pieces = cut(read, records);
   if (read.file.shows_in_order()) return hash_as_shown(read, pieces, use);
-  const std::vector<std::span<Piece>> runs = runs_of(pieces);
-  const std::uint64_t most = runs.size() == 1 ? kAloneBatchBytes : kBatchBytes;
+  const std::vector<std::span<RecordPiece>> runs = runs_of(pieces);
+  const std::uint64_t most = runs.size() == 1 ? kAloneBatchBytes : kRecordBatchBytes;
   const auto check = [&](std::size_t i) {
     HashesInOrder hashes(use);
     std::vector<std::byte> own;
-    for (const std::span<Piece> batch : batches_of(runs[i], most)) {
-      for_each_of(read, batch, own,
-                  [&](const Piece& piece, ByteView bytes) { hashes.add(piece.record, bytes); });
+    for (const std::span<RecordPiece> batch : batches_of(runs[i], most)) {
+      for_each_of(read, batch, own, [&](const RecordPiece& piece, ByteView bytes) {
+        hashes.add(piece.record, bytes);
+      });
     }
     hashes.finish();
   };

@@ -174,7 +174,7 @@ void DownloadLane::empty(Buffer& filled) {
   if (filled.places.empty()) return;
   wait(filled);
   const auto* const from = static_cast<const std::byte*>(filled.staging.data_ptr());
-  for (const Place& place : filled.places) {
+  for (const BufferRange& place : filled.places) {
     stream_copy_unfenced(place.into.data(), from + place.begin, place.into.size());
   }
   stream_fence();

@@ -69,7 +69,7 @@ class StagingLane {
   ~StagingLane();
 
  protected:
-  struct Place {
+  struct BufferRange {
     std::size_t begin;  // in the buffer
     std::span<std::byte> into;
   };
@@ -78,7 +78,7 @@ class StagingLane {
     at::Tensor staging = {};
     at::Tensor room = {};  // as much on the device, or undefined
     bool is_at_work = false;
-    std::vector<Place> places = {};
+    std::vector<BufferRange> places = {};
   };
 
   std::size_t buffer_bytes() const { return bytes_; }

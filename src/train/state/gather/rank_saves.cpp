@@ -11,6 +11,7 @@
 #include "checkpoint/ranks/see_checkpoints.h"
 #include "checkpoint/sharded/kept_plan.h"
 #include "dist/rank_tables.h"
+#include "train/state/checkpoint_form.h"
 #include "train/state/gather/checkpoint_info.h"
 
 namespace cairn {
@@ -62,7 +63,9 @@ void put_own_beside(Value& entries) {
 
 }  // namespace
 
-bool saves_over_ranks(const State& state) { return !state.sharded_ckpt_prefix_dir.empty(); }
+bool saves_over_ranks(const State& state) {
+  return !State::CheckpointForm::of(state).sharded_ckpt_prefix_dir.empty();
+}
 
 RankSaves::RankSaves()
     : table_(table_of_job()),

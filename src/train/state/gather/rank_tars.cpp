@@ -25,6 +25,7 @@
 #include "checkpoint/ranks/save_rank_tars.h"
 #include "dist/team.h"
 #include "storage/place.h"
+#include "train/state/checkpoint_form.h"
 #include "train/state/gather/checkpoint_info.h"
 #include "train/state/gather/rank_saves.h"
 #include "train/state/load/module_load.h"
@@ -68,7 +69,9 @@ void take_buffers_of_rank_0(const std::vector<std::string>& names, Value& state)
 
 }  // namespace
 
-bool saves_rank_tars(const State& state) { return state.deepspeed_stage.has_value(); }
+bool saves_rank_tars(const State& state) {
+  return State::CheckpointForm::of(state).deepspeed_stage.has_value();
+}
 
 void require_rank(const std::string& format) {
   const auto pieces = split_format(NameFormat(format));
@@ -82,7 +85,7 @@ void require_rank(const std::string& format) {
 }
 
 void check_rank_tars(const State& state) {
-  if (*state.deepspeed_stage == 0 || !state.model) return;
+  if (*State::CheckpointForm::of(state).deepspeed_stage == 0 || !state.model) return;
   for (const auto& [name, parameter] : named_parameters(state.model->module())) {
     if (parameter.scalar_type() == at::kFloat) continue;
     throw UnsupportedError(fmt::format(
@@ -102,8 +105,10 @@ void RankSaves::fill_tar(SaveJob& job, const State& state, const SaveCheckpointO
   }
   const std::int64_t number = std::exchange(number_, number_ + kRollCallsOfTars);
   Value entries;
-  RankTarsJob tars{
-      .path = job.path, .replace = job.replace, .stage = *state.deepspeed_stage, .info = job.info};
+  RankTarsJob tars{.path = job.path,
+                   .replace = job.replace,
+                   .stage = *State::CheckpointForm::of(state).deepspeed_stage,
+                   .info = job.info};
   Team::of_job().together("gathering its state", [&] {
     entries = state.state_dict();
     tars.names = names_of(state.model->module());

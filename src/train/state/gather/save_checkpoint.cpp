@@ -16,6 +16,7 @@
 #include "io/file.h"
 #include "io/read_fault.h"
 #include "storage/place.h"
+#include "train/state/checkpoint_form.h"
 #include "train/state/gather/checkpoint_info.h"
 #include "train/state/gather/rank_saves.h"
 #include "train/state/gather/sharded_state.h"
@@ -134,9 +135,10 @@ void refuse_to_replace_state(const std::shared_ptr<ObjectStore>& store, const st
 std::string save_sharded(const State& state, const std::string& path,
                          const SaveCheckpointOptions& options) {
   SaveJob job;
-  job.path = join_path(parent_path(path), strict_format(NameFormat(state.sharded_ckpt_prefix_dir),
-                                                        variables_of_writer(state.run_name) +
-                                                            time_variables(state.timestamp)));
+  job.path = join_path(
+      parent_path(path),
+      strict_format(NameFormat(State::CheckpointForm::of(state).sharded_ckpt_prefix_dir),
+                    variables_of_writer(state.run_name) + time_variables(state.timestamp)));
   const auto store = store_of(job.path, options.store);
   if (!options.store) job.path = shown_place(job.path);
   const Team team = Team::of_job();

@@ -1,4 +1,4 @@
-#include "dist/roll_call.h"
+#include "dist/liveness/liveness_watch.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -52,33 +52,33 @@ void look_for_a_while(Look look) {
 
 }  // namespace
 
-RollCall::RollCall(c10::intrusive_ptr<c10d::Store> store, std::int64_t rank,
-                   std::int64_t world_size)
+LivenessWatch::LivenessWatch(c10::intrusive_ptr<c10d::Store> store, std::int64_t rank,
+                             std::int64_t world_size)
     : shared_(std::make_shared<Shared>(Shared{std::move(store), rank, world_size})) {}
 
-void RollCall::come_to(std::int64_t number) { shared_->come_to(number); }
+void LivenessWatch::come_to(std::int64_t number) { shared_->come_to(number); }
 
-void RollCall::beat() { shared_->store->add(busy_key(shared_->rank), 1); }
+void LivenessWatch::beat() { shared_->store->add(busy_key(shared_->rank), 1); }
 
-std::vector<std::string> RollCall::all_places() const {
+std::vector<std::string> LivenessWatch::all_places() const {
   std::vector<std::string> keys;
   for (std::int64_t r = 0; r < shared_->world_size; ++r)
     keys.push_back(place_key(r));
   return keys;
 }
 
-std::optional<std::vector<std::int64_t>> RollCall::find_absent(std::int64_t number) {
+std::optional<std::vector<std::int64_t>> LivenessWatch::find_absent(std::int64_t number) {
   return ask<std::vector<std::int64_t>>(
       [number](Shared& shared) { return shared.find_absent(number); });
 }
 
-bool RollCall::is_awaited(std::int64_t number) {
+bool LivenessWatch::is_awaited(std::int64_t number) {
   return ask<bool>([number](Shared& shared) { return shared.is_awaited(number); }).value_or(false);
 }
 
-void RollCall::live() { shared_->store->add(life_key(shared_->rank), 1); }
+void LivenessWatch::live() { shared_->store->add(life_key(shared_->rank), 1); }
 
-bool RollCall::is_anybody_gone() {
+bool LivenessWatch::is_anybody_gone() {
   const auto life =
       ask<std::string>([](Shared& shared) { return shared.life_of_next(); }).value_or(kAlarm);
   if (life == kAlarm) return true;
@@ -94,7 +94,7 @@ bool RollCall::is_anybody_gone() {
 }
 
 template <class Answer>
-std::optional<Answer> RollCall::ask(std::function<Answer(Shared&)> question) {
+std::optional<Answer> LivenessWatch::ask(std::function<Answer(Shared&)> question) {
   if (is_lost_) return std::nullopt;
   std::packaged_task<Answer()> task(
       [shared = shared_, question = std::move(question)] { return question(*shared); });
@@ -110,16 +110,16 @@ std::optional<Answer> RollCall::ask(std::function<Answer(Shared&)> question) {
   return std::nullopt;
 }
 
-void RollCall::Shared::come_to(std::int64_t number) {
+void LivenessWatch::Shared::come_to(std::int64_t number) {
   store->set(place_key(rank), bytes_of(std::to_string(number)));
 }
 
-bool RollCall::Shared::is_absent(std::int64_t of_rank, std::int64_t number) {
+bool LivenessWatch::Shared::is_absent(std::int64_t of_rank, std::int64_t number) {
   if (!store->check({place_key(of_rank)})) return true;
   return std::stoll(text_of(store->get(place_key(of_rank)))) < number;
 }
 
-std::vector<std::int64_t> RollCall::Shared::absent(std::int64_t number) {
+std::vector<std::int64_t> LivenessWatch::Shared::absent(std::int64_t number) {
   std::vector<std::int64_t> ranks;
   for (std::int64_t r = 0; r < world_size; ++r) {
     if (is_absent(r, number)) ranks.push_back(r);
@@ -127,7 +127,7 @@ std::vector<std::int64_t> RollCall::Shared::absent(std::int64_t number) {
   return ranks;
 }
 
-std::vector<std::int64_t> RollCall::Shared::find_absent(std::int64_t number) {
+std::vector<std::int64_t> LivenessWatch::Shared::find_absent(std::int64_t number) {
   come_to(number);
   std::vector<std::int64_t> missing;
   bool is_said = false;
@@ -140,7 +140,7 @@ std::vector<std::int64_t> RollCall::Shared::find_absent(std::int64_t number) {
   return missing;
 }
 
-std::vector<std::string> RollCall::Shared::beats(const std::vector<std::int64_t>& ranks) {
+std::vector<std::string> LivenessWatch::Shared::beats(const std::vector<std::int64_t>& ranks) {
   std::vector<std::string> counts;
   for (const std::int64_t r : ranks)
     counts.push_back(store->check({busy_key(r)}) ? text_of(store->get(busy_key(r))) : "");
@@ -148,13 +148,13 @@ std::vector<std::string> RollCall::Shared::beats(const std::vector<std::int64_t>
 }
 
 // kAlarm where there is one.
-std::string RollCall::Shared::life_of_next() {
+std::string LivenessWatch::Shared::life_of_next() {
   if (store->check({kAlarm})) return kAlarm;
   const std::string key = life_key((rank + 1) % world_size);
   return store->check({key}) ? text_of(store->get(key)) : "";
 }
 
-bool RollCall::Shared::is_awaited(std::int64_t number) {
+bool LivenessWatch::Shared::is_awaited(std::int64_t number) {
   come_to(number);
   const std::vector<std::int64_t> missing = absent(number);
   if (missing.empty()) return false;

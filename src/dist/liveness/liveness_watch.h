@@ -28,9 +28,9 @@
 namespace cairn::dist {
 
 // Its questions are asked on one thread, all else on any.
-class RollCall {
+class LivenessWatch {
  public:
-  RollCall(c10::intrusive_ptr<c10d::Store> store, std::int64_t rank, std::int64_t world_size);
+  LivenessWatch(c10::intrusive_ptr<c10d::Store> store, std::int64_t rank, std::int64_t world_size);
 
   // Steps 1 and 2, of this rank. Throws what c10d throws.
   void come_to(std::int64_t number);

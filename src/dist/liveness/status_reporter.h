@@ -1,0 +1,57 @@
+// A thread that tells the other ranks about this one: how far it is, when it waits for long; that
+// it does something long (LongWork); that it is alive, after show_life(). Work that takes no time
+// costs no message.
+#pragma once
+
+#include <chrono>
+#include <condition_variable>
+#include <cstdint>
+#include <mutex>
+#include <thread>
+
+#include "dist/liveness/liveness_watch.h"
+
+namespace cairn::dist {
+
+// A rank that waits for so long tells the others how far it is.
+inline constexpr std::chrono::milliseconds kLongWait{1000};
+
+class StatusReporter {
+ public:
+  // Tells `watch`, every `interval` if there is something to tell. Keeps a reference to it.
+  StatusReporter(LivenessWatch& watch, std::chrono::milliseconds interval);
+  ~StatusReporter();
+  StatusReporter(const StatusReporter&) = delete;
+  StatusReporter& operator=(const StatusReporter&) = delete;
+
+  // Around what all ranks do together. Each begins the next number, on all ranks alike.
+  void begin_waiting();
+  void end_waiting();
+  std::int64_t number();
+
+  // Around a LongWork. LongWorks may be in one another.
+  void begin_long_work();
+  void end_long_work();
+
+  // From now on: LivenessWatch, step 3.
+  void show_life();
+
+ private:
+  using Clock = std::chrono::steady_clock;
+
+  void report(std::chrono::milliseconds interval);
+  bool is_busy(Clock::time_point now) const;
+
+  LivenessWatch& watch_;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::int64_t number_ = 0;
+  bool is_waiting_ = false;
+  bool shows_life_ = false;
+  bool is_closing_ = false;
+  int long_works_ = 0;
+  Clock::time_point busy_since_;
+  std::thread thread_;  // the last: it uses all of these
+};
+
+}  // namespace cairn::dist

@@ -1,0 +1,39 @@
+// Messages between the ranks of one whole: a collective under way, and the parts of any dtype that
+// lie in a message one after the other.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "dist/sharding/shard_mesh.h"
+
+namespace cairn::dist {
+
+struct RowExchange {
+  std::vector<at::Tensor> sent = {};
+  std::vector<std::vector<at::Tensor>> received = {};
+  WorkPtr work = {};
+
+  bool is_under_way() const { return work != nullptr; }
+  // `begin()` returns the work. DistError; `what` is for messages.
+  template <class Begin>
+  void start(const ShardMesh& mesh, const std::string& what, Begin begin) {
+    try {
+      work = begin();
+    } catch (const std::exception& error) {
+      mesh.group().fail(what, error.what());
+    }
+  }
+  void wait(const ShardMesh& mesh, const std::string& what) const;
+};
+
+std::int64_t part_bytes(std::int64_t elements, at::ScalarType type);
+
+// The part at the byte `at`, which moves to the end of the part.
+at::Tensor next_part(const at::Tensor& bytes, std::int64_t& at, std::int64_t elements,
+                     at::ScalarType type);
+
+}  // namespace cairn::dist

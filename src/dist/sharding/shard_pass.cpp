@@ -1,0 +1,204 @@
+#include "dist/sharding/shard_pass.h"
+
+#include <fmt/format.h>
+#include <torch/torch.h>
+
+#include <algorithm>
+#include <limits>
+#include <span>
+#include <utility>
+
+#include "cairn/error.h"
+
+namespace cairn::dist {
+namespace {
+
+constexpr std::size_t kRoot = CutModule::kRoot;
+
+}  // namespace
+
+ShardPass::ShardPass(std::shared_ptr<CutModule> cut, Prefetch prefetch)
+    : cut_(std::move(cut)),
+      units_(cut_->units()),
+      prefetch_(std::move(prefetch)),
+      forward_notes_(std::numeric_limits<std::size_t>::max()) {}  // all, until backward()
+
+void ShardPass::begin() {
+  if (!units_[kRoot]->parameters().empty()) bring(kRoot);
+}
+
+void ShardPass::end() {
+  is_backward_ = false;
+  forward_notes_ = std::min(forward_notes_, notes_.size());
+  cut_->release();
+}
+
+std::vector<std::size_t> ShardPass::forward_order() const {
+  std::vector<std::size_t> order;
+  for (const auto& call : calls_)
+    order.push_back(call->unit);
+  return order;
+}
+
+void ShardPass::ask_for(std::size_t unit) {
+  if (units_[unit]->is_whole() || units_[unit]->is_coming()) return;
+  notes_.push_back({Done::kGathered, unit});
+  units_[unit]->begin_gather();
+}
+
+void ShardPass::bring(std::size_t unit) {
+  ask_for(unit);
+  cut_->finish_gather(unit);
+}
+
+std::shared_ptr<ShardPass::Call> ShardPass::begin_call(std::size_t unit) {
+  auto call = std::make_shared<Call>(Call{.unit = unit, .begin = ++clock_});
+  bring(unit);
+  prefetch_forward(unit);
+  calls_.push_back(call);
+  return call;
+}
+
+// The unit that followed this one in the noted order.
+void ShardPass::prefetch_forward(std::size_t unit) {
+  const std::vector<std::size_t>& order = prefetch_.forward_order;
+  const std::size_t at = calls_.size();
+  if (at + 1 < order.size() && order[at] == unit) ask_for(order[at + 1]);
+}
+
+void ShardPass::end_call(const std::shared_ptr<Call>& call) {
+  call->end = ++clock_;
+  const bool is_needed_around = std::ranges::any_of(calls_, [&](const auto& other) {
+    return other != call && other->end == 0 && other->unit == call->unit;
+  });
+  if (cut_->mesh().reshards_after_forward() && !is_needed_around) units_[call->unit]->release();
+}
+
+bool ShardPass::is_outermost() const {
+  return std::ranges::count(calls_, std::uint64_t{0}, [](const auto& call) { return call->end; }) ==
+         1;
+}
+
+void ShardPass::add_hook(const at::Tensor& output, const std::shared_ptr<Call>& call) {
+  output.register_hook([weak = weak_from_this(), call](const at::Tensor& /*gradient*/) {
+    const auto pass = weak.lock();
+    if (pass == nullptr) {
+      throw UsageError(
+          "backward() goes through a pass of a sharded module that is over: call "
+          "ShardedModule::backward(), between begin() and end()");
+    }
+    try {
+      pass->come_back_to(call);
+    } catch (...) {
+      pass->error_ = std::current_exception();
+      throw;
+    }
+  });
+}
+
+// Step 2 and 3, before what computes with the unit.
+void ShardPass::come_back_to(const std::shared_ptr<Call>& call) {
+  if (!is_backward_) {
+    throw UsageError(
+        "a sharded module's gradients are the business of ShardedModule::backward(): call that, "
+        "between begin() and end(), instead of loss.backward()");
+  }
+  if (std::exchange(call->is_back, true)) return;
+  const torch::NoGradGuard no_grad;
+  if (prefetch_.backward != BackwardPrefetch::kNone) ask_for(call->unit);
+  finish_units_after(call->end);
+  bring(call->unit);
+  active_.push_back(call);
+  if (prefetch_.backward == BackwardPrefetch::kPre) prefetch_backward(*call);
+}
+
+void ShardPass::prefetch_backward(const Call& call) {
+  for (auto before = calls_.rbegin(); before != calls_.rend(); ++before) {
+    if ((*before)->begin >= call.begin || (*before)->is_back) continue;
+    return ask_for((*before)->unit);
+  }
+}
+
+void ShardPass::finish_units_after(std::uint64_t end) {
+  for (std::size_t unit = 0; unit < units_.size(); ++unit) {
+    const auto is_of_it = [&](const auto& call) { return call->unit == unit; };
+    const auto is_later = [&](const auto& call) { return call->begin > end; };
+    if (std::ranges::none_of(active_, is_of_it)) continue;
+    if (!std::ranges::all_of(active_, [&](const auto& c) { return !is_of_it(c) || is_later(c); })) {
+      continue;
+    }
+    std::erase_if(active_, is_of_it);
+    send_gradients(unit);
+  }
+}
+
+void ShardPass::send_gradients(std::size_t unit) {
+  finish_sending();
+  const bool stays = unit == kRoot;
+  if (!units_[unit]->has_trainable()) return stays ? void() : units_[unit]->release();
+  notes_.push_back({Done::kReduced, unit});
+  units_[unit]->begin_reduce({.contributes = contributes_, .stays_whole = stays});
+  sending_ = unit;
+}
+
+void ShardPass::finish_sending() {
+  if (!sending_) return;
+  const std::size_t unit = *std::exchange(sending_, std::nullopt);
+  units_[unit]->finish_reduce("averaging the gradients of " + cut_->text_of(unit));
+}
+
+void ShardPass::backward(const at::Tensor& loss, bool contributes) {
+  forward_notes_ = notes_.size();
+  std::vector<std::vector<bool>> before;
+  for (const auto& unit : units_)
+    before.push_back(unit->have_gradients());
+  is_backward_ = true;
+  contributes_ = contributes;
+  try {
+    loss.backward();
+  } catch (...) {
+    is_backward_ = false;
+    if (error_) std::rethrow_exception(std::exchange(error_, nullptr));
+    throw;
+  }
+  is_backward_ = false;
+  check_all_went_through_units(before);
+  finish_units_after(0);
+  if (!units_[kRoot]->parameters().empty()) {
+    send_gradients(kRoot);  // it stays: metrics may compute with it, until end()
+  }
+  finish_sending();
+}
+
+bool ShardPass::has_sent(std::size_t unit) const {
+  return std::ranges::any_of(
+      notes_, [&](const Note& note) { return note.done == Done::kReduced && note.unit == unit; });
+}
+
+// A unit that was used past its wrapper computed with this rank's rows.
+void ShardPass::check_all_went_through_units(const std::vector<std::vector<bool>>& before) const {
+  for (std::size_t unit = 1; unit < units_.size(); ++unit) {
+    const bool is_active =
+        std::ranges::any_of(active_, [&](const auto& call) { return call->unit == unit; });
+    if (has_sent(unit) || is_active || units_[unit]->is_whole()) continue;
+    if (units_[unit]->have_gradients() == before[unit]) continue;
+    throw UsageError(cut_->text_of(unit) +
+                     " was used without its forward(): a Sharded<> is whole in its forward() only. "
+                     "Call that, or do not wrap it");
+  }
+}
+
+void ShardPass::repeat_for_others(bool with_backward) {
+  const std::size_t count = with_backward ? notes_.size() : forward_notes_;
+  for (const Note& note : std::span(notes_).first(count)) {
+    ShardUnit& unit = *units_[note.unit];
+    if (note.done == Done::kGathered) {
+      unit.gather_for_others("gathering " + cut_->text_of(note.unit));
+    } else {
+      unit.begin_reduce({.contributes = false});
+      unit.finish_reduce("averaging the gradients of " + cut_->text_of(note.unit));
+    }
+  }
+}
+
+}  // namespace cairn::dist

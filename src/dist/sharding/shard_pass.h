@@ -1,0 +1,92 @@
+// A pass through a sharded module, forward and backward: which unit is whole when.
+//
+//  1. begin(): the parameters that no unit has (the root's) come, and stay until end().
+//  2. A unit comes when its forward() begins, and goes when that ends (FULL_SHARD), or stays
+//     (SHARD_GRAD_OP). A hook on what it gave brings it back before backward() goes through it.
+//  3. backward() computes what was made last first. So when it comes to a unit, all units whose
+//     forward() began after this one's had ended are done with: their gradients are sent, and they
+//     go. Others are done with at the end: the outer ones of nested units, and the first.
+//  4. The gradients of one unit at a time are under way, and one unit is asked for ahead at most.
+//  5. A pass notes its collectives. A rank that has nothing to compute while others have repeats
+//     them without gradients of its own (repeat_for_others()): Gloo matches messages by their
+//     order. So the order of forward_prefetch changes between batches only.
+//  6. Errors in hooks end backward(), for a unit that did not come has no memory. They are thrown
+//     anew after it, since autograd's engine loses their class.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <exception>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "dist/sharding/cut_module.h"
+
+namespace cairn::dist {
+
+class ShardPass : public std::enable_shared_from_this<ShardPass> {
+ public:
+  struct Prefetch {
+    BackwardPrefetch backward;
+    std::vector<std::size_t> forward_order;  // units, of a pass before; empty: no forward_prefetch
+  };
+  ShardPass(std::shared_ptr<CutModule> cut, Prefetch prefetch);
+
+  const CutModule& cut() const { return *cut_; }
+
+  void begin();
+  void backward(const at::Tensor& loss, bool contributes);
+  void end();
+  // After end().
+  void repeat_for_others(bool with_backward);
+  bool did_nothing() const { return notes_.empty(); }
+  // The units, as their forward() began.
+  std::vector<std::size_t> forward_order() const;
+
+  // A unit's forward().
+  struct Call {
+    std::size_t unit = 0;
+    std::uint64_t begin = 0;
+    std::uint64_t end = 0;  // 0: not yet
+    bool is_back = false;   // backward() has come to it
+  };
+  std::shared_ptr<Call> begin_call(std::size_t unit);
+  void end_call(const std::shared_ptr<Call>& call);
+  void add_hook(const at::Tensor& output, const std::shared_ptr<Call>& call);
+  // Whether one forward() is under way, not one in another.
+  bool is_outermost() const;
+
+ private:
+  enum class Done { kGathered, kReduced };
+  struct Note {
+    Done done;
+    std::size_t unit;
+  };
+
+  void ask_for(std::size_t unit);
+  void bring(std::size_t unit);
+  void prefetch_forward(std::size_t unit);
+  void prefetch_backward(const Call& call);
+  void come_back_to(const std::shared_ptr<Call>& call);
+  void finish_units_after(std::uint64_t end);
+  void send_gradients(std::size_t unit);
+  void finish_sending();
+  bool has_sent(std::size_t unit) const;
+  void check_all_went_through_units(const std::vector<std::vector<bool>>& before) const;
+
+  const std::shared_ptr<CutModule> cut_;
+  const std::vector<std::unique_ptr<ShardUnit>>& units_;  // cut_'s
+  const Prefetch prefetch_;
+  bool is_backward_ = false;
+  bool contributes_ = true;
+  std::uint64_t clock_ = 0;
+  std::vector<std::shared_ptr<Call>> calls_;
+  std::vector<std::shared_ptr<Call>> active_;  // backward() is in them
+  std::optional<std::size_t> sending_;         // unit
+  std::vector<Note> notes_;                    // step 5
+  std::size_t forward_notes_;                  // so many of them before backward()
+  std::exception_ptr error_;
+};
+
+}  // namespace cairn::dist

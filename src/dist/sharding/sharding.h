@@ -1,0 +1,62 @@
+// What is behind a ShardedModule: its passes, and what stays between them.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <memory>
+#include <vector>
+
+#include "cairn/dist/sharding.h"
+
+#include "dist/sharding/cut_module.h"
+#include "dist/sharding/gradient_sync.h"
+#include "dist/sharding/shard_pass.h"
+
+namespace cairn::dist {
+
+class Sharding : public std::enable_shared_from_this<Sharding> {
+ public:
+  Sharding(Group* group, std::shared_ptr<torch::nn::Module> module, const FSDPConfig& config);
+
+  // Makes the units know it; once it is a shared_ptr.
+  void bind();
+
+  // As ShardedModule's.
+  void begin();
+  void end();
+  void backward(const at::Tensor& loss, bool contributes);
+  void repeat_for_others(bool with_backward);
+  void note_order();
+
+  // The pass that uses the unit. UsageError outside of a pass.
+  std::shared_ptr<ShardPass> pass_for(std::size_t unit) const;
+  const CutModule* cut() const { return cut_.get(); }  // null: nothing is sharded
+
+ private:
+  void average_gradients();
+
+  Group* group_;  // null: one process
+  std::shared_ptr<torch::nn::Module> module_;
+  BackwardPrefetch backward_prefetch_;
+  bool forward_prefetch_;
+  std::shared_ptr<CutModule> cut_;
+  std::unique_ptr<GradientSync> sync_;  // NO_SHARD in several processes
+  bool is_begun_ = false;
+  std::shared_ptr<ShardPass> pass_;  // the last one; null where nothing is sharded
+  std::vector<std::size_t> order_;   // forward_prefetch
+};
+
+}  // namespace cairn::dist
+
+namespace cairn {
+
+struct ShardedUnit::Place {
+  std::weak_ptr<dist::Sharding> sharding;
+  std::size_t index = 0;  // of the unit
+
+  static void set(ShardedUnit& unit, Place place) {
+    unit.place_ = std::make_shared<const Place>(std::move(place));
+  }
+};
+
+}  // namespace cairn
