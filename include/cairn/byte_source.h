@@ -56,6 +56,9 @@ class ByteSource {
   // that called it. A source that is far away does: it has several requests under way meanwhile.
   // A reader that wants bytes in order then asks for all of them with one call.
   virtual bool shows_in_order() const { return false; }
+  // Whether a small read costs no more for its size than a large one, as of a device's memory. A
+  // save then reads large storages in pieces, and needs no room on the host for a whole one.
+  virtual bool is_cheap_in_pieces() const { return false; }
 
   // Whether view() costs nothing: the bytes are in memory, or a file that was mapped.
   virtual bool in_memory() const { return false; }
@@ -66,6 +69,13 @@ class ByteSource {
   // under way gets SIGBUS, as of any mapped file: the process ends.
   // UsageError, StorageError.
   virtual SharedBytes view(std::uint64_t offset, std::uint64_t size) const;
+
+  // The same bytes without a check, if this is a source of cairn's that verifies what it reads.
+  // Otherwise this source.
+  virtual const ByteSource& unverified() const { return *this; }
+  // For cairn's own sources of files on this machine. Any other source gives nullptr.
+  class LocalFile;
+  virtual const LocalFile* local_file() const { return nullptr; }
 
   // UsageError unless the range lies inside.
   void check_range(std::uint64_t offset, std::uint64_t size) const;

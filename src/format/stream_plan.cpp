@@ -11,7 +11,6 @@
 #include "core/hash/crc32.h"
 #include "core/hash/xxh3.h"
 #include "io/bytes/copying_sink.h"
-#include "io/bytes/device_source.h"
 #include "io/bytes/pieces.h"
 #include "value/tensor/tensor_stream.h"
 
@@ -42,7 +41,7 @@ class PartsAhead {
     const ByteSource* const source = part.storage->source();
     if (source == nullptr || part.elements != nullptr || part.storage->try_view()) return false;
     const std::uint64_t small = source->shows_in_order() ? kAheadBytes : kSmallBytes;
-    return part.size < small || dynamic_cast<const DeviceSource*>(source) != nullptr;
+    return part.size < small || source->is_cheap_in_pieces();
   }
 
   void write(std::size_t index, ByteSink& sink) {

@@ -138,7 +138,7 @@ void PendingReads::make(const StorageRead& read) const {
 
 void PendingReads::finish(Access access) {
   const auto bytes_of = [&](const ByteSource& source) -> const ByteSource& {
-    return access == Access::kRaw ? unverified(source) : source;
+    return access == Access::kRaw ? source.unverified() : source;
   };
   for (const auto& [source, ranges] : by_source_) {
     put_ ? put_ranges(bytes_of(*source), ranges) : fill(bytes_of(*source), ranges);

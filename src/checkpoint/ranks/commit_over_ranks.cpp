@@ -37,16 +37,15 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <exception>
-#include <optional>
-#include <set>
 #include <string_view>
 #include <utility>
 
 #include "cairn/error.h"
 
 #include "checkpoint/plan/manifest_sink.h"
+#include "checkpoint/ranks/commit/machine_folder.h"
+#include "checkpoint/ranks/commit/part_report.h"
 #include "checkpoint/ranks/living_store.h"
 #include "checkpoint/ranks/name_on_machine.h"
 #include "core/text/json.h"
@@ -63,58 +62,6 @@ namespace {
 // Behind the verdict that rank 0 tells: the checkpoint is there; it is not, and never will be.
 constexpr std::string_view kPublished = "\npublished";
 constexpr std::string_view kUndone = "\nundone";
-
-struct Report {
-  std::string id;
-  std::int64_t home = 0;  // who made the folder that the files are in
-  std::string machine;
-  WrittenPart part;
-  NameOnMachine name = {};  // of who made a folder
-};
-
-// The note, which may be bytes of any kind, stands behind the first line.
-std::string text_of(const Report& report) {
-  Json files = Json::array();
-  for (const ManifestFile& file : report.part.files) {
-    files.push_back({file.name, file.bytes, file.xxh3_128});
-  }
-  const Json said = {{"id", report.id},
-                     {"home", report.home},
-                     {"machine", report.machine},
-                     {"files", files},
-                     {"name", text_of(report.name)}};
-  return json_text(said, -1) + "\n" + report.part.note;
-}
-
-// What another rank wrote with text_of(). MeetingError.
-Json parse(const std::string& text) {
-  try {
-    return Json::parse(text);
-  } catch (const Json::exception& e) {
-    throw MeetingError("what a rank said cannot be read: " + std::string(e.what()));
-  }
-}
-
-Report parse_report(const std::string& text) {
-  const std::size_t line = std::min(text.find('\n'), text.size());
-  const Json read = parse(text.substr(0, line));
-  try {
-    Report report{.id = read.at("id").get<std::string>(),
-                  .home = read.at("home").get<std::int64_t>(),
-                  .machine = read.at("machine").get<std::string>(),
-                  .part = {},
-                  .name = parse_name_on_machine(read.at("name").get<std::string>())};
-    for (const Json& file : read.at("files")) {
-      report.part.files.push_back({.name = file.at(0).get<std::string>(),
-                                   .bytes = file.at(1).get<std::uint64_t>(),
-                                   .xxh3_128 = file.at(2).get<std::string>()});
-    }
-    report.part.note = text.substr(std::min(line + 1, text.size()));
-    return report;
-  } catch (const Json::exception& e) {
-    throw MeetingError("a rank's report of its files cannot be read: " + std::string(e.what()));
-  }
-}
 
 // Says in `written` what the manifest says of it.
 FileOfAttempt metadata_file(const RankMetadata& metadata, ManifestFile& written) {
@@ -140,12 +87,9 @@ class Attempt {
       : living_(store),
         store_(living_.store()),
         job_(job),
-        call_(table, fmt::format("saving {} on {} ranks", job.path, table.me.world_size)) {
-    options_ = {.path = job.path, .id = {}, .overwrite = job.overwrite, .retry = job.retry};
-    // Pauses between two attempts at something far away are no hang.
-    options_.retry.pause = [this](std::chrono::milliseconds time) { pause(time); };
+        call_(table, fmt::format("saving {} on {} ranks", job.path, table.me.world_size)),
+        folder_(store_, call_, folder_options(table)) {
     living_.join(call_);
-    if (call_.leads()) options_.id = table.draw_id ? table.draw_id() : random_digits();
   }
 
   RankCommitReport run() {
@@ -163,7 +107,7 @@ class Attempt {
         publish_own_machine();
         learn();
       }
-      return {.id = options_.id, .bytes = bytes_};
+      return {.id = folder_.id(), .bytes = bytes_};
     } catch (const RollCall::Settled& settled) {
       end_with(settled.verdict);
     } catch (const RollCall::Unknown& unknown) {
@@ -176,7 +120,14 @@ class Attempt {
   }
 
  private:
-  std::string rank_name(std::int64_t rank) const { return "rank " + std::to_string(rank); }
+  AttemptFolderOptions folder_options(const RankTable& table) {
+    AttemptFolderOptions options{
+        .path = job_.path, .id = {}, .overwrite = job_.overwrite, .retry = job_.retry};
+    if (call_.leads()) options.id = table.draw_id ? table.draw_id() : random_digits();
+    // Pauses between two attempts at something far away are no hang.
+    options.retry.pause = [this](std::chrono::milliseconds time) { pause(time); };
+    return options;
+  }
 
   void pause(std::chrono::milliseconds time) {
     if (call_.is_beating()) return pause_here(time);
@@ -193,16 +144,16 @@ class Attempt {
     doing_ = "beginning to save";
     call_.begin();
     if (call_.leads()) {
-      folder_ = create_attempt_folder(store_, options_);
-      const Json called = {{"id", options_.id},
+      folder_.create();
+      const Json called = {{"id", folder_.id()},
                            {"name", base_name(job_.path)},
                            {"machine", call_.me().machine},
                            {"puts_aside", job_.puts_aside}};
       call_.set("call", json_text(called, -1));
       return;
     }
-    const Json called = parse(call_.wait_for("call"));
-    options_.id = called.value("id", "");
+    const Json called = parse_said(call_.wait_for("call"));
+    const std::string id = called.value("id", "");
     const std::string name = called.value("name", "");
     if (name != base_name(job_.path)) {
       throw UsageError(
@@ -212,82 +163,25 @@ class Attempt {
     }
     publisher_ = called.value("machine", "");
     if (call_.me().machine_leader == call_.me().rank) {
-      make_home(called.value("puts_aside", false));
+      folder_.join_or_create(id, called.value("puts_aside", false));
     } else {
-      join_home();
+      folder_.join(id);
     }
-  }
-
-  // Of the first rank of a machine.
-  void make_home(bool may_put_aside) {
-    folder_ = join_attempt_folder(store_, options_);
-    if (folder_ == nullptr) {
-      home_ = call_.me().rank;
-      AttemptFolderOptions own = options_;
-      own.overwrite = true;  // rank 0 says what is kept
-      // Disks that do not give something take long.
-      call_.beating([&] { put_unknown_aside(store_, job_.path, may_put_aside); });
-      folder_ = create_attempt_folder(store_, own);
-      refuse_rivals();
-      call_.beating([&] { name_ = look_at_name(store_, job_.path); });
-    }
-    call_.set("home/" + std::to_string(call_.me().rank), std::to_string(home_));
-  }
-
-  // Where a checkpoint is more than one folder, no rename can tell an attempt that was given up and
-  // whose process lives on from this one.
-  void refuse_rivals() const {
-    if (!folder_->has_rival()) return;
-    throw StorageError(
-        fmt::format("another process, of an earlier start of this job perhaps, still writes {}: it "
-                    "must end first",
-                    store_.describe(job_.path)),
-        EBUSY, /*retryable=*/true);
-  }
-
-  // Nobody can replace folders on several machines at once.
-  [[noreturn]] void refuse_to_replace() const {
-    throw UsageError(
-        fmt::format("{} is there already, and its parts would lie on several "
-                    "machines: save under another name, or remove it on all first",
-                    store_.describe(job_.path)));
-  }
-
-  // Its folder has the name that rank 0's has: which of the two this one sees, only it can say.
-  void join_home() {
-    const std::int64_t leader = call_.me().machine_leader;
-    if (leader != 0) home_ = std::stoll(call_.wait_for("home/" + std::to_string(leader)));
-    folder_ = join_attempt_folder(store_, options_);
-    if (folder_ != nullptr) return;
-    throw UsageError(fmt::format(
-        "the folder in which this attempt's files are put together, beside {}, is not there for "
-        "it, and rank {} of the same machine has it. Is the path relative, or a mount of its own?",
-        store_.describe(job_.path), leader));
   }
 
   // --- Steps 2 and 3 -----------------------------------------------------------------------------
 
   void write() {
     doing_ = "writing its part";
-    PartPlace place(*folder_, call_);
+    PartPlace place(folder_.folder(), call_);
     part_ = job_.write_part(place);
     call_.move_on();
-    folder_->sync();
+    folder_.folder().sync();
     doing_ = "looking at its part";
     for (const ManifestFile& file : part_.files) {
       call_.move_on();
-      check_size(call_.me().rank, file);
+      folder_.check_size(call_.me().rank, file);
     }
-  }
-
-  void check_size(std::int64_t rank, const ManifestFile& file) const {
-    const auto there = folder_->size_of(file.name);
-    if (there == file.bytes) return;
-    throw StorageError(
-        fmt::format("{} of {} in {} has {}, and {} bytes were written", file.name, rank_name(rank),
-                    folder_->where(),
-                    there ? std::to_string(*there) + " bytes" : "not come to be there", file.bytes),
-        0, /*retryable=*/true);
   }
 
   void report() {
@@ -302,20 +196,20 @@ class Attempt {
 
   // --- Steps 4 and 5, of rank 0 ------------------------------------------------------------------
 
-  Report own_report() const {
-    return {.id = options_.id,
-            .home = home_,
+  PartReport own_report() const {
+    return {.id = folder_.id(),
+            .home = folder_.home(),
             .machine = call_.me().machine,
             .part = part_,
-            .name = name_};
+            .name = folder_.name()};
   }
 
-  Report report_of(std::int64_t rank) {
+  PartReport report_of(std::int64_t rank) {
     if (rank == call_.me().rank) return own_report();
-    Report found = parse_report(call_.wait_for("report/" + std::to_string(rank)));
-    if (found.id != options_.id) {
-      throw StorageError(fmt::format("{} wrote for the attempt {}, and this is {}", rank_name(rank),
-                                     found.id, options_.id),
+    PartReport found = parse_part_report(call_.wait_for("report/" + std::to_string(rank)));
+    if (found.id != folder_.id()) {
+      throw StorageError(fmt::format("rank {} wrote for the attempt {}, and this is {}", rank,
+                                     found.id, folder_.id()),
                          0, /*retryable=*/true);
     }
     return found;
@@ -323,55 +217,47 @@ class Attempt {
 
   void verify() {
     doing_ = "verifying the parts of all ranks";
-    std::set<std::string> names = {dcp::kMetadataFile, kFolderManifest};
     for (std::int64_t rank = 0; rank < call_.me().world_size; ++rank) {
-      Report of_rank = report_of(rank);
+      PartReport of_rank = report_of(rank);
       for (const ManifestFile& file : of_rank.part.files) {
-        if (!names.insert(file.name).second) {
-          throw UsageError(
-              fmt::format("{} wrote {}, which is another one's", rank_name(rank), file.name));
-        }
         call_.move_on();
-        if (of_rank.home == 0) check_size(rank, file);
-        manifest_.push_back(file);
-        if (of_rank.home != 0) manifest_.back().machine = of_rank.machine;
+        if (of_rank.home == 0) folder_.check_size(rank, file);
         bytes_ += file.bytes;
       }
-      machines_.insert(of_rank.machine);
-      if (of_rank.home == rank && rank != 0) {
-        homes_.push_back(rank);
-        names_.push_back(std::move(of_rank.name));
-      }
       if (of_rank.home != rank || rank == 0) call_.unwatch(rank);  // not needed any more
-      parts_.push_back({std::move(of_rank.part), rank});
+      reports_.add(rank, std::move(of_rank));
     }
-    if (!homes_.empty()) meet_other_machines();
+    if (!reports_.homes().empty()) meet_other_machines();
     call_.all_have_come();
     doing_ = "making .metadata";
-    metadata_ = job_.metadata(parts_);
+    metadata_ = job_.metadata(reports_.parts());
     call_.move_on();
   }
 
   // What has the name on each is looked at before anything is published.
   void meet_other_machines() {
-    refuse_rivals();
-    std::vector<NameOnMachine> all = names_;
-    call_.beating([&] { all.push_back(look_at_name(store_, job_.path)); });
-    if (all.back().is_there) refuse_to_replace();
-    Json kept = Json::array();
-    for (std::size_t i = 0; i < homes_.size(); ++i) {
-      if (!is_kept(names_[i], all, machines_)) continue;
-      kept.push_back(homes_[i]);
-      if (!job_.puts_aside) refuse_to_put_aside(homes_[i]);
-    }
-    call_.set("kept", json_text(kept, -1));
+    folder_.refuse_rivals();
+    NameOnMachine here;
+    call_.beating([&] { here = look_at_name(store_, job_.path); });
+    if (here.is_there) refuse_to_replace();
+    const std::vector<std::int64_t> kept = reports_.homes_that_keep(here);
+    if (!kept.empty() && !job_.puts_aside) refuse_to_put_aside(kept.front());
+    call_.set("kept", json_text(Json(kept), -1));
+  }
+
+  // Nobody can replace folders on several machines at once.
+  [[noreturn]] void refuse_to_replace() const {
+    throw UsageError(
+        fmt::format("{} is there already, and its parts would lie on several "
+                    "machines: save under another name, or remove it on all first",
+                    store_.describe(job_.path)));
   }
 
   [[noreturn]] void refuse_to_put_aside(std::int64_t home) const {
     throw AlreadyExistsError(
-        fmt::format("{} is there already on the machine of {}: remove it, choose another "
+        fmt::format("{} is there already on the machine of rank {}: remove it, choose another "
                     "save_folder, or set save_overwrite",
-                    job_.path, rank_name(home)));
+                    job_.path, home));
   }
 
   void decide() {
@@ -383,7 +269,7 @@ class Attempt {
   // --- Step 6 ------------------------------------------------------------------------------------
 
   void publish() {
-    for (const std::int64_t home : homes_) {
+    for (const std::int64_t home : reports_.homes()) {
       const Verdict moved = parse_verdict(call_.wait_for("moved/" + std::to_string(home)));
       if (!moved.is_good()) throw RollCall::Settled{moved};
     }
@@ -391,11 +277,12 @@ class Attempt {
     call_.beating([this] {
       doing_ = "publishing " + job_.path;
       ManifestFile written;
-      folder_->commit({metadata_file(metadata_, written), manifest_file([&] {
-                         FolderManifest all{.attempt = options_.id, .files = manifest_};
-                         all.files.push_back(written);
-                         return all;
-                       })});
+      folder_.folder().commit({metadata_file(metadata_, written), manifest_file([&] {
+                                 FolderManifest all{.attempt = folder_.id(),
+                                                    .files = reports_.files()};
+                                 all.files.push_back(written);
+                                 return all;
+                               })});
       is_published_ = true;
       bytes_ += written.bytes;
       doing_ = job_.path + " is saved, but not pointed at";
@@ -407,29 +294,27 @@ class Attempt {
   // Of the first rank of a machine that has a folder of its own.
   void publish_own_machine() {
     is_decided_ = true;
-    if (home_ != call_.me().rank) return;
+    if (!folder_.is_own()) return;
     doing_ = "publishing the folder of its machine";
     Verdict verdict;
     try {
+      FolderManifest manifest{.attempt = folder_.id(), .files = {}, .publisher = publisher_};
       for (std::int64_t rank = 1; rank < call_.me().world_size; ++rank) {
-        const Report of_rank = report_of(rank);
-        if (of_rank.home != home_) continue;
+        const PartReport of_rank = report_of(rank);
+        if (of_rank.home != folder_.home()) continue;
         call_.beating([&] {
           for (const ManifestFile& file : of_rank.part.files) {
-            check_size(rank, file);
-            manifest_.push_back(file);
+            folder_.check_size(rank, file);
+            manifest.files.push_back(file);
           }
         });
       }
-      const Json kept = parse(call_.wait_for("kept"));
+      const Json kept = parse_said(call_.wait_for("kept"));
       call_.beating([&] {
-        if (std::ranges::find(kept, Json(home_)) != kept.end()) {
+        if (std::ranges::find(kept, Json(folder_.home())) != kept.end()) {
           put_aside(store_, job_.path, kAsideDamaged);
         }
-        folder_->commit({manifest_file([this] {
-          return FolderManifest{
-              .attempt = options_.id, .files = manifest_, .publisher = publisher_};
-        })});
+        folder_.folder().commit({manifest_file([&] { return manifest; })});
       });
     } catch (const MeetingError&) {
       throw;
@@ -454,7 +339,7 @@ class Attempt {
 
   // Whether it was decided for and is not there: then nobody publishes it any more.
   bool is_undone() const {
-    if (!is_decided_ || homes_.empty()) return false;
+    if (!is_decided_ || reports_.homes().empty()) return false;
     try {
       return !store_.stat(job_.path);
     } catch (const Error&) {
@@ -467,11 +352,11 @@ class Attempt {
     const auto take = [&](std::string_view end) {
       if (!said.ends_with(end)) return false;
       said.resize(said.size() - end.size());
-      return home_ == call_.me().rank;
+      return folder_.is_own();
     };
     // Also of what is not pointed at. Rank 0 waits for it a moment.
-    if (take(kPublished)) mark_published(store_, job_.path, options_.id);
-    if (take(kUndone)) remove_unpublished(store_, job_.path, options_.id);
+    if (take(kPublished)) mark_published(store_, job_.path, folder_.id());
+    if (take(kUndone)) remove_unpublished(store_, job_.path, folder_.id());
     const Verdict done = parse_verdict(said);
     if (!done.is_good()) throw RollCall::Settled{done};
     call_.end();
@@ -479,21 +364,15 @@ class Attempt {
 
   // Behind a decision for it only rank 0 knows how far it came.
   void let_go() {
-    if (folder_ == nullptr || is_published_) return;
-    if (call_.leads() || !is_decided_) folder_->abandon();
-    folder_.reset();
+    if (!is_published_) folder_.release(/*keeps=*/is_decided_ && !call_.leads());
   }
 
   // Of what is being handled. Where its folder was taken from under a rank, that is not its fault.
   Verdict fault_of_current() const {
     Verdict verdict = verdict_of_current(call_.me().rank, doing_);
-    try {
-      if (folder_ == nullptr || home_ == call_.me().rank || folder_->is_there()) return verdict;
-    } catch (const Error&) {
-      return verdict;
-    }
+    if (!folder_.was_taken()) return verdict;
     verdict.why = fmt::format("gave up without a word, when rank {} was {}", verdict.rank, doing_);
-    verdict.rank = home_;
+    verdict.rank = folder_.home();
     verdict.kind = Verdict::Kind::kFailed;
     return verdict;
   }
@@ -534,24 +413,17 @@ class Attempt {
   LivingStore living_;
   ObjectStore& store_;  // as that one gives it
   const RankCommitJob& job_;
-  AttemptFolderOptions options_;
   RollCall call_;
-  std::string doing_;  // for messages
-  std::unique_ptr<AttemptFolder> folder_;
-  std::int64_t home_ = 0;
+  MachineFolder folder_;
+  std::string doing_;      // for messages
   std::string publisher_;  // rank 0's machine
-  NameOnMachine name_;     // of who makes a folder: before it did
   WrittenPart part_;
   std::uint64_t bytes_ = 0;
-  bool is_reported_ = false;   // or may be
-  bool is_decided_ = false;    // for it, or nobody here knows
-  bool is_published_ = false;  // of rank 0
-  // Of rank 0, and who makes a folder:
-  std::vector<RankPart> parts_;
-  std::set<std::string> machines_;
-  std::vector<std::int64_t> homes_;
-  std::vector<NameOnMachine> names_;  // of homes_
-  std::vector<ManifestFile> manifest_;
+  bool is_reported_ = false;  // or may be
+  bool is_decided_ = false;   // for it, or nobody here knows
+  // On rank 0:
+  bool is_published_ = false;
+  PartReports reports_;
   RankMetadata metadata_;
 };
 

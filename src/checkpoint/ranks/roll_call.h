@@ -25,50 +25,15 @@
 #include <chrono>
 #include <cstdint>
 #include <functional>
-#include <map>
-#include <memory>
 #include <optional>
 #include <string>
-#include <vector>
 
-#include "checkpoint/ranks/meeting.h"
+#include "checkpoint/ranks/rank_table.h"
+#include "checkpoint/ranks/roll_call/rank_decision.h"
+#include "checkpoint/ranks/roll_call/signs_of_life.h"
 #include "checkpoint/ranks/verdict.h"
 
 namespace cairn {
-
-struct RankOfJob {
-  std::int64_t rank = 0;
-  std::int64_t world_size = 1;
-  std::int64_t machine_leader = 0;  // the first rank of this one's machine
-  std::string machine = {};         // what that is called
-};
-
-// Whoever raises `silence` waits longer for a rank that is gone; a disk that takes longer for one
-// block, or to sync one file, needs it. All ranks have the same.
-struct Patience {
-  std::chrono::milliseconds silence{6000};     // of a rank, before it is given up
-  std::chrono::milliseconds beat{1000};        // between two signs of life
-  std::chrono::milliseconds look{500};         // between two looks at the others
-  std::chrono::milliseconds longest_poll{50};  // for what is waited for
-  std::chrono::milliseconds reach{2000};       // how long a call that fails is made again
-  std::chrono::milliseconds farewell{1000};    // for all to learn the end
-};
-
-// The ranks of a job, as one of them meets the others. One thread at a time.
-struct RankTable {
-  std::shared_ptr<Meeting> meeting;
-  RankOfJob me = {};
-  Patience patience = {};
-  std::int64_t number = 0;                   // of what was done last
-  std::vector<std::int64_t> to_forget = {};  // those with keys there: of rank 0
-  // Whether the meeting place may be used by another thread while this one waits for the disk.
-  bool has_threads = false;
-  // 16 hexadecimal digits that nobody else draws: random_digits() when null.
-  std::function<std::string()> draw_id = nullptr;
-};
-
-// Before any rank meets the others: by one of them, once.
-void open_table(Meeting& meeting);
 
 class RollCall {
  public:
@@ -94,9 +59,8 @@ class RollCall {
   void move_on();
   // Waits that long, and moves on.
   void pause(std::chrono::milliseconds time);
-  // From now on rank 0 does not watch that one (or does again).
-  void unwatch(std::int64_t rank) { watched_.erase(rank); }
-  void watch(std::int64_t rank);
+  // From now on rank 0 does not watch that one.
+  void unwatch(std::int64_t rank) { watched_.remove(rank); }
 
   void set(const std::string& name, const std::string& value);
   std::optional<std::string> find(const std::string& name);
@@ -104,7 +68,7 @@ class RollCall {
   std::string wait_for(const std::string& name);
 
   // Decides, or learns what was decided before.
-  Verdict settle(const Verdict& verdict);
+  Verdict settle(const Verdict& verdict) { return decision_.settle(verdict); }
   // Waits for a decision for it; throws the one against it.
   void wait_for_decision();
   // It was decided: signs of life are all that is left to do, and rank 0 does not need an answer.
@@ -121,33 +85,22 @@ class RollCall {
   void end();
 
  private:
-  struct Watched {
-    std::string beat;
-    Meeting::Time changed;
-  };
-  template <class Ask>
-  auto ask(const Ask& call) -> decltype(call());
   std::string key(const std::string& name) const;
-  std::string decisions();
-  void beat();
   void look();
   void look_at_decision();
-  void look_at_rank(std::int64_t rank, Watched& watched);
   void forget(std::int64_t number);
-  bool has_left(std::int64_t rank);
   void see_off();
-  [[noreturn]] void accuse(std::int64_t rank, const std::string& why);
+  [[noreturn]] void accuse(const WatchedRanks::Silent& silent);
 
   RankTable& table_;
   Meeting& meeting_;
   const std::string what_;
   const std::int64_t number_;
-  std::int64_t beats_ = 0;
-  Meeting::Time last_beat_;
+  RankDecision decision_;
+  SignsOfLife signs_;
+  WatchedRanks watched_;
   Meeting::Time last_look_;
-  bool is_decided_ = false;  // for it
   bool is_beating_ = false;
-  std::map<std::int64_t, Watched> watched_;
 };
 
 }  // namespace cairn

@@ -233,7 +233,7 @@ TorchFile Folder::open_chunk_file(const Piece& piece, const ChunkHeads& heads) c
         is_encoded ? source
                    : part_of(file(location.file), location.offset, location.size, source->name());
     TorchFile object(source, stored);
-    if (on_chunk_) on_chunk_(*file(location.file), piece, object);
+    if (on_chunk_) on_chunk_(piece, object);
     return object;
   });
 }
@@ -257,7 +257,7 @@ OpenChunk Folder::open_chunk(const Piece& piece, const ChunkHeads& heads) const 
 OpenChunk Folder::open_chunk(const Piece& piece, const TorchFile& torch_file) const {
   const Location& location = piece.chunk->location;
   return in_file(*piece.item, location, [&] {
-    if (on_chunk_) on_chunk_(*file(location.file), piece, torch_file);
+    if (on_chunk_) on_chunk_(piece, torch_file);
     OpenChunk open = checked_chunk(*piece.item, *piece.chunk, torch_file.read());
     const Storage* storage = open.tensor.storage.get();
     if (location.transforms.empty() && storage != nullptr && storage->source() != nullptr) {

@@ -34,10 +34,10 @@ namespace cairn::dcp {
 // there.
 using OpenFile = std::function<std::shared_ptr<const ByteSource>(const std::string& name)>;
 // Called with each chunk's torch.save file before any byte of its tensor is given out, so that
-// reads can be verified. The offsets of the file's records count from location.offset of
-// `data_file`. Called from several threads, also for a chunk that was opened before. Its exceptions
-// are passed on.
-using OnChunk = std::function<void(const ByteSource& data_file, const Piece&, const TorchFile&)>;
+// reads can be verified. The offsets of the file's records count from the location.offset of the
+// chunk. Called from several threads, also for a chunk that was opened before. Its exceptions are
+// passed on.
+using OnChunk = std::function<void(const Piece&, const TorchFile&)>;
 
 // How tensors are read, if not from the files that say where the tensors are.
 struct TensorAccess {

@@ -5,8 +5,9 @@
 
 namespace cairn {
 
-// A source of which pieces cost what they take, whatever their size: nobody needs room on the host
-// for a whole storage to read it.
-class DeviceSource : public ByteSource {};
+class DeviceSource : public ByteSource {
+ public:
+  bool is_cheap_in_pieces() const override { return true; }
+};
 
 }  // namespace cairn

@@ -30,8 +30,6 @@ class Windows final : public ByteSource {
   void add(std::uint64_t offset, SharedBytes bytes);
   // Whether reading the range costs nothing.
   bool has(std::uint64_t offset, std::uint64_t bytes) const;
-  // What it is in front of.
-  const ByteSource& under() const { return *under_; }
   // Lets go of what was read ahead.
   void forget() { windows_.clear(); }
 
@@ -42,6 +40,7 @@ class Windows final : public ByteSource {
   void read_each(std::span<const Part> parts, const Look& look) const override;
   bool shows_in_order() const override { return under_->shows_in_order(); }
   SharedBytes view(std::uint64_t offset, std::uint64_t bytes) const override;
+  const LocalFile* local_file() const override { return under_->local_file(); }
 
  private:
   struct Window {

@@ -16,7 +16,6 @@
 #include "cairn/error.h"
 
 #include "core/per_thread.h"
-#include "io/bytes/windows.h"
 #include "io/file_error.h"
 #include "io/files/file_direct.h"
 #include "io/files/file_handle.h"
@@ -211,7 +210,7 @@ std::size_t by_turns(std::size_t i, std::size_t cached, std::size_t count) {
   return cached > turns ? i - turns : i;
 }
 
-class FileSource final : public ByteSource {
+class FileSource final : public ByteSource, public ByteSource::LocalFile {
  public:
   FileSource(FileDescriptor fd, const std::string& path)
       : file_(std::make_shared<const FileHandle>(std::move(fd), path)) {}
@@ -266,7 +265,8 @@ class FileSource final : public ByteSource {
     return map_.part(offset, bytes);
   }
 
-  void bring_into_page_cache(const std::atomic<bool>& ended) const {
+  const ByteSource::LocalFile* local_file() const override { return this; }
+  void bring_into_page_cache(const std::atomic<bool>& ended) const override {
     constexpr std::uint64_t kStep = std::uint64_t{512} << 10;  // most disks give so much at once
     constexpr std::uint64_t kInFlight = std::uint64_t{16} << 20;
     const auto fd = file_->get();
@@ -371,22 +371,8 @@ std::shared_ptr<const ByteSource> make_file_source(FileDescriptor fd, const std:
   return std::make_shared<const FileSource>(std::move(fd), path);
 }
 
-namespace {
-
-// nullptr when it is none.
-const FileSource* file_source_of(const ByteSource& source) {
-  if (const auto* windows = dynamic_cast<const Windows*>(&source)) {
-    return file_source_of(windows->under());
-  }
-  return dynamic_cast<const FileSource*>(&source);
-}
-
-}  // namespace
-
-bool is_file_source(const ByteSource& source) { return file_source_of(source) != nullptr; }
-
 void bring_into_page_cache(const ByteSource& source, const std::atomic<bool>& ended) noexcept try {
-  if (const FileSource* const file = file_source_of(source)) file->bring_into_page_cache(ended);
+  if (const auto* const file = source.local_file()) file->bring_into_page_cache(ended);
 } catch (const std::exception&) {  // whoever reads it is told
 }
 

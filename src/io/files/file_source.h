@@ -25,12 +25,18 @@ namespace cairn {
 // StorageError.
 std::shared_ptr<const ByteSource> make_file_source(FileDescriptor fd, const std::string& path);
 
-// Whether it is one of those, or one with parts that were read ahead (io/bytes/windows.h).
-bool is_file_source(const ByteSource& source);
+class ByteSource::LocalFile {
+ public:
+  virtual ~LocalFile() = default;
+  // Brings the file into the page cache from its beginning on, as fast as the disk gives it and not
+  // much further, until all of it is there or `ended` is set. Errors that stop it are thrown.
+  virtual void bring_into_page_cache(const std::atomic<bool>& ended) const = 0;
+};
 
-// Brings the file into the page cache from its beginning on, as fast as the disk gives it and not
-// much further, until all of it is there or `ended` is set. Only a hint: of what is no file, or
-// cannot be read, nothing is said.
+// Whether it is one of those, or one with parts that were read ahead (io/bytes/windows.h).
+inline bool is_file_source(const ByteSource& source) { return source.local_file() != nullptr; }
+
+// LocalFile's. Only a hint: of what is no file, or cannot be read, nothing is said.
 void bring_into_page_cache(const ByteSource& source, const std::atomic<bool>& ended) noexcept;
 
 }  // namespace cairn

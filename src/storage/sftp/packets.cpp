@@ -17,6 +17,8 @@ void append_number(std::string& to, std::uint64_t number, int bytes) {
   }
 }
 
+}  // namespace
+
 std::uint64_t number_in(std::string_view bytes) {
   std::uint64_t number = 0;
   for (const char c : bytes) {
@@ -24,8 +26,6 @@ std::uint64_t number_in(std::string_view bytes) {
   }
   return number;
 }
-
-}  // namespace
 
 Request& Request::u32(std::uint32_t number) {
   append_number(body_, number, 4);

@@ -51,6 +51,9 @@ constexpr std::uint32_t kOpenWrite = 2;
 constexpr std::uint32_t kOpenCreate = 8;
 constexpr std::uint32_t kOpenExclusive = 32;
 
+// The number in 4 or 8 bytes of a packet.
+std::uint64_t number_in(std::string_view bytes);
+
 // A packet that is being written: all but its length and id.
 class Request {
  public:

@@ -9,10 +9,8 @@ namespace cairn::sftp {
 namespace {
 
 constexpr std::uint32_t kVersion = 3;
-constexpr std::size_t kMostUnsent = std::size_t{1} << 20;
 constexpr std::size_t kMostAnswer = (std::size_t{256} << 10) + 1024;
 constexpr std::uint32_t kMostAtOnce = std::uint32_t{255} << 10;  // of what a server offers
-constexpr std::size_t kHeadBytes = 9;                            // length, type, id
 
 // What ssh says when the next attempt would end as this one.
 bool is_final(const std::string& messages) {
@@ -23,25 +21,17 @@ bool is_final(const std::string& messages) {
   return false;
 }
 
-std::uint32_t number_at(const std::string& bytes, std::size_t at) {
-  std::uint32_t number = 0;
-  for (std::size_t i = 0; i < 4; ++i) {
-    number = number << 8 | static_cast<unsigned char>(bytes[at + i]);
-  }
-  return number;
-}
-
 }  // namespace
 
 Session::Session(const std::vector<std::string>& command, std::string where,
                  std::chrono::milliseconds stall, const Wakeup* wakeup)
-    : where_(std::move(where)), stall_(stall), dialog_(command, wakeup) {
+    : where_(std::move(where)), stall_(stall), stream_(command, wakeup) {
   start();
   learn_limits();
 }
 
 void Session::start() {
-  output_ = Request(Packet::kInit).u32(kVersion).packet(std::nullopt);
+  stream_.put(Request(Packet::kInit).u32(kVersion).packet(std::nullopt));
   while (!is_started_)
     pump();
 }
@@ -62,7 +52,7 @@ void Session::learn_limits() {
 
 void Session::lose(const std::string& why) {
   std::string text = where_ + ": " + why;
-  const std::string messages = printable_line(dialog_.messages());
+  const std::string messages = printable_line(stream_.messages());
   if (!messages.empty()) text += ": " + messages;
   if (!is_started_ && is_final(messages)) {
     throw StorageError(
@@ -77,13 +67,13 @@ void Session::lose(const std::string& why) {
 Session::Id Session::add(const Request& request, std::size_t most) {
   const Id id = next_id_++;
   asked_[id] = {.most = most};
-  output_ += request.packet(id);
+  stream_.put(request.packet(id));
   return id;
 }
 
 Session::Id Session::send(const Request& request, std::size_t most) {
   const Id id = add(request, most);
-  while (output_.size() - output_at_ > kMostUnsent)
+  while (stream_.is_full())
     pump();
   return id;
 }
@@ -136,14 +126,7 @@ void Session::pump(std::chrono::milliseconds patience) {
 
 bool Session::moved_within(std::chrono::milliseconds most) {
   take_answers();
-  ByteView unsent = as_bytes(output_).subspan(output_at_);
-  const std::size_t before = unsent.size();
-  const auto moved = dialog_.pump(unsent, input_, most);
-  output_at_ += before - unsent.size();
-  if (unsent.empty() || output_at_ >= kMostUnsent) {  // no more than that stays behind
-    output_.erase(0, output_at_);
-    output_at_ = 0;
-  }
+  const auto moved = stream_.pump(most);
   if (moved == ProgramDialog::Moved::kNothing) return false;
   if (moved == ProgramDialog::Moved::kWoken) check_cancelled_here();
   if (moved == ProgramDialog::Moved::kEnded) {
@@ -153,26 +136,22 @@ bool Session::moved_within(std::chrono::milliseconds most) {
   return true;
 }
 
-// Of the packet that begins there: how long it may be.
-std::size_t Session::most_of(std::size_t at) const {
-  if (!is_started_ || input_.size() - at < kHeadBytes) return kMostAnswer;
-  const auto asked = asked_.find(number_at(input_, at + 5));
+// How long a packet with that id may be.
+std::size_t Session::most_of(std::optional<Id> id) const {
+  if (!is_started_ || !id) return kMostAnswer;
+  const auto asked = asked_.find(*id);
   return asked == asked_.end() ? kMostAnswer : asked->second.most;
 }
 
 void Session::take_answers() {
-  while (input_.size() - input_at_ >= 4) {
-    const std::size_t size = number_at(input_, input_at_);
-    if (size < 5 || size > most_of(input_at_)) {
-      lose("the server sent a packet of " + std::to_string(size) + " bytes, which is none of SFTP");
+  while (const auto next = stream_.next()) {
+    if (next->size < 5 || next->size > most_of(next->id)) {
+      lose("the server sent a packet of " + std::to_string(next->size) +
+           " bytes, which is none of SFTP");
     }
-    if (input_.size() - input_at_ - 4 < size) break;
-    std::string packet = input_.substr(input_at_ + 4, size);
-    input_at_ += 4 + size;
-    take(std::move(packet));
+    if (!next->is_whole) return;
+    take(stream_.take());
   }
-  input_.erase(0, input_at_);
-  input_at_ = 0;
 }
 
 void Session::take(std::string packet) {

@@ -18,7 +18,7 @@
 
 #include "cairn/error.h"
 
-#include "io/process/program_dialog.h"
+#include "storage/sftp/packet_stream.h"
 #include "storage/sftp/packets.h"
 
 namespace cairn::sftp {
@@ -84,16 +84,12 @@ class Session {
   // Takes whole packets off what came.
   void take_answers();
   void take(std::string packet);
-  std::size_t most_of(std::size_t at) const;
+  std::size_t most_of(std::optional<Id> id) const;
   [[noreturn]] void lose(const std::string& why);
 
   std::string where_;
   std::chrono::milliseconds stall_;
-  ProgramDialog dialog_;
-  std::string output_;  // to be sent, from output_at_ on
-  std::size_t output_at_ = 0;
-  std::string input_;  // came, and is no whole packet yet, from input_at_ on
-  std::size_t input_at_ = 0;
+  PacketStream stream_;
   bool is_started_ = false;
   std::map<Id, Asked> asked_;
   Id next_id_ = 1;

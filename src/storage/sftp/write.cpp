@@ -26,19 +26,91 @@ namespace {
 
 constexpr std::size_t kWritesUnderWay = std::size_t{4} << 20;  // bytes
 
+// The file beside the target, and how it takes the target's name.
+class TemporaryFile {
+ public:
+  // `name`: of the target, for messages.
+  TemporaryFile(std::string target, std::string name, bool is_new)
+      : target_(std::move(target)), name_(std::move(name)), is_new_(is_new) {}
+
+  const std::string& name() const { return name_; }
+  const std::string& path() const { return path_; }
+
+  // Step 1: gives its handle. May be done again, on another connection.
+  std::string begin(Session& session) {
+    check_target(session);
+    make_folders(session, parent_path(target_));
+    path_ = temporary_name(target_);
+    return create(session, path_);
+  }
+
+  // Step 4, of a file with that size and time. May be done again, on another connection.
+  void take_name(Session& session, std::uint64_t size, std::optional<std::uint32_t> modified) {
+    if (was_published(session, size, modified)) return;
+    if (!is_new_) {
+      replace(session, path_, target_);
+    } else if (!publish_new(session, path_, target_)) {
+      refuse_existing();
+    }
+    was_renamed_ = true;
+    const auto there = stat(session, target_);
+    if (there) check_size(*there, size);
+  }
+
+  void check_size(const Attributes& attributes, std::uint64_t size) const {
+    if (!attributes.size || *attributes.size == size) return;
+    throw StorageError(
+        name_ + ": the server does not have what was written: " + std::to_string(*attributes.size) +
+            " bytes instead of " + std::to_string(size) + "; write it again",
+        0, /*retryable=*/true);
+  }
+
+ private:
+  void check_target(Session& session) const {
+    const auto there = stat(session, target_);
+    if (there && there->is_folder()) {
+      throw UsageError("cannot write " + name_ + ": a folder has that name");
+    }
+    if (there && is_new_) refuse_existing();
+  }
+
+  [[noreturn]] void refuse_existing() const {
+    throw AlreadyExistsError(name_ + " exists already: choose another name, or allow overwriting");
+  }
+
+  // By an attempt whose answer was lost.
+  bool was_published(Session& session, std::uint64_t size, std::optional<std::uint32_t> modified) {
+    const bool is_first = !std::exchange(was_tried_, true);
+    if (is_first) return false;
+    const auto there = stat(session, target_, /*follow=*/false);
+    const bool is_ours = there && there->size == size && there->modified == modified;
+    const auto left = stat(session, path_, /*follow=*/false);
+    if (is_ours && left && is_new_) remove(session, path_);  // it has both names
+    if (was_renamed_) return true;
+    if (!left && !is_ours) {
+      throw StorageError("writing " + name_ + ": what was written is gone; write it again", 0,
+                         /*retryable=*/true);
+    }
+    return !left || (is_ours && is_new_);
+  }
+
+  const std::string target_;
+  const std::string name_;
+  const bool is_new_;
+  std::string path_;
+  bool was_tried_ = false;
+  bool was_renamed_ = false;
+};
+
 class FileWrite final : public ObjectWrite {
  public:
   FileWrite(std::shared_ptr<Connection> connection, std::string path, std::string name,
             const BeginOptions& options)
       : connection_(std::move(connection)),
-        path_(std::move(path)),
-        name_(std::move(name)),
-        is_new_(options.condition.when == WriteCondition::If::kAbsent) {
+        file_(std::move(path), std::move(name),
+              options.condition.when == WriteCondition::If::kAbsent) {
     connection_->with([&](Session& session) {
-      check_target(session);
-      make_folders(session, parent_path(path_));
-      temporary_ = temporary_name(path_);
-      handle_ = {.session = 0, .text = create(session, temporary_)};
+      handle_ = {.session = 0, .text = file_.begin(session)};
       handle_.session = connection_->session();
     });
   }
@@ -46,7 +118,7 @@ class FileWrite final : public ObjectWrite {
   ~FileWrite() override {
     if (is_done_) return;
     try {
-      Leavings leavings = {.handle = handle_, .temporary = temporary_};
+      Leavings leavings = {.handle = handle_, .temporary = file_.path()};
       if (!is_open_) leavings.handle.text.clear();
       for (const Piece& piece : under_way_)
         leavings.asked.push_back(piece.id);
@@ -92,7 +164,7 @@ class FileWrite final : public ObjectWrite {
    public:
     explicit Unknown(FileWrite& of) : of_(of), errors_(std::uncaught_exceptions()) {
       if (of_.has_failed_) {
-        throw StorageError("writing " + of_.name_ + " failed before; begin it anew", 0,
+        throw StorageError("writing " + of_.file_.name() + " failed before; begin it anew", 0,
                            /*retryable=*/true);
       }
     }
@@ -107,95 +179,43 @@ class FileWrite final : public ObjectWrite {
     const int errors_;
   };
 
-  void check_target(Session& session) const {
-    const auto there = stat(session, path_);
-    if (there && there->is_folder()) {
-      throw UsageError("cannot write " + name_ + ": a folder has that name");
-    }
-    if (there && is_new_) refuse_existing();
-  }
-
-  [[noreturn]] void refuse_existing() const {
-    throw AlreadyExistsError(name_ + " exists already: choose another name, or allow overwriting");
-  }
-
   void finish_one(Session& session) {
     const Piece piece = under_way_.front();
-    check_done(session.wait(piece.id), "cannot write " + name_);
+    check_done(session.wait(piece.id), "cannot write " + file_.name());
     under_way_.pop_front();
     waiting_ -= piece.bytes;
   }
 
   void publish() override {
     const Unknown unknown(*this);
+    std::optional<std::uint32_t> modified;
     connection_->once(
         [&](Session& session) {
           while (!under_way_.empty())
             finish_one(session);
-          sync(session, handle_.text, name_);
-          const Attributes written = stat_open(session, handle_.text, name_);
-          check_size(written);
-          modified_ = written.modified;
-          close(session, handle_.text, name_);
+          sync(session, handle_.text, file_.name());
+          const Attributes written = stat_open(session, handle_.text, file_.name());
+          file_.check_size(written, size_);
+          modified = written.modified;
+          close(session, handle_.text, file_.name());
           is_open_ = false;
         },
         handle_.session);
-    connection_->with([&](Session& session) { take_name(session); });
+    connection_->with([&](Session& session) {
+      handle_.session = connection_->session();  // where it is removed if this fails
+      file_.take_name(session, size_, modified);
+    });
     is_done_ = true;
   }
 
-  // May be done again, on another connection.
-  void take_name(Session& session) {
-    handle_.session = connection_->session();  // where it is removed if this fails
-    if (was_published(session)) return;
-    if (!is_new_) {
-      replace(session, temporary_, path_);
-    } else if (!publish_new(session, temporary_, path_)) {
-      refuse_existing();
-    }
-    was_renamed_ = true;
-    const auto there = stat(session, path_);
-    if (there) check_size(*there);
-  }
-
-  // By an attempt whose answer was lost.
-  bool was_published(Session& session) {
-    const bool is_first = !std::exchange(was_tried_, true);
-    if (is_first) return false;
-    const auto there = stat(session, path_, /*follow=*/false);
-    const bool is_ours = there && there->size == size_ && there->modified == modified_;
-    const auto left = stat(session, temporary_, /*follow=*/false);
-    if (is_ours && left && is_new_) remove(session, temporary_);  // it has both names
-    if (was_renamed_) return true;
-    if (!left && !is_ours) {
-      throw StorageError("writing " + name_ + ": what was written is gone; write it again", 0,
-                         /*retryable=*/true);
-    }
-    return !left || (is_ours && is_new_);
-  }
-
-  void check_size(const Attributes& attributes) const {
-    if (!attributes.size || *attributes.size == size_) return;
-    throw StorageError(
-        name_ + ": the server does not have what was written: " + std::to_string(*attributes.size) +
-            " bytes instead of " + std::to_string(size_) + "; write it again",
-        0, /*retryable=*/true);
-  }
-
   std::shared_ptr<Connection> connection_;
-  std::string path_;
-  std::string name_;
-  bool is_new_;
-  std::string temporary_;
+  TemporaryFile file_;
   Handle handle_;
   bool is_open_ = true;
   std::uint64_t size_ = 0;
   std::deque<Piece> under_way_;
   std::size_t waiting_ = 0;  // bytes of these
-  std::optional<std::uint32_t> modified_;
   bool has_failed_ = false;
-  bool was_tried_ = false;
-  bool was_renamed_ = false;
   bool is_done_ = false;
 };
 

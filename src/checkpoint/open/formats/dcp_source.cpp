@@ -290,18 +290,21 @@ class DcpSource final : public CheckpointSource {
         on_progress_(candidate.on_progress),
         access_(candidate.access),
         form_(form),
-        files_(candidate.store, candidate.path),
-        manifest_(files_) {
+        files_(std::make_shared<FolderFiles>(candidate.store, candidate.path)),
+        manifest_(*files_) {
     folder_ = in_folder(path_, [&] {
-      const auto open_verified = [&](const std::string& name) { return files_.open(name); };
+      const auto open_verified = [&](const std::string& name) { return files_->open(name); };
       const auto open_raw = [&](const std::string& name) {
-        return files_.open(name)->shared_under();
+        return files_->open(name)->shared_under();
       };
-      const dcp::OnChunk on_chunk = is_verified() ? dcp::OnChunk(expect_chunk) : nullptr;
-      return dcp::Folder::open(form.read_metadata(files_), open_raw, candidate.scratch_folder,
+      const dcp::OnChunk expect = [files = files_](const auto& piece, const TorchFile& file) {
+        expect_chunk(*files->open(std::string(piece.chunk->location.file)), piece, file);
+      };
+      const dcp::OnChunk on_chunk = is_verified() ? expect : nullptr;
+      return dcp::Folder::open(form.read_metadata(*files_), open_raw, candidate.scratch_folder,
                                {.open_file = open_verified, .on_chunk = on_chunk});
     });
-    files_.name_by(folder_);
+    files_->name_by(folder_);
   }
 
   SourceInfo info() const override {
@@ -342,11 +345,15 @@ class DcpSource final : public CheckpointSource {
     // tensors are named.
     const bool is_known = how == Verify::kFull && report.has_manifest && report.ok();
     const bool is_of_all = how == Verify::kFull || (how == Verify::kQuick && reads.empty());
+    const auto data_file = [&](std::string_view name) -> const VerifiedSource& {
+      return *files_->open(std::string(name));
+    };
     in_folder(path_, [&] {
       auto tree = verify_dcp(*folder_,
                              {.how = is_known ? Verify::kQuick : how,
                               .scope = is_of_all ? Scope::kAll : Scope::kWhatIsRead,
-                              .on_progress = on_progress_},
+                              .on_progress = on_progress_,
+                              .data_file = data_file},
                              reads, report);
       if (tree) keep(*std::move(tree));
     });
@@ -384,7 +391,7 @@ class DcpSource final : public CheckpointSource {
   std::function<void(std::uint64_t)> on_progress_;
   Access access_;
   const DcpForm& form_;
-  FolderFiles files_;
+  const std::shared_ptr<FolderFiles> files_;  // folder_ has them, too
   ManifestCheck manifest_;
   std::shared_ptr<const dcp::Folder> folder_;
   // What was read or verified: who verifies, asks what it is and loads makes it once. A few hundred

@@ -204,9 +204,4 @@ void VerifiedSource::refuse(const Entry& entry) const {
   check_whole(report, name());
 }
 
-const ByteSource& unverified(const ByteSource& source) {
-  const auto* const verified = dynamic_cast<const VerifiedSource*>(&source);
-  return verified != nullptr ? verified->under() : source;
-}
-
 }  // namespace cairn

@@ -62,6 +62,7 @@ class VerifiedSource final : public ByteSource {
   // Like in_memory(): until then read_each() reads twice what read() reads once.
   bool shows_in_order() const override { return is_good() && under_->shows_in_order(); }
   SharedBytes view(std::uint64_t offset, std::uint64_t size) const override;
+  const ByteSource& unverified() const override { return under(); }
 
  private:
   enum class State : std::uint8_t { kUnknown, kChecking, kGood, kDamaged };
@@ -93,8 +94,5 @@ class VerifiedSource final : public ByteSource {
   mutable std::atomic<std::size_t> left_ = 0;       // entries that are not good
   mutable bool is_whole_ = false;                   // set_good() was called
 };
-
-// The source under `source` if that is a VerifiedSource, otherwise `source` itself.
-const ByteSource& unverified(const ByteSource& source);
 
 }  // namespace cairn

@@ -11,7 +11,6 @@
 #include "cairn/error.h"
 
 #include "checkpoint/open/verify/check_records.h"
-#include "checkpoint/open/verify/verified_source.h"
 
 namespace cairn {
 namespace {
@@ -102,10 +101,6 @@ std::vector<FileRecord> records_in_data_file(const TorchFile& file, const Chunk&
   return records;
 }
 
-const VerifiedSource& data_file(const Folder& folder, std::string_view name) {
-  return dynamic_cast<const VerifiedSource&>(*folder.file(name));
-}
-
 // The item that has its bytes at `offset` of a data file; nullptr if there is none.
 const Item* item_at(const Folder& folder, std::string_view file, std::uint64_t offset) {
   const auto has_it = [&](const Chunk& chunk) {
@@ -177,12 +172,11 @@ void check_data_records(const Folder* folder, const CheckedRead& read, std::stri
   }
 }
 
-void expect_chunk(const ByteSource& data_file, const dcp::Piece& piece, const TorchFile& file) {
+void expect_chunk(const VerifiedSource& data_file, const dcp::Piece& piece, const TorchFile& file) {
   if (!file.has_checksums()) return;
   const Chunk& chunk = *piece.chunk;
   if (chunk.location.transforms.empty()) {
-    const auto& verified = dynamic_cast<const VerifiedSource&>(data_file);
-    return verified.add(records_in_data_file(file, chunk));
+    return data_file.add(records_in_data_file(file, chunk));
   }
   for (const FileRecord& record : file.records()) {
     if (!file.matches_crc(record)) throw CorruptError(kBadDecoded, data_file.name(), 0);
@@ -215,7 +209,7 @@ std::optional<Value> verify_dcp(const Folder& folder, const DcpCheck& check, Pen
     }
   });
   for (const auto& [name, known] : findings.files) {
-    const VerifiedSource& file = data_file(folder, name);
+    const VerifiedSource& file = check.data_file(name);
     const auto taken = findings.places.find(name);
     const CheckedRead read{
         .file = file.under(),

@@ -37,7 +37,7 @@ VerifyReport WholeRead::finish() {
 
 CacheAhead::CacheAhead(std::shared_ptr<const ByteSource> file)
     : thread_([this, source = std::move(file)] {
-        bring_into_page_cache(unverified(*source), ended_);
+        bring_into_page_cache(source->unverified(), ended_);
       }) {}
 
 CacheAhead::~CacheAhead() { ended_ = true; }

@@ -24,16 +24,13 @@
 #include <fmt/ranges.h>
 #include <torch/torch.h>
 
-#include <algorithm>
 #include <functional>
 #include <new>
 #include <set>
-#include <type_traits>
 
 #include "cairn/error.h"
 #include "cairn/foreign.h"
 #include "cairn/train/logger.h"
-#include "cairn/train/scaler.h"
 #include "cairn/train/state.h"
 #include "cairn/train/state_dict.h"
 
@@ -44,33 +41,27 @@
 #include "train/state/device/device_targets.h"
 #include "train/state/device/in_place.h"
 #include "train/state/device/tensor_bridge.h"
-#include "train/state/gather/entry_names.h"
 #include "train/state/gather/rank_saves.h"
 #include "train/state/gather/run_checkpoint.h"
 #include "train/state/gather/sharded_state.h"
 #include "train/state/load/checkpoint_migration.h"
-#include "train/state/load/fit_calls.h"
 #include "train/state/load/foreign_parts.h"
 #include "train/state/load/load_advice.h"
+#include "train/state/load/load_findings.h"
 #include "train/state/load/load_job.h"
 #include "train/state/load/load_staging.h"
 #include "train/state/load/module_load.h"
 #include "train/state/load/name_misfits.h"
 #include "train/state/load/object_loads.h"
 #include "train/state/load/old_schedules.h"
-#include "train/state/number.h"
+#include "train/state/load/run_objects.h"
+#include "train/state/load/run_values.h"
 #include "train/state/random/rng_check.h"
 
 namespace cairn {
 namespace {
 
 struct Refused {};  // something does not fit
-
-// One step of a plan.
-static_assert(std::is_nothrow_move_assignable_v<Value> && std::is_nothrow_move_assignable_v<Dict> &&
-              std::is_nothrow_copy_assignable_v<Timestamp> &&
-              std::is_nothrow_move_assignable_v<std::optional<FitCalls>> &&
-              std::is_nothrow_move_assignable_v<std::string>);
 
 class CheckpointLoad {
  public:
@@ -79,7 +70,8 @@ class CheckpointLoad {
         logger_(logger),
         options_(job.options),
         weights_are_lost_(job.weights_are_lost),
-        needs_all_weights_(weights_are_lost_ != nullptr && *weights_are_lost_) {}
+        needs_all_weights_(weights_are_lost_ != nullptr && *weights_are_lost_),
+        findings_(logger) {}
 
   // Steps 1, but for decoding, to 6. Returns the entry "rng".
   std::optional<Value> run(const std::string& path, LoadStaging& staging, Value checkpoint);
@@ -94,7 +86,6 @@ class CheckpointLoad {
   bool may_need(const std::string& key) const;
   void check(const Value& checkpoint);
   void check_weights(const Value& checkpoint);
-  void try_metrics();
   void refuse_misfits() const;  // throws Refused
   std::string listed_misfits() const;
   // Step 6: gives back, and says what became of the live objects.
@@ -102,19 +93,9 @@ class CheckpointLoad {
   void prepare();
   void apply_plans() noexcept;
 
-  void warn(const std::string& text) { logger_.log_message("warning: " + text); }
-  void misfit(const std::string& text) { misfits_.push_back(text); }
-  const Dict* dict_entry(const Value& saved, const char* key);
-
   void pass_over(Value& saved, const std::vector<std::string>& needed);
   void plan_model(const Value& model);
   void plan_optimizer(const Value& saved);
-  void plan_values(const Value& saved);
-  void try_schedulers(const Value& saved);
-  void try_algorithms(const Value& saved);
-  void try_callbacks(const Value& saved);
-  void try_scaler(const Value& saved);
-  void plan_metrics(const std::string& label, const Metrics& metrics, const Value* saved);
 
   State& state_;
   Logger& logger_;
@@ -123,37 +104,20 @@ class CheckpointLoad {
   const bool needs_all_weights_;
 
   std::set<std::string> ignored_names_;  // of the model: not missing, whatever `strict` says
-  std::vector<std::string> misfits_;
-  std::vector<std::string> ways_out_;  // patterns that pass over what is in misfits_
+  LoadFindings findings_;
   ObjectLoads tried_;
   ModuleLoad model_;
   InPlace in_place_;
   std::function<void()> finish_reading_;  // the end of step 2; nothing when it has come
   bool is_overwriting_ = false;           // the weights are no longer what they were
   std::unique_ptr<OptimizerLoad> optimizer_;
-  std::optional<Timestamp> timestamp_;
-  std::optional<FitCalls> fit_calls_;
-  bool steps_after_time_ = false;
-  std::optional<std::int64_t> rank_zero_seed_;
-  std::optional<std::string> run_name_;
-  std::optional<Value> dataset_state_;
-  std::vector<std::pair<std::shared_ptr<Metric>, Value>> metric_states_;
-  std::vector<std::pair<std::string, std::pair<std::string, double>>> metric_values_;
-  Dict all_metric_values_;  // prepare()
+  RunValuesLoad values_;
+  MetricsLoad metrics_;
 };
-
-// A dict below `saved`; nullptr when there is none, which is a misfit when it is something else.
-const Dict* CheckpointLoad::dict_entry(const Value& saved, const char* key) {
-  const Value* entry = saved.find(key);
-  if (entry == nullptr) return nullptr;
-  if (entry->is_dict()) return &entry->as_dict();
-  misfit("state/" + std::string(key) + " is a " + std::string(entry->type_name()) + ", not a dict");
-  return nullptr;
-}
 
 void CheckpointLoad::pass_over(Value& saved, const std::vector<std::string>& needed) {
   for (const std::string& line : pass_over_foreign(saved, needed, "state/"))
-    warn(line);
+    findings_.warn(line);
 }
 
 void CheckpointLoad::plan_model(const Value& model) {
@@ -162,176 +126,42 @@ void CheckpointLoad::plan_model(const Value& model) {
                              .left_out = ignored_names_,
                              .before_elements = finish_reading_});
   for (const std::string& reason : model_.misfits)
-    misfit("model: " + reason);
+    findings_.misfit("model: " + reason);
   for (const std::string& name : model_.unfit)
-    ways_out_.push_back("state/model/" + glob_of(name));
+    findings_.way_out("state/model/" + glob_of(name));
   if (!model_.misfits.empty()) return;
   // If load_ignore_keys has left out all weights, none has to fit.
   const bool has_weights = !model.as_dict().empty() || ignored_names_.empty();
   const bool none_fits = has_weights && model_.tensors.empty() && !model_.keys.missing.empty();
   if (!none_fits) {
     for (const std::string& line : summarize_misfits(model_.keys)) {
-      warn(line);
+      findings_.warn(line);
     }
     return;
   }
-  misfit("model: none of its weights is in the checkpoint");
+  findings_.misfit("model: none of its weights is in the checkpoint");
   for (const std::string& line : list_misfits(model_.keys)) {
-    misfit("model: " + line);
+    findings_.misfit("model: " + line);
   }
 }
 
 void CheckpointLoad::plan_optimizer(const Value& saved) {
-  const Dict* optimizers = dict_entry(saved, "optimizers");
+  const Dict* optimizers = findings_.dict_entry(saved, "optimizers");
   if (!state_.optimizer) return;
   const std::string name = optimizer_name(*state_.optimizer);
   if (optimizers == nullptr || optimizers->empty()) {
-    return warn("the checkpoint has no optimizer state; " + name + " starts afresh");
+    return findings_.warn("the checkpoint has no optimizer state; " + name + " starts afresh");
   }
   const Value* entry = optimizers->find(name);
   if (entry == nullptr) {
     const Value& other = optimizers->begin()->first;
-    return misfit("optimizer: the checkpoint has " + (other.is_str() ? other.as_str() : "another") +
-                  ", this run " + name);
+    return findings_.misfit("optimizer: the checkpoint has " +
+                            (other.is_str() ? other.as_str() : "another") + ", this run " + name);
   }
   optimizer_ = plan_optimizer_load(*state_.optimizer, state_.model->module(), *entry);
   for (const std::string& reason : optimizer_->misfits)
-    misfit("optimizer: " + reason);
-  if (!optimizer_->misfits.empty()) ways_out_.emplace_back("state/optimizers*");
-}
-
-void CheckpointLoad::plan_values(const Value& saved) {
-  try {
-    if (const Value* timestamp = saved.find("timestamp")) {
-      timestamp_ = Timestamp::from_value(timestamp->at("Timestamp"));
-      if (const Value* calls = timestamp->find("fit_calls")) fit_calls_ = fit_calls_from(*calls);
-    } else {
-      warn("the checkpoint has no timestamp; training counts from " +
-           state_.timestamp.get(TimeUnit::kBatch).to_string());
-    }
-    if (const Value* seed = saved.find("rank_zero_seed")) rank_zero_seed_ = seed->as_int();
-    if (const Value* name = saved.find("run_name")) run_name_ = name->as_str();
-  } catch (const Error& e) {
-    misfit(e.what());
-  }
-  if (const Dict* dataset = dict_entry(saved, "dataset_state")) {
-    const Value* train = dataset->find("train");
-    const Value* beside = dataset->find("cairn");  // of sharded checkpoints (rank_saves.cpp)
-    dataset_state_ = train == nullptr ? Value() : *train;
-    if (beside != nullptr && dataset_state_->is_none()) dataset_state_ = Dict{{"cairn", *beside}};
-  }
-}
-
-void CheckpointLoad::try_schedulers(const Value& saved) {
-  const Dict* entries = dict_entry(saved, "schedulers");
-  std::vector<std::string> names;
-  for (const auto& scheduler : state_.schedulers) {
-    names.push_back(scheduler->name());
-  }
-  names = entry_names(names);
-  for (std::size_t i = 0; i < names.size(); ++i) {
-    const Value* entry = entries == nullptr ? nullptr : entries->find(names[i]);
-    // Composer keeps one entry a class, and gives it to all of the class.
-    if (entry == nullptr && entries != nullptr) entry = entries->find(state_.schedulers[i]->name());
-    if (entry == nullptr) {
-      warn("scheduler " + names[i] + " is not in the checkpoint; it starts afresh");
-      continue;
-    }
-    RunningScheduler& scheduler = *state_.schedulers[i];
-    tried_.load("scheduler " + names[i], *entry, scheduler);
-  }
-}
-
-void CheckpointLoad::try_algorithms(const Value& saved) {
-  auto states = algorithm_states(saved.find("algorithms"));
-  if (!states) return misfit("state/algorithms is not a list of (name, state)");
-  StatesByName& by_name = *states;
-  const auto& excluded = options_.exclude_algorithms;
-  for (const std::string& name : excluded) {
-    if (by_name.erase(name) > 0) continue;
-    warn("load_exclude_algorithms \"" + name + "\" is not among the checkpoint's algorithms");
-  }
-  for (const auto& algorithm : state_.algorithms) {
-    const std::string who = "algorithm " + algorithm->name();
-    if (std::ranges::find(excluded, algorithm->name()) != excluded.end()) {
-      logger_.log_message(who + " starts afresh (load_exclude_algorithms)");
-      continue;
-    }
-    auto& entries = by_name[algorithm->name()];
-    if (entries.empty()) {
-      warn(who + " is not in the checkpoint; it starts afresh");
-      continue;
-    }
-    tried_.load(who, *entries.front(),
-                ObjectLoads::Object{[algorithm] { return algorithm->state_dict(); },
-                                    [this, algorithm](const Value& value) {
-                                      algorithm->load_state_dict(value, state_);
-                                    }});
-    entries.erase(entries.begin());
-  }
-  for (const auto& [name, entries] : by_name) {
-    if (entries.empty()) continue;
-    logger_.log_message("the checkpoint was trained with " + name +
-                        ", which this run does not have; its state is not used "
-                        "(load_exclude_algorithms silences this)");
-  }
-}
-
-void CheckpointLoad::try_callbacks(const Value& saved) {
-  const Dict* entries = dict_entry(saved, "callbacks");
-  std::vector<std::string> names;
-  for (const auto& callback : state_.callbacks) {
-    names.push_back(callback->name());
-  }
-  names = entry_names(names);
-  for (std::size_t i = 0; i < names.size(); ++i) {
-    Callback& callback = *state_.callbacks[i];
-    const Value* entry = entries == nullptr ? nullptr : entries->find(names[i]);
-    if (entry == nullptr) {
-      const bool is_stateless = callback.state_dict() == Value(Dict());
-      if (!is_stateless)
-        warn("callback " + names[i] + " is not in the checkpoint; it starts afresh");
-      continue;
-    }
-    tried_.load("callback " + names[i], *entry, callback);
-  }
-}
-
-void CheckpointLoad::try_scaler(const Value& saved) {
-  const Dict* entries = dict_entry(saved, "scaler");
-  if (!state_.scaler) return;
-  GradScaler& scaler = *state_.scaler;
-  const Value* entry = entries == nullptr ? nullptr : entries->find(scaler.name());
-  if (entry == nullptr) {
-    if (scaler.is_enabled()) warn(scaler.name() + " is not in the checkpoint; it starts afresh");
-    return;
-  }
-  tried_.load("scaler", *entry, scaler);
-}
-
-void CheckpointLoad::plan_metrics(const std::string& label, const Metrics& metrics,
-                                  const Value* saved) {
-  if (saved == nullptr || !saved->is_dict()) return;
-  for (const auto& [key, metric] : metrics) {
-    const Value* entry = saved->find(key);
-    if (entry == nullptr || !entry->is_dict()) continue;
-    const Value* state = entry->find("state_dict");
-    if (state == nullptr) continue;
-    try {
-      metric->clone()->load_state_dict(*state);
-    } catch (const Error& e) {
-      const std::string entries = label == "train" ? "train_metrics" : "eval_metrics/" + label;
-      misfit(fmt::format("metric {}/{}: {} (load_ignore_keys = {{\"state/{}*\"}} starts it afresh)",
-                         label, key, e.what(), entries));
-      continue;
-    }
-    metric_states_.emplace_back(metric, *state);
-    const Value* computed = entry->find("_computed");
-    if (computed == nullptr) continue;  // None when it was not computed
-    if (const auto number = find_number(*computed)) {
-      metric_values_.push_back({label, {key, *number}});
-    }
-  }
+    findings_.misfit("optimizer: " + reason);
+  if (!optimizer_->misfits.empty()) findings_.way_out("state/optimizers*");
 }
 
 void CheckpointLoad::filter(Value& checkpoint, const std::string& path) {
@@ -339,7 +169,7 @@ void CheckpointLoad::filter(Value& checkpoint, const std::string& path) {
   if (options_.ignore_keys.empty() || !checkpoint.is_dict()) return;
   const Value before = checkpoint;
   for (const std::string& pattern : options_.ignore_keys.apply(checkpoint)) {
-    warn(fmt::format("load_ignore_keys \"{}\" matches nothing in {}", pattern, path));
+    findings_.warn(fmt::format("load_ignore_keys \"{}\" matches nothing in {}", pattern, path));
   }
   ignored_names_ = names_left_out(before, checkpoint);
 }
@@ -349,50 +179,52 @@ void CheckpointLoad::filter(Value& checkpoint, const std::string& path) {
 void CheckpointLoad::cut(Value& checkpoint) {
   Value saved = checkpoint.at("state");
   if (is_sharded(state_)) migrate_state(saved);
-  misfits_ = cut_to_own_rows(state_, saved);
+  for (const std::string& text : cut_to_own_rows(state_, saved))
+    findings_.misfit(text);
   refuse_misfits();
   if (is_sharded(state_)) checkpoint.mutable_dict().set("state", std::move(saved));
 }
 
 void CheckpointLoad::check(const Value& checkpoint) {
   Value saved = checkpoint.at("state");
-  if (!saved.is_dict()) return misfit("its \"state\" is no dict");
+  if (!saved.is_dict()) return findings_.misfit("its \"state\" is no dict");
   migrate_state(saved);
   pass_over(saved, needed_parts(state_, saved));
   if (const Value* model = saved.find("model")) {
     plan_model(*model);
   } else {
-    if (needs_all_weights_) return misfit("it has no model, and the present weights are lost");
-    warn("the model was left out; the present weights stay");
+    if (needs_all_weights_)
+      return findings_.misfit("it has no model, and the present weights are lost");
+    findings_.warn("the model was left out; the present weights stay");
   }
   finish_reading_();
   if (const auto unused = unused_parts(state_, saved, checkpoint); !unused.empty()) {
-    logger_.log_message(fmt::format("the checkpoint holds more, which this run has no use for: {}",
-                                    fmt::join(unused, ", ")));
+    findings_.log(fmt::format("the checkpoint holds more, which this run has no use for: {}",
+                              fmt::join(unused, ", ")));
   }
   const Value* rng = checkpoint.find("rng");
   if (rng == nullptr && holds_only_weights(saved)) {
-    return warn("the checkpoint holds only weights; everything else stays as it is");
+    return findings_.warn("the checkpoint holds only weights; everything else stays as it is");
   }
-  plan_values(saved);
+  values_.plan(saved, state_, findings_);
   saved = with_plain_numbers(saved);  // but for what the dataset gets, which was its own
   plan_optimizer(saved);
-  try_schedulers(saved);
-  if (timestamp_) steps_after_time_ = steps_after_time(saved, *timestamp_, state_, logger_);
-  try_algorithms(saved);
-  try_callbacks(saved);
-  try_scaler(saved);
-  plan_metrics("train", state_.train_metrics, saved.find("train_metrics"));
-  for (const auto& [label, metrics] : state_.eval_metrics) {
-    const Value* of_all = saved.find("eval_metrics");
-    const bool is_dict = of_all != nullptr && of_all->is_dict();
-    plan_metrics(label, metrics, is_dict ? of_all->find(label) : nullptr);
+  RunObjectsLoad objects(saved, state_, findings_, tried_);
+  objects.load_schedulers();
+  if (const auto& time = values_.timestamp()) {
+    values_.set_steps_after_time(steps_after_time(saved, *time, state_, logger_));
   }
-  if (rng == nullptr) return warn("the checkpoint has no random states; the present ones stay");
+  objects.load_algorithms(options_.exclude_algorithms);
+  objects.load_callbacks();
+  objects.load_scaler();
+  metrics_.plan(saved, state_, findings_);
+  if (rng == nullptr)
+    return findings_.warn("the checkpoint has no random states; the present ones stay");
   const RngCheck found = check_rng_states(*rng, /*is_of_own_rank=*/saves_rank_tars(state_));
-  misfits_.insert(misfits_.end(), found.misfits.begin(), found.misfits.end());
+  for (const std::string& text : found.misfits)
+    findings_.misfit(text);
   for (const std::string& text : found.warnings)
-    warn(text);
+    findings_.warn(text);
 }
 
 void CheckpointLoad::check_weights(const Value& checkpoint) {
@@ -400,29 +232,30 @@ void CheckpointLoad::check_weights(const Value& checkpoint) {
   migrate_state(saved);
   if (saved.is_dict()) pass_over(saved, {"model"});
   const Value* model = saved.is_dict() ? saved.find("model") : nullptr;
-  if (model == nullptr) return misfit("it holds no weights (no \"state/model\")");
+  if (model == nullptr) return findings_.misfit("it holds no weights (no \"state/model\")");
   plan_model(*model);
 }
 
 void CheckpointLoad::refuse_misfits() const {
-  if (!misfits_.empty() || !tried_.misfits().empty()) throw Refused();
+  if (!findings_.misfits().empty() || !tried_.misfits().empty()) throw Refused();
 }
 
 std::string CheckpointLoad::listed_misfits() const {
   std::string text = ":";
-  for (const auto* misfits : {&misfits_, &tried_.misfits()}) {
+  for (const auto* misfits : {&findings_.misfits(), &tried_.misfits()}) {
     for (const std::string& reason : *misfits) {
       text += "\n  " + reason;
     }
   }
-  return ways_out_.empty() ? text : text + "\n" + advice_to_ignore(ways_out_);
+  const std::vector<std::string>& ways_out = findings_.ways_out();
+  return ways_out.empty() ? text : text + "\n" + advice_to_ignore(ways_out);
 }
 
 std::string CheckpointLoad::undo() {
   model_ = {};
   optimizer_.reset();
-  dataset_state_.reset();
-  metric_states_.clear();
+  values_ = {};
+  metrics_ = {};
   const std::vector<std::string> refused = tried_.undo();
   std::string text = is_overwriting_
                          ? "the weights, which were overwritten in place, are lost (load "
@@ -437,34 +270,15 @@ std::string CheckpointLoad::undo() {
   return text;
 }
 
-// On the live ones, after their copies took it.
-void CheckpointLoad::try_metrics() {
-  for (const auto& [metric, saved] : metric_states_) {
-    tried_.load("metric " + metric->name(), saved, *metric);
-  }
-}
-
 void CheckpointLoad::prepare() {
   if (optimizer_) optimizer_->prepare();
-  all_metric_values_ = state_.metric_values;
-  for (const auto& [label, entry] : metric_values_) {
-    Value& values = all_metric_values_[label];
-    if (!values.is_dict()) values = Dict();
-    values.mutable_dict()[entry.first] = entry.second;
-  }
+  metrics_.prepare(state_);
 }
 
 void CheckpointLoad::apply_plans() noexcept {
   if (optimizer_) optimizer_->apply();
-  if (timestamp_) {
-    state_.timestamp = *timestamp_;
-    state_.fit_calls = std::move(fit_calls_);
-    state_.schedulers_step_after_time = steps_after_time_;
-  }
-  if (rank_zero_seed_) state_.rank_zero_seed = *rank_zero_seed_;
-  if (run_name_) state_.run_name = std::move(*run_name_);
-  if (dataset_state_) state_.dataset_state = std::move(*dataset_state_);
-  state_.metric_values = std::move(all_metric_values_);
+  values_.apply(state_);
+  metrics_.apply(state_);
 }
 
 // Whether anything of this entry of "state", of whatever Composer's, may be asked for its tensors.
@@ -539,7 +353,7 @@ std::optional<Value> CheckpointLoad::run(const std::string& path, LoadStaging& s
       if (const Value* found = checkpoint.find("rng")) rng = *found;
     }
     refuse_misfits();
-    try_metrics();
+    metrics_.load(tried_);
     refuse_misfits();
     check_mapped_reads(path);  // of what is in no tensor
     checkpoint = Value();      // so that the plans are the only owners of their memory

@@ -1,0 +1,60 @@
+// The folder in which a machine's ranks put the files of an attempt together: steps 1, 2 and 8 of
+// commit_over_ranks.cpp.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "cairn/storage/object_store.h"
+
+#include "checkpoint/plan/folder_manifest.h"
+#include "checkpoint/ranks/name_on_machine.h"
+#include "checkpoint/ranks/roll_call.h"
+#include "storage/publish/attempt_folder.h"
+
+namespace cairn {
+
+class MachineFolder {
+ public:
+  // `options`: rank 0's have the id. The store and the call must outlive it.
+  MachineFolder(ObjectStore& store, RollCall& call, AttemptFolderOptions options)
+      : store_(store), call_(call), options_(std::move(options)) {}
+
+  // For rank 0. Throws as create_attempt_folder().
+  void create() { folder_ = create_attempt_folder(store_, options_); }
+  // For the first rank of a machine. Joins rank 0's folder, or makes one for all ranks of this
+  // machine if it cannot see that folder. Tells the machine's ranks whose folder they use.
+  // `may_put_aside`: whether an unknown thing that has the name here may be renamed.
+  void join_or_create(const std::string& id, bool may_put_aside);
+  // For the other ranks. UsageError when this rank does not see the folder.
+  void join(const std::string& id);
+
+  AttemptFolder& folder() { return *folder_; }
+  const std::string& id() const { return options_.id; }
+  // The rank that made the folder.
+  std::int64_t home() const { return home_; }
+  bool is_own() const { return home_ == call_.me().rank; }
+  // On the rank that made a folder: the state of the name on this machine before that.
+  const NameOnMachine& name() const { return name_; }
+
+  // For a rank that made a folder. Where a checkpoint is more than one folder, a rename does not
+  // show that another process, of an attempt that was given up, still writes. StorageError then.
+  void refuse_rivals() const;
+  // StorageError unless the file of `rank` has as many bytes as it wrote.
+  void check_size(std::int64_t rank, const ManifestFile& file) const;
+  // Whether another rank made the folder, and has removed it.
+  bool was_taken() const;
+  // Ends the use of the folder. Removes what this rank wrote, unless it `keeps` that.
+  void release(bool keeps);
+
+ private:
+  ObjectStore& store_;
+  RollCall& call_;
+  AttemptFolderOptions options_;
+  std::unique_ptr<AttemptFolder> folder_;
+  std::int64_t home_ = 0;
+  NameOnMachine name_;
+};
+
+}  // namespace cairn

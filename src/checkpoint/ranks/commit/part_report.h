@@ -1,0 +1,55 @@
+// Each rank's report of the files that it has written, and rank 0's collection of them: steps 3 and
+// 4 of commit_over_ranks.cpp.
+#pragma once
+
+#include <cstdint>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "checkpoint/plan/folder_manifest.h"
+#include "checkpoint/ranks/commit_over_ranks.h"
+#include "checkpoint/ranks/name_on_machine.h"
+#include "core/text/json.h"
+#include "format/dcp/metadata/write_metadata.h"
+
+namespace cairn {
+
+struct PartReport {
+  std::string id;         // of the attempt
+  std::int64_t home = 0;  // the rank that made the folder that the files are in
+  std::string machine;
+  WrittenPart part;
+  NameOnMachine name = {};  // MachineFolder::name()
+};
+
+// As it travels between ranks. parse_part_report(): MeetingError.
+std::string text_of(const PartReport& report);
+PartReport parse_part_report(const std::string& text);
+// JSON that another rank wrote. MeetingError.
+Json parse_said(const std::string& text);
+
+class PartReports {
+ public:
+  // In the order of the ranks. UsageError when it names a file that is there already.
+  void add(std::int64_t rank, PartReport report);
+
+  const std::vector<RankPart>& parts() const { return parts_; }
+  // All files, for the folder's manifest.
+  const std::vector<ManifestFile>& files() const { return files_; }
+  // The ranks that made a folder, without rank 0.
+  const std::vector<std::int64_t>& homes() const { return homes_; }
+  // The homes() whose machine keeps something under the checkpoint's name (is_kept()).
+  // `of_rank_0`: the state of the name on rank 0's machine.
+  std::vector<std::int64_t> homes_that_keep(const NameOnMachine& of_rank_0) const;
+
+ private:
+  std::set<std::string> names_of_files_ = {dcp::kMetadataFile, kFolderManifest};
+  std::vector<RankPart> parts_;
+  std::vector<ManifestFile> files_;
+  std::set<std::string> machines_;
+  std::vector<std::int64_t> homes_;
+  std::vector<NameOnMachine> names_;  // of homes_
+};
+
+}  // namespace cairn

@@ -1,0 +1,68 @@
+// The keys "beat/<rank>": a rank moves its own on, and watches those of others (steps 2, 3 and 7 of
+// roll_call.h).
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+
+#include "checkpoint/ranks/rank_table.h"
+
+namespace cairn {
+
+// This rank's own, while it is at one number.
+class SignsOfLife {
+ public:
+  // `table` must outlive it.
+  SignsOfLife(const RankTable& table, std::int64_t number);
+
+  bool is_due(Meeting::Time now) const;
+  // One call to the meeting place. MeetingError.
+  void give();
+  // The last one: this rank has done with the number. MeetingError.
+  void leave();
+
+ private:
+  const RankTable& table_;
+  const std::int64_t number_;
+  std::int64_t count_ = 0;
+  Meeting::Time last_;
+};
+
+// The other ranks' signs of life.
+class WatchedRanks {
+ public:
+  // `table` must outlive it.
+  WatchedRanks(const RankTable& table, std::int64_t number) : table_(table), number_(number) {}
+
+  // From now on.
+  void add(std::int64_t rank);
+  void remove(std::int64_t rank) { watched_.erase(rank); }
+  // As if all had been added at that time: this rank was away, and has missed signs of life.
+  void begin_anew(Meeting::Time time);
+
+  struct Silent {
+    std::int64_t rank;
+    std::string why;  // what it did, for messages
+  };
+  // Looks at each. The first that has given none for Patience::silence, if there is one.
+  // MeetingError.
+  std::optional<Silent> look();
+
+  // Whether a rank has done with the number: it left, or went on to the next. MeetingError.
+  bool has_left(std::int64_t rank) const;
+
+ private:
+  struct Watched {
+    std::string beat;
+    Meeting::Time changed;
+  };
+  bool is_silent(std::int64_t rank, Watched& watched) const;
+
+  const RankTable& table_;
+  const std::int64_t number_;
+  std::map<std::int64_t, Watched> watched_;
+};
+
+}  // namespace cairn

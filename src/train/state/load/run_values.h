@@ -1,0 +1,62 @@
+// Loading the plain values and the metrics of a run. Each is planned first, which changes nothing,
+// and applied when everything fits.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "cairn/train/state.h"
+#include "cairn/value.h"
+
+#include "train/state/load/load_findings.h"
+#include "train/state/load/object_loads.h"
+
+namespace cairn {
+
+// The time, the seed, the name of the run, what its dataset gets.
+class RunValuesLoad {
+ public:
+  // `saved`: the "state" of a checkpoint.
+  void plan(const Value& saved, const State& state, LoadFindings& findings);
+  // The planned time; nullopt when the checkpoint has none.
+  const std::optional<Timestamp>& timestamp() const { return timestamp_; }
+  // State::schedulers_step_after_time: known when the schedulers have their state.
+  void set_steps_after_time(bool steps) { steps_after_time_ = steps; }
+  // Once.
+  void apply(State& state) noexcept;
+
+ private:
+  std::optional<Timestamp> timestamp_;
+  std::optional<FitCalls> fit_calls_;
+  bool steps_after_time_ = false;
+  std::optional<std::int64_t> rank_zero_seed_;
+  std::optional<std::string> run_name_;
+  std::optional<Value> dataset_state_;
+};
+
+// The metrics, and the values that they had last.
+class MetricsLoad {
+ public:
+  // `saved`: the "state" of a checkpoint. Tries each metric's state on a copy of it.
+  void plan(const Value& saved, const State& state, LoadFindings& findings);
+  // Loads the metrics themselves, after their copies took it.
+  void load(ObjectLoads& loads) const;
+  // Makes what apply() needs. std::bad_alloc.
+  void prepare(const State& state);
+  // Once, after prepare().
+  void apply(State& state) noexcept { state.metric_values = std::move(all_values_); }
+
+ private:
+  void plan_group(const std::string& label, const Metrics& metrics, const Value* saved,
+                  LoadFindings& findings);
+
+  std::vector<std::pair<std::shared_ptr<Metric>, Value>> states_;
+  std::vector<std::pair<std::string, std::pair<std::string, double>>> values_;
+  Dict all_values_;
+};
+
+}  // namespace cairn
