@@ -107,8 +107,9 @@ std::string problem_of(const Operation& operation, const std::string& query,
     if (query.find(part) == std::string::npos) return "no " + std::string(part);
   }
   for (const auto& [name, value] : variables.items()) {
-    const auto known = std::find_if(operation.variables.begin(), operation.variables.end(),
-                                    [&](const Variable& each) { return each.name == name; });
+    const auto known =
+        std::find_if(operation.variables.begin(), operation.variables.end(),
+                     [&wanted = name](const Variable& each) { return each.name == wanted; });
     if (known == operation.variables.end()) return "the variable " + name;
     const std::string declared = "$" + name + ": " + known->type;
     const std::size_t at = query.find(declared);
