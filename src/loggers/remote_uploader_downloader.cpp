@@ -3,10 +3,10 @@
 //  1. upload_file() opens the file: a checkpoint as it is, whose bytes stay also when it is
 //     removed; any other as an unnamed copy, which is gone with its upload.
 //  2. Errors are thrown by batch_end and epoch_end, once; fit_end waits first.
-//  3. What lay under a checkpoint's name when the run began is looked into before it is replaced: a
-//     checkpoint that is not this run's stays, and that is an error.
-//  4. What is not done behind upload_timeout is given up. That is an error of fit_end, and a
-//     warning of close(), which then does not wait once more.
+//  3. An object that had a checkpoint's name when the run began is looked into before it is
+//     replaced: a checkpoint that is not this run's stays, and that is an error.
+//  4. Uploads that are not done within upload_timeout are given up. That is an error of fit_end,
+//     and a warning of close(), which then does not wait once more.
 #include "cairn/loggers/remote_uploader_downloader.h"
 
 #include <mutex>

@@ -70,8 +70,8 @@ TEST_P(FormatSampleTest, AFlipOfEveryByteGivesAValueOrATypedError) {
       std::string bytes = bytes_;
       bytes[at] = static_cast<char>(bytes[at] ^ mask);
       sample_.replace_part(as_bytes(bytes));
-      value(Access::kRaw);
-      value(Access::kVerified);
+      ASSERT_NO_THROW(value(Access::kRaw)) << at << ", " << mask;
+      ASSERT_NO_THROW(value(Access::kVerified)) << at << ", " << mask;
     }
   }
 }

@@ -14,7 +14,8 @@ struct WordsOf<DeviceKind> {
   static constexpr std::array kAll = {"cpu", "gpu"};
 };
 
-// Of forward and loss. The amp_* ones compute in 16 bits where that is safe (autocast), on a GPU.
+// The precision of forward and loss. The amp_* ones compute in 16 bits where that is safe
+// (autocast), on a GPU.
 enum class Precision : std::uint8_t { kFp32, kAmpFp16, kAmpBf16 };
 template <>
 struct WordsOf<Precision> {

@@ -1,4 +1,4 @@
-// What a file says of itself, before somebody writes over it.
+// Looks into a file that is about to be written over: whose checkpoint it is, if it is one.
 #pragma once
 
 #include <exception>

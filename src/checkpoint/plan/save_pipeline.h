@@ -54,7 +54,7 @@ class SavePipeline {
   void wait_until(std::chrono::steady_clock::time_point deadline);
   // Throws the error of an earlier save, once; does not wait.
   void throw_error();
-  // Keeps no tensor of the values of before (StorageList::Parts).
+  // Lets go of the tensors of earlier saves (StorageList::Parts).
   void let_go();
 
   // Does the step "retain" alone, on this thread, for a save that was made before: removes what

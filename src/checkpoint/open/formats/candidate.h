@@ -1,4 +1,4 @@
-// What source.cpp's rows look at and open.
+// A file or folder that is being recognised, and the row of each format that may recognise it.
 #pragma once
 
 #include <functional>
@@ -15,7 +15,7 @@ struct Candidate {
   std::shared_ptr<ObjectStore> store = nullptr;
   std::string path;  // as the user gave it: for messages, and the key of a folder's files
   bool is_folder = false;
-  // Of a file, without the containers taken off so far; its ends are read ahead.
+  // The content of a file, without the containers taken off so far; its ends are read ahead.
   std::shared_ptr<Windows> source = nullptr;
   SharedBytes start = {};                    // its first KiB, by which it is recognised
   std::uint64_t stored_bytes = 0;            // of the file on disk
@@ -24,7 +24,8 @@ struct Candidate {
   std::function<void(std::uint64_t bytes)> on_progress = nullptr;  // see OpenOptions; may be null
   Access access = Access::kVerified;
 
-  // What is looked at from now on. One read, for what recognising and opening it will ask for.
+  // Sets the content that is recognised next. Reads once, all that recognising and opening it ask
+  // for.
   void set_content(std::shared_ptr<const ByteSource> content);
 };
 
