@@ -176,28 +176,20 @@ void agree_to_begin(const std::exception_ptr& own, const JointCheckpoints* joint
 
 }  // namespace
 
-void check_autoresume(const std::optional<std::string>& run_name, const CheckpointSaver* first,
-                      const CheckpointSaver* whole) {
-  std::string missing;
-  if (!run_name || run_name->empty()) missing += "\n  run_name: a restarted job must know its name";
-  if (first == nullptr) {
-    missing += "\n  save_folder, or a CheckpointSaver in callbacks: where its checkpoints are";
-  } else if (whole == nullptr) {
-    missing +=
-        "\n  a saver of the whole state: nothing can go on from weights alone, or from what is not "
-        "kept. Set weights_only (save_weights_only) to false and num_checkpoints_to_keep not to 0, "
-        "or add a CheckpointSaver with another folder to callbacks";
-  } else if (!whole->options().latest_filename) {
-    missing += "\n  save_latest_filename: the link that marks the newest checkpoint";
+void require_findable(const CheckpointSaver& saver) {
+  const CheckpointSaverOptions& options = saver.options();
+  if (!options.latest_filename) {
+    throw UsageError(
+        "autoresume needs latest_filename of the CheckpointSaver: the link that marks the newest "
+        "checkpoint");
   }
   const char* const mlflow_run = std::getenv("MLFLOW_RUN_ID");
-  if (whole != nullptr && whole->options().folder.find("{mlflow_run_id}") != std::string::npos &&
+  if (options.folder.find("{mlflow_run_id}") != std::string::npos &&
       (mlflow_run == nullptr || *mlflow_run == 0)) {
-    missing +=
-        "\n  MLFLOW_RUN_ID: without it every start makes a run of its own, whose folder is "
-        "empty";
+    throw UsageError(
+        "autoresume needs MLFLOW_RUN_ID in the environment, as the folder has {mlflow_run_id}: "
+        "without it every start makes a run of its own, whose folder is empty");
   }
-  if (!missing.empty()) throw UsageError("autoresume needs:" + missing);
 }
 
 namespace {

@@ -24,19 +24,14 @@
 //  5. Otherwise load_path with its options is loaded, or training starts fresh.
 #pragma once
 
-#include <optional>
-#include <string>
-
 #include "resuming/load_run.h"
 
 namespace cairn {
 
 class CheckpointSaver;
 
-// UsageError listing what autoresume lacks. `first` is the first saver, `whole` the first of the
-// whole state; null where there is none.
-void check_autoresume(const std::optional<std::string>& run_name, const CheckpointSaver* first,
-                      const CheckpointSaver* whole);
+// Throws UsageError if a restarted job could not find what `saver` saves.
+void require_findable(const CheckpointSaver& saver);
 
 // Collective. All of the steps: finds, loads, and goes back to step 2 without a checkpoint that
 // turns out to be undecodable when it is loaded. When there is no other, and it was the disk that

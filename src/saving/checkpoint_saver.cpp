@@ -205,7 +205,7 @@ void CheckpointSaver::Impl::save(const SaveRequest& what, Joined joined, const L
 // have to wait for one that waits for a store; empty: none. The last save of a run waits. On all
 // ranks together.
 List CheckpointSaver::Impl::places_to_leave_out(const SaveRequest& what) {
-  if (!may_be_away || what.is_asked || is_at_end(what.state)) return {};
+  if (!may_be_away || what.is_asked || is_after_last_batch(what.state)) return {};
   if (!home().layout().is_of_all_ranks()) return {};
   const Team team = Team::of_job();
   List own;

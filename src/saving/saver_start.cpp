@@ -16,16 +16,17 @@
 #include "saving/saver_options.h"
 #include "saving/saver_uploads.h"
 #include "storage/local/local_store.h"
+#include "train/loop/fit_loop.h"
 
 namespace cairn {
 
-bool is_at_end(const State& state) {
+bool is_after_last_batch(const State& state) {
+  if (is_training_over(state)) return true;
   const auto& max = state.max_duration;
-  if (!max) return false;
   const Timestamp& now = state.timestamp;
-  if (now.get(max->unit()) >= *max) return true;
   const bool ends_epoch = state.dataloader_len && now.batch_in_epoch >= *state.dataloader_len;
-  return ends_epoch && max->unit() == TimeUnit::kEpoch && Time(now.epoch + 1, max->unit()) >= *max;
+  return max && ends_epoch && max->unit() == TimeUnit::kEpoch &&
+         Time(now.epoch + 1, max->unit()) >= *max;
 }
 
 void try_names(const CheckpointSaverOptions& options, const State& state) {
@@ -65,7 +66,7 @@ void check_room(const CheckpointSaverOptions& options, const CheckpointLayout& l
   const LocalFiles* const local = local_files_of(*options.store);
   if (local == nullptr || !layout.has_known_size(options) || !options.ignore_keys.empty()) return;
   const bool has_parts = layout.is_first_of_another_machine();
-  if (is_at_end(state) || !(layout.is_writer() || has_parts)) return;
+  if (is_after_last_batch(state) || !(layout.is_writer() || has_parts)) return;
   const std::string where =
       has_parts ? writers_folder(options, state) : save_folder(options, state);
   const auto room = local->files().free_bytes(where);

@@ -13,8 +13,8 @@ class CheckpointLayout;
 class Logger;
 class State;
 
-// Whether training is at its end. True also if only the end of the last epoch is still to come.
-bool is_at_end(const State& state);
+// Whether no batch is left to train. The end of the last epoch may still be to come.
+bool is_after_last_batch(const State& state);
 
 // On this machine, since names may have folders in them: StorageError if a folder takes no file, if
 // a file or a link stands in its place, or if a name is too long.

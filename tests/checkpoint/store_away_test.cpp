@@ -55,17 +55,18 @@ struct Layout {
 };
 
 void save_folder(SimJob::Rank& rank, ObjectStore& store, const RetryPolicy& retry) {
-  RankSaveJob job{.path = "run/ba7", .tree = Dict{{"state", Dict{{"batch", 7}}}}, .retry = retry};
+  RankSaveJob job{
+      .path = "run/ba7", .tree = Dict{{"state", Dict{{"batch", 7}}}}, .far = {.retry = retry}};
   job.own = {{"rng", Value(rank.number())}};
-  if (rank.number() == 0) job.check = [&store] { store.read_pointer("run/latest"); };
+  if (rank.number() == 0) job.far.check = [&store] { store.read_pointer("run/latest"); };
   save_over_ranks(rank.table, store, job);
 }
 
 void save_tars(SimJob::Rank& rank, ObjectStore& store, const RetryPolicy& retry) {
   const std::string own = std::to_string(rank.number());
-  RankTarsJob job{.path = "run/ba7-rank" + own + ".tar", .stage = 2, .retry = retry};
+  RankTarsJob job{.path = "run/ba7-rank" + own + ".tar", .stage = 2, .far = {.retry = retry}};
   job.checkpoint = Dict{{"state", Dict{{"model", Dict{}}, {"rank", rank.number()}}}};
-  job.check = [&store, own] { store.read_pointer("run/latest" + own); };
+  job.far.check = [&store, own] { store.read_pointer("run/latest" + own); };
   save_rank_tars(rank.table, store, job);
 }
 

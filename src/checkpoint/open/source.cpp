@@ -171,7 +171,8 @@ VerifyReport CheckpointSource::read_into(PendingReads& reads, Verify how) const 
 KnownFormats known_formats() {
   KnownFormats known;
   for (const FormatRow& row : formats()) {
-    (row.open != nullptr ? known.formats : known.containers).emplace_back(row.name);
+    auto& names = row.open != nullptr ? known.formats : known.containers;
+    if (std::ranges::find(names, row.name) == names.end()) names.emplace_back(row.name);
   }
   return known;
 }

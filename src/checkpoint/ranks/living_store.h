@@ -2,7 +2,6 @@
 // hangs.
 #pragma once
 
-#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -12,6 +11,7 @@
 #include "cairn/error.h"
 #include "cairn/storage/object_store.h"
 
+#include "checkpoint/plan/save_job.h"
 #include "checkpoint/ranks/roll_call.h"
 #include "io/threads/retry.h"
 #include "storage/forwarding_store.h"
@@ -37,11 +37,10 @@ class LivingStore final : public ForwardingStore {
     retry.pause = [this](std::chrono::milliseconds time) { call_->pause(time); };
     return retry;
   }
-  // FarWrite::check, as patiently; null: there is nothing to check.
-  void check(const std::function<void()>& once, const RetryPolicy& retry) const {
-    if (!once) return;
-    const RetryPolicy policy = patient(retry);
-    with_retries(policy, [&] { call_->beating(once); });
+  // Calls far.check, if there is one, until it succeeds or its attempts are used up.
+  void check(const FarWrite& far) const {
+    if (!far.check) return;
+    with_retries(patient(far.retry), [&] { call_->beating(far.check); });
   }
 
   std::optional<ObjectInfo> stat(const std::string& name, bool follow) override {

@@ -138,7 +138,7 @@ RankCommitReport save_over_ranks(RankTable& table, ObjectStore& store, const Ran
       plan_over_ranks(table, fmt::format("planning {} on {} ranks", job.path, table.me.world_size),
                       *kept, [&](RollCall& call) {
                         living.join(call);
-                        living.check(job.check, job.retry);
+                        living.check(job.far);
                         state.emplace(state_of(table, job));
                         return describe(*state);
                       });
@@ -150,7 +150,7 @@ RankCommitReport save_over_ranks(RankTable& table, ObjectStore& store, const Ran
     return metadata_of(*planned.plan, parts);
   };
   commit.point = job.point;
-  commit.retry = job.retry;
+  commit.retry = job.far.retry;
   return commit_over_ranks(table, store, commit);
 }
 

@@ -12,6 +12,7 @@
 #include "cairn/storage/object_store.h"
 #include "cairn/value.h"
 
+#include "checkpoint/plan/save_job.h"
 #include "checkpoint/ranks/commit_over_ranks.h"
 
 namespace cairn {
@@ -35,9 +36,8 @@ struct RankSaveJob {
   // Of whoever saves again and again: this rank's, and one thread's at a time. Null: nothing is
   // kept.
   std::shared_ptr<sharded::KeptPlan> kept = nullptr;
-  std::function<void()> check = nullptr;  // of rank 0: FarWrite's
+  FarWrite far = {};                      // rank 0 alone calls its check
   std::function<void()> point = nullptr;  // RankCommitJob's
-  RetryPolicy retry = {};
 };
 
 // Returns when the whole checkpoint is durable and published, on all ranks. As

@@ -84,7 +84,7 @@ class OwnFile {
   // Step 2, when step 1 has given the save's id.
   void write(RollCall& call, const std::string& id) {
     report_.attempt = id;
-    const RetryPolicy retry = living_.patient(job_.retry);
+    const RetryPolicy retry = living_.patient(job_.far.retry);
     file_ = with_retries(retry, [&] {
       auto file = living_.store().begin(job_.path, {.condition = condition_of(job_.replace)});
       report_.bytes = fill(call, *file);
@@ -97,7 +97,7 @@ class OwnFile {
   // Step 4. After an error the file is lost, or it has its name and the answer was lost:
   // write_until_seen() finds that out.
   void publish(RollCall& call) {
-    const RetryPolicy retry = living_.patient(job_.retry);
+    const RetryPolicy retry = living_.patient(job_.far.retry);
     try {
       return call.beating([&] { file_->commit(); });
     } catch (const StorageError& e) {
@@ -145,7 +145,7 @@ RankTarsReport save_rank_tars(RankTable& table, ObjectStore& store, const RankTa
   OwnFile own(table, living, job);
   consult(table, what, "writing its file", [&](RollCall& call) {
     living.join(call);
-    living.check(job.check, job.retry);
+    living.check(job.far);
     own.write(call, learn_id(table, call, job));
     all_say(call);
     return true;

@@ -10,9 +10,9 @@
 #include "cairn/storage/object_store.h"
 #include "cairn/value.h"
 
+#include "checkpoint/plan/save_job.h"
 #include "checkpoint/ranks/roll_call.h"
 #include "format/deepspeed/rank_files.h"
-#include "io/threads/retry.h"
 #include "storage/publish/replace.h"
 
 namespace cairn {
@@ -25,10 +25,9 @@ struct RankTarsJob {
   deepspeed::ModelNames names = {};
   std::int64_t stage = 0;
   CheckpointInfo info = {};
-  std::function<void()> check = nullptr;  // FarWrite's
+  FarWrite far = {};
   // Called when all files have their names: moves this rank's pointer.
   std::function<void()> point = nullptr;
-  RetryPolicy retry = {};  // of a store that may_be_far()
 };
 
 struct RankTarsReport {

@@ -13,6 +13,11 @@
 #include "train/state/random/base_seed.h"
 
 namespace cairn {
+
+bool is_training_over(const State& state) {
+  const std::optional<Time>& max = state.max_duration;
+  return max && state.timestamp.get(max->unit()) >= *max;
+}
 namespace {
 
 struct Counts {
@@ -93,21 +98,17 @@ void FitLoop::go_to_position() {
   loader_started_ = true;
 }
 
-bool FitLoop::is_finished() const {
-  const Time& max = *context_.state.max_duration;
-  return context_.state.timestamp.get(max.unit()) >= max;
-}
-
 // stop_training() may be called on one rank, by a callback that looks at a clock or a file.
 void FitLoop::agree_on_end() {
   if (context_.group == nullptr) return;
-  const bool is_any = dist::sum({is_finished() ? 1.0 : 0.0}, "asking who stops training")[0] > 0;
-  if (is_any && !is_finished()) context_.state.stop_training();
+  const bool is_over = is_training_over(context_.state);
+  const bool is_any = dist::sum({is_over ? 1.0 : 0.0}, "asking who stops training")[0] > 0;
+  if (is_any && !is_over) context_.state.stop_training();
 }
 
 bool FitLoop::ends_now() {
   agree_on_end();
-  return is_finished();
+  return is_training_over(context_.state);
 }
 
 bool FitLoop::is_iteration_over(TimeUnit unit) const {
@@ -296,7 +297,7 @@ void FitLoop::checkpoint(Event event) {
   } catch (const dist::DistError&) {
     throw;
   } catch (const Error& error) {
-    const bool is_served = !is_finished() && options_.excuses_failed_save;
+    const bool is_served = !is_training_over(context_.state) && options_.excuses_failed_save;
     if (!is_served || !options_.excuses_failed_save(error)) throw;
   }
 }

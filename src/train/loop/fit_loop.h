@@ -33,6 +33,9 @@
 
 namespace cairn {
 
+// Whether time has reached max_duration; false without one.
+bool is_training_over(const State& state);
+
 struct FitLoopOptions {
   bool spin_dataloaders = true;
   bool step_schedulers_every_batch = true;
@@ -84,7 +87,6 @@ class FitLoop {
   void end_iteration();
   void finish();
   void refuse_to_count_no_tokens() const;
-  bool is_finished() const;
   bool ends_now();
   void agree_on_end();
   bool is_observed() const;

@@ -176,35 +176,29 @@ void check_checkpoints(const TrainerOptions& options, Conflicts& found) {
             "interrupted_exit_code must be in 0 to 255");
 }
 
-void check_resuming(const TrainerOptions& options, Conflicts& found) {
+void check_autoresume(const TrainerOptions& options, Conflicts& found) {
   if (!options.autoresume) return;
-  found.add(!options.run_name && !run_name_of_environment(),
+  found.add(options.run_name ? options.run_name->empty() : !run_name_of_environment(),
             "autoresume needs run_name (or RUN_NAME in the environment): a restarted job must find "
             "its own checkpoints");
   const auto savers = savers_of(options);
+  const bool uploads = has_uploads(options);
   found.add(!options.save_folder && savers.empty(),
             "autoresume needs save_folder, or a CheckpointSaver in callbacks");
+  const bool saves_state =
+      savers.empty() ? !options.save_weights_only && (options.save_num_checkpoints_to_keep != 0 ||
+                                                      uploads || is_in_store(options))
+                     : std::ranges::any_of(savers, [uploads](const CheckpointSaver* saver) {
+                         return saves_whole_state(*saver, uploads);
+                       });
+  found.add(
+      !saves_state,
+      "autoresume needs a saver of the whole state, and none is: a restarted job cannot go on "
+      "from weights alone (save_weights_only, or weights_only of a CheckpointSaver), nor from "
+      "what is not kept (save_num_checkpoints_to_keep is 0, and no logger uploads). Save "
+      "weights with a second CheckpointSaver");
   found.add(!options.save_latest_filename && savers.empty(),
             "autoresume needs save_latest_filename");
-  const bool has_whole_state = savers.empty()
-                                   ? !options.save_weights_only
-                                   : std::ranges::any_of(savers, [](const CheckpointSaver* saver) {
-                                       return !saver->options().weights_only;
-                                     });
-  found.add(
-      !has_whole_state,
-      "autoresume needs checkpoints of the whole state, and save_weights_only (weights_only of "
-      "a CheckpointSaver) leaves it out: a restarted job could not go on. Save the weights "
-      "with a second CheckpointSaver");
-  const bool uploads = has_uploads(options);
-  const bool keeps_any =
-      savers.empty() ? options.save_num_checkpoints_to_keep != 0 || uploads || is_in_store(options)
-                     : std::ranges::any_of(savers, [uploads](const CheckpointSaver* saver) {
-                         return keeps_checkpoints(saver->options(), uploads);
-                       });
-  found.add(!keeps_any,
-            "autoresume needs checkpoints, and save_num_checkpoints_to_keep is 0, with no logger "
-            "that uploads them");
 }
 
 void check_device(const TrainerOptions& options, Conflicts& found) {
@@ -284,7 +278,7 @@ TrainerOptions resolve(TrainerOptions options) {
   check_evaluation(options, found);
   check_console(options, found);
   check_checkpoints(options, found);
-  check_resuming(options, found);
+  check_autoresume(options, found);
   check_device(options, found);
   check_ranks(options, found);
   found.raise();

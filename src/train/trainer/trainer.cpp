@@ -228,10 +228,6 @@ void Trainer::Impl::check_can_fit() const {
   }
 }
 
-bool Trainer::Impl::is_done() const {
-  return state.timestamp.get(state.max_duration->unit()) >= *state.max_duration;
-}
-
 FitNumbers::Start Trainer::Impl::begin_fit(FitOptions& fit_options) {
   const auto duration =
       fit_options.duration ? std::optional(fit_options.duration->time()) : std::nullopt;
@@ -272,7 +268,7 @@ FitResult Trainer::Impl::fit(FitOptions fit_options) {
     return {FitResult::Reason::kAlreadyFinished, 0};
   }
   const Time max = *state.max_duration;
-  if (!sets_time_back(fit_options, start) && is_done()) {
+  if (!sets_time_back(fit_options, start) && is_training_over(state)) {
     if (!resumed.from.empty()) {
       finish_fit();
       return already_finished();

@@ -95,7 +95,6 @@ struct Trainer::Impl {
   void apply(FitOptions& fit_options, const FitNumbers::Start& start);
   void finish_fit();
   void check_can_fit() const;
-  bool is_done() const;
   FitResult already_finished();
   StopRequestOptions request_options() const;
   void stop_before_first_batch(const Requests& asked);

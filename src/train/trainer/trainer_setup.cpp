@@ -316,9 +316,7 @@ void Trainer::Impl::Setup::check_savers() {
   for (CheckpointSaver* saver : savers) {
     CheckpointSaver::OfRun::rewrite_own_files(*saver, options.autoresume);
   }
-  if (options.autoresume) {
-    check_autoresume(options.run_name, trainer.reference_saver(), autoresume_saver());
-  }
+  if (options.autoresume) require_findable(*autoresume_saver());
 }
 
 CheckpointSaver* Trainer::Impl::Setup::autoresume_saver() const {

@@ -104,9 +104,8 @@ void RankSaves::fill(SaveJob& job, const State& state, const SaveCheckpointOptio
                   ObjectStore& store, const SaveJob& save, const std::function<void()>& point) {
     RankSaveJob now = over_ranks;
     now.tree = save.value;
-    now.check = save.far.check;
+    now.far = save.far;
     now.point = point;
-    now.retry = save.far.retry;
     table->number = number;
     return save_over_ranks(*table, store, now).bytes;
   };

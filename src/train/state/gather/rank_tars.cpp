@@ -122,9 +122,8 @@ void RankSaves::fill_tar(SaveJob& job, const State& state, const SaveCheckpointO
                   ObjectStore& store, const SaveJob& save, const std::function<void()>& point) {
     RankTarsJob now = tars;
     now.checkpoint = save.value;
-    now.check = save.far.check;
+    now.far = save.far;
     now.point = point;
-    now.retry = save.far.retry;
     table->number = number;
     return save_rank_tars(*table, store, now).bytes;
   };
