@@ -1,17 +1,17 @@
-// Publishing a file so that its name never stands for a part of it.
+// Publishes a file so that its name never stands for a part of it.
 //
-//  1. Create `<folder>/.cairn-tmp-<name>-<random>` beside the target (a rename across file systems
-//     would not be atomic), locked, so that a cleaner can tell a living writer from a dead one. Or
-//     write over a spare file that has such a name already (spare_file.h).
+//  1. Create `<folder>/.cairn-tmp-<name>-<random>` beside the target, because a rename across file
+//     systems would not be atomic. Lock it, so that a cleaner can tell a living writer from a dead
+//     one. Or overwrite a spare file that has such a name already (spare_file.h).
 //  2. Write the bytes.
-//  3. fdatasync the file: rename before this may publish an empty file after a power cut.
+//  3. fdatasync the file. A rename before this may publish an empty file after a power cut.
 //  4. rename it over the target: readers see the old file or the new one. It stays open, and so
 //     locked, until it has its final name.
-//  5. fsync the folder: until then a power cut may bring the old file back.
+//  5. fsync the folder. Until then a power cut may bring the old file back.
 //
-// commit() does 3 to 5 and returns when the file is durable; the destructor removes the temporary
-// file and publishes nothing. A failed fsync is never retried: the file is abandoned. When step 5
-// fails, the new file stands under its name but may be gone after a power cut; commit() throws.
+// commit() does 3 to 5 and returns when the file is durable. The destructor removes the temporary
+// file and publishes nothing. A failed fsync is never retried: the file is abandoned. If step 5
+// fails, commit() throws: the new file has its name but may be gone after a power cut.
 #pragma once
 
 #include <memory>
@@ -31,8 +31,8 @@ class AtomicFile final : public ByteSink {
   struct Options {
     bool overwrite = true;  // false: commit() throws AlreadyExistsError when the target exists
     std::uint64_t expected_bytes = 0;
-    bool is_private = false;     // as CreateOptions; of a new file
-    SpareFile* spare = nullptr;  // in the folder of `path`: written over, if it may be
+    bool is_private = false;     // as in CreateOptions; for a new file
+    SpareFile* spare = nullptr;  // in the folder of `path`; overwritten if that is allowed
   };
 
   AtomicFile(FileSystem& files, FilePath path, const Options& options);
@@ -43,8 +43,8 @@ class AtomicFile final : public ByteSink {
   void write(ByteView bytes) override;
   // As WritableFile::write_shared().
   void write_shared(const SharedBytes& bytes);
-  // Step 3, before commit() and not in it: for who must know that the file can be published.
-  // Nothing is written behind it.
+  // Step 3 before commit(), for a caller that must know that the file can be published. Write
+  // nothing after it.
   void sync();
   // Publishes. At most once.
   void commit();
@@ -72,7 +72,7 @@ std::vector<std::string> remove_leftovers(FileSystem& files, const FolderPath& f
 // Only those that were to become `path`.
 void remove_leftovers_of(FileSystem& files, const FilePath& path);
 
-// Removes what can be removed. What is left of a temporary file is a leftover.
+// Removes a file if possible. A temporary file that remains is a leftover.
 void remove_quietly(FileSystem& files, const FilePath& path);
 
 // Makes a new name, beside `target` (a path or a name), for the file that is to become `target`.
