@@ -11,7 +11,7 @@
 namespace cairn {
 namespace {
 
-// Doubles in [-2^63, 2^63) are those that fit an int64 once truncated.
+// Doubles in [-2^63, 2^63) fit an int64 when truncated.
 constexpr double kInt64End = 9223372036854775808.0;
 
 [[noreturn]] void out_of_range(std::string_view what) {

@@ -217,7 +217,7 @@ TEST(CairnRun, TheSizesOfAnotherJobOnThisMachineSayNothing) {
 }
 
 TEST(CairnRun, WhatCannotBeIsRefused) {
-  EXPECT_THAT(run({}).output, HasSubstr("which program?"));
+  EXPECT_THAT(run({}).output, HasSubstr("a PROGRAM to start is needed"));
   EXPECT_THAT(run({"-n", "0", "true"}).output, HasSubstr("--nproc must be at least 1"));
   EXPECT_THAT(run({"-n", "2", "--world_size", "1", "true"}).output, HasSubstr("is less than"));
   EXPECT_THAT(run({"-n", "2", "--world_size", "4", "true"}).output, HasSubstr("--base_rank or"));

@@ -30,7 +30,7 @@ TEST(ConvertCommandTest, SaysWhatWasWrittenAndWhatWasLeftOut) {
   const Answer answer = convert({kEma, temp / "m.safetensors"});
   EXPECT_EQ(answer.code, kDone) << answer.err;
   EXPECT_THAT(answer.out, HasSubstr("m.safetensors: safetensors, 37 tensors, "));
-  EXPECT_THAT(answer.out, HasSubstr("left out, as it is no tensor: "));
+  EXPECT_THAT(answer.out, HasSubstr("left out, because not a tensor: "));
   EXPECT_THAT(answer.out, HasSubstr(" more\n"));
   EXPECT_EQ(answer.err, "");
 }

@@ -1,4 +1,4 @@
-// cairn ls: the checkpoints of a run in a table.
+// cairn ls: lists the checkpoints of a run in a table.
 #include <algorithm>
 #include <iterator>
 #include <memory>
@@ -24,14 +24,14 @@ struct LsArgs {
   bool all = false;
 };
 
-// Without --all: what takes a second or two, however old the run is.
+// Limits without --all, so that it takes a second or two, however long the run is.
 constexpr ListLimits kUsually = {.files = 100, .expanded_bytes = std::uint64_t{64} << 20};
 
-// One folder.
+// The listing of one folder.
 struct Looked {
-  std::string folder;  // as it may be shown
+  std::string folder;  // without secrets, for messages
   FolderListing listing;
-  bool trusts_names = false;  // in a store that is far away, where opening each costs requests
+  bool trusts_names = false;  // the store is far away, and opening a file costs requests
   FoldersBelow below = {};    // empty with -r
 };
 
@@ -116,7 +116,7 @@ Json describe(const ListedCheckpoint& listed) {
   if (const auto& at = listed.info.timestamp) {
     row["epoch"] = at->epoch;
     row["batch"] = at->batch;
-    if (row["looked_into"]) row["sample"] = at->sample;  // the name does not say them
+    if (row["looked_into"]) row["sample"] = at->sample;  // its name does not give it
     if (row["looked_into"]) row["token"] = at->token;
   }
   return row;
@@ -155,7 +155,7 @@ Looked look_into(const std::string& place, const LsArgs& options, const Console&
   return looked;
 }
 
-// The folder that was named, and with -r those below it that hold checkpoints.
+// Lists the named folder, and with -r the folders below it that hold checkpoints.
 std::vector<Looked> look_into_all(const std::string& place, const LsArgs& options,
                                   const Console& console) {
   std::vector<Looked> all;
@@ -177,7 +177,7 @@ bool says_something(const Looked& looked, const Console& console) {
   });
 }
 
-// Something must be found in each folder that was named.
+// Each named folder must hold a checkpoint; otherwise the exit code says that something is missing.
 ExitCode code_of(const std::vector<Looked>& all, const LsArgs& options) {
   bool is_bad = false;
   bool is_empty = false;
@@ -218,16 +218,15 @@ Run define_ls(CLI::App& app) {
   const auto options = std::make_shared<LsArgs>();
   add_folders(app, options->where);
   app.add_flag("--verify", options->verify,
-               "check every byte of all; exit code 1 when a checkpoint is not good");
-  app.add_flag("--all", options->all, "open all files, and not only the newest hundred");
+               "check every byte of all checkpoints; exit code 1 when one is not good");
+  app.add_flag("--all", options->all, "open all files, not only the newest hundred");
   app.footer(
-      "Lists what lies directly in each folder, furthest in training last. Checkpoints are "
-      "recognised by content, whatever their names; a folder that is a checkpoint is one row. "
-      "Without --verify only structure and sizes are checked. The newest hundred files are opened, "
-      "and of compressed ones 64 MiB; others are listed by name, unless --all or -r. In a store "
-      "that "
-      "is far away a file whose name says epoch and batch is not opened, unless --all. Exit code 3 "
-      "when a folder holds no checkpoint.");
+      "Lists the checkpoints directly in each folder, the furthest in training last. Checkpoints "
+      "are recognised by content, whatever their names. A folder that is a checkpoint is one row. "
+      "Without --verify only structure and sizes are checked. Only the newest hundred files are "
+      "opened, and 64 MiB of compressed ones, unless --all or -r is given; others are listed by "
+      "name. In a store that is far away, a file whose name says epoch and batch is opened only "
+      "with --all. Exit code 3 when a folder holds no checkpoint.");
   return [options](Console& console) { return run_ls(*options, console); };
 }
 

@@ -18,7 +18,7 @@ std::vector<std::string> choices_in(const std::string& type) {
   return choices;
 }
 
-// METRIC[:N] stays whole; of "TEXT:{...}" only what is before the check.
+// Returns METRIC[:N] unchanged, and of "TEXT:{...}" only the part before the check.
 std::string value_name(const std::string& type) {
   const std::size_t check = type.find(":{");
   const std::string name = type.substr(0, check);

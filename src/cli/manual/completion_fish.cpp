@@ -1,4 +1,4 @@
-// The script for fish: one line for each option.
+// The completion script for fish: one line for each option.
 #include <fmt/format.h>
 
 #include "cli/manual/completion_scripts.h"
@@ -15,7 +15,7 @@ std::string in_quotes(const std::string& text) {
   return result + "'";
 }
 
-// What a value or a positional takes: "-x -a 'auto always'", "-r -F", ...
+// The fish arguments for a value or a positional: "-x -a 'auto always'", "-r -F", ...
 std::string arguments(const OptionInfo& option) {
   std::string choices;
   for (const std::string& choice : option.choices) {

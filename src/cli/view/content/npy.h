@@ -15,9 +15,9 @@
 
 namespace cairn::cli {
 
-// A tensor or NdArray, streamed. What numpy has no type for, but whose every number one of its
-// types holds, is widened: bfloat16 and float8 to float32, complex32 to complex64. UnsupportedError
-// for quantized, packed and bits dtypes, UsageError for another Value.
+// Writes a tensor or NdArray as a stream. Dtypes that numpy lacks are widened if a numpy type holds
+// all their numbers: bfloat16 and float8 to float32, complex32 to complex64. Throws
+// UnsupportedError for quantized, packed and bits dtypes, UsageError for another Value.
 void write_npy(const Value& value, ByteSink& sink);
 
 }  // namespace cairn::cli
