@@ -82,8 +82,8 @@ class FileSystem {
   // Creates a file that must not exist (O_EXCL|O_NOFOLLOW; EEXIST otherwise).
   virtual std::unique_ptr<WritableFile> create(const FilePath& path,
                                                const CreateOptions& options) = 0;
-  // Opens a file, locked, to overwrite it in the space that it has on the disk. What is written
-  // replaces the old content, until sync() cuts off the rest. Returns nullptr, with nothing done,
+  // Opens a file, locked, to overwrite it in the space that it has on the disk. New bytes
+  // replace the old content, until sync() cuts off the rest. Returns nullptr, with nothing done,
   // unless it is certain that no process can miss the old content. Certain means: the file has only
   // this name, no other opener in any process has it open, mapped or locked, and the file system
   // knows of all possible openers.

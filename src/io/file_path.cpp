@@ -65,7 +65,7 @@ std::string join_path(const std::string& folder, const std::string& name) {
 }
 
 std::string parent_path(const std::string& path) {
-  // the path without trailing slashes names the same thing
+  // The path without trailing slashes names the same thing.
   const std::size_t end = path.find_last_not_of('/');
   if (end == std::string::npos) return path.empty() ? "." : "/";
   const std::size_t slash = path.rfind('/', end);

@@ -10,14 +10,14 @@ namespace cairn {
 namespace {
 
 // The characters of a scheme, and its first character (RFC 3986, 3.1).
-constexpr std::string_view kOfScheme =
+constexpr std::string_view kSchemeCharacters =
     "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789+-.";
-constexpr std::string_view kLetters = kOfScheme.substr(0, 52);
+constexpr std::string_view kLetters = kSchemeCharacters.substr(0, 52);
 
 }  // namespace
 
 bool is_scheme(std::string_view text) {
-  return text.size() > 1 && text.find_first_not_of(kOfScheme) == std::string_view::npos &&
+  return text.size() > 1 && text.find_first_not_of(kSchemeCharacters) == std::string_view::npos &&
          kLetters.find(text[0]) != std::string_view::npos;
 }
 

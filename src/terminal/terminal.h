@@ -1,4 +1,4 @@
-// What the standard streams are connected to.
+// Finds out whether the standard streams are connected to a terminal.
 #pragma once
 
 #include <ostream>

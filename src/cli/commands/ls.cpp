@@ -25,10 +25,10 @@ struct LsArgs {
 };
 
 // Limits without --all, so that it takes a second or two, however long the run is.
-constexpr ListLimits kUsually = {.files = 100, .expanded_bytes = std::uint64_t{64} << 20};
+constexpr ListLimits kDefaultLimits = {.files = 100, .expanded_bytes = std::uint64_t{64} << 20};
 
 // The listing of one folder.
-struct Looked {
+struct ListedFolder {
   std::string folder;  // without secrets, for messages
   FolderListing listing;
   bool trusts_names = false;  // the store is far away, and opening a file costs requests
@@ -57,7 +57,7 @@ Cell checked(const ListedCheckpoint& listed, const LsArgs& options) {
   return options.verify ? Cell("full", &Console::green) : Cell("quick");
 }
 
-void tell_passed_over(const Looked& looked, const Console& console) {
+void tell_passed_over(const ListedFolder& looked, const Console& console) {
   const FolderListing& listing = looked.listing;
   if (listing.passed_over > 0) {
     console.err << "cairn: passed over " << listing.passed_over << " that "
@@ -70,7 +70,7 @@ void tell_passed_over(const Looked& looked, const Console& console) {
   }
 }
 
-void print(const Looked& looked, const LsArgs& options, Console& console) {
+void print(const ListedFolder& looked, const LsArgs& options, Console& console) {
   const FolderListing& listing = looked.listing;
   Table table({"TIME", ">EPOCH", ">BATCH", ">SIZE", "KIND", "CHECKED", "NAME", "TAGS"});
   for (const ListedCheckpoint& listed : listing.checkpoints) {
@@ -122,7 +122,7 @@ Json describe(const ListedCheckpoint& listed) {
   return row;
 }
 
-Json describe(const Looked& looked, const LsArgs& options) {
+Json describe(const ListedFolder& looked, const LsArgs& options) {
   Json rows = Json::array();
   for (const ListedCheckpoint& listed : looked.listing.checkpoints) {
     rows.push_back(describe(listed));
@@ -135,20 +135,20 @@ Json describe(const Looked& looked, const LsArgs& options) {
           {"folders_below", folders_json(looked.below)}};
 }
 
-Looked look_into(const std::string& place, const LsArgs& options, const Console& console) {
+ListedFolder look_into(const std::string& place, const LsArgs& options, const Console& console) {
   const auto store = store_of(place, nullptr);
   const std::string folder = shown_place(place);
   const bool trusts_names = store->may_be_far() && !options.all && !options.verify;
   const bool is_limited = !options.all && !options.verify && !options.where.recursive;
   ProgressBar bar(console, {.what = "check " + folder});
-  Looked looked{.folder = folder,
-                .listing = list_checkpoints(
-                    folder, {.verify = options.verify ? Verify::kFull : Verify::kQuick,
-                             .trust_names = trusts_names,
-                             .limits = is_limited ? kUsually : ListLimits{},
-                             .on_progress = [&bar](std::uint64_t bytes) { bar.add(bytes); },
-                             .store = store}),
-                .trusts_names = trusts_names};
+  ListedFolder looked{.folder = folder,
+                      .listing = list_checkpoints(
+                          folder, {.verify = options.verify ? Verify::kFull : Verify::kQuick,
+                                   .trust_names = trusts_names,
+                                   .limits = is_limited ? kDefaultLimits : ListLimits{},
+                                   .on_progress = [&bar](std::uint64_t bytes) { bar.add(bytes); },
+                                   .store = store}),
+                      .trusts_names = trusts_names};
   if (!options.where.recursive) {
     looked.below = find_folders_below(*store, folder, looked.listing.folders);
   }
@@ -156,21 +156,23 @@ Looked look_into(const std::string& place, const LsArgs& options, const Console&
 }
 
 // Lists the named folder, and with -r the folders below it that hold checkpoints.
-std::vector<Looked> look_into_all(const std::string& place, const LsArgs& options,
-                                  const Console& console) {
-  std::vector<Looked> all;
+std::vector<ListedFolder> look_into_all(const std::string& place, const LsArgs& options,
+                                        const Console& console) {
+  std::vector<ListedFolder> all;
   walk_folders(place, options.where.recursive, [&](const std::string& folder) {
     all.push_back(look_into(folder, options, console));
     return all.back().listing.folders;
   });
-  const auto is_empty = [](const Looked& looked) { return looked.listing.checkpoints.empty(); };
+  const auto is_empty = [](const ListedFolder& looked) {
+    return looked.listing.checkpoints.empty();
+  };
   if (std::all_of(all.begin(), all.end(), is_empty)) return {std::move(all.front())};
   std::erase_if(all, is_empty);
   return all;
 }
 
 // Whether print() writes to `out`.
-bool says_something(const Looked& looked, const Console& console) {
+bool prints_something(const ListedFolder& looked, const Console& console) {
   const auto& all = looked.listing.checkpoints;
   return std::any_of(all.begin(), all.end(), [&](const ListedCheckpoint& listed) {
     return !console.quiet || !listed.problem.empty();
@@ -178,10 +180,10 @@ bool says_something(const Looked& looked, const Console& console) {
 }
 
 // Each named folder must hold a checkpoint; otherwise the exit code says that something is missing.
-ExitCode code_of(const std::vector<Looked>& all, const LsArgs& options) {
+ExitCode code_of(const std::vector<ListedFolder>& all, const LsArgs& options) {
   bool is_bad = false;
   bool is_empty = false;
-  for (const Looked& looked : all) {
+  for (const ListedFolder& looked : all) {
     is_empty = is_empty || looked.listing.checkpoints.empty();
     for (const ListedCheckpoint& listed : looked.listing.checkpoints) {
       is_bad = is_bad || (options.verify && listed.condition != Condition::kGood);
@@ -192,18 +194,18 @@ ExitCode code_of(const std::vector<Looked>& all, const LsArgs& options) {
 }
 
 int run_ls(const LsArgs& options, Console& console) {
-  std::vector<Looked> all;
+  std::vector<ListedFolder> all;
   for (const std::string& place : options.where.folders) {
     std::ranges::move(look_into_all(place, options, console), std::back_inserter(all));
   }
   const bool is_one = options.where.folders.size() == 1 && !options.where.recursive;
   Json shown = Json::array();
-  for (const Looked& looked : all) {
+  for (const ListedFolder& looked : all) {
     if (console.json) {
       shown.push_back(describe(looked, options));
       continue;
     }
-    if (!is_one && says_something(looked, console)) {
+    if (!is_one && prints_something(looked, console)) {
       console.out << printable_line(looked.folder) << ":\n";
     }
     print(looked, options, console);

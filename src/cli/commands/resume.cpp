@@ -65,7 +65,7 @@ SearchPlace place_of(const ResumeArgs& options, const std::string& folder) {
 }
 
 // Adds files that look like checkpoints, but that the search did not consider.
-void add_unsought(const SearchPlace& place, Explanation& explanation) {
+void add_unsearched(const SearchPlace& place, Explanation& explanation) {
   const bool is_by_link = place.store->may_be_far() && explanation.answer.found;
   const std::string format = partial_format(place.filename, dist_variables(place.run_name)).text();
   const std::string reason = is_by_link ? "not looked at: what latest points at is good"
@@ -122,7 +122,7 @@ Explanation explain(const ResumeArgs& options) {
   auto& found = explanation.answer.found;
   if (found) found->path = shown_place(found->path);
   explanation.is_there = place.store->stat(explanation.folder).has_value();
-  if (explanation.is_there) add_unsought(place, explanation);
+  if (explanation.is_there) add_unsearched(place, explanation);
   if (explanation.is_there && !found) {
     explanation.below = find_below(*place.store, explanation.folder);
   }
@@ -130,7 +130,7 @@ Explanation explain(const ResumeArgs& options) {
 }
 
 // The option that a Trainer needs to resume from the answer. Empty: none.
-std::string form_needed(const RunAnswer& answer) {
+std::string needed_option(const RunAnswer& answer) {
   return answer.is_rank_tar ? "deepspeed_config" : "";
 }
 
@@ -160,7 +160,7 @@ void print(const Explanation& explanation, Console& console) {
   }
   if (answer.is_rank_tar) {
     console.out
-        << "one rank's part: a Trainer with " << form_needed(answer)
+        << "one rank's part: a Trainer with " << needed_option(answer)
         << " resumes from it if every rank has its tar of that save; any other Trainer refuses to "
            "start\n";
   }
@@ -195,7 +195,7 @@ void print_json(const Explanation& explanation, Console& console) {
     shown["batch"] = found->timestamp.batch;
     shown["sample"] = found->timestamp.sample;
   }
-  if (answer.is_rank_tar) shown["needs"] = form_needed(answer);
+  if (answer.is_rank_tar) shown["needs"] = needed_option(answer);
   if (!answer.refusal.empty()) shown["refusal"] = answer.refusal;
   console.print_json(shown);
 }

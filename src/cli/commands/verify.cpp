@@ -53,7 +53,7 @@ struct Answer {
 
 // Whether an extra file in a checkpoint folder has a name like the files that loaders use: an
 // optimizer's state, random states, arguments.
-bool is_called_like_state(const std::string& name) {
+bool has_state_name(const std::string& name) {
   return has_checkpoint_name(name) || name.ends_with(".bin") || name.ends_with(".pkl");
 }
 
@@ -180,7 +180,7 @@ class Verification {
       open_source(path);
       add_checkpoint(path);
     } catch (const Error& e) {
-      if (!is_called_like_state(name)) return false;
+      if (!has_state_name(name)) return false;
       if (has_checkpoint_name(name)) {
         add_checkpoint(path);
       } else {
@@ -196,7 +196,7 @@ class Verification {
   Answer answer_;
 };
 
-std::string what_was_checked(const VerifyReport& report, bool full) {
+std::string checks_text(const VerifyReport& report, bool full) {
   const std::string records = std::to_string(report.records) + " records";
   if (!report.has_checksums) return records + "; no checksums: only its structure was checked";
   if (!full) {
@@ -221,7 +221,7 @@ void print(const std::vector<Checked>& all, const VerifyArgs& options, Console& 
       table.add({shown_place(checked.path),
                  console.bytes(report.bytes),
                  {"ok", &Console::green},
-                 what_was_checked(report, options.full)});
+                 checks_text(report, options.full)});
     }
     for (const Damage& damage : report.damage) {
       table.add({shown_place(checked.path),

@@ -25,11 +25,11 @@ std::string value_name(const std::string& type) {
   return name.empty() ? "VALUE" : name;
 }
 
-Completes completes(const std::string& name, bool is_positional) {
-  if (name.find("FOLDER") != std::string::npos) return Completes::kFolders;
+CompletionKind completes(const std::string& name, bool is_positional) {
+  if (name.find("FOLDER") != std::string::npos) return CompletionKind::kFolders;
   const bool is_file =
       name.find("PATH") != std::string::npos || name.find("FILE") != std::string::npos;
-  return is_file || is_positional ? Completes::kFiles : Completes::kNothing;
+  return is_file || is_positional ? CompletionKind::kFiles : CompletionKind::kNothing;
 }
 
 OptionInfo describe_option(const CLI::Option& option) {

@@ -9,13 +9,13 @@
 
 namespace cairn::cli {
 
-enum class Completes : std::uint8_t { kNothing, kFiles, kFolders };
+enum class CompletionKind : std::uint8_t { kNothing, kFiles, kFolders };
 
 struct OptionInfo {
   std::vector<std::string> names = {};  // "-q", "--quiet"; "FOLDER" for a positional
   std::string value = {};               // "N", "INTERVAL"; empty for a flag or a positional
   std::vector<std::string> choices = {};
-  Completes completes = Completes::kNothing;
+  CompletionKind completes = CompletionKind::kNothing;
   std::string description = {};
   bool is_required = false;
   bool is_repeated = false;

@@ -21,9 +21,9 @@ std::vector<std::string> names_of(const std::vector<OptionInfo>& options) {
 std::string bash_action(const OptionInfo& option) {
   if (!option.choices.empty()) return fmt::format("_cairn_words '{}'", joined(option.choices, " "));
   switch (option.completes) {
-    case Completes::kFiles:
+    case CompletionKind::kFiles:
       return "_cairn_paths -f";
-    case Completes::kFolders:
+    case CompletionKind::kFolders:
       return "_cairn_paths -d";
     default:
       return ":";

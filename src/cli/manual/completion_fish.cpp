@@ -23,9 +23,9 @@ std::string arguments(const OptionInfo& option) {
   }
   if (!choices.empty()) return " -x -a " + in_quotes(choices);
   switch (option.completes) {
-    case Completes::kFiles:
+    case CompletionKind::kFiles:
       return " -r -F";
-    case Completes::kFolders:
+    case CompletionKind::kFolders:
       return " -x -a '(__fish_complete_directories)'";
     default:
       return option.value.empty() ? "" : " -x";

@@ -27,9 +27,9 @@ std::string zsh_action(const OptionInfo& option) {
   }
   if (!choices.empty()) return "(" + choices + ")";
   switch (option.completes) {
-    case Completes::kFiles:
+    case CompletionKind::kFiles:
       return "_files";
-    case Completes::kFolders:
+    case CompletionKind::kFolders:
       return "_files -/";
     default:
       return " ";

@@ -40,7 +40,7 @@ struct Process {
 constexpr int kStopped = 75;
 constexpr std::size_t kShownBytes = std::size_t{64} << 10;
 
-constexpr std::array kHandedOn = {SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2};
+constexpr std::array kPassedOn = {SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2};
 
 // For example by nohup.
 bool is_ignored(int number) {
@@ -59,7 +59,7 @@ class Job {
     prctl(PR_SET_CHILD_SUBREAPER, 1);  // also reports programs that outlive their shell
     sigemptyset(&signals_);
     sigaddset(&signals_, SIGCHLD);
-    for (const int number : kHandedOn) {
+    for (const int number : kPassedOn) {
       if (!is_ignored(number)) sigaddset(&signals_, number);
     }
     sigprocmask(SIG_BLOCK, &signals_, nullptr);
@@ -103,16 +103,16 @@ class Job {
       return !each.code || (deadline_ && !each.is_empty);
     });
   }
-  bool was_handed_on(int code) const { return code > 128 && handed_on_.contains(code - 128); }
-  bool was_stop_handed_on() const {
-    return handed_on_.contains(SIGTERM) || handed_on_.contains(SIGINT);
+  bool was_passed_on(int code) const { return code > 128 && passed_on_.contains(code - 128); }
+  bool was_stop_passed_on() const {
+    return passed_on_.contains(SIGTERM) || passed_on_.contains(SIGINT);
   }
 
   const JobOptions& options_;
   std::ostream& err_;
   sigset_t signals_{};
   std::vector<Process> processes_;
-  std::set<int> handed_on_;                    // signals
+  std::set<int> passed_on_;                    // signals
   std::optional<Clock::time_point> deadline_;  // of the grace
 };
 
@@ -167,7 +167,7 @@ void Job::wait_for_something() {
     number = sigwaitinfo(&signals_, nullptr);
   }
   if (number > 0 && number != SIGCHLD) {
-    handed_on_.insert(number);
+    passed_on_.insert(number);
     signal_all(number);
   }
   note_ends();
@@ -193,7 +193,7 @@ void Job::reap(Process& process) const {
     }
     // The last one that failed decides. One that a passed-on signal ended does not count.
     const int code = code_of(status);
-    if (!process.status || was_handed_on(code)) continue;
+    if (!process.status || was_passed_on(code)) continue;
     if (!process.orphan || code != 0) process.orphan = status;
   }
 }
@@ -216,8 +216,8 @@ void Job::reap_others() const {
 void Job::note_end(Process& process) {
   reap(process);
   if (process.code || !process.status) return;
-  const bool was_cut_off = was_handed_on(code_of(*process.status));
-  const bool is_ending = deadline_ || was_stop_handed_on();
+  const bool was_cut_off = was_passed_on(code_of(*process.status));
+  const bool is_ending = deadline_ || was_stop_passed_on();
   if (!process.is_empty && (was_cut_off || is_ending)) return;
   const int status = was_cut_off && process.orphan ? *process.orphan : *process.status;
   process.code = code_of(status);
@@ -244,7 +244,7 @@ void Job::note_ends() {
 void Job::end_all() {
   deadline_ = Clock::now() + options_.grace;
   if (is_any_running()) err_ << "cairn-run: ending the other processes\n";
-  if (!was_stop_handed_on()) signal_all(SIGTERM);
+  if (!was_stop_passed_on()) signal_all(SIGTERM);
 }
 
 // Signals whole groups: a shell would die alone and leave its program running.

@@ -60,7 +60,7 @@ class SpareMemory {
 };
 
 SpareMemory& spare_memory() {
-  // a ring may give its memory back while the process ends
+  // A ring may give its memory back while the process ends.
   static auto* const memory = new SpareMemory;
   return *memory;
 }

@@ -85,7 +85,7 @@ bool DirectReads::read_in_place(std::uint64_t offset, std::span<std::byte> into,
   const std::uint64_t from = round_up(offset, kAlignment);
   const std::uint64_t to = aligned_down(end);
   const bool lies_so = address % kAlignment == offset % kAlignment && from < to;
-  if (pages_ == nullptr || !lies_so || behind > kMostBehind) return false;
+  if (pages_ == nullptr || !lies_so || behind > kMostFollowing) return false;
   const std::size_t head = from - offset;
   const std::size_t tail = end - to;
   const std::size_t after = round_up(tail + behind, kAlignment);

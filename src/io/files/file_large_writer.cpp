@@ -136,7 +136,7 @@ class BlockWriters {
   std::deque<QueuedWrite> queued_;  // in file order
   std::size_t unfinished_ = 0;
   std::atomic<int> error_ = 0;
-  // last member: stopped and joined before the others are destroyed
+  // Last member: stopped and joined before the others are destroyed.
   std::array<std::jthread, kThreads> threads_;
 };
 

@@ -32,8 +32,8 @@ constexpr std::uint64_t kFilePieceBytes = std::uint64_t{4} << 20;
 constexpr std::uint64_t kLeastDirectBytes = std::uint64_t{32} << 20;
 constexpr std::uint64_t kLeastDirectPiece = std::uint64_t{1} << 20;
 constexpr std::size_t kGapBytes = std::size_t{4} << 10;  // reading so much costs less than a call
-constexpr std::uint64_t kMostBehind = DirectReads::kMostBehind;
-static_assert(kFilePieceBytes + kLeastDirectPiece + kMostBehind <= DirectReads::kMostBytes);
+constexpr std::uint64_t kMostFollowing = DirectReads::kMostFollowing;
+static_assert(kFilePieceBytes + kLeastDirectPiece + kMostFollowing <= DirectReads::kMostBytes);
 constexpr unsigned kDiskThreads = 6;  // they wait most of the time
 
 // Receives the bytes between two ranges. They are never looked at, so threads may share it.
@@ -91,7 +91,7 @@ std::vector<Item> in_order(std::span<const ByteSource::Part> parts) {
 // has a piece of its own, with a little that follows it, so that it may be read without a copy.
 bool fits(const Item& first, const Item& next, std::uint64_t end) {
   if (first.size >= kLeastDirectPiece && !first.into.empty()) {
-    return end - (first.offset + first.size) <= kMostBehind;
+    return end - (first.offset + first.size) <= kMostFollowing;
   }
   if (next.size >= kLeastDirectPiece && !next.into.empty()) return false;
   return end - first.offset <= kFilePieceBytes;
@@ -204,7 +204,7 @@ class Batch {
 // The index of the i-th of `count` pieces to be read, when the first `cached` are in the page
 // cache. Cached and other pieces take turns, so that the disk works while cores look at cached
 // ones.
-std::size_t by_turns(std::size_t i, std::size_t cached, std::size_t count) {
+std::size_t interleaved_index(std::size_t i, std::size_t cached, std::size_t count) {
   const std::size_t turns = std::min(cached, count - cached);
   if (i < 2 * turns) return i % 2 == 0 ? i / 2 : cached + i / 2;
   return cached > turns ? i - turns : i;
@@ -240,7 +240,7 @@ class FileSource final : public ByteSource, public ByteSource::LocalFile {
     if (bytes >= kLeastDirectBytes) direct.emplace(*fd, size());
     const std::size_t cached = direct ? cached_at_front(*direct, pieces) : 0;
     const auto read_one = [&](std::size_t i) {
-      const FilePiece& piece = pieces[by_turns(i, cached, pieces.size())];
+      const FilePiece& piece = pieces[interleaved_index(i, cached, pieces.size())];
       const bool is_large = direct && piece.end - piece.offset >= kLeastDirectPiece;
       if (is_large && !direct->is_cached(piece.offset, piece.end)) {
         if (read_in_place(*direct, piece, look)) return;

@@ -32,7 +32,7 @@ bool is_own_folder(const std::string& path) {
   return lstat(path.c_str(), &info) == 0 && S_ISDIR(info.st_mode) && info.st_uid == geteuid();
 }
 
-void remove_those_of_the_killed(const std::string& folder, const std::string& prefix) {
+void remove_leftovers_of_killed(const std::string& folder, const std::string& prefix) {
   std::vector<std::string> names;
   try {
     names = posix_file_system().list(folder);
@@ -50,7 +50,7 @@ void remove_those_of_the_killed(const std::string& folder, const std::string& pr
 
 PrivateFolder::PrivateFolder(const std::string& prefix, const std::string& folder) {
   const std::string where = temporary_folder(folder);
-  remove_those_of_the_killed(where, prefix);
+  remove_leftovers_of_killed(where, prefix);
   // A cleaner could take a new folder for that of a killed process before it is locked: try again.
   for (int attempt = 0; attempt < 3; ++attempt) {
     path_ = join_path(where, prefix + "-XXXXXX");

@@ -86,7 +86,7 @@ class Mappings {
     if (is_guarded_) mapping->failure = failure_of(*mapping);
     mapping->begin = 0;
     mapping->check_unchanged = nullptr;
-    Mapping*& list = mapping->failure != nullptr ? gone_ : free_;
+    Mapping*& list = mapping->failure != nullptr ? unreported_ : free_;
     mapping->next_ended = std::exchange(list, mapping);
   }
 
@@ -99,7 +99,7 @@ class Mappings {
     }
     // check() for all mappings ignores a file that was written to after its last reader ended.
     const bool only_zeros = only_pages || path.empty();
-    for (Mapping** link = &gone_; *link != nullptr; link = &(*link)->next_ended) {
+    for (Mapping** link = &unreported_; *link != nullptr; link = &(*link)->next_ended) {
       const bool had_zeros = (*link)->unreadable_from != 0;
       if ((only_zeros && !had_zeros) || !concerns(**link, path)) continue;
       std::rethrow_exception(free_again(*link));
@@ -109,8 +109,8 @@ class Mappings {
   void set_guarded(bool is_guarded) {
     const std::lock_guard lock(mutex_);
     is_guarded_ = is_guarded;
-    while (!is_guarded && gone_ != nullptr)
-      free_again(gone_);
+    while (!is_guarded && unreported_ != nullptr)
+      free_again(unreported_);
   }
 
   // For the signal handler: does not wait and does not allocate.
@@ -158,7 +158,8 @@ class Mappings {
   std::atomic<Mapping*> newest_ = nullptr;
   std::vector<std::unique_ptr<Mapping>> all_;
   Mapping* free_ = nullptr;
-  Mapping* gone_ = nullptr;  // ended while a GuardedReads lives, with a failure not yet reported
+  Mapping* unreported_ =
+      nullptr;  // ended while a GuardedReads lives, with a failure not yet reported
   bool is_guarded_ = false;
 };
 

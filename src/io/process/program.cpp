@@ -52,7 +52,7 @@ std::chrono::milliseconds program_timeout() {
 ProgramLimits ProgramLimits::of_filter() { return {.silence = program_timeout()}; }
 
 ProgramLimits ProgramLimits::of_answer() {
-  return {.total = program_timeout(), .tells_messages = false};
+  return {.total = program_timeout(), .quotes_messages = false};
 }
 
 PipeThrough::PipeThrough(const std::vector<std::string>& argv, ByteSink& out,
@@ -69,7 +69,7 @@ void PipeThrough::check_running() const {
 
 void PipeThrough::write(ByteView bytes) {
   check_running();
-  heard_ = Clock::now();  // between two calls the program waits for its input
+  last_moved_ = Clock::now();  // between two calls the program waits for its input
   const CancelHook hook([this] { wakeup_.wake(); });
   while (!bytes.empty() && program_->takes_input()) {
     if (!pump(bytes)) return;
@@ -79,12 +79,12 @@ void PipeThrough::write(ByteView bytes) {
 std::string PipeThrough::finish() {
   check_running();
   program_->close_input();
-  heard_ = Clock::now();
+  last_moved_ = Clock::now();
   const CancelHook hook([this] { wakeup_.wake(); });
   ByteView nothing;
   while (pump(nothing)) {
   }
-  const std::string messages = limits_.tells_messages ? program_->messages() : "";
+  const std::string messages = limits_.quotes_messages ? program_->messages() : "";
   const auto ended = wait_for_end();
   if (!ended) {
     throw StorageError("it is unknown how " + name_ +
@@ -106,7 +106,7 @@ int PipeThrough::milliseconds_left() const {
                               : static_cast<int>(std::clamp<std::int64_t>(left, 0, INT_MAX));
   };
   const int of_total = left_of(started_, limits_.total);
-  const int of_silence = left_of(heard_, limits_.silence);
+  const int of_silence = left_of(last_moved_, limits_.silence);
   const int left = std::min(of_total, of_silence);
   return left == INT_MAX ? -1 : left;
 }
@@ -155,7 +155,7 @@ bool PipeThrough::pump(ByteView& input) {
   if (moved == ProgramDialog::Moved::kWoken) check_cancelled();
   if (!output_.empty()) out_.write(as_bytes(output_));
   output_.clear();
-  heard_ = Clock::now();  // out_ may have taken long
+  last_moved_ = Clock::now();  // out_ may have taken long
   return moved != ProgramDialog::Moved::kEnded;
 }
 

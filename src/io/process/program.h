@@ -18,7 +18,7 @@ namespace cairn {
 struct ProgramLimits {
   std::chrono::milliseconds total{0};    // most time from its start to its end
   std::chrono::milliseconds silence{0};  // most time without taking input or writing output
-  bool tells_messages = true;            // errors contain what it writes to its standard error
+  bool quotes_messages = true;           // errors contain what it writes to its standard error
 
   // For a program that passes on any amount of input: a silence of program_timeout().
   static ProgramLimits of_filter();
@@ -31,8 +31,8 @@ struct ProgramLimits {
 // 0.
 std::chrono::milliseconds program_timeout();
 
-// A running program. write() passes bytes to its standard input. What it writes to its standard
-// output goes to `out`, on the caller's thread, within write() and finish().
+// A running program. write() passes bytes to its standard input. Its standard output goes to `out`,
+// on the caller's thread, within write() and finish().
 class PipeThrough final : public ByteSink {
  public:
   // argv[0] is searched for in $PATH: throws NotFoundError, or StorageError if it cannot be
@@ -72,10 +72,10 @@ class PipeThrough final : public ByteSink {
   const ProgramLimits limits_;
   using Clock = std::chrono::steady_clock;
   const Clock::time_point started_ = Clock::now();
-  Clock::time_point heard_ = started_;    // when bytes last moved
-  Wakeup wakeup_;                         // woken when the thread's work is cancelled
-  std::optional<ProgramDialog> program_;  // until it has ended or was stopped
-  std::string output_;                    // on its way to out_
+  Clock::time_point last_moved_ = started_;  // when bytes last moved
+  Wakeup wakeup_;                            // woken when the thread's work is cancelled
+  std::optional<ProgramDialog> program_;     // until it has ended or was stopped
+  std::string output_;                       // on its way to out_
 };
 
 }  // namespace cairn

@@ -42,8 +42,8 @@ class ProgramDialog {
   // has_ended() of io/process/spawn.h.
   bool has_ended(std::optional<int>& status);
 
-  // What the program has written to its standard error so far, at most 2000 characters. If it has
-  // ended, this is complete up to that limit.
+  // The program's standard error so far, at most 2000 characters. If the program has ended, this is
+  // complete up to that limit.
   std::string messages();
 
   // Kills the program, so that pump() ends. From any thread.

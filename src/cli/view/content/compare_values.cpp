@@ -170,7 +170,7 @@ class Comparer {
     std::uint64_t ignored = 0;
     std::erase_if(leaves, [&](const Leaf& leaf) {
       if (options_.tensors_only && leaf.tensor == nullptr) return true;
-      if (options_.wall_clock || !is_of_the_run(leaf.path)) return false;
+      if (options_.wall_clock || !differs_in_each_run(leaf.path)) return false;
       ++ignored;
       return true;
     });
@@ -224,7 +224,7 @@ Differences compare_values(const Value& a, const Value& b, const CompareOptions&
   return Comparer(options).compare(a, b);
 }
 
-bool is_of_the_run(const std::string& path) {
+bool differs_in_each_run(const std::string& path) {
   return path.ends_with("_wct") ||
          path.find("/all_saved_checkpoints_to_timestamp") != std::string::npos;
 }

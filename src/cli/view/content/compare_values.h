@@ -15,7 +15,7 @@
 namespace cairn::cli {
 
 struct CompareOptions {
-  // Also compare parts that differ from run to run by themselves: see is_of_the_run().
+  // Also compare parts that differ from run to run by themselves: see differs_in_each_run().
   bool wall_clock = false;
   std::optional<double> atol = std::nullopt;  // as for compare_tensors(); also for other numbers
   bool tensors_only = false;
@@ -46,7 +46,7 @@ struct Differences {
   std::vector<DifferentValue> values = {};
   std::uint64_t same_tensors = 0;
   std::uint64_t same_values = 0;
-  std::uint64_t ignored = 0;  // number of is_of_the_run() leaves, on the side with more
+  std::uint64_t ignored = 0;  // number of differs_in_each_run() leaves, on the side with more
 
   bool empty() const {
     return only_in_a.empty() && only_in_b.empty() && tensors.empty() && values.empty();
@@ -61,6 +61,6 @@ Differences compare_values(const Value& a, const Value& b, const CompareOptions&
 
 // Whether a part differs in each run, whatever was trained: durations (*_wct), and the list of
 // files that a CheckpointSaver has written.
-bool is_of_the_run(const std::string& path);
+bool differs_in_each_run(const std::string& path);
 
 }  // namespace cairn::cli

@@ -4,8 +4,8 @@
 //   0       6     "\x93NUMPY"
 //   6       2     1, 0: the version
 //   8       2     size of the header, little-endian
-//   10      ...   a Python dict as text: {'descr': '<f4', 'fortran_order': False, 'shape': (16, 8),
-//   }
+//   10      ...   a Python dict as text:
+//                 {'descr': '<f4', 'fortran_order': False, 'shape': (16, 8), }
 //                 then spaces and a line feed, so that the elements start at a multiple of 64
 //   ...           the elements, little-endian, in C order
 #pragma once

@@ -19,7 +19,7 @@ struct TensorStats {
   std::uint64_t nan = 0;
   std::uint64_t inf = 0;
   std::uint64_t zeros = 0;
-  // Of the finite numbers; nullopt if there are none.
+  // Statistics of the finite numbers; nullopt if there are none.
   struct Finite {
     double min = 0;
     double max = 0;
