@@ -8,7 +8,7 @@
 
 namespace cairn {
 
-// Safe from several threads.
+// Thread-safe.
 class Notes {
  public:
   void add(std::string line) {

@@ -82,10 +82,10 @@ class FileSystem {
   // Creates a file that must not exist (O_EXCL|O_NOFOLLOW; EEXIST otherwise).
   virtual std::unique_ptr<WritableFile> create(const FilePath& path,
                                                const CreateOptions& options) = 0;
-  // Opens a file, locked, to overwrite it in the space that it has on the disk. New bytes
-  // replace the old content, until sync() cuts off the rest. Returns nullptr, with nothing done,
-  // unless it is certain that no process can miss the old content. Certain means: the file has only
-  // this name, no other opener in any process has it open, mapped or locked, and the file system
+  // Opens a file, locked, to overwrite it in the space that it has on the disk. New bytes replace
+  // the old content, until sync() cuts off the rest. Returns nullptr, with nothing done, unless it
+  // is certain that no process can miss the old content. Certain means: the file has only this
+  // name, no other descriptor in any process has it open, mapped or locked, and the file system
   // knows of all possible openers.
   virtual std::unique_ptr<WritableFile> overwrite(const FilePath& path,
                                                   std::uint64_t expected_bytes) = 0;
@@ -138,7 +138,7 @@ class FileSystem {
   virtual std::optional<std::uint64_t> free_bytes(const std::string& folder);
 };
 
-// The real one. Stateless; safe from several threads.
+// The real file system. Stateless and thread-safe.
 FileSystem& posix_file_system();
 
 // Removes a folder and everything in it: first the files, then the folders from the inside out.

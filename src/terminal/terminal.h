@@ -5,7 +5,7 @@
 
 namespace cairn {
 
-// Whether `stream` is std::cout or std::cerr and a person watches it.
+// Whether `stream` is std::cout or std::cerr, and is connected to a terminal.
 bool is_terminal(const std::ostream& stream);
 
 // Columns of that terminal; 0 if it is not a terminal.

@@ -229,7 +229,7 @@ Job tool(const char* name, const std::vector<std::string>& arguments, int code =
     return [replaced, out, code] {
       const int answer = cli::run_tool(replaced, *out, *out);
       if (answer == kNegativeAnswer &&
-          code != answer) {  // no memory was taken for damage: of what?
+          code != answer) {  // a lack of memory was taken for damage: print where
         disarm_memory();
         std::fputs(out->str().c_str(), stderr);
       }

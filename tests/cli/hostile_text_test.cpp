@@ -103,8 +103,7 @@ TEST_F(HostileTextTest, JsonStillHoldsTheNameAsItIs) {
   EXPECT_EQ(nlohmann::json::parse(answer.out), kEvil);
 }
 
-// --- The last gate
-// --------------------------------------------------------------------------------
+// --- The last gate ------------------------------------------------------------------------------
 
 std::string through_gate(const std::vector<std::string>& pieces, bool color) {
   std::ostringstream out;

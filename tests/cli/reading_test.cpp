@@ -107,8 +107,7 @@ INSTANTIATE_TEST_SUITE_P(EveryFormat, ReadingTest,
                            return name == "bad/" ? "dcp" : name.substr(name.find('.') + 1);
                          });
 
-// --- Files that show more than they hold
-// ----------------------------------------------------------
+// --- Files that show more than they hold --------------------------------------------------------
 
 // `tensors` tensors, each of which shows its four bytes as a MiB or more.
 Value repeated(int tensors, std::int64_t mebibytes) {

@@ -101,8 +101,7 @@ TEST(AtomicFolderTest, FoldersOfDeadWritersAreRemovedAndThoseOfTheLivingAreNot) 
   EXPECT_THAT(files.list(temp.path()), ElementsAre("out"));
 }
 
-// --- Replacing, on file systems that can exchange two names and on others
-// -------------------------
+// --- Replacing, on file systems that can exchange two names and on others -----------------------
 
 const std::string kOldText = "a=old b=old ";
 const std::string kNewText = "a=newer b=newer ";

@@ -127,8 +127,7 @@ TEST_F(CutOffFile, WithoutAGuardTheSignalIsWhatItWas) {
       ::testing::ExitedWithCode(42), "");
 }
 
-// --- A file as a source
-// ---------------------------------------------------------------------------
+// --- A file as a source -------------------------------------------------------------------------
 
 class ViewedFile : public ::testing::Test {
  protected:

@@ -113,7 +113,7 @@ class Job {
   sigset_t signals_{};
   std::vector<Process> processes_;
   std::set<int> passed_on_;                    // signals
-  std::optional<Clock::time_point> deadline_;  // of the grace
+  std::optional<Clock::time_point> deadline_;  // end of the grace period
 };
 
 // Step 1.

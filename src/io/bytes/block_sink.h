@@ -47,7 +47,7 @@ class BlockSink final : public CopyingSink {
   std::shared_ptr<Ring> ring_;
   LineWriter lines_;            // into the blocks, if they are written past the cache
   std::byte* block_ = nullptr;  // the block being filled
-  std::uint64_t begin_ = 0;     // its place in the file
+  std::uint64_t begin_ = 0;     // the block's offset in the file
   std::size_t used_ = 0;
 };
 

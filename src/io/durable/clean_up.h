@@ -1,4 +1,4 @@
-// Clean-up after work that failed or was done.
+// Clean-up after work, whether it failed or succeeded.
 #pragma once
 
 #include <new>

@@ -288,7 +288,7 @@ class PosixFileSystem final : public FileSystem {
 
  private:
   static void sync_opened(const FileDescriptor& folder, const FolderPath& path);
-  // False if nothing has this name. UsageError as in make_folders(wanted).
+  // Returns false if nothing has this name. Throws UsageError as make_folders(wanted) does.
   bool is_folder(const FolderPath& path, const FolderPath& wanted);
 };
 

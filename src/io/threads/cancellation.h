@@ -21,7 +21,7 @@
 
 namespace cairn {
 
-// Safe from several threads.
+// Thread-safe.
 class Cancellation {
  public:
   // `why`: the message of the CancelledErrors.
