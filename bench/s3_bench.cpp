@@ -9,12 +9,12 @@
 //
 // For each client it prints medians: wall time, its processor time, the server's processor time,
 // and the ratio to cairn's wall time. Client and server together cannot take less than their
-// processor time divided by the number of cores, which is also printed. Other clients upload from
-// and download to a file in memory. curl takes part in every round, with one connection. boto3
-// (s3_peer.py), aws and rclone take part in three rounds, if they are installed; the time of the
-// same command for one byte is subtracted. Then it prints the peak memory of an upload. If FOLDER
-// is given, it also compares a save() to the server with the slower of a durable save() into FOLDER
-// and an upload of as many bytes.
+// processor time divided by the number of cores, which is also printed. Other clients upload from a
+// file in memory, and download to one. curl runs in every round, with one connection. boto3
+// (s3_peer.py), aws and rclone run in three rounds, if they are installed; the time of the same
+// command for one byte is subtracted. Then it prints the peak memory of an upload. If FOLDER is
+// given, it also compares a save() to the server with the slower of two: a durable save() into
+// FOLDER, and an upload of as many bytes.
 #include <sys/resource.h>
 #include <unistd.h>
 
