@@ -1,45 +1,46 @@
-// What saving and loading cost, beside what the machine can do with the same bytes: run by
-// checkpoint_bench.py, which sets torch.save and torch.load beside it.
+// Measures the cost of saving and loading, and of simpler operations on the same bytes.
+// checkpoint_bench.py runs it and compares with torch.save and torch.load.
 //
 //   checkpoint_bench FOLDER SIZES [RUNS [saves | loads | all [DEVICE]]]
 //
-// DEVICE is where the model's tensors are, "cpu" or "cuda:0". With `saves` nothing is loaded, which
-// takes most of the time, nor recycled; stall_first and saver_first are then the first ones only in
-// the first run. With `loads` one save is made, to be loaded.
+// DEVICE is where the model's tensors are, "cpu" or "cuda:0". With `saves`, nothing is loaded,
+// which takes most of the time, and nothing is recycled. stall_first and saver_first are then first
+// saves only in the first run. With `loads`, one save is made, to be loaded.
 //
 // SIZES is a file of numbers: the elements of each float32 parameter of a model. Prints a line for
-// each run and quantity: name, seconds, CPU seconds of all threads; of memory name and MiB. The
-// first run warms up and is not printed.
+// each run and quantity: name, seconds, and CPU seconds of all threads; for memory, name and MiB.
+// The first run warms up and is not printed.
 //   memcpy         the bytes, into memory that was touched before
 //   raw_write      the bytes, from one buffer into a new file: direct I/O, two threads, fdatasync
-//   raw_rewrite    the same into the file that raw_write left
+//   raw_rewrite    as raw_write, into the file that raw_write left
 //   raw_read       that file, by direct I/O
-//   raw_read_fresh the same into memory that nobody touched before, as a load that changes nothing
-//                  before it has checked everything needs it
+//   raw_read_fresh as raw_read, into memory not touched before, as a load needs if it changes
+//                  nothing before it has checked everything
 //   memcpy_fresh   memcpy into such memory
 //   save           save(): encode, CRC, write, fdatasync, rename, fsync of the folder; a new file
-//   save_recycled  the same over the file of a retired one: recycling_local_store()
+//   save_recycled  as save, over the file of a retired checkpoint: recycling_local_store()
 //   load_cold      load_checkpoint() into the live parameters, every byte verified, from the disk
-//   load_warm      the same from the page cache
+//   load_warm      as load_cold, from the page cache
 //   in_place_cold, in_place_warm  both, read straight into the parameters: in_place
-// of a device that is not the processor, each of the same bytes:
+// On a device that is not the processor, each of the same bytes:
 //   device_copy    from memory of the device to other memory of it
 //   to_host, to_device  with one copy from, or into, its memory, pinned memory on the host
 //   to_cpu         .cpu() of every tensor
-//   steps          products of matrices on the device; steps_saving: while an asynchronous save is
-//                  written
-// and of all:
+//   steps          products of matrices on the device
+//   steps_saving   the same while an asynchronous save is written
+// On every device:
 //   gather         the state as a Value of views, by checkpoint_value(), which keeps nothing
-// and of a saver, as a run has one (StateGatherer, SavePipeline): its first save of a model, and
-// those that follow, of the same tensors with other numbers:
+// With a saver, as a run has one (StateGatherer, SavePipeline): its first save of a model, and
+// later saves of the same tensors with other numbers:
 //   saver_first, saver_next  the state gathered and saved, durable; a new file each
-//   gather_next    the state gathered, the tensors being those of before
-//   stall_first, stall       what training waits for: that, and submit() with nothing pending
-//   async_save     from the latter on until it is durable
+//   gather_next    the state gathered, with the same tensors as before
+//   stall_first, stall  the time that training waits: gathering, and submit() with nothing
+//                  pending
+//   async_save     from submit() on until the save is durable
 //   save_memory    growth of the process's peak memory while save() runs
 //   async_memory   the same from submit() on, when the pipeline is new
-//   load_memory, in_place_memory  the same while load_checkpoint() runs, pages of a mapped file
-//                  among them
+//   load_memory, in_place_memory  the same while load_checkpoint() runs, including pages of a
+//                  mapped file
 #include <c10/core/impl/VirtualGuardImpl.h>
 #include <fcntl.h>
 #include <torch/torch.h>
@@ -84,9 +85,9 @@ double memory_mib(const std::string& field) {
   return 0;
 }
 
-// The growth of peak memory while `body` runs.
+// Returns the growth of peak memory while `body` runs.
 double growth_mib(const std::function<void()>& body) {
-  std::ofstream("/proc/self/clear_refs") << "5";  // the peak is what there is now
+  std::ofstream("/proc/self/clear_refs") << "5";  // resets the peak to the current memory
   const double before = memory_mib("VmHWM");
   body();
   return memory_mib("VmHWM") - before;
@@ -123,8 +124,8 @@ class Parameters final : public cairn::Model {
   std::shared_ptr<torch::nn::Module> net_ = std::make_shared<torch::nn::Module>("Parameters");
 };
 
-// A file by direct I/O and nothing else: the physical limit. Through the page cache where the file
-// system has no direct I/O.
+// Only direct I/O on a file: the physical limit. Goes through the page cache where the file system
+// has no direct I/O.
 class RawFile {
  public:
   RawFile(const std::string& path, int flags, bool direct = true)
@@ -263,7 +264,7 @@ class Bench {
     settle();
     time("stall", [&] { pipeline_.submit({.value = gathered(), .path = path()}); });
     time("async_save", [&] { pipeline_.wait(); });
-    if (!async_memory_) async_memory_ = grown;  // of the first time: its memory is kept
+    if (!async_memory_) async_memory_ = grown;  // only the first time, because its memory is kept
     if (prints_) std::printf("async_memory %.1f\n", *async_memory_);
     settle();
     if (device_.is_cpu()) return;
@@ -304,14 +305,15 @@ class Bench {
     const auto store = cairn::recycling_local_store();
     const std::string before = folder_ + "/checkpoint_bench_before.pt";
     cairn::save(weights(), before, {.store = store});
-    store->remove(before);  // retires it
+    store->remove(before);  // retires the checkpoint
     ::sync();
     time("save_recycled", [&] { cairn::save(weights(), path(), {.store = store}); });
   }
 
   void load() {
     for (const bool in_place : {false, true}) {
-      // The memory of before is what another load handed over: take some as a program has it.
+      // Memory from the previous load would be reused. A program's parameters have memory of their
+      // own.
       for (at::Tensor tensor : state_.model->module().parameters()) {
         tensor.set_data(tensor.clone());
       }
@@ -331,13 +333,13 @@ class Bench {
     }
     const at::Tensor first = state_.model->module().parameters().front().cpu();
     if (std::memcmp(first.data_ptr(), from_.data(), first.nbytes()) != 0) {
-      throw std::runtime_error("what was loaded is not what was saved");
+      throw std::runtime_error("the loaded state differs from the saved one");
     }
   }
 
-  // A virtual machine has its host give it memory when it is first touched, and gives back what was
-  // free for some seconds: one measurement takes ten times as long as another, whatever is
-  // measured. So what takes fresh memory finds as much that was in use just before.
+  // The host of a virtual machine provides memory when it is first touched, and takes back memory
+  // that was free for some seconds. So one measurement can take ten times as long as another. This
+  // makes as much memory as a measurement needs in use just before it.
   void back_memory() const {
     const cairn::PageMemory memory(from_.size() + from_.size() / 4);
     std::memset(memory.data(), 1, memory.size());
@@ -351,7 +353,7 @@ class Bench {
     ::close(fd);
   }
 
-  // Each measurement makes a new file, on a disk that has nothing else to do.
+  // Each measurement makes a new file on an idle disk.
   void settle() const {
     ::unlink(path().c_str());
     ::sync();

@@ -1,5 +1,5 @@
-// The model of the benchmarks of training, which trains on one core: an MLP 64-128-10 that
-// classifies batches of 32 out of 50 random ones.
+// The model of the training benchmarks, which train on one core: an MLP 64-128-10 that classifies
+// batches of 32 samples out of 50 random batches.
 #pragma once
 
 #include <torch/torch.h>
@@ -13,7 +13,7 @@ namespace cairn::bench {
 inline constexpr std::int64_t kBatchSize = 32;
 inline constexpr std::int64_t kSamples = 50 * kBatchSize;
 
-// Always of the same weights.
+// Always has the same weights.
 inline torch::nn::Sequential make_net() {
   torch::manual_seed(1);
   return torch::nn::Sequential(torch::nn::Linear(64, 128), torch::nn::ReLU(),

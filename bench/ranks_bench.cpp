@@ -1,15 +1,15 @@
-// What averaging gradients over ranks costs a step, and how much of it backward() hides.
+// Measures what averaging gradients over ranks adds to a step, and how much of it backward() hides.
 //
 //   cairn-run -n 2 ranks_bench [blocks] [steps per block] [layers] [MiB a bucket] [samples]
 //
-// An MLP of 24 layers of 1024 (96 MiB of gradients, several buckets of 25 MiB: of one alone nothing
-// can be hidden), 64 samples a rank, SGD, one thread a rank. Four kinds of steps run in turns,
-// block by block, so that other work on the machine hits all:
+// An MLP of 24 layers of 1024 has 96 MiB of gradients, in several buckets of 25 MiB: a single
+// bucket could not be hidden. 64 samples per rank, SGD, one thread per rank. Four kinds of steps
+// take turns, block by block, so that other work on the machine affects all of them:
 //   one      rank 0 trains, the others wait
-//   apart    all train, each for itself: what sharing the machine costs
-//   behind   all average when backward() has ended (ddp_sync_strategy "forced_sync")
+//   apart    all train, each by itself: the cost of sharing the machine
+//   behind   all average after backward() has ended (ddp_sync_strategy "forced_sync")
 //   beside   all average buckets while backward() computes the next ones ("single_auto_sync")
-// Of the time that averaging adds, behind - apart, (behind - beside) is hidden.
+// Averaging adds the time (behind - apart); backward() hides (behind - beside) of it.
 #include <torch/torch.h>
 
 #include <algorithm>
@@ -75,7 +75,7 @@ double median(std::vector<double> values) {
   return values[values.size() / 2];
 }
 
-// Milliseconds a step, of the slowest rank.
+// Milliseconds per step on the slowest rank.
 double time_of(Training& training, Averaging averaging, int steps, bool is_alone) {
   cairn::dist::barrier();
   const auto begin = Clock::now();
@@ -101,7 +101,7 @@ void measure(int blocks, int steps, const Sizes& sizes) {
                              {"apart", Averaging::kNone, false},
                              {"behind", Averaging::kBehind, false},
                              {"beside", Averaging::kBeside, false}};
-  for (int block = -1; block < blocks; ++block) {  // the first warms up
+  for (int block = -1; block < blocks; ++block) {  // the first block warms up
     for (Kind& kind : kinds) {
       const double time = time_of(training, kind.averaging, steps, kind.is_alone);
       if (block >= 0) kind.times.push_back(time);

@@ -1,13 +1,13 @@
-// What saving the state of a sharded model takes, of all ranks together:
+// Measures how long all ranks together take to save the state of a sharded model:
 //
 //   cairn-run -n 2 ranks_save_bench FOLDER [MiB] [rounds] [tensors]     (and alone: one process)
 //
-// Weights in square matrices (of 16 MiB, where nobody says how many), cut by rows over the ranks.
-// In turns, each time under a new name:
-//   sharded  a folder that all ranks write, each its part
-//   full     one file, which rank 0 writes, with the others' parts gathered in batches
-// The time is that of the slowest rank, from a barrier on; the memory what a rank's resident set
-// grows by at most, beyond what it has before the save.
+// Weights are square matrices (of 16 MiB by default), cut by rows over the ranks. The kinds of
+// saves take turns, each time under a new name:
+//   sharded  a folder that all ranks write, each rank its part
+//   full     one file that rank 0 writes, with the other ranks' parts gathered in batches
+// The time is that of the slowest rank, from a barrier on. The memory is the largest growth of a
+// rank's resident set, compared with before the save.
 #include <torch/torch.h>
 
 #include <algorithm>
@@ -41,7 +41,7 @@ struct Sizes {
 
 bool is_of_several() { return cairn::dist::is_initialized() && cairn::dist::world_size() > 1; }
 
-// Of /proc/self/status, in MiB.
+// A line of /proc/self/status, in MiB.
 double memory_of(const std::string& what) {
   std::ifstream status("/proc/self/status");
   for (std::string name; status >> name;) {
@@ -65,12 +65,12 @@ struct Kind {
   const char* prefix;  // FSDPConfig::sharded_ckpt_prefix_dir
   std::vector<double> seconds = {};
   std::vector<double> first = {};   // MiB, of rank 0
-  std::vector<double> others = {};  // the most of them
+  std::vector<double> others = {};  // the largest of the other ranks
 };
 
 void save_once(cairn::State& state, const std::string& folder, Kind& kind) {
   cairn::State::CheckpointForm::of(state).sharded_ckpt_prefix_dir = kind.prefix;
-  std::ofstream("/proc/self/clear_refs") << "5";  // VmHWM begins anew
+  std::ofstream("/proc/self/clear_refs") << "5";  // resets VmHWM
   const double before = memory_of("VmRSS");
   if (is_of_several()) cairn::dist::barrier();
   const auto begin = Clock::now();
@@ -107,7 +107,7 @@ void measure(const std::string& folder, const Sizes& sizes) {
     state.sharding = cairn::fully_shard(module);
   }
   std::vector<Kind> kinds = {{"sharded", "folder"}, {"full", ""}};
-  for (int round = -1; round < sizes.rounds; ++round) {  // the first warms up
+  for (int round = -1; round < sizes.rounds; ++round) {  // the first round warms up
     for (Kind& kind : kinds) {
       save_once(state, folder, kind);
       if (round < 0) kind = Kind{kind.name, kind.prefix};

@@ -1,19 +1,20 @@
-// What uploads and downloads cost, beside those of other clients to the same server, which keeps
-// nothing (testing/s3_sink.cpp): over plain HTTP; over plain HTTP without signing what is sent
-// (S3Options::unsigned_payload), which curl does not either; and over TLS with a certificate of its
-// own. With the last two the server keeps CRC-64 as Amazon's does. With --real it is the server of
+// Compares the cost of uploads and downloads with other clients of the same server, which keeps
+// nothing (testing/s3_sink.cpp). Variants: plain HTTP; plain HTTP with unsigned content
+// (S3Options::unsigned_payload), as with curl; and TLS with a certificate of its own. In the last
+// two variants the server keeps a CRC-64, as Amazon's does. With --real, the server is that of
 // S3_ENDPOINT_URL, with the keys of the environment and a bucket called "bucket".
 //
 //   s3_bench [--plain | --unsigned | --tls | --real] [MIB [ROUNDS [FOLDER]]]
 //   tests/net/with_radosgw build/release/bin/s3_bench --real 512 3
 //
-// Of each client, medians: wall time, its processor time and what the server took beside it, and
-// the wall time by cairn's. Client and server together can be no quicker than their processor time
-// by the number of cores: that is printed, too. Others upload from and download to a file in
-// memory: curl, one connection, every round; boto3 (s3_peer.py), aws and rclone, where they are
-// installed, three rounds, without what the same command takes for one byte. Then the most memory
-// of an upload; and with a folder, on the disk that is meant, a save() of as many bytes to the
-// server, by the slower of one into the folder, durable, and an upload.
+// For each client it prints medians: wall time, its processor time, the server's processor time,
+// and the ratio to cairn's wall time. Client and server together cannot take less than their
+// processor time divided by the number of cores, which is also printed. Other clients upload from a
+// file in memory, and download to one. curl runs in every round, with one connection. boto3
+// (s3_peer.py), aws and rclone run in three rounds, if they are installed; the time of the same
+// command for one byte is subtracted. Then it prints the peak memory of an upload. If FOLDER is
+// given, it also compares a save() to the server with the slower of two: a durable save() into
+// FOLDER, and an upload of as many bytes.
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -46,7 +47,7 @@ constexpr const char* kFile = "/dev/shm/cairn_s3_bench";
 constexpr const char* kByteFile = "/dev/shm/cairn_s3_bench_byte";
 constexpr int kSlowRounds = 3;
 
-// --- What is measured ----------------------------------------------------------------------------
+// --- Measurements -----------------------------------------------------------------------------
 
 struct Cost {
   double wall = 0;
@@ -79,11 +80,11 @@ double seconds_of(const timeval& time) {
   return static_cast<double>(time.tv_sec) + 1e-6 * static_cast<double>(time.tv_usec);
 }
 
-std::string server_pid;  // of the one that runs
+std::string server_pid;  // of the running server
 
 // All threads of the server so far, in ticks of 10 ms.
 double server_cpu_now() {
-  if (server_pid.empty()) return 0;  // of --real it is not known
+  if (server_pid.empty()) return 0;  // unknown with --real
   std::ifstream file("/proc/" + server_pid + "/stat");
   std::string field;
   double ticks = 0;
@@ -93,7 +94,8 @@ double server_cpu_now() {
   return ticks / static_cast<double>(sysconf(_SC_CLK_TCK));
 }
 
-// Of this process, or of the children that were waited for: the server is none of them.
+// The processor time of this process, or of the children that were waited for. The server is not
+// among them.
 double cpu_now(int whose) {
   rusage usage = {};
   getrusage(whose, &usage);
@@ -180,7 +182,7 @@ class Server {
 
 // --- The clients ---------------------------------------------------------------------------------
 
-// A checkpoint of so many bytes.
+// A checkpoint of that size.
 cairn::Value weights(const std::vector<std::byte>& bytes) {
   const auto size = static_cast<std::int64_t>(bytes.size());
   cairn::TensorView tensor = cairn::make_tensor(cairn::DType::kUInt8, {size}, {bytes, nullptr});
@@ -208,30 +210,31 @@ std::string run(const Arguments& command) {
   return process.output();
 }
 
-// Another client: its commands, that send a file, and that fetch an object of so many zeros.
+// Another client: its commands to send a file and to fetch an object of zeros of that size.
 struct Peer {
   std::string name;
   double at_least;
   std::function<Arguments(const std::string& file)> sends;
   std::function<Arguments(const std::string& object, const std::string& file)> fetches;
   bool is_slow = true;
-  bool tells_cost = false;  // in its output: wall and processor time
+  bool prints_cost = false;  // it prints its wall and processor time
 
   Cost cost_of(const Arguments& command) const {
     std::string told;
     const Cost whole = measured(RUSAGE_CHILDREN, [&] { told = run(command); });
-    if (!tells_cost) return whole;
+    if (!prints_cost) return whole;
     const std::size_t space = told.find(' ');
     return {std::stod(told), std::stod(told.substr(space)), whole.server_cpu};
   }
   Cost cost(const Arguments& command, const Arguments& of_a_byte) const {
-    const Cost start = is_slow && !tells_cost ? cost_of(of_a_byte) : Cost();
+    const Cost start = is_slow && !prints_cost ? cost_of(of_a_byte) : Cost();
     const Cost whole = cost_of(command);
     return {whole.wall - start.wall, whole.cpu - start.cpu, whole.server_cpu - start.server_cpu};
   }
 };
 
-// A server of our own lets it in without a signature; for another, boto3 signs the address.
+// This benchmark's own server accepts requests without a signature; for another server, boto3 signs
+// the address.
 Peer curl(const Server& server, Kind kind) {
   Arguments start = {"/usr/bin/env", "curl", "-sf"};
   if (kind == Kind::kTls) start.insert(start.end(), {"--cacert", server.ca_file()});
@@ -269,7 +272,7 @@ Peer boto3(const Server& server) {
           .sends = [=](const std::string& file) { return with("upload", "boto3", file); },
           .fetches = [=](const std::string& object,
                          const std::string& file) { return with("download", object, file); },
-          .tells_cost = true};
+          .prints_cost = true};
 }
 
 Peer awscli(const Server& server) {
@@ -381,7 +384,7 @@ class Bench {
     std::mt19937_64 random(1);
     for (std::byte& byte : block_)
       byte = static_cast<std::byte>(random());
-    upload(*store_, block_, kBlock);  // connections, and what is learned of the server
+    upload(*store_, block_, kBlock);  // open connections, and learn about the server
     if (kind == Kind::kReal) make_zeros();
     run(peers_[0].fetches(zeros_, kFile));
     run(peers_[0].fetches("zeros-1", kByteFile));
@@ -402,7 +405,7 @@ class Bench {
   }
 
  private:
-  // Of our own server every object of this name is there.
+  // This benchmark's own server has every object of this name.
   void make_zeros() {
     const std::vector<std::byte> zeros(kBlock);
     upload(*store_, zeros, wanted_.bytes, zeros_);

@@ -1,10 +1,10 @@
-// What planning a checkpoint of very many ranks takes, and its `.metadata`:
+// Measures planning a checkpoint of very many ranks, and its `.metadata`:
 //   sharded_bench [TENSORS [RANKS]]
-// What writing one rank's files takes, beside save(): sharded_bench --write FOLDER [MIB]
+// Measures writing one rank's files, compared with save(): sharded_bench --write FOLDER [MIB]
 //
-// One process describes each rank of a model whose tensors are cut in rows, as FSDP does, or as a
-// mesh of two dimensions; then it does what rank 0 does. No tensor has bytes: `.metadata` is made
-// from reports of files that nobody wrote.
+// One process describes each rank of a model, and then does the work of rank 0. The model's tensors
+// are cut in rows, as by FSDP, or over a mesh of two dimensions. No tensor has bytes: `.metadata`
+// is made from reports of files that were never written.
 #include <fmt/format.h>
 #include <sys/resource.h>
 
@@ -59,7 +59,7 @@ std::uint64_t memory_of(const std::string& what) {
 }
 void forget_most_memory() { std::ofstream("/proc/self/clear_refs") << "5"; }
 
-// As what is written to a file, with its hash; of the file nothing is there.
+// A sink that hashes like a file's writer, but writes no file.
 class HashedBytes final : public ByteSink {
  public:
   void write(ByteView bytes) override {
@@ -73,7 +73,7 @@ class HashedBytes final : public ByteSink {
   std::uint64_t bytes_ = 0;
 };
 
-// Bytes that are nowhere: nothing here looks at them.
+// A storage without bytes: nothing here reads them.
 class NoBytes final : public Storage {
  public:
   explicit NoBytes(std::uint64_t size) : Storage(size, "cpu") {}
@@ -84,7 +84,7 @@ class NoBytes final : public Storage {
   }
 };
 
-// Weights, biases and their two moments, each of another size.
+// Shapes of weights, biases and their two moments, each of another size.
 Shape shape_of(std::int64_t tensor) {
   if (tensor % 4 == 3) return {4096 + tensor};
   return {4096 + tensor, 1024 + tensor % 64};
@@ -96,7 +96,7 @@ dcp::Box rows_of(const Shape& shape, std::int64_t rank, std::int64_t ranks) {
   return box;
 }
 
-// As a mesh of `columns` columns has it: rows over the rows of the mesh.
+// Cut over a mesh of `kColumns` columns: tensor rows over the rows of the mesh.
 dcp::Box mesh_of(const Shape& shape, std::int64_t rank, std::int64_t ranks) {
   constexpr std::int64_t kColumns = 8;
   if (shape.size() < 2 || ranks % kColumns != 0) return rows_of(shape, rank, ranks);
@@ -128,7 +128,7 @@ sharded::RankState state_of(std::uint32_t rank, std::uint32_t ranks, std::int64_
 std::string report_of(const std::string& text, std::uint32_t ranks) {
   const auto plan = sharded::RankPlan::parse(text);
   sharded::RankReport report{.rank = plan.rank, .plan_hash = xxh3_64(as_bytes(text))};
-  const std::uint64_t size = (std::uint64_t{64} << 20) / ranks + 4096;  // as good as any
+  const std::uint64_t size = (std::uint64_t{64} << 20) / ranks + 4096;  // an arbitrary size
   for (const bool is_written : plan.writes) {
     if (is_written) report.places.push_back({0, size * report.places.size(), size});
   }
@@ -136,7 +136,7 @@ std::string report_of(const std::string& text, std::uint32_t ranks) {
   return report.text();
 }
 
-// What rank 0 does at the saves behind the first, when all have what they had.
+// Measures rank 0's work in later saves, when all ranks have the same parts as before.
 void measure_next(std::vector<sharded::Description> ranks) {
   std::vector<sharded::KeptPlan> kept(ranks.size());
   for (int save = 0; save < 3; ++save) {
@@ -158,7 +158,7 @@ void measure_next(std::vector<sharded::Description> ranks) {
   }
 }
 
-// What rank 0 does with the reports of all, but for writing the file.
+// Measures rank 0's work with all reports, except writing the file.
 void measure_metadata(const sharded::GlobalPlan& plan, const std::vector<std::string>& reports) {
   forget_most_memory();
   const std::uint64_t memory = memory_of("VmRSS");
@@ -189,7 +189,8 @@ void measure(const char* name, std::int64_t tensors, std::uint32_t ranks, Cut cu
     sharded::Description own = describe(state);
     seconds += seconds_since(begin);
     if (names.empty() || names.back() != own.names) names.push_back(own.names);
-    if (rank > 0) own.names.clear();  // rank 0's: a thousand of them take more memory than all else
+    // Only rank 0's names are kept; a thousand copies would take most of the memory.
+    if (rank > 0) own.names.clear();
     bytes += own.parts.size();
     parts.push_back(own.parts);
     described.push_back(std::move(own));
@@ -219,7 +220,8 @@ void measure(const char* name, std::int64_t tensors, std::uint32_t ranks, Cut cu
   for (int save = 0; save < 3; ++save)
     measure_metadata(plan, reports);
   begin = Clock::now();
-  constexpr std::uint64_t kMostToRead = 1000000;  // more take memory that few machines have
+  // More would need too much memory for most machines.
+  constexpr std::uint64_t kMostToRead = 1000000;
   if (plan.chunks() <= kMostToRead) {
     const std::string metadata = plan.metadata(reports);
     begin = Clock::now();
@@ -235,7 +237,7 @@ void measure(const char* name, std::int64_t tensors, std::uint32_t ranks, Cut cu
              size_text(static_cast<std::uint64_t>(usage.ru_maxrss) << 10));
 }
 
-// 64 tensors that are all there is, durable in `folder`.
+// Measures 64 tensors, written durably into `folder`.
 void measure_writing(const std::string& folder, std::size_t mib) {
   constexpr std::int64_t kTensors = 64;
   const std::size_t each = (mib << 20) / kTensors;

@@ -1,6 +1,7 @@
-// Batches per second of the Trainer against a hand-written libtorch loop of the same work: an MLP
-// 64-128-10, batches of 32 drawn in a new random order each epoch, AdamW. Both run in turns, block
-// by block, so that other work on the machine hits both; the median of the blocks' ratios counts.
+// Compares batches per second of the Trainer with a hand-written libtorch loop of the same work: an
+// MLP 64-128-10, batches of 32 drawn in a new random order each epoch, AdamW. Both take turns,
+// block by block, so that other work on the machine affects both. The result is the median of the
+// blocks' ratios.
 //
 //   train_bench [blocks] [batches per block] [cpu | gpu]
 

@@ -1,8 +1,8 @@
-// What an upload costs the training beside it: batches per second of Trainer::fit() while nothing
-// else happens, while an upload goes as fast as it can, and while it goes as fast as a network of
-// 1 Gbit/s takes it, to a server that keeps nothing (testing/s3_sink.cpp) on the same machine. The
-// model is train_bench's, which trains on one core. All take turns, block by block, so that other
-// work on the machine hits all of them; the medians of the blocks' ratios count.
+// Measures how much an upload slows training: batches per second of Trainer::fit() without an
+// upload, during one at full speed, and during one at 1 Gbit/s. The server, on the same machine,
+// keeps nothing (testing/s3_sink.cpp). The model is that of train_bench, which trains on one core.
+// The three take turns, block by block, so that other work on the machine affects all of them. The
+// results are medians of the blocks' ratios.
 //
 //   upload_bench [BLOCKS [BATCHES_PER_BLOCK]]
 
@@ -31,7 +31,7 @@ using Clock = std::chrono::steady_clock;
 using cairn::testing::ChildProcess;
 
 constexpr std::size_t kObjectBytes = std::size_t{256} << 20;
-constexpr double kGigabit = 125e6;  // bytes a second
+constexpr double kGigabit = 125e6;  // bytes per second
 
 double seconds_since(Clock::time_point begin) {
   return std::chrono::duration<double>(Clock::now() - begin).count();
@@ -50,13 +50,13 @@ cairn::Trainer make_trainer() {
                          .device = "cpu"});
 }
 
-// Uploads one object after the other, from its construction on.
+// Uploads one object after the other, from construction on.
 class Uploads {
  public:
-  // `rate`: bytes a second at most; 0: no limit.
+  // `rate`: bytes per second at most; 0: no limit.
   Uploads(cairn::ObjectStore& store, const std::vector<std::byte>& block, double rate)
       : store_(store), block_(block), rate_(rate), thread_([this] { run(); }) {}
-  // Ends them; bytes a second that went.
+  // Ends the uploads. Returns the bytes per second that were sent.
   double stop() {
     is_over_ = true;
     const double rate = static_cast<double>(sent_) / seconds_since(begin_);
@@ -96,7 +96,7 @@ double median(std::vector<double> values) {
 struct Beside {
   const char* what;
   double rate;
-  std::vector<double> slowed = {};  // batches/s by those of a quiet block
+  std::vector<double> slowed = {};  // batches/s relative to a quiet block
   std::vector<double> rates = {};
 };
 

@@ -1,5 +1,5 @@
-// Any bytes, taken for every compression whose first bytes they have: an answer or a typed error,
-// and never more than the limit. Without lzop, which is another program.
+// Decompresses any bytes with every compression that their first bytes match. The result is an
+// answer or a typed error, and never exceeds the limit. Without lzop, which is another program.
 #include <cstdint>
 
 #include "cairn/error.h"

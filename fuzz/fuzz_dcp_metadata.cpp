@@ -1,5 +1,5 @@
-// Any bytes, taken as the `.metadata` of a torch.distributed.checkpoint folder whose data files all
-// hold one tensor of four float32: a tree or a typed error.
+// Reads any bytes as the `.metadata` of a torch.distributed.checkpoint folder whose data files all
+// hold one tensor of four float32. The result is a tree or a typed error.
 #include <cstdint>
 
 #include "cairn/error.h"
@@ -44,7 +44,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     for (const auto& [path, tensor] : tensors_of(value)) {
       tensor->contiguous_bytes();
     }
-  } catch (const cairn::CorruptError&) {  // these two, and nothing else
+  } catch (const cairn::CorruptError&) {  // only these two errors
   } catch (const cairn::UnsupportedError&) {
   }
   return 0;

@@ -1,5 +1,5 @@
-// The first line is a format, the second a name. Both are used, or refused by a UsageError; a name
-// that the format is found in is what the format makes of the counters found.
+// The first line is a format, the second a name. Both are used, or refused with a UsageError. If
+// the format is found in a name, formatting the counters that were found gives the name again.
 #include <algorithm>
 #include <cstdint>
 #include <cstdlib>
@@ -22,7 +22,7 @@ void use(const cairn::NameFormat& format, const std::string& name) {
   cairn::partial_format(format, kAll);
   const auto counters = cairn::parse_name(format, name, kDist);
   const bool has_clock =
-      format.text().find("_wct") != std::string::npos;  // which are not given back
+      format.text().find("_wct") != std::string::npos;  // durations are not restored from a name
   if (!counters || has_clock) return;
   cairn::FormatVariables variables = kDist;
   for (const auto& [variable, value] : *counters) {

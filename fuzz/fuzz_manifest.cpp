@@ -1,4 +1,4 @@
-// A manifest is read from a file that anybody may have written: a Manifest, or one of two errors.
+// Reads any bytes as a manifest, as from an untrusted file: a Manifest, or one of two errors.
 #include <cstdint>
 #include <cstdlib>
 
@@ -13,7 +13,7 @@ void read(std::string_view text) {
   const Manifest manifest = parse_manifest(text);
   const std::vector<FileRecord> records = {{"data.pkl", 64, 10, 1}};
   (void)compare_with_records(manifest, records);
-  // What was read can be written, and says the same when it is read again.
+  // A manifest that was read can be written, and is the same when it is read again.
   const Manifest again = parse_manifest(manifest_text(manifest.info, records));
   if (again.info.kind != manifest.info.kind || again.info.run_name != manifest.info.run_name ||
       again.info.timestamp != manifest.info.timestamp) {

@@ -1,5 +1,6 @@
-// Any bytes in place of the sample of CAIRN_FORMAT (testing/format_samples.h), of a folder in place
-// of one of its files: a value or a typed error. Compressions have a target of their own.
+// Opens any bytes in place of the sample of CAIRN_FORMAT (testing/format_samples.h); for a folder,
+// in place of one of its files. The result is a value or a typed error. Compressions have their own
+// target.
 #include <algorithm>
 #include <cstdint>
 
@@ -30,9 +31,9 @@ void open(ByteView bytes) {
   for (const Access access : {Access::kRaw, Access::kVerified}) {
     try {
       stored.use(access);
-    } catch (const CorruptError&) {  // these three, and nothing else
+    } catch (const CorruptError&) {  // only these three errors
     } catch (const UnsupportedError&) {
-    } catch (const NotFoundError&) {  // a folder names a file that is not there
+    } catch (const NotFoundError&) {  // a folder names a file that does not exist
     }
   }
 }
@@ -45,7 +46,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   return 0;
 }
 
-// Without a corpus libFuzzer begins with "\n". It becomes the sample, so that no format needs one.
+// Without a corpus, libFuzzer begins with "\n". This replaces it by the sample, so that no format
+// needs a corpus.
 extern "C" std::size_t LLVMFuzzerCustomMutator(std::uint8_t* data, std::size_t size,
                                                std::size_t max_size, unsigned /*seed*/) {
   if (size > 1) return LLVMFuzzerMutate(data, size, max_size);

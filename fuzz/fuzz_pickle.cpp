@@ -1,4 +1,5 @@
-// Any bytes, run as a pickle: a Value or a typed error. A Value that can be written comes back.
+// Runs any bytes as a pickle: a Value or a typed error. A Value that can be written reads back
+// equal.
 #include <cstdint>
 #include <cstdlib>
 
@@ -11,7 +12,7 @@ namespace {
 
 using cairn::Storage;
 
-// Storages of zeros, all of one size per key: as many bytes as are asked for, up to a limit.
+// Storages of zeros, of one size per key: as many bytes as are requested, up to a limit.
 class Zeros final : public cairn::pickle::StorageLoader {
  public:
   std::shared_ptr<const Storage> load(const cairn::pickle::StorageReference& reference) override {

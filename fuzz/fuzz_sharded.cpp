@@ -1,6 +1,6 @@
-// What the ranks of a save tell one another, of anybody's bytes. The first byte says which text the
-// others are: the names, what a rank has of those of a fixed state, a plan, a report. Each is
-// something, or one of three errors; a plan that was made of it says what the rank writes.
+// Reads any bytes as a text that the ranks of a save exchange. The first byte chooses which: the
+// names, a rank's part of the names of a fixed state, a plan, or a report. Each is valid, or one of
+// three errors. A plan made from it says what the rank writes.
 #include <cstdint>
 #include <cstdlib>
 

@@ -1,6 +1,6 @@
-// Any bytes as a tar: its files, which lie inside of it, or a typed error. Most headers that a
-// fuzzer makes have a wrong checksum and are refused for that; where the last byte is odd, they get
-// the right one first.
+// Reads any bytes as a tar: its files, which lie inside it, or a typed error. Most headers that a
+// fuzzer makes are refused for a wrong checksum. If the last byte is odd, they get the right one
+// first.
 #include <algorithm>
 #include <cstdint>
 #include <cstdio>
@@ -15,7 +15,7 @@
 namespace {
 
 constexpr std::size_t kBlock = 512;
-constexpr std::size_t kChecksum = 148;  // where it stands in a header, in 8 bytes
+constexpr std::size_t kChecksum = 148;  // its position in a header, in 8 bytes
 
 void give_checksums(std::string& tar) {
   for (std::size_t block = 0; block + kBlock <= tar.size(); block += kBlock) {

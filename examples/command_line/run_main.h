@@ -1,4 +1,4 @@
-// What the example programs share: errors become one line on stderr and a documented exit code.
+// Shared by the example programs: errors become one line on stderr and a documented exit code.
 #pragma once
 
 #include <functional>

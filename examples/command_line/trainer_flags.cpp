@@ -57,7 +57,7 @@ void set_field(FSDPConfig& config, const std::string& text) {
   throw cairn::UsageError("--parallelism-config: \"" + text + "\" is no FIELD=VALUE of" + names);
 }
 
-// One method per kind of option. `help` is for --help.
+// Has one method per kind of option. `help` is for --help.
 class Flags {
  public:
   explicit Flags(CLI::App& app) : app_(app) {}
@@ -179,15 +179,15 @@ void add_training(Flags flags, TrainerOptions& o) {
 
 void add_loading(Flags flags, TrainerOptions& o) {
   flags.optional_text("--load-path", o.load_path, "checkpoint to start from");
-  flags.toggle("load-weights-only", o.load_weights_only, "take nothing but the weights");
+  flags.toggle("load-weights-only", o.load_weights_only, "load only the weights");
   flags.toggle("load-strict-model-weights", o.load_strict_model_weights,
                "refuse missing and unexpected weights");
-  flags.toggle("load-progress-bar", o.load_progress_bar, "show how far a load from a store is");
-  flags.optional_number(
-      "--load-chunk-size", o.load_chunk_size,
-      "bytes that one request of such a load asks for at most; none: as the store likes");
+  flags.toggle("load-progress-bar", o.load_progress_bar,
+               "show the progress of a load from a store");
+  flags.optional_number("--load-chunk-size", o.load_chunk_size,
+                        "most bytes per request of such a load; none: the store decides");
   flags.toggle("load-in-place", o.load_in_place,
-               "read weights straight into the model, without memory beside it");
+               "read weights straight into the model, without extra memory");
   flags.ignore_keys("--load-ignore-keys", o.load_ignore_keys,
                     "leave out when loading, such as 'state/callbacks/*'");
   flags.list("--load-exclude-algorithms", o.load_exclude_algorithms,
@@ -200,27 +200,27 @@ void add_saving(Flags flags, TrainerOptions& o) {
   flags.optional_text("--save-latest-filename", o.save_latest_filename,
                       "link to the newest checkpoint");
   flags.optional_text("--save-remote-file-name", o.save_remote_file_name,
-                      "what a logger that uploads calls a checkpoint");
+                      "name that an uploading logger gives a checkpoint");
   flags.optional_text("--save-latest-remote-file-name", o.save_latest_remote_file_name,
-                      "what it calls the link");
+                      "name that it gives the link");
   flags.toggle("save-overwrite", o.save_overwrite, "replace checkpoints of an earlier run");
   flags.time("--save-interval", o.save_interval, "how often to save: 1ep, 20ba, 0.1dur, 30sec");
-  flags.toggle("save-weights-only", o.save_weights_only, "save the model alone");
+  flags.toggle("save-weights-only", o.save_weights_only, "save only the model");
   flags.ignore_keys("--save-ignore-keys", o.save_ignore_keys, "leave out when saving");
   flags.optional_number("--save-num-checkpoints-to-keep", o.save_num_checkpoints_to_keep,
                         "remove older ones; none: keep all");
   flags.optional_number("--save-num-remote-checkpoints-to-keep",
                         o.save_num_remote_checkpoints_to_keep, "the same in a store");
   flags.seconds("--save-upload-timeout", o.save_upload_timeout,
-                "how long the end waits for uploads");
+                "how long the end of the run waits for uploads");
   flags.seconds("--save-store-patience", o.save_store_patience,
-                "How long a store may be away before the run ends");
+                "how long a store may be away before the run ends");
   flags.toggle("save-metrics", o.save_metrics, "save the metrics as well");
   flags.toggle("save-async", o.save_async, "write while training goes on");
   flags.value("--save-max-pending", o.save_max_pending, "saves that may wait to be written");
   flags.toggle("autoresume", o.autoresume, "continue from the newest good checkpoint");
   flags.toggle("autoresume-may-begin-anew", o.autoresume_may_begin_anew,
-               "begin anew beside whole checkpoints of the run that cannot be continued");
+               "begin anew even if the run has whole checkpoints that cannot be continued");
 }
 
 void add_machine(Flags flags, TrainerOptions& o) {
@@ -232,8 +232,7 @@ void add_machine(Flags flags, TrainerOptions& o) {
                "weigh microbatches by tokens");
   flags.optional_number("--seed", o.seed, "0 to 4294967295");
   flags.toggle("deterministic-mode", o.deterministic_mode, "refuse nondeterministic kernels");
-  flags.seconds("--dist-timeout", o.dist_timeout,
-                "of several processes: how long one waits for the others");
+  flags.seconds("--dist-timeout", o.dist_timeout, "how long a process waits for the others");
   flags.value("--ddp-sync-strategy", o.ddp_sync_strategy,
               "single_auto_sync, multi_auto_sync or forced_sync");
   flags.parallelism("--parallelism-config", o.parallelism_config,

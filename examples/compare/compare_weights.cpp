@@ -1,5 +1,5 @@
 // compare_weights A B: says whether two .pt files hold the same tensors, bit for bit.
-// Exit codes: 0 they do; 1 they do not; others as in command_line/run_main.h.
+// Exit codes: 0 if they do; 1 if they do not; others as in command_line/run_main.h.
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
@@ -44,7 +44,7 @@ std::size_t count_different(ByteView a, ByteView b, std::size_t item_size) {
   return count;
 }
 
-// "" when they are the same, otherwise what is not.
+// Describes the difference; "" if there is none.
 std::string difference(const TensorView& a, const TensorView* b) {
   if (!b) return "only in the first file";
   if (a.dtype != b->dtype) return "dtypes differ";

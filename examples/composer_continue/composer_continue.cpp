@@ -1,7 +1,7 @@
 // composer_continue: finishes in C++ a training run that Composer began in Python.
 //
-// The runs are the four of tests/data/composer-0.33, three epochs of five batches each. From any of
-// their checkpoints this program gives the losses and the final weights that Composer gave.
+// It continues the four runs of tests/data/composer-0.33, three epochs of five batches each. From
+// any of their checkpoints, it produces the losses and the final weights that Composer produced.
 #include <torch/torch.h>
 
 #include <cstdint>
@@ -40,7 +40,7 @@ struct ContinueOptions {
   std::optional<std::int64_t> sampler_seed;
 };
 
-// Notes the loss of every batch, by the number of batches before it.
+// Records the loss of every batch, by the number of batches before it.
 class LossRecorder final : public cairn::Callback {
  public:
   std::string name() const override { return "LossRecorder"; }
@@ -48,8 +48,8 @@ class LossRecorder final : public cairn::Callback {
     losses_[std::to_string(state.timestamp.batch - 1)] =
         state.total_loss_dict.at("loss/train/total").as_float();
   }
-  // Composer saved after every batch, for which EMA puts the averaged weights into the model. They
-  // are still there when training ends, and so they are to be here.
+  // Composer saved after every batch, and for a save EMA puts the averaged weights into the model.
+  // They are still there when training ends. This keeps them there in the same way.
   bool will_save(cairn::Event event, const cairn::State& /*state*/) override {
     return event == cairn::Event::kBatchCheckpoint;
   }

@@ -1,5 +1,5 @@
-// Composer's guide "Auto Resumption". Its examples with an object store are in remote.cpp; the one
-// on fine-tuning is here without its uploading logger.
+// Composer's guide "Auto Resumption". Its examples with an object store are in remote.cpp. The one
+// about fine-tuning is here without its uploading logger.
 #include <torch/torch.h>
 
 #include "cairn/train/trainer.h"
@@ -10,7 +10,7 @@ namespace guide {
 
 using cairn::Trainer;
 
-// The introduction. Returns the epoch at which it began.
+// The introduction. Returns the epoch at which the run began.
 std::int64_t resume_automatically(Model model, DataSpec train_dataloader) {
   Trainer trainer({
       .model = model,
@@ -25,7 +25,7 @@ std::int64_t resume_automatically(Model model, DataSpec train_dataloader) {
   return first_epoch;
 }
 
-// "Example: Fine-tuning". Returns the epoch at which it began.
+// "Example: Fine-tuning". Returns the epoch at which the run began.
 std::int64_t fine_tune_on_a_spot_instance(Model model, DataSpec train_dataloader) {
   Trainer trainer({
       .model = model,

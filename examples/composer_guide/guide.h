@@ -1,7 +1,6 @@
-// Every example of Composer's guides to checkpointing in C++: the same arguments with the same
-// values. Each file names the guide and the section that it follows;
-// tests/examples/composer_guide_test.cpp and guide_remote_test.cpp run each and check what the
-// guide says it does.
+// Every example of Composer's guides to checkpointing in C++, with the same arguments and values.
+// Each file names the guide and the section that it follows. tests/examples/composer_guide_test.cpp
+// and guide_remote_test.cpp run each example and check what the guide says about it.
 //
 // Paths are relative, as in the guides: run them in a folder of their own.
 #pragma once

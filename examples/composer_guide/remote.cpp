@@ -1,7 +1,8 @@
-// The examples with object stores: Composer's guide "Checkpointing", "Uploading Checkpoints to
-// Object Store" and "Loading Checkpoints from Object Store"; its guide "Auto Resumption", "Example:
-// Object Store" and "Example: Fine-tuning"; and the guide to checkpointing of 0.6. The name of the
-// bucket is the reader's; the server and the keys are those of the environment (docs/storage.md).
+// Composer's examples with object stores. They are from its guide "Checkpointing" ("Uploading
+// Checkpoints to Object Store" and "Loading Checkpoints from Object Store"), its guide "Auto
+// Resumption" ("Example: Object Store" and "Example: Fine-tuning"), and the checkpointing guide of
+// 0.6. The caller gives the name of the bucket; the server and the keys are those of the
+// environment (docs/storage.md).
 #include <torch/torch.h>
 
 #include "cairn/loggers/remote_uploader_downloader.h"
@@ -16,7 +17,7 @@ namespace guide {
 using cairn::RemoteUploaderDownloader;
 using cairn::Trainer;
 
-// "The easiest way to upload checkpoints". For CoreWeave: S3_ENDPOINT_URL in the environment.
+// "The easiest way to upload checkpoints". For CoreWeave, set S3_ENDPOINT_URL in the environment.
 void save_in_a_bucket(Model model, DataSpec train_dataloader, const std::string& bucket) {
   Trainer trainer({
       .model = model,
@@ -38,7 +39,7 @@ void upload_with_a_logger(Model model, DataSpec train_dataloader, const std::str
           .store = cairn::libcloud_store({
               .provider = "s3",  // the Apache Libcloud provider name
               .container = bucket,
-              // .key, .secret: else those of the environment
+              // .key, .secret: by default those of the environment
           })});
   Trainer trainer({
       .model = model,
@@ -55,7 +56,7 @@ void upload_with_a_logger(Model model, DataSpec train_dataloader, const std::str
 }
 
 // "Provide the LibcloudObjectStore to the trainer's load_object_store argument". Returns the epoch
-// at which it began.
+// at which the run began.
 std::int64_t load_from_a_store(Model model, DataSpec train_dataloader, const std::string& bucket) {
   Trainer new_trainer({
       .model = model,
@@ -72,7 +73,8 @@ std::int64_t load_from_a_store(Model model, DataSpec train_dataloader, const std
   return first_epoch;
 }
 
-// The guide of 0.6: ObjectStoreHparams. `load_path_format` is `load_path` now. The same.
+// The guide of 0.6: ObjectStoreHparams. Its `load_path_format` is now `load_path`. Returns the
+// epoch at which the run began.
 std::int64_t load_with_hparams(Model model, DataSpec train_dataloader, const std::string& bucket) {
   const cairn::ObjectStoreHparams hp = {
       .provider = "s3",
@@ -92,7 +94,7 @@ std::int64_t load_with_hparams(Model model, DataSpec train_dataloader, const std
   return trainer.state().timestamp.epoch;
 }
 
-// "An easier way to load checkpoints from S3". The same.
+// "An easier way to load checkpoints from S3". Returns the epoch at which the run began.
 std::int64_t load_from_a_uri(Model model, DataSpec train_dataloader, const std::string& bucket) {
   Trainer new_trainer({
       .model = model,
@@ -105,7 +107,8 @@ std::int64_t load_from_a_uri(Model model, DataSpec train_dataloader, const std::
   return first_epoch;
 }
 
-// "Example: Object Store". The same; `max_duration` is "10ep" in the guide.
+// "Example: Object Store". Returns the epoch at which the run began. `max_duration` is "10ep" in
+// the guide.
 std::int64_t resume_from_a_bucket(Model model, DataSpec train_dataloader, const std::string& bucket,
                                   cairn::Duration max_duration) {
   Trainer trainer({
@@ -124,7 +127,7 @@ std::int64_t resume_from_a_bucket(Model model, DataSpec train_dataloader, const 
   return first_epoch;
 }
 
-// "Example: Fine-tuning". The same.
+// "Example: Fine-tuning". Returns the epoch at which the run began.
 std::int64_t fine_tune_with_a_logger(Model model, DataSpec train_dataloader,
                                      const std::string& bucket) {
   Trainer trainer({
@@ -143,7 +146,7 @@ std::int64_t fine_tune_with_a_logger(Model model, DataSpec train_dataloader,
   return first_epoch;
 }
 
-// The guide of 0.6: RunDirectoryUploader, with what it uploads, and the store, said here.
+// The guide of 0.6: RunDirectoryUploader. Its files to upload and its store are given here.
 void upload_the_run_directory(Model model, DataSpec train_dataloader, const std::string& bucket) {
   Trainer trainer({
       .model = model,

@@ -46,7 +46,7 @@ void save_at(Model model, DataSpec train_dataloader, cairn::Interval save_interv
   trainer.fit();
 }
 
-// "Save Interval": all of it together, and what "Anatomy of a Checkpoint" says it leaves.
+// "Save Interval": a complete example, with the checkpoints that "Anatomy of a Checkpoint" lists.
 std::vector<std::string> save_every_epoch(Model model, DataSpec train_dataloader) {
   Trainer trainer({
       .model = model,

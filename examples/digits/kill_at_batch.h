@@ -1,4 +1,4 @@
-// KillAtBatch: a power cut, made to order.
+// KillAtBatch simulates a power cut.
 #pragma once
 
 #include <csignal>
@@ -9,9 +9,9 @@
 
 namespace digits {
 
-// Kills the process with SIGKILL at the end of a batch. Nothing can be done about that signal: no
+// Kills the process with SIGKILL at the end of a batch. The process cannot handle that signal: no
 // destructor runs and no buffer is flushed. It acts on the first event after the batch's checkpoint
-// event, so a save that is due then has been handed to the background thread, and may be half done.
+// event. So a save that is due then has been handed to the background thread, and may be half done.
 class KillAtBatch final : public cairn::Callback {
  public:
   explicit KillAtBatch(std::int64_t batch) : batch_(batch) {}

@@ -33,7 +33,7 @@ struct DigitsOptions {
   std::optional<std::int64_t> kill_at_batch;
 };
 
-// Each of several processes (docs/distributed.md) has its part of every batch.
+// With several processes (docs/distributed.md), each has its part of every batch.
 cairn::DataLoader loader_of(const std::shared_ptr<cairn::Dataset>& scans,
                             cairn::DataLoaderOptions options) {
   const std::int64_t ranks = cairn::dist::world_size();

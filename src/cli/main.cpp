@@ -7,7 +7,8 @@
 #include "cli/shell/tool.h"
 
 int main(int argc, char** argv) try {
-  std::signal(SIGPIPE, SIG_IGN);  // a reader that has seen enough is an error of write(), no death
+  // A reader that closes early is an error of write(), not the end of the process.
+  std::signal(SIGPIPE, SIG_IGN);
   std::ios::sync_with_stdio(false);
   return cairn::cli::run_tool({argv + 1, argv + argc}, std::cout, std::cerr);
 } catch (const std::bad_alloc&) {

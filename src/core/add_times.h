@@ -1,4 +1,4 @@
-// Sums of times and of the counts that they are made of: UsageError instead of wrapping around.
+// Sums of times, and of the counts in them. Throws UsageError instead of wrapping around.
 #pragma once
 
 #include <cstdint>

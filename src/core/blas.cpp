@@ -41,7 +41,7 @@ void describe_openblas(void* library, Blas& blas) {
   blas.has_own_pool = kind == 1;
 }
 
-// Debian's libblas.so.3 of BLIS shows no function of BLIS's own; its folder says which it is.
+// Debian's libblas.so.3 of BLIS exports no function of BLIS's own; its folder identifies it.
 void describe_blis(void* library, Blas& blas) {
   auto* const version = symbol<const char*()>(library, "bli_info_get_version_str");
   auto* const openmp = symbol<std::int64_t()>(library, "bli_info_get_enable_openmp");
@@ -87,7 +87,7 @@ std::optional<Blas> loaded_blas() { return describe(RTLD_DEFAULT); }
 
 std::optional<Blas> blas_of(const std::string& library) {
   void* const handle = dlopen(library.c_str(), RTLD_LAZY | RTLD_LOCAL);
-  // Stays loaded: unloading a library with threads of its own is asking for trouble.
+  // Stays loaded: unloading a library that has its own threads is risky.
   return handle == nullptr ? std::nullopt : describe(handle);
 }
 

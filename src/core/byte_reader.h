@@ -1,4 +1,4 @@
-// A cursor over bytes that nobody has checked: no read goes past the end, whatever the file says.
+// A cursor over unchecked bytes: no read goes past the end, whatever the file says.
 #pragma once
 
 #include <string>
@@ -12,8 +12,8 @@ namespace cairn {
 
 class ByteReader {
  public:
-  // `what` names the thing being read in messages ("the end record") and must outlive the reader;
-  // `base` is where `bytes` starts in the file, for the offset of errors.
+  // `what` names the thing being read in messages ("the end record") and must outlive the reader.
+  // `base` is the offset of `bytes` in the file, for the offsets in errors.
   explicit ByteReader(ByteView bytes, const char* what, std::uint64_t base = 0)
       : bytes_(bytes), what_(what), base_(base) {}
 

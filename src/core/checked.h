@@ -1,4 +1,4 @@
-// Arithmetic on sizes that come from a file: CorruptError instead of wrapping around.
+// Arithmetic on sizes that come from a file. Throws CorruptError instead of wrapping around.
 #pragma once
 
 #include <concepts>

@@ -1,11 +1,11 @@
-// What a program is told from outside.
+// Environment variables.
 #pragma once
 
 #include <string>
 
 namespace cairn {
 
-// A variable of the environment; "" when it is not set.
+// The value of an environment variable; "" if it is not set.
 std::string environment(const char* name);
 
 }  // namespace cairn

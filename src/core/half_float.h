@@ -1,8 +1,8 @@
 // The 16-bit floats: IEEE's half precision (float16) and the upper half of a float (bfloat16).
 //
-// To a float is exact. From a float rounds to the nearest, ties to even, as PyTorch does; what is
-// too large becomes infinite, NaNs keep their sign and become quiet. Inline, so that loops over
-// many are vectorised.
+// Conversion to a float is exact. Conversion from a float rounds to the nearest, ties to even, as
+// PyTorch does. Values that are too large become infinite; NaNs keep their sign and become quiet.
+// The functions are inline, so that loops over many values are vectorised.
 #pragma once
 
 #include <bit>
@@ -23,8 +23,9 @@ inline float float_of_bfloat16(std::uint16_t bits) {
 
 inline std::uint16_t half_of_float(float value) {
   constexpr std::uint32_t kInfinity = 0x7F800000U;
-  constexpr std::uint32_t kTooLarge = 0x477FF000U;  // 65520, half-way from 65504 to what is no more
-  constexpr std::uint32_t kNormal = 0x38800000U;    // 2^-14, the least number that is not subnormal
+  // 65520, half-way from 65504 to the first number beyond the range.
+  constexpr std::uint32_t kTooLarge = 0x477FF000U;
+  constexpr std::uint32_t kNormal = 0x38800000U;  // 2^-14, the smallest normal number
   constexpr std::uint32_t kBiases = (127U - 15U) << 23;
   const auto bits = std::bit_cast<std::uint32_t>(value);
   const std::uint32_t sign = (bits >> 16) & 0x8000U;
@@ -37,8 +38,8 @@ inline std::uint16_t half_of_float(float value) {
   } else if (magnitude >= kNormal) {
     result = (magnitude - kBiases + 0xFFFU + ((magnitude >> 13) & 1U)) >> 13;
   } else {
-    // The last bit of a float at 0.5 weighs 2^-24, as that of a subnormal half does: the addition
-    // rounds.
+    // The last bit of a float at 0.5 weighs 2^-24, like that of a subnormal half: the addition does
+    // the rounding.
     const float shifted = std::bit_cast<float>(magnitude) + 0.5F;
     result = std::bit_cast<std::uint32_t>(shifted) - std::bit_cast<std::uint32_t>(0.5F);
   }

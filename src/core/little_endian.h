@@ -1,4 +1,4 @@
-// Numbers as files hold them: little-endian, at any alignment.
+// Numbers as they are in files: little-endian, at any alignment.
 #pragma once
 
 #include <bit>

@@ -1,4 +1,4 @@
-// Lines that any thread has to say, until the thread that has a logger asks for them.
+// Collects lines from any thread, until the thread that has a logger takes them.
 #pragma once
 
 #include <mutex>
@@ -8,7 +8,7 @@
 
 namespace cairn {
 
-// Safe from several threads.
+// Thread-safe.
 class Notes {
  public:
   void add(std::string line) {

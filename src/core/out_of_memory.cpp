@@ -7,7 +7,7 @@
 namespace cairn {
 namespace {
 
-// Copies of it take no memory.
+// Copies of this error take no memory.
 const OutOfMemoryError kShort("there is not enough memory");
 
 }  // namespace

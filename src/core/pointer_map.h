@@ -1,6 +1,6 @@
-// Values by the addresses of objects that live meanwhile: an entry costs no allocation of its own,
-// and finding one is a look into one array. Not for keys that come from a file: somebody could
-// choose them so that they collide (core/hash/seeded_hash.h).
+// Maps the addresses of living objects to values. An entry needs no allocation of its own, and a
+// lookup searches one array. Not for keys that come from a file, which could be chosen to collide
+// (core/hash/seeded_hash.h).
 #pragma once
 
 #include <bit>
@@ -15,22 +15,23 @@ template <class T>
 class PointerMap {
  public:
   PointerMap() = default;
-  // With room for that many.
+  // With room for that many entries.
   explicit PointerMap(std::size_t entries) { make_room(entries); }
 
   std::size_t size() const { return size_; }
 
-  // nullptr when it is not there. Also of the key nullptr; stays where it is until one is added.
+  // Returns nullptr if the key is missing. The key may be nullptr. The result is valid until an
+  // entry is added.
   const T* find(const void* key) const {
     if (slots_.empty()) return nullptr;
     const Slot& slot = slots_[place_of(number_of(key))];
     return slot.key == kFree ? nullptr : &slot.value;
   }
   T* find(const void* key) {
-    return const_cast<T*>(std::as_const(*this).find(key));  // NOLINT: of a slot of this one
+    return const_cast<T*>(std::as_const(*this).find(key));  // NOLINT: a slot of this map
   }
 
-  // What there is, or a T{}; and whether it is new. Stays where it is until one is added.
+  // Returns the value, or a new T{}, and whether it is new. Valid until an entry is added.
   std::pair<T*, bool> try_emplace(const void* key) {
     if (2 * (size_ + 1) > slots_.size()) make_room(2 * size_ + 8);
     Slot& slot = slots_[place_of(number_of(key))];
@@ -42,7 +43,7 @@ class PointerMap {
     return {&slot.value, is_new};
   }
 
-  // Removes every value for which `goes(value)`. Takes time in proportion to all.
+  // Removes every value for which `goes(value)` is true. Takes time in proportion to all entries.
   template <class Goes>
   void erase_if(Goes goes) {
     std::vector<Slot> old = std::exchange(slots_, {});
@@ -57,7 +58,7 @@ class PointerMap {
   }
 
  private:
-  static constexpr std::uintptr_t kFree = ~std::uintptr_t{0};  // where no object is
+  static constexpr std::uintptr_t kFree = ~std::uintptr_t{0};  // no object has this address
   struct Slot {
     std::uintptr_t key = kFree;
     T value = {};
@@ -72,7 +73,7 @@ class PointerMap {
     return static_cast<std::size_t>((key * kGolden) >> 32) & (slots_.size() - 1);
   }
 
-  // Of the key's slot, or of the free one that it would have.
+  // The index of the key's slot, or of the free slot that it would get.
   std::size_t place_of(std::uintptr_t key) const {
     const std::size_t mask = slots_.size() - 1;
     std::size_t place = first_place_of(key);
@@ -98,7 +99,7 @@ class PointerMap {
     }
   }
 
-  std::vector<Slot> slots_;  // a power of two, at most half of them used
+  std::vector<Slot> slots_;  // a power of two; at most half are used
   std::size_t size_ = 0;
 };
 

@@ -11,7 +11,7 @@
 namespace cairn {
 namespace {
 
-// Doubles in [-2^63, 2^63) are those that fit an int64 once truncated.
+// Doubles in [-2^63, 2^63) fit an int64 when truncated.
 constexpr double kInt64End = 9223372036854775808.0;
 
 [[noreturn]] void out_of_range(std::string_view what) {
@@ -138,7 +138,7 @@ Time operator*(const Time& a, const Time& b) {
 Time Time::scaled_by(double factor) const {
   if (unit_ == TimeUnit::kDuration) return of_duration(number_ * factor);
   if (!is_whole(factor)) return {truncate(static_cast<double>(value_) * factor), unit_};
-  std::int64_t product = 0;  // exact, also above 2^53
+  std::int64_t product = 0;  // exact, even above 2^53
   if (__builtin_mul_overflow(value_, static_cast<std::int64_t>(factor), &product)) {
     out_of_range("scaling a time");
   }

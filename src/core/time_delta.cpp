@@ -22,8 +22,8 @@ TimeDelta TimeDelta::of(std::chrono::microseconds duration) {
 }
 
 std::chrono::microseconds TimeDelta::to_microseconds() const {
-  // Counted from the day after when negative: the start of the first day that has microseconds lies
-  // outside of them.
+  // A negative delta is counted from the following day, because the beginning of the first
+  // representable day is itself out of range.
   const bool negative = days < 0;
   const std::int64_t rest = (seconds - (negative ? kSecondsPerDay : 0)) * kMicrosPerSecond;
   std::int64_t total = 0;

@@ -2,18 +2,18 @@
 // about durability goes through FileSystem, so that tests can make it do so.
 //
 // Paths are UTF-8 strings as the user gave them. All failures are StorageError with errno in
-// status(), except where a function says otherwise; ENOSPC, EDQUOT and EFBIG are retryable. Of
-// open(), stat(), list() and read_link() they are UnreadableError where the disk, or the server,
-// does not give what is there. A short write or an interrupted call is finished, not reported.
+// status(), except where a function says otherwise. ENOSPC, EDQUOT and EFBIG are retryable. open(),
+// stat(), list() and read_link() throw UnreadableError where the disk or the server does not
+// deliver what is there. A short write or an interrupted call is continued, not reported.
 //
-// Calls that look take a path, and follow links as every program does. Calls that create, rename,
-// remove, lock or sync take a FilePath or a FolderPath, and follow no link below its root. If they
-// are given a path, its last folder is the root. ELOOP: a link is on the way.
+// Calls that only look take a path, and follow links as every program does. Calls that create,
+// rename, remove, lock or sync take a FilePath or a FolderPath, and follow no link below its root.
+// If they are given a path, its last folder is the root. ELOOP: a link is on the way.
 //
-// A process over its file-size limit is killed by SIGXFSZ unless it ignores that signal. So that a
-// limit is an error like any other, whatever writes a file sets SIGXFSZ to "ignore" before the
-// first one is created, if its disposition is still the default one; a handler of the program's own
-// is left alone (file_size_limit.h).
+// A process that exceeds its file-size limit is killed by SIGXFSZ unless it ignores that signal. To
+// make the limit an error like any other, code that writes a file first sets SIGXFSZ to "ignore"
+// (file_size_limit.h). It does so only if the disposition is the default: a handler of the
+// program's own is left alone.
 #pragma once
 
 #include <chrono>
@@ -34,44 +34,44 @@ struct FileInfo {
   Type type = Type::kRegular;
   std::uint64_t size = 0;
   std::chrono::system_clock::time_point modified = {};
-  std::uint64_t inode = 0;                             // the file itself, whatever its name
-  std::uint64_t links = 1;                             // how many names it has
-  std::chrono::system_clock::time_point changed = {};  // also: another name, other permissions
-  bool is_private = false;                             // only its owner may do anything with it
+  std::uint64_t inode = 0;                             // identifies the file, whatever its name
+  std::uint64_t links = 1;                             // number of names
+  std::chrono::system_clock::time_point changed = {};  // also by another name or other permissions
+  bool is_private = false;                             // only its owner may access it
 
-  // Nothing was done to a file between two looks at it that are equal.
+  // Equal infos of one file mean that nothing was done to it in between.
   bool operator==(const FileInfo&) const = default;
 };
 
-// A file being written, front to back. The destructor closes and does nothing else. Not
-// thread-safe. Once a call has failed, the file is dead: write() and sync() throw from then on.
+// A file being written, front to back. The destructor only closes it. Not thread-safe. Once a call
+// has failed, the file is dead: write() and sync() throw from then on.
 class WritableFile : public ByteSink {
  public:
-  // The same as write(), for bytes that do not change while their owner lives: they may be written
-  // where they lie, after this has returned.
+  // As write(), for bytes that do not change while their owner lives. They may be written where
+  // they lie, after this has returned.
   virtual void write_shared(const SharedBytes& bytes) { write(bytes.view); }
 
-  // Makes everything written so far survive a power cut (fdatasync), and cuts off what a file that
-  // is overwritten holds behind it. A failure is final: the kernel may have dropped the dirty pages
-  // and would report success next time, so it is not asked again.
+  // Makes everything written so far survive a power cut (fdatasync). Cuts off what an overwritten
+  // file holds after it. A failure is final: the kernel may have dropped the dirty pages and would
+  // report success next time, so sync is not tried again.
   virtual void sync() = 0;
 
-  // Closes; reports the errors that the destructor would swallow. Idempotent.
+  // Closes, and reports the errors that the destructor would swallow. Idempotent.
   virtual void close() = 0;
 };
 
 struct CreateOptions {
   std::uint64_t expected_bytes = 0;  // a hint: large files are written past the page cache
   bool lock = false;                 // hold an advisory lock while open: see remove_unlocked()
-  bool is_private = false;           // only its owner may do anything with it
+  bool is_private = false;           // only its owner may access it
 };
 
 // The answer of FileSystem::lock_file().
 struct FileLock {
-  std::shared_ptr<void> held = nullptr;  // the lock, while this lives; null: not ours
+  std::shared_ptr<void> held = nullptr;  // the lock, while this lives; null: not acquired
   bool has_locks = true;                 // false: this file system has none
   std::string holder = {};               // the text of the process that has the lock
-  // That process lives on this machine, whatever its text says: no other one reaches the file.
+  // That process lives on this machine, whatever its text says: no other machine reaches the file.
   bool is_held_here = false;
 };
 
@@ -82,83 +82,84 @@ class FileSystem {
   // Creates a file that must not exist (O_EXCL|O_NOFOLLOW; EEXIST otherwise).
   virtual std::unique_ptr<WritableFile> create(const FilePath& path,
                                                const CreateOptions& options) = 0;
-  // Opens a file, locked, to write it anew in the room that it has on the disk: what is written
-  // takes the place of what is there, until sync() cuts off the rest. nullptr, with nothing done,
-  // unless it is certain that nobody can miss what is there: at this moment the file has this one
-  // name, nobody else in any process has it open, mapped or locked, and the file system knows of
-  // all who could.
+  // Opens a file, locked, to overwrite it in the space that it has on the disk. New bytes replace
+  // the old content, until sync() cuts off the rest. Returns nullptr, with nothing done, unless it
+  // is certain that no process can miss the old content. Certain means: the file has only this
+  // name, no other descriptor in any process has it open, mapped or locked, and the file system
+  // knows of all possible openers.
   virtual std::unique_ptr<WritableFile> overwrite(const FilePath& path,
                                                   std::uint64_t expected_bytes) = 0;
-  // Opens a file for reading. NotFoundError when there is none; UsageError when it is a folder or
-  // another special thing.
+  // Opens a file for reading. Throws NotFoundError if there is none, UsageError if it is a folder
+  // or another special thing.
   virtual std::shared_ptr<const ByteSource> open(const std::string& path) = 0;
 
-  // Atomically gives `from` the name `to`, replacing a file or link of that name; or, when not
-  // `overwrite`, throws AlreadyExistsError and changes nothing. A folder may be given a new name,
-  // too, but replaces nothing.
+  // Atomically gives `from` the name `to`, replacing a file or link of that name. If `overwrite` is
+  // false and the name is taken, throws AlreadyExistsError and changes nothing. A folder may be
+  // renamed, too, but replaces nothing.
   virtual void rename(const FilePath& from, const FilePath& to, bool overwrite = true) = 0;
-  // Atomically gives each of two things, folders too, the name of the other; both must be there, in
-  // one folder. False, with nothing done, where the file system cannot.
+  // Atomically exchanges the names of two files or folders. Both must exist, in one folder. Returns
+  // false, with nothing done, where the file system cannot.
   virtual bool exchange(const FilePath& one, const FilePath& other) = 0;
-  // Creates a symbolic link; its text is `target`. EEXIST when the name is taken.
+  // Creates a symbolic link whose text is `target`. EEXIST when the name is taken.
   virtual void make_link(const std::string& target, const FilePath& path) = 0;
-  virtual std::optional<std::string> read_link(const std::string& path) = 0;  // nullopt: no link
-  // Removes a file or link; false when there was none.
+  virtual std::optional<std::string> read_link(const std::string& path) = 0;  // nullopt: not a link
+  // Removes a file or link. Returns false when there was none.
   virtual bool remove(const FilePath& path) = 0;
-  // Holds an advisory lock on a folder while the result lives: see remove_unlocked(). nullptr where
-  // there are no locks on folders, or another one holds it.
+  // Holds an advisory lock on a folder while the result lives: see remove_unlocked(). Returns
+  // nullptr if there are no locks on folders, or another process holds this one.
   virtual std::shared_ptr<void> lock_folder(const FolderPath& path) = 0;
   // Removes a file, a link, or a folder with the files in it, unless a living process holds its
-  // lock (CreateOptions::lock, lock_folder()), without a moment in which such a process could still
-  // take it. False when it was left, or not there. Where there are no locks, what has a temporary
-  // name (atomic_file.h) is left, and anything else removed.
+  // lock (CreateOptions::lock, lock_folder()). There is no moment in which such a process could
+  // still take the lock. Returns false if it was left, or was not there. Where there are no locks,
+  // anything with a temporary name (atomic_file.h) is left, and anything else is removed.
   virtual bool remove_unlocked(const FilePath& path) = 0;
-  // Removes an empty folder; false when there was none.
+  // Removes an empty folder. Returns false when there was none.
   virtual bool remove_folder(const FilePath& path) = 0;
-  // Creates a folder and its missing parents, each durable when this returns. UsageError when
-  // something on the way is not a folder, or is a link below the root.
+  // Creates a folder and its missing parents, each durable when this returns. Throws UsageError
+  // when something on the way is not a folder, or is a link below the root.
   virtual void make_folders(const FolderPath& path) = 0;
   // Makes renames, creations and removals inside the folder survive a power cut.
   virtual void sync_folder(const FolderPath& path) = 0;
 
-  // What `path` is; a link is followed when `follow`. nullopt when there is nothing (a link that
-  // leads nowhere, to itself or to a name that none can have counts as nothing when followed).
+  // Describes `path`; follows a link if `follow` is true. Returns nullopt when there is nothing. A
+  // followed link counts as nothing if it leads nowhere, to itself, or to an impossible name.
   virtual std::optional<FileInfo> stat(const std::string& path, bool follow = true) = 0;
-  // Names directly inside a folder, sorted, without "." and "..". NotFoundError when there is none,
-  // UsageError when it is no folder.
+  // Names directly inside a folder, sorted, without "." and "..". Throws NotFoundError if it does
+  // not exist, UsageError if it is not a folder.
   virtual std::vector<std::string> list(const std::string& folder) = 0;
 
-  // Takes the advisory lock of the file `path`, in a folder that exists, and puts `text` into the
-  // file for others to read (lock_file.h). Does not wait. The file goes when the result does.
-  // UsageError if something other than a file has the name. The default: there are no locks.
+  // Takes the advisory lock of the file `path`, in a folder that exists, and writes `text` into the
+  // file for others to read (lock_file.h). Does not wait. The file is removed when the result is
+  // destroyed. Throws UsageError if something other than a file has the name. The default: there
+  // are no locks.
   virtual FileLock lock_file(const FilePath& path, const std::string& text);
-  // The room for this user in the file system of `folder`. nullopt: not known, or files may take
-  // less room than they have bytes (btrfs, ZFS). The default: not known.
+  // The space for this user in the file system of `folder`. Returns nullopt if it is not known, or
+  // files may take less space than they have bytes (btrfs, ZFS). The default: not known.
   virtual std::optional<std::uint64_t> free_bytes(const std::string& folder);
 };
 
-// The real one. Stateless; safe from several threads.
+// The real file system. Stateless and thread-safe.
 FileSystem& posix_file_system();
 
-// All of a folder, and itself: files first, then the folders from the inside out. Links are
-// removed, never followed. StorageError.
+// Removes a folder and everything in it: first the files, then the folders from the inside out.
+// Links are removed, never followed. Throws StorageError.
 void remove_tree(FileSystem& files, const FilePath& path);
 
 // --- Paths --------------------------------------------------------------------------------------
-// By cairn's own means: the libtorch of PyTorch's wheels exports symbols of std::filesystem that
-// are not those of the program's libstdc++ (pytorch/pytorch#133437), and those crash.
+// cairn's own functions: the libtorch of PyTorch's wheels exports symbols of std::filesystem that
+// are not those of the program's libstdc++, and calling them crashes (pytorch/pytorch#133437).
 
 std::string join_path(const std::string& folder, const std::string& name);
 std::string parent_path(const std::string& path);  // "." for a bare name
 std::string base_name(const std::string& path);
 // Whether a component of the path is "." or "..": such a name may lead out of its folder.
 bool has_dot_component(const std::string& path);
-// Behind the current folder; as it is when it is empty, or when that folder is gone.
+// The path with the current folder before it. Unchanged if it is empty, or if that folder is gone.
 std::string absolute_path(const std::string& path);
 // `path` as seen from `folder`, by the text of both alone: "../a/f" for "x/a/f" from "x/b".
 std::string relative_path(const std::string& path, const std::string& folder);
-// Without ".", "x/.." and double slashes, by its text alone. Of a URI only what is behind its root:
-// "s3://bucket/a//b" is "s3://bucket/a/b".
+// Without ".", "x/.." and double slashes, by its text alone. A URI is normalised only after its
+// root: "s3://bucket/a//b" becomes "s3://bucket/a/b".
 std::string normal_path(const std::string& path);
 
 }  // namespace cairn

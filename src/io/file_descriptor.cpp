@@ -62,7 +62,7 @@ class LockDescriptors {
 // Linux transfers at most 2 GiB - 4 KiB in one call; whole MiB keep direct writes aligned.
 constexpr std::size_t kMostBytesPerCall = std::size_t{1} << 30;
 
-// Calls write(bytes) until all bytes have gone.
+// Calls write(bytes) until all bytes are written.
 template <class Write>
 int repeat_until_done(ByteView bytes, const Write& write) {
   while (!bytes.empty()) {
@@ -70,7 +70,7 @@ int repeat_until_done(ByteView bytes, const Write& write) {
     if (n > 0) {
       bytes = bytes.subspan(static_cast<std::size_t>(n));
     } else if (n == 0) {
-      return ENOSPC;  // a device that takes nothing and says nothing is full
+      return ENOSPC;  // a device that accepts no bytes and reports no error is full
     } else if (errno != EINTR) {
       return errno;
     }

@@ -1,4 +1,4 @@
-// An open file descriptor, and writing to one until everything is written.
+// An open file descriptor, and functions that write to one until everything is written.
 #pragma once
 
 #include <cstdint>
@@ -31,9 +31,10 @@ class FileDescriptor {
 
   bool is_open() const { return fd_ >= 0; }
   int get() const { return fd_; }
-  // Gives up the number, which the caller closes; -1 if it is not open. Not after open_for_lock().
+  // Gives up the number, which the caller closes. Returns -1 if it is not open. Not for a
+  // descriptor of open_for_lock().
   int release() { return std::exchange(fd_, -1); }
-  // errno, or 0. Closed in either case: Linux has let go of the descriptor also when close fails.
+  // Returns errno, or 0. Closed in either case: Linux releases the descriptor even if close fails.
   int close();
 
  private:
@@ -41,7 +42,7 @@ class FileDescriptor {
   bool is_for_lock_ = false;  // open_for_lock()
 };
 
-// Each returns errno, or 0 when all is done. Interrupted calls are repeated, short writes
+// Each returns errno, or 0 when all is written. Interrupted calls are repeated, short writes are
 // continued.
 int write_all(int fd, ByteView bytes);                           // at the descriptor's position
 int write_all_at(int fd, ByteView bytes, std::uint64_t offset);  // pwrite

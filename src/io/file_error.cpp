@@ -8,7 +8,7 @@
 namespace cairn {
 namespace {
 
-// What the user can do about it; empty when only the operating system's words help.
+// Advice for the user. Empty if only the operating system's text helps.
 const char* advice(int error) {
   switch (error) {
     case ENOSPC:
@@ -27,8 +27,9 @@ const char* advice(int error) {
     case ENAMETOOLONG:
       return "choose a shorter name";
     case ELOOP:
-      return "a folder on the way is a link, or leads to itself: below the folder that is saved to "
-             "no link is followed";
+      return "a folder in the path is a link, or a link leads to itself; cairn follows no link "
+             "below "
+             "the folder that it saves to";
     case EMFILE:
     case ENFILE:
       return "too many files are open (see ulimit -n)";
@@ -41,10 +42,10 @@ bool are_bytes_lost(int error) {
   switch (error) {
     case EIO:
     case ESTALE:
-    case EUCLEAN:    // ext4, XFS: a checksum of the file system's own structures
-    case EBADMSG:    // the same, of what they point at
+    case EUCLEAN:    // ext4, XFS: a wrong checksum of the file system's own structures
+    case EBADMSG:    // a wrong checksum of data that these structures point to
     case EREMOTEIO:  // the device's end of a connection
-    case ENODATA:    // a medium that has nothing there any more
+    case ENODATA:    // a medium that no longer has anything there
       return true;
     default:
       return false;
@@ -68,7 +69,7 @@ void throw_storage_error(int error, const std::string& doing) {
 void throw_read_error(int error, const std::string& doing) {
   if (!are_bytes_lost(error)) throw_storage_error(error, doing);
   throw UnreadableError(
-      told(error, doing) + "; the disk, or the server, does not give it: check the kernel log",
+      told(error, doing) + "; the disk or the server does not deliver it: check the kernel log",
       error);
 }
 

@@ -1,17 +1,18 @@
-// errno as cairn's errors.
+// errno values as cairn's errors.
 #pragma once
 
 #include <string>
 
 namespace cairn {
 
-// Throws the StorageError of errno value `error`: "<doing>: No space left on device (errno 28);
-// <what to do>". `doing` names the path: "cannot write ckpt/ep1.pt".
+// Throws the StorageError for the errno value `error`: "<doing>: No space left on device (errno
+// 28); <what to do>". `doing` names the path: "cannot write ckpt/ep1.pt".
 [[noreturn]] void throw_storage_error(int error, const std::string& doing);
 
-// The same of a call that only looks at what is there (open, stat, list, read). It is an
-// UnreadableError where the error says that bytes are gone as far as this machine can tell (a bad
-// block, a server that has forgotten the file), and not that it could not ask.
+// As above, for a call that only looks at what is there (open, stat, list, read). Throws
+// UnreadableError if the error means that bytes are gone as far as this machine can tell (a bad
+// block, a server that has forgotten the file). Other errors mean only that the call could not
+// look.
 [[noreturn]] void throw_read_error(int error, const std::string& doing);
 
 }  // namespace cairn

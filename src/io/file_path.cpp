@@ -14,8 +14,8 @@
 namespace cairn {
 namespace {
 
-// What stands between slashes. What names a folder, because it ends with a slash or a dot, has an
-// empty name in the end.
+// The names between slashes. A path that names a folder, because it ends with a slash or a dot,
+// ends with an empty name.
 using Names = std::vector<std::string_view>;
 
 // Without ".", "x/.." and double slashes.
@@ -65,7 +65,8 @@ std::string join_path(const std::string& folder, const std::string& name) {
 }
 
 std::string parent_path(const std::string& path) {
-  const std::size_t end = path.find_last_not_of('/');  // trailing slashes name the same thing
+  // The path without trailing slashes names the same thing.
+  const std::size_t end = path.find_last_not_of('/');
   if (end == std::string::npos) return path.empty() ? "." : "/";
   const std::size_t slash = path.rfind('/', end);
   if (slash == std::string::npos) return ".";
@@ -102,7 +103,7 @@ std::string relative_path(const std::string& path, const std::string& folder) {
   const Names to = normal_names(path);
   const Names names = normal_names(folder);
   const auto [own, above] = std::ranges::mismatch(to, names);
-  // From outside the current folder nobody finds back without its name.
+  // A path from outside the current folder back into it needs that folder's name.
   const bool is_outside = std::find(above, names.end(), "..") != names.end();
   if (is_absolute != folder.starts_with('/') || is_outside) {
     const std::string target = absolute_path(path);

@@ -1,4 +1,4 @@
-// Where a FileSystem creates, renames and removes: never outside the folder that it was given.
+// Where a FileSystem creates, renames and removes: only inside the folder that it was given.
 //
 // A program that may write into a folder of checkpoints can put a link in the place of any folder
 // in it, at any moment. So the place of a change has two parts. The root is the folder that the

@@ -21,12 +21,12 @@
 namespace cairn {
 namespace {
 
-// Above this, version 1 means "no limit".
+// Above this, version 1 of control groups means "no limit".
 constexpr std::uint64_t kNoLimit = std::uint64_t{1} << 60;
 
 void tighten(auto& limit, const auto& value) { limit = limit ? std::min(*limit, value) : value; }
 
-// The numbers at the start of a file; "max" and the rest are left out.
+// Reads the numbers at the start of a file, up to "max" or anything else that is no number.
 std::vector<double> numbers_in(const std::string& path) {
   std::ifstream file(path);
   std::vector<double> numbers;

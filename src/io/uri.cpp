@@ -9,22 +9,22 @@
 namespace cairn {
 namespace {
 
-// RFC 3986, 3.1: what a scheme is made of, and may begin with.
-constexpr std::string_view kOfScheme =
+// The characters of a scheme, and its first character (RFC 3986, 3.1).
+constexpr std::string_view kSchemeCharacters =
     "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789+-.";
-constexpr std::string_view kLetters = kOfScheme.substr(0, 52);
+constexpr std::string_view kLetters = kSchemeCharacters.substr(0, 52);
 
 }  // namespace
 
 bool is_scheme(std::string_view text) {
-  return text.size() > 1 && text.find_first_not_of(kOfScheme) == std::string_view::npos &&
+  return text.size() > 1 && text.find_first_not_of(kSchemeCharacters) == std::string_view::npos &&
          kLetters.find(text[0]) != std::string_view::npos;
 }
 
 std::string_view scheme_of(std::string_view place) {
   const std::string_view before = place.substr(0, std::min(place.find(":/"), place.size()));
   if (before.size() == place.size() || before.empty()) return {};
-  // One slash: normal_path() takes the second, and Databricks has none.
+  // One slash: normal_path() removes the second, and Databricks has only one.
   const bool is_uri = is_scheme(before) || (before.find('/') == std::string_view::npos &&
                                             place.substr(before.size()).starts_with("://"));
   return is_uri ? before : std::string_view();

@@ -1,10 +1,10 @@
-// A bar while something is done for long:
+// A progress bar for long work:
 //
 //   ProgressBar bar(std::cerr, {.what = "verify ep3.pt", .total = bytes});
-//   bar.add(piece.size());   // again and again; the bar is gone with its object
+//   bar.add(piece.size());   // repeatedly; the bar disappears with its object
 //
-// On a terminal one line, drawn anew; elsewhere (a job's log) a line every ten seconds. Work that
-// is done within half a second shows none.
+// On a terminal it is one line, which is redrawn. Elsewhere (a job's log) it is a line every ten
+// seconds. Work that takes less than half a second shows none.
 #pragma once
 
 #include <cstdint>
@@ -18,13 +18,13 @@ namespace cairn {
 
 struct ProgressBarOptions {
   std::string what;
-  std::uint64_t total = 0;  // 0: not known
-  std::string unit = "B";   // "B" shows sizes; another ("file") is a count of that
-  std::optional<bool> is_terminal = std::nullopt;  // as the stream is, when not given
-  std::function<double()> now = nullptr;           // seconds; a steady clock when null
+  std::uint64_t total = 0;  // 0: unknown
+  std::string unit = "B";   // "B" shows sizes; any other unit ("file") is counted
+  std::optional<bool> is_terminal = std::nullopt;  // by default detected from the stream
+  std::function<double()> now = nullptr;           // seconds; null: a steady clock
 };
 
-// Safe from several threads. The stream must outlive it.
+// Thread-safe. The stream must outlive it.
 class ProgressBar {
  public:
   ProgressBar(std::ostream& out, ProgressBarOptions options);
@@ -32,9 +32,9 @@ class ProgressBar {
   ProgressBar(const ProgressBar&) = delete;
   ProgressBar& operator=(const ProgressBar&) = delete;
 
-  // So much more is done.
+  // Adds to the work that is done.
   void add(std::uint64_t amount);
-  // So much more is to be done than was known.
+  // Adds to the total work.
   void expect(std::uint64_t amount);
 
  private:
@@ -44,7 +44,7 @@ class ProgressBar {
   ProgressBarOptions options_;
   double begin_;
   double next_drawing_;
-  std::mutex mutex_;  // of what follows, and the total
+  std::mutex mutex_;  // guards the members below, and options_.total
   std::uint64_t done_ = 0;
   bool is_on_line_ = false;
 };

@@ -16,7 +16,7 @@ namespace {
 
 constexpr int kBarColumns = 25;
 
-// Eighths of a column: the last block of the bar.
+// Eighths of a column, for the last block of the bar.
 constexpr std::array<std::string_view, 8> kEighths = {"", "▏", "▎", "▍", "▌", "▋", "▊", "▉"};
 
 std::string bar(double fraction) {
@@ -40,7 +40,8 @@ std::string clock_text(double seconds) {
   return hours > 0 ? fmt::format("{}:{}", hours, rest) : rest;
 }
 
-// Columns, when every character is one wide: bytes that do not continue a UTF-8 sequence.
+// Cuts the text to `width` columns, if every character is one column wide. Bytes that continue a
+// UTF-8 sequence do not count.
 std::string cut(std::string text, int width) {
   if (width <= 0) return text;
   int columns = 0;
@@ -94,7 +95,7 @@ void draw_progress(std::ostream& out, const Progress& progress, DrawOptions opti
     return;
   }
   erase_progress(out);
-  // One column less than there are: a full line would wrap.
+  // One column less than the terminal has: a full line would wrap.
   out << progress_line(progress, terminal_width(out) - 1) << (options.stays ? "\n" : "")
       << std::flush;
 }

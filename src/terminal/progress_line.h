@@ -22,21 +22,21 @@ struct Progress {
   std::vector<std::pair<std::string, std::string>> metrics = {};
 };
 
-// At most `width` columns where width > 0; what does not fit is cut off.
+// At most `width` columns if width > 0; the rest is cut off.
 std::string progress_line(const Progress& progress, int width);
 
-// How a line is drawn: on a terminal over the one that was drawn there before, elsewhere (a job's
-// log) as a line of its own.
+// How a line is drawn. On a terminal it replaces the previous line; elsewhere (a job's log) it is a
+// line of its own.
 struct DrawOptions {
   bool is_terminal = false;
-  bool stays = false;  // on a terminal: what comes next stands below it
+  bool stays = false;  // on a terminal: later output begins on the next line
 };
 void draw_progress(std::ostream& out, const Progress& progress, DrawOptions options);
 
-// Takes away the line that was drawn on a terminal; what comes next stands in its place.
+// Erases the line that was drawn on a terminal. Later output takes its place.
 void erase_progress(std::ostream& out);
 
-// Seconds of a clock that nobody sets.
+// Seconds of a clock that is never adjusted.
 double steady_seconds();
 
 }  // namespace cairn

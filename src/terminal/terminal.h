@@ -1,14 +1,14 @@
-// What the standard streams are connected to.
+// Finds out whether the standard streams are connected to a terminal.
 #pragma once
 
 #include <ostream>
 
 namespace cairn {
 
-// Whether `stream` is std::cout or std::cerr and a person watches it.
+// Whether `stream` is std::cout or std::cerr, and is connected to a terminal.
 bool is_terminal(const std::ostream& stream);
 
-// Columns of that terminal; 0 when it is none.
+// Columns of that terminal; 0 if it is not a terminal.
 int terminal_width(const std::ostream& stream);
 
 }  // namespace cairn

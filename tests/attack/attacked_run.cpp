@@ -51,7 +51,7 @@ TrainerOptions options_of(const std::string& folder, const Report& report) {
 }
 
 int train(const std::string& folder, const Variant& variant, const Report& report) {
-  torch::set_num_threads(1);  // no threads of OpenMP in a forked process
+  torch::set_num_threads(1);  // no OpenMP threads in a forked process
   TrainerOptions options = options_of(folder, report);
   variant.change(options);
   Trainer trainer(std::move(options));

@@ -13,29 +13,29 @@
 
 namespace cairn::attack {
 
-// 2 epochs of 4: the last two of the four saves remove an older one. Each call more is a run more,
-// and makes all runs longer.
+// 2 epochs of 4 batches: of the four saves, the last two remove an older checkpoint. Each
+// additional file call means one more run, and makes all runs longer.
 constexpr std::int64_t kBatches = 8;
 
-// What distinguishes the runs that are attacked.
+// The differences between the attacked runs.
 struct Variant {
   const char* name;
   std::function<void(TrainerOptions&)> change;
 };
 
-// What GoogleTest shows.
+// How GoogleTest shows a variant.
 inline void PrintTo(const Variant& variant, std::ostream* out) {  // NOLINT: gtest's name
   *out << variant.name;
 }
 
 struct Outcome : Ended {
-  std::optional<std::int64_t> began = {};  // the batch that it went on from
+  std::optional<std::int64_t> began = {};  // the batch that it resumed from
   std::int64_t reached = 0;                // the last batch that it trained
   std::string weights = {};                // at the end, as bytes
 };
 
-// Trains TinyModel for kBatches batches, saves in `folder`/run every second batch and keeps two;
-// autoresume is on.
+// Trains TinyModel for kBatches batches. Saves in `folder`/run every second batch and keeps two
+// checkpoints, with autoresume.
 Outcome run(const std::string& folder, const Variant& variant, const Plan& plan);
 
 }  // namespace cairn::attack

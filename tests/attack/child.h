@@ -11,7 +11,7 @@
 
 namespace cairn::attack {
 
-// What the job told, line by line: a word and the rest.
+// Sends lines from the job to the parent: a word and a text.
 class Report {
  public:
   explicit Report(int pipe) : pipe_(pipe) {}
@@ -23,13 +23,13 @@ class Report {
 };
 
 struct Ended {
-  int signal = 0;          // that ended the process
+  int signal = 0;          // the signal that ended the process, or 0
   int exit_code = -1;      // what the job returned; 2 when it threw
-  std::string error = {};  // what it threw
+  std::string error = {};  // of the exception that it threw
   std::uint64_t calls = 0;
   std::vector<std::pair<std::string, std::string>> told = {};
 
-  // What was told with this word, a line each.
+  // The texts that were sent with this word, one per line.
   std::string lines(const std::string& word) const;
   // For the messages of failing tests.
   std::string text() const;

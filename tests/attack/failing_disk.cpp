@@ -19,7 +19,7 @@ namespace {
 constexpr std::uint64_t kBytes = std::uint64_t{32} << 20;
 constexpr std::uint64_t kBlock = 4096;
 
-// What a program prints; a test failure when it does not end well.
+// Runs a program and returns its output. Fails the test if the program fails.
 std::string call(std::vector<std::string> arguments) {
   arguments.insert(arguments.begin(), {"/usr/bin/env", "PATH=/usr/sbin:/usr/bin:/sbin:/bin"});
   testing::ChildProcess program(arguments);
@@ -28,7 +28,7 @@ std::string call(std::vector<std::string> arguments) {
   return program.output();
 }
 
-// Where a byte of a file lies on the disk.
+// The position of a byte of a file on the disk.
 std::uint64_t place_of(const std::string& path, std::uint64_t offset) {
   alignas(fiemap) std::array<char, sizeof(fiemap) + 64 * sizeof(fiemap_extent)> room{};
   auto* const map = reinterpret_cast<fiemap*>(room.data());
@@ -77,8 +77,8 @@ FailingDisk::FailingDisk(const std::string& server) {
   attach();
 }
 
-// Another test's process may have the mounts in a mount namespace of its own, and a loop device is
-// let go when its last user is gone: so nothing here waits for that.
+// Another test's process may hold the mounts in its own mount namespace, and a loop device is
+// released after its last user. So nothing here waits for that.
 FailingDisk::~FailingDisk() {
   detach();
   call({"fusermount3", "-u", "-z", here_ / "fuse"});
@@ -93,7 +93,7 @@ void FailingDisk::attach() {
 }
 
 void FailingDisk::detach() {
-  // What has another mount, too, is not written by umount.
+  // umount does not write out a file system that is also mounted elsewhere.
   call({"sync", "--file-system", folder()});
   call({"umount", folder()});
   call({"losetup", "--detach", device_});

@@ -1,9 +1,9 @@
 // A real ext4 on a disk with blocks that cannot be read.
 //
-//  1. failing_disk_server hands out a file over FUSE; it fails where it is told to.
+//  1. failing_disk_server serves a file over FUSE, whose reads fail where it is told to.
 //  2. A loop device makes that file a block device, with an ext4 on it.
-//  3. fail() asks the file system where a byte of a file lies, tells the server, and mounts it all
-//     anew, so that nothing comes from a cache.
+//  3. fail() asks the file system for the position of a file's byte, and tells the server. Then it
+//     mounts everything again, so that nothing comes from a cache.
 //
 // Needs root, /dev/fuse, loop devices and the server.
 #pragma once
@@ -20,16 +20,16 @@ namespace cairn::attack {
 
 class FailingDisk {
  public:
-  // What is missing on this machine; nullopt when there is nothing.
+  // Names a thing that this machine lacks for the test; nullopt if nothing is missing.
   static std::optional<std::string> missing();
 
-  // `server` is the path of failing_disk_server. A test failure when something does not work.
+  // `server` is the path of failing_disk_server. Fails the test if something does not work.
   explicit FailingDisk(const std::string& server);
   ~FailingDisk();
   FailingDisk(const FailingDisk&) = delete;
   FailingDisk& operator=(const FailingDisk&) = delete;
 
-  // Its files. No file in it may be open during fail() and the destructor.
+  // Where its files are. None may be open during fail() and the destructor.
   std::string folder() const { return here_ / "files"; }
   // From now on the block with that byte of the file cannot be read.
   void fail(const std::string& path, std::uint64_t offset);

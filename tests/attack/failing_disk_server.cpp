@@ -1,7 +1,6 @@
 // failing_disk_server MOUNT_POINT SIZE: a FUSE file system with two files. `disk` is SIZE bytes of
-// memory, to be used as a block device; a line "OFFSET LENGTH" written to `control` makes reads
-// that touch those bytes fail with EIO from then on. Runs in the foreground; prints "ready" once
-// mounted.
+// memory, for use as a block device. A line "OFFSET LENGTH" written to `control` makes later reads
+// of those bytes fail with EIO. Runs in the foreground; prints "ready" once mounted.
 #define FUSE_USE_VERSION 31
 #include <fuse3/fuse.h>
 #include <sys/stat.h>

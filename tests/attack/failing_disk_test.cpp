@@ -1,5 +1,6 @@
-// Checkpoints on a disk that cannot read some of its blocks: an error that names the file and
-// where, never a signal; a run goes on from the checkpoint before, and never begins again.
+// Checkpoints on a disk that cannot read some of its blocks. The error names the file and the
+// position, and no signal ends the process. A run resumes from the previous checkpoint, and never
+// starts again from the beginning.
 #include "failing_disk.h"
 
 #include <gmock/gmock.h>

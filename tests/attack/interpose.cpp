@@ -29,7 +29,7 @@ std::atomic<bool> armed = false;
 std::atomic<std::uint64_t> count = 0;
 std::array<std::atomic<bool>, kMostDescriptors> is_inside;
 
-// The function of that name which would have been called without this library.
+// The function that would have been called without this library.
 template <class Function>
 Function* real(const char* name) {
   return reinterpret_cast<Function*>(dlsym(RTLD_NEXT, name));
@@ -63,7 +63,7 @@ void note(int fd, bool inside) {
 
 enum class Kind : std::uint8_t { kReading, kChanging };
 
-// Counts a call. True when it is to fail; errno is set then. `half_done` is called before the
+// Counts a call. Returns true, with errno set, if the call is to fail. Calls `half_done` before the
 // process is killed or the call fails.
 template <class What, class HalfDone>
 bool is_attacked(What what, Kind kind, const HalfDone& half_done) {
@@ -71,16 +71,16 @@ bool is_attacked(What what, Kind kind, const HalfDone& half_done) {
   const Calls of_kind = kind == Kind::kReading ? Calls::kReading : Calls::kChanging;
   if (plan.calls != Calls::kAll && plan.calls != of_kind) return false;
   const std::uint64_t number = ++count;
-  const bool is_due = plan.deed == Deed::kFailForever ? number >= plan.at : number == plan.at;
-  if (!is_due || plan.deed == Deed::kNothing) return false;
-  if (plan.deed == Deed::kSwap) {
+  const bool is_due = plan.deed == AttackKind::kFailForever ? number >= plan.at : number == plan.at;
+  if (!is_due || plan.deed == AttackKind::kNothing) return false;
+  if (plan.deed == AttackKind::kSwap) {
     armed = false;
     plan.swap.make();
     armed = true;
     return false;
   }
   half_done();
-  if (plan.deed == Deed::kKill) raise(SIGKILL);
+  if (plan.deed == AttackKind::kKill) raise(SIGKILL);
   errno = plan.error;
   return true;
 }
@@ -151,13 +151,13 @@ int open(const char* path, int flags, ...) {
   return openat(AT_FDCWD, path, flags, mode);
 }
 
-// _FORTIFY_SOURCE calls these two where flags are no constant.
+// _FORTIFY_SOURCE calls these two if the flags are not constant.
 int __open_2(const char* path, int flags) { return open(path, flags); }  // NOLINT: libc's name
 int __openat_2(int folder, const char* path, int flags) {                // NOLINT
   return openat(folder, path, flags);
 }
 
-// For system calls that have no function in libc, such as openat2().
+// For system calls without a function in libc, such as openat2().
 long syscall(long number, ...) noexcept {
   std::array<long, 6> arguments{};
   va_list more;
@@ -174,7 +174,7 @@ long syscall(long number, ...) noexcept {
     errno = cairn::attack::plan.openat2_error;
     return -1;
   }
-  // No static that is made once: threads that wait for one call this function.
+  // Not a static initialiser: threads that wait for one call this function.
   static std::atomic<long (*)(long, ...)> next = nullptr;
   if (next == nullptr) next = real<long(long, ...)>("syscall");
   const long result = next.load()(number, a, b, c, d, e, f);
@@ -190,7 +190,7 @@ int mkostemp(char* path, int flags) {
   return fd;
 }
 
-// The descriptor is gone in any case, as it is in Linux.
+// The descriptor is closed in any case, as in Linux.
 int close(int fd) {
   const bool fails = is_attacked(fd, Kind::kChanging);
   const int error = errno;

@@ -1,9 +1,9 @@
-// Attacks on the file calls of this very process: the calls of libc itself are interposed, so that
-// nothing between a Trainer and the kernel can be forgotten. Linked as a shared library, whose
-// functions come before libc's.
+// Attacks the file calls of its own process. It interposes the calls of libc, so that it covers
+// everything between a Trainer and the kernel. It is linked as a shared library, whose functions
+// come before libc's.
 //
-// Only what concerns one folder is counted and attacked: paths below it, and descriptors opened
-// there. Unarmed, everything is passed on.
+// It counts and attacks only calls for one folder: with paths below it, and with descriptors opened
+// there. Unarmed, it passes everything on.
 #pragma once
 
 #include <cstdint>
@@ -11,46 +11,46 @@
 
 namespace cairn::attack {
 
-enum class Deed : std::uint8_t {
+enum class AttackKind : std::uint8_t {
   kNothing,      // only counts
   kKill,         // SIGKILL in place of the call; a write does half of its work first
   kFail,         // the call fails with `error`; a write does half of its work first
-  kFailForever,  // the same for this call and all after it
-  kSwap,         // before the call a link takes the place of a folder: Plan::swap
+  kFailForever,  // as kFail, for this call and all later ones
+  kSwap,         // before the call, a link replaces a folder: Plan::swap
 };
 
-// Which calls count.
+// The calls that are counted.
 enum class Calls : std::uint8_t {
   kAll,
-  kReading,   // that look for, open, list, map and read, and none that change anything
+  kReading,   // calls that look up, open, list, map and read, and change nothing
   kChanging,  // the others
 };
 
-// An attack by a user who may write into the parent of `folder`: renames `folder` to `aside` and
-// gives its name to a link to `target`.
+// An attack by a user who may write into the parent of `folder`. Renames `folder` to `aside`, and
+// creates a link to `target` under its old name.
 struct Swap {
   std::string folder = {};
   std::string aside = {};
   std::string target = {};
 
-  // False when it cannot be done.
+  // Return false if it cannot be done.
   bool make() const;
   bool take_back() const;
 };
 
 struct Plan {
   std::string folder;    // absolute
-  std::uint64_t at = 0;  // the number of the call that is attacked, counted from 1
-  Deed deed = Deed::kNothing;
+  std::uint64_t at = 0;  // number of the attacked call, counted from 1
+  AttackKind deed = AttackKind::kNothing;
   int error = 0;
   Calls calls = Calls::kAll;
   Swap swap = {};
-  int openat2_error = 0;  // what every openat2() says; 0: what the kernel does
+  int openat2_error = 0;  // errno of every openat2(); 0: the kernel's answer
 };
 
-// Starts to count. Not while other threads are in a file call.
+// Starts to count. Do not call it while other threads are in a file call.
 void arm(const Plan& plan);
-// Calls since arm(). Everything is passed on afterwards.
+// Returns the number of calls since arm(). From then on everything is passed on.
 std::uint64_t disarm();
 
 }  // namespace cairn::attack

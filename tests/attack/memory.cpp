@@ -13,12 +13,12 @@
 #include <new>
 
 extern "C" {
-// glibc's own, under the names by which they can be reached from functions that replace them.
+// glibc's own functions, under names that functions that replace them can call.
 void* __libc_malloc(size_t size);                      // NOLINT
 void* __libc_calloc(size_t count, size_t size);        // NOLINT
 void* __libc_realloc(void* old, size_t size);          // NOLINT
 void* __libc_memalign(size_t alignment, size_t size);  // NOLINT
-// The linker's: where the code of this program begins and ends.
+// From the linker: where the code of this program begins and ends.
 extern const char __executable_start;  // NOLINT
 extern const char etext;               // NOLINT
 }
@@ -31,7 +31,7 @@ std::atomic<Memory> counted = Memory::kAll;
 std::atomic<std::uint64_t> failing = 0;
 std::atomic<std::uint64_t> count = 0;
 
-// Counts an allocation. True when it is to fail.
+// Counts an allocation. Returns true if it is to fail.
 bool is_due() { return ++count == failing; }
 
 // libzstd 1.5.4 crashes in the set-up of its threads when one of its own allocations fails.
@@ -56,7 +56,7 @@ bool is_own(const void* caller) {
   return caller >= &__executable_start && caller < &etext;  // NOLINT
 }
 
-// With Memory::kAll malloc() counts.
+// With Memory::kAll, malloc() does the counting.
 void* new_or_null(std::size_t size, std::size_t alignment, const void* caller) {
   if (armed && counted == Memory::kOwn && is_own(caller) && is_due()) return nullptr;
   return alignment == 0 ? malloc(std::max<std::size_t>(size, 1)) : memalign(alignment, size);

@@ -1,6 +1,6 @@
-// Attacks on the memory of this very process: the calls of libc that give memory are interposed, so
-// that `operator new`, the codecs' contexts and cairn's own mappings can all be made to fail.
-// Unarmed, everything is passed on.
+// Attacks the memory of its own process. It interposes the calls of libc that allocate memory. So
+// `operator new`, the codecs' contexts and cairn's own mappings can all be made to fail. Unarmed,
+// it passes everything on.
 #pragma once
 
 #include <cstdint>
@@ -9,13 +9,13 @@ namespace cairn::attack {
 
 // The allocations that are counted.
 enum class Memory : std::uint8_t {
-  kAll,  // every malloc(), and every mapping that is made outside libc
-  kOwn,  // `operator new`, called by this program rather than by a library, and mappings as above
+  kAll,  // every malloc(), and every mapping made outside libc
+  kOwn,  // `operator new` called by this program, not by a library; mappings as above
 };
 
-// Starts to count. The allocation with the number `at`, counted from 1, fails; none with 0.
+// Starts to count. The allocation with number `at`, counted from 1, fails. With 0, none fails.
 void arm_memory(std::uint64_t at, Memory which = Memory::kAll);
-// Allocations since arm_memory(). Everything is passed on afterwards.
+// Returns the number of allocations since arm_memory(). From then on everything is passed on.
 std::uint64_t disarm_memory();
 
 }  // namespace cairn::attack

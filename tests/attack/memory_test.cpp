@@ -1,13 +1,13 @@
-// Every single allocation fails once, in the library's calls and in the tool's commands.
+// Every single allocation fails once, in calls of the library and in commands of the tool.
 //
 //  1. The process never ends by a signal, and never hangs.
-//  2. A call that fails throws an Error; a command that fails ends with kFailed.
-//  3. Checkpoints that were there are still there and whole, except those that the job was to
-//     remove. A checkpoint that the job made is whole.
+//  2. A call that fails throws an Error. A command that fails ends with kFailed.
+//  3. Existing checkpoints are still there and whole, except those that the job removes. A
+//     checkpoint that the job made is whole.
 //  4. No temporary file is left, beside the checkpoints or in $TMPDIR.
 //
-// CAIRN_ATTACK_ALLOCATIONS in the environment: "all", or the number of one; otherwise some of each
-// job's.
+// CAIRN_ATTACK_ALLOCATIONS in the environment is "all" or the number of one allocation. Without it,
+// the test attacks some allocations of each job.
 #include "memory.h"
 
 #include <gmock/gmock.h>
@@ -47,7 +47,7 @@ using cairn::testing::TempFolder;
 
 constexpr std::uint64_t kSomeOfAJob = 40;
 
-// One that takes longer hangs.
+// A job that takes longer hangs.
 constexpr unsigned kMostSeconds = 120;
 
 // The work during which an allocation fails. Returns the exit code of the process.
@@ -58,9 +58,9 @@ using Work = std::function<Act(const std::string& folder)>;
 struct Job {
   const char* name;
   Work work;
-  std::vector<std::string> removes = {};  // names that may be gone afterwards
+  std::vector<std::string> removes = {};  // checkpoints that may be missing afterwards
   std::uint64_t some = kSomeOfAJob;
-  int code = kDone;  // when nothing fails
+  int code = kDone;  // exit code when nothing fails
 };
 
 // GoogleTest shows a job by its name.
@@ -118,7 +118,7 @@ Job converts(const char* name, const std::string& from, const std::string& to) {
           }};
 }
 
-// Two saves, each of which makes an older one superfluous.
+// Two saves, each of which makes an older checkpoint superfluous.
 Act save_in_background(const std::string& folder, std::size_t bytes) {
   std::vector<SaveJob> jobs;
   for (const std::int64_t batch : {40, 50}) {
@@ -156,7 +156,7 @@ Act copy(const std::string& folder) {
   };
 }
 
-// Does the work of two ranks. This process commits alone, in place of the ranks' commit.
+// Does the work of two ranks. This process alone commits for both.
 Act save_sharded(const std::string& folder) {
   auto ranks = std::make_shared<std::vector<sharded::RankState>>();
   for (std::uint32_t rank = 0; rank < 2; ++rank) {
@@ -216,7 +216,7 @@ const Job kLibraryJobs[] = {
 
 // --- Jobs of the tool ---------------------------------------------------------------------------
 
-// The command with FOLDER replaced, in each argument.
+// A job that runs the command, with FOLDER replaced in each argument.
 Job tool(const char* name, const std::vector<std::string>& arguments, int code = kDone) {
   const auto work = [arguments, code](const std::string& folder) -> Act {
     std::vector<std::string> replaced = arguments;
@@ -229,7 +229,7 @@ Job tool(const char* name, const std::vector<std::string>& arguments, int code =
     return [replaced, out, code] {
       const int answer = cli::run_tool(replaced, *out, *out);
       if (answer == kNegativeAnswer &&
-          code != answer) {  // no memory was taken for damage: of what?
+          code != answer) {  // a lack of memory was taken for damage: print where
         disarm_memory();
         std::fputs(out->str().c_str(), stderr);
       }
@@ -266,7 +266,7 @@ const Job kToolJobs[] = {
 
 // --- The sweep ----------------------------------------------------------------------------------
 
-// A folder of checkpoints, "run", and $TMPDIR, "tmp".
+// Makes a folder of checkpoints, "run", and $TMPDIR, "tmp".
 void make_checkpoints(const std::string& folder) {
   fs::create_directory(folder + "/tmp");
   fs::create_directory(folder + "/run");
@@ -281,8 +281,8 @@ void make_checkpoints(const std::string& folder) {
   convert(run + "/" + checkpoint_name(30), run + "/weights.safetensors", {.drop_objects = true});
 }
 
-// Does the work while the allocation `at` fails; tells "allocations", and "error" of what it threw,
-// or else "untyped".
+// Does the work while allocation `at` fails. Reports "allocations", and "error" with the message of
+// an Error, or "untyped" for any other exception.
 int do_under_attack(const Work& work, const std::string& folder, std::uint64_t at,
                     const Report& report) {
   alarm(kMostSeconds);
@@ -293,7 +293,7 @@ int do_under_attack(const Work& work, const std::string& folder, std::uint64_t a
   arm_memory(at);
   try {
     code = act();
-    act = nullptr;  // what it holds goes while it may fail
+    act = nullptr;  // its content is destroyed while allocations may fail
   } catch (const Error& e) {
     disarm_memory();
     error = e.what();
@@ -341,7 +341,7 @@ void expect_nothing_lost(const TempFolder& folder, const Job& job) {
 class FailedAllocation : public ::testing::TestWithParam<Job> {
  protected:
   void SetUp() override {
-    // In a child: what cairn keeps in a process was never made in this one.
+    // In a child process, so that nothing that cairn keeps per process is made in this one.
     const Ended ended = run_child({.folder = "/none"}, [&](const Report&) {
       make_checkpoints(good_.path());
       return 0;
@@ -382,7 +382,7 @@ TEST_P(FailedAllocation, IsAnErrorAndLosesNothing) {
   for (std::uint64_t at = first; at <= last; at += step) {
     SCOPED_TRACE("allocation " + std::to_string(at) + " of " + std::to_string(allocations));
     expect_survives(at);
-    if (HasFailure() && which.empty()) return;  // one is enough to read
+    if (HasFailure() && which.empty()) return;  // one failure is enough to read
   }
 }
 

@@ -1,6 +1,6 @@
-// The attacker may write into a folder of checkpoints, and nowhere else. Right before any file call
-// of cairn a link takes the place of a folder in it. cairn creates, renames and removes nothing
-// outside, with openat2() and without.
+// The attacker may write into a folder of checkpoints, and nowhere else. Directly before any file
+// call of cairn, a link takes the place of a folder in it. cairn creates, renames and removes
+// nothing outside, with openat2() and without it.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -34,7 +34,7 @@ namespace fs = std::filesystem;
 using cairn::testing::TempFolder;
 using cairn::testing::write_file;
 
-// Everything below a folder, by its path.
+// All files below a folder, by path.
 std::map<std::string, std::string> all_in(const std::string& folder) {
   std::map<std::string, std::string> all;
   for (const auto& entry : fs::recursive_directory_iterator(folder)) {
@@ -141,7 +141,7 @@ INSTANTIATE_TEST_SUITE_P(Scenarios, SwappedFolder,
                                             ::testing::Values(0, ENOSYS, EPERM)),
                          name_of_scenario);
 
-// The folder of checkpoints is reached through a link: that is its owner's affair.
+// The folder of checkpoints is reached through a link, which its owner is free to use.
 class Attacked {
  public:
   Attacked() {
@@ -175,7 +175,7 @@ TEST_P(SwappedFolder, NothingOutsideIsCreatedRenamedOrRemoved) {
     const auto before = all_in(attacked.victim());
     const Plan plan{.folder = attacked.path(),
                     .at = at,
-                    .deed = Deed::kSwap,
+                    .deed = AttackKind::kSwap,
                     .swap = attacked.swap(scenario.swapped),
                     .openat2_error = openat2_error};
     const Ended ended = run_child(plan, [&](const Report&) {
@@ -192,7 +192,7 @@ TEST_P(SwappedFolder, NothingOutsideIsCreatedRenamedOrRemoved) {
   EXPECT_GT(calls, 5U);
 }
 
-// Another process swaps the folder and takes that back, as fast as it can, while this one saves.
+// Another process swaps the folder and undoes it, as fast as it can, while this one saves.
 TEST(RacedFolder, NothingOutsideIsCreatedRenamedOrRemoved) {
   const Attacked attacked;
   const auto before = all_in(attacked.victim());
@@ -223,7 +223,7 @@ TEST(RacedFolder, NothingOutsideIsCreatedRenamedOrRemoved) {
   EXPECT_GT(saved + refused, 0);
 }
 
-// Without a race: a folder that is a link when the run begins is refused by name.
+// Without a race: a folder that is a link when the run begins is refused, and named.
 TEST(LinkedFolder, IsNamedWhenARunWouldSaveThere) {
   const Attacked attacked;
   ASSERT_TRUE(attacked.swap("ep1").make());

@@ -1,4 +1,4 @@
-// fsync() of a folder on file systems that have nothing to sync for one.
+// fsync() of a folder on file systems that have nothing to sync for a folder.
 #include <gtest/gtest.h>
 
 #include <cerrno>
@@ -20,7 +20,7 @@ TEST(SyncFolder, HavingNothingToSyncIsNoErrorAndOthersAre) {
   ASSERT_EQ(run_child({.folder = folder.path()}, sync).calls, 3U);
   for (const int error : {EINVAL, EOPNOTSUPP, EIO, ENOSPC}) {
     const Ended ended = run_child(
-        {.folder = folder.path(), .at = kFsync, .deed = Deed::kFail, .error = error}, sync);
+        {.folder = folder.path(), .at = kFsync, .deed = AttackKind::kFail, .error = error}, sync);
     const bool has_none = error == EINVAL || error == EOPNOTSUPP;
     EXPECT_EQ(ended.exit_code, has_none ? 0 : 2) << error << "\n" << ended.text();
   }

@@ -1,5 +1,5 @@
-// The tool while file calls fail: it never ends by a signal, never calls a good checkpoint damaged,
-// and never removes more than it was told to.
+// Runs the tool while file calls fail. It never ends by a signal, never calls a good checkpoint
+// damaged, and never removes more than it was told to.
 #include "cli/shell/tool.h"
 
 #include <gmock/gmock.h>
@@ -46,7 +46,7 @@ class ToolInAFolder : public ::testing::Test {
     save(testing::sample_checkpoint(10), folder_ / "packed.pt.gz");
   }
 
-  // The command with FOLDER and NEWEST replaced.
+  // Runs the command with FOLDER and NEWEST replaced.
   Ended run_tool(Arguments arguments, const Plan& plan) const {
     for (std::string& argument : arguments) {
       if (argument == "FOLDER") argument = folder_.path();
@@ -81,11 +81,12 @@ TEST_P(ToolUnderAttack, GoodCheckpointsAreNeverDamagedNorRemoved) {
   const Ended good = run_tool(GetParam(), plan);
   ASSERT_EQ(good.exit_code, 0) << good.text();
   ASSERT_GT(good.calls, 2U);
-  for (const Deed deed : {Deed::kFail, Deed::kFailForever}) {
+  for (const AttackKind deed : {AttackKind::kFail, AttackKind::kFailForever}) {
     for (const int error : {EACCES, EMFILE, ENOMEM, EIO, ESTALE}) {
       for (std::uint64_t at = 1; at <= good.calls; ++at) {
         SCOPED_TRACE("call " + std::to_string(at) +
-                     (deed == Deed::kFail ? ": " : " and all after: ") + std::strerror(error));
+                     (deed == AttackKind::kFail ? ": " : " and all after: ") +
+                     std::strerror(error));
         plan.at = at;
         plan.deed = deed;
         plan.error = error;
@@ -95,18 +96,18 @@ TEST_P(ToolUnderAttack, GoodCheckpointsAreNeverDamagedNorRemoved) {
         EXPECT_THAT(ended.lines("output"),
                     Not(AnyOf(HasSubstr("DAMAGED"), HasSubstr("is damaged"))));
         EXPECT_EQ(posix_file_system().list(folder_.path()), names) << ended.text();
-        if (HasFailure()) return;  // one is enough to read
+        if (HasFailure()) return;  // one failure is enough to read
       }
     }
   }
 }
 
-// Whichever call says that the server has forgotten the file.
+// Whichever call reports that the server has forgotten the file.
 TEST_F(ToolInAFolder, VerifySaysWhichFileTheServerDoesNotGive) {
   Plan plan{.folder = folder_.path(), .calls = Calls::kReading};
   const Ended good = run_tool({"verify", "NEWEST"}, plan);
   ASSERT_EQ(good.exit_code, 0) << good.text();
-  plan.deed = Deed::kFail;
+  plan.deed = AttackKind::kFail;
   plan.error = ESTALE;
   for (plan.at = 1; plan.at <= good.calls; ++plan.at) {
     const Ended ended = run_tool({"verify", "NEWEST"}, plan);

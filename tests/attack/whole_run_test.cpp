@@ -1,14 +1,14 @@
-// A whole training run, with its saves, its retention and its resuming, killed and failed at every
+// A whole training run with its saves, retention and resuming. It is killed, or fails, at every
 // single file call.
 //
-//  1. Killed at any call, the same command started again ends with the bits of an undisturbed run.
-//     Only calls that change something count: a kill at another call leaves what a kill at the next
-//     of them leaves.
-//  2. Whatever call fails, and with whatever errno: the run ends well, or with an error; the same
-//     command started again ends with the same bits. No checkpoint that was saved is lost.
-//  3. Whatever call fails while a run is resumed: it goes on from the newest checkpoint, or stops
-//     with an error and leaves the folder as it was. It never starts again from an older one, but
-//     where the disk does not give the newest one (EIO, ESTALE): then it says so.
+//  1. If it is killed at any call, the same command started again ends with the bits of an
+//     undisturbed run. Only calls that change something count: a kill at another call leaves the
+//     same state as a kill at the next of them.
+//  2. Whatever call fails, with whatever errno, the run succeeds or ends with an error. The same
+//     command started again ends with the same bits. No saved checkpoint is lost.
+//  3. Whatever call fails while a run is resumed, it resumes from the newest checkpoint, or stops
+//     with an error and leaves the folder unchanged. It starts from an older one only if the disk
+//     does not deliver the newest one (EIO, ESTALE), and then it says so.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -54,7 +54,7 @@ const Variant kVariants[] = {
      }},
 };
 
-// Names and contents of all files below a folder, without locks and those that are being written.
+// Names and contents of all files below a folder, except locks and files being written.
 std::map<std::string, std::string> contents_of(const std::string& folder) {
   std::map<std::string, std::string> files;
   if (!fs::exists(folder)) return files;
@@ -87,20 +87,21 @@ std::string leftovers_in(const std::string& folder) {
 
 class WholeRun : public ::testing::TestWithParam<Variant> {
  protected:
-  static Plan plan(const TempFolder& folder, Deed deed, std::uint64_t at, int error = 0) {
+  static Plan plan(const TempFolder& folder, AttackKind deed, std::uint64_t at, int error = 0) {
     return {.folder = folder.path(), .at = at, .deed = deed, .error = error};
   }
   static Outcome undisturbed(const TempFolder& folder) {
-    return run(folder.path(), GetParam(), plan(folder, Deed::kNothing, 0));
+    return run(folder.path(), GetParam(), plan(folder, AttackKind::kNothing, 0));
   }
 
-  // The same command again, undisturbed: to the end, with the right bits, and nothing left over.
+  // Runs the same command again, undisturbed: to the end, with the right bits, and without
+  // leftovers.
   static void expect_goes_on(const TempFolder& folder, const Outcome& before,
                              const Outcome& straight) {
     const Outcome again = undisturbed(folder);
     ASSERT_EQ(again.exit_code, 0) << again.text();
     EXPECT_EQ(again.weights, straight.weights) << again.text();
-    // What was saved three batches before is there in any case, however it is saved.
+    // The checkpoint of three batches before exists in any case, however the run saves.
     EXPECT_GE(*again.began, std::min<std::int64_t>(before.reached, kBatches) - 4)
         << before.text() << again.text();
     EXPECT_EQ(leftovers_in(folder.path()), "");
@@ -122,7 +123,7 @@ TEST_P(WholeRun, KilledAtEveryFileCallEndsWithTheSameBits) {
   for (bool killed = true; killed; ++at) {
     SCOPED_TRACE("killed at call " + std::to_string(at));
     const TempFolder folder;
-    Plan kill = plan(folder, Deed::kKill, at);
+    Plan kill = plan(folder, AttackKind::kKill, at);
     kill.calls = Calls::kChanging;
     const Outcome first = run(folder.path(), GetParam(), kill);
     killed = first.signal == SIGKILL;
@@ -138,11 +139,12 @@ TEST_P(WholeRun, FailedAtEveryFileCallStopsOrGoesOnAndLosesNothing) {
   const Outcome straight = undisturbed(straight_folder);
   constexpr int kErrors[] = {EIO, ENOSPC, EACCES, EMFILE, ENOMEM};
   for (std::uint64_t at = 1; at <= straight.calls; ++at) {
-    // Every call fails once; which errno it is goes round, and each run of the test is the same.
+    // Every call fails once. The errno rotates, but is the same in each run of the test.
     const int error = kErrors[at % std::size(kErrors)];
     SCOPED_TRACE("call " + std::to_string(at) + ": " + std::strerror(error));
     const TempFolder folder;
-    const Outcome first = run(folder.path(), GetParam(), plan(folder, Deed::kFail, at, error));
+    const Outcome first =
+        run(folder.path(), GetParam(), plan(folder, AttackKind::kFail, at, error));
     ASSERT_EQ(first.signal, 0) << first.text();
     ASSERT_THAT(first.exit_code, AnyOf(0, 2)) << first.text();
     if (first.exit_code == 0) {
@@ -168,22 +170,22 @@ TEST_P(ResumedRun, FailedReadingNeverGoesBackOrTouchesAnything) {
     change(options);
     options.max_duration = "5ba";
   };
-  ASSERT_EQ(run(stopped.path(), half, plan(stopped, Deed::kNothing, 0)).exit_code, 0);
+  ASSERT_EQ(run(stopped.path(), half, plan(stopped, AttackKind::kNothing, 0)).exit_code, 0);
   const TempFolder good_folder;
   copy_folder(stopped, good_folder);
-  Plan reading = plan(good_folder, Deed::kNothing, 0);
+  Plan reading = plan(good_folder, AttackKind::kNothing, 0);
   reading.calls = Calls::kReading;
   const Outcome good = run(good_folder.path(), GetParam(), reading);
   ASSERT_EQ(good.exit_code, 0) << good.text();
   ASSERT_GT(*good.began, 0);
 
   constexpr int kErrors[] = {EACCES, EMFILE, ENOMEM, EIO, ESTALE};
-  for (const Deed deed : {Deed::kFail, Deed::kFailForever}) {
+  for (const AttackKind deed : {AttackKind::kFail, AttackKind::kFailForever}) {
     for (std::uint64_t at = 1; at <= good.calls; ++at) {
-      // Which errno it is goes round, and each run of the test is the same.
-      const int error = kErrors[(at + (deed == Deed::kFail ? 0 : 1)) % std::size(kErrors)];
+      // The errno rotates, but is the same in each run of the test.
+      const int error = kErrors[(at + (deed == AttackKind::kFail ? 0 : 1)) % std::size(kErrors)];
       SCOPED_TRACE("call " + std::to_string(at) +
-                   (deed == Deed::kFail ? ": " : " and all after: ") + std::strerror(error));
+                   (deed == AttackKind::kFail ? ": " : " and all after: ") + std::strerror(error));
       const TempFolder folder;
       copy_folder(stopped, folder);
       const auto before = contents_of(folder.path());
@@ -206,7 +208,7 @@ TEST_P(ResumedRun, FailedReadingNeverGoesBackOrTouchesAnything) {
       if (again.exit_code == 0) {
         EXPECT_EQ(again.weights, good.weights);
       }
-      if (HasFailure()) return;  // one is enough to read
+      if (HasFailure()) return;  // one failure is enough to read
     }
   }
 }

@@ -15,8 +15,8 @@
 namespace cairn {
 namespace {
 
-// A program behind the shell, which runs by now: what a shell gets between its fork() and exec()
-// may be lost.
+// Starts a program in a shell and waits until it runs. A signal that a shell gets between its
+// fork() and exec() may be lost.
 const std::string kTail =
     "tail -f /dev/null & until read name </proc/$!/comm; test \"$name\" = tail; do :; done; ";
 
@@ -46,7 +46,7 @@ TEST(CairnRun, TellsEachProcessWhoItIs) {
   EXPECT_EQ(read_file(folder / "rank2-of3"), "2 3 2 3 0 127.0.0.1\n");
 }
 
-// On several machines only the environment can give all of them one.
+// On several machines, only the environment can give all the same id.
 TEST(CairnRun, GivesEachJobOfOneMachineAnIdOfItsOwn) {
   const EnvironmentVariable outer("CAIRN_JOB_ID", "outer");
   const Command says = {"sh", "-c", "test $LOCAL_RANK = 1 || echo $CAIRN_JOB_ID"};
@@ -75,7 +75,7 @@ TEST(CairnRun, IsOneMachineOfSeveral) {
   EXPECT_EQ(ran.output, "4 6 2 first 1234\n");
 }
 
-// Rank 0 goes on only when it is ended; its exit code does not count.
+// Rank 0 runs until it is ended; its exit code does not count.
 TEST(CairnRun, TheFirstFailureEndsAllAndIsShown) {
   const Ran ran = run({"-n", "3", "sh", "-c",
                        "if [ $RANK = 2 ]; then echo sorry; exit 5; fi; " + kTail +
@@ -116,7 +116,7 @@ TEST(CairnRun, HandsOnWhatAsksForSomething) {
   }
 }
 
-// Its output ends when nobody has it any more.
+// The output ends when no process has it open any more.
 TEST(CairnRun, WhenItIsKilledTheProcessesEnd) {
   ChildProcess process(cairn_run({"-n", "1", "sh", "-c",
                                   kTail + "trap 'kill $!; echo was ended; exit' TERM; echo ready; "
@@ -127,14 +127,14 @@ TEST(CairnRun, WhenItIsKilledTheProcessesEnd) {
   EXPECT_THAT(process.output(), HasSubstr("was ended"));
 }
 
-// A shell that waits for a program dies of a signal, and its program would not.
+// A shell that waits for a program dies of a signal; its program would not.
 TEST(CairnRun, EndsWhatIsBehindAShell) {
   const Ran ran =
       run({"-n", "2", "sh", "-c", "if [ $RANK = 1 ]; then exit 5; fi; tail -f /dev/null; exit 6"});
   EXPECT_EQ(ran.exit_code, 5) << ran.output;
 }
 
-// Both shells are gone when the programs behind them have saved.
+// Both shells are gone when their programs have saved.
 TEST(CairnRun, WaitsForTheLastSaveBehindAShell) {
   const TempFolder folder;
   const std::string pipe = folder / "pipe";
@@ -183,14 +183,14 @@ TEST(CairnRun, AFailureCountsMoreThanAStop) {
   const std::string pipe = folder / "pipe";
   ASSERT_EQ(mkfifo(pipe.c_str(), 0600), 0);
   const EnvironmentVariable where("THE_PIPE", pipe.c_str());
-  // Rank 1 goes on when rank 0 has ended.
+  // Rank 1 continues when rank 0 has ended.
   const Ran ran = run({"-n", "2", "sh", "-c",
                        "if [ $RANK = 0 ]; then exec 9>$THE_PIPE; exit 75; fi; "
                        "cat $THE_PIPE; exit 5"});
   EXPECT_EQ(ran.exit_code, 5) << ran.output;
 }
 
-// In the background of a terminal a process that reads from it is stopped for ever.
+// In the background of a terminal, a process that reads from it is stopped for ever.
 TEST(CairnRun, NobodyReadsTheTerminal) {
   ChildProcess process({"/usr/bin/script", "-qec",
                         CAIRN_RUN " -n 1 sh -c 'read word; echo read nothing'", "/dev/null"});
@@ -205,7 +205,7 @@ TEST(CairnRun, HandsOnNoDescriptors) {
   EXPECT_EQ(process.wait().exit_code, 0) << process.output();
 }
 
-// An image, or a shell inside another job.
+// The environment may come from an image, or from a shell inside another job.
 TEST(CairnRun, TheSizesOfAnotherJobOnThisMachineSayNothing) {
   const EnvironmentVariable world("WORLD_SIZE", "1");
   {
@@ -217,7 +217,7 @@ TEST(CairnRun, TheSizesOfAnotherJobOnThisMachineSayNothing) {
 }
 
 TEST(CairnRun, WhatCannotBeIsRefused) {
-  EXPECT_THAT(run({}).output, HasSubstr("which program?"));
+  EXPECT_THAT(run({}).output, HasSubstr("a PROGRAM to start is needed"));
   EXPECT_THAT(run({"-n", "0", "true"}).output, HasSubstr("--nproc must be at least 1"));
   EXPECT_THAT(run({"-n", "2", "--world_size", "1", "true"}).output, HasSubstr("is less than"));
   EXPECT_THAT(run({"-n", "2", "--world_size", "4", "true"}).output, HasSubstr("--base_rank or"));

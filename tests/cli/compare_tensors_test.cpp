@@ -59,7 +59,7 @@ TEST(CompareTensorsTest, DtypesAreComparedAsNumbersAndIntegersExactly) {
   const auto integers =
       compare_tensors(tensor_of<std::int64_t>(DType::kInt64, {large, INT64_MIN}),
                       tensor_of<std::int64_t>(DType::kInt64, {large + 1, INT64_MAX}), 0);
-  EXPECT_EQ(integers->differing, 2);  // as doubles the first two would be one number
+  EXPECT_EQ(integers->differing, 2);  // as doubles the first two would be equal
   EXPECT_EQ(integers->max_abs, std::numeric_limits<std::uint64_t>::max());
 }
 

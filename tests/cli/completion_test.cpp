@@ -1,4 +1,4 @@
-// The scripts are given to the shells they are for: to be parsed, and bash's to be used.
+// Passes each script to its shell to be parsed, and uses the one for bash.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -39,7 +39,7 @@ class CompletionTest : public ::testing::Test {
     EXPECT_EQ(process.wait().exit_code, 0) << process.output();
     EXPECT_EQ(process.output(), "");
   }
-  // What bash offers for the last of the words, in the folder `work`.
+  // The completions that bash offers for the last of the words, in the folder work().
   std::vector<std::string> offers(const std::vector<std::string>& words) const {
     std::string line = "cd '" + work() + "' && source '" + (folder_ / "bash") + "' && COMP_WORDS=(";
     for (const std::string& word : words) {

@@ -1,4 +1,4 @@
-// Converting what does not fit into memory: a bound that no checkpoint exceeds.
+// Converts checkpoints that do not fit into memory: usage has a bound that no checkpoint exceeds.
 #include <gtest/gtest.h>
 #include <sys/resource.h>
 
@@ -19,7 +19,7 @@ constexpr long kMostKib = 256L * 1024;
 
 using testing::TempFolder;
 
-// The program, and the memory that the largest of all children so far needed.
+// Runs the tool. Returns the peak memory of the largest child process so far.
 long run(const std::vector<std::string>& arguments) {
   std::vector<std::string> command = {CAIRN_TOOL, "convert"};
   command.insert(command.end(), arguments.begin(), arguments.end());
@@ -31,7 +31,7 @@ long run(const std::vector<std::string>& arguments) {
   return usage.ru_maxrss;
 }
 
-// A matrix that takes no room on the disk.
+// A matrix that takes no space on the disk.
 void write_sparse_matrix(const std::string& path, std::uint64_t side) {
   const std::string shape = "[" + std::to_string(side) + "," + std::to_string(side) + "]";
   const std::string offsets = "[0," + std::to_string(side * side * 4) + "]";
@@ -63,7 +63,7 @@ TEST(ConvertMemoryTest, WhatIsTransposedAndMuchLargerInAnotherPrecisionStaysBelo
   std::printf("at most %ld MiB\n", most / 1024);
 }
 
-// Views of one storage stay views of one storage; a large tensor goes through a scratch file.
+// Views of one storage stay views of one storage. A large tensor goes through a scratch file.
 TEST(ConvertMemoryTest, PrecisionIsChangedStorageByStorage) {
   const TempFolder temp;
   constexpr std::int64_t kMany = (std::int64_t{32} << 20) / 2 + 3;  // more than is kept in memory

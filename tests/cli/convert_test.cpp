@@ -30,7 +30,7 @@ TEST(ConvertCommandTest, SaysWhatWasWrittenAndWhatWasLeftOut) {
   const Answer answer = convert({kEma, temp / "m.safetensors"});
   EXPECT_EQ(answer.code, kDone) << answer.err;
   EXPECT_THAT(answer.out, HasSubstr("m.safetensors: safetensors, 37 tensors, "));
-  EXPECT_THAT(answer.out, HasSubstr("left out, as it is no tensor: "));
+  EXPECT_THAT(answer.out, HasSubstr("left out, because not a tensor: "));
   EXPECT_THAT(answer.out, HasSubstr(" more\n"));
   EXPECT_EQ(answer.err, "");
 }
@@ -141,7 +141,7 @@ TEST_P(ForeignObjectsTest, AreWrittenAgainAsTheyWereOrLeftOut) {
   const Value rest = open_source(temp / "dropped.pt")->read();
   EXPECT_TRUE(foreign_objects(rest).empty());
   EXPECT_EQ(rest.at("state").at("model"), open_source(file())->read().at("state").at("model"));
-  // Metrics hold tensors: they are not lost without a word.
+  // Metrics hold tensors: they are not dropped silently.
   const Answer refused = convert({file(), temp / "m.safetensors"});
   EXPECT_EQ(refused.code, kIncompatible);
   EXPECT_THAT(refused.err, AllOf(HasSubstr(class_name()), HasSubstr("--drop-objects")));

@@ -1,4 +1,4 @@
-// Copying what is far away: it is read once, and verified as it passes.
+// Copying from a store that is far away reads the data once, and verifies it meanwhile.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -50,7 +50,7 @@ class CopyFarTest : public ::testing::Test {
     save(large_model(), temp_ / "a.pt");
   }
 
-  // The bytes that the server sent for that.
+  // Copies, and returns how many bytes the server sent.
   std::uint64_t copy(const std::string& from, const std::string& to, Verify verify) {
     sent_ = 0;
     copy_checkpoint(from, to, {.overwrite = true, .verify = verify});

@@ -109,7 +109,7 @@ TEST_F(CopyTest, AFolderThatHoldsOtherFilesIsNotReplaced) {
   EXPECT_EQ(answer.code, kFailed);
   EXPECT_THAT(answer.err, HasSubstr("cannot replace " + backups + ": it holds a.pt"));
   EXPECT_THAT(list_names(*local_store(), backups), ElementsAre("a.pt", "thesis.tex"));
-  // What has a new version is not lost, nor is anything of a folder that is empty.
+  // Nothing is lost if the folder is empty, or if its only file gets a new version.
   posix_file_system().make_folders(temp_ / "to");
   for (const char* was : {"", "old"}) {
     if (*was != '\0') testing::write_file(temp_ / "to/config.json", was);
@@ -162,7 +162,7 @@ TEST_F(CopyTest, PlacesMayBeUris) {
   EXPECT_TRUE(read_file(temp_ / "back.pt") == read_file(kComposer));
 }
 
-// Not by copy, nor by the others that write.
+// Neither by copy nor by the other commands that write.
 TEST_F(CopyTest, NothingIsWrittenToWhatEndsWithTheTool) {
   const std::string out = "memory://ends_with_the_tool/a.pt";
   for (const std::vector<std::string>& arguments :
@@ -201,7 +201,7 @@ TEST_F(CopyTest, DamageIsNotCopied) {
   EXPECT_FALSE(local_store()->stat(temp_ / "copy.pt"));
 }
 
-// What was verified is what is copied.
+// Only verified bytes are copied.
 TEST_F(CopyTest, WhatIsReplacedMeanwhileIsNotPublished) {
   const auto store = memory_store();
   save(sample_checkpoint(1), "a.pt", {.store = store});
@@ -249,7 +249,7 @@ TEST_F(CopyTest, OnlyANameThatSaysAnotherFormatIsRefused) {
   }
 }
 
-// The query of a web server's place is no part of the name.
+// The query of a web server's URI is no part of the name.
 TEST_F(CopyTest, AQueryIsNoPartOfTheName) {
   const auto store = memory_store();
   const std::string from = "https://host/run/a.pt?signature=x.y/z";

@@ -1,5 +1,5 @@
-// What torch.distributed.checkpoint writes as safetensors, in each of its forms, is a checkpoint
-// for every command that reads one.
+// Each form of safetensors that torch.distributed.checkpoint writes is a checkpoint for every
+// command that reads one.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -41,7 +41,7 @@ TEST_P(DistributedFolderTest, IsListedAmongItsNeighbours) {
   EXPECT_THAT(answer.out, HasSubstr(path_.substr(slash + 1) + "/"));
 }
 
-// What three ranks of cairn wrote together.
+// A checkpoint that three ranks of cairn wrote together.
 TEST(ShardedFolderTest, IsReadByEveryCommand) {
   const testing::TempFolder temp;
   const std::string path = temp / "ep1-ba3";

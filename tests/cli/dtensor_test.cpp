@@ -84,7 +84,7 @@ TEST(DTensorCommandsTest, ConvertTakesTheFilesOfAllRanks) {
   const TempFolder temp;
   const Answer answer = run({"convert", kRank0, kRank1, temp / "out.pt"});
   EXPECT_EQ(answer.code, kDone) << answer.err;
-  EXPECT_THAT(answer.out, HasSubstr("full tensors made of distributed ones: 12\n"));
+  EXPECT_THAT(answer.out, HasSubstr("full tensors gathered from distributed ones: 12\n"));
   EXPECT_EQ(run({"diff", temp / "out.pt", kFiles + "fsdp2-full.pt"}).code, kDone);
   const Answer object =
       run({"--json", "convert", "--weights-only", kRank0, kRank1, temp / "w.safetensors"});

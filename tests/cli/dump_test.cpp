@@ -1,4 +1,4 @@
-// `cairn dump` of every golden file is the description beside it.
+// `cairn dump` of every golden file gives the description beside it.
 #include <gtest/gtest.h>
 
 #include <algorithm>

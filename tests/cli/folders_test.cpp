@@ -1,4 +1,4 @@
-// The tool names folders that hold checkpoints and files that it did not read.
+// The tool names folders that hold checkpoints, and files that it did not read.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -136,7 +136,7 @@ TEST_F(FoldersTest, SeveralFoldersAreTakenAndOneWithoutCheckpointsDecides) {
     return run(arguments);
   };
   EXPECT_EQ(prune("full", "missing").code, kNotFound);
-  EXPECT_TRUE(folder_.has("full/" + RunFolder::name(10)));  // nothing was done
+  EXPECT_TRUE(folder_.has("full/" + RunFolder::name(10)));  // nothing was removed
   EXPECT_EQ(prune("weights", "full").code, kDone);
   EXPECT_FALSE(folder_.has("full/" + RunFolder::name(10)));
 }
@@ -186,7 +186,7 @@ TEST_F(FoldersTest, InspectTakesTheNewestGoodOneOfAFolder) {
   EXPECT_THAT(none.err, AllOf(HasSubstr("none of the checkpoints"), HasSubstr("ep2-ba20-rank0")));
 }
 
-// As transformers' Trainer leaves it: its loader reads the optimizer's state, too.
+// A folder as transformers' Trainer leaves it: its loader reads the optimizer's state, too.
 class ModelFolderTest : public FoldersTest {
  protected:
   void SetUp() override {
@@ -240,7 +240,7 @@ TEST_F(ModelFolderTest, CheckpointsBelowAModelFileAreNotPassedOverInSilence) {
   EXPECT_THAT(run({"verify", model()}).err, HasSubstr("model/checkpoint-30 (1 by name)"));
 }
 
-// A data file that .metadata does not name is of another save.
+// A data file that .metadata does not name belongs to another save.
 TEST_F(ModelFolderTest, FilesThatAreNoPartOfAShardedFolderAreListed) {
   cairn::convert(folder_ / "full/ep2-ba20-rank0.pt", folder_ / "sharded/");
   folder_.write("sharded/__7_0.distcp", "of another save");

@@ -1,4 +1,4 @@
-// The programs and the library that are installed have the protections of compiler and linker.
+// The installed programs and library have the protections of compiler and linker.
 #include <elf.h>
 #include <gtest/gtest.h>
 
@@ -28,7 +28,7 @@ class Elf {
     }
     return false;
   }
-  // The value of the dynamic section's entry; 0 when there is none.
+  // The value of an entry of the dynamic section; 0 if there is none.
   std::uint64_t dynamic(std::int64_t tag) const {
     for (const Elf64_Phdr& segment : segments_) {
       if (segment.p_type != PT_DYNAMIC) continue;

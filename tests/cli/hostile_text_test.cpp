@@ -1,5 +1,5 @@
-// Names and texts in a file, on their way to a terminal: every command, every format that can carry
-// them.
+// Hostile names and texts from a file on their way to a terminal, in every command and every format
+// that can carry them.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -20,7 +20,7 @@ namespace {
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-// Moves the cursor, sets the title, begins a line of its own, and the same in C1 and with DEL.
+// Moves the cursor, sets the title and begins a new line; the same with C1 characters and DEL.
 const std::string kEvil = "w\x1b[2J\x1b]0;owned\x07\r\nmodel.pt  1 KiB  ok  fine\x7f\u009b2J\u0085";
 
 bool has_control_character(const std::string& text) {
@@ -103,8 +103,7 @@ TEST_F(HostileTextTest, JsonStillHoldsTheNameAsItIs) {
   EXPECT_EQ(nlohmann::json::parse(answer.out), kEvil);
 }
 
-// --- The last gate
-// --------------------------------------------------------------------------------
+// --- The last gate ------------------------------------------------------------------------------
 
 std::string through_gate(const std::vector<std::string>& pieces, bool color) {
   std::ostringstream out;

@@ -145,7 +145,7 @@ TEST(InspectTest, TellsAttributesOfTensorsThatAreNotKept) {
   EXPECT_EQ(inspected({file})["attributes"], json({{"p", "partition_dim, tag"}, {"t", "note"}}));
   const testing::TempFolder temp;
   EXPECT_THAT(run({"convert", file, temp / "a.pt"}).out,
-              HasSubstr("attributes of tensors left out, as no format has a place for them: "
+              HasSubstr("attributes of tensors left out, because no format can hold them: "
                         "p (partition_dim, tag), t (note)"));
 }
 

@@ -125,7 +125,7 @@ TEST_F(LsTest, ADamagedCheckpointIsListedWithTheReason) {
   folder_.damage(RunFolder::name(20), /*visibly=*/true);
   folder_.write("ep3-ba30-rank0.pt", "");
   const Answer answer = run({"ls", folder_.path()});
-  EXPECT_EQ(answer.code, kDone);  // a listing was asked for, and given
+  EXPECT_EQ(answer.code, kDone);  // the command only lists, and that worked
   EXPECT_THAT(answer.out, HasSubstr("DAMAGED"));
   EXPECT_THAT(answer.out, HasSubstr("\nep3-ba30-rank0.pt: this is an empty file"));
   EXPECT_THAT(answer.out, HasSubstr("\nep2-ba20-rank0.pt: "));
@@ -176,7 +176,7 @@ TEST_F(LsTest, OnlyTheNewestHundredAreOpenedUnlessAllAreAskedFor) {
   const auto stamp = [](std::int64_t batch) {
     return RunFolder::start() + std::chrono::minutes(batch);
   };
-  for (std::int64_t batch = 1; batch <= 30; ++batch) {  // would be damaged, if one looked
+  for (std::int64_t batch = 1; batch <= 30; ++batch) {  // opening one would show that it is damaged
     folder_.write(RunFolder::name(batch), "");
     folder_.set_time(RunFolder::name(batch), stamp(batch));
   }

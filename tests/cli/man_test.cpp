@@ -22,7 +22,7 @@ using ::testing::Not;
 
 json pages() { return json::parse(run({"man", "--json"}).out)["pages"]; }
 
-// As a terminal shows it, without bold and underline.
+// The page as a terminal shows it, without bold and underline.
 std::string shown(const std::string& page) {
   const testing::TempFolder folder;
   testing::write_file(folder / "page", page);

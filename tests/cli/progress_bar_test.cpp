@@ -31,7 +31,7 @@ TEST_F(ProgressBarTest, IsALineThatIsDrawnAnewAndGoneAtTheEnd) {
   {
     ProgressBar bar(console, options(true));
     bar.add(1 << 20);
-    EXPECT_EQ(err.str(), "");  // too early to bother anybody
+    EXPECT_EQ(err.str(), "");  // too early to show anything
     seconds += 1;
     bar.add(1 << 20);
     EXPECT_THAT(err.str(), StartsWith("\r\x1b[Kverify:  50%|"));

@@ -65,7 +65,7 @@ class PruneTest : public ::testing::Test {
   RunFolder folder_;
 };
 
-// What verifies need not be what it says it is: it takes nobody's place.
+// A file that verifies may still be no training state. Then it is not the newest good checkpoint.
 TEST_F(PruneTest, WhatIsNoTrainingStateIsNeverTheNewestGoodOne) {
   save({10, 20, 30});
   cairn::save(Dict{{"state", Dict{{"model", Dict()}}}}, folder_ / RunFolder::name(900),
@@ -145,7 +145,7 @@ TEST_F(PruneTest, PinnedAndLinkedOnesStay) {
   EXPECT_THAT(answer.out, HasSubstr("latest-rank0.pt points at it"));
 }
 
-// However the folder is written, and however the link is: they are the same places.
+// However the folder and the link are written, they are the same places.
 TEST_F(PruneTest, LinkedOnesStayHoweverTheFolderIsWritten) {
   const testing::TempFolder elsewhere;
   const std::string alias = elsewhere / "alias";
@@ -242,7 +242,7 @@ TEST_F(PruneTest, OtherFilesAreNotTouched) {
   EXPECT_THAT(left({10, 20}), ElementsAre(20));
 }
 
-// A folder is removed only when all that is in it is the checkpoint's own.
+// A folder is removed only if everything in it belongs to the checkpoint.
 TEST_F(PruneTest, AFolderWithFilesOfOthersStaysAndSaysWhy) {
   save({10, 20, 30});
   for (const std::int64_t batch : {10, 20, 30}) {

@@ -68,7 +68,8 @@ TEST_P(ReadingTest, EveryCommandThatLooksAtADamagedTensorSaysSoAndMakesNothing) 
     const Answer answer = run(command);
     EXPECT_EQ(answer.code, kDamaged) << command.front() << ": " << answer.out;
     EXPECT_THAT(answer.err, HasSubstr("damaged")) << command.front();
-    // A convert() to a new file reads after a DCP folder, which names tensors, was closed.
+    // A convert() to a new file reads after it has closed the DCP folder, which could name the
+    // tensor.
     const bool names_tensor = bad_.ends_with(".pt") || command.front() != "convert";
     EXPECT_TRUE(!names_tensor || answer.err.find("weight") != std::string::npos) << answer.err;
   }
@@ -92,7 +93,7 @@ TEST_P(ReadingTest, RawBytesAreGivenByNameAndTheCommandSaysSo) {
                                              {"convert", "--raw", bad_, folder_ / "all.pt"}}) {
     const Answer answer = run(command);
     EXPECT_EQ(answer.code, kDone) << command.front() << ": " << answer.err;
-    EXPECT_THAT(answer.err, HasSubstr("nothing of its tensors was verified")) << command.front();
+    EXPECT_THAT(answer.err, HasSubstr("no tensor was verified")) << command.front();
   }
   const Answer differs = run({"diff", "--raw", folder_ / "good.pt", bad_});
   EXPECT_EQ(differs.code, kNegativeAnswer) << differs.err;
@@ -106,10 +107,9 @@ INSTANTIATE_TEST_SUITE_P(EveryFormat, ReadingTest,
                            return name == "bad/" ? "dcp" : name.substr(name.find('.') + 1);
                          });
 
-// --- Files that show more than they hold
-// ----------------------------------------------------------
+// --- Files that show more than they hold --------------------------------------------------------
 
-// So many tensors, each of which shows its four bytes as a MiB or more.
+// `tensors` tensors, each of which shows its four bytes as a MiB or more.
 Value repeated(int tensors, std::int64_t mebibytes) {
   Dict dict;
   for (int i = 0; i < tensors; ++i) {
@@ -131,7 +131,7 @@ class RepetitionTest : public ::testing::Test {
   TempFolder folder_;
 };
 
-// As 50 tensors of stride 0 in 7 KB, which kept `dump` busy for twelve minutes.
+// For example 50 tensors of stride 0 in 7 KB, which kept `dump` busy for twelve minutes.
 TEST_F(RepetitionTest, WorkIsInProportionToTheFileHoweverItIsCutIntoTensors) {
   for (const auto& [name, value] :
        std::vector<std::pair<const char*, Value>>{{"50.pt", repeated(50, 1024)},

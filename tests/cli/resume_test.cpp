@@ -22,7 +22,7 @@ class ResumeTest : public ::testing::Test {
     more.insert(more.begin(), {"resume", "--explain", folder_.path()});
     return run(more);
   }
-  // Why each other file was not chosen, by its name.
+  // The reasons against each other file, by its name.
   std::map<std::string, std::string> reasons(const json& answer) const {
     std::map<std::string, std::string> all;
     for (const json& other : answer["others"]) {
@@ -45,7 +45,7 @@ TEST_F(ResumeTest, TheFirstLineIsWhatAutoresumeWouldLoad) {
   EXPECT_EQ(answer.err, "");
 }
 
-// As a Trainer does it where listing costs requests.
+// As in a Trainer, where listing costs requests.
 TEST_F(ResumeTest, InAStoreThePointerComesFirst) {
   const std::string place = "memory://resume_test/run";
   const auto store = object_store_of(place);
@@ -111,8 +111,7 @@ TEST_F(ResumeTest, FormatsAndRunNameAreTheTrainers) {
               StartsWith(folder_ / "sample-10.pt"));
 }
 
-// The run of that name would begin afresh, or refuse to.
-// As a run of that name leaves them.
+// Without a checkpoint in it, a run with that save_folder would begin afresh or refuse to start.
 TEST_F(ResumeTest, AFolderThatIsThereIsTakenAsItStandsWhateverBracesAreInItsName) {
   for (const std::string name : {"{rank}", "lr{{0.1}}", "lr{0.1}", "{run_name}", "a}b{"}) {
     const std::string folder = folder_ / name;

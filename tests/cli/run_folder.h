@@ -1,4 +1,4 @@
-// The folder of a run, as a Trainer leaves it, with file times of the test's choice.
+// The folder of a run, as a Trainer leaves it, with file times that the test chooses.
 #pragma once
 
 #include <fcntl.h>
@@ -25,7 +25,7 @@ class RunFolder {
   const std::string& path() const { return folder_.path(); }
   std::string operator/(const std::string& file) const { return folder_ / file; }
 
-  // Saved `batch` minutes after the first of January 2026, noon UTC.
+  // Saved `batch` minutes after noon UTC on 1 January 2026.
   std::string save(std::int64_t batch) const {
     cairn::save(testing::sample_checkpoint(batch), *this / name(batch),
                 {.info = testing::sample_info(batch)});
@@ -38,8 +38,9 @@ class RunFolder {
   void write(const std::string& file, const std::string& bytes) const {
     testing::write_file(*this / file, bytes);
   }
-  // One byte of the file's last third is flipped: in the manifest or the directory, which even the
-  // quick check reads, or else in the middle of the tensors, which only the full one does.
+  // Flips one byte. If `visibly`, it is in the file's last third: in the manifest or the directory,
+  // which even the quick check reads. Otherwise it is in the middle of the tensors, which only the
+  // full check reads.
   void damage(const std::string& file, bool visibly) const {
     std::string bytes = testing::read_file(*this / file);
     const auto before = std::filesystem::last_write_time(*this / file);

@@ -1,4 +1,4 @@
-// The tool's answer, without a process.
+// Runs the tool without a process.
 #pragma once
 
 #include <sstream>

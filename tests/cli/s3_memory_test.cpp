@@ -15,7 +15,7 @@ namespace {
 constexpr std::uint64_t kUploadBytes = std::uint64_t{512} << 20;
 constexpr long kMostMoreKib = 64L * 1024;
 
-// The memory that the largest of all children so far needed, in KiB.
+// The peak memory of the largest child process so far, in KiB.
 long peak_of_children() {
   rusage usage{};
   getrusage(RUSAGE_CHILDREN, &usage);

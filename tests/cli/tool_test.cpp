@@ -56,7 +56,7 @@ TEST(ToolTest, AnUnknownCommandIsNamedWithTheOneThatWasMeant) {
                                         meant + "\"?"));
     }
   }
-  const Answer unlike = run({"frob"});  // the words that there are
+  const Answer unlike = run({"frob"});  // lists the existing commands
   EXPECT_EQ(unlike.code, kFailed);
   EXPECT_THAT(unlike.err, HasSubstr("no command \"frob\": there are completion, convert, copy,"));
   EXPECT_EQ(run({"--color", "never", "--help"}).code, kDone);
@@ -166,7 +166,7 @@ TEST(ToolTest, NoAnswerHoldsThePasswordOfAPlace) {
               StartsWith("guarded://host/run/ep1-ba10-rank0.pt\n"));
 }
 
-// The files of the machine, of which the first shard of a model is cut off when the second is
+// The files of the machine, except that the first shard of a model is cut off when the second is
 // opened.
 class CutOff final : public ForwardingStore {
  public:
@@ -181,7 +181,7 @@ class CutOff final : public ForwardingStore {
     if (second != std::string::npos) {
       std::string first = "/" + name;
       first[second + 6] = '1';
-      std::filesystem::resize_file(first, 4096);  // behind its header
+      std::filesystem::resize_file(first, 4096);  // after its header
     }
     return under_->open("/" + name);
   }
@@ -220,7 +220,7 @@ TEST(ToolTest, NothingIsSaidOfWhatCouldNotBeRead) {
   }
 }
 
-// A stream that has taken `limit` bytes takes no more, as a pipe that nobody reads.
+// A stream that accepts `limit` bytes and no more, like a pipe without a reader.
 class ClosedPipe final : public std::streambuf {
  public:
   explicit ClosedPipe(std::size_t limit) : left_(limit) {}

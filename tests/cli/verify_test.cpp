@@ -135,7 +135,7 @@ TEST(VerifyTest, WhatIsWholeAndNoCheckpointIsNotDamaged) {
 TEST(VerifyTest, CountsTensorsWithoutAChecksum) {
   const std::string file = kData + "/other-files/skip_data.pt";
   EXPECT_THAT(run({"verify", "--full", file}).out,
-              HasSubstr("8 records, all match their checksums but 2 that have none"));
+              HasSubstr("8 records, all match their checksums except 2 that have none"));
 }
 
 }  // namespace

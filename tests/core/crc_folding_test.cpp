@@ -15,7 +15,7 @@ namespace {
 using Nvme = SlicedCrc<std::uint64_t, 0x9A6C9329AC4BC9B5>;
 using Zip = SlicedCrc<std::uint32_t, 0xEDB88320>;
 
-// What this processor can; where it cannot fold, none.
+// The folds that this processor supports; possibly none.
 std::vector<CrcFold> folds() {
   std::vector<CrcFold> all;
   for (const CrcFold fold : {CrcFold::k64, CrcFold::k256}) {
@@ -24,7 +24,7 @@ std::vector<CrcFold> folds() {
   return all;
 }
 
-// Around the sizes at which another loop begins.
+// Sizes around those at which another loop begins.
 std::vector<std::size_t> sizes() {
   std::vector<std::size_t> all = {0, 1, 63, 1000, 4096, 4990};
   for (std::size_t line = 64; line <= 1024; line += 64) {

@@ -10,7 +10,7 @@ namespace {
 
 using Parts = std::pair<std::int64_t, std::int64_t>;
 
-// As Python's divmod().
+// Like Python's divmod().
 Parts divided(std::int64_t count, std::int64_t per) {
   const std::int64_t quotient = divide_floor(count, per);
   return {quotient, count};

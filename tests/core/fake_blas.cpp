@@ -1,4 +1,4 @@
-// What blas_test finds in a BLAS of each kind.
+// The symbols that blas_test finds in each kind of BLAS.
 #include <cstdint>
 
 extern "C" {

@@ -28,7 +28,7 @@ TEST(HalfFloatTest, KnownHalves) {
   EXPECT_EQ(float_of_half(0x7C00), INFINITY);
 }
 
-// Between each two neighbours: the middle goes to the even one, what is nearer goes to the nearer.
+// Between two neighbours, the middle rounds to the even one, and other numbers to the nearer one.
 TEST(HalfFloatTest, RoundsToTheNearestAndTiesToEven) {
   for (std::uint16_t half = 0; half < 0x7BFF; ++half) {
     const auto next = static_cast<std::uint16_t>(half + 1);

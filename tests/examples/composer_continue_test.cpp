@@ -1,5 +1,5 @@
-// Composer began, cairn finishes: from each checkpoint of each run, the losses of the remaining
-// batches and the final weights are those of the Python run.
+// Runs that Composer began are finished by cairn. From each checkpoint of each run, the losses of
+// the remaining batches and the final weights are those of the Python run.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -29,7 +29,7 @@ const std::string kRuns = CAIRN_TEST_DATA "/composer-0.33";
 struct Start {
   const char* checkpoint;
   int first_batch;
-  const char* threads;  // of the C++ run; Python's had two
+  const char* threads;  // of the C++ run; Python used two
 };
 
 void PrintTo(const Start& start, std::ostream* out) {  // NOLINT: gtest's name
@@ -52,16 +52,16 @@ void expect_near(const TensorView& actual, const TensorView& expected, double to
   }
 }
 
-// What is not defined, whatever computes it: the bias in front of the BatchNorm has a gradient that
-// is zero but for rounding, and Adam divides it by its own size. So the rounding of the BLAS
-// decides where that bias goes, by steps of up to a learning rate, and the running mean follows it.
-// BatchNorm takes both out again in training: losses, outputs and all other weights do not depend
-// on them. Defined is what each batch adds to the running mean, less the bias of that batch.
+// Some values are not defined. The bias before the BatchNorm has a gradient that is zero except for
+// rounding, and Adam divides it by its own size. So the rounding of the BLAS decides where that
+// bias goes, by steps of up to a learning rate, and the running mean follows it. In training,
+// BatchNorm removes both again: losses, outputs and all other weights do not depend on them. The
+// amount that each batch adds to the running mean, less the bias of that batch, is defined.
 bool drifts(const std::string& run, const std::string& name) {
   return run != "sgdw_linear" && (name == "module.0.bias" || name == "module.1.running_mean");
 }
 
-// A matrix by rows, in double.
+// A matrix stored by rows, in double precision.
 struct Matrix {
   Matrix(std::size_t rows, std::size_t width) : columns(width), numbers(rows * width, 0.0) {}
   explicit Matrix(const TensorView& tensor)
@@ -96,7 +96,7 @@ Matrix linear(const Matrix& x, const Value& weights, const std::string& layer) {
   return y;
 }
 
-// BatchNorm in training, and ReLU.
+// BatchNorm in training mode, and ReLU.
 void normalise(Matrix& x, const Value& weights) {
   const Matrix weight(weights.at("module.1.weight").as_tensor());
   const Matrix bias(weights.at("module.1.bias").as_tensor());
@@ -115,7 +115,7 @@ void normalise(Matrix& x, const Value& weights) {
   }
 }
 
-// Of the network in training mode, for all samples as one batch.
+// The outputs of the network in training mode, for all samples as one batch.
 Matrix outputs(const Value& weights, const Matrix& samples) {
   Matrix hidden = linear(samples, weights, "module.0");
   normalise(hidden, weights);
@@ -133,7 +133,7 @@ void expect_same_outputs(const Value& actual, const Value& expected) {
   }
 }
 
-// But for those that drift, which may be apart by `drift`.
+// Compares all weights; those that drift may differ by `drift`.
 void expect_same_weights(const std::string& run, const Value& actual, const Value& expected,
                          double drift) {
   ASSERT_EQ(actual.as_dict().size(), expected.as_dict().size());
@@ -152,7 +152,7 @@ void expect_same_weights(const std::string& run, const Value& actual, const Valu
   }
 }
 
-// A checkpoint after some batch.
+// The state in a checkpoint.
 struct Moment {
   explicit Moment(const std::string& path) {
     const Value state = load(path).at("state");
@@ -163,7 +163,7 @@ struct Moment {
     for (const Value& entry : state.at("algorithms").as_items()) {  // [name, state]
       if (entry.as_items().at(0).as_str() == "EMA") ema = &entry.as_items().at(1).at("ema_model");
     }
-    // While EMA's average is in the model, what is trained waits in EMA.
+    // While EMA's averages are in the model, EMA holds the weights that are trained.
     const Value& weights = ema == nullptr ? model : ema->at("named_parameters_dict");
     const Value& buffers = ema == nullptr ? model : ema->at("named_buffers_dict");
     bias = Matrix(weights.at("module.0.bias").as_tensor());
@@ -172,12 +172,12 @@ struct Moment {
     rate = optimizer.at("param_groups").as_items().at(0).at("lr").as_float();
   }
 
-  Matrix saved_bias{0, 1}, saved_mean{0, 1};  // of the model as it was saved: EMA's averages
-  Matrix bias{0, 1}, mean{0, 1};              // as they are trained
-  double rate = 0;                            // of the next batch
+  Matrix saved_bias{0, 1}, saved_mean{0, 1};  // of the saved model: EMA's averages
+  Matrix bias{0, 1}, mean{0, 1};              // the trained ones
+  double rate = 0;                            // learning rate of the next batch
 };
 
-// From the checkpoint that the run began with to its end, a checkpoint a batch.
+// The checkpoint that the run started from, and one checkpoint per batch to the end.
 std::vector<Moment> moments(const std::string& start, int first_batch, const std::string& saved) {
   constexpr int kBatchesPerEpoch = 5;
   std::vector<Moment> all{Moment(start)};
@@ -192,7 +192,7 @@ std::vector<Moment> moments(const std::string& start, int first_batch, const std
   return all;
 }
 
-// Each batch added to the running mean what it added in Python, but for the biases.
+// Each batch added to the running mean the same amount as in Python, except for the biases.
 void expect_same_batch_means(const std::vector<Moment>& run, int first_batch,
                              const Matrix& expected) {
   constexpr double kMomentum = 0.1;
@@ -207,7 +207,7 @@ void expect_same_batch_means(const std::vector<Moment>& run, int first_batch,
   }
 }
 
-// EMA's averages are those of what was trained, also where that drifted.
+// EMA's averages are those of the trained weights, even where these drifted.
 void expect_averages(const std::vector<Moment>& run) {
   const double keep = std::exp2(-1.0 / 4);  // half_life 4ba
   for (std::size_t i = 1; i < run.size(); ++i) {
@@ -223,7 +223,7 @@ void expect_averages(const std::vector<Moment>& run) {
   }
 }
 
-// How far two runs can drift apart: by at most 1.1 learning rates a step each (by Cauchy and
+// How far two runs can drift apart: at most 1.1 learning rates per step each (by Cauchy and
 // Schwarz, after at most 15 steps with these betas).
 double largest_drift(const std::vector<Moment>& run) {
   double sum = 0;
@@ -267,7 +267,7 @@ TEST_P(ComposerContinue, EndsWithComposersLossesAndWeights) {
   }
 }
 
-// With the sampler's seed of the checkpoint, and one that is given.
+// Uses the sampler's seed from the checkpoint, then a given one.
 TEST(ComposerContinueSeed, IsTheCheckpointsUnlessGiven) {
   const auto losses = [](const std::vector<std::string>& more) {
     const testing::TempFolder temp;
@@ -288,7 +288,7 @@ TEST(ComposerContinueSeed, IsTheCheckpointsUnlessGiven) {
     return testing::read_file(temp / "losses.json");
   };
   const std::string as_saved = losses({});
-  EXPECT_EQ(losses({"--sampler-seed", "1"}), as_saved);  // the run's
+  EXPECT_EQ(losses({"--sampler-seed", "1"}), as_saved);  // the seed of the run
   EXPECT_NE(losses({"--sampler-seed", "2"}), as_saved);
 }
 

@@ -1,5 +1,5 @@
 // Runs every example of examples/composer_guide in an empty folder, on tiny data, and checks what
-// Composer's guides say it does.
+// Composer's guides say about it.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <torch/torch.h>
@@ -25,7 +25,7 @@ using ::testing::ElementsAre;
 using ::testing::IsSupersetOf;
 using ::testing::UnorderedElementsAre;
 
-// A model whose network has the names that the ignore_keys examples speak of.
+// A network with the names that the ignore_keys examples use.
 struct Net : torch::nn::Module {
   explicit Net(bool with_head) {
     register_module("layer1", layer1);
@@ -36,7 +36,7 @@ struct Net : torch::nn::Module {
   torch::nn::Linear layer2{5, 2};
 };
 
-// As a ComposerModel of one's own: names in checkpoints have no "module." in front.
+// Like a user's own ComposerModel: names in checkpoints have no "module." prefix.
 class TinyModel final : public cairn::Model {
  public:
   explicit TinyModel(bool with_head = false) : net_(std::make_shared<Net>(with_head)) {}
@@ -51,7 +51,7 @@ class TinyModel final : public cairn::Model {
   std::shared_ptr<Net> net_;
 };
 
-// Two batches of four samples: an epoch.
+// An epoch of two batches of four samples.
 cairn::DataLoader tiny_data(std::int64_t samples = 8, std::int64_t batch_size = 4) {
   const at::Tensor x = torch::arange(samples * 4, torch::kFloat32).view({samples, 4}).sin();
   const at::Tensor y = torch::arange(samples) % 2;
@@ -72,7 +72,7 @@ cairn::Value weights_in(const std::string& checkpoint) {
   return cairn::load(checkpoint).at("state").at("model");
 }
 
-// Trains for `epochs` and leaves the checkpoint of the last.
+// Trains for `epochs` and leaves only the last checkpoint.
 void leave_checkpoint(const std::string& folder, int epochs) {
   cairn::seed_all(1);
   cairn::Trainer trainer({
@@ -141,7 +141,7 @@ TEST_F(ComposerGuide, SavedCheckpointsListsTheFileWithTheKeysOfTheGuide) {
   EXPECT_THAT(saved, ElementsAre("./path/to/checkpoints/ep1.pt"));
   const guide::Anatomy anatomy = guide::anatomy_of(saved);
   EXPECT_THAT(anatomy.top_level, ElementsAre("state", "rng"));
-  // The guide's list, without train_metrics and eval_metrics: those need save_metrics today.
+  // The guide's list, without train_metrics and eval_metrics: those now need save_metrics.
   EXPECT_THAT(anatomy.state, ElementsAre("model", "optimizers", "schedulers", "algorithms",
                                          "callbacks", "scaler", "timestamp", "rank_zero_seed",
                                          "run_name", "dataset_state", "integrations", "metadata"));
@@ -171,7 +171,7 @@ TEST_F(ComposerGuide, TwoSaversKeepOneFullCheckpointAndEveryWeightsFile) {
               ElementsAre("state"));
 }
 
-// What the network computes shows which weights it has.
+// The layer's output shows which weights it has.
 at::Tensor layer1_of(const cairn::Value& weights) {
   return cairn::tensor_of(weights.at("layer1.weight").as_tensor());
 }
@@ -181,7 +181,8 @@ TEST_F(ComposerGuide, FineTuningStartsFromTheWeightsAndIgnoresOtherNames) {
   auto finetune_model = std::make_shared<TinyModel>(/*with_head=*/true);
   const at::Tensor own = finetune_model->net().layer1->weight.detach().clone();
   guide::fine_tune(finetune_model, tiny_data());
-  // Ten epochs move the weights a little from those of the checkpoint, far from their own.
+  // Ten epochs move the weights a little from those of the checkpoint, and far from the model's
+  // own.
   const at::Tensor loaded = layer1_of(weights_in("path/to/checkpoints/ep50.pt"));
   const at::Tensor now = finetune_model->net().layer1->weight.detach();
   EXPECT_LT((now - loaded).norm().item<float>(), (now - own).norm().item<float>());
@@ -208,7 +209,7 @@ TEST_F(ComposerGuide, ResubmittedRunResumesFromItsLatestCheckpoint) {
   }
   EXPECT_EQ(guide::resume_automatically(model_, tiny_data()), 4);
   EXPECT_EQ(names_in("path/to/folder").size(), 10 + 1U);
-  // Submitted once more, it finds itself finished.
+  // A third submission finds the run finished.
   EXPECT_EQ(guide::resume_automatically(std::make_shared<TinyModel>(), tiny_data()), 10);
 }
 
@@ -230,7 +231,7 @@ TEST_F(ComposerGuide, CallbackOfTheReferenceSavesUnderTheRunsName) {
 }
 
 TEST_F(ComposerGuide, IgnoreKeysLeaveOutTwoTensors) {
-  // The reference says "weights" and "bias"; the last letter is one too many for a Linear.
+  // The reference says "weights" and "bias"; a Linear has "weight".
   guide::save_without(model_, tiny_data(),
                       {"state/model/layer1.weight", "state/model/layer1.bias"});
   EXPECT_THAT(guide::anatomy_of({"checkpoints/ep1.pt"}).state, IsSupersetOf({"model"}));
@@ -281,7 +282,7 @@ TEST_F(ComposerGuide, FirstGuideSavesEveryEpoch) {
   EXPECT_THAT(names_in("path/to/checkpoints"), IsSupersetOf({"ep1.pt"}));
   const guide::Anatomy anatomy = guide::first_anatomy();
   EXPECT_THAT(anatomy.top_level, UnorderedElementsAre("rng", "state"));
-  // "timer" is "timestamp" today, "rng" stands beside the state, and "is_model_ddp" is gone.
+  // "timer" is now "timestamp", "rng" is beside the state, and "is_model_ddp" is gone.
   EXPECT_THAT(anatomy.state, IsSupersetOf({"model", "timestamp", "optimizers", "schedulers",
                                            "scaler", "algorithms", "callbacks", "rank_zero_seed"}));
 }

@@ -1,5 +1,5 @@
-// The guides' examples with object stores. In a bucket of the strict server; beside a real one
-// (tests/net/with_radosgw), which the environment tells, in its bucket.
+// The guides' examples with object stores, in a bucket of the strict fake server. With a real
+// server (tests/net/with_radosgw), which the environment names, they use its bucket.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <stdlib.h>
@@ -36,7 +36,7 @@ struct GuideRemote : ::testing::Test {
   }
   ~GuideRemote() override {
     fs::current_path(before);
-    for (const std::string& name : names("")) {  // a real server is there for the next one, too
+    for (const std::string& name : names("")) {  // a real server is there for the next test, too
       const auto store = object_store_of("s3://bucket");
       if (!store->remove_folder("s3://bucket/" + name)) store->remove("s3://bucket/" + name);
     }
@@ -59,10 +59,10 @@ struct GuideRemote : ::testing::Test {
 
 TEST_F(GuideRemote, CheckpointsAreSavedInABucketAndLoadedFromIt) {
   guide::save_in_a_bucket(model(), tiny_loader(10), "bucket");
-  EXPECT_THAT(names("checkpoints"), ::testing::SizeIs(11));  // ten, and latest
+  EXPECT_THAT(names("checkpoints"), ::testing::SizeIs(11));  // ten checkpoints, and latest
   EXPECT_THAT(names("checkpoints"), Contains("ep3.pt"));
   EXPECT_EQ(epoch_of("checkpoints/ep3.pt"), 3);
-  EXPECT_TRUE(fs::is_empty(folder.path()));  // nothing here
+  EXPECT_TRUE(fs::is_empty(folder.path()));  // no local files
   EXPECT_EQ(guide::load_from_a_store(model(), tiny_loader(10), "bucket"), 1);
   EXPECT_EQ(guide::load_with_hparams(model(), tiny_loader(10), "bucket"), 1);
   EXPECT_EQ(guide::load_from_a_uri(model(), tiny_loader(10), "bucket"), 1);
@@ -76,7 +76,7 @@ TEST_F(GuideRemote, ALoggerUploadsThemAndTheyAreRemovedHere) {
 
 TEST_F(GuideRemote, ARunIsResumedFromTheBucketOfItsLogger) {
   EXPECT_EQ(guide::resume_from_a_bucket(model(), tiny_loader(10), "bucket", "4ep"), 0);
-  fs::remove_all("checkpoints");  // another machine
+  fs::remove_all("checkpoints");  // as on another machine
   EXPECT_EQ(guide::resume_from_a_bucket(model(), tiny_loader(10), "bucket", "10ep"), 4);
   EXPECT_EQ(epoch_of("checkpoints/latest-rank0.pt"), 10);
 }

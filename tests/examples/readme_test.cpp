@@ -61,7 +61,7 @@ TEST(OwnLoopPage, ProgramGoesOnFromTheNewestCheckpointWithTheSameBits) {
   EXPECT_TRUE(load(temp / "ckpt/step200.pt") == load(temp / "whole.pt"));
 }
 
-// The names in `text` that `pattern` finds, a line each.
+// The names in `text` that `pattern` finds, one per line.
 std::vector<std::string> names_in(const std::string& text, const std::regex& pattern) {
   std::vector<std::string> names;
   std::istringstream lines(text);

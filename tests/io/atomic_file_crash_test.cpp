@@ -1,5 +1,6 @@
-// Power loss at every operation of one replacement, every disk that may be left; and proof that the
-// harness would notice: with any step of the protocol left out it must find a loss.
+// Loses power at every operation of one replacement, with every disk state that may be left. Also
+// proves that the test would notice a fault: without any one step of the protocol it must find a
+// loss.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -28,8 +29,8 @@ void replace(FileSystem& files, const std::string& text) {
 
 struct Losses {
   int states = 0;
-  int torn = 0;       // neither the old nor the new content
-  int forgotten = 0;  // commit() had returned, and yet the old content
+  int torn = 0;       // content that is neither the old nor the new
+  int forgotten = 0;  // the old content, although commit() had returned
 };
 
 // Crashes at each operation, and once after the last. `mutate` breaks the protocol.

@@ -41,12 +41,13 @@ TEST(AtomicFileTest, AFaultAtAnyCallLeavesTheOldFileAndNothingElse) {
       faulty.fail(n, error);
       try {
         replace(faulty, "/f", "newer");
-        ASSERT_GT(n, 5U);  // create, write, sync, rename, sync the folder at least
+        ASSERT_GT(n, 5U);  // at least create, write, sync, rename, sync the folder
         break;
       } catch (const StorageError& e) {
         EXPECT_EQ(e.status(), error);
       }
-      // After the rename (a failing close or folder sync) the new file is there, not yet certain.
+      // After the rename (a failing close or folder sync) the new file exists, but is not yet
+      // certain.
       const bool published = faulty.calls(FileCall::kRename) == 1 && read(disk, "/f") == "newer";
       EXPECT_TRUE(published || read(disk, "/f") == "old") << "call " << n;
       EXPECT_THAT(disk.list("/"), ElementsAre("f")) << "call " << n;

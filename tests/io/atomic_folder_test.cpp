@@ -101,8 +101,7 @@ TEST(AtomicFolderTest, FoldersOfDeadWritersAreRemovedAndThoseOfTheLivingAreNot) 
   EXPECT_THAT(files.list(temp.path()), ElementsAre("out"));
 }
 
-// --- Replacing, on file systems that can exchange two names and on others
-// -------------------------
+// --- Replacing, on file systems that can exchange two names and on others -----------------------
 
 const std::string kOldText = "a=old b=old ";
 const std::string kNewText = "a=newer b=newer ";
@@ -119,7 +118,7 @@ struct Replacing : ::testing::TestWithParam<bool> {
     return made;
   }
 
-  // What a reader finds, and what is left for the next start.
+  // Returns what a reader finds, and what is left for the next start.
   static std::string found(SimFileSystem& left) {
     finish_replacement_of(left, "/folder/out");
     const bool is_there = left.stat("/folder/out", true).has_value();
@@ -131,7 +130,7 @@ struct Replacing : ::testing::TestWithParam<bool> {
   }
 };
 
-// And the new one once commit() has returned.
+// And only the new one once commit() has returned.
 TEST_P(Replacing, IsOldOrNewAfterAnyPowerLoss) {
   bool committed = false;
   std::set<std::string> seen;
@@ -158,7 +157,8 @@ TEST_P(Replacing, IsOldOrNewAfterAnyPowerLoss) {
   EXPECT_THAT(seen, ElementsAre(kNewText, kOldText));
 }
 
-// Killed between the two steps, and then whoever finishes it is killed, at every operation of his.
+// Kills the writer between the two steps, and then the process that finishes them, at every
+// operation.
 TEST_P(Replacing, FinishingMayBeInterruptedToo) {
   if (can_exchange()) return;
   const auto here = disk();

@@ -84,7 +84,7 @@ void PrintTo(const Subject& subject, std::ostream* out) { *out << subject.name; 
 
 class ByteSourceTest : public ::testing::TestWithParam<Subject> {
  protected:
-  // What read() gives for ranges of these offsets and sizes.
+  // Checks the results of read() for ranges of these offsets and sizes.
   static void expect_read(const ByteSource& source,
                           const std::vector<std::pair<std::uint64_t, std::size_t>>& asked) {
     std::vector<std::string> places;
@@ -128,7 +128,7 @@ TEST_P(ByteSourceTest, FillsThousandsOfSmallRangesInAnyOrder) {
   expect_read(*source_, asked);
 }
 
-// Half of them in places of their own.
+// Half of the parts have a destination of their own.
 TEST_P(ByteSourceTest, ShowsEveryByteOfEveryPartOnce) {
   const std::vector<std::pair<std::uint64_t, std::uint64_t>> asked = {
       {0, kSize}, {5, 0}, {kSize, 0}, {7, 1}, {4096, 8192}, {(1 << 20) - 1, 2}, {100, 6'000'000}};
@@ -245,7 +245,7 @@ TEST_F(FileSourceTest, ThatIsCutOffIsAnErrorWithItsByte) {
 }
 
 TEST_F(FileSourceTest, ThatWasWrittenToIsAnError) {
-  // Set, because two changes within one tick of the kernel's clock have one time.
+  // Set explicitly, because two changes within one tick of the kernel's clock have the same time.
   std::filesystem::last_write_time(
       path_, std::filesystem::last_write_time(path_) + std::chrono::seconds(1));
   EXPECT_THAT(message_of<UnreadableError>([&] { read(); }),
@@ -260,7 +260,7 @@ TEST_F(FileSourceTest, OfNoBytesCanBeReadAndViewed) {
   EXPECT_TRUE(empty->view(0, 0).view.empty());
 }
 
-// How many pages of the file, and how many of them are in the page cache.
+// The number of pages in the file, and how many of them are in the page cache.
 struct CachedPages {
   std::size_t all = 0;
   std::size_t there = 0;
@@ -292,7 +292,7 @@ void drop_from_page_cache(const std::string& path) {
   ::close(fd);
 }
 
-// Much of a file, in ranges that no disk likes: with gaps, and at odd places.
+// Much of a file, in ranges that suit no disk: with gaps, and at odd offsets.
 class ColdFileTest : public ::testing::Test {
  protected:
   ColdFileTest() {
@@ -345,7 +345,7 @@ TEST_F(ColdFileTest, ComesIntoThePageCacheAheadOfItsReader) {
   EXPECT_EQ(cached_pages(path_).there, 0);
   const std::atomic<bool> goes_on = false;
   bring_into_page_cache(Windows(source_), goes_on);
-  EXPECT_TRUE(is_in_page_cache(path_));  // but for what is on its way
+  EXPECT_TRUE(is_in_page_cache(path_));  // except pages that are still being read
   expect_read();
   bring_into_page_cache(*source_of({as_bytes(bytes_), nullptr}, "memory"), goes_on);
 }
@@ -358,7 +358,7 @@ TEST_F(ColdFileTest, IsReadAsWellWhenAPartOfItIsCached) {
   expect_read();
 }
 
-// Each piece once, whichever are read by turns.
+// Each piece is read once, in whatever order cached and other pieces take turns.
 TEST_F(ColdFileTest, IsReadAsWellHoweverMuchOfItsBeginningIsCached) {
   for (const std::uint64_t mib : {1, 4, 12, 20, 28, 37, 40}) {
     drop_from_page_cache(path_);
@@ -369,8 +369,7 @@ TEST_F(ColdFileTest, IsReadAsWellHoweverMuchOfItsBeginningIsCached) {
   }
 }
 
-// What lies in its pages as in the file's goes there without a copy, and what lies otherwise with
-// one.
+// A destination that is aligned in its pages as in the file needs no copy; others need one.
 TEST_F(ColdFileTest, IsReadIntoAnyPlace) {
   constexpr std::size_t kPage = 4096;
   for (const std::size_t shift : {std::size_t{0}, std::size_t{1}, kPage - 3}) {
@@ -388,8 +387,8 @@ TEST_F(ColdFileTest, IsReadIntoAnyPlace) {
   }
 }
 
-// Tensors whose places lie in their pages as in the file, and headers between them, as a load asks
-// for them: no byte needs a call of its own through the page cache.
+// Tensors whose destinations are aligned as in the file, and headers between them, as a load
+// requests them. No byte needs its own call through the page cache.
 TEST_F(ColdFileTest, LeavesNothingInThePageCacheWhereAllLiesInPlace) {
   if (cached_pages(path_).there > 0) GTEST_SKIP() << "it lies in memory";
   constexpr std::size_t kTensor = std::size_t{4} << 20;
@@ -422,7 +421,7 @@ TEST_F(ColdFileTest, LeavesNothingInThePageCacheWhereAllLiesInPlace) {
   EXPECT_EQ(cached_pages(path_).there, 0U);
 }
 
-// Very many, side by side in memory as in the file: a load that reads it whole.
+// Very many parts, adjacent in memory as in the file, as in a load that reads a whole file.
 TEST_F(ColdFileTest, IsReadInLargePiecesWhereItsPartsLieAsInTheFile) {
   if (cached_pages(path_).there > 0) GTEST_SKIP() << "it lies in memory";
   const PageMemory memory(bytes_.size());

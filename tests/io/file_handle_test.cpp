@@ -1,4 +1,4 @@
-// Thousands of files are open at once with few descriptors, and each stays the file that it was.
+// Thousands of files are open at once with few descriptors, and each handle keeps its file.
 #include "io/files/file_handle.h"
 
 #include <unistd.h>
@@ -69,7 +69,7 @@ TEST_F(FileHandleTest, LetGoOfTheirDescriptors) {
   EXPECT_EQ(open_descriptors(), before);
 }
 
-// Files that are opened while others are open: more than there are descriptors for.
+// Opens more files at once than there are descriptors for.
 class ClosedFileTest : public FileHandleTest {
  protected:
   ClosedFileTest() {
@@ -98,7 +98,7 @@ TEST_F(ClosedFileTest, IsNotTheOneThatHasItsNameByNow) {
 }
 
 TEST_F(ClosedFileTest, ThatWasWrittenToIsAnError) {
-  write_file(path_, "what is there.");  // as long
+  write_file(path_, "what is there.");  // of the same length
   EXPECT_THAT(message_of<UnreadableError>([&] { text_of(*source_); }), HasSubstr("written to"));
 }
 

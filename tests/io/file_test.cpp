@@ -1,4 +1,4 @@
-// What only the real file system does: large files, limits, signals, short writes.
+// Features of the real file system only: large files, limits, signals, short writes.
 #include "io/file.h"
 
 #include <gtest/gtest.h>
@@ -56,7 +56,7 @@ void write_in_pieces(WritableFile& file, std::string_view bytes) {
   }
 }
 
-// Runs `body` in a child process and gives its exit status; -signal when one killed it. gtest
+// Runs `body` in a child process and returns its exit status; -signal if a signal killed it. gtest
 // assertions in the child do not reach the parent.
 int in_child(const std::function<int()>& body) {
   const pid_t child = fork();
@@ -96,7 +96,7 @@ TEST(FilePathTest, PartsOfPaths) {
   EXPECT_EQ(normal_path("dbfs:/Volumes//a"), "dbfs:/Volumes/a");
 }
 
-// By text alone, as std::filesystem has it, which cairn itself does not use.
+// By text alone, as in std::filesystem, which cairn itself does not use.
 TEST(PathTest, IsNormalAndRelativeAsInTheStandardLibrary) {
   const std::string letters = "ab./";
   std::vector<std::string> paths = {""};
@@ -108,7 +108,7 @@ TEST(PathTest, IsNormalAndRelativeAsInTheStandardLibrary) {
     }
   }
   for (const std::string& path : paths) {
-    if (path.starts_with("//")) continue;  // of which it keeps two
+    if (path.starts_with("//")) continue;  // std::filesystem keeps two slashes
     ASSERT_EQ(normal_path(path), fs::path(path).lexically_normal().string()) << path;
   }
   for (std::size_t i = 0; i < paths.size(); i += 7) {
@@ -242,8 +242,8 @@ TEST(LargeFileTest, AbandoningOneHalfWrittenDoesNotHang) {
 
 constexpr rlim_t kLimitedBytes = 17 << 20;
 
-// Writes `bytes` under a file-size limit of `limit` and returns the StorageError's status, 0 for no
-// error, 1 when errors come and go, 2 for any other failure.
+// Writes `bytes` under a file-size limit of `limit`. Returns the StorageError's status; 0 for no
+// error, 1 if errors do not persist, 2 for any other failure.
 int write_under_limit(const std::string& path, rlim_t limit, const std::string& bytes,
                       std::uint64_t expected_bytes) {
   const rlimit limits = {limit, limit};
@@ -362,13 +362,13 @@ TEST(FileTest, ALinkToANameThatNoneCanHaveLeadsNowhere) {
 
 // --- Removing what may be locked -----------------------------------------------------------------
 
-// What somebody else may do to files: root may do anything.
+// Drops root's rights, because root may do anything to other users' files.
 void become_nobody() {
   if (geteuid() == 0 && setuid(65534) != 0) _exit(2);
 }
 
-// In a folder that several people write to, whoever may remove a file need not be able to write it,
-// or to read it.
+// In a folder that several users write to, a user who may remove a file need not be able to read or
+// write it.
 TEST(RemoveUnlockedTest, WhatMayNotBeOpenedIsRemovedWhereItsFolderAllowsIt) {
   const TempFolder folder;
   const std::string path = folder / "ep1.pt";
@@ -392,8 +392,8 @@ TEST(RemoveUnlockedTest, WhatMayNotBeOpenedIsRemovedWhereItsFolderAllowsIt) {
   }
 }
 
-// From now on flock() fails with `error` in this process; false where it cannot be made to.
-bool have_no_locks(int error) {
+// From now on flock() fails with `error` in this process. Returns false if that is impossible here.
+bool disable_locks(int error) {
   std::array<sock_filter, 4> rules = {{
       BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
       BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_flock, 0, 1),
@@ -405,8 +405,8 @@ bool have_no_locks(int error) {
          prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) == 0;
 }
 
-// Lustre without "-o flock", NFSv3 without lockd. Of a temporary name nobody knows whether its
-// writer lives; what has its final name no writer has open any more.
+// As on Lustre without "-o flock", or NFSv3 without lockd. It is unknown whether the writer of a
+// file with a temporary name lives. A file with its final name has no writer any more.
 TEST(RemoveUnlockedTest, WithoutLocksCheckpointsAreRemovedAndWhatIsBeingWrittenIsNot) {
   const TempFolder folder;
   const std::string temporary = temporary_name(folder / "ep1.pt");
@@ -414,7 +414,7 @@ TEST(RemoveUnlockedTest, WithoutLocksCheckpointsAreRemovedAndWhatIsBeingWrittenI
     testing::write_file(folder / "ep1.pt", "bytes");
     testing::write_file(temporary, "bytes");
     const int removed = in_child([&] {
-      if (!have_no_locks(error)) return 77;
+      if (!disable_locks(error)) return 77;
       FileSystem& files = posix_file_system();
       return (files.remove_unlocked(folder / "ep1.pt") ? 1 : 0) +
              (files.remove_unlocked(temporary) ? 2 : 0);

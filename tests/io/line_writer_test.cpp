@@ -15,7 +15,7 @@ namespace {
 
 constexpr std::size_t kLine = 64;
 
-// Memory that begins at a line.
+// Memory that begins at a cache line.
 class Lines {
  public:
   explicit Lines(std::size_t size) : lines_(size / kLine + 1), size_(size) {
@@ -36,7 +36,7 @@ class Lines {
   std::size_t size_;
 };
 
-// Lengths on both sides of all that is told apart: lines, what waits for others, what does not.
+// Lengths around all limits in the code: whole lines, pieces that wait, and pieces that do not.
 constexpr std::array<std::size_t, 14> kLengths = {0,   1,   40,  63,   64,   65,   100,
                                                   511, 512, 513, 4095, 4096, 4097, 20'000};
 

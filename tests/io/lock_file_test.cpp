@@ -1,4 +1,5 @@
-// Advisory locks: of a file that says who is at work, and what a child that was forked has of them.
+// Advisory locks: of a file that says which process is at work. A forked child has no share in
+// them.
 #include "io/files/lock_file.h"
 
 #include <gtest/gtest.h>
@@ -68,11 +69,11 @@ TEST(LockFileTest, OfSomethingElseThanAFileNothingIsDone) {
   EXPECT_FALSE(fs::exists(folder / "missing"));
 }
 
-// A worker process of the program's, which lives on when the program is killed.
+// A worker process of the program, which lives on when the program is killed.
 TEST(LockFileTest, AChildThatOutlivesItsParentHoldsNoneOfItsLocks) {
   const TempFolder folder;
   fs::create_directory(folder / "locked");
-  std::array<int, 2> life = {};  // the child's, which ends when the test closes its end
+  std::array<int, 2> life = {};  // closing the test's end ends the child
   ASSERT_EQ(pipe(life.data()), 0);
   FileSystem& files = posix_file_system();
   const std::string temporary = temporary_name(folder / "ep1.pt");

@@ -10,7 +10,7 @@
 namespace cairn {
 namespace {
 
-// A root with the files of a machine, by their paths.
+// A root folder with the files of a machine.
 class MachineTest : public ::testing::Test {
  protected:
   void write(const std::string& path, const std::string& text) const {

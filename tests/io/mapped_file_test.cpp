@@ -32,8 +32,8 @@ using testing::TempFolder;
 
 constexpr std::size_t kPage = 4096;
 
-// A mapped file of five pages of 'x'; all but the first two bytes are cut off after it was mapped,
-// which the kernel answers like a bad block.
+// A mapped file of five pages of 'x'. After the mapping, all except its first two bytes are cut
+// off, which the kernel reports like a bad block.
 class CutOffFile : public ::testing::Test {
  protected:
   CutOffFile() : path_(folder_ / "data") {
@@ -63,7 +63,7 @@ TEST_F(CutOffFile, GuardedReadsAreZerosAndAnErrorThatNamesFileAndByte) {
   EXPECT_THAT(message_of([] { check_mapped_reads(); }),
               AllOf(HasSubstr(path_), HasSubstr("at byte " + std::to_string(3 * kPage)),
                     HasSubstr("kernel log")));
-  // A page before it, later.
+  // An earlier page, read later.
   EXPECT_EQ(at(2 * kPage), std::byte{0});
   EXPECT_THAT(message_of([] { check_mapped_reads(); }),
               HasSubstr("at byte " + std::to_string(2 * kPage)));
@@ -88,7 +88,7 @@ TEST_F(CutOffFile, NothingIsPublishedWhileWhatWasReadIsWrong) {
   EXPECT_FALSE(posix_file_system().stat(folder_ / "copy"));
 }
 
-// An exception ends the mapping before anybody can ask.
+// An exception ends the mapping before any check.
 TEST_F(CutOffFile, IsRememberedOnceWhenTheMappingIsGone) {
   const GuardedReads guard;
   EXPECT_EQ(at(kPage), std::byte{0});
@@ -127,8 +127,7 @@ TEST_F(CutOffFile, WithoutAGuardTheSignalIsWhatItWas) {
       ::testing::ExitedWithCode(42), "");
 }
 
-// --- A file as a source
-// ---------------------------------------------------------------------------
+// --- A file as a source -------------------------------------------------------------------------
 
 class ViewedFile : public ::testing::Test {
  protected:
@@ -155,7 +154,8 @@ TEST_F(ViewedFile, IsReadWhereNobodyIsTold) {
   EXPECT_THROW(source_->view(0, 5 * kPage), UnreadableError);
 }
 
-// As byte_source.h says; what is asked for anew is read, which is an error and no signal.
+// As byte_source.h says. Bytes that are requested again are read, which gives an error and no
+// signal.
 TEST_F(ViewedFile, KeptBehindTheCallThatMappedItEndsTheProcessWhenTheDiskFails) {
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
   GTEST_SKIP() << "the sanitizer's own handler reports it, and ends the process in its way";
@@ -201,7 +201,7 @@ TEST_F(ViewedFile, IsWhatItWasWhenItsNameIsGone) {
   EXPECT_NO_THROW(check_mapped_reads());
 }
 
-// Of zeros that stand for pages which cannot be read, that thread asks about its own files alone.
+// A thread without a GuardedReads is not told of zeros for unreadable pages, so its views are read.
 TEST_F(ViewedFile, IsReadWhereAnotherThreadAloneIsTold) {
   std::promise<void> begun;
   std::promise<void> over;

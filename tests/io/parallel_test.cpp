@@ -32,15 +32,15 @@ TEST(ParallelTest, LanesShareTheThreads) {
   std::barrier all_lanes(kLanes);
   const auto work = [&](std::size_t) {
     all_lanes.arrive_and_wait();   // each on a thread of its own
-    std::barrier all_there(each);  // fewer threads than that would wait for ever
+    std::barrier all_there(each);  // would wait for ever for fewer threads
     std::atomic<bool> may_go_on = false;
     const auto wait = [&](std::size_t i) {
-      if (i == each) {  // one more than there are threads: its turn is behind one of the others
+      if (i == each) {  // one more call than threads: it waits for another to end
         EXPECT_TRUE(may_go_on);
         return;
       }
       all_there.arrive_and_wait();
-      for (int turn = 0; turn < 1000; ++turn) {  // for a thread too many to begin
+      for (int turn = 0; turn < 1000; ++turn) {  // time for a surplus thread to begin
         std::this_thread::yield();
       }
       may_go_on = true;
@@ -58,8 +58,8 @@ TEST(ParallelTest, BehindLanesThereAreAllThreadsAgain) {
     throw std::runtime_error("one of a million");
   };
   EXPECT_THROW(for_each_in_lanes(4, 1'000'000, fail), std::runtime_error);
-  EXPECT_LE(begun, 4);               // what fails in one lane ends the others
-  std::barrier all_there(kThreads);  // fewer would wait for ever
+  EXPECT_LE(begun, 4);               // a failure in one lane ends the others
+  std::barrier all_there(kThreads);  // would wait for ever for fewer threads
   for_each_parallel(
       kThreads, [&](std::size_t) { all_there.arrive_and_wait(); }, ~std::uint64_t{0}, kThreads);
 }

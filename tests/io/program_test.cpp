@@ -52,7 +52,7 @@ TEST(ProgramTest, SaysHowItEnded) {
   EXPECT_EQ(crashed.finish(), "sh was ended by signal 11");
 }
 
-// The kernel's out-of-memory killer says nothing about what was piped through.
+// The kernel's out-of-memory killer says nothing about the data in the pipe.
 TEST(ProgramTest, WhatWasStoppedFromOutsideIsAnErrorOfTheMachine) {
   StringSink out;
   PipeThrough killed({"sh", "-c", "kill -9 $$"}, out);
@@ -70,14 +70,15 @@ TEST(ProgramTest, AProgramThatStopsReadingIsNoSignalAndNoEndlessWait) {
 
 TEST(ProgramTest, AnAbandonedOneIsKilled) {
   StringSink out;
-  { const PipeThrough forever({"sh", "-c", "sleep 1000"}, out); }  // or the test takes as long
+  // Otherwise the test takes as long.
+  { const PipeThrough forever({"sh", "-c", "sleep 1000"}, out); }
   EXPECT_EQ(out.text, "");
 }
 
 TEST(ProgramTest, OneThatDoesNothingIsGivenUp) {
   StringSink out;
   const ProgramLimits limits = {.silence = std::chrono::milliseconds(20)};
-  PipeThrough idle({"sh", "-c", "sleep 1000; echo"}, out, limits);  // what it started ends, too
+  PipeThrough idle({"sh", "-c", "sleep 1000; echo"}, out, limits);  // its child ends, too
   EXPECT_THAT(message_of<StorageError>([&] { idle.finish(); }),
               AllOf(HasSubstr("sh did nothing for 20 ms"), HasSubstr("CAIRN_PROGRAM_TIMEOUT")));
   const std::string text(3'000'000, 'x');  // more than any pipe holds
@@ -92,7 +93,7 @@ TEST(ProgramTest, OneThatIsGoneIsNotWaitedFor) {
   PipeThrough deaf({"sleep", "1000"}, out, {.silence = std::chrono::milliseconds(20)});
   const std::string text(3'000'000, 'x');
   EXPECT_THROW(deaf.write(as_bytes(text)), StorageError);
-  PipeThrough other({"true"}, out);  // whose end would be taken for the first one's
+  PipeThrough other({"true"}, out);  // its end must not be taken for the first one's
   EXPECT_THAT(message_of<StorageError>([&] { deaf.finish(); }), HasSubstr("sleep has ended"));
   EXPECT_THROW(deaf.write(as_bytes(text)), StorageError);
   EXPECT_EQ(other.finish(), "");
@@ -102,7 +103,7 @@ TEST(ProgramTest, OneThatIsGoneIsNotWaitedFor) {
 TEST(ProgramTest, WhatASecretiveOneComplainsOfIsNotTold) {
   StringSink out;
   ProgramLimits limits;
-  limits.tells_messages = false;
+  limits.quotes_messages = false;
   PipeThrough failing({"sh", "-c", "echo canary >&2; exit 3"}, out, limits);
   EXPECT_EQ(failing.finish(), "sh ended with exit code 3");
   PipeThrough killed({"sh", "-c", "echo canary >&2; kill -9 $$"}, out, limits);
@@ -160,7 +161,7 @@ TEST(ProgramTest, IsFoundInThePathOnly) {
   EXPECT_EQ(find_program("sh"), std::nullopt);
 }
 
-// As a connection of another library, which its other end would think alive.
+// For example a connection of another library, which its other end would take for alive.
 TEST(ProgramTest, HasNoDescriptorOfThisProcess) {
   const int left_open = dup(STDERR_FILENO);
   ASSERT_GE(left_open, 0);

@@ -22,7 +22,7 @@ TEST(ScratchFileTest, HoldsWhatWasWrittenAndHasNoName) {
   const testing::TempFolder temp;
   ScratchFile file(temp.path());
   std::string expected;
-  for (int i = 0; i < 3000; ++i) {  // smaller and larger pieces than its buffer
+  for (int i = 0; i < 3000; ++i) {  // pieces smaller and larger than its buffer
     const std::string piece(i % 700 == 0 ? 300'000 : 100, static_cast<char>('a' + i % 26));
     file.write(as_bytes(piece));
     expected += piece;

@@ -38,7 +38,7 @@ TEST(SpillTest, ManyBytesAreMadeInAScratchFile) {
   EXPECT_THROW(made_of(kMostBytesInMemory + 1, "/no/such/folder"), StorageError);
 }
 
-// As of an upload, whose writer does not say how much comes.
+// As in an upload whose writer does not know its size.
 TEST(SpillTest, WhatGrowsBeyondTheLimitGoesOnInAScratchFile) {
   const testing::TempFolder temp;
   SpillSink small({.most_in_memory = 5, .scratch_folder = "/no/such/folder"});

@@ -13,7 +13,7 @@
 namespace cairn {
 namespace {
 
-// Whether who waits for a turn is told that it is not to go on.
+// Whether waiting for a turn ends with CancelledError.
 bool is_cancelled(Turns& turns, Cancellation& cancellation) {
   const CancelScope scope(&cancellation);
   try {
@@ -26,7 +26,7 @@ bool is_cancelled(Turns& turns, Cancellation& cancellation) {
 
 TEST(TurnsTest, OneHasItAtATime) {
   Turns turns;
-  int count = 0;  // without a lock of its own
+  int count = 0;  // protected only by the turns
   std::vector<std::thread> threads;
   for (int i = 0; i < 4; ++i) {
     threads.emplace_back([&] {
@@ -55,7 +55,8 @@ TEST(TurnsTest, OneThatIsCancelledTakesNone) {
   EXPECT_TRUE(Turn(turns)) << "the next has it";
 }
 
-// Also when that was taken back before it noticed: who has no turn does not go on.
+// Also if the cancellation was renewed before the thread noticed: without a turn it does not
+// continue.
 TEST(TurnsTest, OneThatWasCancelledTakesNone) {
   Turns turns;
   const Turn turn(turns);

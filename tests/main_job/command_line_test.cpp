@@ -1,4 +1,4 @@
-// What `digits` takes on its command line, and what it says when something is wrong.
+// The command line of `digits`, and its messages when something is wrong.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -38,7 +38,7 @@ void expect_error(const Answer& answer, int exit_code, const std::string& saying
   EXPECT_NE(answer.output.find(saying, error), std::string::npos) << answer.output;
 }
 
-// Fields of TrainerOptions that no text, number or switch can give.
+// Fields of TrainerOptions that are no text, number or switch.
 const std::set<std::string> kObjects = {
     "model",           "train_dataloader", "algorithms", "optimizers",        "schedulers",
     "eval_dataloader", "callbacks",        "loggers",    "load_object_store", "save_object_store"};

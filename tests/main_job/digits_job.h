@@ -24,7 +24,7 @@ inline Flags operator+(Flags flags, const Flags& more) {
 
 inline constexpr int kDigitsBatchesPerEpoch = 45;
 
-// All with the same flags.
+// All runs have the same flags.
 class DigitsJob {
  public:
   explicit DigitsJob(const std::string& folder, const Flags& flags = {})
@@ -36,7 +36,7 @@ class DigitsJob {
   std::unique_ptr<ChildProcess> start(const Flags& more = {}) const {
     return std::make_unique<ChildProcess>(flags_ + more);
   }
-  // Starts it and expects it to end with this code. Returns what it printed.
+  // Runs it and expects this exit code. Returns what it printed.
   std::string finish(const Flags& more = {}, int exit_code = 0) const {
     const auto program = start(more);
     const ChildProcess::Ended ended = program->wait();
@@ -49,7 +49,7 @@ class DigitsJob {
     EXPECT_EQ(program->wait().signal, SIGKILL) << program->output();
   }
 
-  // From outside, so many times, each at whatever the program does after one of its saves.
+  // Kills it from outside `times` times, each time at a random moment after one of its saves.
   void kill_at_random(int times) const {
     std::mt19937 random(20);
     int killed = 0;
@@ -79,7 +79,7 @@ class DigitsJob {
   Flags flags_;
 };
 
-// What digits says of its accuracy; a failure when it does not.
+// The accuracy that digits printed. Fails the test if there is none.
 inline double accuracy_in(const std::string& output) {
   const std::string begin = "test accuracy ";
   const std::size_t at = output.find(begin);

@@ -1,5 +1,5 @@
-// The main job on a GPU, in each precision: killed and started again it ends with the bits of a run
-// that nobody disturbed. Skipped where there is none.
+// The main job on a GPU, in each precision. Killed and started again, it ends with the bits of an
+// undisturbed run. Skipped without a GPU.
 #include <gtest/gtest.h>
 #include <torch/torch.h>
 
@@ -29,7 +29,7 @@ class DigitsOnGpu : public ::testing::TestWithParam<const char*> {
     if (!torch::cuda::is_available()) GTEST_SKIP() << "no CUDA device here";
   }
   static Flags flags() { return kOnGpu + Flags{"--precision", GetParam()}; }
-  // Of an undisturbed run.
+  // The final weights of an undisturbed run.
   static const Value& straight_weights() {
     static std::map<std::string, Value> weights;
     const auto [found, is_new] = weights.try_emplace(GetParam());

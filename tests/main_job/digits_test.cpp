@@ -1,5 +1,5 @@
-// The main job, as a user runs it: `digits` is killed, stopped, started again with the same
-// command, and ends with the bits of a run that nobody disturbed.
+// The main job, as a user runs it. `digits` is killed, stopped and started again with the same
+// command, and ends with the bits of an undisturbed run.
 #include <gtest/gtest.h>
 #include <signal.h>
 
@@ -54,7 +54,7 @@ class MainJob : public ::testing::TestWithParam<const char*> {};
 TEST_P(MainJob, KilledAtSeveralBatchesEndsWithTheSameBits) {
   const TempFolder folder;
   const Job job(folder.path(), kShort + Flags{GetParam()});
-  // Before the first checkpoint; at one; at the end of an epoch; in the last epoch.
+  // Before the first checkpoint, at one, at the end of an epoch, and in the last epoch.
   for (const int batch : {3, 28, kBatchesPerEpoch, 100})
     job.kill_at(batch);
   const std::string output = job.finish();
@@ -67,8 +67,8 @@ INSTANTIATE_TEST_SUITE_P(AsyncAndNot, MainJob, ::testing::Values("--save-async",
                            return std::string(test.param) == "--save-async" ? "async" : "sync";
                          });
 
-// An asynchronous save may be torn by the kill. One that was durable when its event returned is
-// where the run goes on.
+// A kill may tear an asynchronous save. The run resumes from a save that was durable when its event
+// returned.
 TEST(MainJob, SynchronousSaveOfTheKilledBatchIsFoundAgain) {
   const TempFolder folder;
   const Job job(folder.path(), kShort + Flags{"--no-save-async"});
@@ -86,7 +86,7 @@ TEST(MainJob, KilledAtRandomEndsWithTheSameBits) {
   EXPECT_EQ(load(job.weights()), straight_weights());
 }
 
-// A run far longer than any test waits, which saves every batch and tells so.
+// A run far longer than any test waits for, which saves every batch and prints it.
 const Flags kEndless = {"--max-duration",
                         "100000ep",
                         "--save-interval",
@@ -115,7 +115,7 @@ TEST_P(Signal, SavesAndAsksToBeRunAgain) {
   const int stopped_at = batch_in(*line);
   EXPECT_TRUE(verify(job.checkpoint(name_at(stopped_at))).ok());
 
-  // Goes on with the bits of a run that was never stopped.
+  // It resumes with the bits of a run that was never stopped.
   job.kill_at(stopped_at + 10);
   const TempFolder other_folder;
   const Job other(other_folder.path(), kEndless);
@@ -128,7 +128,7 @@ TEST_P(Signal, SavesAndAsksToBeRunAgain) {
 INSTANTIATE_TEST_SUITE_P(ThatStops, Signal, ::testing::Values(SIGTERM, SIGINT),
                          [](const auto& test) { return test.param == SIGTERM ? "TERM" : "INT"; });
 
-// Saves at batch 100 and then not for as long as it takes to ask.
+// Saves at batch 100, and then not while the test asks for a save.
 const Flags kSeldom = {"--max-duration", "100000ep", "--save-interval", "100ba"};
 
 TEST(MainJob, Usr2SavesAndGoesOn) {
@@ -176,7 +176,8 @@ TEST(MainJob, KeepsTwoCheckpointsOverRestarts) {
   const Job job(folder.path(), kShort + Flags{"--save-num-checkpoints-to-keep", "2"});
   for (const int batch : {30, 62, 95}) {
     job.kill_at(batch);
-    EXPECT_LE(job.checkpoints().size(), 2 + 3U);  // link, and lock and file of the killed
+    // The link, and the lock and file of the killed process.
+    EXPECT_LE(job.checkpoints().size(), 2 + 3U);
   }
   job.finish();
   EXPECT_EQ(job.checkpoints(),

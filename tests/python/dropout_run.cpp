@@ -1,5 +1,5 @@
-// A run with dropout, for dropout_test.py: three epochs of five batches and two evaluators, from
-// the weights of the data file, or from a checkpoint.
+// A run with dropout, for dropout_test.py: three epochs of five batches and two evaluators. It
+// starts from the weights of the data file, or from a checkpoint.
 //
 //   dropout_run DATA FOLDER [CHECKPOINT]   saves FOLDER/ba<n>.pt after every batch, and at the end
 //                                          FOLDER/losses.json and FOLDER/final.pt

@@ -1,5 +1,5 @@
-// One rank of a run whose model is sharded, for fsdp_test.py, which has the same model and data in
-// Python, under FSDP2:
+// One rank of a run with a sharded model, for fsdp_test.py, which runs the same model and data in
+// Python under FSDP2:
 //   fsdp_run KEY=VALUE...
 //     optimizer=Adam|AdamW|SGD|PlainSGD  until=BATCHES  folder=FOLDER (a checkpoint each 3 batches)
 //     load=CHECKPOINT           ranks=N: of N; the launcher's variables say which
@@ -24,9 +24,9 @@ namespace {
 constexpr std::int64_t kFeatures = 7;
 constexpr std::int64_t kClasses = 5;
 constexpr std::int64_t kSamples = 48;
-constexpr std::int64_t kBatch = 12;  // of all ranks
+constexpr std::int64_t kBatch = 12;  // over all ranks
 
-// Sizes that two, three and four ranks do not divide, and a buffer.
+// Sizes that are not multiples of two, three or four ranks, and a buffer.
 struct Net : torch::nn::Module {
   Net() {
     torch::manual_seed(3);

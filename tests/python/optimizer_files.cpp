@@ -1,6 +1,7 @@
-// Writes what optimizers_test.py reads: optimizer_files OPTIMIZER_STEPS FOLDER runs each case of
-// optimizer_steps.pt for three steps and saves FOLDER/CASE.pt, the optimizer's state_dict; and
-// FOLDER/Lion.pt, of a user's optimizer with the gradients of the case Adam.
+// Writes the files that optimizers_test.py reads. optimizer_files OPTIMIZER_STEPS FOLDER runs each
+// case of optimizer_steps.pt for three steps, and saves the optimizer's state_dict as
+// FOLDER/CASE.pt. It also saves FOLDER/Lion.pt, of a user's optimizer with the gradients of the
+// case Adam.
 #include <torch/torch.h>
 
 #include <iostream>

@@ -1,6 +1,6 @@
-// Trains a little and writes what read_checkpoint.py reads: sample_trainer FOLDER gives
-//   FOLDER/full.pt, FOLDER/weights.pt   a checkpoint and its weights alone
-//   FOLDER/expected.json                what Python must find in them
+// Trains a little and writes the files that read_checkpoint.py reads. sample_trainer FOLDER writes:
+//   FOLDER/full.pt, FOLDER/weights.pt   a checkpoint, and its weights alone
+//   FOLDER/expected.json                the values that Python must find in them
 #include <torch/torch.h>
 
 #include <fstream>

@@ -1,7 +1,8 @@
-// Writes what the ranks of a small model write together: sharded_files FOLDER RANKS
+// Writes the checkpoint that the ranks of a small model write together: sharded_files FOLDER RANKS
 //
-// Element number i of each tensor is i + its salt (sharded_test.py has the same list): the weights
-// in rows, as FSDP2 has them; "mesh" in rows and columns; the rest whole on every rank.
+// Element number i of each tensor is i + its salt (sharded_test.py has the same list). The weights
+// are cut by rows, as FSDP2 has them; "mesh" is cut by rows and columns; the rest is whole on every
+// rank.
 #include <cstdlib>
 #include <exception>
 #include <iostream>

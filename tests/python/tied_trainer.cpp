@@ -1,6 +1,6 @@
 // Trains a model with tied weights, for tied_weights_test.py:
-//   tied_trainer FOLDER             4 batches, with a checkpoint of each: FOLDER/ba1.pt, ...
-//   tied_trainer FOLDER CHECKPOINT  goes on from CHECKPOINT to batch 4
+//   tied_trainer FOLDER             trains 4 batches and saves each: FOLDER/ba1.pt, ...
+//   tied_trainer FOLDER CHECKPOINT  resumes from CHECKPOINT and trains to batch 4
 #include <torch/torch.h>
 
 #include <iostream>

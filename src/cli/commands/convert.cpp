@@ -1,4 +1,4 @@
-// cairn convert: one kind of checkpoint into another.
+// cairn convert: turns one kind of checkpoint into another.
 #include "cairn/checkpoint/convert.h"
 
 #include <fmt/format.h>
@@ -24,7 +24,7 @@ namespace cairn::cli {
 namespace {
 
 struct ConvertArgs {
-  std::vector<std::string> in;  // one, or one for each rank; the command line ends with `out`
+  std::vector<std::string> in;  // one, or one per rank; CLI11 first puts `out` at its end
   std::string out;
   std::string dtype;
   std::vector<std::string> renames;
@@ -33,7 +33,7 @@ struct ConvertArgs {
   ConvertOptions convert;
 };
 
-// A bar for each stage.
+// Shows a progress bar for each stage.
 class Bars {
  public:
   explicit Bars(const Console& console) : console_(console) {}
@@ -56,7 +56,7 @@ class Bars {
 };
 
 void parse(ConvertArgs& options) {
-  if (options.out.empty()) {  // CLI11 gives the first positional all names
+  if (options.out.empty()) {  // CLI11 gives all names to the first positional
     if (options.in.size() < 2) throw UsageError("OUT is required (see cairn convert --help)");
     options.out = std::move(options.in.back());
     options.in.pop_back();
@@ -112,7 +112,7 @@ std::string list_of(const std::vector<std::string>& names) {
   return text;
 }
 
-// What cairn cannot look into, and names that had to be made up.
+// Prints the objects that cairn cannot look into.
 void print_objects(const ConvertResult& result, Console& console) {
   std::vector<std::string> kept;
   for (const auto& [name, count] : result.objects) {
@@ -124,7 +124,7 @@ void print_objects(const ConvertResult& result, Console& console) {
   }
   if (!kept.empty()) {
     console.out << fmt::format(
-        "objects written as they were, for Python to make: {} (--drop-objects leaves them out)\n",
+        "objects written unchanged, for Python to make: {} (--drop-objects leaves them out)\n",
         list_of(kept));
   }
   if (!dropped.empty()) console.out << fmt::format("objects left out: {}\n", list_of(dropped));
@@ -134,7 +134,7 @@ void print_objects(const ConvertResult& result, Console& console) {
   }
   if (!lost.empty()) {
     console.out << fmt::format(
-        "attributes of tensors left out, as no format has a place for them: "
+        "attributes of tensors left out, because no format can hold them: "
         "{}\n",
         list_of(lost));
   }
@@ -143,7 +143,7 @@ void print_objects(const ConvertResult& result, Console& console) {
     renamed.push_back(printable(fmt::format("\"{}\" (key {})", name, key)));
   }
   if (!renamed.empty()) {
-    console.out << fmt::format("named by a text, as the format has no other keys: {}\n",
+    console.out << fmt::format("keys written as text, because the format has no other keys: {}\n",
                                list_of(renamed));
   }
 }
@@ -154,14 +154,15 @@ void print(const ConvertResult& result, const std::string& out, Console& console
   if (result.files.size() > 1) console.out << fmt::format(" in {} files", result.files.size());
   console.out << "\n";
   if (result.gathered > 0) {
-    console.out << fmt::format("full tensors made of distributed ones: {}\n", result.gathered);
+    console.out << fmt::format("full tensors gathered from distributed ones: {}\n",
+                               result.gathered);
   }
   if (!result.differing.empty()) {
-    console.out << fmt::format("not the same in all files, taken from the first: {}\n",
+    console.out << fmt::format("different between the files, taken from the first: {}\n",
                                list_of(result.differing));
   }
   if (!result.left_out.empty()) {
-    console.out << fmt::format("left out, as it is no tensor: {}\n", list_of(result.left_out));
+    console.out << fmt::format("left out, because not a tensor: {}\n", list_of(result.left_out));
   }
   print_objects(result, console);
   for (const auto& [name, keeper] : result.tied) {
@@ -205,26 +206,29 @@ Run define_convert(CLI::App& app) {
   app.add_option("IN", options->in,
                  "a checkpoint of any format; the files of all ranks, where each saved its own")
       ->required();
-  app.add_option("OUT", options->out, "what to write, last; its extension names the format");
-  app.add_option("--to", convert.to, "the format, whatever the extension: torch, safetensors, dcp");
+  app.add_option("OUT", options->out,
+                 "the output, as the last argument; its extension names the format");
+  app.add_option("--to", convert.to,
+                 "the output format, whatever the extension: torch, safetensors, dcp");
   app.add_flag("--weights-only", convert.weights_only,
                "the model's state dict only (state/model of a Composer checkpoint)");
-  app.add_option("--include", convert.include, "only paths that match, as 'state/model/*'")
+  app.add_option("--include", convert.include, "only paths that match, such as 'state/model/*'")
       ->allow_extra_args(false);
-  app.add_option("--exclude", convert.exclude, "without paths that match")->allow_extra_args(false);
+  app.add_option("--exclude", convert.exclude, "leave out paths that match")
+      ->allow_extra_args(false);
   app.add_option("--rename", options->renames,
-                 "FROM=TO: names of tensors that begin with FROM begin with TO")
+                 "FROM=TO: replace FROM by TO at the beginning of the names of tensors")
       ->allow_extra_args(false);
-  app.add_option("--dtype", options->dtype, "floating-point tensors as bf16, fp16 or fp32")
+  app.add_option("--dtype", options->dtype, "convert floating-point tensors to bf16, fp16 or fp32")
       ->check(CLI::IsMember({"bf16", "fp16", "fp32"}));
   app.add_flag("--drop-objects", convert.drop_objects,
-               "without objects of classes that cairn does not know");
+               "leave out objects of classes that cairn does not know");
   app.add_option("--shard-size", convert.shard_bytes,
-                 "OUT is a folder of safetensors of at most this size each, as 5GB")
+                 "write OUT as a folder of safetensors files of at most this size, such as 5GB")
       ->transform(size_above_zero());
   app.add_flag("--overwrite", convert.overwrite, "replace OUT when it exists");
   app.add_flag("--quick", options->quick,
-               "do not check every byte of IN first, but what is converted when it is read");
+               "do not check every byte of IN first; check converted data when it is read");
   add_raw(app, options->reading);
   add_force(app, options->reading);
   return [options](Console& console) { return run_convert(*options, console); };

@@ -1,4 +1,4 @@
-// cairn copy: a checkpoint as it is, somewhere else.
+// cairn copy: copies a checkpoint unchanged.
 #include "cairn/checkpoint/copy.h"
 
 #include <memory>
@@ -48,7 +48,8 @@ int run_copy(CopyArgs options, Console& console) {
 Run define_copy(CLI::App& app) {
   const auto options = std::make_shared<CopyArgs>();
   app.add_option("IN", options->in, "a checkpoint of any format, a file or a folder")->required();
-  app.add_option("OUT", options->out, "its new name, or, with a slash at the end, where it goes")
+  app.add_option("OUT", options->out,
+                 "its new name; with a slash at the end, the folder that it goes into")
       ->required();
   app.add_flag("--overwrite", options->copy.overwrite, "replace OUT when it exists");
   app.add_flag("--quick", options->quick, "do not check every byte of IN first");

@@ -1,4 +1,4 @@
-// cairn diff: what differs between two checkpoints, of whatever formats.
+// cairn diff: shows the differences between two checkpoints of any formats.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -33,8 +33,8 @@ struct DiffArgs {
   CompareOptions compare = {};
 };
 
-// As a file that can hold nothing else names them: "layer.weight" is the layer's weight.
-// `path`: for messages.
+// Names the weights as a file for weights alone does: "layer.weight" is the layer's weight. `path`
+// is for messages.
 Value named_weights(const Value& root, const std::string& path) {
   Dict weights;
   std::map<std::string, std::string> paths;
@@ -188,7 +188,7 @@ int run_diff(DiffArgs options, Console& console) {
     ProgressBar bar(console, {.what = "diff", .total = bytes_of_tensors(a.value)});
     options.compare.on_progress = [&](std::uint64_t bytes) { bar.add(bytes); };
     differences = compare_values(a.value, b.value, options.compare);
-    check_mapped_reads();  // before anything is said of what was read
+    check_mapped_reads();  // before anything is reported from these reads
   }
   if (console.json) {
     console.print_json(describe(differences));
@@ -207,7 +207,7 @@ Run define_diff(CLI::App& app) {
   app.add_flag("--weights-only", options->weights_only,
                "compare the model's tensors only, wherever each file has them");
   app.add_option("--atol", options->compare.atol,
-                 "compare numbers instead of bits and dtypes, and let them be so far apart")
+                 "compare numbers instead of bits and dtypes, and allow this difference")
       ->check(zero_or_more("--atol 1e-6"));
   app.add_flag("--wall-clock", options->compare.wall_clock,
                "compare durations and the names of saved files, too");

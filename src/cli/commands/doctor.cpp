@@ -1,4 +1,4 @@
-// cairn doctor [FOLDER]: what this machine, this build and the folder's file system can do.
+// cairn doctor [FOLDER]: shows what this machine, this build and the folder's file system can do.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -36,7 +36,7 @@ struct FolderState {
   std::vector<FolderProbe> probes;
 };
 
-// As libtorch would find it, where it takes one from the system.
+// The BLAS that libtorch would find, if it takes one from the system.
 std::optional<Blas> system_blas() {
   std::optional<Blas> preloaded = loaded_blas();
   return preloaded ? preloaded : blas_of("libblas.so.3");
@@ -48,10 +48,11 @@ struct Diagnosis {
   MachineLimits limits = machine_limits();
   std::optional<Blas> blas = system_blas();
   std::chrono::system_clock::time_point now = std::chrono::system_clock::now();
-  std::string scratch_problem;  // empty: it works
+  std::string scratch_problem;  // empty: scratch files work
   std::optional<FolderState> folder;
 
-  // cairn did not exist before: a machine that has lost its time. Rules about days would go wrong.
+  // An earlier time is before cairn existed, so the machine has lost its time. Rules about days
+  // would fail.
   bool is_clock_sane() const {
     return now > std::chrono::sys_days(std::chrono::January / 1 / 2026);
   }
@@ -107,7 +108,7 @@ std::string blas_text(const std::optional<Blas>& blas) {
                      pool);
 }
 
-// What libtorch reads when it is loaded.
+// Shows the variables that libtorch reads when it is loaded.
 std::string threads_text() {
   std::string text;
   for (const char* name : {"OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "BLIS_NUM_THREADS"}) {
@@ -219,7 +220,7 @@ int run_doctor(const std::string& folder, Console& console) {
 Run define_doctor(CLI::App& app) {
   const auto folder = std::make_shared<std::string>();
   app.add_option("FOLDER", *folder, "test its file system, too, with small files that are removed");
-  app.footer("Exit code 1 when something is missing that cairn cannot do without.");
+  app.footer("Exit code 1 when something is missing that cairn needs.");
   return [folder](Console& console) { return run_doctor(*folder, console); };
 }
 

@@ -1,4 +1,4 @@
-// cairn dump: the whole object as JSON, tensors by the SHA-256 of their elements.
+// cairn dump: prints the whole object as JSON, tensors by the SHA-256 of their elements.
 #include <memory>
 #include <string>
 

@@ -1,4 +1,4 @@
-// cairn extract: parts of a checkpoint, to a file or as JSON.
+// cairn extract: writes parts of a checkpoint to a file or as JSON.
 #include <memory>
 #include <string>
 #include <vector>
@@ -63,7 +63,7 @@ class PartFinder {
   Dict& parts_;
 };
 
-// The part that a single key names; else a dict with the parts by their paths.
+// Returns the part that a single key names; otherwise a dict of the parts by their paths.
 Value find_parts(const Value& root, const ExtractArgs& options) {
   if (options.keys.size() == 1) {
     if (const Value* part = find_path(root, options.keys.front())) return *part;
@@ -80,7 +80,7 @@ Value find_parts(const Value& root, const ExtractArgs& options) {
   return parts;
 }
 
-// A pattern that names one tensor is as good as its path.
+// A pattern that matches one tensor means that tensor.
 Value only_part(const Value& value) {
   return value.is_dict() && value.as_dict().size() == 1 ? value.as_dict().begin()->second : value;
 }
@@ -127,7 +127,7 @@ int run_extract(const ExtractArgs& options, Console& console) {
   check_work(value, *source, options.path, options.reading);
   if (options.out.empty()) {
     const Json object = plain_json(value);
-    check_mapped_reads();  // before anything is said of what was read
+    check_mapped_reads();  // before anything is reported from these reads
     console.print_json(object);
     return kDone;
   }
@@ -159,11 +159,11 @@ Run define_extract(CLI::App& app) {
                  "write to this file: .pt, or .npy for one tensor; JSON to stdout without it");
   app.add_flag("--overwrite", options->overwrite, "replace the file when it exists");
   app.add_flag("--force", options->reading.force,
-               "as --overwrite, and go on however much more tensors show than the file holds");
+               "as --overwrite, and continue even if tensors show much more than the file holds");
   add_raw(app, options->reading);
   app.footer(
-      "One path gives the part that is there; several, or a pattern, a dict of parts by their "
-      "paths. To choose parts and keep the tree, use cairn convert --include.");
+      "One path gives that part. Several paths, or a pattern, give a dict of parts by their paths. "
+      "To choose parts and keep the tree, use cairn convert --include.");
   return [options](Console& console) {
     ExtractArgs given = *options;
     given.overwrite = given.overwrite || given.reading.force;

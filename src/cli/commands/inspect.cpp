@@ -1,4 +1,4 @@
-// cairn inspect: what a checkpoint is and what it holds. Without --stats no tensor is read.
+// cairn inspect: shows what a checkpoint is and what it holds. Without --stats no tensor is read.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -40,7 +40,7 @@ struct InspectArgs {
 };
 
 struct Inspected {
-  std::string path;  // as it may be shown
+  std::string path;  // without secrets, for messages
   std::unique_ptr<CheckpointSource> opened;
   Value value;
   SourceInfo source = {};
@@ -56,7 +56,7 @@ Inspected inspect(const InspectArgs& options, const Console& console) {
   try {
     inspected.training = training_info(inspected.source, inspected.value);
   } catch (const MismatchError&) {
-    // Something else than Composer's stands where Composer has its timestamp.
+    // The content has something other than Composer's timestamp in its place.
   }
   return inspected;
 }
@@ -66,7 +66,7 @@ std::string text_at(const Value& value, const char* path) {
   return found != nullptr && found->is_str() ? found->as_str() : "";
 }
 
-// "Composer 0.33.0, torch 2.6.0": what the object says, which is more than its format knows.
+// "Composer 0.33.0, torch 2.6.0": the writer that the object names, which the format may not tell.
 std::string writer_of(const Inspected& inspected) {
   constexpr const char* kVersion = "state/metadata/composer_env_info/composer_version";
   const std::string version = text_at(inspected.value, kVersion);
@@ -104,7 +104,7 @@ std::string kind_text(const Inspected& inspected) {
   return training.run_name.empty() ? text : text + "; run " + training.run_name;
 }
 
-// Tensors whose attributes are not kept, in a line; empty if there are none.
+// Describes the tensors whose attributes are not kept, in one line. Empty if there are none.
 std::string attributes_text(const Value& value) {
   const auto lost = lost_attributes(value);
   if (lost.empty()) return "";
@@ -127,7 +127,8 @@ void print_head(const Inspected& inspected, Console& console) {
   if (inspected.training.timestamp) {
     lines.emplace_back("position", position_text(*inspected.training.timestamp));
   }
-  for (const auto& [label, text] : inspected.source.notes) {  // of safetensors: the file's own
+  // For safetensors, the file's own metadata.
+  for (const auto& [label, text] : inspected.source.notes) {
     lines.emplace_back(printable_line(label), text);
   }
   std::size_t width = 0;
@@ -225,7 +226,7 @@ int run_inspect(InspectArgs options, Console& console) {
     check_work(tensors, *inspected.opened, options.path, options.reading);
     add_stats(rows, console);
   }
-  check_mapped_reads();  // before anything is said of what was read
+  check_mapped_reads();  // before anything is reported from these reads
   if (console.json) {
     Json object = describe(inspected, root);
     if (!options.tensors.empty()) object["tensors"] = describe(rows);
@@ -251,7 +252,7 @@ Run define_inspect(CLI::App& app) {
       ->required();
   app.add_option("--depth", options->tree.depth, "levels of the tree (0: none)")
       ->capture_default_str();
-  app.add_flag("--all", options->all, "fold no long list of the tree");
+  app.add_flag("--all", options->all, "show long lists of the tree in full");
   app.add_option("--tensors", options->tensors,
                  "list the tensors that the pattern names: 'state/model/*.weight', or a branch: "
                  "state/model; may be given several times")
@@ -264,7 +265,7 @@ Run define_inspect(CLI::App& app) {
   add_force(app, options->reading);
   app.footer(
       "Without --stats only headers are read, whatever the size. A tensor that occurs twice counts "
-      "once in parameters and bytes. Of a folder of checkpoints the good one that is furthest in "
+      "once in parameters and bytes. For a folder of checkpoints, the good one that is furthest in "
       "training is shown.");
   return [options](Console& console) { return run_inspect(*options, console); };
 }

@@ -1,5 +1,5 @@
-// cairn lock FOLDER: which runs hold the lock of a save folder, and how to release one that a dead
-// machine holds.
+// cairn lock FOLDER: shows which runs hold the lock of a save folder, and releases the lock of a
+// machine that died.
 #include <algorithm>
 #include <memory>
 #include <string>
@@ -35,7 +35,7 @@ FileSystem& files_with_locks(const std::string& folder) {
 
 const char* state_of(const RunLockFile& lock) {
   if (lock.is_alive_here) return "lives";
-  if (lock.holder.pid == 0) return "not known";  // a full disk took no record
+  if (lock.holder.pid == 0) return "not known";  // the disk was full, so there is no record
   return lock.holder.host == node_name() ? "ended" : "on another machine";
 }
 
@@ -68,7 +68,8 @@ int run_lock(const LockArgs& options, Console& console) {
         locks, [&](const RunLockFile& lock) { return lock.holder.run_name != options.run_name; });
   }
   if (options.release) {
-    std::ranges::stable_partition(locks, &RunLockFile::is_alive_here);  // refused before any goes
+    // Live ones first: they refuse before any lock is released.
+    std::ranges::stable_partition(locks, &RunLockFile::is_alive_here);
     for (const RunLockFile& lock : locks)
       release_run_lock(files, lock);
   }
@@ -88,15 +89,15 @@ int run_lock(const LockArgs& options, Console& console) {
 Run define_lock(CLI::App& app) {
   const auto options = std::make_shared<LockArgs>();
   app.add_option("FOLDER", options->folder, "the run's save_folder")->required();
-  app.add_option("--run-name", options->run_name, "the lock of this run alone")->type_name("NAME");
+  app.add_option("--run-name", options->run_name, "only the lock of this run")->type_name("NAME");
   app.add_flag("--release", options->release,
-               "release them, where no process of this machine holds them");
+               "release the locks, unless a process of this machine holds one");
   app.footer(
       "A fit() that saves into FOLDER holds a lock, so that a second start of the run is refused. "
-      "The lock of a process that ended, however it ended, is no lock any more. --release is for "
-      "that of a machine which died while a file server keeps its lock: make sure that it is dead, "
-      "since its process would write over the next start's checkpoints. Exit code 9 when a process "
-      "of this machine lives.");
+      "A lock ends with its process, however the process ends. --release is for the lock of a "
+      "machine that died, if a file server keeps it. Make sure that the machine is dead: otherwise "
+      "its process would overwrite the checkpoints of the next start. Exit code 9 when a process "
+      "of this machine holds the lock.");
   return [options](Console& console) { return run_lock(*options, console); };
 }
 

@@ -1,4 +1,4 @@
-// cairn ls: the checkpoints of a run in a table.
+// cairn ls: lists the checkpoints of a run in a table.
 #include <algorithm>
 #include <iterator>
 #include <memory>
@@ -24,14 +24,14 @@ struct LsArgs {
   bool all = false;
 };
 
-// Without --all: what takes a second or two, however old the run is.
-constexpr ListLimits kUsually = {.files = 100, .expanded_bytes = std::uint64_t{64} << 20};
+// Limits without --all, so that it takes a second or two, however long the run is.
+constexpr ListLimits kDefaultLimits = {.files = 100, .expanded_bytes = std::uint64_t{64} << 20};
 
-// One folder.
-struct Looked {
-  std::string folder;  // as it may be shown
+// The listing of one folder.
+struct ListedFolder {
+  std::string folder;  // without secrets, for messages
   FolderListing listing;
-  bool trusts_names = false;  // in a store that is far away, where opening each costs requests
+  bool trusts_names = false;  // the store is far away, and opening a file costs requests
   FoldersBelow below = {};    // empty with -r
 };
 
@@ -57,7 +57,7 @@ Cell checked(const ListedCheckpoint& listed, const LsArgs& options) {
   return options.verify ? Cell("full", &Console::green) : Cell("quick");
 }
 
-void tell_passed_over(const Looked& looked, const Console& console) {
+void tell_passed_over(const ListedFolder& looked, const Console& console) {
   const FolderListing& listing = looked.listing;
   if (listing.passed_over > 0) {
     console.err << "cairn: passed over " << listing.passed_over << " that "
@@ -70,7 +70,7 @@ void tell_passed_over(const Looked& looked, const Console& console) {
   }
 }
 
-void print(const Looked& looked, const LsArgs& options, Console& console) {
+void print(const ListedFolder& looked, const LsArgs& options, Console& console) {
   const FolderListing& listing = looked.listing;
   Table table({"TIME", ">EPOCH", ">BATCH", ">SIZE", "KIND", "CHECKED", "NAME", "TAGS"});
   for (const ListedCheckpoint& listed : listing.checkpoints) {
@@ -116,13 +116,13 @@ Json describe(const ListedCheckpoint& listed) {
   if (const auto& at = listed.info.timestamp) {
     row["epoch"] = at->epoch;
     row["batch"] = at->batch;
-    if (row["looked_into"]) row["sample"] = at->sample;  // the name does not say them
+    if (row["looked_into"]) row["sample"] = at->sample;  // its name does not give it
     if (row["looked_into"]) row["token"] = at->token;
   }
   return row;
 }
 
-Json describe(const Looked& looked, const LsArgs& options) {
+Json describe(const ListedFolder& looked, const LsArgs& options) {
   Json rows = Json::array();
   for (const ListedCheckpoint& listed : looked.listing.checkpoints) {
     rows.push_back(describe(listed));
@@ -135,53 +135,55 @@ Json describe(const Looked& looked, const LsArgs& options) {
           {"folders_below", folders_json(looked.below)}};
 }
 
-Looked look_into(const std::string& place, const LsArgs& options, const Console& console) {
+ListedFolder look_into(const std::string& place, const LsArgs& options, const Console& console) {
   const auto store = store_of(place, nullptr);
   const std::string folder = shown_place(place);
   const bool trusts_names = store->may_be_far() && !options.all && !options.verify;
   const bool is_limited = !options.all && !options.verify && !options.where.recursive;
   ProgressBar bar(console, {.what = "check " + folder});
-  Looked looked{.folder = folder,
-                .listing = list_checkpoints(
-                    folder, {.verify = options.verify ? Verify::kFull : Verify::kQuick,
-                             .trust_names = trusts_names,
-                             .limits = is_limited ? kUsually : ListLimits{},
-                             .on_progress = [&bar](std::uint64_t bytes) { bar.add(bytes); },
-                             .store = store}),
-                .trusts_names = trusts_names};
+  ListedFolder looked{.folder = folder,
+                      .listing = list_checkpoints(
+                          folder, {.verify = options.verify ? Verify::kFull : Verify::kQuick,
+                                   .trust_names = trusts_names,
+                                   .limits = is_limited ? kDefaultLimits : ListLimits{},
+                                   .on_progress = [&bar](std::uint64_t bytes) { bar.add(bytes); },
+                                   .store = store}),
+                      .trusts_names = trusts_names};
   if (!options.where.recursive) {
     looked.below = find_folders_below(*store, folder, looked.listing.folders);
   }
   return looked;
 }
 
-// The folder that was named, and with -r those below it that hold checkpoints.
-std::vector<Looked> look_into_all(const std::string& place, const LsArgs& options,
-                                  const Console& console) {
-  std::vector<Looked> all;
+// Lists the named folder, and with -r the folders below it that hold checkpoints.
+std::vector<ListedFolder> look_into_all(const std::string& place, const LsArgs& options,
+                                        const Console& console) {
+  std::vector<ListedFolder> all;
   walk_folders(place, options.where.recursive, [&](const std::string& folder) {
     all.push_back(look_into(folder, options, console));
     return all.back().listing.folders;
   });
-  const auto is_empty = [](const Looked& looked) { return looked.listing.checkpoints.empty(); };
+  const auto is_empty = [](const ListedFolder& looked) {
+    return looked.listing.checkpoints.empty();
+  };
   if (std::all_of(all.begin(), all.end(), is_empty)) return {std::move(all.front())};
   std::erase_if(all, is_empty);
   return all;
 }
 
 // Whether print() writes to `out`.
-bool says_something(const Looked& looked, const Console& console) {
+bool prints_something(const ListedFolder& looked, const Console& console) {
   const auto& all = looked.listing.checkpoints;
   return std::any_of(all.begin(), all.end(), [&](const ListedCheckpoint& listed) {
     return !console.quiet || !listed.problem.empty();
   });
 }
 
-// Something must be found in each folder that was named.
-ExitCode code_of(const std::vector<Looked>& all, const LsArgs& options) {
+// Each named folder must hold a checkpoint; otherwise the exit code says that something is missing.
+ExitCode code_of(const std::vector<ListedFolder>& all, const LsArgs& options) {
   bool is_bad = false;
   bool is_empty = false;
-  for (const Looked& looked : all) {
+  for (const ListedFolder& looked : all) {
     is_empty = is_empty || looked.listing.checkpoints.empty();
     for (const ListedCheckpoint& listed : looked.listing.checkpoints) {
       is_bad = is_bad || (options.verify && listed.condition != Condition::kGood);
@@ -192,18 +194,18 @@ ExitCode code_of(const std::vector<Looked>& all, const LsArgs& options) {
 }
 
 int run_ls(const LsArgs& options, Console& console) {
-  std::vector<Looked> all;
+  std::vector<ListedFolder> all;
   for (const std::string& place : options.where.folders) {
     std::ranges::move(look_into_all(place, options, console), std::back_inserter(all));
   }
   const bool is_one = options.where.folders.size() == 1 && !options.where.recursive;
   Json shown = Json::array();
-  for (const Looked& looked : all) {
+  for (const ListedFolder& looked : all) {
     if (console.json) {
       shown.push_back(describe(looked, options));
       continue;
     }
-    if (!is_one && says_something(looked, console)) {
+    if (!is_one && prints_something(looked, console)) {
       console.out << printable_line(looked.folder) << ":\n";
     }
     print(looked, options, console);
@@ -218,16 +220,15 @@ Run define_ls(CLI::App& app) {
   const auto options = std::make_shared<LsArgs>();
   add_folders(app, options->where);
   app.add_flag("--verify", options->verify,
-               "check every byte of all; exit code 1 when a checkpoint is not good");
-  app.add_flag("--all", options->all, "open all files, and not only the newest hundred");
+               "check every byte of all checkpoints; exit code 1 when one is not good");
+  app.add_flag("--all", options->all, "open all files, not only the newest hundred");
   app.footer(
-      "Lists what lies directly in each folder, furthest in training last. Checkpoints are "
-      "recognised by content, whatever their names; a folder that is a checkpoint is one row. "
-      "Without --verify only structure and sizes are checked. The newest hundred files are opened, "
-      "and of compressed ones 64 MiB; others are listed by name, unless --all or -r. In a store "
-      "that "
-      "is far away a file whose name says epoch and batch is not opened, unless --all. Exit code 3 "
-      "when a folder holds no checkpoint.");
+      "Lists the checkpoints directly in each folder, the furthest in training last. Checkpoints "
+      "are recognised by content, whatever their names. A folder that is a checkpoint is one row. "
+      "Without --verify only structure and sizes are checked. Only the newest hundred files are "
+      "opened, and 64 MiB of compressed ones, unless --all or -r is given; others are listed by "
+      "name. In a store that is far away, a file whose name says epoch and batch is opened only "
+      "with --all. Exit code 3 when a folder holds no checkpoint.");
   return [options](Console& console) { return run_ls(*options, console); };
 }
 

@@ -1,4 +1,4 @@
-// cairn man [COMMAND]: prints a man page. The build installs what this prints.
+// cairn man [COMMAND]: prints a man page. The build installs this output.
 #include <memory>
 #include <string>
 
@@ -13,7 +13,7 @@ namespace cairn::cli {
 
 Run define_man(CLI::App& app) {
   const auto command = std::make_shared<std::string>();
-  app.add_option("COMMAND", *command, "the page of this command; else that of the tool")
+  app.add_option("COMMAND", *command, "the page of this command; without it, the page of the tool")
       ->check([](const std::string& name) {
         for (const Command& known : commands()) {
           if (name == known.name) return std::string();

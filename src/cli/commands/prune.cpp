@@ -1,13 +1,13 @@
 // cairn prune: removes the checkpoints of a run that no rule keeps.
 //
-//  1. List the folder; structure and sizes of each checkpoint are checked, and whether it holds the
-//     state that it says it holds; the newest of each series in full.
-//     A plan for a store that is far away believes the names (open_kept()): it opens what the rules
-//     would keep, and nothing that they would remove. With --yes everything is opened first.
-//  2. decide() (checkpoint/folder/retention.h) says what stays, and why.
-//  3. With --yes, remove the others, the oldest first, each durably, before the next is touched.
-//  One
-//     that changed since step 1, or that somebody has begun to write, is left.
+//  1. List the folder. Check structure and sizes of each checkpoint, and that it holds the state
+//     that it claims. Check the newest checkpoint of each series in full. In a store that is far
+//     away, a plan trusts the names (open_kept()): it opens only checkpoints that the rules would
+//     keep. With --yes everything is opened first.
+//  2. decide() (checkpoint/folder/retention.h) chooses what stays, and why.
+//  3. With --yes, remove the others, the oldest first. Each removal is durable before the next
+//     begins. A checkpoint that changed since step 1, or that a process has begun to write, is
+//     left.
 //  4. Print each decision with its reasons. Without --yes that is all.
 #include <fmt/format.h>
 
@@ -49,8 +49,8 @@ namespace {
 
 struct PruneArgs {
   FolderArgs where;
-  std::string folder;    // one of them, as it may be shown
-  RetentionRules rules;  // the numbers; the texts below become the others
+  std::string folder;    // one of `where.folders`, without secrets, for messages
+  RetentionRules rules;  // the numeric rules; the texts below are parsed into the others
   std::vector<std::string> every;
   std::vector<std::string> best;
   std::string mode = "auto";
@@ -64,7 +64,7 @@ struct Candidate {
   RetentionItem item;
   Decision decision;
   bool is_removed = false;
-  bool is_gone = false;  // another program removed it while it was looked at
+  bool is_gone = false;  // another program removed it during the check
 };
 
 bool is_opened(const Candidate& candidate) {
@@ -90,8 +90,8 @@ std::string holder_of(ObjectStore& store, const ListedCheckpoint& listed) {
   return foreign ? "it holds " + *foreign + ", which is no part of a checkpoint" : "";
 }
 
-// Notes what `look` says is wrong with the candidate, and what it throws about the content. Errors
-// that say nothing about it end the work, before anything was removed.
+// Records in the candidate the problem that `look` returns, or an exception about the content.
+// Other exceptions end the work, before anything is removed.
 template <class Look>
 void unless_unusable(ObjectStore& store, Candidate& candidate, const Look& look) {
   std::string problem;
@@ -136,7 +136,7 @@ Candidate candidate_of(const std::shared_ptr<ObjectStore>& store, ListedCheckpoi
   return candidate;
 }
 
-// Whether names and the listing tell what the rules ask for. Removal asks for more: a checkpoint of
+// Whether names and the listing tell what the rules need. A removal needs more: a checkpoint of
 // another run stays, and so does one that does not verify.
 bool trusts_names(const ObjectStore& store, const PruneArgs& options) {
   if (!store.may_be_far() || options.yes || options.verify || !options.best.empty()) return false;
@@ -146,13 +146,13 @@ bool trusts_names(const ObjectStore& store, const PruneArgs& options) {
   });
 }
 
-// Step 1, if names are believed.
+// Step 1, if names are trusted.
 class NamedCandidates {
  public:
   NamedCandidates(std::vector<Candidate>& candidates, const ListOptions& listing)
       : candidates_(candidates), listing_(listing) {}
 
-  // Opens what the rules keep, until they keep nothing that was not opened.
+  // Opens the checkpoints that the rules keep, until all that they keep have been opened.
   void open_kept(const RetentionRules& rules, std::chrono::system_clock::time_point now) {
     for (;;) {
       assume_series();
@@ -174,8 +174,8 @@ class NamedCandidates {
   }
 
  private:
-  // Assumes that checkpoints whose names have one form are of one series. If those that were opened
-  // are of several, names do not tell the series, and this opens all of that form.
+  // Assumes that checkpoints with names of one form belong to one series. If opened ones show that
+  // a form has several series, the names do not tell the series. Then this opens all of that form.
   void assume_series() {
     std::map<std::string, std::set<std::string>> series;
     for (const Candidate& candidate : candidates_) {
@@ -225,7 +225,7 @@ class NamedCandidates {
   std::size_t behind_their_names_ = 0;
 };
 
-// Step 1: the furthest of each series, with all of its position.
+// Step 1: verifies the furthest checkpoint of each series.
 void verify_newest(std::vector<Candidate>& candidates, const OpenOptions& opening) {
   std::map<std::string, Timestamp> newest;
   for (const Candidate& candidate : candidates) {
@@ -287,7 +287,7 @@ Outcome find_candidates(const std::shared_ptr<ObjectStore>& store, const PruneAr
   return outcome;
 }
 
-// Step 3, for one.
+// Step 3, for one checkpoint.
 void remove(ObjectStore& store, Candidate& candidate) {
   const auto info = store.stat(candidate.listed.path, /*follow=*/false);
   const char* why = nullptr;
@@ -344,7 +344,7 @@ Outcome prune(const std::shared_ptr<ObjectStore>& store, const PruneArgs& option
   return outcome;
 }
 
-// What is gone, or would go.
+// Whether the checkpoint is removed, or would be.
 bool goes(const Candidate& candidate, const PruneArgs& options) {
   return options.yes ? candidate.is_removed : !candidate.decision.keep;
 }
@@ -443,7 +443,8 @@ bool is_one_folder(const PruneArgs& options) {
   return options.where.folders.size() == 1 && !options.where.recursive;
 }
 
-// Calls prune(), and notes the folders below. With several folders, an error is in the outcome.
+// Calls prune(), and records the folders below. With several folders, an error is put into the
+// outcome.
 Outcome prune_folder(const std::string& place, const PruneArgs& options, const Console& console) {
   const auto store = store_of(place, nullptr);
   PruneArgs one = options;
@@ -460,7 +461,7 @@ Outcome prune_folder(const std::string& place, const PruneArgs& options, const C
   }
 }
 
-// The folder that was named, and with -r those below it that hold checkpoints: each by itself.
+// Prunes the named folder, and with -r each folder below it that holds checkpoints, each by itself.
 std::vector<Outcome> prune_all(const std::string& place, const PruneArgs& options,
                                const Console& console) {
   std::vector<Outcome> all;
@@ -482,7 +483,8 @@ void check(const PruneArgs& options) {
       options.every.empty() && options.best.empty() && options.within.empty()) {
     throw UsageError("say what to keep: --keep-last 3, for example (see cairn prune --help)");
   }
-  for (const std::string& place : options.where.folders) {  // before the first is pruned
+  // Report errors before the first folder is pruned.
+  for (const std::string& place : options.where.folders) {
     store_of(place, nullptr)->list(shown_place(place));
   }
 }
@@ -525,7 +527,7 @@ Run define_prune(CLI::App& app) {
   add_folders(app, options->where);
   add_count(app, "--keep-last", options->rules.last, "keep the furthest N");
   app.add_option("--keep-size", options->rules.size,
-                 "keep the newest that take so much room together, as 100GB")
+                 "keep the newest that fit into this size together, such as 100GB")
       ->type_name("SIZE")
       ->transform(size_above_zero().description(""));
   add_count(app, "--keep-daily", options->rules.daily,
@@ -543,20 +545,22 @@ Run define_prune(CLI::App& app) {
       ->expected(1)
       ->take_all();
   app.add_option("--mode", options->mode,
-                 "what --keep-best takes for good: min, max, or auto: by the metric's name")
+                 "which values --keep-best keeps: min, max, or auto (by the metric's name)")
       ->check(CLI::IsMember({"auto", "min", "max"}));
-  app.add_option("--keep-within", options->within, "keep what was made within, such as 7d or 36h")
+  app.add_option("--keep-within", options->within,
+                 "keep those made within this time, such as 7d or 36h")
       ->type_name("DURATION");
-  app.add_flag("--verify", options->verify, "check every byte of all, not only of the newest");
-  app.add_flag("--yes", options->yes, "remove; without it only the plan is printed");
+  app.add_flag("--verify", options->verify,
+               "check every byte of all checkpoints, not only of the newest");
+  app.add_flag("--yes", options->yes, "remove checkpoints; without --yes only the plan is printed");
   app.footer(
-      "What any rule chooses is kept. Always kept are the newest good checkpoint, what a link in "
-      "the folder points at, what another process is writing, what does not verify, and NAME when "
-      "a file NAME.pin stands beside it. Nothing older is removed while the newest one does not "
-      "verify. Runs and kinds (full, weights) in one folder are judged apart, but by --keep-size. "
-      "In a store that is far away the plan opens only what it keeps, and believes the names of "
-      "the others. --yes opens each before it removes any. Exit code 3 when a folder holds no "
-      "checkpoint.");
+      "A checkpoint is kept if any rule chooses it. Always kept are the newest good checkpoint, "
+      "the target of a link in the folder, checkpoints that another process is writing, those that "
+      "do not verify, and NAME when a file NAME.pin is beside it. Nothing older is removed while "
+      "the newest one does not verify. Runs and kinds (full, weights) in one folder are judged "
+      "separately, except by --keep-size. In a store that is far away, the plan opens only what it "
+      "keeps, and trusts the names of the others. --yes opens each checkpoint before it removes "
+      "any. Exit code 3 when a folder holds no checkpoint.");
   return [options](Console& console) { return run_prune(*options, console); };
 }
 

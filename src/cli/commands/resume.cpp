@@ -1,4 +1,4 @@
-// cairn resume: which checkpoint autoresume would go on from, and why not the others.
+// cairn resume: shows which checkpoint autoresume would resume from, and why not from the others.
 // search_run() decides, as it does for the Trainer.
 #include <algorithm>
 #include <memory>
@@ -36,19 +36,19 @@ struct ResumeArgs {
 };
 
 struct Explanation {
-  std::string folder;  // with the run's name filled in, as it may be shown
+  std::string folder;  // with the run's name filled in, without secrets
   RunAnswer answer;
-  std::vector<std::pair<std::string, std::string>> others;  // path, why not
-  bool is_there = false;                                    // the folder
-  FoldersBelow below = {};                                  // when there is no answer
+  std::vector<std::pair<std::string, std::string>> others;  // path, and the reason against it
+  bool is_there = false;                                    // the folder exists
+  FoldersBelow below = {};                                  // filled in when there is no answer
 };
 
 std::string moment_of(const Timestamp& timestamp) {
   return "epoch " + std::to_string(timestamp.epoch) + ", batch " + std::to_string(timestamp.batch);
 }
 
-// Takes FOLDER as a path if there is such a folder, whatever braces are in its name. Otherwise
-// FOLDER is a format, as the Trainer's save_folder is.
+// Takes FOLDER as a path if such a folder exists, even with braces in its name. Otherwise FOLDER is
+// a format, like the Trainer's save_folder.
 std::string folder_of(const ResumeArgs& options) {
   const auto store = store_of(options.folder, nullptr);
   if (store->stat(shown_place(options.folder))) return options.folder;
@@ -64,8 +64,8 @@ SearchPlace place_of(const ResumeArgs& options, const std::string& folder) {
           .other_filenames = names_of_forms(options.filename, options.sharded_folders)};
 }
 
-// Files that look like checkpoints, and that the search did not look at.
-void add_unsought(const SearchPlace& place, Explanation& explanation) {
+// Adds files that look like checkpoints, but that the search did not consider.
+void add_unsearched(const SearchPlace& place, Explanation& explanation) {
   const bool is_by_link = place.store->may_be_far() && explanation.answer.found;
   const std::string format = partial_format(place.filename, dist_variables(place.run_name)).text();
   const std::string reason = is_by_link ? "not looked at: what latest points at is good"
@@ -86,7 +86,7 @@ void add_unsought(const SearchPlace& place, Explanation& explanation) {
   }
 }
 
-// Folders below that hold checkpoints: one of them may be the save_folder that was meant.
+// Finds the folders below that hold checkpoints: one of them may be the intended save_folder.
 FoldersBelow find_below(ObjectStore& store, const std::string& folder) {
   std::vector<std::string> folders;
   for (const ListedName& listed : list_all_if_any(store, folder)) {
@@ -102,7 +102,8 @@ Explanation explain(const ResumeArgs& options) {
   const SearchPlace place = place_of(options, folder);
   Explanation explanation{.folder = place.folder, .answer = {}, .others = {}, .below = {}};
   const auto add = [&](const std::string& path, const std::string& why) {
-    const std::string shown = shown_place(path);  // what a pointer gives has its store's secrets
+    // A pointer's target may contain secrets of its store.
+    const std::string shown = shown_place(path);
     explanation.others.emplace_back(shown, shown == path ? why : without_path(why, path));
   };
   RunSearch search{.places = {place},
@@ -121,15 +122,15 @@ Explanation explain(const ResumeArgs& options) {
   auto& found = explanation.answer.found;
   if (found) found->path = shown_place(found->path);
   explanation.is_there = place.store->stat(explanation.folder).has_value();
-  if (explanation.is_there) add_unsought(place, explanation);
+  if (explanation.is_there) add_unsearched(place, explanation);
   if (explanation.is_there && !found) {
     explanation.below = find_below(*place.store, explanation.folder);
   }
   return explanation;
 }
 
-// Returns the option that a Trainer needs to go on from the answer. Empty: it needs none.
-std::string form_needed(const RunAnswer& answer) {
+// The option that a Trainer needs to resume from the answer. Empty: none.
+std::string needed_option(const RunAnswer& answer) {
   return answer.is_rank_tar ? "deepspeed_config" : "";
 }
 
@@ -159,8 +160,8 @@ void print(const Explanation& explanation, Console& console) {
   }
   if (answer.is_rank_tar) {
     console.out
-        << "what one rank has: a Trainer with " << form_needed(answer)
-        << " goes on from it when every rank has its tar of that save; any other refuses to "
+        << "one rank's part: a Trainer with " << needed_option(answer)
+        << " resumes from it if every rank has its tar of that save; any other Trainer refuses to "
            "start\n";
   }
   if (!explanation.others.empty() && !console.quiet) {
@@ -194,7 +195,7 @@ void print_json(const Explanation& explanation, Console& console) {
     shown["batch"] = found->timestamp.batch;
     shown["sample"] = found->timestamp.sample;
   }
-  if (answer.is_rank_tar) shown["needs"] = form_needed(answer);
+  if (answer.is_rank_tar) shown["needs"] = needed_option(answer);
   if (!answer.refusal.empty()) shown["refusal"] = answer.refusal;
   console.print_json(shown);
 }
@@ -214,10 +215,10 @@ int run_resume(const ResumeArgs& options, Console& console) {
 Run define_resume(CLI::App& app) {
   const auto options = std::make_shared<ResumeArgs>();
   app.add_option("FOLDER", options->folder,
-                 "the run's save_folder; where there is none of that name, {run_name} in it is "
+                 "the run's save_folder; if no folder has that name, {run_name} in it is "
                  "filled in")
       ->required();
-  app.add_flag("--explain")->description("say what would be chosen, as without it");
+  app.add_flag("--explain")->description("no effect: the answer is always explained");
   app.add_option("--save-filename", options->filename,
                  "the Trainer's save_filename, if not ep{epoch}-ba{batch}-rank{rank}.pt")
       ->type_name("FORMAT");
@@ -233,11 +234,10 @@ Run define_resume(CLI::App& app) {
   app.add_flag("--autoresume-may-begin-anew", options->may_begin_anew,
                "as a Trainer with that option");
   app.footer(
-      "The first line of the answer is the path that a Trainer with autoresume would load: the one "
-      "that is furthest in training among those that verify in full, in whatever form the run "
-      "saved "
-      "it. Exit code 3 when there is none; the message says whether the Trainer would start afresh "
-      "or refuse to.");
+      "The first line of the answer is the path that a Trainer with autoresume would load. It is "
+      "the checkpoint that is furthest in training among those that verify in full, in any form "
+      "that the run saved. Exit code 3 when there is none; the message says whether the Trainer "
+      "would start afresh or refuse to start.");
   return [options](Console& console) { return run_resume(*options, console); };
 }
 

@@ -1,4 +1,4 @@
-// cairn verify: whether checkpoints are whole.
+// cairn verify: checks whether checkpoints are whole.
 #include <algorithm>
 #include <exception>
 #include <iterator>
@@ -34,9 +34,9 @@ struct VerifyArgs {
 struct Checked {
   std::string path;
   VerifyReport report = {};
-  std::vector<std::string> not_read = {};  // in a folder, as no part of the checkpoint
-  std::string problem = {};                // why it could not be checked; empty when it was
-  ExitCode code = kDone;                   // of the problem
+  std::vector<std::string> not_read = {};  // files in a folder that are no part of the checkpoint
+  std::string problem = {};                // why it could not be checked; empty if it was
+  ExitCode code = kDone;                   // for the problem
 };
 
 Checked failed(const std::string& path, const std::exception& error) {
@@ -47,13 +47,13 @@ Checked failed(const std::string& path, const std::exception& error) {
 
 struct Answer {
   std::vector<Checked> all;
-  FoldersBelow below;           // not looked at
-  std::size_t passed_over = 0;  // in folders: no checkpoints
+  FoldersBelow below;           // not checked
+  std::size_t passed_over = 0;  // files in folders that are no checkpoints
 };
 
-// Whether another file of a folder that is a checkpoint is called like one that its loaders use: an
+// Whether an extra file in a checkpoint folder has a name like the files that loaders use: an
 // optimizer's state, random states, arguments.
-bool is_called_like_state(const std::string& name) {
+bool has_state_name(const std::string& name) {
   return has_checkpoint_name(name) || name.ends_with(".bin") || name.ends_with(".pkl");
 }
 
@@ -70,14 +70,14 @@ class Verification {
         answer_.all.push_back(failed(path, e));
       }
     }
-    for (std::size_t i = 0; i < answer_.all.size(); ++i) {  // more may be added meanwhile
+    for (std::size_t i = 0; i < answer_.all.size(); ++i) {  // check() may add more
       if (answer_.all[i].problem.empty()) check(i);
     }
     return std::move(answer_);
   }
 
  private:
-  // A folder that is no checkpoint by itself stands for those in it.
+  // Adds a checkpoint, or the checkpoints in a folder that is not one itself.
   void add(const std::string& path) {
     if (!is_plain_folder(path)) return add_checkpoint(path);
     const std::size_t before = answer_.all.size();
@@ -120,12 +120,12 @@ class Verification {
       const VerifiedPath verified = verify_path(path, how, opening);
       answer_.all[index].report = verified.report;
       if (!verified.not_read.empty()) add_rest(index, verified.not_read);
-    } catch (const std::exception& e) {  // also one that asks for more memory than there is
+    } catch (const std::exception& e) {  // also a file that asks for more memory than there is
       answer_.all[index] = failed(path, e);
     }
   }
 
-  // Adds what else lies in the folder that the answer at `index` is about.
+  // Adds other files in the folder of the answer at `index`.
   void add_rest(std::size_t index, const std::vector<std::string>& names) {
     const std::string folder = answer_.all[index].path;
     const auto store = store_of(folder, nullptr);
@@ -145,9 +145,10 @@ class Verification {
     }
   }
 
-  // False when it was not looked into, or holds no checkpoints.
+  // Returns false if the folder was not looked into, or holds no checkpoints.
   bool add_folder(const std::string& folder, const std::string& name) {
-    if (name == "sharded") return false;  // PyTorch's writer made the files in `folder` of these
+    // PyTorch's writer joined these into the files in `folder`.
+    if (name == "sharded") return false;
     const std::string path = join_path(folder, name);
     if (options_.recursive) {
       try {
@@ -165,20 +166,21 @@ class Verification {
     return false;
   }
 
-  // False when it is not for checking: text, tables of words, another name of what was read.
+  // Returns false if the file is not to be checked: text, word tables, another name for a checked
+  // file.
   bool add_file(const std::string& path) {
     const auto store = store_of(path, nullptr);
     const auto pointer = store->read_pointer(shown_place(path));
     const bool is_alias =
         pointer && lies_in(*store, shown_place(parent_path(path)), pointer->target);
-    // One that .metadata does not name is of another save.
+    // A .distcp file that .metadata does not name belongs to another save.
     if (is_alias || path.ends_with(".distcp")) return false;
     const std::string name = base_name(path);
     try {
       open_source(path);
       add_checkpoint(path);
     } catch (const Error& e) {
-      if (!is_called_like_state(name)) return false;
+      if (!has_state_name(name)) return false;
       if (has_checkpoint_name(name)) {
         add_checkpoint(path);
       } else {
@@ -194,7 +196,7 @@ class Verification {
   Answer answer_;
 };
 
-std::string what_was_checked(const VerifyReport& report, bool full) {
+std::string checks_text(const VerifyReport& report, bool full) {
   const std::string records = std::to_string(report.records) + " records";
   if (!report.has_checksums) return records + "; no checksums: only its structure was checked";
   if (!full) {
@@ -202,7 +204,7 @@ std::string what_was_checked(const VerifyReport& report, bool full) {
            (report.has_manifest ? ", structure, sizes and manifest" : ", structure and sizes");
   }
   if (report.unchecked > 0) {
-    return records + ", all match their checksums but " + std::to_string(report.unchecked) +
+    return records + ", all match their checksums except " + std::to_string(report.unchecked) +
            " that have none";
   }
   return records +
@@ -219,7 +221,7 @@ void print(const std::vector<Checked>& all, const VerifyArgs& options, Console& 
       table.add({shown_place(checked.path),
                  console.bytes(report.bytes),
                  {"ok", &Console::green},
-                 what_was_checked(report, options.full)});
+                 checks_text(report, options.full)});
     }
     for (const Damage& damage : report.damage) {
       table.add({shown_place(checked.path),
@@ -231,7 +233,7 @@ void print(const std::vector<Checked>& all, const VerifyArgs& options, Console& 
   table.print_report(console);
 }
 
-// Names the files in a folder that are no part of the checkpoint.
+// Lists the files in a folder that are no part of the checkpoint.
 void print_not_read(const std::vector<Checked>& all, Console& console) {
   constexpr std::size_t kMostNames = 5;
   for (const Checked& checked : all) {
@@ -284,7 +286,7 @@ void print_json(const Answer& answer, const VerifyArgs& options, Console& consol
                       {"folders_below", folders_json(answer.below)}});
 }
 
-// "2 of 5 damaged, 1 not read"; empty when the table has said it all.
+// "2 of 5 damaged, 1 not read". Empty if the table already shows everything.
 std::string count_text(const std::vector<Checked>& all, std::ptrdiff_t damaged) {
   const auto unread =
       std::count_if(all.begin(), all.end(), [](const Checked& c) { return !c.problem.empty(); });
@@ -334,9 +336,9 @@ Run define_verify(CLI::App& app) {
   app.add_flag("--full", options->full, "check every byte, on all cores");
   add_recursive(app, options->recursive);
   app.footer(
-      "Without --full, structure, sizes and manifest are checked: no tensor is read. Exit code 1 "
-      "when a checkpoint is damaged, 3 when a folder holds none, 2 when folders below hold some "
-      "that were not looked at.");
+      "Without --full, only structure, sizes and manifest are checked: no tensor is read. Exit "
+      "code 1 when a checkpoint is damaged, 3 when a folder holds none, 2 when folders below hold "
+      "checkpoints that were not looked at.");
   return [options](Console& console) { return run_verify(*options, console); };
 }
 

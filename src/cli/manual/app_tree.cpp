@@ -18,18 +18,18 @@ std::vector<std::string> choices_in(const std::string& type) {
   return choices;
 }
 
-// METRIC[:N] stays whole; of "TEXT:{...}" only what is before the check.
+// Returns METRIC[:N] unchanged, and of "TEXT:{...}" only the part before the check.
 std::string value_name(const std::string& type) {
   const std::size_t check = type.find(":{");
   const std::string name = type.substr(0, check);
   return name.empty() ? "VALUE" : name;
 }
 
-Completes completes(const std::string& name, bool is_positional) {
-  if (name.find("FOLDER") != std::string::npos) return Completes::kFolders;
+CompletionKind completes(const std::string& name, bool is_positional) {
+  if (name.find("FOLDER") != std::string::npos) return CompletionKind::kFolders;
   const bool is_file =
       name.find("PATH") != std::string::npos || name.find("FILE") != std::string::npos;
-  return is_file || is_positional ? Completes::kFiles : Completes::kNothing;
+  return is_file || is_positional ? CompletionKind::kFiles : CompletionKind::kNothing;
 }
 
 OptionInfo describe_option(const CLI::Option& option) {

@@ -1,4 +1,5 @@
-// What CLI11 was told about the tool, as data: what completions and man pages are written from.
+// The tool's command line as it was declared to CLI11, as data. Completions and man pages are made
+// from it.
 #pragma once
 
 #include <string>
@@ -8,20 +9,20 @@
 
 namespace cairn::cli {
 
-enum class Completes : std::uint8_t { kNothing, kFiles, kFolders };
+enum class CompletionKind : std::uint8_t { kNothing, kFiles, kFolders };
 
 struct OptionInfo {
-  std::vector<std::string> names = {};  // "-q", "--quiet"; "FOLDER" of a positional
-  std::string value = {};               // "N", "INTERVAL"; empty for a flag and a positional
+  std::vector<std::string> names = {};  // "-q", "--quiet"; "FOLDER" for a positional
+  std::string value = {};               // "N", "INTERVAL"; empty for a flag or a positional
   std::vector<std::string> choices = {};
-  Completes completes = Completes::kNothing;
+  CompletionKind completes = CompletionKind::kNothing;
   std::string description = {};
   bool is_required = false;
   bool is_repeated = false;
 };
 
 struct CommandInfo {
-  std::string name = {};         // "ls"; "cairn" of the tool itself
+  std::string name = {};         // "ls"; "cairn" for the tool itself
   std::string summary = {};      // one line
   std::string explanation = {};  // the footer of its help
   std::vector<OptionInfo> options = {};
@@ -31,7 +32,7 @@ struct CommandInfo {
 
 CommandInfo describe_app(const CLI::App& app);
 
-// The tool itself, from one of its commands.
+// Describes the whole tool, starting from one of its commands.
 CommandInfo describe_tool(const CLI::App& command);
 
 }  // namespace cairn::cli

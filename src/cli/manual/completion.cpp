@@ -1,4 +1,4 @@
-// cairn completion SHELL: prints the script that completes cairn's command line there.
+// cairn completion SHELL: prints the script that completes cairn's command line in that shell.
 #include <memory>
 #include <string>
 
@@ -17,7 +17,7 @@ Run define_completion(CLI::App& app) {
       ->check(CLI::IsMember({"bash", "zsh", "fish"}));
   app.footer(
       "Installed packages bring the scripts along. By hand: source <(cairn completion bash) in "
-      "~/.bashrc, source <(cairn completion zsh) in ~/.zshrc behind compinit, cairn completion "
+      "~/.bashrc, source <(cairn completion zsh) in ~/.zshrc after compinit, cairn completion "
       "fish > ~/.config/fish/completions/cairn.fish.");
   return [shell, &app](Console& console) {
     const CommandInfo tool = describe_tool(app);

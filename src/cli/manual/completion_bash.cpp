@@ -1,4 +1,4 @@
-// The script for bash. Needs nothing but bash 4.
+// The completion script for bash. Needs only bash 4.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -17,20 +17,21 @@ std::vector<std::string> names_of(const std::vector<OptionInfo>& options) {
   return names;
 }
 
-// What is done for a word that this option or positional takes.
+// The action that completes a value of this option or positional.
 std::string bash_action(const OptionInfo& option) {
   if (!option.choices.empty()) return fmt::format("_cairn_words '{}'", joined(option.choices, " "));
   switch (option.completes) {
-    case Completes::kFiles:
+    case CompletionKind::kFiles:
       return "_cairn_paths -f";
-    case Completes::kFolders:
+    case CompletionKind::kFolders:
       return "_cairn_paths -d";
     default:
       return ":";
   }
 }
 
-// "ls:--color) ... ;;" for each option that takes a value; of any command when `command` is "*".
+// "ls:--color) ... ;;" for each option that takes a value. `command` is "*" for options of every
+// command.
 std::string value_cases(const std::string& command, const std::vector<OptionInfo>& options) {
   std::string text;
   for (const OptionInfo& option : options) {

@@ -1,4 +1,4 @@
-// The script for fish: one line for each option.
+// The completion script for fish: one line for each option.
 #include <fmt/format.h>
 
 #include "cli/manual/completion_scripts.h"
@@ -15,7 +15,7 @@ std::string in_quotes(const std::string& text) {
   return result + "'";
 }
 
-// What a value or a positional takes: "-x -a 'auto always'", "-r -F", ...
+// The fish arguments for a value or a positional: "-x -a 'auto always'", "-r -F", ...
 std::string arguments(const OptionInfo& option) {
   std::string choices;
   for (const std::string& choice : option.choices) {
@@ -23,9 +23,9 @@ std::string arguments(const OptionInfo& option) {
   }
   if (!choices.empty()) return " -x -a " + in_quotes(choices);
   switch (option.completes) {
-    case Completes::kFiles:
+    case CompletionKind::kFiles:
       return " -r -F";
-    case Completes::kFolders:
+    case CompletionKind::kFolders:
       return " -x -a '(__fish_complete_directories)'";
     default:
       return option.value.empty() ? "" : " -x";

@@ -1,4 +1,4 @@
-// The script for zsh, for a folder of its fpath or to be sourced.
+// The completion script for zsh, to be put into a folder of fpath or sourced.
 #include <fmt/format.h>
 
 #include "cli/manual/completion_scripts.h"
@@ -6,7 +6,7 @@
 namespace cairn::cli {
 namespace {
 
-// For single quotes, inside a specification of _arguments.
+// Escapes text for single quotes in a specification of _arguments.
 std::string escaped(const std::string& text) {
   std::string result;
   for (const char c : text) {
@@ -27,9 +27,9 @@ std::string zsh_action(const OptionInfo& option) {
   }
   if (!choices.empty()) return "(" + choices + ")";
   switch (option.completes) {
-    case Completes::kFiles:
+    case CompletionKind::kFiles:
       return "_files";
-    case Completes::kFolders:
+    case CompletionKind::kFolders:
       return "_files -/";
     default:
       return " ";
@@ -93,7 +93,7 @@ std::string zsh_completion(const CommandInfo& tool) {
                           without_last_backslash(specs));
   }
   script += "    esac\n    ;;\n  esac\n}\n";
-  // Autoloaded, the file is the body of the function; sourced, it defines it.
+  // If autoloaded, the file is the body of the function. If sourced, it defines the function.
   return script +
          "if [ \"$funcstack[1]\" = \"_cairn\" ]; then _cairn \"$@\"; else compdef _cairn cairn; "
          "fi\n";

@@ -17,17 +17,17 @@ namespace {
 constexpr std::array<std::pair<ExitCode, const char*>, 10> kExitCodes = {{
     {kDone, "done"},
     {kNegativeAnswer, "a negative answer: files differ, or are damaged"},
-    {kFailed, "wrong usage, or what was asked could not be done"},
+    {kFailed, "wrong usage, or the request could not be done"},
     {kNotFound, "not found"},
     {kDamaged, "damaged: the bytes are not what their format says"},
     {kIncompatible, "valid, but of a kind or with a content that cairn does not read"},
     {kDenied, "not permitted"},
-    {kStorage, "a disk or a store does not answer, or not well: try again later"},
+    {kStorage, "a disk or a store does not answer, or fails: try again later"},
     {kNoSpace, "no space left"},
     {kBusy, "another process is at work there"},
 }};
 
-// Text that roff shows as it is. A line of it may begin with anything.
+// Escapes text so that roff shows it unchanged. Each of its lines may begin with anything.
 std::string roff(const std::string& text) {
   std::string result;
   for (const char32_t c : code_points(text)) {
@@ -118,7 +118,7 @@ std::string exit_status() {
   return text;
 }
 
-// The command's own; --help is everywhere.
+// Removes --help, which every command has.
 std::vector<OptionInfo> without_help(std::vector<OptionInfo> options) {
   std::erase_if(options, [](const OptionInfo& option) {
     return std::find(option.names.begin(), option.names.end(), "--help") != option.names.end();

@@ -1,4 +1,4 @@
-// Man pages, in roff, from what CLI11 was told.
+// Man pages in roff, made from the declarations to CLI11.
 #pragma once
 
 #include <map>
@@ -8,7 +8,7 @@
 
 namespace cairn::cli {
 
-// "cairn.1", and "cairn-ls.1" of each command, with their text.
+// The texts of "cairn.1", and of "cairn-ls.1" and the like for each command.
 std::map<std::string, std::string> manual_pages(const CommandInfo& tool);
 
 }  // namespace cairn::cli

@@ -24,24 +24,25 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// One that was started, and all that it started: a process group.
+// A started process and everything that it started: a process group.
 struct Process {
   std::int64_t rank = 0;
   pid_t pid = -1;
-  std::unique_ptr<KeptOutput> kept = nullptr;  // what it writes to no file that was asked for
-  std::optional<int> status = std::nullopt;    // of waitpid()
-  std::optional<int> orphan = std::nullopt;    // the same of what it left behind
-  bool is_empty = false;                       // nobody is left in its group
-  std::optional<int> code = std::nullopt;      // it has ended, with this exit code
-  bool was_ended = false;                      // by this program
+  std::unique_ptr<KeptOutput> kept = nullptr;  // output that goes to no requested file
+  std::optional<int> status = std::nullopt;    // from waitpid()
+  // The status of a program that outlived it in its group.
+  std::optional<int> orphan = std::nullopt;
+  bool is_empty = false;                   // no process is left in its group
+  std::optional<int> code = std::nullopt;  // set when it has ended
+  bool was_ended = false;                  // after this program ended the job
 };
 
 constexpr int kStopped = 75;
 constexpr std::size_t kShownBytes = std::size_t{64} << 10;
 
-constexpr std::array kHandedOn = {SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2};
+constexpr std::array kPassedOn = {SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2};
 
-// By nohup, for one.
+// For example by nohup.
 bool is_ignored(int number) {
   struct sigaction now = {};
   return sigaction(number, nullptr, &now) == 0 && now.sa_handler == SIG_IGN;
@@ -54,11 +55,11 @@ int code_of(int status) {
 class Job {
  public:
   Job(const JobOptions& options, std::ostream& err) : options_(options), err_(err) {
-    signal(SIGCHLD, SIG_DFL);          // ignored, as some start this program, no end would be told
-    prctl(PR_SET_CHILD_SUBREAPER, 1);  // the end of a program behind a dead shell is told, too
+    signal(SIGCHLD, SIG_DFL);  // if ignored (as some launchers do), no end would be reported
+    prctl(PR_SET_CHILD_SUBREAPER, 1);  // also reports programs that outlive their shell
     sigemptyset(&signals_);
     sigaddset(&signals_, SIGCHLD);
-    for (const int number : kHandedOn) {
+    for (const int number : kPassedOn) {
       if (!is_ignored(number)) sigaddset(&signals_, number);
     }
     sigprocmask(SIG_BLOCK, &signals_, nullptr);
@@ -102,17 +103,17 @@ class Job {
       return !each.code || (deadline_ && !each.is_empty);
     });
   }
-  bool was_handed_on(int code) const { return code > 128 && handed_on_.contains(code - 128); }
-  bool was_stop_handed_on() const {
-    return handed_on_.contains(SIGTERM) || handed_on_.contains(SIGINT);
+  bool was_passed_on(int code) const { return code > 128 && passed_on_.contains(code - 128); }
+  bool was_stop_passed_on() const {
+    return passed_on_.contains(SIGTERM) || passed_on_.contains(SIGINT);
   }
 
   const JobOptions& options_;
   std::ostream& err_;
   sigset_t signals_{};
   std::vector<Process> processes_;
-  std::set<int> handed_on_;                    // signals
-  std::optional<Clock::time_point> deadline_;  // of the grace
+  std::set<int> passed_on_;                    // signals
+  std::optional<Clock::time_point> deadline_;  // end of the grace period
 };
 
 // Step 1.
@@ -166,13 +167,14 @@ void Job::wait_for_something() {
     number = sigwaitinfo(&signals_, nullptr);
   }
   if (number > 0 && number != SIGCHLD) {
-    handed_on_.insert(number);
+    passed_on_.insert(number);
     signal_all(number);
   }
   note_ends();
 }
 
-// What a dead shell leaves behind is this program's child, too, and still in the shell's group.
+// A program that outlives its shell becomes this program's child, and is still in the shell's
+// group.
 void Job::reap(Process& process) const {
   int status = 0;
   if (!process.status && waitpid(process.pid, &status, WNOHANG) == process.pid) {
@@ -189,14 +191,14 @@ void Job::reap(Process& process) const {
       process.status = status;
       continue;
     }
-    // The last that failed speaks for all; one that such a signal ended has nothing to say.
+    // The last one that failed decides. One that a passed-on signal ended does not count.
     const int code = code_of(status);
-    if (!process.status || was_handed_on(code)) continue;
+    if (!process.status || was_passed_on(code)) continue;
     if (!process.orphan || code != 0) process.orphan = status;
   }
 }
 
-// Of groups that programs made themselves.
+// Collects children in groups that programs made themselves.
 void Job::reap_others() const {
   for (siginfo_t info = {};; info.si_pid = 0) {
     if (waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) != 0 || info.si_pid == 0) return;
@@ -204,18 +206,18 @@ void Job::reap_others() const {
     if (std::ranges::any_of(processes_, [&](const Process& each) {
           return each.pid == group || each.pid == info.si_pid;
         })) {
-      return;  // it ended just now, and is noted next
+      return;  // it has just ended; note_ends() handles it next
     }
     waitpid(info.si_pid, nullptr, WNOHANG);
   }
 }
 
-// A shell that a signal ends says nothing of the program behind it, which may be in its last save.
+// A shell that a signal ended says nothing about its program, which may still be saving.
 void Job::note_end(Process& process) {
   reap(process);
   if (process.code || !process.status) return;
-  const bool was_cut_off = was_handed_on(code_of(*process.status));
-  const bool is_ending = deadline_ || was_stop_handed_on();
+  const bool was_cut_off = was_passed_on(code_of(*process.status));
+  const bool is_ending = deadline_ || was_stop_passed_on();
   if (!process.is_empty && (was_cut_off || is_ending)) return;
   const int status = was_cut_off && process.orphan ? *process.orphan : *process.status;
   process.code = code_of(status);
@@ -238,14 +240,14 @@ void Job::note_ends() {
   if (has_failed && !deadline_) end_all();
 }
 
-// Of those that were asked to stop already a second SIGTERM would end the last save.
+// A second SIGTERM would end the last save of processes that were already asked to stop.
 void Job::end_all() {
   deadline_ = Clock::now() + options_.grace;
   if (is_any_running()) err_ << "cairn-run: ending the other processes\n";
-  if (!was_stop_handed_on()) signal_all(SIGTERM);
+  if (!was_stop_passed_on()) signal_all(SIGTERM);
 }
 
-// To their groups: the program may be behind a shell, which would die and leave it alone.
+// Signals whole groups: a shell would die alone and leave its program running.
 void Job::signal_all(int number) {
   for (const Process& process : processes_) {
     if (!process.is_empty) kill(-process.pid, number);
@@ -256,7 +258,7 @@ void Job::show(const Process& process) const {
   const bool has_failed = *process.code != 0 && *process.code != kStopped && !process.was_ended;
   const std::string text = has_failed && process.kept ? process.kept->last(kShownBytes) : "";
   if (text.empty()) return;
-  err_ << "cairn-run: the last of what rank " << process.rank << " wrote:\n" << printable(text);
+  err_ << "cairn-run: the last output of rank " << process.rank << ":\n" << printable(text);
   if (text.back() != '\n') err_ << "\n";
 }
 

@@ -1,4 +1,4 @@
-// cairn-run: starts the processes of a training job on this machine. docs/distributed.md.
+// cairn-run: starts the processes of a training job on this machine. See docs/distributed.md.
 #include <cstdlib>
 #include <iostream>
 #include <new>
@@ -31,13 +31,13 @@ struct Flags {
   bool is_world_size_given = true;  // not taken from the environment
 };
 
-// What is not said comes from the environment, as with Composer's launcher.
+// Takes missing flags from the environment, as Composer's launcher does.
 void complete(Flags& flags) {
   const auto take = [](std::optional<std::int64_t>& value, const char* name) {
     if (!value) value = number_of_environment(name);
   };
-  // As Composer's: of a job of one machine it says what LOCAL_WORLD_SIZE does, and --nproc says
-  // that better.
+  // As in Composer's launcher. For a job of one machine WORLD_SIZE equals LOCAL_WORLD_SIZE, and
+  // --nproc takes precedence.
   const auto world_size = number_of_environment("WORLD_SIZE");
   if (world_size != number_of_environment("LOCAL_WORLD_SIZE")) {
     flags.is_world_size_given = flags.world_size.has_value();
@@ -51,7 +51,8 @@ void complete(Flags& flags) {
   if (!flags.master_addr && address != nullptr) flags.master_addr = address;
 }
 
-// `port` is kept for the job, so that nobody takes it before rank 0 listens there.
+// `port` reserves the port for the job, so that no other process takes it before rank 0 listens
+// there.
 void set_place(const Flags& flags, cairn::cli::JobOptions& job,
                std::optional<cairn::ReservedPort>& port) {
   const bool is_one_machine = job.world_size == job.nproc;
@@ -102,7 +103,7 @@ void set_ranks(const Flags& flags, cairn::cli::JobOptions& job) {
 int main(int argc, char** argv) try {
   CLI::App app(
       "cairn-run [OPTIONS] PROGRAM [ARGUMENTS]: starts the processes of a training job on this "
-      "machine, and ends all with the first that fails.",
+      "machine, and ends all when the first one fails.",
       "cairn-run");
   Flags flags;
   cairn::cli::JobOptions job;
@@ -114,19 +115,20 @@ int main(int argc, char** argv) try {
   app.add_option("--master_addr", flags.master_addr, "the machine of rank 0");
   app.add_option("--master_port", flags.master_port, "a port of it; default: any that is free");
   app.add_option("--stdout", job.output,
-                 "files for the output of all but the first: run-{rank}.log");
-  app.add_option("--stderr", job.errors, "the same of their errors");
-  app.add_flag("-c,--command_mode", is_command, "does nothing: programs are all it starts");
+                 "files for the output of all processes except the first: run-{rank}.log");
+  app.add_option("--stderr", job.errors, "files for their errors, likewise");
+  app.add_flag("-c,--command_mode", is_command, "no effect: cairn-run only starts programs");
   app.add_flag("-v,--verbose", job.is_verbose, "say which process is which rank");
   app.set_version_flag("--version", "cairn-run " CAIRN_VERSION);
   app.prefix_command();
   try {
-    // What is behind the program is its own, also when it begins with a dash.
+    // Arguments after the program are the program's own, even if they begin with a dash.
     app.parse(argc, argv);
     job.command = app.remaining();
     const bool is_marked = !job.command.empty() && job.command.front() == "--";
-    if (is_marked) job.command.erase(job.command.begin());  // as others' launchers want it
-    if (job.command.empty()) throw cairn::UsageError("which program? See cairn-run --help");
+    if (is_marked) job.command.erase(job.command.begin());  // other launchers require it
+    if (job.command.empty())
+      throw cairn::UsageError("a PROGRAM to start is needed: see cairn-run --help");
     complete(flags);
     set_ranks(flags, job);
     std::optional<cairn::ReservedPort> port;

@@ -1,6 +1,6 @@
-// One command of the tool: a file with a function that describes it to CLI11 and gives what runs
-// it. commands.cpp has one row per command; help, shell completion and man pages follow from what
-// CLI11 was told.
+// One command of the tool: a file with a function that declares it to CLI11 and returns the
+// function that runs it. commands.cpp has one row per command. Help, shell completion and man pages
+// are made from the declarations to CLI11.
 #pragma once
 
 #include <functional>
@@ -14,7 +14,7 @@
 
 namespace cairn::cli {
 
-// Does the work, with the options that were parsed, and returns an exit code. Throws cairn::Error.
+// Runs the command with the parsed options, and returns an exit code. Throws cairn::Error.
 using Run = std::function<int(Console&)>;
 
 struct Command {
@@ -25,7 +25,7 @@ struct Command {
 
 std::span<const Command> commands();
 
-// In files of their names.
+// Each is in a file of its name.
 Run define_completion(CLI::App& app);
 Run define_convert(CLI::App& app);
 Run define_copy(CLI::App& app);

@@ -6,8 +6,8 @@
 
 namespace cairn::cli {
 
-// Numbers with w, d, h, m or s, added up. UsageError, with the grammar, for anything else, and for
-// more than a thousand years.
+// The sum of numbers with w, d, h, m or s. Throws UsageError, with the grammar, for anything else,
+// and for more than a thousand years.
 std::chrono::seconds parse_duration(const std::string& text);
 
 }  // namespace cairn::cli

@@ -24,23 +24,24 @@ struct FolderArgs {
 void add_folders(CLI::App& app, FolderArgs& args);
 void add_recursive(CLI::App& app, bool& recursive);
 
-// Returns the names of the folders in `folder` that were not looked into:
-// FolderListing::folders.
+// Looks into a folder. Returns the names of the folders in it that were not looked into
+// (FolderListing::folders).
 using LookIntoFolder = std::function<std::vector<std::string>(const std::string& folder)>;
 
-// Calls `look` for the folder, and with `recursive` for each that it returns, and so on.
+// Calls `look` for the folder. If `recursive`, also for each folder that `look` returns, and so on.
 void walk_folders(const std::string& folder, bool recursive, const LookIntoFolder& look);
 
-// Whether `place` is a folder that is no checkpoint by itself.
+// Whether `place` is a folder that is not a checkpoint itself.
 bool is_plain_folder(const std::string& place);
 
-// The checkpoint in a plain folder that is furthest in training, of the good ones among the newest
-// hundred files. NotFoundError, naming the folders below that hold some.
+// The good checkpoint that is furthest in training, among the newest hundred files of a plain
+// folder. Throws NotFoundError that names the folders below with checkpoints.
 std::string newest_in(const std::string& folder);
 
-// Tells on `err` which folders hold checkpoints that were not looked at. Nothing if there are none.
+// Prints to `err` which folders hold checkpoints that were not looked at. Prints nothing if there
+// are none.
 void tell_below(const FoldersBelow& below, const Console& console);
-// The same as part of a message: "run/full (2 by name), run/weights (1 by name)".
+// The same list as part of a message: "run/full (2 by name), run/weights (1 by name)".
 std::string list_below(const FoldersBelow& below);
 Json folders_json(const FoldersBelow& below);
 

@@ -55,7 +55,7 @@ KeepBest parse_keep_best(const std::string& text, const std::set<std::string>& k
     const char* end = text.data() + text.size();
     const auto [at, error] = std::from_chars(text.data() + colon + 1, end, rule.count);
     if (error != std::errc{} || at != end) {
-      throw UsageError("--keep-best " + text + ": a number is to follow the colon");
+      throw UsageError("--keep-best " + text + ": a number must follow the colon");
     }
     rule.metric = text.substr(0, colon);
   }

@@ -1,4 +1,4 @@
-// "--keep-best METRIC[:N]": which metric is meant, and whether low or high is good.
+// "--keep-best METRIC[:N]": finds the metric, and whether low or high is good.
 #pragma once
 
 #include <set>
@@ -8,10 +8,10 @@
 
 namespace cairn::cli {
 
-// `text` is "NAME", "LABEL/NAME" or either with ":N" behind. `known` are the metrics of all
-// checkpoints there are, "LABEL/NAME": a name alone is that of the one evaluator that has it, or
-// else that of training. `mode` is "min", "max", or "auto": by the name. UsageError, saying what
-// there is or which option helps, when it is not clear.
+// `text` is "NAME" or "LABEL/NAME", with or without ":N" at the end. `known` has the metrics of all
+// checkpoints, "LABEL/NAME". A NAME alone means that of the only evaluator that has it, or else
+// that of training. `mode` is "min", "max", or "auto": by the name. Throws UsageError if it is not
+// clear; the message says what exists or which option helps.
 KeepBest parse_keep_best(const std::string& text, const std::set<std::string>& known,
                          const std::string& mode);
 

@@ -6,7 +6,7 @@
 namespace cairn::cli {
 namespace {
 
-// How many letters to insert, remove or replace, or neighbours to swap.
+// The number of letters to insert, remove or replace, or of neighbours to swap.
 std::size_t distance(const std::string& a, const std::string& b) {
   std::vector<std::size_t> before(b.size() + 1);
   std::vector<std::size_t> last(b.size() + 1);
@@ -28,7 +28,7 @@ std::size_t distance(const std::string& a, const std::string& b) {
 }  // namespace
 
 std::string nearest(const std::string& word, const std::vector<std::string>& known) {
-  constexpr std::size_t kLongest = 64;  // word that a person types
+  constexpr std::size_t kLongest = 64;  // letters; a person types no longer word
   if (word.size() > kLongest) return {};
   std::string best;
   std::size_t fewest = std::max<std::size_t>(2, word.size() / 3) + 1;

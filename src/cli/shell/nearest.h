@@ -1,4 +1,4 @@
-// For messages about a word that is not known: the one that was probably meant.
+// For messages about an unknown word: the word that was probably meant.
 #pragma once
 
 #include <string>
@@ -6,8 +6,8 @@
 
 namespace cairn::cli {
 
-// The word of `known` that differs from `word` in the fewest letters. Empty if none is near: more
-// than a third of the letters, and more than two, would have to change.
+// The word of `known` that is nearest to `word`. Empty if none is near: more than a third of the
+// letters, and more than two, would have to change.
 std::string nearest(const std::string& word, const std::vector<std::string>& known);
 
 }  // namespace cairn::cli

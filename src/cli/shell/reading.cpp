@@ -10,18 +10,18 @@ namespace cairn::cli {
 
 void add_raw(CLI::App& app, Reading& reading) {
   app.add_flag("--raw", reading.raw,
-               "take tensors as they are, without verifying them: to save what can be saved of a "
+               "take tensors as they are, without verifying them: to rescue data from a "
                "damaged file");
 }
 
 void add_force(CLI::App& app, Reading& reading) {
   app.add_flag("--force", reading.force,
-               "go on however much more its tensors show than the file holds");
+               "continue even if its tensors show much more than the file holds");
 }
 
 void tell_raw(const std::string& place, const Console& console) {
   console.err << "cairn: " << printable_line(shown_place(place))
-              << ": raw bytes, nothing of its tensors was verified\n";
+              << ": raw bytes, no tensor was verified\n";
 }
 
 std::unique_ptr<CheckpointSource> open_to_read(const std::string& place, const Reading& reading,

@@ -7,7 +7,7 @@
 namespace cairn::cli {
 
 CLI::Validator size_above_zero() {
-  // A number below zero would wrap, and 0 stands for "no size was given".
+  // A negative number would wrap, and 0 means "no size was given".
   const auto convert = [to_bytes = CLI::AsSizeValue(true)](std::string& text) -> std::string {
     const std::string given = text;
     const bool is_negative = text.find('-') != std::string::npos;
@@ -16,7 +16,7 @@ CLI::Validator size_above_zero() {
     } catch (const CLI::ValidationError&) {
       // an unknown unit
     }
-    return given + ": a size above 0 is needed, as 5GB";
+    return given + ": a size above 0 is needed, such as 5GB";
   };
   return {convert, CLI::AsSizeValue(true).get_description()};
 }

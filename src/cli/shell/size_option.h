@@ -1,4 +1,4 @@
-// Options that are numbers, of bytes or of other things.
+// Checks of options that are numbers of bytes or other numbers.
 #pragma once
 
 #include <string>
@@ -7,10 +7,10 @@
 
 namespace cairn::cli {
 
-// Bytes, as "5GB": at least one.
+// A number of bytes such as "5GB": at least one.
 CLI::Validator size_above_zero();
 
-// A number that is not below 0. The error names `example`: "--keep-last 3".
+// A number that is at least 0. The error shows `example`: "--keep-last 3".
 CLI::Validator zero_or_more(const std::string& example);
 
 }  // namespace cairn::cli

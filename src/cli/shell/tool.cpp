@@ -46,7 +46,7 @@ bool wants_color(const std::string& when, const std::ostream& out) {
 void add_global_options(CLI::App& app, GlobalOptions& options) {
   app.add_flag("--json", options.json, "answer with one JSON object");
   app.add_flag("--bytes", options.exact_bytes, "sizes in bytes instead of KiB, MiB, ...");
-  app.add_flag("-q,--quiet", options.quiet, "no progress bars, and of reports only what is bad");
+  app.add_flag("-q,--quiet", options.quiet, "no progress bars; reports show only problems");
   app.add_option("--color", options.color, "colour the answer: auto (on a terminal), always, never")
       ->check(CLI::IsMember({"auto", "always", "never"}));
 }
@@ -65,7 +65,7 @@ int report(const Failure& failure, bool as_json, std::ostream& out, std::ostream
   return failure.code;
 }
 
-// What CLI11 says of the command line, without the secrets of places in it.
+// CLI11's message about the command line, without the secrets of places in it.
 std::string without_secrets(std::string text, const std::vector<std::string>& arguments) {
   for (const std::string& argument : arguments) {
     const std::string shown = shown_place(argument);
@@ -78,7 +78,7 @@ std::string without_secrets(std::string text, const std::vector<std::string>& ar
   return text;
 }
 
-// Also of a command line that could not be read to its end.
+// Looks at the arguments themselves, so it also works if parsing them failed.
 bool asks_for_json(const std::vector<std::string>& arguments) {
   return std::find(arguments.begin(), arguments.end(), "--json") != arguments.end();
 }
@@ -95,8 +95,8 @@ std::string command_word(const CLI::App& app, const std::vector<std::string>& ar
   return {};
 }
 
-// Throws if the command is not known. CLI11 would ask for a subcommand without naming the word, and
-// answer a --help after it.
+// Throws if the command is unknown. CLI11 would ask for a subcommand without naming the word, and
+// would answer a --help after it.
 void check_command(const CLI::App& app, const std::vector<std::string>& arguments) {
   const std::string word = command_word(app, arguments);
   if (word.empty()) return;
@@ -142,7 +142,7 @@ int run_command(const std::vector<std::string>& arguments, std::ostream& out, st
   add_global_options(app, options);
   app.set_version_flag("--version", "cairn " CAIRN_VERSION);
   app.require_subcommand(1);
-  app.fallthrough();  // global options may stand behind the command
+  app.fallthrough();  // global options may follow the command
   std::vector<std::pair<const CLI::App*, Run>> runs;
   for (const Command& command : commands()) {
     CLI::App* sub = app.add_subcommand(command.name, command.summary);
@@ -170,7 +170,7 @@ int run_command(const std::vector<std::string>& arguments, std::ostream& out, st
     check_mapped_reads();
     return code;
   } catch (const std::ios_base::failure&) {
-    throw;  // nothing more can be answered
+    throw;  // no further answer can be written
   } catch (const CLI::Success& help) {
     return app.exit(help, out, err);
   } catch (const CLI::ParseError& error) {
@@ -189,7 +189,8 @@ int run_tool(const std::vector<std::string>& arguments, std::ostream& out, std::
   ignore_file_size_signal();  // for answers that go to a file, too
   const std::ios_base::iostate before = out.exceptions();
   try {
-    out.exceptions(std::ios_base::badbit);  // so that no work is done for an answer nobody gets
+    // So that no work is done for an answer that nothing reads.
+    out.exceptions(std::ios_base::badbit);
     const int code = run_command(arguments, out, err);
     out.flush();
     out.exceptions(before);
@@ -197,7 +198,7 @@ int run_tool(const std::vector<std::string>& arguments, std::ostream& out, std::
   } catch (const std::ios_base::failure&) {
     const int error = errno;
     out.exceptions(std::ios_base::goodbit);
-    if (error == EPIPE) return kFailed;  // `cairn dump x.pt | head`: it has seen enough
+    if (error == EPIPE) return kFailed;  // `cairn dump x.pt | head`: head has read enough
     err << "cairn: cannot write the answer: " << std::generic_category().message(error) << "\n";
     return error == ENOSPC ? kNoSpace : kFailed;
   } catch (const std::bad_alloc&) {  // outside the command, or while its error was reported

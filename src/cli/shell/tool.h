@@ -7,7 +7,7 @@
 
 namespace cairn::cli {
 
-// What `cairn ARGUMENTS...` does; returns its exit code. Throws nothing.
+// Does what `cairn ARGUMENTS...` does, and returns its exit code. Throws nothing.
 int run_tool(const std::vector<std::string>& arguments, std::ostream& out, std::ostream& err);
 
 }  // namespace cairn::cli

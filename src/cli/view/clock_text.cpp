@@ -12,7 +12,7 @@ using Convert = std::tm* (*)(const std::time_t*, std::tm*);
 std::tm parts_of(std::chrono::system_clock::time_point time, Convert convert) {
   const std::time_t seconds = std::chrono::system_clock::to_time_t(time);
   std::tm parts = {};
-  convert(&seconds, &parts);  // all zero for a year that it cannot hold
+  convert(&seconds, &parts);  // all zero for a year that does not fit
   return parts;
 }
 

@@ -6,13 +6,13 @@
 
 namespace cairn::cli {
 
-// "2026-11-20 10:02:11", where the machine is: for people.
+// "2026-11-20 10:02:11" in local time, for people.
 std::string local_time_text(std::chrono::system_clock::time_point time);
 
-// "2026-11-20T10:02:11Z": for programs.
+// "2026-11-20T10:02:11Z", for programs.
 std::string utc_time_text(std::chrono::system_clock::time_point time);
 
-// The calendar day, where the machine is.
+// The calendar day in local time.
 std::chrono::sys_days local_day(std::chrono::system_clock::time_point time);
 
 }  // namespace cairn::cli

@@ -1,7 +1,7 @@
-// Where a command's answers go, and how they are to look.
+// Where a command's answers go, and how they look.
 //
-// Answers go to `out`, talk (progress, warnings) to `err`. With `json` a command writes one JSON
-// object to `out` and nothing else.
+// Answers go to `out`, progress and warnings to `err`. With `json`, a command writes only one JSON
+// object to `out`.
 #pragma once
 
 #include <cstdint>
@@ -16,11 +16,11 @@ struct Console {
   std::ostream& out;
   std::ostream& err;
   bool json = false;
-  bool color = false;  // of `out`
-  bool quiet = false;  // no ProgressBar; reports say only what is bad
+  bool color = false;  // for `out`
+  bool quiet = false;  // no ProgressBar; reports show only problems
   bool exact_bytes = false;
 
-  // The text in the colour, when there is to be colour.
+  // The text in the colour, if colour is on.
   std::string red(const std::string& text) const;
   std::string green(const std::string& text) const;
   std::string dim(const std::string& text) const;

@@ -1,4 +1,4 @@
-// Words with something between them.
+// Joins words with a separator.
 #pragma once
 
 #include <fmt/ranges.h>

@@ -1,4 +1,4 @@
-// Choosing parts of a tree by their paths, as several commands do.
+// Chooses parts of a tree by their paths, as several commands do.
 #pragma once
 
 #include <string>
@@ -6,7 +6,7 @@
 
 namespace cairn::cli {
 
-// Whether a pattern names `path` or something above it: "state/model", "state/model/*.weight". The
+// Whether a pattern names `path` or a branch above it: "state/model", "state/model/*.weight". The
 // patterns are those of glob_match().
 bool matches_path(const std::vector<std::string>& patterns, const std::string& path);
 

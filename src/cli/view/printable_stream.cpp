@@ -10,12 +10,12 @@
 namespace cairn::cli {
 namespace {
 
-// What painted() of console.cpp writes.
+// The colours that painted() of console.cpp writes.
 constexpr std::array<std::string_view, 4> kColors = {"\x1b[31m", "\x1b[32m", "\x1b[2m", "\x1b[0m"};
 
 bool is_plain(char c) { return (c >= ' ' && c < '\x7f') || c == '\n' || c == '\t'; }
 
-// Bytes at the end of `text` that begin a character and do not finish it.
+// The number of bytes at the end of `text` that begin a character without completing it.
 std::size_t unfinished(std::string_view text) {
   for (std::size_t back = 1; back <= std::min<std::size_t>(3, text.size()); ++back) {
     const auto byte = static_cast<unsigned char>(text[text.size() - back]);
@@ -43,7 +43,8 @@ bool PrintableBuffer::write(std::string_view text) {
       text.remove_prefix(color->size());
       continue;
     }
-    // Control characters one by one, so that a colour behind one is seen; others as they come.
+    // Control characters one by one, so that a colour after one is recognised; other bytes
+    // together.
     const auto is_other = [](char c) { return static_cast<unsigned char>(c) >= 0x80; };
     const auto end = std::find_if_not(text.begin(), text.end(), is_other);
     const auto size = std::max<std::size_t>(1, static_cast<std::size_t>(end - text.begin()));

@@ -1,8 +1,8 @@
-// The one way from the tool to stdout: whatever a command writes, and wherever that comes from, no
-// control character reaches the terminal but line feeds, tabs and the colours of Console.
+// The only way from the tool to stdout. The only control characters that reach the terminal are
+// line feeds, tabs and the colours of Console, whatever a command writes.
 //
-// It is the last gate. What stands in one line (a name, a cell) goes through printable_line()
-// before: only there is it known that a line feed in it is not meant as one.
+// It is the last filter. Text within a line (a name, a cell) must go through printable_line()
+// first: this stream cannot know which line feeds are intended.
 #pragma once
 
 #include <ostream>
@@ -26,7 +26,7 @@ class PrintableBuffer final : public std::streambuf {
 
   std::ostream& out_;
   bool color_;
-  std::string begun_;  // of a character whose other bytes have not come yet
+  std::string begun_;  // the beginning of a character whose other bytes have not come yet
 };
 
 }  // namespace cairn::cli

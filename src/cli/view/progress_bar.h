@@ -1,4 +1,4 @@
-// The bar of terminal/progress_bar.h on stderr, while a command works; --quiet never shows it.
+// The bar of terminal/progress_bar.h on stderr, while a command works. --quiet hides it.
 //
 //   ProgressBar bar(console, {.what = "verify ep3.pt", .total = bytes});
 #pragma once
@@ -19,11 +19,11 @@ class ProgressBar {
     if (!console.quiet) bar_.emplace(console.err, std::move(options));
   }
 
-  // So much more is done. Safe from several threads.
+  // Adds to the work that is done. Thread-safe.
   void add(std::uint64_t amount) {
     if (bar_) bar_->add(amount);
   }
-  // So much more is to be done than was known. Safe from several threads.
+  // Adds to the total work. Thread-safe.
   void expect(std::uint64_t amount) {
     if (bar_) bar_->expect(amount);
   }

@@ -51,7 +51,7 @@ void Table::print(Console& console) const {
   }
   for (const auto& row : rows_) {
     std::string line;
-    std::string padding;  // written only when something follows, so that no line ends in spaces
+    std::string padding;  // written only before another cell, so that no line ends in spaces
     for (std::size_t i = 0; i < row.size(); ++i) {
       const std::string fill(widths[i] - columns(row[i].text), ' ');
       const Cell& cell = row[i];

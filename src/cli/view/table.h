@@ -1,4 +1,4 @@
-// Rows of text in columns that line up.
+// Rows of text in aligned columns.
 #pragma once
 
 #include <string>
@@ -22,14 +22,14 @@ struct Cell {
 
 class Table {
  public:
-  // Titles that start with ">" are of columns that line up at the right, without the ">".
+  // A title that starts with ">" is of a column that is aligned at the right; the ">" is not shown.
   explicit Table(const std::vector<std::string>& titles);
 
-  // As many cells as there are titles; what comes from files is made printable_line().
+  // Adds as many cells as there are titles. Text from files goes through printable_line().
   void add(std::vector<Cell> row);
-  // Nothing when there are no rows.
+  // Prints nothing if there are no rows.
   void print(Console& console) const;
-  // As print(). If the console is quiet, only the rows that say something bad: with a red cell.
+  // As print(). If the console is quiet, prints only the rows with a problem: with a red cell.
   void print_report(Console& console) const;
 
  private:

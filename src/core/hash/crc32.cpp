@@ -15,7 +15,7 @@ using Zip = SlicedCrc<std::uint32_t, 0xEDB88320>;
 }  // namespace
 
 std::uint32_t crc32(ByteView bytes, std::uint32_t before) {
-  constexpr std::size_t kWorthFolding = 512;  // what is left in the end costs as much as 200 bytes
+  constexpr std::size_t kWorthFolding = 512;  // finishing costs as much as 200 bytes
   if (bytes.size() >= kWorthFolding && best_crc_fold() == CrcFold::k256) {
     return Zip::of(bytes, before);
   }

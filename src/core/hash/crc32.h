@@ -8,18 +8,18 @@
 
 namespace cairn {
 
-// Of `bytes`, and of what came before them, whose CRC is `before`.
+// CRC of `bytes`. Pass the CRC of preceding bytes as `before` to continue it.
 std::uint32_t crc32(ByteView bytes, std::uint32_t before = 0);
 
-// Of what `first` is the CRC of, with `size` bytes behind it whose own one is `second`.
+// CRC of two joined ranges with the CRCs `first` and `second`; the second has `size` bytes.
 std::uint32_t crc32_joined(std::uint32_t first, std::uint32_t second, std::uint64_t size);
 
-// crc32() in one pass with copying the bytes to `to`: of what was written, whatever becomes of
-// `bytes` meanwhile.
+// crc32() in one pass with copying the bytes to `to`. The CRC is of the bytes as they were copied,
+// even if `bytes` change meanwhile.
 std::uint32_t crc32_and_copy(std::byte* to, ByteView bytes, std::uint32_t before);
 
-// The same past the cache, of a multiple of 64 bytes to a place that is one: other threads may read
-// them behind a stream_fence() (io/bytes/stream_copy.h).
+// As above past the cache. The number of bytes and the address `to` are multiples of 64. Other
+// threads may read the copy after a stream_fence() (io/bytes/stream_copy.h).
 std::uint32_t crc32_and_copy_lines(std::byte* to, ByteView bytes, std::uint32_t before);
 
 }  // namespace cairn

@@ -1,4 +1,4 @@
-// CRC-32C (Castagnoli), the checksum that Google's storage keeps of every object.
+// CRC-32C (Castagnoli), the checksum that Google's storage keeps for every object.
 #pragma once
 
 #include <cstdint>
@@ -7,10 +7,10 @@
 
 namespace cairn {
 
-// Of `bytes`, or of what `before` is the checksum of with `bytes` behind it.
+// CRC of `bytes`. Pass the CRC of preceding bytes as `before` to continue it.
 std::uint32_t crc32c(ByteView bytes, std::uint32_t before = 0);
 
-// Of what `first` is the checksum of, with `size` bytes behind it whose own one is `second`.
+// CRC of two joined ranges with the CRCs `first` and `second`; the second has `size` bytes.
 std::uint32_t crc32c_joined(std::uint32_t first, std::uint32_t second, std::uint64_t size);
 
 }  // namespace cairn

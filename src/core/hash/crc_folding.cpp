@@ -8,7 +8,8 @@ namespace cairn {
 
 #ifdef __x86_64__
 
-// Clang and GCC compile each function for the processor that it names, whatever the program is for.
+// Clang and GCC compile such a function for the named processor features, whatever the program is
+// compiled for.
 #define CAIRN_FOLDS __attribute__((target("pclmul,sse4.1")))
 #define CAIRN_FOLDS_WIDE __attribute__((target("pclmul,sse4.1,avx512f,vpclmulqdq")))
 
@@ -40,7 +41,7 @@ CAIRN_FOLDS __m128i start(std::uint64_t crc) {
   return _mm_set_epi64x(0, static_cast<long long>(crc));
 }
 
-// `value` so far ahead of `next` as `by` says.
+// Adds `value` to `next`, moved ahead by the factors `by`.
 CAIRN_FOLDS __m128i folded_into(__m128i next, __m128i value, __m128i by) {
   const __m128i both =
       _mm_xor_si128(_mm_clmulepi64_si128(value, by, 0x00), _mm_clmulepi64_si128(value, by, 0x11));
@@ -79,7 +80,8 @@ CAIRN_FOLDS std::array<std::byte, 16> fold_64(ByteView bytes, std::uint64_t crc,
                                               const CrcFolding& by, std::byte* to) {
   const __m128i past_64 = pair_of(by.past_64);
   const std::byte* at = bytes.data();
-  // Four at once: a product takes four times as long as the processor needs to begin the next.
+  // Four at once: a product takes four times as long as the interval at which the processor can
+  // start products.
   Line sum = line_at(at);
   if constexpr (kCopies) stream(sum, to);
   sum.a = _mm_xor_si128(sum.a, start(crc));
@@ -98,7 +100,7 @@ CAIRN_FOLDS_WIDE __m512i pairs_of(const FoldFactors& by) {
   return _mm512_set4_epi64(second, first, second, first);
 }
 
-// 64 bytes of the input, copied to the same place of `to`.
+// Loads 64 bytes of the input. If kCopies, also copies them to the same offset of `to`.
 template <bool kCopies>
 CAIRN_FOLDS_WIDE __m512i line_at(const std::byte* from, std::byte* to, std::size_t at) {
   const __m512i line = _mm512_loadu_si512(from + at);
@@ -112,7 +114,7 @@ CAIRN_FOLDS_WIDE __m512i folded_into(__m512i next, __m512i value, __m512i by) {
                                    _mm512_clmulepi64_epi128(value, by, 0x11), kXorOfThree);
 }
 
-// The same for 256 bytes and more.
+// As fold_64(), for 256 bytes and more.
 template <bool kCopies>
 CAIRN_FOLDS_WIDE std::array<std::byte, 16> fold_256(ByteView bytes, std::uint64_t crc,
                                                     const CrcFolding& by, std::byte* to) {

@@ -1,5 +1,5 @@
-// Hashes for tables whose keys come from files: SipHash-1-3 under a key that is drawn once in each
-// process, so that nobody can make keys that collide, and no table becomes a list.
+// Hashes for tables whose keys come from files: SipHash-1-3 with a key that is drawn once per
+// process. So a file cannot choose keys that collide and make a table slow.
 #pragma once
 
 #include <cstddef>

@@ -1,5 +1,5 @@
-// CRCs whose lowest bit is the highest power, of 32 or 64 bits: long ones by folding
-// (crc_folding.h) where the processor can, 16 bytes at a time by tables elsewhere.
+// CRCs of 32 or 64 bits whose lowest bit is the highest power. Long ones are computed by folding
+// (crc_folding.h) where the processor can, others by tables, 16 bytes at a time.
 #pragma once
 
 #include <algorithm>
@@ -13,12 +13,12 @@
 
 namespace cairn {
 
-// `kPolynomial`: lowest power first. The register begins, and is given, with all bits turned.
+// `kPolynomial`: lowest power first. The register starts, and is returned, with all bits inverted.
 template <typename Word, Word kPolynomial>
 class SlicedCrc {
  public:
-  // Of `bytes`, or of what `before` is the checksum of with `bytes` behind it. `fold`: at most the
-  // best one; kNone is by tables alone.
+  // CRC of `bytes`. Pass the CRC of preceding bytes as `before` to continue it. `fold` is at most
+  // best_crc_fold(); kNone uses only tables.
   static Word of(ByteView bytes, Word before, CrcFold fold = best_crc_fold()) {
     Word crc = static_cast<Word>(~before);
     const std::size_t folds = bytes.size() - bytes.size() % kFoldedAtOnce;
@@ -29,8 +29,8 @@ class SlicedCrc {
     return static_cast<Word>(~through_tables(bytes, crc));
   }
 
-  // of(), and copies the bytes, a multiple of 64, to `to`, which is one, too, meanwhile, past the
-  // cache. Not by kNone.
+  // As of(), and copies the bytes to `to`, past the cache. The number of bytes and the address `to`
+  // are multiples of 64. `fold` must not be kNone.
   static Word of_and_copy(ByteView bytes, Word before, std::byte* to,
                           CrcFold fold = best_crc_fold()) {
     if (bytes.empty()) return before;
@@ -38,7 +38,7 @@ class SlicedCrc {
     return static_cast<Word>(~through_tables(folded_and_copied(bytes, crc, kFolding, to, fold), 0));
   }
 
-  // Of what `first` is the checksum of, with `size` bytes behind it whose own one is `second`.
+  // CRC of two joined ranges with the CRCs `first` and `second`; the second has `size` bytes.
   static Word joined(Word first, Word second, std::uint64_t size) {
     // first * x^(8 * size), by squaring.
     Word shift = kOne;                          // x^0
@@ -56,7 +56,7 @@ class SlicedCrc {
   static constexpr Word kOne = static_cast<Word>(Word{1} << (8 * sizeof(Word) - 1));
   using Table = std::array<std::array<Word, 256>, kSlices>;
 
-  // The register behind `bytes`, when it is `crc` before them.
+  // The register after `bytes`, if it was `crc` before them.
   static Word through_tables(ByteView bytes, Word crc) {
     const std::byte* at = bytes.data();
     std::size_t left = bytes.size();
@@ -83,15 +83,16 @@ class SlicedCrc {
     return power;
   }
 
-  // To move past `bits`: of 16 bytes the first 8 are 64 bits further ahead. The processor's product
-  // of two such polynomials of 64 bits has 127, and stands one power too high in 128.
+  // The factors to move 16 bytes past `bits`. The first 8 bytes are 64 bits further ahead. The
+  // processor's product of two 64-bit polynomials has 127 bits, so in 128 bits it is one power too
+  // high.
   static constexpr std::array<std::uint64_t, 2> past(unsigned bits) {
     constexpr unsigned kToHighest = 64 - 8 * sizeof(Word);
     return {static_cast<std::uint64_t>(power_of_x(bits + 63)) << kToHighest,
             static_cast<std::uint64_t>(power_of_x(bits - 1)) << kToHighest};
   }
 
-  // [s][b]: what a byte b does to the register, when s bytes come behind it.
+  // [s][b]: the effect of a byte b on the register when s bytes follow it.
   static constexpr Table make_table() {
     Table table = {};
     for (std::size_t b = 0; b < 256; ++b) {

@@ -1,4 +1,4 @@
-// XXH3, the hash of what cairn writes into formats that have no checksums.
+// XXH3, the hash that cairn writes into formats that have no checksums.
 #pragma once
 
 #include <cstdint>
@@ -17,7 +17,7 @@ class Xxh3 final : public ByteSink {
   ~Xxh3() override;
 
   void write(ByteView bytes) override;
-  // Of all bytes so far.
+  // The hash of all bytes so far.
   std::uint64_t digest64() const;
   std::string digest128() const;  // 32 hex digits
 
@@ -30,8 +30,9 @@ std::uint64_t xxh3_64(ByteView bytes);
 
 inline constexpr std::size_t kSealDigits = 32;
 
-// A text that holds its own XXH3-128: 32 hex digits directly behind the first `marker`, computed
-// with zeros in their place. seal() puts it in; `text` must hold the marker and room behind it.
+// Writes the XXH3-128 of a text into the text: 32 hex digits directly after the first `marker`,
+// computed with zeros in their place. Throws UsageError if `text` has no marker with room for the
+// digits after it.
 void seal(std::string& text, std::string_view marker);
 
 enum class Seal : std::uint8_t { kNone, kGood, kBroken };  // kNone: there is no marker

@@ -1,4 +1,4 @@
-// The name of an object's class as a person would write it.
+// The name of an object's class, as a person would write it.
 #pragma once
 
 #include <cxxabi.h>
@@ -25,7 +25,7 @@ inline std::string without_namespaces(const std::string& full_name) {
   return colons == std::string::npos ? full_name : full_name.substr(colons + 2);
 }
 
-// Both.
+// The name without namespaces.
 inline std::string class_name(const std::type_info& type) {
   return without_namespaces(full_class_name(type));
 }

@@ -11,14 +11,15 @@ std::string python_float_repr(double value) {
   std::string text = std::signbit(value) ? "-" : "";
   if (std::isinf(value)) return text + "inf";
 
-  // "d.ddde±xx"; the shortest digits that round-trip. 17 digits and an exponent fit 32 characters.
+  // "d.ddde±xx", with the shortest digits that round-trip. 17 digits and an exponent fit 32
+  // characters.
   std::array<char, 32> buffer;
   const auto written = std::to_chars(buffer.data(), buffer.data() + buffer.size(), std::fabs(value),
                                      std::chars_format::scientific);
   const std::string scientific(buffer.data(), written.ptr);
   const std::size_t e = scientific.find('e');
   const int exponent = std::stoi(scientific.substr(e + 1));
-  // Python's own limits between the two notations.
+  // Python switches between the two notations at these exponents.
   if (exponent < -4 || exponent >= 16) return text + scientific;
 
   std::string digits = scientific.substr(0, 1);

@@ -26,7 +26,8 @@ class JsonReserve {
     return memory_.data() + (used_ - room);
   }
 
-  // False if `place` is not from here. The reserve is whole again when all of it was given back.
+  // Returns false if `place` is not from here. The reserve is whole again when all of it was given
+  // back.
   bool give_back(const void* place) noexcept {
     const auto* const at = static_cast<const std::byte*>(place);
     if (std::less<>()(at, memory_.data()) || !std::less<>()(at, memory_.data() + memory_.size())) {

@@ -16,8 +16,8 @@ namespace cairn {
 // How much of the reserve a caller may take. Destructors may take all of it: they must not fail.
 enum class Reserve : std::uint8_t { kHalf, kAll };
 
-// Allocates memory; takes it from a reserve in the program if there is no other. std::bad_alloc if
-// the reserve is used up, too. Thread-safe.
+// Allocates memory; takes it from a reserve in the program if there is no other. Throws
+// std::bad_alloc if the reserve is used up, too. Thread-safe.
 void* take_reserved(std::size_t bytes, Reserve most);
 void give_back_reserved(void* memory) noexcept;
 

@@ -1,5 +1,5 @@
-// The only way from JSON to text that people and scripts read: bytes that are no UTF-8 (in a file
-// name, say) are replaced, and no control character is left in it.
+// The only conversion from JSON to text for people and scripts. Bytes that are not UTF-8 (for
+// example in a file name) are replaced, and no control character remains.
 #pragma once
 
 #include <string>
@@ -8,7 +8,7 @@
 
 namespace cairn {
 
-// `indent` is -1 for all in one line.
+// `indent` is -1 for a single line.
 std::string json_text(const Json& value, int indent);
 std::string json_text(const OrderedJson& value, int indent);
 

@@ -1,4 +1,4 @@
-// Text that comes out of a file, on its way to a terminal.
+// Makes text from a file safe for a terminal.
 #pragma once
 
 #include <string>
@@ -6,16 +6,16 @@
 
 namespace cairn {
 
-// With control characters (all but line feeds) and bytes that are no UTF-8 as "\x1b", so that the
-// names in a file cannot move the cursor, or do worse.
+// Replaces control characters (except line feeds) and bytes that are not UTF-8 by "\x1b" and the
+// like. So names in a file cannot move the cursor or do worse.
 std::string printable(std::string_view text);
 
-// The same for what stands in one line, a name say: line feeds, too, and the two other characters
-// that end a line (U+2028, U+2029), so that it cannot make a line of its own.
+// As above for text within one line, such as a name. Also replaces line feeds and the two other
+// line separators (U+2028, U+2029), so that the text cannot start a new line.
 std::string printable_line(std::string_view text);
 
-// The text of a JSON document with DEL and the C1 control characters, which JSON lets stand in its
-// strings and terminals obey, as \u escapes. It means the same.
+// Returns a JSON text of the same meaning in which DEL and C1 control characters are \u escapes.
+// JSON allows them in strings, but terminals obey them.
 std::string printable_json(std::string json);
 
 }  // namespace cairn

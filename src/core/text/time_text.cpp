@@ -11,9 +11,10 @@
 namespace cairn {
 namespace {
 
-constexpr std::size_t kLongestTime = 400;  // characters; no time needs them, and it bounds the work
-constexpr std::size_t kMostShown = 60;     // characters of a bad text in a message
-constexpr int kLargestExponent = 9999;     // larger ones say the same
+// characters; bounds the work, and is enough for any time.
+constexpr std::size_t kLongestTime = 400;
+constexpr std::size_t kMostShown = 60;  // characters of a bad text in a message
+constexpr int kLargestExponent = 9999;  // larger ones have the same effect
 
 [[noreturn]] void fail(std::string_view text, const std::string& why) {
   std::string shown(text.substr(0, kMostShown));
@@ -38,7 +39,7 @@ std::string_view trim(std::string_view text) {
   return text;
 }
 
-// Seconds of "1h20m40s"; nullopt when the text is no clock, or one out of range.
+// The seconds of "1h20m40s"; nullopt if the text is not a clock or is out of range.
 std::optional<std::int64_t> parse_clock(std::string_view text) {
   struct Part {
     char letter;
@@ -64,16 +65,16 @@ std::optional<std::int64_t> parse_clock(std::string_view text) {
   return total;
 }
 
-// A decimal number taken apart: sign, digits without a point, and the power of ten they are
-// multiplied with.
+// The parts of a decimal number: its sign, its digits without a point, and a power of ten as a
+// factor.
 struct Decimal {
   bool negative = false;
   std::string digits;
   int exponent = 0;
 };
 
-// Moves digits, with single underscores between them, from `text` to `digits`; false when there
-// are none.
+// Moves digits, with single underscores between them, from `text` to `digits`. Returns false if
+// there are none.
 bool take_digits(std::string_view& text, std::string& digits) {
   const std::size_t before = digits.size();
   while (!text.empty()) {
@@ -92,7 +93,7 @@ bool take_sign(std::string_view& text) {
   return negative;
 }
 
-// What Python's float() accepts, but for "inf" and "nan".
+// Accepts what Python's float() accepts, except "inf" and "nan".
 std::optional<Decimal> parse_decimal(std::string_view text) {
   Decimal result;
   result.negative = take_sign(text);
@@ -117,18 +118,19 @@ std::optional<Decimal> parse_decimal(std::string_view text) {
     result.exponent += negative ? -exponent : exponent;
   }
   if (!text.empty()) return std::nullopt;
-  result.digits.erase(0, result.digits.find_first_not_of('0'));  // npos: all of them
+  result.digits.erase(0, result.digits.find_first_not_of('0'));  // npos: erases all of them
   return result;
 }
 
-// The number as an int64, nullopt when it is not whole; UsageError when it is out of range.
+// The number as an int64; nullopt if it is not whole. Throws UsageError if it is out of range.
 std::optional<std::int64_t> to_count(Decimal number, std::string_view text) {
   if (number.digits.empty()) return 0;
   for (; number.exponent < 0; ++number.exponent) {
     if (number.digits.empty() || number.digits.back() != '0') return std::nullopt;
     number.digits.pop_back();
   }
-  if (number.exponent > 18) number.digits.clear();  // no valid count: from_chars() refuses it
+  // Too large for any count: from_chars() refuses it.
+  if (number.exponent > 18) number.digits.clear();
   number.digits.append(static_cast<std::size_t>(number.exponent > 18 ? 0 : number.exponent), '0');
   if (number.negative) number.digits.insert(0, 1, '-');
   std::int64_t count = 0;

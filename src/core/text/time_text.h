@@ -2,11 +2,11 @@
 //
 //   time      = [blanks] (clock | number [blanks] unit) [blanks]
 //   clock     = [hours "h"] [minutes "m"] [seconds "s"]    at least one; 0-23, 0-59, 0-59
-//   number    = what Python's float() reads: "3", "-1.5", ".5", "3e4", "1_000"
+//   number    = as Python's float() reads it: "3", "-1.5", ".5", "3e4", "1_000"
 //   unit      = "iter" | "ep" | "ba" | "sp" | "tok" | "dur" | "sec"
 //
-// Letters in either case. Numbers of counted units must be whole ("2.0ba", "3e4tok") and are exact
-// over all of int64.
+// Letters may be upper or lower case. Numbers of counted units must be whole ("2.0ba", "3e4tok")
+// and are exact over all of int64.
 #pragma once
 
 #include <array>
@@ -16,11 +16,11 @@
 
 namespace cairn {
 
-// By TimeUnit. operator""_time has them once more, because it is public; a test compares the two.
+// Indexed by TimeUnit. operator""_time, which is public, repeats them; a test compares the two.
 inline constexpr std::array<std::string_view, 7> kTimeUnits = {"iter", "ep",  "ba", "sp",
                                                                "tok",  "dur", "sec"};
 
-// UsageError, with the grammar, for any other text.
+// Throws UsageError, with the grammar, for any other text.
 Time parse_time(std::string_view text);
 
 }  // namespace cairn

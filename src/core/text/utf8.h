@@ -12,9 +12,9 @@ struct CodePoint {
   std::size_t size = 0;  // bytes
 };
 
-// The first code point of a text that is not empty. A byte that is no part of valid UTF-8 becomes
-// the lone surrogate 0xDC00 + byte, as in Python's "surrogateescape", so that every text has code
-// points and different texts have different ones.
+// The first code point of a text that is not empty. A byte that is not valid UTF-8 becomes the lone
+// surrogate 0xDC00 + byte, as in Python's "surrogateescape". So every text has code points, and
+// different texts have different ones.
 CodePoint first_code_point(std::string_view utf8);
 std::u32string code_points(std::string_view utf8);
 // Whether all of a text is valid UTF-8.

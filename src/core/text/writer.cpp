@@ -10,7 +10,7 @@ namespace {
 
 using Version = std::array<std::uint32_t, 3>;
 
-// Parses "cairn 1.2.3" and ignores what follows. A missing number is 0.
+// Parses "cairn 1.2.3" and ignores the rest. A missing number is 0.
 std::optional<Version> version_of(std::string_view writer) {
   constexpr std::string_view kName = "cairn ";
   if (!writer.starts_with(kName)) return std::nullopt;

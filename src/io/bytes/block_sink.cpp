@@ -13,15 +13,15 @@
 namespace cairn {
 namespace {
 
-// Two are being written, one is being filled, and one is there for when either takes long.
+// Two blocks are being written, one is being filled, and one is spare in case either takes long.
 constexpr std::size_t kRingBlocks = 4;
 constexpr std::size_t kMostBlockBytes = std::size_t{4} << 20;
 constexpr std::size_t kPiecesOfAFile = 16;
-// Blocks of large files are what direct writes may want. Those of small ones only are copied: they
-// are small, so that a crash in the middle of such a file is a case of tests, too.
+// Blocks of large files are multiples of what direct writes may need. Smaller blocks are only
+// copied. They are so small that tests can crash in the middle of a small file, too.
 constexpr std::size_t kDirectGranule = 4096;
 constexpr std::size_t kLeastBlockBytes = 64;
-// Smaller ones are copied once more, while the processor's cache has them.
+// Smaller blocks are copied once more, while they are in the processor's cache.
 constexpr std::size_t kLeastPastCache = std::size_t{64} << 10;
 
 }  // namespace
@@ -36,8 +36,8 @@ std::size_t block_bytes(std::uint64_t file_bytes) {
 
 namespace {
 
-// The memory of a ring that is gone, for the next one: one of the largest rings, 16 MiB, as long as
-// the process lives. New pages cost more than what is copied into them: a tenth to a quarter of the
+// Keeps the memory of the largest finished ring (at most 16 MiB) for the next ring, as long as the
+// process lives. Touching new pages costs more than copying into them: a tenth to a quarter of the
 // processor time of saving 1 GiB.
 class SpareMemory {
  public:
@@ -60,13 +60,14 @@ class SpareMemory {
 };
 
 SpareMemory& spare_memory() {
-  static auto* const memory = new SpareMemory;  // rings may be given back while the process ends
+  // A ring may give its memory back while the process ends.
+  static auto* const memory = new SpareMemory;
   return *memory;
 }
 
 }  // namespace
 
-// The blocks that are free; those given out hold on to it.
+// The free blocks. Each block that is handed out keeps the ring alive.
 class BlockSink::Ring {
  public:
   explicit Ring(std::size_t block_bytes) : memory_(spare_memory().take(kRingBlocks * block_bytes)) {
@@ -106,7 +107,7 @@ BlockSink::BlockSink(PositionalSink& to, std::size_t block_bytes)
 
 BlockSink::~BlockSink() = default;
 
-// A store may ask for pieces of any size, also such as do not begin with a line.
+// A store may ask for pieces of any size, even one that is no multiple of a cache line.
 bool BlockSink::goes_past_cache() const {
   return block_bytes_ >= kLeastPastCache && block_bytes_ % kCacheLine == 0;
 }

@@ -1,5 +1,5 @@
-// Bytes of any length into large aligned blocks: a bounded ring between what is copied from live
-// memory and what is being written.
+// Gathers bytes of any length into large aligned blocks: a bounded ring between live memory and the
+// writer.
 #pragma once
 
 #include <cstddef>
@@ -14,21 +14,21 @@
 
 namespace cairn {
 
-// How large the blocks are in which a file of that size is written: some for a small one, so that
-// writing and filling overlap, and 4 MiB at most.
+// The block size for a file of that size. A small file gets several blocks, so that filling and
+// writing overlap. At most 4 MiB.
 std::size_t block_bytes(std::uint64_t file_bytes);
 
 class BlockSink final : public CopyingSink {
  public:
-  // Holds four blocks until it, and whoever keeps what was written, is gone; their memory is kept
-  // for the next one. `to` must outlive it.
+  // Holds four blocks until this sink and every owner of written bytes are gone. Their memory is
+  // then kept for the next sink. `to` must outlive this sink.
   BlockSink(PositionalSink& to, std::size_t block_bytes);
   ~BlockSink() override;
 
-  // Waits for `to` to let go of a block when all are full.
+  // Waits until `to` releases a block when all blocks are full.
   void write(ByteView bytes) override;
   std::uint32_t write_with_crc32(ByteView bytes, std::uint32_t before) override;
-  // Hands over the last block. Nothing may follow.
+  // Hands over the last block. Call nothing after it.
   void finish();
   // How many bytes were written.
   std::uint64_t position() const { return begin_ + used_; }
@@ -36,7 +36,7 @@ class BlockSink final : public CopyingSink {
  private:
   class Ring;
 
-  // Calls write(part) for each part of `bytes` that goes into one block, to block_ + used_.
+  // Calls write(part) for each part of `bytes` that goes into one block, at block_ + used_.
   template <class Write>
   void write_by(ByteView bytes, const Write& write);
   bool goes_past_cache() const;
@@ -45,9 +45,9 @@ class BlockSink final : public CopyingSink {
   PositionalSink& to_;
   std::size_t block_bytes_;
   std::shared_ptr<Ring> ring_;
-  LineWriter lines_;            // into the blocks, where it goes past the cache
-  std::byte* block_ = nullptr;  // that is being filled
-  std::uint64_t begin_ = 0;     // its place in the file
+  LineWriter lines_;            // into the blocks, if they are written past the cache
+  std::byte* block_ = nullptr;  // the block being filled
+  std::uint64_t begin_ = 0;     // the block's offset in the file
   std::size_t used_ = 0;
 };
 

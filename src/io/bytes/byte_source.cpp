@@ -12,7 +12,7 @@
 namespace cairn {
 namespace {
 
-// What one core reads and looks at before it leaves its cache.
+// As much as one core reads and examines before it leaves the core's cache.
 constexpr std::uint64_t kBatchBytes = std::uint64_t{1} << 20;
 
 struct Slice {
@@ -22,7 +22,7 @@ struct Slice {
 };
 using Slices = std::vector<Slice>;
 
-// Parts in pieces, and of those as many as fit a batch.
+// Cuts the parts into slices, and groups the slices into batches of at most kBatchBytes.
 std::vector<Slices> batches_of(std::span<const ByteSource::Part> parts) {
   std::vector<Slices> batches;
   std::uint64_t room = 0;

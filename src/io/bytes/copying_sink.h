@@ -1,4 +1,4 @@
-// A sink that copies what it gets, and can compute a checksum of it on the way.
+// A sink that copies what it is given, and can compute a checksum of it at the same time.
 #pragma once
 
 #include <cstdint>
@@ -9,9 +9,9 @@ namespace cairn {
 
 class CopyingSink : public ByteSink {
  public:
-  // write(), and the CRC-32 of what `before` is that of with `bytes` behind it: each byte is read
-  // from memory once for both, and what was written is what the CRC is of, whatever happens to
-  // `bytes` meanwhile.
+  // Writes `bytes` and returns their CRC-32; `before` is the CRC of the preceding bytes. Each byte
+  // is read from memory once for both. So the CRC is of the bytes that were written, even if
+  // `bytes` change meanwhile.
   virtual std::uint32_t write_with_crc32(ByteView bytes, std::uint32_t before) = 0;
 };
 

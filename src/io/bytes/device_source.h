@@ -1,4 +1,4 @@
-// Memory that is not the host's.
+// A source of memory that is not the host's.
 #pragma once
 
 #include "cairn/byte_source.h"

@@ -8,7 +8,8 @@
 namespace cairn {
 namespace {
 
-// From here on a piece goes to its place without waiting; what folds CRCs wants that many, too.
+// Pieces of at least this size go straight to their place. The CRC folding needs as many bytes,
+// too.
 constexpr std::size_t kLarge = 512;
 
 }  // namespace

@@ -1,4 +1,4 @@
-// Streaming through bytes that may be a file larger than memory.
+// Streams through bytes that may be a file larger than memory.
 #pragma once
 
 #include <algorithm>
@@ -13,7 +13,7 @@
 
 namespace cairn {
 
-// Calls use(piece) for consecutive pieces of at most `piece_bytes` and lets go of each afterwards.
+// Calls use(piece) for consecutive pieces of at most `piece_bytes`, and releases each afterwards.
 void for_each_piece(const SharedBytes& bytes, std::size_t piece_bytes, auto&& use) {
   for (std::size_t done = 0; done < bytes.view.size();) {
     const ByteView piece =
@@ -26,9 +26,9 @@ void for_each_piece(const SharedBytes& bytes, std::size_t piece_bytes, auto&& us
 
 inline constexpr std::uint64_t kReadPieceBytes = std::uint64_t{1} << 20;
 
-// The same for a range of a source, in pieces that stay in a core's cache. What is in memory is
-// given as it lies there; other bytes are read into one place, which each thread has for itself, or
-// shown by a source that shows them in order.
+// As above for a range of a source, in pieces that fit a core's cache. Bytes in memory are passed
+// where they lie. A source that shows its bytes in order shows these. Other bytes are read into a
+// buffer that each thread has for itself.
 void for_each_piece(const ByteSource& source, std::uint64_t offset, std::uint64_t size,
                     auto&& use) {
   if (source.in_memory()) return for_each_piece(source.view(offset, size), kReadPieceBytes, use);

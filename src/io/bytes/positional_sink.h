@@ -1,5 +1,5 @@
-// Where an executor of a plan puts a file's bytes: the narrow place between what is written and how
-// it gets somewhere.
+// Where the executor of a plan puts a file's bytes. This interface separates what is written from
+// how it is transferred.
 #pragma once
 
 #include <cstdint>
@@ -12,12 +12,12 @@ class PositionalSink {
  public:
   virtual ~PositionalSink() = default;
 
-  // Puts `bytes` at `offset`. Executors write every byte of a file once, in ascending order. May
-  // keep the bytes, and read them from other threads, until it is done with them; that must not
-  // take another call, which may be waiting for their memory. Throws StorageError, also that of a
-  // range before.
+  // Puts `bytes` at `offset`. Executors write every byte of a file once, in ascending order. The
+  // sink may keep the bytes, and read them from other threads, until it is done with them. It must
+  // not need another call for that, because the caller may be waiting for their memory. Throws
+  // StorageError, also for an earlier range.
   virtual void write(std::uint64_t offset, const SharedBytes& bytes) = 0;
-  // How large `bytes` are at most, where the executor may choose: ObjectWrite::piece_bytes().
+  // Largest size of `bytes` where the executor may choose: ObjectWrite::piece_bytes().
   virtual std::size_t piece_bytes() const { return std::size_t{4} << 20; }
 };
 

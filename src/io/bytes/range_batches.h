@@ -1,4 +1,4 @@
-// Ranges of a source, taken together where each call costs something whatever its size.
+// Groups ranges of a source where each call has a fixed cost.
 #pragma once
 
 #include <algorithm>
@@ -12,14 +12,14 @@
 
 namespace cairn {
 
-// The most that one batch has.
+// Limits of one batch.
 struct BatchSize {
   std::size_t ranges = 0;
   std::uint64_t bytes = 0;
 };
 
-// Calls `take` with the bytes of `ranges` in their order, in batches that are as large as `most`
-// allows. The last range of a batch is cut where the batch is full. Empty ranges are left out.
+// Calls `take` with the bytes of `ranges` in their order, in batches as large as `most` allows. A
+// range that does not fit is cut where the batch is full. Empty ranges are left out.
 template <class Take>
 void for_each_batch(std::span<const ByteSource::Range> ranges, const BatchSize& most, Take take) {
   std::vector<ByteSource::Range> batch;

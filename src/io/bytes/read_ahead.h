@@ -1,4 +1,5 @@
-// Small things that stand one behind the other in a source, with large gaps or none: headers.
+// Reads small things, such as headers, that follow one another in a source, with or without large
+// gaps.
 #pragma once
 
 #include <cstdint>
@@ -7,15 +8,15 @@
 
 namespace cairn {
 
-// One piece of a source that moves with what is asked for, so that neighbours cost one read.
+// Holds one piece of a source around the last request, so that neighbours cost one read.
 class ReadAhead {
  public:
-  // `source` must outlive it. So much is read at once.
+  // `source` must outlive it. Each read fetches `piece_bytes`.
   explicit ReadAhead(const ByteSource& source, std::uint64_t piece_bytes = std::uint64_t{64} << 10)
       : source_(source), piece_bytes_(piece_bytes) {}
 
-  // `size` bytes from `offset` on, or as many as there are. Valid until the next call.
-  // StorageError.
+  // Returns `size` bytes from `offset` on, or as many as there are. Valid until the next call.
+  // Throws StorageError.
   ByteView at(std::uint64_t offset, std::uint64_t size);
 
  private:

@@ -1,4 +1,4 @@
-// What readers do with sources besides reading ranges of them.
+// Parts of sources, and reading all of a source.
 #pragma once
 
 #include <cstdint>
@@ -10,25 +10,24 @@
 
 namespace cairn {
 
-// A part of a source as a source of its own, `name` for messages: a file in a tar, a record that is
-// itself a file. What reads it sees nothing beyond. Errors of reading name the other source and
-// places in it. UsageError when it reaches outside.
+// Returns a part of a source as a source of its own, `name` for messages: a file in a tar, a record
+// that is itself a file. Its reader sees nothing beyond the part. Read errors name the other source
+// and places in it. Throws UsageError if the part reaches outside the source.
 std::shared_ptr<const ByteSource> part_of(std::shared_ptr<const ByteSource> source,
                                           std::uint64_t offset, std::uint64_t size,
                                           std::string name);
 
-// A range, for what has to look at all of it: a header, a pickle. Read into memory, so that a disk
-// that fails is an error of this call; beyond 64 MiB, where a file may claim more than it has (a
-// sparse one does), view(). UsageError, StorageError.
+// Reads a whole range: a header, a pickle. It is read into memory, so that a failing disk is an
+// error of this call. Beyond 64 MiB it is a view(), because a sparse file may claim more than
+// memory holds. Throws UsageError, StorageError.
 SharedBytes read_bytes(const ByteSource& source, std::uint64_t offset, std::uint64_t size);
 SharedBytes read_all(const ByteSource& source);
 
-// Gives all of it to `take` in order, 8 MiB at a time, for what writes it somewhere else; as views
-// where the bytes are in memory, otherwise from one buffer. What `take` throws ends it.
-// StorageError.
+// Passes all bytes to `take` in order, 8 MiB at a time, to be written elsewhere. Bytes in memory
+// are passed as views, others from one buffer. An exception of `take` ends it. Throws StorageError.
 void read_in_blocks(const ByteSource& source, const std::function<void(ByteView block)>& take);
 
-// The first bytes: `size` of them, or as many as there are.
+// Returns the first `size` bytes, or as many as there are.
 SharedBytes read_start(const ByteSource& source, std::uint64_t size);
 
 }  // namespace cairn

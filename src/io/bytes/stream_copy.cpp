@@ -26,7 +26,7 @@ void stream_lines(std::byte* to, const std::byte* from, std::size_t size) {
   }
 }
 
-// Other threads must see these stores in order with all others.
+// Orders these stores before later ones, as other threads see them.
 void stream_fence() { _mm_sfence(); }
 
 #else

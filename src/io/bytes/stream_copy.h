@@ -1,4 +1,4 @@
-// Copying much memory that is not read again soon.
+// Copies much memory that is not read again soon.
 #pragma once
 
 #include <cstddef>
@@ -9,16 +9,16 @@ namespace cairn {
 
 constexpr std::size_t kCacheLine = 64;
 
-// memcpy past the cache: memory is not first read where it is overwritten anyway, which takes a
-// third off the time of a large copy. For small ones, memcpy.
+// Copies past the cache: the overwritten memory is not read first, which takes a third off the time
+// of a large copy. Small copies use memcpy.
 void stream_copy(std::byte* to, const std::byte* from, std::size_t size);
 
-// The same of whole lines, to the begin of one. Other threads may only read them behind a
-// stream_fence().
+// As above for whole lines; `to` is the beginning of a line. Other threads may read them only after
+// a stream_fence().
 void stream_lines(std::byte* to, const std::byte* from, std::size_t size);
 void stream_fence();
 
-// stream_copy() without its fence, which costs as much as copying a KiB: for many copies before one
+// stream_copy() without its fence, which costs as much as copying a KiB. For many copies before one
 // stream_fence().
 void stream_copy_unfenced(std::byte* to, const std::byte* from, std::size_t size);
 

@@ -52,7 +52,8 @@ const Windows::Window* Windows::find(std::uint64_t offset, std::uint64_t bytes) 
       std::upper_bound(windows_.begin(), windows_.end(), offset,
                        [](std::uint64_t at, const Window& window) { return at < window.offset; });
   if (behind == windows_.begin()) return nullptr;
-  const Window& window = *std::prev(behind);  // of those that begin before, it reaches furthest
+  // The last to begin by `offset`, and the furthest-reaching.
+  const Window& window = *std::prev(behind);
   return offset <= window.end() && bytes <= window.end() - offset ? &window : nullptr;
 }
 
@@ -98,7 +99,7 @@ void Windows::read_each(std::span<const Part> parts, const Look& look) const {
   struct Known {
     Origin origin;
     ByteView bytes;
-    std::size_t before;  // which of `others` comes after it
+    std::size_t before;  // index in `others` of the part that follows
   };
   std::vector<Part> others;
   std::vector<Origin> origins;

@@ -10,27 +10,27 @@
 
 namespace cairn {
 
-// A source of which some parts are in memory: the ends of a file, asked for generously and once,
-// and what they say is needed next. What lies in one of them costs no read. Not thread-safe while
-// fetch(), add() or forget() run, otherwise as the other source.
+// A source with some parts in memory: the ends of a file, read generously with one call, and what
+// they show to be needed next. Reading inside such a part costs no read. Not thread-safe while
+// fetch(), add() or forget() run; otherwise as safe as the other source.
 class Windows final : public ByteSource {
  public:
   struct Extent {
     std::uint64_t offset = 0;
-    std::uint64_t size = 0;  // what reaches behind the end is cut off
+    std::uint64_t size = 0;  // an extent past the end is cut there
   };
 
-  // What `under` has ahead, if it is such a source itself, is there from the beginning.
+  // If `under` is a Windows itself, its windows are there from the beginning.
   explicit Windows(std::shared_ptr<const ByteSource> under);
 
-  // Reads those of `extents` that are not there yet, with one call.
+  // Reads with one call those of `extents` that are not there yet.
   void fetch(std::vector<Extent> extents);
-  // Gives it bytes of the range that begins at `offset`, which somebody read; many cost little when
-  // they come in order.
+  // Adds bytes that were read already, of the range that begins at `offset`. Many calls are cheap
+  // when they come in order.
   void add(std::uint64_t offset, SharedBytes bytes);
-  // Whether reading the range costs nothing.
+  // Whether the range is in memory, so that reading it costs nothing.
   bool has(std::uint64_t offset, std::uint64_t bytes) const;
-  // Lets go of what was read ahead.
+  // Releases what was read ahead.
   void forget() { windows_.clear(); }
 
   std::uint64_t size() const override { return under_->size(); }
@@ -49,8 +49,8 @@ class Windows final : public ByteSource {
     std::uint64_t end() const { return offset + bytes.view.size(); }
   };
   const Window* find(std::uint64_t offset, std::uint64_t bytes) const;
-  // Calls known(begin, bytes) for what the windows have of the range, and other(begin, size) for
-  // the rest; `begin` counts from `offset`.
+  // Calls known(begin, bytes) for each part of the range that is in a window, and other(begin,
+  // size) for the rest. `begin` counts from `offset`.
   void split(std::uint64_t offset, std::uint64_t size, auto&& known, auto&& other) const;
 
   std::shared_ptr<const ByteSource> under_;

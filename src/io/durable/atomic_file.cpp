@@ -19,7 +19,8 @@ constexpr std::string_view kTemporaryPrefix = ".cairn-tmp-";
 constexpr std::string_view kReplacedPrefix = ".cairn-old-";
 static_assert(kReplacedPrefix.size() == kTemporaryPrefix.size());
 constexpr std::size_t kRandomDigits = 16;
-// File systems allow names of 255 bytes; what does not fit beside prefix and random part is cut.
+// File systems allow names of 255 bytes. A name that is too long with prefix and random part is
+// cut.
 constexpr std::size_t kLongestNamePart = 200;
 
 // A temporary name without its random part.
@@ -36,8 +37,8 @@ bool ends_at_random(std::string_view name) {
 
 bool remove_one(FileSystem& files, FilePath path) {
   if (name_before_replacement(path.name)) {
-    // Another one stands in its place, or it would have been given its name back. Its name must not
-    // say any more that it could be.
+    // Another folder has its name, or it would have been given that name back. Its name must no
+    // longer say that it could be given back.
     const FilePath unnamed = temporary_path(path);
     files.rename(path, unnamed, false);
     path = unnamed;
@@ -45,7 +46,7 @@ bool remove_one(FileSystem& files, FilePath path) {
   return files.remove_unlocked(path);
 }
 
-// Temporary ones of dead writers, as far as they are meant.
+// Removes the temporary files of dead writers for which is_meant(name) is true.
 std::vector<std::string> remove_dead(FileSystem& files, const FolderPath& folder,
                                      const std::function<bool(const std::string& name)>& is_meant) {
   std::vector<std::string> removed;
@@ -53,14 +54,14 @@ std::vector<std::string> remove_dead(FileSystem& files, const FolderPath& folder
     if (!files.stat(folder.text())) return {};
     finish_replacements(files, folder);
   } catch (const StorageError&) {
-    return {};  // what is half replaced must not be taken for a leftover
+    return {};  // a half replaced folder must not be taken for a leftover
   }
   for (const std::string& name : files.list(folder.text())) {
     if (!is_temporary_name(name) || !is_meant(name)) continue;
     try {
       if (remove_one(files, {folder, name})) removed.push_back(name);
     } catch (const Error&) {
-      // Another user's, say. It is in nobody's way, and no reason not to start.
+      // Another user's file, for example. It disturbs nothing, and is no reason not to start.
     }
   }
   return removed;
@@ -73,7 +74,7 @@ void check_target(FileSystem& files, const FilePath& target, bool overwrite) {
   if (there->type == FileInfo::Type::kFolder) {
     throw UsageError("cannot write " + path + ": a folder has that name");
   }
-  if (there->type == FileInfo::Type::kOther) {  // replaced, nobody would find it again
+  if (there->type == FileInfo::Type::kOther) {  // if replaced, a device or pipe would be lost
     throw UsageError("cannot write " + path +
                      ": this is a device or a pipe, not a file; give another name");
   }
@@ -82,7 +83,7 @@ void check_target(FileSystem& files, const FilePath& target, bool overwrite) {
   }
 }
 
-// False where there are no links: what symlink() says then differs from file system to file system.
+// False where there are no links. The errors that mean this differ between file systems.
 bool try_make_link(FileSystem& files, const std::string& target, const FilePath& path) {
   try {
     files.make_link(target, path);
@@ -101,7 +102,7 @@ void remove_quietly(FileSystem& files, const FilePath& path) {
   try {
     clean_up([&] { files.remove(path); });
   } catch (...) {
-    return;  // no Error: a test's crash
+    return;  // not an Error: a crash that a test simulates
   }
 }
 
@@ -131,7 +132,7 @@ std::string_view temporary_suffix(std::string_view temporary) {
 
 AtomicFile::AtomicFile(FileSystem& files, FilePath path, const Options& options)
     : files_(files), path_(std::move(path)), options_(options) {
-  check_target(files_, path_, options_.overwrite);  // before the work; commit() makes sure
+  check_target(files_, path_, options_.overwrite);  // early, before the work; commit() checks again
   if (options.spare != nullptr) file_ = options.spare->overwrite(options_.expected_bytes);
   if (file_ != nullptr) {
     temporary_ = options.spare->release();
@@ -154,7 +155,7 @@ void AtomicFile::write(ByteView bytes) { file_->write(bytes); }
 void AtomicFile::write_shared(const SharedBytes& bytes) { file_->write_shared(bytes); }
 
 void AtomicFile::sync() {
-  check_mapped_pages();  // what was read may be in this file
+  check_mapped_pages();  // this file may contain bytes that were read from those pages
   file_->sync();
   is_synced_ = true;
 }
@@ -169,7 +170,7 @@ void AtomicFile::commit() {
 
 bool replace_link(FileSystem& files, const std::string& target, const FilePath& link) {
   const FilePath temporary = temporary_path(link);
-  // A link cannot be locked: a cleaner in another process may take it between the two calls.
+  // A link cannot be locked, so another process's cleaner may remove it between the two calls.
   for (int attempts_left = 3;; --attempts_left) {
     if (!try_make_link(files, target, temporary)) return false;
     try {
@@ -200,7 +201,7 @@ void remove_leftovers_of(FileSystem& files, const FilePath& path) {
              name.substr(0, name.size() - kRandomDigits - 1) == stem;
     });
   } catch (const Error&) {
-    // A folder that may be written and not read: nobody has to clean it.
+    // The folder may be writable but not readable. Cleaning it is not required.
   }
 }
 

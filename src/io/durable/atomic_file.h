@@ -1,17 +1,17 @@
-// Publishing a file so that its name never stands for a part of it.
+// Publishes a file so that its name never stands for a part of it.
 //
-//  1. Create `<folder>/.cairn-tmp-<name>-<random>` beside the target (a rename across file systems
-//     would not be atomic), locked, so that a cleaner can tell a living writer from a dead one. Or
-//     write over a spare file that has such a name already (spare_file.h).
+//  1. Create `<folder>/.cairn-tmp-<name>-<random>` beside the target, because a rename across file
+//     systems would not be atomic. Lock it, so that a cleaner can tell a living writer from a dead
+//     one. Or overwrite a spare file that has such a name already (spare_file.h).
 //  2. Write the bytes.
-//  3. fdatasync the file: rename before this may publish an empty file after a power cut.
+//  3. fdatasync the file. A rename before this may publish an empty file after a power cut.
 //  4. rename it over the target: readers see the old file or the new one. It stays open, and so
 //     locked, until it has its final name.
-//  5. fsync the folder: until then a power cut may bring the old file back.
+//  5. fsync the folder. Until then a power cut may bring the old file back.
 //
-// commit() does 3 to 5 and returns when the file is durable; the destructor removes the temporary
-// file and publishes nothing. A failed fsync is never retried: the file is abandoned. When step 5
-// fails, the new file stands under its name but may be gone after a power cut; commit() throws.
+// commit() does 3 to 5 and returns when the file is durable. The destructor removes the temporary
+// file and publishes nothing. A failed fsync is never retried: the file is abandoned. If step 5
+// fails, commit() throws: the new file has its name but may be gone after a power cut.
 #pragma once
 
 #include <memory>
@@ -31,8 +31,8 @@ class AtomicFile final : public ByteSink {
   struct Options {
     bool overwrite = true;  // false: commit() throws AlreadyExistsError when the target exists
     std::uint64_t expected_bytes = 0;
-    bool is_private = false;     // as CreateOptions; of a new file
-    SpareFile* spare = nullptr;  // in the folder of `path`: written over, if it may be
+    bool is_private = false;     // as in CreateOptions; for a new file
+    SpareFile* spare = nullptr;  // in the folder of `path`; overwritten if that is allowed
   };
 
   AtomicFile(FileSystem& files, FilePath path, const Options& options);
@@ -43,10 +43,10 @@ class AtomicFile final : public ByteSink {
   void write(ByteView bytes) override;
   // As WritableFile::write_shared().
   void write_shared(const SharedBytes& bytes);
-  // Step 3, before commit() and not in it: for who must know that the file can be published.
-  // Nothing is written behind it.
+  // Step 3 before commit(), for a caller that must know that the file can be published. Write
+  // nothing after it.
   void sync();
-  // Publishes. At most once.
+  // Publishes. Call at most once.
   void commit();
   const FilePath& path() const { return path_; }
 
@@ -59,39 +59,39 @@ class AtomicFile final : public ByteSink {
   bool is_synced_ = false;
 };
 
-// Points the symbolic link `link` at `target` (its text, relative to the link's folder): a new link
-// under a temporary name, renamed over the old one, then the folder fsynced. There is no moment
-// without a link. False, and nothing is changed, on a file system that has no symbolic links.
+// Points the symbolic link `link` at `target` (its text, relative to the link's folder). Creates a
+// new link under a temporary name, renames it over the old one, and fsyncs the folder. There is no
+// moment without a link. Returns false, with nothing changed, if there are no symbolic links here.
 bool replace_link(FileSystem& files, const std::string& target, const FilePath& link);
 
-// Removes the temporary files and folders of dead writers from `folder` and returns their names,
-// after finishing replacements of folders (atomic_folder.h). A missing folder has none; what cannot
-// be removed is left.
+// Finishes replacements of folders (atomic_folder.h) in `folder`. Then removes the temporary files
+// and folders of dead writers, and returns their names. A missing folder has none. Leftovers that
+// cannot be removed stay.
 std::vector<std::string> remove_leftovers(FileSystem& files, const FolderPath& folder);
 
-// Only those that were to become `path`.
+// As above, only for the leftovers that were to become `path`.
 void remove_leftovers_of(FileSystem& files, const FilePath& path);
 
-// Removes what can be removed. What is left of a temporary file is a leftover.
+// Removes a file if possible. A temporary file that remains is a leftover.
 void remove_quietly(FileSystem& files, const FilePath& path);
 
 // Makes a new name, beside `target` (a path or a name), for the file that is to become `target`.
 std::string temporary_name(const std::string& target);
 FilePath temporary_path(const FilePath& target);
-// 16 hexadecimal digits that nobody else draws.
+// Draws 16 hexadecimal digits. No other call, in any process, draws the same.
 std::string random_digits();
 
-// The random part that ends it: "-0123456789abcdef".
+// The random part at the end of a temporary name: "-0123456789abcdef".
 std::string_view temporary_suffix(std::string_view temporary);
-// The temporary name with that random part.
+// The temporary name for `target` with that random part.
 FilePath temporary_path(const FilePath& target, std::string_view suffix);
 
-// True for a name that AtomicFile, AtomicFolder or replace_link gave to something temporary.
+// Whether it is a temporary name, as AtomicFile, AtomicFolder and replace_link() give them.
 bool is_temporary_name(std::string_view name);
 
-// A folder's name while another one takes its place: ".cairn-old-<name>-<random>".
+// The name of a folder while another folder replaces it: ".cairn-old-<name>-<random>".
 FilePath replaced_path(const FilePath& target, std::string_view suffix);
-// The name that it had; nullopt when `name` is none of these.
+// The folder's previous name; nullopt if `name` is no such name.
 std::optional<std::string> name_before_replacement(std::string_view name);
 
 }  // namespace cairn

@@ -14,7 +14,7 @@
 namespace cairn {
 namespace {
 
-// Whether a folder stands there, to be replaced; throws for what may not be.
+// Whether a folder with that name exists and is to be replaced. Throws if it must not be.
 bool is_in_the_way(FileSystem& files, const FilePath& target, bool overwrite) {
   const std::string path = target.text();
   const auto there = files.stat(path, false);
@@ -38,7 +38,7 @@ bool is_in_the_way(FileSystem& files, const FilePath& target, bool overwrite) {
 void remove_folder_quietly(FileSystem& files, FilePath folder) {
   clean_up([&] {
     if (name_before_replacement(folder.name)) {
-      // Half of it must not come back under its old name.
+      // A half removed folder must not get its old name back.
       FilePath unnamed = temporary_path(folder);
       files.rename(folder, unnamed, false);
       folder = std::move(unnamed);
@@ -56,8 +56,8 @@ AtomicFolder::AtomicFolder(FileSystem& files, FilePath path, bool overwrite,
                            std::string_view suffix)
     : files_(files), path_(std::move(path)), overwrite_(overwrite) {
   finish_replacement_of(files_, path_);
-  is_in_the_way(files_, path_, overwrite_);  // before the work; commit() makes sure
-  do {  // a cleaner may take a new folder for a dead one before it is locked: then once more
+  is_in_the_way(files_, path_, overwrite_);  // early, before the work; commit() checks again
+  do {  // a cleaner may take a new folder for a dead one before it is locked: try again
     temporary_ = suffix.empty() ? temporary_path(path_) : temporary_path(path_, suffix);
   } while (!make_temporary());
 }
@@ -79,7 +79,7 @@ AtomicFolder::~AtomicFolder() {
   try {
     remove_folder_quietly(files_, *temporary_);
   } catch (...) {
-    return;  // no Error: a test's crash
+    return;  // not an Error: a crash that a test simulates
   }
 }
 
@@ -89,7 +89,7 @@ std::unique_ptr<WritableFile> AtomicFolder::create(const std::string& name,
 }
 
 void AtomicFolder::commit() {
-  check_mapped_pages();  // what was read may be in these files
+  check_mapped_pages();  // these files may contain bytes that were read from those pages
   files_.sync_folder(built());
   std::optional<FilePath> old;
   if (is_in_the_way(files_, path_, overwrite_)) {
@@ -105,7 +105,7 @@ void AtomicFolder::commit() {
   if (old) remove_folder_quietly(files_, *old);
 }
 
-// Steps 4; the name that the old folder has then.
+// Step 4. Returns the name that the old folder has now.
 FilePath AtomicFolder::replace() {
   if (!files_.exchange(*temporary_, path_)) return replace_in_two_steps();
   FilePath old = *std::move(temporary_);
@@ -131,18 +131,18 @@ FilePath AtomicFolder::replace_in_two_steps() {
 
 namespace {
 
-// Finishes a replacement of `target`, beside `old`, that stopped halfway. Returns whether there was
-// one.
+// Finishes a replacement of `target`, whose previous folder is `old`, that stopped halfway. Returns
+// whether there was one.
 bool finish_one(FileSystem& files, const FilePath& old, const std::string& target) {
   const FilePath path = old.beside(target);
-  if (files.stat(path.text(), false)) return false;  // replaced; the old one is superfluous
+  if (files.stat(path.text(), false)) return false;  // replaced; the old folder is superfluous
   const FilePath built = temporary_path(path, temporary_suffix(old.name));
   try {
     files.rename(files.stat(built.text(), false) ? built : old, path, false);
   } catch (const Error&) {
     if (!files.stat(path.text(), false)) throw;
   }
-  return true;  // by us, or somebody else
+  return true;  // finished here or by another process
 }
 
 }  // namespace
@@ -167,7 +167,7 @@ bool finish_replacement_of(FileSystem& files, const FilePath& path) {
       return true;
     }
   } catch (const Error&) {
-    // Nobody may write here, say.
+    // For example, this process may not write here.
   }
   return false;
 }

@@ -1,4 +1,4 @@
-// Clean-up after work that failed or was done.
+// Clean-up after work, whether it failed or succeeded.
 #pragma once
 
 #include <new>
@@ -8,7 +8,7 @@
 namespace cairn {
 
 // Calls `act`, and calls it once more if there was no memory for it: the failed call has given its
-// memory back. `act` must go on where it failed.
+// memory back. The second call must continue where the first failed.
 template <class Act>
 void persist(const Act& act) {
   try {
@@ -18,8 +18,8 @@ void persist(const Act& act) {
   act();
 }
 
-// As persist(), but passes over an Error and a lack of memory. Files that remain are leftovers,
-// which remove_leftovers() knows.
+// As persist(), but ignores an Error and a lack of memory. Files that remain are leftovers, which
+// remove_leftovers() recognises.
 template <class Act>
 void clean_up(const Act& act) {
   try {

@@ -1,11 +1,11 @@
-// A file that nobody wants any more, kept so that the next one can be written over it: its room on
-// the disk is there already, which makes writing faster (docs/performance.md).
+// A superseded file that is kept so that the next one can be written over it. Its blocks on the
+// disk are already allocated, which makes writing faster (docs/performance.md).
 //
-//  1. It is renamed to a temporary name, and the folder is synced: no crash gives it its name back
-//     from here on. What a killed process leaves of it is a leftover like any other.
-//  2. It is written over only when FileSystem::overwrite() is certain that nobody can miss it:
-//     whoever opened it while it had its name is noticed then.
-//  3. Otherwise, or when there is nothing to write any more, it is removed.
+//  1. It is renamed to a temporary name, and the folder is synced. From here on no crash gives it
+//     its old name back. If the process is killed, the file is a leftover like any other.
+//  2. It is overwritten only if FileSystem::overwrite() is certain that no process can miss it. A
+//     process that opened it under its old name is noticed then.
+//  3. Otherwise, or when there is nothing more to write, it is removed.
 #pragma once
 
 #include <cstdint>
@@ -19,19 +19,19 @@ namespace cairn {
 
 class SpareFile {
  public:
-  // Takes `path`, a file, out of use; durably when this returns. StorageError: it has its name
-  // still, or is gone.
+  // Takes the file `path` out of use; durable when this returns. If it throws StorageError, the
+  // file still has its name or is gone.
   SpareFile(FileSystem& files, const FilePath& path);
-  // Removes it, unless release() was called.
+  // Removes the file, unless release() was called.
   ~SpareFile();
   SpareFile(const SpareFile&) = delete;
   SpareFile& operator=(const SpareFile&) = delete;
 
-  // A temporary name; in the folder where it was.
+  // Its temporary name, in the folder where it was.
   const FilePath& path() const { return *path_; }
-  // Opens it to be written over. nullptr when it may not be, whatever the reason.
+  // Opens the file to be overwritten. Returns nullptr if that is not allowed, for whatever reason.
   std::unique_ptr<WritableFile> overwrite(std::uint64_t expected_bytes);
-  // Its path, and from now on somebody else removes it.
+  // Returns its path. From now on the caller removes the file.
   FilePath release() { return *std::exchange(path_, std::nullopt); }
 
  private:

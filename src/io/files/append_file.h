@@ -8,15 +8,15 @@
 
 namespace cairn {
 
-// What append() wrote is the kernel's when it returns: it survives the process, though not
-// necessarily a power cut.
+// When append() returns, the kernel has the bytes: they survive the process, but not necessarily a
+// power cut.
 class AppendFile {
  public:
-  // Opens or creates `path`, with missing folders. Begins a fresh line when a writer was killed
-  // inside one. `truncate` empties the file first. StorageError.
+  // Opens or creates `path`, with missing folders. Begins a new line if an earlier writer was
+  // killed inside one. `truncate` empties the file first. Throws StorageError.
   explicit AppendFile(std::string path, bool truncate = false);
 
-  void append(std::string_view text);  // StorageError
+  void append(std::string_view text);  // throws StorageError
 
  private:
   std::string path_;

@@ -14,16 +14,17 @@
 namespace cairn {
 namespace {
 
-// Takes a lease and gives it back at once: 0, or errno; EAGAIN when somebody has the file open.
+// Takes a lease and gives it back at once. Returns 0, or errno: EAGAIN if the file is open
+// elsewhere.
 int try_lease(int fd, int type) {
-  // Whoever opens the file while we have the lease makes the kernel send us a signal; by default
-  // one that kills. This one is ignored by default.
+  // If a process opens the file during the lease, the kernel sends this process a signal. The
+  // default signal would kill it. SIGURG is ignored by default.
   if (fcntl(fd, F_SETSIG, SIGURG) != 0 || fcntl(fd, F_SETLEASE, type) != 0) return errno;
   fcntl(fd, F_SETLEASE, F_UNLCK);
   return 0;
 }
 
-// A read lease is refused while anybody has the file open for writing.
+// A read lease is refused while any process has the file open for writing.
 bool is_open_for_writing(int fd) { return try_lease(fd, F_RDLCK) == EAGAIN; }
 
 }  // namespace
@@ -37,7 +38,7 @@ bool is_being_written(const std::string& path) {
   return is_locked || is_open_for_writing(fd.get());
 }
 
-// A write lease is refused while anybody else has the file open; a mapping keeps it open.
+// A write lease is refused while the file is open elsewhere. A mapping keeps it open.
 bool is_open_elsewhere(int fd) {
   return !file_system_of(fd).has_sure_leases || try_lease(fd, F_WRLCK) != 0;
 }

@@ -23,7 +23,7 @@ constexpr std::uint64_t kAlignment = DirectReads::kAlignment;
 
 std::uint64_t aligned_down(std::uint64_t offset) { return offset / kAlignment * kAlignment; }
 
-// Memory that a disk may write into; none when there is none.
+// Memory that a disk may write into; null if there is no memory.
 class SharedPages {
  public:
   explicit SharedPages(std::size_t bytes)
@@ -47,7 +47,7 @@ FileDescriptor open_direct(const FileDescriptor& file) {
 
 DirectReads::DirectReads(const FileDescriptor& file, std::uint64_t size)
     : direct_(open_direct(file)), size_(size) {
-  buffers_.reserve(kMostAtOnce);  // so that giving one back cannot fail
+  buffers_.reserve(kMostAtOnce);  // so that returning a buffer cannot fail
   if (!direct_.is_open()) return;
   void* const pages = mmap(nullptr, size_, PROT_READ, MAP_SHARED, file.get(), 0);
   if (pages == MAP_FAILED) {
@@ -85,7 +85,7 @@ bool DirectReads::read_in_place(std::uint64_t offset, std::span<std::byte> into,
   const std::uint64_t from = round_up(offset, kAlignment);
   const std::uint64_t to = aligned_down(end);
   const bool lies_so = address % kAlignment == offset % kAlignment && from < to;
-  if (pages_ == nullptr || !lies_so || behind > kMostBehind) return false;
+  if (pages_ == nullptr || !lies_so || behind > kMostFollowing) return false;
   const std::size_t head = from - offset;
   const std::size_t tail = end - to;
   const std::size_t after = round_up(tail + behind, kAlignment);
@@ -102,7 +102,7 @@ bool DirectReads::read_in_place(std::uint64_t offset, std::span<std::byte> into,
   do {
     done = preadv(direct_.get(), places.data(), static_cast<int>(count), static_cast<off_t>(begin));
   } while (done < 0 && errno == EINTR);
-  // The file may end in the last page.
+  // The file may end within the last page.
   if (done < 0 || static_cast<std::uint64_t>(done) < end + behind - begin) return false;
   std::copy_n(rest - head, head, into.begin());
   std::copy_n(rest, tail, into.last(tail).begin());
@@ -110,7 +110,7 @@ bool DirectReads::read_in_place(std::uint64_t offset, std::span<std::byte> into,
   return true;
 }
 
-// Asks about 16 pages rather than all, which would take a tenth of the time of reading them.
+// Asks about 16 pages. Asking about all would take a tenth of the time of reading them.
 bool DirectReads::is_cached(std::uint64_t begin, std::uint64_t end) const {
   if (pages_ == nullptr) return true;
   constexpr std::uint64_t kSamples = 16;
@@ -125,7 +125,7 @@ bool DirectReads::is_cached(std::uint64_t begin, std::uint64_t end) const {
   return 2 * cached > kSamples;
 }
 
-// From the aligned `from` to `end` at least, or to the end of the file.
+// Reads from the aligned `from` at least to `end`, or to the end of the file.
 bool DirectReads::read_into(std::span<std::byte> aligned, std::uint64_t from,
                             std::uint64_t end) const {
   const std::uint64_t wanted = end - from;
@@ -143,7 +143,7 @@ bool DirectReads::read_into(std::span<std::byte> aligned, std::uint64_t from,
   return true;
 }
 
-// Of no bytes, which no read fits into, when there is no memory.
+// Returns an empty buffer, into which no read fits, if there is no memory.
 PageMemory DirectReads::take_buffer() {
   constexpr std::size_t kBufferBytes = kMostBytes + 2 * kAlignment;
   queue_.acquire();

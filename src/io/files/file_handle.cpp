@@ -36,7 +36,7 @@ std::int64_t nanoseconds(const timespec& time) {
 
 }  // namespace
 
-// Those whose descriptors are open, the last one used in front.
+// The handles with an open descriptor; the last one used is in front.
 class FileHandles {
  public:
   SharedDescriptor find(const FileHandle& handle) {
@@ -45,10 +45,10 @@ class FileHandles {
     return handle.fd_;
   }
 
-  // Keeps `fd`; what is closed for it is closed here.
+  // Keeps `fd`, and closes the descriptors for which there is no room any more.
   SharedDescriptor keep(const FileHandle& handle, SharedDescriptor fd) {
     const std::size_t most = most_open();
-    std::vector<SharedDescriptor> closed;  // after the lock
+    std::vector<SharedDescriptor> closed;  // destroyed after the lock is released
     const std::lock_guard lock(mutex_);
     if (handle.fd_) return handle.fd_;  // another thread was faster
     while (open_.size() >= most) {

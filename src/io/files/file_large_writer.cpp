@@ -1,12 +1,12 @@
 // Writing a large file past the page cache.
 //
-//  1. The caller's bytes are copied into the current of three 8 MiB blocks. Those that stay as they
-//     are, and lie as direct writes want them, are blocks themselves, and are not copied.
+//  1. The caller's bytes are copied into the current one of three 8 MiB blocks. Bytes that do not
+//     change, and are aligned for direct writes, are written where they lie, without a copy.
 //  2. A full block goes to two threads, which write it at its offset with O_DIRECT while the caller
-//     fills the next. Two writes in flight keep the disk busy between them.
+//     fills the next. Two writes in flight keep the disk busy.
 //  3. The odd bytes at the end, fewer than a direct write can take, go through the page cache.
-//  4. Where the file system refuses direct writes (tmpfs always, others for an alignment that was
-//     not foreseen), O_DIRECT is switched off and the same bytes are written again.
+//  4. Where the file system refuses direct writes (tmpfs always, others for an unexpected
+//     alignment), O_DIRECT is switched off and the same bytes are written again.
 //
 // The first error of a background write is reported by the next write(), sync() or close().
 #include <fcntl.h>
@@ -42,19 +42,19 @@ struct DirectBlock {
   std::uint64_t offset = 0;  // in the file
 };
 
-// Bytes on their way to the disk: of a block, or of somebody who keeps them.
+// Bytes on their way to the disk: those of a block, or those that an owner keeps alive.
 struct QueuedWrite {
   ByteView bytes;
   std::uint64_t offset = 0;
-  std::byte* block = nullptr;                   // that is free again when they are written
-  std::shared_ptr<const void> owner = nullptr;  // of bytes that lie in no block
+  std::byte* block = nullptr;                   // becomes free when the bytes are written
+  std::shared_ptr<const void> owner = nullptr;  // of bytes that are not in a block
 };
 
 bool is_aligned(const std::byte* at) {
   return reinterpret_cast<std::uintptr_t>(at) % kDirectAlignment == 0;
 }
 
-// Switches direct writes on or off; false when the file system does not want them.
+// Switches direct writes on or off. Returns false if the file system refuses.
 bool set_direct(int fd, bool direct) {
   const int flags = fcntl(fd, F_GETFL);
   return flags >= 0 && fcntl(fd, F_SETFL, direct ? flags | O_DIRECT : flags & ~O_DIRECT) == 0;
@@ -62,13 +62,13 @@ bool set_direct(int fd, bool direct) {
 
 int write_direct_or_not(int fd, ByteView bytes, std::uint64_t offset) {
   const int error = write_all_at(fd, bytes, offset);
-  // Also after a direct write that a limit or a full disk cut short at an odd byte: writing the
-  // rest through the page cache brings out the error that says so.
+  // Also after a direct write that a limit or a full disk cut short at an odd byte. Writing the
+  // rest through the page cache yields the error that says so.
   if (error != EINVAL || !set_direct(fd, false)) return error;
   return write_all_at(fd, bytes, offset);
 }
 
-// The threads and the blocks that wait for them.
+// The writing threads, and their blocks.
 class BlockWriters {
  public:
   explicit BlockWriters(int fd) : fd_(fd) {
@@ -111,7 +111,7 @@ class BlockWriters {
   void run(const std::stop_token& stop) {
     std::unique_lock lock(mutex_);
     while (changed_.wait(lock, stop, [this] { return !queued_.empty(); })) {
-      if (stop.stop_requested()) return;  // closed early: what is left is not wanted
+      if (stop.stop_requested()) return;  // closed early: the queued writes are not wanted
       QueuedWrite write = std::move(queued_.front());
       queued_.pop_front();
       lock.unlock();
@@ -136,7 +136,8 @@ class BlockWriters {
   std::deque<QueuedWrite> queued_;  // in file order
   std::size_t unfinished_ = 0;
   std::atomic<int> error_ = 0;
-  std::array<std::jthread, kThreads> threads_;  // last: stopped and joined before the rest goes
+  // Last member: stopped and joined before the others are destroyed.
+  std::array<std::jthread, kThreads> threads_;
 };
 
 class LargeFileWriter final : public WritableFile {
@@ -198,8 +199,8 @@ class LargeFileWriter final : public WritableFile {
     check();
   }
 
-  // Brings everything into the file. The current block stays current, and is written again when
-  // more follows.
+  // Brings everything into the file. The current block stays current, and is written again if more
+  // bytes follow.
   void flush() {
     check();
     writers_->wait_idle();

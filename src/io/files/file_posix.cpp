@@ -30,7 +30,7 @@
 namespace cairn {
 namespace {
 
-// Opens, whatever signals come.
+// Opens a file, and tries again when a signal interrupts it.
 FileDescriptor try_open(const std::string& path, int flags) {
   int fd = -1;
   do {
@@ -39,8 +39,8 @@ FileDescriptor try_open(const std::string& path, int flags) {
   return FileDescriptor(fd);
 }
 
-// Whether following a path ended at nothing: a link may also lead to a name that none can have, or
-// to itself.
+// Whether errno says that a path leads to nothing. A link may also lead to itself or to an
+// impossible name.
 bool leads_nowhere(int error) {
   return error == ENOENT || error == ENOTDIR || error == ELOOP || error == ENAMETOOLONG;
 }
@@ -58,7 +58,7 @@ std::unique_ptr<WritableFile> make_writer(FileDescriptor fd, const std::string& 
                                            : make_small_file_writer(std::move(fd), path);
 }
 
-// A cleaner may take a new file for a dead one before it is locked, and remove it: then once more.
+// A cleaner may take a new file for a dead one before it is locked, and remove it: try again.
 FileDescriptor create_locked_file(const FilePath& path, bool is_private) {
   for (;;) {
     FileDescriptor fd = create_file(path, is_private);
@@ -90,14 +90,14 @@ FileInfo to_file_info(const struct stat& info) {
   return result;
 }
 
-// Calls `act` with a descriptor of the folder and the name in it. Gives errno, or 0.
+// Calls `act` with a descriptor of the folder and the name in it. Returns errno, or 0.
 template <class Act>
 int act_at(const FilePath& path, const Act& act) {
   const FileDescriptor folder = open_folder(path.folder, O_PATH);
   return folder.is_open() && act(folder.get(), path.name.c_str()) == 0 ? 0 : errno;
 }
 
-// Calls `act` with the descriptors and names of two paths, as a rename needs. Gives errno, or 0.
+// Calls `act` with the descriptors and names of two paths, as a rename needs. Returns errno, or 0.
 template <class Act>
 int act_at(const FilePath& from, const FilePath& to, const Act& act) {
   const FileDescriptor folder = open_folder(from.folder, O_PATH);
@@ -109,12 +109,12 @@ int act_at(const FilePath& from, const FilePath& to, const Act& act) {
   return act(folder.get(), from.name.c_str(), target, to.name.c_str()) == 0 ? 0 : errno;
 }
 
-// renameat() that fails with EEXIST rather than replace.
+// A renameat() that fails with EEXIST instead of replacing.
 int rename_to_new_name(int folder, const char* from, int other, const char* to) {
   const int result = renameat2(folder, from, other, to, RENAME_NOREPLACE);
   if (result == 0 || (errno != EINVAL && errno != ENOSYS)) return result;
-  // An old kernel, or a file system without that flag (NFS): a hard link never replaces either. A
-  // folder cannot have one, and replaces nothing but an empty folder.
+  // An old kernel, or a file system without that flag (NFS). A hard link never replaces either. A
+  // folder cannot have one, but replaces only an empty folder.
   struct stat info = {};
   const auto look = [&](int where, const char* name) {
     return fstatat(where, name, &info, AT_SYMLINK_NOFOLLOW) == 0;
@@ -139,7 +139,7 @@ class PosixFileSystem final : public FileSystem {
     try {
       return make_writer(std::move(fd), path.text(), options.expected_bytes);
     } catch (...) {
-      clean_up([&] { remove(path); });  // no other code knows that it was made
+      clean_up([&] { remove(path); });  // no other code knows that the file was made
       throw;
     }
   }
@@ -149,7 +149,8 @@ class PosixFileSystem final : public FileSystem {
     refuse_uri(path.text());
     ignore_file_size_signal();
     FileDescriptor fd = open_at_for_lock(path, O_WRONLY | O_NONBLOCK);
-    // Locked first: a cleaner that comes now leaves it, and one that was here has removed its name.
+    // Lock first: a cleaner that comes later leaves the file, and an earlier one has removed its
+    // name.
     if (!fd.is_open() || lock_opened(fd, LOCK_EX | LOCK_NB) != 0) return nullptr;
     struct stat info = {};
     const bool is_ours = fstat(fd.get(), &info) == 0 && S_ISREG(info.st_mode) &&
@@ -233,16 +234,17 @@ class PosixFileSystem final : public FileSystem {
     const FileDescriptor fd = open_to_lock(path);
     if (!fd.is_open()) {
       if (errno == ENOENT) return false;
-      if (errno == ELOOP) return remove(path);  // a link: nobody can hold a lock on it
+      if (errno == ELOOP) return remove(path);  // a link: no process can hold a lock on it
       if (errno == EISDIR) return remove_unlocked_folder(path);
-      // Whether it may be removed its folder says, not the file itself.
+      // The folder's permissions decide whether it may be removed, not the file's own.
       if (is_forbidden(errno) && !is_temporary_name(path.name)) return remove(path);
       throw_storage_error(errno, "cannot open " + path.text());
     }
-    // Held until after the removal: a writer that comes now waits, and sees that its file is gone.
+    // Held until after the removal: a writer that comes now waits, and then sees that its file is
+    // gone.
     const int error = lock_opened(fd, LOCK_EX | LOCK_NB);
-    // Where there are no locks, nobody can tell whether the writer of a temporary file lives. What
-    // has its final name is finished.
+    // Without locks, it is unknown whether the writer of a temporary file lives. A file with its
+    // final name is finished.
     const bool is_held = error == EWOULDBLOCK || (error != 0 && is_temporary_name(path.name));
     return !is_held && remove(path);
   }
@@ -286,7 +288,7 @@ class PosixFileSystem final : public FileSystem {
 
  private:
   static void sync_opened(const FileDescriptor& folder, const FolderPath& path);
-  // False if nothing has this name. UsageError as in make_folders(wanted).
+  // Returns false if nothing has this name. Throws UsageError as make_folders(wanted) does.
   bool is_folder(const FolderPath& path, const FolderPath& wanted);
 };
 
@@ -311,8 +313,8 @@ std::shared_ptr<const ByteSource> PosixFileSystem::open(const std::string& path)
   return make_file_source(std::move(fd), path);
 }
 
-// Throws if `path` is a link to a folder that does not exist. stat() does not see such a link, and
-// mkdir() says that it exists.
+// Throws if `path` is a link to a folder that does not exist. For such a link stat() finds nothing,
+// and mkdir() says that it exists.
 void refuse_dangling_link(const std::string& path) {
   std::string target(PATH_MAX, '\0');
   const ssize_t size = readlink(path.c_str(), target.data(), target.size());
@@ -346,8 +348,8 @@ void PosixFileSystem::make_folders(const FolderPath& path) {
     missing.push_back(there);
     there = there.parent();
   }
-  // A process that was killed between creating a folder and syncing its parent leaves one that a
-  // power cut may take back. Folders are made one by one, so that it can only be the deepest.
+  // A process that was killed between creating a folder and syncing its parent leaves a folder that
+  // a power cut may undo. Folders are made one by one, so it can only be the deepest.
   const FolderPath above = there.parent();
   const FileDescriptor opened = open_folder(above, O_RDONLY);
   if (opened.is_open()) {

@@ -12,7 +12,7 @@ namespace cairn {
 std::string real_path(const std::string& path) {
   const std::string absolute = absolute_path(path);
   if (!absolute.starts_with('/')) return normal_path(path);
-  std::size_t end = absolute.size();  // of what exists
+  std::size_t end = absolute.size();  // of the part that exists
   struct stat info = {};
   while (end > 0 && ::stat(absolute.substr(0, end).c_str(), &info) != 0) {
     if (errno != ENOENT && errno != ENOTDIR) return normal_path(absolute);

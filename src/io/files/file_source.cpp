@@ -28,40 +28,40 @@ namespace {
 using Look = ByteSource::Look;
 
 constexpr std::uint64_t kFilePieceBytes = std::uint64_t{4} << 20;
-// Less than these go through the page cache: of one call, and of one of its pieces.
+// Smaller reads go through the page cache: the first limit is for a call, the second for a piece.
 constexpr std::uint64_t kLeastDirectBytes = std::uint64_t{32} << 20;
 constexpr std::uint64_t kLeastDirectPiece = std::uint64_t{1} << 20;
 constexpr std::size_t kGapBytes = std::size_t{4} << 10;  // reading so much costs less than a call
-constexpr std::uint64_t kMostBehind = DirectReads::kMostBehind;
-static_assert(kFilePieceBytes + kLeastDirectPiece + kMostBehind <= DirectReads::kMostBytes);
+constexpr std::uint64_t kMostFollowing = DirectReads::kMostFollowing;
+static_assert(kFilePieceBytes + kLeastDirectPiece + kMostFollowing <= DirectReads::kMostBytes);
 constexpr unsigned kDiskThreads = 6;  // they wait most of the time
 
-// Bytes between two ranges; nobody looks at them, so threads may share the place.
+// Receives the bytes between two ranges. They are never looked at, so threads may share it.
 std::span<std::byte> unwanted() {
   thread_local std::array<std::byte, kGapBytes> place;
   return place;
 }
 
-// Some of what was asked for. `into`: empty when nobody keeps it.
+// A part of the request. `into` is empty if the bytes are only shown.
 struct Item {
   std::uint64_t offset = 0;
   std::uint64_t size = 0;
   std::span<std::byte> into = {};
-  std::size_t part = 0;     // of what was asked for
-  std::uint64_t begin = 0;  // in it
+  std::size_t part = 0;     // index of the requested part
+  std::uint64_t begin = 0;  // offset in that part
 };
 
-// What one call reads: in order, with small gaps; DirectReads::kMostBytes at most.
+// The bytes that one call reads: items in order, with small gaps; at most DirectReads::kMostBytes.
 struct FilePiece {
   std::uint64_t offset = 0;
   std::uint64_t end = 0;
   std::span<const Item> items = {};
-  // Of all of it, when its items lie in memory as they do in the file, without gaps.
+  // The place for the whole piece, if its items lie in memory as in the file, without gaps.
   std::span<std::byte> place = {};
 };
 
-// How much of what begins at `offset` one piece takes: up to where a page ends; and all, when what
-// would be left is too little for a direct read.
+// How many of the bytes at `offset` one piece takes: up to the end of a page, or all of them if the
+// rest would be too small for a direct read.
 std::uint64_t cut(std::uint64_t offset, std::uint64_t size) {
   if (size <= kFilePieceBytes + kLeastDirectPiece) return size;
   return kFilePieceBytes - offset % DirectReads::kAlignment;
@@ -87,17 +87,17 @@ std::vector<Item> in_order(std::span<const ByteSource::Part> parts) {
   return items;
 }
 
-// Whether a piece that begins with `first` may have `next`, which ends at `end`. What is large has
-// a piece of its own, with what little stands behind it: it may be read without a copy.
+// Whether a piece that begins with `first` may include `next`, which ends at `end`. A large item
+// has a piece of its own, with a little that follows it, so that it may be read without a copy.
 bool fits(const Item& first, const Item& next, std::uint64_t end) {
   if (first.size >= kLeastDirectPiece && !first.into.empty()) {
-    return end - (first.offset + first.size) <= kMostBehind;
+    return end - (first.offset + first.size) <= kMostFollowing;
   }
   if (next.size >= kLeastDirectPiece && !next.into.empty()) return false;
   return end - first.offset <= kFilePieceBytes;
 }
 
-// Whether the item goes on where the piece ends, in the file and in memory.
+// Whether the item directly follows the piece, in the file and in memory.
 bool goes_on(const FilePiece& piece, const Item& next) {
   return !piece.place.empty() && !next.into.empty() && next.offset == piece.end &&
          next.into.data() == piece.place.data() + piece.place.size();
@@ -154,7 +154,7 @@ class Batch {
   bool is_full() const { return bytes_ == kBytes; }
   std::span<iovec> places() { return places_; }
 
-  // Takes some of the item, from `done` on, and says how much: all that has room.
+  // Takes bytes of the item, from `done` on, as many as fit. Returns how many.
   std::uint64_t add(const Item& item, std::uint64_t done) {
     if (item.offset + done > end_) {
       places_.push_back({unwanted().data(), static_cast<std::size_t>(item.offset + done - end_)});
@@ -196,15 +196,15 @@ class Batch {
   std::uint64_t begin_;
   std::uint64_t end_;
   std::uint64_t bytes_ = 0;
-  std::uint64_t used_ = 0;  // of the scratch
+  std::uint64_t used_ = 0;  // of the scratch buffer
   std::vector<Item> items_;
   std::vector<iovec> places_;
 };
 
-// Which of `count` pieces is the i-th to be read when the first `cached` are in the page cache: one
-// of those by turns with one of the others, so that the disk works while cores look at what is
-// there.
-std::size_t by_turns(std::size_t i, std::size_t cached, std::size_t count) {
+// The index of the i-th of `count` pieces to be read, when the first `cached` are in the page
+// cache. Cached and other pieces take turns, so that the disk works while cores look at cached
+// ones.
+std::size_t interleaved_index(std::size_t i, std::size_t cached, std::size_t count) {
   const std::size_t turns = std::min(cached, count - cached);
   if (i < 2 * turns) return i % 2 == 0 ? i / 2 : cached + i / 2;
   return cached > turns ? i - turns : i;
@@ -240,7 +240,7 @@ class FileSource final : public ByteSource, public ByteSource::LocalFile {
     if (bytes >= kLeastDirectBytes) direct.emplace(*fd, size());
     const std::size_t cached = direct ? cached_at_front(*direct, pieces) : 0;
     const auto read_one = [&](std::size_t i) {
-      const FilePiece& piece = pieces[by_turns(i, cached, pieces.size())];
+      const FilePiece& piece = pieces[interleaved_index(i, cached, pieces.size())];
       const bool is_large = direct && piece.end - piece.offset >= kLeastDirectPiece;
       if (is_large && !direct->is_cached(piece.offset, piece.end)) {
         if (read_in_place(*direct, piece, look)) return;
@@ -267,13 +267,13 @@ class FileSource final : public ByteSource, public ByteSource::LocalFile {
 
   const ByteSource::LocalFile* local_file() const override { return this; }
   void bring_into_page_cache(const std::atomic<bool>& ended) const override {
-    constexpr std::uint64_t kStep = std::uint64_t{512} << 10;  // most disks give so much at once
+    constexpr std::uint64_t kStep = std::uint64_t{512} << 10;  // most disks deliver so much at once
     constexpr std::uint64_t kInFlight = std::uint64_t{16} << 20;
     const auto fd = file_->get();
     const auto advise = [&](std::uint64_t at) {
       return posix_fadvise(fd->get(), static_cast<off_t>(at), kStep, POSIX_FADV_WILLNEED) == 0;
     };
-    std::byte last = {};  // of a step: waits until it is there
+    std::byte last = {};  // the last byte of a step; reading it waits for the step
     for (std::uint64_t at = 0; at < size() && !ended && advise(at); at += kStep) {
       const std::uint64_t awaited = at + kStep - kInFlight - 1;
       if (at >= kInFlight && pread(fd->get(), &last, 1, static_cast<off_t>(awaited)) != 1) return;
@@ -281,7 +281,7 @@ class FileSource final : public ByteSource, public ByteSource::LocalFile {
   }
 
  private:
-  // Of how many pieces at the front most is in the page cache, into which files come so.
+  // How many pieces at the front are mostly in the page cache. Files fill it from the front.
   static std::size_t cached_at_front(const DirectReads& direct, std::span<const FilePiece> pieces) {
     const auto is_cached = [&](const FilePiece& piece) {
       return direct.is_cached(piece.offset, piece.end);
@@ -289,7 +289,8 @@ class FileSource final : public ByteSource, public ByteSource::LocalFile {
     return std::ranges::partition_point(pieces, is_cached) - pieces.begin();
   }
 
-  // Out of a direct read's buffer. What is copied is looked at while it is in the core's cache.
+  // Takes the items out of a direct read's buffer. Copied bytes are shown while they are in the
+  // core's cache.
   static void take(const FilePiece& piece, ByteView all, const Look& look) {
     constexpr std::uint64_t kInCache = std::uint64_t{256} << 10;
     for (const Item& item : piece.items) {
@@ -307,8 +308,8 @@ class FileSource final : public ByteSource, public ByteSource::LocalFile {
     }
   }
 
-  // What has a place that lies in its pages as in the file's is read into it, with what little
-  // stands behind it. False when it has not, or cannot.
+  // Reads an item whose destination is aligned as in the file directly into it, with a little that
+  // follows it. Returns false if it is not aligned so, or cannot be read.
   static bool read_in_place(const DirectReads& direct, const FilePiece& piece, const Look& look) {
     const Item& item = piece.items.front();
     const std::uint64_t end = item.offset + item.size;
@@ -373,7 +374,7 @@ std::shared_ptr<const ByteSource> make_file_source(FileDescriptor fd, const std:
 
 void bring_into_page_cache(const ByteSource& source, const std::atomic<bool>& ended) noexcept try {
   if (const auto* const file = source.local_file()) file->bring_into_page_cache(ended);
-} catch (const std::exception&) {  // whoever reads it is told
+} catch (const std::exception&) {  // a later reader gets the error
 }
 
 }  // namespace cairn

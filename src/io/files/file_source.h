@@ -1,14 +1,14 @@
 // A file as a ByteSource.
 //
-//  1. Opening fixes what it is, and with how many descriptors: io/files/file_handle.h.
-//  2. read() brings the ranges in order, joins those that are near one another, cuts what is long,
-//     and reads the pieces with preadv, on all cores when there is much; then what is not in the
-//     page cache yet is read past it (io/files/file_direct.h).
-//  3. Then it asks for size and time once more: bytes of a file that somebody wrote to meanwhile
-//     are given to nobody.
-//  4. view() maps the file, once, when it is first called under a GuardedReads:
-//     io/memory/mapped_file.h says what becomes of pages that cannot be read, and of a file that is
-//     written to then. Where nobody would be told of them it reads.
+//  1. Opening fixes what the file is, and how many descriptors it takes: io/files/file_handle.h.
+//  2. read() sorts the ranges, joins those that are near one another, cuts long ones, and reads the
+//     pieces with preadv, on all cores when there is much. Large reads of bytes that are not in the
+//     page cache go past it (io/files/file_direct.h).
+//  3. Then it compares size and time once more. Bytes of a file that was written to meanwhile are
+//     not given out.
+//  4. view() maps the file, once, when it is first called under a GuardedReads.
+//     io/memory/mapped_file.h says what happens to pages that cannot be read, and to a file that is
+//     written to later. Without a GuardedReads nothing would report them, so view() reads.
 #pragma once
 
 #include <atomic>
@@ -21,22 +21,23 @@
 
 namespace cairn {
 
-// `fd` is a regular file, open for reading; `path` for messages, and for check_mapped_reads().
-// StorageError.
+// `fd` is a regular file, open for reading. `path` is for messages and for check_mapped_reads().
+// Throws StorageError.
 std::shared_ptr<const ByteSource> make_file_source(FileDescriptor fd, const std::string& path);
 
 class ByteSource::LocalFile {
  public:
   virtual ~LocalFile() = default;
-  // Brings the file into the page cache from its beginning on, as fast as the disk gives it and not
-  // much further, until all of it is there or `ended` is set. Errors that stop it are thrown.
+  // Brings the file into the page cache from its beginning on, as fast as the disk delivers it and
+  // not much further ahead. Ends when all of it is there or `ended` is set. Throws the error that
+  // stops it.
   virtual void bring_into_page_cache(const std::atomic<bool>& ended) const = 0;
 };
 
-// Whether it is one of those, or one with parts that were read ahead (io/bytes/windows.h).
+// Whether it is a file source, or one with parts that were read ahead (io/bytes/windows.h).
 inline bool is_file_source(const ByteSource& source) { return source.local_file() != nullptr; }
 
-// LocalFile's. Only a hint: of what is no file, or cannot be read, nothing is said.
+// As LocalFile's function, but only a hint: does nothing for other sources, and ignores errors.
 void bring_into_page_cache(const ByteSource& source, const std::atomic<bool>& ended) noexcept;
 
 }  // namespace cairn

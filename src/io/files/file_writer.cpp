@@ -20,7 +20,7 @@ void FailingOnce::sync(std::uint64_t end) {
   check(0);
   struct stat info = {};
   int result = fstat(fd_.get(), &info);
-  if (result == 0 && static_cast<std::uint64_t>(info.st_size) > end) {  // it was overwritten
+  if (result == 0 && static_cast<std::uint64_t>(info.st_size) > end) {  // the file was overwritten
     do {
       result = ftruncate(fd_.get(), static_cast<off_t>(end));
     } while (result != 0 && errno == EINTR);

@@ -36,7 +36,7 @@ class HeldFile {
  public:
   HeldFile(FileDescriptor folder, std::string name, FileDescriptor file)
       : folder_(std::move(folder)), name_(std::move(name)), file_(std::move(file)) {}
-  // In the child of a fork() the descriptor is no longer that of the file, so the name stays.
+  // In the child of a fork() the descriptor no longer refers to the file, so the name stays.
   ~HeldFile() {
     if (has_name(folder_, name_, file_)) unlinkat(folder_.get(), name_.c_str(), 0);
   }
@@ -46,7 +46,7 @@ class HeldFile {
  private:
   FileDescriptor folder_;
   std::string name_;
-  FileDescriptor file_;  // closed first: members go in reverse order
+  FileDescriptor file_;  // closed first: members are destroyed in reverse order
 };
 
 // Whether flock() says that the file system has no locks; ENOLCK: NFS without its lock service.
@@ -61,8 +61,8 @@ std::string text_of(const FileDescriptor& fd) {
   return text;
 }
 
-// On a full disk the file stays empty: the lock holds without a text. Synced, since other machines
-// read it from a file server while this process has the file open.
+// On a full disk the file stays empty: the lock holds without a text. The text is synced, because
+// other machines read it from a file server while this process has the file open.
 void write_text(const FileDescriptor& fd, const std::string& text) {
   if (ftruncate(fd.get(), 0) == 0 && write_all_at(fd.get(), as_bytes(text), 0) == 0)
     fdatasync(fd.get());
@@ -95,14 +95,15 @@ FileLock lock_posix_file(const FilePath& place, const std::string& text) {
     }
     if (!is_without_locks(error) && error != 0) throw_storage_error(error, "cannot lock " + path);
     if (error != 0) {
-      unlinkat(folder.get(), name.c_str(), 0);  // a file without a lock tells nothing
+      unlinkat(folder.get(), name.c_str(), 0);  // a file without a lock means nothing
       return {.has_locks = false};
     }
     if (!has_name(folder, name, fd)) continue;
     write_text(fd, text);
     return {.held = std::make_shared<HeldFile>(std::move(folder), name, std::move(fd))};
   }
-  // No process starts and ends so often: here, a file has another inode number each time.
+  // Other processes do not end this often. This file system gives a file a new inode number each
+  // time.
   return {.has_locks = false};
 }
 

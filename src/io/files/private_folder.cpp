@@ -18,7 +18,7 @@
 namespace cairn {
 namespace {
 
-// What cannot be removed is left.
+// Leaves anything that cannot be removed.
 void remove_all(const std::string& path) noexcept {
   try {
     clean_up([&] { remove_tree(posix_file_system(), path); });
@@ -32,11 +32,11 @@ bool is_own_folder(const std::string& path) {
   return lstat(path.c_str(), &info) == 0 && S_ISDIR(info.st_mode) && info.st_uid == geteuid();
 }
 
-void remove_those_of_the_killed(const std::string& folder, const std::string& prefix) {
+void remove_leftovers_of_killed(const std::string& folder, const std::string& prefix) {
   std::vector<std::string> names;
   try {
     names = posix_file_system().list(folder);
-  } catch (const Error&) {  // making one beside them says what is wrong
+  } catch (const Error&) {  // creating a folder beside them reports the error
   }
   for (const std::string& name : names) {
     const std::string path = join_path(folder, name);
@@ -50,8 +50,8 @@ void remove_those_of_the_killed(const std::string& folder, const std::string& pr
 
 PrivateFolder::PrivateFolder(const std::string& prefix, const std::string& folder) {
   const std::string where = temporary_folder(folder);
-  remove_those_of_the_killed(where, prefix);
-  // One that is made now could be taken for that of a killed process before it is locked.
+  remove_leftovers_of_killed(where, prefix);
+  // A cleaner could take a new folder for that of a killed process before it is locked: try again.
   for (int attempt = 0; attempt < 3; ++attempt) {
     path_ = join_path(where, prefix + "-XXXXXX");
     if (mkdtemp(path_.data()) == nullptr) {
@@ -63,8 +63,8 @@ PrivateFolder::PrivateFolder(const std::string& prefix, const std::string& folde
       remove_all(path_);
       throw;
     }
-    // Without the lock somebody has it, and removes the folder; where there are no locks nobody
-    // has.
+    // Without the lock, another process has it and removes the folder. Where there are no locks, no
+    // process has it.
     const bool is_last_try = attempt == 2;
     if ((lock_ != nullptr || is_last_try) && is_own_folder(path_)) return;
   }

@@ -1,5 +1,5 @@
-// A folder for what must have a name for a while and that nobody else is to see, as ScratchFile is
-// for what needs none.
+// A folder for files that need a name for a while and that no other user may see. ScratchFile is
+// for files that need no name.
 #pragma once
 
 #include <memory>
@@ -7,11 +7,12 @@
 
 namespace cairn {
 
-// Only this user may look into it. Gone, with what is in it, with this object; that of a process
-// that was killed is removed by the next one that makes a folder beside it. Not thread-safe.
+// Only this user may look into it. The destructor removes it with its content. The folder of a
+// killed process is removed by the next process that makes one beside it. Not thread-safe.
 class PrivateFolder {
  public:
-  // `PREFIX-XXXXXX` in `folder`; when that is empty, in $TMPDIR or else /var/tmp. StorageError.
+  // Creates `PREFIX-XXXXXX` in `folder`; if that is empty, in $TMPDIR or else /var/tmp. Throws
+  // StorageError.
   explicit PrivateFolder(const std::string& prefix, const std::string& folder = {});
   ~PrivateFolder();
   PrivateFolder(const PrivateFolder&) = delete;
@@ -21,7 +22,7 @@ class PrivateFolder {
 
  private:
   std::string path_;
-  std::shared_ptr<void> lock_;  // as long as it is used
+  std::shared_ptr<void> lock_;  // while the folder is used
 };
 
 }  // namespace cairn

@@ -26,15 +26,14 @@
 namespace cairn {
 namespace {
 
-// Where direct writing wants its memory, its offsets and its sizes.
+// The alignment that direct writes require of memory, offsets and sizes.
 constexpr std::size_t kBlock = 4096;
 
 // errno when a call failed (-1), 0 otherwise.
 int error_of(int result) { return result < 0 ? errno : 0; }
 
-// A folder to try things in. It goes with this object, with all that the probes left. Every call
-// goes through one descriptor of the folder: a program that may write beside it can put a link in
-// its place.
+// A folder for the probes. The destructor removes it and everything that they left. Every call goes
+// through one descriptor of the folder, because another program may replace its name by a link.
 class Workshop {
  public:
   explicit Workshop(const std::string& folder) : path_(folder + "/.cairn-doctor-XXXXXX") {
@@ -73,8 +72,8 @@ class Workshop {
   int error_ = 0;
 };
 
-// Each probe gives errno, or 0; it may say more in `detail`. They build on one another: "file" is
-// made by the first.
+// Each probe returns errno, or 0, and may add a `detail`. They build on one another: the first one
+// makes "file".
 using Probe = int (*)(const Workshop& shop, std::string& detail);
 
 int probe_create(const Workshop& shop, std::string& /*detail*/) {
@@ -151,7 +150,7 @@ int probe_case(const Workshop& shop, std::string& detail) {
   return 0;
 }
 
-// A server of files with another clock: keep-within and keep-daily would go by it.
+// Detects a file server with another clock, which keep-within and keep-daily would use.
 int probe_clock(const Workshop& shop, std::string& detail) {
   const auto now = std::chrono::system_clock::now();
   unlinkat(shop.fd(), "second", 0);
@@ -178,12 +177,13 @@ constexpr std::array kRows = {
     ProbeRow{"sync_folder", "a name survives a power cut", true, probe_sync_folder},
     ProbeRow{"map", "checkpoints are read without copying them", true, probe_map},
     ProbeRow{"rename", "replace a file in one step", true, probe_rename},
-    ProbeRow{"rename_noreplace", "never overwrite by accident; else by a hard link", false,
+    ProbeRow{"rename_noreplace", "rename without overwriting; otherwise by a hard link", false,
              probe_rename_noreplace},
     ProbeRow{"symlink", "the link `latest`; else a file of that name with .symlink", false,
              probe_symlink},
     ProbeRow{"lock", "tell a living writer's file from a dead one's", false, probe_lock},
-    ProbeRow{"unnamed_file", "scratch files; else named and removed at once", false, probe_unnamed},
+    ProbeRow{"unnamed_file", "scratch files; otherwise with a name, removed at once", false,
+             probe_unnamed},
     ProbeRow{"direct_io", "save past the page cache; else through it", false, probe_direct},
     ProbeRow{"case", "names differ by case", false, probe_case},
     ProbeRow{"file_times", "the file server's clock agrees with this machine's", false,

@@ -22,15 +22,15 @@
 namespace cairn {
 namespace {
 
-// So much can be mapped wherever there is any address left.
+// This size can be mapped unless no addresses are left.
 constexpr std::size_t kLargestForSure = std::size_t{1} << 40;
 
-// A fault maps up to a whole large folio, so the first one in a piece maps again what has been let
-// go of before it. (Linux since 6.18; before, at most 64 KiB.)
+// A fault maps up to a whole large folio. So the first fault in a piece maps again what was
+// released before the piece. (Since Linux 6.18; before, at most 64 KiB.)
 constexpr std::size_t kLargestFolio = std::size_t{2} << 20;
 
-// `mapping` is where the file's bytes start. Rounds down at both ends: in a stream, the page that
-// holds the start was used up by the piece before, and the one that holds the end is about to be
+// `mapping` is where the file's bytes start. Rounds down at both ends. In a stream, the page that
+// holds the start was used up by the previous piece, and the page that holds the end is about to be
 // used.
 void release_pages(ByteView bytes, const void* mapping) {
   static const auto page = static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
@@ -39,24 +39,25 @@ void release_pages(ByteView bytes, const void* mapping) {
   const auto start = static_cast<std::size_t>(bytes.data() - first);
   const std::size_t begin = (start - std::min(start, kLargestFolio)) / page * page;
   const std::size_t end = (start + bytes.size()) / page * page;
-  // A wish: where it fails, memory is used for longer.
+  // A hint: if it fails, the memory is used for longer.
   if (end > begin) madvise(first + begin, end - begin, MADV_DONTNEED);
 }
 
 // One mapping. The handler reads it while other threads add and end mappings. So `begin` is 0 while
 // it changes, and objects are used again, never deleted. A mapping ends in destructors, which must
 // not allocate. So the objects themselves form the list of free ones and the list of those that
-// ended unchecked.
+// ended with an unreported failure.
 struct Mapping {
   std::atomic<std::uintptr_t> begin = 0;
   std::atomic<std::uintptr_t> end = 0;
-  std::atomic<std::uintptr_t> unreadable_from = 0;  // an address; 0 where all could be read
+  std::atomic<std::uintptr_t> unreadable_from = 0;  // an address; 0: all was readable
   Mapping* next = nullptr;
-  // Under the mutex of Mappings only.
-  Mapping* next_ended = nullptr;  // in the list of free ones, or of those that ended unchecked
+  // Accessed only under the mutex of Mappings.
+  // in the list of free ones, or of those with an unreported failure
+  Mapping* next_ended = nullptr;
   std::string name = {};
   bool is_scratch = false;
-  std::function<void()> check_unchanged = nullptr;  // null for a scratch file, and when it ended
+  std::function<void()> check_unchanged = nullptr;  // null for a scratch file, and after the end
   std::exception_ptr failure = nullptr;             // set when it ended
   bool holds(std::uintptr_t address) const {
     const std::uintptr_t first = begin;
@@ -70,7 +71,7 @@ class Mappings {
                std::function<void()> check_unchanged) {
     const std::lock_guard lock(mutex_);
     if (free_ == nullptr) grow();
-    free_->name = name;  // before it is taken: this may throw
+    free_->name = name;  // before it is taken, because this may throw
     Mapping* const mapping = std::exchange(free_, free_->next_ended);
     mapping->is_scratch = check_unchanged == nullptr;
     mapping->check_unchanged = std::move(check_unchanged);
@@ -85,7 +86,7 @@ class Mappings {
     if (is_guarded_) mapping->failure = failure_of(*mapping);
     mapping->begin = 0;
     mapping->check_unchanged = nullptr;
-    Mapping*& list = mapping->failure != nullptr ? gone_ : free_;
+    Mapping*& list = mapping->failure != nullptr ? unreported_ : free_;
     mapping->next_ended = std::exchange(list, mapping);
   }
 
@@ -96,9 +97,9 @@ class Mappings {
       if (only_pages && mapping->unreadable_from == 0) continue;
       if (const auto failure = failure_of(*mapping)) std::rethrow_exception(failure);
     }
-    // A file that was written to behind its last reader is nothing to those who ask about all.
+    // check() for all mappings ignores a file that was written to after its last reader ended.
     const bool only_zeros = only_pages || path.empty();
-    for (Mapping** link = &gone_; *link != nullptr; link = &(*link)->next_ended) {
+    for (Mapping** link = &unreported_; *link != nullptr; link = &(*link)->next_ended) {
       const bool had_zeros = (*link)->unreadable_from != 0;
       if ((only_zeros && !had_zeros) || !concerns(**link, path)) continue;
       std::rethrow_exception(free_again(*link));
@@ -108,11 +109,11 @@ class Mappings {
   void set_guarded(bool is_guarded) {
     const std::lock_guard lock(mutex_);
     is_guarded_ = is_guarded;
-    while (!is_guarded && gone_ != nullptr)
-      free_again(gone_);
+    while (!is_guarded && unreported_ != nullptr)
+      free_again(unreported_);
   }
 
-  // For the handler: waits for nothing and allocates nothing.
+  // For the signal handler: does not wait and does not allocate.
   Mapping* find(std::uintptr_t address) const {
     Mapping* mapping = newest_;
     while (mapping != nullptr && !mapping->holds(address))
@@ -128,7 +129,7 @@ class Mappings {
     return std::exchange(mapping->failure, nullptr);
   }
 
-  // What check() throws of it; null: nothing.
+  // The exception that check() throws for the mapping; null: none.
   static std::exception_ptr failure_of(const Mapping& mapping) {
     try {
       if (const std::uintptr_t from = mapping.unreadable_from; from != 0) {
@@ -157,7 +158,8 @@ class Mappings {
   std::atomic<Mapping*> newest_ = nullptr;
   std::vector<std::unique_ptr<Mapping>> all_;
   Mapping* free_ = nullptr;
-  Mapping* gone_ = nullptr;  // ended while a GuardedReads lives, with a failure not yet reported
+  Mapping* unreported_ =
+      nullptr;  // ended while a GuardedReads lives, with a failure not yet reported
   bool is_guarded_ = false;
 };
 
@@ -171,7 +173,7 @@ std::atomic<int> guards = 0;
 thread_local int guards_here = 0;
 struct sigaction handler_before = {};
 
-// Step 3. Only calls that a signal handler may make.
+// Step 3. Makes only calls that a signal handler may make.
 bool put_zeros(void* place) {
   if (guards == 0) return false;
   const auto address = reinterpret_cast<std::uintptr_t>(place);
@@ -236,7 +238,7 @@ SharedBytes map_descriptor(int fd, std::size_t size, const std::string& name,
   void* start = mmap(nullptr, size, PROT_READ, MAP_SHARED, fd, 0);
   if (start == MAP_FAILED) {
     const int error = errno;
-    // A mapping takes addresses and no memory: of such sizes that is the file's own fault.
+    // A mapping takes addresses, not memory. So for such sizes ENOMEM is the fault of the file.
     if (error == ENOMEM && size > kLargestForSure) {
       throw UnsupportedError(name + " is larger than this process can map");
     }

@@ -1,21 +1,21 @@
-// Mapping an open file, and reading from it when the disk fails.
+// Maps an open file, and lets readers notice when the disk fails.
 //
-// A page of a mapped file that cannot be brought in (a bad block, a file that somebody cut off, a
-// server that has forgotten it) is no error of any call: the thread gets SIGBUS, which ends the
-// process. While a GuardedReads lives it is an error:
+// A page of a mapped file may be unreadable: a bad block, a file that was cut off, a server that
+// has forgotten it. That is no error of any call: the thread gets SIGBUS, which ends the process.
+// While a GuardedReads lives it becomes an error:
 //
-//  1. map_descriptor() notes each mapping in a list; the end of the mapping takes it out again.
+//  1. map_descriptor() notes each mapping in a list. The end of the mapping removes it again.
 //  2. The first GuardedReads installs a handler of SIGBUS, for good.
-//  3. The handler, when the address lies in one of the mappings and a GuardedReads lives: zeros in
-//     place of the page and of all behind it in that mapping; it notes where they begin, and lets
-//     the thread go on. Otherwise the handler that was there before has its turn.
-//  4. check_mapped_reads() throws when a mapping has such zeros, or is of a file that somebody
-//     wrote to since it was opened; or had, or was, and is gone (once, and as long as a
-//     GuardedReads lives; that it was written to is said only to those who ask about its path).
-//     Who reads under a GuardedReads calls it before relying on what was read, and before calling
-//     anything damaged.
-//  5. Nothing is published while there are such zeros: AtomicFile::commit() asks for them in all
-//     mappings. Not for files that were written to: those may be others' than what is published.
+//  3. If the address lies in one of the mappings and a GuardedReads lives, the handler replaces the
+//     page, and all later ones of that mapping, by zeros. It notes where they begin, and lets the
+//     thread continue. Otherwise it calls the previous handler.
+//  4. check_mapped_reads() throws if a mapping has such zeros, or its file was written to since it
+//     was opened. It also throws, once, for a mapping that ended so while a GuardedReads lives; a
+//     write to its file is then reported only to a caller that asks for its path. A reader under a
+//     GuardedReads calls it before it relies on what it read, and before it calls anything damaged.
+//  5. Nothing is published while there are such zeros: AtomicFile::commit() checks all mappings for
+//     them. It does not check for written files: they may have nothing to do with what is
+//     published.
 #pragma once
 
 #include <cstddef>
@@ -26,16 +26,16 @@
 
 namespace cairn {
 
-// The first `size` bytes, read-only; the descriptor may be closed afterwards. `name` is for the
-// StorageError. `check_unchanged` throws when the file is not what it was; then what happens to it
-// concerns those who read `name`, or a folder that it is in. Null of a scratch file: nobody else
-// can write to it, its name is for people, and its failure concerns everybody.
+// Maps the first `size` bytes, read-only. The descriptor may be closed afterwards. `name` is for
+// the StorageError. `check_unchanged` throws if the file is not what it was; a later failure then
+// concerns readers of `name`, or of a folder around it. It is null for a scratch file: no other
+// process can write to it, its name is only for messages, and its failure concerns all readers.
 SharedBytes map_descriptor(int fd, std::size_t size, const std::string& name,
                            std::function<void()> check_unchanged = nullptr);
 
-// While one lives, in whatever thread, pages that cannot be read are zeros rather than SIGBUS. The
-// thread that made it ends it, and asks what became of what it read; what for_each_parallel() does
-// for it belongs to it.
+// While one lives, in whatever thread, unreadable pages are zeros instead of SIGBUS. The thread
+// that made it also ends it, and checks what it read. The threads of its for_each_parallel() are
+// guarded, too.
 class GuardedReads {
  public:
   GuardedReads();
@@ -44,15 +44,15 @@ class GuardedReads {
   GuardedReads& operator=(const GuardedReads&) = delete;
 };
 
-// Whether one of this thread's lives. Without one nobody here asks for such pages, whoever else
-// does: then files are better read than mapped.
+// Whether this thread has a GuardedReads. If not, this thread never checks for such pages, whatever
+// other threads do. Then it should read files rather than map them.
 bool reads_are_guarded();
 
-// UnreadableError that names the file, and the byte, when a mapping of `path`, or of a file below
-// it, or a scratch file, could not be read, or the file was written to. An empty path stands for
-// all mappings. Thread-safe.
+// Throws UnreadableError, with file and byte, if a mapping could not be read or its file was
+// written to. Checks mappings of `path` and of files below it, and scratch files. An empty path
+// stands for all mappings. Thread-safe.
 void check_mapped_reads(const std::string& path = {});
-// The same of all, but only of pages that could not be read.
+// As above for all mappings, but only for pages that could not be read.
 void check_mapped_pages();
 
 }  // namespace cairn

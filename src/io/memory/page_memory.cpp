@@ -18,11 +18,11 @@ PageMemory::PageMemory(std::size_t bytes) : size_(bytes), mapping_bytes_(bytes +
   if (mapping_ == MAP_FAILED) throw std::bad_alloc();
   const auto start = reinterpret_cast<std::uintptr_t>(mapping_);
   data_ = static_cast<std::byte*>(mapping_) + (kHugePage - start % kHugePage) % kHugePage;
-  madvise(data_, size_, MADV_HUGEPAGE);  // a wish: without huge pages it only is slower
+  madvise(data_, size_, MADV_HUGEPAGE);  // a hint: without huge pages it is only slower
 }
 
 void PageMemory::give_back(std::size_t offset, std::size_t bytes) const noexcept {
-  madvise(data_ + offset, bytes, MADV_DONTNEED);  // what it does not take stays until the end
+  madvise(data_ + offset, bytes, MADV_DONTNEED);  // pages that are not released stay until the end
 }
 
 PageMemory::~PageMemory() {

@@ -1,5 +1,5 @@
-// Large anonymous memory, aligned to huge pages and asking for them: the first touch of 1 GiB then
-// costs 512 page faults instead of 262,144. And the same wish for memory of others.
+// Large anonymous memory, aligned to huge pages and requesting them. The first touch of 1 GiB then
+// costs 512 page faults instead of 262,144. Also requests huge pages for other memory.
 #pragma once
 
 #include <cstddef>
@@ -11,7 +11,8 @@ namespace cairn {
 class PageMemory {
  public:
   PageMemory() = default;
-  explicit PageMemory(std::size_t bytes);  // zeroed; std::bad_alloc when there is no address space
+  // zeroed; throws std::bad_alloc when there is no address space
+  explicit PageMemory(std::size_t bytes);
   ~PageMemory();
   PageMemory(PageMemory&& other) noexcept { swap(other); }
   PageMemory& operator=(PageMemory&& other) noexcept {
@@ -21,8 +22,8 @@ class PageMemory {
 
   std::byte* data() const { return data_; }
   std::size_t size() const { return size_; }
-  // Gives the pages of a part back: zeros stand there when it is touched again. `offset` is a
-  // multiple of a page's size.
+  // Releases the pages of a part: it reads as zeros when touched again. `offset` is a multiple of
+  // the page size.
   void give_back(std::size_t offset, std::size_t bytes) const noexcept;
 
  private:
@@ -35,14 +36,14 @@ class PageMemory {
 
   std::byte* data_ = nullptr;
   std::size_t size_ = 0;
-  void* mapping_ = nullptr;  // what data_ is the aligned part of
+  void* mapping_ = nullptr;  // the whole mapping; data_ is its aligned part
   std::size_t mapping_bytes_ = 0;
 };
 
-// Asks for huge pages for memory that somebody else has, and nobody has touched: as many as lie in
-// it. Nothing where it is smaller than one.
+// Requests huge pages for foreign memory that has not been touched: as many as fit into it. Does
+// nothing if it is smaller than one.
 void ask_for_huge_pages(void* begin, std::size_t bytes) noexcept;
-// Makes room for so many bytes in the text, and asks for them.
+// Reserves so many bytes in the text, and requests huge pages for them.
 void reserve_pages(std::string& text, std::size_t bytes);
 
 }  // namespace cairn

@@ -18,7 +18,7 @@ namespace {
 
 constexpr std::size_t kScratchBufferBytes = std::size_t{256} << 10;
 
-// Without O_TMPFILE (some network file systems), a name that is removed at once.
+// Without O_TMPFILE (some network file systems), creates a file and removes its name at once.
 int open_unnamed(const std::string& folder) {
   const int fd = ::open(folder.c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
   if (fd >= 0 || (errno != EOPNOTSUPP && errno != EISDIR && errno != EINVAL)) return fd;

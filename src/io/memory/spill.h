@@ -1,4 +1,4 @@
-// Bytes that are made when they are asked for, and may be more than memory holds.
+// Bytes that are produced on request, and may be more than memory holds.
 #pragma once
 
 #include <cstdint>
@@ -14,21 +14,20 @@
 
 namespace cairn {
 
-// What is as large as this, or smaller, is made in memory.
+// This many bytes, or fewer, are kept in memory.
 inline constexpr std::uint64_t kMostBytesInMemory = std::uint64_t{32} << 20;
 
-// Keeps what is written: in memory while that is no more than `most_in_memory`, otherwise in a
-// ScratchFile.
+// Collects what is written: in memory up to `most_in_memory` bytes, beyond that in a ScratchFile.
 class SpillSink final : public ByteSink {
  public:
   struct Options {
     std::uint64_t most_in_memory = kMostBytesInMemory;
-    std::uint64_t expected_bytes = 0;  // 0: nobody knows
-    std::string scratch_folder = {};   // as ScratchFile's
+    std::uint64_t expected_bytes = 0;  // 0: unknown
+    std::string scratch_folder = {};   // as for ScratchFile
   };
   explicit SpillSink(Options options);
   void write(ByteView bytes) override;
-  // All that was written, mapped where it is in a file. Call once, last.
+  // Returns all that was written, mapped if it is in a file. Call once, last.
   SharedBytes take();
 
  private:
@@ -37,8 +36,8 @@ class SpillSink final : public ByteSink {
   std::optional<ScratchFile> file_;
 };
 
-// The `size` bytes that `write` writes, by a SpillSink. Throws what `write` throws, and
-// StorageError.
+// Returns the `size` bytes that `write` writes, collected by a SpillSink. Throws what `write`
+// throws, and StorageError.
 SharedBytes spill(std::uint64_t size, const std::string& scratch_folder,
                   const std::function<void(ByteSink& sink)>& write);
 

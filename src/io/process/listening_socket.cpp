@@ -16,7 +16,7 @@
 namespace cairn {
 namespace {
 
-// The port at which it listens; 0 for everything else.
+// The port at which the socket listens; 0 for any other descriptor.
 std::uint16_t listening_port(int fd) {
   int listens = 0;
   socklen_t size = sizeof listens;
@@ -65,7 +65,8 @@ bool is_listened_at_loopback(std::uint16_t port) {
 void replace_listener(std::uint16_t port, const FileDescriptor& own) {
   const std::unique_ptr<DIR, int (*)(DIR*)> open(opendir("/proc/self/fd"), closedir);
   while (const dirent* entry = open == nullptr ? nullptr : readdir(open.get())) {
-    const int fd = std::atoi(entry->d_name);  // "." is standard input, which listens nowhere
+    // "." becomes 0, standard input, which does not listen
+    const int fd = std::atoi(entry->d_name);
     if (fd == own.get() || listening_port(fd) != port) continue;
     if (dup3(own.get(), fd, O_CLOEXEC) == fd) return;
     throw_storage_error(errno, "cannot take over the socket at port " + std::to_string(port));

@@ -24,7 +24,8 @@ constexpr const char* kTimeoutVariable = "CAIRN_PROGRAM_TIMEOUT";
 constexpr double kMostSeconds = 1e6;
 constexpr std::chrono::milliseconds kLongestPause{20};
 
-// Ended from outside (by the kernel when memory is short, say), and not by what it was given.
+// Whether it was ended from outside (for example by the kernel when memory is short), and not
+// because of its input.
 bool was_stopped(int status) {
   if (!WIFSIGNALED(status)) return false;
   const int signal = WTERMSIG(status);
@@ -51,7 +52,7 @@ std::chrono::milliseconds program_timeout() {
 ProgramLimits ProgramLimits::of_filter() { return {.silence = program_timeout()}; }
 
 ProgramLimits ProgramLimits::of_answer() {
-  return {.total = program_timeout(), .tells_messages = false};
+  return {.total = program_timeout(), .quotes_messages = false};
 }
 
 PipeThrough::PipeThrough(const std::vector<std::string>& argv, ByteSink& out,
@@ -60,7 +61,7 @@ PipeThrough::PipeThrough(const std::vector<std::string>& argv, ByteSink& out,
 
 PipeThrough::~PipeThrough() = default;
 
-// Nobody may wait for the end of "all children" in place of one that is gone.
+// Throws if the program is gone. Waiting for it could then take the end of any child.
 void PipeThrough::check_running() const {
   if (program_) return;
   throw StorageError(name_ + " has ended, or was stopped, before; start it again", ECHILD);
@@ -68,7 +69,7 @@ void PipeThrough::check_running() const {
 
 void PipeThrough::write(ByteView bytes) {
   check_running();
-  heard_ = Clock::now();  // between two calls it waits for us
+  last_moved_ = Clock::now();  // between two calls the program waits for its input
   const CancelHook hook([this] { wakeup_.wake(); });
   while (!bytes.empty() && program_->takes_input()) {
     if (!pump(bytes)) return;
@@ -78,17 +79,17 @@ void PipeThrough::write(ByteView bytes) {
 std::string PipeThrough::finish() {
   check_running();
   program_->close_input();
-  heard_ = Clock::now();
+  last_moved_ = Clock::now();
   const CancelHook hook([this] { wakeup_.wake(); });
   ByteView nothing;
   while (pump(nothing)) {
   }
-  const std::string messages = limits_.tells_messages ? program_->messages() : "";
+  const std::string messages = limits_.quotes_messages ? program_->messages() : "";
   const auto ended = wait_for_end();
   if (!ended) {
-    throw StorageError("nobody knows how " + name_ +
-                           " ended: whoever started this program ignores " +
-                           "SIGCHLD, or waits for its children; let it wait for its own",
+    throw StorageError("it is unknown how " + name_ +
+                           " ended: this program ignores SIGCHLD, or other code in it " +
+                           "waits for all children; let that code wait only for its own",
                        ECHILD);
   }
   const int status = *ended;
@@ -105,7 +106,7 @@ int PipeThrough::milliseconds_left() const {
                               : static_cast<int>(std::clamp<std::int64_t>(left, 0, INT_MAX));
   };
   const int of_total = left_of(started_, limits_.total);
-  const int of_silence = left_of(heard_, limits_.silence);
+  const int of_silence = left_of(last_moved_, limits_.silence);
   const int left = std::min(of_total, of_silence);
   return left == INT_MAX ? -1 : left;
 }
@@ -121,7 +122,7 @@ void PipeThrough::check_cancelled() {
   here->check();
 }
 
-// It says nothing any more: it has ended, or is about to.
+// For a program that writes no more: it has ended, or is about to end.
 std::optional<int> PipeThrough::wait_for_end() {
   std::optional<int> status;
   std::chrono::milliseconds pause{1};
@@ -135,7 +136,7 @@ std::optional<int> PipeThrough::wait_for_end() {
   return status;
 }
 
-// It is no use to go on: what it was given is lost with it.
+// Kills the program. It cannot be continued: the input that it was given is lost.
 void PipeThrough::give_up() {
   program_.reset();
   const bool is_total = limits_.total.count() != 0;
@@ -154,7 +155,7 @@ bool PipeThrough::pump(ByteView& input) {
   if (moved == ProgramDialog::Moved::kWoken) check_cancelled();
   if (!output_.empty()) out_.write(as_bytes(output_));
   output_.clear();
-  heard_ = Clock::now();  // what the output is for may have taken long
+  last_moved_ = Clock::now();  // out_ may have taken long
   return moved != ProgramDialog::Moved::kEnded;
 }
 

@@ -1,4 +1,4 @@
-// Running another program as a filter.
+// Runs another program as a filter.
 #pragma once
 
 #include <chrono>
@@ -14,51 +14,52 @@
 
 namespace cairn {
 
-// When a program is given up (0: never), and whether it is quoted.
+// When a program is stopped (0: never), and whether errors quote it.
 struct ProgramLimits {
-  std::chrono::milliseconds total{0};    // it has not ended so long behind its start
-  std::chrono::milliseconds silence{0};  // it takes nothing and says nothing for so long
-  bool tells_messages = true;            // what it says on its standard error stands in errors
+  std::chrono::milliseconds total{0};    // most time from its start to its end
+  std::chrono::milliseconds silence{0};  // most time without taking input or writing output
+  bool quotes_messages = true;           // errors contain what it writes to its standard error
 
-  // Of one that passes on what it is given, however much that is: program_timeout() of
-  // silence.
+  // For a program that passes on any amount of input: a silence of program_timeout().
   static ProgramLimits of_filter();
-  // Of one that answers with a secret: program_timeout() in all, and what it complains of is not
-  // told, for it may hold what it was given.
+  // For a program that answers with a secret: program_timeout() in all. Errors do not quote it,
+  // because its messages may contain what it was given.
   static ProgramLimits of_answer();
 };
 
-// A minute, or what CAIRN_PROGRAM_TIMEOUT says, in seconds. UsageError when that is no number above
+// One minute, or CAIRN_PROGRAM_TIMEOUT in seconds. Throws UsageError if that is not a number above
 // 0.
 std::chrono::milliseconds program_timeout();
 
-// A running program. What is written goes to its standard input, and what it writes to its standard
-// output goes to `out`, all on the caller's thread: from within write() and finish().
+// A running program. write() passes bytes to its standard input. Its standard output goes to `out`,
+// on the caller's thread, within write() and finish().
 class PipeThrough final : public ByteSink {
  public:
-  // argv[0] is searched for in $PATH: NotFoundError. StorageError when it cannot be started. `out`
-  // must live as long as this. Behind a limit it is killed, with all that it started, and so when
-  // this thread's work is cancelled: then write() and finish() throw StorageError, CancelledError.
+  // argv[0] is searched for in $PATH: throws NotFoundError, or StorageError if it cannot be
+  // started. `out` must outlive this object. The program, and all that it started, is killed when a
+  // limit passes or this thread's work is cancelled. Then write() and finish() throw StorageError
+  // or CancelledError.
   PipeThrough(const std::vector<std::string>& argv, ByteSink& out,
               const ProgramLimits& limits = ProgramLimits::of_filter());
-  // Kills it, with all that it started, when finish() was not called.
+  // Kills the program, and all that it started, unless finish() was called.
   ~PipeThrough() override;
   PipeThrough(const PipeThrough&) = delete;
   PipeThrough& operator=(const PipeThrough&) = delete;
 
-  // What the program does not want any more, because it has ended, is dropped: finish() says why.
-  // StorageError once it was given up, or finished.
+  // Drops bytes that the program no longer takes because it has ended: finish() says why. Throws
+  // StorageError if the program was stopped or finished.
   void write(ByteView bytes) override;
-  // Ends its input and waits for its end. Empty when it ended with 0; otherwise what went wrong:
-  // "lzop ended with exit code 1: lzop: <stdin>: Checksum error". StorageError when somebody else
-  // ended it, which says nothing about its input.
+  // Closes the program's input and waits for its end. Returns an empty text if its exit code was 0,
+  // otherwise the problem: "lzop ended with exit code 1: lzop: <stdin>: Checksum error". Throws
+  // StorageError if it was ended from outside, which says nothing about its input.
   std::string finish();
 
  private:
   void check_running() const;
-  // Moves what can be moved, of `input` and to out_. False when the program says nothing any more.
+  // Moves bytes that can move: of `input`, and to out_. Returns false when the program writes no
+  // more.
   bool pump(ByteView& input);
-  // How long poll() may wait; -1: for ever.
+  // How long poll() may wait; -1: without limit.
   int milliseconds_left() const;
   bool is_over() const;
   std::optional<int> wait_for_end();
@@ -71,10 +72,10 @@ class PipeThrough final : public ByteSink {
   const ProgramLimits limits_;
   using Clock = std::chrono::steady_clock;
   const Clock::time_point started_ = Clock::now();
-  Clock::time_point heard_ = started_;    // bytes moved
-  Wakeup wakeup_;                         // the thread was cancelled
-  std::optional<ProgramDialog> program_;  // until it has ended, or was stopped
-  std::string output_;                    // on its way to out_
+  Clock::time_point last_moved_ = started_;  // when bytes last moved
+  Wakeup wakeup_;                            // woken when the thread's work is cancelled
+  std::optional<ProgramDialog> program_;     // until it has ended or was stopped
+  std::string output_;                       // on its way to out_
 };
 
 }  // namespace cairn

@@ -29,14 +29,14 @@ ProgramDialog::~ProgramDialog() {
   wait_for_program(program_.pid);
 }
 
-// What it has started may hold its pipes open.
+// Kills the whole process group: the program's children may hold its pipes open.
 void ProgramDialog::interrupt() const {
   if (is_of_this_process() && program_.pid > 0) kill(-program_.pid, SIGKILL);
 }
 
 bool ProgramDialog::has_ended(std::optional<int>& status) {
   if (!cairn::has_ended(program_.pid, status)) return false;
-  program_.pid = -1;  // the number may be another process's now
+  program_.pid = -1;  // another process may have the number now
   return true;
 }
 
@@ -62,7 +62,7 @@ ProgramDialog::Moved ProgramDialog::pump(ByteView& output, std::string& input,
     if (sent >= 0) {
       output = output.subspan(static_cast<std::size_t>(sent));
     } else if (errno != EAGAIN && errno != EINTR) {
-      program_.input.close();  // its last answers may still come
+      program_.input.close();  // its last answers may still arrive
     }
   }
   if (ends[2].revents != 0) take_messages();

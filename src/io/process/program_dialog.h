@@ -1,4 +1,4 @@
-// Another program that one talks with: requests go in and answers come out, both at once.
+// A conversation with another program: requests go in and answers come out at the same time.
 #pragma once
 
 #include <unistd.h>
@@ -15,40 +15,40 @@
 
 namespace cairn {
 
-// One thread at a time, but for interrupt().
+// For one thread at a time, except interrupt().
 class ProgramDialog {
  public:
-  // As spawn_program(). `wakeup`, which must live as long as this, ends the waiting of pump().
+  // As spawn_program(). `wakeup` ends the waiting of pump(), and must outlive this object.
   explicit ProgramDialog(const std::vector<std::string>& argv, const Wakeup* wakeup = nullptr);
-  // Kills it, with all that it started.
+  // Kills the program, and all that it started.
   ~ProgramDialog();
   ProgramDialog(const ProgramDialog&) = delete;
   ProgramDialog& operator=(const ProgramDialog&) = delete;
 
   enum class Moved : std::uint8_t {
-    kSome,     // bytes, in one direction at least
-    kNothing,  // for so long
-    kWoken,    // whoever waits has something else to do
-    kEnded,    // it says nothing any more
+    kSome,     // bytes moved, in at least one direction
+    kNothing,  // nothing moved for the given time
+    kWoken,    // `wakeup` ended the wait
+    kEnded,    // the program writes no more
   };
   // Waits until bytes can move, and moves some: from the front of `output` to the program, and from
-  // it to the end of `input`, which grows by at most 64 KiB.
+  // the program to the end of `input`, which grows by at most 64 KiB.
   Moved pump(ByteView& output, std::string& input, std::chrono::milliseconds most);
 
-  // Ends its input: it gets no more.
+  // Ends the program's input.
   void close_input() { program_.input.close(); }
-  // False when it wants no more, or was given the end.
+  // Returns false if the program takes no more, or its input was closed.
   bool takes_input() const { return program_.input.is_open(); }
   // has_ended() of io/process/spawn.h.
   bool has_ended(std::optional<int>& status);
 
-  // What it has said on its standard error so far, the first 2000 characters; of one that has
-  // ended, all of them.
+  // The program's standard error so far, at most 2000 characters. If the program has ended, this is
+  // complete up to that limit.
   std::string messages();
 
-  // From any thread: what pump() waits for has ended.
+  // Kills the program, so that pump() ends. From any thread.
   void interrupt() const;
-  // False behind a fork, in the child: the program is the parent's, which talks with it.
+  // Returns false in the child of a fork(): the program belongs to the parent, which talks with it.
   bool is_of_this_process() const { return owner_ == getpid(); }
 
  private:

@@ -1,4 +1,4 @@
-// A port for a process that is started later.
+// Reserves a port for a process that is started later.
 #pragma once
 
 #include <cstdint>
@@ -7,12 +7,12 @@
 
 namespace cairn {
 
-// A TCP port of this machine that the system gives to nobody who asks for any, as long as this
-// lives, and that can be listened at with SO_REUSEADDR, as c10d's TCPStore does: it is bound, and
-// nobody listens.
+// A TCP port of this machine. While this lives, the system gives the port to no process that asks
+// for any port. A process can still listen at it with SO_REUSEADDR, as c10d's TCPStore does: the
+// port is bound, but nothing listens.
 class ReservedPort {
  public:
-  ReservedPort();  // StorageError
+  ReservedPort();  // throws StorageError
   std::uint16_t number() const { return number_; }
 
  private:

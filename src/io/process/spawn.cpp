@@ -1,11 +1,11 @@
 // How a program is started:
 //
-//  1. Its standard input is a socket, its output and error are pipes; it has no other descriptor of
-//     this process, whoever opened it: a connection of another library that it held would outlive
-//     this process for those at its other end.
-//  2. It gets a process group of its own: Ctrl-C in the terminal is for the training run, which
-//     then saves a checkpoint, through this very program.
-//  3. Signals that this process ignores or blocks are given back to it as they are by default.
+//  1. Its standard input is a socket, its output and error are pipes. It has no other descriptor of
+//     this process, whichever library opened it. Otherwise a library's connection would stay open
+//     at the other end after this process has ended.
+//  2. It gets a process group of its own. Ctrl-C in the terminal is for the training run, which
+//     then saves a checkpoint through this very program.
+//  3. Signals that this process ignores or blocks have their default effect in it.
 #include "io/process/spawn.h"
 
 #include <fcntl.h>
@@ -51,8 +51,8 @@ Ends make_pipe() {
   return {FileDescriptor(fds[0]), FileDescriptor(fds[1])};
 }
 
-// Older C libraries cannot: there what others opened without O_CLOEXEC stays open.
-// An errno value, or 0.
+// Older C libraries cannot do it: there, descriptors that were opened without O_CLOEXEC stay open.
+// Returns errno, or 0.
 int add_close_of_others(posix_spawn_file_actions_t& actions) {
 #if defined(__GLIBC__) && __GLIBC_PREREQ(2, 34)
   return posix_spawn_file_actions_addclosefrom_np(&actions, STDERR_FILENO + 1);
@@ -62,7 +62,7 @@ int add_close_of_others(posix_spawn_file_actions_t& actions) {
 #endif
 }
 
-// The settings of posix_spawn() that step 1 to 3 ask for.
+// The settings of posix_spawn() for steps 1 to 3.
 class SpawnSettings {
  public:
   SpawnSettings(int input, int output, int errors) {
@@ -73,7 +73,7 @@ class SpawnSettings {
     if (error == 0) error = add_close_of_others(actions_);
     if (error != 0) {
       posix_spawn_file_actions_destroy(&actions_);
-      throw_storage_error(error, "cannot say which files a program is to have");
+      throw_storage_error(error, "cannot set up the files of a program to start");
     }
     posix_spawnattr_init(&attributes_);
     posix_spawnattr_setflags(
@@ -112,7 +112,7 @@ std::optional<std::string> find_program(const std::string& name) {
   const std::string path = variable != nullptr ? variable : "/usr/bin:/bin";
   for (std::size_t begin = 0; begin <= path.size();) {
     const std::size_t end = std::min(path.find(':', begin), path.size());
-    // An empty part means the working folder, from which nothing is run by accident.
+    // An empty part means the working folder. Nothing is run from there by accident.
     if (end > begin) {
       std::string program = path.substr(begin, end - begin) + "/" + name;
       if (access(program.c_str(), X_OK) == 0) return program;

@@ -51,7 +51,7 @@ FileDescriptor open_for_child(const std::string& path, int flags) {
   return file;
 }
 
-// The first three descriptors of the program; -1: those of this process.
+// The first three descriptors of the program. -1: this process's own.
 struct Streams {
   explicit Streams(const StartOptions& options) {
     constexpr int kNew = O_WRONLY | O_CREAT | O_TRUNC;
@@ -79,20 +79,20 @@ struct Call {
   char* const* environment;
   const Streams& streams;
   pid_t parent;
-  int report;  // where the error goes
+  int report;  // the descriptor to which the error is written
 };
 
-// Older C libraries cannot: there the descriptors of others stay open.
+// Older C libraries cannot do it: there, other descriptors stay open.
 void close_others_on_exec() {
 #if defined(__GLIBC__) && __GLIBC_PREREQ(2, 34)
   close_range(STDERR_FILENO + 1, ~0U, CLOSE_RANGE_CLOEXEC);
 #endif
 }
 
-// In the new process; nothing here allocates.
+// Runs in the new process. Nothing here allocates.
 [[noreturn]] void become(const Call& call) {
   setpgid(0, 0);
-  prctl(PR_SET_PDEATHSIG, SIGTERM);  // posix_spawn() does not offer it
+  prctl(PR_SET_PDEATHSIG, SIGTERM);  // posix_spawn() has no option for it
   if (getppid() != call.parent) _exit(128 + SIGTERM);
   bool are_set = true;
   for (int target = 0; target < 3; ++target) {
@@ -111,7 +111,7 @@ void close_others_on_exec() {
   _exit(127);
 }
 
-// The errno for which it could not become the program; 0 when it did.
+// The errno for which the program could not be started; 0 if it was.
 int error_of_start(int report) {
   int error = 0;
   ssize_t got = -1;

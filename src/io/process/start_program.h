@@ -1,5 +1,5 @@
-// Starting another program that goes on by itself: with this one's terminal, or its output in
-// files.
+// Starts another program that runs on by itself, with this process's terminal, or with its output
+// in files.
 #pragma once
 
 #include <sys/types.h>
@@ -12,12 +12,12 @@
 
 namespace cairn {
 
-// An unnamed file for the output of programs, gone with this object.
+// An unnamed file for the output of programs. It is gone with this object.
 class KeptOutput {
  public:
-  KeptOutput();  // StorageError
+  KeptOutput();  // throws StorageError
   const FileDescriptor& file() const { return file_; }
-  // The last bytes in it, at most so many.
+  // Returns its last bytes, at most `bytes`.
   std::string last(std::size_t bytes) const;
 
  private:
@@ -25,18 +25,20 @@ class KeptOutput {
 };
 
 struct StartOptions {
-  std::vector<std::pair<std::string, std::string>> environment = {};  // over this process's own
-  // Written anew; empty: into `kept`, and without that where this process's own goes.
+  std::vector<std::pair<std::string, std::string>> environment = {};  // added to this process's own
+  // Files for the output, overwritten. If empty, the output goes to `kept`. Without `kept`, it goes
+  // where this process's output goes.
   std::string output_path = {};
   std::string errors_path = {};
   const KeptOutput* kept = nullptr;
-  bool has_input = true;  // this process's own, unless that is a terminal; else there is none
+  bool has_input = true;  // this process's own, unless that is a terminal; otherwise none
 };
 
-// In a process group of its own, with no signal blocked or ignored, and no descriptor but the first
-// three. A terminal is not its to read, being in the background there. When this process dies
-// before it, it gets SIGTERM. argv[0] is searched for in $PATH: NotFoundError. StorageError when it
-// cannot be started. Who has it must wait for it. Of a process with one thread.
+// Starts a program in a process group of its own, with no signal blocked or ignored, and only the
+// first three descriptors. It is in the background of a terminal, so it cannot read from it. It
+// gets SIGTERM when this process ends first. argv[0] is searched for in $PATH. Throws
+// NotFoundError, or StorageError if it cannot be started. The caller must wait for the program.
+// Only for a process with one thread.
 pid_t start_program(const std::vector<std::string>& argv, const StartOptions& options);
 
 }  // namespace cairn

@@ -1,13 +1,12 @@
-// Ending, from another thread, what one thread waits for: requests of the network, pauses between
-// attempts.
+// Lets one thread end what another waits for: network requests, and pauses between attempts.
 //
-//  1. Who may have to give up work makes a Cancellation, and a CancelScope around the work, on the
-//     thread that does it.
-//  2. What waits in there asks for it: a pause is pause_here(), a call that can be cancelled has a
-//     CancelHook. Both are ended by cancel(), and what they belong to ends with CancelledError.
+//  1. Code that may have to give up work makes a Cancellation, and a CancelScope around the work,
+//     on the thread that does the work.
+//  2. Code that waits inside asks for it: a pause is pause_here(), a call that can be cancelled has
+//     a CancelHook. cancel() ends both, and the work ends with CancelledError.
 //
-// The thread's, and no argument: every call of a store may have to end, also those of stores that
-// know nothing of it.
+// It belongs to the thread and is no argument, because every call of a store may have to end, even
+// in stores that do not know of cancellation.
 #pragma once
 
 #include <atomic>
@@ -22,19 +21,19 @@
 
 namespace cairn {
 
-// Safe from several threads.
+// Thread-safe.
 class Cancellation {
  public:
-  // `why`: what the CancelledErrors say.
+  // `why`: the message of the CancelledErrors.
   explicit Cancellation(std::string why) : why_(std::move(why)) {}
   Cancellation(const Cancellation&) = delete;
   Cancellation& operator=(const Cancellation&) = delete;
 
-  // Ends all that waits in its scopes, now and until renew().
+  // Ends everything that waits in its scopes, now and until renew().
   void cancel();
   void renew();
   bool is_cancelled() const { return is_cancelled_; }
-  // CancelledError when it is.
+  // Throws CancelledError if it is cancelled.
   void check() const;
   // Waits that long, or until it is cancelled.
   void wait_for(std::chrono::milliseconds time);
@@ -50,7 +49,8 @@ class Cancellation {
   std::map<std::uint64_t, const std::function<void()>*> hooks_;
 };
 
-// Makes it this thread's, until its end; null: nothing in it can be cancelled.
+// Makes a Cancellation this thread's own, until the end of the scope. null: nothing in the scope
+// can be cancelled.
 class CancelScope {
  public:
   explicit CancelScope(Cancellation* cancellation);
@@ -62,29 +62,30 @@ class CancelScope {
   Cancellation* const before_;
 };
 
-// This thread's; null when there is none.
+// This thread's Cancellation; null when there is none.
 Cancellation* cancellation_here();
 
-// CancelledError when this thread's work is cancelled.
+// Throws CancelledError if this thread's work is cancelled.
 void check_cancelled_here();
 
-// Waits that long; CancelledError when this thread's work is cancelled before, or was.
+// Waits that long. Throws CancelledError if this thread's work is, or gets, cancelled.
 void pause_here(std::chrono::milliseconds time);
 
-// The time by which pauses are made, for tests: pause_here() waits by it.
+// The clock of pauses, for tests: pause_here() waits by it.
 class PauseClock {
  public:
   virtual ~PauseClock() = default;
   virtual std::chrono::steady_clock::time_point now() = 0;
   virtual void wait_for(std::chrono::milliseconds time) = 0;
 };
-// For the whole process; null: the real time again.
+// For the whole process; null: real time again.
 void set_pause_clock(std::shared_ptr<PauseClock> clock);
-// By that clock, or else by steady_clock.
+// The time of that clock, or else of steady_clock.
 std::chrono::steady_clock::time_point pause_time();
 
-// Calls `act` when this thread's work is cancelled: once, in the thread that cancels, or at once
-// when it is cancelled already. Behind its end never. `act` must not wait, nor make or end a hook.
+// Calls `act` when this thread's work is cancelled: once, in the cancelling thread, or at once if
+// it is cancelled already. Never after the hook has ended. `act` must not wait, nor make or end a
+// hook.
 class CancelHook {
  public:
   explicit CancelHook(std::function<void()> act);

@@ -17,7 +17,7 @@ namespace {
 
 constexpr std::uint64_t kBytesWorthThreads = std::uint64_t{32} << 20;
 
-// Among how many lanes the threads are shared, of which this thread runs one.
+// The number of lanes that share the threads; this thread runs one lane.
 thread_local unsigned lanes_here = 1;
 
 class InLane {
@@ -58,7 +58,7 @@ void run(std::size_t count, const std::function<void(std::size_t)>& work, std::s
         others.emplace_back(do_some);
       }
     } catch (const std::exception&) {  // no thread, or no memory for one
-      // Those that started, or this one alone, do it as well.
+      // The threads that started do all the work, or this one alone.
     }
     do_some();
   }

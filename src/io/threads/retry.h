@@ -1,9 +1,9 @@
-// Trying again what may work the next time: so often, or for so long, and no more, with growing,
-// uneven pauses.
+// Repeats operations that may succeed the next time: for a number of attempts or a time, with
+// growing, random pauses.
 //
-// Only a StorageError that says retryable() is worth another attempt. The pauses double up to the
-// longest, and each is somewhere in its upper half, so that many jobs that were refused at once do
-// not come back at once.
+// Only a StorageError with retryable() is worth another attempt. The pauses double up to the
+// longest. Each is random in its upper half, so that many jobs that were refused at once do not
+// return at once.
 #pragma once
 
 #include <chrono>
@@ -15,42 +15,41 @@
 namespace cairn {
 
 struct RetryPolicy {
-  int attempts = 3;  // all in all
-  // After `attempts` it goes on until so much time has passed since the first failure.
+  int attempts = 3;  // in total
+  // After `attempts`, attempts continue until this time has passed since the first failure.
   std::chrono::milliseconds patience{0};
-  // The option that gives more patience, for the error that ends it: "save_store_patience". May be
-  // empty.
+  // The option that sets `patience`, named in the final error: "save_store_patience". May be empty.
   std::string patience_option = {};
   std::chrono::milliseconds first_pause{500};
   std::chrono::milliseconds longest_pause{20000};
-  // Called before each pause; null: nobody is told. On the thread that tries.
+  // Called before each pause, on the thread that tries. null: nothing is reported.
   std::function<void(const StorageError&, std::chrono::milliseconds pause)> on_retry = nullptr;
-  // Numbers of [0, 1), for the pauses; an engine that every process seeds anew when null.
+  // Random numbers in [0, 1) for the pauses. null: an engine that every process seeds anew.
   std::function<double()> random = nullptr;
-  // Waits that long; pause_here() (cancellation.h) when null. May throw to give up: CancelledError.
+  // Waits that long. null: pause_here() (cancellation.h). May throw CancelledError to give up.
   std::function<void(std::chrono::milliseconds)> pause = nullptr;
-  // The time; pause_time() (cancellation.h) when null.
+  // Returns the time. null: pause_time() (cancellation.h).
   std::function<std::chrono::steady_clock::time_point()> now = nullptr;
 };
 
-// For RetryPolicy::on_retry: each retry as a line, "warning: ... trying again in 4 s".
+// For RetryPolicy::on_retry: reports each retry as a line, "warning: ... trying again in 4 s".
 std::function<void(const StorageError&, std::chrono::milliseconds)> told_by_lines(
     std::function<void(std::string)> add);
 
-// How long to wait after that many failures: between half of first_pause * 2^(failures - 1) and
-// all of it, of longest_pause at most.
+// The pause after that many failures: between half of first_pause * 2^(failures - 1) and all of it.
+// At most longest_pause.
 std::chrono::milliseconds pause_behind(const RetryPolicy& policy, int failures);
 
-// The failed attempts at one thing.
+// Counts the failed attempts of one operation.
 class Retries {
  public:
   // `policy` must outlive it.
   explicit Retries(const RetryPolicy& policy) : policy_(policy) {}
 
-  // After a failed attempt: pauses, or adds to the error that it was the last attempt and rethrows
-  // what is being handled. To be called in a handler.
+  // After a failed attempt: pauses. If it was the last attempt, adds that to the error and rethrows
+  // the exception being handled. Call it in a handler.
   void pause_or_rethrow(StorageError& error);
-  // Something came through: counts from the beginning.
+  // Call after a success: counts from zero again.
   void progress() { failures_ = 0; }
 
  private:
@@ -61,8 +60,8 @@ class Retries {
   std::chrono::steady_clock::time_point begin_ = {};  // of the first failure
 };
 
-// Calls `act` until it throws no StorageError that is retryable(), or the policy ends it. Returns
-// its result. `act` must be the same when it is done twice.
+// Calls `act` until it throws no retryable() StorageError, or the policy ends it. Returns its
+// result. Calling `act` twice must have the same effect as once.
 template <class Act>
 auto with_retries(const RetryPolicy& policy, const Act& act) -> decltype(act()) {
   Retries retries(policy);

@@ -1,4 +1,4 @@
-// What may take only so long, whatever it waits for.
+// Limits the time of work, whatever it waits for.
 #pragma once
 
 #include <chrono>
@@ -11,9 +11,9 @@
 
 namespace cairn {
 
-// In its scope, and in place of the Cancellation that the thread had: what waits ends with
-// CancelledError, which says `why`, so long behind its making. Costs a thread. std::system_error
-// when there is none to be had.
+// Replaces the thread's Cancellation in its scope. Waiting work ends with CancelledError, with the
+// message `why`, after `most` from construction. Costs a thread. Throws std::system_error when
+// there is none available.
 class TimeLimit {
  public:
   TimeLimit(std::string why, std::chrono::milliseconds most);

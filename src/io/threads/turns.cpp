@@ -7,7 +7,7 @@
 namespace cairn {
 
 Turn::Turn(Turns& of, std::optional<std::chrono::milliseconds> most) : of_(of) {
-  bool was_cancelled = false;  // also when that was taken back since; under the lock
+  bool was_cancelled = false;  // also if the cancellation was renewed since; under the lock
   const CancelHook hook([&] {
     const std::scoped_lock lock(of_.mutex_);
     was_cancelled = true;
@@ -27,7 +27,7 @@ Turn::Turn(Turns& of, std::optional<std::chrono::milliseconds> most) : of_(of) {
   if (is_ours_) return;
   check_cancelled_here();
   if (most) return;
-  throw CancelledError("what this thread waited for its turn to do was cancelled");
+  throw CancelledError("cancelled while this thread waited for its turn");
 }
 
 Turn::~Turn() {
@@ -36,7 +36,7 @@ Turn::~Turn() {
     const std::scoped_lock lock(of_.mutex_);
     of_.is_taken_ = false;
   }
-  of_.ended_.notify_all();  // one alone may be cancelled, and take no turn
+  of_.ended_.notify_all();  // a single thread could be cancelled, and take no turn
 }
 
 }  // namespace cairn

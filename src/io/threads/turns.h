@@ -1,5 +1,5 @@
-// What threads have in turns, each for as long as it waits for somebody else: a server, a program.
-// As a mutex, but that a thread whose work is cancelled stops waiting for its turn, too.
+// Gives threads turns, each for as long as it waits for something outside: a server, a program.
+// Like a mutex, except that a thread whose work is cancelled stops waiting for its turn.
 #pragma once
 
 #include <chrono>
@@ -18,15 +18,16 @@ class Turns {
  private:
   friend class Turn;
 
-  std::mutex mutex_;  // held by nobody for long
+  std::mutex mutex_;  // held only briefly
   std::condition_variable ended_;
   bool is_taken_ = false;
 };
 
-// This thread's turn, until its end. Not twice in one thread.
+// This thread's turn, until destruction. At most one per thread.
 class Turn {
  public:
-  // CancelledError. With `most`, it may be none when it could not be had so soon.
+  // Waits for the turn. Throws CancelledError. With `most`, waits at most so long, and may get no
+  // turn.
   explicit Turn(Turns& of, std::optional<std::chrono::milliseconds> most = std::nullopt);
   ~Turn();
   Turn(const Turn&) = delete;

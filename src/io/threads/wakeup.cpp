@@ -12,7 +12,7 @@ Wakeup::Wakeup() : event_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
   if (!event_.is_open()) throw_storage_error(errno, "cannot make a descriptor to wait with");
 }
 
-// Neither can fail but for a counter that is full, or empty, already.
+// Neither call fails, unless the counter is already full or empty.
 void Wakeup::wake() const { eventfd_write(event_.get(), 1); }
 
 void Wakeup::take() const {

@@ -1,4 +1,4 @@
-// Ends what one thread waits for with poll(), from another.
+// Ends, from another thread, what one thread waits for with poll().
 #pragma once
 
 #include <unistd.h>
@@ -9,18 +9,19 @@ namespace cairn {
 
 class Wakeup {
  public:
-  // StorageError when there is no descriptor left.
+  // Throws StorageError when there is no descriptor left.
   Wakeup();
 
-  // From any thread, also from a CancelHook: does not wait. One that comes while nobody waits ends
-  // the next wait.
+  // From any thread, also from a CancelHook: does not wait. A wake() while no thread waits ends the
+  // next wait.
   void wake() const;
 
-  // For poll(): can be read behind a wake(), until take().
+  // For poll(): readable from a wake() until take().
   int descriptor() const { return event_.get(); }
   void take() const;
 
-  // False behind a fork, in the child, which has it in common with its parent: it needs another.
+  // Returns false in the child of a fork(), which shares it with its parent: the child needs
+  // another.
   bool is_of_this_process() const { return owner_ == getpid(); }
 
  private:

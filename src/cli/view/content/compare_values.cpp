@@ -24,7 +24,7 @@ struct Leaf {
   const TensorView* tensor = nullptr;
 };
 
-// What is no container with something in it, in tree order.
+// Finds all values except non-empty containers, in tree order.
 class LeafFinder {
  public:
   std::vector<Leaf> find(const Value& root) {
@@ -52,7 +52,7 @@ class LeafFinder {
     }
   }
 
-  // The keys 1 and "1" have one path: the second one gets another.
+  // The keys 1 and "1" have the same path: the second one gets another.
   void add(const std::string& path, const Value& value) {
     const std::size_t before = seen_[path]++;
     const std::string own = before == 0 ? path : path + "#" + std::to_string(before + 1);
@@ -75,7 +75,7 @@ class LeafFinder {
   std::map<std::string, std::size_t> seen_;
 };
 
-// Python's default repr of an object tells where it was in memory.
+// Python's default repr of an object contains its address in memory.
 std::string without_addresses(std::string text) {
   constexpr std::string_view kBefore = " at 0x";
   for (std::size_t at = text.find(kBefore); at != std::string::npos; at = text.find(kBefore, at)) {
@@ -91,7 +91,7 @@ bool is_empty_container(const Value& value) {
   return (value.is_list() || value.is_tuple()) && value.as_items().empty();
 }
 
-// Their parts are leaves of their own.
+// Compares only the form: their parts are leaves of their own.
 bool have_same_form(const SparseTensor& a, const SparseTensor& b) {
   return a.layout == b.layout && a.shape == b.shape;
 }
@@ -117,7 +117,7 @@ bool are_same(const Value& a, const Value& b, const CompareOptions& options) {
     return value_text(a) == value_text(b);
   }
   if (a.is_foreign()) return describe_value(a) == describe_value(b);
-  // Their items may be such objects, or tensors, which are equal to none of another file.
+  // Items of a set may be such objects, or tensors, which never equal those of another file.
   if (a.kind() == Kind::kSet) return a == b || describe_value(a) == describe_value(b);
   if (a.kind() == Kind::kSparse) return have_same_form(a.as_sparse(), b.as_sparse());
   if (a.kind() == Kind::kFloat) return are_near(a.as_float(), b.as_float(), options);
@@ -170,7 +170,7 @@ class Comparer {
     std::uint64_t ignored = 0;
     std::erase_if(leaves, [&](const Leaf& leaf) {
       if (options_.tensors_only && leaf.tensor == nullptr) return true;
-      if (options_.wall_clock || !is_of_the_run(leaf.path)) return false;
+      if (options_.wall_clock || !differs_in_each_run(leaf.path)) return false;
       ++ignored;
       return true;
     });
@@ -188,7 +188,7 @@ class Comparer {
     }
   }
 
-  // Keeps in `pairs_` what differs.
+  // Keeps only the pairs that differ in `pairs_`.
   void compare_tensor_pairs() {
     std::vector<char> is_same(pairs_.size(), 0);
     for_each_parallel(pairs_.size(), [&](std::size_t i) {
@@ -224,7 +224,7 @@ Differences compare_values(const Value& a, const Value& b, const CompareOptions&
   return Comparer(options).compare(a, b);
 }
 
-bool is_of_the_run(const std::string& path) {
+bool differs_in_each_run(const std::string& path) {
   return path.ends_with("_wct") ||
          path.find("/all_saved_checkpoints_to_timestamp") != std::string::npos;
 }

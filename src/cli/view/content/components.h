@@ -13,9 +13,9 @@ struct Component {
   Contents contents = {};
 };
 
-// The parts of Composer's state and what stands beside it; the top-level keys of anything else.
-// Tensors that stand among them by themselves are one component together, "(tensors)". The tree has
-// at least two levels.
+// The parts of Composer's state and the keys beside it; for any other object, its top-level keys.
+// Single tensors among them form one component together, "(tensors)". The tree must have at least
+// two levels.
 std::vector<Component> components_of(const TreeNode& root);
 
 }  // namespace cairn::cli

@@ -63,7 +63,7 @@ Json describe_bytes_value(const Bytes& bytes) {
 
 constexpr std::size_t kDescribePieceElements = std::size_t{1} << 18;
 
-// What `stream` gives piece by piece.
+// The SHA-256 of the pieces that `stream` delivers.
 std::string streamed_sha256(
     const std::function<void(const std::function<void(ByteView)>&)>& stream) {
   const std::unique_ptr<EVP_MD_CTX, void (*)(EVP_MD_CTX*)> context(EVP_MD_CTX_new(),
@@ -180,7 +180,7 @@ Json describe_dtensor(const DTensor& tensor) {
           {"local", describe_tensor(tensor.local)}};
 }
 
-// Only the parts that are there.
+// Describes only the parts that exist.
 Json describe_foreign(const Foreign& object) {
   if (const auto tensor = find_dtensor(object)) return describe_dtensor(*tensor);
   Json out = {{"type", foreign_type(object.made)}, {"class", object.class_name()}};

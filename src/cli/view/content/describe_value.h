@@ -1,4 +1,4 @@
-// A Value as JSON: docs/formats/dump.md.
+// A Value as JSON: see docs/formats/dump.md.
 #pragma once
 
 #include <string>
@@ -9,7 +9,7 @@
 
 namespace cairn::cli {
 
-// Types, values and order are kept; of tensors, arrays and bytes the SHA-256.
+// Keeps types, values and order. Tensors, arrays and bytes are replaced by their SHA-256.
 Json describe_value(const Value& value);
 
 // 64 hexadecimal digits.

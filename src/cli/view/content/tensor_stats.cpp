@@ -35,8 +35,8 @@ void for_each_piece_of_numbers(const TensorView& tensor,
   }
 }
 
-// Sums around each piece's own mean, put together by Chan's formula: neither many numbers nor a
-// mean far from zero cost precision.
+// Sums around each piece's own mean, combined by Chan's formula. So neither many numbers nor a mean
+// far from zero cost precision.
 class Moments {
  public:
   void add(std::span<const double> numbers) {
@@ -89,7 +89,7 @@ class Moments {
 };
 
 void fill_histogram(const TensorView& tensor, TensorStats::Finite& finite) {
-  // Halves, because the width itself may be beyond the largest double.
+  // Halves, because the width itself may exceed the largest double.
   const double half_width = finite.max / 2 - finite.min / 2;
   for_each_piece_of_numbers(tensor, [&](std::span<const double> numbers) {
     for (const double x : numbers) {

@@ -1,4 +1,4 @@
-// What the elements of a tensor are like, found in two passes over pieces of it.
+// Statistics of the elements of a tensor, computed in two passes over pieces of it.
 #pragma once
 
 #include <array>
@@ -12,19 +12,19 @@ namespace cairn::cli {
 
 inline constexpr std::size_t kHistogramBins = 16;
 
-// Of the numbers in the elements: those packed into a byte of a sub-byte dtype each count; a
-// complex number counts once, by its magnitude.
+// About the numbers in the elements. Each number that is packed into a byte of a sub-byte dtype
+// counts. A complex number counts once, by its magnitude.
 struct TensorStats {
   std::uint64_t count = 0;
   std::uint64_t nan = 0;
   std::uint64_t inf = 0;
   std::uint64_t zeros = 0;
-  // Of the finite ones; nothing when there are none.
+  // Statistics of the finite numbers; nullopt if there are none.
   struct Finite {
     double min = 0;
     double max = 0;
     double mean = 0;
-    double std = 0;  // of a sample, as torch.std(); 0 for one number
+    double std = 0;  // of a sample, like torch.std(); 0 for one number
     std::array<std::uint64_t, kHistogramBins> histogram = {};  // equal bins from min to max
   };
   std::optional<Finite> finite = std::nullopt;
@@ -32,10 +32,10 @@ struct TensorStats {
   double zero_share() const;
 };
 
-// CorruptError for a tensor that reaches outside its storage.
+// Throws CorruptError for a tensor that reaches outside its storage.
 TensorStats tensor_stats(const TensorView& tensor);
 
-// "▁▂█▄ ": one column a bin, as high as it is full.
+// "▁▂█▄ ": one column per bin; its height shows the count.
 std::string sparkline(const std::array<std::uint64_t, kHistogramBins>& histogram);
 
 }  // namespace cairn::cli

@@ -1,4 +1,4 @@
-// The tensors of an object in a table, one a row.
+// The tensors of an object in a table, one per row.
 #pragma once
 
 #include <cstdint>
@@ -17,15 +17,15 @@ namespace cairn::cli {
 
 struct TensorRow {
   std::string path;
-  const TensorView* tensor;  // of the object, which must live as long
+  const TensorView* tensor;  // belongs to the object, which must outlive the row
   std::optional<TensorStats> stats = std::nullopt;
-  // For the shard of a DTensor: the full tensor, and how it is distributed.
+  // For the shard of a DTensor: the full tensor, and its distribution.
   std::optional<DTensor> distributed = std::nullopt;
 
   std::uint64_t bytes() const;
 };
 
-// Those that the patterns name, see matches_path().
+// The tensors that the patterns name: see matches_path().
 std::vector<TensorRow> find_tensors(const Value& value, const std::vector<std::string>& patterns);
 
 // Reads every tensor of the rows, on all cores, with a progress bar.

@@ -13,8 +13,8 @@
 namespace cairn::cli {
 namespace {
 
-// Value trees are at most a thousand levels deep, whatever file they come from, so that the
-// functions below may call themselves.
+// Value trees are at most a thousand levels deep, whatever file they come from. So the functions
+// below may be recursive.
 class TreeBuilder {
  public:
   TreeNode build(std::string key, const Value& value, std::size_t depth) {
@@ -47,7 +47,7 @@ class TreeBuilder {
 
  private:
   Contents leaf(const Value& value) {
-    const auto parts = tensors_of(value);  // of a sparse tensor there are several
+    const auto parts = tensors_of(value);  // a sparse tensor has several
     if (parts.empty()) return {.values = 1};
     Contents contents{.tensors = 1};
     for (const auto& [path, tensor] : parts) {

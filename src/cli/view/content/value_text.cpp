@@ -23,7 +23,7 @@ std::string quoted(const std::string& text) {
   return "'" + text.substr(0, shown) + (rest.empty() ? "'" : "...'");
 }
 
-// As Python's str(timedelta).
+// Like Python's str(timedelta).
 std::string duration_text(TimeDelta delta) {
   std::string text = delta.days != 0 ? fmt::format("{}d ", delta.days) : "";
   text += fmt::format("{}:{:02}:{:02}", delta.seconds / 3600, delta.seconds / 60 % 60,

@@ -11,7 +11,7 @@ namespace {
 
 std::string leaf_text(const Value& value) { return json_text(describe_value(value), -1); }
 
-// One item of a container a line, indented by its depth, which is at most a thousand.
+// Writes one item of a container per line, indented by its depth, which is at most a thousand.
 class Writer {
  public:
   explicit Writer(std::ostream& out) : out_(out) {}

@@ -1,4 +1,4 @@
-// describe_value() of an object of any size: what a container holds is written as it is met, so
+// describe_value() for an object of any size. The items of a container are written one by one, so
 // that the whole text is never in memory.
 #pragma once
 
