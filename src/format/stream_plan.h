@@ -30,8 +30,8 @@ void stream_plan(const CheckpointPlan& plan, ByteSink& sink,
 std::vector<std::uint64_t> xxh3_of_parts(const CheckpointPlan& plan);
 
 // Replaces `text` by the bytes before part `index` (parts().size(): the bytes after the last part).
-// Throws UsageError if they do not have the length that the plan's offsets say, because a storage
-// changed after the plan was made. After the last part any length is right.
+// Throws UsageError if they do not have the length that the plan's offsets say, because something
+// gave other bytes than when the plan was made. After the last part any length is right.
 void set_between(const CheckpointPlan& plan, std::size_t index,
                  std::span<const std::uint64_t> checks, std::string& text);
 

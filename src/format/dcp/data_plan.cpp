@@ -54,8 +54,8 @@ bool has_only_its_elements(const TensorView& tensor) {
          tensor.storage->size() == byte_size(tensor);
 }
 
-// Throws unless the tensor is as as_chunk() makes it. Layouts are shared by tensors of a kind,
-// which relies on this.
+// Throws unless the tensor is as as_chunk() makes it. Tensors of a kind share a
+// layout, and that relies on this.
 void check_is_chunk(const TensorView& tensor, const std::string& name) {
   const bool is_plain =
       !tensor.requires_grad && !tensor.is_parameter && tensor.quantizer == nullptr;

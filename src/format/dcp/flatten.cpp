@@ -70,7 +70,7 @@ class Repeats {
   std::uint64_t again_bytes_ = 0;
 };
 
-// Returns str(key) of Python.
+// Returns what Python's str(key) gives.
 std::string python_text(const Value& key) {
   if (key.is_str()) return key.as_str();
   if (key.kind() == Kind::kBool) return key.as_bool() ? "True" : "False";

@@ -1,7 +1,7 @@
 // Reading checks, in this order:
 //
 //  1. u64, the header's size: at most 100,000,000, and within the file.
-//  2. The header, one JSON object. White space may stand around it.
+//  2. The header, one JSON object. White space may surround it.
 //  3. Each member except "__metadata__" is a tensor, and no name occurs twice.
 //  4. Shape and dtype give exactly the bytes from begin to end, in checked arithmetic.
 //  5. Sorted by offsets, the tensors cover the rest of the file without holes or overlaps.

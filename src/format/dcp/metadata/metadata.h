@@ -45,7 +45,7 @@ using PathPart = std::variant<std::string_view, std::int64_t>;
 
 struct Item {
   std::string_view fqn = {};                  // its name in the folder: the path, joined by dots
-  std::optional<DType> dtype = std::nullopt;  // nullopt: an object that is no tensor
+  std::optional<DType> dtype = std::nullopt;  // nullopt: an object, not a tensor
   Dims size = {};
   std::vector<Chunk> chunks = {};   // an object has one, without a box
   std::vector<PathPart> path = {};  // its place in the tree; empty: at the top, under fqn

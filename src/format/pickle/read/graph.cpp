@@ -18,7 +18,7 @@ constexpr std::uint64_t kCounted = 8;                   // the reference count o
 constexpr std::uint64_t kStorageBytes = 512;
 
 std::uint64_t text_bytes(const std::string& text) {
-  constexpr std::size_t kInside = 15;  // a std::string holds so much in itself
+  constexpr std::size_t kInside = 15;  // bytes that a std::string holds in itself
   return text.size() <= kInside ? 0 : MemoryBudget::allocation(text.size() + 1);
 }
 

@@ -175,8 +175,8 @@ class Graph {
   // they are out of proportion to the size of the file.
   void charge(std::uint64_t references);
 
-  // Returns the extras of the dict `id`, and makes them if there are none. They stay in
-  // place. Throws as add() does.
+  // Returns the extras of the dict `id`, and makes them if there are none. They stay in place.
+  // Throws as add() does.
   DictExtras& extras(NodeId id);
   // Returns nullptr if it has none.
   const DictExtras* find_extras(NodeId id) const;

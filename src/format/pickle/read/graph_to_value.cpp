@@ -25,7 +25,7 @@ constexpr std::uint64_t kListingPerByte = 8;
 constexpr std::uint64_t kListed = 80;  // bytes per entry, beside its path
 
 // Walks the graph in post-order with an explicit stack. A finished node is replaced by its Value,
-// so that never both are in memory.
+// so that they are never both in memory.
 class Converter {
  public:
   Converter(Graph& graph, std::uint64_t pickle_bytes, StorageLoader& storages)

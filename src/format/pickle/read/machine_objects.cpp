@@ -274,8 +274,8 @@ void Machine::build_script_object(const Ref& object, const Ref& state) {
   graph_.replace(*object.node(), std::move(filled));
 }
 
-// Pushes the class in ('module', class, source file, source code). Before PyTorch 1.6 this was in
-// place of the class of a module. The code is ignored.
+// Pushes the class in ('module', class, source file, source code). Before PyTorch 1.6, files have
+// this in place of a module's class. The code is ignored.
 void Machine::push_module_class(const Call& id) {
   id.expect_args(4, 4);
   if (!is_callable(graph_, id.arg(1))) {

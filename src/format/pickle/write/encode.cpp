@@ -38,7 +38,7 @@ struct EncodeMemory::Part {
 
 namespace {
 
-constexpr std::size_t kBatch = 1000;  // CPython puts so many items between a mark and its opcode
+constexpr std::size_t kBatch = 1000;  // items that CPython puts between a mark and its opcode
 constexpr std::size_t kMaxEncodeDepth = 1000;
 constexpr std::size_t kManyEntries = 64;
 constexpr std::size_t kMostParts = 2;  // a model's tensors, and its optimizer's states
@@ -496,7 +496,7 @@ class Encoder {
   std::size_t tensors_written_ = 0;
   Parts known_;
   Parts parts_;
-  std::size_t known_count_ = 0;  // so many of parts_ are known_
+  std::size_t known_count_ = 0;  // number of first parts_ that are from known_
   std::size_t most_parts_ = 0;
 };
 

@@ -83,7 +83,7 @@ class Pickler {
   // bytes of `v` must live as long as the pickler.
   void text(std::string_view v);
   // Writes a number's decimal text, as text() does, but keeps no view of it. For keys that count
-  // up: a number is written for the first time after the number before it.
+  // up: each number must be written for the first time after its predecessor.
   void text_of(std::uint32_t number);
   // Writes bytes, which have no opcode of their own in protocol 2. The room allows for other
   // content of the same size. Returns the memo number.

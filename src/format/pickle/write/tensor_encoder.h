@@ -71,7 +71,7 @@ class TensorEncoder {
   std::vector<std::shared_ptr<const Storage>>& storages_;
   Storages known_;
   Usual usual_;
-  std::size_t unindexed_count_ = 0;  // so many first storages, which known_.known may lack
+  std::size_t unindexed_count_ = 0;  // number of first storages that known_.known may lack
   bool is_given_again_ = false;      // a shared quantizer's tensor may be given again
 };
 
