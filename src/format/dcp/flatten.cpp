@@ -36,10 +36,9 @@ class Repeats {
     (is_first ? first_bytes_ : again_bytes_) += bytes;
     if (again_bytes_ <= kFree + kPerByte * first_bytes_) return;
     throw UnsupportedError(
-        "the object repeats values so often that it grows out of proportion: in a "
-        "torch.distributed.checkpoint folder, and for ranks that read parts, each place of a "
-        "value is an item of its own; leave the value out, or save the object as one torch.save "
-        "file");
+        "the object repeats values too often: in a torch.distributed.checkpoint folder, or for "
+        "ranks that read parts, each place of a value is an item; leave some out, or save one "
+        "torch.save file");
   }
 
  private:
