@@ -1,9 +1,10 @@
-// What is written of one file, before its first byte is: which bytes stand where.
+// The plan of one file, made before its first byte is written: which bytes go where.
 //
-// A file is parts, the bytes of tensors, and what stands between them: headers, the pickle,
-// padding, checksums behind the data that they cover. All offsets follow from names, shapes and
-// dtypes, and are known when the plan is made; of the rest only the length, until the checksums
-// before it are known. Whoever writes a plan is an executor: stream_plan.h, file_image.h.
+// A file consists of parts (the bytes of tensors) and of the bytes between them: headers, the
+// pickle, padding, checksums after the data that they cover. When the plan is made, all offsets are
+// known from names, shapes and dtypes. The bytes between parts then have a known length; their
+// content is known once the preceding checksums are. An executor writes a plan: stream_plan.h,
+// file_image.h.
 #pragma once
 
 #include <cstdint>
@@ -23,35 +24,36 @@ class CheckpointPlan {
     std::shared_ptr<const Storage> storage = nullptr;
     std::uint64_t offset = 0;  // in the file
     std::uint64_t size = 0;
-    // Only these elements of the storage, in row-major order; nullptr: all of its bytes, as they
-    // lie. The plan owns them.
+    // If not null, the part is only these elements of the storage, in row-major order. If null, it
+    // is all bytes of the storage as they lie. The plan owns the view.
     const TensorView* elements = nullptr;
   };
 
-  // What an executor computes of every part while it writes.
+  // The checksum that an executor computes of each part while it writes.
   enum class Check : std::uint8_t {
-    kCrc32,      // of what was written; stands behind the part
-    kXxh3First,  // XXH3-64 of all parts, before anything is written: stands in front of them
+    kCrc32,      // of the written bytes; stored after the part
+    kXxh3First,  // XXH3-64 of all parts, computed before anything is written: stored before them
     kNone,
   };
 
   virtual ~CheckpointPlan() = default;
 
-  // In file order.
+  // The parts, in file order.
   const std::vector<Part>& parts() const { return parts_; }
   virtual Check check() const = 0;
-  // Of the whole file. May cost time in proportion to the number of parts.
+  // The size of the whole file. May take time in proportion to the number of parts.
   virtual std::uint64_t size() const = 0;
 
-  // Appends what stands between the parts `index - 1` and `index`; before the first, and behind the
-  // last, for 0 and parts().size(). `checks`: of every part before it (kXxh3First: of all).
+  // Appends the bytes between the parts `index - 1` and `index`. 0 means those before the first
+  // part, parts().size() those after the last. `checks` holds the checksums of all parts before
+  // `index` (kXxh3First: of all parts).
   virtual void append_between(std::size_t index, std::span<const std::uint64_t> checks,
                               std::string& out) const = 0;
 
-  // How messages about part `index` call it; empty when they need not.
+  // The name of part `index` in messages. Empty if messages need no name.
   virtual std::string name_of(std::size_t /*index*/) const { return {}; }
 
-  // Where what stands before part `index` begins; it ends where the part begins.
+  // The offset at which the bytes before part `index` begin. They end where the part begins.
   std::uint64_t between_begin(std::size_t index) const {
     return index == 0 ? 0 : parts_[index - 1].offset + parts_[index - 1].size;
   }

@@ -43,7 +43,8 @@ constexpr std::array kMagics = {
           "checkpoint of it"},
 };
 
-// Texts that take the place of a file, by how they begin after white space, in any case.
+// Texts that are found in place of a file, known by how they begin (after white space, in any
+// case).
 constexpr const char* kDownloadAgain =
     "a server gave it in place of the file (a login, an error): look at it, and download the file "
     "again";
@@ -58,7 +59,7 @@ constexpr std::array kStandIns = {
     Magic{"{\""sv, 0, "a JSON text", kDownloadAgain},
 };
 
-constexpr std::uint64_t kStartBytes = 1024;  // all magic numbers lie there
+constexpr std::uint64_t kStartBytes = 1024;  // all magic numbers lie in them
 
 std::optional<FileFormat> find_stand_in(std::string_view text) {
   constexpr std::string_view kByteOrderMark = "\xef\xbb\xbf";
@@ -74,8 +75,8 @@ std::optional<FileFormat> find_stand_in(std::string_view text) {
   return std::nullopt;
 }
 
-// A kind of zip that torch.save does not write. `name` is the end of a record's name, with the
-// slash after a folder. If it ends with a slash, it stands anywhere in a name.
+// A kind of zip that torch.save does not write. `name` is the end of a record's name. If `name`
+// ends with a slash, it is a folder, and may be anywhere in a record's name.
 struct ZipKind {
   std::string_view name;
   const char* what;
@@ -112,7 +113,7 @@ FileFormat zip_of_others(const std::vector<std::string>& names) {
           "if it holds a checkpoint, unpack it with unzip, and name the file or folder in it"};
 }
 
-// Whether PyTorch would find the record: in the one folder of all.
+// Returns whether PyTorch would find the record: it expects all records in one folder.
 bool has_record(const std::vector<std::string>& names, std::string_view record) {
   return std::ranges::any_of(names, [&](const std::string& name) {
     const std::size_t slash = name.find('/');
@@ -126,7 +127,7 @@ FileFormat describe_zip(const std::shared_ptr<const ByteSource>& file) {
     Windows source(file);
     names = zip::read_names(source);
   } catch (const StorageError&) {
-    throw;  // which says nothing about the file
+    throw;  // says nothing about the file
   } catch (const Error&) {
     return {"a zip file that is cut off or damaged"};
   }
@@ -168,8 +169,7 @@ std::string describe_file(const std::shared_ptr<const ByteSource>& file) {
   const SharedBytes start = read_start(*file, kEnough);
   const std::string_view text = as_text(start.view);
   if (std::all_of(text.begin(), text.end(), [](char c) { return c == '\0'; })) {
-    return file->size() <= kEnough ? "nothing but zero bytes"
-                                   : "a file that begins with zero bytes";
+    return file->size() <= kEnough ? "only zero bytes" : "a file that begins with zero bytes";
   }
   return "no kind of file that cairn knows";
 }

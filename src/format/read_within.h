@@ -1,4 +1,4 @@
-// Reading one of many torch.save files that are paid for together.
+// Reads one of several torch.save files that share one memory budget.
 #pragma once
 
 #include <string>
@@ -10,7 +10,7 @@
 
 namespace cairn {
 
-// As file.read(), from a budget that others use, too.
+// Does the same as file.read(), with a budget that other files use, too.
 Value read_within(const TorchFile& file, MemoryBudget& budget,
                   const std::vector<std::string>& data_classes = {});
 

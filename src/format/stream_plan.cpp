@@ -21,7 +21,7 @@ constexpr std::size_t kCachedBytes = std::size_t{256} << 10;
 constexpr std::uint64_t kAheadBytes = std::uint64_t{16} << 20;
 constexpr std::uint64_t kSmallBytes = std::uint64_t{1} << 20;
 
-// As much as a core has near it at a time.
+// Writes in pieces that fit a core's cache.
 void write_near(ByteView bytes, ByteSink& sink) {
   for (; bytes.size() > kCachedBytes; bytes = bytes.subspan(kCachedBytes)) {
     sink.write(bytes.first(kCachedBytes));
@@ -29,14 +29,14 @@ void write_near(ByteView bytes, ByteSink& sink) {
   sink.write(bytes);
 }
 
-// Storages that have to be read: small ones many at once, as each call costs as much as a MiB of a
-// device, or several of a bucket; those of a device in pieces. Other large ones are loaded by
-// themselves.
+// Reads storages that are not in memory. Small ones are read many at once, since each call costs as
+// much as 1 MiB from a device or several MiB from a bucket. Storages of a device are read in
+// pieces. Other large ones are loaded whole, by PartStream.
 class PartsAhead {
  public:
   explicit PartsAhead(const std::vector<CheckpointPlan::Part>& parts) : parts_(parts) {}
 
-  // Whether write() is the way to that part.
+  // Returns whether that part is to be written by this class's write().
   static bool reads(const CheckpointPlan::Part& part) {
     const ByteSource* const source = part.storage->source();
     if (source == nullptr || part.elements != nullptr || part.storage->try_view()) return false;
@@ -56,8 +56,8 @@ class PartsAhead {
   }
 
  private:
-  // All of a part. An error is its own: where one of those that it is read with cannot be read,
-  // each is read alone.
+  // Returns all bytes of a part. Throws only errors of this part: if one of the parts that are read
+  // together cannot be read, each is read alone.
   ByteView read(std::size_t index) {
     if (!is_ahead(index)) {
       first_ = index;
@@ -77,7 +77,7 @@ class PartsAhead {
     return index - first_ < ahead_.size() && ahead_[index - first_].size() == parts_[index].size;
   }
 
-  // From first_ on, at most until `end`.
+  // Reads parts from first_ on, at most up to `end`.
   void fill(std::size_t end) {
     ahead_.clear();
     const ByteSource& source = *parts_[first_].storage->source();
@@ -86,8 +86,8 @@ class PartsAhead {
     std::span<std::byte> left = room();
     for (std::size_t i = first_; i < end; ++i) {
       const CheckpointPlan::Part& part = parts_[i];
-      // write() has asked for the first: what a storage says may change. Others that it will not
-      // ask for, as those in memory, have no bytes here.
+      // write() asked for the first part, so it is read even if its storage now says otherwise.
+      // Parts that write() will not ask for, such as those in memory, get no bytes here.
       const bool is_asked_for = part.size > 0 && (i == first_ || reads(part));
       const std::uint64_t size = is_asked_for ? part.size : 0;
       if (size > left.size() || (is_asked_for && part.storage->source() != &source)) break;
@@ -112,8 +112,8 @@ class PartsAhead {
   std::unique_ptr<std::byte[]> room_;
 };
 
-// The parts of a plan, streamed. A storage that is made when it is asked for is made once for parts
-// that follow one another.
+// Streams the parts of a plan. A storage that is computed when it is asked for is computed once for
+// parts that follow one another.
 class PartStream {
  public:
   explicit PartStream(const CheckpointPlan& plan) : plan_(plan), ahead_(plan.parts()) {}
@@ -148,7 +148,7 @@ class PartStream {
   SharedBytes bytes_;
 };
 
-// The CRC-32 of every part; in the same pass as the copy, where `to` makes one.
+// Computes the CRC-32 of every part. If `to` copies, this happens in the same pass as the copy.
 class CrcSink final : public ByteSink {
  public:
   explicit CrcSink(ByteSink& to) : to_(to), copying_(dynamic_cast<CopyingSink*>(&to)) {}
@@ -160,7 +160,7 @@ class CrcSink final : public ByteSink {
       to_.write(bytes);
     }
   }
-  // Of what was written since the last time.
+  // Returns the CRC of the bytes written since the last call.
   std::uint32_t take_crc() { return std::exchange(crc_, 0); }
 
  private:
@@ -197,8 +197,9 @@ void set_between(const CheckpointPlan& plan, std::size_t index,
   if (index == plan.parts().size()) return;
   const std::uint64_t room = plan.parts()[index].offset - plan.between_begin(index);
   if (text.size() != room) {
-    throw UsageError("the bytes before part " + std::to_string(index) + " of the file are " +
-                     std::to_string(text.size()) + ", planned were " + std::to_string(room));
+    throw UsageError("the bytes before part " + std::to_string(index) + " of the file have " +
+                     std::to_string(text.size()) + " bytes, but the plan has room for " +
+                     std::to_string(room));
   }
 }
 

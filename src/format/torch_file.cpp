@@ -29,12 +29,13 @@ namespace {
 constexpr const char* kScriptConstants = "constants";
 constexpr int kNewestVersion = 10;  // PyTorch's own limit
 
-// Its content may have the CRC 0, too: then not checking it finds what checking finds.
+// The true CRC of its content may be 0, too. Then skipping the check has the same result as
+// checking.
 bool lacks_crc(const FileRecord& record) {
   return record.crc32 == 0 && record.size > 0 && record.name.starts_with("data/");
 }
 
-// The records by their names, of which there is one each: an entry costs no allocation.
+// Finds records by their names, which are unique. An entry costs no allocation.
 class RecordIndex {
  public:
   RecordIndex() = default;
@@ -58,7 +59,7 @@ class RecordIndex {
     const FileRecord* record = nullptr;
   };
 
-  // The name's slot, or the free one that it would have.
+  // Returns the index of the name's slot, or of the free slot that the name would get.
   std::size_t find_place(std::string_view name, std::uint64_t hash) const {
     const std::size_t mask = slots_.size() - 1;
     std::size_t place = hash & mask;
@@ -80,7 +81,7 @@ struct TorchFile::Impl {
   Windows windows{source};
   zip::Directory directory = {};
   std::vector<FileRecord> records = {};
-  std::vector<FileRecord> with_crc = {};  // of the records, if some lack their CRC
+  std::vector<FileRecord> with_crc = {};  // those that have a CRC; empty if all have one
   RecordIndex by_name = {};
   bool has_checksums = false;
   bool is_big_endian = false;
@@ -116,8 +117,8 @@ struct TorchFile::Impl {
 
 namespace {
 
-// Cuts the storages out of the file; of a big-endian one, with the bytes of each element turned
-// round whenever they are asked for.
+// Makes the storages as ranges of the file. Storages of a big-endian file are byte-swapped each
+// time they are asked for.
 class RecordStorages final : public pickle::KeyedStorages {
  public:
   struct Source {
@@ -153,23 +154,24 @@ class RecordStorages final : public pickle::KeyedStorages {
         std::move(location));
   }
 
-  // PyTorch takes the bytes of such a storage as they are, whatever their order was: whether they
-  // were turned round is known to nobody. The other tensors of the file are not concerned.
-  std::shared_ptr<const Storage> of_elements(std::shared_ptr<const Storage> storage,
-                                             std::string_view key, DType dtype) override {
+  // PyTorch takes the bytes of such a storage as they are, whatever their order was, so nothing
+  // tells whether they were swapped. Other tensors of the file are not affected.
+  std::shared_ptr<const Storage> storage_for_dtype(std::shared_ptr<const Storage> storage,
+                                                   std::string_view key, DType dtype) override {
     if (!source_.is_big_endian || pickle::swapped_size(dtype) == 1) return storage;
     std::shared_ptr<const Storage>& unknown = unknown_[storage];
     if (unknown != nullptr) return unknown;
-    const std::string what = source_.source->name() + ": record " + source_.folder +
-                             std::string(key) + " holds elements of " + std::string(name(dtype)) +
-                             " from a big-endian machine, and nothing says in which order their "
-                             "bytes are; leave this tensor out, or save it there as another dtype";
+    const std::string what =
+        source_.source->name() + ": record " + source_.folder + std::string(key) +
+        " holds elements of " + std::string(name(dtype)) +
+        " from a big-endian machine, and the file does not say in which order their "
+        "bytes are; leave this tensor out, or save it there as another dtype";
     return unknown = storage_of(
                storage->size(), [what]() -> SharedBytes { throw UnsupportedError(what); },
                storage->location());
   }
 
-  // The pickle most often asks for the records in their order: then none is searched for.
+  // The pickle usually asks for the records in file order. Then no search is needed.
   const FileRecord* find(const std::string& name) {
     const std::vector<FileRecord>& records = source_.records;
     const bool is_next = next_ < records.size() && records[next_].name == name;
@@ -179,8 +181,8 @@ class RecordStorages final : public pickle::KeyedStorages {
   }
 
   Source source_;
-  std::size_t next_ = 0;  // behind the last that was found
-  // In place of storages whose elements nobody can tell.
+  std::size_t next_ = 0;  // the index after the last record that was found
+  // Replacements for storages whose byte order is unknown; reading one throws.
   std::map<std::shared_ptr<const Storage>, std::shared_ptr<const Storage>> unknown_;
 };
 
@@ -216,7 +218,7 @@ void TorchFile::Impl::read_records() {
   by_name = RecordIndex(records);
 }
 
-// Another program's zip may break every rule of PyTorch's, and not be damaged.
+// A zip of another program may break each of PyTorch's rules without being damaged.
 void TorchFile::Impl::check_kind_of_zip() const {
   if (find("data.pkl") != nullptr) return;
   const auto format = find_format(source);
@@ -227,7 +229,7 @@ void TorchFile::Impl::check_has_object() const {
   if (find("data.pkl") == nullptr) throw UnsupportedError(file + ": the zip file has no data.pkl");
 }
 
-// Code of TorchScript may be compressed: it is of no use here.
+// Only records of TorchScript code may be compressed: this reader does not need them.
 void TorchFile::Impl::check_compressed() const {
   const zip::Entry* const compressed = zip::find_compressed(directory);
   if (compressed == nullptr) return;
@@ -252,8 +254,8 @@ void TorchFile::Impl::check_small_records() {
   std::from_chars(digits.data(), digits.data() + digits.size(), number);
   if (has_checksums && number > kNewestVersion) {
     throw ReaderMissingError(file + ": the file is of version " + std::to_string(number) +
-                             ", of a newer PyTorch than this cairn knows (1 to " +
-                             std::to_string(kNewestVersion) + "): use a newer cairn");
+                             ", written by a newer PyTorch; this cairn reads 1 to " +
+                             std::to_string(kNewestVersion) + "; use a newer cairn");
   }
   if (number < 1 || number > kNewestVersion) {
     corrupt("version is \"" + std::string(digits.substr(0, 20)) + "\", expected 1 to " +
@@ -302,7 +304,7 @@ const ByteSource& TorchFile::source() const { return impl_->windows; }
 
 namespace {
 
-// Rows for the classes by which plain data is wrapped; views of the names.
+// Makes rows for the classes that wrap plain data. The rows are views of the names.
 std::vector<pickle::Global> rows_of(const std::vector<std::string>& data_classes) {
   std::vector<pickle::Global> rows;
   for (const std::string_view name : data_classes) {
@@ -315,7 +317,7 @@ std::vector<pickle::Global> rows_of(const std::vector<std::string>& data_classes
 
 }  // namespace
 
-// Gives `run` the pickle in `record` and its storages, which are the records in `folder`.
+// Calls `run` with the pickle in `record` and with its storages, which are the records in `folder`.
 template <class Unpickle>
 Value TorchFile::Impl::run_pickle(const FileRecord& record, const char* folder,
                                   Unpickle run) const {
@@ -376,7 +378,7 @@ bool is_code(const zip::Entry& entry) {
   return entry.record.name.starts_with(kCode) && entry.record.name.ends_with(kPython);
 }
 
-// "code/__torch__/torch/nn/modules/rnn.py": __torch__.torch.nn.modules.rnn
+// Turns "code/__torch__/torch/nn/modules/rnn.py" into __torch__.torch.nn.modules.rnn.
 std::string module_of(const zip::Entry& entry) {
   std::string module = entry.record.name.substr(
       kCode.size(), entry.record.name.size() - kCode.size() - kPython.size());
@@ -386,7 +388,7 @@ std::string module_of(const zip::Entry& entry) {
 
 }  // namespace
 
-// The record's content, expanded. Its size is paid for by the caller.
+// Returns the record's content, decompressed. The caller pays for its size in the memory budget.
 std::string TorchFile::Impl::text_of(const zip::Entry& entry) const {
   const FileRecord& record = entry.record;
   const SharedBytes bytes = windows.view(record.offset, entry.stored_size);

@@ -20,8 +20,8 @@ constexpr std::string_view kOrder = "little";
 constexpr std::string_view kVersionRecord = "version";
 constexpr std::string_view kVersionContent = "3\n";
 constexpr std::string_view kStorageFolder = "data/";
-constexpr std::size_t kFirstStorage = 2;  // among the records
-constexpr char kRoomByte = '.';           // STOP: also who reads on finds nothing but empty pickles
+constexpr std::size_t kFirstStorage = 2;  // its index among the records
+constexpr char kRoomByte = '.';           // STOP: a reader that goes on finds only empty pickles
 
 std::size_t digits_of(std::size_t number) {
   std::size_t digits = 1;
@@ -104,8 +104,8 @@ void TorchPlan::append_head(std::string& out) const {
   zip::append_data_descriptor(out, order, crc_of_text(kOrder));
 }
 
-// From the last storage's end on (of a file without storages, all of it): the record "version", the
-// extra ones, and the directory.
+// Appends everything from the end of the last storage on: the record "version", the extra records,
+// and the directory. If the file has no storages, appends the whole file.
 void TorchPlan::append_tail(std::span<const std::uint64_t> checks, std::string& out) const {
   const std::uint64_t begin = tail_begin() - out.size();
   const std::vector<zip::Placed>& placed = places_.records();

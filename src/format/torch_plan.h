@@ -1,13 +1,13 @@
 // A torch.save file as a CheckpointPlan: docs/formats/torch_file.md.
 //
 //  1. data.pkl      the object, with a number in place of every storage; then the room that it may
-//                   grow into (pickle/encode.h): repeated STOPs, which no reader gets to
+//                   grow into (pickle/encode.h): repeated STOPs, which no reader reaches
 //  2. byteorder     "little"
 //  3. data/0 ...    the storages, in the order of first use: the parts
 //  4. version       "3\n", the version of this layout
 //  5. the caller's extra records
 //
-// No .format_version: it would let PyTorch compute where storages lie instead of looking.
+// There is no .format_version: with it PyTorch would compute where storages lie instead of looking.
 #pragma once
 
 #include <cstdint>
@@ -24,17 +24,18 @@
 
 namespace cairn {
 
-// Where the storages of a torch.save file stand. Follows from their sizes, that of the pickle's
-// record, and the length of the prefix; of a storage only from those before it.
+// Computes where the storages of a torch.save file lie. The offsets follow from the sizes of the
+// storages and of the pickle's record, and from the length of the prefix. The offset of a storage
+// depends only on the storages before it.
 class StoragePlaces {
  public:
   StoragePlaces(std::size_t prefix_size, std::uint64_t pickle_bytes);
 
-  // The offset of the next storage's bytes.
+  // Adds a storage and returns the offset of its bytes.
   std::uint64_t add(std::uint64_t size);
-  // The records data.pkl and byteorder, and those of the storages so far.
+  // The records data.pkl and byteorder, then those of the storages added so far.
   const std::vector<zip::Placed>& records() const { return records_; }
-  // Where the next record begins.
+  // The offset at which the next record begins.
   std::uint64_t end() const { return end_; }
 
   void reserve(std::size_t storages) { records_.reserve(storages + 2); }
@@ -49,22 +50,22 @@ class StoragePlaces {
 
 class TorchPlan final : public CheckpointPlan {
  public:
-  // How much of a file data.pkl takes: what it has, or with room.
+  // The size of the record data.pkl: only its content, or with the room to grow.
   enum class Room : std::uint8_t { kNone, kToGrow };
 
-  // UsageError for a prefix that cannot be a folder's name.
+  // Throws UsageError for a prefix that cannot be a folder's name.
   TorchPlan(pickle::Encoded encoded, TorchFileWriteOptions options, Room room = Room::kNone);
 
   Check check() const override { return Check::kCrc32; }
-  // UsageError for extra records that cannot be written; so append_between() after the last part.
-  // Errors of the function of extra records pass through.
+  // Throws UsageError for extra records that cannot be written; append_between() after the last
+  // part does so, too. Errors of the function of extra records pass through.
   std::uint64_t size() const override;
   void append_between(std::size_t index, std::span<const std::uint64_t> checks,
                       std::string& out) const override;
 
-  // Of the record data.pkl.
+  // The size of the record data.pkl, with its room.
   std::uint64_t pickle_bytes() const { return places_.records().front().size; }
-  // From now on the bytes of part `index` are those of this storage, of the same size.
+  // Replaces the storage of part `index` by one of the same size.
   void set_storage(std::size_t index, std::shared_ptr<const Storage> storage) {
     parts_[index].storage = std::move(storage);
   }
@@ -77,7 +78,7 @@ class TorchPlan final : public CheckpointPlan {
 
   std::string prefix_;  // with its slash
   std::string pickle_;
-  std::uint32_t pickle_crc_ = 0;  // of the record, with its room
+  std::uint32_t pickle_crc_ = 0;  // of the record data.pkl, with its room
   TorchFileWriteOptions options_;
   StoragePlaces places_;
 };

@@ -1,4 +1,4 @@
-// The message about a file that is two files one after the other, as `cat a b > c` makes it.
+// The message for a file that is two files one after the other, as `cat a b > c` makes it.
 #pragma once
 
 #include <cstdint>

@@ -6,12 +6,12 @@
 namespace cairn {
 namespace {
 
-// Python's own limit (sys.set_int_max_str_digits), for Python's own reason: making decimal digits
-// takes time that grows with the square of their number.
+// Python's own limit (sys.set_int_max_str_digits), for the same reason: making decimal digits takes
+// time that grows with the square of their number.
 constexpr std::size_t kMostDigits = 4300;
-constexpr std::size_t kMostDecimalBytes = 1800;  // of 4,335 digits
+constexpr std::size_t kMostDecimalBytes = 1800;  // 4,335 digits
 
-// The absolute value; says whether it was negative.
+// Replaces the number by its absolute value. Returns whether it was negative.
 bool make_positive(std::string& twos_complement) {
   if (twos_complement.empty() || twos_complement.back() >= 0) return false;
   unsigned carry = 1;

@@ -1,4 +1,4 @@
-// The Values that a Value consists of.
+// Calls a function for each child of a Value.
 #pragma once
 
 #include "cairn/foreign.h"

@@ -1,6 +1,6 @@
-// A hash table of numbers of entries (open addressing, linear probing) beside the entries in order.
-// What is left of a slot's bits has some of the key's hash: other keys, which lie all over memory,
-// are hardly ever looked at.
+// A hash table of entry numbers (open addressing, linear probing) beside the entries in order.
+// Unused bits of a slot hold a part of the key's hash. So other keys, which are spread over memory,
+// are rarely read.
 #include <algorithm>
 #include <bit>
 #include <string>
@@ -19,13 +19,13 @@ constexpr std::size_t kScanLimit = 8;  // smaller dicts are searched front to ba
 constexpr std::uint32_t kEmptySlot = 0;
 constexpr std::size_t kMostEntries = std::size_t{1} << 30;
 
-// At most half of the slots are taken.
+// At most half of the slots are used.
 std::size_t slots_for(std::size_t entries) {
   return entries <= kScanLimit ? 0 : std::bit_ceil(entries * 2);
 }
 
-// What stands in each of 2^bits slots: the number of an entry and one, which is not above half of
-// that, in the lower bits.
+// The content of a slot, if there are 2^bits slots. The lower bits are the number of the entry plus
+// one, which is at most half of 2^bits. The upper bits are from the hash.
 class SlotFormat {
  public:
   explicit SlotFormat(std::size_t slots) : bits_(std::countr_zero(slots)) {}
@@ -41,7 +41,7 @@ class SlotFormat {
   }
 
  private:
-  // Where to look first is told by the lower half.
+  // The lower half of the hash says where to look first.
   std::uint32_t of_hash(std::size_t hash) const {
     return static_cast<std::uint32_t>(std::uint64_t{hash} >> 32) << bits_;
   }
@@ -59,7 +59,7 @@ void take_slot(std::vector<std::uint32_t>& slots, std::size_t hash, std::size_t 
 }
 
 [[noreturn]] void refuse_size() {
-  throw UsageError("a dict of more than " + std::to_string(kMostEntries) + " entries");
+  throw UsageError("a dict cannot have more than " + std::to_string(kMostEntries) + " entries");
 }
 
 }  // namespace
@@ -135,7 +135,7 @@ const Value& Dict::at(std::string_view key) const {
 }
 
 void Dict::set(Value key, Value value) {
-  const std::size_t hash = hash_value(key);  // refuses unhashable keys in small dicts, too
+  const std::size_t hash = hash_value(key);  // throws for unhashable keys in small dicts, too
   const Value* existing = find_if(hash, [&](const Value& other) { return equal_keys(other, key); });
   if (existing != nullptr) {
     *const_cast<Value*>(existing) = std::move(value);  // NOLINT
@@ -161,7 +161,7 @@ void Dict::reserve(std::size_t entries) {
   if (const std::size_t slots = slots_for(entries); slots > slots_.size()) index_all(slots);
 }
 
-// A NaN is no key's equal: nothing is gained by finding it, and it takes no slot.
+// A NaN equals no key, so it can never be found and takes no slot.
 void Dict::index_all(std::size_t slots) {
   slots_.assign(slots, kEmptySlot);
   if (slots == 0) return;

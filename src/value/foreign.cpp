@@ -31,7 +31,8 @@ constexpr MakerOfArgument kMakers[] = {
     {"torch._utils", "_rebuild_parameter_with_state", 0},
 };
 
-// Its class when it is an instance, and what it calls otherwise.
+// Returns the object's class if it is an instance, otherwise what it calls. nullptr if it has no
+// function.
 const Foreign* maker_of(const Foreign& object) {
   if (!object.function.is_foreign()) return nullptr;
   const Foreign& function = object.function.as_foreign();
@@ -44,7 +45,7 @@ const Foreign* maker_of(const Foreign& object) {
   return is_told ? &args[maker->argument].as_foreign() : &function;
 }
 
-// Paths are made only of what is found: those of other places may be long.
+// Makes paths only for the objects that it finds: other paths may be long.
 class ForeignFinder {
  public:
   std::vector<std::pair<std::string, const Foreign*>> find(const Value& root) {
@@ -53,7 +54,7 @@ class ForeignFinder {
   }
 
  private:
-  // A dict's key, a place in a list, or a name.
+  // A dict's key, an index in a list, or a name.
   using Part = std::variant<const Value*, std::size_t, std::string_view>;
 
   static std::string text_of(const Part& part) {
@@ -132,7 +133,7 @@ std::vector<std::pair<std::string, const Foreign*>> foreign_objects(const Value&
 
 std::vector<std::pair<std::string, std::size_t>> foreign_classes(const Value& root) {
   std::vector<std::pair<std::string, std::size_t>> classes;
-  std::unordered_map<std::string, std::size_t, TextHash> places;  // in it; a file chooses the names
+  std::unordered_map<std::string, std::size_t, TextHash> places;  // indices; a file chooses names
   for (const auto& [path, object] : foreign_objects(root)) {
     const std::string name = object->class_name();
     const auto [place, is_new] = places.try_emplace(name, classes.size());

@@ -1,13 +1,13 @@
 // Blocks of 64 KiB at multiples of 64 KiB, so that a node's address says which block it is in.
 //
-//  1. A thread with a NodeArena cuts nodes from its block, one after another; when it is
-//     full, from the next one.
-//  2. A block counts the nodes in it that are still there. While a thread cuts from it that number
-//     is too high by kHeld, less those that it has cut: cutting needs no atomic operation.
-//  3. When the thread is done with the block the number becomes true. Whoever brings it to zero
-//     gives the block back.
-//  4. What is left of a block is for the thread's next NodeArena, so that many small trees do not
-//     take a block each; all of it, when nothing is in it any more.
+//  1. A thread with a NodeArena cuts nodes from its block, one after another. When the block is
+//     full, it takes the next block.
+//  2. A block counts its living nodes. While a thread cuts from the block, this number is too high
+//     by kHeld, minus the nodes that the thread has cut: so cutting needs no atomic operation.
+//  3. When the thread is done with the block, it corrects the number. The thread that brings the
+//     number to zero frees the block.
+//  4. The rest of a block is used by the thread's next NodeArena, so that many small trees do not
+//     take a block each. If the block is empty by then, it is used from its beginning.
 #include "cairn/detail/node_arena.h"
 
 #include <atomic>
@@ -33,7 +33,7 @@
 namespace cairn::detail {
 namespace {
 
-// Memory of a block that no node has: AddressSanitizer would not know.
+// Tell AddressSanitizer which memory of a block no node uses; it cannot know that by itself.
 void mark_free([[maybe_unused]] void* begin, [[maybe_unused]] std::size_t bytes) noexcept {
 #if defined(CAIRN_MARKS_NODES)
   ASAN_POISON_MEMORY_REGION(begin, bytes);
@@ -46,8 +46,8 @@ void mark_used([[maybe_unused]] void* begin, [[maybe_unused]] std::size_t bytes)
 }
 
 constexpr std::size_t kNodeBlockBytes = std::size_t{64} << 10;
-constexpr std::uint32_t kHeld = std::uint32_t{1} << 31;  // more than nodes fit into a block
-static_assert(kMostNodeBytes * 16 <= kNodeBlockBytes);   // little is left over at the end of one
+constexpr std::uint32_t kHeld = std::uint32_t{1} << 31;  // more nodes than fit into a block
+static_assert(kMostNodeBytes * 16 <= kNodeBlockBytes);   // little of a block's end is wasted
 
 std::atomic<std::size_t> block_count = 0;
 
@@ -74,8 +74,8 @@ void let_go(NodeBlock* block, std::uint32_t nodes) noexcept {
 
 std::size_t room_of(std::size_t bytes) { return round_up(bytes, alignof(std::max_align_t)); }
 
-// What a thread cuts from. Without a destructor, so that it can be used as long as the thread
-// lives: a static object's destructor may still load something.
+// The block from which a thread cuts nodes. It has no destructor, so that it can be used until the
+// thread's end: a static object's destructor may still load something.
 class Cutter {
  public:
   void* take(std::size_t node_bytes) {
@@ -92,7 +92,7 @@ class Cutter {
     if (block_ != nullptr) let_go(std::exchange(block_, nullptr), kHeld - cut_);
     begin();
   }
-  // Begins the block again, if it is empty.
+  // Starts the block again from its beginning, if it has no nodes.
   void rewind() noexcept {
     if (block_ == nullptr || block_->nodes.load(std::memory_order_acquire) != kHeld - cut_) return;
     block_->nodes.store(kHeld, std::memory_order_relaxed);
@@ -113,7 +113,7 @@ class Cutter {
 
 constinit thread_local Cutter cutter;
 constinit thread_local std::uint32_t depth = 0;
-constinit thread_local bool is_ending = false;  // the thread: no block is kept any more
+constinit thread_local bool is_ending = false;  // the thread is ending: keep no blocks
 
 // Gives the last block back when the thread ends.
 struct LastBlock {

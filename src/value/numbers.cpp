@@ -14,7 +14,7 @@ namespace {
 constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
-// A float of up to 8 bits: sign, exponent, mantissa, from the top.
+// A float of up to 8 bits: sign, exponent, mantissa, from the highest bit down.
 struct SmallFloat {
   int exponent_bits;
   int mantissa_bits;
@@ -53,7 +53,7 @@ double decode(unsigned bits, const SmallFloat& format) {
   return negative ? -value : value;
 }
 
-// One number for each T, which `convert` makes of it.
+// Makes one number of each T, with `convert`.
 template <class T, class Convert>
 void decode_each(ByteView bytes, std::vector<double>& numbers, Convert convert) {
   const std::size_t count = bytes.size() / sizeof(T);
@@ -70,7 +70,7 @@ void decode_plain(ByteView bytes, std::vector<double>& numbers) {
   decode_each<T>(bytes, numbers, [](T value) { return static_cast<double>(value); });
 }
 
-// Through a table of the 2^`bits` values; several in a byte when bits < 8.
+// Uses a table of the 2^`bits` values. A byte has several numbers if bits < 8.
 template <class Convert>
 void decode_table(ByteView bytes, std::vector<double>& numbers, int bits, Convert convert) {
   std::array<double, 256> table{};
@@ -96,7 +96,7 @@ void decode_unsigned(ByteView bytes, std::vector<double>& numbers, int bits) {
   decode_table(bytes, numbers, bits, [](unsigned value) { return static_cast<double>(value); });
 }
 
-// False for the dtypes of decode_other().
+// Returns false for the dtypes of decode_other().
 bool decode_integer(DType dtype, ByteView bytes, std::vector<double>& numbers) {
   switch (dtype) {
     case DType::kUInt8:

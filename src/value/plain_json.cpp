@@ -70,7 +70,7 @@ Json plain_tensor(const TensorView& tensor) {
   return object;
 }
 
-// What JSON does not have.
+// Writes values that JSON does not have.
 Json described(const Value& value) {
   switch (value.kind()) {
     case Kind::kFloat:
@@ -99,7 +99,7 @@ Json described(const Value& value) {
       return plain_json(value.get_if<NumpyScalar>()->number());
     case Kind::kForeign:
       return {{"object", value.as_foreign().class_name()}};
-    default:  // an int beyond 64 bits, as text; what is no number, by its type
+    default:  // an int beyond 64 bits, as text; other values by their type
       return key_text(value);
   }
 }

@@ -1,5 +1,5 @@
-// A Value as the JSON that a script wants: 8, "fp32", [0.9, 0.95]. Unlike describe_value() it does
-// not tell an int from a float, nor a tuple from a list.
+// A Value as simple JSON for scripts: 8, "fp32", [0.9, 0.95]. Unlike describe_value(), it does not
+// distinguish ints from floats, or tuples from lists.
 #pragma once
 
 #include <cstdint>
@@ -10,11 +10,11 @@
 
 namespace cairn {
 
-// What becomes of values that JSON does not have.
+// How to write values that JSON does not have.
 enum class NoJson : std::uint8_t {
-  // NaN and the infinities are "nan", "inf", "-inf"; durations are seconds, complex numbers pairs,
-  // bytes {"bytes": size}; tensors and arrays are {"dtype", "shape"}, and "elements", flat, when a
-  // tensor has at most a thousand.
+  // NaN and the infinities become "nan", "inf", "-inf". Durations become seconds, complex numbers
+  // pairs, bytes {"bytes": size}. Tensors and arrays become {"dtype", "shape"}. A tensor of at most
+  // a thousand elements also has "elements", flat.
   kDescribed,
   kNull,
 };

@@ -1,4 +1,4 @@
-// How much a tree shows: the bytes to go through for a look at every element of it.
+// How much a tree shows: how many bytes a look at every element goes through.
 #pragma once
 
 #include <cstdint>
@@ -7,10 +7,10 @@
 
 namespace cairn {
 
-// The bytes of all tensors, arrays and texts, each counted as often as it stands in the tree. A
-// tensor counts its elements, not its storage: four bytes may be shown as a GiB. A sparse tensor
-// counts its dense form where that is in proportion. The largest number stands for all larger ones.
-// Time grows with the tree's memory, not with the result.
+// Returns the bytes of all tensors, arrays and texts, counted at each place in the tree. A tensor
+// counts its elements, not its storage: four bytes may be shown as a GiB. A sparse tensor counts
+// its dense form, too, if that is in proportion. The result saturates at the largest number. Time
+// grows with the tree's memory, not with the result.
 std::uint64_t shown_bytes(const Value& root);
 
 }  // namespace cairn

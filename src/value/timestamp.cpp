@@ -10,8 +10,8 @@
 namespace cairn {
 namespace {
 
-[[noreturn]] void does_not_fit(const std::string& key, const std::string& expected,
-                               const std::string& found) {
+[[noreturn]] void throw_mismatch(const std::string& key, const std::string& expected,
+                                 const std::string& found) {
   throw MismatchError("timestamp: \"" + key + "\": expected " + expected + ", found " + found);
 }
 
@@ -92,19 +92,19 @@ Timestamp Timestamp::from_value(const Value& state) {
   for (const auto& [key, field, is_old] : kTimestampCounters) {
     const Value* value = state.find(key);
     if (value == nullptr) {
-      if (is_old) does_not_fit(key, "a count", "nothing");
+      if (is_old) throw_mismatch(key, "a count", "nothing");
       continue;
     }
     const auto* count = value->get_if<std::int64_t>();
-    if (count == nullptr) does_not_fit(key, "a count", std::string(value->type_name()));
-    if (*count < 0) does_not_fit(key, "a count", std::to_string(*count));
+    if (count == nullptr) throw_mismatch(key, "a count", std::string(value->type_name()));
+    if (*count < 0) throw_mismatch(key, "a count", std::to_string(*count));
     result.*field = *count;
   }
   for (const auto& [key, field] : kTimestampClocks) {
     const Value* value = state.find(key);
     if (value == nullptr) continue;
     const auto* delta = value->get_if<TimeDelta>();
-    if (delta == nullptr) does_not_fit(key, "a timedelta", std::string(value->type_name()));
+    if (delta == nullptr) throw_mismatch(key, "a timedelta", std::string(value->type_name()));
     result.*field = *delta;
   }
   return result;

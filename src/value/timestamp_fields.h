@@ -1,5 +1,5 @@
-// The fields of a Timestamp, by the names that its state_dict, manifests, names of files and --json
-// have for them: the one list, in Composer's order.
+// The fields of a Timestamp, with their names in its state_dict, in manifests, names of files and
+// --json. This is the only list, in Composer's order.
 #pragma once
 
 #include <array>
@@ -12,9 +12,9 @@ namespace cairn {
 struct TimestampCounter {
   const char* name;
   std::int64_t Timestamp::*field;
-  bool is_old = true;  // every Composer wrote it
+  bool is_old = true;  // every Composer writes it
 
-  // One of the counters that begin anew with each epoch.
+  // Returns whether the counter restarts with each epoch.
   constexpr bool is_in_epoch() const { return std::string_view(name).ends_with("_in_epoch"); }
 };
 struct TimestampClock {
@@ -44,7 +44,7 @@ static_assert(sizeof(Timestamp) == kTimestampCounters.size() * sizeof(std::int64
                                        kTimestampClocks.size() * sizeof(TimeDelta),
               "a field of Timestamp is not in these tables");
 
-// For lists in an order of their own.
+// Returns the row of a field, for lists in another order.
 constexpr const TimestampCounter& timestamp_counter(std::int64_t Timestamp::*field) {
   std::size_t i = 0;
   while (kTimestampCounters[i].field != field) {

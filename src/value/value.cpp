@@ -20,7 +20,7 @@ using detail::SharedObject;
   if (found.is_foreign()) {
     throw UnsupportedError("expected " + std::string(wanted) + ", found an object of " +
                            found.as_foreign().class_name() +
-                           ", and cairn runs no code from a file: only its data is there");
+                           ", and cairn runs no code from a file, so only its data is there");
   }
   throw UsageError("expected " + std::string(wanted) + ", found " + std::string(found.type_name()));
 }
@@ -229,7 +229,7 @@ const void* Value::identity() const {
 
 bool Value::may_be_shared() const {
   if (const auto* tensor = std::get_if<SharedObject<TensorView>>(&data_)) {
-    return tensor->is_shared();  // of most states everything
+    return tensor->is_shared();  // in most states all values are tensors
   }
   if (is_foreign()) return true;
   return std::visit(
@@ -256,7 +256,7 @@ Value empty_container(Kind kind) {
       value.data_ = SharedObject<Dict>();
       break;
     default:
-      throw UsageError("no kind of container");
+      throw UsageError("this kind is not a container");
   }
   return value;
 }

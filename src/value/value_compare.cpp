@@ -61,7 +61,8 @@ bool equal_sparse(const SparseTensor& a, const SparseTensor& b) {
              [](const auto& x, const auto& y) { return equal_tensors(*x.second, *y.second); });
 }
 
-// One class is one object in Python, wherever it is named; of others the identity decides.
+// In Python a class is one object, wherever it is named. Other foreign objects are equal only if
+// identical.
 bool equal_names(const Foreign& a, const Foreign& b) {
   return a.made == Foreign::Made::kNamed && b.made == a.made && a.module == b.module &&
          a.name == b.name;
@@ -71,14 +72,14 @@ bool is_number(Kind kind) {
   return kind == Kind::kBool || kind == Kind::kInt || kind == Kind::kFloat;
 }
 
-// bool and int as int64, float as double: Python compares them by value.
+// Returns bool and int as int64, float as double: Python compares them by value.
 std::variant<std::int64_t, double> number_of(const Value& v) {
   if (const auto* b = v.get_if<bool>()) return std::int64_t{*b};
   if (const auto* i = v.get_if<std::int64_t>()) return *i;
   return *v.get_if<double>();
 }
 
-// The int64 with exactly this value, if there is one.
+// Sets `out` to the int64 with exactly this value. Returns false if there is none.
 bool to_exact_int(double d, std::int64_t& out) {
   if (!(d >= -9.2233720368547758e18 && d < 9.2233720368547758e18) || d != std::trunc(d))
     return false;
@@ -101,9 +102,9 @@ std::size_t combine(std::size_t seed, std::size_t hash) {
   return seeded_hash(seed * 0x9e3779b97f4a7c15ULL + hash);
 }
 
-// Equal numbers have one hash: 1 == 1.0 == True. A NaN, equal to none, hashes by its place (as in
-// Python), so that not all tuples of NaNs are looked through: two tuples that hold it at one place
-// are one object.
+// Equal numbers have equal hashes: 1 == 1.0 == True. A NaN equals nothing and is hashed by its
+// place, as in Python. So a lookup need not compare all tuples that hold NaNs: two tuples with a
+// NaN at one place are one object.
 std::size_t hash_double(double d, const void* place) {
   std::int64_t whole = 0;
   if (std::isnan(d)) return seeded_hash(std::bit_cast<std::uintptr_t>(place));
@@ -117,7 +118,7 @@ std::size_t hash_complex(const std::complex<double>& c, const void* place) {
   return combine(hash_double(c.real(), place), hash_double(c.imag(), place));
 }
 
-// As the Python number that it equals.
+// Hashes it as the Python number that it equals.
 std::size_t hash_numpy(const Value& key) {
   const Value number = key.get_if<NumpyScalar>()->number();
   if (number.kind() == Kind::kFloat) return hash_double(number.as_float(), &key);
@@ -151,7 +152,8 @@ std::size_t hash_identity(const Value& key) {
   return seeded_hash(std::bit_cast<std::uintptr_t>(key.identity()));
 }
 
-// By identity, as Python's objects unless their class says otherwise; of a class by its name.
+// Hashes by identity, as Python does for objects whose class does not define a hash. Hashes a class
+// by its name.
 std::size_t hash_foreign(const Value& key) {
   const Foreign& foreign = key.as_foreign();
   if (foreign.made != Foreign::Made::kNamed) return hash_identity(key);

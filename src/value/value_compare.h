@@ -7,14 +7,14 @@ namespace cairn {
 
 bool equal_values(const Value& a, const Value& b);
 
-// Whether the two are one key of a dict: as equal_values(), but tensors are when they are one
-// object, also in tuples.
+// Returns whether the two are the same key of a dict. Does the same as equal_values(), except that
+// tensors are equal only if they are one object, also in tuples.
 bool equal_keys(const Value& a, const Value& b);
 
-// A float that is equal to nothing, itself included.
+// Returns whether it is a number that equals nothing, not even itself.
 bool is_nan(const Value& v);
 
-// Whether the integers of two tensors stand for the same numbers; either may be null.
+// Returns whether the integers of two tensors mean the same numbers. Either may be null.
 bool equal_quantizers(const Quantizer* a, const Quantizer* b);
 
 }  // namespace cairn

@@ -80,7 +80,7 @@ const Value* find_path(const Value& root, std::string_view path) {
 
 namespace {
 
-// Walks a tree with one path for all of it: only what is listed costs memory.
+// Walks a tree with one path for all of it, so that only found tensors cost memory.
 class TensorWalk {
  public:
   using Found = std::vector<std::pair<std::string, const TensorView*>>;
@@ -107,7 +107,7 @@ class TensorWalk {
     std::size_t next = 0;
 
     std::size_t size() const { return dict != nullptr ? dict->size() : items->size(); }
-    // The next part, with its name at the end of `path`.
+    // Returns the next part. Appends its name to `path` if it may hold tensors.
     const Value& take(std::string& path) {
       const std::size_t i = next++;
       const Value& part =

@@ -1,4 +1,4 @@
-// How a dict key is written in a path.
+// The text of a dict key in a path.
 #pragma once
 
 #include <string>
@@ -7,10 +7,10 @@
 
 namespace cairn {
 
-// Python's str(key) for texts, numbers, bools and None; the type's name for other keys.
+// Returns Python's str(key) for texts, numbers, bools and None; the type's name for other keys.
 std::string key_text(const Value& key);
-// Whether keys of one kind have one text only when they are equal. Not of tensors, tuples, bytes
-// and other objects: who compares must look at the key itself.
+// Returns whether two keys of this kind with the same text are always equal. That is not so for
+// tensors, tuples, bytes and other objects, whose keys must be compared themselves.
 bool is_told_by_text(const Value& key);
 
 }  // namespace cairn

@@ -340,7 +340,7 @@ TEST(ExtensionTest, ReadingLzopWithoutItsProgramSaysWhatToInstall) {
   save(1, folder / "a.pt.lzo");
   const EnvironmentVariable path("PATH", "/nowhere");
   const std::string message = message_of<UnsupportedError>([&] { load(folder / "a.pt.lzo"); });
-  EXPECT_THAT(message, HasSubstr("the program lzop is not in the PATH: install it"));
+  EXPECT_THAT(message, HasSubstr("the program lzop is not in the PATH; install it"));
 }
 
 // --- Containers in containers -------------------------------------------------------------------

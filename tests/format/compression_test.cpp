@@ -1,4 +1,4 @@
-// Every codec: what it writes it reads, and what it reads is whole or an error.
+// For every codec: it can read what it wrote, and its output is the whole data or an error.
 #include <gtest/gtest.h>
 
 #include "cairn/error.h"
@@ -14,7 +14,7 @@ using testing::StringSink;
 
 }  // namespace
 
-// What GoogleTest shows.
+// How GoogleTest prints a codec.
 static void PrintTo(const Codec* codec, std::ostream* out) { *out << codec->name; }
 
 namespace {
@@ -38,7 +38,7 @@ std::string decoded_by(const Codec& codec, const std::string& bytes,
   return sink.text;
 }
 
-// Half of it compresses, half does not, as parameters do.
+// Makes a text of which half compresses and half does not, as with parameters.
 std::string sample(std::size_t size) {
   auto random = static_cast<std::uint32_t>(size);
   std::string text(size, '\0');
@@ -105,7 +105,7 @@ TEST_P(CodecTest, HowItIsCutIntoPiecesMakesNoDifference) {
   const std::string bytes = encoded_by(codec, text);
   EXPECT_TRUE(bytes == encoded_by(codec, text, text.size()));
   EXPECT_TRUE(bytes == encoded_by(codec, text, 4097));
-  // And in reading.
+  // The same holds for reading.
   StringSink sink;
   const auto decoder = codec.decoder(sink);
   for (std::size_t at = 0; at < bytes.size(); at += 977) {
@@ -132,14 +132,14 @@ TEST_P(CodecTest, AFlipOfEveryByteIsAnErrorOrHarmless) {
       damaged[at] = static_cast<char>(damaged[at] ^ flip);
       try {
         const std::string read = decoded_by(codec, damaged, 1 << 20);
-        if (&codec != &kLzma) {  // which has no checksum
+        if (&codec != &kLzma) {  // has no checksum
           ASSERT_EQ(read, text) << "byte " << at;
         }
       } catch (const CorruptError&) {
       } catch (const UnsupportedError&) {
       }
     }
-    if (&codec == &kLzop) at += 4;  // each is two processes
+    if (&codec == &kLzop) at += 4;  // each takes two processes
   }
 }
 
@@ -154,7 +154,7 @@ TEST_P(CodecTest, StreamsOneAfterAnotherAreOne) {
   const std::string one = sample(70'000);
   const std::string two = sample(3);
   const std::string both = encoded_by(codec, one) + encoded_by(codec, two);
-  if (&codec == &kLzma || &codec == &kLzop) {  // their tools, too, take one only
+  if (&codec == &kLzma || &codec == &kLzop) {  // their tools accept only one, too
     EXPECT_THROW(decoded_by(codec, both), CorruptError);
   } else {
     EXPECT_TRUE(decoded_by(codec, both) == one + two);

@@ -1,4 +1,5 @@
-// A small file of cairn's, damaged in every way that one place can be damaged; and a large one.
+// Damages a small file of cairn's in every way at every single place; and a large file at some
+// places.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -23,7 +24,7 @@ std::string small_file() {
       Dict{{"weight", tensor}, {"step", 7}, {"empty", make_tensor(DType::kInt8, {0}, {})}});
 }
 
-// Opens, reads and verifies everything; false when the damage was found.
+// Opens, reads and verifies everything. Returns false if the damage was found.
 bool is_accepted(const std::string& bytes) {
   try {
     const TorchFile file(shared(bytes), "damaged.pt");
@@ -63,7 +64,7 @@ TEST(DamageTest, FlippedTensorByteIsNamedByItsRecord) {
   std::string bytes = small_file();
   bytes[bytes.find("tensor bytes")] ^= 1;
   const TorchFile file(shared(bytes), "damaged.pt");
-  EXPECT_NO_THROW(file.read());  // the tensors' bytes are not looked at
+  EXPECT_NO_THROW(file.read());  // does not read tensors' bytes
   for (const FileRecord& record : file.records()) {
     EXPECT_EQ(file.matches_crc(record), record.name != "data/0") << record.name;
   }
@@ -88,7 +89,7 @@ TEST(DamageTest, AppendedBytesAreFound) {
   EXPECT_FALSE(is_accepted(whole + "junk"));
 }
 
-TEST(DamageTest, ZeroedBlocksAreFound) {  // what a lost page looks like after a power cut
+TEST(DamageTest, ZeroedBlocksAreFound) {  // a lost page looks like this after a power cut
   const std::string whole = small_file();
   for (std::size_t from = 0; from < whole.size(); from += 64) {
     std::string bytes = whole;
@@ -99,8 +100,8 @@ TEST(DamageTest, ZeroedBlocksAreFound) {  // what a lost page looks like after a
   }
 }
 
-// Of a file that is compared in several pieces (zip/canonical.cpp): what is not as it was written,
-// and the end of it where nothing is.
+// For a file that is compared in several pieces (zip/canonical.cpp): finds the first byte that is
+// not as it was written, or the end of the file.
 TEST(DamageTest, TheFirstOfSeveralDifferencesOfManyRecordsIsTold) {
   constexpr std::size_t kTensors = 40'000;
   List tensors;
@@ -117,15 +118,15 @@ TEST(DamageTest, TheFirstOfSeveralDifferencesOfManyRecordsIsTold) {
   EXPECT_EQ(difference(whole), whole.size());
   EXPECT_EQ(difference(whole + "junk"), whole.size());
   const TorchFile file(shared(whole), "x.pt");
-  std::vector<std::uint64_t> places;  // that opening a file does not look at, in its order
+  std::vector<std::uint64_t> places;  // not read by opening; in the file's order
   for (const std::size_t i : {0U, 16'382U, 16'383U, 16'384U, 39'999U}) {
     const FileRecord& record = *file.find_record("data/" + std::to_string(i));
-    places.push_back(record.offset - 1);            // of its local header
-    places.push_back(record.offset + record.size);  // of its data descriptor
+    places.push_back(record.offset - 1);            // in its local header
+    places.push_back(record.offset + record.size);  // in its data descriptor
   }
   for (const std::size_t i : {0U, 16'382U, 16'383U, 39'999U}) {
     const std::uint64_t name = whole.rfind("archive/data/" + std::to_string(i));
-    places.push_back(name - 46 + 4);  // "version made by" of its line in the directory
+    places.push_back(name - 46 + 4);  // "version made by" in its line of the directory
   }
   EXPECT_TRUE(std::ranges::is_sorted(places));
   std::string bytes = whole;

@@ -1,5 +1,5 @@
-// What encode() keeps of the tree before changes no byte: whatever tree comes next, its pickle, its
-// room and its storages are those of a tree that is encoded for the first time.
+// An EncodeMemory changes no output. Whatever tree comes next, its pickle, its room and its
+// storages are the same as without the memory.
 #include <gtest/gtest.h>
 
 #include <functional>
@@ -26,7 +26,7 @@ Value tensor(std::shared_ptr<const Storage> of = storage()) {
   return view;
 }
 
-// Not a literal: texts die with their trees.
+// Not a literal, so that texts are freed with their trees.
 std::string name(int i) {
   std::string text = "a_layers_weight_";
   text += std::to_string(i);
@@ -68,7 +68,8 @@ class EncodeMemoryTest : public ::testing::Test {
     EXPECT_EQ(known.room, anew.room);
     EXPECT_EQ(known.storages, anew.storages);
   }
-  // Twice, so that the second one goes on from the first; then after what was known before.
+  // Encodes twice, so that the second call can continue from the first; then after another known
+  // tree.
   void expect_same_after(const Value& before, const Value& value) {
     memory_.forget();
     expect_same(before);
@@ -112,7 +113,7 @@ TEST_F(EncodeMemoryTest, OtherParts) {
   expect_same_after(tree(model_, model()), tree(model_, model()));
 }
 
-// An object of a part, which is nobody else's at first, comes by again.
+// An object of a part, which at first nothing else holds, occurs again.
 TEST_F(EncodeMemoryTest, ObjectsOfAPartElsewhere) {
   const Value before = tree(model_, states_);
   const Value weight = model_.at(name(5));
@@ -133,7 +134,7 @@ TEST_F(EncodeMemoryTest, ObjectsThatAreMetFirstInThePart) {
   dict.set(name(4), shared);
   const Value with_shared = dict;
   expect_same_after(tree(model_, with_shared), tree(model_, with_shared, 9, shared));
-  // Once as one object, once as two that are equal.
+  // The first time it is one object, the second time two equal ones.
   expect_same_after(tree(model_, with_shared, Dict{{"a", 1}}), tree(model_, with_shared, shared));
 }
 
@@ -149,7 +150,7 @@ TEST_F(EncodeMemoryTest, StoragesOfOnePartInTheOther) {
                     tree(model_, aliasing, Dict{{"a", tensor(tied)}}));
 }
 
-// Texts that are numbers, as the keys of storages are: in front of the parts, in turn and not.
+// Texts that are numbers, as the keys of storages are, before the parts: in order and out of order.
 TEST_F(EncodeMemoryTest, TextsThatAreKeysOfStorages) {
   for (const char* first : {"0", "1", "150", "00"}) {
     const auto behind_text = [&](const Value& last) {
@@ -172,7 +173,7 @@ TEST_F(EncodeMemoryTest, StatesWithoutTensors) {
                     tree(model_, without, inner));
 }
 
-// Anything, in any order.
+// Any trees, in any order.
 TEST_F(EncodeMemoryTest, AfterAnyTrees) {
   std::mt19937 random(11);  // NOLINT
   const auto pick = [&](std::size_t n) { return static_cast<std::size_t>(random() % n); };

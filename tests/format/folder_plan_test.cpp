@@ -1,5 +1,5 @@
-// Writing torch.distributed.checkpoint folders: what is written is what was flattened, and comes
-// back through the reader. (That PyTorch loads it: tests/data/README.md, cairn/dcp.)
+// Writing torch.distributed.checkpoint folders: the content is the flattened tree, and the reader
+// returns it. (tests/data/README.md, cairn/dcp, shows that PyTorch loads it.)
 #include "format/dcp/folder_plan.h"
 
 #include <gmock/gmock.h>
@@ -94,7 +94,7 @@ TEST(FolderPlanTest, WhatCannotBeFlattenedIsRefused) {
   EXPECT_THROW(FolderPlan(Dict{{"w", quantized}}), UnsupportedError);
 }
 
-// Rows 0 to 2 and 3 to 4 of a matrix of five, on a rank each.
+// Rows 0 to 2 and 3 to 4 of a matrix of five rows, on one rank each.
 TensorView rows_of_rank(int rank) {
   TensorView rows = floats({rank == 0 ? 3 : 2, 2});
   rows.part = std::make_shared<const TensorPart>(
@@ -108,7 +108,7 @@ TEST(FolderPlanTest, WhatStandsAtSeveralPlacesIsAnItemAtEach) {
   EXPECT_EQ(read_back(written(tree)), tree);
 }
 
-// As in a pickle of a few hundred bytes, whose dicts hold each other twice.
+// A pickle of a few hundred bytes can hold such dicts, each of which contains the next twice.
 TEST(FolderPlanTest, ATreeOfMorePlacesThanThereIsMemoryForIsRefused) {
   Value dicts = Dict{{"x", 1}};
   Value lists = Dict{};
@@ -122,7 +122,7 @@ TEST(FolderPlanTest, ATreeOfMorePlacesThanThereIsMemoryForIsRefused) {
     EXPECT_THAT(testing::message_of<UnsupportedError>([&] {
                   flatten(Dict{{"tree", tree}});
                 }),
-                ::testing::HasSubstr("repeats itself"));
+                ::testing::HasSubstr("repeats values"));
   }
   EXPECT_EQ(flatten(Dict{{"tree", nothing}}).size(), 1U);  // lists of numbers are one item
 }
@@ -154,7 +154,7 @@ TEST(FolderPlanTest, PartsOfATensorSayWhereTheyBelongAndAreTheWholeTogether) {
     EXPECT_EQ(item.size, (Dims{5, 2}));
     ASSERT_EQ(item.chunks.size(), 1U);
     EXPECT_EQ(item.chunks.front().box, (Box{{rank == 0 ? 0 : 3, 0}, {rank == 0 ? 3 : 2, 2}}));
-    // Each rank has a data file of its own.
+    // Each rank has its own data file.
     item.chunks.front().location.file = rank == 0 ? "__0_0.distcp" : "__1_0.distcp";
     files[std::string(item.chunks.front().location.file)] = written_by_rank.at(kDataFile);
     ranks.push_back(std::move(metadata));
@@ -175,7 +175,7 @@ TEST(FolderPlanTest, APartThatDoesNotFitItsTensorIsAUsageError) {
   EXPECT_THROW(FolderPlan(Dict{{"w", part}}), UsageError);
 }
 
-// A layout is used again for the next tensor of its kind.
+// A layout is reused for the next tensor of the same kind.
 TEST(FolderPlanTest, ADataFileTakesATensorAsAChunkAlone) {
   TensorView part = floats({2, 3});
   part.shape = {3};

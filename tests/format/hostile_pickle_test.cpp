@@ -1,4 +1,4 @@
-// Pickles that were made to hurt. Each has one right answer.
+// Hostile pickles, each with one right answer.
 #include <gtest/gtest.h>
 
 #include "cairn/error.h"
@@ -28,13 +28,13 @@ struct PickleCase {
   const char* name;
   std::string pickle;
   PickleAnswer answer;
-  std::string (*make)() = nullptr;  // for a long pickle: it is made by the test that needs it
+  std::string (*make)() = nullptr;  // for a long pickle: called by the test that needs it
 };
 
 // Keeps the failure's message readable: the pickle may have megabytes.
 void PrintTo(const PickleCase& c, std::ostream* out) { *out << c.name; }
 
-// 40 dicts or lists, each holding the one before twice: 2^40 items for who walks it as a tree.
+// 40 lists, each holding the previous one twice: 2^40 items when walked as a tree.
 std::string billion_laughs() {
   std::string body = "]q\0"s;
   for (int i = 1; i <= 40; ++i) {
@@ -44,7 +44,7 @@ std::string billion_laughs() {
   return pickle("(" + body + "l");
 }
 
-// The same with tuples, and the last one as a dict key, which has to be hashed.
+// The same with tuples. The last one is a dict key, which must be hashed.
 std::string billion_laughs_key() {
   std::string body = "}K\1q\0"s;
   for (int i = 1; i <= 40; ++i) {
@@ -58,7 +58,7 @@ std::string shared_text(std::size_t size, std::size_t uses) {
   return pickle("](" + unicode(std::string(size, 'x')) + "q\1"s + repeated("h\1"s, uses) + "e");
 }
 
-// In a tuple, which is a key, of so many dicts: each time they have to be hashed.
+// Bytes in a tuple that is the key of so many dicts: they must be hashed each time.
 std::string bytes_key(std::size_t size, std::size_t dicts) {
   std::string bytes = "B"s;
   append_little_endian(bytes, static_cast<std::uint32_t>(size));
@@ -258,7 +258,7 @@ std::vector<PickleCase> global_cases() {
   };
 }
 
-// An object of __main__.C, numbered 1, after its class, numbered 0.
+// An object of __main__.C, with memo number 1, and its class, with memo number 0.
 std::string foreign_object() { return global("__main__", "C") + "q\0)\x81q\1"s; }
 
 std::vector<PickleCase> foreign_pickle_cases() {
@@ -305,7 +305,7 @@ std::vector<PickleCase> foreign_pickle_cases() {
          return pickle("]q\2"s + foreign_object() + repeated("](", 900) +
                        repeated("h\2", 1'000'000) + repeated("e", 900) + "ba");
        }},
-      // _rebuild_tensor_v2(storage, 0, a million sizes, strides, foreign, None), again and again
+      // _rebuild_tensor_v2(storage, 0, a million sizes, strides, foreign, None), called repeatedly
       {"CallsThatFailAfterAMillionNumbers", "", PickleAnswer::kCorrupt,
        [] {
          return pickle("](" + global("torch._utils", "_rebuild_tensor_v2") + "q\2("s +
@@ -416,7 +416,7 @@ std::vector<PickleCase> tensor_cases() {
   };
 }
 
-// torch._utils._rebuild_sparse_tensor(layout, parts)
+// Returns the opcodes of torch._utils._rebuild_sparse_tensor(layout, parts).
 std::string sparse(const std::string& layout, const std::string& parts) {
   return pickle(global("torch._utils", "_rebuild_sparse_tensor") + unicode(layout) + parts +
                 "\x86R");
@@ -539,7 +539,7 @@ TEST(HostilePickleTest, LastOfDuplicateKeysWins) {
   EXPECT_EQ(file.read(), Value(Dict{{1, true}}));
 }
 
-// torch.empty(0) and its view(torch.int32): PyTorch writes both under one key.
+// This is torch.empty(0) and its view(torch.int32). PyTorch writes both under one key.
 TEST(HostilePickleTest, ViewsOfNothingMayHaveTwoTypes) {
   const auto view = [](const char* type) {
     return tensor(storage(global("torch", type), "0", "K\0"s) + "K\0K\0\x85K\1\x85"s);

@@ -1,4 +1,4 @@
-// Zips that were made to hurt, and unusual ones that are fine.
+// Hostile zips, and unusual ones that are valid.
 #include <gtest/gtest.h>
 
 #include "cairn/error.h"
@@ -42,7 +42,7 @@ std::string zip_with(const std::vector<RawRecord>& more) {
   return RawZip(records).bytes();
 }
 
-// A zip whose first record was changed.
+// Returns a zip whose first record was changed.
 template <class Change>
 std::string zip_of(Change change) {
   RawRecord record = pickle_record();
@@ -50,7 +50,7 @@ std::string zip_of(Change change) {
   return RawZip({record, version()}).bytes();
 }
 
-// cairn's own file, which has Zip64 records at its end, with `bytes` at `from_end` replaced.
+// Returns cairn's own file, which has Zip64 records at its end, with `bytes` written at `from_end`.
 std::string patched_end(std::size_t from_end, const std::string& bytes) {
   std::string file = encoded(Dict{{"a", 1}});
   return file.replace(file.size() - from_end, bytes.size(), bytes);
@@ -202,7 +202,8 @@ std::vector<ZipCase> header_cases() {
   };
 }
 
-// Offsets from the end of cairn's own file: EOCD 22, locator 42, Zip64 record 98.
+// Offsets from the end of cairn's own file: 22 for the end record, 42 for the locator, 98 for the
+// Zip64 end record.
 std::vector<ZipCase> end_cases() {
   return {
       {"Untouched", patched_end(22, "PK\5\6"), ZipAnswer::kRead},
@@ -285,7 +286,7 @@ TEST(DescribeBytesTest, SaysWhatAFileIs) {
   EXPECT_EQ(describe(zip_with({named("archive/constants.pkl")})), "a TorchScript archive");
   EXPECT_EQ(describe(RawZip({named("a/b")}).bytes()), "a zip file, but not of torch.save");
   EXPECT_EQ(describe(""), "an empty file");
-  EXPECT_EQ(describe(std::string(100, '\0')), "nothing but zero bytes");
+  EXPECT_EQ(describe(std::string(100, '\0')), "only zero bytes");
   EXPECT_EQ(describe("\x80\4N."), "a plain pickle (protocol 4)");
   EXPECT_EQ(describe("\x80\x02\x8a\x0a\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19\x2e"),
             "a torch.save file in the legacy format (before PyTorch 1.6)");

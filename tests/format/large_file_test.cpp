@@ -1,5 +1,5 @@
-// Files beyond 4 GiB, without 4 GiB of memory or disk: one allocation of zeros that the kernel
-// never backs, written into a file whose zeros are holes.
+// Files of more than 4 GiB, without 4 GiB of memory or disk. The tensor is an allocation of zeros
+// that the kernel never backs, and the zeros in the file are holes.
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/mman.h>
@@ -70,7 +70,7 @@ TEST(LargeFileTest, StoragesAndOffsetsBeyond4GiBComeBack) {
   }
   EXPECT_GT(size, 4 * kGiB);
 
-  const GuardedReads guard;  // or the file would be read, all of it
+  const GuardedReads guard;  // without it, the whole file would be read
   const TorchFile file(testing::file_bytes(posix_file_system(), path), path);
   const Value again = file.read();
   EXPECT_EQ(again.at("large").as_tensor().shape, value.at("large").as_tensor().shape);

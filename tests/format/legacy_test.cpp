@@ -1,5 +1,5 @@
-// The format before PyTorch 1.6. That good files are read as PyTorch reads them is shown by
-// tests/cli/dump_test.cpp; here is what that cannot show.
+// The format before PyTorch 1.6. tests/cli/dump_test.cpp shows that good files are read as PyTorch
+// reads them; these tests cover the rest.
 #include <gtest/gtest.h>
 
 #include "cairn/error.h"
@@ -27,7 +27,7 @@ Value read(const std::string& bytes) {
   return read_legacy_object(source_with(bytes, "x.pt")).value;
 }
 
-// The pickles before the object.
+// The pickles that precede the object.
 std::string head() {
   return "\x80\2\x8a\x0a\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19."s + pickle("M\xe9\3"s) +
          pickle("}");
@@ -39,7 +39,7 @@ std::string count(std::uint64_t numel) {
   return out;
 }
 
-// A storage of four float32 by the key "7", or the part of it that `view` says.
+// A storage of four float32 with the key "7", or the part of it that `view` says.
 std::string storage(const std::string& view) {
   return "(" + unicode("storage") + global("torch", "FloatStorage") + unicode("7") +
          unicode("cpu") + "K\4"s + view + "tQ";

@@ -1,4 +1,4 @@
-// Files that are whole and no checkpoint are refused by name, with advice.
+// Files that are whole, but are no checkpoints, are refused by name, with advice.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -26,7 +26,7 @@ using testing::read_file;
 using testing::shared;
 using namespace std::string_literals;
 
-// The message of the UnsupportedError that opening them as a torch.save file gives.
+// Returns the message of the UnsupportedError from opening the bytes as a torch.save file.
 std::string answer_to(const std::string& bytes) {
   try {
     TorchFile(shared(bytes), "x.pt");
@@ -93,7 +93,7 @@ TEST(OtherFormatsTest, ACompressionThatNobodyReadsIsNamedWithTheRecord) {
   EXPECT_THAT(answer_to(zip), AllOf(HasSubstr("data.pkl is compressed"), HasSubstr("zip -0")));
 }
 
-// Cuts where the message says.
+// Checks that the message says where to cut.
 void expect_two_torch_files(const std::string& first, const std::string& second) {
   const std::string message = answer_to(first + second);
   EXPECT_THAT(message, AllOf(HasSubstr("begins at byte " + std::to_string(first.size())),

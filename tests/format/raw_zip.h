@@ -1,4 +1,4 @@
-// Zips by hand, for tests: right unless a field is told to be wrong.
+// Zips written by hand, for tests. They are valid unless a field is given a wrong value.
 #pragma once
 
 #include <libdeflate.h>
@@ -15,7 +15,8 @@ namespace cairn::testing {
 struct RawRecord {
   std::string name;
   std::string content;
-  // Local header and central directory, where they are to differ from the truth.
+  // Values for the local header and the central directory, if they should differ from the true
+  // ones.
   std::optional<std::string> local_name = {};
   std::optional<std::uint32_t> local_size = {};
   std::optional<std::uint32_t> local_crc = {};
@@ -31,7 +32,7 @@ struct RawRecord {
   std::optional<std::uint32_t> expanded_crc = {};   // of a compressed record
 };
 
-// The record as a zip tool compresses it.
+// Makes the record as a zip tool compresses it.
 inline RawRecord deflated(const std::string& name, const std::string& content) {
   constexpr std::uint16_t kDeflate = 8;
   const std::unique_ptr<libdeflate_compressor, void (*)(libdeflate_compressor*)> compressor(
@@ -47,7 +48,7 @@ inline RawRecord deflated(const std::string& name, const std::string& content) {
           .expanded_crc = libdeflate_crc32(0, content.data(), content.size())};
 }
 
-// As Python's zipfile would write it: no Zip64, no padding, sizes in the local headers.
+// A zip as Python's zipfile writes it: no Zip64, no padding, sizes in the local headers.
 class RawZip {
  public:
   explicit RawZip(const std::vector<RawRecord>& records) {

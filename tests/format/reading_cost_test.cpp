@@ -1,4 +1,4 @@
-// What it costs to read from far away: a read is a request there.
+// The cost of reading from far away, where each read is a request.
 #include <gtest/gtest.h>
 
 #include "cairn/format/safetensors.h"

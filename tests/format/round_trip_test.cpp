@@ -1,4 +1,4 @@
-// What is written is read back: every kind of Value, and who shares what with whom.
+// Values of every kind are read back as they were written, and sharing is kept.
 #include <gtest/gtest.h>
 #include <rapidcheck.h>
 #include <rapidcheck/gtest.h>
@@ -45,7 +45,7 @@ RC_GTEST_PROP(RoundTripTest, RandomValuesComeBackAsTheyWere, ()) {
   const std::string bytes = encoded(value);
   const Value again = read_back(bytes);
   RC_ASSERT(describe_value(again) == describe_value(value));
-  RC_ASSERT(encoded(again) == bytes);  // also the same sharing: it shows in the pickle's memo
+  RC_ASSERT(encoded(again) == bytes);  // also the same sharing, which shows in the pickle's memo
   RC_ASSERT(encoded(value) == bytes);
 }
 
@@ -100,7 +100,7 @@ TEST(RoundTripTest, TiedTensorsAndViewsShareOneRecord) {
   EXPECT_EQ(value.at("row").as_tensor().storage_offset, 4);
 }
 
-// Which PyTorch counts in bytes, as it does those of uint8.
+// PyTorch counts the storages of such dtypes in bytes, like those of uint8.
 TEST(RoundTripTest, DTypesWithoutAStorageClassMayShareOneAndWithUInt8) {
   const TensorView bytes = make_tensor(DType::kUInt8, {3}, shared(std::string("abc")));
   TensorView words = bytes;
@@ -117,7 +117,7 @@ TEST(RoundTripTest, DTypesWithoutAStorageClassMayShareOneAndWithUInt8) {
   }
 }
 
-// The tensor alone: its bytes are also a uint8 tensor's, which have no order.
+// Only this tensor is refused: a uint8 tensor, which has no byte order, has the same bytes.
 TEST(RoundTripTest, BigEndianElementsOfUnknownLengthAreUnsupported) {
   const std::string place = "K\0K\2\x85K\1\x85\x89N"s;
   const auto view = [&](const char* function, const std::string& type, const std::string& rest) {
@@ -163,7 +163,7 @@ TEST(RoundTripTest, TensorsOutliveTheFile) {
   EXPECT_EQ(value.at("w"), Value(floats({4}, '\1')));
 }
 
-// CPython's batches of 1000, byte by byte in tests/python; here that all items come back.
+// tests/python checks CPython's batches of 1000 byte by byte. This checks that all items come back.
 TEST(RoundTripTest, LargeContainersComeBackWhole) {
   for (const int size : {0, 1, 2, 999, 1000, 1001, 2000, 2001}) {
     Dict dict;
@@ -235,7 +235,7 @@ TEST(RoundTripTest, AnArrayCanDoWithoutTheNameOfNumpysInnerModule) {
   EXPECT_EQ(encoded(again), bytes);
 }
 
-// Composer's list of what weights_only may load has this name and no other.
+// Composer's list of what weights_only may load has only this name.
 TEST(RoundTripTest, NewArraysHaveTheNamesOfNumpy2) {
   const std::string bytes = encoded(List{NdArray{"u1", {2}, shared(std::string("ab"))}});
   EXPECT_NE(pickle_of(bytes).find("numpy._core.multiarray\n_reconstruct"), std::string::npos);
@@ -297,7 +297,7 @@ TEST(RoundTripTest, TheSizeIsKnownBeforeTheFirstByte) {
   }
 }
 
-// --- What cannot be written ---------------------------------------------------------------------
+// --- Values that cannot be written ---------------------------------------------------------------
 
 std::string refusal(const Value& value) {
   try {
@@ -312,14 +312,14 @@ TEST(RefusedValueTest, NamesTheKeysThatLeadThere) {
   TensorView quantized = floats({2}, '\1');
   quantized.dtype = DType::kQInt32;
   EXPECT_EQ(refusal(Dict{{"state", Dict{{"model", Dict{{"w", quantized}}}}}}),
-            "state: model: w: a tensor of dtype qint32 without a quantizer");
+            "state: model: w: a tensor of dtype qint32 has no quantizer");
 }
 
 TEST(RefusedValueTest, APartOfATensorWhosePlaceWouldBeForgotten) {
   TensorView part = floats({2}, '\1');
   part.part = std::make_shared<const TensorPart>(TensorPart{{8}, {4}});
   EXPECT_EQ(refusal(Dict{{"w", part}}).substr(0, 62),
-            "w: a part of a tensor, (2) at (4) of (8), in a torch.save file");
+            "w: a part of a tensor, (2) at (4) of (8), cannot be written to");
   EXPECT_EQ(describe_value(part)["part_of"].dump(), R"({"offsets":[4],"shape":[8]})");
 }
 
@@ -343,7 +343,7 @@ TEST(RefusedValueTest, TextThatIsNotUtf8) {
 }
 
 TEST(RefusedValueTest, DeviceThatIsNone) {
-  EXPECT_NE(refusal(Device{"cuda:x"}).find("no device"), std::string::npos);
+  EXPECT_NE(refusal(Device{"cuda:x"}).find("not a device"), std::string::npos);
 }
 
 TEST(RefusedValueTest, TensorOutsideItsStorageIsAUsageError) {

@@ -1,4 +1,4 @@
-// What a safetensors file may hold: each check of the reference implementation, what it tolerates,
+// The contents of safetensors files: each check of the reference implementation, what it tolerates,
 // and what cairn refuses besides.
 #include "cairn/format/safetensors.h"
 
@@ -39,7 +39,7 @@ std::string with(const std::string& members, const std::string& data = "") {
   return safetensors_file(header(members), data);
 }
 
-// One byte tensor, "w", with its header changed as the caller likes.
+// One byte tensor, "w". The caller may change its header.
 const std::string kByte = safetensors_entry("w", "U8", "[1]", "[0,1]");
 
 std::string entry(const std::string& dtype, const std::string& shape, const std::string& offsets) {
@@ -58,7 +58,7 @@ std::string sized(std::uint64_t header_size, const std::string& rest) {
   return file + rest;
 }
 
-// The table of checks of the reference.
+// The checks of the reference.
 std::vector<SafetensorsCase> checked_cases() {
   constexpr auto kNo = SafetensorsAnswer::kCorrupt;
   const std::string two_to_32 = "4294967296";
@@ -212,7 +212,7 @@ INSTANTIATE_TEST_SUITE_P(Tolerated, SafetensorsFileTest, ::testing::ValuesIn(tol
 INSTANTIATE_TEST_SUITE_P(Rejected, SafetensorsFileTest, ::testing::ValuesIn(rejected_cases()),
                          safetensors_case_name);
 
-// Not in the tables above: those are made anew for every test.
+// These are not in the tables above, whose cases are made anew for every test.
 TEST(SafetensorsFileTest, LongHeadersAreRefused) {
   const std::string spaces(100'000'001, ' ');  // NOLINT(bugprone-string-constructor): meant
   for (const std::string& bytes : {sized(spaces.size(), spaces), nested(1'000'000)}) {

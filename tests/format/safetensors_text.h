@@ -1,4 +1,4 @@
-// safetensors files put together by hand.
+// safetensors files written by hand.
 #pragma once
 
 #include <string>

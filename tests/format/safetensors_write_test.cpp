@@ -1,4 +1,5 @@
-// What cairn writes as safetensors: the reference's bytes, and refusals by name.
+// cairn writes safetensors files with the same bytes as the reference, and its refusals name the
+// tensor.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -40,7 +41,8 @@ TensorView tensor(DType dtype, const std::vector<std::int64_t>& shape) {
   return make_tensor(dtype, shape, shared(bytes));
 }
 
-// Read and written again, in another order: the bytes of the reference.
+// Reads a file and writes its tensors, given in another order. The result has the reference's
+// bytes.
 TEST(SafetensorsPlanTest, WritesTheReferencesBytes) {
   for (const char* name : {"/torch-2.14/dtypes.safetensors", "/cairn/tiny.safetensors"}) {
     const std::string bytes = testing::read_file(kData + name);

@@ -1,4 +1,4 @@
-// The executor that streams a plan: how it reads what has to be read.
+// How the executor that streams a plan reads storages.
 #include "format/stream_plan.h"
 
 #include <gmock/gmock.h>
@@ -20,7 +20,7 @@ namespace {
 using testing::CountingSource;
 using testing::shared;
 
-// As the memory of a device.
+// Behaves like the memory of a device.
 class FarMemory final : public DeviceSource {
  public:
   explicit FarMemory(std::shared_ptr<const CountingSource> under) : under_(std::move(under)) {}
@@ -32,8 +32,8 @@ class FarMemory final : public DeviceSource {
   std::shared_ptr<const CountingSource> under_;
 };
 
-// As a device, or a bucket: bytes that have to be read. Each is the low byte of a mix of where it
-// is.
+// Behaves like a device or a bucket: its bytes must be read. Each byte is the low byte of a mix of
+// its offset.
 std::shared_ptr<CountingSource> far_away(std::uint64_t size) {
   std::string text(size, '\0');
   for (std::uint64_t i = 0; i < size; ++i) {
@@ -56,7 +56,7 @@ std::string streamed(const Value& value) {
   return std::move(sink.text);
 }
 
-// The same with all tensors in memory.
+// Returns the same value with all tensors in memory.
 Value in_memory(const Value& value) {
   Dict near;
   for (const auto& [key, item] : value.as_dict()) {
@@ -78,7 +78,7 @@ TEST(StreamPlanTest, ManySmallStoragesOfASourceAreReadWithOneCall) {
   EXPECT_EQ(file, streamed(in_memory(value)));
 }
 
-// As an optimizer's steps, which are on the host, between the moments of a device.
+// As with an optimizer's steps, which are on the host, between moments on a device.
 TEST(StreamPlanTest, TensorsInMemoryBetweenThemCostNoCall) {
   const auto source = far_away(300'000);
   Dict value;
@@ -102,7 +102,7 @@ TEST(StreamPlanTest, LargeStoragesOfADeviceAreReadInPieces) {
                              {"behind", tensor_in(source, 7, 1000)},
                              {"behind that", tensor_in(source, 9, 1000)}};
     const std::string file = streamed(value);
-    EXPECT_EQ(counted->reads, is_device ? 5 : 2);  // the large one in three, or with one call
+    EXPECT_EQ(counted->reads, is_device ? 5 : 2);  // the large one: three reads, or one
     EXPECT_EQ(counted->bytes, kSize + 3000);
     EXPECT_TRUE(file == streamed(in_memory(value)));
   }
@@ -123,7 +123,7 @@ TEST(StreamPlanTest, OfSeveralSourcesEachIsReadByItself) {
   EXPECT_EQ(file, streamed(in_memory(value)));
 }
 
-// Fails to read one byte.
+// Cannot read one byte.
 class FailingSource final : public ByteSource {
  public:
   std::uint64_t size() const override { return 100'000; }

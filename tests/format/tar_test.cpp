@@ -1,4 +1,4 @@
-// Tars as programs write them, as cairn does, and as an attacker would.
+// Tars as programs write them, as cairn writes them, and as an attacker would.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -23,7 +23,7 @@ using cairn::testing::TarMember;
 using cairn::testing::TempFolder;
 using ::testing::HasSubstr;
 
-// Names and contents.
+// Returns the names and contents of the files.
 std::vector<std::pair<std::string, std::string>> read(const std::string& tar) {
   std::vector<std::pair<std::string, std::string>> files;
   for (const File& file : read_files(*testing::source_with(tar))) {
@@ -62,7 +62,7 @@ TEST(TarTest, WhatIsWrittenIsRead) {
   }
 }
 
-// The worked example of docs/formats/containers.md.
+// This is the worked example of docs/formats/containers.md.
 TEST(TarTest, TheExampleOfTheDocumentationIsWhatIsWritten) {
   const std::string folder = CAIRN_TEST_DATA "/cairn/";
   EXPECT_EQ(written(cairn::testing::read_file(folder + "tiny.pt")),
@@ -78,7 +78,7 @@ TEST(TarTest, TheSizeOfALargeFileStandsInAPaxHeader) {
   const std::uint64_t size = (std::uint64_t{1} << 33) + 5;
   const Writer writer(sink, "large.pt", size);
   EXPECT_THAT(sink.text, HasSubstr("19 size=8589934597\n"));
-  // The reader takes it from there: what is missing is the content.
+  // The reader takes the size from there: only the content is missing.
   EXPECT_THAT(error_of<CorruptError>(sink.text), HasSubstr("needs 8589934597 bytes"));
 }
 
@@ -102,7 +102,7 @@ TEST(TarTest, NamesOfAllKindsAreRead) {
             (Files{{long_name, "content"}}));
   EXPECT_EQ(read(tar_member({.type = 'L', .content = long_name + '\0'}) + tar_member({}) + kTarEnd),
             (Files{{long_name, "content"}}));
-  // An extra header is for one member only.
+  // An extra header applies to one member only.
   EXPECT_EQ(read(pax("path", "first") + tar_member({}) + tar_member({.name = "second"}) + kTarEnd),
             (Files{{"first", "content"}, {"second", "content"}}));
   EXPECT_EQ(read(tar_member({.type = 'g', .content = "19 comment=not used\n"}) + tar_member({}) +
@@ -151,8 +151,8 @@ TEST(TarTest, WhatCouldReachOutsideIsRefusedByName) {
     EXPECT_THAT(refusal({.name = "odd", .type = type, .content = ""}), HasSubstr("\"odd\""))
         << type;
   }
-  EXPECT_THAT(refusal({.name = "good.pt"}), HasSubstr("is there twice"));
-  EXPECT_THAT(refusal({.name = "./good.pt"}), HasSubstr("is there twice"));
+  EXPECT_THAT(refusal({.name = "good.pt"}), HasSubstr("occurs twice"));
+  EXPECT_THAT(refusal({.name = "./good.pt"}), HasSubstr("occurs twice"));
   EXPECT_THAT(error_of<UnsupportedError>(pax("path", "../up") + tar_member({}) + kTarEnd),
               HasSubstr("leaves"));
   EXPECT_THAT(error_of<UnsupportedError>(pax("GNU.sparse.map", "0,1") + tar_member({}) + kTarEnd),
@@ -179,7 +179,7 @@ TEST(TarTest, TruncationAtEveryByteIsCorrupt) {
 
 TEST(TarTest, AFlipOfEveryHeaderByteIsAnError) {
   const std::string tar = tar_member({}) + kTarEnd;
-  const std::size_t behind_checksum = kChecksum.offset + kChecksum.size - 1;  // nobody reads it
+  const std::size_t behind_checksum = kChecksum.offset + kChecksum.size - 1;  // never read
   for (std::size_t at = 0; at < kBlockBytes; ++at) {
     if (at == behind_checksum) continue;
     std::string damaged = tar;

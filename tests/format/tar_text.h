@@ -1,4 +1,4 @@
-// Tars written by hand, for what no program would write.
+// Tars written by hand, with contents that no program would write.
 #pragma once
 
 #include <string>
@@ -21,7 +21,7 @@ struct TarMember {
   std::string name = "a.pt";
   char type = '0';
   std::string content = "content";
-  std::string size_field = {};  // instead of the content's size
+  std::string size_field = {};  // replaces the content's size
   std::string prefix = {};
   bool is_gnu = false;
 };
@@ -43,7 +43,7 @@ inline std::string tar_member(const TarMember& m) {
   return text;
 }
 
-// A pax header with one record, for the member behind it.
+// A pax header with one record, for the next member.
 inline std::string pax(const std::string& key, const std::string& value) {
   const std::string rest = " " + key + "=" + value + "\n";
   std::size_t length = rest.size() + 1;

@@ -1,4 +1,4 @@
-// Tensors that PyTorch saved before it conjugated or negated their elements.
+// Tensors that PyTorch saved before it carried out a conjugation or negation.
 #include <gtest/gtest.h>
 
 #include <span>
@@ -25,7 +25,7 @@ std::string text_of(const std::vector<float>& numbers) {
   return std::string(as_text(std::as_bytes(std::span(numbers))));
 }
 
-// Two numbers of the storage "0", which has so many of the class, from the `offset`-th on.
+// Two numbers of the storage "0", beginning with number `offset`. The storage has `numel` numbers.
 std::string two_of(const std::string& type, std::uint8_t numel, std::uint8_t offset,
                    const std::string& bits) {
   const auto number = [](std::uint8_t n) { return "K"s + static_cast<char>(n); };
@@ -55,7 +55,7 @@ TEST(TensorBitsTest, AnyRangeHasItsSignsTurned) {
   EXPECT_EQ(testing::wrong_range_of(*real.as_items()[0].as_tensor().storage), "");
 }
 
-// As the rows of one matrix: each counted as a copy of all of it, a few were too many.
+// As with the rows of one matrix: if each counted as a copy of the matrix, a few would be too many.
 TEST(TensorBitsTest, ViewsOfOneStorageShareWhatItBecomes) {
   constexpr std::size_t kRows = 10;
   const std::vector<float> data(500, 1);

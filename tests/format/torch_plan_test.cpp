@@ -1,4 +1,4 @@
-// Plans: what they say before the first byte is what is written, and it stays from save to save.
+// A plan announces exactly what is written, and stays the same from save to save.
 #include "format/torch_plan.h"
 
 #include <gtest/gtest.h>
@@ -35,7 +35,7 @@ TensorView tensor_of(std::size_t floats, char fill) {
                      shared(std::string(4 * floats, fill)));
 }
 
-// A training state: everything that changes from save to save, and two tensors.
+// A training state: two tensors, and values of all kinds that change from save to save.
 Value state(std::int64_t batch, double loss, const std::string& random) {
   return Dict{{"model", Dict{{"w", tensor_of(100, 'w')}, {"b", tensor_of(3, 'b')}}},
               {"batch", batch},
@@ -143,7 +143,7 @@ TEST(TorchPlanTest, ManyClassNamesAreEachWrittenOnce) {
   }
 }
 
-// The keys of storages are texts that are numbers, too; other texts may be the same ones.
+// The keys of storages are texts with numbers. Other texts may be equal to them.
 TEST(TorchPlanTest, AKeyOfAStorageThatIsATextOfTheTreeIsWrittenOnce) {
   const auto text = [](const std::string& digits) {
     return std::string{'X', static_cast<char>(digits.size()), 0, 0, 0} + digits;

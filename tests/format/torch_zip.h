@@ -1,4 +1,4 @@
-// Zips laid out as PyTorch's, of records that no plan would write.
+// Zips in PyTorch's layout, with records that no plan would write.
 #pragma once
 
 #include <string>
@@ -10,7 +10,7 @@
 
 namespace cairn::testing {
 
-// In that order, in the folder "archive".
+// Writes the records in that order, in the folder "archive".
 inline std::string torch_zip(const std::vector<std::pair<std::string, std::string>>& records) {
   std::string file;
   std::string central;

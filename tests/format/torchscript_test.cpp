@@ -1,5 +1,5 @@
-// TorchScript archives: what torch.jit.load finds in them (NAME.tensors.json, by
-// tests/data/write_script.py) is what is read, and of their code only which tensors are weights.
+// TorchScript archives. cairn reads the tensors that torch.jit.load finds (NAME.tensors.json, by
+// tests/data/write_script.py). From the code it takes only which tensors are weights.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -52,7 +52,7 @@ TEST_P(TorchScriptTest, HasTheTensorsThatPyTorchFinds) {
   }
 }
 
-// No more than those, in their order; the order of older descriptions is the alphabet's.
+// Exactly these, in their order. Older descriptions are ordered alphabetically.
 TEST_P(TorchScriptTest, HasTheWeightsOfItsStateDict) {
   using nlohmann::ordered_json;
   const Value weights = script_state_dict(open_script(GetParam()).read_script_weights());
@@ -130,7 +130,7 @@ TEST(TorchScriptAttributesTest, ConstantsOfTheCodeAreBesideTheAttributes) {
   const Value value = read_script(archive(object("}"), tensor));
   EXPECT_EQ(value.at("constants").as_items()[0].as_tensor().numel(), 4);
   const Value taken = read_script(archive(object("}" + unicode("constants") + "K\1s"s), tensor));
-  EXPECT_EQ(taken.at("constants"), Value(1));  // an attribute of that name stays
+  EXPECT_EQ(taken.at("constants"), Value(1));  // an attribute of that name wins
 }
 
 TEST(TorchScriptAttributesTest, AStateThatIsNoDictIsKept) {
@@ -168,8 +168,8 @@ TEST(TorchScriptWeightsTest, AFrozenModuleHasNone) {
 
 const std::string kTensor = testing::tensor(testing::float_storage() + "K\0K\4\x85K\1\x85"s);
 
-// An archive whose root is of class __torch__.a.b.C and has the tensors a, b and c, and in "d" an
-// object of class D with a tensor "w".
+// Records of an archive whose root is of class __torch__.a.b.C. The root has the tensors a, b and
+// c, and in "d" an object of class D with a tensor "w".
 std::vector<testing::RawRecord> records_with(const testing::RawRecord& code) {
   const std::string d = global("__torch__.a.b", "D") + ")\x81}" + unicode("w") + kTensor + "sb";
   std::string state = "}(";
@@ -216,7 +216,7 @@ TEST(TorchScriptWeightsTest, ObjectsOfClassesThatAreNoModulesHaveNone) {
             (Names{"a"}));
 }
 
-// Before PyTorch 1.7 a tensor that is no parameter was a buffer; C++ reads it so.
+// Before PyTorch 1.7, every tensor that was no parameter was a buffer. C++ still reads it so.
 TEST(TorchScriptWeightsTest, OfAClassThatListsNoBuffersAllTensorsCount) {
   EXPECT_EQ(names_by("class C(Module):\n"
                      "  __parameters__ = [\"c\", ]\n"
@@ -263,7 +263,7 @@ TEST(TorchScriptWeightsTest, WhatIsNoModuleHasNone) {
   EXPECT_THROW(list.read_script_weights(), UnsupportedError);
   const TorchFile cycle(shared(archive(object("}q\0"s + unicode("a") + "h\0s"s))), "x.pt");
   EXPECT_TRUE(cycle.read_script_weights().as_dict().empty());
-  // A module that is its own part.
+  // A module that contains itself.
   const std::string loop = global("__torch__.a.b", "C") + ")\x81q\0}"s + unicode("a") + "h\0sb"s;
   EXPECT_THROW(TorchFile(shared(archive(loop)), "x.pt").read_script_weights(), CorruptError);
 }

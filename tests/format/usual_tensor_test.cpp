@@ -1,5 +1,5 @@
-// The short way for tensors in a pickle: whatever that says, it gives what its opcodes give, one by
-// one.
+// The short cut for tensors in a pickle (usual_tensor.h) always gives the same as the opcodes, run
+// one by one.
 #include <gtest/gtest.h>
 
 #include "cairn/error.h"
@@ -20,7 +20,7 @@ using testing::pickle;
 using testing::unicode;
 using namespace std::string_literals;
 
-// Has the storages "0" to "6", of at most 64 bytes.
+// Has the storages "0" to "6", of at most 64 bytes each.
 class SomeStorages final : public pickle::KeyedStorages {
  public:
   int made = 0;
@@ -46,7 +46,7 @@ std::string numbers(const std::vector<std::int64_t>& all) {
   return text + ")";
 }
 
-// All that a Value says, but for the bytes of tensors.
+// Describes all of a Value, except the bytes of tensors.
 std::string described(const Value& value) {
   std::string text(value.type_name());
   if (value.is_dict()) {
@@ -73,7 +73,7 @@ std::string described(const Value& value) {
   return text;
 }
 
-// What reading gives, or how it fails.
+// Describes the result of a read, or its error.
 template <class Read>
 std::string outcome(Read read) {
   try {
@@ -95,14 +95,14 @@ std::string by_opcodes(const std::string& bytes) {
   });
 }
 
-std::string the_short_way(const std::string& bytes) {
+std::string by_short_cut(const std::string& bytes) {
   return outcome([&] {
     SomeStorages storages;
     return pickle::unpickle(as_bytes(bytes), storages);
   });
 }
 
-// As PyTorch and cairn write them: everything but the first tensor comes the short way.
+// A pickle as PyTorch and cairn write it. All tensors except the first use the short cut.
 std::string written() {
   const auto memory = std::make_shared<std::vector<std::byte>>(64);
   const SharedBytes bytes{ByteView(*memory), memory};
@@ -128,18 +128,18 @@ TEST(UsualTensorTest, IsWhatItsOpcodesMake) {
   const std::string bytes = written();
   const std::string expected = by_opcodes(bytes);
   EXPECT_TRUE(expected.starts_with("dict{")) << expected;
-  EXPECT_EQ(the_short_way(bytes), expected);
+  EXPECT_EQ(by_short_cut(bytes), expected);
 }
 
 TEST(UsualTensorTest, WhereverAPickleEnds) {
   const std::string bytes = written();
   for (std::size_t size = 0; size < bytes.size(); ++size) {
     const std::string cut = bytes.substr(0, size);
-    ASSERT_EQ(the_short_way(cut), by_opcodes(cut)) << size;
+    ASSERT_EQ(by_short_cut(cut), by_opcodes(cut)) << size;
   }
 }
 
-// Each byte as a third of all others: other opcodes, indices, numbers, keys.
+// Replaces each byte by a third of all other values: other opcodes, indices, numbers, keys.
 TEST(UsualTensorTest, WhateverStandsInIt) {
   const auto memory = std::make_shared<std::vector<std::byte>>(64);
   const TensorView vector =
@@ -155,13 +155,13 @@ TEST(UsualTensorTest, WhateverStandsInIt) {
     const char before = bytes[i];
     for (int other = static_cast<int>(i % 3); other < 256; other += 3) {
       bytes[i] = static_cast<char>(other);
-      ASSERT_EQ(the_short_way(bytes), by_opcodes(bytes)) << "byte " << i << " is " << other;
+      ASSERT_EQ(by_short_cut(bytes), by_opcodes(bytes)) << "byte " << i << " is " << other;
     }
     bytes[i] = before;
   }
 }
 
-// The function, and what each tensor fetches: from the memo.
+// The function, and the parts that each tensor fetches from the memo.
 std::string fetched_parts() {
   return "(" + global("torch._utils", "_rebuild_tensor_v2") + "q\0"s + "0" + unicode("storage") +
          "q\1"s + "0" + global("torch", "FloatStorage") + "q\2"s + "0" + unicode("cpu") + "q\3"s +
@@ -179,17 +179,17 @@ TEST(UsualTensorTest, ThePartsOfATensorMayBeReferredTo) {
     const std::string bytes = pickle(fetched_parts() + size + again);
     const std::string expected = by_opcodes(bytes);
     EXPECT_TRUE(expected.starts_with("list[")) << expected;
-    EXPECT_EQ(the_short_way(bytes), expected);
+    EXPECT_EQ(by_short_cut(bytes), expected);
   }
 }
 
-// What is put in the memo may be fetched at once, or take the place of something.
+// Objects in the memo may be fetched at once, or replace others.
 TEST(UsualTensorTest, PlacesInTheMemoMayBeUsedTwice) {
   for (const std::string& after_key : {""s, "q\3"s, "q\4"s, "q\5"s, "q\6"s}) {
     for (const std::string& after_size : {""s, "q\3"s, "q\4"s, "q\5"s, "q\6"s, "q\7"s}) {
       const std::string bytes = pickle(fetched_parts() + tensor_with("0", after_key, after_size) +
                                        tensor_with("1", "", "") + "h\3"s + "ah\4"s + "a");
-      ASSERT_EQ(the_short_way(bytes), by_opcodes(bytes));
+      ASSERT_EQ(by_short_cut(bytes), by_opcodes(bytes));
     }
   }
 }
@@ -197,7 +197,7 @@ TEST(UsualTensorTest, PlacesInTheMemoMayBeUsedTwice) {
 TEST(UsualTensorTest, WhatCannotBeMadeIsToldAsByTheOpcodes) {
   for (const std::string& key : {"9"s, "x"s, ""s, "storage"s}) {
     const std::string bytes = pickle(fetched_parts() + tensor_with(key, "", ""));
-    EXPECT_EQ(the_short_way(bytes), by_opcodes(bytes));
+    EXPECT_EQ(by_short_cut(bytes), by_opcodes(bytes));
     EXPECT_TRUE(by_opcodes(bytes).starts_with("corrupt")) << by_opcodes(bytes);
   }
 }

@@ -1,10 +1,10 @@
-// Writes files for tests/python/torch_file_test.py, each with its description beside it:
+// Writes files for tests/python/torch_file_test.py, each with a description beside it:
 //
 //   format_write_sample OUT [GOLDEN...]
 //
-// OUT/sample.pt: every kind of Value and of container size; OUT/weights_only.pt: those that
-// torch.load(weights_only=True) takes; OUT/containers.pt: only sizes and sharing; OUT/0.pt,
-// OUT/1.pt, ...: the golden files, read and written.
+// OUT/sample.pt has every kind of Value and every kind of container size. OUT/weights_only.pt has
+// those that torch.load(weights_only=True) accepts, OUT/containers.pt only sizes and sharing.
+// OUT/0.pt, OUT/1.pt, ... are the golden files, read and written again.
 #include <cstdio>
 #include <fstream>
 #include <limits>
@@ -42,7 +42,7 @@ Dict tensors() {
   Dict dict;
   for (int i = 0; i <= static_cast<int>(DType::kBool); ++i) {
     const auto dtype = static_cast<DType>(i);
-    // The others need _rebuild_tensor_v3, which PyTorch 1.13 does not have.
+    // Other dtypes need _rebuild_tensor_v3, which PyTorch 1.13 does not have.
     const bool has_class =
         dtype < DType::kUInt16 || (dtype > DType::kUInt64 && dtype != DType::kComplex32);
     if (has_class) dict[name(dtype)] = iota(dtype, {2, 3});
@@ -86,7 +86,7 @@ Dict containers() {
   return dict;
 }
 
-// What weights_only of PyTorch 2.6 and later reads.
+// Values that weights_only of PyTorch 2.6 and later reads.
 Dict plain_values() {
   return Dict{
       {"none", None{}},

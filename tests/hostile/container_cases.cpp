@@ -1,5 +1,6 @@
 // Containers whose headers lie: tars that reach outside, point elsewhere or overlap; compressed
-// data that is cut off, damaged, endless, inside itself; and honest ones around hostile content.
+// data that is cut off, damaged, endless, or nested in itself. Also honest containers around
+// hostile content.
 #include <array>
 
 #include "cairn/value.h"
@@ -25,7 +26,7 @@ const std::string& good_pt() {
   return bytes;
 }
 
-// Those that need no other program: the sandbox would not let it run.
+// Returns the codecs that need no other program: the sandbox would not let it run.
 std::vector<const Codec*> own_codecs() {
   std::vector<const Codec*> found;
   for (const Codec* codec : codecs()) {
@@ -119,7 +120,7 @@ void add_broken_tars(Cases& cases) {
   for (std::size_t size = tar::kBlockBytes; size < tar.size(); size += 97) {
     add_container(cases, "tar_cut_" + std::to_string(size), tar.substr(0, size), Answer::kCorrupt);
   }
-  for (std::size_t at = 0; at < 257; at += 5) {  // up to the magic number, which names it a tar
+  for (std::size_t at = 0; at < 257; at += 5) {  // up to the magic number, which identifies a tar
     if (at == tar::kChecksum.offset + 7) continue;
     std::string damaged = tar;
     damaged[at] = static_cast<char>(damaged[at] ^ 0x40);
@@ -183,7 +184,7 @@ void add_greedy_streams(Cases& cases) {
                   "\x5d\0\0\0"s + dictionary + std::string(8, '\xff') + std::string(30, '\0'),
                   Answer::kUnsupported);
   }
-  // Four bytes for each 128 KiB: of a file of 2 kB, 64 MiB.
+  // Four bytes for each 128 KiB: a file of 2 kB becomes 64 MiB.
   std::string bomb = "\x28\xb5\x2f\xfd\x00\x58"s;
   for (int i = 0; i < 512; ++i) {
     bomb += "\x02\0\x10"s + 'a';

@@ -1,4 +1,4 @@
-// Files made to hurt their reader, each with its right answer.
+// Hostile files, each with its right answer.
 #pragma once
 
 #include <cstdint>
@@ -18,7 +18,7 @@ enum class Answer : std::uint8_t {
 
 struct HostileCase {
   std::string name;
-  // A file, when its only name is ""; otherwise what a folder holds, by relative path.
+  // A file, if its only name is ""; otherwise the files of a folder, by relative path.
   std::map<std::string, std::string> files;
   Answer answer = Answer::kCorrupt;
 };
@@ -26,14 +26,14 @@ struct HostileCase {
 // Keeps the failure's message readable: a file may have megabytes.
 inline void PrintTo(const HostileCase& c, std::ostream* out) { *out << c.name; }
 
-// One function per format, in files of their names.
+// One function per format, each in a file of its name.
 std::vector<HostileCase> hostile_containers();
 std::vector<HostileCase> hostile_dcp();
 std::vector<HostileCase> hostile_dtensors();
 std::vector<HostileCase> hostile_memory();
 std::vector<HostileCase> hostile_pickles();
 std::vector<HostileCase> hostile_safetensors();
-std::vector<HostileCase> hostile_samples();  // of every format
+std::vector<HostileCase> hostile_samples();  // for every format
 std::vector<HostileCase> hostile_scripts();
 std::vector<HostileCase> hostile_zips();
 

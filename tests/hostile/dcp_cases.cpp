@@ -14,7 +14,7 @@ constexpr const char* kModule = "torch.distributed.checkpoint.metadata";
 constexpr const char* kDataName = "__0_0.distcp";
 constexpr std::int64_t kHuge = std::numeric_limits<std::int64_t>::max();
 
-// --- The objects of .metadata --------------------------------------------------------------------
+// --- The objects of .metadata -------------------------------------------------------------------
 
 std::string fields(const std::string& module, const std::string& type, const std::string& items) {
   return global(module, type) + ")\x81}(" + items + "ub";
@@ -61,11 +61,11 @@ std::string index(const std::string& fqn, const std::string& offset) {
 struct Info {
   std::string file = unicode(kDataName);
   std::string offset = "K\0"s;
-  std::string length = "";  // of the whole data file
+  std::string length = "";  // empty: the size of the data file
   std::string more = "";
 };
 
-// What a float32 tensor of four elements is stored as.
+// The file that stores a float32 tensor of four elements.
 std::string data_file() {
   return torch_file_of(pickle(tensor(float_storage() + "K\0K\x04\x85K\x01\x85"s)));
 }
@@ -93,7 +93,7 @@ std::string metadata(const Metadata& metadata) {
                            metadata.more));
 }
 
-// --- Cases ---------------------------------------------------------------------------------------
+// --- Cases --------------------------------------------------------------------------------------
 
 void add_dcp(Cases& cases, const std::string& name, const std::string& pickle,
              Answer answer = Answer::kCorrupt) {
@@ -176,7 +176,7 @@ void add_layouts(Cases& cases) {
   shaped("chunks that are numbers", {.chunks = "K\x01K\x02"});
   shaped("a hundred thousand empty chunks",
          {.chunks = chunk({0}, {0}) + "q\x01" + repeated("h\x01", 100'000) + chunk({0}, {4})});
-  // Two bytes for each, which reads the dimensions of one anew.
+  // Each takes two bytes, and makes the reader parse the dimensions again.
   const std::vector<std::int64_t> zeros(64, 0);
   const std::vector<std::int64_t> ones(64, 1);
   add_dcp(
@@ -186,7 +186,7 @@ void add_layouts(Cases& cases) {
                                                                    repeated("h\x01", 100'000)}),
                 .storage = index("w", size(zeros)) + info({})}),
       Answer::kUnsupported);
-  std::string others;  // fields of a chunk that are not known, in front of those that are
+  std::string others;  // unknown fields of a chunk, before the known ones
   for (std::int32_t i = 0; i < 20'000; ++i) {
     others += int32(i) + "N";
   }
@@ -272,7 +272,7 @@ void add_pickles(Cases& cases) {
                                    unicode("checkpoint_id") + global("pathlib", "PosixPath") +
                                        unicode("/") + unicode("etc") + "\x86R")}),
           Answer::kRead);
-  // The rows of .metadata are for .metadata only: elsewhere it is an object of a foreign class.
+  // The rows of .metadata apply only there. Elsewhere it is an object of a foreign class.
   cases.push_back({"dcp class in a torch.save file",
                    {{"", torch_file_of(pickle(global(kModule, "Metadata") + ")\x81"))}},
                    Answer::kRead});
@@ -305,7 +305,7 @@ void add_folders(Cases& cases) {
       {"dcp flipped data", {{".metadata", whole}, {kDataName, flipped}}, Answer::kCorrupt});
 }
 
-// Tensors inside a safetensors file, which the length tells: 16 bytes, those of the elements.
+// Tensors inside a safetensors file. The length tells this: 16 bytes, the size of the elements.
 void add_safetensors(Cases& cases) {
   const std::string entry = safetensors_entry("w", "F32", "[4]", "[0,16]");
   const auto stored = [&](const std::string& name, const std::string& data,

@@ -1,4 +1,4 @@
-// DTensors inside torch.save files that lie about their shapes, meshes and placements.
+// DTensors in torch.save files that lie about their shapes, meshes and placements.
 #include "tests/format/dtensor_text.h"
 #include "tests/hostile/corpus.h"
 
@@ -11,7 +11,7 @@ void add_dtensor(Cases& cases, const std::string& name, const DTensorText& text,
   cases.push_back({"dtensor_" + name, {{"", torch_file_of(pickle(dtensor(text)))}}, answer});
 }
 
-// Numbers that a shape, a mesh or a placement may lie with, as opcodes.
+// Lying numbers, as opcodes, for a shape, a mesh or a placement.
 void add_lying_numbers(Cases& cases) {
   struct Number {
     const char* name;
@@ -24,7 +24,7 @@ void add_lying_numbers(Cases& cases) {
   for (const Number& n : numbers) {
     const std::string name = n.name;
     add_dtensor(cases, "shape_" + name, {.shape = n.code + n.code + "\x86"}, Answer::kCorrupt);
-    // A tensor of that many ranks, all of them one element, shows more than load() allows.
+    // A mesh of so many ranks, all of them one element, shows more than load() allows.
     const bool is_shown = name == "two_to_40" || name == "largest";
     add_dtensor(cases, "mesh_" + name, {.mesh_shape = n.code + "\x85", .mesh_strides = "K\0\x85"s},
                 is_shown ? Answer::kUnsupported : Answer::kCorrupt);
@@ -38,7 +38,7 @@ void add_lying_numbers(Cases& cases) {
   }
 }
 
-// A mesh as newer releases have it: factors of a list of ranks.
+// A mesh in the form of newer releases: factors of a list of ranks.
 std::string layout(const std::string& sizes, const std::string& strides) {
   return with_attributes(global("torch.distributed._mesh_layout", "_MeshLayout"),
                          unicode("shape") + sizes + unicode("stride") + strides);

@@ -1,8 +1,8 @@
-// hostile_reader LIST: loads each path of LIST in a sandbox and under a memory limit; prints
+// hostile_reader LIST: loads each path in LIST, in a sandbox and with a memory limit. Prints:
 //
 //   begin PATH
 //   end ANSWER KIB MESSAGE      ANSWER: read, corrupt, unsupported, or what else was thrown;
-//                               KIB: by how much the peak of memory grew
+//                               KIB: by how much peak memory grew
 #include <fcntl.h>
 #include <sys/resource.h>
 #include <unistd.h>
@@ -28,7 +28,7 @@
 namespace cairn::testing {
 namespace {
 
-// Opened before the sandbox closes.
+// Its files are opened before the sandbox closes.
 struct MemoryMeter {
   int reset = ::open("/proc/self/clear_refs", O_WRONLY | O_CLOEXEC);
   int status = ::open("/proc/self/status", O_RDONLY | O_CLOEXEC);
@@ -44,10 +44,10 @@ struct MemoryMeter {
   }
 };
 
-// Everything that a program would do with a checkpoint: each byte checked, each tensor used.
+// Does everything that a program would do with a checkpoint: checks each byte, uses each tensor.
 void use(const std::string& path) {
   constexpr std::int64_t kMostElements = 1 << 20;
-  // TorchScript's archives are refused by load(), and converted.
+  // load() refuses TorchScript archives, but they can be converted.
   const std::optional<Value> weights = open_source(path)->state_dict();
   const Value value = weights ? *weights : load(path);
   for (const auto& [name, tensor] : tensors_of(value)) {
@@ -84,7 +84,7 @@ std::string answer_to(const std::string& path, std::string& message) {
   }
 }
 
-// The sanitizers map terabytes that they do not use.
+// Not with the sanitizers, which map terabytes that they do not use.
 void limit_memory() {
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
   constexpr rlim_t kMost = rlim_t{1} << 30;
@@ -125,7 +125,7 @@ int run(const char* list) {
 }  // namespace cairn::testing
 
 int main(int argc, char** argv) {
-  if (argc == 2 && std::string(argv[1]) == "--break-out") {  // proves that the sandbox holds
+  if (argc == 2 && std::string(argv[1]) == "--break-out") {  // proves that the sandbox works
     if (!cairn::testing::enter_sandbox()) return 77;
     return ::open("/tmp/cairn_hostile_reader", O_WRONLY | O_CREAT, 0600) >= 0 ? 0 : 1;
   }

@@ -1,5 +1,5 @@
-// Every hostile file gets its typed error, in a process that may not write, run or connect, and
-// whose memory grows no more than the file justifies.
+// Every hostile file gets its typed error. The reading process may not write, run programs or
+// connect, and its memory grows no more than the file's size justifies.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -18,7 +18,7 @@ namespace cairn::testing {
 namespace {
 
 struct Outcome {
-  std::string answer;  // as hostile_reader prints it; "died" with the signal as message
+  std::string answer;  // as hostile_reader prints it; "died": the message has the signal
   long kib = 0;
   std::string message;
 };
@@ -34,7 +34,7 @@ std::size_t write_case(const std::string& path, const HostileCase& c) {
   return bytes;
 }
 
-// Reads all paths, starting the reader again after one that killed it.
+// Reads all paths. Starts the reader again after a path that killed it.
 std::vector<Outcome> outcomes(const std::vector<std::string>& paths, const TempFolder& temp) {
   std::vector<Outcome> all;
   while (all.size() < paths.size()) {
@@ -76,7 +76,7 @@ const char* pattern_of(Answer answer) {
   return "";
 }
 
-// The promise of SECURITY.md. The sanitizers use memory of their own.
+// The limit that SECURITY.md promises. The sanitizers use memory of their own.
 long most_kib([[maybe_unused]] std::size_t bytes) {
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
   return std::numeric_limits<long>::max();
@@ -96,7 +96,7 @@ void PrintTo(const Format& format, std::ostream* out) { *out << format.name; }
 
 class HostileTest : public ::testing::TestWithParam<Format> {};
 
-// What became of a process that tries to create a file in the sandbox.
+// Returns how a process ended that tried to create a file in the sandbox.
 ChildProcess::Ended try_to_break_out() {
   ChildProcess reader({CAIRN_HOSTILE_READER, "--break-out"});
   return reader.wait();
@@ -138,7 +138,7 @@ INSTANTIATE_TEST_SUITE_P(
                       Format{"script", hostile_scripts}, Format{"zip", hostile_zips}),
     [](const auto& test) { return test.param.name; });
 
-#if !defined(__SANITIZE_THREAD__)  // minutes, to find nothing: the reader has one thread
+#if !defined(__SANITIZE_THREAD__)  // takes minutes and finds nothing: the reader has one thread
 INSTANTIATE_TEST_SUITE_P(LargeFormats, HostileTest,
                          ::testing::Values(Format{"memory", hostile_memory}),
                          [](const auto& test) { return test.param.name; });

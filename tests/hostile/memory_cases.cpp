@@ -1,6 +1,6 @@
-// Files that take far more memory, or far more time, than their size: every short opcode that makes
-// an object, again and again; keys that collide; parts that are referred to again and again. Where
-// the answer is "unsupported", the reader's budget said so, before the memory was taken.
+// Files that make a reader use far more memory or time than their size justifies: every short
+// opcode that makes an object, repeated; keys that collide; parts with many references. The answer
+// "unsupported" means that the reader's budget refused before the memory was taken.
 #include "tests/format/pickle_text.h"
 #include "tests/hostile/corpus.h"
 
@@ -18,13 +18,13 @@ void add(Cases& cases, const std::string& name, const std::string& body, Answer 
 
 std::string filled(const std::string& unit) { return repeated(unit, kBytes / unit.size()); }
 
-// One list of millions of the same.
+// Lists of millions of equal items.
 void add_lists(Cases& cases) {
   struct Item {
     const char* name;
     std::string code;
     Answer answer = Answer::kUnsupported;
-    std::string before = {};  // numbered in the memo, then taken from the stack
+    std::string before = {};  // put into the memo, then popped
   };
   const std::string call = "h\0)R"s;
   const std::string call_with = "h\0h\1R"s;
@@ -92,7 +92,7 @@ void add_lists(Cases& cases) {
   add(cases, "stack_of_nones", filled("N"), Answer::kCorrupt);
 }
 
-// Tables in which each key would look at all before it.
+// Tables in which each key would be compared with all earlier ones.
 void add_tables(Cases& cases) {
   std::string multiples;
   std::string distinct;
@@ -124,11 +124,11 @@ void add_tables(Cases& cases) {
           "u",
       Answer::kRead);
   add(cases, "items_nan", "\x8f(" + repeated(kNaN, 400'000) + "\x90", Answer::kRead);
-  const std::string frozen = "(" + distinct + "\x91";  // equal, and two objects
+  const std::string frozen = "(" + distinct + "\x91";  // equal, but two objects
   add(cases, "equal_frozensets", "}" + frozen + "Ns" + frozen + "Ns", Answer::kRead);
 }
 
-// What is small in the file and large for whoever lists or walks it.
+// Data that is small in the file, and large for code that lists or walks it.
 void add_repetitions(Cases& cases) {
   const std::string shared_tensor = tensor(float_storage() + "K\0K\4\x85K\1\x85"s) + "q\1"s + "0";
   const auto file = [&](const std::string& name, const std::string& body, Answer answer) {

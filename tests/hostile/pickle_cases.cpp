@@ -1,5 +1,5 @@
-// Pickles inside torch.save files: every dangerous global in every way of naming and calling it,
-// every opcode where it has nothing to work on, every length that lies.
+// Pickles in torch.save files: every dangerous global, named and called in every way; every opcode
+// without anything to work on; every length that lies.
 #include <array>
 #include <cctype>
 
@@ -20,8 +20,8 @@ struct Name {
   const char* name;
 };
 
-// What pickles in the wild run programs, read files or reach the network with; and what PyTorch's
-// own list allows, but makes something of that is no data.
+// Globals by which known malicious pickles run programs, read files or reach the network. Also
+// globals that PyTorch's own list allows, but whose results are not data.
 constexpr Name kDangerous[] = {
     {"os", "system"},
     {"os", "popen"},
@@ -175,7 +175,7 @@ std::string short_text(const std::string& text) {
   return "\x8c" + std::string(1, static_cast<char>(text.size())) + text;
 }
 
-// By themselves they are read, as placeholders: the sandbox sees to it that nothing else happens.
+// Alone they are read, as placeholders. The sandbox makes sure that nothing else happens.
 void add_dangerous_globals(Cases& cases) {
   const std::string argument = unicode("touch /tmp/cairn_was_here") + "\x85";
   for (const Name& bad : kDangerous) {
@@ -194,11 +194,11 @@ void add_dangerous_globals(Cases& cases) {
   }
 }
 
-// What each opcode answers that finds an empty stack, no memo and no operand.
+// Each opcode with an empty stack, no memo and no operand.
 void add_lonely_opcodes(Cases& cases) {
   const std::string alone = "N\x88\x89])}\x8f";  // make a value of nothing
-  const std::string outside =                    // of what cairn reads
-      "o\x80\x82\x83\x84\x97\x98";               // 0x80: of protocol 46
+  const std::string outside =                    // not read by cairn
+      "o\x80\x82\x83\x84\x97\x98";               // 0x80: protocol 46
   for (int op = 0; op < 256; ++op) {
     const char c = static_cast<char>(op);
     if (std::isprint(op) != 0 && std::string("FILSPVgipc").find(c) != std::string::npos) continue;
@@ -215,7 +215,7 @@ struct Lengths {
   int bytes;  // of the length
 };
 
-// Lengths beyond the file, by one byte and by exabytes.
+// Lengths that exceed the file by one byte, or by exabytes.
 void add_lying_lengths(Cases& cases) {
   constexpr std::array kOps = {
       Lengths{"SHORT_BINSTRING", 'U', 1}, Lengths{"BINSTRING", 'T', 4},
@@ -265,7 +265,7 @@ void add_memo_bombs(Cases& cases) {
   }
 }
 
-// Numbers that a tensor may lie with, as opcodes.
+// Lying numbers, as opcodes, for a tensor.
 void add_lying_tensors(Cases& cases) {
   struct Number {
     const char* name;

@@ -20,7 +20,7 @@ std::string one(const std::string& dtype, const std::string& shape, const std::s
   return safetensors_file("{" + safetensors_entry("w", dtype, shape, offsets) + "}", "datadata");
 }
 
-// Values that are no list of numbers, or numbers that no file can have.
+// Values that are not lists of numbers, or numbers that no file can have.
 constexpr std::array kBadLists = {
     "null",
     "1",
@@ -72,7 +72,7 @@ void add_bad_entries(Cases& cases) {
   }
 }
 
-// Two tensors, the second of which starts where it should not.
+// Two tensors, one of which starts at a wrong place.
 void add_bad_layouts(Cases& cases) {
   const auto two = [](const std::string& first, const std::string& second) {
     return safetensors_file("{" + safetensors_entry("a", "U8", "[4]", first) + "," +

@@ -27,7 +27,7 @@ constexpr int kForbidden[] = {
 };
 
 constexpr unsigned kKill = SECCOMP_RET_KILL_PROCESS;
-constexpr unsigned kMissing = SECCOMP_RET_ERRNO | ENOSYS;  // so that libc asks in the older way
+constexpr unsigned kMissing = SECCOMP_RET_ERRNO | ENOSYS;  // makes libc use the older calls
 constexpr unsigned kUnnamed = O_TMPFILE & ~O_DIRECTORY;
 constexpr unsigned kWrites = O_WRONLY | O_RDWR | O_CREAT | O_TRUNC;
 
@@ -51,7 +51,7 @@ class Filter {
     answer(with);
   }
 
-  // Kills unless the flags in this argument open for reading, or an unnamed file.
+  // Kills unless the flags in this argument are for reading, or for an unnamed file.
   void check_open(int call, std::size_t argument) {
     jump(BPF_JEQ, static_cast<unsigned>(call), 0, 5);
     load(offsetof(seccomp_data, args) + 8 * argument);
@@ -61,7 +61,7 @@ class Filter {
     answer(kKill);
   }
 
-  // Kills unless it starts a thread.
+  // Kills unless the call starts a thread.
   void check_clone() {
     jump(BPF_JEQ, SYS_clone, 0, 4);
     load(offsetof(seccomp_data, args));

@@ -1,4 +1,4 @@
-// TorchScript archives whose modules, or whose code, take far more than their size.
+// TorchScript archives whose modules or code take far more memory than their size justifies.
 #include "tests/format/pickle_text.h"
 #include "tests/format/raw_zip.h"
 #include "tests/hostile/corpus.h"
@@ -20,7 +20,7 @@ void add_script(Cases& cases, const std::string& name, const std::string& data, 
   cases.push_back({"script " + name, {{"", zip.bytes()}}, answer});
 }
 
-// The root, and in it what `entries` put into its dict. h0 is its class, h1 the text "w".
+// The root object, with `entries` in its dict. h0 is its class, h1 the text "w".
 std::string root(const std::string& entries, const std::string& type = "C") {
   return global("__torch__", type) + "q\0"s + "0" + unicode("w") + "q\1" + "0" + "h\0)\x81}("s +
          entries + "ub";

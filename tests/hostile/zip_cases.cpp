@@ -54,7 +54,7 @@ void add_bad_names(Cases& cases) {
   }
 }
 
-// Each field of the end record of a sound file, with values that it cannot have.
+// Each field of the end record of a valid file, with values that it cannot have.
 void add_lying_end(Cases& cases) {
   const std::string sound = RawZip({data_pkl(), version()}).bytes();
   struct Field {
@@ -102,13 +102,13 @@ void add_lying_zip64(Cases& cases) {
   }
 }
 
-// Each byte of the two kinds of record headers of a sound file, inverted.
+// Each byte of the first local header of a valid file, inverted.
 void add_flipped_headers(Cases& cases) {
   const RawZip zip({data_pkl(), version()});
   const std::string sound = zip.bytes();
   const std::size_t local = 30;
   for (std::size_t i = 0; i < local; ++i) {
-    // "version needed" and the date mean nothing.
+    // "version needed" and the date have no meaning.
     if (i >= 4 && (i < 6 || (i >= 10 && i < 14))) continue;
     std::string bytes = sound;
     bytes[i] = static_cast<char>(~bytes[i]);
@@ -154,7 +154,7 @@ void add_impossible_layouts(Cases& cases) {
     RawRecord record = data_pkl();
     record.local_method = record.central_method = method;
     add_zip(cases, "method_" + std::to_string(method), RawZip({record, version()}).bytes(),
-            method == 8 ? Answer::kCorrupt : Answer::kUnsupported);  // deflate is read
+            method == 8 ? Answer::kCorrupt : Answer::kUnsupported);  // cairn reads deflate
   }
 }
 
@@ -174,7 +174,7 @@ void add_deflated(Cases& cases) {
   add_zip(cases, "deflated_zeros", RawZip({zeros, version()}).bytes(), Answer::kCorrupt);
 }
 
-// A file of every length from nothing to one byte short.
+// A valid file, cut to every third length.
 void add_truncations(Cases& cases) {
   const std::string sound = RawZip({data_pkl(), version()}).bytes();
   for (std::size_t size = 0; size < sound.size(); size += 3) {

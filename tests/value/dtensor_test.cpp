@@ -1,4 +1,4 @@
-// find_dtensor() reads the shard that one rank's file has of a distributed tensor.
+// find_dtensor() reads the shard of a distributed tensor from one rank's file.
 #include "cairn/dtensor.h"
 
 #include <gmock/gmock.h>
@@ -27,7 +27,7 @@ const std::string kFiles = kData + "/torch-2.14/dtensor/";
 Value read_pickle(const std::string& body) {
   const TempFolder temp;
   testing::write_file(temp / "in.pt", testing::torch_file_of(testing::pickle(body)));
-  // Some claim shapes that no file could show.
+  // Some of them claim shapes that no file could contain.
   return load(temp / "in.pt", {.most_repetition = std::nullopt});
 }
 

@@ -1,4 +1,4 @@
-// Every 16-bit number, and everything half-way between two of them.
+// Tests every 16-bit number, and every number half-way between two of them.
 #include "value/tensor/float_convert.h"
 
 #include <gtest/gtest.h>
@@ -24,7 +24,7 @@ void PrintTo(const Format& format, std::ostream* out) {
 
 class FloatConvertTest : public ::testing::TestWithParam<Format> {
  protected:
-  // As it is done to doubles and to floats; both must agree where the value is a float.
+  // Rounds as for doubles, and as for floats. Both must agree if the value is a float.
   std::uint16_t rounded(double value) const {
     const std::uint16_t bits = GetParam().bits(round_to_odd(value));
     const auto single = static_cast<float>(value);
@@ -56,7 +56,7 @@ TEST_P(FloatConvertTest, RoundsToTheNearestAndTiesToEven) {
     const auto below = static_cast<std::uint16_t>(i);
     const auto above = static_cast<std::uint16_t>(i + 1);
     const double low = value(below);
-    // Behind the largest number comes infinity; it rounds as if the next power of two were there.
+    // Infinity follows the largest number. Rounding treats it as the next power of two.
     const double high = above == infinity ? 2 * low - value(static_cast<std::uint16_t>(i - 1))
                                           : static_cast<double>(value(above));
     const double middle = (low + high) / 2;  // exact: doubles have bits to spare
@@ -89,7 +89,7 @@ TEST_P(FloatConvertTest, NaNsStayNaNs) {
     EXPECT_TRUE(std::isnan(back));
     EXPECT_EQ(std::signbit(back), sign < 0);
   }
-  // One whose payload is in the bits that are cut off.
+  // A NaN whose payload is in the bits that are cut off.
   EXPECT_TRUE(std::isnan(GetParam().value(GetParam().bits(std::bit_cast<float>(0x7F800001U)))));
 }
 

@@ -26,7 +26,7 @@ std::string long_name(int number) {
   return "model.layers." + std::to_string(number) + ".attention.weight";
 }
 
-// A tree as a reader makes it.
+// A tree like those that a reader makes.
 Value tree_of(int tensors) {
   Dict dict;
   for (int i = 0; i < tensors; ++i) {
@@ -41,7 +41,7 @@ bool is_beside(const Value& a, const Value& b) {
   return apart < kBlockBytes;
 }
 
-// On a thread of its own, which keeps no block when it ends. Gives how many more blocks there are.
+// Runs on its own thread, which keeps no block when it ends. Returns by how many the blocks grew.
 std::ptrdiff_t blocks_after(const std::function<void()>& run) {
   const std::size_t before = NodeArena::blocks();
   std::thread(run).join();
@@ -78,7 +78,7 @@ TEST(NodeArenaTest, WhoKeepsOneNodeKeepsItsBlock) {
     kept = tree.at(long_name(5000));
   });
   EXPECT_GE(blocks, 1);
-  EXPECT_LE(blocks, 2);  // the storage may lie in the block before
+  EXPECT_LE(blocks, 2);  // the storage may be in the previous block
   EXPECT_EQ(kept, make_tensor(DType::kUInt8, {0}, SharedBytes{}));
   EXPECT_EQ(blocks_after([&] { kept = {}; }), -blocks);
 }
@@ -111,11 +111,11 @@ TEST(NodeArenaTest, WhileItPausesNodesAreFromTheHeap) {
               inside = List{2};
             }),
             1);
-  EXPECT_EQ(blocks_after([&] { inside = {}; }), -1);  // the other one is not in it
+  EXPECT_EQ(blocks_after([&] { inside = {}; }), -1);  // the other one is not in the block
   EXPECT_EQ(outside, Value(List{1}));
 }
 
-// As a static object's does that saves.
+// Like the destructor of a static object that saves.
 struct MakesATreeWhenItsThreadEnds {
   ~MakesATreeWhenItsThreadEnds() {
     const NodeArena arena;
@@ -126,7 +126,7 @@ struct MakesATreeWhenItsThreadEnds {
 TEST(NodeArenaTest, ATreeMayBeMadeWhenAllElseOfTheThreadIsGone) {
   EXPECT_EQ(blocks_after([] {
               thread_local const MakesATreeWhenItsThreadEnds late;
-              EXPECT_NE(&late, nullptr);  // makes it, before the arena has anything of this thread
+              EXPECT_NE(&late, nullptr);  // makes it before the arena keeps anything here
               const NodeArena arena;
               const Value tree = tree_of(3);
             }),
@@ -170,7 +170,7 @@ TEST(NodeArenaTest, WhatIsChangedOutsideLivesOutside) {
   EXPECT_EQ(list, Value(List({1, 2})));
 }
 
-// With what a thread makes let go of by others, while it goes on.
+// Other threads free what a thread made, while that thread goes on.
 TEST(NodeArenaTest, AnyThreadMayLetGo) {
   EXPECT_EQ(blocks_after([] {
               std::vector<std::thread> threads;
@@ -190,7 +190,7 @@ TEST(NodeArenaTest, AnyThreadMayLetGo) {
             0);
 }
 
-// What std::allocate_shared() made, with who only watches it: the memory is that of both.
+// std::allocate_shared() makes one allocation for the object and its weak pointers.
 TEST(NodeArenaTest, SharedPointersGiveBackWhereTheyTook) {
   const auto make = [] {
     return std::allocate_shared<std::string>(NodeAllocator<std::string>(), 40, 'x');

@@ -13,7 +13,7 @@ using ::testing::ElementsAre;
 
 template <class T>
 std::vector<double> decoded(DType dtype, const std::vector<T>& raw) {
-  std::vector<double> numbers = {-1};  // what was there is gone
+  std::vector<double> numbers = {-1};  // must be replaced
   decode_numbers(dtype, std::as_bytes(std::span(raw)), numbers);
   return numbers;
 }
@@ -44,7 +44,8 @@ TEST(NumbersTest, BfloatIsTheUpperHalfOfAFloat) {
               ElementsAre(1, -3, 0x1p-133, -INFINITY));
 }
 
-// Largest, smallest, one, minus two and the special values, from the papers that define them.
+// The largest, the smallest, one, minus two and the special values, from the papers that define
+// them.
 TEST(NumbersTest, FloatsOfEightBits) {
   EXPECT_THAT(decoded(DType::kFloat8E4M3FN, {0x7E, 0x01, 0x38, 0xC0}),
               ElementsAre(448, 0x1p-9, 1, -2));

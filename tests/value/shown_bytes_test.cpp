@@ -1,4 +1,4 @@
-// How much a tree shows, however little it holds.
+// How much a tree shows, which may be far more than it holds.
 #include "value/shown_bytes.h"
 
 #include <gtest/gtest.h>

@@ -1,5 +1,5 @@
-// The dense form of good sparse tensors is compared with PyTorch's in tests/cli/dump_test.cpp; here
-// are those that contradict themselves, and what a stream may cost.
+// tests/cli/dump_test.cpp compares the dense form of valid sparse tensors with PyTorch's. These
+// tests cover tensors that contradict themselves, and the cost of a stream.
 #include "cairn/sparse_tensor.h"
 
 #include <gtest/gtest.h>
@@ -37,7 +37,7 @@ SparseTensor coo(std::vector<std::int64_t> indices, std::vector<std::int64_t> sh
   return tensor;
 }
 
-// Of 3 rows and 4 columns.
+// A tensor of 3 rows and 4 columns.
 SparseTensor csr(std::vector<std::int64_t> rows, std::vector<std::int64_t> columns) {
   const auto count = static_cast<std::int64_t>(columns.size());
   SparseTensor tensor;

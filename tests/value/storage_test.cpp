@@ -1,4 +1,4 @@
-// What every kind of Storage keeps to, and a kind of a program's own.
+// Properties of every kind of Storage, and of a kind that a program defines.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -17,7 +17,7 @@ using testing::shared;
 using testing::source_with;
 using testing::wrong_range_of;
 
-// Memory that cannot be looked at, only copied from: a device's.
+// Memory that can only be copied from, like a device's.
 class FarStorage final : public Storage {
  public:
   explicit FarStorage(std::string bytes)
@@ -99,7 +99,7 @@ TEST(StorageTest, OneOfAProgramsOwnIsReadByTensors) {
                        .storage_offset = 1,
                        .storage = storage};
   EXPECT_EQ(as_text(row.contiguous_bytes().view), "\2\3");
-  EXPECT_EQ(storage->bytes_copied(), 6U + 2U);  // of a part no more than it takes
+  EXPECT_EQ(storage->bytes_copied(), 6U + 2U);  // of a part only its own bytes
 }
 
 TEST(StorageTest, BytesOfAnotherLengthAreCorrupt) {

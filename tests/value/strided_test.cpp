@@ -1,4 +1,4 @@
-// The one strided copy, against copying one element after the other.
+// Compares the strided copy with a copy of one element after another.
 #include "value/tensor/strided.h"
 
 #include <gtest/gtest.h>
@@ -16,7 +16,8 @@ Dims random_dims(std::size_t rank, std::int64_t least, std::int64_t most) {
   return *rc::gen::container<Dims>(rank, rc::gen::inRange<std::int64_t>(least, most + 1));
 }
 
-// Of a box of `shape` inside one that is larger at its ends, its dimensions in any order.
+// Strides of a box of `shape` inside a box that is larger at its ends, with its dimensions in any
+// order.
 Dims random_strides(const Dims& shape) {
   std::vector<std::size_t> order(shape.size());
   std::iota(order.begin(), order.end(), 0);

@@ -29,7 +29,7 @@ std::shared_ptr<const Storage> noise_storage(std::size_t bytes) {
   return storage_of(testing::shared(text));
 }
 
-// A random view: dimensions in any order, steps, an offset, repeated ones.
+// A random view: dimensions in any order, with steps, an offset, and repeated dimensions.
 TensorView random_view(std::mt19937& random) {
   const auto draw = [&](int low, int high) {
     return std::uniform_int_distribution<std::int64_t>(low, high)(random);

@@ -59,7 +59,7 @@ TEST(TensorTest, APartLiesInsideItsTensor) {
   EXPECT_THROW(check_bounds(with({4}, {2})), CorruptError);
   constexpr auto kMost = std::numeric_limits<std::int64_t>::max();
   EXPECT_THROW(check_bounds(with({kMost, 3}, {kMost, 0})), CorruptError);
-  t.shape = {0, 3};  // nothing is still somewhere
+  t.shape = {0, 3};  // an empty part still has a place
   EXPECT_THROW(check_bounds(with({4, 3}, {5, 0})), CorruptError);
   EXPECT_NO_THROW(check_bounds(with({4, 3}, {4, 0})));
 }
@@ -128,7 +128,7 @@ TEST(TensorTest, MakeTensorWantsExactlyTheBytesOfTheShape) {
   EXPECT_THROW(make_tensor(DType::kFloat32, {7}, floats({0, 1})), UsageError);
 }
 
-// As the weights of a flat parameter: each is a part of one storage.
+// Like the weights of a flat parameter, each of which is a part of one storage.
 TEST(TensorTest, APartOfAStorageCostsThatPart) {
   const std::string bytes(1 << 20, 'x');
   const auto source = std::make_shared<const testing::CountingSource>(

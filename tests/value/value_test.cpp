@@ -58,7 +58,7 @@ TEST(ValueTest, TensorsAreKeysByTheirIdentity) {
   dict.set(equal, 2);
   dict.set(sparse, 3);
   dict.set(Tuple{{a, 0}}, 4);
-  for (int i = 0; i < 20; ++i) {  // few keys are looked through, many are hashed
+  for (int i = 0; i < 20; ++i) {  // a dict compares few keys one by one, and hashes many
     const Value same = a;
     EXPECT_EQ(*dict.find(same), Value(1));
     EXPECT_EQ(*dict.find(equal), Value(2));
@@ -103,7 +103,7 @@ TEST(ValueTest, ADictWithPlaceReservedFindsItsFirstKeys) {
 TEST(ValueTest, KeysThatAreMultiplesOfAPowerOfTwoAreFoundQuickly) {
   Dict dict;
   for (std::int64_t i = 0; i < 100'000; ++i) {
-    dict.set(i << 20, i);  // quadratic, and so minutes, if all began at one slot
+    dict.set(i << 20, i);  // quadratic (minutes) if all began at one slot
   }
   EXPECT_EQ(*dict.find(std::int64_t{99'999} << 20), Value(99'999));
 }
@@ -131,8 +131,8 @@ TEST(ValueTest, IntegersOfManyDigitsAreHexadecimal) {
   EXPECT_EQ(BigInt{std::string(2000, '\0') + "\xf0"}.text(), "-0x1" + std::string(4001, '0'));
 }
 
-// The most keys whose hashes agree in their last 17 bits, of 100,000: about 10 by chance. Each of
-// them costs a look at all the others.
+// Returns the most keys, out of 100,000, whose hashes agree in the last 17 bits: about 10 by
+// chance. Each of them is compared with all the others.
 std::size_t largest_crowd(const std::function<Value(std::int64_t)>& key) {
   std::vector<Value> keys;  // all at once: some hash by their place in memory
   std::unordered_map<std::size_t, std::size_t> crowds;
@@ -162,7 +162,7 @@ TEST(ValueTest, KeysMadeToCollideDoNot) {
 
 TEST(ValueTest, EveryNaNIsAKeyOfItsOwnAndFoundByNone) {
   Dict dict;
-  for (int i = 0; i < 200'000; ++i) {  // quadratic, and so minutes, if each looked at all others
+  for (int i = 0; i < 200'000; ++i) {  // quadratic (minutes) if each were compared with all others
     dict.set(std::nan(""), i);
   }
   dict.set(1.0, "one");

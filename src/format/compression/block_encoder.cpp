@@ -21,7 +21,7 @@ void BlockEncoder::write(ByteView bytes) {
 }
 
 void BlockEncoder::finish() {
-  // Nothing at all is one empty stream.
+  // If nothing was written, the output is one empty stream.
   if (!block_.empty() || is_empty_) submit_block();
   while (!under_way_.empty()) {
     write_oldest();
@@ -31,7 +31,7 @@ void BlockEncoder::finish() {
 void BlockEncoder::submit_block() {
   if (under_way_.size() == compression_threads()) write_oldest();
   is_empty_ = false;
-  // Deferred where no thread can be had: then write_oldest() does the work.
+  // std::async() defers the call if no thread is available: then write_oldest() does the work.
   under_way_.push_back(std::async(
       std::launch::async | std::launch::deferred,
       [compress = compress_, block = std::exchange(block_, {})] { return compress(block); }));

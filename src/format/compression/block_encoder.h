@@ -1,6 +1,6 @@
-// Compressing on all cores with a library that has no threads of its own: what is written is cut
-// into blocks, each becomes a complete stream, and the streams follow one another. The tools read
-// such a file as one (`cat a.gz b.gz | gzip -d`).
+// Compresses on all cores with a library that has no threads of its own. The written bytes are cut
+// into blocks, each block becomes a complete stream, and the streams follow one another. The tools
+// read such a file as one (`cat a.gz b.gz | gzip -d`).
 #pragma once
 
 #include <deque>
@@ -15,10 +15,10 @@ using Block = std::vector<std::byte>;
 
 class BlockEncoder final : public Filter {
  public:
-  // One complete stream. Called on several threads at once.
+  // Compresses a block into one complete stream. Called on several threads at once.
   using Compress = Block (*)(ByteView block);
 
-  // Holds, in blocks and their streams, at most twice `block_bytes` for each thread.
+  // Holds blocks and their streams: at most twice `block_bytes` for each thread.
   BlockEncoder(Compress compress, std::size_t block_bytes, ByteSink& out);
 
   void write(ByteView bytes) override;

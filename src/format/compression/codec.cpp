@@ -35,7 +35,7 @@ class LimitedSink final : public ByteSink {
 }  // namespace
 
 std::span<const Codec* const> codecs() {
-  // LZMA alone last: it has no magic number, only a header that others are unlikely to look like.
+  // LZMA alone is last: it has no magic number, only a header that other data rarely resembles.
   static constexpr std::array<const Codec*, 7> kAll = {&kGzip, &kBzip2, &kXz,  &kLz4,
                                                        &kZstd, &kLzop,  &kLzma};
   return kAll;
@@ -63,7 +63,7 @@ bool begins_as(const Codec& codec, const ByteSource& source) {
 }
 
 unsigned compression_threads() {
-  // More than 16 would take more memory than kEncoderMemory allows most codecs.
+  // With more than 16 threads, most codecs would need more memory than kEncoderMemory.
   return std::clamp(std::thread::hardware_concurrency(), 1U, 16U);
 }
 

@@ -1,7 +1,8 @@
 // The kinds of compression that a checkpoint can be wrapped in: docs/formats/containers.md.
 //
-// To add one: a file beside gzip.cpp that defines its Codec, its name here and in codecs(), its row
-// in checkpoint/open/source.cpp, and its extension in checkpoint/names/extension.cpp.
+// To add one: write a file beside gzip.cpp that defines its Codec. Add its name here and in
+// codecs(), its row in checkpoint/open/source.cpp, and its extension in
+// checkpoint/names/extension.cpp.
 #pragma once
 
 #include <cstdint>
@@ -16,16 +17,16 @@ namespace cairn {
 
 struct Codec {
   const char* name;  // "gzip"
-  // By the first bytes, some 64 of them; nothing else of the data has been looked at.
+  // Returns whether the data is of this kind. `bytes` is the start of the data, about 64 bytes.
   bool (*matches)(ByteView bytes);
-  // Filters in front of `out`, which must outlive them. The decoder throws CorruptError with the
-  // offset in the compressed data, and UnsupportedError for data that wants more memory than
-  // kDecoderMemory.
+  // Make filters that write to `out`, which must outlive them. The decoder throws CorruptError with
+  // the offset in the compressed data. It throws UnsupportedError for data that needs more memory
+  // than kDecoderMemory.
   std::unique_ptr<Filter> (*decoder)(ByteSink& out);
   std::unique_ptr<Filter> (*encoder)(ByteSink& out);
-  // What both of them run; nullptr when the library does it.
+  // The program that both of them run; nullptr if a library does the work.
   const char* program = nullptr;
-  bool has_skippable_frames = false;  // its data may begin with frames that are passed over
+  bool has_skippable_frames = false;  // its data may begin with frames to skip
 };
 
 extern const Codec kGzip;
@@ -34,31 +35,32 @@ extern const Codec kXz;
 extern const Codec kLz4;
 extern const Codec kZstd;
 extern const Codec kLzop;
-extern const Codec kLzma;  // the format of before xz, "LZMA alone"
+extern const Codec kLzma;  // the format before xz, "LZMA alone"
 
-// Deflate without a header, as the records of a zip have it: no data can be known by it. It has
-// only a decoder.
+// Deflate without a header, as the records of a zip have it. It has no magic number, so it cannot
+// be recognised, and it has only a decoder.
 extern const Codec kDeflate;
 
-// All of them but kDeflate, in the order in which data is to be compared with them.
+// All codecs except kDeflate, in the order in which data is to be compared with them.
 std::span<const Codec* const> codecs();
 
-// All of `source`, read a MiB at a time, decompressed into `out`. More than `limit` bytes are an
-// UnsupportedError. StorageError.
+// Decompresses all of `source` into `out`, reading 1 MiB at a time. Throws UnsupportedError if the
+// result has more than `limit` bytes, and StorageError if reading fails.
 void decode(const Codec& codec, const ByteSource& source, ByteSink& out, std::uint64_t limit);
 
-// Whether `source` begins as data of this codec, behind such frames if it may have them.
-// StorageError.
+// Returns whether `source` begins with data of this codec, after skippable frames if the codec may
+// have them. Throws StorageError if reading fails.
 bool begins_as(const Codec& codec, const ByteSource& source);
 
-// A decoder's memory is what the data asks for (a window, a dictionary). Every file that the tools
-// make with their usual options stays below this; `zstd --long=28` and larger does not.
+// Most memory of a decoder. The data says how much its decoder needs (a window, a dictionary).
+// Every file that the tools make with their usual options needs less; `zstd --long=28` and larger
+// does not.
 inline constexpr std::uint64_t kDecoderMemory = std::uint64_t{144} << 20;
 
-// An encoder's memory, with all its threads.
+// Most memory of an encoder, all its threads together.
 inline constexpr std::uint64_t kEncoderMemory = std::uint64_t{192} << 20;
 
-// Threads to compress with: one for each core that this process may use.
+// The number of threads to compress with: one for each core that this process may use, at most 16.
 unsigned compression_threads();
 
 }  // namespace cairn

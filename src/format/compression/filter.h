@@ -1,16 +1,16 @@
-// A sink that changes what passes through it: compresses it, or takes the compression off.
+// A sink that compresses or decompresses the bytes that pass through it.
 #pragma once
 
 #include "cairn/bytes.h"
 
 namespace cairn {
 
-// Not thread-safe. What was written and not finished is incomplete: the destructor only lets go.
+// Not thread-safe. Output without a finish() is incomplete: the destructor only frees resources.
 // After an exception the filter may only be destroyed.
 class Filter : public ByteSink {
  public:
-  // No more comes: passes the rest on. Once, last. One that decompresses throws CorruptError when
-  // the compressed data was cut off.
+  // Ends the input and writes the remaining output. Called once, as the last call. A decompressing
+  // filter throws CorruptError if the compressed data was cut off.
   virtual void finish() = 0;
 };
 

@@ -1,5 +1,5 @@
-// gzip, and the deflate in it by itself: read by zlib, written by libdeflate, which is twice as
-// fast and needs whole blocks.
+// gzip, and deflate without gzip's header. zlib reads both; libdeflate, which is twice as fast and
+// needs whole blocks, writes gzip.
 #include <libdeflate.h>
 #include <zlib.h>
 
@@ -17,7 +17,7 @@ namespace cairn {
 namespace {
 
 constexpr int kInflateWindow = 15;
-constexpr int kGzipOnly = kInflateWindow + 16;  // no zlib format
+constexpr int kGzipOnly = kInflateWindow + 16;  // does not accept the zlib format
 constexpr int kNoHeader = -kInflateWindow;      // deflate alone
 constexpr std::size_t kGzipBlockBytes = std::size_t{1} << 20;
 constexpr int kGzipLevel = 6;  // gzip's default

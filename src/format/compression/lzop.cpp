@@ -1,5 +1,5 @@
-// lzop, by the program of that name: the library behind it, liblzo2, is under the GPL, which a
-// program that links cairn need not be.
+// lzop, by the program of that name. Its library, liblzo2, is under the GPL, which would bind
+// programs that link cairn.
 #include <cerrno>
 #include <memory>
 #include <string>
@@ -23,7 +23,7 @@ class LzopFilter final : public Filter {
 
   void write(ByteView bytes) override { lzop_.write(bytes); }
   void finish() override {
-    // Exit code 2 is a warning: that the data ends with something else.
+    // The program's exit code 2 is a warning: other bytes follow the data.
     const std::string wrong = lzop_.finish();
     if (!wrong.empty()) fail_(wrong);
   }
@@ -40,16 +40,18 @@ bool is_lzop(ByteView bytes) {
 std::unique_ptr<Filter> lzop_decoder(ByteSink& out) {
   try {
     return std::make_unique<LzopFilter>(
-        "-dc", [](const std::string& what) { throw CorruptError("not decompressed: " + what); },
+        "-dc", [](const std::string& what) { throw CorruptError("decompressing failed: " + what); },
         out);
   } catch (const NotFoundError& e) {
-    throw ReaderMissingError("compressed by lzop, and " + std::string(e.what()) + ": install it");
+    throw ReaderMissingError("this is compressed by lzop: " + std::string(e.what()) +
+                             "; install it");
   }
 }
 
 std::unique_ptr<Filter> lzop_encoder(ByteSink& out) {
   return std::make_unique<LzopFilter>(
-      "-c", [](const std::string& what) { throw StorageError("not compressed: " + what, ECHILD); },
+      "-c",
+      [](const std::string& what) { throw StorageError("compressing failed: " + what, ECHILD); },
       out);
 }
 

@@ -50,7 +50,7 @@ CompressedStream::Progress StreamDecoder::run(ByteView in) {
   return progress;
 }
 
-// Behind the end of a stream: skips zeros, or turns to the next stream.
+// After the end of a stream: skips zeros, or begins the next stream.
 ByteView StreamDecoder::begin_next(ByteView in) {
   if (after_ == AfterStream::kNothing) garbage();
   if (after_ == AfterStream::kMoreStreamsOrZeros &&

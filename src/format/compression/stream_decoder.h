@@ -1,4 +1,5 @@
-// The loop around a library's decompressor: pieces in, pieces out, streams one after another.
+// The loop around a library's decompressor. Takes and gives pieces, and handles several streams one
+// after another.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +11,7 @@
 
 namespace cairn {
 
-// One compressed stream, as the libraries take it.
+// One compressed stream, with the interface that the libraries share.
 class CompressedStream {
  public:
   struct Progress {
@@ -20,14 +21,14 @@ class CompressedStream {
   };
   virtual ~CompressedStream() = default;
 
-  // Decompresses some of `in` into `out`. No `in` at all: there is no more. No progress: it needs
-  // more. CorruptError without an offset.
+  // Decompresses some of `in` into `out`. An empty `in` says that there is no more input. A result
+  // without progress says that more input is needed. Throws CorruptError without an offset.
   virtual Progress run(ByteView in, std::span<std::byte> out) = 0;
-  // To the next stream, after one has ended.
+  // Prepares for the next stream, after one has ended.
   virtual void restart() = 0;
 };
 
-// What the format's own tool takes behind the end of a stream.
+// The data that the format's own tool accepts after the end of a stream.
 enum class AfterStream : std::uint8_t {
   kNothing,
   kMoreStreams,
@@ -53,9 +54,9 @@ class StreamDecoder final : public Filter {
   ByteSink& out_;
   std::vector<std::byte> buffer_;
   State state_ = State::kInside;
-  std::uint64_t offset_ = 0;    // of what comes next, in the compressed data
-  std::uint64_t begin_ = 0;     // of the stream
-  std::uint64_t produced_ = 0;  // by the stream
+  std::uint64_t offset_ = 0;    // of the next byte, in the compressed data
+  std::uint64_t begin_ = 0;     // of the current stream
+  std::uint64_t produced_ = 0;  // by the current stream
 };
 
 }  // namespace cairn

@@ -18,8 +18,8 @@
 namespace cairn {
 namespace {
 
-// The tools' default, 6, makes parameters smaller by less than 1 %, and takes six times the memory
-// for each thread: few of them would fit into kEncoderMemory.
+// The tools' default, 6, makes parameters less than 1 % smaller and takes six times the memory for
+// each thread, so that few threads would fit into kEncoderMemory.
 constexpr std::uint32_t kPreset = 1;
 
 // Owns the library's state; `init` is one of its lzma_..._encoder/decoder calls.
@@ -56,7 +56,7 @@ lzma_ret begin_xz_decoder(lzma_stream* stream) {
   lzma_mt options = {};
   options.flags = LZMA_CONCATENATED;
   options.threads = compression_threads();
-  options.memlimit_threading = kDecoderMemory;  // where more threads would need more: fewer
+  options.memlimit_threading = kDecoderMemory;  // lowers the number of threads where needed
   options.memlimit_stop = kDecoderMemory;
   return lzma_stream_decoder_mt(stream, &options);
 #else
@@ -68,7 +68,7 @@ lzma_ret begin_lzma_decoder(lzma_stream* stream) {
   return lzma_alone_decoder(stream, kDecoderMemory);
 }
 
-// liblzma goes on to the next stream, and skips the padding, by itself; LZMA alone has neither.
+// liblzma itself goes on to the next xz stream and skips the padding. LZMA alone has neither.
 class LzmaDecoder final : public CompressedStream {
  public:
   explicit LzmaDecoder(lzma_ret (*init)(lzma_stream*)) : stream_(init) {}
@@ -111,7 +111,7 @@ class LzmaEncoder final : public Filter {
   }
 
  private:
-  // Gives true at the end.
+  // Returns true at the end.
   bool run(ByteView bytes, lzma_action action) {
     const lzma_ret result = stream_.run(bytes, buffer_, action);
     if (result != LZMA_OK && result != LZMA_STREAM_END) {
@@ -147,9 +147,8 @@ bool matches_xz(ByteView bytes) {
   return as_text(bytes).starts_with(std::string_view("\xfd\x37zXZ\0", 6));
 }
 
-// u8 properties, u32 dictionary, u64 size or all ones, and then a first byte that is always 0.
-// There is no magic number; these are the numbers that xz demands, too, before it takes a file
-// for one.
+// The header: u8 properties, u32 dictionary, u64 size or all ones, then a first byte that is always
+// 0. There is no magic number; xz demands these same values before it accepts a file.
 bool matches_lzma(ByteView bytes) {
   constexpr std::size_t kHeader = 13;
   constexpr std::uint64_t kUnknown = ~std::uint64_t{0};

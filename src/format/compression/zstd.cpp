@@ -17,8 +17,8 @@ namespace cairn {
 namespace {
 
 constexpr int kZstdLevel = 3;       // zstd's default
-constexpr int kLargestWindow = 27;  // 128 MiB: what the tool takes without asking
-constexpr int kJobBytes = 2 << 20;  // that one thread compresses at a time
+constexpr int kLargestWindow = 27;  // 128 MiB: the tool accepts it by default
+constexpr int kJobBytes = 2 << 20;  // the bytes that one thread compresses at a time
 
 class ZstdStream final : public CompressedStream {
  public:
@@ -61,7 +61,7 @@ class ZstdEncoder final : public Filter {
     if (context_ == nullptr) throw std::bad_alloc();
     set(ZSTD_c_compressionLevel, kZstdLevel);
     set(ZSTD_c_checksumFlag, 1);
-    // A library that was built without threads refuses these two, and does it alone.
+    // A library that was built without threads refuses these two parameters and works alone.
     set(ZSTD_c_nbWorkers, static_cast<int>(compression_threads()));
     set(ZSTD_c_jobSize, kJobBytes);
   }
@@ -83,11 +83,11 @@ class ZstdEncoder final : public Filter {
     ZSTD_CCtx_setParameter(context_.get(), parameter, value);
   }
 
-  // Gives 0 when all is written.
+  // Returns 0 when everything is written.
   std::size_t run(ZSTD_inBuffer& from, ZSTD_EndDirective directive) {
     ZSTD_outBuffer to{buffer_.data(), buffer_.size(), 0};
     const std::size_t left = ZSTD_compressStream2(context_.get(), &to, &from, directive);
-    if (ZSTD_isError(left) != 0) throw std::bad_alloc();  // the only way in which it can fail
+    if (ZSTD_isError(left) != 0) throw std::bad_alloc();  // it cannot fail otherwise
     out_.write(ByteView(buffer_).first(to.pos));
     return left;
   }

@@ -13,7 +13,7 @@ namespace {
 
 // PyTorch's and cairn's files of one tensor have 700 to 1,100 bytes on either side of the elements.
 constexpr std::uint64_t kAroundBytes = 2048;
-// Of an object, which is a pickle: all of it, when it is small, otherwise as of any file.
+// An object is a pickle. A small one is read whole; a larger one is read like any file.
 constexpr std::uint64_t kMostOfAnObject = std::uint64_t{64} << 10;
 
 bool is_read_ahead(const Piece& piece) {
@@ -22,7 +22,7 @@ bool is_read_ahead(const Piece& piece) {
   return !location.is_plain && location.transforms.empty() && !is_large_object;
 }
 
-// In the chunk.
+// Returns the ranges to read, as offsets in the chunk.
 std::vector<Windows::Extent> extents_of(const Piece& piece) {
   const std::uint64_t size = piece.chunk->location.size;
   if (!piece.item->dtype || size <= 2 * kAroundBytes) return {{0, size}};
@@ -68,7 +68,7 @@ void ChunkHeads::read(std::span<const Piece> pieces, const FilesByName& files) {
     reads.emplace_back(files.find(file)->second.get(), &wanted);
     bytes += wanted.size() * kAroundBytes;
   }
-  // Of many files in a store each is a request, which is waited for.
+  // Each file in a store costs a request, whose time is spent waiting.
   constexpr unsigned kAtOnce = 16;
   constexpr std::size_t kWorthThreads = 8;
   for_each_parallel(

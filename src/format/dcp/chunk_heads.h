@@ -1,5 +1,5 @@
-// What stands around a tensor's elements in the torch.save file that a chunk is stored in, of many
-// chunks with one read: some hundred bytes before them, and as many behind.
+// Reads the heads and tails of many chunks with one read. A chunk is stored as a torch.save file;
+// some hundred bytes precede and follow the tensor's elements in it.
 #pragma once
 
 #include <map>
@@ -15,7 +15,7 @@ namespace cairn::dcp {
 
 using FilesByName = std::map<std::string, std::shared_ptr<const ByteSource>, std::less<>>;
 
-// A chunk, and what it is a part of.
+// A chunk, and the item that it is a part of.
 struct Piece {
   const Item* item = nullptr;
   const Chunk* chunk = nullptr;
@@ -24,16 +24,16 @@ struct Piece {
 // Not thread-safe while read() runs.
 class ChunkHeads {
  public:
-  // What reading ahead for a chunk takes; 0 where nothing is: it is plain, or encoded.
+  // Returns how many bytes are read ahead for a chunk; 0 if none are, because the chunk is plain or
+  // encoded, or a large object.
   static std::uint64_t bytes_for(const Piece& piece);
 
-  // Forgets the others, and reads what opening these takes, of each file with one call, of several
-  // files at once where they are many.
-  // StorageError.
+  // Drops earlier chunks, and reads what is needed to open these. Each file is read with one call,
+  // many files in parallel. Throws StorageError if reading fails.
   void read(std::span<const Piece> pieces, const FilesByName& files);
 
-  // The bytes of the chunk, of which those are there that were read. Reads them, when read() was
-  // not told of it.
+  // Returns the bytes of the chunk; those that were read are in memory. If read() did not get this
+  // piece, reads its head and tail now.
   std::shared_ptr<const ByteSource> source_of(const Piece& piece, const FilesByName& files) const;
 
  private:

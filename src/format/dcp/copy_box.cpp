@@ -9,7 +9,7 @@
 namespace cairn::dcp {
 namespace {
 
-// The place of an element, counted in elements.
+// Returns the position of an element, counted in elements.
 std::int64_t place(const Dims& index, const Dims& origin, const Dims& strides) {
   std::int64_t at = 0;
   for (std::size_t d = 0; d < index.size(); ++d) {
@@ -20,16 +20,20 @@ std::int64_t place(const Dims& index, const Dims& origin, const Dims& strides) {
 
 using Range = ByteSource::Range;
 
-// Shorter runs are read with what lies between them: a range costs as much as so many bytes.
+// Shorter runs are read together with the bytes between them: a range costs as much as reading this
+// many bytes.
 constexpr std::size_t kShortestRange = 512;
 constexpr std::size_t kMostRanges = std::size_t{64} << 10;
-// What lies between short runs is read with them up to so much, so many bytes at a time.
+// Up to this average gap, short runs are read together with the bytes between them, at most
+// kMostAtOnce bytes at a time.
 constexpr std::uint64_t kNear = std::uint64_t{16} << 10;
 constexpr std::uint64_t kMostAtOnce = std::uint64_t{16} << 20;
-// A range that is to be read costs some 150 bytes of memory: shorter ones only if they are few.
-constexpr std::size_t kWorthARange = std::size_t{4} << 10;
+// A range in a list of reads takes about 150 bytes of memory. Runs shorter than this get ranges of
+// their own only if they are few.
+constexpr std::size_t kShortestLoneRange = std::size_t{4} << 10;
 
-// What a chunk has of a box, in runs that lie densely on both sides: the last dimensions.
+// The elements of a box that a chunk has. They are copied in runs, which are contiguous on both
+// sides: the last dimensions.
 class Overlap {
  public:
   Overlap(const OpenChunk& chunk, Box both, const Box& wanted)
@@ -41,7 +45,7 @@ class Overlap {
         tail_(dense_tail(both_.sizes, out_strides_, chunk.tensor.strides)) {}
 
   std::size_t run_bytes() const { return static_cast<std::size_t>(tail_.run) * item_; }
-  // In the chunk's storage: of the first run, and behind the last one.
+  // Offsets in the chunk's storage: where the first run begins, and where the last one ends.
   std::uint64_t begin() const { return from(both_.offsets); }
   std::uint64_t end() const {
     Dims last = both_.offsets;
@@ -51,7 +55,7 @@ class Overlap {
     return from(last) + run_bytes();
   }
 
-  // `bytes` are those of the storage from begin() on.
+  // `bytes` are the bytes of the storage from begin() on.
   void copy(const SharedBytes& bytes, std::span<std::byte> out) const {
     copy_strided(both_.sizes, item_, {out.subspan(to(both_.offsets)).data(), out_strides_},
                  {bytes.view.data(), chunk_.tensor.strides});
@@ -90,7 +94,7 @@ class Overlap {
   DenseTail tail_;  // a run
 };
 
-// The dimension in which a box is cut in two; none when it has one element.
+// Returns the dimension in which to cut a box in two; nullopt if it has one element.
 std::optional<std::size_t> longest_outer_dim(const Box& box) {
   for (std::size_t d = 0; d < box.sizes.size(); ++d) {
     if (box.sizes[d] > 1) return d;
@@ -109,7 +113,7 @@ void read_runs(const Overlap& overlap, const Storage& storage, std::span<std::by
   if (!ranges.empty()) storage.source()->read(ranges);
 }
 
-// `both`: what the chunk has of `wanted`.
+// `both` is the box of elements that are in the chunk and in `wanted`.
 void copy_both(const OpenChunk& chunk, Box both, const Box& wanted, std::span<std::byte> out) {
   const std::uint64_t wanted_bytes = box_bytes(both, chunk.tensor.dtype);
   const Overlap overlap(chunk, both, wanted);
@@ -139,7 +143,7 @@ void copy_overlap(const OpenChunk& chunk, const Box& wanted, std::span<std::byte
   if (both) copy_both(chunk, std::move(*both), wanted, out);
 }
 
-// False: it is better copied.
+// Returns false if copying is better than reading by ranges.
 bool add_ranges_of(const OpenChunk& chunk, const Box& wanted, std::span<std::byte> out,
                    std::vector<SourceRange>& ranges) {
   auto both = intersect(chunk.box, wanted);
@@ -149,7 +153,7 @@ bool add_ranges_of(const OpenChunk& chunk, const Box& wanted, std::span<std::byt
   const Storage& storage = *chunk.tensor.storage;
   const std::size_t run = overlap.run_bytes();
   const bool are_many = ranges.size() + bytes / run > kMostRanges;
-  if (storage.source() == nullptr || (run < kWorthARange && are_many)) return false;
+  if (storage.source() == nullptr || (run < kShortestLoneRange && are_many)) return false;
   overlap.for_each_run([&](std::uint64_t from, std::uint64_t to) {
     ranges.push_back({storage.source(), {storage.source_offset() + from, out.subspan(to, run)}});
   });

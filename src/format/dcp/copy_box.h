@@ -15,17 +15,18 @@ namespace cairn::dcp {
 
 // A chunk whose file has been opened.
 struct OpenChunk {
-  Box box;            // where it lies in the whole tensor
-  TensorView tensor;  // its elements: of the box's sizes, but with any strides
-  SharedBytes bytes;  // of its storage, when that is no range of a source
+  Box box;            // its place in the whole tensor
+  TensorView tensor;  // its elements, with the box's sizes and any strides
+  SharedBytes bytes;  // of its storage, unless that is a range of a source
 };
 
-// Copies what the chunks have of the box `wanted` to its places in `out`, which holds the elements
-// of `wanted` in row-major order. What is a range of a source is read into its place.
-// StorageError.
+// Copies the chunks' elements in the box `wanted` to their places in `out`, which holds the
+// elements of `wanted` in row-major order. Ranges of a source are read directly into place. Throws
+// StorageError if reading fails.
 void copy_overlaps(std::span<const OpenChunk> chunks, const Box& wanted, std::span<std::byte> out);
 
-// The same for a part of those elements: the bytes from `offset` on, as a Storage of them has them.
+// Does the same for a byte range of those elements. The range begins at `offset` of a Storage that
+// holds the elements in row-major order.
 struct ElementsOf {
   DType dtype;
   const Box& box;
@@ -33,14 +34,14 @@ struct ElementsOf {
 void copy_elements(std::span<const OpenChunk> chunks, const ElementsOf& elements,
                    std::uint64_t offset, std::span<std::byte> into);
 
-// The ranges that would be read for that: see AssembledStorage::add_ranges().
+// Adds the ranges that this would read: see AssembledStorage::add_ranges().
 bool add_ranges(std::span<const OpenChunk> chunks, const Box& wanted, std::span<std::byte> out,
                 std::vector<SourceRange>& ranges);
 
-// Calls use(box) for boxes that follow one another in row-major order, together make up a tensor of
-// `size`, and have at most `most_elements` elements each (or one).
+// Calls use(box) for boxes that follow one another in row-major order and together make up a tensor
+// of `size`. Each has at most `most_elements` elements (or one).
 void for_each_window(const Dims& size, std::int64_t most_elements, auto&& use) {
-  // Windows are some rows of dimension `d`, whole in all later ones.
+  // A window is some rows of dimension `d`, and all of each later dimension.
   std::size_t d = size.size();
   std::int64_t inner = 1;
   while (d > 0 && inner * size[d - 1] <= most_elements) {

@@ -14,7 +14,7 @@
 namespace cairn::dcp {
 namespace {
 
-// A box of a tensor that lies in one piece, with any strides.
+// A box of a tensor whose storage is one piece, with any strides.
 class PartStorage final : public AssembledStorage {
  public:
   PartStorage(const TensorView& tensor, Box box)
@@ -35,7 +35,7 @@ class PartStorage final : public AssembledStorage {
   }
 
  private:
-  // What has to be made all at once is made each time.
+  // A storage that can only be loaded whole is loaded at each call.
   OpenChunk open() const {
     const bool is_range = tensor_.storage->source() != nullptr;
     return {.box = {Dims(tensor_.shape.size(), 0), tensor_.shape},
@@ -55,13 +55,14 @@ bool is_whole_storage(const TensorView& tensor) {
 void check_cut(const TensorCut& cut) {
   const TensorView& tensor = *cut.tensor;
   if (tensor.quantizer != nullptr || elements_per_byte(tensor.dtype) != 1) {
-    throw UnsupportedError("a part of a quantized tensor");
+    throw UnsupportedError("a quantized tensor cannot be cut into parts");
   }
-  if (tensor.part != nullptr) throw UsageError("a part of what is a part itself");
+  if (tensor.part != nullptr)
+    throw UsageError("the tensor is a part already, and cannot be cut again");
   try {
     check_inside(cut.box, tensor.shape);
   } catch (const CorruptError& e) {
-    throw UsageError(e.what());  // the caller's box, no file's
+    throw UsageError(e.what());  // the caller's box, not a file's
   }
   check_bounds(tensor);
 }

@@ -1,4 +1,4 @@
-// Parts of tensors, of which no more is read than they have.
+// Makes parts of tensors that read only their own bytes.
 #pragma once
 
 #include <span>
@@ -10,16 +10,16 @@
 
 namespace cairn::dcp {
 
-// A box of a tensor, which must outlive the call. Sizes of 0 are nothing.
+// A box of a tensor, which must outlive the call. A box with a size of 0 is empty.
 struct TensorCut {
   const TensorView* tensor = nullptr;
   Box box = {};
 };
 
-// Each a contiguous tensor of the box's sizes, whose `part` says where in the whole one it is, and
-// whose bytes are read, where they are, when they are asked for. What reading tensors in several
-// pieces takes is looked up for all of them together. UsageError for a box outside of its tensor;
-// CorruptError, StorageError.
+// Returns for each cut a contiguous tensor of the box's sizes. Its `part` says where it lies in the
+// whole tensor. Its bytes are read from the tensor's own storage when they are asked for. If
+// tensors are stored in several pieces, opens the pieces here, for all cuts together. Throws
+// UsageError for a box outside of its tensor; CorruptError, StorageError.
 std::vector<TensorView> cut_tensors(std::span<const TensorCut> cuts);
 
 }  // namespace cairn::dcp

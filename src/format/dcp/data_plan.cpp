@@ -14,7 +14,7 @@
 namespace cairn::dcp {
 namespace {
 
-// A tensor's own elements, in row-major order.
+// Only the tensor's own elements, in row-major order.
 class ElementsStorage final : public Storage {
  public:
   ElementsStorage(TensorView tensor, std::string scratch_folder)
@@ -29,7 +29,7 @@ class ElementsStorage final : public Storage {
                          ElementReader(tensor_).read(first, out);
                        });
   }
-  // In a scratch file unless they are few, or lie so.
+  // Uses a scratch file, unless the elements are few or already contiguous.
   SharedBytes load() const override {
     if (size() <= kMostBytesInMemory || tensor_.is_contiguous()) return tensor_.contiguous_bytes();
     return spill(size(), scratch_folder_,
@@ -45,22 +45,23 @@ void check_place(const TensorView& tensor) {
   try {
     check_bounds(tensor);
   } catch (const CorruptError& e) {
-    throw UsageError(e.what());  // the caller's tensor, no file
+    throw UsageError(e.what());  // the caller's tensor, not a file's
   }
 }
 
-bool has_just_its_elements(const TensorView& tensor) {
+bool has_only_its_elements(const TensorView& tensor) {
   return tensor.is_contiguous() && tensor.storage && tensor.storage_offset == 0 &&
          tensor.storage->size() == byte_size(tensor);
 }
 
-// What as_chunk() gives: that a layout is used again for tensors of a kind relies on it.
+// Throws unless the tensor is as as_chunk() makes it. Tensors of a kind share a
+// layout, and that relies on this.
 void check_is_chunk(const TensorView& tensor, const std::string& name) {
   const bool is_plain =
       !tensor.requires_grad && !tensor.is_parameter && tensor.quantizer == nullptr;
-  if (is_plain && has_just_its_elements(tensor)) return;
-  throw UsageError(name + ": a data file takes plain, contiguous tensors with just their own " +
-                   "elements, and this one is not; give it what as_chunk() makes of it");
+  if (is_plain && has_only_its_elements(tensor)) return;
+  throw UsageError(name + ": a data file takes only plain, contiguous tensors without other " +
+                   "elements in their storage; convert this one with as_chunk()");
 }
 
 }  // namespace
@@ -74,7 +75,7 @@ Value as_chunk(const TensorView& tensor, const std::string& scratch_folder) {
   }
   if (tensor.part != nullptr) check_place(tensor);
   chunk.part = nullptr;
-  if (has_just_its_elements(tensor)) return chunk;
+  if (has_only_its_elements(tensor)) return chunk;
   chunk.storage_offset = 0;
   chunk.strides = contiguous_strides(tensor.shape);
   chunk.storage = std::make_shared<const ElementsStorage>(tensor, scratch_folder);
@@ -125,8 +126,8 @@ std::size_t DataPlan::file_of(std::size_t part) const {
   return static_cast<std::size_t>(behind - files_.begin()) - 1;
 }
 
-// The rest of the file that the part before is in, all files without parts, and the beginning of
-// the one that the part is in.
+// Appends the rest of the file that holds the previous part, all files without parts, and the
+// beginning of the file that holds part `index`.
 void DataPlan::append_between(std::size_t index, std::span<const std::uint64_t> checks,
                               std::string& out) const {
   std::size_t at = index == 0 ? 0 : file_of(index - 1);

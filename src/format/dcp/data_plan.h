@@ -1,5 +1,5 @@
-// A data file of a torch.distributed.checkpoint folder, `__R_N.distcp`: torch.save files, one
-// behind the other, each of one object or of one tensor's own elements.
+// A data file of a torch.distributed.checkpoint folder, `__R_N.distcp`. It is a sequence of
+// torch.save files. Each holds one object, or one tensor with only its own elements.
 #pragma once
 
 #include <cstdint>
@@ -18,7 +18,7 @@ namespace cairn::dcp {
 
 class DataPlan final : public CheckpointPlan {
  public:
-  // Where something stands in the file.
+  // The place of an item in the file.
   struct Place {
     std::uint64_t offset = 0;
     std::uint64_t size = 0;
@@ -30,12 +30,13 @@ class DataPlan final : public CheckpointPlan {
                       std::string& out) const override;
   std::string name_of(std::size_t index) const override { return files_[file_of(index)].name; }
 
-  // The next item, which messages call `name`. `value` is an object, or a tensor that as_chunk()
-  // gave: UsageError for another one. UnsupportedError for what a torch.save file cannot hold.
+  // Adds the next item and returns its place. Messages call it `name`. `value` is an object, or a
+  // tensor made by as_chunk(); throws UsageError for any other tensor, UnsupportedError for a value
+  // that a torch.save file cannot hold.
   Place add(const Value& value, std::string name);
 
  private:
-  // A torch.save file; that of a chunk is without the storage, which stands in parts_.
+  // The layout of a torch.save file. The layout of a chunk has no storage: that is in parts_.
   struct Layout {
     explicit Layout(TorchPlan made) : plan(std::move(made)), size(plan.size()) {}
     TorchPlan plan;
@@ -46,12 +47,12 @@ class DataPlan final : public CheckpointPlan {
     std::string name;
     std::size_t first_part;
   };
-  // What the layout of a chunk follows from: a model has few of them.
+  // The properties that determine a chunk's layout; few differ within a model.
   using ChunkKind = std::tuple<DType, std::string, Dims, Dims>;  // location, shape, strides
 
   static std::shared_ptr<Layout> lay_out(const Value& value, const std::string& name);
   std::shared_ptr<const Layout> layout_of_chunk(const Value& value, const std::string& name);
-  // Which file a part is in.
+  // Returns the index of the file that has this part.
   std::size_t file_of(std::size_t part) const;
 
   std::vector<File> files_;
@@ -59,9 +60,10 @@ class DataPlan final : public CheckpointPlan {
   std::uint64_t size_ = 0;
 };
 
-// The plain tensor, contiguous and with just its own elements, that a chunk is: they are gathered
-// when they are written, in memory up to 32 MiB, otherwise in a ScratchFile in `scratch_folder`.
-// UnsupportedError for a quantized tensor; UsageError for a part that does not fit its tensor.
+// Makes the tensor that is stored as a chunk: plain, contiguous, with only its own elements. The
+// elements are gathered when they are written: up to 32 MiB in memory, otherwise in a ScratchFile
+// in `scratch_folder`. Throws UnsupportedError for a quantized tensor, UsageError for a part that
+// does not fit its tensor.
 Value as_chunk(const TensorView& tensor, const std::string& scratch_folder);
 
 }  // namespace cairn::dcp

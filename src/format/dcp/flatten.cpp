@@ -18,27 +18,27 @@ namespace {
 
 constexpr std::size_t kMaxDepth = 1000;  // Python's own limit
 
-// What may be listed again of what stands at several places of a tree. A file of a few hundred
-// bytes can hold a dict at a million places, each of which would be an item, or a megabyte of bytes
-// in as many items, each of which is encoded by itself.
+// Limits how much is listed again for values at several places of a tree. A file of a few hundred
+// bytes can hold a dict at a million places, each of which would be an item. It can also hold one
+// megabyte of bytes in as many items, each of which is encoded by itself.
 class Repeats {
  public:
-  // Of a container whose items are listed: whether it comes by for the first time.
+  // Returns whether a container, whose items are listed, is met for the first time.
   bool is_first(const Value& container) { return see(container) == Seen::kNever; }
-  // `around`: whether what holds the item comes by for the first time.
+  // `around` says whether the container of the item is met for the first time. Throws as count().
   void add_item(const Value& item, std::uint64_t name_bytes, bool around) {
     ++item_;
     count(name_bytes, around);
     add_part(item, around);
   }
-  // UnsupportedError, also of add_item().
+  // Throws UnsupportedError if too much is repeated.
   void count(std::uint64_t bytes, bool is_first) {
     (is_first ? first_bytes_ : again_bytes_) += bytes;
     if (again_bytes_ <= kFree + kPerByte * first_bytes_) return;
     throw UnsupportedError(
-        "the object repeats itself until it is out of proportion to its size: in a "
-        "torch.distributed.checkpoint folder, and for ranks that read parts, each place at which a "
-        "value stands is an item; leave that out, or keep it in a torch.save file as a whole");
+        "the object repeats values too often: in a torch.distributed.checkpoint folder, or for "
+        "ranks that read parts, each place of a value is an item; leave some out, or save one "
+        "torch.save file");
   }
 
  private:
@@ -54,7 +54,7 @@ class Repeats {
     return std::exchange(last->second, item_) == item_ ? Seen::kInThisItem : Seen::kElsewhere;
   }
 
-  // An item holds what is one object once.
+  // Within an item, each object counts once.
   void add_part(const Value& value, bool around) {
     const Seen seen = see(value);
     if (seen == Seen::kInThisItem) return;
@@ -64,12 +64,12 @@ class Repeats {
   }
 
   std::uint64_t item_ = 0;
-  std::unordered_map<const void*, std::uint64_t> last_item_;  // of what may be at several places
+  std::unordered_map<const void*, std::uint64_t> last_item_;  // for values that may be shared
   std::uint64_t first_bytes_ = 0;
   std::uint64_t again_bytes_ = 0;
 };
 
-// str(key) in Python.
+// Returns what Python's str(key) gives.
 std::string python_text(const Value& key) {
   if (key.is_str()) return key.as_str();
   if (key.kind() == Kind::kBool) return key.as_bool() ? "True" : "False";
@@ -79,7 +79,7 @@ std::string python_text(const Value& key) {
                          ", which torch.distributed.checkpoint would turn into a text");
 }
 
-constexpr std::uint64_t kVisitBytes = 64;  // what looking at a value again counts for
+constexpr std::uint64_t kVisitBytes = 64;  // what visiting a value again counts as
 
 class Flattener {
  public:
@@ -147,8 +147,8 @@ class Flattener {
   std::vector<FlatItem> items_;
   std::unordered_set<std::string, TextHash> names_;
   Repeats repeats_;
-  std::unordered_map<const void*, bool> holds_items_;  // of lists that may
-  std::size_t again_ = 0;                              // so many around here were entered before
+  std::unordered_map<const void*, bool> holds_items_;  // for lists that may be shared
+  std::size_t again_ = 0;                              // enclosing containers that were met before
 };
 
 }  // namespace

@@ -1,4 +1,4 @@
-// A tree as the list of named items that a torch.distributed.checkpoint folder holds.
+// Flattens a tree to the list of named items that a torch.distributed.checkpoint folder holds.
 #pragma once
 
 #include <cstdint>
@@ -16,12 +16,14 @@ struct FlatItem {
   const Value* value = nullptr;  // in the tree that was flattened
 };
 
-// As PyTorch 2.4 and later do it: dicts are gone into always (an empty one leaves nothing), lists
-// when they hold a tensor or a dict at any depth of lists; all else is an item. Keys become
-// strings. UnsupportedError for a root that is no dict, for a key that has no obvious text, and for
-// two items of one name. What stands at several places gives its items at each, or is in each item
-// that it is a part of; where all places but the first take more than 64 MiB and eight times what
-// the first ones do, without the elements of tensors, that is an UnsupportedError, too.
+// Flattens as PyTorch 2.4 and later do. Dicts are always entered (an empty one leaves nothing);
+// lists are entered if they hold a tensor or a dict at any depth of lists. Everything else is an
+// item. Keys become strings. A value at several places gives its items at each place, or is part of
+// each item that holds it.
+//
+// Throws UnsupportedError for a root that is no dict, for a key that has no obvious text, and for
+// two items of one name. Also if the later places of values would take more than 64 MiB plus eight
+// times the bytes of the first places, without elements of tensors.
 std::vector<FlatItem> flatten(const Value& root);
 
 }  // namespace cairn::dcp

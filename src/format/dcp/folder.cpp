@@ -22,12 +22,12 @@
 namespace cairn::dcp {
 namespace {
 
-// So much of what stands around elements is read ahead at once.
+// Most bytes around elements that are read ahead at once.
 constexpr std::uint64_t kMostHeadBytes = std::uint64_t{16} << 20;
-// A tensor in several chunks goes to a scratch file in pieces of this.
+// A tensor in several chunks is written to a scratch file in pieces of this size.
 constexpr std::uint64_t kWindowBytes = std::uint64_t{8} << 20;
 
-// Runs `read` on a part of a data file; errors then count their offsets from the file's start.
+// Calls `read`, which reads a part of a data file. Errors then count offsets from the file's start.
 template <class Read>
 auto in_file(const Item& item, const Location& location, Read read) {
   try {
@@ -43,9 +43,10 @@ auto in_file(const Item& item, const Location& location, Read read) {
   }
 }
 
-// Of a decoded torch.save file: what it is for is known of a tensor, not of an object.
+// Returns the most bytes that a chunk's torch.save file may have when decoded. For a tensor its
+// size tells; for an object nothing does.
 std::uint64_t decoded_limit(const Item& item, const Chunk& chunk) {
-  constexpr std::uint64_t kAround = std::uint64_t{1} << 20;  // headers, and the pickle
+  constexpr std::uint64_t kAround = std::uint64_t{1} << 20;  // headers and pickle
   constexpr std::uint64_t kObject = std::uint64_t{1} << 30;
   return kAround + (item.dtype ? box_bytes(chunk.box, *item.dtype) : kObject);
 }
@@ -70,7 +71,7 @@ OpenChunk checked_chunk(const Item& item, const Chunk& chunk, const Value& value
           is_range || tensor.storage == nullptr ? SharedBytes{} : tensor.storage->bytes()};
 }
 
-// A contiguous tensor in a range of `source`.
+// Makes a contiguous tensor that is a range of `source`.
 TensorView tensor_in(const Item& item, const Dims& shape, std::shared_ptr<const ByteSource> source,
                      std::uint64_t offset) {
   TensorView tensor{.dtype = *item.dtype, .shape = shape, .strides = contiguous_strides(shape)};
@@ -114,14 +115,14 @@ Folder::Folder(Metadata metadata, std::string scratch_folder)
     : metadata_(std::move(metadata)), scratch_folder_(std::move(scratch_folder)) {}
 
 void Folder::open_files(const OpenFile& open_file, const OpenFile& open_tensors) {
-  std::vector<std::pair<const std::string*, const Item*>> users;  // of each file, the first one
+  std::vector<std::pair<const std::string*, const Item*>> users;  // one per file: its first item
   for (const Item& item : metadata_.items) {
     for (const Chunk& chunk : item.chunks) {
       const auto [known, is_new] = files_.try_emplace(std::string(chunk.location.file));
       if (is_new) users.emplace_back(&known->first, &item);
     }
   }
-  // Each is a request, where they are far away, and there are as many as ranks have written.
+  // In a remote store each file costs a request, and there are as many files as ranks that wrote.
   constexpr unsigned kAtOnce = 16;
   constexpr std::size_t kWorthThreads = 8;
   std::vector<std::shared_ptr<const ByteSource>> opened(users.size());
@@ -202,7 +203,7 @@ void Folder::for_each(std::vector<Piece> pieces,
   for (std::span<const Piece> rest = pieces; !rest.empty();) {
     std::size_t count = 0;
     for (std::uint64_t bytes = 0; count < rest.size() && bytes < kMostHeadBytes; ++count) {
-      constexpr std::uint64_t kToKeepOne = 512;  // chunks may be of a byte each
+      constexpr std::uint64_t kToKeepOne = 512;  // memory per chunk: a chunk may be one byte
       bytes += kToKeepOne + ChunkHeads::bytes_for(rest[count]);
     }
     heads.read(rest.first(count), files_);
@@ -288,8 +289,8 @@ std::vector<OpenChunk> Folder::open_all(const Item& item) const {
 
 namespace {
 
-// Whether what read() gives of it is in one place, which has to be looked up; otherwise it is put
-// together when it is asked for.
+// Returns whether read() takes the item's value from one place, which must be opened first.
+// Otherwise the tensor is assembled when its bytes are asked for.
 bool is_in_one_place(const Item& item) {
   if (!item.dtype) return true;
   return item.chunks.size() == 1 && item.chunks.front().location.transforms.empty() &&
@@ -367,7 +368,7 @@ class Folder::ChunksStorage final : public PiecesStorage {
     const bool is_decoded =
         std::any_of(item_.chunks.begin(), item_.chunks.end(),
                     [](const Chunk& chunk) { return !chunk.location.transforms.empty(); });
-    if (is_decoded) return false;  // out of what lives no longer than this call
+    if (is_decoded) return false;  // ranges of decoded bytes would outlive them
     return dcp::add_ranges(folder_->open_all(item_), all, into, ranges);
   }
 
@@ -381,10 +382,10 @@ class Folder::ChunksStorage final : public PiecesStorage {
 
  private:
   std::shared_ptr<const Folder> folder_;
-  const Item& item_;  // of the folder
+  const Item& item_;  // owned by the folder
 };
 
-// A box of a tensor in several chunks, which are open.
+// A box of a tensor in several chunks, which are already open.
 class Folder::BoxStorage final : public AssembledStorage {
  public:
   BoxStorage(std::shared_ptr<const Folder> folder, const ItemBox& box,
@@ -406,9 +407,9 @@ class Folder::BoxStorage final : public AssembledStorage {
 
  private:
   std::shared_ptr<const Folder> folder_;
-  const Item& item_;  // of the folder
+  const Item& item_;  // owned by the folder
   Box box_;
-  std::vector<OpenChunk> chunks_;  // that have some of it
+  std::vector<OpenChunk> chunks_;  // those that overlap the box
 };
 
 std::vector<std::shared_ptr<const Storage>> Folder::open_boxes(
@@ -447,7 +448,7 @@ TensorView Folder::tensor_of(const Item& item) const {
           .storage = std::make_shared<const ChunksStorage>(shared_from_this(), item)};
 }
 
-// A range of its file, where its elements lie in order there.
+// Makes a range of the file, if the elements lie in order there.
 TensorView Folder::tensor_of(const Item& item, const TensorView& in_one_place) const {
   const Storage& storage = *in_one_place.storage;
   if (!in_one_place.is_contiguous() || storage.source() == nullptr) return tensor_of(item);
@@ -484,7 +485,7 @@ void Folder::read_elements(const Item& item, std::uint64_t offset,
   });
 }
 
-// The elements of one box behind those of the other.
+// Reads the elements of one box after those of the other.
 void Folder::read_boxes(const Item& item, std::span<const Box> boxes,
                         std::span<std::byte> out) const {
   std::vector<Piece> pieces;
@@ -506,11 +507,11 @@ void Folder::read_box(const Item& item, const Box& box, std::span<std::byte> out
   try {
     check_inside(box, item.size);
   } catch (const CorruptError& e) {
-    throw UsageError(in_quotes(item.fqn) + ": " + e.what());  // the caller's box, no file's
+    throw UsageError(in_quotes(item.fqn) + ": " + e.what());  // the caller's box, not a file's
   }
   if (out.size() != box_bytes(box, *item.dtype)) {
-    throw UsageError(in_quotes(item.fqn) + ": a box of " +
-                     std::to_string(box_bytes(box, *item.dtype)) + " bytes, room for " +
+    throw UsageError(in_quotes(item.fqn) + ": the box has " +
+                     std::to_string(box_bytes(box, *item.dtype)) + " bytes, but the buffer has " +
                      std::to_string(out.size()));
   }
   read_boxes(item, {&box, 1}, out);

@@ -2,13 +2,13 @@
 //
 // Reading:
 //  1. `.metadata`, or every rank's `__N.metadata`, says what there is and where.
-//  2. The chunks of every tensor must fill it, without overlaps, and lie in files that are there
-//     and long enough, each in bytes of its own: whatever a few bytes of metadata claim, no more is
-//     read than the files hold. Those inside a safetensors file are looked up in its header.
-//  3. What stands around the elements, and objects, are read ahead: with one call for each data
-//     file, unless they are more than 16 MiB.
-//  4. A tensor in one piece is a range of its file. One in several is put together when its bytes
-//     are asked for, out of ranges: in memory when it is small, in a scratch file otherwise.
+//  2. The chunks of every tensor must fill it without overlaps. They must lie in files that exist
+//     and are long enough, and share no bytes. So no more is read than the files hold, whatever a
+//     few bytes of metadata claim. Chunks in a safetensors file are looked up in its header.
+//  3. The bytes around the elements, and objects, are read ahead: with one call for each data file,
+//     unless they are more than 16 MiB.
+//  4. A tensor in one piece is a range of its file. A tensor in several pieces is assembled from
+//     ranges when its bytes are asked for: in memory if it is small, else in a scratch file.
 //  5. The tree is the one that was saved, as far as the metadata knows it.
 #pragma once
 
@@ -30,27 +30,26 @@
 
 namespace cairn::dcp {
 
-// Opens a file of the folder by its plain name; from several threads. NotFoundError when it is not
-// there.
+// Opens a file of the folder by its plain name. Called on several threads. Throws NotFoundError if
+// there is no such file.
 using OpenFile = std::function<std::shared_ptr<const ByteSource>(const std::string& name)>;
-// Called with each chunk's torch.save file before any byte of its tensor is given out, so that
-// reads can be verified. The offsets of the file's records count from the location.offset of the
-// chunk. Called from several threads, also for a chunk that was opened before. Its exceptions are
-// passed on.
+// Called with each chunk's torch.save file before any byte of its tensors is handed out, so that
+// reads can be verified. The offsets of the file's records count from the chunk's location.offset.
+// Called on several threads, and again if a chunk is opened again. Its exceptions are passed on.
 using OnChunk = std::function<void(const Piece&, const TorchFile&)>;
 
-// How tensors are read, if not from the files that say where the tensors are.
+// How tensors are read, if not from the same opened files as the tensors' places.
 struct TensorAccess {
-  OpenFile open_file = nullptr;  // gives the same bytes; null: the same file
+  OpenFile open_file = nullptr;  // opens the same bytes; null: use the same files
   OnChunk on_chunk = nullptr;    // may be null
 };
 
 class TreeReader;
 
-// Immutable; safe for concurrent reading. Values that it gave out stay valid when it is gone.
+// Immutable; safe for concurrent reading. Values from it stay valid after it is destroyed.
 class Folder : public std::enable_shared_from_this<Folder> {
  public:
-  // CorruptError naming the file that is missing or too short, or the item whose chunks are wrong.
+  // Throws CorruptError that names a missing or too short file, or the item whose chunks are wrong.
   // `scratch_folder` is for ScratchFile.
   static std::shared_ptr<const Folder> open(Metadata metadata, const OpenFile& open_file,
                                             std::string scratch_folder = {},
@@ -65,31 +64,32 @@ class Folder : public std::enable_shared_from_this<Folder> {
   std::uint64_t bytes() const;     // of all data files
   bool has_plain_tensors() const;  // stored as elements alone, in a safetensors file
 
-  // The whole tree. No tensor's bytes are read.
+  // Returns the whole tree. Reads no bytes of tensors.
   Value read() const;
-  friend TreeReader;  // which makes it of pieces that somebody goes through anyway
+  friend TreeReader;  // builds the tree from pieces that its caller opens anyway
 
-  // The elements of a box of a tensor, in row-major order, into `out`, which has room for just
-  // them. UsageError for a box outside of the tensor.
+  // Reads the elements of a box of a tensor, in row-major order, into `out`, which must have
+  // exactly their size. Throws UsageError for another size, or for a box outside of the tensor.
   void read_box(const Item& item, const Box& box, std::span<std::byte> out) const;
 
-  // Boxes of tensors in several chunks, each in row-major order: of what they are put together is
-  // opened here, with one read of each data file for all of them. They keep the folder alive.
+  // Returns storages for boxes of tensors in several chunks. Each has the box's elements in
+  // row-major order. Opens the chunks here, with one read of each data file for all boxes. The
+  // storages keep the folder alive.
   struct ItemBox {
     const Item* item = nullptr;
     Box box = {};
   };
   std::vector<std::shared_ptr<const Storage>> open_boxes(std::span<const ItemBox> boxes) const;
 
-  // Calls use(piece, heads) for some pieces, in the order in which they lie in their files; `heads`
-  // has read ahead what opening this one takes.
+  // Calls use(piece, heads) for these pieces, in the order of their places in the files. `heads`
+  // has already read what opening the piece needs.
   void for_each(std::vector<Piece> pieces,
                 const std::function<void(const Piece&, const ChunkHeads&)>& use) const;
 
-  // The torch.save file in which a chunk that is not plain is stored. Its offsets count from
-  // location.offset. Reads what `heads` does not have.
+  // Opens the torch.save file of a chunk that is not plain. Its offsets count from location.offset.
+  // Bytes that are not in `heads` are read now.
   TorchFile open_chunk_file(const Piece& piece, const ChunkHeads& heads) const;
-  // The same, and its tensor, which must be what the metadata says.
+  // Does the same and returns the tensor, which must be as the metadata says.
   OpenChunk open_chunk(const Piece& piece, const ChunkHeads& heads) const;
   OpenChunk open_chunk(const Piece& piece, const TorchFile& torch_file) const;
 
@@ -99,13 +99,13 @@ class Folder : public std::enable_shared_from_this<Folder> {
   void open_files(const OpenFile& open_file, const OpenFile& open_tensors);
   void check_end(const Item& item, const Location& location) const;
   void check_locations() const;
-  TensorView tensor_of(const Item& item) const;  // put together when it is asked for
+  TensorView tensor_of(const Item& item) const;  // assembled when its bytes are asked for
   TensorView tensor_of(const Item& item, const TensorView& in_one_place) const;
   OpenChunk open_plain(const Piece& piece) const;
   std::vector<OpenChunk> open_all(std::vector<Piece> pieces) const;
   std::vector<OpenChunk> open_all(const Item& item) const;
-  // A tensor in several chunks: a part of its elements, as they lie in row-major order, and all of
-  // them, as a Storage wants them.
+  // For a tensor in several chunks: read_boxes() reads boxes, one after another, read_elements() a
+  // byte range of the elements in row-major order, as a Storage needs it.
   void read_boxes(const Item& item, std::span<const Box> boxes, std::span<std::byte> out) const;
   void read_elements(const Item& item, std::uint64_t offset, std::span<std::byte> into) const;
   SharedBytes assemble(const Item& item) const;
@@ -119,22 +119,24 @@ class Folder : public std::enable_shared_from_this<Folder> {
   FilesByName tensor_files_;  // the same names; tensors are read from these
 };
 
-// The tree that Folder::read() gives, for who looks at every piece of a folder once: opening them
-// again for the tree costs as much. What the thread makes of a tree while it lives lies in its
-// NodeArena: to be made, used and gone on one thread.
+// Builds the tree of Folder::read() for a caller that opens every piece of the folder anyway.
+// Opening the pieces again for the tree would double the cost. While the reader lives, the nodes
+// that its thread makes are in its NodeArena: create, use and destroy it on one thread.
 class TreeReader {
  public:
   // `folder` must outlive it.
   explicit TreeReader(const Folder& folder);
 
-  // Whether the tree takes something of this piece; the others are read when they are asked for.
+  // Returns whether the tree needs this piece. Other pieces are read when their bytes are asked
+  // for.
   static bool takes(const Piece& piece);
-  // One that it takes; all of them once. CorruptError, UnsupportedError, StorageError.
+  // Adds a piece that the tree needs; each must be added once. Throws CorruptError,
+  // UnsupportedError, StorageError.
   void add(const Piece& piece, const ChunkHeads& heads);
-  // The same of one that is open: an object, or a tensor.
+  // The same for a piece that is open: an object, or a tensor.
   void add(const Piece& piece, const TorchFile& object);
   void add(const Piece& piece, const OpenChunk& tensor);
-  // After all of them. CorruptError when they contradict one another.
+  // Call it after all pieces are added. Throws CorruptError if pieces contradict one another.
   Value take();
 
  private:

@@ -5,7 +5,7 @@
 namespace cairn::dcp {
 
 FolderPlan::FolderPlan(const Value& root, const std::string& scratch_folder) {
-  std::vector<Value> values;  // each item's, or its tensor as it is stored
+  std::vector<Value> values;  // each item's value, or its tensor as it is stored
   for (FlatItem& item : flatten(root)) {
     const Value& value = *item.value;
     try {
@@ -24,7 +24,7 @@ FolderPlan::FolderPlan(const Value& root, const std::string& scratch_folder) {
   }
 }
 
-// Every tensor in one chunk, which is all of it or the part that this rank has.
+// Every tensor has one chunk: the whole tensor, or the part that this rank has.
 class FolderPlan::Content final : public MetadataContent {
  public:
   explicit Content(const std::vector<Stored>& stored) : stored_(stored) {}

@@ -1,10 +1,11 @@
-// Writing a torch.distributed.checkpoint folder of one rank.
+// Writes a torch.distributed.checkpoint folder of one rank.
 //
 //  1. `__0_0.distcp`: every item is a torch.save file, one after the other: first all objects, then
 //     all tensors, as PyTorch orders them.
-//  2. `.metadata`, which says where they are; it makes the folder a checkpoint and is written last.
+//  2. `.metadata`, which says where they are. It makes the folder a checkpoint, and is written
+//     last.
 //
-// Whoever has the folder writes and publishes both.
+// The caller writes and publishes both.
 #pragma once
 
 #include <string>
@@ -22,12 +23,13 @@ constexpr const char* kDataFile = "__0_0.distcp";
 
 class FolderPlan {
  public:
-  // Borrows `root`. UnsupportedError for what such a folder cannot hold. `scratch_folder` is for
-  // ScratchFile: a tensor that is not contiguous is put in order before it is written.
+  // Borrows `root`. Throws UnsupportedError for values that such a folder cannot hold.
+  // `scratch_folder` is for ScratchFile: a tensor that is not contiguous is put in order before it
+  // is written.
   explicit FolderPlan(const Value& root, const std::string& scratch_folder = {});
 
   const DataPlan& data() const { return data_; }
-  // kMetadataFile.
+  // The content of kMetadataFile.
   std::string metadata() const;
 
  private:

@@ -18,8 +18,8 @@
 namespace cairn::dcp {
 namespace {
 
-// How long the zstd frame at the beginning of `bytes` is, when it is one that holds nothing: what
-// PyTorch's extension leaves where a tensor would be.
+// Returns the length of the zstd frame at the beginning of `bytes`, if the frame is empty.
+// PyTorch's extension writes an empty frame in place of a tensor.
 std::optional<std::uint64_t> empty_zstd_frame(std::string_view bytes) {
   constexpr std::string_view kMagic = "\x28\xb5\x2f\xfd";
   constexpr std::string_view kLastBlockOfNothing("\1\0\0", 3);
@@ -27,7 +27,7 @@ std::optional<std::uint64_t> empty_zstd_frame(std::string_view bytes) {
   constexpr std::array<std::size_t, 4> kContentBytes = {0, 2, 4, 8};
   if (!bytes.starts_with(kMagic) || bytes.size() <= kMagic.size()) return std::nullopt;
   const auto flags = static_cast<unsigned char>(bytes[kMagic.size()]);
-  const bool is_single = (flags & 0x20U) != 0;  // then no byte for the window, but for the content
+  const bool is_single = (flags & 0x20U) != 0;  // the header then has no window byte
   const std::size_t content = kContentBytes.at(flags >> 6U) + (is_single && flags < 0x40 ? 1 : 0);
   const std::size_t header =
       kMagic.size() + 1 + (is_single ? 0 : 1) + kDictionaryBytes.at(flags & 3U) + content;
@@ -37,9 +37,9 @@ std::optional<std::uint64_t> empty_zstd_frame(std::string_view bytes) {
   return header + kLastBlockOfNothing.size() + ((flags & 4U) != 0 ? 4 : 0);
 }
 
-constexpr std::size_t kMostFrameBytes = 32;  // of an empty one
+constexpr std::size_t kMostFrameBytes = 32;  // of an empty frame
 
-// What the metadata say is a tensor's bytes, and its elements alone already take.
+// Returns whether the size in the metadata is that of the elements alone.
 bool has_size_of_elements(const Item& item, const Location& location, const Box& box) {
   return item.dtype && !location.is_plain && location.size == box_bytes(box, *item.dtype);
 }
@@ -49,8 +49,9 @@ struct Found {
   Chunk* chunk;
 };
 
-// Where the safetensors file begins, by what the metadata say of its tensors: the last that one of
-// them gives, since the file is behind all their frames. Drops those that are stored otherwise.
+// Returns where the safetensors file begins: the last end of a frame that the metadata gives for
+// its tensors, since the file follows all frames. Removes from `found` the chunks that are stored
+// otherwise.
 std::uint64_t begin_of_safetensors(const ByteSource& data, std::vector<Found>& found) {
   std::vector<std::byte> starts(found.size() * kMostFrameBytes);
   std::vector<ByteSource::Range> ranges;
@@ -80,7 +81,7 @@ std::uint64_t begin_of_safetensors(const ByteSource& data, std::vector<Found>& f
   return begin;
 }
 
-// The safetensors file that begins at byte `begin` of a data file and goes to its end.
+// The safetensors file from byte `begin` of a data file up to its end.
 class Embedded {
  public:
   Embedded(const std::shared_ptr<const ByteSource>& data, const std::string& name,

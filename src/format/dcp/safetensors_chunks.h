@@ -6,12 +6,14 @@
 
 namespace cairn::dcp {
 
-// Gives every chunk that is stored so the place of its elements. The metadata give the bytes of the
-// elements as its length, which a torch.save file always exceeds, and as its offset the start of
-// the whole safetensors file; with PyTorch's zstd extension an empty frame stands there, and the
-// file is behind all of those. `files` are the data files, which must reach as far as the chunks'
-// locations: a read of those that hold such chunks, and one for the frames. CorruptError naming the
-// data file, and the offset in it; UnsupportedError for a dtype that no PyTorch tensor has.
+// Sets the location of each chunk in such a file to the place of its elements. The metadata gives
+// such a chunk the size of its elements alone, which a torch.save file always exceeds. It gives as
+// offset the start of the whole safetensors file. With PyTorch's zstd extension an empty frame is
+// at that offset, and the safetensors file follows all these frames.
+//
+// `files` are the data files, which must be long enough for the chunks' locations. Costs one read
+// of each file that holds such chunks, and one for the frames. Throws CorruptError with the data
+// file's name and the offset in it, UnsupportedError for a dtype that no PyTorch tensor has.
 void locate_in_safetensors(Metadata& metadata, const FilesByName& files);
 
 }  // namespace cairn::dcp

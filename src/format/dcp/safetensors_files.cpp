@@ -30,7 +30,7 @@ Dims read_offsets(JsonReader& json) {
   return begin;
 }
 
-// {"w": {"saved_offsets": [2, 0]}}
+// Parses {"w": {"saved_offsets": [2, 0]}}.
 Offsets parse_sharding_info(std::string_view text) {
   Offsets offsets;
   JsonReader json(text, kShardingKey);
@@ -45,7 +45,7 @@ Offsets parse_sharding_info(std::string_view text) {
   return offsets;
 }
 
-// Empty when the file says nothing.
+// Returns an empty map if the file has no such metadata.
 Offsets offsets_in(const SafetensorsFile& file) {
   const std::string* info = file.find_metadata(kShardingKey);
   return info != nullptr ? parse_sharding_info(*info) : Offsets{};
@@ -82,7 +82,7 @@ class Collector {
     Item& item = metadata_.items[known->second];
     if (item.dtype != entry.dtype || item.size.size() != entry.shape.size()) {
       throw CorruptError(in_quotes(entry.name) +
-                         " has another dtype or number of dimensions there");
+                         " has a different dtype or number of dimensions in this file");
     }
     return item;
   }

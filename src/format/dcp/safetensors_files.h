@@ -1,9 +1,9 @@
 // A torch.distributed.checkpoint folder in safetensors form, as PyTorch's HuggingFaceStorageWriter
-// leaves it without consolidation (2.7 and later): docs/formats/safetensors.md.
+// writes it without consolidation (2.7 and later): docs/formats/safetensors.md.
 //
-//  1. Every file has the parts of some tensors that one rank had, with their own shapes.
-//  2. Its metadata say under DCP_SHARDING_INFO where each part begins in the whole tensor.
-//  3. The whole is as large as its parts reach; Folder checks that they fill it.
+//  1. Every file has the parts of tensors that one rank had, with the parts' shapes.
+//  2. Its metadata says under DCP_SHARDING_INFO where each part begins in the whole tensor.
+//  3. The whole tensor is as large as its parts reach; Folder checks that they fill it.
 //
 // The same writer without save_distributed writes whole tensors and an index, with the same
 // metadata: checkpoint/open/formats/shard_index_source.cpp.
@@ -21,20 +21,22 @@
 
 namespace cairn::dcp {
 
-// One rank's parts, which no index describes: "shard-00001-model-00001-of-00001.safetensors".
+// Returns whether the name is that of one rank's parts, which no index describes:
+// "shard-00001-model-00001-of-00001.safetensors".
 bool is_shard_name(std::string_view name);
 
-// The metadata key of a file that torch.distributed.checkpoint wrote, and where its tensors begin.
+// Keys in the metadata of a file that torch.distributed.checkpoint wrote: its version, and where
+// its tensors begin.
 inline constexpr const char* kVersionKey = "DCP_VERSION";
 inline constexpr const char* kShardingKey = "DCP_SHARDING_INFO";
 
-// Whether a tensor of the file begins elsewhere than at the beginning of the whole tensor. The
-// first rank's parts do not; nor does what one process wrote, which has all. CorruptError when the
-// metadata is not what PyTorch writes.
+// Returns whether a tensor of the file begins inside the whole tensor, not at its start. All parts
+// of the first rank begin at the start, as do whole tensors that one process wrote. Throws
+// CorruptError if the metadata is not as PyTorch writes it.
 bool begins_inside(const SafetensorsFile& file);
 
-// The folder's metadata, from its files and their names; a read of each. CorruptError naming the
-// file.
+// Makes the folder's metadata from its files and their names, with a read of each. Throws
+// CorruptError that names the file.
 Metadata metadata_of_shards(
     std::span<const std::pair<std::string, std::shared_ptr<const ByteSource>>> files);
 

@@ -18,7 +18,7 @@ namespace {
 
 using Shapes = std::vector<std::pair<std::string, Dims>>;
 
-// --- What the files hold, as what it should be ---------------------------------------------------
+// --- Typed access to the contents of files -------------------------------------------------------
 
 const Value& required(const Value& dict, const char* key) {
   const Value* found = dict.is_dict() ? dict.find(key) : nullptr;
@@ -33,38 +33,40 @@ const Dict* find_dict(const Value& dict, const char* key) {
   return &found->as_dict();
 }
 
-// A list; of a single thing, a list of that.
+// Returns the items of a list or tuple, and any other value as a list of one.
 List as_list(const Value& value) {
   if (value.is_list() || value.is_tuple()) return value.as_items();
   return {value};
 }
 
 const TensorView& as_flat(const Value& value) {
-  if (!value.is_tensor()) throw CorruptError("a partition that is no tensor");
+  if (!value.is_tensor()) throw CorruptError("a partition is not a tensor");
   check_flat(value.as_tensor());
   if (value.as_tensor().dtype != DType::kFloat32) {
-    throw CorruptError("a partition of dtype " + std::string(name(value.as_tensor().dtype)) +
+    throw CorruptError("a partition has dtype " + std::string(name(value.as_tensor().dtype)) +
                        ", expected float32");
   }
   return value.as_tensor();
 }
 
 std::int64_t as_count(const Value& value) {
-  if (!value.is_int() || value.as_int() < 0) throw CorruptError("a partition count that is none");
+  if (!value.is_int() || value.as_int() < 0)
+    throw CorruptError("a partition_count is not an integer of at least 0");
   return value.as_int();
 }
 
 void append_shapes(const Value& dict, Shapes& shapes) {
-  if (!dict.is_dict()) throw CorruptError("param_shapes holds something else than dicts");
+  if (!dict.is_dict()) throw CorruptError("param_shapes holds something other than dicts");
   for (const auto& [key, value] : dict.as_dict()) {
     const Size* size = value.get_if<Size>();
-    if (!key.is_str() || size == nullptr) throw CorruptError("param_shapes holds no torch.Size");
+    if (!key.is_str() || size == nullptr)
+      throw CorruptError("param_shapes holds something other than names with a torch.Size");
     checked_numel(size->dims);
     shapes.emplace_back(key.as_str(), size->dims);
   }
 }
 
-// By group.
+// Returns the shapes by group.
 std::vector<Shapes> param_shapes(const Value& model) {
   std::vector<Shapes> groups;
   for (const Value& group : as_list(required(model, "param_shapes"))) {
@@ -77,7 +79,7 @@ std::vector<Shapes> param_shapes(const Value& model) {
 
 std::uint64_t size_of(const TensorView& flat) { return static_cast<std::uint64_t>(flat.shape[0]); }
 
-// Takes consecutive elements of flat tensors that follow one another.
+// Takes consecutive elements from a sequence of flat tensors.
 class Reader {
  public:
   explicit Reader(std::vector<TensorView> flats) : flats_(std::move(flats)) {
@@ -114,7 +116,7 @@ class Reader {
   std::uint64_t taken_ = 0;
 };
 
-// The flats of one rank, or of one group over all ranks.
+// Returns the flat tensors of one rank, or of one group over all ranks.
 std::vector<TensorView> flats_of(const List& values) {
   std::vector<TensorView> flats;
   for (const Value& value : values) {
@@ -130,16 +132,16 @@ void cut_group(const Shapes& shapes, Reader reader, std::size_t ranks, const std
     reader.take(checked_numel(shape), runs);
     weights[name] = gather(std::move(runs), shape, scratch);
   }
-  // Each rank's slice starts at an even element, so that there may be padding at the end.
+  // Each rank's slice starts at an even element, so the end may be padded.
   const std::uint64_t align = 2 * static_cast<std::uint64_t>(ranks);
   if (checked_round_up(reader.taken(), align) == checked_round_up(reader.total(), align)) return;
   throw CorruptError("the parameters of a group have " + std::to_string(reader.taken()) +
-                     " elements, its partitions " + std::to_string(reader.total()));
+                     " elements, but its partitions have " + std::to_string(reader.total()));
 }
 
 void cut_stage_2(const Ranks& ranks, const std::string& scratch, Dict& weights) {
   const std::vector<Shapes> groups = param_shapes(ranks.model.front());
-  std::vector<List> slices(groups.size());  // of each group, by rank
+  std::vector<List> slices(groups.size());  // for each group, by rank
   for (const Value& rank : ranks.optimizer) {
     const List own = as_list(
         required(required(rank, "optimizer_state_dict"), "single_partition_of_fp32_groups"));
@@ -181,13 +183,13 @@ void cut_stage_3(const Ranks& ranks, const std::string& scratch, Dict& weights) 
   for (const Reader& reader : readers) {
     if (reader.taken() == reader.total()) continue;
     throw CorruptError("a rank's parameters have " + std::to_string(reader.taken()) +
-                       " elements, its partition " + std::to_string(reader.total()));
+                       " elements, but its partition has " + std::to_string(reader.total()));
   }
 }
 
-// --- What is not in the partitions ---------------------------------------------------------------
+// --- Tensors that are not in the partitions ------------------------------------------------------
 
-// zero_to_fp32.py gives buffers as float32. They are small.
+// Converts buffers to float32, as zero_to_fp32.py does. Buffers are small.
 TensorView as_float32(const TensorView& tensor) {
   if (tensor.dtype == DType::kFloat32) return tensor;
   constexpr std::size_t kPiece = std::size_t{1} << 16;
@@ -220,7 +222,7 @@ void add_buffers(const Value& model, Dict& weights) {
   }
 }
 
-// Stage 3 cuts frozen parameters like all others; before, the first rank has them whole.
+// Stage 3 cuts frozen parameters like all others. In lower stages the first rank has them whole.
 void add_frozen(const Ranks& ranks, int stage, const std::string& scratch, Dict& weights) {
   const Dict* shapes = find_dict(ranks.model.front(), "frozen_param_shapes");
   if (shapes == nullptr) return;
@@ -231,14 +233,14 @@ void add_frozen(const Ranks& ranks, int stage, const std::string& scratch, Dict&
     std::vector<Run> runs;
     for (const Value& model : ranks.model) {
       const Value& fragment = required(required(model, "frozen_param_fragments"), name.c_str());
-      if (!fragment.is_tensor()) throw CorruptError("the frozen " + name + " is no tensor");
+      if (!fragment.is_tensor()) throw CorruptError("the frozen " + name + " is not a tensor");
       if (stage < 3) {
         weights[name] = fragment;
         break;
       }
       check_flat(fragment.as_tensor());
       if (!runs.empty() && runs.front().flat.dtype != fragment.as_tensor().dtype) {
-        throw CorruptError("the frozen " + name + " is of two dtypes");
+        throw CorruptError("the frozen " + name + " has two dtypes");
       }
       const std::uint64_t used = std::min(left, size_of(fragment.as_tensor()));
       runs.push_back({fragment.as_tensor(), 0, used});
@@ -254,7 +256,8 @@ void add_shared(const Value& model, Dict& weights) {
   const Dict* shared = find_dict(model, "shared_params");
   if (shared == nullptr) return;
   for (const auto& [alias, kept] : *shared) {
-    if (!alias.is_str() || !kept.is_str()) throw CorruptError("shared_params holds no names");
+    if (!alias.is_str() || !kept.is_str())
+      throw CorruptError("shared_params holds something other than names");
     const Value* tensor = weights.find(kept);
     if (tensor == nullptr) continue;
     const Value copy = *tensor;
@@ -264,7 +267,7 @@ void add_shared(const Value& model, Dict& weights) {
 
 // --- The ranks -----------------------------------------------------------------------------------
 
-// 1, 2 or 3; 1 for BF16_Optimizer, which does not say.
+// Returns 1, 2 or 3. BF16_Optimizer's state does not name its stage, which is 1.
 int stage_of(const Value& rank) {
   const Value& state = required(rank, "optimizer_state_dict");
   const Value* stage = state.is_dict() ? state.find("zero_stage") : nullptr;
@@ -278,8 +281,8 @@ int stage_of(const Value& rank) {
   return static_cast<int>(stage->as_int());
 }
 
-// Of cairn's own files, which say of which save they are: of a folder that the tars of two saves
-// were unpacked into some ranks' files may be older than others'.
+// Throws if files of different saves are mixed, which happens when the tars of two saves are
+// unpacked into one folder. Only cairn's own files say which save they belong to.
 void check_attempts(const Ranks& ranks) {
   std::string attempt;
   for (const auto* files : {&ranks.model, &ranks.optimizer}) {
@@ -314,7 +317,7 @@ void check_ranks(const Ranks& ranks, int stage) {
   }
 }
 
-// Cairn's stage 0: the model's file has it all.
+// The result for cairn's stage 0, where the model's file has everything.
 Consolidated without_zero(const Value& model) {
   if (find_dict(model, "module") == nullptr) throw CorruptError("there is no \"module\" in it");
   return {.weights = required(model, "module"), .stage = 0, .ranks = 1};

@@ -18,7 +18,7 @@ constexpr std::size_t kGatherPieceBytes = std::size_t{4} << 20;
 
 std::uint64_t bytes_of(const Run& run) { return run.count * item_size(run.flat.dtype); }
 
-// In the storage that the run is a part of, in bytes.
+// Returns the run's offset in its storage, in bytes.
 std::uint64_t begin_of(const Run& run) {
   return (static_cast<std::uint64_t>(run.flat.storage_offset) + run.begin) *
          item_size(run.flat.dtype);
@@ -29,7 +29,7 @@ std::uint64_t bytes_of(const std::vector<Run>& runs) {
                          [](std::uint64_t sum, const Run& run) { return sum + bytes_of(run); });
 }
 
-// Runs, one behind the other.
+// Runs, one after another.
 class RunsStorage final : public AssembledStorage {
  public:
   RunsStorage(std::vector<Run> runs, std::string scratch_folder)
@@ -53,7 +53,7 @@ class RunsStorage final : public AssembledStorage {
 
  protected:
   void read(std::uint64_t offset, std::span<std::byte> into) const override {
-    std::uint64_t begin = 0;  // of the run
+    std::uint64_t begin = 0;  // of the current run
     for (const Run& run : runs_) {
       const std::uint64_t size = bytes_of(run);
       if (offset < begin + size && !into.empty()) {
@@ -96,11 +96,11 @@ class RunsStorage final : public AssembledStorage {
 std::uint64_t checked_numel(const Dims& shape) {
   std::int64_t numel = 1;
   for (const std::int64_t size : shape) {
-    if (size < 0) throw CorruptError("a shape with a negative size");
+    if (size < 0) throw CorruptError("a shape has a negative size");
     numel = checked_multiply(numel, size);
   }
   if (numel > std::numeric_limits<std::int64_t>::max() / 16) {
-    throw CorruptError("a shape of " + std::to_string(numel) + " elements");
+    throw CorruptError("a shape has " + std::to_string(numel) + " elements, which is too many");
   }
   return static_cast<std::uint64_t>(numel);
 }
@@ -108,7 +108,7 @@ std::uint64_t checked_numel(const Dims& shape) {
 void check_flat(const TensorView& tensor) {
   check_bounds(tensor);
   if (tensor.shape.size() != 1 || !tensor.is_contiguous()) {
-    throw CorruptError("a partition that is no flat tensor");
+    throw CorruptError("a partition is not a flat, contiguous tensor");
   }
 }
 

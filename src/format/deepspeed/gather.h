@@ -1,4 +1,4 @@
-// Tensors put together from runs of elements of others.
+// Assembles tensors from runs of elements of other tensors.
 #pragma once
 
 #include <cstdint>
@@ -16,15 +16,16 @@ struct Run {
   std::uint64_t count = 0;
 };
 
-// A tensor of these elements, of one dtype, in a row. A view when they are one run; else lazy, put
-// together in memory when small and in a scratch file otherwise. The runs must have just as many
-// elements as `shape`.
+// Makes a tensor of these elements, which have one dtype, one run after another. The result is a
+// view if there is one run. Otherwise it is lazy: assembled in memory if it is small, else in a
+// scratch file. The runs must have exactly as many elements as `shape`.
 TensorView gather(std::vector<Run> runs, Dims shape, const std::string& scratch_folder);
 
-// A flat tensor for slices: one-dimensional and contiguous, within its storage. CorruptError.
+// Checks that a tensor can be sliced: one-dimensional, contiguous, within its storage. Throws
+// CorruptError otherwise.
 void check_flat(const TensorView& tensor);
 
-// Product of the shape; CorruptError when it is negative or overflows.
+// Returns the product of the shape. Throws CorruptError if a size is negative, or if it overflows.
 std::uint64_t checked_numel(const Dims& shape);
 
 }  // namespace cairn::deepspeed

@@ -14,15 +14,15 @@
 namespace cairn::deepspeed {
 namespace {
 
-constexpr const char* kOwnKey = "cairn";  // what is not DeepSpeed's
+constexpr const char* kOwnKey = "cairn";  // holds entries that DeepSpeed does not have
 
 // --- Writing -------------------------------------------------------------------------------------
 
-// Which rows of a parameter a rank has.
+// The rows of a parameter that a rank has.
 struct Rows {
   Dims global_shape;
   std::int64_t begin = 0;
-  std::int64_t count = 1;  // of a scalar
+  std::int64_t count = 1;  // 1 for a scalar
 };
 
 Rows rows_of(const std::string& name, const TensorView& own) {
@@ -35,15 +35,15 @@ Rows rows_of(const std::string& name, const TensorView& own) {
       std::all_of(offsets.begin() + 1, offsets.end(), [](std::int64_t at) { return at == 0; });
   if (!is_of_rows) {
     throw UnsupportedError("the parameter " + name +
-                           " is cut along another dimension than the first one, which DeepSpeed's "
-                           "files cannot hold");
+                           " is not cut along its first dimension, and DeepSpeed's "
+                           "files cannot hold such a part");
   }
   rows.global_shape = global_shape;
   rows.begin = offsets.front();
   return rows;
 }
 
-// All elements in a row, without a copy where they lie so.
+// Returns all elements as a flat tensor, without a copy if they are contiguous.
 TensorView flat(const std::string& name, const TensorView& own) {
   if (own.dtype != DType::kFloat32) {
     throw UnsupportedError(fmt::format(
@@ -73,14 +73,14 @@ Dict config_of(const RankOfSave& rank) {
   return Dict{{"zero_optimization", Dict{{"stage", rank.stage}}}};
 }
 
-// The same in the model's files of all ranks.
+// Entries that are the same in the model's files of all ranks.
 Dict own_of_all(const RankOfSave& rank, const std::string& optimizer) {
   Dict own = {{"attempt", rank.attempt}, {"world_size", rank.world_size}, {"stage", rank.stage}};
   if (!optimizer.empty()) own.set("optimizer", optimizer);
   return own;
 }
 
-// The optimizer's state of a rank's rows, which the parameters' names say.
+// Removes `part` from tensors of the optimizer's state: the "rows" of the parameters say it.
 Value without_parts(const Value& value) {
   if (value.is_tensor() && value.as_tensor().part != nullptr) {
     TensorView own = value.as_tensor();
@@ -97,7 +97,7 @@ Value without_parts(const Value& value) {
 // The parameters of a model, each once.
 class Parameters {
  public:
-  // `with_slices`: of a stage that has them.
+  // `with_slices` says whether the stage has slices.
   Parameters(const Value& model, const ModelNames& names, bool with_slices)
       : with_slices_(with_slices) {
     for (const std::string& name : names.buffers) {
@@ -111,14 +111,14 @@ class Parameters {
     }
   }
 
-  // The groups, each of one parameter.
+  // The groups, of one parameter each.
   const List& shapes() const { return shapes_; }
   const List& slices() const { return slices_; }
   const Dict& rows() const { return rows_; }
   const Dict& shared() const { return shared_; }
   List buffer_names() const { return List(buffers_.begin(), buffers_.end()); }
 
-  // The model's entries, with nothing in the place of parameters.
+  // The model's entries, with empty tensors in place of parameters.
   Value without_elements(const Value& model) const {
     const TensorView nothing = make_tensor(DType::kFloat32, {0}, {});
     Dict left = model.as_dict().empty_like();
@@ -212,11 +212,11 @@ const List& list_of(const Value& dict, const char* key) {
 }
 
 const std::string& as_name(const Value& value) {
-  if (!value.is_str()) throw CorruptError("a name that is no text");
+  if (!value.is_str()) throw CorruptError("a name is not a text");
   return value.as_str();
 }
 
-// A rank's rows of a parameter.
+// Returns a rank's rows of a parameter.
 TensorView unflatten(const std::string& name, const TensorView& slice, const Rows& rows) {
   check_flat(slice);
   TensorView own = slice;
@@ -226,12 +226,12 @@ TensorView unflatten(const std::string& name, const TensorView& slice, const Row
       rows.begin >= 0 && rows.count >= 0 && rows.count <= all && rows.begin <= all - rows.count;
   const bool is_cut_scalar = rows.global_shape.empty() && rows.count != all;
   if (!is_inside || is_cut_scalar) {
-    throw CorruptError("the rows of " + name + " are none that it has");
+    throw CorruptError("the rows of " + name + " are not within its shape");
   }
   if (!own.shape.empty()) own.shape.front() = rows.count;
   if (checked_numel(own.shape) != static_cast<std::uint64_t>(slice.shape.front())) {
-    throw CorruptError(fmt::format("{} has {} elements, and its rows {}", name, slice.shape.front(),
-                                   checked_numel(own.shape)));
+    throw CorruptError(fmt::format("{} has {} elements, but its rows have {}", name,
+                                   slice.shape.front(), checked_numel(own.shape)));
   }
   own.strides = contiguous_strides(own.shape);
   if (rows.count == all) return own;
@@ -242,7 +242,7 @@ TensorView unflatten(const std::string& name, const TensorView& slice, const Row
   return own;
 }
 
-// By name.
+// Returns the rank's parameters, by name.
 std::unordered_map<std::string, Value> join_parameters(const Value& model, const Value& optimizer) {
   const List& shapes = list_of(model, "param_shapes");
   const Value& of_optimizer = entry_of(optimizer, "optimizer_state_dict");
@@ -250,12 +250,12 @@ std::unordered_map<std::string, Value> join_parameters(const Value& model, const
   const Value& all_rows = entry_of(entry_of(optimizer, kOwnKey), "rows");
   if (shapes.size() != slices.size()) {
     throw CorruptError(
-        fmt::format("there are {} parameters, and slices of {}", shapes.size(), slices.size()));
+        fmt::format("there are {} parameters, but slices of {}", shapes.size(), slices.size()));
   }
   std::unordered_map<std::string, Value> parameters;
   for (std::size_t i = 0; i < shapes.size(); ++i) {
     if (!shapes[i].is_dict() || shapes[i].as_dict().size() != 1 || !slices[i].is_tensor()) {
-      throw CorruptError("a group that is not of one parameter");
+      throw CorruptError("a group does not have exactly one parameter");
     }
     const auto& [key, value] = *shapes[i].as_dict().begin();
     const std::string& name = as_name(key);
@@ -272,7 +272,7 @@ std::unordered_map<std::string, Value> join_parameters(const Value& model, const
   return parameters;
 }
 
-// The model's state dict, in its order.
+// Returns the model's state dict, in its order.
 Value join_model(const Value& model, const Value& optimizer) {
   auto parameters = join_parameters(model, optimizer);
   const Value& module = entry_of(model, "module");
@@ -366,8 +366,9 @@ RankOfSave rank_of(const Value& file) {
                   .attempt = as_name(entry_of(own, "attempt"))};
   if (own.find("rank") != nullptr) rank.rank = int_of(own, "rank");
   if (rank.world_size < 1 || rank.rank < 0 || rank.rank >= rank.world_size || rank.stage < 0) {
-    throw CorruptError(fmt::format("it says that it is of rank {} of {}, stage {}", rank.rank,
-                                   rank.world_size, rank.stage));
+    throw CorruptError(
+        fmt::format("it says that it is of rank {} of {} and stage {}, which cannot be", rank.rank,
+                    rank.world_size, rank.stage));
   }
   return rank;
 }

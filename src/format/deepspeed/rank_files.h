@@ -1,13 +1,13 @@
-// What one rank has of a training state, as DeepSpeed's files of ZeRO stage 1 and 2 lay it out, and
-// back: docs/formats/deepspeed.md.
+// Splits a training state into one rank's files, in DeepSpeed's layout of ZeRO stage 1 and 2, and
+// joins them again: docs/formats/deepspeed.md.
 //
-//  1. Every parameter is a group of its own. The slices of a group, rank after rank, are then the
-//     rows of one parameter, which is how a sharded model is cut: what a rank keeps goes into its
-//     file as it lies, and nobody needs anything of another rank.
-//  2. The rank's own state of the optimizer stands beside it, by the parameters' names.
+//  1. Every parameter is a group of its own. So the slices of a group, rank after rank, are the
+//     rows of one parameter, which is how a sharded model is cut. A rank writes its rows as they
+//     lie, and needs nothing from other ranks.
+//  2. The rank's part of the optimizer's state is beside it, by the parameters' names.
 //  3. Buffers are in the model's file, which is the same for all ranks.
-//  4. Stage 0 is DeepSpeed's without ZeRO: the model's file has all weights and all of the
-//     optimizer's state, and there is no other.
+//  4. Stage 0 is DeepSpeed without ZeRO: the model's file has all weights and the whole state of
+//     the optimizer. There is no other file.
 #pragma once
 
 #include <cstdint>
@@ -19,38 +19,41 @@
 
 namespace cairn::deepspeed {
 
-// Of which save a file is.
+// The save and the rank that a file belongs to.
 struct RankOfSave {
   std::int64_t rank = 0;
   std::int64_t world_size = 1;
-  std::int64_t stage = 0;    // that the user asked for, 0 to 3
-  std::string attempt = {};  // its id: what belongs to two attempts never goes together
+  std::int64_t stage = 0;    // the stage that the user asked for, 0 to 3
+  std::string attempt = {};  // its id; files of two attempts are never combined
 };
 
-// What the names of a model's state dict are; all others are parameters.
+// Kinds of names in a model's state dict. All names that are not listed are parameters.
 struct ModelNames {
   std::vector<std::string> buffers = {};
   std::vector<std::pair<std::string, std::string>> shared = {};  // (alias, kept under this name)
 };
 
-// What the torch.save files of a rank hold.
+// The contents of a rank's torch.save files.
 struct RankFiles {
-  Value composer = {};   // composer_states.pt: everything but "state/model", "state/optimizers"
+  Value composer = {};   // composer_states.pt: all but "state/model", "state/optimizers"
   Value model = {};      // mp_rank_00_model_states.pt
-  Value optimizer = {};  // zero_pp_rank_R_mp_rank_00_optim_states.pt; None of stage 0
+  Value optimizer = {};  // zero_pp_rank_R_mp_rank_00_optim_states.pt; None in stage 0
 };
 
-// `checkpoint`: {"state": {...}, "rng": ...}, in which tensors of "state/model" that are sharded
-// say which rows they are (TensorView::part). Views of its tensors. UnsupportedError for
-// parameters that are not float32, which DeepSpeed's files cannot hold, and for other parts.
+// Splits `checkpoint`, {"state": {...}, "rng": ...}, into a rank's files. Sharded tensors of
+// "state/model" say in TensorView::part which rows they are. The results are views of its tensors.
+// Throws UnsupportedError for parameters that are not float32, or not cut into rows, which
+// DeepSpeed's files cannot hold; UsageError if there is no model.
 RankFiles split(const Value& checkpoint, const ModelNames& names, const RankOfSave& rank);
 
-// The checkpoint that split() was given; CorruptError when the files contradict each other.
+// Returns the checkpoint that was given to split(). Throws CorruptError if the files contradict
+// each other.
 Value join(const RankFiles& files);
 
-// Of a file that split() made; CorruptError when it does not say. The model's says rank 0.
+// Returns what a file of split() says. Throws CorruptError if it does not say it. The model's file
+// says rank 0.
 RankOfSave rank_of(const Value& file);
-// Whether it says anything: DeepSpeed's own do not.
+// Returns whether the file says it: DeepSpeed's own files do not.
 bool has_rank(const Value& file);
 
 }  // namespace cairn::deepspeed

@@ -1,15 +1,15 @@
-// Five pickles and raw data, one after the other:
+// The file is five pickles and raw data, one after another:
 //
 //  1. the magic number
 //  2. 1001, the version of this layout
-//  3. a dict about the machine that wrote it, which nobody needs
+//  3. a dict about the machine that wrote it; cairn ignores it
 //  4. the object; its storages are persistent ids
 //  5. the list of the storages' keys
-//  6. for each key: how many elements, as an int64, and the elements, little-endian
+//  6. for each key: the number of elements as an int64, and the elements, little-endian
 //
-// Where a storage lies is known only when all before it have been stepped over, and how long it is
-// only from pickle 4. So the storages that pickle 4 is given are ranges of a source that learns
-// their places later; the counts of all of them are read with one call then.
+// The place of a storage is known only after all storages before it, and its size only from pickle
+// 4. So pickle 4 gets storages that are ranges of a source which learns their places later. All
+// counts are then read with one call.
 #include "format/legacy/legacy_file.h"
 
 #include <algorithm>
@@ -34,13 +34,13 @@ constexpr std::string_view kMagic = "\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19"sv
 constexpr std::size_t kMagicAtMost = 16;  // bytes before it: PROTO, FRAME, LONG1
 constexpr std::int64_t kVersion = 1001;
 
-// The storages one behind the other, in the order in which the object's pickle asks for them: that
-// is all that is known while it is read. Where in the file each of them lies is said afterwards.
+// A source of all storages, one after another, in the order in which the object's pickle asks for
+// them. Their places in the file are not known while the pickle is read; place() sets them later.
 class PlacedStorages final : public ByteSource {
  public:
   explicit PlacedStorages(std::shared_ptr<const ByteSource> file) : file_(std::move(file)) {}
 
-  // Where the new one begins, among them.
+  // Adds a storage and returns its offset in this source.
   std::uint64_t add(std::uint64_t bytes) {
     const std::uint64_t begin = size_;
     size_ = checked_add(size_, bytes);
@@ -73,7 +73,7 @@ class PlacedStorages final : public ByteSource {
     std::uint64_t offset;  // in the file
   };
 
-  // The part with the byte `at`, or end().
+  // Returns the part that contains the byte `at`, or end().
   std::vector<Part>::iterator find(std::uint64_t at) {
     const auto behind =
         std::upper_bound(parts_.begin(), parts_.end(), at,
@@ -104,7 +104,7 @@ class LegacyStorages final : public pickle::KeyedStorages {
   explicit LegacyStorages(std::shared_ptr<const ByteSource> file)
       : file_(std::move(file)), placed_(std::make_shared<PlacedStorages>(file_)) {}
 
-  // Finds the places of the storages of `keys`, which stand from `at` on; returns where they end.
+  // Finds the places of the storages of `keys`, which begin at `at`. Returns their end.
   std::uint64_t place(const List& keys, std::uint64_t at) {
     const std::vector<Found> found = follow(keys, at);
     check_counts(found);
@@ -124,7 +124,7 @@ class LegacyStorages final : public pickle::KeyedStorages {
   struct Found {
     const std::string* key;
     const Loaded* loaded;
-    std::uint64_t at;  // of its count of elements
+    std::uint64_t at;  // of its number of elements
   };
 
   std::shared_ptr<const Storage> make(const pickle::StorageReference& reference) override {
@@ -139,21 +139,23 @@ class LegacyStorages final : public pickle::KeyedStorages {
     return found.at + sizeof(std::uint64_t) + found.loaded->storage->size();
   }
 
-  // Where each storage must be. The last one may reach beyond the file.
+  // Returns where each storage must be. The last one may reach beyond the end of the file.
   std::vector<Found> follow(const List& keys, std::uint64_t at) const {
     std::vector<Found> found;
     std::unordered_set<std::string, TextHash> seen;
     for (const Value& key : keys) {
-      if (!key.is_str()) throw CorruptError("a storage key is a " + std::string(key.type_name()));
+      if (!key.is_str())
+        throw CorruptError("a storage key should be a str, but is a " +
+                           std::string(key.type_name()));
       const Loaded* known = find_loaded(key.as_str());
       if (known == nullptr) {
-        throw CorruptError("storage " + key.as_str() + " is of no tensor", {}, at);
+        throw CorruptError("storage " + key.as_str() + " belongs to no tensor", {}, at);
       }
       if (!seen.insert(key.as_str()).second) {
-        throw CorruptError("storage " + key.as_str() + " is there twice", {}, at);
+        throw CorruptError("storage " + key.as_str() + " is listed twice", {}, at);
       }
       if (at > file_->size() || file_->size() - at < sizeof(std::uint64_t)) {
-        check_counts(found);  // which may say why
+        check_counts(found);  // may throw a more exact error
         throw CorruptError("a storage ends too early: its number of elements is missing", {}, at);
       }
       found.push_back({&key.as_str(), known, at});
@@ -163,7 +165,7 @@ class LegacyStorages final : public pickle::KeyedStorages {
     return found;
   }
 
-  // With one read for each 64 Ki storages.
+  // Checks the storages' numbers of elements, with one read for each 64 Ki storages.
   void check_counts(std::span<const Found> found) const {
     constexpr std::size_t kMostAtOnce = std::size_t{64} << 10;
     for (; !found.empty(); found = found.subspan(std::min(found.size(), kMostAtOnce))) {
@@ -180,7 +182,7 @@ class LegacyStorages final : public pickle::KeyedStorages {
             load_little_endian<std::uint64_t>(reinterpret_cast<const std::byte*>(&counts[i]));
         if (count == now[i].loaded->numel) continue;
         throw CorruptError("storage " + *now[i].key + " has " + std::to_string(count) +
-                               " elements, its tensors need " +
+                               " elements, but its tensors need " +
                                std::to_string(now[i].loaded->numel),
                            {}, now[i].at);
       }
@@ -200,7 +202,7 @@ class LegacyStorages final : public pickle::KeyedStorages {
   std::shared_ptr<PlacedStorages> placed_;
 };
 
-// What stands before the storages is read in pieces, so generously that it is one, mostly.
+// The bytes before the storages are read in pieces of this size, so that usually one is enough.
 constexpr std::uint64_t kLegacyHeadBytes = std::uint64_t{256} << 10;
 
 class Reader {
@@ -224,7 +226,7 @@ class Reader {
     next_pickle();
     Value object = next_pickle();
     const Value keys = next_pickle();
-    if (!keys.is_list()) throw CorruptError("its list of storages is no list");
+    if (!keys.is_list()) throw CorruptError("its list of storages is not a list");
     return {std::move(object), storages_.place(keys.as_items(), at_)};
   }
 

@@ -7,7 +7,7 @@
 namespace cairn::pickle {
 namespace {
 
-// Any dtype of that size: elements are only moved about.
+// Returns any dtype of that size: elements are only moved.
 DType dtype_of_size(std::size_t item_size) {
   switch (item_size) {
     case 1:
@@ -35,7 +35,7 @@ SharedBytes row_major(const SharedBytes& fortran, const Dims& shape, std::size_t
   return tensor.contiguous_bytes();
 }
 
-// The same movement for the dimensions in reverse.
+// Does the same with the dimensions in reverse.
 SharedBytes column_major(const SharedBytes& c_order, const Dims& shape, std::size_t item_size) {
   return row_major(c_order, {shape.rbegin(), shape.rend()}, item_size);
 }

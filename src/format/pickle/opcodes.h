@@ -84,12 +84,12 @@ enum class Op : std::uint8_t {
 
 constexpr int kHighestProtocol = 5;
 
-// Opcodes of protocol 2 with their operands are put where there is room for so many bytes. Each
-// function returns the place after what it put there.
+// The put_...() functions write an opcode of protocol 2 with its operand, where this many bytes
+// must be free. Each returns the position after it.
 inline constexpr std::size_t kMostOpcodeBytes = 10;
 
-// Put together as a number: a processor waits for bytes that were stored apart and are read as one.
-// The eight bytes at `at` are written.
+// Writes opcode and operand as one number: a processor stalls when it reads bytes as one word that
+// were stored separately. Always writes eight bytes at `at`.
 template <std::unsigned_integral T>
 char* put_op(char* at, Op code, T operand) {
   static_assert(sizeof(T) < sizeof(std::uint64_t));
@@ -98,7 +98,7 @@ char* put_op(char* at, Op code, T operand) {
   return at + 1 + sizeof(T);
 }
 
-// The shortest that has the number.
+// Writes the shortest opcode that can hold the number.
 inline char* put_integer(char* at, std::int64_t v) {
   if (std::in_range<std::uint8_t>(v)) return put_op(at, Op::kBinInt1, static_cast<std::uint8_t>(v));
   if (std::in_range<std::uint16_t>(v)) {
@@ -112,10 +112,10 @@ inline char* put_integer(char* at, std::int64_t v) {
   return at + bytes;
 }
 
-inline char* put_numbered(char* at, Op of_byte, Op of_more, std::uint32_t number) {
+inline char* put_numbered(char* at, Op short_op, Op long_form_op, std::uint32_t number) {
   return number <= std::numeric_limits<std::uint8_t>::max()
-             ? put_op(at, of_byte, static_cast<std::uint8_t>(number))
-             : put_op(at, of_more, number);
+             ? put_op(at, short_op, static_cast<std::uint8_t>(number))
+             : put_op(at, long_form_op, number);
 }
 inline char* put_get(char* at, std::uint32_t number) {
   return put_numbered(at, Op::kBinGet, Op::kLongBinGet, number);

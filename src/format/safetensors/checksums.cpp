@@ -22,7 +22,7 @@ std::size_t count_with_bytes(const std::vector<SafetensorsEntry>& entries) {
                     [](const SafetensorsEntry& entry) { return entry.size > 0; }));
 }
 
-// False when it is no number of 16 hex digits.
+// Returns false unless the text is exactly 16 hex digits.
 bool parse_digest(std::string_view digits, std::uint64_t& digest) {
   const char* const end = digits.data() + digits.size();
   const auto [stop, error] = std::from_chars(digits.data(), end, digest, 16);
@@ -54,13 +54,13 @@ void fill_checksums(std::string& text, std::string_view marker,
   seal(text, marker);
 }
 
-std::optional<Checksums> find_checksums(const MaySayChecksums& text) {
+std::optional<Checksums> find_checksums(const ChecksumTexts& text) {
   if (text.writer == nullptr && text.digits == nullptr) return std::nullopt;
   Checksums found;
   if (text.writer == nullptr || text.digits == nullptr) {
     const bool has_writer = text.writer != nullptr;
-    found.problem = fmt::format("{} has \"{}\" and no \"{}\", which cairn writes with it",
-                                text.what, has_writer ? kWriterKey : kChecksumsKey,
+    found.problem = fmt::format("{} has \"{}\" but no \"{}\"; cairn writes both", text.what,
+                                has_writer ? kWriterKey : kChecksumsKey,
                                 has_writer ? kChecksumsKey : kWriterKey);
     return found;
   }
@@ -79,7 +79,8 @@ std::optional<Checksums> find_checksums(const MaySayChecksums& text) {
         parse_digest(digits.substr(kSealDigits + i * kPartDigits, kPartDigits), found.of_parts[i]);
   }
   if (!is_good)
-    found.problem = fmt::format("the checksums in {} are not as many as it has parts", text.what);
+    found.problem =
+        fmt::format("{} has a wrong number of checksums, or a malformed one", text.what);
   return found;
 }
 
@@ -93,7 +94,7 @@ std::optional<Checksums> find_checksums(const SafetensorsFile& file, ByteView he
 }
 
 std::optional<std::uint64_t> header_digest(const ByteSource& file) {
-  constexpr std::uint64_t kStartBytes = 128;  // more than has_header() looks at
+  constexpr std::uint64_t kStartBytes = 128;  // more than has_header() reads
   const SharedBytes start = read_start(file, kStartBytes);
   if (!has_header(start.view)) return std::nullopt;
   const auto size = load_little_endian<std::uint64_t>(start.view.data());

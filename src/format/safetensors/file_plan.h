@@ -1,10 +1,10 @@
-// A safetensors file as a CheckpointPlan. As the reference writes it:
+// A safetensors file as a CheckpointPlan, laid out as the reference writes it:
 //
 //  1. Tensors are sorted by dtype, the largest elements first, then by name: since the data starts
 //     at a multiple of 8, all of them are aligned.
 //  2. The header: the metadata, then the tensors in the order of their bytes, each with its dtype,
-//     shape and data_offsets; no spaces but those behind it that make its size a multiple of 8.
-//  3. The tensors, one directly behind the other.
+//     shape and data_offsets. Spaces only at its end, so that its size is a multiple of 8.
+//  3. The tensors, directly one after another.
 #pragma once
 
 #include <cstdint>
@@ -19,7 +19,7 @@ namespace cairn::safetensors {
 
 class FilePlan final : public CheckpointPlan {
  public:
-  // As SafetensorsPlan.
+  // Arguments and errors as for SafetensorsPlan.
   FilePlan(std::vector<NamedTensor> tensors, const SafetensorsFile::Metadata& metadata,
            bool checksums);
   FilePlan(const FilePlan&) = delete;
@@ -33,7 +33,7 @@ class FilePlan final : public CheckpointPlan {
 
  private:
   std::vector<NamedTensor> tensors_;
-  std::vector<const std::string*> names_;  // of the parts: tensors that have bytes
+  std::vector<const std::string*> names_;  // of the parts: tensors with bytes
   std::string header_;                     // with its size
   bool checksums_ = false;
   std::uint64_t size_ = 0;

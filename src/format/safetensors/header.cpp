@@ -1,10 +1,10 @@
-// Reading, in the order of the checks:
+// Reading checks, in this order:
 //
 //  1. u64, the header's size: at most 100,000,000, and within the file.
-//  2. The header, one JSON object. White space may stand around it.
-//  3. Each member but "__metadata__" is a tensor; no name stands twice.
+//  2. The header, one JSON object. White space may surround it.
+//  3. Each member except "__metadata__" is a tensor, and no name occurs twice.
 //  4. Shape and dtype give exactly the bytes from begin to end, in checked arithmetic.
-//  5. Sorted by offsets, the tensors cover the rest of the file without a hole or an overlap.
+//  5. Sorted by offsets, the tensors cover the rest of the file without holes or overlaps.
 #include "format/safetensors/header.h"
 
 #include <algorithm>
@@ -25,10 +25,10 @@
 namespace cairn::safetensors {
 namespace {
 
-// A member of the header as it stands there.
+// A member of the header, as it is written.
 struct Member {
   std::string name = {};
-  std::uint64_t at = 0;  // where in the file its value starts: for messages
+  std::uint64_t at = 0;  // where its value starts in the file; for messages
   std::string dtype = {};
   std::vector<std::uint64_t> shape = {};
   std::uint64_t begin = 0;  // from the end of the header
@@ -54,8 +54,7 @@ void read_offsets(JsonReader& json, Member& member) {
   if (count != 2) json.fail("fewer than two data_offsets");
 }
 
-// The fields of a tensor, by their places in the reference's order: a tensor may also be an array
-// of the three.
+// The fields of a tensor, in the reference's order: a tensor may also be an array of the three.
 constexpr std::array<std::string_view, 3> kFields = {"dtype", "shape", "data_offsets"};
 
 void read_field(JsonReader& json, std::size_t field, Member& member) {
@@ -77,9 +76,9 @@ void read_member(JsonReader& json, Member& member) {
   } else {
     json.object([&](const std::string& key) {
       const auto* const field = std::find(kFields.begin(), kFields.end(), key);
-      if (field == kFields.end()) return json.skip();  // a later version's
+      if (field == kFields.end()) return json.skip();  // from a later version
       const auto index = static_cast<std::size_t>(field - kFields.begin());
-      if (seen[index]) json.fail("\"" + key + "\" stands twice");
+      if (seen[index]) json.fail("\"" + key + "\" occurs twice");
       seen[index] = true;
       read_field(json, index, member);
     });
@@ -95,7 +94,7 @@ SafetensorsFile::Metadata read_metadata(JsonReader& json, MemoryBudget& budget) 
   std::unordered_set<std::string, TextHash> names;
   if (json.accept_null()) return metadata;
   json.object([&](std::string key) {
-    if (!names.insert(key).second) json.fail("\"" + key + "\" of the metadata stands twice");
+    if (!names.insert(key).second) json.fail("\"" + key + "\" occurs twice in the metadata");
     std::string value = json.string();
     budget.take(kPairBytes + 2 * key.size() + value.size());
     metadata.emplace_back(std::move(key), std::move(value));
@@ -109,7 +108,7 @@ std::uint64_t multiply(const Member& member, std::uint64_t a, std::uint64_t b) {
   return product;
 }
 
-// Bytes of the elements that the shape says there are.
+// Returns the number of bytes that the shape and the dtype need.
 std::uint64_t size_of(const Member& member, const DTypeRow& row) {
   std::uint64_t count = 1;
   for (const std::uint64_t dim : member.shape) {
@@ -120,7 +119,7 @@ std::uint64_t size_of(const Member& member, const DTypeRow& row) {
   return bits / 8;
 }
 
-// The shape of the PyTorch tensor. Its strides, too, must fit into 63 bits.
+// Returns the shape of the PyTorch tensor. Its strides must fit into 63 bits, too.
 Dims torch_shape(const Member& member, const DTypeRow& row) {
   const auto refuse = [&](const std::string& problem) {
     throw UnsupportedError("tensor \"" + member.name + "\": no PyTorch tensor has " + problem);
@@ -146,17 +145,17 @@ SafetensorsEntry to_entry(const Member& member, std::uint64_t data) {
   const DTypeRow* row = find_row(member.dtype);
   if (row == nullptr) {
     throw UnsupportedError("tensor \"" + member.name + "\" has the dtype \"" + member.dtype +
-                           "\", which this version does not know");
+                           "\", which this version of cairn does not know");
   }
   if (member.end < member.begin) fail(member, "it ends before it begins");
   const std::uint64_t size = size_of(member, *row);
   if (size != member.end - member.begin) {
-    fail(member, "its shape needs " + std::to_string(size) + " bytes, its data_offsets hold " +
+    fail(member, "its shape needs " + std::to_string(size) + " bytes, but its data_offsets hold " +
                      std::to_string(member.end - member.begin));
   }
   if (!row->dtype) {
     throw UnsupportedError("tensor \"" + member.name + "\" has the dtype \"" + member.dtype +
-                           "\", for which PyTorch has none");
+                           "\", which PyTorch does not have");
   }
   return {.name = member.name,
           .dtype = *row->dtype,
@@ -165,14 +164,14 @@ SafetensorsEntry to_entry(const Member& member, std::uint64_t data) {
           .size = size};
 }
 
-// UnsupportedError if another such file begins at `at`.
+// Throws UnsupportedError if another safetensors file begins at `at`.
 void check_one_file(const ByteSource& file, std::uint64_t at) {
-  constexpr std::uint64_t kStartBytes = 128;  // more than has_header() looks at
+  constexpr std::uint64_t kStartBytes = 128;  // more than has_header() reads
   const SharedBytes start = read_bytes(file, at, std::min(kStartBytes, file.size() - at));
   if (has_header(start.view)) throw UnsupportedError(two_files(at));
 }
 
-// Sorts, and sees to it that there is a tensor for each byte and a byte for each tensor.
+// Sorts the tensors, and checks that they cover the data without holes or overlaps.
 void check_coverage(std::vector<Member>& members, const ByteSource& file, std::uint64_t data) {
   const std::uint64_t data_bytes = file.size() - data;
   std::stable_sort(members.begin(), members.end(), [](const Member& a, const Member& b) {
@@ -182,14 +181,14 @@ void check_coverage(std::vector<Member>& members, const ByteSource& file, std::u
   for (const Member& member : members) {
     if (member.begin != covered || member.end < member.begin) {
       fail(member, "its bytes begin at " + std::to_string(member.begin) + " and end at " +
-                       std::to_string(member.end) + ", those before it end at " +
+                       std::to_string(member.end) + ", but the previous tensor's end at " +
                        std::to_string(covered));
     }
     covered = member.end;
   }
   if (covered == data_bytes) return;
   if (covered < data_bytes) check_one_file(file, data + covered);
-  throw CorruptError("the tensors take " + std::to_string(covered) + " bytes, the file has " +
+  throw CorruptError("the tensors take " + std::to_string(covered) + " bytes, but the file has " +
                          std::to_string(data_bytes) + " for them",
                      {}, data + std::min(covered, data_bytes));
 }
@@ -201,20 +200,20 @@ std::uint64_t read_size(const ByteSource& file) {
   const SharedBytes bytes = file.view(0, kSizeBytes);
   const auto size = load_little_endian<std::uint64_t>(bytes.view.data());
   if (size > kMostHeaderBytes) {
-    throw CorruptError("a header of " + std::to_string(size) + " bytes; at most " +
+    throw CorruptError("the header has " + std::to_string(size) + " bytes; at most " +
                            std::to_string(kMostHeaderBytes) + " are allowed",
                        {}, 0);
   }
   if (size > file.size() - kSizeBytes) {
-    throw CorruptError("the file is cut off: a header of " + std::to_string(size) +
-                           " bytes, of which " + std::to_string(file.size() - kSizeBytes) +
+    throw CorruptError("the file is cut off: its header has " + std::to_string(size) +
+                           " bytes, but only " + std::to_string(file.size() - kSizeBytes) +
                            " are there",
                        {}, file.size());
   }
   return size;
 }
 
-// What a tensor will have taken when it stands in a Value; its dimensions by themselves.
+// The memory that a tensor in a Value will take. Dimensions are counted separately.
 constexpr std::uint64_t kMemberBytes = 1024;
 constexpr std::uint64_t kDimBytes = 48;
 
@@ -222,7 +221,7 @@ constexpr std::uint64_t kDimBytes = 48;
 
 bool has_header(ByteView file) {
   if (file.size() <= kSizeBytes) return false;
-  // More than the largest size that is allowed, so that a wrong one is told.
+  // Accepts sizes above the largest allowed one, so that read_header() reports those.
   if (load_little_endian<std::uint64_t>(file.data()) >> 48 != 0) return false;
   constexpr std::size_t kMostSpace = 64;
   const std::string_view text = as_text(file.subspan(kSizeBytes)).substr(0, kMostSpace);
@@ -239,7 +238,7 @@ Header read_header(const ByteSource& file) {
   MemoryBudget budget(size);
   JsonReader json(as_text(header.bytes.view.subspan(kSizeBytes)), "the header", kSizeBytes);
   json.object([&](std::string name) {
-    if (!names.insert(name).second) json.fail("\"" + name + "\" stands twice");
+    if (!names.insert(name).second) json.fail("\"" + name + "\" occurs twice");
     if (name == kMetadataName) {
       header.metadata = read_metadata(json, budget);
       return;

@@ -7,11 +7,11 @@
 
 namespace cairn::safetensors {
 
-inline constexpr std::uint64_t kSizeBytes = 8;  // of the header's size, before the header
+inline constexpr std::uint64_t kSizeBytes = 8;  // size of the number before the header
 inline constexpr std::uint64_t kMostHeaderBytes = 100'000'000;
 inline constexpr std::string_view kMetadataName = "__metadata__";
 
-// Whether the bytes begin as such a file does, damaged or cut off as it may be.
+// Returns whether the bytes begin as a safetensors file does, even if it is damaged or cut off.
 bool has_header(ByteView file);
 
 struct Header {
@@ -20,7 +20,7 @@ struct Header {
   SafetensorsFile::Metadata metadata = {};
 };
 
-// CorruptError, UnsupportedError.
+// Throws CorruptError, UnsupportedError.
 Header read_header(const ByteSource& file);
 
 }  // namespace cairn::safetensors

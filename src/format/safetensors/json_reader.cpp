@@ -51,7 +51,7 @@ std::uint64_t JsonReader::offset() {
 }
 
 void JsonReader::fail(const std::string& problem) const {
-  throw CorruptError(std::string(what_) + " is not what it must be: " + problem + " at byte " +
+  throw CorruptError(std::string(what_) + " is not valid: " + problem + " at byte " +
                          std::to_string(position_) + " of it",
                      {}, base_ + position_);
 }
@@ -218,7 +218,7 @@ void JsonReader::skip() {
     } else {
       skip_scalar();
     }
-    while (!open.empty()) {  // a value has ended: the next one, or the end of what holds it
+    while (!open.empty()) {  // a value has ended: next comes another, or the end of its container
       if (accept(',')) {
         if (open.back() == '{') expect_key();
         break;

@@ -1,5 +1,6 @@
-// Reading JSON value by value, as the caller expects it: nothing is built that was not asked for,
-// so memory is what the caller keeps, and no nesting of the text becomes a nesting of calls.
+// Reads JSON value by value; the caller says which value it expects next. Builds only values that
+// are asked for, so that only what the caller keeps takes memory. Nested text does not lead to
+// nested calls.
 //
 // Strict (RFC 8259): UTF-8 without byte order mark, no lone surrogates, no control characters in
 // strings, no NUL bytes. Every error is a CorruptError with its offset.
@@ -14,12 +15,12 @@ namespace cairn {
 
 class JsonReader {
  public:
-  // `what` names the text in messages ("the header") and must outlive the reader; `base` is where
-  // it starts in the file.
+  // `what` names the text in messages ("the header") and must outlive the reader. `base` is the
+  // offset of the text in the file.
   explicit JsonReader(std::string_view text, const char* what, std::uint64_t base = 0)
       : text_(text), what_(what), base_(base) {}
 
-  // Calls member(key) for every member of an object; it must read the member's value.
+  // Calls member(key) for every member of an object. `member` must read the member's value.
   template <class Member>
   void object(Member member) {
     expect('{');
@@ -32,7 +33,7 @@ class JsonReader {
     expect('}');
   }
 
-  // Calls item() for every item of an array; it must read the item.
+  // Calls item() for every item of an array. `item` must read the item.
   template <class Item>
   void array(Item item) {
     expect('[');
@@ -47,13 +48,13 @@ class JsonReader {
   std::uint64_t unsigned_number();  // no sign, fraction or exponent; below 2^64
   bool accept_null();
   void skip();  // any value, nested at most 128 deep
-  // A number, true, false or null, as it is written.
+  // Reads a number, true, false or null, and returns it as written.
   std::string scalar_text();
-  void end();  // nothing but white space may follow
+  void end();  // only white space may follow
 
-  // The first character of what comes next; NUL at the end.
+  // Returns the first character of the next value; NUL at the end.
   char peek();
-  // Where in the file it stands.
+  // Returns the offset of the next value in the file.
   std::uint64_t offset();
   [[noreturn]] void fail(const std::string& problem) const;
 

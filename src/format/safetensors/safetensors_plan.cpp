@@ -20,11 +20,11 @@ namespace {
 
 using safetensors::DTypeRow;
 
-// With its quotes.
+// Returns the text as JSON, with its quotes.
 std::string exact_json(const std::string& text) {
   try {
     return Json(text).dump();
-  } catch (const Json::type_error&) {  // the only reason
+  } catch (const Json::type_error&) {  // Json throws it for nothing else
     throw UsageError("the text \"" + text + "\" is not UTF-8, which a safetensors file needs");
   }
 }
@@ -49,7 +49,7 @@ void check_different_names(const std::vector<NamedTensor>& tensors) {
   }
 }
 
-// "[2,3]" as the file counts: a pair of 4-bit numbers is two.
+// Returns the shape as the file counts, "[2,3]": a pair of 4-bit numbers is two.
 std::string shape_text(const NamedTensor& tensor, const DTypeRow& row) {
   Dims shape = tensor.second.shape;
   if (row.bits == 4) {
@@ -131,7 +131,7 @@ FilePlan::FilePlan(std::vector<NamedTensor> tensors, const SafetensorsFile::Meta
 
 void FilePlan::append_between(std::size_t index, std::span<const std::uint64_t> checks,
                               std::string& out) const {
-  if (index > 0) return;  // one directly behind the other
+  if (index > 0) return;  // the tensors follow one another directly
   std::string header = header_;
   if (checksums_) fill_checksums(header, kHeaderMarker, {checks.begin(), checks.end()});
   out += header;

@@ -21,13 +21,13 @@ void check_file_name(const JsonReader& json, const std::string& name) {
   const bool leads_elsewhere = name.empty() || name == "." || name == ".." ||
                                name.find_first_of("/\\") != std::string::npos ||
                                name.find('\0') != std::string::npos;
-  if (leads_elsewhere) json.fail("\"" + name + "\" is no file beside the index");
+  if (leads_elsewhere) json.fail("\"" + name + "\" is not the name of a file beside the index");
 }
 
 void read_weight_map(JsonReader& json, ShardIndex& index) {
   std::unordered_set<std::string, TextHash> names;
   json.object([&](std::string tensor) {
-    if (!names.insert(tensor).second) json.fail("the tensor \"" + tensor + "\" stands twice");
+    if (!names.insert(tensor).second) json.fail("the tensor \"" + tensor + "\" occurs twice");
     std::string file = json.string();
     check_file_name(json, file);
     index.files_of.emplace_back(std::move(tensor), std::move(file));
@@ -67,7 +67,7 @@ const std::string* ShardIndex::find_metadata(std::string_view name) const {
 }
 
 bool may_be_index(const ByteSource& file) {
-  constexpr std::uint64_t kNear = std::uint64_t{1} << 20;  // only "metadata" comes before the map
+  constexpr std::uint64_t kNear = std::uint64_t{1} << 20;  // only "metadata" precedes the map
   constexpr std::uint64_t kMostSpace = 1024;
   for (const std::uint64_t bytes : {kMostSpace, kNear}) {
     const SharedBytes start = read_start(file, bytes);
@@ -86,7 +86,7 @@ ShardIndex parse_index(ByteView file) {
   JsonReader json(as_text(file), "the index");
   json.object([&](const std::string& key) {
     if (key == "weight_map") {
-      if (has_map) json.fail("\"weight_map\" stands twice");
+      if (has_map) json.fail("\"weight_map\" occurs twice");
       has_map = true;
       read_weight_map(json, index);
     } else if (key == "metadata") {
@@ -101,15 +101,15 @@ ShardIndex parse_index(ByteView file) {
 }
 
 std::optional<Checksums> find_checksums(const ShardIndex& index, ByteView file) {
-  const MaySayChecksums said = {.writer = index.find_metadata(kWriterKey),
-                                .digits = index.find_metadata(kChecksumsKey),
-                                .text = as_text(file),
-                                .marker = kIndexMarker,
-                                .parts = index.files().size(),
-                                .what = "the index"};
+  const ChecksumTexts said = {.writer = index.find_metadata(kWriterKey),
+                              .digits = index.find_metadata(kChecksumsKey),
+                              .text = as_text(file),
+                              .marker = kIndexMarker,
+                              .parts = index.files().size(),
+                              .what = "the index"};
   auto found = find_checksums(said);
   if (found) return found;
-  // Nothing but "metadata" comes before the map: its own name may be what is damaged.
+  // Only "metadata" precedes the map, so the key "metadata" itself may be damaged.
   const std::string_view front = said.text.substr(0, said.text.find(kQuotedMap));
   const auto has = [&](std::string_view key) {
     return front.find(fmt::format("\"{}\"", key)) != std::string_view::npos;

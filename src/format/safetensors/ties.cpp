@@ -38,7 +38,7 @@ Ties parse_tied(std::string_view text) {
   return ties;
 }
 
-// Returns the ties that the metadata may mean, whatever tensors there are.
+// Returns the ties that the metadata may state, regardless of which tensors exist.
 Ties claimed_ties(const SafetensorsFile::Metadata& metadata) {
   const auto ours = std::find_if(metadata.begin(), metadata.end(),
                                  [](const auto& entry) { return entry.first == kTiedKey; });

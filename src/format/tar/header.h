@@ -1,4 +1,4 @@
-// What the reader and the writer of tar files share: docs/formats/containers.md.
+// Definitions that the reader and the writer of tar files share: docs/formats/containers.md.
 #pragma once
 
 #include <cstddef>
@@ -10,7 +10,7 @@
 
 namespace cairn::tar {
 
-inline constexpr std::size_t kBlockBytes = 512;  // everything is padded to a multiple of it
+inline constexpr std::size_t kBlockBytes = 512;  // everything is padded to a multiple of this
 
 // A field of a header block.
 struct Field {
@@ -33,7 +33,7 @@ inline constexpr Field kPrefix = {345, 155};
 inline constexpr std::string_view kUstar{"ustar\00000", 8};
 inline constexpr std::string_view kGnu{"ustar  \0", 8};
 
-// The sum of all bytes of a header block, its own field counted as blanks.
+// Returns the sum of all bytes of a header block, with blanks in place of the checksum's own field.
 inline unsigned checksum(ByteView block) {
   const auto add = [](unsigned sum, std::byte b) { return sum + static_cast<unsigned>(b); };
   const ByteView before = block.first(kChecksum.offset);

@@ -1,10 +1,10 @@
-// A tar, from its front:
+// The format of a tar:
 //
-//  1. A header block says the name, the type and the size of what follows it, padded to blocks.
-//  2. Members of type x (pax) and L (GNU) hold what does not fit into the header of the member
-//     behind them: a long name, a size beyond 8 GiB. Type g holds what all members share.
-//  3. Two blocks of zeros are the end. What follows is zeros as well: tapes are written in units of
-//     20 blocks.
+//  1. A header block has the name, the type and the size of the bytes after it, padded to blocks.
+//  2. Members of type x (pax) and L (GNU) hold what does not fit into the header of the next
+//     member: a long name, a size beyond 8 GiB. Type g holds what all members share.
+//  3. Two blocks of zeros are the end. More zeros may follow: tapes are written in units of 20
+//     blocks.
 #include "format/tar/reader.h"
 
 #include <algorithm>
@@ -22,14 +22,14 @@
 namespace cairn::tar {
 namespace {
 
-// Of a long name or a pax header; what programs write is a few hundred bytes.
+// Limit for a long name or a pax header. Programs write a few hundred bytes.
 constexpr std::uint64_t kMostExtraBytes = std::uint64_t{1} << 20;
-// Of the zeros behind the end at once.
+// How many of the zeros after the end are read at once.
 constexpr std::uint64_t kEndPieceBytes = std::uint64_t{64} << 10;
 
 ByteView field(ByteView block, Field which) { return block.subspan(which.offset, which.size); }
 
-// Up to the first zero byte.
+// Returns the text up to the first zero byte.
 std::string_view text_of(ByteView bytes) {
   const std::string_view text = as_text(bytes);
   return text.substr(0, text.find('\0'));
@@ -37,7 +37,7 @@ std::string_view text_of(ByteView bytes) {
 
 std::uint64_t padded(std::uint64_t size) { return checked_round_up(size, kBlockBytes); }
 
-// Octal digits with blanks around them; or, when the first bit is set, a big-endian number.
+// Parses octal digits with blanks around them, or a big-endian number if the first bit is set.
 std::optional<std::uint64_t> number_of(ByteView bytes) {
   if ((bytes[0] & std::byte{0x80}) != std::byte{}) {
     std::uint64_t value = static_cast<std::uint64_t>(bytes[0] & std::byte{0x7f});
@@ -65,7 +65,7 @@ bool is_zero(ByteView bytes) {
   return std::all_of(bytes.begin(), bytes.end(), [](std::byte b) { return b == std::byte{}; });
 }
 
-// What a pax header or a GNU header says of the member behind it.
+// The statements of a pax or GNU header about the next member.
 struct Extra {
   std::optional<std::string> name;
   std::optional<std::uint64_t> size;
@@ -85,7 +85,7 @@ class Reader {
  private:
   [[noreturn]] void damaged(const std::string& what) const { throw CorruptError(what, {}, at_); }
 
-  // The next block; the end, when it is zero.
+  // Returns whether the next block is the end.
   bool at_end() {
     if (size_ - at_ < kBlockBytes) damaged("the tar is cut off");
     if (!is_zero(ahead_.at(at_, kBlockBytes))) return false;
@@ -105,7 +105,7 @@ class Reader {
     const char type = as_text(field(block, kType))[0];
     const bool is_extra = type == 'x' || type == 'g' || type == 'L' || type == 'K';
     if (!is_extra && next_.size) size = next_.size;
-    if (type == '5') size = 0;  // what a folder says here is room to reserve
+    if (type == '5') size = 0;  // a folder's size is only space to reserve
     const std::uint64_t begin = at_ + kBlockBytes;
     if (*size > size_ - begin || padded(*size) > size_ - begin) {
       damaged("the tar is cut off: a member needs " + std::to_string(*size) + " bytes");
@@ -130,10 +130,10 @@ class Reader {
   void read_extra(char type, ByteView content) {
     if (type == 'L') next_.name = text_of(content);
     if (type == 'x') read_pax(as_text(content));
-    // K is the target of a link, which will be refused by its name; g has no use here.
+    // K is the target of a link; links are refused anyway. g has nothing that is needed here.
   }
 
-  // Records "LENGTH KEY=VALUE\n", LENGTH that of the whole record.
+  // Parses records "LENGTH KEY=VALUE\n". LENGTH is the size of the whole record.
   void read_pax(std::string_view text) {
     while (!text.empty()) {
       std::size_t length = 0;
@@ -176,13 +176,13 @@ class Reader {
     if (type != '5' && kFiles.find(type) == kFiles.npos) {
       unsupported(given, "is neither a file nor a folder");
     }
-    // Before POSIX, a folder was a file with a slash at the end. "/" alone is how Python's tarfile
-    // writes the folder that Composer packs.
+    // Before POSIX, a folder was a file with a slash at the end of its name. Python's tarfile
+    // writes the folder that Composer packs as "/" alone.
     const bool is_folder = type == '5' || given.ends_with('/');
     file.name = relative(given, is_folder);
     if (is_folder) return;
     if (file.name.empty()) damaged("a file in the tar has no name");
-    if (!names_.insert(file.name).second) unsupported(file.name, "is there twice");
+    if (!names_.insert(file.name).second) unsupported(file.name, "occurs twice");
     files_.push_back(std::move(file));
   }
 

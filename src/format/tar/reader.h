@@ -1,8 +1,9 @@
-// The files in a tar, where they lie in its bytes. Nothing is extracted.
+// Finds the files in a tar, as ranges of its bytes. Extracts nothing.
 //
-// Own, and not libarchive: a checkpoint needs ustar, pax and GNU's long names, 200 lines, and finds
-// the file inside by its offset, so that it is read where it lies and never copied. libarchive
-// gives streams only, and brings two dozen other formats that a hostile file could reach.
+// cairn has its own reader instead of libarchive. A checkpoint needs only ustar, pax and GNU's long
+// names, 200 lines. It needs the offset of the inner file, to read it in place without a copy.
+// libarchive only gives streams, and its two dozen other formats could be reached by a hostile
+// file.
 #pragma once
 
 #include <cstdint>
@@ -14,18 +15,18 @@
 namespace cairn::tar {
 
 struct File {
-  std::string name;  // "composer_states.pt", "folder/file": relative, without "." and ".."
+  std::string name;  // "folder/file": relative, without "." and ".."
   std::uint64_t offset = 0;
   std::uint64_t size = 0;
 };
 
-// By the checksum of the first header, or by its magic number.
+// Recognises a tar by the checksum of the first header, or by its magic number.
 bool is_tar(ByteView start);
 
-// In the order in which they stand. Reads 64 KiB for each header, with those that are as near, and
-// what follows the last file. CorruptError with offset; UnsupportedError naming a member that
-// is neither a file nor a folder, that would lie outside the folder it is extracted to, or whose
-// name is there twice.
+// Returns the files in the order of the tar. Reads 64 KiB for each header, including any other
+// headers in them, and the bytes after the last file. Throws CorruptError with an offset. Throws
+// UnsupportedError that names a member which is neither a file nor a folder, would be extracted
+// outside of the folder, or occurs twice.
 std::vector<File> read_files(const ByteSource& tar);
 
 }  // namespace cairn::tar

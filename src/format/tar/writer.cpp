@@ -21,7 +21,7 @@ void put(std::string& block, Field field, std::string_view text) {
   text.copy(block.data() + field.offset, field.size);
 }
 
-// Octal digits and a zero byte.
+// Writes octal digits and a zero byte.
 void put(std::string& block, Field field, std::uint64_t value) {
   std::string digits(field.size - 1, '0');
   for (std::size_t i = digits.size(); i > 0; --i, value >>= 3) {
@@ -40,7 +40,7 @@ std::string header(std::string_view name, std::uint64_t size, char type) {
   put(block, kModified, kModifiedAt);
   put(block, kType, std::string_view(&type, 1));
   put(block, kMagic, kUstar);
-  // Six digits, a zero byte and a blank.
+  // The checksum is six digits, a zero byte and a blank.
   put(block, {kChecksum.offset, kChecksum.size - 1}, checksum(as_bytes(block)));
   block[kChecksum.offset + kChecksum.size - 1] = ' ';
   return block;
@@ -51,7 +51,7 @@ std::string padded(std::string text) {
   return text;
 }
 
-// "LENGTH size=N\n": LENGTH counts itself.
+// Returns "LENGTH size=N\n". LENGTH counts itself.
 std::string pax_size(std::uint64_t size) {
   const std::string rest = " size=" + std::to_string(size) + "\n";
   std::size_t length = rest.size() + 1;

@@ -11,13 +11,13 @@ namespace cairn::tar {
 // Not thread-safe.
 class Writer final : public ByteSink {
  public:
-  // Writes the header: the size has to be known before the content. `name`: at most 100 bytes.
+  // Writes the header, so the size must be known before the content. `name` has at most 100 bytes.
   Writer(ByteSink& out, const std::string& name, std::uint64_t size);
 
   void write(ByteView bytes) override;
-  // Another file, when exactly `size` bytes of the one before were written.
+  // Begins another file, after exactly `size` bytes of the previous file were written.
   void next(const std::string& name, std::uint64_t size);
-  // Once, when exactly `size` bytes were written.
+  // Ends the tar, after exactly `size` bytes were written. Call it once.
   void finish();
 
  private:

@@ -11,16 +11,17 @@
 namespace cairn::zip {
 namespace {
 
-// Some entries that follow one another in the file, and where what belongs to them stands.
+// Consecutive entries of the file, and where their records, or their lines in the directory, are.
 struct Piece {
   std::span<const Entry> entries = {};
   std::uint64_t begin = 0;
   std::uint64_t end = 0;
-  bool is_of_directory = false;  // their lines there; otherwise the records
-  std::string behind = {};       // what stands between the last of them and `end`
+  bool is_of_directory = false;  // true: their lines in the directory; false: the records
+  std::string behind = {};       // the bytes between the last of them and `end`
 };
 
-// Some thousands of entries each: first the records, then their lines.
+// Cuts the file into pieces of some thousand entries: first all records, then all lines of the
+// directory.
 std::vector<Piece> pieces_of(const Directory& directory, std::uint64_t file_size) {
   constexpr std::size_t kEntries = std::size_t{16} << 10;
   std::vector<Piece> pieces;
@@ -42,7 +43,7 @@ std::vector<Piece> pieces_of(const Directory& directory, std::uint64_t file_size
   for (std::size_t i = 0; i + 1 < pieces.size(); ++i) {
     pieces[i].end = pieces[i + 1].begin;
   }
-  pieces.front().begin = 0;  // wherever the directory says that the first record is
+  pieces.front().begin = 0;  // wherever the directory says that the first record begins
   pieces.back().end = file_size;
   pieces.back().behind = end_of_directory({.offset = directory.extent.offset,
                                            .size = at - directory.extent.offset,
@@ -50,7 +51,7 @@ std::vector<Piece> pieces_of(const Directory& directory, std::uint64_t file_size
   return pieces;
 }
 
-// Whether the piece is as PyTorch would write it.
+// Returns whether the piece is as PyTorch would write it.
 bool is_same(Comparison& file, const Piece& piece, const std::string& prefix) {
   std::string name = prefix + "/";
   const std::size_t stem = name.size();
@@ -69,7 +70,7 @@ bool is_same(Comparison& file, const Piece& piece, const std::string& prefix) {
         [&](std::string& out) { append_local_header(out, name, at, entry.record.size); });
     if (!is_header) return false;
     if (file.at() != entry.record.offset) {
-      file.finish(piece.end);  // for the difference: here, or before
+      file.finish(piece.end);  // finds the first difference, which may be before this
       return false;
     }
     file.skip(entry.record.size);

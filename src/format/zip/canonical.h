@@ -1,4 +1,4 @@
-// Whether a zip is laid out as PyTorch lays out those of torch.save, to the byte (layout.h).
+// Compares a zip with PyTorch's layout of torch.save files, byte for byte (layout.h).
 #pragma once
 
 #include <cstdint>
@@ -9,9 +9,10 @@
 
 namespace cairn::zip {
 
-// True when all bytes around the records are what a Writer would have put there for the same
-// records; else `offset` is the first byte that is not. Reads them from `source`; of many records
-// some at a time, from as many threads as there are cores. `directory` has an entry at least.
+// Returns whether all bytes around the records are as PyTorch writes them for the same records. If
+// not, sets `offset` to the first byte that differs. Reads these bytes from `source`; if there are
+// many records, part by part, on as many threads as there are cores. `directory` has at least one
+// entry.
 bool is_canonical(const Directory& directory, const ByteSource& source, std::uint64_t* offset);
 
 }  // namespace cairn::zip

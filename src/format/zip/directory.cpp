@@ -17,7 +17,7 @@
 namespace cairn::zip {
 namespace {
 
-// An entry of the central directory, and its name as it stands in the file, with prefix.
+// An entry of the central directory, with its full name as in the file, prefix included.
 struct RawEntry {
   Entry entry;
   std::string_view name;
@@ -26,7 +26,7 @@ struct RawEntry {
 constexpr std::uint16_t kFlagsNotRead =
     kFlagEncrypted | 0x0020 /* patch */ | 0x0040 /* strong encryption */ | 0x2000 /* masked */;
 
-// Takes the fields that are saturated from the Zip64 extra field, as APPNOTE 4.5.3 orders them.
+// Takes saturated fields from the Zip64 extra field, in the order of APPNOTE 4.5.3.
 void apply_zip64(ByteView extra, std::uint64_t at, const std::vector<std::uint64_t*>& saturated) {
   ByteReader in(extra, "an extra field of the zip directory");
   while (in.remaining() >= 4) {
@@ -75,19 +75,19 @@ RawEntry read_central_header(ByteReader& in, std::uint64_t directory_offset) {
   apply_zip64(extra, at, saturated);
 
   if (!is_safe_name(raw.name.ends_with('/') ? raw.name.substr(0, raw.name.size() - 1) : raw.name)) {
-    throw CorruptError("a record of the zip has an impossible name", {}, at);
+    throw CorruptError("a record of the zip has a name that is not allowed", {}, at);
   }
   const auto named = [&] { return "record " + std::string(raw.name); };
-  if (disk != 0) throw CorruptError(named() + " is said to be in another part of the zip", {}, at);
+  if (disk != 0) throw CorruptError(named() + " claims to be in another part of the zip", {}, at);
   if ((raw.entry.flags & kFlagsNotRead) != 0) throw UnsupportedError(named() + " is encrypted");
   if (!raw.entry.is_compressed() && raw.entry.stored_size != raw.entry.record.size) {
-    throw CorruptError(named() + " is stored, yet has two sizes", {}, at);
+    throw CorruptError(named() + " is not compressed, but has two different sizes", {}, at);
   }
   return raw;
 }
 
-// PyTorch's names of storages, "data/0" and so on, in whatever case: the digits. Nothing for
-// others.
+// Returns the digits of PyTorch's names of storages, "data/0" and so on, ignoring case. Empty for
+// other names.
 std::string_view number_in(std::string_view name) {
   constexpr std::string_view kFolder = "data/";
   if (folded(name.substr(0, kFolder.size())) != kFolder) return {};
@@ -96,8 +96,8 @@ std::string_view number_in(std::string_view name) {
   return std::ranges::all_of(number, is_digit) ? number : std::string_view();
 }
 
-// Whether each is more than the one before, so that none is there twice.
-bool numbers_grow(const std::vector<Entry>& entries) {
+// Returns whether each number is greater than the previous one, so that none occurs twice.
+bool are_numbers_ascending(const std::vector<Entry>& entries) {
   std::string_view before;
   for (const Entry& entry : entries) {
     const std::string_view number = number_in(entry.record.name);
@@ -108,10 +108,10 @@ bool numbers_grow(const std::vector<Entry>& entries) {
   return true;
 }
 
-// Whether there may be two of one name, in whatever case: by their hashes, which costs nothing that
-// has to be freed again. PyTorch's numbers need none.
-bool may_have_twins(const std::vector<Entry>& entries) {
-  const bool has_numbers = numbers_grow(entries);
+// Returns whether two entries may have the same name, ignoring case. Compares hashes, for which no
+// text must be kept in memory. PyTorch's numbers need no hash.
+bool may_have_duplicates(const std::vector<Entry>& entries) {
+  const bool has_numbers = are_numbers_ascending(entries);
   std::vector<std::uint64_t> hashes;
   for (const Entry& entry : entries) {
     const std::string& name = entry.record.name;
@@ -125,24 +125,24 @@ std::string full_name(const Directory& directory, const Entry& entry) {
   return directory.prefix + "/" + entry.record.name;
 }
 
-void check_twins(const Directory& directory) {
-  if (!may_have_twins(directory.entries)) return;
+void check_duplicates(const Directory& directory) {
+  if (!may_have_duplicates(directory.entries)) return;
   std::unordered_set<std::string, TextHash> seen;
   for (const Entry& entry : directory.entries) {
     if (seen.insert(folded(entry.record.name)).second) continue;
-    throw CorruptError("record " + full_name(directory, entry) + " is there twice", {},
+    throw CorruptError("record " + full_name(directory, entry) + " occurs twice", {},
                        directory.extent.offset);
   }
 }
 
-// The folder that all records are in: that of the first.
+// Returns the folder of the first record; all records must be in it.
 std::string folder_of(std::string_view first, std::uint64_t directory_offset) {
   const std::size_t slash = first.find('/');
   if (slash != std::string_view::npos) return std::string(first.substr(0, slash));
-  throw CorruptError("record " + std::string(first) + " is in no folder", {}, directory_offset);
+  throw CorruptError("record " + std::string(first) + " is not in a folder", {}, directory_offset);
 }
 
-// The name below the folder.
+// Returns the name below the folder.
 std::string_view name_in(std::string_view folder, std::string_view name,
                          std::uint64_t directory_offset) {
   const std::size_t slash = folder.size();
@@ -152,8 +152,8 @@ std::string_view name_in(std::string_view folder, std::string_view name,
                      {}, directory_offset);
 }
 
-// The folder and the entries, as they stand there; `bytes` are those of the extent. Entries that
-// stand for folders, which zip tools (not PyTorch) write, are dropped.
+// Reads the folder and the entries, in the directory's order. `bytes` are those of the extent.
+// Drops entries for folders, which zip tools write and PyTorch does not.
 void read_central_directory(ByteView bytes, Directory& directory) {
   const DirectoryExtent& extent = directory.extent;
   ByteReader in(bytes, "the zip directory");
@@ -169,11 +169,11 @@ void read_central_directory(ByteView bytes, Directory& directory) {
     throw CorruptError("the zip directory is longer than its entries", {},
                        extent.offset + in.position());
   }
-  check_twins(directory);
+  check_duplicates(directory);
 }
 
-// Sets record.offset of all entries as PyTorch lays out files with these names and sizes. False,
-// with nothing to rely on, when something does not lie where it would then.
+// Sets record.offset of all entries to where PyTorch puts records with these names and sizes.
+// Returns false if something is not at its place; the offsets are then meaningless.
 bool set_offsets_by_layout(Directory& in_file_order) {
   const std::uint64_t end = in_file_order.extent.offset;
   std::uint64_t at = 0;
@@ -181,14 +181,14 @@ bool set_offsets_by_layout(Directory& in_file_order) {
     if (entry.header_offset != at || entry.is_compressed()) return false;
     at += local_header_size(in_file_order.name_size(entry), at, entry.record.size);
     entry.record.offset = at;
-    // What lies before the directory is in the file: no sum of it overflows.
+    // Everything before the directory lies in the file, so no sum of it overflows.
     if (at > end || entry.record.size > end - at) return false;
     at += entry.record.size + data_descriptor_size(entry.placed());
   }
   return at == end;
 }
 
-// Sets them by what the local headers say of their own length.
+// Sets record.offset of all entries from the lengths in their local headers.
 void read_offsets(Directory& directory, const ByteSource& source) {
   constexpr std::size_t kNameSizeAt = 26;
   const std::uint64_t end = directory.extent.offset;
@@ -214,13 +214,13 @@ void read_offsets(Directory& directory, const ByteSource& source) {
                           load_little_endian<std::uint16_t>(sizes + 2);
     if (entry.record.offset > end || entry.stored_size > end - entry.record.offset) {
       throw CorruptError("record " + full_name(directory, entry) +
-                             ": its local header announces more bytes than there are",
+                             ": its local header claims more bytes than the file has",
                          {}, entry.header_offset);
     }
   }
 }
 
-// `bytes` are all from its begin to that of its record.
+// `bytes` are all bytes from the header's begin to the record's begin.
 void check_local_header(const Entry& entry, const std::string& name, ByteView bytes) {
   const std::uint64_t at = entry.header_offset;
   ByteReader in(bytes, "a local header of the zip", at);
@@ -242,13 +242,14 @@ void check_local_header(const Entry& entry, const std::string& name, ByteView by
   if (in.remaining() != 0) fail("has another length than the zip directory says");
 
   const FileRecord& record = entry.record;
-  const bool follows = (entry.flags & kFlagDescriptor) != 0;  // 0 here, real values after the data
+  const bool follows = (entry.flags & kFlagDescriptor) != 0;  // 0 here; real values after the data
   const auto is_size = [&](std::uint32_t here, std::uint64_t in_directory) {
     return here == in_directory || here == kMax32 || (follows && here == 0);
   };
-  if (crc32 != record.crc32 && !(follows && crc32 == 0)) fail("has another CRC");
+  if (crc32 != record.crc32 && !(follows && crc32 == 0))
+    fail("has another CRC than the zip directory");
   if (!is_size(stored_size, entry.stored_size) || !is_size(size, record.size)) {
-    fail("has another size");
+    fail("has another size than the zip directory");
   }
 }
 
@@ -265,20 +266,21 @@ void check_overlaps(const Directory& in_file_order) {
   }
 }
 
-// What the first read takes of the beginning, where PyTorch has the pickle, and of the end: enough
-// for the directory, unless tensors are tiny.
+// The first read takes this much of the beginning, where PyTorch has the pickle, and of the end:
+// enough for the directory, unless tensors are tiny.
 constexpr std::uint64_t kHeadBytes = std::uint64_t{128} << 10;
 constexpr std::uint64_t kLeastEndBytes = std::uint64_t{256} << 10;
 constexpr std::uint64_t kMostEndBytes = std::uint64_t{1} << 20;
 static_assert(kLeastEndBytes >= kTailBytes);
-// The least that somebody else may have read of the end instead (see fetch_ends()).
+// The least of the end that a caller may have read instead (see fetch_ends()).
 constexpr std::uint64_t kShortTailBytes = std::uint64_t{1} << 10;
 
 std::uint64_t end_bytes(std::uint64_t size) {
   return std::clamp(size / 128, kLeastEndBytes, kMostEndBytes);
 }
 
-// What is there of the pickle, where it is the first record, as PyTorch and cairn have it.
+// Returns the bytes of the pickle in `head`, if it is the first record, as PyTorch and cairn write
+// it.
 ByteView beginning_of_pickle(const SharedBytes& head) {
   constexpr std::size_t kNameSizeAt = 26;
   if (head.view.size() < kLocalHeaderSize) return {};
@@ -291,25 +293,26 @@ ByteView beginning_of_pickle(const SharedBytes& head) {
   return is_pickle ? behind.subspan(name_size + extra_size) : ByteView();
 }
 
-// Where the pickle ends, by a guess: only the directory tells how long it is. It has a tensor for
-// almost each entry, and goes on as it begins, or has names of a usual length when that tells
-// nothing; half of that again is for names that grow longer. A beginning that is not like the rest
-// costs no more than kMostSurplus beside three times the directory, which usual names take.
+// Guesses where the pickle ends, since only the directory tells its size. The pickle has a tensor
+// for almost each entry. The guess is that it goes on as it begins, or with names of usual length
+// if the beginning does not tell. It adds half, for names that get longer. If the beginning is
+// unlike the rest, the surplus is at most kMostSurplus plus three times the directory's size, which
+// usual names need.
 std::uint64_t guess_end_of_pickle(const Windows& source, const DirectoryExtent& extent) {
   constexpr std::uint64_t kUsualBytes = 150;
   constexpr std::uint64_t kMostBytes = 2048;
   constexpr std::uint64_t kMostSurplus = std::uint64_t{32} << 20;
   const std::uint64_t there = std::min(source.size(), kHeadBytes);
   const auto bytes = source.has(0, there)
-                         ? pickle::bytes_a_storage(beginning_of_pickle(source.view(0, there)))
+                         ? pickle::bytes_per_storage(beginning_of_pickle(source.view(0, there)))
                          : std::nullopt;
   const std::uint64_t guess =
       there + extent.entries * std::min(bytes.value_or(kUsualBytes), kMostBytes) / 2 * 3;
   return std::min(guess, 3 * extent.size + kMostSurplus);
 }
 
-// The second read, when the directory is not there yet: it with the small records before it, and
-// the pickle.
+// Does the second read, if the directory is not in memory yet: the directory, with the small
+// records before it, and the pickle.
 void fetch_directory(Windows& source, const DirectoryExtent& extent) {
   constexpr std::uint64_t kBefore = 65536;
   if (source.has(extent.offset, extent.size)) return;
@@ -318,13 +321,13 @@ void fetch_directory(Windows& source, const DirectoryExtent& extent) {
                 {0, std::min(begin, guess_end_of_pickle(source, extent))}});
 }
 
-// Otherwise the second read: what is not there yet of the records that every reader asks for. It
-// stays in memory: one of more than kMostFetched is for who needs it.
+// Does the second read otherwise: the missing bytes of the records that every reader needs. They
+// stay in memory. A record of more than kMostFetched is left to the code that needs it.
 void fetch_small_records(Windows& source, const std::vector<Entry>& entries) {
   constexpr std::array<std::string_view, 6> kSmall = {
       "data.pkl", "constants.pkl", "byteorder",
       "version",  ".data/version", ".cairn/manifest.json"};  // checkpoint/plan/manifest.h
-  constexpr std::uint64_t kNear = 4096;                      // PyTorch has some behind the pickle
+  constexpr std::uint64_t kNear = 4096;                      // PyTorch has some after the pickle
   constexpr std::uint64_t kMostFetched = std::uint64_t{64} << 20;  // a sparse file may claim more
   std::vector<Windows::Extent> extents;
   for (const Entry& entry : entries) {
@@ -342,7 +345,7 @@ void fetch_small_records(Windows& source, const std::vector<Entry>& entries) {
   source.fetch(std::move(extents));
 }
 
-// UnsupportedError if the zip at the end is another file than the one at the beginning.
+// Throws UnsupportedError if the zip at the end is another file than the one at the beginning.
 void check_one_zip(Windows& source) {
   const std::uint64_t tail = source.size() - std::min<std::uint64_t>(source.size(), kTailBytes);
   const auto begin = find_late_begin(source.view(tail, source.size() - tail).view, tail);
@@ -352,7 +355,8 @@ void check_one_zip(Windows& source) {
   throw UnsupportedError(two_files(*begin));
 }
 
-// By what is there of the end where that is less than all that may be it, and enough.
+// Finds the directory in the part of the end that is in memory, if that suffices. Otherwise in all
+// of the end that may hold it.
 DirectoryExtent find_directory_in(Windows& source) {
   const std::uint64_t size = source.size();
   const auto find_in_last = [&](std::uint64_t bytes) {
@@ -364,7 +368,7 @@ DirectoryExtent find_directory_in(Windows& source) {
     try {
       return find_in_last(kShortTailBytes);
     } catch (const CorruptError&) {
-      // It begins before, or something follows it.
+      // The end records begin earlier, or other bytes follow them.
     }
   }
   try {
@@ -380,7 +384,7 @@ DirectoryExtent find_directory_in(Windows& source) {
 void fetch_ends(Windows& source) {
   const std::uint64_t size = source.size();
   const std::uint64_t end = end_bytes(size);
-  // Somebody who knows more about the file has done so.
+  // The caller knows more about the file, and has read its ends.
   if (size > kShortTailBytes && source.has(0, kLocalHeaderSize) &&
       source.has(size - kShortTailBytes, kShortTailBytes)) {
     return;

@@ -1,16 +1,16 @@
-// Reads the directory of a zip whose bytes nobody has checked.
+// Reads the directory of an untrusted zip.
 //
-//  1. The end record is looked for from the back (a few bytes of junk may follow it, as PyTorch
-//     accepts), then the Zip64 end record, which must agree with it.
-//  2. The central directory must lie directly before them and hold exactly the announced entries.
-//  3. Every entry: not encrypted, a safe name, one common prefix, no name twice, also not
-//     in another case.
-//  4. Where each record's bytes begin follows from the directory when the file is laid out as
-//     PyTorch's are, to the byte; otherwise the local headers are read, and checked, too.
-//  5. No two records may overlap, nor a record and the directory.
+//  1. The end record is searched from the end of the file (a few bytes of junk may follow it, as in
+//     PyTorch). The Zip64 end record must agree with it.
+//  2. The central directory must lie directly before them, and hold exactly the announced entries.
+//  3. Every entry must have a safe name, and must not be encrypted. All names have one prefix, and
+//     no name occurs twice, ignoring case.
+//  4. If the file has PyTorch's layout, to the byte, the start of each record's bytes follows from
+//     the directory. Otherwise the local headers are read, and checked, too.
+//  5. Records must not overlap each other or the directory.
 //
-// Everything later trusts these ranges. That every local header agrees with its entry is for
-// check_local_headers(), which reads something of every part of the file.
+// Later code trusts these ranges. check_local_headers() checks that every local header agrees with
+// its entry, for which it reads in every part of the file.
 #pragma once
 
 #include <string>
@@ -26,31 +26,32 @@ struct Directory {
   std::vector<Entry> entries = {};  // in file order
   DirectoryExtent extent = {};
 
-  // Of its name in the zip.
+  // The size of the entry's full name in the zip.
   std::size_t name_size(const Entry& entry) const {
     return prefix.size() + 1 + entry.record.name.size();
   }
 };
 
-// CorruptError with the offset of what is wrong; UnsupportedError for an encrypted entry. Messages
-// do not name the file. Two reads for a file of PyTorch's layout: the ends, and what is left of the
-// directory and of what PyTorch writes first, the pickle, unless it has more than 64 MiB. A third
-// one only when the end did not have the whole directory, and the pickle turns out half as long
-// again as its beginning promised.
+// Throws CorruptError with the offset of the fault, UnsupportedError for an encrypted entry.
+// Messages do not name the file. Costs two reads for a file of PyTorch's layout: its ends; then the
+// rest of the directory, and the rest of the pickle, which PyTorch writes first (unless it has more
+// than 64 MiB). A third read happens only if the end lacked a part of the directory, and the pickle
+// is 1.5 times as long as its beginning promised.
 Directory read_directory(Windows& source);
-// The first of them, for who looks at the file's beginning before. Nothing, where its first bytes
-// and its last KiB are there already: who put them there knows what is needed.
+// Does the first of these reads, for a caller that looks at the file's beginning earlier. Reads
+// nothing if the first bytes and the last KiB are in memory already: the code that read them knows
+// what is needed.
 void fetch_ends(Windows& source);
 
-// The first entry that is compressed, other than the code and the extra files of TorchScript, which
-// PyTorch itself compresses. nullptr if there is none.
+// Returns the first compressed entry, nullptr if there is none. TorchScript's code and extra files
+// do not count: PyTorch itself compresses them.
 const Entry* find_compressed(const Directory& directory);
 
-// The names of the records, of a zip of any kind: with their folders, which need not be one.
-// CorruptError, UnsupportedError as above.
+// Returns the names of the records of any zip, with their folders, of which there may be several.
+// Throws CorruptError, UnsupportedError as above.
 std::vector<std::string> read_names(Windows& source);
 
-// CorruptError when one does not agree with its entry.
+// Throws CorruptError if a local header does not agree with its entry.
 void check_local_headers(const Directory& directory, const ByteSource& source);
 
 }  // namespace cairn::zip

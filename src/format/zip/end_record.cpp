@@ -9,7 +9,7 @@
 namespace cairn::zip {
 namespace {
 
-constexpr std::size_t kMaxTrailingBytes = 65535;  // as far as PyTorch looks for the end record
+constexpr std::size_t kMaxTrailingBytes = 65535;  // PyTorch searches this far for the end record
 
 struct EndRecord {
   std::uint64_t position = 0;
@@ -18,7 +18,7 @@ struct EndRecord {
   std::uint32_t offset = 0;
 };
 
-// The end of a file, and where it begins: positions are the file's.
+// The end of a file, and its offset. Positions count from the file's start.
 struct Tail {
   ByteView bytes;
   std::uint64_t begin = 0;
@@ -55,13 +55,13 @@ EndRecord read_end(const Tail& tail) {
   return end;
 }
 
-// Whether a number of the end record is the Zip64 one, or says that it did not fit.
+// Returns whether a number of the end record equals the Zip64 one, or says that it did not fit.
 template <class T>
 bool agrees(T field, std::uint64_t value) {
   return field == value || field == static_cast<T>(~T{0});
 }
 
-// The Zip64 end record that ends at `end`'s locator; its position becomes `directory_end`.
+// Reads the Zip64 end record that ends at `end`'s locator. Sets `directory_end` to its position.
 DirectoryExtent read_end64(const Tail& tail, const EndRecord& end, std::uint64_t& directory_end) {
   const std::uint64_t locator = end.position - kLocator64Size;
   ByteReader in(tail.from(locator).first(kLocator64Size), "the Zip64 locator", locator);
@@ -106,7 +106,8 @@ DirectoryExtent read_end64(const Tail& tail, const EndRecord& end, std::uint64_t
 bool has_locator64(const Tail& tail, const EndRecord& end) {
   if (end.position - tail.begin < kLocator64Size) {
     if (tail.begin == 0) return false;
-    throw CorruptError("the end of the zip is too short to look into", {}, end.position);
+    throw CorruptError("the end record of the zip is too far from the end of the file", {},
+                       end.position);
   }
   const ByteView locator = tail.from(end.position - kLocator64Size);
   return load_little_endian<std::uint32_t>(locator.data()) == kLocator64Signature;
@@ -126,10 +127,10 @@ std::optional<std::uint64_t> find_late_begin(ByteView bytes, std::uint64_t begin
   if (end.position - tail.begin < kEndsSize) return std::nullopt;
   ByteReader in(tail.from(end.position - kEndsSize), "the end of the zip");
   if (in.u32() != kEnd64Signature) return std::nullopt;
-  in.take(36);  // up to the directory's size
+  in.take(36);  // to the directory's size
   const std::uint64_t size = in.u64();
   const std::uint64_t offset = in.u64();
-  in.take(8);  // of the locator
+  in.take(8);  // the locator's start
   const std::uint64_t counted = in.u64();
   const std::uint64_t position = end.position - kEndsSize;
   const bool fits = counted < position && offset <= counted && size == counted - offset &&

@@ -1,4 +1,4 @@
-// Step 1 of reading a zip's directory: where the directory is.
+// Step 1 of reading a zip's directory: finds the directory.
 #pragma once
 
 #include <optional>
@@ -7,18 +7,19 @@
 
 namespace cairn::zip {
 
-// As much of a file's end as can hold the end records: junk as far as PyTorch looks for them, the
-// three records, and an extensible Zip64 one of some KiB.
+// Enough of a file's end to hold the end records: junk as far as PyTorch searches, the three
+// records, and an extensible Zip64 record of some KiB.
 constexpr std::size_t kTailBytes = std::size_t{80} << 10;
 
-// The begin of the zip at the end of the file, if other bytes stand before it. The offsets of such
-// a zip count from its own begin. nullopt unless all of them differ from those in the file by the
-// same number.
+// Returns where the zip at the end of the file begins, if other bytes precede it. The offsets of
+// such a zip count from its own begin. Returns nullopt unless all of them differ from the file's by
+// the same number.
 std::optional<std::uint64_t> find_late_begin(ByteView tail, std::uint64_t begin);
 
-// The extent that the end records give, checked to lie directly before them. `tail` is the last
-// kTailBytes of the file, or all of it; `begin` is where it begins. CorruptError, with offset, when
-// there is no end record or the records contradict each other.
+// Returns the extent that the end records state, after checking that it lies directly before them.
+// `tail` is the last kTailBytes of the file, or the whole file; `begin` is the tail's offset.
+// Throws CorruptError with an offset if there is no end record, or if the records contradict each
+// other.
 DirectoryExtent find_directory(ByteView tail, std::uint64_t begin);
 
 }  // namespace cairn::zip

@@ -9,8 +9,8 @@ namespace {
 constexpr std::uint16_t kPaddingField = 0x4246;  // "FB"
 constexpr char kPaddingByte = 'Z';
 
-// The numbers of a header, little-endian: a file has three headers for each record, and a string
-// that grows number by number takes three times as long.
+// Collects the numbers of a header, little-endian. A file has three headers for each record, and
+// appending numbers to a string one by one takes three times as long.
 class Numbers {
  public:
   void put16(std::uint16_t v) { put(v); }
@@ -46,8 +46,8 @@ std::size_t zip64_field_size(std::uint64_t size, std::uint64_t offset) {
   return content == 0 ? 0 : 4 + content;
 }
 
-// Nothing when nothing needs it. Torch writes the compressed size of a local header, not known
-// then, as 0.
+// Writes nothing if no number needs it. In a local header PyTorch writes the compressed size, which
+// it does not know yet, as 0.
 void put_zip64_field(Numbers& out, const Placed& record, std::uint64_t compressed_size) {
   const std::size_t size = zip64_field_size(record.size, record.header_offset);
   if (size == 0) return;
@@ -60,7 +60,7 @@ void put_zip64_field(Numbers& out, const Placed& record, std::uint64_t compresse
   if (is_big(record.header_offset)) out.put64(record.header_offset);
 }
 
-// Of the local header's end, which is where the record begins.
+// Returns the padding at the end of a local header, after which the record begins.
 std::uint64_t padding_at(std::uint64_t unpadded_end) {
   return (kAlignment - unpadded_end % kAlignment) % kAlignment;
 }

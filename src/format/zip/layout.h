@@ -1,6 +1,7 @@
-// How PyTorch lays out the zip of torch.save, byte for byte: stored records, each aligned by
-// padding in its local header, sizes and CRC after the data, Zip64 where a number needs it and at
-// the end always. One place for the writer and for the check that a file is laid out so.
+// PyTorch's layout of the zip of torch.save, byte for byte. Records are stored uncompressed, and
+// each is aligned by padding in its local header. Sizes and CRC follow the data. Zip64 is used if a
+// number needs it, and always at the end. Both the writer and the check of a file's layout use this
+// code.
 #pragma once
 
 #include <cstdint>
@@ -33,7 +34,7 @@ constexpr std::uint16_t kMax16 = 0xFFFF;
 constexpr std::uint32_t kMax32 = 0xFFFFFFFF;
 constexpr std::uint64_t kAlignment = 64;  // of every record's first byte
 
-// What the bytes around a record follow from, its name and CRC aside.
+// The properties that determine the bytes around a record, besides its name and CRC.
 struct Placed {
   std::uint64_t header_offset = 0;
   std::uint64_t size = 0;
@@ -43,28 +44,29 @@ struct Placed {
 struct Entry {
   FileRecord record;
   std::uint64_t header_offset = 0;
-  // As the directory of a file that is read says:
+  // From the directory of a file that is read:
   std::uint16_t flags = 0;
   std::uint16_t method = 0;
-  std::uint64_t stored_size = 0;  // how many bytes there are
+  std::uint64_t stored_size = 0;  // its bytes in the file
 
   Placed placed() const { return {header_offset, record.size}; }
-  bool is_compressed() const { return method != 0; }  // its bytes are not the record's content
-  bool is_deflated() const { return method == 8; }    // and what they are is known: deflate
+  bool is_compressed() const { return method != 0; }  // its bytes differ from the content
+  bool is_deflated() const { return method == 8; }    // in the only known way
 };
 
-// Everything before the record's first byte. `name` includes the prefix.
+// Appends everything before the record's first byte. `name` includes the prefix.
 void append_local_header(std::string& out, std::string_view name, std::uint64_t header_offset,
                          std::uint64_t size);
-// Its length, for a name of that length.
+// The size of that, for a name of this size.
 std::uint64_t local_header_size(std::size_t name_size, std::uint64_t header_offset,
                                 std::uint64_t size);
 
-// Everything between the record's last byte and the next local header; empty for an empty record.
+// Appends everything between the record's last byte and the next local header: nothing for an empty
+// record.
 void append_data_descriptor(std::string& out, const Placed& record, std::uint32_t crc32);
 std::uint64_t data_descriptor_size(const Placed& record);
 
-// The record's line in the central directory.
+// Appends the record's line in the central directory.
 void append_central_header(std::string& out, std::string_view name, const Placed& record,
                            std::uint32_t crc32);
 std::uint64_t central_header_size(std::size_t name_size, const Placed& record);
@@ -75,7 +77,7 @@ struct DirectoryExtent {
   std::uint64_t entries = 0;
 };
 
-// Everything after the central directory.
+// Returns everything after the central directory.
 std::string end_of_directory(const DirectoryExtent& directory);
 
 }  // namespace cairn::zip

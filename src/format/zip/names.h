@@ -1,5 +1,5 @@
-// Names inside a zip. They are only keys, never paths, but a name that would be dangerous as a path
-// has no business in a checkpoint.
+// Names inside a zip. They are used as keys, never as paths. Names that would be dangerous as paths
+// are refused anyway.
 #pragma once
 
 #include <string>
@@ -7,11 +7,11 @@
 
 namespace cairn::zip {
 
-// False for an empty, absolute or overlong name, an empty, "." or ".." component, a backslash or a
-// NUL.
+// Returns false for an empty, absolute or overlong name, for an empty, "." or ".." component, and
+// for a backslash or a NUL.
 bool is_safe_name(std::string_view name);
 
-// ASCII letters in lower case: PyTorch looks records up without regard to case.
+// Returns the name with ASCII letters in lower case: PyTorch ignores case when it looks up records.
 std::string folded(std::string_view name);
 
 }  // namespace cairn::zip

@@ -1,4 +1,4 @@
-// Many small parts of a source, read some MiB at a time.
+// Many small parts of a source, which are read together.
 #pragma once
 
 #include <cstdint>
@@ -10,14 +10,14 @@
 
 namespace cairn::zip {
 
-// Gives each part to its `use`, in the order in which they were added.
+// Passes each part to its `use`, in the order of the calls of add().
 class SmallParts {
  public:
-  using Use = std::function<bool(ByteView bytes)>;  // false: no more
+  using Use = std::function<bool(ByteView bytes)>;  // returns false to stop
 
   explicit SmallParts(const ByteSource& source) : source_(source) {}
 
-  // May read what was added so far. False when one was refused by its `use`.
+  // Adds a part. May read the parts added so far. Returns false if a part's `use` returned false.
   bool add(std::uint64_t offset, std::uint64_t size, Use use);
   bool flush();
 
@@ -33,25 +33,25 @@ class SmallParts {
   std::uint64_t bytes_ = 0;
 };
 
-// Compares a file, from some byte on, with what should stand there.
+// Compares a file, from some byte on, with the expected bytes.
 class Comparison {
  public:
   Comparison(const ByteSource& source, std::uint64_t begin) : source_(source), at_(begin) {}
 
   std::uint64_t at() const { return at_; }
-  // Passes over bytes that may be anything.
+  // Skips bytes that may be anything.
   void skip(std::uint64_t size) { at_ += size; }
-  // `append` appends to a text what should stand here. False when this, or something before it,
-  // differs.
+  // `append` appends the bytes that are expected here to a text. Returns false if these bytes, or
+  // earlier ones, differ.
   template <class Append>
   bool expect(const Append& append) {
     const std::size_t before = expected_.size();
     append(expected_);
     return add(expected_.size() - before);
   }
-  // After all: whether nothing differs, and `end` is here.
+  // Call it last. Returns whether all bytes matched, and `end` is here.
   bool finish(std::uint64_t end);
-  // After one of them was false: where the first difference is.
+  // After a call returned false: the offset of the first difference.
   std::uint64_t difference() const { return difference_; }
 
  private:
@@ -60,11 +60,11 @@ class Comparison {
     std::uint64_t size;
   };
 
-  bool add(std::uint64_t size);  // the last bytes of expected_ should stand here
-  bool compare();                // what was not yet
+  bool add(std::uint64_t size);  // expects the last bytes of expected_ here
+  bool compare();                // compares what was not compared yet
 
   const ByteSource& source_;
-  std::string expected_;  // in parts_, one behind the other
+  std::string expected_;  // for parts_, one after another
   std::vector<Part> parts_;
   std::vector<std::byte> found_;
   std::vector<ByteSource::Range> ranges_;

@@ -13,7 +13,7 @@
 namespace cairn::zip {
 namespace {
 
-// Passes on the content of one record, and no more bytes than it should have.
+// Passes on the content of one record, but no more bytes than its size.
 class RecordSink final : public ByteSink {
  public:
   RecordSink(const Entry& entry, ByteSink& out) : entry_(entry), out_(out) {}
@@ -64,7 +64,8 @@ void write_content(const Entry& entry, const std::shared_ptr<const ByteSource>& 
   sink.check();
 }
 
-// torch.save's order: the object, the storages by their numbers, the rest as it is.
+// Returns the entries in torch.save's order: the object, the storages by number, the rest
+// unchanged.
 std::vector<const Entry*> in_order(const Directory& directory) {
   constexpr std::string_view kFirst[] = {"data.pkl", "byteorder"};
   constexpr std::string_view kStorages = "data/";

@@ -1,4 +1,4 @@
-// A storage that is put together out of ranges of sources.
+// A storage that is assembled from ranges of sources.
 #pragma once
 
 #include <cstdint>
@@ -18,19 +18,19 @@ struct SourceRange {
 
 class AssembledStorage : public Storage {
  public:
-  // Adds the ranges that fill `into`, a place for all bytes, once they are read, so that they can
-  // be read and checked with those of others. False, and adds none, where the bytes have to be made
-  // (decoded, say), or the ranges would be too many and too small: then there is read_into().
-  // May read what says where they are. The sources live as long as this. CorruptError,
-  // StorageError.
+  // Adds the ranges that fill `into`, which has room for all bytes. The caller can then read and
+  // check them together with other ranges. Returns false and adds none if the bytes must be
+  // computed (decoded, for example), or if the ranges would be too many and too small; use
+  // read_into() then. May read the metadata that says where the ranges are. The sources live as
+  // long as this storage. Throws CorruptError, StorageError.
   virtual bool add_ranges(std::span<std::byte> into, std::vector<SourceRange>& ranges) const = 0;
 
  protected:
   using Storage::Storage;
 };
 
-// All elements of a tensor that is stored in several pieces, in row-major order, of which any box
-// can be had alone.
+// All elements of a tensor that is stored in several pieces, in row-major order. Boxes of it can be
+// read alone.
 class PiecesStorage : public AssembledStorage {
  public:
   struct Cut {
@@ -39,10 +39,10 @@ class PiecesStorage : public AssembledStorage {
     Dims sizes = {};
   };
 
-  // Who has the pieces: those of one owner are opened together.
+  // The owner of the pieces. Pieces of one owner are opened together.
   virtual const void* owner() const = 0;
-  // The elements of boxes of tensors of this owner, each in row-major order. Opens the pieces that
-  // have some of them, and no others. CorruptError, StorageError.
+  // Returns the elements of boxes of tensors of this owner, each in row-major order. Opens only
+  // pieces that overlap the boxes. Throws CorruptError, StorageError.
   virtual std::vector<std::shared_ptr<const Storage>> cut(std::span<const Cut> cuts) const = 0;
 
  protected:

@@ -8,7 +8,7 @@
 namespace cairn {
 namespace {
 
-// More ranks than any job has; a file may claim more.
+// No job has more ranks, but a file may claim more.
 constexpr std::int64_t kMostRanks = std::int64_t{1} << 20;
 
 const Foreign* as_object(const Value* value) {
@@ -21,7 +21,8 @@ bool is_named(const Value& value, std::string_view module, std::string_view name
          named->name == name;
 }
 
-// torch.distributed._tensor.api.DTensor until 2.4, torch.distributed.tensor.DTensor since.
+// The class is torch.distributed._tensor.api.DTensor up to PyTorch 2.4, then
+// torch.distributed.tensor.DTensor.
 bool is_dtensor_class(const Value& value) {
   const Foreign* named = as_object(&value);
   if (named == nullptr || named->made != Foreign::Made::kNamed) return false;
@@ -31,8 +32,8 @@ bool is_dtensor_class(const Value& value) {
   return is_there && named->name == "DTensor";
 }
 
-// Finds an attribute in what BUILD gives an object: a dict, or a pair. A pair has a dict (or None),
-// and a dict of the attributes that have slots.
+// Finds an attribute in the state that BUILD gives an object. The state is a dict, or a pair of a
+// dict (or None) and a dict of the attributes that have slots.
 const Value* attribute_in(const Value& state, std::string_view name) {
   if (state.is_dict()) return state.find(name);
   if (!state.is_tuple()) return nullptr;
@@ -48,7 +49,7 @@ const Value* attribute(const Foreign* object, std::string_view name) {
   return attribute_in(object->state, name);
 }
 
-// Returns the first of the two that is there: names change from release to release.
+// Returns the first of the two that exists: names differ between releases.
 const Value* attribute(const Foreign* object, std::string_view name, std::string_view other) {
   const Value* found = attribute(object, name);
   return found != nullptr ? found : attribute(object, other);
@@ -98,8 +99,8 @@ const TensorView* local_in(const Parts& parts) {
   return local != nullptr && local->is_tensor() ? &local->as_tensor() : nullptr;
 }
 
-// Dimensions of a mesh as PyTorch 2.9 and later lay them out over a list of ranks. Each has one or
-// more factors, the last of which is the fastest.
+// The dimensions of a mesh, as PyTorch 2.9 and later lay them out over a list of ranks. Each has
+// one or more factors, the last of which changes fastest.
 struct Factor {
   std::int64_t size = 1;
   std::int64_t stride = 0;
@@ -151,7 +152,8 @@ std::optional<Factors> factors_in(const Foreign& layout) {
   throw CorruptError("a DTensor contradicts itself: " + what);
 }
 
-// Multiplies numbers that a file claims; refuses negative ones, and a product above `most`.
+// Multiplies numbers that a file claims. Throws CorruptError for negative ones, and for a product
+// above `most`.
 std::int64_t checked_product(const Dims& sizes, std::int64_t most, const char* what) {
   const bool is_empty = std::find(sizes.begin(), sizes.end(), 0) != sizes.end();
   std::int64_t product = 1;
@@ -210,7 +212,7 @@ std::string_view name_of_class(const Foreign& object) {
   return type == nullptr ? std::string_view() : type->name;
 }
 
-// Reads a number that a placement has as its attribute, or as an argument of its constructor.
+// Returns a number that a placement has as an attribute, or as an argument of its constructor.
 std::optional<std::int64_t> number_in(const Foreign& placement, std::string_view name,
                                       std::size_t place) {
   const Value* found = attribute(&placement, name);
@@ -259,7 +261,7 @@ bool cuts(const Placement& placement) {
          placement.kind == Placement::Kind::kStridedShard;
 }
 
-// Shards of PyTorch 2.10 and later say in which order they cut; strided ones say it themselves.
+// In PyTorch 2.10 and later, shards state the order in which they cut; strided shards imply it.
 void read_order(const Foreign* spec, DTensor& tensor) {
   const bool is_strided = std::ranges::any_of(tensor.placements, [](const Placement& placement) {
     return placement.kind == Placement::Kind::kStridedShard;
@@ -273,7 +275,7 @@ void read_order(const Foreign* spec, DTensor& tensor) {
       const bool is_pair =
           pair.is_tuple() && pair.as_items().size() == 2 && pair.as_items()[0].is_int();
       const auto dims = is_pair ? numbers_in(&pair.as_items()[1]) : std::nullopt;
-      if (!dims) refuse("a shard order of another form");
+      if (!dims) refuse("its shard order has an unknown form");
       for (const std::int64_t dim : *dims) {
         const auto mesh_dim = static_cast<std::size_t>(dim);
         const bool fits = dim >= 0 && mesh_dim < is_known.size() && !is_known[mesh_dim] &&
@@ -381,8 +383,8 @@ std::optional<DTensor> find_dtensor(const Foreign& object) {
 
 namespace {
 
-// The distance in the layout from index 0 along one dimension to `index`. nullopt if it is further
-// than any rank.
+// Returns the distance in the layout from index 0 to `index` along one dimension. nullopt if it is
+// greater than any rank.
 std::optional<std::int64_t> offset_of(const std::vector<Factor>& factors, std::int64_t index) {
   std::int64_t offset = 0;
   for (auto factor = factors.rbegin(); factor != factors.rend(); ++factor) {
@@ -403,8 +405,8 @@ std::optional<std::int64_t> offset_of(const Factors& dims, const Dims& coordinat
   return offset;
 }
 
-// One layout stands for as many meshes as the list has room for. The rank that wrote the file says
-// where its own mesh begins.
+// One layout describes as many meshes as the list of ranks has room for. The rank that wrote the
+// file tells where its own mesh begins.
 Dims ranks_in_layout(const DeviceMesh& mesh, const Factors& dims, const Dims& all) {
   const Value* rank = attribute(as_object(&mesh.object), "_rank");
   if (rank == nullptr || !rank->is_int() || !mesh.coordinate) return {};

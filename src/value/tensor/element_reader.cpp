@@ -11,7 +11,7 @@ ElementReader::ElementReader(const TensorView& tensor)
   const Reach reach = reach_of(tensor);
   is_contiguous_ = tensor.is_contiguous();
   numel_ = static_cast<std::uint64_t>(tensor.numel());
-  if (elements_per_byte(tensor.dtype) > 1) {  // read by the byte
+  if (elements_per_byte(tensor.dtype) > 1) {  // elements are counted in bytes
     numel_ = byte_size(tensor);
     is_contiguous_ = true;
   }
@@ -31,7 +31,7 @@ void ElementReader::read(std::uint64_t first, std::span<std::byte> out) const {
   }
 }
 
-// In bytes.
+// Returns the element's place, in bytes.
 std::uint64_t ElementReader::place_of(std::uint64_t element) const {
   if (is_contiguous_) return element * item_size_;
   std::uint64_t at = 0;

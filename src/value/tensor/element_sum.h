@@ -1,4 +1,4 @@
-// Addition of tensor elements as PyTorch does it.
+// Adds tensor elements as PyTorch does.
 #pragma once
 
 #include <span>
@@ -7,11 +7,12 @@
 
 namespace cairn {
 
-// Whether PyTorch adds tensors of that type.
+// Returns whether PyTorch can add tensors of this dtype.
 bool has_sum(DType dtype);
 
-// sum[i] += terms[i] for little-endian elements: integers wrap around, bool is "or", the 16-bit
-// floats are rounded after every addition. UnsupportedError for a type that has no sum.
+// Computes sum[i] += terms[i] for little-endian elements. Integers wrap around, bool is "or", and
+// 16-bit floats are rounded after every addition. Throws UnsupportedError for a dtype that cannot
+// be added.
 void add_elements(DType dtype, ByteView terms, std::span<std::byte> sum);
 
 }  // namespace cairn

@@ -6,7 +6,7 @@
 namespace cairn {
 namespace {
 
-// Each element, as it is or through `convert`.
+// Converts each element with `convert`.
 template <class From, class To, class Convert>
 void convert_each(ByteView from, std::byte* to, Convert convert) {
   const std::size_t count = from.size() / sizeof(From);
@@ -18,8 +18,8 @@ void convert_each(ByteView from, std::byte* to, Convert convert) {
   }
 }
 
-// Every element of a convertible dtype is a float, but for float64: rounded to the nearest when a
-// float is wanted, and otherwise so that it can be rounded again.
+// Converts elements to floats, exactly for all dtypes except float64. float64 is rounded to
+// nearest, or with round_to_odd() if the float `is_rounded_again`.
 void to_floats(DType from, bool is_rounded_again, ByteView elements, std::byte* floats) {
   switch (from) {
     case DType::kFloat16:
@@ -35,7 +35,7 @@ void to_floats(DType from, bool is_rounded_again, ByteView elements, std::byte* 
   }
 }
 
-void of_floats(DType to, ByteView floats, std::byte* elements) {
+void from_floats(DType to, ByteView floats, std::byte* elements) {
   switch (to) {
     case DType::kFloat16:
       return convert_each<float, std::uint16_t>(floats, elements, half_of_float);
@@ -62,7 +62,7 @@ void convert_floats(DType from, DType to, ByteView elements, std::vector<std::by
     converted.assign(elements.begin(), elements.end());
     return;
   }
-  // In blocks that stay in the processor's cache between the two steps.
+  // Works in blocks that stay in the processor's cache between the two steps.
   constexpr std::size_t kBlock = 4096;
   std::vector<std::byte> floats(kBlock * sizeof(float));
   converted.resize(count * item_size(to));
@@ -70,8 +70,8 @@ void convert_floats(DType from, DType to, ByteView elements, std::vector<std::by
     const std::size_t block = std::min(kBlock, count - done);
     to_floats(from, item_size(to) == 2,
               elements.subspan(done * item_size(from), block * item_size(from)), floats.data());
-    of_floats(to, ByteView(floats).first(block * sizeof(float)),
-              converted.data() + done * item_size(to));
+    from_floats(to, ByteView(floats).first(block * sizeof(float)),
+                converted.data() + done * item_size(to));
   }
 }
 

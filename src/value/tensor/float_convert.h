@@ -1,4 +1,4 @@
-// Floating-point elements in another precision, rounded once to the nearest, ties to even.
+// Converts floating-point elements to another precision. Rounds once, to the nearest, ties to even.
 #pragma once
 
 #include <bit>
@@ -13,8 +13,8 @@
 
 namespace cairn {
 
-// To a float on the way to fewer bits: not the nearest one, but one whose last bit tells that
-// something was cut off, so that rounding it again gives what rounding `value` once would have.
+// Rounds to a float on the way to fewer bits. The result is not the nearest float: its last bit
+// says whether bits were cut off. So rounding it again gives the same as rounding `value` once.
 inline float round_to_odd(double value) {
   const auto nearest = static_cast<float>(value);
   if (static_cast<double>(nearest) == value || value != value) return nearest;
@@ -25,11 +25,11 @@ inline float round_to_odd(double value) {
   return std::bit_cast<float>(bits | 1U);
 }
 
-// float16, bfloat16, float32, float64: what convert_floats() takes. Not the 8-bit kinds, whose
-// numbers mean nothing without the scales beside them.
+// Returns whether convert_floats() accepts the dtype: float16, bfloat16, float32, float64. It
+// refuses the 8-bit kinds, whose numbers mean nothing without separate scales.
 bool is_convertible_float(DType dtype);
 
-// The elements as `to`, each rounded once.
+// Converts the elements to `to`, rounding each once.
 void convert_floats(DType from, DType to, ByteView elements, std::vector<std::byte>& converted);
 
 }  // namespace cairn

@@ -1,13 +1,13 @@
-// The dense form of a sparse tensor, in order, without holding it.
+// Makes the dense form of a sparse tensor, piece by piece in order, without keeping it in memory.
 //
-// The stored values are cut into runs: as many elements as lie side by side in the dense form. A
-// run is the dense dimensions of one stored element or, of a block, those of one row of the block.
-// All runs of a tensor are of one length, so that a run has a position, counted in runs, and the
-// values in row-major order are one run after the other.
+// The stored values are cut into runs: elements that are contiguous in the dense form. A run is the
+// dense dimensions of one stored element. In layouts with blocks, it is those of one row of a
+// block. All runs of a tensor have the same length, so that a run's position is counted in runs.
+// The values in row-major order are the runs, one after another.
 //
-//  1. Check the compressed indices: they are used as ranges.
-//  2. Find out whether the positions ascend. If not, sort the runs by position.
-//  3. Emit zeros up to the next position, then its run; the sum of them where there are several.
+//  1. Check the compressed indices, since they are used as ranges.
+//  2. Check whether the positions ascend. If not, sort the runs by position.
+//  3. Emit zeros up to the next position, then its run. Sum the runs of one position.
 #include <algorithm>
 #include <cstring>
 #include <numeric>
@@ -35,12 +35,12 @@ std::uint64_t product(std::span<const std::int64_t> sizes) {
                          });
 }
 
-// Where the runs of a tensor belong.
+// The positions of a tensor's runs.
 class Positions {
  public:
   virtual ~Positions() = default;
   virtual std::uint64_t runs() const = 0;
-  virtual std::uint64_t of_run(std::uint64_t run) const = 0;  // CorruptError when outside the shape
+  virtual std::uint64_t of_run(std::uint64_t run) const = 0;  // CorruptError if outside the shape
 };
 
 class CooPositions final : public Positions {
@@ -70,8 +70,8 @@ class CooPositions final : public Positions {
   std::vector<std::int64_t> sizes_;
 };
 
-// "major" is the dimension whose indices are compressed, "minor" the other one. Sizes and indices
-// of both count blocks; those of the layouts without blocks have one row.
+// "Major" is the dimension whose indices are compressed, "minor" the other one. Sizes and indices
+// of both count blocks. Layouts without blocks have blocks of one row.
 class CompressedPositions final : public Positions {
  public:
   explicit CompressedPositions(const SparseTensor& tensor)
@@ -114,7 +114,7 @@ class CompressedPositions final : public Positions {
     return static_cast<std::uint64_t>(compressed_.integer(batch * (majors() + 1) + major));
   }
 
-  // From 0 to the number of elements, never down.
+  // They must begin with 0, never descend, and end with the number of elements.
   void check_compressed_indices() const {
     for (std::uint64_t batch = 0; batch < batches_; ++batch) {
       std::uint64_t last = 0;
@@ -128,7 +128,7 @@ class CompressedPositions final : public Positions {
     }
   }
 
-  // The last one that begins at or before `element`.
+  // Returns the last major index that begins at or before `element`.
   std::uint64_t major_of(std::uint64_t batch, std::uint64_t element) const {
     std::uint64_t low = 0;
     std::uint64_t high = majors();
@@ -160,7 +160,8 @@ struct Placed {
   auto operator<=>(const Placed&) const = default;  // NOLINT(modernize-use-nullptr): false alarm
 };
 
-// The runs by position; those of one position in the order in which they are stored.
+// The runs in the order of their positions. Runs of one position keep the order in which they are
+// stored.
 class Order {
  public:
   explicit Order(const Positions& positions) : positions_(positions) {
@@ -188,7 +189,7 @@ class Order {
   }
 
   const Positions& positions_;
-  std::vector<Placed> sorted_;  // empty when they are stored in order
+  std::vector<Placed> sorted_;  // empty if they are stored in order
 };
 
 class DenseStream {
@@ -230,7 +231,7 @@ class DenseStream {
     }
   }
 
-  // PyTorch adds to a dense tensor of zeros: -0.0 becomes 0.0.
+  // PyTorch adds to a dense tensor of zeros, so -0.0 becomes 0.0.
   void emit_sum() {
     const std::size_t item = values_.item_size();
     const std::uint64_t at_once = kDensePieceBytes / item;
@@ -274,8 +275,8 @@ std::uint64_t dense_bytes(const SparseTensor& tensor) {
                                          item_size(tensor.dtype()));
 }
 
-// Indices may be a view that shows one number again and again: going through them would cost what
-// the file only claims.
+// Indices may be a view that repeats one number. Going through them would take time for what the
+// file only claims.
 void check_indices(const SparseTensor& tensor, std::uint64_t stored) {
   for (const auto& [name, part] : parts_of(tensor)) {
     const bool is_index = part != &tensor.values;
@@ -298,8 +299,10 @@ void for_each_dense_piece(const SparseTensor& tensor, const std::function<void(B
   check_structure(tensor);
   if (tensor.numel() == 0) return;
   if (!is_dense_form_in_proportion(tensor)) {
-    throw UnsupportedError("a sparse tensor of " + std::to_string(stored_bytes(tensor)) +
-                           " bytes whose dense form takes " + std::to_string(dense_bytes(tensor)));
+    throw UnsupportedError(
+        "the dense form of a sparse tensor is out of proportion: its parts have " +
+        std::to_string(stored_bytes(tensor)) + " bytes, and the dense form would have " +
+        std::to_string(dense_bytes(tensor)));
   }
   check_indices(tensor, stored_bytes(tensor));
   const auto positions = positions_of(tensor);

@@ -36,10 +36,10 @@ void check_coo(const SparseTensor& tensor) {
   const Sizes shape = tensor.shape;
   require(tensor.indices.dtype == DType::kInt64, "its indices are not int64");
   require(indices.size() == 2 && !values.empty(), "its indices or values have too few dimensions");
-  require(indices[1] == values[0], "it has not as many values as indices");
+  require(indices[1] == values[0], "it has not the same number of values and indices");
   const auto sparse_dims = static_cast<std::size_t>(indices[0]);
   require(sparse_dims <= shape.size() && equal(values.subspan(1), shape.subspan(sparse_dims)),
-          "its values are not of its shape");
+          "its values do not have its shape");
 }
 
 void check_compressed(const SparseTensor& tensor) {
@@ -61,7 +61,7 @@ void check_compressed(const SparseTensor& tensor) {
               equal(plain.first(batch), shape.first(batch)) &&
               equal(values.first(batch), shape.first(batch)),
           "its parts differ in their batch dimensions");
-  require(values[batch] == plain[batch], "it has not as many values as indices");
+  require(values[batch] == plain[batch], "it has not the same number of values and indices");
   std::array sizes = {shape[batch], shape[batch + 1]};
   if (block > 0) {
     for (std::size_t d = 0; d < 2; ++d) {
@@ -71,9 +71,9 @@ void check_compressed(const SparseTensor& tensor) {
     }
   }
   require(compressed[batch] == sizes[compresses_rows(tensor.layout) ? 0 : 1] + 1,
-          "its compressed indices are not of its shape");
+          "its compressed indices do not have its shape");
   require(equal(values.subspan(batch + 1 + block), shape.subspan(batch + 2)),
-          "its values are not of its shape");
+          "its values do not have its shape");
 }
 
 }  // namespace
@@ -109,7 +109,7 @@ void check_structure(const SparseTensor& tensor) {
   std::uint64_t stored = 0;
   for (const auto& [name, part] : parts_of(tensor)) {
     check_bounds(*part);
-    part->numel();  // refuses a product that overflows
+    part->numel();  // throws if the product overflows
     require(part->quantizer == nullptr, "one of its parts is quantized");
     if (part->storage) stored = checked_add(stored, part->storage->size());
   }

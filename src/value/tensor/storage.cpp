@@ -1,4 +1,4 @@
-// The kinds of storages that need nothing but the core.
+// The kinds of storages that need only the core.
 #include <algorithm>
 #include <cstring>
 
@@ -9,7 +9,7 @@
 namespace cairn {
 namespace {
 
-// A larger part may be more than memory holds, and load() knows what to do then.
+// A larger part may not fit into memory; load() can handle that.
 constexpr std::uint64_t kMostReadAlone = std::uint64_t{32} << 20;
 
 class MemoryStorage final : public Storage {
@@ -76,7 +76,7 @@ class MadeStorage final : public Storage {
 void Storage::check_range(std::uint64_t offset, std::uint64_t size) const {
   if (offset <= size_ && size <= size_ - offset) return;
   throw UsageError("bytes " + std::to_string(offset) + " to " + std::to_string(offset + size) +
-                   " of a storage were asked for, which has " + std::to_string(size_));
+                   " of a storage were asked for, but it has " + std::to_string(size_));
 }
 
 void Storage::read_into(std::uint64_t offset, std::span<std::byte> into) const {
@@ -88,7 +88,7 @@ SharedBytes Storage::bytes() const {
   if (auto view = try_view()) return *std::move(view);
   SharedBytes loaded = load();
   if (loaded.view.size() != size_) {
-    throw CorruptError("a storage of " + std::to_string(size_) + " bytes came with " +
+    throw CorruptError("a storage of " + std::to_string(size_) + " bytes was loaded with " +
                        std::to_string(loaded.view.size()));
   }
   return loaded;

@@ -12,17 +12,17 @@ void copy_items_of(ItemsTo to, ItemsFrom from, std::size_t count) noexcept {
   }
 }
 
-// A box without its last dimensions, which lie as one on both sides: `run` bytes for each position
-// of the others.
+// A box without its last dimensions that are contiguous together on both sides. These are `run`
+// bytes for each position of the other dimensions.
 struct StridedBox {
   std::span<const std::int64_t> shape;
   const std::int64_t* to_strides;
   const std::int64_t* from_strides;
-  std::size_t item;  // bytes of what strides count
+  std::size_t item;  // the bytes that strides count in
   std::size_t run;
 };
 
-// From dimension `d` on.
+// Copies from dimension `d` on.
 void copy_box(const StridedBox& box, std::size_t d, std::byte* to, const std::byte* from) noexcept {
   if (box.shape.empty()) {
     std::memcpy(to, from, box.run);

@@ -1,4 +1,4 @@
-// Elements that do not lie side by side: the loops that move them, and where they are.
+// Loops over elements that are not contiguous, and calculations of their places.
 #pragma once
 
 #include <algorithm>
@@ -12,7 +12,7 @@
 
 namespace cairn {
 
-// Items that lie `step` bytes apart.
+// Items at intervals of `step` bytes.
 struct ItemsTo {
   std::byte* first;
   std::size_t step;
@@ -22,36 +22,36 @@ struct ItemsFrom {
   std::size_t step;
 };
 
-// Copies `count` items of `item` bytes. The places must not overlap.
+// Copies `count` items of `item` bytes each. Source and target must not overlap.
 void copy_items(ItemsTo to, ItemsFrom from, std::size_t count, std::size_t item) noexcept;
 
-// Where the elements of a box lie.
+// The places of a box's elements.
 struct StridedTo {
-  std::byte* first;                       // of the element at position 0, 0, ...
-  std::span<const std::int64_t> strides;  // in elements, one for each dimension of the box
+  std::byte* first;                       // the element at position 0, 0, ...
+  std::span<const std::int64_t> strides;  // in elements, one per dimension of the box
 };
 struct StridedFrom {
   const std::byte* first;
   std::span<const std::int64_t> strides;
 };
 
-// The last dimensions, which lie as one on both sides.
+// The last dimensions, if they are contiguous together on both sides.
 struct DenseTail {
-  std::size_t outer;  // dimensions before them
-  std::int64_t run;   // elements in them
+  std::size_t outer;  // number of dimensions before them
+  std::int64_t run;   // number of elements in them
 };
 DenseTail dense_tail(std::span<const std::int64_t> shape, std::span<const std::int64_t> to_strides,
                      std::span<const std::int64_t> from_strides) noexcept;
 
-// Copies the elements of a box of `shape` from their places to others: a gather when those lie side
-// by side, a scatter when these do. Dimensions that lie as one on both sides are copied as one.
-// Allocates nothing. The places must not overlap.
+// Copies the elements of a box of `shape` to other places. This is a gather if the targets are
+// contiguous, a scatter if the sources are. Dimensions that are contiguous together on both sides
+// are copied as one. Allocates nothing. Source and target must not overlap.
 void copy_strided(std::span<const std::int64_t> shape, std::size_t item, const StridedTo& to,
                   const StridedFrom& from) noexcept;
 
-// Calls use(offsets, sizes) for boxes that follow one another in row-major order and together have
-// the `count` elements of a tensor of `shape` from number `first` on: at most two for each
-// dimension. They must be there.
+// Calls use(offsets, sizes) for boxes that follow one another in row-major order. Together they
+// have `count` elements of a tensor of `shape`, beginning with number `first`; all these must
+// exist. There are at most two boxes for each dimension.
 void for_each_box(std::span<const std::int64_t> shape, std::uint64_t first, std::uint64_t count,
                   auto&& use) {
   const std::size_t rank = shape.size();
@@ -65,7 +65,8 @@ void for_each_box(std::span<const std::int64_t> shape, std::uint64_t first, std:
       sizes[d] = 1;
       rest /= size;
     }
-    // All of the last dimensions, as many as begin here and fit; then some steps of the one before.
+    // Takes as many whole last dimensions as begin here and fit, then some steps of the next
+    // dimension.
     std::uint64_t elements = 1;
     std::size_t whole = rank;
     while (whole > 0) {
@@ -87,8 +88,9 @@ void for_each_box(std::span<const std::int64_t> shape, std::uint64_t first, std:
   }
 }
 
-// For bytes that are made by the element: calls fill(first, out) for the elements that `into`, the
-// bytes from `offset` on, shows, and cuts off what of the first and the last was not asked for.
+// Serves a byte range of data that is made element by element. Calls fill(first, out) for the
+// elements that overlap `into`, the bytes from `offset` on. Cuts off bytes of the first and last
+// element that are not in the range.
 void fill_from_elements(std::size_t item, std::uint64_t offset, std::span<std::byte> into,
                         auto&& fill) {
   if (into.empty()) return;

@@ -135,8 +135,8 @@ TensorView make_tensor(DType dtype, Dims shape, SharedBytes bytes) {
       .dtype = dtype, .shape = std::move(shape), .strides = std::move(strides), .storage = storage};
   const std::uint64_t need = byte_size(tensor);
   if (need != storage->size()) {
-    throw UsageError("make_tensor: the shape needs " + std::to_string(need) + " bytes, given " +
-                     std::to_string(storage->size()));
+    throw UsageError("make_tensor: the shape needs " + std::to_string(need) +
+                     " bytes, but the given size is " + std::to_string(storage->size()));
   }
   return tensor;
 }
@@ -157,12 +157,12 @@ void check_part(const TensorView& tensor) {
                            offsets[d] <= global_shape[d] - tensor.shape[d];
     if (is_inside) continue;
     fail_bounds("dimension " + std::to_string(d) + " of a part has " +
-                std::to_string(tensor.shape[d]) + " at " + std::to_string(offsets[d]) + " of " +
-                std::to_string(global_shape[d]));
+                std::to_string(tensor.shape[d]) + " elements at " + std::to_string(offsets[d]) +
+                " of " + std::to_string(global_shape[d]));
   }
 }
 
-// The place in the storage of the element that lies furthest; nullopt for a tensor without any.
+// Returns the place in the storage of the furthest element; nullopt for a tensor without elements.
 std::optional<std::int64_t> last_element(const TensorView& tensor) {
   if (tensor.shape.size() != tensor.strides.size()) {
     fail_bounds("shape and strides differ in length");
@@ -188,17 +188,17 @@ void check_bounds(const TensorView& tensor, std::uint64_t storage_bytes) {
   if (tensor.part != nullptr) check_part(tensor);
   if (!last) return;
   if (elements_per_byte(tensor.dtype) > 1) {
-    // Where in a byte an element lies is known only in row-major order from the first byte on.
+    // An element's place in a byte is known only in row-major order, beginning with the first byte.
     if (tensor.storage_offset != 0 || !tensor.is_contiguous()) {
-      throw UnsupportedError("a view of packed elements of " + std::string(name(tensor.dtype)) +
-                             "; save a contiguous copy");
+      throw UnsupportedError("views of packed elements are not supported, and this one is of " +
+                             std::string(name(tensor.dtype)) + "; save a contiguous copy");
     }
     if (byte_size(tensor) > storage_bytes) fail_bounds("the storage is too small");
     return;
   }
   const std::uint64_t elements = storage_bytes / item_size(tensor.dtype);
   if (static_cast<std::uint64_t>(*last) >= elements) {
-    fail_bounds("element " + std::to_string(*last) + " of a storage of " +
+    fail_bounds("it reaches element " + std::to_string(*last) + ", but its storage has only " +
                 std::to_string(elements));
   }
 }

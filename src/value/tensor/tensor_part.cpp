@@ -23,9 +23,10 @@ std::string part_text(const TensorView& tensor) {
 
 void check_is_whole(const TensorView& tensor, const char* what) {
   if (tensor.part == nullptr) return;
-  throw UnsupportedError("a part of a tensor, " + part_text(tensor) + ", in " + what +
-                         ", which cannot say where it belongs: write a "
-                         "torch.distributed.checkpoint folder, or take `part` away to save the "
+  throw UnsupportedError("a part of a tensor, " + part_text(tensor) + ", cannot be written to " +
+                         what +
+                         ", which does not say where a part belongs; write a "
+                         "torch.distributed.checkpoint folder, or reset `part` to save the "
                          "elements alone");
 }
 

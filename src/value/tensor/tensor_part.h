@@ -7,13 +7,14 @@
 
 namespace cairn {
 
-// "(2, 3) at (4, 0) of (8, 3)". `tensor` is a part.
+// Returns "(2, 3) at (4, 0) of (8, 3)". `tensor` must be a part.
 std::string part_text(const TensorView& tensor);
 
-// UnsupportedError, naming what cannot hold it ("a torch.save file"), unless it is a whole tensor.
+// Throws UnsupportedError unless it is a whole tensor. `what` cannot hold a part ("a torch.save
+// file").
 void check_is_whole(const TensorView& tensor, const char* what);
 
-// Null is whole, and equal to no part.
+// Returns whether both are the same part. A whole tensor (null) equals no part.
 bool equal_parts(const TensorView& a, const TensorView& b);
 
 }  // namespace cairn

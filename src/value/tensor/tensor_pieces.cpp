@@ -12,8 +12,8 @@ void check_extent(const TensorView& tensor) {
   constexpr std::uint64_t kMostRepetition = 4096;
   const std::uint64_t bytes = byte_size(tensor);
   if (bytes > kMostBytes && bytes / kMostRepetition > tensor.storage->size()) {
-    throw CorruptError("a tensor shows " + std::to_string(tensor.storage->size()) + " bytes as " +
-                       std::to_string(bytes));
+    throw CorruptError("a tensor claims its " + std::to_string(tensor.storage->size()) +
+                       " bytes to be " + std::to_string(bytes));
   }
 }
 

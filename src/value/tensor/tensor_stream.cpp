@@ -1,12 +1,13 @@
 // A contiguous tensor is one range of bytes. Any other is gathered:
 //
-//  1. Dimensions of size 1 are dropped, and those that lie as one are merged.
-//  2. The dimension in which neighbours lie closest is found: the "near" one. When it is the last,
-//     the elements are copied in their order.
-//  3. Otherwise (a transposed matrix) that order would touch a new page of memory with nearly every
-//     element. A tile is gathered instead: as many steps of the near dimension as fit a buffer,
-//     for all positions of the dimensions behind it, walking the near dimension innermost.
-//  4. What was touched of a mapped file is counted, and given back when it is much.
+//  1. Dimensions of size 1 are dropped. Adjacent dimensions that are contiguous together are
+//     merged.
+//  2. The "near" dimension is the one whose neighbours are closest in memory. If it is the last
+//     dimension, the elements are copied in their order.
+//  3. Otherwise (a transposed matrix) that order would touch another page of memory for nearly
+//     every element. Then a tile is gathered: as many steps of the near dimension as fit into a
+//     buffer, for all positions of the later dimensions. The near dimension is the innermost loop.
+//  4. The touched bytes of a mapped file are counted, and given back when they become many.
 #include "value/tensor/tensor_stream.h"
 
 #include <algorithm>
@@ -23,12 +24,12 @@ namespace {
 
 constexpr std::size_t kStreamPieceBytes = std::size_t{1} << 20;
 constexpr std::size_t kMostTouched = std::size_t{32} << 20;
-// Linux maps so much around a fault, at most: since 6.18 whole large folios.
+// The most that Linux maps around a page fault: since 6.18, whole large folios.
 constexpr std::size_t kFaultBytes = std::size_t{2} << 20;
 
 struct Dimension {
   std::size_t size;
-  std::size_t stride;  // in bytes, as all distances here
+  std::size_t stride;  // in bytes, like all distances here
 };
 
 std::vector<Dimension> merged_dimensions(const TensorView& tensor) {
@@ -136,7 +137,7 @@ class Gatherer {
     });
   }
 
-  // So many steps touch no more than may be touched at once.
+  // Returns a number of steps that touches at most kMostTouched bytes.
   static std::size_t most_steps(const Dimension& dimension) {
     return kMostTouched / std::clamp<std::size_t>(dimension.stride, 1, kFaultBytes);
   }
@@ -170,8 +171,8 @@ class Gatherer {
   const std::byte* start_;
   std::vector<std::byte> buffer_;
   std::size_t used_ = 0;
-  std::size_t touched_ = 0;      // bytes of the mapped storage, at most, since the last release
-  std::size_t last_window_ = 0;  // of kFaultBytes, that was touched last
+  std::size_t touched_ = 0;      // upper bound of the bytes touched since the last release
+  std::size_t last_window_ = 0;  // the last touched window of kFaultBytes
 };
 
 }  // namespace

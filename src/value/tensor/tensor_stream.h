@@ -1,4 +1,4 @@
-// A tensor's elements in row-major order, streamed, however the tensor lies in its storage.
+// Streams a tensor's elements in row-major order, whatever their layout in the storage.
 #pragma once
 
 #include <cstddef>
@@ -10,10 +10,10 @@ namespace cairn {
 
 inline constexpr std::size_t kTileBytes = std::size_t{32} << 20;
 
-// Writes the elements to `sink`. `storage` are the bytes of the tensor's storage, which the caller
-// has, so that one that is loaded need not be loaded again for each of its tensors. Memory: at most
-// `tile_bytes` for one that is not contiguous, and 32 MiB of a mapped storage at a time.
-// CorruptError as TensorView::contiguous_bytes().
+// Writes the elements to `sink`. `storage` is the bytes of the tensor's storage. The caller
+// provides them, so that a loaded storage is not loaded again for each of its tensors. Memory: at
+// most `tile_bytes` for a tensor that is not contiguous, and 32 MiB of a mapped storage at a time.
+// Throws CorruptError as TensorView::contiguous_bytes() does.
 void write_elements(const TensorView& tensor, const SharedBytes& storage, ByteSink& sink,
                     std::size_t tile_bytes = kTileBytes);
 

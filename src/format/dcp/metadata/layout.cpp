@@ -11,7 +11,8 @@
 namespace cairn::dcp {
 namespace {
 
-// Comparisons of two chunks. A grid of ranks takes about the square root of its size for each.
+// Most comparisons of two chunks. In a grid of ranks each chunk needs about the square root of the
+// grid's size.
 constexpr std::uint64_t kMaxComparisons = std::uint64_t{1} << 28;
 
 std::uint64_t numel(const Dims& sizes) {
@@ -32,7 +33,7 @@ std::uint64_t bytes_of(const Dims& sizes, DType dtype) {
   return bytes;
 }
 
-// The dimension in which the most chunks start at a place of their own.
+// Returns the dimension in which the chunks have the most distinct starts.
 std::size_t busiest_dim(const std::vector<Chunk>& chunks, std::size_t dims) {
   std::size_t best = 0;
   std::size_t most = 0;
@@ -49,8 +50,8 @@ std::size_t busiest_dim(const std::vector<Chunk>& chunks, std::size_t dims) {
   return best;
 }
 
-// Goes through the chunks by where they start in dimension `d` and compares each with those that
-// have not ended there.
+// Goes through the chunks in the order of their starts in dimension `d`. Compares each with those
+// that have not ended before its start.
 void check_overlaps(const std::vector<Chunk>& chunks, std::size_t d) {
   std::vector<const Box*> open;
   std::uint64_t comparisons = 0;

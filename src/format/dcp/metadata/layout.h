@@ -1,4 +1,4 @@
-// Boxes of a tensor and the chunks that it is cut into.
+// Boxes of a tensor, and the chunks that a tensor is cut into.
 #pragma once
 
 #include <cstdint>
@@ -11,22 +11,22 @@ namespace cairn::dcp {
 
 inline constexpr std::size_t kMaxDims = 64;  // of a tensor: PyTorch's own limit
 
-// Bytes of the elements; CorruptError when that overflows.
+// Return the number of bytes of the elements. Throw CorruptError if it overflows.
 std::uint64_t box_bytes(const Box& box, DType dtype);
 std::uint64_t tensor_bytes(const Item& item);
 
-// CorruptError unless `box` lies in a tensor of `size`.
+// Throws CorruptError unless `box` lies inside a tensor of `size`.
 void check_inside(const Box& box, const Dims& size);
 
-// What both have; nullopt when that is nothing. Tensors without dimensions have one element.
+// Returns the box that both have in common; nullopt if that is empty. Tensors without dimensions
+// have one element.
 std::optional<Box> intersect(const Box& a, const Box& b);
-// Whether that is anything.
+// Returns whether the boxes have an element in common.
 bool overlap(const Box& a, const Box& b) noexcept;
 
-// Sorts out the same chunk given twice (one rank's copy of what another has, too), and throws
-// CorruptError unless the others fill the tensor without a hole and without an overlap: a save of
-// PyTorch refuses both. UnsupportedError when that takes too long to find out, as no layout of
-// ranks does.
+// Removes duplicates of a chunk, which ranks with the same data write. Throws CorruptError unless
+// the remaining chunks fill the tensor without holes or overlaps, which PyTorch demands when it
+// saves. Throws UnsupportedError if the check takes too long, which happens for no layout of ranks.
 void check_layout(Item& item);
 
 // "(3, 0)"

@@ -1,9 +1,9 @@
-// What a torch.distributed.checkpoint folder says of itself: which objects and tensors it holds,
-// into which chunks each tensor is cut, and where in which file each of them lies.
+// The metadata of a torch.distributed.checkpoint folder: which objects and tensors it holds, into
+// which chunks each tensor is cut, and where in which file each chunk lies.
 //
-// `.metadata` is a pickle of PyTorch's own dataclasses. It is run by the same machine as any other
-// pickle, with rows of its own for those classes: they become inert objects, whose fields are then
-// taken out here by name. Fields that are not known are passed over.
+// `.metadata` is a pickle of PyTorch's own dataclasses. The same machine runs it as any other
+// pickle, with additional rows for those classes: they become inert objects. parse_metadata() then
+// takes their fields by name, and skips fields that it does not know.
 #pragma once
 
 #include <cstdint>
@@ -31,8 +31,8 @@ struct Location {
   std::string_view file = {};  // a plain name inside the folder
   std::uint64_t offset = 0;
   std::uint64_t size = 0;
-  std::vector<std::string_view> transforms = {};  // how to decode them first, in this order
-  bool is_plain = false;  // a tensor's elements, in row-major order, and nothing else
+  std::vector<std::string_view> transforms = {};  // decodings to apply, in this order
+  bool is_plain = false;                          // only a tensor's elements, in row-major order
 };
 
 struct Chunk {
@@ -44,29 +44,30 @@ struct Chunk {
 using PathPart = std::variant<std::string_view, std::int64_t>;
 
 struct Item {
-  std::string_view fqn = {};  // the name under which it is stored: the path, joined by dots
-  std::optional<DType> dtype = std::nullopt;  // nullopt: any object that is no tensor
+  std::string_view fqn = {};                  // its name in the folder: the path, joined by dots
+  std::optional<DType> dtype = std::nullopt;  // nullopt: an object, not a tensor
   Dims size = {};
-  std::vector<Chunk> chunks = {};   // of an object: one, without a box
-  std::vector<PathPart> path = {};  // where in the tree it belongs; empty: at the top, under fqn
+  std::vector<Chunk> chunks = {};   // an object has one, without a box
+  std::vector<PathPart> path = {};  // its place in the tree; empty: at the top, under fqn
 };
 
 struct Metadata {
   std::vector<Item> items = {};         // in the file's order
   std::string_view version = {};        // empty before PyTorch 2.9
-  std::vector<SharedBytes> files = {};  // what the texts above are views of
+  std::vector<SharedBytes> files = {};  // own the texts above, which are views
 };
 
-// CorruptError, with offset where there is one, and UnsupportedError. Everything that can be
-// checked without the data files is checked, but for whether the chunks of a tensor fill it:
-// check_layout() does that when the metadata of all ranks is together.
+// Parses a pickle. Throws CorruptError (with an offset, if there is one) and UnsupportedError.
+// Checks everything that can be checked without the data files, except whether the chunks of a
+// tensor fill it. check_layout() checks that once the metadata of all ranks is merged.
 Metadata parse_metadata(SharedBytes pickle);
 
-// One folder's metadata of what every rank wrote for itself (use_collectives=False), in the order
-// of ranks: the chunks of a tensor are put together; of what several have, the first is kept.
+// Merges the metadata that every rank wrote for itself (use_collectives=False), in the order of
+// ranks. The chunks of a tensor are put together; of an object that several ranks have, the first
+// is kept.
 Metadata merge_metadata(std::vector<Metadata> ranks);
 
-// A name, in a message: in quotes, and not more than 200 characters of it.
+// Returns a name in quotes for a message, cut to 200 characters.
 std::string in_quotes(std::string_view name);
 
 }  // namespace cairn::dcp

@@ -32,8 +32,8 @@ constexpr std::array kClasses = {
     // up to 2.2
     Global{kTensor22, "TensorProperties", make_object},
     Global{kTensor22, "MEM_FORMAT_ENCODING", make_object},
-    // What the fields hold that nothing depends on. Python 3.11 writes a member of an enum as
-    // getattr(class, name): that, too, only becomes an object.
+    // Classes of values that nothing here depends on. Python 3.11 writes a member of an enum as
+    // getattr(class, name): getattr, too, only becomes an object.
     Global{"torch.serialization", "_get_layout", make_object},
     Global{"builtins", "getattr", make_object},
     Global{"pathlib", "PosixPath", make_object},

@@ -1,4 +1,4 @@
-// The classes that a `.metadata` file may name beyond those of any pickle.
+// The classes that a `.metadata` file may name in addition to those of any pickle.
 #pragma once
 
 #include <span>

@@ -20,7 +20,7 @@ void Nesting::spend(std::uint64_t amount) {
   budget_ -= amount;
 }
 
-// The part of a container that `part` names; None when it is new.
+// Returns the child that `part` names; it is None if it is new.
 Value& Nesting::enter(Value& container, const PathPart& part) {
   if (!is_index(part)) {
     const std::string_view key = std::get<std::string_view>(part);
@@ -31,7 +31,7 @@ Value& Nesting::enter(Value& container, const PathPart& part) {
   const auto index = static_cast<std::uint64_t>(std::get<std::int64_t>(part));
   List& list = container.mutable_list();
   if (index >= list.size()) {
-    if (index > budget_) spend(index);  // refuses it
+    if (index > budget_) spend(index);  // throws
     spend((index + 1 - list.size()) * sizeof(Value));
     list.resize(index + 1);
   }
@@ -49,7 +49,7 @@ void Nesting::set(const Item& item, Value value) {
     if (is_index(part) ? !at->is_list() : !at->is_dict()) fail(item, "below another item");
     at = &enter(*at, part);
   }
-  if (!at->is_none()) fail(item, "where another one is");
+  if (!at->is_none()) fail(item, "at the place of another item");
   *at = std::move(value);
 }
 

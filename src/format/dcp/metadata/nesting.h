@@ -1,4 +1,4 @@
-// The tree that the items of a folder were flattened from.
+// Rebuilds the tree from which the items of a folder were flattened.
 #pragma once
 
 #include <cstdint>
@@ -9,14 +9,14 @@
 
 namespace cairn::dcp {
 
-// Puts items back where they were, as PyTorch's dcp_to_torch_save does: dicts and lists come into
-// being on the way, in the order of the items.
+// Puts items back to their places, as PyTorch's dcp_to_torch_save does. Creates dicts and lists on
+// the way, in the order of the items.
 class Nesting {
  public:
-  // `budget` bounds the bytes of keys and the list items that are made without being asked for.
+  // `budget` limits the bytes of keys, and of list items that are created to fill gaps.
   explicit Nesting(std::uint64_t budget) : budget_(budget) {}
 
-  // CorruptError when another item stands in the way.
+  // Throws CorruptError if the place is taken or lies below another item.
   void set(const Item& item, Value value);
   Value take() { return std::move(root_); }
 

@@ -1,17 +1,17 @@
-// From the objects of a `.metadata` pickle to Metadata.
+// Turns the objects of a `.metadata` pickle into Metadata.
 //
 //   Metadata
 //     state_dict_metadata  {fqn: TensorStorageMetadata(properties, size, chunks) or
 //                                BytesStorageMetadata}
 //     planner_data         {fqn: path} or None
 //     storage_data         {MetadataIndex(fqn, offset): _StorageInfo(file, offset, length)}
-//     storage_meta, version and what others add: not needed
+//     storage_meta, version and fields that others add: not needed
 //
 // The root may be of a subclass with more fields, as Megatron-core's is. Those fields
 // may hold objects of any class, which stay placeholders.
 //
-// The shape is fixed, so that nothing here recurses. Texts stay views of the file: however often a
-// pickle refers to a long one, it takes no memory again.
+// The structure has a fixed depth, so nothing here recurses. Texts stay views of the file: repeated
+// references to a long text take no more memory.
 #include <string>
 #include <unordered_map>
 
@@ -41,7 +41,7 @@ constexpr std::size_t kUsualName = std::size_t{1} << 16;
 
 [[noreturn]] void fail(const std::string& what) { throw CorruptError("the metadata " + what); }
 
-// Nothing of a metadata file is a tensor.
+// A metadata file holds no tensors.
 class NoStorages final : public pickle::StorageLoader {
  public:
   std::shared_ptr<const Storage> load(const pickle::StorageReference&) override {
@@ -49,7 +49,7 @@ class NoStorages final : public pickle::StorageLoader {
   }
 };
 
-// What storage_data is asked for. Equality ignores the index hint, as Python's does.
+// The key of storage_data. Equality ignores the index hint, as Python's does.
 struct Key {
   std::string_view fqn;
   std::optional<Dims> offset;
@@ -67,7 +67,7 @@ struct KeyHash {
 };
 using Locations = std::unordered_map<Key, Location, KeyHash>;
 
-// The objects behind the references, as what they should be.
+// Returns the objects of references, after checking that they have the expected type.
 class Fields {
  public:
   explicit Fields(Graph& graph) : graph_(graph) {}
@@ -90,7 +90,7 @@ class Fields {
   std::string_view text(const Ref& ref, const char* what) const {
     const auto* text = graph_.find<pickle::Text>(ref);
     if (text == nullptr) wrong(ref, what);
-    // A long one is looked at again wherever the pickle refers to it.
+    // Each reference to a long text costs time again, so each is charged.
     if (text->text.size() > kUsualName) graph_.charge(text->text.size() / sizeof(Ref));
     return text->text;
   }
@@ -99,7 +99,7 @@ class Fields {
     if (!number || *number < 0) wrong(ref, what);
     return static_cast<std::uint64_t>(*number);
   }
-  // A torch.Size. What a copy takes beside itself is paid for: many may be of the same one.
+  // Returns a torch.Size. The heap memory of the copy is charged: many copies may be of one object.
   Dims dims(const Ref& ref, const char* what) const {
     const auto* value = graph_.find<Value>(ref);
     const Size* size = value == nullptr ? nullptr : value->get_if<Size>();
@@ -112,7 +112,7 @@ class Fields {
     return size->dims;
   }
 
-  // The fields of the root, whatever its class is called.
+  // Returns the fields of the root, whatever its class is called.
   Ref fields_of_root(const Ref& ref) const {
     const auto* foreign = graph_.find<Container>(ref);
     if (foreign == nullptr || foreign->kind != Container::Kind::kForeign) {
@@ -125,14 +125,14 @@ class Fields {
     return state;
   }
 
-  // The field of a dataclass; None when it is not there, as a default is never written.
+  // Returns the field of a dataclass; None if it is not there, because defaults are not written.
   Ref find(const Object& object, std::string_view field) const { return find(object.state, field); }
   Ref find(const Ref& fields, std::string_view field) const {
     const auto* state = graph_.find<Container>(fields);
     if (state == nullptr || !state->is_dict()) return None{};
     constexpr std::size_t kFree = 16;  // fields: PyTorch's classes have fewer
     for (std::size_t i = 0; i + 1 < state->items.size(); i += 2) {
-      if (i >= 2 * kFree) graph_.charge(2);  // one object may be asked again and again
+      if (i >= 2 * kFree) graph_.charge(2);  // one object may be searched many times
       const auto* key = graph_.find<pickle::Text>(state->items[i]);
       if (key != nullptr && key->text == field) return state->items[i + 1];
     }
@@ -148,10 +148,10 @@ class Fields {
  private:
   [[noreturn]] void wrong(const Ref& ref, const std::string& expected) const {
     if (pickle::is_foreign(graph_, ref)) {
-      throw UnsupportedError("the metadata has " + graph_.describe(ref) + " in place of " +
-                             expected +
-                             "; load the folder in Python with what wrote it, and save " +
-                             "it with torch.distributed.checkpoint.save()");
+      throw UnsupportedError(
+          "the metadata has " + graph_.describe(ref) + " in place of " + expected +
+          "; load the folder in Python with the program that wrote it, and save " +
+          "it with torch.distributed.checkpoint.save()");
     }
     fail("has " + graph_.describe(ref) + " in place of " + expected);
   }
@@ -208,7 +208,7 @@ class Parser {
     return location;
   }
 
-  // Many chunks may be stored at one place.
+  // Charges for the copy: many chunks may be stored at one place.
   Location copy_of(const Location& location) const {
     budget_.take(MemoryBudget::allocation(location.transforms.size() * sizeof(std::string_view)));
     return location;
@@ -243,14 +243,14 @@ class Parser {
     Item item{.fqn = fqn,
               .dtype = dtype(fields_.find(tensor, "properties")),
               .size = fields_.dims(fields_.find(tensor, "size"), "the size of a tensor")};
-    tensor_bytes(item);  // refuses what overflows
+    tensor_bytes(item);  // throws if the size overflows
     for (const Ref& chunk : fields_.list(fields_.find(tensor, "chunks"), "the list of chunks")) {
       add_chunk(fields_.object(chunk, "ChunkStorageMetadata"), item);
     }
     return item;
   }
 
-  // (dtype, layout, requires_grad, memory format, pin_memory)
+  // Takes the dtype from (dtype, layout, requires_grad, memory format, pin_memory).
   DType dtype(const Ref& properties) const {
     const Object& object = fields_.object(properties, "TensorProperties");
     const auto& state = fields_.list(object.state, "the state of TensorProperties");
@@ -312,8 +312,8 @@ class Parser {
            name.find_first_of(std::string_view("/\\\0", 3)) == std::string_view::npos;
   }
 
-  // With what tables need (a vector that grows has two), and, of an item, what reading it will
-  // make.
+  // The bytes charged for an entry, with its table (a vector that grows has two copies).
+  // For an item, also what reading it will make.
   static constexpr std::uint64_t kLocationBytes = 2 * sizeof(Locations::value_type);
   static constexpr std::uint64_t kChunkBytes = 3 * sizeof(Chunk);
   static constexpr std::uint64_t kItemBytes = 4 * sizeof(Item);
@@ -351,7 +351,7 @@ Metadata merge_metadata(std::vector<Metadata> ranks) {
       }
       Item& first = merged.items[known->second];
       if (first.dtype != item.dtype || first.size != item.size) {
-        fail("of two ranks describes " + in_quotes(item.fqn) + " differently");
+        fail("of two ranks describe " + in_quotes(item.fqn) + " differently");
       }
       if (!first.dtype) continue;
       first.chunks.insert(first.chunks.end(), std::make_move_iterator(item.chunks.begin()),

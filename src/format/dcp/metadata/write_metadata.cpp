@@ -21,14 +21,15 @@ using pickle::Pickler;
 constexpr const char* kModule = "torch.distributed.checkpoint.metadata";
 constexpr const char* kFileModule = "torch.distributed.checkpoint.filesystem";
 
-// A short Pickler::Phrase. All 32 bytes are copied, whatever its length: that is two instructions.
+// A short Pickler::Phrase. All 32 bytes are copied, whatever its length: a copy of fixed size takes
+// two instructions.
 struct LinePhrase {
   std::array<char, 32> bytes = {};
   std::size_t size = 0;  // 0: not known yet
 };
 
-// Opcodes of many chunks, which are appended to the pickle together. With ten million chunks a call
-// for each opcode takes most of the time.
+// Opcodes of many chunks, collected and then appended to the pickle together. With ten million
+// chunks, a call for each opcode would take most of the time.
 class Lines {
  public:
   void op(Op code) { *at_++ = static_cast<char>(code); }
@@ -39,7 +40,7 @@ class Lines {
   void integer(std::int64_t v) { at_ = pickle::put_integer(at_, v); }
   void get(std::uint32_t number) { at_ = pickle::put_get(at_, number); }
   void put(std::uint32_t number) { at_ = pickle::put_put(at_, number); }
-  // Whether another chunk has room.
+  // Returns whether another chunk fits.
   bool have_room() const { return at_ < bytes_.data() + kUsed; }
   void move_to(Pickler& out) {
     out.append({bytes_.data(), at_});
@@ -48,14 +49,14 @@ class Lines {
 
  private:
   static constexpr std::size_t kUsed = std::size_t{16} << 10;
-  // Two sizes, and the rest of a chunk.
+  // Room for two sizes, and for the rest of a chunk.
   static constexpr std::size_t kMostOfChunk = 2 * kMaxDims * pickle::kMostOpcodeBytes + 1024;
   std::array<char, kUsed + kMostOfChunk> bytes_;
   char* at_ = bytes_.data();
 };
 
-// Writes the objects of `.metadata`. Each dataclass is an object made of nothing and a dict of its
-// fields.
+// Writes the objects of `.metadata`. Each dataclass is an object made without arguments, and a dict
+// of its fields.
 class MetadataPickler {
  public:
   MetadataPickler(const MetadataContent& content, ByteSink& sink)
@@ -79,9 +80,9 @@ class MetadataPickler {
   }
 
  private:
-  static constexpr std::size_t kPiece = std::size_t{256} << 10;  // a processor's cache has it
-  // An object that nothing refers to again needs no number: of a tensor in several chunks there may
-  // be millions.
+  static constexpr std::size_t kPiece = std::size_t{256} << 10;  // fits a processor's cache
+  // An object that is `is_one_of_many` gets no memo number, because nothing refers to it again. A
+  // tensor in several chunks may have millions of such objects.
   void begin_object(const char* module, const char* type, bool is_one_of_many = false) {
     out_.global(module, type);
     out_.empty_tuple();
@@ -125,7 +126,7 @@ class MetadataPickler {
 
   // --- Tensors in several chunks, in lines_ ---
 
-  // As Pickler::say().
+  // Does the same as Pickler::say().
   void say(LinePhrase& phrase, const auto& write) {
     if (phrase.size > 0) return lines_.phrase(phrase);
     lines_.move_to(out_);
@@ -146,7 +147,7 @@ class MetadataPickler {
     lines_.move_to(out_);
     move_on();
   }
-  // A size. Only the whole gets a number, which is returned.
+  // Writes a size. Only the whole size gets a memo number, which is returned.
   std::uint32_t size_of_chunk(std::span<const std::int64_t> dims) {
     if (dims.size() > kMaxDims) throw UnsupportedError("a tensor of more than 64 dimensions");
     say(phrases_.size, [&] { out_.global("torch", "Size"); });
@@ -163,7 +164,7 @@ class MetadataPickler {
     return number;
   }
 
-  // (dtype, layout, requires_grad, memory format, pin_memory)
+  // Writes (dtype, layout, requires_grad, memory format, pin_memory).
   void properties(const WrittenItem& item) {
     begin_object(kModule, "TensorProperties");
     out_.op(Op::kMark);
@@ -341,11 +342,12 @@ class MetadataPickler {
     LinePhrase size, chunk, sizes, location, offset, length;
   } phrases_;
   std::vector<LinePhrase> files_;
-  // What step 1 notes for step 3: all chunks; offsets in tensors of several chunks, and of one.
+  // Kept by step 1 for step 3: the numbers of all chunks; the memo numbers of offsets, if a tensor
+  // has several chunks; the offsets themselves, if it has one.
   std::vector<std::uint32_t> numbers_;
   std::vector<std::uint32_t> offsets_;
   std::vector<std::int64_t> only_offsets_;
-  std::vector<WrittenPlace> places_;  // of an item
+  std::vector<WrittenPlace> places_;  // of one item
   std::size_t next_number_ = 0;
   std::size_t next_offsets_ = 0;
   std::size_t next_only_ = 0;

@@ -1,13 +1,14 @@
-// Writing `.metadata`: docs/formats/dcp.md.
+// Writes `.metadata`: docs/formats/dcp.md.
 //
 //  1. state_dict_metadata: what every item is, and into which chunks each tensor is cut.
 //  2. planner_data: where in the tree each item belongs.
 //  3. storage_data: where every chunk is stored.
-//  4. storage_meta and version, when there is something to say in them.
+//  4. storage_meta and version, if there is a save_id().
 //
-// Step 1 goes through all chunks and notes eight bytes of each for step 3. So nobody has to hold
-// what describes ten million chunks, nor the gigabyte that is written. The offsets of a chunk are
-// written once if its tensor has several, and so are equal sizes: a pickle may refer to them.
+// Step 1 goes through all chunks and keeps eight bytes of each for step 3. So neither the
+// description of ten million chunks nor the gigabyte that is written must be in memory. If a tensor
+// has several chunks, the offsets of each are written once and referred to later; sizes equal to
+// those of the previous chunk are referred to, too.
 #pragma once
 
 #include <cstdint>
@@ -36,11 +37,11 @@ struct WrittenItem {
   std::size_t chunks = 1;
 };
 
-// A part of a tensor, or an object: then without offsets and sizes.
+// A part of a tensor, or an object, which has no offsets and sizes.
 struct WrittenChunk {
   std::span<const std::int64_t> offsets = {};
   std::span<const std::int64_t> sizes = {};
-  std::uint32_t number = 0;  // MetadataContent::get_places() knows it by that
+  std::uint32_t number = 0;  // for MetadataContent::get_places()
 };
 
 struct WrittenPlace {
@@ -49,29 +50,29 @@ struct WrittenPlace {
   std::uint32_t file = 0;  // see MetadataContent::file_name()
 };
 
-// Everything that it points to lives until the metadata is written.
+// All that it points to must live until the metadata is written.
 class MetadataContent {
  public:
   virtual ~MetadataContent() = default;
 
   virtual std::size_t items() const = 0;
   virtual WrittenItem item(std::size_t index) const = 0;
-  // Calls `use` for WrittenItem::chunks chunks.
+  // Calls `use` once for each of the WrittenItem::chunks chunks.
   virtual void for_each_chunk(std::size_t index,
                               const std::function<void(const WrittenChunk&)>& use) const = 0;
-  // Where the chunks of these numbers are stored: as many as `places` has room for.
+  // Sets `places` to where the chunks with these numbers are stored. Both spans have the same size.
   virtual void get_places(std::span<const std::uint32_t> numbers,
                           std::span<WrittenPlace> places) const = 0;
   virtual std::size_t files() const = 0;
   virtual std::string_view file_name(std::uint32_t file) const = 0;
-  // What tells this save from others, as PyTorch's storage_meta has it; empty: nothing does.
+  // The id of this save, as PyTorch's storage_meta has it; empty if there is none.
   virtual std::string_view save_id() const { return {}; }
 };
 
-// The pickle, of protocol 2, as PyTorch since 2.4 reads it: the same bytes each time, in pieces of
-// about 1 MiB.
+// Writes the pickle, of protocol 2, as PyTorch since 2.4 reads it. The bytes are the same each
+// time. Writes in pieces of about 256 KiB.
 void write_metadata(const MetadataContent& content, ByteSink& out);
-// About how many bytes that gives, and rather more.
+// An estimate of the size of the pickle, rather too large.
 std::size_t metadata_bytes(const MetadataContent& content);
 std::string write_metadata(const MetadataContent& content);
 

@@ -1,4 +1,4 @@
-// What constructors ask of their arguments.
+// Checks and returns the arguments of constructors.
 #include "cairn/error.h"
 
 #include "format/pickle/globals/globals.h"

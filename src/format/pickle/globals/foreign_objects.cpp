@@ -18,17 +18,17 @@ bool is_foreign_object(const Graph& graph, const Ref& ref) {
   return container != nullptr && container->kind == Container::Kind::kForeign;
 }
 
-constexpr std::size_t kMostLookedAt = 16;  // arguments, and items of one
+constexpr std::size_t kMostVisited = 16;  // arguments, and items of an argument
 
-// Whether one of the first arguments, or of the first items in one, is `wanted`.
+// Returns whether one of the first arguments, or one of the first items in one, is `wanted`.
 bool any_argument(const Graph& graph, std::span<const Ref> args, auto wanted) {
-  const auto first = args.first(std::min(args.size(), kMostLookedAt));
+  const auto first = args.first(std::min(args.size(), kMostVisited));
   return std::any_of(first.begin(), first.end(), [&](const Ref& arg) {
     if (wanted(arg)) return true;
     const auto* container = graph.find<Container>(arg);
     if (container == nullptr) return false;
     const std::span<const Ref> items = container->items;
-    const auto inner = items.first(std::min(items.size(), kMostLookedAt));
+    const auto inner = items.first(std::min(items.size(), kMostVisited));
     return std::any_of(inner.begin(), inner.end(), wanted);
   });
 }
@@ -83,7 +83,7 @@ void add_to_foreign(Graph& graph, NodeId id, std::span<const Ref> items, bool to
 void set_foreign_state(Graph& graph, NodeId id, const Ref& state) {
   auto& items = std::get<Container>(graph.node(id)).items;
   if (items.size() > kForeignState) {
-    throw UnsupportedError("the pickle gives one object its state twice");
+    throw UnsupportedError("the pickle sets the state of an object twice");
   }
   items.push_back(state, graph.refs());
 }

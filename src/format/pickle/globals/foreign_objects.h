@@ -1,4 +1,5 @@
-// Objects of classes that no table has, while a pickle runs: containers of what it says of them.
+// Objects of classes that no table has, while a pickle runs: containers of what the pickle says
+// about them.
 #pragma once
 
 #include "cairn/foreign.h"
@@ -7,7 +8,7 @@
 
 namespace cairn::pickle {
 
-// The items of a Container of Kind::kForeign. Those that are not there are None.
+// The items of a Container of Kind::kForeign. Missing items are None.
 enum ForeignItem : std::uint8_t {
   kForeignFunction,  // a ForeignName, a Global, a StorageClass or another foreign object
   kForeignMade,      // a Foreign::Made, as an int
@@ -15,41 +16,41 @@ enum ForeignItem : std::uint8_t {
   kForeignKeywords,  // a dict
   kForeignItems,     // a list
   kForeignEntries,   // a dict
-  kForeignState,     // only when BUILD gave it one
+  kForeignState,     // only if BUILD gave it one
 };
 
-// Whether `ref` is such an object, or the name of a class or function that no table has.
+// Returns whether `ref` is such an object, or the name of a class or function that no table has.
 bool is_foreign(const Graph& graph, const Ref& ref);
 
-// Whether one of a call's arguments, or one of the first in them, is foreign: then a known function
-// that refuses them has met no damage.
+// Returns whether an argument of a call, or one of the first items in an argument, is foreign. Then
+// the file is not damaged if a known function refuses the arguments.
 bool has_foreign(const Graph& graph, std::span<const Ref> args);
 
-// Whether one of them is bytes of Python 2 that are no text: written again they would be of another
-// type, for which the function has another answer.
+// Returns whether an argument, or one of the first items in it, is bytes of Python 2 that are not
+// UTF-8. Written again they would be of another type, and the function would return something else.
 bool has_python2_bytes(const Graph& graph, std::span<const Ref> args);
 
-// Whether an object can be made by calling `function`, at least in name.
+// Returns whether an object can be made by calling `function`, going by its name only.
 bool is_callable(const Graph& graph, const Ref& function);
 
-// What `function` makes of `args`, which are a tuple; `keywords` are a dict or None.
+// Makes the object for a call of `function` with `args`, a tuple. `keywords` is a dict or None.
 Ref make_foreign(Graph& graph, Foreign::Made made, const Ref& function, const Ref& args,
                  const Ref& keywords = None{});
 
-// What APPENDS and SETITEMS add to the object behind `id`.
+// Adds the items of APPENDS or SETITEMS to the object `id`.
 void add_to_foreign(Graph& graph, NodeId id, std::span<const Ref> items, bool to_dict);
 
-// What BUILD gives it. UnsupportedError for a second time.
+// Sets the state from BUILD. Throws UnsupportedError if there is a state already.
 void set_foreign_state(Graph& graph, NodeId id, const Ref& state);
 
-// A numpy array whose content is no numbers.
+// Replaces `shell` by a foreign object: a numpy array whose content is not numbers.
 void replace_by_foreign(Graph& graph, NodeId shell, const Ref& state);
 
-// The Value for a class or function, or a storage class, that stands where data is expected: its
-// name. nullopt when `ref` is none.
+// Returns a Value with the name of a class, function or storage class that is found in place of
+// data. nullopt if `ref` is none of these.
 std::optional<Value> named_value(const Graph& graph, const Ref& ref);
 
-// numpy.dtype('<f4') by itself.
+// The value of numpy.dtype('<f4') by itself.
 Value dtype_value(const NumpyDType& dtype);
 
 }  // namespace cairn::pickle

@@ -10,26 +10,26 @@
 namespace cairn::pickle {
 namespace {
 
-// What Python 2 called the modules and classes of today. A pickle of protocol 2 has its names,
-// whoever wrote it.
+// Returns the Python 3 name of a module or class that Python 2 called otherwise. A pickle of
+// protocol 2 has Python 2's names, even if Python 3 wrote it.
 std::string_view today(std::string_view module) {
   if (module == "__builtin__") return "builtins";
   if (module == "copy_reg") return "copyreg";
   return module;
 }
 
-std::string_view name_of_today(std::string_view module, std::string_view name) {
+std::string_view modern_name(std::string_view module, std::string_view name) {
   if (module != "__builtin__") return name;
   if (name == "long") return "int";
   return name == "unicode" ? "str" : name;
 }
 
-// Names go into messages, and back into files where a line feed ends them.
+// Names are put into messages, and written to files in which a line feed ends them.
 void check_name(std::string_view part) {
   const bool is_plain = std::all_of(part.begin(), part.end(),
                                     [](char c) { return c < 0 || (c >= ' ' && c != '\x7f'); });
   if (part.empty() || !is_plain || !is_utf8(part)) {
-    throw CorruptError("the pickle names a class by what is no name");
+    throw CorruptError("the pickle has a class name that is not a valid name");
   }
 }
 
@@ -68,9 +68,8 @@ Ref make_object(const Call& call) {
   return call.graph.add(std::move(object));
 }
 
-std::shared_ptr<const Storage> StorageLoader::of_elements(std::shared_ptr<const Storage> storage,
-                                                          std::string_view /*key*/,
-                                                          DType /*dtype*/) {
+std::shared_ptr<const Storage> StorageLoader::storage_for_dtype(
+    std::shared_ptr<const Storage> storage, std::string_view /*key*/, DType /*dtype*/) {
   return storage;
 }
 
@@ -92,7 +91,7 @@ Ref resolve_global(Graph& graph, std::string_view module, std::string_view name,
   if (module == "torch.storage" && (name == "UntypedStorage" || name == "_UntypedStorage")) {
     return graph.add(StorageClass{std::nullopt});
   }
-  name = name_of_today(module, name);
+  name = modern_name(module, name);
   module = today(module);
   if (const Global* global = find_global(module, name, more)) return graph.add(global);
   if (const Global* global = find_memory_format(name)) return graph.add(global);
@@ -100,7 +99,7 @@ Ref resolve_global(Graph& graph, std::string_view module, std::string_view name,
   check_name(name);
   const bool has_empty_part =
       name.front() == '.' || name.back() == '.' || name.find("..") != std::string_view::npos;
-  if (has_empty_part) throw CorruptError("the pickle names a class by what is no name");
+  if (has_empty_part) throw CorruptError("the pickle has a class name that is not a valid name");
   return graph.add(ForeignName{module, name});
 }
 

@@ -1,8 +1,8 @@
-// The functions and classes that a pickle may name, and the data that each stands for.
+// The functions and classes that a pickle may name, and what each makes.
 //
-// This table is closed: what is not in it is a name and nothing else, from which only placeholders
-// are made (foreign_objects.h). Nothing here runs code of a file, touches the system or allocates
-// more than its arguments already hold.
+// This table is closed: a name that is not in it stays a mere name, from which only placeholders
+// are made (foreign_objects.h). Nothing here runs code from a file, makes system calls, or
+// allocates more than its arguments already hold.
 #pragma once
 
 #include <map>
@@ -17,17 +17,20 @@
 
 namespace cairn::pickle {
 
-// Gives the bytes of storages that lie outside the pickle.
+// Provides the storages that lie outside the pickle.
 class StorageLoader {
  public:
   virtual ~StorageLoader() = default;
-  // One object per key. CorruptError when it is not there or not what `reference` says.
+  // Returns the same object for the same key. Throws CorruptError if the storage is missing, or not
+  // what `reference` says.
   virtual std::shared_ptr<const Storage> load(const StorageReference& reference) = 0;
-  // `storage`, which load() gave for a reference without a dtype, for a tensor of `dtype`.
-  virtual std::shared_ptr<const Storage> of_elements(std::shared_ptr<const Storage> storage,
-                                                     std::string_view key, DType dtype);
-  // `storage` as with_bits_resolved() gives it, one object for all its tensors of one kind: what
-  // they share stays shared, and is resolved a few times at most, however many they are.
+  // Returns the storage for a tensor of `dtype`. `storage` is from load(), for a reference without
+  // a dtype. By default this is `storage` itself.
+  virtual std::shared_ptr<const Storage> storage_for_dtype(std::shared_ptr<const Storage> storage,
+                                                           std::string_view key, DType dtype);
+  // Returns `storage` with pending bits applied, as with_bits_resolved() does. Tensors with the
+  // same storage, dtype and bits get the same object. So tensors that share a storage still share
+  // one, and it is made a few times at most.
   std::shared_ptr<const Storage> resolved(const std::shared_ptr<const Storage>& storage,
                                           DType dtype, PendingBits pending);
 
@@ -40,12 +43,12 @@ struct Call;
 
 struct Global {
   std::string_view module;
-  std::string_view name;     // "*": every name in the module and in those below it
-  Ref (*call)(const Call&);  // nullptr: only ever an argument
+  std::string_view name;     // "*": every name in the module and in its submodules
+  Ref (*call)(const Call&);  // nullptr: it is only used as an argument
 };
 
-// One call of a global. The accessors throw CorruptError naming the global when the argument is
-// missing or of another type.
+// One call of a global. The accessors throw CorruptError, which names the global, if the argument
+// is missing or of another type.
 struct Call {
   Graph& graph;
   StorageLoader& storages;
@@ -64,15 +67,17 @@ struct Call {
   [[noreturn]] void fail(const std::string& what) const;
 };
 
-// What "GLOBAL module name" pushes: for a name that is in no table, a ForeignName. `more` are rows
-// for one kind of file, looked at first. CorruptError for what cannot be a name.
+// Returns what "GLOBAL module name" pushes. For a name that is in no table, this is a ForeignName.
+// `more` holds rows for one kind of file, which come first. Throws CorruptError for a text that
+// cannot be a name.
 Ref resolve_global(Graph& graph, std::string_view module, std::string_view name,
                    std::span<const Global> more = {});
 
-// Whether the row is one of PyTorch's names for layouts, memory formats and quantization schemes.
+// Returns whether the row is one of PyTorch's names for layouts, memory formats and quantization
+// schemes.
 bool is_torch_constant(const Global& global);
 
-// The `call` of a class whose instances are data: makes an Object.
+// The `call` of a class whose instances are only data: makes an Object.
 Ref make_object(const Call& call);
 
 // The rows of the table, one file each.
@@ -81,20 +86,20 @@ std::span<const Global> torch_globals();
 std::span<const Global> sparse_globals();
 std::span<const Global> quantized_globals();
 std::span<const Global> numpy_globals();
-// What only TorchScript archives may name.
+// Names that only TorchScript archives may use.
 std::span<const Global> script_globals();
 
-// The leading arguments that all of PyTorch's rebuild functions share: storage, offset, size,
-// stride. `dtype` when the storage does not say it.
+// Makes a tensor from the leading arguments that all of PyTorch's rebuild functions share: storage,
+// offset, size, stride. `dtype` is for storages that do not say theirs.
 TensorView tensor_argument(const Call& call, std::optional<DType> dtype = std::nullopt);
-// The end of making any: its elements lie in its storage. CorruptError.
+// Checks a finished tensor: its elements must lie in its storage. Throws CorruptError otherwise.
 void check_tensor(const TensorView& tensor);
-// Argument `i`, which says whether `tensor` requires a gradient.
+// Applies argument `i`, which says whether `tensor` requires a gradient.
 void set_requires_grad(const Call& call, std::size_t i, TensorView& tensor);
-// A finished tensor as argument.
+// Returns argument `i`, which must be a dense tensor.
 const TensorView& dense_argument(const Call& call, std::size_t i);
 
-// BUILD on a numpy object.
+// Run BUILD on a numpy object.
 void build_numpy_dtype(const Call& state, NumpyDType& dtype);
 Value build_numpy_array(const Call& state, NumpyNames names);
 

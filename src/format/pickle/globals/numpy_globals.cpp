@@ -16,7 +16,7 @@ namespace {
 
 struct Row {
   std::string_view code;
-  DType same_size;  // any torch dtype of this item size, to move elements about
+  DType same_size;  // any torch dtype of this item size
 };
 
 constexpr std::array kDTypes = {
@@ -34,10 +34,10 @@ void check_is_number(const NumpyDType& dtype) {
   for (const Row& row : kDTypes) {
     if (row.code == code_of(dtype)) return;
   }
-  throw UnsupportedError("numpy arrays of dtype " + code_of(dtype));
+  throw UnsupportedError("cairn does not read numpy arrays of dtype " + code_of(dtype));
 }
 
-// dtype(code, align, copy)
+// Handles dtype(code, align, copy).
 Ref call_dtype(const Call& call) {
   call.expect_args(1, 3);
   const std::string_view code = call.text(0);
@@ -46,40 +46,41 @@ Ref call_dtype(const Call& call) {
       return call.graph.add(NumpyDType{.kind = code[0], .item_size = item_size(row.same_size)});
     }
   }
-  throw UnsupportedError("numpy arrays of dtype " + std::string(code.substr(0, 40)) +
-                         " (only those of numbers are read)");
+  throw UnsupportedError("cairn does not read numpy arrays of dtype " +
+                         std::string(code.substr(0, 40)) + " (only arrays of numbers)");
 }
 
 NumpyNames names_of(const Global& global) {
   return global.module.starts_with("numpy._core") ? NumpyNames::kNumpy2 : NumpyNames::kNumpy1;
 }
 
-// _reconstruct(ndarray, (0,), b'b'): what it is comes with BUILD.
+// Handles _reconstruct(ndarray, (0,), b'b'). The content comes with BUILD.
 Ref call_reconstruct(const Call& call) {
   call.expect_args(3, 3);
   const auto* type = call.graph.find<const Global*>(call.arg(0));
   if (type == nullptr || (*type)->name != "ndarray") {
-    throw UnsupportedError("a numpy array of class " + call.graph.describe(call.arg(0)));
+    throw UnsupportedError("cairn does not read numpy arrays of class " +
+                           call.graph.describe(call.arg(0)));
   }
   return call.graph.add(
       NumpyArrayShell{{call.arg(0), call.arg(1), call.arg(2)}, names_of(call.global)});
 }
 
-// ndarray((0,)): the same, where a file was not to depend on the name of numpy's inner module.
+// Handles ndarray((0,)). Files have it that should not depend on the name of numpy's inner module.
 Ref call_ndarray(const Call& call) {
   const auto* shape =
       call.args.size() == 1 ? call.graph.find<Container>(call.args.front()) : nullptr;
   const bool is_empty = shape != nullptr && shape->kind == Container::Kind::kTuple &&
                         shape->items.size() == 1 &&
                         call.graph.integer(shape->items[0]) == std::optional<std::int64_t>(0);
-  if (!is_empty) throw UnsupportedError("a numpy array that was not pickled by numpy");
+  if (!is_empty) throw UnsupportedError("a numpy array that numpy did not pickle is not supported");
   return call.graph.add(NumpyArrayShell{{call.arg(0), None{}, None{}}, NumpyNames::kNone});
 }
 
 const NumpyDType& dtype_argument(const Call& call, std::size_t i) {
   const auto* dtype = call.graph.find<NumpyDType>(call.arg(i));
   if (dtype == nullptr && is_foreign(call.graph, call.arg(i))) {
-    throw UnsupportedError("numpy objects that are no numbers");
+    throw UnsupportedError("numpy objects other than numbers are not supported");
   }
   if (dtype == nullptr) {
     call.fail("expected a dtype, found " + call.graph.describe(call.arg(i)));
@@ -96,7 +97,7 @@ void to_little_endian(std::string& data, const NumpyDType& dtype) {
   }
 }
 
-// scalar(dtype, bytes)
+// Handles scalar(dtype, bytes).
 Ref call_scalar(const Call& call) {
   call.expect_args(2, 2);
   const NumpyDType dtype = dtype_argument(call, 0);
@@ -110,7 +111,7 @@ Ref call_scalar(const Call& call) {
   return call.graph.add(Value(scalar));
 }
 
-// What numpy gives as the bytes of an array, and how they are arranged.
+// The bytes of an array as numpy gives them, and their arrangement.
 struct ArrayBytes {
   NumpyDType dtype;
   Dims shape;
@@ -127,11 +128,11 @@ Value array_value(const Call& call, ArrayBytes from, NumpyNames names) {
                 .names = names};
   auto expected = static_cast<std::int64_t>(from.dtype.item_size);
   for (const std::int64_t size : array.shape) {
-    if (size < 0) call.fail("a negative size");
+    if (size < 0) call.fail("a size is negative");
     expected = checked_multiply(expected, size);
   }
   if (static_cast<std::uint64_t>(expected) != from.data.size()) {
-    call.fail("the shape needs " + std::to_string(expected) + " bytes, there are " +
+    call.fail("the shape needs " + std::to_string(expected) + " bytes, but there are " +
               std::to_string(from.data.size()));
   }
   to_little_endian(from.data, from.dtype);
@@ -143,12 +144,12 @@ Value array_value(const Call& call, ArrayBytes from, NumpyNames names) {
   return Value(std::move(array));
 }
 
-// (bytes, dtype, shape, order)
+// Handles _frombuffer(bytes, dtype, shape, order).
 Ref call_frombuffer(const Call& call) {
   call.expect_args(4, 4);
   const NumpyDType dtype = dtype_argument(call, 1);
   const std::string_view order = call.text(3);
-  if (order != "C" && order != "F") call.fail("an order that is none");
+  if (order != "C" && order != "F") call.fail("the order is neither \"C\" nor \"F\"");
   return call.graph.add(array_value(call, {dtype, call.integers(2), order == "F", call.bytes(0)},
                                     names_of(call.global)));
 }
@@ -160,7 +161,7 @@ constexpr std::array kNumpyGlobals = {
     Global{"numpy._core.multiarray", "_reconstruct", call_reconstruct},  // numpy 2
     Global{"numpy.core.multiarray", "scalar", call_scalar},
     Global{"numpy._core.multiarray", "scalar", call_scalar},
-    Global{"numpy.core.numeric", "_frombuffer", call_frombuffer},  // of pickle protocol 5
+    Global{"numpy.core.numeric", "_frombuffer", call_frombuffer},  // pickle protocol 5
     Global{"numpy._core.numeric", "_frombuffer", call_frombuffer},
 };
 
@@ -168,16 +169,16 @@ constexpr std::array kNumpyGlobals = {
 
 std::span<const Global> numpy_globals() { return kNumpyGlobals; }
 
-// (3, '<', None, None, None, -1, -1, 0)
+// `state` is (3, '<', None, None, None, -1, -1, 0).
 void build_numpy_dtype(const Call& state, NumpyDType& dtype) {
   const std::string_view order = state.text(1);
   if (order != "<" && order != ">" && order != "|" && order != "=") {
-    state.fail("a byte order that is none");
+    state.fail("the byte order is none of <, >, | and =");
   }
   dtype.is_big_endian = order == ">";
 }
 
-// (1, shape, dtype, is_fortran, bytes)
+// `state` is (1, shape, dtype, is_fortran, bytes).
 Value build_numpy_array(const Call& state, NumpyNames names) {
   state.expect_args(5, 5);
   const NumpyDType dtype = dtype_argument(state, 2);

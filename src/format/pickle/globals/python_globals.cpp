@@ -22,7 +22,8 @@ Ref make_set(const Call& call, Container::Kind kind) {
 Ref call_set(const Call& call) { return make_set(call, Container::Kind::kSet); }
 Ref call_frozenset(const Call& call) { return make_set(call, Container::Kind::kFrozenSet); }
 
-// dict or OrderedDict from nothing, another dict or a list of pairs (Python 2's OrderedDict).
+// Makes a dict or OrderedDict from no argument, another dict, or a list of pairs (as Python 2's
+// OrderedDict).
 Ref make_dict(const Call& call, Container::Kind kind) {
   call.expect_args(0, 1);
   Container dict{.kind = kind};
@@ -46,7 +47,7 @@ Ref call_ordered_dict(const Call& call) { return make_dict(call, Container::Kind
 
 Ref call_counter(const Call& call) { return make_dict(call, Container::Kind::kCounter); }
 
-// defaultdict(factory): the factory is only named, never called.
+// Handles defaultdict(factory). The factory is only named, never called.
 Ref call_defaultdict(const Call& call) {
   call.expect_args(0, 2);
   const auto rest = call.args.size() > 1 ? call.args.subspan(1) : std::span<const Ref>();
@@ -66,14 +67,15 @@ Ref call_complex(const Call& call) {
 std::string latin1_argument(const Call& call) {
   const std::string_view encoding = call.text(1);
   if (encoding != "latin1" && encoding != "latin-1" && encoding != "iso-8859-1") {
-    throw UnsupportedError("bytes in the encoding " + std::string(encoding.substr(0, 40)));
+    throw UnsupportedError("cairn does not read bytes in the encoding " +
+                           std::string(encoding.substr(0, 40)));
   }
   auto bytes = utf8_to_latin1(call.text(0));
-  if (!bytes) call.fail("the text holds a character that is no byte");
+  if (!bytes) call.fail("the text for bytes holds a character above U+00FF");
   return std::move(*bytes);
 }
 
-// How protocol 2, which has no opcode for bytes, carries them.
+// Protocol 2 has no opcode for bytes, and writes them as a call of encode().
 Ref call_encode(const Call& call) {
   call.expect_args(2, 2);
   return call.graph.add(Value(Bytes{latin1_argument(call)}));
@@ -114,7 +116,7 @@ constexpr std::array kPythonGlobals = {
     Global{"builtins", "complex", call_complex},
     Global{"builtins", "bytes", call_bytes},
     Global{"builtins", "bytearray", call_bytearray},
-    Global{"builtins", "list", nullptr},  // these as factories of a defaultdict
+    Global{"builtins", "list", nullptr},  // these are factories of a defaultdict
     Global{"builtins", "int", nullptr},
     Global{"builtins", "float", nullptr},
     Global{"collections", "OrderedDict", call_ordered_dict},

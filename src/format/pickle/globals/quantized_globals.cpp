@@ -1,4 +1,4 @@
-// PyTorch's functions for quantized tensors, and its names that stand for settings.
+// PyTorch's functions for quantized tensors, and its names for settings.
 #include <algorithm>
 #include <array>
 #include <memory>
@@ -29,8 +29,8 @@ void check_channels(const Call& call, const TensorView& tensor, const Quantizer&
   }
 }
 
-// (torch.per_tensor_affine, scale, zero point) or (torch.per_channel_affine, scales, zero points,
-// axis). The symmetric schemes are written under the names of the affine ones.
+// Reads (torch.per_tensor_affine, scale, zero point) or (torch.per_channel_affine, scales, zero
+// points, axis). The symmetric schemes are written under the names of the affine ones.
 Quantizer quantizer_argument(const Call& call, std::size_t i) {
   const std::span<const Ref> items = call.items(i);
   const Call parameters{call.graph, call.storages, call.global, items};
@@ -46,21 +46,23 @@ Quantizer quantizer_argument(const Call& call, std::size_t i) {
     quantizer.zero_points = dense_argument(parameters, 2);
     quantizer.axis = parameters.integer(3);
   } else {
-    throw UnsupportedError("a tensor quantized by " + call.graph.describe(parameters.arg(0)));
+    throw UnsupportedError("cairn does not read tensors quantized by " +
+                           call.graph.describe(parameters.arg(0)));
   }
   return quantizer;
 }
 
-// (storage, offset, size, stride, quantizer, requires_grad, hooks)
+// Handles _rebuild_qtensor(storage, offset, size, stride, quantizer, requires_grad, hooks).
 Ref rebuild_qtensor(const Call& call) {
   call.expect_args(7, 7);
   TensorView tensor = tensor_argument(call);
   if (!is_quantized(tensor.dtype)) {
-    call.fail("a storage of " + std::string(name(tensor.dtype)) + ", which is no quantized type");
+    call.fail("a storage of " + std::string(name(tensor.dtype)) +
+              ", which is not a quantized type");
   }
   Quantizer quantizer = quantizer_argument(call, 4);
   if (quantizer.axis) check_channels(call, tensor, quantizer);
-  call.boolean(5);  // of no meaning: nothing differentiates integers
+  call.boolean(5);  // its value does not matter: integers have no gradient
   tensor.quantizer = std::make_shared<const Quantizer>(std::move(quantizer));
   return call.graph.add(Value(std::move(tensor)));
 }

@@ -3,10 +3,10 @@
 namespace cairn::pickle {
 namespace {
 
-// Of a node in a table, with its slot.
+// Bytes of a node in a hash table, with its slot.
 constexpr std::uint64_t kTableBytes = 96;
 
-// What stands between `before` and `after`, when the line is just that.
+// If the line is `before`, any text and `after`, sets `inside` to that text and returns true.
 bool cut(std::string_view line, std::string_view before, std::string_view after,
          std::string_view& inside) {
   if (line.size() < before.size() + after.size()) return false;
@@ -15,7 +15,7 @@ bool cut(std::string_view line, std::string_view before, std::string_view after,
   return true;
 }
 
-// "a", "b.c", : PyTorch prints names as they are, without escapes.
+// Adds the names in a list like "a", "b.c", . PyTorch prints names as they are, without escapes.
 void add_roles(std::string_view names, ScriptRole role, MemoryBudget& budget, ScriptClass& type) {
   while (true) {
     const std::size_t begin = names.find('"');
@@ -31,9 +31,10 @@ void add_roles(std::string_view names, ScriptRole role, MemoryBudget& budget, Sc
 
 }  // namespace
 
-// class LSTM(Module):
-//   __parameters__ = ["weight_ih_l0", ]
-//   __buffers__ = []
+// Parses lines like these:
+//   class LSTM(Module):
+//     __parameters__ = ["weight_ih_l0", ]
+//     __buffers__ = []
 // Lines of functions are indented further, and texts in them hold no line feeds.
 void add_script_classes(std::string_view module, std::string_view code, MemoryBudget& budget,
                         ScriptClasses& classes) {

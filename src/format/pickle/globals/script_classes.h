@@ -1,5 +1,5 @@
-// Which attributes of TorchScript's modules are parameters and buffers: only the code says it, and
-// of the code only this is looked at. docs/formats/torchscript.md.
+// Finds out which attributes of TorchScript's modules are parameters and buffers. Only the code
+// says it, and this is all that is read from the code. docs/formats/torchscript.md.
 #pragma once
 
 #include <cstdint>
@@ -16,16 +16,16 @@ enum class ScriptRole : std::uint8_t { kParameter, kBuffer };
 
 struct ScriptClass {
   bool is_module = false;
-  bool lists_buffers = false;  // not before PyTorch 1.7
+  bool lists_buffers = false;  // since PyTorch 1.7
   std::unordered_map<std::string, ScriptRole, TextHash> roles = {};
 };
 
-// By qualified name: "__torch__.torch.nn.modules.rnn.LSTM".
+// The keys are qualified names: "__torch__.torch.nn.modules.rnn.LSTM".
 using ScriptClasses = std::unordered_map<std::string, ScriptClass, TextHash>;
 
-// Adds the classes that `code` defines, the text of the record code/.../NAME.py, whose name as a
-// module is `module`. What it keeps is taken from `budget`. What is no code as PyTorch prints it
-// defines nothing.
+// Adds the classes that `code` defines. `code` is the text of the record code/.../NAME.py, whose
+// module name is `module`. Charges `budget` for what it keeps. Text that is not code as PyTorch
+// prints it defines nothing.
 void add_script_classes(std::string_view module, std::string_view code, MemoryBudget& budget,
                         ScriptClasses& classes);
 

@@ -1,4 +1,5 @@
-// What the pickles of TorchScript name besides tensors: torch.jit.save and C++'s torch::save.
+// The names, other than those of tensors, in pickles of TorchScript: torch.jit.save and C++'s
+// torch::save.
 #include <array>
 
 #include "cairn/error.h"
@@ -8,20 +9,21 @@
 namespace cairn::pickle {
 namespace {
 
-// An object of a class that the archive defines: BUILD gives it its attributes. The class's code is
-// not looked at.
+// Makes an object of a class that the archive defines. BUILD gives it its attributes. The class's
+// code is not read.
 Ref make_script_object(const Call& call) {
   call.expect_args(0, 0);
   return call.graph.add(Container{.kind = Container::Kind::kScriptObject});
 }
 
-// restore_type_tag(object, 'Dict[str, Tensor]'): TorchScript's type of it, which Python needs not.
+// Handles restore_type_tag(object, 'Dict[str, Tensor]'): the object's type in TorchScript, which
+// Python does not need.
 Ref restore_type_tag(const Call& call) {
   call.expect_args(2, 2);
   return call.arg(0);
 }
 
-// build_intlist([1, 2]) and the like: a list that is known to hold one type.
+// Handles build_intlist([1, 2]) and the like: a list whose items all have one type.
 Ref build_list(const Call& call) {
   call.expect_args(1, 1);
   call.items(0);

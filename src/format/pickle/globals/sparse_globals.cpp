@@ -10,35 +10,35 @@
 namespace cairn::pickle {
 namespace {
 
-constexpr std::string_view kCsrOf113 = "_rebuild_sparse_csr_tensor";  // of PyTorch 1.13 alone
+constexpr std::string_view kCsrOf113 = "_rebuild_sparse_csr_tensor";  // only in PyTorch 1.13
 
-// _get_layout('torch.sparse_coo')
+// Handles _get_layout('torch.sparse_coo').
 Ref get_layout(const Call& call) {
   call.expect_args(1, 1);
   const std::string_view layout = call.text(0);
   constexpr std::string_view kOthers[] = {"torch.strided", "torch._mkldnn", "torch.jagged"};
   if (!find_layout(layout) &&
       std::find(std::begin(kOthers), std::end(kOthers), layout) == std::end(kOthers)) {
-    throw UnsupportedError("a layout " + std::string(layout.substr(0, 40)));
+    throw UnsupportedError("cairn does not know the layout " + std::string(layout.substr(0, 40)));
   }
   return call.graph.add(Value(TorchConstant{std::string(layout)}));
 }
 
-// The name of a layout, which may also be given by itself.
+// Returns the name of a layout, which may be given as a text or as a layout itself.
 std::string_view layout_argument(const Call& call, std::size_t i) {
   const auto* value = call.graph.find<Value>(call.arg(i));
   const auto* constant = value == nullptr ? nullptr : value->get_if<TorchConstant>();
   return constant == nullptr ? call.text(i) : std::string_view(constant->name);
 }
 
-// A torch.Size, or a tuple of ints.
+// Returns the argument, a torch.Size or a tuple of ints.
 Dims size_argument(const Call& call, std::size_t i) {
   const auto* value = call.graph.find<Value>(call.arg(i));
   if (value != nullptr && value->get_if<Size>() != nullptr) return value->get_if<Size>()->dims;
   return call.integers(i);
 }
 
-// COO: (indices, values, size[, is_coalesced])
+// For COO. `parts` is (indices, values, size[, is_coalesced]).
 void set_coo(const Call& parts, SparseTensor& tensor) {
   parts.expect_args(3, 4);
   tensor.indices = dense_argument(parts, 0);
@@ -48,7 +48,7 @@ void set_coo(const Call& parts, SparseTensor& tensor) {
   if (is_told) tensor.is_coalesced = parts.boolean(3);
 }
 
-// The others: (compressed indices, plain indices, values, size)
+// For the other layouts. `parts` is (compressed indices, plain indices, values, size).
 void set_compressed(const Call& parts, SparseTensor& tensor) {
   parts.expect_args(4, 4);
   tensor.compressed_indices = dense_argument(parts, 0);
@@ -57,7 +57,7 @@ void set_compressed(const Call& parts, SparseTensor& tensor) {
   tensor.shape = size_argument(parts, 3);
 }
 
-// libtorch's numbers of the layouts.
+// Returns the layout with this number in libtorch.
 Layout numbered_layout(const Call& call, std::int64_t number) {
   switch (number) {
     case 1:
@@ -71,11 +71,11 @@ Layout numbered_layout(const Call& call, std::int64_t number) {
     case 6:
       return Layout::kSparseBsc;
     default:
-      call.fail("layout " + std::to_string(number) + " is no sparse one");
+      call.fail("layout " + std::to_string(number) + " is not a sparse layout");
   }
 }
 
-// As C++ writes it: (number of the layout, size, requires_grad, parts..., hooks)
+// Handles what C++ writes: (number of the layout, size, requires_grad, parts..., hooks).
 Ref rebuild_sparse_of_script(const Call& call) {
   SparseTensor tensor{.layout = numbered_layout(call, call.integer(0))};
   const bool is_coo = tensor.layout == Layout::kSparseCoo;
@@ -89,14 +89,15 @@ Ref rebuild_sparse_of_script(const Call& call) {
   return call.graph.add(Value(std::move(tensor)));
 }
 
-// (layout, parts)
+// Handles _rebuild_sparse_tensor(layout, parts).
 Ref rebuild_sparse(const Call& call) {
   if (call.graph.integer(call.arg(0))) return rebuild_sparse_of_script(call);
   call.expect_args(2, 2);
   const std::string_view layout_name = layout_argument(call, 0);
   const auto layout = find_layout(layout_name);
   if (!layout) {
-    throw UnsupportedError("a sparse tensor of layout " + std::string(layout_name.substr(0, 40)));
+    throw UnsupportedError("cairn does not read sparse tensors of layout " +
+                           std::string(layout_name.substr(0, 40)));
   }
   SparseTensor tensor{.layout = *layout};
   tensor.is_csr_of_113 = *layout == Layout::kSparseCsr && call.global.name == kCsrOf113;

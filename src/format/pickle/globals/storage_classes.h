@@ -1,4 +1,4 @@
-// The classes by which PyTorch names what a storage holds: "torch.FloatStorage".
+// PyTorch's names for the element types of storages: "torch.FloatStorage".
 #pragma once
 
 #include <optional>
@@ -8,14 +8,15 @@
 
 namespace cairn::pickle {
 
-// "FloatStorage"; empty for a dtype without a class, which _rebuild_tensor_v3 names itself.
+// Returns "FloatStorage" and the like; empty for a dtype without a class, which _rebuild_tensor_v3
+// names itself.
 std::string_view storage_class(DType dtype);
 
-// The inverse.
+// Does the inverse of storage_class(); nullopt for an unknown name.
 std::optional<DType> find_storage_class(std::string_view name);
 
-// As what PyTorch counts the storage of such tensors: bytes where it has no class. Tensors of
-// several dtypes may share a storage if they agree in this.
+// Returns the dtype in which PyTorch counts the storage of such tensors: bytes if there is no class
+// for `dtype`. Tensors of several dtypes may share a storage if they agree in this.
 DType storage_dtype(DType dtype);
 
 }  // namespace cairn::pickle

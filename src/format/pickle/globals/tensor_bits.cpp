@@ -38,7 +38,7 @@ class ResolvedStorage final : public Storage {
  private:
   std::shared_ptr<const Storage> storage_;
   std::uint64_t item_;
-  std::uint64_t part_;  // a real number
+  std::uint64_t part_;  // the size of a real number
   PendingBits pending_;
 };
 

@@ -12,10 +12,11 @@ struct PendingBits {
   bool is_neg = false;
 };
 
-// Whether elements of `dtype` can have them.
+// Returns whether elements of `dtype` can have these bits.
 bool can_have(PendingBits pending, DType dtype);
 
-// Another storage, in whose elements they are carried out whenever its bytes are asked for.
+// Returns another storage, whose elements are conjugated or negated each time its bytes are asked
+// for.
 std::shared_ptr<const Storage> with_bits_resolved(std::shared_ptr<const Storage> storage,
                                                   DType dtype, PendingBits pending);
 

@@ -16,11 +16,12 @@ bool is_differentiable(DType dtype) {
          dtype_name.starts_with("complex");
 }
 
-// {'conj': True, 'neg': True}: the bytes are those of the tensor before a lazy operation.
+// Applies {'conj': True, 'neg': True}: the storage has the tensor's elements before a lazy
+// operation.
 void apply_metadata(const Call& call, std::size_t i, TensorView& tensor) {
   if (call.arg(i).is_none()) return;
   const auto* metadata = call.graph.find<Container>(call.arg(i));
-  if (metadata == nullptr || !metadata->is_dict()) call.fail("metadata that is no dict");
+  if (metadata == nullptr || !metadata->is_dict()) call.fail("the metadata is not a dict");
   PendingBits pending;
   for (std::size_t k = 0; k + 1 < metadata->items.size(); k += 2) {
     const auto* key = call.graph.find<Text>(metadata->items[k]);
@@ -31,7 +32,7 @@ void apply_metadata(const Call& call, std::size_t i, TensorView& tensor) {
   }
   if (!pending.is_conj && !pending.is_neg) return;
   if (!can_have(pending, tensor.dtype)) {
-    throw UnsupportedError("a lazily conjugated or negated tensor of dtype " +
+    throw UnsupportedError("PyTorch has no lazily conjugated or negated tensors of dtype " +
                            std::string(name(tensor.dtype)));
   }
   tensor.storage = call.storages.resolved(tensor.storage, tensor.dtype, pending);
@@ -42,8 +43,8 @@ Ref rebuild_tensor(const Call& call) {
   return call.graph.add(Value(tensor_argument(call, std::nullopt)));
 }
 
-// What follows the four arguments of rebuild_tensor(): requires_grad, hooks, which are code and
-// ignored, and perhaps, as argument `metadata`, that.
+// Handles the arguments after those of rebuild_tensor(): requires_grad; hooks, which are code and
+// ignored; and perhaps the metadata, as argument `metadata`.
 Ref rebuild_with_grad(const Call& call, std::optional<DType> dtype, std::size_t metadata) {
   TensorView tensor = tensor_argument(call, dtype);
   set_requires_grad(call, 4, tensor);
@@ -51,13 +52,14 @@ Ref rebuild_with_grad(const Call& call, std::optional<DType> dtype, std::size_t 
   return call.graph.add(Value(std::move(tensor)));
 }
 
-// (storage, offset, size, stride, requires_grad, hooks[, metadata])
+// Handles (storage, offset, size, stride, requires_grad, hooks[, metadata]).
 Ref rebuild_tensor_v2(const Call& call) {
   call.expect_args(6, 7);
   return rebuild_with_grad(call, std::nullopt, 6);
 }
 
-// The same with the dtype, for those without a storage class: (..., hooks, dtype[, metadata]).
+// Handles the same with the dtype, for dtypes without a storage class: (..., hooks, dtype[,
+// metadata]).
 Ref rebuild_tensor_v3(const Call& call) {
   call.expect_args(7, 8);
   const auto* dtype = call.graph.find<Value>(call.arg(6));
@@ -67,11 +69,11 @@ Ref rebuild_tensor_v3(const Call& call) {
   return rebuild_with_grad(call, *dtype->get_if<DType>(), 7);
 }
 
-// The names in a dict of attributes, or in the first part of (attributes, slots). Some of them: one
-// dict may be that of many tensors. Null if there are none.
+// Returns names in a dict of attributes, or in the first part of (attributes, slots). Returns only
+// some of them, since one dict may belong to many tensors. Null if there are none.
 std::shared_ptr<const std::string> attribute_names(const Call& call, const Ref& attributes) {
   constexpr std::size_t kMostNames = 3;
-  constexpr std::size_t kMostBytes = 60;  // of a name
+  constexpr std::size_t kMostBytes = 60;  // in a name
   const auto* dict = call.graph.find<Container>(attributes);
   if (dict != nullptr && dict->kind == Container::Kind::kTuple && !dict->items.empty()) {
     dict = call.graph.find<Container>(dict->items[0]);
@@ -89,7 +91,7 @@ std::shared_ptr<const std::string> attribute_names(const Call& call, const Ref& 
   return std::make_shared<const std::string>(std::move(names));
 }
 
-// (tensor, requires_grad, hooks[, attributes])
+// Handles (tensor, requires_grad, hooks[, attributes]).
 Ref rebuild_parameter(const Call& call) {
   call.expect_args(3, 4);
   const auto* value = call.graph.find<Value>(call.arg(0));
@@ -115,17 +117,19 @@ bool is_tensor_class(const Global& global) {
          (global.name == "Tensor" || global.name == "Buffer" || global.name == "Parameter");
 }
 
-// (function, class, its arguments, attributes): a tensor with attributes, of which the names are
+// Handles (function, class, its arguments, attributes): a tensor with attributes, whose names are
 // kept.
 Ref rebuild_from_type(const Call& call) {
   call.expect_args(4, 4);
   const auto* function = call.graph.find<const Global*>(call.arg(0));
   const auto* type = call.graph.find<const Global*>(call.arg(1));
   if (function == nullptr || !is_rebuild_function(**function)) {
-    throw UnsupportedError("a tensor rebuilt by " + call.graph.describe(call.arg(0)));
+    throw UnsupportedError("cairn does not read tensors rebuilt by " +
+                           call.graph.describe(call.arg(0)));
   }
   if (type == nullptr || !is_tensor_class(**type)) {
-    throw UnsupportedError("a tensor of class " + call.graph.describe(call.arg(1)));
+    throw UnsupportedError("cairn does not read tensors of class " +
+                           call.graph.describe(call.arg(1)));
   }
   const Global& rebuild = **function;
   const Ref made = rebuild.call({call.graph, call.storages, rebuild, call.items(2)});
@@ -181,12 +185,12 @@ TensorView tensor_argument(const Call& call, std::optional<DType> dtype) {
     call.fail("argument 1 should be a storage, but is " + call.graph.describe(call.arg(0)));
   }
   if (!dtype) dtype = reference->dtype;
-  if (!dtype) call.fail("an untyped storage, and no dtype");
+  if (!dtype) call.fail("the storage is untyped, and no dtype is given");
   TensorView tensor;
   tensor.dtype = *dtype;
   tensor.storage = call.storages.load(*reference);
   if (!reference->dtype) {
-    tensor.storage = call.storages.of_elements(tensor.storage, reference->key, *dtype);
+    tensor.storage = call.storages.storage_for_dtype(tensor.storage, reference->key, *dtype);
   }
   tensor.storage_offset = call.integer(1);
   tensor.shape = call.integers(2);
@@ -201,7 +205,7 @@ TensorView tensor_argument(const Call& call, std::optional<DType> dtype) {
 
 void check_tensor(const TensorView& tensor) {
   check_bounds(tensor);
-  tensor.numel();  // refuses a product that overflows
+  tensor.numel();  // throws if the product overflows
 }
 
 void set_requires_grad(const Call& call, std::size_t i, TensorView& tensor) {

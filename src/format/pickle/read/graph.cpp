@@ -11,14 +11,14 @@ namespace cairn::pickle {
 
 namespace {
 
-constexpr std::uint64_t kNodeBytes = sizeof(Node) + 2;  // with its part of the deque's blocks
-constexpr std::uint64_t kCounted = 8;                   // a SharedObject's count of owners
+constexpr std::uint64_t kNodeBytes = sizeof(Node) + 2;  // with its share of the blocks
+constexpr std::uint64_t kCounted = 8;                   // the reference count of a SharedObject
 
-// A Storage, what finds it again by its key, and its bytes' owner.
+// A Storage, its entry in a table by key, and the owner of its bytes.
 constexpr std::uint64_t kStorageBytes = 512;
 
 std::uint64_t text_bytes(const std::string& text) {
-  constexpr std::size_t kInside = 15;  // what a std::string holds in itself
+  constexpr std::size_t kInside = 15;  // bytes that a std::string holds in itself
   return text.size() <= kInside ? 0 : MemoryBudget::allocation(text.size() + 1);
 }
 
@@ -51,7 +51,7 @@ std::uint64_t sparse_bytes(const SparseTensor& sparse) {
 }
 
 std::uint64_t foreign_bytes(const Foreign& foreign) {
-  constexpr std::uint64_t kCounts = 2 * sizeof(void*);  // what std::make_shared keeps beside it
+  constexpr std::uint64_t kCounts = 2 * sizeof(void*);  // std::make_shared's counts
   return object_bytes<std::shared_ptr<const Foreign>>() +
          MemoryBudget::allocation(kCounts + sizeof(Foreign)) + text_bytes(foreign.module) +
          text_bytes(foreign.name);
@@ -102,9 +102,10 @@ Graph::~Graph() { budget_.give_back(nodes_.size() * kNodeBytes); }
 void Graph::charge(std::uint64_t references) {
   constexpr std::uint64_t kFree = std::uint64_t{8} << 20;
   constexpr std::uint64_t kPerByte = 8;
-  looked_at_ += references;
-  if (looked_at_ > kFree + kPerByte * budget_.file_bytes()) {
-    throw CorruptError("the pickle repeats itself until it is out of proportion to its size");
+  charged_references_ += references;
+  if (charged_references_ > kFree + kPerByte * budget_.file_bytes()) {
+    throw CorruptError(
+        "the pickle repeats objects so often that it grows out of proportion to its size");
   }
 }
 

@@ -1,8 +1,8 @@
-// What a pickle builds while it runs: objects that may still change and that refer to one another.
+// The objects that a pickle builds while it runs. They may still change, and refer to one another.
 //
-// Most numbers live in the reference (ref.h); everything else is a node. No node is destroyed
-// before the graph, and none owns another, so that neither cycles nor depth matter here. All memory
-// is taken from one budget.
+// Most numbers are in the reference itself (ref.h); everything else is a node. Nodes live until the
+// graph ends, and no node owns another, so neither cycles nor depth matter here. All memory is
+// charged to one budget.
 #pragma once
 
 #include <array>
@@ -27,8 +27,8 @@ namespace cairn::pickle {
 struct Global;  // globals.h
 
 struct Text {
-  std::string_view text;    // in the pickle
-  bool is_python2 = false;  // Python 2's str: bytes or text, nobody knows; else valid UTF-8
+  std::string_view text;    // a part of the pickle
+  bool is_python2 = false;  // Python 2's str, which may be bytes or text; else valid UTF-8
 };
 
 struct Container {
@@ -39,15 +39,15 @@ struct Container {
     kFrozenSet,
     kDict,
     kOrderedDict,
-    kScriptObject,  // of TorchScript: the dict of its attributes, which BUILD gives it
+    kScriptObject,  // of TorchScript: the dict of its attributes, from BUILD
     kCounter,
     kDefaultDict,
-    kForeign,  // foreign_objects.h says what its items are
+    kForeign,  // its items: see foreign_objects.h
   };
   Kind kind = Kind::kList;
   bool is_shared = false;  // the pickle referred to it again
   bool is_open = false;    // see graph_to_value.cpp
-  Refs items = {};         // of a dict: key, value, key, value, ...
+  Refs items = {};         // in a dict: key, value, key, value, ...
 
   bool is_dict() const {
     return kind == Kind::kDict || kind == Kind::kOrderedDict || kind == Kind::kScriptObject ||
@@ -65,8 +65,8 @@ struct StorageReference {
   std::string_view key;
   std::string_view location;
   std::optional<DType> dtype;
-  std::uint64_t numel = 0;  // elements of dtype; bytes when that is nullopt
-  // Of the format before PyTorch 1.6: only these elements are meant, the tensor counts from there.
+  std::uint64_t numel = 0;  // elements of dtype; bytes if dtype is nullopt
+  // In the format before PyTorch 1.6: the tensor uses only these elements and counts from there.
   std::uint64_t view_offset = 0;
   std::optional<std::uint64_t> view_numel = std::nullopt;
 };
@@ -77,22 +77,22 @@ struct NumpyDType {
   bool is_big_endian = false;
 };
 
-// An instance of a class that stands for data only: no code of it is known or run. What it means is
-// up to whoever gave its class's row.
+// An instance of a class that only holds data; no code of the class is known or run. The code that
+// registered the class's row decides what the instance means.
 struct Object {
   const Global* type = nullptr;
-  Refs args = {};                           // of its making
-  Ref state = None{};                       // what BUILD gave it
+  Refs args = {};                           // of the constructor
+  Ref state = None{};                       // from BUILD
   std::optional<Ref> plain = std::nullopt;  // see graph_to_value.cpp
 };
 
-// A node that is done, in place of what it was made from; see graph_to_value.cpp.
+// A finished node, in place of the node that it was made from; see graph_to_value.cpp.
 struct Converted {
   Value value;
   std::uint64_t weight = 0;
 };
 
-// _reconstruct()'s, before BUILD gives it its content.
+// The array of _reconstruct(), before BUILD gives it its content.
 struct NumpyArrayShell {
   std::array<Ref, 3> args = {};
   NumpyNames names = NumpyNames::kNumpy2;
@@ -104,25 +104,25 @@ struct ForeignName {
   std::string_view name;
 };
 
-// What some dicts have beside their items.
+// The parts that some dicts have beside their items.
 struct DictExtras {
   Ref attributes = None{};
   Ref default_factory = None{};
 };
 
-// The rare and large ones by pointer: a pickle may make a node with each of its bytes. Those of
-// storages, which are many, stand in a table of the graph.
+// Rare and large kinds are held by pointer, because a pickle may make a node with each of its
+// bytes. References to storages, which are many, are in a table of the graph.
 using Node = std::variant<Text, Container, const Global*, StorageClass, NumpyDType, std::int64_t,
                           double, Value, Converted, StorageReference*, std::unique_ptr<Object>,
                           std::unique_ptr<NumpyArrayShell>, std::unique_ptr<ForeignName>>;
 static_assert(sizeof(Node) <= 32);
 
-// Bytes that `value` takes beyond the Value itself, without its items.
+// Returns the bytes that `value` takes beyond the Value itself, without its items.
 std::uint64_t owned_bytes(const Value& value);
-// And that numbers take beyond the Dims.
+// Returns the bytes that the numbers take beyond the Dims itself.
 std::uint64_t bytes_beside(const Dims& numbers);
 
-// What it holds stays where it is, as in a deque, with blocks that are worth an allocation.
+// A sequence whose elements never move, like a deque, with blocks large enough for an allocation.
 template <class T>
 class Blocks {
  public:
@@ -148,14 +148,15 @@ class Blocks {
 
 class Graph {
  public:
-  // `budget` must outlive the graph, which gives back its nodes when it ends; what Values and
-  // unfinished containers hold stays taken.
+  // `budget` must outlive the graph. The destructor gives back the memory of the nodes; the memory
+  // of Values and unfinished containers stays charged.
   explicit Graph(MemoryBudget& budget) : refs_(budget), budget_(budget) {}
   ~Graph();
   Graph(const Graph&) = delete;
   Graph& operator=(const Graph&) = delete;
 
-  // UnsupportedError when the budget is used up, CorruptError when NodeId cannot count the nodes.
+  // Throws UnsupportedError if the budget is used up, CorruptError if NodeId cannot count the
+  // nodes.
   Ref add(Node node);
   Ref add(StorageReference reference);
   Ref add(Object object);
@@ -164,30 +165,31 @@ class Graph {
   Ref add_integer(std::int64_t v);
   Ref add_real(double v);
 
-  // Keeps a text that does not stand in the pickle as it is. Throws as add() does.
+  // Keeps a text that is not part of the pickle as it is. Throws as add() does.
   std::string_view keep(std::string text);
 
-  // Makes the node behind `id` another one.
+  // Replaces the node `id`.
   void replace(NodeId id, Node node);
 
-  // Counts references that were looked at and of which nothing was made. CorruptError when those
-  // are out of proportion to the file.
+  // Counts references that were visited without making anything of them. Throws CorruptError if
+  // they are out of proportion to the size of the file.
   void charge(std::uint64_t references);
 
-  // Of the dict behind `id`; made when it has none. Stays where it is. Throws as add() does.
+  // Returns the extras of the dict `id`, and makes them if there are none. They stay in place.
+  // Throws as add() does.
   DictExtras& extras(NodeId id);
-  // nullptr when it has none.
+  // Returns nullptr if it has none.
   const DictExtras* find_extras(NodeId id) const;
 
-  // Stay where they are.
+  // Nodes stay in place.
   Node& node(NodeId id) { return nodes_[static_cast<std::size_t>(id)]; }
   const Node& node(NodeId id) const { return nodes_[static_cast<std::size_t>(id)]; }
 
   MemoryBudget& budget() { return budget_; }
-  // Of all Refs in the graph, and of those that its users make meanwhile.
+  // The memory of all Refs in the graph, and of those that its users make meanwhile.
   RefMemory& refs() { return refs_; }
 
-  // The node behind `ref` when it is a T; nullptr otherwise.
+  // Returns the node of `ref` if it is a T, otherwise nullptr.
   template <class T>
   T* find(const Ref& ref) {
     const auto id = ref.node();
@@ -208,21 +210,21 @@ class Graph {
     return const_cast<Graph*>(this)->find<T>(ref);  // NOLINT
   }
 
-  // An int of 64 bits, a float; nullopt for everything else.
+  // Return an int of 64 bits, or a float; nullopt for everything else.
   std::optional<std::int64_t> integer(const Ref& ref) const;
   std::optional<double> real(const Ref& ref) const;
 
-  // "a list", "torch.Size", "the number 3": for messages.
+  // Describes it for messages: "a list", "torch.Size", "the number 3".
   std::string describe(const Ref& ref) const;
 
  private:
-  RefMemory refs_;  // ends last
+  RefMemory refs_;  // destroyed last
   Blocks<Node> nodes_;
   Blocks<StorageReference> storages_;
   std::deque<std::string> texts_;
   std::unordered_map<std::uint32_t, DictExtras> extras_;
   MemoryBudget& budget_;
-  std::uint64_t looked_at_ = 0;
+  std::uint64_t charged_references_ = 0;
 };
 
 }  // namespace cairn::pickle

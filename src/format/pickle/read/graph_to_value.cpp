@@ -22,10 +22,10 @@ constexpr std::uint64_t kFreeWeight = std::uint64_t{16} << 20;
 constexpr std::uint64_t kWeightPerByte = 64;
 constexpr std::uint64_t kFreeListing = std::uint64_t{32} << 20;
 constexpr std::uint64_t kListingPerByte = 8;
-constexpr std::uint64_t kListed = 80;  // bytes beside the path
+constexpr std::uint64_t kListed = 80;  // bytes per entry, beside its path
 
-// Post-order over the graph with an explicit stack. What is done is replaced by its Value, so that
-// both are never held at once.
+// Walks the graph in post-order with an explicit stack. A finished node is replaced by its Value,
+// so that they are never both in memory.
 class Converter {
  public:
   Converter(Graph& graph, std::uint64_t pickle_bytes, StorageLoader& storages)
@@ -56,17 +56,18 @@ class Converter {
     std::size_t next = 0;
   };
 
-  // Of a tree, with shared parts counted each time they occur, as a walk over the Value will do.
+  // Sums over a tree. Shared parts count at each place, because a walk over the Value visits them
+  // at each place.
   struct Listing {
     std::uint64_t tensors = 0;  // and objects of classes that no table has
-    std::uint64_t bytes = 0;    // of a list of all by their paths (tensors_of, foreign_objects)
+    std::uint64_t bytes = 0;    // in a list of all with paths (tensors_of, foreign_objects)
   };
   struct Sums {
-    std::uint64_t weight = 0;  // Values, and bytes of texts
+    std::uint64_t weight = 0;  // number of Values, and bytes of texts
     Listing listing = {};
   };
 
-  // nullptr when all were entered: the items, and what else belongs to a dict.
+  // Returns the next child to enter: items, then a dict's extras. nullptr if all were entered.
   const Ref* next_item(const Frame& frame) const {
     const auto& items = std::get<Container>(graph_.node(frame.node)).items;
     if (frame.next < items.size()) return &items[frame.next];
@@ -82,14 +83,15 @@ class Converter {
     return done != nullptr && done->value.is_dict();
   }
 
-  // What an object is as data: its fields, or what its class was called with; itself otherwise.
+  // Returns an object's data: its fields, or the only argument of its class; otherwise the object
+  // itself.
   Ref inside(const Object& object, const Ref& ref) const {
     if (is_dict(object.state)) return object.state;
     if (object.args.size() == 1 && object.state.is_none()) return object.args[0];
     return ref;
   }
 
-  // The same through objects in objects, however many; each is looked into once.
+  // Does the same repeatedly, for objects in objects. Each object is resolved once.
   Ref plain(const Ref& ref) {
     Ref result = ref;
     while (const auto* object = graph_.find<Object>(result)) {
@@ -121,7 +123,7 @@ class Converter {
     open_.push_back({*ref.node()});
   }
 
-  // Whether the way from the open container `id` to here leads through a foreign object.
+  // Returns whether the path from the open container `id` to here leads through a foreign object.
   bool passes_foreign(NodeId id) {
     for (auto frame = open_.rbegin(); frame != open_.rend(); ++frame) {
       count_work(1);
@@ -132,7 +134,7 @@ class Converter {
     return false;
   }
 
-  // All items of the container are done.
+  // Finishes a container, all of whose items are finished.
   void close(NodeId id) {
     auto& container = std::get<Container>(graph_.node(id));
     Sums sums{.weight = 1};
@@ -171,7 +173,8 @@ class Converter {
     graph_.budget().take(MemoryBudget::allocation(count * size));
   }
 
-  // One that nobody else refers to needs no object of its own.
+  // Returns an empty container. If the pickle refers to it only once, it needs no object of its
+  // own.
   Value empty(const Container& container) {
     switch (container.kind) {
       case Container::Kind::kTuple:
@@ -199,7 +202,7 @@ class Converter {
     return kind == Container::Kind::kDefaultDict ? DictType::kDefaultDict : DictType::kDict;
   }
 
-  // Of a Dict: its entries, and two to four slots for each, of four bytes.
+  // The bytes of a Dict's table: its entries, and two to four slots of four bytes for each.
   static std::size_t table_bytes(std::size_t entries) {
     return entries * sizeof(Dict::Entry) + std::bit_ceil(entries * 2) * sizeof(std::uint32_t);
   }
@@ -244,9 +247,10 @@ class Converter {
     return items;
   }
 
-  // The tensors below here have a longer path by one part.
+  // Adds one part to the paths of the tensors below this container.
   void list_below(std::uint64_t part, std::uint64_t tensors, Sums& sums) const {
-    // Both are at most most_listing_, 8 x the size of a file, and a key is no longer than the file.
+    // No overflow: both are at most most_listing_, 8 x the size of a file, and a key is no longer
+    // than the file.
     if (tensors > 0 && part + 1 > most_listing_ / tensors) too_large();
     sums.listing.bytes += (part + 1) * tensors;
     if (sums.listing.bytes > most_listing_) too_large();
@@ -274,7 +278,7 @@ class Converter {
     return set;
   }
 
-  // Of items that are paid for.
+  // The memory of the items is already charged.
   Value foreign(NodeId id, const Container& container, Sums& sums) {
     const Refs& items = container.items;
     add_weight(sizeof(Foreign), sums);
@@ -290,11 +294,11 @@ class Converter {
     object.id = static_cast<std::uint64_t>(id);
     Value value(std::make_shared<const Foreign>(std::move(object)));
     graph_.budget().take(owned_bytes(value));
-    sums.listing = {1, kListed};  // what is in it is not listed
+    sums.listing = {1, kListed};  // its contents are not listed
     return value;
   }
 
-  // A reference to the open container `id`.
+  // Makes a reference to the open container `id`.
   Value back_reference(NodeId id, Sums& sums) {
     Foreign back{.made = Foreign::Made::kBack, .module = "builtins", .name = "object"};
     back.id = static_cast<std::uint64_t>(id);
@@ -309,7 +313,8 @@ class Converter {
     return value;
   }
 
-  // What makes the foreign object `id`, or what makes that, and so on to a name.
+  // Returns the class of the foreign object `id`: the name at the end of the chain of functions
+  // that made it.
   std::optional<Value> class_of_open(NodeId id) const {
     Ref at = id;
     for (std::size_t i = 0; i < kMaxDepth; ++i) {
@@ -326,10 +331,10 @@ class Converter {
     return name;
   }
 
-  // A storage that stands by itself.
+  // Makes the value of a storage that stands by itself, without a tensor.
   Value storage_value(const StorageReference& reference) {
     if (reference.view_numel)
-      throw UnsupportedError("the file holds a part of a storage by itself");
+      throw UnsupportedError("a part of a storage outside of a tensor is not supported");
     Foreign object{.made = Foreign::Made::kStorage};
     TensorView tensor;
     tensor.dtype = reference.dtype.value_or(DType::kUInt8);
@@ -377,7 +382,7 @@ class Converter {
       if (value->is_tensor()) add_listing({1, kListed}, sums);
       if (value->kind() == Kind::kSparse) add_listing({3, 4 * kListed}, sums);
       const Value result = *value;
-      // Written again they are a reference, however long they are.
+      // When written again, later occurrences are references, however long the bytes are.
       if (result.kind() == Kind::kBytes) node = Converted{result, sizeof(Bytes)};
       return result;
     }
@@ -385,17 +390,18 @@ class Converter {
     return other_value(id, ref, sums);
   }
 
-  // One object for each node, as Python has it.
+  // Makes one object for each node, as Python does.
   Value other_value(NodeId id, const Ref& ref, Sums& sums) {
     std::optional<Value> value = named_value(graph_, ref);
     if (const auto* dtype = graph_.find<NumpyDType>(ref)) value = dtype_value(*dtype);
     if (const auto* storage = graph_.find<StorageReference>(ref)) value = storage_value(*storage);
     if (!value) {
-      throw UnsupportedError("the file holds " + graph_.describe(ref) + " as a value");
+      throw UnsupportedError("the file holds " + graph_.describe(ref) +
+                             " as a value, which is not supported");
     }
     const std::uint64_t bytes = tree_bytes(*value);
     graph_.budget().take(bytes);
-    // A name is named often, and long only once.
+    // A name may occur often, but its full length is written only once.
     const bool is_name = value->is_foreign() && value->as_foreign().made == Foreign::Made::kNamed;
     const std::uint64_t weight =
         is_name ? value->as_foreign().module.size() + value->as_foreign().name.size() : bytes;
@@ -405,7 +411,7 @@ class Converter {
     return *value;
   }
 
-  // What a Value that was made here takes, with its parts, which are few.
+  // Returns the bytes of a Value that was made here, with its parts, which are few.
   static std::uint64_t tree_bytes(const Value& value) {
     std::uint64_t bytes = owned_bytes(value);
     if (value.is_foreign()) {
@@ -432,14 +438,14 @@ class Converter {
     return {text.text, text.text.size()};
   }
 
-  // Of what is looked at whole for each container that holds it, such as keys, which are hashed:
-  // the weight of all is known only in the end.
+  // Counts values that are visited whole for each container that holds them, such as keys, which
+  // are hashed. Their weight in the whole tree is known only at the end.
   void count_work(std::uint64_t amount) {
     work_ += amount;
     if (work_ > most_weight_) too_large();
   }
 
-  // The bytes in a key, which weigh something only where they stand first.
+  // Counts bytes objects in a key: after the first occurrence they have almost no weight.
   void count_bytes(const Value& key) {
     if (key.kind() == Kind::kBytes) count_work(key.as_bytes().data.size());
     if (!key.is_tuple() && key.kind() != Kind::kSet) return;
@@ -449,7 +455,7 @@ class Converter {
   }
 
   void add_weight(std::uint64_t amount, Sums& sums) const {
-    sums.weight += amount;  // both are at most the bound, so that nothing overflows
+    sums.weight += amount;  // both are at most the bound, so nothing overflows
     if (sums.weight > most_weight_) too_large();
   }
 
@@ -460,13 +466,14 @@ class Converter {
   }
 
   [[noreturn]] static void too_large() {
-    throw CorruptError("the pickle repeats itself until it is out of proportion to its size");
+    throw CorruptError(
+        "the pickle repeats objects so often that it grows out of proportion to its size");
   }
 
   Graph& graph_;
   StorageLoader& storages_;
   std::vector<Frame> open_;
-  std::unordered_map<std::uint32_t, Listing> listings_;  // of containers with tensors in them
+  std::unordered_map<std::uint32_t, Listing> listings_;  // of containers with tensors
   std::uint64_t most_weight_;
   std::uint64_t most_listing_;
   std::uint64_t work_ = 0;

@@ -1,4 +1,4 @@
-// Turns what a pickle built into a Value.
+// Turns the graph of a pickle into a Value.
 #pragma once
 
 #include "format/pickle/globals/globals.h"
@@ -6,14 +6,15 @@
 
 namespace cairn::pickle {
 
-// Sharing is kept: a node that is referred to twice becomes one shared object. Objects and classes
-// that no table has become Foreign; a cycle through one of them ends in a Foreign::Made::kBack.
-// Storages that stand by themselves are asked of `storages`. The graph is used up.
+// Keeps sharing: a node that is referred to twice becomes one shared object. Objects and classes
+// that no table has become Foreign, and a cycle through one of them ends in a Foreign::Made::kBack.
+// Storages that are values by themselves are loaded from `storages`. The graph is used up.
 //
-// CorruptError for another cycle, for nesting deeper than 1000, for an unhashable dict key, and
-// when the tree, with shared parts counted each time they occur, is out of proportion to
-// `pickle_bytes` (a "billion laughs" file): its values and the bytes of its texts, or the names of
-// its tensors. UnsupportedError for a node that no Value stands for, and of the graph's budget.
+// Throws CorruptError for any other cycle, for nesting deeper than 1000, and for an unhashable dict
+// key. Also for a "billion laughs" file: a tree that is out of proportion to `pickle_bytes`, with
+// shared parts counted at each place. Its values and the bytes of its texts count, and the names of
+// its tensors. Throws UnsupportedError for a node that no Value can represent, and if the graph's
+// budget is used up.
 Value to_value(Graph& graph, const Ref& root, std::uint64_t pickle_bytes, StorageLoader& storages);
 
 }  // namespace cairn::pickle

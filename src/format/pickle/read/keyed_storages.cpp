@@ -11,7 +11,7 @@ namespace cairn::pickle {
 
 namespace {
 
-// The number that is written so; nullopt for every other text.
+// Returns the number that the text spells; nullopt for every other text.
 std::optional<std::size_t> number_of(std::string_view key) {
   constexpr std::size_t kMostDigits = 9;
   if (key.empty() || key.size() > kMostDigits || (key.size() > 1 && key[0] == '0')) {
@@ -34,11 +34,11 @@ const KeyedStorages::Loaded* KeyedStorages::find_loaded(std::string_view key) co
   return found == others_.end() ? nullptr : &found->second;
 }
 
-// What there is of the key, or an empty one; and whether it is new.
+// Returns the entry of the key, and whether it is new and therefore empty.
 std::pair<KeyedStorages::Loaded*, bool> KeyedStorages::try_emplace(std::string_view key) {
   const auto number = number_of(key);
   if (number && *number < numbered_.size()) return {&numbered_[*number], false};
-  // Once one came out of turn they all go to the table: no key is in both.
+  // After one key came out of turn, all new keys go to the table: no key is in both.
   if (number && *number == numbered_.size() && others_.empty()) {
     return {&numbered_.emplace_back(), true};
   }
@@ -49,7 +49,7 @@ std::pair<KeyedStorages::Loaded*, bool> KeyedStorages::try_emplace(std::string_v
 std::shared_ptr<const Storage> KeyedStorages::make_any(const StorageReference& reference) {
   if (reference.location == "meta") {
     throw UnsupportedError("storage " + std::string(reference.key) +
-                           " is of a meta tensor: no data");
+                           " belongs to a meta tensor, which has no data");
   }
   return make(reference);
 }
@@ -60,7 +60,7 @@ std::shared_ptr<const Storage> KeyedStorages::load(const StorageReference& refer
   if (is_new) {
     try {
       *loaded = {make_any(reference), dtype, reference.numel};
-    } catch (...) {  // asked for again, it is as it is now
+    } catch (...) {  // a later request for it tries again
       if (others_.empty()) {
         numbered_.pop_back();
       } else {
@@ -71,11 +71,10 @@ std::shared_ptr<const Storage> KeyedStorages::load(const StorageReference& refer
   }
   const bool is_same = loaded->dtype == dtype && loaded->numel == reference.numel;
   const bool is_empty = loaded->numel == 0 && reference.numel == 0;
-  // Views of nothing may have any types, and share nothing, as in PyTorch.
+  // In PyTorch, empty views may have any types, and share nothing.
   if (!is_same && is_empty) return storage_of(SharedBytes(), std::string(reference.location));
   if (!is_same) {
-    throw CorruptError("storage " + std::string(reference.key) +
-                       " is given two dtypes or two lengths");
+    throw CorruptError("storage " + std::string(reference.key) + " has two dtypes or two lengths");
   }
   return loaded->storage;
 }

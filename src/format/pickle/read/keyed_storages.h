@@ -1,4 +1,4 @@
-// The storages of one file, each made once, as its tensors ask for them by key.
+// The storages of one file. Each is made once, when a tensor asks for its key.
 #pragma once
 
 #include <cstdint>
@@ -21,31 +21,33 @@ class KeyedStorages : public StorageLoader {
  protected:
   struct Loaded {
     std::shared_ptr<const Storage> storage;
-    DType dtype = DType::kUInt8;  // also of an untyped one, which PyTorch counts so
+    DType dtype = DType::kUInt8;  // kUInt8 for an untyped one too, as in PyTorch
     std::uint64_t numel = 0;
   };
 
-  // The storage of a key that was not asked for before. CorruptError, UnsupportedError.
+  // Makes the storage of a key that was not asked for before. Throws CorruptError,
+  // UnsupportedError.
   virtual std::shared_ptr<const Storage> make(const StorageReference& reference) = 0;
 
-  // nullptr for a key that was not asked for.
+  // Returns nullptr for a key that was not asked for.
   const Loaded* find_loaded(std::string_view key) const;
   std::size_t loaded_count() const { return numbered_.size() + others_.size(); }
 
  private:
   std::pair<Loaded*, bool> try_emplace(std::string_view key);
   std::shared_ptr<const Storage> make_any(const StorageReference& reference);
-  // PyTorch numbers its storages as they come: those of the keys "0", "1", "2" and so on.
+  // PyTorch numbers storages in order of use: these have the keys "0", "1", "2" and so on.
   std::deque<Loaded> numbered_;
   std::unordered_map<std::string, Loaded, TextHash> others_;
 };
 
-// What the elements of `reference` take. CorruptError when that overflows.
+// Returns the size of the elements of `reference`. Throws CorruptError if it overflows.
 std::uint64_t byte_size(const StorageReference& reference);
 
-// Bytes that are turned round together when their order changes: an element, or half a complex one.
+// Returns how many bytes are reversed together when the byte order changes: an element, or half a
+// complex one.
 std::size_t swapped_size(DType dtype);
-// The elements' bytes in the other order, a copy.
+// Returns a copy of the elements in the other byte order.
 SharedBytes swapped(const SharedBytes& bytes, DType dtype);
 
 }  // namespace cairn::pickle

@@ -1,4 +1,5 @@
-// The machine's loop and the opcodes that move things about; objects are in machine_objects.cpp.
+// The machine's loop, and the opcodes for the stack, the memo, numbers and texts. Objects are in
+// machine_objects.cpp.
 #include "format/pickle/read/machine.h"
 
 #include <algorithm>
@@ -53,7 +54,7 @@ void Machine::refuse(Op op) const {
       throw UnsupportedError("the pickle uses opcode " + std::to_string(static_cast<int>(op)) +
                              ", which PyTorch never writes");
     default:
-      fail("holds byte " + std::to_string(static_cast<int>(op)) + ", which is no opcode");
+      fail("holds byte " + std::to_string(static_cast<int>(op)) + ", which is not an opcode");
   }
 }
 
@@ -90,8 +91,8 @@ bool Machine::run_stack(Op op) {
   switch (op) {
     case Op::kProto:
       if (const int protocol = in_.u8(); protocol > kHighestProtocol) {
-        throw UnsupportedError("the pickle is of protocol " + std::to_string(protocol) +
-                               "; the highest known is " + std::to_string(kHighestProtocol));
+        throw UnsupportedError("the pickle has protocol " + std::to_string(protocol) +
+                               "; cairn reads up to " + std::to_string(kHighestProtocol));
       }
       return true;
     case Op::kFrame:
@@ -119,10 +120,11 @@ bool Machine::run_stack(Op op) {
   }
 }
 
-// A memo index is at most the number of bytes read so far, which held an opcode for each before it:
-// the memo never takes more memory than the bytes that justify it.
+// A memo index must be below the number of bytes read so far, which bounds the number of objects
+// made. So the memo never takes more memory than the bytes of the pickle justify.
 void Machine::remember(std::uint64_t index) {
-  if (index >= in_.position()) fail("numbers an object " + std::to_string(index));
+  if (index >= in_.position())
+    fail("gives an object a number that is too large: " + std::to_string(index));
   const Ref top = pop();
   push(top);
   memorize(index, top);
@@ -174,7 +176,7 @@ bool Machine::run_memo(Op op) {
 // --- Numbers and texts --------------------------------------------------------------------------
 
 void Machine::push_integer(std::string_view twos_complement) {
-  // Superfluous sign bytes dropped, so that equal numbers are equal bytes.
+  // Drops superfluous sign bytes, so that equal numbers have equal bytes.
   const auto is_sign = [](char byte, char below) {
     return (byte == '\0' && below >= 0) || (byte == '\xff' && below < 0);
   };

@@ -1,8 +1,8 @@
 // The pickle virtual machine: runs the opcodes of protocols 0 to 5 and builds a graph.
 //
-// Iterative; what it allocates is paid for by the graph's budget. Nothing of the file is run:
-// functions and classes are rows of a closed table (globals.h), and what is made by others are
-// placeholders, or refused.
+// It does not recurse, and the graph's budget pays for all that it allocates. It runs no code from
+// the file: functions and classes are rows of a closed table (globals.h). Objects of others become
+// placeholders, or are refused.
 #pragma once
 
 #include <optional>
@@ -18,13 +18,13 @@
 
 namespace cairn::pickle {
 
-// CorruptError: "the pickle ", and what is wrong with it.
+// Throws CorruptError: "the pickle ", then `what`.
 [[noreturn]] void fail(const std::string& what);
 
-// Thrown by run() after leave_out_parts(): the pickle refers to what was left out.
+// Thrown by run() after leave_out_parts(), if the pickle refers to a part that was left out.
 struct PartsWanted {};
 
-class Ahead;
+class OpcodeCursor;
 
 class Machine {
  public:
@@ -35,16 +35,16 @@ class Machine {
   Machine(const Machine&) = delete;
   Machine& operator=(const Machine&) = delete;
 
-  // Before run(): the parts of tensors are not made, as nothing refers to them most often
-  // (machine_objects.cpp). Where something does, run() throws PartsWanted, and what was made is of
-  // no use.
+  // Call it before run(). The parts of tensors are then not made as objects, since pickles rarely
+  // refer to them (machine_objects.cpp). If this one does, run() throws PartsWanted, and the graph
+  // is useless.
   void leave_out_parts() { leaves_out_ = true; }
-  // Runs up to STOP and returns the one object that is left. CorruptError with the offset of the
-  // opcode, UnsupportedError for an opcode that cairn does not know.
+  // Runs up to STOP and returns the one object that is left. Throws CorruptError with the offset of
+  // the opcode, UnsupportedError for an opcode that cairn does not know.
   Ref run();
 
  private:
-  // Each runs `op` when it is one of its group, and says whether it was.
+  // Each of these runs `op` if it belongs to its group, and returns whether it did.
   bool run_number(Op op);
   bool run_text(Op op);
   bool run_line(Op op);
@@ -86,10 +86,10 @@ class Machine {
   void push_module_class(const Call& id);
   struct UsualTensor;
   bool is_rebuild_tensor(const Ref& ref);
-  Ref fetched(Ahead& in) const;
+  Ref fetched(OpcodeCursor& in) const;
   bool is_new_place(std::uint32_t index, UsualTensor& found) const;
-  bool leave_out(Ahead& in, UsualTensor& found) const;
-  bool find_storage(Ahead& in, UsualTensor& found);
+  bool leave_out(OpcodeCursor& in, UsualTensor& found) const;
+  bool find_storage(OpcodeCursor& in, UsualTensor& found);
   bool find_usual_tensor(UsualTensor& found);
   void run_usual_tensor();
   void push_integer_line(std::string_view line);
@@ -103,7 +103,7 @@ class Machine {
   Refs stack_;
   std::vector<std::uint32_t> marks_;  // heights of the stack
   Refs memo_;
-  Ref empty_tuple_ = Ref::nothing();  // all that the pickle makes are one, as in Python
+  Ref empty_tuple_ = Ref::nothing();  // all empty tuples are one object, as in Python
   std::uint64_t memo_count_ = 0;
   bool leaves_out_ = false;
 };

@@ -1,14 +1,15 @@
-// The machine's opcodes for containers, functions and classes, and its short way for tensors
+// The machine's opcodes for containers, functions and classes, and its short cut for tensors
 // (usual_tensor.h):
 //
 // clang-format off
-//  1. When the pickle fetches PyTorch's _rebuild_tensor_v2 again, what follows is looked at: its
-//     arguments and the call, in the one form in which they are written.
-//  2. It is the tensor that the opcodes would make, one by one; of its parts only the key of its
-//     storage, which a tied tensor refers to, is made an object.
-//  3. The others are places in the memo that are left out. No writer refers to them; a pickle that
-//     does is read once more, with every object (PartsWanted).
-//  4. Whatever is not so, or cannot be made, is left to the opcodes, which say what is wrong.
+//  1. When the pickle fetches PyTorch's _rebuild_tensor_v2 from the memo, the next opcodes are
+//     parsed: its arguments and the call, in the one form in which they are usually written.
+//  2. If they match, the tensor is made that these opcodes would make one by one. Its storage's key
+//     becomes an object, too, because a tied tensor refers to it.
+//  3. The memo places of the tensor's other parts are marked as left out. No writer refers to
+//     them. A pickle that does is read once more, with every object (PartsWanted).
+//  4. If they do not match, or the tensor cannot be made, the opcodes are run one by one. They
+//     report what is wrong.
 // clang-format on
 #include <array>
 #include <utility>
@@ -150,12 +151,13 @@ void Machine::push_global_from_stack() {
   const auto* module_text = graph_.find<Text>(module);
   const auto* name_text = graph_.find<Text>(name);
   if (module_text == nullptr || name_text == nullptr)
-    fail("names a class by something else than text");
+    fail("names a class by something other than a text");
   push_global(module_text->text, name_text->text);
 }
 
-// Calls a row of the tables, and says whether it took the arguments. Those that it cannot take
-// without being damaged (another class in them, numpy's texts) make a placeholder.
+// Calls a row of the tables, and returns whether it took the arguments. If it refuses arguments
+// without the file being damaged (objects of an unknown class, numpy arrays of texts), the caller
+// makes a placeholder.
 bool Machine::call_known(const Ref& function, std::span<const Ref> args) {
   const auto* found = graph_.find<const Global*>(function);
   if (found == nullptr || (*found)->call == nullptr) return false;
@@ -168,7 +170,7 @@ bool Machine::call_known(const Ref& function, std::span<const Ref> args) {
   } catch (const CorruptError&) {
     if (!has_foreign(graph_, args)) throw;
   }
-  // The call may have looked at all that its arguments hold, for nothing.
+  // The call may have visited everything in its arguments, for nothing.
   std::uint64_t looked_at = args.size();
   for (const Ref& arg : args) {
     if (const auto* container = graph_.find<Container>(arg)) looked_at += container->items.size();
@@ -193,7 +195,7 @@ void Machine::reduce(Foreign::Made made) {
   push(make_foreign(graph_, made, function, args));
 }
 
-// NEWOBJ_EX: (class, arguments, keyword arguments)
+// Runs NEWOBJ_EX: (class, arguments, keyword arguments).
 void Machine::reduce_with_keywords() {
   const Ref keywords = pop();
   const auto* dict = graph_.find<Container>(keywords);
@@ -209,7 +211,7 @@ void Machine::reduce_with_keywords() {
   push(make_foreign(graph_, Foreign::Made::kNew, type, args, keywords));
 }
 
-// BUILD on a dtype or an array of numpy's; false when it is neither.
+// Runs BUILD on a dtype or an array of numpy's. Returns false if it is neither.
 bool Machine::build_numpy(const Ref& object, const Ref& state, std::span<const Ref> items) {
   static constexpr Global kDTypeState = {"numpy", "dtype.__setstate__", nullptr};
   static constexpr Global kArrayState = {"numpy", "ndarray.__setstate__", nullptr};
@@ -229,7 +231,7 @@ bool Machine::build_numpy(const Ref& object, const Ref& state, std::span<const R
   return true;
 }
 
-// Gives the object on top of the stack its state.
+// Sets the state of the object below the top of the stack.
 void Machine::build() {
   const Ref state = pop();
   const Ref object = pop();
@@ -258,8 +260,8 @@ void Machine::build() {
                          ", and cairn runs no code from a file");
 }
 
-// The attributes of an object of TorchScript. A class with a __getstate__ of its own gives
-// something else, which is kept under a name that no attribute has.
+// Sets the attributes of an object of TorchScript. A class with its own __getstate__ gives some
+// other state, which is kept under a name that no attribute has.
 void Machine::build_script_object(const Ref& object, const Ref& state) {
   Container filled{.kind = Container::Kind::kScriptObject};
   const auto* attributes = graph_.find<Container>(state);
@@ -272,8 +274,8 @@ void Machine::build_script_object(const Ref& object, const Ref& state) {
   graph_.replace(*object.node(), std::move(filled));
 }
 
-// ('module', class, source file, source code), before PyTorch 1.6 in place of the class of a
-// module. The code is not looked at.
+// Pushes the class in ('module', class, source file, source code). Before PyTorch 1.6, files have
+// this in place of a module's class. The code is ignored.
 void Machine::push_module_class(const Call& id) {
   id.expect_args(4, 4);
   if (!is_callable(graph_, id.arg(1))) {
@@ -282,14 +284,14 @@ void Machine::push_module_class(const Call& id) {
   push(id.arg(1));
 }
 
-// ('storage', class, key, location, numel), before PyTorch 1.6 with one more: None, or the part
-// that is meant, (key of the part, first element, number of elements).
+// Pushes the storage ('storage', class, key, location, numel). Before PyTorch 1.6 there was one
+// more item: None, or the part to use, (key of the part, first element, number of elements).
 void Machine::push_persistent() {
   const Ref id = pop();
   static constexpr Global kId = {"the pickle's", "persistent id", nullptr};
   const auto* items = graph_.find<Container>(id);
   if (items == nullptr || items->kind != Container::Kind::kTuple) {
-    fail("has a persistent id that is no tuple");
+    fail("has a persistent id that is not a tuple");
   }
   const Call call{graph_, storages_, kId, items->items};
   if (call.text(0) == "module") return push_module_class(call);
@@ -313,7 +315,7 @@ void Machine::push_persistent() {
     const std::int64_t offset = view.integer(1);
     const std::int64_t size = view.integer(2);
     if (offset < 0 || size < 0 || offset > numel || size > numel - offset) {
-      call.fail("a part that lies outside its storage");
+      call.fail("a part of a storage lies outside of it");
     }
     reference.view_offset = static_cast<std::uint64_t>(offset);
     reference.view_numel = static_cast<std::uint64_t>(size);
@@ -353,7 +355,7 @@ bool Machine::run_object(Op op) {
 
 // --- Tensors ------------------------------------------------------------------------------------
 
-// What step 1 finds.
+// The result of step 1.
 struct Machine::UsualTensor {
   StorageReference storage = {};
   std::int64_t offset = 0;
@@ -362,8 +364,8 @@ struct Machine::UsualTensor {
   std::optional<std::uint32_t> key_index = std::nullopt;  // in the memo
   std::array<std::uint32_t, 6> left_out = {};             // indices in the memo
   std::size_t left_out_count = 0;
-  std::size_t next_index = 0;  // new ones are no smaller: no GET in between means one of them
-  std::size_t bytes = 0;       // of opcodes
+  std::size_t next_index = 0;  // new indices are no smaller: no GET in between can mean one
+  std::size_t bytes = 0;       // size of the opcodes
 };
 
 namespace {
@@ -379,21 +381,22 @@ bool Machine::is_rebuild_tensor(const Ref& ref) {
   return is_global(graph_, ref, "torch._utils", "_rebuild_tensor_v2");
 }
 
-// The object that a GET fetches next; nothing when there is none.
-Ref Machine::fetched(Ahead& in) const {
+// Returns the object that the next opcode, a GET, fetches; nothing if it is not a GET or the memo
+// lacks it.
+Ref Machine::fetched(OpcodeCursor& in) const {
   const auto index = in.index(Op::kBinGet, Op::kLongBinGet);
   return index && *index < memo_.size() ? memo_[*index] : Ref::nothing();
 }
 
-// Whether the PUT makes a new place in the memo.
+// Returns whether the PUT uses a new place in the memo.
 bool Machine::is_new_place(std::uint32_t index, UsualTensor& found) const {
   if (index < found.next_index || index >= in_.position()) return false;
   found.next_index = index + std::size_t{1};
   return true;
 }
 
-// A PUT, when there is one, of an object that is left out.
-bool Machine::leave_out(Ahead& in, UsualTensor& found) const {
+// Reads a PUT, if there is one, of an object that is left out.
+bool Machine::leave_out(OpcodeCursor& in, UsualTensor& found) const {
   const auto index = in.index(Op::kBinPut, Op::kLongBinPut);
   if (!index) return true;
   if (!is_new_place(*index, found) || found.left_out_count == found.left_out.size()) return false;
@@ -401,8 +404,8 @@ bool Machine::leave_out(Ahead& in, UsualTensor& found) const {
   return true;
 }
 
-// ('storage', class, key, location, numel) as a persistent id
-bool Machine::find_storage(Ahead& in, UsualTensor& found) {
+// Reads ('storage', class, key, location, numel) as a persistent id.
+bool Machine::find_storage(OpcodeCursor& in, UsualTensor& found) {
   if (!in.skip(Op::kMark)) return false;
   const auto text_of = [&](const Ref& ref) {
     const auto* text = graph_.find<Text>(ref);
@@ -428,9 +431,10 @@ bool Machine::find_storage(Ahead& in, UsualTensor& found) {
   return in.skip(Op::kTuple) && leave_out(in, found) && in.skip(Op::kBinPersId);
 }
 
-// Step 1, behind the function: (storage, offset, size, stride, False, OrderedDict()), and the call.
+// Step 1, after the function: reads (storage, offset, size, stride, False, OrderedDict()), and the
+// call.
 bool Machine::find_usual_tensor(UsualTensor& found) {
-  Ahead in(pickle_.subspan(in_.position()));
+  OpcodeCursor in(pickle_.subspan(in_.position()));
   found.next_index = memo_.size();
   if (!in.skip(Op::kMark) || !find_storage(in, found)) return false;
   const auto offset = in.integer();
@@ -448,7 +452,7 @@ bool Machine::find_usual_tensor(UsualTensor& found) {
   return is_call;
 }
 
-// Steps 2 to 4; the function is on top of the stack.
+// Steps 2 to 4. The function is on top of the stack.
 void Machine::run_usual_tensor() {
   UsualTensor found;
   if (!find_usual_tensor(found)) return;

@@ -20,11 +20,12 @@ std::optional<T> number_in(std::string_view text) {
 
 std::uint64_t index_in(std::string_view line) {
   const auto index = number_in<std::uint64_t>(line);
-  if (!index) fail("numbers an object by something that is no number");
+  if (!index) fail("numbers an object by a text that is not a number");
   return *index;
 }
 
-// The byte that a backslash and what follows it at the start of `rest` mean; removes them.
+// Removes an escape (a backslash and the characters after it) from the start of `rest`. Returns the
+// byte that it means.
 char take_escape(std::string_view& rest) {
   constexpr std::string_view kMeanings = "\\\\''\"\"n\nr\rt\t";  // letter, byte, letter, byte, ...
   const char letter = rest.size() > 1 ? rest[1] : '\0';
@@ -43,7 +44,7 @@ char take_escape(std::string_view& rest) {
   fail("holds a str with a wrong escape");
 }
 
-// Python's repr of a str of Python 2: 'a\n\x00'.
+// Decodes Python's repr of a Python 2 str: 'a\n\x00'.
 std::string unquoted(std::string_view line) {
   const bool is_quoted =
       line.size() >= 2 && line.front() == line.back() && (line[0] == '\'' || line[0] == '"');
@@ -63,13 +64,13 @@ std::string unquoted(std::string_view line) {
 
 }  // namespace
 
-// "01" and "00" are the booleans.
+// As in Python, "01" and "00" are the booleans.
 void Machine::push_integer_line(std::string_view line) {
   if (line == "01" || line == "00") return push(line == "01");
   if (line.ends_with('L')) line.remove_suffix(1);
   const std::string_view digits = line.starts_with('-') ? line.substr(1) : line;
   if (digits.empty() || digits.find_first_not_of("0123456789") != std::string_view::npos) {
-    fail("holds an int that is no number");
+    fail("holds an int that is not a number");
   }
   const auto value = number_in<std::int64_t>(line);
   if (!value) {
@@ -81,7 +82,7 @@ void Machine::push_integer_line(std::string_view line) {
 
 void Machine::push_float_line(std::string_view line) {
   const auto value = number_in<double>(line);  // also "inf", "-nan"
-  if (!value) fail("holds a float that is no number");
+  if (!value) fail("holds a float that is not a number");
   push(graph_.add_real(*value));
 }
 

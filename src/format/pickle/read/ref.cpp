@@ -65,8 +65,8 @@ void Refs::clear(RefMemory& memory) {
   place_ = {};
 }
 
-// By half, so that filling one takes time in proportion to its size; small ones exactly, and to the
-// end of what the allocator hands out.
+// Grows by half, so that filling takes linear time. Small vectors grow to the exact size, rounded
+// up to the allocator's.
 void Refs::grow(std::size_t more, RefMemory& memory) {
   constexpr std::size_t kMost = 0xFFFFFFF0;
   const std::size_t needed = size_ + more;

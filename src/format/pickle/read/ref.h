@@ -1,4 +1,5 @@
-// References to the objects of a pickle, eight bytes each: most of what a pickle holds is one.
+// References to the objects of a pickle, of eight bytes each: most of a pickle's objects are small
+// enough to be one.
 #pragma once
 
 #include <array>
@@ -19,18 +20,18 @@ namespace cairn::pickle {
 
 enum class NodeId : std::uint32_t {};
 
-// None, a bool, a float, an int of 48 bits, or the number of a node of the Graph, which holds the
-// rest: Graph::integer() and Graph::real() give every number. The bits are those of the float, and
-// of everything else those of a NaN that no float has: one with such bits is a node.
+// None, a bool, a float, an int of 48 bits, or the number of a node of the Graph, which holds all
+// other objects. Graph::integer() and Graph::real() return any number. The bits are the float's
+// own; for everything else they are those of a NaN. A float with such bits is a node.
 class Ref {
  public:
   constexpr Ref() : Ref(kNoneTag, 0) {}
   Ref(None) : Ref() {}                                               // NOLINT
   Ref(bool v) : Ref(kBoolTag, v ? 1 : 0) {}                          // NOLINT
   Ref(NodeId id) : Ref(kNodeTag, static_cast<std::uint32_t>(id)) {}  // NOLINT
-  static constexpr Ref nothing() { return {kNothingTag, 0}; }        // no reference: a free place
-  static constexpr Ref left_out() { return {kLeftOutTag, 0}; }       // of an object not made
-  // nullopt for those that take a node.
+  static constexpr Ref nothing() { return {kNothingTag, 0}; }        // a free place
+  static constexpr Ref left_out() { return {kLeftOutTag, 0}; }       // an object that was not made
+  // Return nullopt for numbers that need a node.
   static std::optional<Ref> of(std::int64_t v) {
     constexpr std::int64_t kEnd = std::int64_t{1} << 47;
     if (v < -kEnd || v >= kEnd) return std::nullopt;
@@ -79,8 +80,9 @@ class Ref {
   std::uint64_t bits_;
 };
 
-// The memory of Refs, paid for from a budget: a pickle makes a few small ones for each tensor, and
-// all of them end with it. Those are cut from blocks, and used again; larger ones are allocated.
+// The memory of Refs, charged to a budget. A pickle makes a few small Refs for each tensor, and all
+// of them end with the pickle. Small ones are cut from blocks and reused; larger ones are
+// allocated.
 class RefMemory {
  public:
   static constexpr std::size_t kMostSmall = 15;  // references
@@ -90,7 +92,8 @@ class RefMemory {
   RefMemory(const RefMemory&) = delete;
   RefMemory& operator=(const RefMemory&) = delete;
 
-  // Odd numbers, as the allocator's sizes are. UnsupportedError when the budget is used up.
+  // Capacities are odd, as the allocator's sizes are. take() throws UnsupportedError if the budget
+  // is used up.
   Ref* take(std::size_t capacity);
   void give_back(Ref* refs, std::size_t capacity) noexcept;
 
@@ -103,12 +106,12 @@ class RefMemory {
   std::array<Free*, kMostSmall / 2 + 1> free_ = {};  // by half their capacity
   std::vector<std::unique_ptr<std::byte[]>> blocks_;
   std::byte* next_ = nullptr;  // in the last block
-  std::size_t left_ = 0;       // of it, in bytes
+  std::size_t left_ = 0;       // bytes left in it
 };
 
-// A vector of references in 16 bytes. One alone lies in it, as the sizes of vectors do; more have
-// memory of a RefMemory, always the same one, which outlives them. clear() gives back, the
-// destructor only what is large.
+// A vector of references in 16 bytes. One reference is stored in it. More use memory of a
+// RefMemory, which must be the same one in all calls and outlive the vector. clear() gives all
+// memory back; the destructor frees only large memory.
 class Refs {
  public:
   Refs() = default;
@@ -140,9 +143,9 @@ class Refs {
     if (size_ == room()) grow(1, memory);
     data()[size_++] = ref;
   }
-  // `refs` may not be part of this one.
+  // `refs` must not be part of this vector.
   void append(std::span<const Ref> refs, RefMemory& memory);
-  // New ones are Ref::nothing().
+  // New items are Ref::nothing().
   void resize(std::size_t size, RefMemory& memory);
   void shrink_to(std::size_t size) { size_ = static_cast<std::uint32_t>(size); }
   void clear(RefMemory& memory);
@@ -159,7 +162,7 @@ class Refs {
 
   Place place_ = {};
   std::uint32_t size_ = 0;
-  std::uint32_t capacity_ = 0;  // outside; 0: inside
+  std::uint32_t capacity_ = 0;  // of place_.outside; 0: inside is used
 };
 
 }  // namespace cairn::pickle

@@ -14,7 +14,8 @@
 namespace cairn::pickle {
 namespace {
 
-// Without the row for __torch__: its objects then are foreign ones, which keep their class's name.
+// Leaves out the row for __torch__: its objects are then foreign objects, which keep their class's
+// name.
 std::vector<Global> rows_without_classes() {
   std::vector<Global> rows;
   for (const Global& row : script_globals()) {
@@ -23,15 +24,16 @@ std::vector<Global> rows_without_classes() {
   return rows;
 }
 
-// Replaces objects of TorchScript's classes by dicts of what state_dict() has of them, each object
-// once, however often it is referred to.
+// Replaces objects of TorchScript's classes by dicts of their entries in state_dict(). Each object
+// is replaced once, however many references it has.
 class Weights {
  public:
   Weights(Graph& graph, const ScriptClasses& classes) : graph_(graph), classes_(classes) {}
 
   void keep_of(const Ref& root) {
     if (!is_module(root)) {
-      throw UnsupportedError("the archive holds " + graph_.describe(root) + ", no module");
+      throw UnsupportedError("the archive holds " + graph_.describe(root) +
+                             ", which is not a module");
     }
     found_.push_back(root);
     while (!found_.empty()) {
@@ -53,7 +55,7 @@ class Weights {
 
   bool is_object(const Ref& ref) const { return class_of(ref) != nullptr; }
 
-  // Each class is looked up once: its name may be long, and its objects many.
+  // Looks each class up once: its name may be long, and its objects many.
   const ScriptClass* definition_of(const Ref& ref) {
     const ForeignName* name = class_of(ref);
     if (name == nullptr) return nullptr;
@@ -70,7 +72,7 @@ class Weights {
     return type == nullptr || type->is_module;
   }
 
-  // An object that was a module, and is a dict by now.
+  // Returns whether it was a module and is a dict by now.
   bool is_kept(const Ref& ref) const {
     const auto* dict = graph_.find<Container>(ref);
     return dict != nullptr && dict->kind == Container::Kind::kScriptObject;
@@ -81,12 +83,12 @@ class Weights {
     return value != nullptr && (value->is_tensor() || value->kind() == Kind::kSparse);
   }
 
-  // What a tensor of that name is in the class; nullopt when it is a plain attribute.
+  // Returns the role of a tensor with this name in the class; nullopt for a plain attribute.
   std::optional<ScriptRole> role_of(const ScriptClass* type, const Ref& key) {
     if (type == nullptr) return ScriptRole::kParameter;
     const auto* name = graph_.find<Text>(key);
     if (name == nullptr) return std::nullopt;
-    graph_.charge(name->text.size() / sizeof(Ref));  // one text may be the key of many
+    graph_.charge(name->text.size() / sizeof(Ref));  // one text may be the key of many attributes
     const auto found = type->roles.find(std::string(name->text));
     if (found != type->roles.end()) return found->second;
     if (type->lists_buffers) return std::nullopt;
@@ -98,12 +100,12 @@ class Weights {
     auto& of_object = std::get<Container>(graph_.node(id)).items;
     const Ref state = of_object.size() > kForeignState ? of_object[kForeignState] : Ref();
     of_object.clear(graph_.refs());
-    graph_.replace(id, Container{.kind = Container::Kind::kScriptObject});  // may be its own part
+    graph_.replace(id, Container{.kind = Container::Kind::kScriptObject});  // it may contain itself
     Refs parameters;
     Refs buffers;
     Refs modules;
     const auto* attributes = graph_.find<Container>(state);
-    // Another state is what a __getstate__() gave, of which no attribute is known.
+    // Any other state is the result of a __getstate__(), whose attributes are not known.
     const std::size_t count =
         attributes != nullptr && attributes->is_dict() ? attributes->items.size() : 0;
     graph_.charge(count);

@@ -1,4 +1,4 @@
-// The weights of a TorchScript module: what its state_dict() has.
+// The weights of a TorchScript module, as its state_dict() has them.
 #pragma once
 
 #include "format/pickle/globals/globals.h"
@@ -6,10 +6,9 @@
 
 namespace cairn::pickle {
 
-// Of the module in `pickle`: a dict of its parameters, then its buffers, then its modules, which
-// are dicts of the same kind. Of a class that is not among `classes` every attribute that is a
-// tensor or an object counts. Throws as unpickle() does; UnsupportedError when the object is no
-// module.
+// Returns a dict of the module's parameters, then its buffers, then its modules, which are dicts of
+// the same kind. If a class is not in `classes`, every attribute that is a tensor or an object
+// counts. Throws as unpickle() does, and UnsupportedError if the object is not a module.
 Value unpickle_weights(ByteView pickle, StorageLoader& storages, MemoryBudget& budget,
                        const ScriptClasses& classes);
 

@@ -1,17 +1,17 @@
-// Reads a pickle that nobody has checked.
+// Reads an untrusted pickle.
 #pragma once
 
 #include "format/pickle/globals/globals.h"
 
 namespace cairn::pickle {
 
-// The object of a pickle of protocol 0 to 5; bytes after it are ignored. Tensors take their bytes
-// from `storages`. Throws CorruptError (with the offset in the pickle where one can be named) and
+// Returns the object of a pickle of protocol 0 to 5, and ignores bytes after it. Tensors take their
+// storages from `storages`. `more` are rows for one kind of file, in addition to the tables for all
+// kinds (resolve_global). Throws CorruptError (with the offset in the pickle, if it is known) and
 // UnsupportedError.
-// `more` are rows for one kind of file, beside the tables that serve all (resolve_global).
 Value unpickle(ByteView pickle, StorageLoader& storages, std::span<const Global> more = {});
 
-// The same for one of several pickles in a file: what the Value holds stays taken from `budget`.
+// Does the same for one of several pickles in a file: the Value's memory stays charged to `budget`.
 Value unpickle(ByteView pickle, StorageLoader& storages, MemoryBudget& budget,
                std::span<const Global> more = {});
 

@@ -1,7 +1,8 @@
-// The opcodes of a tensor as torch.save and cairn write them, read in one piece.
+// Parses the opcodes of a tensor, as torch.save and cairn write them, in one step.
 //
-// A checkpoint's pickle is little else, each the same but for a key and some numbers: 30 opcodes
-// and ten objects, of which the tensor is all that anyone asks for again.
+// A checkpoint's pickle consists mostly of tensors. Each takes 30 opcodes and ten objects, and
+// differs from others only in a key and some numbers. Later opcodes refer only to the tensor
+// itself.
 #pragma once
 
 #include <array>
@@ -18,11 +19,12 @@
 
 namespace cairn::pickle {
 
-// A cursor over what follows, of which it takes nothing from the machine. Each function gives
-// nullopt, or false, where something else stands, or nothing; what was passed then does not count.
-class Ahead {
+// A cursor over the next opcodes, independent of the machine's position. Each function returns
+// nullopt or false if the bytes are not as expected, or end; the cursor's position is then
+// undefined.
+class OpcodeCursor {
  public:
-  explicit Ahead(ByteView bytes) : bytes_(bytes) {}
+  explicit OpcodeCursor(ByteView bytes) : bytes_(bytes) {}
 
   std::size_t position() const { return at_; }
 
@@ -31,7 +33,7 @@ class Ahead {
     ++at_;
     return true;
   }
-  // Of BINGET and BINPUT, and of their long siblings.
+  // Reads a BINGET or BINPUT, or its long form.
   std::optional<std::uint32_t> index(Op one_byte, Op four_bytes) {
     if (skip(one_byte)) return number<std::uint8_t>();
     if (skip(four_bytes)) return number<std::uint32_t>();
@@ -45,7 +47,7 @@ class Ahead {
     if (!value) return std::nullopt;
     return static_cast<std::int32_t>(*value);
   }
-  // A short ASCII text.
+  // Reads a short ASCII text.
   std::optional<std::string_view> text() {
     constexpr std::size_t kMost = 20;
     if (!skip(Op::kBinUnicode)) return std::nullopt;
@@ -58,7 +60,7 @@ class Ahead {
     }
     return found;
   }
-  // A tuple of ints.
+  // Reads a tuple of ints.
   std::optional<Dims> integers() {
     constexpr std::size_t kMost = 8;
     constexpr std::array kTuples = {Op::kEmptyTuple, Op::kTuple1, Op::kTuple2, Op::kTuple3};

@@ -14,36 +14,36 @@
 
 namespace cairn::pickle {
 
-// A dict of tensors, or of dicts of them, and where the pickle was before and behind it. No object
-// of before it is in it: before the first part there was none that may come by again, and the
-// others have nothing but what is nobody else's, and tensors in each dict, of which none stands
-// between two parts. What is behind it may have its storages, and, though they were nobody else's
-// then, its objects.
+// A dict of tensors, or of dicts of tensors, and the state of the pickle before and after it. The
+// part contains no object that occurs before it. Before the first part no object can occur again. A
+// later part holds only values that nothing else holds, with a tensor in each dict, and no tensor
+// lies between two parts. Values after the part may use its storages. They may also use its
+// objects, if those have become shared since.
 struct EncodeMemory::Part {
   Value value;
   std::size_t depth = 0;
-  std::string text_before = {};  // that was written since the part before
+  std::string text_before = {};  // written since the previous part
   Pickler::Room room_before = {};
   Pickler behind = {};
   std::vector<std::shared_ptr<const Storage>> storages = {};
   TensorEncoder::Storages known_storages = {};
   std::unordered_map<const void*, std::uint32_t> objects = {};
-  std::size_t tensors = 0;  // that were written by then
-  bool has_dicts = false;   // in it
-  // What `behind` looks into, this part's and those before.
+  std::size_t tensors = 0;  // written up to the end of the part
+  bool has_dicts = false;   // the part contains dicts
+  // Texts that `behind` refers to: this part's, and those of earlier parts.
   std::vector<std::shared_ptr<const std::deque<std::string>>> texts = {};
-  // The tensors and dicts in it: made when somebody asks for the first time.
+  // The tensors and dicts in the part; filled at first use.
   mutable std::unordered_set<const void*> inside = {};
 };
 
 namespace {
 
-constexpr std::size_t kBatch = 1000;  // items that CPython puts between one mark and its opcode
+constexpr std::size_t kBatch = 1000;  // items that CPython puts between a mark and its opcode
 constexpr std::size_t kMaxEncodeDepth = 1000;
 constexpr std::size_t kManyEntries = 64;
-constexpr std::size_t kMostParts = 2;  // a model's tensors, and the states of its optimizer
+constexpr std::size_t kMostParts = 2;  // a model's tensors, and its optimizer's states
 
-// One of a part's objects, whose memo number is not known, comes by again.
+// Thrown if an object of a part, whose memo number is unknown, occurs again.
 struct IsInPart {};
 
 bool is_plain_tensor(const Value& value) {
@@ -54,7 +54,7 @@ bool is_plain_dict(const Dict& dict) {
   return !dict.attributes().is_dict() && dict.type() != DictType::kDefaultDict;
 }
 
-// A tensor, or a dict of tensors and numbers, that nobody else has.
+// Returns whether it is a tensor, or a dict of tensors and numbers, that nothing else holds.
 bool is_state_of_one(const Value& value) {
   if (value.may_be_shared()) return false;
   if (is_plain_tensor(value)) return true;
@@ -85,14 +85,15 @@ class Encoder {
   explicit Encoder(std::vector<std::shared_ptr<const Storage>>& storages)
       : storages_(storages), tensors_(out_, storages) {}
 
-  // Looks for parts, to be taken, and for the `known` ones.
-  void keep_parts(const Parts& known) {
+  // Looks for new parts to remember, and for the `known` ones.
+  void use_known_parts(const Parts& known) {
     most_parts_ = kMostParts;
     known_ = known;
   }
 
   void encode(const Value& value) {
-    // What is nobody else's comes by once, and need not be remembered: of most states, everything.
+    // A value that nothing else holds occurs once, and need not be remembered. In most states this
+    // holds for all values.
     if (value.may_be_shared() && value.identity() != nullptr) {
       const auto known = objects_.find(value.identity());
       if (known != objects_.end()) return out_.get(known->second);
@@ -104,7 +105,7 @@ class Encoder {
     --depth_;
   }
 
-  // The first large parts that others hold, those that were `known` among them.
+  // Returns the first large parts that others hold, too, including those that were `known`.
   Parts take_parts() { return std::move(parts_); }
 
   std::size_t room() const { return out_.room(); }
@@ -127,8 +128,8 @@ class Encoder {
       return objects_.empty() && tensors_written_ == 0 && storages_.empty() &&
              std::all_of(dict.begin(), dict.end(), is_plain);
     }
-    // Nothing else that is remembered may lie between: what the part was written behind is held by
-    // the part alone.
+    // No other remembered object may lie between two parts: only the part itself must hold the
+    // objects that its state refers to.
     return tensors_written_ == parts_.back()->tensors &&
            objects_.size() == parts_.back()->objects.size() &&
            storages_.size() == parts_.back()->storages.size() &&
@@ -145,14 +146,14 @@ class Encoder {
                        });
   }
 
-  // What was written since the part before.
+  // Returns what was written since the previous part.
   std::string_view text_since_part() const {
     const std::size_t begin = parts_.empty() ? 0 : parts_.back()->behind.written().size();
     return std::string_view(out_.written()).substr(begin);
   }
 
   void encode_part(const Value& value) {
-    if (is_known(value)) return go_on_behind_part();
+    if (is_known(value)) return continue_after_part();
     auto part = std::make_shared<EncodeMemory::Part>(
         EncodeMemory::Part{.value = value,
                            .depth = depth_,
@@ -161,9 +162,9 @@ class Encoder {
     const auto texts = std::make_shared<std::deque<std::string>>();
     out_.move_texts(*texts, parts_.empty() ? 0 : parts_.back()->behind.texts());
     texts_.push_back(texts);
-    const std::size_t most = std::exchange(most_parts_, 0);  // none in it
+    const std::size_t most = std::exchange(most_parts_, 0);  // no parts within a part
     encode_new(value);
-    if (!objects_.contains(value.identity())) return;  // nobody else holds it any more
+    if (!objects_.contains(value.identity())) return;  // nothing else holds it any more
     most_parts_ = most;
     part->behind = out_;
     part->storages = storages_;
@@ -176,7 +177,7 @@ class Encoder {
     parts_.push_back(std::move(part));
   }
 
-  // Whether `value` is the next part that is known, and all before it is as it was.
+  // Returns whether `value` is the next known part, and everything before it is unchanged.
   bool is_known(const Value& value) const {
     if (known_count_ != parts_.size() || known_count_ == known_.size()) return false;
     const EncodeMemory::Part& next = *known_[known_count_];
@@ -184,12 +185,12 @@ class Encoder {
            next.text_before == text_since_part() && next.room_before == out_.room_so_far();
   }
 
-  void go_on_behind_part() {
+  void continue_after_part() {
     const EncodeMemory::Part& part = *known_[known_count_++];
     parts_.push_back(known_[known_count_ - 1]);
     out_ = part.behind;
     storages_ = part.storages;
-    tensors_.go_on_from(part.known_storages);
+    tensors_.continue_from(part.known_storages);
     objects_ = part.objects;
     tensors_written_ = part.tensors;
     texts_ = part.texts;
@@ -246,10 +247,10 @@ class Encoder {
     }
   }
 
-  // Room for `more` levels of nesting, with which the object will be read again.
+  // Throws if `more` further levels are too deep to be read again.
   void require_depth(std::size_t more) const {
     if (depth_ + more > kMaxEncodeDepth) {
-      throw UnsupportedError("nested too deep for Python to read");
+      throw UnsupportedError("the value is nested too deep for Python to read");
     }
   }
 
@@ -297,8 +298,7 @@ class Encoder {
   }
 
   void make_room_for(const Dict& dict) {
-    // Of a tensor, its name, and what refers to both; rather more than it takes: pages that nobody
-    // writes to are none.
+    // For a tensor, its name, and their references. Rather too large: unused pages cost nothing.
     constexpr std::size_t kMostUsualBytes = 256;
     if (dict.size() < kManyEntries || !dict.begin()->second.is_tensor()) return;
     out_.reserve(dict.size() * kMostUsualBytes, dict.size());
@@ -332,8 +332,8 @@ class Encoder {
     }
   }
 
-  // CPython has two loops for a dict's items. The one for dict ends each full batch by asking
-  // whether there is more only after having opened the next one, which may so stay empty.
+  // CPython has two loops for a dict's items. This is the one for dict. It opens the next batch
+  // before it checks whether items are left, so the last batch may be empty.
   void encode_dict(const Value& value) {
     out_.op(Op::kEmptyDict);
     remember(value, out_.put());
@@ -359,14 +359,15 @@ class Encoder {
     out_.op(Op::kSetItems);
   }
 
-  // The one for subclasses never leaves a batch empty, and sets the last item alone when it is.
+  // The loop for subclasses never leaves a batch empty, and writes a batch of one item without a
+  // mark.
   void encode_ordered_dict(const Value& value) {
     remember(value, out_.empty_ordered_dict());
     encode_subclass_items(value.as_dict());
     encode_attributes(value.as_dict());
   }
 
-  // Counter({...}): the items as an argument.
+  // Writes Counter({...}): the items are an argument.
   void encode_counter(const Value& value) {
     out_.global("collections", "Counter");
     out_.op(Op::kEmptyDict);
@@ -408,7 +409,8 @@ class Encoder {
     }
   }
 
-  // As the file had it. The pickle names what Python would have to call; nothing is called here.
+  // Writes the object as the file had it. The pickle names what Python would call; nothing is
+  // called here.
   void encode_foreign(const Value& value, const Foreign& object) {
     switch (object.made) {
       case Foreign::Made::kNamed:
@@ -453,7 +455,7 @@ class Encoder {
     out_.op(is_new ? Op::kNewObj : Op::kReduce);
   }
 
-  // A class of protocol 2: under the name of Python 2, and a nested one as an attribute.
+  // Writes a class as protocol 2 does: under Python 2's name, and a nested class as an attribute.
   void encode_name(std::string_view module, std::string_view name) {
     const std::size_t dot = name.rfind('.');
     if (dot != std::string_view::npos) {
@@ -475,25 +477,26 @@ class Encoder {
     const auto found = std::find_if(open_.rbegin(), open_.rend(),
                                     [&](const auto& each) { return each.first == back.id; });
     if (found == open_.rend()) {
-      throw UnsupportedError("an object of " + back.class_name() +
-                             " refers to something around it, which cannot be written again; "
-                             "leave the object out (cairn convert --drop-objects)");
+      throw UnsupportedError(
+          "an object of " + back.class_name() +
+          " refers to an object that contains it, which cannot be written again; "
+          "leave the object out (cairn convert --drop-objects)");
     }
     out_.get(found->second);
   }
 
-  std::vector<std::shared_ptr<const std::deque<std::string>>> texts_;  // that out_ looks into
+  std::vector<std::shared_ptr<const std::deque<std::string>>> texts_;  // that out_ refers to
   Pickler out_;
   std::vector<std::shared_ptr<const Storage>>& storages_;
   TensorEncoder tensors_;
   std::unordered_map<const void*, std::uint32_t> objects_;
-  // The foreign objects that are being written, innermost last: their ids and memo numbers.
+  // The foreign objects that are being written, from outer to inner: their ids and memo numbers.
   std::vector<std::pair<std::uint64_t, std::uint32_t>> open_;
   std::size_t depth_ = 0;
   std::size_t tensors_written_ = 0;
   Parts known_;
   Parts parts_;
-  std::size_t known_count_ = 0;  // so many of the first ones are known_
+  std::size_t known_count_ = 0;  // number of first parts_ that are from known_
   std::size_t most_parts_ = 0;
 };
 
@@ -523,7 +526,7 @@ Encoded encode(const Value& value, EncodeMemory& memory) {
   const std::lock_guard lock(memory.mutex_);
   std::vector<std::shared_ptr<const Storage>> storages;
   Encoder encoder(storages);
-  encoder.keep_parts(memory.parts_);
+  encoder.use_known_parts(memory.parts_);
   try {
     encoder.encode(value);
   } catch (const IsInPart&) {

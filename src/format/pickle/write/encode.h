@@ -12,24 +12,24 @@ namespace cairn::pickle {
 
 struct Encoded {
   std::string data_pkl;
-  // So many bytes more have place for every object of the same structure: for numbers of any size
-  // in place of its numbers, and for slightly longer texts and bytes. data_pkl.size() + room is the
-  // same for all of them.
+  // How many more bytes data.pkl needs room for, so that any object of the same structure fits.
+  // That allows for numbers of any size in place of its numbers, and for slightly longer texts and
+  // bytes. data_pkl.size() + room is the same for all such objects.
   std::size_t room = 0;
-  std::vector<std::shared_ptr<const Storage>> storages;  // the i-th is the record data/i
+  std::vector<std::shared_ptr<const Storage>> storages;  // [i] is the record data/i
 };
 
-// Protocol 2, as CPython would write it. What has one identity() is written once. UnsupportedError,
-// with the keys that lead there, for a Value that torch.load could not read back; UsageError for a
-// tensor that reaches outside its storage.
+// Writes protocol 2, as CPython would. Objects with the same identity() are written once. Throws
+// UnsupportedError for a Value that torch.load could not read, and UsageError for a tensor that
+// reaches outside its storage. The messages name the keys that lead there.
 Encoded encode(const Value& value);
 
-// What encode() knows of the tree before: its first large parts that others hold on to, a dict of
-// tensors and one of dicts of tensors, as far as no tensor stands before or between them; and how
-// far the pickle was behind each. A tree that is the same up to there, and has those parts, that is
-// ones of the same identity(), is only encoded from there on. Keeps the memory of those tensors,
-// and what was written up to each of them.
-// May be used by several threads: one after the other.
+// Remembers the previous tree, so that encode() need not encode an equal beginning again. It keeps
+// up to two large parts that others hold, too: a dict of tensors, and a dict of dicts of tensors.
+// No tensor may lie before or between them. After each part it keeps the state of the pickle. If
+// the next tree is equal up to there and has the same parts (by identity()), encoding continues
+// after them. Keeps the memory of those tensors, and a copy of what was written. Thread-safe: calls
+// run one after another.
 class EncodeMemory {
  public:
   EncodeMemory();
@@ -47,7 +47,7 @@ class EncodeMemory {
   std::vector<std::shared_ptr<const Part>> parts_;
 };
 
-// The same bytes as encode(value).
+// Returns the same as encode(value), using `memory`.
 Encoded encode(const Value& value, EncodeMemory& memory);
 
 }  // namespace cairn::pickle

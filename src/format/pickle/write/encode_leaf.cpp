@@ -15,17 +15,19 @@ std::string_view numpy_module(NumpyNames names) {
   return names == NumpyNames::kNumpy1 ? "numpy.core.multiarray" : "numpy._core.multiarray";
 }
 
-// The scalar's dtype() as a text that lives as long as the pickler.
+// Returns the scalar's dtype() as a text that outlives the pickler.
 std::string_view code_of(const NumpyScalar& scalar) {
   static constexpr std::array<std::string_view, 14> kCodes = {
       "b1", "i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8", "f2", "f4", "f8", "c8", "c16"};
   const std::string code = scalar.dtype();
   const auto* found = std::find(kCodes.begin(), kCodes.end(), code);
-  if (found == kCodes.end()) throw UnsupportedError("a numpy scalar of dtype " + code);
+  if (found == kCodes.end())
+    throw UnsupportedError("cairn cannot write numpy scalars of dtype " + code);
   return *found;
 }
 
-// dtype(code, False, True) with its state: byte order and what only unusual dtypes have.
+// Writes dtype(code, False, True) and its state: the byte order, and fields that only unusual
+// dtypes use.
 void encode_array_dtype(Pickler& out, std::string_view code) {
   out.global("numpy", "dtype");
   out.text(code);
@@ -46,7 +48,7 @@ void encode_array_dtype(Pickler& out, std::string_view code) {
   out.op(Op::kBuild);
 }
 
-// An array without elements, which BUILD makes the real one: _reconstruct(ndarray, (0,), b'b'), or
+// Writes an empty array, to which BUILD gives its content: _reconstruct(ndarray, (0,), b'b'), or
 // ndarray((0,)).
 std::uint32_t encode_empty_array(Pickler& out, NumpyNames names) {
   const bool is_direct = names == NumpyNames::kNone;
@@ -101,7 +103,7 @@ void encode_size(Pickler& out, const Size& value) {
   out.reduce();
 }
 
-// device('cpu') or device('cuda', 1)
+// Writes device('cpu') or device('cuda', 1).
 void encode_device(Pickler& out, const Device& value) {
   const std::string& device = value.name;
   out.global("torch", "device");
@@ -114,7 +116,7 @@ void encode_device(Pickler& out, const Device& value) {
     const char* end = device.data() + device.size();
     const auto [stop, error] = std::from_chars(device.data() + colon + 1, end, index);
     if (error != std::errc() || stop != end) {
-      throw UnsupportedError("\"" + device + "\" is no device; expected \"cpu\" or \"cuda:1\"");
+      throw UnsupportedError("\"" + device + "\" is not a device;  expected \"cpu\" or \"cuda:1\"");
     }
     out.integer(index);
     out.tuple(2);
@@ -122,13 +124,13 @@ void encode_device(Pickler& out, const Device& value) {
   out.reduce();
 }
 
-// A layout is made by its name; the others are attributes of torch.
+// A layout is made by its name. Other constants are attributes of torch.
 void encode_constant(Pickler& out, const TorchConstant& value) {
   constexpr std::string_view kTorch = "torch.";
   const std::string_view constant = value.name;
   const bool is_layout = Value(value).type_name() == "layout";
   if (!constant.starts_with(kTorch)) {
-    throw UnsupportedError("\"" + value.name + "\" is no name of torch's");
+    throw UnsupportedError("\"" + value.name + "\" is not a name in torch");
   }
   if (!is_layout) return out.global("torch", constant.substr(kTorch.size()));
   out.global("torch.serialization", "_get_layout");

@@ -1,4 +1,4 @@
-// The objects without items, as CPython writes them under protocol 2.
+// Writes objects without items, as CPython does under protocol 2.
 #pragma once
 
 #include <complex>
@@ -17,7 +17,8 @@ void encode_constant(Pickler& out, const TorchConstant& value);
 // Returns the memo number.
 std::uint32_t encode_bytes(Pickler& out, const Bytes& value);
 
-// As numpy writes them, under the name of the module that they say. Return the memo number.
+// Write them as numpy does, under the module name that they say. encode_array() returns the memo
+// number.
 std::uint32_t encode_array(Pickler& out, const NdArray& array);
 void encode_scalar(Pickler& out, const NumpyScalar& scalar);
 

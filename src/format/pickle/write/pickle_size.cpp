@@ -13,7 +13,7 @@
 namespace cairn::pickle {
 namespace {
 
-// Each skips the operand of `op` when it is one of its group, and says whether it was.
+// Each skips the operand of `op` if `op` belongs to its group, and returns whether it does.
 
 bool skip_fixed(Op op, ByteReader& in) {
   switch (op) {
@@ -130,7 +130,8 @@ bool has_no_operand(Op op) {
   }
 }
 
-// Calls look(op, where it ends) for each opcode. nullopt when `bytes` end before STOP.
+// Calls look(op, end of the opcode) for each opcode. Returns the size of the pickle, nullopt if
+// `bytes` end before STOP.
 template <class Look>
 std::optional<std::size_t> step_over(ByteView bytes, const Look& look) {
   ByteReader in(bytes, "the pickle");
@@ -150,9 +151,9 @@ std::optional<std::size_t> step_over(ByteView bytes, const Look& look) {
       look(op, in.position());
       continue;
     }
-    throw CorruptError(
-        "the pickle holds byte " + std::to_string(static_cast<int>(op)) + ", which is no opcode",
-        {}, at);
+    throw CorruptError("the pickle holds byte " + std::to_string(static_cast<int>(op)) +
+                           ", which is not an opcode",
+                       {}, at);
   }
 }
 
@@ -182,7 +183,7 @@ SharedBytes pickle_at(const Windows& source, std::uint64_t at) {
   }
 }
 
-std::optional<std::uint64_t> bytes_a_storage(ByteView beginning) {
+std::optional<std::uint64_t> bytes_per_storage(ByteView beginning) {
   constexpr std::size_t kEnough = 16;
   std::size_t count = 0;
   std::size_t first = 0;
@@ -194,7 +195,7 @@ std::optional<std::uint64_t> bytes_a_storage(ByteView beginning) {
       last = end;
     });
   } catch (const CorruptError&) {
-    return std::nullopt;  // which is said by whoever needs all of it
+    return std::nullopt;  // the reader of the whole pickle reports it
   }
   if (count < kEnough) return std::nullopt;
   return (last - first) / (count - 1) + 1;

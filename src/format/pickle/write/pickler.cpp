@@ -25,7 +25,8 @@ std::string Pickler::finish() && {
 }
 
 std::size_t Pickler::room() const {
-  // What grows in ways of its own: a list by an item, a None that becomes a number.
+  // Rounds the size up to a multiple of this. The rest is room for changes of other kinds: one more
+  // item in a list, a None that becomes a number.
   constexpr std::size_t kStep = 512;
   if (room_ == 0) return 0;
   const std::size_t full = out_.size() + 1 + room_;  // with its STOP
@@ -33,7 +34,7 @@ std::size_t Pickler::room() const {
 }
 
 void Pickler::changing_integer(std::int64_t v) {
-  // Where there are very many they are data rather than counters, and each costs.
+  // Very many integers are data rather than counters, and room for each would cost too much.
   constexpr std::size_t kOfAnySize = 4096;
   constexpr std::size_t kOf32Bits = std::size_t{64} << 10;
   constexpr std::size_t kMostBytes = 11;  // LONG1, the length, nine bytes at most
@@ -72,13 +73,14 @@ void Pickler::long_op(std::string_view twos_complement) {
 
 void Pickler::real(double v) {
   op(Op::kBinFloat);
-  // The only number that is big-endian.
+  // The only big-endian number in a pickle.
   append_little_endian(out_, __builtin_bswap64(std::bit_cast<std::uint64_t>(v)));
 }
 
 void Pickler::unicode(std::string_view v) {
   if (v.size() > std::numeric_limits<std::uint32_t>::max()) {
-    throw UnsupportedError("a text or bytes of more than 4 GiB");
+    throw UnsupportedError(
+        "a text or bytes object has more than 4 GiB, which protocol 2 cannot hold");
   }
   op_with(Op::kBinUnicode, static_cast<std::uint32_t>(v.size()));
   out_ += v;
@@ -93,7 +95,7 @@ std::uint32_t* Pickler::number_place(std::string_view v) {
   }
   if (number == numbers_.size() && !has_other_numbers_) numbers_.push_back(0);
   if (number < numbers_.size()) return &numbers_[number];
-  has_other_numbers_ = true;  // it goes to texts_, and so does what comes after it
+  has_other_numbers_ = true;  // this number goes to texts_, as do all new ones after it
   return nullptr;
 }
 
@@ -101,7 +103,7 @@ void Pickler::text(std::string_view v) {
   std::uint32_t* number = number_place(v);
   if (number != nullptr && *number != 0) return get(*number - 1);
   if (const std::uint32_t* known = number != nullptr ? nullptr : texts_.find(v)) return get(*known);
-  if (!is_utf8(v)) throw UnsupportedError("a str that is not UTF-8; Python could not hold it");
+  if (!is_utf8(v)) throw UnsupportedError("a str is not UTF-8, which Python's str cannot hold");
   if (number != nullptr) {
     *number = memo_count_ + 1;
   } else {
@@ -130,11 +132,12 @@ void Pickler::new_text(std::string_view v) {
 }
 
 std::uint32_t Pickler::bytes(std::string_view v) {
-  // Also when empty: Python would name __builtin__.bytes then, which weights_only refuses.
+  // This also applies to empty bytes. Python would write __builtin__.bytes, which weights_only
+  // refuses.
   global("_codecs", "encode");
   const std::string utf8 = latin1_to_utf8(v);
   unicode(utf8);
-  // Half of random bytes take two; eight times the standard deviation is more than will be seen.
+  // Half of random bytes take two bytes. A deviation of eight standard deviations does not occur.
   const auto deviation = static_cast<std::size_t>(std::sqrt(static_cast<double>(v.size()))) / 2 + 1;
   const std::size_t usual = v.size() + v.size() / 2 + 8 * deviation;
   const std::size_t most = utf8.size() <= usual ? std::min(usual, 2 * v.size()) : 2 * v.size();

@@ -1,5 +1,5 @@
 // Writes opcodes of pickle protocol 2 with CPython's memo: every object that can be referred to
-// again gets the next number when it is made.
+// again gets the next memo number when it is made.
 #pragma once
 
 #include <array>
@@ -22,44 +22,46 @@
 
 namespace cairn::pickle {
 
-// A copy goes on from where the other one is; what was written by then may be needed by both.
+// A copy continues where the original was. It may refer to texts that the original owned or was
+// given.
 class Pickler {
  public:
   Pickler();
 
   // The finished pickle.
   std::string finish() &&;
-  // So many bytes more are about to be written, with so many new texts, about: growing step by step
-  // needs twice the memory, and new memory costs more than what is written into it.
+  // Announces that about so many more bytes will be written, with so many new texts. Growing step
+  // by step takes twice the memory, and new memory costs more time than writing into it.
   void reserve(std::size_t bytes, std::size_t texts) {
     reserve_pages(out_, out_.size() + bytes);
     texts_.reserve(texts);
   }
-  // What is written so far.
+  // The bytes written so far.
   const std::string& written() const { return out_; }
-  // What its room() will follow from, beside what is written.
+  // The values that decide room(), besides the written bytes.
   struct Room {
     std::size_t bytes = 0;
     std::size_t changing_integers = 0;
     bool operator==(const Room&) const = default;
   };
   Room room_so_far() const { return {room_, changing_integers_}; }
-  // How many texts were written, each once.
+  // The number of different texts written.
   std::size_t texts() const { return texts_.size(); }
-  // From now on the texts written so far, but for the `first` ones, are those in `texts`, which
-  // must live as long as this and its copies.
+  // Moves the texts written so far, except the `first` ones, into `texts`, which must outlive this
+  // pickler and its copies.
   void move_texts(std::deque<std::string>& texts, std::size_t first) {
     texts_.move_texts(texts, first);
   }
-  // Bytes that it would have more if everything given to changing_...() were as long as it may
-  // become; see Encoded::room.
+  // How many more bytes the pickle would have if everything given to changing_...() became as long
+  // as possible; see Encoded::room.
   std::size_t room() const;
 
   void op(Op code) { out_.push_back(static_cast<char>(code)); }
-  // What is written many times, as it was when all that it names had its number and nothing got a
-  // new one; empty: not yet. It belongs to this pickler, and to copies made of it from then on.
+  // Opcodes that are written many times. They are kept once all names in them have memo numbers, so
+  // that writing them assigns no new one; empty until then. Valid for this pickler, and for copies
+  // that are made of it later.
   using Phrase = std::string;
-  // Writes the phrase; by `write` as long as it is empty.
+  // Writes the phrase. Calls `write` instead as long as the phrase is empty.
   template <class Write>
   void say(Phrase& phrase, const Write& write) {
     if (!phrase.empty()) {
@@ -77,24 +79,24 @@ class Pickler {
   void big_integer(const BigInt& v);
   void real(double v);
 
-  // A str; equal texts are written once, as CPython does for texts that are one object. The bytes
-  // behind `v` must live as long as the pickler.
+  // Writes a str. Equal texts are written once, as CPython does for texts that are one object. The
+  // bytes of `v` must live as long as the pickler.
   void text(std::string_view v);
-  // The text that the number is, as text() writes it; it needs no bytes that live on. For keys that
-  // count up: the first time of each number comes behind that of the one before it.
+  // Writes a number's decimal text, as text() does, but keeps no view of it. For keys that count
+  // up: each number must be written for the first time after its predecessor.
   void text_of(std::uint32_t number);
-  // bytes, which have no opcode of their own in protocol 2. Others of as many bytes have
-  // room in its place. Returns the memo number.
+  // Writes bytes, which have no opcode of their own in protocol 2. The room allows for other
+  // content of the same size. Returns the memo number.
   std::uint32_t bytes(std::string_view v);
-  // The same as integer() and text(), of what may be another number or text the next time.
+  // The same as integer() and text(), for a number or text that may differ the next time.
   void changing_integer(std::int64_t v);
   void changing_text(std::string_view v);
-  // A function or class, written once.
+  // Writes a function or class, once.
   void global(std::string_view module, std::string_view name);
 
   void empty_tuple() { op(Op::kEmptyTuple); }
-  // A tuple of the last one to three items; and of all since op(Op::kMark). These return the memo
-  // number.
+  // Make a tuple of the last one to three items, or of all items since op(Op::kMark). Return the
+  // memo number.
   std::uint32_t tuple(std::size_t size);
   std::uint32_t tuple_since_mark();
   // Calls the function under the tuple on the stack.
@@ -102,15 +104,15 @@ class Pickler {
   std::uint32_t empty_ordered_dict();
   void tuple_of(std::span<const std::int64_t> integers);
 
-  // Gives the object just made the next memo number, which is returned.
+  // Gives the object just made the next memo number, and returns it.
   std::uint32_t put();
   void get(std::uint32_t index);
 
-  // Opcodes that the caller put together (opcodes.h); numbers that they give to objects are
-  // from next_number().
+  // Appends opcodes that the caller assembled (opcodes.h). Memo numbers in them must be from
+  // next_number().
   void append(std::string_view opcodes) { out_ += opcodes; }
   std::uint32_t next_number() { return memo_count_++; }
-  // Hands over what is written so far, and keeps nothing of it.
+  // Writes everything so far to `sink`, and keeps none of it.
   void move_to(ByteSink& sink) {
     sink.write(as_bytes(out_));
     out_.clear();
@@ -123,17 +125,17 @@ class Pickler {
     std::uint32_t index;
   };
 
-  // Where the memo number + 1 of a text stands that is a number, as the keys of storages are: as
-  // long as they come one after the other. nullptr for other texts.
+  // For a text that is a number, as the keys of storages are: the place of its memo number + 1, if
+  // the numbers came in order so far. nullptr for other texts.
   std::uint32_t* number_place(std::string_view v);
-  // A text that was not written before.
+  // Writes a text that was not written before.
   void new_text(std::string_view v);
-  // The memo number of a global that was written before; otherwise remembers it with the next one.
+  // Returns the memo number of a global that was written before. Otherwise remembers it under the
+  // next number, and returns nullopt.
   std::optional<std::uint32_t> find_or_add_global(std::string_view module, std::string_view name);
   std::string_view own(std::string_view name);
   void long_op(std::string_view twos_complement);
-  // Appends at once what `put` puts at the place that it is given, for there are ten opcodes to a
-  // tensor.
+  // Appends all bytes that `put` writes with one call, since a tensor takes ten opcodes.
   template <class Put>
   void append_put(const Put& put) {
     std::array<char, kMostOpcodeBytes> bytes = {};
@@ -149,11 +151,11 @@ class Pickler {
   std::uint32_t memo_count_ = 0;
   std::size_t room_ = 0;
   std::size_t changing_integers_ = 0;
-  TextTable texts_;                     // but for those that number_place() has
+  TextTable texts_;                     // except those that number_place() has
   std::vector<std::uint32_t> numbers_;  // "0", "1", ...; 0: not written yet
   bool has_other_numbers_ = false;
-  std::vector<std::shared_ptr<const std::string>> global_names_;  // that those below look at
-  std::vector<Global> globals_;  // the first ones: most pickles have few
+  std::vector<std::shared_ptr<const std::string>> global_names_;  // owned texts in the two below
+  std::vector<Global> globals_;  // the first globals; most pickles have few
   TextTable more_globals_;
 };
 

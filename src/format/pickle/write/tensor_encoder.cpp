@@ -12,16 +12,16 @@ void check_writable(const TensorView& tensor) {
   try {
     check_bounds(tensor);
   } catch (const CorruptError& e) {
-    throw UsageError(e.what());  // the caller's tensor, no file
+    throw UsageError(e.what());  // the caller's tensor, not a file's
   }
   check_is_whole(tensor, "a torch.save file");
   if (name(tensor.dtype).starts_with('q') && tensor.quantizer == nullptr) {
     throw UnsupportedError("a tensor of dtype " + std::string(name(tensor.dtype)) +
-                           " without a quantizer");
+                           " has no quantizer");
   }
 }
 
-// The function that makes such a tensor from its storage.
+// Returns the name of the function that makes such a tensor from its storage.
 std::string_view rebuild_function(const TensorView& tensor) {
   if (tensor.quantizer != nullptr) return "_rebuild_qtensor";
   return storage_class(tensor.dtype).empty() ? "_rebuild_tensor_v3" : "_rebuild_tensor_v2";
@@ -96,14 +96,14 @@ std::uint32_t TensorEncoder::encode(const SparseTensor& tensor) {
   try {
     check_structure(tensor);
   } catch (const CorruptError& e) {
-    throw UsageError(e.what());  // the caller's tensor, no file
+    throw UsageError(e.what());  // the caller's tensor, not a file's
   }
   if (!tensor.is_parameter) return encode_parts(tensor);
   return encode_parameter(tensor.requires_grad, [&] { encode_parts(tensor); });
 }
 
-// Of COO with is_coalesced only where the tensor's own file said it: PyTorch before 2.1 takes it
-// for one argument too many.
+// For COO, writes is_coalesced only if the tensor's own file had it: PyTorch before 2.1 accepts no
+// such argument.
 std::uint32_t TensorEncoder::encode_parts(const SparseTensor& tensor) {
   out_.global("torch._utils",
               tensor.is_csr_of_113 ? "_rebuild_sparse_csr_tensor" : "_rebuild_sparse_tensor");
@@ -141,7 +141,7 @@ void TensorEncoder::encode_storage(const TensorView& tensor, bool is_untyped) {
   encode_storage_rest(tensor, known, type);
 }
 
-// ('storage', class, key, location, elements) as a persistent id
+// Writes ('storage', class, key, location, elements) as a persistent id.
 void TensorEncoder::encode_storage_head(std::string_view type) {
   out_.op(Op::kMark);
   out_.text("storage");
@@ -167,9 +167,9 @@ void TensorEncoder::encode_storage_rest(const TensorView& tensor, const Known& k
 }
 
 TensorEncoder::Known TensorEncoder::known_storage(const TensorView& tensor) {
-  // That of one tensor alone comes by once.
+  // A storage of only one tensor occurs once.
   if (tensor.storage.use_count() == 1 && !is_given_again_) return new_storage(tensor);
-  if (may_come_again_ != 0) know_all();
+  if (unindexed_count_ != 0) remember_all_storages();
   const auto [entry, is_new] = known_.known.try_emplace(tensor.storage.get());
   Known& known = entry->second;
   if (is_new) return known = new_storage(tensor);
@@ -181,19 +181,20 @@ TensorEncoder::Known TensorEncoder::known_storage(const TensorView& tensor) {
   return known;
 }
 
-void TensorEncoder::know_all() {
-  for (std::size_t i = 0; i < may_come_again_; ++i) {
+void TensorEncoder::remember_all_storages() {
+  for (std::size_t i = 0; i < unindexed_count_; ++i) {
     known_.known.try_emplace(storages_[i].get(),
                              Known{static_cast<std::uint32_t>(i), known_.dtypes[i]});
   }
-  may_come_again_ = 0;
+  unindexed_count_ = 0;
 }
 
 TensorEncoder::Known TensorEncoder::new_storage(const TensorView& tensor) {
   const std::size_t counted = item_size(storage_dtype(tensor.dtype));
   if (tensor.storage && tensor.storage->size() % counted != 0) {
     throw UnsupportedError("a storage of " + std::to_string(tensor.storage->size()) +
-                           " bytes is no whole number of " + std::string(name(tensor.dtype)));
+                           " bytes does not hold a whole number of elements of " +
+                           std::string(name(tensor.dtype)));
   }
   const Known known = {static_cast<std::uint32_t>(storages_.size()), tensor.dtype};
   known_.dtypes.push_back(tensor.dtype);

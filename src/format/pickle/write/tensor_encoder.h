@@ -16,62 +16,63 @@ namespace cairn::pickle {
 
 class TensorEncoder {
  public:
-  // Appends every storage to `storages` when it is first used.
+  // Appends every storage to `storages` at its first use.
   TensorEncoder(Pickler& out, std::vector<std::shared_ptr<const Storage>>& storages)
       : out_(out), storages_(storages) {}
 
-  // Returns the memo number of the tensor. Each tensor that the tree holds is given once.
+  // Writes a tensor and returns its memo number. Each tensor of the tree is given once.
   std::uint32_t encode(const TensorView& tensor);
   std::uint32_t encode(const SparseTensor& tensor);
-  // What it knows of storages, so that another one can go on from there.
+  // A storage that was written. Another encoder can continue from it.
   struct Known {
     std::uint32_t key = 0;
     DType dtype = DType::kUInt8;
   };
   struct Storages {
-    std::unordered_map<const Storage*, Known> known = {};  // those that may come again
-    std::vector<DType> dtypes = {};                        // of all, in their order: by key
+    std::unordered_map<const Storage*, Known> known = {};  // by address: those that may occur again
+    std::vector<DType> dtypes = {};                        // of all storages, by key
   };
   const Storages& known_storages() const { return known_; }
-  // Any of the storages until now may come again.
-  void go_on_from(const Storages& known) {
+  // Continues after `known`. All storages in it may occur again.
+  void continue_from(const Storages& known) {
     known_ = known;
-    usual_ = {};  // what was written now, too, has other numbers
-    may_come_again_ = known_.dtypes.size();
+    usual_ = {};  // text written since then has other memo numbers
+    unindexed_count_ = known_.dtypes.size();
   }
 
-  // The storage of `tensor` by itself, any number of times; untyped ones count bytes.
+  // Writes the storage of `tensor` by itself. May be called repeatedly. Untyped storages count
+  // bytes.
   void encode_storage(const TensorView& tensor, bool is_untyped);
 
  private:
-  // What most tensors of a state have in common.
+  // The opcodes that most tensors of a state have in common.
   struct Usual {
     DType dtype = DType::kUInt8;
-    Pickler::Phrase head = {};  // all before a storage's key, of this dtype without a quantizer
+    Pickler::Phrase head = {};  // all before the key, for this dtype without a quantizer
     std::string location = {};
     Pickler::Phrase location_text = {};
     Pickler::Phrase no_hooks = {};  // the class of an empty OrderedDict
   };
 
-  // A call of _rebuild_parameter around what `encode_inner` writes.
+  // Writes a call of _rebuild_parameter around the output of `encode_inner`.
   template <class EncodeInner>
   std::uint32_t encode_parameter(bool requires_grad, EncodeInner encode_inner);
   std::uint32_t encode_data(const TensorView& tensor, bool requires_grad);
-  // Without a class: of untyped ones.
+  // `type` is empty for untyped storages.
   void encode_storage_head(std::string_view type);
   void encode_storage_rest(const TensorView& tensor, const Known& known, std::string_view type);
   std::uint32_t encode_parts(const SparseTensor& tensor);
   void encode_quantizer(const Quantizer& quantizer);
   Known known_storage(const TensorView& tensor);
   Known new_storage(const TensorView& tensor);
-  void know_all();
+  void remember_all_storages();
 
   Pickler& out_;
   std::vector<std::shared_ptr<const Storage>>& storages_;
   Storages known_;
   Usual usual_;
-  std::size_t may_come_again_ = 0;  // the first ones, which known_.known may lack
-  bool is_given_again_ = false;     // the tensor may be: it belongs to a shared quantizer
+  std::size_t unindexed_count_ = 0;  // number of first storages that known_.known may lack
+  bool is_given_again_ = false;      // a shared quantizer's tensor may be given again
 };
 
 }  // namespace cairn::pickle

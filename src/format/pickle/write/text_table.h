@@ -1,4 +1,4 @@
-// Texts and their numbers, for a pickler: an entry costs no allocation of its own.
+// A table of texts and their memo numbers, for a pickler. An entry costs no allocation of its own.
 #pragma once
 
 #include <bit>
@@ -15,29 +15,28 @@ namespace cairn::pickle {
 
 class TextTable {
  public:
-  // nullptr when `text` was not added.
+  // Returns nullptr if `text` was not added.
   const std::uint32_t* find(std::string_view text) {
     if (2 * (entries_.size() + 1) > slots_.size()) grow(slots_.empty() ? 64 : 4 * slots_.size());
     const Slot& slot = slots_[place_of(text)];
     return slot.entry == kFree ? nullptr : &entries_[slot.entry].number;
   }
 
-  // So many more are about to be added.
+  // Announces that so many more texts will be added.
   void reserve(std::size_t more) {
     const std::size_t count = entries_.size() + more;
     entries_.reserve(count);
     if (2 * count > slots_.size()) grow(std::bit_ceil(2 * count));
   }
   std::size_t size() const { return entries_.size(); }
-  // The bytes behind the texts, but for the `first` ones, are those in `texts` from now on.
+  // Copies the bytes of the texts, except the `first` ones, to `texts`, and refers to the copies.
   void move_texts(std::deque<std::string>& texts, std::size_t first) {
     for (std::size_t i = first; i < entries_.size(); ++i) {
       entries_[i].text = texts.emplace_back(entries_[i].text);
     }
   }
 
-  // Adds the text that find() just did not find. The bytes behind it must live as long as the
-  // table.
+  // Adds the text that the last find() did not find. Its bytes must outlive the table.
   void add(std::string_view text, std::uint32_t number) {
     slots_[last_place_] = {last_hash_, static_cast<std::uint32_t>(entries_.size())};
     entries_.push_back({text, number});
@@ -54,7 +53,7 @@ class TextTable {
     std::uint32_t number;
   };
 
-  // Of the text's slot, or of the free one that it would have.
+  // Returns the index of the text's slot, or of the free slot that it would get.
   std::size_t place_of(std::string_view text) {
     const std::size_t mask = slots_.size() - 1;
     last_hash_ = static_cast<std::uint32_t>(seeded_hash(text));
@@ -83,7 +82,7 @@ class TextTable {
 
   std::vector<Slot> slots_;  // a power of two, at most half of them used
   std::vector<Entry> entries_;
-  std::size_t last_place_ = 0;  // that place_of() came to
+  std::size_t last_place_ = 0;  // result of the last place_of()
   std::uint32_t last_hash_ = 0;
 };
 
