@@ -56,7 +56,7 @@ void expect_error(const Call& call, const std::string& what) {
   } catch (const Expected&) {
     return;
   } catch (const std::exception& e) {
-    throw ObjectStoreFailure(what + ": another error than expected: " + e.what());
+    throw ObjectStoreFailure(what + ": the error has the wrong type: " + e.what());
   }
   throw ObjectStoreFailure(what + ": expected an error, there was none");
 }
@@ -127,7 +127,7 @@ void what_was_opened_stays(const Subject& s) {
   try {
     text = std::string(as_text(source->view(4, 5).view));
   } catch (const StorageError&) {
-    return;  // it says so: no bytes of another object
+    return;  // The source may refuse: it shows no bytes of another object.
   }
   expect_equal(text, std::string("bytes"), "a source of an object that was replaced");
 }
@@ -349,8 +349,9 @@ void folders_can_be_replaced(const Subject& s) {
          "another folder in its place");
 }
 
-// A store that looks at what it wrote may find another thread's there, which had the name before,
-// too, and came again because its answer was lost: as if nothing had been written.
+// A store that looks at what it wrote may find another thread's object instead. If that thread's
+// answer was lost, it may have written the same target again. To the store this looks as if nothing
+// was written, so it throws a retryable error.
 void move_shared_pointer(const Subject& s, const std::string& name) {
   for (int attempt = 1;; ++attempt) {
     try {
@@ -364,7 +365,7 @@ void move_shared_pointer(const Subject& s, const std::string& name) {
 
 void several_threads_may_work(const Subject& s) {
   std::array<std::string, 4> found;
-  std::vector<std::jthread> threads;  // last: joined before the rest goes
+  std::vector<std::jthread> threads;  // last: joined before the others are destroyed
   for (std::size_t i = 0; i < found.size(); ++i) {
     threads.emplace_back([&s, i, &found] {
       try {

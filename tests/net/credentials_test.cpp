@@ -227,7 +227,7 @@ TEST_F(CredentialsTest, AProgramHasItsTime) {
                     HasSubstr("CAIRN_PROGRAM_TIMEOUT")));
   set("CAIRN_PROGRAM_TIMEOUT", "1000");
   EXPECT_THAT(message_of<StorageError>([&] { found("loud"); }),
-              AllOf(HasSubstr("more than 1048576 bytes"), Not(HasSubstr("canary"))));
+              AllOf(HasSubstr("longer than 1048576 bytes"), Not(HasSubstr("canary"))));
   // Who has given up waits no longer, neither for the program nor for whoever waits for it.
   Cancellation cancellation("the run has ended");
   const auto source = find_credentials(context()).source;

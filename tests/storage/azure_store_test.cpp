@@ -207,7 +207,7 @@ TEST(AzureStoreTest, ACopyIsWaitedFor) {
   served.keys.pending_copies = 1000;
   served.fake.change(served.keys);
   EXPECT_THAT(message_of<StorageError>([&] { store->rename("b", "c"); }),
-              HasSubstr("does not go on"));
+              HasSubstr("makes no progress"));
   EXPECT_EQ(read_text(*store, "b"), "bytes");
 }
 

@@ -151,7 +151,7 @@ TEST(OciStoreTest, WhatTheServerHasIsComparedWithWhatWasSent) {
   OciServed old({.keeps_old = true});
   write_text(*old.store(), "a", "1");
   EXPECT_THAT(message_of<StorageError>([&] { write_text(*old.store(), "a", "2"); }),
-              HasSubstr("what had the name before"));
+              HasSubstr("the previous object"));
 }
 
 TEST(OciStoreTest, ALostAnswerIsNoFailure) {

@@ -99,7 +99,7 @@ TEST(PlaceTest, APlaceThatThereIsNoStoreForIsToldWithoutItsSecrets) {
         "sftp://me:canary/run", "https://[::1]:canary/x@host", "https://me:#canary/@host",
         "https://me:p@canary/canary@host/a.pt", "https://me:p@canary/canary@host?x=y"}) {
     EXPECT_THAT(message_of<UsageError>([&] { object_store_of(place); }),
-                AllOf(HasSubstr("written %2F"), Not(HasSubstr("canary"))));
+                AllOf(HasSubstr("write %2F"), Not(HasSubstr("canary"))));
     EXPECT_THAT(shown_place(place), Not(HasSubstr("canary")));
   }
   EXPECT_EQ(shown_place("https://me:ca/canary@host/a.pt"), "https://host/a.pt");

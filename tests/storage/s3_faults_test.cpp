@@ -83,7 +83,7 @@ TEST(S3FaultsTest, AnOldObjectIsNotTakenForWhatWasWritten) {
   served.keys.keeps_old = true;
   served.fake.change(served.keys);
   const auto expect_seen = [](const auto& use) {
-    EXPECT_THAT(message_of<StorageError>(use), HasSubstr("what had the name before"));
+    EXPECT_THAT(message_of<StorageError>(use), HasSubstr("the previous object"));
   };
   expect_seen([&] { write_text(*store, "small", "two"); });
   expect_seen([&] { write_text(*store, "big", std::string(kSomeParts, 'b')); });

@@ -251,12 +251,12 @@ TEST_F(SftpSharedTest, AWriteThatIsCancelledLeavesNothing) {
 TEST_F(SftpLostTest, WhatCouldNotGoAtOnceGoesLater) {
   sftp::Config config = sftp::resolve_config(served_.options());
   sftp::Connection connection(config);
-  sftp::Leavings leavings = {.temporary = "left"};
+  sftp::Cleanup cleanup = {.temporary = "left"};
   connection.once([&](sftp::Session& session) {
-    leavings.handle.text = sftp::create(session, "left");
-    leavings.handle.session = connection.session();
-    leavings.asked.push_back(session.send(sftp::Request(sftp::Packet::kStat).text("left")));
-    std::thread other([&] { connection.let_go(leavings); });
+    cleanup.handle.text = sftp::create(session, "left");
+    cleanup.handle.session = connection.session();
+    cleanup.asked.push_back(session.send(sftp::Request(sftp::Packet::kStat).text("left")));
+    std::thread other([&] { connection.let_go(cleanup); });
     other.join();
     EXPECT_TRUE(sftp::stat(session, "left"));
   });
@@ -264,7 +264,7 @@ TEST_F(SftpLostTest, WhatCouldNotGoAtOnceGoesLater) {
       connection.once([&](sftp::Session& session) { return sftp::stat(session, "left"); }));
   EXPECT_THAT(message_of<StorageError>([&] {
                 connection.once(
-                    [&](sftp::Session& session) { return session.wait(leavings.asked.front()); });
+                    [&](sftp::Session& session) { return session.wait(cleanup.asked.front()); });
               }),
               HasSubstr("is not answered any more"));
 }

@@ -221,21 +221,21 @@ class HostilePeer {
 };
 
 TEST(SftpPeerTest, WhatIsNoSftpIsRefused) {
-  EXPECT_THAT(HostilePeer("Welcome to this machine!\n").message(), HasSubstr("none of SFTP"));
+  EXPECT_THAT(HostilePeer("Welcome to this machine!\n").message(), HasSubstr("no SFTP packet"));
   EXPECT_THAT(HostilePeer(packet_of("\x02" + number(6))).message(), HasSubstr("version 6"));
   EXPECT_THAT(HostilePeer(packet_of("\x65" + number(1) + number(0))).message(),
-              HasSubstr("does not begin as SFTP does"));
+              HasSubstr("first packet is not SFTP"));
 }
 
 TEST(SftpPeerTest, LengthsAreBelievedAsFarAsTheyAreJustified) {
   const std::string status = "\x65" + number(1);
   EXPECT_THAT(HostilePeer(kHello, "\xFF\xFF\xFF\xFF" + status).message(),
-              HasSubstr("none of SFTP"));
+              HasSubstr("no SFTP packet"));
   EXPECT_THAT(HostilePeer(kHello, std::string("\0\0\0\x02", 4) + status).message(),
-              HasSubstr("none of SFTP"));
+              HasSubstr("no SFTP packet"));
   // 200 KB for what is answered with a few bytes.
   EXPECT_THAT(HostilePeer(kHello, std::string("\0\x03\x0D\x40", 4) + status).message(),
-              HasSubstr("none of SFTP"));
+              HasSubstr("no SFTP packet"));
   EXPECT_THAT(HostilePeer(kHello, packet_of("\x65" + number(1))).message(),
               HasSubstr("shorter than it says"));
   const std::string attributes = "\x69" + number(1);

@@ -72,11 +72,11 @@ TEST(StoreKwargsTest, AzuresAreTakenByItsNamesAndByLibclouds) {
                 store_with_kwargs("azure://container", {{"provider", "s3"}});
               }),
               HasSubstr("AZURE_BLOBS"));
-  EXPECT_THAT(
-      message_of<UsageError>([] {
-        store_with_kwargs("azure://container", {{"key_environ", "canary-key-itself"}});
-      }),
-      AllOf(HasSubstr("key_environ is to be the name of a variable"), Not(HasSubstr("canary"))));
+  EXPECT_THAT(message_of<UsageError>([] {
+                store_with_kwargs("azure://container", {{"key_environ", "canary-key-itself"}});
+              }),
+              AllOf(HasSubstr("key_environ must be the name of an environment variable"),
+                    Not(HasSubstr("canary"))));
 }
 
 TEST(StoreKwargsTest, APlaceWithAPasswordIsRefusedAsEverywhere) {

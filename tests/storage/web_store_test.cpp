@@ -199,7 +199,7 @@ TEST(WebStoreTest, ErrorsSayWhatToDoAndNoSecret) {
   EXPECT_THAT(refused("me:canary-2", "?sig=1"),
               AllOf(HasSubstr("401"), HasSubstr("user:password@"), Not(HasSubstr("canary"))));
   EXPECT_THAT(refused("me:canary", "?sig=canary"),
-              AllOf(HasSubstr("403"), HasSubstr("may have ended"), Not(HasSubstr("canary"))));
+              AllOf(HasSubstr("403"), HasSubstr("may have expired"), Not(HasSubstr("canary"))));
   EXPECT_THAT(message_of<UsageError>([] { web::resolve_config("https://"); }),
               HasSubstr("a place on a web server"));
 }

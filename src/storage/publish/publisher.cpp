@@ -62,7 +62,7 @@ std::uint64_t Publisher::publish(const PublishJob& job, const Write& write) {
 // Steps 1 and 2.
 std::uint64_t Publisher::check_and_write(const PublishJob& job, const Write& write,
                                          const std::function<void()>& point) try {
-  check_cancelled_here();  // the job may have waited for long
+  check_cancelled_here();  // The job may have waited for long.
   if (options_.is_shared && !job.pointer.empty() && job.checks_pointer)
     with_retries(options_.retry, [&] { check_pointer(job.pointer); });
   const TracedStep step("write", job.name);
@@ -102,7 +102,7 @@ void Publisher::try_to_remove(const std::string& name, const Removal& removal,
       removal.keeps, [&](const std::string& kept) { return is_same_name(*store_, kept, name); });
   if (is_kept || (!removal.over_ranks && !own_.may_remove(name, options_.retry))) return;
   const TracedStep step("remove", name);
-  report.removed.reserve(report.removed.size() + 1);  // so that the removal can be reported
+  report.removed.reserve(report.removed.size() + 1);  // so that a removal can always be reported
   const RemovalResult result = with_retries(options_.retry, [&] {
     if (removal.may_remove && !removal.may_remove(*store_, name)) return RemovalResult::kStays;
     return remove_from(*store_, name, removal.over_ranks);
