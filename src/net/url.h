@@ -26,8 +26,8 @@ Url parse_http_url(const std::string& text, const std::string& what);
 // The URL for messages: without user, query and fragment, which may be secrets.
 std::string shown_url(const std::string& url);
 
-// Whether "host:port" is this machine or one of its metadata services: what is sent there does not
-// cross a network.
+// Whether "host:port" is this machine or one of its metadata services. Requests to such a host do
+// not cross a network.
 bool is_of_this_machine(const std::string& host);
 
 // RFC 3986: everything except letters, digits and "-._~" becomes %XX. Slashes too, unless

@@ -71,8 +71,8 @@ void commit_publishes_all_bytes(const Subject& s) {
   object->commit();
   expect_equal(s.read("a.pt"), std::string("one two"), "the object");
   const auto info = s.store.stat(s.path("a.pt"));
-  expect(info && info->type == ObjectInfo::Type::kObject, "stat() tells an object");
-  expect(info->size == 7, "stat() tells its size");
+  expect(info && info->type == ObjectInfo::Type::kObject, "stat() reports an object");
+  expect(info->size == 7, "stat() reports its size");
   s.write("empty", "");
   expect_equal(s.read("empty"), std::string(), "an empty object");
 }
@@ -146,12 +146,12 @@ void reads_ranges(const Subject& s) {
 }
 
 void missing_things_are_told(const Subject& s) {
-  expect(!s.store.stat(s.path("none")), "stat() of nothing gives nothing");
+  expect(!s.store.stat(s.path("none")), "stat() of a missing name returns nothing");
   expect_error<NotFoundError>([&] { s.store.open(s.path("none")); }, "opening nothing");
   expect_error<NotFoundError>([&] { s.store.list(s.path("none")); }, "listing no folder");
   expect(!s.store.remove(s.path("none")), "remove() of nothing is false");
   expect(!s.store.remove_folder(s.path("none")), "remove_folder() of nothing is false");
-  expect(!s.store.read_pointer(s.path("none")), "read_pointer() of nothing gives nothing");
+  expect(!s.store.read_pointer(s.path("none")), "read_pointer() of a missing name returns nothing");
   s.write("a", "x");
   expect(!s.store.read_pointer(s.path("a")), "an object is no pointer");
   expect_error<UsageError>([&] { s.store.list(s.path("a")); }, "listing an object");
@@ -172,7 +172,7 @@ void folders_come_with_their_names(const Subject& s) {
          "list() gives what is directly in a folder");
   expect(list_names(s.store, s.path("ep1")) == std::vector<std::string>{"ba2.pt"},
          "list() of the folder below");
-  expect(is_folder(s.store, s.path("ep1")), "stat() tells a folder");
+  expect(is_folder(s.store, s.path("ep1")), "stat() reports a folder");
   expect_error<UsageError>([&] { s.store.open(s.path("ep1")); }, "opening a folder");
   expect_error<UsageError>([&] { s.write("ep1", "x"); }, "an object with a folder's name");
   expect_error<UsageError>([&] { s.store.remove(s.path("ep1")); }, "remove() of a folder");
@@ -234,7 +234,7 @@ void pointers_lead_to_objects(const Subject& s) {
   expect(pointer.has_value(), "read_pointer() reads it");
   expect_equal(normal_path(pointer->target), normal_path(s.path(other)), "its target");
   const auto itself = s.store.stat(s.path("latest"), /*follow=*/false);
-  expect(itself && itself->type == ObjectInfo::Type::kPointer, "stat() tells a pointer");
+  expect(itself && itself->type == ObjectInfo::Type::kPointer, "stat() reports a pointer");
   const auto led_to = s.store.stat(s.path("latest"));
   expect(led_to && led_to->size == 10 && led_to->type == ObjectInfo::Type::kObject,
          "stat() follows a pointer");

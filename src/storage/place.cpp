@@ -189,8 +189,8 @@ std::string place_problem(const std::string& place) {
              ": in a bucket a//b, a/./b and a/../b are other keys than a/b and b, and cairn "
              "cannot reach them; write the key without empty parts and dots";
     }
-    const std::size_t behind = place.find('/', place.find("://") + 3);
-    if (scheme == kSsh && behind != std::string::npos && place.compare(behind, 2, "//") == 0) {
+    const std::size_t slash = place.find('/', place.find("://") + 3);
+    if (scheme == kSsh && slash != std::string::npos && place.compare(slash, 2, "//") == 0) {
       return printable_line(shown_place(place)) +
              ": names cannot begin with two slashes here; for the absolute path /data/run write "
              "sftp://host/%2Fdata/run";

@@ -4,15 +4,15 @@
 //  1. An attempt has a unique id of 16 hexadecimal digits, so files of two attempts never share a
 //     name. One process, the leader, makes the folder; the others join it.
 //  2. In a file system the folder is `.cairn-tmp-<name>-<id>` beside its final place, locked by the
-//     leader. Its files have their own names. write() syncs a file's bytes, and sync() its name:
-//     every process does this, since it may be on another machine than the leader. commit() works
-//     as in io/durable/atomic_folder.h: sync, rename, sync the parent. remove_leftovers() removes
-//     what a dead leader leaves.
+//     leader. Its files have their own names. write() syncs a file's bytes, and sync() its name.
+//     Every process does this, since it may be on another machine than the leader. commit() works
+//     as in io/durable/atomic_folder.h: sync, rename, sync the parent. If the leader dies,
+//     remove_leftovers() removes its files.
 //  3. In a store whose objects appear one by one, each file is written under a name with the id,
-//     `__3_0-<id>.distcp`, on condition that the name is free. commit() writes the remaining files,
-//     and last the file that makes the folder a checkpoint (`.metadata`), as
-//     storage/object_folder.h does. The next commit() of a folder of that name removes what an
-//     attempt left.
+//     `__3_0-<id>.distcp`, on condition that the name is free. commit() works as in
+//     storage/object_folder.h: it writes the remaining files, and last the file that makes the
+//     folder a checkpoint (`.metadata`). If an attempt left files, the next commit() of a folder of
+//     that name removes them.
 //  4. Only commit() publishes. abandon() and the leader's destructor remove as much of the attempt
 //     as they can. That is safe only if the leader will not commit.
 // clang-format on

@@ -162,8 +162,8 @@ class Publication {
   }
 
   void check_size() {  // step 2
-    const auto told = std::exchange(committed_, std::nullopt);
-    const auto there = told ? told : store_.stat(object_.name);
+    const auto reported = std::exchange(committed_, std::nullopt);
+    const auto there = reported ? reported : store_.stat(object_.name);
     if (there && there->type == ObjectInfo::Type::kObject && there->size == *sent_) {
       version_ = there->version;
       return;

@@ -153,17 +153,17 @@ RemoteHead RemoteContainer::put(const RemotePut& put) {
   } else {
     remote_->check(answer.response, "writing", put.key);
   }
-  RemoteHead told = is_refused ? RemoteHead() : head_in(answer.response);
+  RemoteHead written = is_refused ? RemoteHead() : head_in(answer.response);
   // If the name was free, there is no old object that the server could have kept.
   const bool is_new = is_checked && put.condition.when == WriteCondition::If::kAbsent;
-  if (is_new && !told.version.empty() && !told.checksum.empty() &&
-      told.checksum == answer.checksum) {
-    told.size = put.bytes.view.size();
-    return told;
+  if (is_new && !written.version.empty() && !written.checksum.empty() &&
+      written.checksum == answer.checksum) {
+    written.size = put.bytes.view.size();
+    return written;
   }
   return verify({.key = put.key,
                  .size = put.bytes.view.size(),
-                 .version = told.version,
+                 .version = written.version,
                  .checksum = answer.checksum,
                  .write_id = write_id,
                  .before = before});

@@ -53,7 +53,7 @@ struct RemoteRequest {
   bool is_cleanup = false;  // gives up an upload: one attempt, a few seconds
   // An answer longer than `most_bytes` is returned, not thrown: is_too_long.
   bool returns_too_long = false;
-  // 200 may come before the work is done, so the body may be an error.
+  // The server may answer 200 before the work is done, so the body may be an error.
   bool is_answered_late = false;
   std::string payload_hash = {};  // of `body`, if the protocol signs it: Remote::prepare()
   bool is_prepared = false;       // Remote::prepare_once() has run
@@ -151,16 +151,16 @@ class Remote {
  protected:
   friend class RemoteCall;
 
-  // Fills in, before the first attempt, what is the same in all attempts. Returns true if
-  // `payload_hash` is to be the body's SHA-256 as hash_text() writes it; the caller then fills that
+  // Called before the first attempt. Fills in the fields that all attempts share. Returns true if
+  // `payload_hash` must be the body's SHA-256 as hash_text() writes it; the caller then fills it
   // in.
   virtual bool prepare(RemoteRequest& /*request*/) const { return false; }
   virtual std::string hash_text(const Sha256& hash) const { return hex(hash); }
   virtual SignedRequest sign(const RemoteRequest& request) = 0;
   // The error in an answer with a status from 300 on, or in one that may be an error all the same.
   virtual RemoteError error_in(const HttpResponse& response) const = 0;
-  // Whether a refusal taught something (another region, the server's time, new keys), so that the
-  // request is made again at once.
+  // Learns from a refusal: another region, the server's time, new keys. Returns whether it learned
+  // something; the request is then made again at once.
   virtual bool learn(const HttpResponse& /*response*/, const RemoteError& /*error*/,
                      const std::string& /*signed_by*/) {
     return false;

@@ -313,8 +313,8 @@ class ProbeObject {
  public:
   ProbeObject(Connection& connection, const std::string& folder)
       : connection_(connection), key_(folder + ".cairn-probe-" + new_write_id()) {}
-  // Removes what the probe made. The credentials may allow writing but not removing: what is left
-  // does no harm.
+  // Removes what the probe made. The credentials may allow writing but not removing. Then the
+  // probe's object stays, which does no harm.
   ~ProbeObject() {
     if (!upload_.empty()) remove({{"uploadId", upload_}});
     if (is_there_) remove({});

@@ -78,14 +78,14 @@ FetchedToken fetch_token(const RestServer& server, const std::string& id,
   const std::string token = text_of(json, "access_token");
   if (response.status != 200 || token.empty()) {
     const std::vector<std::string> secrets = {secret, basic(id, secret).substr(6)};
-    const std::string told = masked(text_of(json, "error"), secrets).substr(0, kLongestCode);
+    const std::string reason = masked(text_of(json, "error"), secrets).substr(0, kLongestCode);
     throw StorageError(where + " could not be fetched: the server answered " +
-                           std::to_string(response.status) + " " + printable_line(told) +
+                           std::to_string(response.status) + " " + printable_line(reason) +
                            "; check DATABRICKS_CLIENT_ID and DATABRICKS_CLIENT_SECRET",
                        response.status, is_passing_status(response.status));
   }
-  const std::uint64_t told = number_of(json, "expires_in");
-  const std::uint64_t life = told == 0 ? kTokenLife : std::min(told, kLongestTokenLife);
+  const std::uint64_t expires_in = number_of(json, "expires_in");
+  const std::uint64_t life = expires_in == 0 ? kTokenLife : std::min(expires_in, kLongestTokenLife);
   return {bearer(token), now + std::chrono::seconds(life)};
 }
 

@@ -8,7 +8,7 @@
 namespace cairn {
 namespace {
 
-// Whoever sees a signed URL can get the file.
+// Anyone with a signed URL can get the file.
 bool crosses_in_the_clear(const std::string& url) {
   constexpr std::string_view kPlain = "http://";
   if (!url.starts_with(kPlain)) return false;

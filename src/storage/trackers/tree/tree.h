@@ -23,7 +23,7 @@ class Tree {
 
   virtual std::optional<ObjectInfo> find_file(const std::string& path) = 0;
   virtual bool has_folder(const std::string& path) = 0;
-  // What a name may be. Only the first existing one of these needs to be filled in.
+  // The things that a name can be. Only the first one that exists needs to be filled in.
   struct Look {
     std::optional<ObjectInfo> file = std::nullopt;  // the path is a file
     std::optional<ObjectInfo> link = std::nullopt;  // the other path is a file

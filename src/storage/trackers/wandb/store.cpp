@@ -345,17 +345,18 @@ class WandbStore final : public ObjectStore, public std::enable_shared_from_this
     const std::size_t slash = std::min(name.find('/'), name.size());
     const std::string rest = name.substr(std::min(slash + 1, name.size()));
     const std::size_t colon = std::min(rest.find(':'), rest.size());
-    const std::size_t behind = std::min(rest.find('/', colon), rest.size());
+    const std::size_t slash_after = std::min(rest.find('/', colon), rest.size());
     Named named = {.project = name.substr(0, slash),
                    .artifact = legal_name(rest.substr(0, colon)),
-                   .file = rest.substr(std::min(behind + 1, rest.size())),
+                   .file = rest.substr(std::min(slash_after + 1, rest.size())),
                    .has_alias = false};
     if (named.project.empty() || named.artifact.empty()) {
       throw UsageError(describe(name) +
                        " names no artifact: it must be wandb://ENTITY/PROJECT/ARTIFACT:ALIAS, or "
                        "wandb://ENTITY/PROJECT/ARTIFACT:ALIAS/FILE");
     }
-    const std::string alias = colon < behind ? rest.substr(colon + 1, behind - colon - 1) : "";
+    const std::string alias =
+        colon < slash_after ? rest.substr(colon + 1, slash_after - colon - 1) : "";
     named.has_alias = !alias.empty() && alias != "latest";
     named.artifact += ":" + (alias.empty() ? "latest" : alias);
     return named;
