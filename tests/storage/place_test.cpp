@@ -46,7 +46,7 @@ TEST(PlaceTest, MemoryIsKeptByItsName) {
   EXPECT_THROW(load("memory://place_test2/a.pt"), NotFoundError);
 }
 
-// s3://bucket/a//b names another object than s3://bucket/a/b, which must not be given in its place.
+// s3://bucket/a//b is another object than s3://bucket/a/b, and must not be mistaken for it.
 TEST(PlaceTest, AKeyWithAnEmptyPartIsNotTakenForAnother) {
   for (const char* place : {"s3://bucket/a//b.pt", "s3://bucket//b.pt", "gs://bucket/a/./b.pt",
                             "azure://bucket/a/../b.pt", "s3://bucket/run//"}) {
