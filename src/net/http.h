@@ -45,7 +45,7 @@ struct HttpRequest {
   // Limit of HttpResponse::body; a longer one is a failure.
   std::size_t most_bytes = std::size_t{8} << 20;
   HttpDeadlines deadlines = {};
-  // How many are followed. Only to http and https, and never from https to http.
+  // How many redirects are followed: only to http and https, and never from https to http.
   int redirects = 0;
   std::string ca_file = {};  // Trusted certificates, in place of the system's.
   bool is_direct = false;    // Use no proxy.

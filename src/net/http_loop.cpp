@@ -54,8 +54,8 @@ class HttpLoop::State {
   State() : api_(curl_api()), owned_multi_(api_.multi_init(), api_.multi_cleanup) {
     if (multi_ == nullptr) throw std::bad_alloc();
     api_.multi_setopt(multi_, CURLMOPT_MAXCONNECTS, kKeptConnections);
-    // The program's signal handlers are to run on the program's threads. Besides, TLS raises
-    // SIGPIPE on a closed connection, and libcurl prevents that only if it may set handlers itself.
+    // The program's signal handlers must run on the program's threads. Besides, TLS raises SIGPIPE
+    // on a closed connection, and libcurl prevents that only if it may set handlers itself.
     const SignalsBlocked blocked;  // The new thread inherits this thread's signal mask.
     thread_ = std::thread([this] { run(); });
   }
@@ -215,7 +215,7 @@ HttpLoop& HttpLoops::choose() {
     try {
       second_ = std::make_unique<HttpLoop>();
     } catch (const std::system_error&) {
-      // There is no second thread to be had: one thread does all the work, only slower.
+      // No second thread can be started. One thread does all the work, only slower.
       return first_;
     }
   }

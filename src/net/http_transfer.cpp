@@ -31,7 +31,7 @@ std::string lower_case_name(std::string_view name) {
   return lower;
 }
 
-// True for what a broken network, a restarting server or an overloaded server causes.
+// Whether the cause may be a broken network, a restarting server or an overloaded server.
 bool may_work_later(CURLcode code) {
   constexpr std::array kPassing = {CURLE_COULDNT_RESOLVE_PROXY,
                                    CURLE_COULDNT_RESOLVE_HOST,

@@ -138,7 +138,7 @@ bool was_removed(ObjectStore& store, const std::string& name) {
         there->type == ObjectInfo::Type::kFolder && !store.features().whole_folders;
     return goes_in_steps && state_of_folder(store, name) == FolderState::kLeftBehind;
   } catch (const NotFoundError&) {
-    return true;  // It went between the two calls.
+    return true;  // It was removed between the two calls.
   } catch (const Error&) {
     return false;
   }

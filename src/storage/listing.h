@@ -20,8 +20,8 @@ std::vector<std::string> list_names(ObjectStore& store, const std::string& folde
 std::vector<ListedName> list_all_if_any(ObjectStore& store, const std::string& folder);
 std::vector<std::string> list_names_if_any(ObjectStore& store, const std::string& folder);
 
-// Like stat(path, follow = false), but asks only if the listing did not tell. nullopt: the object
-// is gone.
+// Like stat(path, follow = false), but asks the store only if the listing has no info. nullopt: the
+// object is gone.
 std::optional<ObjectInfo> info_of(ObjectStore& store, const std::string& folder,
                                   const ListedName& listed);
 
@@ -65,9 +65,9 @@ std::vector<std::string> names_aside(ObjectStore& store, const std::string& name
 // Removes what killed writers left of the file or folder `name`.
 void remove_leftovers_of(ObjectStore& store, const std::string& name);
 
-// Whether a checkpoint that was opened is gone, so that a problem with it says nothing. Other
-// programs remove checkpoints, too. In some stores a folder goes object by object. False if the
-// store cannot tell.
+// Whether a checkpoint that was opened has been removed since, possibly by another program. If so,
+// an error in it does not mean that it was damaged. Some stores remove a folder object by object.
+// False if the store cannot tell.
 bool was_removed(ObjectStore& store, const std::string& name);
 
 }  // namespace cairn

@@ -44,8 +44,8 @@ bool is_part(const std::string& name, const ObjectInfo& info) {
           name == ".cairn_published");
 }
 
-// Files that mark checkpoints which cairn does not write. Beside a new checkpoint they would be
-// taken for it, but they are not cairn's to remove.
+// Files that mark checkpoints of forms that cairn does not write. Beside a new checkpoint readers
+// would take them for it, but they are not cairn's to remove.
 bool is_of_another_kind(const std::string& name) {
   return name == "model.safetensors" || name == "pytorch_model.bin" ||
          (name.starts_with("shard-") && name.ends_with(".safetensors"));

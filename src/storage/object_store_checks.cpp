@@ -349,9 +349,9 @@ void folders_can_be_replaced(const Subject& s) {
          "another folder in its place");
 }
 
-// A store that looks at what it wrote may find another thread's object instead. If that thread's
-// answer was lost, it may have written the same target again. To the store this looks as if nothing
-// was written, so it throws a retryable error.
+// A store that checks its write may find another thread's object instead. If that thread's answer
+// was lost, it may have written the same target again. To the store this looks as if nothing was
+// written, so it throws a retryable error.
 void move_shared_pointer(const Subject& s, const std::string& name) {
   for (int attempt = 1;; ++attempt) {
     try {

@@ -7,7 +7,7 @@
 
 namespace cairn {
 
-// Notices a server that leads in a circle, which would otherwise be followed for ever.
+// Notices a server whose pages form a circle, so that no caller follows them for ever.
 class Pages {
  public:
   // `what` is the list's name in messages.

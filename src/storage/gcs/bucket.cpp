@@ -4,7 +4,7 @@
 //  1. Every PUT contains its CRC-32C, which the server compares. After it, generation and checksum
 //     are requested and compared again.
 //  2. Conditions compare generations. Google checks them for a PUT, but not for an upload in parts.
-//     So cairn looks before it completes one.
+//     So cairn checks the condition itself before it completes one.
 #include <array>
 
 #include "cairn/error.h"

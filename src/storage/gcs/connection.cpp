@@ -30,8 +30,8 @@ std::optional<HttpHeader> Connection::same_version(const HttpResponse& response)
   return HttpHeader{"x-goog-if-generation-match", std::string(generation)};
 }
 
-// Returns true if the hash is to be signed; the server then compares it with the body. Over TLS a
-// checksum is as good.
+// Returns true if the hash must be signed; the server then compares it with the body. Over TLS a
+// checksum protects the body as well.
 bool Connection::prepare(RemoteRequest& request) const {
   if (!config_.is_hmac) return false;
   const bool has_checksum =

@@ -4,8 +4,8 @@
 //     exchanged for a token. A user's refresh token is exchanged directly.
 //  2. The metadata server of a machine at Google.
 //
-// A token holds for an hour. In Credentials, `access_key` is the account and the two other fields
-// are the token, so that the sources of storage/s3 keep and renew it.
+// A token is valid for an hour. In Credentials, `access_key` is the account and the two other
+// fields are the token, so that the sources of storage/s3 keep and renew it.
 #pragma once
 
 #include <string>

@@ -4,9 +4,9 @@
 //  2. A file system without symbolic links (FAT, some network and FUSE ones) gets what Composer
 //     writes to object stores: a text file NAME.symlink, which contains the target as a link would.
 //     It is published like every file (AtomicFile).
-//  3. Only then the other form is removed, which may be left from a time when the folder was
-//     elsewhere. Two marks may disagree, but no mark would be worse. The removal is not synced; the
-//     next save repeats it.
+//  3. The other form may be left from a time when the folder was elsewhere. It is removed only
+//     after step 1 or 2: two links may disagree, but no link would be worse. The removal is not
+//     synced; the next save repeats it.
 //
 // If only NAME.symlink exists, opening NAME opens its target (local_store.cpp).
 #pragma once
@@ -28,7 +28,7 @@ inline constexpr std::uint64_t kLongestLink = 4096;  // of a link's text, in byt
 // names nothing: it is empty, longer than kLongestLink or has control characters.
 std::string named_by_link(std::string_view text);
 
-// Follows the name of such a pointer in messages.
+// The text that messages add to the name of a pointer that names nothing.
 inline constexpr std::string_view kNamesNothing =
     " is a pointer that names nothing: its text is empty, longer than 4096 bytes or no name";
 

@@ -1,12 +1,12 @@
-// The spare file, which recycling_local_store() has and local_store() has not.
+// The spare file of recycling_local_store(); local_store() has none.
 //
 //  1. remember() notes the state of a file that was just published.
 //  2. retire() is called instead of a removal. It keeps the file as the spare
 //     (io/durable/spare_file.h) if remember() knows it and nothing has changed: name, permissions,
 //     owner, attributes, bytes. So writing over it gives the same file as a new one.
-//  3. Whether the file may be overwritten is asked at once, so that none is kept in vain. It may
-//     not on file systems that do not tell, or while it is being read.
-//  4. take_spare() gives the spare to the next write in its folder, which asks again.
+//  3. retire() also checks at once that the file may be overwritten, so that no useless file is
+//     kept. It may not be overwritten while it is being read, or if the file system cannot tell.
+//  4. take_spare() gives the spare to the next write in its folder, which checks again.
 #pragma once
 
 #include <map>

@@ -1,16 +1,17 @@
 // One job's hold on a pointer that other jobs may move, too, such as `latest` of a run.
 //
-//  1. When the job begins it remembers what the pointer says. This includes a pointer that names
-//     nothing: it is replaced under its version.
-//  2. The pointer is read before its next target is written. It must say what the job knows: what
-//     it said in the beginning, or what the job made it say. Otherwise another job has moved it,
-//     and this job stops: it throws AlreadyExistsError and changes nothing.
+//  1. When the job begins it reads the pointer, and remembers its target. This includes a pointer
+//     that names nothing: it is replaced under its version.
+//  2. The pointer is read before its next target is written. It must have the target that the job
+//     knows: the one that it had in the beginning, or the one that the job gave it. Otherwise
+//     another job has moved it, and this job stops: it throws AlreadyExistsError and changes
+//     nothing.
 //  3. The pointer is moved on condition that it still has the version that the job knows. If the
 //     store has fenced_pointers, only one of two simultaneous jobs moves it. Elsewhere there is a
-//     gap between the store's own look and the move. If the version is not known, the pointer is
+//     gap between the store's own check and the move. If the version is not known, the pointer is
 //     read again first.
-//  4. If the answer is lost, the pointer is read again: it says the new target if the move was
-//     done. If a move ends with an error all the same, the next move accepts either target.
+//  4. If the answer is lost, the pointer is read again: it has the new target if the move was done.
+//     If a move ends with an error all the same, the next move accepts either target.
 //  5. The answer to a move contains the pointer's version; otherwise the pointer is read after the
 //     move. The version matters if all checkpoints of a run have one name, since the target is then
 //     always the same. In a bucket even the version does not help, as it depends only on the text.

@@ -177,9 +177,9 @@ class Publication {
                        0, /*retryable=*/true);
   }
 
-  // The condition was met, and our write replaced what the caller meant. So the next attempt may
-  // replace what is there if it is ours. Anything else it may replace only under the caller's
-  // condition.
+  // The condition was met, and our write replaced the object that the caller meant. So the next
+  // attempt may replace an object that is ours. It may replace any other object only under the
+  // caller's condition.
   void renew_condition(const std::optional<ObjectInfo>& there) {
     if (!there) {
       condition_ = WriteCondition::absent();
@@ -198,8 +198,8 @@ class Publication {
   ObjectStore& store_;
   const ObjectToPublish& object_;
   WriteCondition condition_;
-  std::string replaces_;               // The version that may be replaced, if no condition says it.
-  std::optional<std::uint64_t> sent_;  // Bytes committed; reset if the store lacks them.
+  std::string replaces_;  // The version that may be replaced, for a store that cannot check it.
+  std::optional<std::uint64_t> sent_;    // Bytes committed; reset if the store lacks them.
   std::optional<ObjectInfo> committed_;  // As the write reported it; nullopt: ask the store.
   bool has_failed_;
   bool may_be_done_ = false;
@@ -243,13 +243,13 @@ std::uint64_t write_until_seen(ObjectStore& store, const ObjectToPublish& object
 }
 
 void check_write_access(ObjectStore& store, const std::string& folder, const RetryPolicy& retry) {
-  // A name of its own: another job that starts now must not remove the object before this job is
-  // done.
+  // The name is random: another job that starts now must not remove this job's object before this
+  // job is done.
   std::random_device random;
   const std::string name = join_path(
       folder, fmt::format(".credentials_validated_successfully-{:08x}{:08x}", random(), random()));
   const auto write =
-      // Nobody reads this object, so it is not looked for afterwards as write_until_seen() does.
+      // Nobody reads this object. So, unlike write_until_seen(), nothing looks for it afterwards.
       [&] {
         const auto out = store.begin(name);
         out->write(as_bytes("credentials_validated_successfully"));

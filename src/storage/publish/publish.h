@@ -16,8 +16,8 @@
 //     writer's, and the AlreadyExistsError stays. In a store that checks no versions, the same
 //     comparison is made before each such attempt.
 //  5. For an object that only this job may replace, OwnObjects supplies the condition
-//     (own_objects.h). It is told the outcome of the write. If the write failed, or another write's
-//     object is there at once, it also gets the hash of the bytes sent.
+//     (own_objects.h), and learns the outcome of the write. If the write failed, or another write's
+//     object is there at once, OwnObjects also gets the hash of the bytes sent.
 // clang-format on
 #pragma once
 
@@ -43,8 +43,8 @@ struct ObjectToPublish {
   std::function<void(ObjectWrite&)> fill;
   // An earlier attempt failed: step 4 applies from the first attempt on.
   bool may_be_there = false;
-  // Supplies the condition for Replace::kOwn, and is told the outcome of the write. May be null,
-  // but not with kOwn.
+  // Supplies the condition for Replace::kOwn, and learns the outcome of the write. May be null, but
+  // not with kOwn.
   OwnObjects* own = nullptr;
 };
 

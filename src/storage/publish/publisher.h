@@ -87,8 +87,8 @@ class Publisher {
   // Step 4 for one name. Adds the outcome to `report`, including an error.
   void remove(const std::string& name, const Removal& removal, RemovalReport& report);
 
-  // Reads the pointer; from now on this job knows it so. Does nothing if no other job writes there.
-  // `retry` is that of a caller who waits for it.
+  // Reads the pointer; from now on the pointer must stay as this job found it. Does nothing if no
+  // other job writes there. `retry` is that of a caller who waits for it.
   void look_at_pointer(const std::string& pointer, const RetryPolicy& retry = {});
   // The pointer as it was last read; nullopt if it has not been read.
   std::optional<Pointer> seen_pointer(const std::string& pointer);

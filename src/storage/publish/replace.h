@@ -1,5 +1,5 @@
-// Whether a write may replace what has its name: the only word for it above the stores. A store's
-// own word is WriteCondition; only condition_of() translates between the two.
+// Whether a write may replace the object that has its name. The code above the stores uses only
+// this type. Stores use WriteCondition; only condition_of() translates between the two.
 #pragma once
 
 #include <cstdint>

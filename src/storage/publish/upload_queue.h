@@ -39,8 +39,7 @@ namespace cairn {
 struct Upload {
   std::string name;
   std::shared_ptr<const ByteSource> file;
-  // kOwn: may replace what the queue uploaded under that name with kOwn, or was told of
-  // (Publisher::own()).
+  // kOwn: may replace an object that the queue uploaded with kOwn, or that Publisher::own() knows.
   Replace replace = Replace::kNever;
   // Called before anything is sent, on a thread of the queue. An exception ends the upload.
   std::function<void()> check = nullptr;

@@ -30,8 +30,8 @@ void check_next_page(const RemoteList& answer, const std::string& page) {
   }
 }
 
-// A server that ignores the prefix lists other objects, too, and what is listed is removed with its
-// folder.
+// A server that ignores the prefix lists other objects, too. remove_folder() would remove them, as
+// it removes all objects in the list.
 void check_prefix(const RemoteList& answer, const ListQuery& query) {
   const auto refuse = [&](const std::string& name) {
     throw StorageError("the server listed \"" + printable_line(name) +
@@ -72,7 +72,7 @@ std::optional<RemoteHead> RemoteContainer::head(const std::string& key) {
   return head_in(response);
 }
 
-// Some servers send empty pages before pages that hold something.
+// Some servers send empty pages before pages that contain names.
 RemoteList RemoteContainer::list(const ListQuery& query) {
   ListQuery asked = query;
   Pages pages(remote_->describe(query.prefix));
@@ -242,7 +242,7 @@ RemoteHead RemoteContainer::verify(const SentObject& sent) {
     if (is_as_before && (!there->write_id.empty() || sent.version.empty())) {
       damaged(std::string("it has the previous object, ") + version_title() + " " + there->version);
     }
-    // Another write replaced the object right after. So our write was there, and whole.
+    // Another write replaced the object right after ours. So ours was complete.
     if (!there->write_id.empty()) return {.size = sent.size, .version = ""};
   }
   if (there->size != sent.size) {

@@ -1,5 +1,5 @@
-// A bucket, or whatever a protocol calls the container of its objects: what the store, its writers
-// and its readers ask of it. The algorithms are here (the looks before and after a write, whole
+// A bucket, or whatever a protocol calls the container of its objects, as the store, its writers
+// and its readers use it. The algorithms are here (the checks before and after a write, whole
 // lists). The requests are in the derived class of each protocol.
 #pragma once
 
@@ -123,7 +123,7 @@ class RemoteContainer {
   // page.
   RemoteList list(const ListQuery& query);
   bool has_below(const std::string& prefix);
-  // A missing object is no error.
+  // Removes an object; a missing one is no error.
   void remove(const std::string& key);
   // Writes an object, then checks that the server has what was sent. Skips the check if the name is
   // new and the answer contains the right checksum. Returns what verify() returns. Throws

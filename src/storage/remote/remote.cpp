@@ -103,8 +103,9 @@ std::optional<HttpHeader> Remote::same_version(const HttpResponse& response) con
   return etag.empty() ? std::nullopt : std::optional(HttpHeader{"if-match", std::string(etag)});
 }
 
-// Several requests may have been signed before an answer corrected the clock. Their answers come
-// when the clock is already right. The time of those requests is far off all the same.
+// Several requests may have been signed before an answer corrected the clock. Their refusals arrive
+// when the clock is already right, but these requests had the wrong time. So if the correction has
+// changed since the request was signed, the request is worth another attempt.
 bool Remote::learn_time(const HttpResponse& response, bool is_certain, std::string_view skew) {
   std::int64_t known = skew_ms_;
   if (skew != std::to_string(known)) return true;
@@ -227,7 +228,8 @@ bool RemoteCall::is_final(const HttpResponse& response) {
     return !again(retry_after(response.header("retry-after"), remote_.now()));
   }
   if (response.is_too_long && request_.returns_too_long) return true;
-  // A server that trickles makes no progress; otherwise this would never end.
+  // A server that sends only a few bytes at a time does not count as progress: otherwise this would
+  // never end.
   if (resume_after(response) && !response.is_stalled) attempts_.progress();
   const std::string text = request_.method + " of " + remote_.described(request_.key, response) +
                            ": " + printable_line(response.failure);
@@ -280,8 +282,8 @@ void RemoteCall::check_range(const HttpResponse& response) const {
                      response.status);
 }
 
-// A range that broke off goes on where it stopped. It starts again if its bytes are not those that
-// were requested: a server that ignores ranges sends the first bytes.
+// A range that broke off continues where it stopped. It starts again if its bytes are not those
+// that were requested: a server that ignores ranges sends the first bytes.
 bool RemoteCall::resume_after(const HttpResponse& response) {
   const std::size_t received = response.received;
   const auto first = first_byte();

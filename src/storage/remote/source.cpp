@@ -28,7 +28,7 @@ namespace {
 constexpr std::uint64_t kLargestRange = std::uint64_t{8} << 20;
 constexpr std::uint64_t kRangeOfMany = std::uint64_t{4} << 20;
 constexpr std::uint64_t kManyBytes = RangesUnderWay::kMostBytes;
-// a gap up to this is cheaper to read than a request
+// Reading a gap of up to this many bytes is cheaper than another request.
 constexpr std::uint64_t kWorthReading = std::uint64_t{64} << 10;
 constexpr std::uint64_t kShownAtOnce = std::uint64_t{1} << 20;  // fits a core's cache
 

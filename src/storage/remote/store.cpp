@@ -161,7 +161,7 @@ class RemoteStore final : public ObjectStore {
     check_is_known(to, condition);
     const auto copied = object_of(from);
     const auto through_here = [&] { ObjectStore::copy(from, to, condition, from_version); };
-    if (!copied) return through_here();  // it says what is wrong
+    if (!copied) return through_here();  // throws the error
     const auto& [key, head] = *copied;
     if (key == key_of(to)) return;
     if (!from_version.empty() && head.version != from_version) {
@@ -233,9 +233,9 @@ class RemoteStore final : public ObjectStore {
   }
 
   // A small object with a new name takes one request: the server itself checks that the name is
-  // free. Before other writes begin() asks twice. It looks for an object, so that no large upload
-  // is in vain, and for a folder of that name. If the new name is also a folder's, the folder stays
-  // readable.
+  // free. Before other writes begin() makes two requests. It looks for an object, so that no large
+  // upload is in vain, and for a folder of that name. If a new object gets the name of a folder,
+  // the folder stays readable.
   bool is_one_request(const std::string& key, const BeginOptions& options) const {
     return key.size() > prefix_.size() && options.condition.when == WriteCondition::If::kAbsent &&
            options.expected_bytes > 0 && options.expected_bytes <= remote().settings().part_bytes &&
@@ -291,7 +291,7 @@ class RemoteStore final : public ObjectStore {
     const std::string key = pointer_key(of);
     const HttpResponse response = remote().send(
         {.key = key, .headers = {{"range", "bytes=0-" + std::to_string(kLongestLink)}}});
-    // Other 404s are about the bucket or missing rights, and say nothing about a pointer.
+    // Other 404s concern the bucket or missing rights: the pointer may exist.
     if (remote().is_missing(response)) return std::nullopt;
     if (response.status == 416) {  // An empty object has no first byte.
       const auto empty = container_->head(key);

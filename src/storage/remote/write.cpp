@@ -6,9 +6,11 @@
 //     oldest. Each part has its own attempts (remote.cpp). The server compares the part's checksum
 //     with what it received.
 //  3. commit() waits for all parts and completes the upload under the condition. Only now the
-//     object is visible. If the answer is lost, the object's write id tells whose it is.
-//  4. Size, version and, if the server keeps it, the checksum of the whole are compared with what
-//     was sent. A small new object is not asked for if the answer has its checksum.
+//     object is visible. If the answer is lost, the object's write id shows whether it is this
+//     write's.
+//  4. Size, version and, if the server keeps it, the checksum of the whole object are requested and
+//     compared with what was sent. For a small new object there is no request if the answer to the
+//     write has its checksum.
 //  5. The destructor of an uncommitted write aborts the upload, if the server responds at once. The
 //     store's remove_leftovers() aborts the uploads of killed writers.
 #include "storage/remote/write.h"
@@ -67,7 +69,8 @@ class RemoteWrite final : public ObjectWrite {
       const std::size_t now =
           std::min<std::size_t>({bytes.size(), part_bytes() - part_->size(), kGatheredAtOnce});
       part_->insert(part_->end(), bytes.begin(), bytes.begin() + static_cast<std::ptrdiff_t>(now));
-      // From the copy, since the caller may change its bytes. The first part is read as a whole.
+      // Passes bytes of the copy, since the caller may change its own. The first part is hashed
+      // later, as a whole.
       if (upload_ != nullptr) upload_->gathering(ByteView(*part_).last(now));
       bytes = bytes.subspan(now);
       size_ += now;
@@ -181,7 +184,7 @@ class RemoteWrite final : public ObjectWrite {
     upload_->sent(sent.number, response);
   }
 
-  // Another program or a rule of the bucket removed the upload. The data is not at fault.
+  // Called if another program or a rule of the bucket removed the upload. The data is not at fault.
   [[noreturn]] void refuse_removed(int status) const {
     throw StorageError("writing " + remote().describe(key_) +
                            ": the upload was removed before it was complete; write it again",

@@ -346,7 +346,7 @@ class ProbeObject {
 
 }  // namespace
 
-// A server that is too busy says nothing about conditions: throws StorageError.
+// Throws StorageError if the server is too busy: its answer then proves nothing about conditions.
 HttpResponse Bucket::ask(RemoteRequest request) {
   const std::string key = request.key;
   HttpResponse response = connection_->send(std::move(request));
@@ -358,7 +358,7 @@ HttpResponse Bucket::ask(RemoteRequest request) {
   return response;
 }
 
-// A server that checks a condition refuses a write whose condition fails, and does one whose
+// A server that checks a condition refuses a write whose condition fails, and carries out one whose
 // condition holds. Only both together prove that it checks.
 Conditions Bucket::probe(const std::string& folder) {
   ProbeObject object(*connection_, folder);

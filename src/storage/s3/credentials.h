@@ -48,8 +48,8 @@ class CredentialSource {
 std::shared_ptr<CredentialSource> fixed_credentials(Credentials credentials);
 
 // Fetches keys when they are first needed, some time before they expire, and after they were
-// refused. If that fails, or returns keys that expire just as soon, the keys in hand are used as
-// long as they hold, and no fetch is tried for half a minute. `what` names the keys in messages.
+// refused. If that fails, or returns keys that expire just as soon, the keys in hand are used until
+// they expire, and no fetch is tried for half a minute. `what` names the keys in messages.
 std::shared_ptr<CredentialSource> fetched_credentials(std::function<Credentials()> fetch,
                                                       std::shared_ptr<NetClock> clock,
                                                       std::string what = "keys for S3");

@@ -99,14 +99,14 @@ class Connection {
   void let_go(Cleanup cleanup) noexcept;
 
  private:
-  // In its turn. After a fork, drops the parent's session, which the child must not use. It
-  // replaces the wakeup, too: if two processes waited on one, each would consume the other's
-  // signals.
+  // Call it in the thread's turn. After a fork, drops the parent's session, which the child must
+  // not use. Replaces the wakeup, too: if two processes waited on one, each would consume the
+  // other's signals.
   void leave_parent();
   Session& opened(std::uint64_t session);
-  // In its turn. Cleans up what was left for later.
+  // Call it in the thread's turn. Does the cleanups that were left for later.
   void close_left();
-  // In its turn. Returns the last request that it sent, if any.
+  // Call it in the thread's turn. Returns the last request that it sent, if any.
   std::optional<Session::Id> tell(const Cleanup& cleanup);
 
   const Config config_;

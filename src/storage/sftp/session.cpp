@@ -10,7 +10,8 @@ namespace {
 
 constexpr std::uint32_t kVersion = 3;
 constexpr std::size_t kMostAnswer = (std::size_t{256} << 10) + 1024;
-constexpr std::uint32_t kMostAtOnce = std::uint32_t{255} << 10;  // limit of what a server may offer
+// The largest request, even if the server allows larger ones.
+constexpr std::uint32_t kMostAtOnce = std::uint32_t{255} << 10;
 
 // Whether ssh's messages mean that another attempt would fail, too.
 bool is_final(const std::string& messages) {

@@ -7,7 +7,7 @@
 //     size.
 //  4. The file takes its name. posix-rename@openssh.com replaces an existing file. A new file gets
 //     a second name, which the server refuses if it exists. If the answer is lost, the temporary
-//     name tells whether it was done.
+//     name shows the outcome.
 //  5. If the connection breaks off before that, the write fails: it is not known what the server
 //     has on its disk. Another write begins at 1.
 #include "storage/sftp/write.h"

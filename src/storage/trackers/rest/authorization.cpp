@@ -12,7 +12,7 @@ namespace {
 
 // How long before its expiry a token is fetched again; a short-lived token, after half of its time.
 constexpr std::chrono::minutes kEarlyToken{2};
-// How long no new fetch is tried after a failure, while the kept token holds.
+// How long no new fetch is tried after a failure, while the kept token is valid.
 constexpr std::chrono::seconds kPauseOfTokens{30};
 
 class FixedAuthorization final : public Authorization {

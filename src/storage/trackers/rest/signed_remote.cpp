@@ -54,7 +54,7 @@ SignedRequest SignedRemote::sign(const RemoteRequest& request) {
   return made;
 }
 
-// Without the message, which may contain the URL.
+// Omits the server's message, which may contain the URL.
 RemoteError SignedRemote::error_in(const HttpResponse& response) const {
   return {.code = s3::parse_error(response.body).code};
 }

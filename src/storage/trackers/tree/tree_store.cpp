@@ -211,7 +211,7 @@ class TreeStore final : public ObjectStore {
     return read_link(at, at.tree->find_file(link_path(at.path)));
   }
 
-  // `info` is that of the link's file.
+  // `info` describes the link's file.
   static std::optional<ReadLink> read_link(const TreePlace& at,
                                            const std::optional<ObjectInfo>& info) {
     if (!info) return std::nullopt;

@@ -27,8 +27,9 @@ using TreeRouter = std::function<TreePlace(const std::string& name)>;
 // Messages contain `root` and then the name as it was given, so that they need no request and make
 // no run.
 //
-// Pointers are objects NAME.symlink whose text is a name. Conditions notice only what was done
-// before. The exception is that a name is absent: there Tree::put() decides.
+// Pointers are objects NAME.symlink whose text is a name. A condition notices only the writes that
+// were done before its check. The condition that a name is absent is different: Tree::put() checks
+// it.
 std::shared_ptr<ObjectStore> tree_store(TreeRouter router, std::string root);
 
 }  // namespace cairn

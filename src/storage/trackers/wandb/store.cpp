@@ -83,7 +83,7 @@ std::string looking_for(const Named& named) {
   return "looking for " + printable_line(named.artifact) + " by";
 }
 
-// In the form of W&B's tools.
+// A run id in the form of W&B's tools.
 std::string new_run_id() { return new_write_id().substr(0, 8); }
 
 struct File {
@@ -198,8 +198,8 @@ class WandbStore final : public ObjectStore, public std::enable_shared_from_this
       if (!find(parse(name)) && !link_of(name)) return false;
       throw UsageError("cannot remove " + describe(name) + " as a folder: it is a file or a link");
     }
-    // Listed before the folder is judged: artifacts that another program makes in between are
-    // judged, too, or stay.
+    // The names are listed before the folder is judged. So if another program makes an artifact in
+    // between, it is judged, too, or stays.
     std::vector<std::string> names = list_names(*this, name);
     if (state_of_folder(*this, name) == FolderState::kOther) refuse_removal(name);
     std::stable_partition(names.begin(), names.end(), is_folder_marker);

@@ -163,7 +163,7 @@ class NewArtifact {
   }
 
   // If the answer is lost, the second answer is an error: the artifact is already committed. Then
-  // the server's state tells the outcome.
+  // the server's state shows the outcome.
   void commit() const {
     try {
       server_->ask(kCommit, {{"artifactID", id_}}, "commitArtifact", doing());
