@@ -77,7 +77,7 @@ void commit_publishes_all_bytes(const Subject& s) {
   expect_equal(s.read("empty"), std::string(), "an empty object");
 }
 
-void what_is_not_committed_is_not_there(const Subject& s) {
+void uncommitted_objects_are_invisible(const Subject& s) {
   s.write("a", "old");
   {
     const auto object = s.store.begin(s.path("a"));
@@ -118,7 +118,7 @@ void bytes_can_be_placed_in_any_order(const Subject& s) {
   expect(!s.store.stat(s.path("b")), "nothing is left of what was refused");
 }
 
-void what_was_opened_stays(const Subject& s) {
+void opened_versions_stay(const Subject& s) {
   s.write("a", "old bytes");
   const auto source = s.store.open(s.path("a"));
   s.write("a", "new");
@@ -145,7 +145,7 @@ void reads_ranges(const Subject& s) {
   expect_error<UsageError>([&] { source->view(8, 3); }, "reading beyond the end");
 }
 
-void missing_things_are_told(const Subject& s) {
+void missing_objects_are_reported(const Subject& s) {
   expect(!s.store.stat(s.path("none")), "stat() of a missing name returns nothing");
   expect_error<NotFoundError>([&] { s.store.open(s.path("none")); }, "opening nothing");
   expect_error<NotFoundError>([&] { s.store.list(s.path("none")); }, "listing no folder");
@@ -394,11 +394,11 @@ void run(ObjectStore& store, const std::string& folder) {
 
 constexpr std::array kChecks = {
     ObjectStoreCheck{"CommitPublishesAllBytes", run<commit_publishes_all_bytes>},
-    ObjectStoreCheck{"WhatIsNotCommittedIsNotThere", run<what_is_not_committed_is_not_there>},
+    ObjectStoreCheck{"WhatIsNotCommittedIsNotThere", run<uncommitted_objects_are_invisible>},
     ObjectStoreCheck{"BytesCanBePlacedInAnyOrder", run<bytes_can_be_placed_in_any_order>},
-    ObjectStoreCheck{"WhatWasOpenedStays", run<what_was_opened_stays>},
+    ObjectStoreCheck{"WhatWasOpenedStays", run<opened_versions_stay>},
     ObjectStoreCheck{"ReadsRanges", run<reads_ranges>},
-    ObjectStoreCheck{"MissingThingsAreTold", run<missing_things_are_told>},
+    ObjectStoreCheck{"MissingThingsAreTold", run<missing_objects_are_reported>},
     ObjectStoreCheck{"FoldersComeWithTheirNames", run<folders_come_with_their_names>},
     ObjectStoreCheck{"LongFoldersAreListedWhole", run<long_folders_are_listed_whole>},
     ObjectStoreCheck{"AbsentIsACondition", run<absent_is_a_condition>},

@@ -116,7 +116,7 @@ TEST(HttpTest, OnlyHttpIsSpoken) {
   }
 }
 
-// Nor to another port of the host: another program may listen there.
+// The key is not sent to another port of the same host either: another program may listen there.
 TEST(HttpTest, AKeyIsNotTakenToAnotherHost) {
   std::atomic<int> asked = 0;
   std::string seen = "nothing";

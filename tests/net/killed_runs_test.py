@@ -4,10 +4,10 @@
     with_radosgw killed_runs_test.py DIGITS CAIRN [--runs N] [--server-kills M] [--seed S]
 
 Each of N runs is killed with SIGKILL three times, once in each of its first three quarters. Each
-time it is started again in an empty folder; the fourth start goes on to the end. A kill comes, by
-dice, at the end of a batch or after a byte that the run sends to the server. Nearly all of those
-bytes belong to a checkpoint, whose rest is never sent. During M of the runs the server is killed,
-too, after a byte, and started again ($CAIRN_S3_RESTART).
+time it is started again in an empty folder; the fourth start goes on to the end. Dice decide
+whether a kill comes at the end of a batch or after a byte that the run sends to the server. Nearly
+all of those bytes belong to a checkpoint, whose rest is never sent. During M of the runs the server
+is killed, too, after a byte, and started again ($CAIRN_S3_RESTART).
 
 Then the final weights and the whole last checkpoint in the bucket must equal those of an
 undisturbed run. The bucket must contain the same checkpoints, each of them whole, and nothing else.

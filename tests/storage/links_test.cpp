@@ -154,7 +154,7 @@ TEST(LatestLinkTest, OnlyATextThatIsAPathIsFollowed) {
   EXPECT_EQ(read_link_file(disk, "/ckpt/folder.symlink"), std::nullopt);
 }
 
-// A text file that names another text file, or itself, leads nowhere, and quickly.
+// A text file that names another text file, or itself, is followed only once: it leads nowhere.
 TEST(LatestLinkTest, TextFilesAreFollowedOnce) {
   SimFileSystem disk;
   disk.make_folders("/ckpt");

@@ -353,7 +353,7 @@ TEST(MlflowTest, NamesThatLeadElsewhereAreNotFollowed) {
   EXPECT_EQ(served.fake.count("GET /api/2.0/mlflow-artifacts/artifacts?path"), 2U);
 }
 
-// The list of a run begins with one page and then goes round in a circle of `pages`.
+// The list of a run begins with one page, and then repeats `pages` in a circle.
 void go_in_circles(testing::FakeTrackers& fake, const std::vector<std::string>& pages) {
   const auto lead = [&](const std::string& request, const std::string& next, int times) {
     fake.answer_next("GET /api/2.0/mlflow/artifacts/list?" + request,

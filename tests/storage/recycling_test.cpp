@@ -148,7 +148,7 @@ TEST(RecyclingElsewhereTest, NothingIsKeptWhereItCouldNotBeReused) {
   posix_file_system().remove_folder(folder);
 }
 
-// A file written over such a file would differ from a new one.
+// A changed file is not kept: a file written over it would differ from a new one.
 TEST_F(RecyclingTest, WhatSomebodyHasDoneAnythingToIsNotKept) {
   write("mode", "bytes");
   ASSERT_EQ(chmod((folder_ / "mode").c_str(), 0604), 0);

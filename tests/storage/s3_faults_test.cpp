@@ -168,7 +168,8 @@ TEST(S3FaultsTest, OnlyUploadsThatAreKnownToBeOldAreAborted) {
   EXPECT_EQ(served.fake.uploads(), 0U);
 }
 
-// For instance by another program's clean-up. The 404 does not mean that the object is missing.
+// Another program's clean-up may remove an upload. The 404 then does not mean that the object is
+// missing.
 TEST(S3FaultsTest, AnUploadThatWasRemovedMayBeBegunAgain) {
   S3Served served;
   const auto store = served.store();
@@ -195,7 +196,8 @@ std::string numbered_text(std::size_t size) {
   return text.substr(0, size);
 }
 
-// The answers break off before it could be seen that they contain the wrong bytes.
+// The answers break off in the middle of bytes from another place. Those bytes must not count as
+// the beginning of the range.
 TEST(S3FaultsTest, BytesOfAnotherPlaceAreNotTakenForABeginning) {
   S3Served served;
   const auto store = served.store();
@@ -215,7 +217,7 @@ TEST(S3FaultsTest, BytesOfAnotherPlaceAreNotTakenForABeginning) {
   EXPECT_TRUE(into == text.substr(2'000'000, 1'000'000));
 }
 
-// Some servers do this, and caches in front of others.
+// Some servers ignore the condition of a read, and so do caches in front of other servers.
 TEST(S3FaultsTest, WhoIgnoresTheConditionOfAReadIsFoundOut) {
   S3Served served({.checks_reads = false});
   const auto store = served.store();

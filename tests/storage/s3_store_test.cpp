@@ -534,8 +534,7 @@ TEST(S3StoreTest, AThousandUploadsAndDownloadsSurviveFaults) {
   EXPECT_LT(served.fake.log().size(), 12'000U);
 }
 
-// --- s3:// wherever a place can be given
-// ----------------------------------------------------------
+// --- s3:// wherever a place can be given ---
 
 TEST(S3UriTest, ACheckpointIsSavedFoundVerifiedAndLoaded) {
   FakeS3 fake;

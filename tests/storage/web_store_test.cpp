@@ -36,9 +36,9 @@ struct WebOptions {
   bool knows_suffixes = true;  // "bytes=-9"
   bool tells_size = true;
   bool allows_head = true;
-  std::string user = {};                          // that must be given (the Authorization header)
-  std::string query = {};                         // that must be given
-  std::size_t breaks_behind = std::string::npos;  // how much of each answer to a range is sent
+  std::string user = {};                         // that must be given (the Authorization header)
+  std::string query = {};                        // that must be given
+  std::size_t breaks_after = std::string::npos;  // how much of each answer to a range is sent
 };
 
 // One file, "/run/a b.pt".
@@ -94,8 +94,8 @@ class WebServed {
     if (options_.knows_ranges && !cut_to_range(asked.header("range"), reply)) {
       return {.status = 416};
     }
-    if (reply.status == 206 && reply.body.size() > options_.breaks_behind) {
-      reply.sends_at_most = options_.breaks_behind;
+    if (reply.status == 206 && reply.body.size() > options_.breaks_after) {
+      reply.sends_at_most = options_.breaks_after;
     }
     return reply;
   }
@@ -153,7 +153,7 @@ TEST(WebStoreTest, AServerThatOnlyKnowsNumbersIsNotOneOfEmptyFiles) {
 
 TEST(WebStoreTest, ALoadThatBreaksOffGoesOn) {
   const std::string bytes = testing::pattern(kSeveralReads);
-  WebServed served(bytes, {.breaks_behind = 5 << 20});
+  WebServed served(bytes, {.breaks_after = 5 << 20});
   EXPECT_TRUE(all_of(*served.store()) == bytes);
 }
 

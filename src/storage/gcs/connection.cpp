@@ -101,7 +101,7 @@ bool Connection::learn(const HttpResponse& response, const RemoteError& error,
 }
 
 bool Connection::is_passing(int status, const std::string& code) const {
-  return is_passing_status(status) || s3::is_passing_code(code);
+  return is_temporary_status(status) || s3::is_temporary_code(code);
 }
 
 std::string Connection::advice_for(int status, const std::string& code) const {

@@ -137,7 +137,7 @@ bool Connection::learn(const HttpResponse& response, const RemoteError& /*error*
 }
 
 bool Connection::is_passing(int status, const std::string& code) const {
-  return is_passing_status(status) || code == "ConcurrentObjectUpdate" ||
+  return is_temporary_status(status) || code == "ConcurrentObjectUpdate" ||
          code == "IncorrectState" || code == "UnmatchedContentMD5" || code == "RequestTimeout";
 }
 

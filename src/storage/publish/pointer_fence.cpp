@@ -41,7 +41,7 @@ void PointerFence::check(const RetryPolicy& retry) {
   known_ = now;
 }
 
-bool PointerFence::was_at(const std::string& target, const RetryPolicy& retry) {
+bool PointerFence::is_known_at(const std::string& target, const RetryPolicy& retry) {
   const std::scoped_lock lock(mutex_);
   if (!has_looked_) look(retry);
   return known_ && is_at(*known_, target);

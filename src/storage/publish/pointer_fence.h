@@ -44,7 +44,7 @@ class PointerFence {
   // StorageError.
   void check(const RetryPolicy& retry);
   // Whether the pointer was at `target` at the last look. Looks if it has not been done.
-  bool was_at(const std::string& target, const RetryPolicy& retry);
+  bool is_known_at(const std::string& target, const RetryPolicy& retry);
   // Steps 2 to 5, unless a job with a higher `number` has moved it. Throws AlreadyExistsError and
   // StorageError.
   void move(const std::string& target, const RetryPolicy& retry, std::uint64_t number = 0);

@@ -124,7 +124,7 @@ std::optional<Pointer> Publisher::seen_pointer(const std::string& pointer) {
 }
 
 bool Publisher::points_at(const std::string& pointer, const std::string& name) {
-  if (options_.is_shared) return fences_.find(pointer)->was_at(name, options_.retry);
+  if (options_.is_shared) return fences_.find(pointer)->is_known_at(name, options_.retry);
   const auto there = store_->read_pointer(pointer);
   return there && normal_path(there->target) == normal_path(name);
 }

@@ -175,7 +175,7 @@ bool RemoteContainer::copy(const RemoteCopy& copy) {
   if (!answer) return false;
   const int status = answer->response.status;
   if (status == 404 || status == 412 || is_refused(answer->response, copy.condition)) {
-    look_at_refused(copy, *answer);
+    check_refused_copy(copy, *answer);
   } else {
     remote_->check(answer->response, "copying to", copy.to);
   }
@@ -189,7 +189,7 @@ bool RemoteContainer::copy(const RemoteCopy& copy) {
 
 // The copy may be done although it is refused: an earlier attempt succeeded, and its answer was
 // lost.
-void RemoteContainer::look_at_refused(const RemoteCopy& copy, const CopyAnswer& answer) {
+void RemoteContainer::check_refused_copy(const RemoteCopy& copy, const CopyAnswer& answer) {
   const auto there = head(copy.to);
   const bool is_done = there && there->size == copy.source.size &&
                        there->write_id == answer.write_id &&

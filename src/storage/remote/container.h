@@ -196,7 +196,7 @@ class RemoteContainer {
 
  private:
   RemoteList list_page(const ListQuery& query);
-  void look_at_refused(const RemoteCopy& copy, const CopyAnswer& answer);
+  void check_refused_copy(const RemoteCopy& copy, const CopyAnswer& answer);
 
   std::shared_ptr<Remote> remote_;
 };

@@ -33,7 +33,7 @@ bool is_success(const HttpResponse& response) {
   return response.status >= 200 && response.status <= 299;
 }
 
-bool is_passing_status(int status) {
+bool is_temporary_status(int status) {
   return status == 500 || status == 502 || status == 503 || status == 504 || status == 429 ||
          status == 408;
 }
@@ -95,7 +95,7 @@ SigningTime Remote::signing_time() const {
 }
 
 bool Remote::is_passing(int status, const std::string& /*code*/) const {
-  return is_passing_status(status);
+  return is_temporary_status(status);
 }
 
 std::optional<HttpHeader> Remote::same_version(const HttpResponse& response) const {

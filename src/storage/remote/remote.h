@@ -196,7 +196,7 @@ class Remote {
 std::string masked(std::string text, std::span<const std::string> secrets);
 
 // Whether a status is temporary: some of 5xx, 429, 408.
-bool is_passing_status(int status);
+bool is_temporary_status(int status);
 bool is_success(const HttpResponse& response);  // 2xx
 // The value of the header; 0 without the header.
 std::uint64_t content_length(const HttpResponse& response);

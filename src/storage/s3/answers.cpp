@@ -69,7 +69,7 @@ ErrorAnswer parse_error(const std::string& body) {
           .endpoint = text_of(error, "Endpoint")};
 }
 
-bool is_passing_code(const std::string& code) {
+bool is_temporary_code(const std::string& code) {
   constexpr std::array kPassing = {"RequestTimeout",
                                    "RequestTimeoutException",
                                    "SlowDown",

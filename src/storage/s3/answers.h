@@ -17,7 +17,7 @@ struct ErrorAnswer {
 ErrorAnswer parse_error(const std::string& body);
 
 // Whether the fault of the server, or of the way to it, may be temporary.
-bool is_passing_code(const std::string& code);
+bool is_temporary_code(const std::string& code);
 
 // Whether a server refuses a write only because it does not support the write's condition.
 bool refuses_conditions(int status, const std::string& body);

@@ -351,8 +351,9 @@ HttpResponse Bucket::ask(RemoteRequest request) {
   const std::string key = request.key;
   HttpResponse response = connection_->send(std::move(request));
   // Some servers answer 500 to what they do not support.
-  const bool is_busy = response.status != 500 && (is_passing_status(response.status) ||
-                                                  is_passing_code(parse_error(response.body).code));
+  const bool is_busy =
+      response.status != 500 &&
+      (is_temporary_status(response.status) || is_temporary_code(parse_error(response.body).code));
   if (is_busy)
     connection_->refuse(response, "finding out whether the server checks conditions of", key);
   return response;

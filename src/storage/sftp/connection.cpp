@@ -18,11 +18,11 @@ Session& Connection::opened(std::uint64_t session) {
     session_ = std::make_unique<Session>(config_.command, config_.root, config_.stall, &wakeup_);
     ++number_;
   }
-  close_left();
+  clean_up_left();
   return *session_;
 }
 
-void Connection::close_left() {
+void Connection::clean_up_left() {
   for (;;) {
     Cleanup cleanup;
     {

@@ -105,7 +105,7 @@ class Connection {
   void leave_parent();
   Session& opened(std::uint64_t session);
   // Call it in the thread's turn. Does the cleanups that were left for later.
-  void close_left();
+  void clean_up_left();
   // Call it in the thread's turn. Returns the last request that it sent, if any.
   std::optional<Session::Id> tell(const Cleanup& cleanup);
 

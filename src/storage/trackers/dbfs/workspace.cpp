@@ -82,7 +82,7 @@ FetchedToken fetch_token(const RestServer& server, const std::string& id,
     throw StorageError(where + " could not be fetched: the server answered " +
                            std::to_string(response.status) + " " + printable_line(reason) +
                            "; check DATABRICKS_CLIENT_ID and DATABRICKS_CLIENT_SECRET",
-                       response.status, is_passing_status(response.status));
+                       response.status, is_temporary_status(response.status));
   }
   const std::uint64_t expires_in = number_of(json, "expires_in");
   const std::uint64_t life = expires_in == 0 ? kTokenLife : std::min(expires_in, kLongestTokenLife);
