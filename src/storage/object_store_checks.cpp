@@ -201,7 +201,7 @@ void absent_is_a_condition(const Subject& s) {
   one->write(as_bytes("one"));
   s.write("b", "two");
   expect_error<AlreadyExistsError>([&] { one->commit(); },
-                                   "committing what somebody else wrote meanwhile");
+                                   "committing a name that another writer took meanwhile");
   expect_equal(s.read("a") + s.read("b"), std::string("firsttwo"), "the objects");
 }
 
@@ -260,7 +260,7 @@ void pointers_move_under_a_condition(const Subject& s) {
   s.store.move_pointer(s.path("latest"), s.path("b"), first->version);
   expect_error<AlreadyExistsError>(
       [&] { s.store.move_pointer(s.path("latest"), s.path("a"), first->version); },
-      "moving a pointer that somebody else moved");
+      "moving a pointer that another writer has moved");
   expect_equal(s.read("latest"), std::string("b"), "the pointer");
 }
 
@@ -274,7 +274,7 @@ void removed_things_are_gone(const Subject& s) {
   expect(!s.store.stat(s.path("a")), "an object that was removed is gone");
   expect(s.store.remove_folder(s.path("ck")), "remove_folder() of a folder is true");
   expect(!s.store.stat(s.path("ck")), "a folder that was removed is gone");
-  expect(!s.store.stat(s.path(part)), "what was in it is gone");
+  expect(!s.store.stat(s.path(part)), "the objects of a removed folder are gone");
   expect_equal(s.read("ck2/c"), std::string("x"), "another folder that begins the same");
 }
 

@@ -37,7 +37,7 @@ void PointerFence::check(const RetryPolicy& retry) {
   const std::scoped_lock lock(mutex_);
   if (!has_looked_) return look(retry);
   const auto now = read(retry);
-  if (!is_own(now)) refuse(now, "what was to be written next");
+  if (!is_own(now)) refuse(now, "the object that was to be written next");
   known_ = now;
 }
 

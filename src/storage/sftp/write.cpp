@@ -89,8 +89,9 @@ class TemporaryFile {
     if (is_ours && left && is_new_) remove(session, path_);  // The file has both names.
     if (was_renamed_) return true;
     if (!left && !is_ours) {
-      throw StorageError("writing " + name_ + ": what was written is gone; write it again", 0,
-                         /*retryable=*/true);
+      throw StorageError(
+          "writing " + name_ + ": the temporary file is gone; write the object again", 0,
+          /*retryable=*/true);
     }
     return !left || (is_ours && is_new_);
   }
