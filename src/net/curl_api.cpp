@@ -11,7 +11,8 @@
 namespace cairn {
 namespace {
 
-// By its ABI, which has not changed since 2006; Debian's second name of the same is with GnuTLS.
+// This library name is libcurl's ABI, which has not changed since 2006. The second name is Debian's
+// build of the same library with GnuTLS.
 constexpr const char* kLibraries[] = {"libcurl.so.4", "libcurl-gnutls.so.4"};
 
 class Library {
@@ -37,7 +38,7 @@ class Library {
   }
 
  private:
-  void* handle_ = nullptr;  // never closed: its threads and its exit handlers may still run
+  void* handle_ = nullptr;  // Never closed: libcurl's threads and exit handlers may still run.
 };
 
 CurlApi load_curl() {
@@ -69,7 +70,7 @@ CurlApi load_curl() {
 }  // namespace
 
 const CurlApi& curl_api() {
-  static const CurlApi api = load_curl();  // tried again by the next call when it throws
+  static const CurlApi api = load_curl();  // If load_curl() throws, the next call tries again.
   return api;
 }
 

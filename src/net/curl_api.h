@@ -1,9 +1,9 @@
-// libcurl, loaded when the first request is made: it brings thirty libraries with it, which would
-// cost every start of the tool 10 ms.
+// libcurl, loaded at run time when the first request is made. It brings thirty other libraries,
+// which would add 10 ms to every start of the tool.
 #pragma once
 
 #include <curl/curl.h>
-// Its macros that check types would call the functions by their names.
+// libcurl's type-checking macros would call the functions by name instead of through CurlApi.
 #undef curl_easy_getinfo
 #undef curl_easy_setopt
 #undef curl_multi_setopt
@@ -30,7 +30,7 @@ struct CurlApi {
   decltype(&::curl_slist_free_all) slist_free_all;
 };
 
-// UnsupportedError where libcurl 4 is not installed.
+// Throws UnsupportedError if libcurl 4 is not installed.
 const CurlApi& curl_api();
 
 }  // namespace cairn

@@ -13,7 +13,7 @@ const unsigned char* data_of(ByteView bytes) {
   return reinterpret_cast<const unsigned char*>(bytes.data());
 }
 
-// OpenSSL's own failures: no memory, a policy that forbids the algorithm.
+// Fails only when OpenSSL itself fails: no memory, or a policy that forbids the algorithm.
 void check_digest(bool done, const char* what) {
   if (!done) throw std::runtime_error(std::string("OpenSSL's ") + what + " failed");
 }
@@ -57,7 +57,7 @@ Sha256 hmac_sha256(ByteView key, std::string_view text) {
 }
 
 std::string base64(ByteView bytes) {
-  std::string text((bytes.size() + 2) / 3 * 4 + 1, '\0');  // OpenSSL ends it with a zero
+  std::string text((bytes.size() + 2) / 3 * 4 + 1, '\0');  // OpenSSL appends a zero byte.
   const int size = EVP_EncodeBlock(reinterpret_cast<unsigned char*>(text.data()), data_of(bytes),
                                    static_cast<int>(bytes.size()));
   text.resize(static_cast<std::size_t>(size));

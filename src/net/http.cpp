@@ -10,10 +10,10 @@
 namespace cairn {
 namespace {
 
-std::atomic<int> forks_before = 0;  // of this process: how often its memory is a copy of a copy
+std::atomic<int> forks_before = 0;  // How many forks lie between the first process and this one.
 
-// A process that was forked has the memory of the loops, and not their threads: it gets loops of
-// its own. Those of before are left as they are, also at the end: they cannot be stopped.
+// A forked process has the memory of the HTTP loops, but not their threads. It therefore gets loops
+// of its own. The inherited loops cannot be stopped: they are left as they are, even at exit.
 class LoopClient final : public HttpClient {
  public:
   LoopClient() : own_(new Own) {
@@ -29,7 +29,7 @@ class LoopClient final : public HttpClient {
     Own* own = own_;
     if (!own->is_of_this_process()) {
       auto made = std::make_unique<Own>();
-      // Another thread may have come first: then `own` is its one.
+      // Another thread may have been faster. Then `own` is what that thread made.
       if (own_.compare_exchange_strong(own, made.get())) own = made.release();
     }
     return own->loops.start(std::move(request));
@@ -42,7 +42,7 @@ class LoopClient final : public HttpClient {
     HttpLoops loops;
   };
 
-  // Without a lock, which a thread that is not there might have held.
+  // Without a lock: in a forked process, a thread that no longer exists might hold it.
   std::atomic<Own*> own_;
 };
 

@@ -1,8 +1,8 @@
 // Requests to HTTP servers: the one seam to the network.
 //
-// What came of a request is a value, also when nothing came back: whoever sends it knows which
-// failures are worth another attempt (net/retry.h). Nothing here logs, and no message holds a
-// header, a query or a body: they may be secrets.
+// The outcome of a request is a value, even if there is no answer: the sender knows which failures
+// are worth another attempt (net/retry.h). Nothing here logs. No message contains a header, a query
+// or a body, because they may be secrets.
 #pragma once
 
 #include <chrono>
@@ -22,11 +22,11 @@ struct HttpHeader {
   std::string value;
 };
 
-// How long what may take; 0: as long as it takes.
+// Time limits; 0 means none.
 struct HttpDeadlines {
   std::chrono::milliseconds connect{10'000};
-  // For so long fewer than `least_speed` bytes a second move, in both directions together. In whole
-  // seconds.
+  // How long the transfer may move fewer than `least_speed` bytes a second, both directions
+  // together. In whole seconds.
   std::chrono::milliseconds stall{30'000};
   long least_speed = 1024;
   std::chrono::milliseconds total{0};
@@ -36,58 +36,63 @@ struct HttpRequest {
   std::string method = "GET";
   std::string url;
   std::vector<HttpHeader> headers = {};
-  // One after another; their owners are kept until the request is done.
+  // The pieces, in order. Their owners are kept until the request is done.
   std::vector<SharedBytes> body = {};
-  // Where the body of an answer 200 or 206 goes; a longer one is a failure. Without it, and for
-  // other answers, to HttpResponse::body. It must be there until the call is.
+  // Where the body of a 200 or 206 answer is written; a longer body is a failure. Other answers go
+  // to HttpResponse::body, and so do all answers if `into` is empty. The memory must outlive the
+  // call.
   std::span<std::byte> into = {};
-  std::size_t most_bytes = std::size_t{8} << 20;  // of HttpResponse::body; more is a failure
+  // Limit of HttpResponse::body; a longer one is a failure.
+  std::size_t most_bytes = std::size_t{8} << 20;
   HttpDeadlines deadlines = {};
-  int redirects = 0;  // how many are followed: to http and https, and never from https to http
-  std::string ca_file = {};  // of certificates that are trusted, in place of the system's
-  bool is_direct = false;    // past all proxies
+  // How many redirects are followed: only to http and https, and never from https to http.
+  int redirects = 0;
+  std::string ca_file = {};  // Trusted certificates, in place of the system's.
+  bool is_direct = false;    // Use no proxy.
 };
 
 struct HttpResponse {
   int status = 0;                        // 0: no answer
   std::vector<HttpHeader> headers = {};  // of the last answer
   std::string body = {};
-  std::size_t received = 0;  // bytes that are in HttpRequest::into, also when it failed then
-  // The address where the request ended, if that is not where it was sent: "https://host/path",
-  // without user and query. For a redirect that was not followed: the address that it points at.
+  // Bytes written to HttpRequest::into, even if the request failed after that.
+  std::size_t received = 0;
+  // The address where the request ended, if it was redirected: "https://host/path", without user
+  // and query. For a redirect that was not followed, the address that it points at.
   std::string redirected_to = {};
-  // Why there is no whole answer: no connection, no certificate, broken off. Empty: there is one.
+  // Why there is no whole answer: no connection, a bad certificate, a broken connection. Empty if
+  // the answer is whole.
   std::string failure = {};
-  bool may_work_later = false;  // of a failure
+  bool may_work_later = false;  // whether the failure may be temporary
   bool is_stalled = false;      // the failure: a deadline passed
-  bool is_too_long = false;     // the failure: more came than there is room for
+  bool is_too_long = false;     // the failure: the answer is longer than the limit
   bool cancelled = false;
 
-  // Value of a header, in lower case; "" when there is none.
+  // The value of the header `name` (in lower case); "" if there is none.
   std::string_view header(std::string_view name) const;
 };
 
-// A request under way. Its end cancels it, and then nothing is written to its places any more.
+// A request under way. The destructor cancels it; after that nothing is written to `into`.
 class HttpCall {
  public:
   virtual ~HttpCall() = default;
-  // What came of it; once.
+  // Waits for the outcome and returns it. Call it once.
   virtual HttpResponse wait() = 0;
-  // From any thread: wait() gives a response that was cancelled, at once.
+  // Makes wait() return at once, with a cancelled response. Any thread may call it.
   virtual void cancel() = 0;
 };
 
-// Safe from several threads.
+// Thread-safe.
 class HttpClient {
  public:
   virtual ~HttpClient() = default;
-  // Begins it. Many may be under way at once.
+  // Starts the request. Many requests may be under way at once.
   virtual std::unique_ptr<HttpCall> start(HttpRequest request) = 0;
 };
 
-// One for the whole process, over libcurl: connections are kept for the next request; certificates
-// are checked; proxies are those of the environment (https_proxy, no_proxy). UnsupportedError where
-// libcurl is not installed.
+// The one client of the process, over libcurl. It keeps connections for later requests, checks
+// certificates, and uses the proxies of the environment (https_proxy, no_proxy). Throws
+// UnsupportedError if libcurl is not installed.
 std::shared_ptr<HttpClient> shared_http_client();
 
 }  // namespace cairn

@@ -1,12 +1,12 @@
-// libcurl's handles belong to one thread, and so does what encrypts and decrypts their bytes. There
-// are two such threads, which share nothing (HttpLoops): a transfer stays with the one that it was
-// given to. Of each:
+// A libcurl handle belongs to one thread, which also encrypts and decrypts its bytes. There are two
+// such threads, which share nothing (HttpLoops). A transfer stays with the thread that got it. Each
+// thread works like this:
 //
 //  1. start() and cancel() put a transfer into a list under the lock, and wake the thread.
-//  2. The thread takes the lists, adds or removes the handles, moves all of them on, answers those
-//     that are done, and waits for a socket or to be woken.
-//  3. A transfer lives until the thread and its call let go of it. A call's end waits for the
-//     thread, which may still be writing to the call's places.
+//  2. The thread takes the lists, adds or removes the handles, moves all transfers on, and answers
+//     those that are done. Then it waits for a socket, or to be woken.
+//  3. A transfer lives until both the thread and its call have released it. The destructor of a
+//     call waits for the thread, which may still be writing to the caller's memory.
 #include "net/http_loop.h"
 
 #include <algorithm>
@@ -24,10 +24,10 @@ namespace cairn {
 namespace {
 
 constexpr long kKeptConnections = 64;
-constexpr int kLongestWaitMs = 1000;  // libcurl's own deadlines end it earlier
+constexpr int kLongestWaitMs = 1000;  // libcurl's own deadlines end the wait earlier.
 
-// Of the calling thread, until its end; not those of what the thread itself does wrong, whose
-// handlers tell where.
+// Blocks the signals of the calling thread during this object's life. Signals that report the
+// thread's own faults stay unblocked, so that their handlers can say where the fault is.
 class SignalsBlocked {
  public:
   SignalsBlocked() {
@@ -54,10 +54,9 @@ class HttpLoop::State {
   State() : api_(curl_api()), owned_multi_(api_.multi_init(), api_.multi_cleanup) {
     if (multi_ == nullptr) throw std::bad_alloc();
     api_.multi_setopt(multi_, CURLMOPT_MAXCONNECTS, kKeptConnections);
-    // Signals are the program's: its handlers run on its own threads. And of TLS to a connection
-    // that is closed libcurl gets a SIGPIPE, which it only keeps away when it may set handlers
-    // itself.
-    const SignalsBlocked blocked;  // the thread begins with what its maker has
+    // The program's signal handlers must run on the program's threads. Besides, TLS raises SIGPIPE
+    // on a closed connection, and libcurl prevents that only if it may set handlers itself.
+    const SignalsBlocked blocked;  // The new thread inherits this thread's signal mask.
     thread_ = std::thread([this] { run(); });
   }
   ~State() {
@@ -78,15 +77,15 @@ class HttpLoop::State {
     }
     api_.multi_wakeup(multi_);
   }
-  // Called by destructors: takes no memory.
+  // Destructors call this: it allocates no memory.
   void cancel(HttpTransfer& transfer) noexcept {
     transfer.ask_to_cancel();
     api_.multi_wakeup(multi_);
   }
 
  private:
-  // The thread runs this and the functions below. Their exceptions would reach no caller, so
-  // nothing in them takes memory.
+  // The thread runs this and the functions below. No caller could catch their exceptions, so they
+  // allocate no memory.
   void run() {
     while (!stopping_) {
       take_added();
@@ -150,7 +149,7 @@ class HttpLoop::State {
   std::atomic<int> under_way_ = 0;
   std::mutex mutex_;
   std::map<CURL*, Shared> added_;
-  std::map<CURL*, Shared> moving_;  // the thread's own
+  std::map<CURL*, Shared> moving_;  // used only by the thread
   std::thread thread_;
 };
 
@@ -209,14 +208,15 @@ std::vector<int> HttpLoops::under_way() const {
   return all;
 }
 
-// Under the lock.
+// The caller holds the lock.
 HttpLoop& HttpLoops::choose() {
   if (first_.under_way() == 0) return first_;
   if (second_ == nullptr) {
     try {
       second_ = std::make_unique<HttpLoop>();
     } catch (const std::system_error&) {
-      return first_;  // no thread is to be had: one does it all, only slower
+      // No second thread can be started. One thread does all the work, only slower.
+      return first_;
     }
   }
   return second_->under_way() < first_.under_way() ? *second_ : first_;

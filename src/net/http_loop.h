@@ -1,5 +1,5 @@
-// The threads in which all requests of a client move, side by side. libcurl encrypts and decrypts
-// in the thread of its handle: with one, all connections of a store wait for one core.
+// The threads on which all requests of a client run concurrently. libcurl encrypts and decrypts on
+// the thread of its handle: with one thread, all connections of a store would share one core.
 #pragma once
 
 #include <memory>
@@ -10,16 +10,17 @@
 
 namespace cairn {
 
-// One thread. Safe from several.
+// One thread. Its functions are thread-safe.
 class HttpLoop {
  public:
-  // std::system_error where no thread is to be had.
+  // Throws std::system_error if no thread can be started.
   HttpLoop();
-  // Its calls live on, and the thread with them: each cancels itself at its end.
+  // Calls may outlive this object, and keep the thread alive. Each call cancels itself when it is
+  // destroyed.
   ~HttpLoop();
   std::unique_ptr<HttpCall> start(HttpRequest request);
-  // How many were started and are not done. Who has an answer is not among them any more, and its
-  // connection is there for the next one.
+  // The number of requests that are started and not done. A request that has its answer no longer
+  // counts: its connection is free for the next one.
   int under_way() const;
 
  private:
@@ -27,21 +28,23 @@ class HttpLoop {
   std::shared_ptr<State> state_;
 };
 
-// As one loop, on two threads. Safe from several.
+// Like HttpLoop, on two threads. Thread-safe.
 class HttpLoops {
  public:
-  // Each request goes to the loop that has least to do. Those that are sent one after another all
-  // go to the first, which has the connections: there are never more of these than requests were
-  // under way at once, and one.
+  // Each request goes to the loop that has fewer requests. Requests that are sent one after another
+  // all go to the first loop, which has the open connections. So there is at most one connection
+  // more than requests were ever under way at once.
   std::unique_ptr<HttpCall> start(HttpRequest request);
-  // Of each thread that there is. The second begins when two requests are under way at once.
+  // The number for each thread. The second thread starts when two requests are first under way at
+  // once.
   std::vector<int> under_way() const;
 
  private:
   HttpLoop& choose();
 
   HttpLoop first_;
-  mutable std::mutex mutex_;  // of choosing and starting: it goes by what was started before
+  // Held while choosing and starting, since the choice depends on what has started.
+  mutable std::mutex mutex_;
   std::unique_ptr<HttpLoop> second_;
 };
 

@@ -12,8 +12,8 @@ namespace {
 
 constexpr std::string_view kUserAgent = "cairn/0.1";
 constexpr long kReceiveBuffer = 512 << 10;
-// Each upload has one: 1 MiB is no quicker. TLS sends records of 16 KiB, each with a call, and is
-// quicker with what fits into a core's cache beside them.
+// Each upload has one such buffer: 1 MiB is not faster. TLS sends records of 16 KiB, one per call.
+// It is faster if the buffer and the records fit into a core's cache together.
 constexpr long kSendBuffer = 256 << 10;
 constexpr long kTlsSendBuffer = 128 << 10;
 
@@ -31,7 +31,7 @@ std::string lower_case_name(std::string_view name) {
   return lower;
 }
 
-// What a broken network, a server that restarts, or one that is overloaded does.
+// Whether the cause may be a broken network, a restarting server or an overloaded server.
 bool may_work_later(CURLcode code) {
   constexpr std::array kPassing = {CURLE_COULDNT_RESOLVE_PROXY,
                                    CURLE_COULDNT_RESOLVE_HOST,
@@ -49,7 +49,7 @@ bool may_work_later(CURLcode code) {
   return std::find(kPassing.begin(), kPassing.end(), code) != kPassing.end();
 }
 
-// What libcurl says, whatever its code, of a proxy that it cannot use.
+// Recognizes libcurl's message about an unusable proxy, whose error code varies.
 bool is_unusable_proxy(std::string_view said) { return said.starts_with("Unsupported proxy"); }
 
 }  // namespace
@@ -78,11 +78,11 @@ void HttpTransfer::set(CURLoption option, Value value) {
 
 void HttpTransfer::set_target() {
   set(CURLOPT_URL, request_.url.c_str());
-  set(CURLOPT_PATH_AS_IS, 1L);  // it was signed as it is
+  set(CURLOPT_PATH_AS_IS, 1L);  // The path was signed as it is.
   set_protocols();
   set(CURLOPT_FOLLOWLOCATION, request_.redirects > 0 ? 1L : 0L);
   set(CURLOPT_MAXREDIRS, static_cast<long>(request_.redirects));
-  set(CURLOPT_HTTP_VERSION, static_cast<long>(CURL_HTTP_VERSION_1_1));  // a connection a part
+  set(CURLOPT_HTTP_VERSION, static_cast<long>(CURL_HTTP_VERSION_1_1));  // one connection per part
   set(CURLOPT_SSL_VERIFYPEER, 1L);
   set(CURLOPT_SSL_VERIFYHOST, 2L);
   if (!request_.ca_file.empty()) set(CURLOPT_CAINFO, request_.ca_file.c_str());
@@ -91,7 +91,7 @@ void HttpTransfer::set_target() {
   for (const HttpHeader& header : request_.headers) {
     add_header(header.value.empty() ? header.name + ";" : header.name + ": " + header.value);
   }
-  add_header("expect:");  // a round trip before every body
+  add_header("expect:");  // Saves a round trip before every body.
   set(CURLOPT_HTTPHEADER, headers_.get());
 }
 
@@ -102,8 +102,8 @@ void HttpTransfer::add_header(const std::string& line) {
   headers_.reset(longer);
 }
 
-// The library is found when the program runs, and may be older than the headers, or newer. The old
-// options are numbers, the new ones texts.
+// The program finds libcurl at run time; it may be older or newer than the headers. The old options
+// are numbers, the new ones texts.
 void HttpTransfer::set_protocols() {
   constexpr auto kAllowed = static_cast<CURLoption>(CURLOPTTYPE_STRINGPOINT + 318);  // 7.85
   constexpr auto kRedirected = static_cast<CURLoption>(CURLOPTTYPE_STRINGPOINT + 319);
@@ -191,7 +191,7 @@ std::size_t HttpTransfer::read_body(char* into, std::size_t size) {
   return copied;
 }
 
-// libcurl begins again, when a connection that was kept turns out to be closed.
+// libcurl sends the body again if a kept connection turns out to be closed.
 int HttpTransfer::seek_body(curl_off_t offset) {
   auto left = static_cast<std::size_t>(offset);
   for (piece_ = 0; piece_ < request_.body.size(); ++piece_) {
@@ -202,20 +202,20 @@ int HttpTransfer::seek_body(curl_off_t offset) {
   return CURL_SEEKFUNC_OK;
 }
 
-// libcurl's functions cannot pass on exceptions: the exception becomes the answer, and the transfer
-// ends.
+// libcurl cannot pass exceptions on. The exception becomes the answer, and the transfer ends.
 std::size_t HttpTransfer::take(std::size_t (HttpTransfer::*part)(std::string_view),
                                std::string_view bytes) noexcept {
   try {
     return (this->*part)(bytes);
   } catch (...) {
     thrown_ = std::current_exception();
-    return 0;  // fewer bytes than were given
+    return 0;  // Fewer bytes than given: libcurl aborts.
   }
 }
 
 std::size_t HttpTransfer::take_header(std::string_view line) {
-  if (line.starts_with("HTTP/")) {  // the first of an answer, perhaps not the first answer
+  // The first line of an answer. After a redirect it is not the first answer.
+  if (line.starts_with("HTTP/")) {
     response_.headers.clear();
     response_.body.clear();
     response_.received = 0;
@@ -250,7 +250,8 @@ std::size_t HttpTransfer::take_body(std::string_view bytes) {
   return bytes.size();
 }
 
-// What libcurl says of a proxy may repeat all that the environment has for it, a password, too.
+// libcurl's message about a proxy may repeat the proxy's whole URL, including a password. So these
+// messages are our own.
 std::string HttpTransfer::failure_of(CURLcode code) const {
   if (!too_much_.empty()) return too_much_;
   const std::string_view said = error_.data();
@@ -258,11 +259,11 @@ std::string HttpTransfer::failure_of(CURLcode code) const {
       "the proxy of the environment (https_proxy, all_proxy, http_proxy)";
   if (is_unusable_proxy(said)) {
     return std::string(kProxy) +
-           " is no URL that can be used: begin it with http://, and in its user and password write "
+           " is not a usable URL: begin it with http://, and in its user and password write "
            "%2F for /, %23 for #, %40 for @ and %20 for a space";
   }
   if (code == CURLE_COULDNT_RESOLVE_PROXY) {
-    return std::string(kProxy) + " is not found: its name cannot be resolved";
+    return std::string(kProxy) + " is not found: its host name cannot be resolved";
   }
   return said.empty() ? std::string(api_.easy_strerror(code)) : std::string(said);
 }
@@ -276,7 +277,7 @@ std::string HttpTransfer::redirected_to() const {
   return url == nullptr ? std::string() : shown_url(url);
 }
 
-// `describe` completes the answer.
+// `describe` fills in the rest of the response.
 template <class Describe>
 void HttpTransfer::answer(const Describe& describe) noexcept {
   try {
@@ -297,7 +298,7 @@ void HttpTransfer::finish(CURLcode code) noexcept {
       response_.is_too_long = !too_much_.empty();
       response_.may_work_later =
           too_much_.empty() && !is_unusable_proxy(error_.data()) && may_work_later(code);
-    } else if (!has_headers_) {  // libcurl takes a connection that ends there for an empty answer
+    } else if (!has_headers_) {  // libcurl reports a connection that ends here as an empty answer.
       response_.failure = "the connection broke off in the headers of the answer";
       response_.may_work_later = true;
     }

@@ -12,7 +12,7 @@
 
 namespace cairn {
 
-// Used by the loop's thread alone, but for future(). Lives where it is: libcurl calls back.
+// Used only by the loop's thread, except future(). Not movable: libcurl holds pointers to it.
 class HttpTransfer {
  public:
   HttpTransfer(const CurlApi& api, HttpRequest request);
@@ -22,10 +22,11 @@ class HttpTransfer {
   CURL* handle() const { return easy_.get(); }
   std::shared_future<HttpResponse> future() const { return future_; }
 
-  // Answers the future, once; with an exception if there is no memory for the answer.
+  // These answer the future, once. If there is no memory for the answer, the answer is an
+  // exception.
   void finish(CURLcode code) noexcept;
   void finish_cancelled() noexcept;
-  void finish_refused() noexcept;  // libcurl did not take it
+  void finish_refused() noexcept;  // libcurl refused the request
 
   // Any thread may call these.
   void ask_to_cancel() noexcept { is_to_be_cancelled_ = true; }
@@ -55,12 +56,13 @@ class HttpTransfer {
   HttpRequest request_;
   HttpResponse response_ = {};
   std::unique_ptr<curl_slist, decltype(&::curl_slist_free_all)> headers_;
-  std::unique_ptr<CURL, decltype(&::curl_easy_cleanup)> easy_;  // goes first: it points at all
+  // Destroyed first: it points at the members above.
+  std::unique_ptr<CURL, decltype(&::curl_easy_cleanup)> easy_;
   std::array<char, CURL_ERROR_SIZE> error_ = {};
   std::string too_much_ = {};  // why take_body() refused
   std::exception_ptr thrown_;  // by the code that takes the answer
-  bool has_headers_ = false;   // all of the last answer's
-  std::size_t piece_ = 0;      // of the body: what is sent next
+  bool has_headers_ = false;   // The headers of the last answer are complete.
+  std::size_t piece_ = 0;      // index of the body piece that is sent next
   std::size_t piece_offset_ = 0;
   std::atomic<bool> is_to_be_cancelled_ = false;
   std::promise<HttpResponse> promise_;

@@ -24,7 +24,7 @@ std::optional<int> digits(std::string_view text, std::size_t offset, std::size_t
 
 struct DateFields {
   std::optional<int> year, month, day, hour, minute, second;
-  chrono::minutes zone{0};  // by so much it is later there
+  chrono::minutes zone{0};  // how far local time is ahead of UTC
 };
 
 std::optional<NetTime> time_of(const DateFields& f) {
@@ -35,12 +35,12 @@ std::optional<NetTime> time_of(const DateFields& f) {
   const chrono::sys_seconds whole = chrono::sys_days(date) + chrono::hours(*f.hour) +
                                     chrono::minutes(*f.minute) + chrono::seconds(*f.second) -
                                     f.zone;
-  // NetTime counts nanoseconds: it ends in the year 2262, and keys may be said to hold for longer.
+  // NetTime counts nanoseconds and ends in the year 2262, but a key's expiry date may be later.
   return std::clamp(whole, chrono::ceil<chrono::seconds>(NetTime::min()),
                     chrono::floor<chrono::seconds>(NetTime::max()));
 }
 
-// What stands behind the seconds: perhaps a fraction, then "Z", "+01:00" or "-0330".
+// Parses what follows the seconds: an optional fraction, then "Z", "+01:00" or "-0330".
 std::optional<chrono::minutes> zone_in(std::string_view text) {
   if (text.starts_with('.')) {
     text.remove_prefix(std::min(text.find_first_not_of("0123456789", 1), text.size()));

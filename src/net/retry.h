@@ -1,4 +1,4 @@
-// Trying again in the network: by the policy of io/threads/retry.h, and as the server asks for.
+// Retries in the network: the policy of io/threads/retry.h, extended by what the server asks for.
 #pragma once
 
 #include <algorithm>
@@ -11,46 +11,46 @@
 
 namespace cairn {
 
-// The time, as far as the network needs it: tests have one that does not wait.
+// The clock of network code. Tests have one that does not wait.
 class NetClock {
  public:
   virtual ~NetClock() = default;
   virtual std::chrono::system_clock::time_point now() = 0;
-  // CancelledError when this thread's work is cancelled (io/threads/cancellation.h).
+  // Throws CancelledError if this thread's work is cancelled (io/threads/cancellation.h).
   virtual void sleep_for(std::chrono::milliseconds time) = 0;
 };
 
 std::shared_ptr<NetClock> real_net_clock();
 
-// How often and when; its pauses are slept by the clock.
+// How often and when to retry; the clock sleeps the pauses.
 struct NetRetries {
-  // `attempts`: without progress in between.
+  // `attempts` counts attempts without progress in between.
   RetryPolicy policy = {.attempts = 8, .first_pause = std::chrono::milliseconds{100}};
   std::shared_ptr<NetClock> clock = {};  // empty: the real one
 };
 
-// The attempts at one thing. One thread at a time.
+// Counts the attempts at one operation. Not thread-safe.
 class Attempts {
  public:
-  // `most` in all, when it is not 0 and less than the policy's.
+  // `most` limits the attempts if it is not 0 and is less than the policy's number.
   explicit Attempts(const NetRetries& retries, int most = 0)
       : retries_(retries),
         most_(most > 0 ? std::min(most, retries.policy.attempts) : retries.policy.attempts) {}
 
-  // After one that failed: waits, and says whether there is another one. `server_asks` is what the
-  // server wants as a pause; a longer one than `longest_pause` is cut.
+  // Called after a failed attempt: pauses, and returns whether to try again. `server_asks` is the
+  // pause that the server asks for, cut to `longest_pause`.
   bool again(std::optional<std::chrono::milliseconds> server_asks = std::nullopt);
-  // Something came through: counts from the beginning.
+  // Called when bytes have arrived: the count starts again.
   void progress() { made_ = 0; }
   int made() const { return made_; }
 
  private:
   const NetRetries& retries_;
   int most_;
-  int made_ = 0;  // failures since there was progress
+  int made_ = 0;  // failures since the last progress
 };
 
-// The header Retry-After: seconds, or a date. nullopt for anything else.
+// Parses the header Retry-After: seconds, or a date. Returns nullopt for anything else.
 std::optional<std::chrono::milliseconds> retry_after(std::string_view text,
                                                      std::chrono::system_clock::time_point now);
 

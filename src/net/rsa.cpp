@@ -15,7 +15,7 @@
 namespace cairn {
 namespace {
 
-// Never the terminal, which OpenSSL would ask.
+// Prevents OpenSSL from asking for the passphrase on the terminal.
 int give_passphrase(char* into, int size, int /*writes*/, void* passphrase) {
   const auto& text = *static_cast<const std::string*>(passphrase);
   if (text.size() > static_cast<std::size_t>(size)) return -1;

@@ -12,11 +12,11 @@ struct evp_pkey_st;  // OpenSSL's
 
 namespace cairn {
 
-// A private key. Copies share it; safe from several threads.
+// A private key. Copies share it. Thread-safe.
 class RsaKey {
  public:
-  // Of PEM text, as "-----BEGIN PRIVATE KEY-----". UsageError, naming `what` it is of and nothing
-  // of the text, when it is none, or the passphrase is not its own.
+  // Parses PEM text ("-----BEGIN PRIVATE KEY-----"). Throws UsageError if it is no such key or the
+  // passphrase is wrong; the message names `what`, and contains nothing of the text.
   static RsaKey parse(const std::string& pem, const std::string& what,
                       const std::string& passphrase = {});
 
@@ -29,7 +29,7 @@ class RsaKey {
   std::shared_ptr<evp_pkey_st> key_;
 };
 
-// Base 64 for URLs, without padding, as JSON Web Tokens have it.
+// Base 64 for URLs without padding, as in JSON Web Tokens.
 std::string base64_url(ByteView bytes);
 
 }  // namespace cairn

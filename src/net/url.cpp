@@ -30,12 +30,12 @@ Url parse_http_url(const std::string& text, const std::string& what) {
     url.host = lower_case(text.substr(colon + 3, slash - colon - 3));
     url.path = text.substr(slash);
   }
-  // What is refused may be a password: it is not repeated.
+  // The refused text may be a password, so the message does not repeat it.
   if ((url.scheme != "http" && url.scheme != "https") || url.host.empty() ||
       url.host.find('@') != std::string::npos ||
       text.find_first_of("?# \t\r\n") != std::string::npos) {
     throw UsageError(what +
-                     " must be a URL as https://host:port, without user, password and query");
+                     " must be a URL like https://host:port, without user, password and query");
   }
   const std::string_view own_port = url.scheme == "http" ? ":80" : ":443";
   if (url.host.ends_with(own_port)) url.host.resize(url.host.size() - own_port.size());

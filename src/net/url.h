@@ -13,26 +13,27 @@ using Query = std::vector<std::pair<std::string, std::string>>;
 
 struct Url {
   std::string scheme;     // "http" or "https"
-  std::string host;       // with ":port", unless that is the scheme's own; in lower case
+  std::string host;       // with ":port" unless it is the scheme's default; in lower case
   std::string path = {};  // encoded; begins with a slash, or is empty
 
   std::string origin() const { return scheme + "://" + host; }
 };
 
-// "https://host:9000/path". UsageError naming `what` (a variable, an option) for another scheme, a
-// user or password, a query or a fragment.
+// Parses "https://host:9000/path". Throws UsageError, naming `what` (a variable, an option), for
+// another scheme, a user or password, a query or a fragment.
 Url parse_http_url(const std::string& text, const std::string& what);
 
 // The URL for messages: without user, query and fragment, which may be secrets.
 std::string shown_url(const std::string& url);
 
-// Whether "host:port" is this machine, or a metadata service of it: what is sent there does not
-// cross a network.
+// Whether "host:port" is this machine or one of its metadata services. Requests to such a host do
+// not cross a network.
 bool is_of_this_machine(const std::string& host);
 
-// RFC 3986: all but letters, digits and "-._~" as %XX; slashes too, unless they are kept.
+// RFC 3986: everything except letters, digits and "-._~" becomes %XX. Slashes too, unless
+// `keep_slashes`.
 std::string percent_encoded(std::string_view text, bool keep_slashes = false);
-// The bytes that an encoded text is of; a percent sign that begins no byte stays.
+// The inverse of percent_encoded(). A percent sign without two hex digits stays.
 std::string percent_decoded(std::string_view text);
 
 // "a=1&b=" with both sides encoded, sorted as AWS signs them.

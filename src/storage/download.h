@@ -1,4 +1,4 @@
-// An object of a store as a file of this machine.
+// Copies an object of a store to a file of this machine.
 #pragma once
 
 #include <cstdint>
@@ -15,14 +15,14 @@ struct DownloadOptions {
   bool overwrite = false;
   RetryPolicy retry = {};
   std::uint64_t block_bytes = 8 << 20;  // read with one call
-  // Called after each block with the bytes there are by now, and all of them.
+  // Called after each block, with the bytes written so far and the whole size.
   std::function<void(std::uint64_t done, std::uint64_t all)> on_progress = nullptr;
 };
 
-// Writes what has the name, or what a pointer of that name points at, to the file `destination`,
-// which is there whole or not at all. Goes on behind the last block when a read fails. It is the
-// object that had the name in the beginning. NotFoundError; AlreadyExistsError when the file is
-// there, and not `overwrite`; StorageError.
+// Writes the object, or the object that the pointer `name` points at, to the file `destination`,
+// which appears whole or not at all. After a failed read it goes on after the last block. It always
+// reads the object that had the name in the beginning. Throws NotFoundError, AlreadyExistsError if
+// the file exists and `overwrite` is false, and StorageError.
 void download(ObjectStore& store, const std::string& name, const std::string& destination,
               const DownloadOptions& options = {});
 

@@ -1,4 +1,5 @@
-// What stands before another store and changes a part of what it does: derive, and override that.
+// The base of a store that wraps another store and changes some of its functions: derive, and
+// override those.
 #pragma once
 
 #include <memory>
@@ -11,7 +12,7 @@
 
 namespace cairn {
 
-// Passes every call on, as it is.
+// Passes every call on unchanged.
 class ForwardingStore : public ObjectStore {
  public:
   StoreFeatures features() const override { return under_->features(); }

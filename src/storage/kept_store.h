@@ -1,4 +1,4 @@
-// Stores that stay, for places that are used again and again.
+// Stores that stay alive, for places that are used again and again.
 #pragma once
 
 #include <map>
@@ -10,8 +10,8 @@
 
 namespace cairn {
 
-// One for each Config::identity, made by `make`: with it are kept its connections, what was learned
-// of the server, and keys that were fetched.
+// Returns the one store of Config::identity; `make` makes it. The store keeps its connections, what
+// it learned about the server, and the keys that it fetched.
 template <class Config>
 std::shared_ptr<ObjectStore> kept_store(Config config,
                                         std::shared_ptr<ObjectStore> (*make)(Config)) {

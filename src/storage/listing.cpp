@@ -75,7 +75,7 @@ bool is_same_name(ObjectStore& store, const std::string& a, const std::string& b
     if (path.size() > 1 && path.ends_with('/')) path.pop_back();
     return path;
   };
-  // By their text, too: where a link cannot be followed now, a name is still itself.
+  // Compares the text first: if a link cannot be followed now, a name is still equal to itself.
   if (without_slash(normal_path(a)) == without_slash(normal_path(b))) return true;
   return store.names_are_paths() && without_slash(real_path(a)) == without_slash(real_path(b));
 }
@@ -101,13 +101,13 @@ std::string name_aside(const std::string& name, const std::string& ending, std::
 
 std::vector<std::string> names_aside(ObjectStore& store, const std::string& name,
                                      const std::string& ending) {
-  constexpr std::size_t kMost = 1000;  // where nothing in the folder can be looked at
+  constexpr std::size_t kMost = 1000;  // if nothing in the folder can be examined
   std::vector<std::string> names;
   std::string aside = name_aside(name, ending, 1);
   const auto is_there = [&] {
     try {
       return store.stat(aside, /*follow=*/false).has_value();
-    } catch (const UnreadableError&) {  // something is
+    } catch (const UnreadableError&) {  // Something is there.
       if (names.size() >= kMost) throw;
       return true;
     }
@@ -138,7 +138,7 @@ bool was_removed(ObjectStore& store, const std::string& name) {
         there->type == ObjectInfo::Type::kFolder && !store.features().whole_folders;
     return goes_in_steps && state_of_folder(store, name) == FolderState::kLeftBehind;
   } catch (const NotFoundError&) {
-    return true;  // between the two
+    return true;  // It was removed between the two calls.
   } catch (const Error&) {
     return false;
   }

@@ -1,4 +1,4 @@
-// What callers of a store do with more than one of its functions, or with each of a folder.
+// Functions for callers of a store that combine several of its calls, or work on a whole folder.
 #pragma once
 
 #include <map>
@@ -12,20 +12,21 @@
 
 namespace cairn {
 
-// All that is directly in `folder`, sorted by name. Throws as ObjectStore::list().
+// All names that are directly in `folder`, sorted. Throws like ObjectStore::list().
 std::vector<ListedName> list_all(ObjectStore& store, const std::string& folder);
 std::vector<std::string> list_names(ObjectStore& store, const std::string& folder);
-// The same; none where there is no such folder. In most stores a folder goes with its last object,
-// which somebody may remove between any two calls: a request to stop that is taken, say.
+// The same, but empty if there is no such folder. In most stores a folder disappears with its last
+// object, and another program may remove that between any two calls: a stop request, for instance.
 std::vector<ListedName> list_all_if_any(ObjectStore& store, const std::string& folder);
 std::vector<std::string> list_names_if_any(ObjectStore& store, const std::string& folder);
 
-// As stat(path, follow = false), asking only when listing did not tell. nullopt: gone since.
+// Like stat(path, follow = false), but asks the store only if the listing has no info. nullopt: the
+// object is gone.
 std::optional<ObjectInfo> info_of(ObjectStore& store, const std::string& folder,
                                   const ListedName& listed);
 
-// Whether there is an object, or what a pointer leads to, of a name. For many names: in a store
-// that may_be_far() it lists each folder once, when it is first asked for a name in it.
+// Whether an object of a name exists; a pointer counts if its target exists. For many names: in a
+// store that may_be_far() each folder is listed only once, at the first question about it.
 class Existence {
  public:
   explicit Existence(std::shared_ptr<ObjectStore> store) : store_(std::move(store)) {}
@@ -33,11 +34,11 @@ class Existence {
 
  private:
   const std::shared_ptr<ObjectStore> store_;
-  std::map<std::string, std::set<std::string>> folders_;  // their names
+  std::map<std::string, std::set<std::string>> folders_;  // names in each folder
 };
 
-// Whether two names are of one thing, though written in different ways: with a slash at the end, or
-// in a folder of files by another path, links followed.
+// Whether two names mean the same object although they are written differently: with a slash at the
+// end or, in a folder of files, by another path. Follows links.
 bool is_same_name(ObjectStore& store, const std::string& a, const std::string& b);
 
 // Whether `name` lies in `folder`, directly or below it. In a folder of files the two may be
@@ -48,24 +49,25 @@ bool lies_in(ObjectStore& store, const std::string& folder, const std::string& n
 // Whether there is a folder of that name.
 bool is_folder(ObjectStore& store, const std::string& name);
 
-// Endings of put_aside(): of what is no good checkpoint any more, and of what a disk does not give.
+// Endings for put_aside(): for a damaged checkpoint, and for one that the disk cannot read.
 inline constexpr const char* kAsideDamaged = "damaged";
 inline constexpr const char* kAsideUnreadable = "unreadable";
 
-// Renames what is in the way and somebody may still want: to NAME.ENDING, or the first of
-// NAME.ENDING-2, ... that nothing has. Gives that name. In a store of objects a file is
-// copied, and a folder an error (ObjectStore::rename()).
+// Renames an object that is in the way but may still be wanted: to NAME.ENDING, or the first free
+// name of NAME.ENDING-2, ... Returns that name. A store of objects copies a file, and throws for a
+// folder (ObjectStore::rename()).
 std::string put_aside(ObjectStore& store, const std::string& name, const std::string& ending);
-// What was put aside of that name with that ending, the oldest first, up to the first that is gone.
+// The names that put_aside() gave for `name` and `ending`, oldest first, up to the first that is
+// gone.
 std::vector<std::string> names_aside(ObjectStore& store, const std::string& name,
                                      const std::string& ending);
 
-// What killed writers left of what was to become `name`, a file or a folder.
+// Removes what killed writers left of the file or folder `name`.
 void remove_leftovers_of(ObjectStore& store, const std::string& name);
 
-// Whether a checkpoint that was opened is gone. A problem with it then says nothing. Other programs
-// remove checkpoints, too; in some stores a folder goes object by object. False if the store cannot
-// tell.
+// Whether a checkpoint that was opened has been removed since, possibly by another program. If so,
+// an error in it does not mean that it was damaged. Some stores remove a folder object by object.
+// False if the store cannot tell.
 bool was_removed(ObjectStore& store, const std::string& name);
 
 }  // namespace cairn

@@ -1,4 +1,4 @@
-// A store as a load sees it: it says what was read, and asks for no more at a time than it is told.
+// A store for one load: it reports what was read, and limits the size of each request.
 #pragma once
 
 #include <cstdint>
@@ -10,10 +10,10 @@
 namespace cairn {
 
 struct LoadStoreOptions {
-  // The most that one request asks for; several are under way at once. 0: as the store likes.
+  // The largest request; several may be under way at once. 0: the store decides.
   std::uint64_t chunk_bytes = 0;
-  // Called when something is read for the first time, with its size, and for all bytes that were
-  // read, with how many these are. From any thread; several at once.
+  // on_first_read is called at the first read of an object, with its size. on_read is called for
+  // all bytes read, with their number. From any thread; several calls at once are possible.
   std::function<void(std::uint64_t size)> on_first_read = nullptr;
   std::function<void(std::uint64_t bytes)> on_read = nullptr;
 };

@@ -1,8 +1,8 @@
 // A store in memory: a map of names, under one lock.
 //
-//  1. What is written is gathered by its writer; commit() puts it into the map at once.
-//  2. Every change takes the next number, which is the version of what it wrote.
-//  3. A folder is there as long as a name begins with it.
+//  1. A writer gathers its bytes; commit() puts the object into the map at once.
+//  2. Every change takes the next number, which is the version of the object or pointer.
+//  3. A folder exists as long as a name begins with it.
 #include <algorithm>
 #include <mutex>
 #include <vector>
@@ -53,7 +53,7 @@ class Objects {
     return use(map_);
   }
 
-  // With the lock held.
+  // The caller holds the lock.
   Entry made(SharedBytes bytes) { return stamped({.bytes = std::move(bytes)}); }
   Entry pointing_at(std::string target) {
     return stamped({.is_pointer = true, .target = std::move(target)});
@@ -75,7 +75,8 @@ class Objects {
 std::pair<Objects::Map::iterator, Objects::Map::iterator> inside(Objects::Map& map,
                                                                  const std::string& key) {
   if (key.empty()) return {map.begin(), map.end()};
-  return {map.lower_bound(key + "/"), map.lower_bound(key + "0")};  // '0' comes behind '/'
+  // '0' is the character after '/'.
+  return {map.lower_bound(key + "/"), map.lower_bound(key + "0")};
 }
 
 bool is_folder(Objects::Map& map, const std::string& key) {
@@ -83,7 +84,7 @@ bool is_folder(Objects::Map& map, const std::string& key) {
   return key.empty() || begin != end;
 }
 
-// A file in a way in which only a folder can be.
+// Throws if a folder has the name, or if a part of the path is a file.
 void check_place(Objects::Map& map, const std::string& key) {
   if (is_folder(map, key)) throw UsageError("cannot write " + key + ": a folder has that name");
   for (std::size_t slash = key.find('/'); slash != std::string::npos;
@@ -102,12 +103,12 @@ void check_condition(const Objects::Map& map, const std::string& key,
   }
   if (condition.when == WriteCondition::If::kVersion &&
       (there == map.end() || there->second.info().version != condition.version)) {
-    throw AlreadyExistsError(key + " is not of version " + condition.version +
-                             " any more: another program replaced it");
+    throw AlreadyExistsError(key + " no longer has version " + condition.version +
+                             ": another program replaced it");
   }
 }
 
-class Gathering final : public ByteSink {
+class GatheredBytes final : public ByteSink {
  public:
   void write(ByteView bytes) override { bytes_.insert(bytes_.end(), bytes.begin(), bytes.end()); }
   SharedBytes take() { return shared(std::move(bytes_)); }
@@ -134,7 +135,7 @@ class MemoryWrite final : public ObjectWrite {
   std::shared_ptr<Objects> objects_;
   std::string key_;
   WriteCondition condition_;
-  Gathering bytes_;
+  GatheredBytes bytes_;
 };
 
 void check_folder_place(Objects::Map& map, const std::string& key, bool overwrite) {
@@ -163,7 +164,7 @@ class MemoryPartWrite final : public ObjectWrite {
   std::map<std::string, SharedBytes>& added_;
   std::string folder_;
   std::string name_;
-  Gathering bytes_;
+  GatheredBytes bytes_;
 };
 
 class MemoryFolderWrite final : public FolderWrite {
@@ -227,7 +228,7 @@ class MemoryStore final : public ObjectStore {
     });
   }
 
-  // A page begins at the first key that is not below `first`.
+  // `first` is the first key of the page.
   ListPage list(const std::string& folder, const std::string& first) override {
     return objects_->locked([&](Objects::Map& map) {
       const std::string key = key_of(folder);
@@ -329,7 +330,7 @@ class MemoryStore final : public ObjectStore {
   }
 
  private:
-  static constexpr std::size_t kPage = 1000;  // as a bucket's
+  static constexpr std::size_t kPage = 1000;  // like a bucket
 
   static std::string followed(const Objects::Map& map, const std::string& key) {
     const auto there = map.find(key);

@@ -35,7 +35,7 @@ std::shared_ptr<ObjectStore> kept_oci_store(const std::string& root) {
                     oci::make_oci_store);
 }
 
-// Nothing is learned of a web server: one each time.
+// A web server's store learns nothing worth keeping: a new store each time.
 std::shared_ptr<ObjectStore> web_store_of(const std::string& root) {
   return web::make_web_store(web::resolve_config(root));
 }

@@ -1,4 +1,4 @@
-// The stores that need a network: what of them is in this build.
+// The stores that need a network, as far as this build has them.
 #pragma once
 
 #include <map>
@@ -12,18 +12,19 @@
 
 namespace cairn {
 
-// By scheme. In a build without them (CAIRN_BUILD_NET=OFF) the same schemes, with factories that
-// throw UnsupportedError and say so.
+// The factories by scheme. A build without a network (CAIRN_BUILD_NET=OFF) has the same schemes,
+// but the factories throw UnsupportedError, which says so.
 std::map<std::string, ObjectStoreFactory> network_stores();
 
-// As s3_store() and its siblings, but the same one for the same options, environment and keys.
+// Like s3_store() and its siblings, but returns the same store for the same options, environment
+// and keys.
 std::shared_ptr<ObjectStore> kept_s3_store(const S3Options& options);
 std::shared_ptr<ObjectStore> kept_gcs_store(const GcsOptions& options);
 std::shared_ptr<ObjectStore> kept_azure_store(const AzureOptions& options);
 
-// Of "libcloud://CONTAINER": of the provider, and with the keys, that CAIRN_LIBCLOUD_PROVIDER,
-// _KEY_ENVIRON, _SECRET_ENVIRON, _REGION, _HOST, _PORT and _SECURE say, which are the arguments of
-// Composer's store. UsageError, and UnsupportedError, as libcloud_store().
+// The store for "libcloud://CONTAINER". CAIRN_LIBCLOUD_PROVIDER, _KEY_ENVIRON, _SECRET_ENVIRON,
+// _REGION, _HOST, _PORT and _SECURE are the arguments of Composer's store. Throws UsageError and
+// UnsupportedError, like libcloud_store().
 std::shared_ptr<ObjectStore> kept_libcloud_store(const std::string& root);
 
 }  // namespace cairn

@@ -59,7 +59,7 @@ std::map<std::string, ObjectStoreFactory> network_stores() {
   const auto refuse = [](const std::string& root) -> std::shared_ptr<ObjectStore> {
     refuse_network(root);
   };
-  // It needs no library, but the program ssh.
+  // SFTP needs no library, only the program ssh.
   const auto sftp = [](const std::string& root) {
     return kept_store(sftp::resolve_config(sftp::options_of(root)), sftp::make_sftp_store);
   };

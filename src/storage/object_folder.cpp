@@ -20,7 +20,7 @@ using Contents = std::map<std::string, ObjectInfo>;
 
 bool is_hidden(const std::string& name) { return name.starts_with('.'); }
 
-// In `pattern`, 0 is a digit, # one or more, and X one or more hexadecimal ones.
+// In `pattern`, 0 is one digit, # one or more digits, and X one or more hexadecimal digits.
 bool fits(std::string_view name, std::string_view pattern) {
   for (const char wanted : pattern) {
     std::size_t fitting = name.starts_with(wanted) ? 1 : 0;
@@ -36,7 +36,7 @@ bool fits(std::string_view name, std::string_view pattern) {
   return name.empty();
 }
 
-// What cairn's writers of such folders make besides the markers.
+// Whether cairn's writers of such folders make this file, apart from the markers.
 bool is_part(const std::string& name, const ObjectInfo& info) {
   return info.type == ObjectInfo::Type::kObject &&
          (fits(name, "__#_#.distcp") || fits(name, "__#_#-X.distcp") ||  // of an attempt
@@ -44,8 +44,8 @@ bool is_part(const std::string& name, const ObjectInfo& info) {
           name == ".cairn_published");
 }
 
-// What a checkpoint that cairn does not write is known by: beside a new one it would be taken for
-// it, and it is not ours to remove.
+// Files that mark checkpoints of forms that cairn does not write. Beside a new checkpoint readers
+// would take them for it, but they are not cairn's to remove.
 bool is_of_another_kind(const std::string& name) {
   return name == "model.safetensors" || name == "pytorch_model.bin" ||
          (name.starts_with("shard-") && name.ends_with(".safetensors"));
@@ -130,7 +130,7 @@ class ObjectFolder final : public FolderWrite {
                                " exists already: choose another name, or allow overwriting");
     }
     for (auto& [name, info] : before_) {
-      // Lists may write a version otherwise than stat(), which is_still() asks.
+      // Lists may spell a version differently than stat(), which is_unchanged() uses.
       if (const auto now = store_.stat(path(name), /*follow=*/false)) info = *now;
       const bool is_folder = info.type == ObjectInfo::Type::kFolder;
       if (!is_folder && !is_of_another_kind(name)) continue;
@@ -144,10 +144,10 @@ class ObjectFolder final : public FolderWrite {
     try {
       if (has_new_marker()) return;
       for (const auto& [name, info] : written_) {
-        if (is_still(name, info)) store_.remove(path(name));
+        if (is_unchanged(name, info)) store_.remove(path(name));
       }
     } catch (...) {
-      // What is left is no checkpoint, and the next writer of the folder writes over it.
+      // The rest is no checkpoint, and the next writer of the folder overwrites it.
     }
   }
 
@@ -180,13 +180,13 @@ class ObjectFolder final : public FolderWrite {
     return store_.open(path(name));
   }
 
-  // After an error that may pass, another call goes on where this one ended.
+  // After a temporary error, another call continues where this one ended.
   void commit() override {
     for (const auto& [name, info] : written_) {
       if (look_at(name, info.size).version != info.version) refuse(name);
     }
     for (const bool are_markers : {false, true}) {
-      if (are_markers) retire();
+      if (are_markers) remove_old_markers();
       for (const auto& [name, bytes] : held_) {
         const bool is_next = is_folder_marker(name) == are_markers && !written_.contains(name);
         if (is_next) put(name, bytes.view);
@@ -195,7 +195,7 @@ class ObjectFolder final : public FolderWrite {
     is_published_ = true;
     for (const auto& [name, info] : before_) {
       const bool is_superseded = is_part(name, info) && !written_.contains(name);
-      if (is_superseded && is_still(name, info)) store_.remove(path(name));
+      if (is_superseded && is_unchanged(name, info)) store_.remove(path(name));
     }
   }
 
@@ -207,46 +207,46 @@ class ObjectFolder final : public FolderWrite {
     throw UsageError(folder_ + ": " + name + " is written twice");
   }
 
-  // Whether it is what it was.
-  bool is_still(const std::string& name, const ObjectInfo& info) const {
+  // Whether the object is still what it was.
+  bool is_unchanged(const std::string& name, const ObjectInfo& info) const {
     const auto now = store_.stat(path(name), /*follow=*/false);
     return now && now->type == info.type && now->size == info.size && now->version == info.version;
   }
 
   [[noreturn]] void refuse(const std::string& name) const {
     throw AlreadyExistsError(store_.describe(path(name)) +
-                             " is not what it was: another program writes this folder, too");
+                             " was changed: another program writes this folder, too");
   }
 
-  // Whether the folder is known by what was not there in the beginning: then it is complete.
+  // Whether the folder has a marker that it did not have in the beginning: then it is complete.
   bool has_new_marker() const {
     const Contents now = contents_of(store_, folder_);
     return std::ranges::any_of(now, [&](const auto& one) {
       const auto old = before_.find(one.first);
       return is_folder_marker(one.first) &&
-             (old == before_.end() || !is_still(one.first, old->second));
+             (old == before_.end() || !is_unchanged(one.first, old->second));
     });
   }
 
   // Step 4.
-  void retire() {
+  void remove_old_markers() {
     for (auto old = before_.begin(); old != before_.end();) {
       if (!is_folder_marker(old->first)) {
         ++old;
         continue;
       }
-      if (!is_still(old->first, old->second)) refuse(old->first);
+      if (!is_unchanged(old->first, old->second)) refuse(old->first);
       store_.remove(path(old->first));
       old = before_.erase(old);
     }
   }
 
-  // Makes an object visible, and notes what it is then.
+  // Makes an object visible, and notes its state.
   void publish(const std::string& name, std::uint64_t bytes, const std::function<void()>& commit) {
     const auto old = before_.find(name);
     if (old != before_.end()) {
-      if (!is_still(name, old->second)) refuse(name);
-      retire();
+      if (!is_unchanged(name, old->second)) refuse(name);
+      remove_old_markers();
     }
     if (is_folder_marker(name)) is_published_ = true;
     commit();
@@ -278,7 +278,7 @@ class ObjectFolder final : public FolderWrite {
                        0, /*retryable=*/true);
   }
 
-  // The answer to an earlier attempt may have been lost: then what it wrote is there.
+  // An earlier attempt may have written the object, and its answer was lost.
   void put(const std::string& name, ByteView bytes) try {
     const auto object = begin_object(name, bytes.size());
     object->write(bytes);
@@ -296,11 +296,11 @@ class ObjectFolder final : public FolderWrite {
 
   ObjectStore& store_;
   const std::string folder_;
-  Contents before_;   // what was there, without what was retired
-  Contents written_;  // as it was right behind its commit
+  Contents before_;   // the initial contents, without removed markers
+  Contents written_;  // state of each object right after its commit
   std::map<std::string, SharedBytes> held_;
-  std::set<std::string> failed_;  // of those that put() wrote
-  bool is_published_ = false;  // a marker was begun: what it stands for stays, whatever was heard
+  std::set<std::string> failed_;  // those that put() failed to write
+  bool is_published_ = false;     // A marker was begun: the folder stays, even if the write failed.
 };
 
 }  // namespace

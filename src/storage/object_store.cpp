@@ -58,7 +58,7 @@ void ObjectStore::copy(const std::string& from, const std::string& to,
   const auto before = stat(from);
   const auto source = open(from);
   if (normal_path(from) == normal_path(to)) return;
-  BeginOptions options;  // a variable: of one made in the call GCC 12 calls a string uninitialized
+  BeginOptions options;  // A variable: GCC 12 warns about a string in a temporary.
   options.condition = condition;
   options.expected_bytes = source->size();
   options.is_private = before && before->is_private;

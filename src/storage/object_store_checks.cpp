@@ -56,7 +56,7 @@ void expect_error(const Call& call, const std::string& what) {
   } catch (const Expected&) {
     return;
   } catch (const std::exception& e) {
-    throw ObjectStoreFailure(what + ": another error than expected: " + e.what());
+    throw ObjectStoreFailure(what + ": the error has the wrong type: " + e.what());
   }
   throw ObjectStoreFailure(what + ": expected an error, there was none");
 }
@@ -71,13 +71,13 @@ void commit_publishes_all_bytes(const Subject& s) {
   object->commit();
   expect_equal(s.read("a.pt"), std::string("one two"), "the object");
   const auto info = s.store.stat(s.path("a.pt"));
-  expect(info && info->type == ObjectInfo::Type::kObject, "stat() tells an object");
-  expect(info->size == 7, "stat() tells its size");
+  expect(info && info->type == ObjectInfo::Type::kObject, "stat() reports an object");
+  expect(info->size == 7, "stat() reports its size");
   s.write("empty", "");
   expect_equal(s.read("empty"), std::string(), "an empty object");
 }
 
-void what_is_not_committed_is_not_there(const Subject& s) {
+void uncommitted_objects_are_invisible(const Subject& s) {
   s.write("a", "old");
   {
     const auto object = s.store.begin(s.path("a"));
@@ -118,7 +118,7 @@ void bytes_can_be_placed_in_any_order(const Subject& s) {
   expect(!s.store.stat(s.path("b")), "nothing is left of what was refused");
 }
 
-void what_was_opened_stays(const Subject& s) {
+void opened_versions_stay(const Subject& s) {
   s.write("a", "old bytes");
   const auto source = s.store.open(s.path("a"));
   s.write("a", "new");
@@ -127,7 +127,7 @@ void what_was_opened_stays(const Subject& s) {
   try {
     text = std::string(as_text(source->view(4, 5).view));
   } catch (const StorageError&) {
-    return;  // it says so: no bytes of another object
+    return;  // The source may refuse: it shows no bytes of another object.
   }
   expect_equal(text, std::string("bytes"), "a source of an object that was replaced");
 }
@@ -145,13 +145,13 @@ void reads_ranges(const Subject& s) {
   expect_error<UsageError>([&] { source->view(8, 3); }, "reading beyond the end");
 }
 
-void missing_things_are_told(const Subject& s) {
-  expect(!s.store.stat(s.path("none")), "stat() of nothing gives nothing");
+void missing_objects_are_reported(const Subject& s) {
+  expect(!s.store.stat(s.path("none")), "stat() of a missing name returns nothing");
   expect_error<NotFoundError>([&] { s.store.open(s.path("none")); }, "opening nothing");
   expect_error<NotFoundError>([&] { s.store.list(s.path("none")); }, "listing no folder");
   expect(!s.store.remove(s.path("none")), "remove() of nothing is false");
   expect(!s.store.remove_folder(s.path("none")), "remove_folder() of nothing is false");
-  expect(!s.store.read_pointer(s.path("none")), "read_pointer() of nothing gives nothing");
+  expect(!s.store.read_pointer(s.path("none")), "read_pointer() of a missing name returns nothing");
   s.write("a", "x");
   expect(!s.store.read_pointer(s.path("a")), "an object is no pointer");
   expect_error<UsageError>([&] { s.store.list(s.path("a")); }, "listing an object");
@@ -172,7 +172,7 @@ void folders_come_with_their_names(const Subject& s) {
          "list() gives what is directly in a folder");
   expect(list_names(s.store, s.path("ep1")) == std::vector<std::string>{"ba2.pt"},
          "list() of the folder below");
-  expect(is_folder(s.store, s.path("ep1")), "stat() tells a folder");
+  expect(is_folder(s.store, s.path("ep1")), "stat() reports a folder");
   expect_error<UsageError>([&] { s.store.open(s.path("ep1")); }, "opening a folder");
   expect_error<UsageError>([&] { s.write("ep1", "x"); }, "an object with a folder's name");
   expect_error<UsageError>([&] { s.store.remove(s.path("ep1")); }, "remove() of a folder");
@@ -201,7 +201,7 @@ void absent_is_a_condition(const Subject& s) {
   one->write(as_bytes("one"));
   s.write("b", "two");
   expect_error<AlreadyExistsError>([&] { one->commit(); },
-                                   "committing what somebody else wrote meanwhile");
+                                   "committing a name that another writer took meanwhile");
   expect_equal(s.read("a") + s.read("b"), std::string("firsttwo"), "the objects");
 }
 
@@ -234,7 +234,7 @@ void pointers_lead_to_objects(const Subject& s) {
   expect(pointer.has_value(), "read_pointer() reads it");
   expect_equal(normal_path(pointer->target), normal_path(s.path(other)), "its target");
   const auto itself = s.store.stat(s.path("latest"), /*follow=*/false);
-  expect(itself && itself->type == ObjectInfo::Type::kPointer, "stat() tells a pointer");
+  expect(itself && itself->type == ObjectInfo::Type::kPointer, "stat() reports a pointer");
   const auto led_to = s.store.stat(s.path("latest"));
   expect(led_to && led_to->size == 10 && led_to->type == ObjectInfo::Type::kObject,
          "stat() follows a pointer");
@@ -260,7 +260,7 @@ void pointers_move_under_a_condition(const Subject& s) {
   s.store.move_pointer(s.path("latest"), s.path("b"), first->version);
   expect_error<AlreadyExistsError>(
       [&] { s.store.move_pointer(s.path("latest"), s.path("a"), first->version); },
-      "moving a pointer that somebody else moved");
+      "moving a pointer that another writer has moved");
   expect_equal(s.read("latest"), std::string("b"), "the pointer");
 }
 
@@ -274,7 +274,7 @@ void removed_things_are_gone(const Subject& s) {
   expect(!s.store.stat(s.path("a")), "an object that was removed is gone");
   expect(s.store.remove_folder(s.path("ck")), "remove_folder() of a folder is true");
   expect(!s.store.stat(s.path("ck")), "a folder that was removed is gone");
-  expect(!s.store.stat(s.path(part)), "what was in it is gone");
+  expect(!s.store.stat(s.path(part)), "the objects of a removed folder are gone");
   expect_equal(s.read("ck2/c"), std::string("x"), "another folder that begins the same");
 }
 
@@ -349,8 +349,9 @@ void folders_can_be_replaced(const Subject& s) {
          "another folder in its place");
 }
 
-// A store that looks at what it wrote may find another thread's there, which had the name before,
-// too, and came again because its answer was lost: as if nothing had been written.
+// A store that checks its write may find another thread's object instead. If that thread's answer
+// was lost, it may have written the same target again. To the store this looks as if nothing was
+// written, so it throws a retryable error.
 void move_shared_pointer(const Subject& s, const std::string& name) {
   for (int attempt = 1;; ++attempt) {
     try {
@@ -364,7 +365,7 @@ void move_shared_pointer(const Subject& s, const std::string& name) {
 
 void several_threads_may_work(const Subject& s) {
   std::array<std::string, 4> found;
-  std::vector<std::jthread> threads;  // last: joined before the rest goes
+  std::vector<std::jthread> threads;  // last: joined before the others are destroyed
   for (std::size_t i = 0; i < found.size(); ++i) {
     threads.emplace_back([&s, i, &found] {
       try {
@@ -393,11 +394,11 @@ void run(ObjectStore& store, const std::string& folder) {
 
 constexpr std::array kChecks = {
     ObjectStoreCheck{"CommitPublishesAllBytes", run<commit_publishes_all_bytes>},
-    ObjectStoreCheck{"WhatIsNotCommittedIsNotThere", run<what_is_not_committed_is_not_there>},
+    ObjectStoreCheck{"WhatIsNotCommittedIsNotThere", run<uncommitted_objects_are_invisible>},
     ObjectStoreCheck{"BytesCanBePlacedInAnyOrder", run<bytes_can_be_placed_in_any_order>},
-    ObjectStoreCheck{"WhatWasOpenedStays", run<what_was_opened_stays>},
+    ObjectStoreCheck{"WhatWasOpenedStays", run<opened_versions_stay>},
     ObjectStoreCheck{"ReadsRanges", run<reads_ranges>},
-    ObjectStoreCheck{"MissingThingsAreTold", run<missing_things_are_told>},
+    ObjectStoreCheck{"MissingThingsAreTold", run<missing_objects_are_reported>},
     ObjectStoreCheck{"FoldersComeWithTheirNames", run<folders_come_with_their_names>},
     ObjectStoreCheck{"LongFoldersAreListedWhole", run<long_folders_are_listed_whole>},
     ObjectStoreCheck{"AbsentIsACondition", run<absent_is_a_condition>},

@@ -5,7 +5,7 @@
 namespace cairn {
 namespace {
 
-constexpr std::size_t kMostPages = 100'000;  // of a thousand names each, mostly
+constexpr std::size_t kMostPages = 100'000;  // mostly of a thousand names each
 
 }  // namespace
 
@@ -23,7 +23,7 @@ void refuse_page_again(const std::string& what) {
 }
 
 void refuse_endless(const std::string& what) {
-  throw StorageError("listing " + what + ": the server gives page after page, and no end", 0);
+  throw StorageError("listing " + what + ": the server sends page after page without an end", 0);
 }
 
 }  // namespace cairn

@@ -1,4 +1,4 @@
-// The pages of one list, to its end.
+// Walks through the pages of one list.
 #pragma once
 
 #include <set>
@@ -7,18 +7,18 @@
 
 namespace cairn {
 
-// A server that leads in a circle would be followed for ever.
+// Notices a server whose pages form a circle, so that no caller follows them for ever.
 class Pages {
  public:
-  // `what` is listed, for messages.
+  // `what` is the list's name in messages.
   explicit Pages(std::string what) : what_(std::move(what)) {}
 
   // The token of the page to ask for; "" for the first one.
   const std::string& now() const { return now_; }
-  // Goes on to `next`, which the page gave; false when that was the last one (""). StorageError
-  // when it was there before, and when there are more pages than any folder has.
+  // Goes on to `next`, the token that the page gave. Returns false after the last page (""). Throws
+  // StorageError if `next` was there before, or there are more pages than any folder has.
   bool go_on(const std::string& next);
-  // How many it went on to.
+  // The number of go_on() calls that found a next page.
   std::size_t count() const { return seen_.size(); }
 
  private:
@@ -27,7 +27,7 @@ class Pages {
   std::set<std::string> seen_ = {};
 };
 
-// StorageError: what go_on() throws.
+// They throw the StorageErrors of go_on().
 [[noreturn]] void refuse_page_again(const std::string& what);
 [[noreturn]] void refuse_endless(const std::string& what);
 

@@ -36,10 +36,10 @@ std::shared_ptr<ObjectStore> files_of(const std::string& root) {
                    "file:///a/b");
 }
 
-// A store of somebody else's may leave it to us to ask again.
+// A registered store may leave retries of reads to cairn.
 const RetryPolicy kReadsOfOthers = {.attempts = 5, .first_pause = std::chrono::milliseconds(100)};
 
-// Everything that there is a store for.
+// All schemes that have a store.
 class Schemes {
  public:
   Schemes() : factories_(network_stores()) {
@@ -52,7 +52,7 @@ class Schemes {
     factories_[scheme] = std::move(factory);
     own_.insert(scheme);
   }
-  // Whether the program has registered it.
+  // Whether the program registered the scheme.
   bool is_own(const std::string& scheme) {
     const std::scoped_lock lock(mutex_);
     return own_.contains(scheme);
@@ -87,14 +87,14 @@ constexpr std::string_view kSsh = "sftp";
 
 bool is_of_web(const Uri& uri) { return uri.scheme == "http" || uri.scheme == "https"; }
 
-// Names of buckets have no colon: what has one was meant to be a key and its secret, which may hold
-// a slash.
+// Names of buckets have no colon. A name with a colon was meant to be a key and its secret, and the
+// secret may contain a slash.
 bool is_of_buckets(const Uri& uri) {
   constexpr std::array<std::string_view, 5> kOfBuckets = {"azure", "gs", "libcloud", "oci", "s3"};
   return std::ranges::find(kOfBuckets, uri.scheme) != kOfBuckets.end();
 }
 
-// In front of a host, or of what is meant to be a bucket's name.
+// Whether a password stands before a host, or before what is meant to be a bucket's name.
 bool has_password(const Uri& uri) {
   const std::size_t colon = uri.authority.find(':');
   if (colon == std::string::npos) return false;
@@ -102,9 +102,9 @@ bool has_password(const Uri& uri) {
   return is_of_buckets(uri) || (at != std::string::npos && colon < at);
 }
 
-// A password with a slash in it, which ends what is in front of a host: of "user:pa/ss@host" there
-// is "user:pa", of "user:p@ss/word@host" the host "ss". Only a port stands behind a host's colon;
-// that digits are a password nobody can tell.
+// A slash in a password ends the part before the host: "user:pa/ss@host" gives the authority
+// "user:pa", and "user:p@ss/word@host" gives the host "ss". Only a port may follow a host's colon.
+// A password of digits cannot be distinguished from a port.
 bool has_cut_password(const Uri& uri) {
   const std::size_t at = uri.authority.rfind('@');
   const std::size_t mark = uri.authority.find_first_of("?#");
@@ -137,7 +137,8 @@ bool has_strange_key(const std::string& place) {
 void register_object_store(const std::string& scheme, ObjectStoreFactory factory) {
   if (!is_scheme(scheme) || scheme_in(scheme + "://x") != scheme || factory == nullptr) {
     throw UsageError("\"" + scheme +
-                     "\" cannot be registered: a store needs a scheme in lower case, as \"s3\", of "
+                     "\" cannot be registered: a store needs a scheme in lower case, like \"s3\", "
+                     "of "
                      "at least two letters, and a factory");
   }
   schemes().add(scheme, [factory = std::move(factory)](const std::string& root) {
@@ -151,8 +152,8 @@ std::vector<std::string> object_store_schemes() { return schemes().names(); }
 
 std::string shown_place(const std::string& place) {
   const Uri uri = split_uri(place);
-  // What there is no store for may be one of those, misspelt. In names of other stores a question
-  // mark is one.
+  // An unknown scheme may be a misspelt one. In names of other stores a question mark is part of
+  // the name.
   const bool is_known = !is_of_web(uri) && schemes().find(uri.scheme) != nullptr;
   const bool is_of_hosts = !is_known || uri.scheme == kSsh;
   const bool is_cut = is_of_hosts && has_cut_password(uri);
@@ -164,7 +165,8 @@ std::string shown_place(const std::string& place) {
   if (may_have_slash && at == std::string::npos) return uri.scheme + "://...";
   const std::size_t host = at + 1;  // 0 without a user
   const std::size_t mark = std::min(rest.find_first_of("?#"), rest.size());
-  // In front of `host`: of a password, or an "@" of the query: nothing behind it can be told.
+  // Everything before `host` is dropped: after a password, or an "@" in the query, the rest is not
+  // certain.
   return uri.scheme + "://" + (mark < host ? "" : rest.substr(host, mark - host)) +
          (mark == rest.size() ? "" : "?...");
 }
@@ -177,34 +179,35 @@ std::string place_problem(const std::string& place) {
     if (schemes().is_own(scheme)) return {};
     if ((is_of_web(uri) || scheme == kSsh) && has_cut_password(uri)) {
       return printable_line(shown_place(place)) +
-             ": where its password ends cannot be told, or what stands behind the host's colon " +
-             "is no port; in a password a slash is written %2F, an @ %40 (behind a password also " +
-             "in the name), a ? %3F and a # %23";
+             ": it is unclear where the password ends, or the host's port is no number; in a " +
+             "password write %2F for a slash, %40 for an @ (after a password also in the name), " +
+             "%3F for a ? and %23 for a #";
     }
     if (is_of_web(uri)) return {};
     if (is_of_buckets(uri) && has_strange_key(place)) {
       return printable_line(shown_place(place)) +
              ": in a bucket a//b, a/./b and a/../b are other keys than a/b and b, and cairn "
-             "reaches none of them; write the key without empty parts and dots";
+             "cannot reach them; write the key without empty parts and dots";
     }
-    const std::size_t behind = place.find('/', place.find("://") + 3);
-    if (scheme == kSsh && behind != std::string::npos && place.compare(behind, 2, "//") == 0) {
+    const std::size_t slash = place.find('/', place.find("://") + 3);
+    if (scheme == kSsh && slash != std::string::npos && place.compare(slash, 2, "//") == 0) {
       return printable_line(shown_place(place)) +
-             ": names do not begin with two slashes here; what is below the root is written "
-             "sftp://host/%2Fdata/run, for /data/run";
+             ": names cannot begin with two slashes here; for the absolute path /data/run write "
+             "sftp://host/%2Fdata/run";
     }
-    if (!has_password(uri) || scheme == kSsh) return {};  // who knows more to say of it
+    if (!has_password(uri) || scheme == kSsh) return {};  // sftp reports more about it
     return printable_line(shown_place(place)) +
-           ": a password in a place is written down wherever places are; give keys as this store "
-           "finds them (docs/storage.md)";
+           ": a password in a place is written down wherever places are; pass the keys to this "
+           "store "
+           "as docs/storage.md says";
   }
   std::string known;
   for (const std::string& name : object_store_schemes()) {
     known += (known.empty() ? "" : ", ") + name + "://";
   }
   return printable_line(shown_place(place)) + ": there is no store for " + printable_line(scheme) +
-         "://, but for " + known +
-         "; give it a store of your own, or register one (register_object_store())";
+         "://, only for " + known +
+         "; pass a store of your own, or register one (register_object_store())";
 }
 
 std::string writing_problem(const std::string& place) {
@@ -214,7 +217,8 @@ std::string writing_problem(const std::string& place) {
     return place_problem(place);
   }
   if (is_for_loading) {
-    return scheme + "://: checkpoints are loaded from there, and not written; give another place";
+    return scheme +
+           "://: checkpoints can only be loaded from there, not written; give another place";
   }
   return "wandb://: artifacts have flat names, and are no folder to save in; give the store of "
          "wandb_store() to a RemoteUploaderDownloader, or another place";
@@ -225,8 +229,8 @@ void check_is_name(const std::string& name, const std::string& called) {
   const std::string problem = place_problem(name);
   if (!problem.empty()) throw UnsupportedError(problem);
   throw UsageError(called + " " + printable_line(shown_place(name)) +
-                   " is a name in the folder, and no place of its own; give the folder as a place, "
-                   "and below it the name");
+                   " is a name in the folder, and must not be a place of its own; give the folder "
+                   "as a place, and below it the name");
 }
 
 std::shared_ptr<ObjectStore> object_store_of(const std::string& place) {

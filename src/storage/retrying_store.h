@@ -1,4 +1,4 @@
-// Reading from a store whose network fails now and then, and that does not try again by itself.
+// Repeats reads for a store whose network fails now and then, and that does not retry itself.
 #pragma once
 
 #include <memory>
@@ -9,9 +9,9 @@
 
 namespace cairn {
 
-// The store with every question, and every read of what was opened, asked again behind a
-// StorageError that is retryable(): by the policy, and then the error is thrown. What changes
-// something is passed on as it is: whoever writes knows whether it may be done twice (publish.h).
+// Wraps `under`. Every question, and every read of an opened object, is repeated after a
+// retryable() StorageError; after the last attempt the error is thrown. Calls that change something
+// are passed on once: the writer knows whether they may be repeated (publish.h).
 std::shared_ptr<ObjectStore> retrying_store(std::shared_ptr<ObjectStore> under, RetryPolicy retry);
 
 }  // namespace cairn

@@ -1,4 +1,4 @@
-// A store whose names are whole URIs, over one whose names are what stands behind the root.
+// A store whose names are whole URIs, over a store whose names are the parts after the root.
 #pragma once
 
 #include <memory>
@@ -9,13 +9,13 @@
 namespace cairn {
 
 struct UriNames {
-  std::string before = {};  // stands in front of each name below: "/" makes absolute paths
-  // A place that messages say, and the name it stands for: shown_place().
+  std::string before = {};  // prefix of each name in the store below: "/" makes absolute paths
+  // A place as messages show it (shown_place()), and the name that it stands for.
   std::string shown = {};
   std::string meant = {};
 };
 
-// `root` as Uri::root() gives it. Names of another root are a UsageError.
+// `root` comes from Uri::root(). Throws UsageError for names of another root.
 std::shared_ptr<ObjectStore> uri_store(std::string root, std::shared_ptr<ObjectStore> under,
                                        UriNames names = {});
 

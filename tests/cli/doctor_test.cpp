@@ -66,7 +66,7 @@ TEST(DoctorTest, AnUnwritableFolderIsANegativeAnswer) {
 TEST(DoctorTest, APlaceWithoutAStoreIsRefusedAsEverywhere) {
   const Answer answer = run({"doctor", "foo://bucket"});
   EXPECT_EQ(answer.code, run({"inspect", "foo://bucket"}).code);
-  EXPECT_THAT(answer.err, HasSubstr("there is no store for foo://, but for "));
+  EXPECT_THAT(answer.err, HasSubstr("there is no store for foo://, only for "));
 }
 
 TEST(DoctorTest, LimitsOfTheProcessAreSeen) {

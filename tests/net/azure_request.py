@@ -9,7 +9,7 @@ import urllib.parse
 
 
 def azure_request(method, path, query=None):
-    """(status, body). `path`, of the account, as in the URL; `query`: names and values."""
+    """Returns (status, body). `path` follows the account in the URL; `query` is a dict."""
     endpoint = urllib.parse.urlsplit(os.environ["AZURE_STORAGE_SERVICE_ENDPOINT"])
     account = os.environ["AZURE_ACCOUNT_NAME"]
     query = query or {}

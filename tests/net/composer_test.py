@@ -1,14 +1,15 @@
 #!/usr/bin/python3
-"""A run goes from Composer's bucket to cairn, and from cairn's bucket to Composer.
+"""Moves a run from Composer's bucket to cairn, and cairn's result back to Composer.
 
     with_radosgw composer_test.py CONTINUE RUNS    # the example program, Composer's golden runs
 
-What Composer wrote is put into the bucket under Composer's names, with its pointer; the program
-goes on from the pointer, and saves in the bucket. Then a reader with Composer's rules (get_file():
-the object, or what NAME.symlink says) finds the newest checkpoint, and torch.load() opens it.
+Composer's checkpoints are put into the bucket under Composer's names, with a pointer. The program
+continues from the pointer, and saves to the bucket. Then a reader with Composer's rules
+(get_file(): the object, or the target of NAME.symlink) finds the newest checkpoint, and
+torch.load() opens it.
 
-Needs S3_ENDPOINT_URL, AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, and a bucket "bucket". 77 without
-python3-torch.
+Needs S3_ENDPOINT_URL, AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, and a bucket "bucket". Exits with
+77 if python3-torch is not installed.
 """
 import datetime
 import hashlib
@@ -35,14 +36,14 @@ CASE = "adamw_cosine"
 
 
 class Bucket:
-    """As much of S3 as Composer's reader needs, signed with AWS's version 4."""
+    """The requests of S3 that Composer's reader needs, signed with AWS's version 4."""
 
     def __init__(self, name):
         self.endpoint = urllib.parse.urlsplit(os.environ["S3_ENDPOINT_URL"])
         self.name = name
 
     def get(self, key):
-        """The bytes; FileNotFoundError."""
+        """Returns the bytes. Raises FileNotFoundError."""
         try:
             return self.send("GET", key, b"")
         except urllib.error.HTTPError as error:
@@ -79,8 +80,8 @@ class Bucket:
 
 
 def get_file(bucket, name):
-    """Composer's: the name and the bytes of the object, of what it points at, or of what
-    NAME.symlink points at. The text is the name of another object as it stands, unstripped."""
+    """Composer's get_file(): returns the name and the bytes of the object, or of the target of
+    NAME.symlink. The pointer's text is the name of another object, used unstripped."""
     if name.endswith(".symlink"):
         return get_file(bucket, bucket.get(name).decode())
     try:
@@ -124,7 +125,7 @@ def main(program, runs):
             assert torch.equal(model[key], tensor), key
         theirs = torch.load(runs / CASE / "final_weights.pt")
         assert list(theirs) == list(model), (list(theirs), list(model))
-    # What is not there is said by the name that was asked for.
+    # An error about a missing object names the object that was requested.
     try:
         get_file(bucket, "ours/checkpoints/none.pt")
         sys.exit("found what is not there")

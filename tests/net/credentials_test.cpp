@@ -172,7 +172,7 @@ TEST_F(CredentialsTest, AnInstancesRoleNeedsASession) {
   EXPECT_THAT(message_of<UsageError>([&] { found(); }), HasSubstr("no keys for S3 were found"));
 }
 
-// Late for a moment, or for longer: no proof that there are no keys.
+// The instance is late for a moment, or for longer. That does not prove that there are no keys.
 TEST_F(CredentialsTest, AnInstanceThatDoesNotAnswerIsAskedAgain) {
   std::atomic<int> failures = 2;
   HttpServer server([&](const HttpAsked& asked) {
@@ -189,7 +189,7 @@ TEST_F(CredentialsTest, AnInstanceThatDoesNotAnswerIsAskedAgain) {
               AllOf(HasSubstr("metadata service"), HasSubstr("AWS_ACCESS_KEY_ID")));
 }
 
-// What is wrong with keys must not be taken for what is wrong with a checkpoint.
+// A problem with keys must not look like a problem with a checkpoint.
 TEST_F(CredentialsTest, WhatIsNotThereIsNoMissingObject) {
   set("AWS_ROLE_ARN", "arn:aws:iam::1:role/r");
   set("AWS_WEB_IDENTITY_TOKEN_FILE", folder_ / "token");
@@ -227,8 +227,9 @@ TEST_F(CredentialsTest, AProgramHasItsTime) {
                     HasSubstr("CAIRN_PROGRAM_TIMEOUT")));
   set("CAIRN_PROGRAM_TIMEOUT", "1000");
   EXPECT_THAT(message_of<StorageError>([&] { found("loud"); }),
-              AllOf(HasSubstr("more than 1048576 bytes"), Not(HasSubstr("canary"))));
-  // Who has given up waits no longer, neither for the program nor for whoever waits for it.
+              AllOf(HasSubstr("longer than 1048576 bytes"), Not(HasSubstr("canary"))));
+  // A cancelled caller stops waiting, whether it waits for the program or for the caller that runs
+  // it.
   Cancellation cancellation("the run has ended");
   const auto source = find_credentials(context()).source;
   const auto wait = [&] {
@@ -242,7 +243,7 @@ TEST_F(CredentialsTest, AProgramHasItsTime) {
   two.join();
 }
 
-// awscli writes the time of its machine's zone.
+// awscli writes the time in its machine's zone.
 TEST_F(CredentialsTest, TheirEndIsReadAsItIsWritten) {
   const auto end = [&](const std::string& text) {
     const std::string answer = write_file("answer", json_keys("P", text, "SessionToken"));
@@ -256,7 +257,7 @@ TEST_F(CredentialsTest, TheirEndIsReadAsItIsWritten) {
               HasSubstr("Expiration is no time: tomorrow"));
 }
 
-// A clock that a test puts forward.
+// A clock that a test moves forward.
 class MovedClock final : public NetClock {
  public:
   NetTime now() override { return time; }
@@ -302,7 +303,7 @@ TEST_F(CredentialsTest, TheyAreFetchedAgainBeforeTheirEnd) {
   }
 }
 
-// One that hangs would make every request wait for its end.
+// A source that hangs would make every request wait for its end.
 TEST_F(CredentialsTest, ASourceThatFailsIsLeftAloneForAWhile) {
   const auto clock = std::make_shared<MovedClock>();
   int asked = 0;

@@ -116,7 +116,7 @@ TEST(HttpTest, OnlyHttpIsSpoken) {
   }
 }
 
-// Nor to another port: another program may listen there.
+// The key is not sent to another port of the same host either: another program may listen there.
 TEST(HttpTest, AKeyIsNotTakenToAnotherHost) {
   std::atomic<int> asked = 0;
   std::string seen = "nothing";
@@ -294,7 +294,7 @@ TEST(HttpTest, ManyAreUnderWayAtOnceAndConnectionsAreKept) {
   EXPECT_LE(server.connections(), 8);
 }
 
-// A server that answers nothing before so many requests are there at once.
+// A server that answers only when this number of requests is there at once.
 class GatheringServer {
  public:
   explicit GatheringServer(int requests)
@@ -350,7 +350,7 @@ TEST(HttpLoopsTest, ARequestGoesToTheThreadThatHasLessToDo) {
     calls.push_back(loops.start({.url = server.url()}));
   EXPECT_THAT(loops.under_way(), ElementsAre(2, 2));
   calls.erase(calls.begin() + 1);
-  calls.erase(calls.begin() + 2);  // those were the second one's
+  calls.erase(calls.begin() + 2);  // These two were the second thread's.
   EXPECT_THAT(loops.under_way(), ElementsAre(2, 0));
   calls.push_back(loops.start({.url = server.url()}));
   calls.push_back(loops.start({.url = server.url()}));
@@ -376,7 +376,7 @@ TEST(HttpLoopsTest, WhatMovesOnBothCanBeCancelledFromOtherThreads) {
   EXPECT_THAT(loops.under_way(), ElementsAre(0, 0));
 }
 
-// In any order: of the loops, and of calls that are done, cancelled or under way.
+// In any order: the loops may be destroyed first, or calls that are done, cancelled or under way.
 TEST(HttpLoopsTest, CallsOutliveTheLoops) {
   HttpServer quick([](const HttpAsked&) { return HttpReply{.body = "there"}; });
   const SilentServer silent;
@@ -424,7 +424,7 @@ TEST(HttpLoopsTest, SeveralThreadsMayUseThem) {
 
 TEST(HttpTest, AForkedProcessHasItsOwn) {
 #ifdef __SANITIZE_THREAD__
-  GTEST_SKIP() << "ThreadSanitizer lets no thread start behind the fork of a process that has some";
+  GTEST_SKIP() << "ThreadSanitizer starts no thread after the fork of a process with threads";
 #endif
   GatheringServer server(2);
   const auto both_threads_work = [&] {
@@ -433,11 +433,11 @@ TEST(HttpTest, AForkedProcessHasItsOwn) {
     const auto other = client->start({.method = "PUT", .url = server.url(), .body = {owned("2")}});
     return one->wait().body == "1" && other->wait().body == "2";
   };
-  EXPECT_TRUE(both_threads_work());  // they run, here
+  EXPECT_TRUE(both_threads_work());  // The threads run in this process.
   const pid_t child = fork();
   ASSERT_GE(child, 0);
   if (child == 0) {
-    alarm(20);  // ends it, where it would wait for ever
+    alarm(20);  // ends the child if it would wait for ever
     _exit(both_threads_work() ? 0 : 1);
   }
   int status = 0;
@@ -454,12 +454,13 @@ std::set<std::string> threads_of_this_process() {
   return all;
 }
 
-// OpenSSL writes to a connection that is closed without MSG_NOSIGNAL.
+// OpenSSL writes to closed connections without MSG_NOSIGNAL.
 TEST(HttpTest, ItsThreadTakesNoSignals) {
-  std::thread([] {}).join();  // beside the first one ThreadSanitizer starts one of its own
+  std::thread([] {}).join();  // At the first thread, ThreadSanitizer starts a thread of its own.
   const auto before = threads_of_this_process();
   HttpLoop loop;
-  EXPECT_NE(loop.start({.url = "http://127.0.0.1:1"})->wait().failure, "");  // it runs
+  // The loop's thread runs.
+  EXPECT_NE(loop.start({.url = "http://127.0.0.1:1"})->wait().failure, "");
   int found = 0;
   for (const std::string& thread : threads_of_this_process()) {
     if (before.contains(thread)) continue;
@@ -478,7 +479,7 @@ TEST(HttpTest, ItsThreadTakesNoSignals) {
   EXPECT_EQ(sigismember(&own, SIGPIPE), 0) << "and here nothing has changed";
 }
 
-// One that does not know the texts of 7.85.
+// A libcurl that does not support the text options of 7.85.
 struct OldLibcurl {
   static std::map<int, long>& numbers() {
     static std::map<int, long> all;
@@ -487,7 +488,7 @@ struct OldLibcurl {
   static CURLcode set(CURL* handle, CURLoption option, ...) {
     va_list list;
     va_start(list, option);
-    void* const value = va_arg(list, void*);  // all of them are as wide
+    void* const value = va_arg(list, void*);  // all values have the same width
     va_end(list);
     if (option > CURLOPTTYPE_STRINGPOINT + 300 && option < CURLOPTTYPE_FUNCTIONPOINT) {
       return CURLE_UNKNOWN_OPTION;

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""What cairn writes to a bucket, awscli, s3cmd and rclone read, and the other way round.
+"""awscli, s3cmd and rclone read what cairn writes to a bucket, and the other way round.
 
     with_radosgw interop CAIRN     # CAIRN: the tool
 
-Needs S3_ENDPOINT_URL, AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, and a bucket "bucket". Tools that
-are not installed are passed over; 77 when none is.
+Needs S3_ENDPOINT_URL, AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, and a bucket "bucket". Skips tools
+that are not installed; exits with 77 if none is.
 """
 import json
 import os
@@ -18,7 +18,7 @@ import tempfile
 ENDPOINT = os.environ["S3_ENDPOINT_URL"]
 KEY = os.environ["AWS_ACCESS_KEY_ID"]
 SECRET = os.environ["AWS_SECRET_ACCESS_KEY"]
-LARGE = 20_000_000  # more than one part of each
+LARGE = 20_000_000  # more than one part for each tool
 
 
 def run(*command, **more):
@@ -61,7 +61,7 @@ class Rclone:
         environment = dict(os.environ, RCLONE_CONFIG_X_TYPE="s3", RCLONE_CONFIG_X_PROVIDER="Ceph",
                            RCLONE_CONFIG_X_ENDPOINT=ENDPOINT, RCLONE_CONFIG_X_ENV_AUTH="true",
                            RCLONE_CONFIG="/dev/null")
-        environment.pop("AWS_CA_BUNDLE", None)  # rclone fails when it is set
+        environment.pop("AWS_CA_BUNDLE", None)  # rclone fails if it is set
         source, target = (str(name).replace("s3://", "x:") for name in (source, target))
         run(self.program, "copyto", source, target, env=environment)
 

@@ -1,23 +1,23 @@
 #!/usr/bin/env python3
-"""Runs whose save folder is a bucket end with the bits of an undisturbed one, whatever is killed.
+"""Runs that save to a bucket end with the same bits as an undisturbed run, whatever is killed.
 
     with_radosgw killed_runs_test.py DIGITS CAIRN [--runs N] [--server-kills M] [--seed S]
 
-Each of N runs is killed with SIGKILL three times, in a quarter of the run each, and each time
-started again in an empty folder; the fourth start goes on to the end. A kill is, by dice, at the
-end of a batch or behind a byte of what the run sends to the server: nearly all of those are bytes
-of a checkpoint, and the rest of it is never sent. During M of the runs the server is killed, too,
-behind a byte, and started again ($CAIRN_S3_RESTART).
+Each of N runs is killed with SIGKILL three times, once in each of its first three quarters. Each
+time it is started again in an empty folder; the fourth start goes on to the end. Dice decide
+whether a kill comes at the end of a batch or after a byte that the run sends to the server. Nearly
+all of those bytes belong to a checkpoint, whose rest is never sent. During M of the runs the server
+is killed, too, after a byte, and started again ($CAIRN_S3_RESTART).
 
-Then the final weights and the last checkpoint in the bucket, all of it, must be those of one run
-that nobody disturbed; the bucket must hold the same checkpoints and nothing else, each of them
-whole; and no start may leave a file in its folder.
+Then the final weights and the whole last checkpoint in the bucket must equal those of an
+undisturbed run. The bucket must contain the same checkpoints, each of them whole, and nothing else.
+No start may leave a file in its folder.
 
-With --parts (of a DIGITS whose checkpoints are larger than two parts of an upload: wide_run) each
-kill is behind a byte; then the uploads that were begun and never completed are listed: there must
-be some. They are given up, after which there are none, and the checkpoints are what they were.
+With --parts (for a DIGITS whose checkpoints are larger than two parts of an upload: wide_run) each
+kill comes after a byte. Then the uploads that were begun and never completed are listed: there must
+be some. They are given up. After that there must be none, and the checkpoints must be unchanged.
 
-What is done with a run follows from the seed and its number, which are printed: --only repeats one.
+The seed and a run's number, which are printed, determine what is done: --only repeats one run.
 """
 import argparse
 import json
@@ -55,7 +55,7 @@ class Programs:
         self.relay = Relay(int(self.server.rsplit(":", 1)[1]))
 
     def tool(self, *arguments):
-        """Its output: straight from the server."""
+        """Runs the tool directly against the server, and returns its output."""
         done = subprocess.run([self.cairn, *map(str, arguments)], stdout=subprocess.PIPE,
                               stderr=subprocess.PIPE, check=False)
         if done.returncode != 0:
@@ -65,7 +65,7 @@ class Programs:
 
 
 class Run:
-    """Of one name, so that their checkpoints are equal; each in a folder of the bucket."""
+    """All runs have one name, so their checkpoints are equal. Each has its own bucket folder."""
 
     def __init__(self, programs, folder, name):
         self.programs = programs
@@ -75,11 +75,11 @@ class Run:
         self.process = None
         self.started = threading.Event()
         self.restarting = None
-        self.inside = []  # of each kill at a byte: was it one of an object?
+        self.inside = []  # for each kill at a byte: was the byte part of an object?
         self.was_killed_inside = False
 
     def start(self, *more):
-        """Its exit code, from a folder in which there is nothing."""
+        """Starts the program in an empty folder, and returns its exit code."""
         command = [self.programs.digits, "--no-progress-bar", "--max-duration", f"{EPOCHS}ep",
                    "--save-interval", self.programs.save_interval,
                    "--save-num-checkpoints-to-keep", "0", "--seed", "17", "--run-name", "digits",
@@ -107,7 +107,7 @@ class Run:
 
     def kill_server(self, is_inside):
         self.restarting = subprocess.Popen([self.programs.restart], stdout=subprocess.PIPE)
-        self.restarting.stdout.readline()  # it was killed; now it is being started
+        self.restarting.stdout.readline()  # It was killed; now it is being started.
         self.inside.append(is_inside)
         return False
 
@@ -130,7 +130,7 @@ class Run:
             sys.exit("the server did not come back")
 
     def checkpoints(self):
-        """Their names; and all of them are whole."""
+        """Verifies all checkpoints, and returns their names."""
         rows = json.loads(self.programs.tool("ls", "--json", "--all", "--verify",
                                              self.bucket_folder))["checkpoints"]
         return sorted(row["name"] for row in rows)
@@ -147,7 +147,7 @@ class Run:
 
 
 def unfinished_uploads():
-    """Keys and ids of all that were begun in the bucket, and neither completed nor given up."""
+    """The keys and ids of all uploads in the bucket that were neither completed nor given up."""
     status, body = s3_request("GET", "/bucket", {"uploads": None})
     if status != 200:
         raise Failed(f"listing uploads: {status} {body}")
@@ -160,7 +160,7 @@ def unfinished_uploads():
 
 
 def give_up_uploads(was_killed_inside):
-    """Lists what was never completed, and gives it up. How many there were."""
+    """Gives up all uploads that were never completed. Returns their number."""
     uploads = unfinished_uploads()
     if was_killed_inside and not uploads:
         raise Failed("a run was killed in the middle of a part, and no upload of it is left")
@@ -175,8 +175,8 @@ def give_up_uploads(was_killed_inside):
 
 
 def draw_plan(dice, sent, with_server, only_bytes):
-    """What is done with each of the starts; `sent`: bytes of a run that nobody disturbs."""
-    quarter = sent * 9 // 10 // (KILLS + 1)  # none ends before it is killed
+    """Draws what is done with each start; `sent` is the number of bytes of an undisturbed run."""
+    quarter = sent * 9 // 10 // (KILLS + 1)  # no start ends before it is killed
     plan = []
     for kill in range(KILLS):
         if dice.random() < 0.5 and not only_bytes:
@@ -192,11 +192,11 @@ def draw_plan(dice, sent, with_server, only_bytes):
 
 
 def test_run(number, options, programs, folder, straight):
-    """Whether the bits are the same."""
+    """Returns whether the bits are the same."""
     dice = random.Random(f"{options.seed}/{number}")
     plan = draw_plan(dice, straight.sent, number < options.server_kills, options.parts)
     run = Run(programs, folder, f"run{number}")
-    told = f"run {number} (--seed {options.seed} --only {number}): {plan}"
+    what = f"run {number} (--seed {options.seed} --only {number}): {plan}"
     try:
         run.kill_and_resume(plan)
         run.compare(straight)
@@ -205,9 +205,9 @@ def test_run(number, options, programs, folder, straight):
             print(f"run {number}: {left} uploads were begun and never completed", flush=True)
             run.compare(straight)
     except Failed as failed:
-        print(f"{told}: FAILED: {failed}\n{run.log.read_text()[-3000:]}", flush=True)
+        print(f"{what}: FAILED: {failed}\n{run.log.read_text()[-3000:]}", flush=True)
         return False, run.inside
-    print(f"{told}: the same bits", flush=True)
+    print(f"{what}: the same bits", flush=True)
     run.log.unlink()
     return True, run.inside
 
@@ -237,7 +237,7 @@ def main():
     passed = sum(is_same for is_same, _ in results)
     inside = [place for _, places in results for place in places]
     print(f"{passed} of {len(results)} runs ended with the same bits; of {len(inside)} kills "
-          f"behind a byte, of runs and of servers, {sum(inside)} were inside an object")
+          f"after a byte, of runs and of servers, {sum(inside)} were inside an object")
     sys.exit(passed != len(results))
 
 

@@ -1,4 +1,4 @@
-// Checkpoints of a real web server, over TLS: run by tests/net/with_nginx.
+// Loads checkpoints from a real web server, over TLS. Run by tests/net/with_nginx.
 #include <arpa/inet.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -38,8 +38,8 @@ sockaddr_in of_loopback(int port) {
   return address;
 }
 
-// Passes connections on to a port of this machine; once, behind so many bytes that came back, it
-// cuts all of them.
+// Forwards connections to a port of this machine. After a given number of returned bytes it cuts
+// all connections, once.
 class CuttingProxy {
  public:
   CuttingProxy(int to, std::size_t cut_behind) : to_(to), cut_behind_(cut_behind) {

@@ -1,5 +1,6 @@
-// The Azure server of the environment, whose container "container" is the test's own
-// (tests/net/with_azurite): what real_store_test.cpp runs against, and what is Azure's alone.
+// Tests with the Azure server of the environment, whose container "container" is the test's own
+// (tests/net/with_azurite). Defines the server for real_store_test.cpp, and tests what only Azure
+// has.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -76,8 +77,8 @@ TEST(RealAzureTest, ATokenSignsInPlaceOfAKey) {
   EXPECT_TRUE(store->remove("token/b"));
 }
 
-// Azurite calls both, and a wrong key, AuthorizationFailure: Azure has AuthenticationFailed for the
-// last two.
+// Azurite answers AuthorizationFailure in both cases, and for a wrong key. Azure answers
+// AuthenticationFailed for an expired token and a wrong key.
 TEST(RealAzureTest, ATokenThatMayNotOrHasEndedIsRefused) {
   EXPECT_THAT(message_of<StorageError>(
                   [] { write(*store_by_token("r", std::chrono::hours(1)), "token/c", "bytes"); }),
@@ -110,7 +111,8 @@ TEST(RealAzureTest, AConnectionStringIsEnough) {
   EXPECT_EQ(as_text(read_all(*store->open("connected")).view), "bytes");
 }
 
-// Two at once write blocks under one name: the first list makes the server forget the other's.
+// Two writers write blocks under one name: the first list makes the server forget the other's
+// blocks.
 TEST(RealAzureTest, OfTwoWritersOfLargeOnesTheSecondIsTold) {
   const auto one = real_store()->begin("two-writers");
   one->write(as_bytes(std::string(40 << 20, 'b')));  // more than is hashed and under way at once

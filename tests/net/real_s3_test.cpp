@@ -1,6 +1,7 @@
-// The S3 server of the environment, whose bucket "bucket" is the test's own
-// (tests/net/with_radosgw; with_swift, which refuses conditions and says so in
-// CAIRN_S3_WITHOUT_CONDITIONS): what real_store_test.cpp runs against, and what is S3's alone.
+// Tests with the S3 server of the environment, whose bucket "bucket" is the test's own
+// (tests/net/with_radosgw, or with_swift, which refuses conditions and sets
+// CAIRN_S3_WITHOUT_CONDITIONS). Defines the server for real_store_test.cpp, and tests what only S3
+// has.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -36,7 +37,8 @@ using ::testing::HasSubstr;
 
 bool takes_conditions() { return std::getenv("CAIRN_S3_WITHOUT_CONDITIONS") == nullptr; }
 
-// Of what the probe finds the conformance suite relies on the first; the last differs by version.
+// The conformance suite relies on the first result of the probe. The last one depends on the
+// server's version.
 TEST(RealS3Test, WhichConditionsHoldIsFoundOutWithoutATrace) {
   const StoreFeatures features = s3_store({.bucket = "bucket", .prefix = "probed"})->features();
   EXPECT_EQ(features.versioned_writes, takes_conditions());
@@ -46,8 +48,8 @@ TEST(RealS3Test, WhichConditionsHoldIsFoundOutWithoutATrace) {
   EXPECT_THROW(list_names(*real_store(), "probed"), NotFoundError);
 }
 
-// Killed with SIGKILL and started again, while objects are written and read: what was acknowledged
-// is whole, nothing else is there by half.
+// The server is killed with SIGKILL and started again, while objects are written and read.
+// Acknowledged objects must be whole, and no other object may be partial.
 TEST(RealS3Test, TheServerMayDieInTheMiddle) {
   const char* const restart = std::getenv("CAIRN_S3_RESTART");
   if (restart == nullptr) GTEST_SKIP() << "CAIRN_S3_RESTART does not say how to restart it";
@@ -72,7 +74,7 @@ TEST(RealS3Test, TheServerMayDieInTheMiddle) {
     } catch (const StorageError& e) {
       EXPECT_TRUE(e.retryable()) << e.what();
       ++refused;
-      acknowledged.erase(name);  // the old one or the new one
+      acknowledged.erase(name);  // the old object or the new one
     }
     for (const auto& [known, expected] : acknowledged) {
       EXPECT_TRUE(as_text(read_all(*real_store()->open(known)).view) == expected) << known;

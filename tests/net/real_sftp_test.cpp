@@ -1,5 +1,5 @@
-// What tests/storage/ shows with an sftp-server alone, through ssh and a real sshd: the place of
-// the environment, which is the test's own (tests/net/with_sshd).
+// Repeats tests of tests/storage/, which use an sftp-server alone, through ssh and a real sshd. The
+// place of the environment is the test's own (tests/net/with_sshd).
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -50,7 +50,7 @@ const bool kAllRegistered = [] {
   return true;
 }();
 
-// This process's children: of the stores that were used, their ssh.
+// Kills this process's children: the ssh programs of its stores.
 void kill_children() {
   for (const auto& thread : std::filesystem::directory_iterator("/proc/self/task")) {
     std::ifstream children(thread.path() / "children");

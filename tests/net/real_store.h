@@ -1,5 +1,5 @@
-// Functions through which real_store_test.cpp reaches the server that it runs against. A program of
-// tests links that file with one other file that defines these.
+// Functions by which real_store_test.cpp reaches its server. A test program links that file with
+// one other file that defines these functions.
 #pragma once
 
 #include <memory>
@@ -11,7 +11,7 @@ namespace cairn {
 
 // The store of the environment's server, empty when the program starts.
 const std::shared_ptr<ObjectStore>& real_store();
-// Another store of the same objects, as another process has it.
+// Another store with the same objects, as another process would have it.
 std::shared_ptr<ObjectStore> another_real_store();
 // The place of that store: "s3://bucket".
 std::string real_place();

@@ -1,5 +1,5 @@
-// The tests of tests/storage/ that need no fake, with a real server: real_s3_test.cpp and
-// real_azure_test.cpp say which one.
+// The tests of tests/storage/ that need no fake, with a real server. real_s3_test.cpp and
+// real_azure_test.cpp define which server.
 #include "real_store.h"
 
 #include <gmock/gmock.h>
@@ -82,7 +82,7 @@ TEST(RealStoreTest, CheckpointsAreSavedFoundVerifiedAndLoaded) {
   EXPECT_EQ(testing::batch_of_sample(load(found->checkpoint)), 2);
 }
 
-// Swift gives 20 names a page (with_swift), Ceph a thousand, Azurite five thousand.
+// A page has 20 names with Swift (with_swift), a thousand with Ceph, five thousand with Azurite.
 TEST(RealStoreTest, FoldersOfSeveralPagesAreListedWhole) {
   std::vector<std::string> expected;
   for (int i = 10; i < 55; ++i) {
@@ -95,8 +95,8 @@ TEST(RealStoreTest, FoldersOfSeveralPagesAreListedWhole) {
   EXPECT_THROW(list_names(*real_store(), "pages"), NotFoundError);
 }
 
-// Two jobs of one name, which should not be started, and no condition that holds them apart. Each
-// save is whole or throws, and a reader gets a whole checkpoint at any time.
+// Two jobs write one name, which should not happen, and no condition separates them. Each save is
+// whole or throws, and a reader gets a whole checkpoint at any time.
 TEST(RealStoreTest, OfTwoWritersOfOneNameEachIsWholeOrRefused) {
   const std::string name = real_place() + "/contested/ep0-ba1-rank0.pt";
   constexpr std::size_t kTwoParts = 9 << 20;
@@ -127,7 +127,8 @@ TEST(RealStoreTest, OfTwoWritersOfOneNameEachIsWholeOrRefused) {
       const std::int64_t batch = testing::batch_of_sample(load(name), kTwoParts);
       EXPECT_TRUE(batch == 1 || batch == 2) << batch;
     } catch (const StorageError& e) {
-      EXPECT_TRUE(goes_on) << "nobody writes any more: " << e.what();  // replaced while it was read
+      // It was replaced while it was read.
+      EXPECT_TRUE(goes_on) << "nobody writes any more: " << e.what();
     }
   }
   for (std::thread& writer : writers)
@@ -137,7 +138,7 @@ TEST(RealStoreTest, OfTwoWritersOfOneNameEachIsWholeOrRefused) {
   EXPECT_TRUE(verify(name, Verify::kFull).ok());
 }
 
-// As two jobs of one run: the second stops, whether the server holds them apart or cairn looks.
+// Like two jobs of one run: the second stops, whether the server separates them or cairn looks.
 TEST(RealStoreTest, APointerThatAnotherJobMovedStopsThisOne) {
   for (const char* name : {"fenced/one.pt", "fenced/two.pt", "fenced/three.pt"})
     save(testing::sample_checkpoint(1), name, {.store = real_store()});

@@ -1,7 +1,7 @@
-"""A relay in front of a server, which does something when so many bytes have gone through it.
+"""A relay in front of a server. It acts when a given number of bytes has passed through it.
 
-Tests kill programs and servers by it: in the middle of an upload, at the byte that was drawn, and
-not some time after it. What is behind that byte never reaches the server.
+Tests use it to kill programs and servers exactly at a chosen byte, in the middle of an upload.
+Bytes after that one never reach the server.
 """
 import socket
 import threading
@@ -40,13 +40,13 @@ class Requests:
 
 
 class Relay:
-    """Of a port of loopback to another; its own is `port`."""
+    """Relays from a port of loopback, `port`, to another one."""
 
     def __init__(self, to_port):
         self.to_port = to_port
         self.lock = threading.Lock()
-        self.sent = 0  # bytes, of all clients, so far
-        self.at = []  # (of `sent`, what is done then), the next first
+        self.sent = 0  # bytes from all clients so far
+        self.at = []  # (value of `sent`, action) pairs, the next first
         self.servers = set()
         self.is_away = False
         self.listener = socket.create_server(("127.0.0.1", 0), backlog=128)
@@ -54,15 +54,15 @@ class Relay:
         threading.Thread(target=self._accept, daemon=True).start()
 
     def arm(self, triggers):
-        """Instead of those before: (bytes from now on, what is done then), a function that is told
-        whether that is in the middle of an object's bytes. True from it: nothing more goes to the
-        server on the connections that there are."""
+        """Replaces all triggers. Each is (bytes from now on, action). The action gets an argument:
+        whether the byte is in the middle of an object. If the action returns True, nothing more
+        goes to the server on the open connections."""
         with self.lock:
             self.at = sorted(((self.sent + count, act) for count, act in triggers),
                              key=lambda trigger: trigger[0])
 
     def go_away(self, seconds):
-        """Hangs up, and takes no connection for so long."""
+        """Closes all connections, and accepts none for `seconds`."""
         self.is_away = True
         with self.lock:
             for server in self.servers:
@@ -97,7 +97,7 @@ class Relay:
         try:
             end.shutdown(socket.SHUT_RDWR)
         except OSError:
-            pass  # it is already
+            pass  # It is shut down already.
 
     def _answers(self, server, client):
         try:
@@ -124,7 +124,7 @@ class Relay:
         client.close()
 
     def _pass(self, data, server, requests, back):
-        """What is left of `data` behind the next trigger."""
+        """Passes `data` on up to the next trigger, and returns the rest."""
         with self.lock:
             until = self.at[0][0] - self.sent if self.at else len(data)
             now, rest = data[:until], data[until:]

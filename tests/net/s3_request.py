@@ -1,4 +1,4 @@
-"""A request to the S3 server of the environment, signed: what no tool of a test's can ask for."""
+"""A signed request to the S3 server of the environment, for what the tests' tools cannot do."""
 import hashlib
 import hmac
 import http.client
@@ -8,7 +8,7 @@ import urllib.parse
 
 
 def s3_request(method, path, query=None):
-    """(status, body). `path` as in the URL; `query`: names and values, None for one without."""
+    """Returns (status, body). `path` is as in the URL; `query` is a dict, None for no value."""
     host = os.environ["S3_ENDPOINT_URL"].removeprefix("http://")
     now = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime())
     empty = hashlib.sha256(b"").hexdigest()

@@ -1,5 +1,5 @@
-// AWS's published examples: of S3's reference ("Authenticating Requests: Using the Authorization
-// Header") and of the test suite for signature version 4.
+// AWS's published examples, from S3's reference ("Authenticating Requests: Using the Authorization
+// Header") and from the test suite for signature version 4.
 #include "storage/s3/sigv4.h"
 
 #include <gtest/gtest.h>

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""A run whose bucket is away for 60 seconds goes on training, and then saves.
+"""A run whose bucket is away for 60 seconds continues to train, and then saves.
 
     store_away_test.py DIGITS FAKE_STORE
 """

@@ -1,4 +1,4 @@
-// Certificates are checked: against a server with one of its own.
+// Certificates are checked, against a server with a certificate of its own.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -55,7 +55,7 @@ TEST_F(TlsTest, OnlyForTheHostThatItNames) {
   EXPECT_FALSE(refused.may_work_later);
 }
 
-// More than a record, a call's buffer and what a socket holds.
+// More bytes than a record, a call's buffer and a socket's buffers hold.
 TEST_F(TlsTest, BodiesGoBothWaysOnBothThreads) {
   const testing::TlsServer tls(folder_ / "key.pem", certificate());
   const testing::HttpServer server(

@@ -1,5 +1,5 @@
-// A run whose checkpoints are larger than two parts of an upload: killed_runs_test.py starts it in
-// place of digits, with the same flags and as many batches.
+// A run whose checkpoints are larger than two parts of an upload. killed_runs_test.py starts it in
+// place of digits, with the same flags and number of batches.
 #include <torch/torch.h>
 
 #include <cstdint>

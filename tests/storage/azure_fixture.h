@@ -1,4 +1,4 @@
-// A fake server of Azure's, and stores of its container that do not wait between attempts.
+// A fake Azure server, and stores of its container that do not wait between attempts.
 #pragma once
 
 #include <memory>

@@ -51,7 +51,7 @@ TEST(AzureStoreTest, ALargeOneIsBlocksAndTheirList) {
                AlreadyExistsError);
 }
 
-// The fake, as Azure, takes bodies without.
+// The fake, like Azure, accepts bodies without an MD5.
 TEST(AzureStoreTest, EveryBodyGoesWithItsMd5) {
   AzureServed served;
   std::vector<std::string> without;
@@ -194,7 +194,7 @@ TEST(AzureStoreTest, AListThatBreaksOffIsNotAllThereIs) {
       .body = "<EnumerationResults><Blobs/><NextMarker>m</NextMarker></EnumerationResults>"};
   served.fake.answer_next(list, stuck, 20);
   EXPECT_THAT(message_of<StorageError>([&] { list_names(*store, "run"); }),
-              HasSubstr("this one again"));
+              HasSubstr("this page as the next page"));
 }
 
 TEST(AzureStoreTest, ACopyIsWaitedFor) {
@@ -207,7 +207,7 @@ TEST(AzureStoreTest, ACopyIsWaitedFor) {
   served.keys.pending_copies = 1000;
   served.fake.change(served.keys);
   EXPECT_THAT(message_of<StorageError>([&] { store->rename("b", "c"); }),
-              HasSubstr("does not go on"));
+              HasSubstr("makes no progress"));
   EXPECT_EQ(read_text(*store, "b"), "bytes");
 }
 

@@ -1,5 +1,5 @@
-// A clock that is wrong, and several requests at once: those that were signed before another one's
-// answer corrected it.
+// A wrong clock, and several requests at once: some were signed before the answer to another one
+// corrected the clock.
 #include <gtest/gtest.h>
 
 #include <functional>
@@ -13,7 +13,7 @@
 namespace cairn {
 namespace {
 
-// Lets something happen between the signing of the next request and its sending.
+// Runs a function between the signing of the next request and its sending.
 class InterruptedClient final : public HttpClient {
  public:
   std::unique_ptr<HttpCall> start(HttpRequest request) override {
@@ -25,7 +25,7 @@ class InterruptedClient final : public HttpClient {
 
 class ClockTest : public ::testing::Test {
  protected:
-  // As another thread would: a request that finds out what time it is.
+  // Like another thread, the other request finds out the right time.
   void expect_learned_by_all(ObjectStore& store) {
     int asked = 0;
     client_->before_next = [&] {
@@ -36,7 +36,7 @@ class ClockTest : public ::testing::Test {
     EXPECT_EQ(asked, 1);
   }
   std::shared_ptr<InterruptedClient> client_ = std::make_shared<InterruptedClient>();
-  // Every way of saying that it is so far off.
+  // All stores of the test start with a clock that is five hours off.
   NetRetries retries_ = {.clock = std::make_shared<testing::FakeNetClock>(std::chrono::hours(5))};
 };
 
@@ -64,7 +64,7 @@ TEST_F(ClockTest, OfAzure) {
 TEST_F(ClockTest, OfOracle) {
   const OciServed served;
   OciOptions options = served.options();
-  options.bucket = "bucket@space";  // or the first request would ask for it
+  options.bucket = "bucket@space";  // otherwise the first request would ask for it
   expect_learned_by_all(
       *oci::make_oci_store(oci::resolve_config(options, {.client = client_, .retries = retries_})));
 }

@@ -1,4 +1,4 @@
-// How many ranges of objects are under way at once, and in which order their bytes are shown.
+// Tests how many ranges of objects are under way at once, and in which order their bytes are shown.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -18,8 +18,8 @@ constexpr std::uint64_t kSize = 200 * kMiB + 12345;
 
 std::byte byte_at(std::uint64_t offset) { return static_cast<std::byte>(offset * 31 >> 7); }
 
-// Every object has kSize bytes. A range is under way from its start until wait(); the client notes
-// how many there are, and of how many bytes.
+// Every object has kSize bytes. A range is under way from its start until wait(). The client notes
+// the highest number of ranges and bytes under way.
 class PatternClient final : public HttpClient {
  public:
   std::unique_ptr<HttpCall> start(HttpRequest request) override {
@@ -36,7 +36,7 @@ class PatternClient final : public HttpClient {
   int requests = 0;
   int most = 0;
   std::uint64_t most_bytes = 0;
-  bool breaks_off = false;  // each first answer, in its middle
+  bool breaks_off = false;  // the first answer to each range, in its middle
 
  private:
   class Call final : public HttpCall {
@@ -133,7 +133,7 @@ class FarReadingTest : public ::testing::Test {
   std::shared_ptr<PatternClient> client_ = std::make_shared<PatternClient>();
 };
 
-// Checks that parts come one after another, with the right bytes, in this thread.
+// Checks that parts come one after another, with the right bytes, on this thread.
 class InOrder {
  public:
   explicit InOrder(std::span<const ByteSource::Part> parts) : parts_(parts) {}
@@ -181,9 +181,9 @@ TEST_F(FarReadingTest, ManyPartsAreShownInTheirOrder) {
     parts.push_back({.offset = at, .size = 700'000});
   }
   parts[7].into = std::span(kept).first(700'000);
-  parts.push_back({.offset = 3, .size = 30 * kMiB, .into = kept});  // back
-  parts.push_back({.offset = kSize - 1000, .size = 1000});          // what opening brought
-  parts.push_back({.offset = kSize - 300'000, .size = 300'000});    // in part
+  parts.push_back({.offset = 3, .size = 30 * kMiB, .into = kept});  // backwards
+  parts.push_back({.offset = kSize - 1000, .size = 1000});        // read when the object was opened
+  parts.push_back({.offset = kSize - 300'000, .size = 300'000});  // partly so
   parts.push_back({.offset = 77, .size = 0});
   InOrder look(parts);
   opened()->read_each(parts, std::ref(look));

@@ -24,7 +24,7 @@ struct GcsServed {
             .part_bytes = 5 << 20,
             .parallel_requests = 3};
   }
-  // Without an HMAC key: `file` holds the credentials.
+  // Options without an HMAC key: `file` contains the credentials.
   GcsOptions options_with(const std::string& file) const {
     GcsOptions with = options();
     with.key = with.secret = "";

@@ -60,7 +60,7 @@ TEST(GcsStoreTest, NamesMayHoldAnythingAndListsAreWhole) {
               UnorderedElementsAre("a b", "a+b", "a&<b>", "caf\xC3\xA9", "100%25"));
 }
 
-// Its generation is the version: that of a list is that of the object.
+// The version is the generation, in lists and for single objects.
 TEST(GcsStoreTest, ConditionsAreAboutGenerations) {
   GcsServed served;
   const auto store = served.store();
@@ -116,7 +116,7 @@ TEST(GcsStoreTest, WhatTheServerHasIsComparedWithWhatWasSent) {
   GcsServed old({.keeps_old = true});
   write_text(*old.store(), "a", "1");
   EXPECT_THAT(message_of<StorageError>([&] { write_text(*old.store(), "a", "2"); }),
-              HasSubstr("what had the name before"));
+              HasSubstr("the previous object"));
 }
 
 TEST(GcsStoreTest, ALostAnswerIsNoFailure) {
@@ -241,7 +241,7 @@ TEST_F(GcsTokenTest, OneThatEndsIsRenewedBeforeAndOneThatIsRefusedBehind) {
   served_.fake.revoke_tokens();
   EXPECT_EQ(read_text(*store, "a"), "x");
   EXPECT_EQ(served_.fake.tokens(), 2U);
-  GcsServed hasty({.token_seconds = 60});  // less than the time before its end
+  GcsServed hasty({.token_seconds = 60});  // shorter than the time of an early renewal
   Json json = user();
   json["token_uri"] = hasty.fake.url() + "/token";
   const auto short_lived = hasty.store(hasty.options_with(file_with(json)));

@@ -44,7 +44,7 @@ TEST_F(LibcloudTest, KeysMayBeNamedByVariables) {
   with.key_environ = "OBJECT_STORE_KEY";
   with.secret_environ = "OBJECT_STORE_SECRET";
   EXPECT_THAT(message_of<UsageError>([&] { libcloud_store(with); }),
-              AllOf(HasSubstr("key_environ is to be the name of a variable"),
+              AllOf(HasSubstr("key_environ must be the name of an environment variable"),
                     Not(HasSubstr("OBJECT_STORE_KEY"))))
       << "it may be the key itself";
   environment.set("OBJECT_STORE_KEY", keys.access_key.c_str());

@@ -101,7 +101,7 @@ TEST_P(WithoutLinks, AFaultAtAnyCallKeepsAMark) {
   }
 }
 
-// `cp -L` onto such a file system makes a copy of the link.
+// `cp -L` onto such a file system replaces the link by a copy of its target.
 TEST_P(WithoutLinks, ACopyInPlaceOfTheLinkGoes) {
   save_and_link(disk_, 1);
   disk_.create(kLinkPath, {})->write(as_bytes("a copy"));
@@ -120,8 +120,8 @@ TEST(LatestLinkTest, WhereThereAreLinksAgainTheTextFileGoes) {
   EXPECT_EQ(disk.read_link(kLinkPath), "ba2.pt");
 }
 
-// EPERM of anything but the making of a link has another reason: a folder where only the owner of a
-// file may replace it.
+// EPERM from a call other than the making of a link has another reason: in some folders only the
+// owner of a file may replace it.
 TEST(LatestLinkTest, OtherErrorsAreNoReasonForATextFile) {
   for (const auto& [call, status] :
        {std::pair(FileCall::kMakeLink, EIO), std::pair(FileCall::kMakeLink, EACCES),
@@ -154,7 +154,7 @@ TEST(LatestLinkTest, OnlyATextThatIsAPathIsFollowed) {
   EXPECT_EQ(read_link_file(disk, "/ckpt/folder.symlink"), std::nullopt);
 }
 
-// One that names another one, or itself, leads nowhere, and quickly.
+// A text file that names another text file, or itself, is followed only once: it leads nowhere.
 TEST(LatestLinkTest, TextFilesAreFollowedOnce) {
   SimFileSystem disk;
   disk.make_folders("/ckpt");

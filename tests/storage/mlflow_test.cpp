@@ -63,7 +63,7 @@ TEST(MlflowTest, FoldersOfAThousandArtifactsAreListedWhole) {
   }
 }
 
-// Lists that `act` asks for, with so many artifacts in its folder.
+// The number of list requests that `act` makes in a folder with this many artifacts.
 std::size_t lists_with(TrackersServed& served, int artifacts,
                        const std::function<void(ObjectStore&, std::string)>& act) {
   const std::string run = served.fake.add_run("7");
@@ -71,7 +71,7 @@ std::size_t lists_with(TrackersServed& served, int artifacts,
     served.fake.put_file("7/" + run + "/artifacts/ck/n" + std::to_string(i), "x");
   }
   const auto store = served.store();
-  store->stat(in_run("7", run, "ck"));  // the run is known
+  store->stat(in_run("7", run, "ck"));  // makes the run known
   const std::size_t before = served.fake.count("GET /api/2.0/mlflow/artifacts/list");
   act(*store, in_run("7", run, "ck/"));
   return served.fake.count("GET /api/2.0/mlflow/artifacts/list") - before;
@@ -97,7 +97,7 @@ TEST(MlflowTest, WhatOneFileCostsAtDatabricksIsTheSameInLargeFolders) {
   }
 }
 
-// Its REST tells of a file in no other way.
+// The server's REST interface reports files only in such lists.
 TEST(MlflowTest, AServerThatServesArtifactsIsAskedForAFoldersListOnce) {
   TrackersServed served({.serves_artifacts = true});
   const std::string run = served.fake.add_run("7");
@@ -174,12 +174,12 @@ TEST(MlflowTest, PlaceholdersBecomeOneRunOfTheExperiment) {
   EXPECT_EQ(served.fake.runs(), 1U);
   EXPECT_EQ(served.fake.count("POST /api/2.0/mlflow/experiments/create"), 1U);
   EXPECT_EQ(read_text(*store, in_run(kNoExperiment, kNoRun, "latest")), "bytes");
-  // The pointer holds the run as it is; another job reads it so.
+  // The pointer contains the actual run, which another job reads.
   const auto pointer = store->read_pointer(in_run(kNoExperiment, kNoRun, "latest"));
   ASSERT_TRUE(pointer.has_value());
   EXPECT_EQ(pointer->target, in_run("exp1", "run2", "ep1.pt"));
   EXPECT_EQ(read_text(*served.store(), pointer->target), "bytes");
-  // The experiment is there by now: another store makes only a run.
+  // The experiment exists by now: another store makes only a run.
   write_text(*served.store(), name, "other");
   EXPECT_EQ(served.fake.count("POST /api/2.0/mlflow/experiments/create"), 1U);
   EXPECT_EQ(served.fake.runs(), 2U);
@@ -295,7 +295,7 @@ TEST(MlflowTest, CheckpointsAreFoundByTheirUrisWithPlaceholders) {
   EXPECT_THAT(served.fake.violations(), IsEmpty());
 }
 
-// Servers before S3 and Google remove whatever begins with the path.
+// MLflow servers with S3 or Google storage remove everything that begins with the path.
 TEST(MlflowTest, RemovingAnArtifactRemovesNoOtherThatBeginsWithItsName) {
   TrackersServed served({.serves_artifacts = true});
   const std::string run = served.fake.add_run("7");
@@ -353,7 +353,7 @@ TEST(MlflowTest, NamesThatLeadElsewhereAreNotFollowed) {
   EXPECT_EQ(served.fake.count("GET /api/2.0/mlflow-artifacts/artifacts?path"), 2U);
 }
 
-// The list of a run begins so, and goes on in a circle of these pages.
+// The list of a run begins with one page, and then repeats `pages` in a circle.
 void go_in_circles(testing::FakeTrackers& fake, const std::vector<std::string>& pages) {
   const auto lead = [&](const std::string& request, const std::string& next, int times) {
     fake.answer_next("GET /api/2.0/mlflow/artifacts/list?" + request,

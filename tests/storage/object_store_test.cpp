@@ -53,7 +53,7 @@ Opened open_sim(int refuse_links) {
 Opened open_recycling() {
   const auto files = std::make_shared<testing::SimFileSystem>();
   files->make_folders("/folder");
-  // Its end needs the files.
+  // The store's destructor needs the files.
   const auto store = recycling_local_store(*files);
   return {{store.get(), [files, store](ObjectStore*) {}}, "/folder", nullptr};
 }
@@ -63,7 +63,7 @@ Opened open_sftp() {
   return {sftp_server().empty() ? nullptr : served->store(), "a/folder", served};
 }
 
-// What a program must write at least: everything that is not pure keeps its default.
+// The least that a program's store must define: only the pure virtual functions.
 class OwnStore final : public ObjectStore {
  public:
   std::optional<ObjectInfo> stat(const std::string& name, bool follow) override {
@@ -138,7 +138,7 @@ Opened open_run(const testing::FakeTrackersOptions& options) {
 struct Kind {
   const char* name;
   std::function<Opened()> open;
-  std::set<std::string> except = {};  // checks of what it says that it cannot do
+  std::set<std::string> except = {};  // checks that its features exclude
 };
 
 #ifdef CAIRN_BUILD_NET
@@ -186,8 +186,8 @@ const std::vector<Kind>& kinds() {
        }},
       {"Volume", [] { return open_volume({}); }},
       {"VolumeOfAFifthOfFaults", [] { return open_volume({.fault_rate = 0.2}); }},
-      // Databricks removes no artifacts, and a list for each write makes long folders slow: both
-      // are in tests/storage/mlflow_test.cpp.
+      // Databricks removes no artifacts, and a list for each write makes long folders slow.
+      // tests/storage/mlflow_test.cpp tests both.
       {"MlflowServer",
        [] { return open_run({.serves_artifacts = true}); },
        {"LongFoldersAreListedWhole"}},
@@ -228,8 +228,7 @@ const bool kRegistered = [] {
   return true;
 }();
 
-// A store that forgets the last byte, that shows what is not committed yet, whose pointers cannot
-// be moved: what the checks are for.
+// Writes without the last byte. The checks must notice what ForgetfulStore does wrong.
 class BrokenWrite final : public ObjectWrite {
  public:
   explicit BrokenWrite(std::unique_ptr<ObjectWrite> write) : write_(std::move(write)) {}
@@ -277,7 +276,8 @@ TEST(ObjectStoreChecksTest, SayWhatAStoreDoesWrong) {
       EXPECT_STRNE(e.what(), "") << check.name;
     }
   }
-  EXPECT_THAT(passed, ::testing::ElementsAre("LongFoldersAreListedWhole"));  // they are memory's
+  // The memory store does these.
+  EXPECT_THAT(passed, ::testing::ElementsAre("LongFoldersAreListedWhole"));
 }
 
 // Otherwise tests of far stores would become tests of local files, and pass.
@@ -294,7 +294,7 @@ TEST(StoresOfTestsTest, PlayAFarStoreAroundLocalStore) {
   }
 }
 
-// The whole of saving, finding, loading and verifying in every store.
+// Saves, finds, loads and verifies in every store.
 class WithStore : public ::testing::TestWithParam<std::size_t> {};
 
 INSTANTIATE_TEST_SUITE_P(Stores, WithStore, ::testing::Range(std::size_t{0}, kinds().size()),
@@ -320,7 +320,7 @@ TEST_P(WithStore, CheckpointsAreSavedFoundVerifiedAndLoaded) {
       AlreadyExistsError);
 }
 
-// As another program may leave one: it must not stop the jobs of that folder for good.
+// Another program may leave such a pointer. It must not stop the jobs of that folder for good.
 TEST_P(WithStore, APointerThatNamesNothingIsReplacedUnderItsVersion) {
   const Opened opened = kinds()[GetParam()].open();
   const auto& store = opened.store;

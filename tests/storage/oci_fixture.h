@@ -1,4 +1,4 @@
-// A fake server of Oracle's, and stores of its bucket that do not wait between attempts.
+// A fake Oracle server, and stores of its bucket that do not wait between attempts.
 #pragma once
 
 #include <gtest/gtest.h>

@@ -42,7 +42,7 @@ TEST(OciStoreTest, ALargeObjectGoesInPartsAndComesInRanges) {
       << "the namespace is asked for once";
 }
 
-// The fake, as Oracle's server, takes objects and parts without.
+// The fake, like Oracle's server, accepts objects and parts without hashes.
 TEST(OciStoreTest, EveryBodyGoesWithItsHashes) {
   OciServed served;
   std::vector<std::string> without;
@@ -81,7 +81,8 @@ TEST(OciStoreTest, AClockThatIsWrongIsCorrectedFromTheFirstRequestOn) {
   }
 }
 
-// Oracle says 404, too, to who may not look, and of a bucket: nothing that is there is "not there".
+// Oracle also answers 404 if access is denied, and for a missing bucket. An existing object must
+// not count as missing.
 TEST(OciStoreTest, WhoMayNotLookIsToldSo) {
   OciServed served;
   const auto store = served.store();
@@ -98,7 +99,7 @@ TEST(OciStoreTest, WhoMayNotLookIsToldSo) {
   refused("DELETE /n/space/b/bucket/o/run%2F", [&] { store->remove_folder("run"); });
 }
 
-// That no clock explains.
+// A refusal that no wrong clock explains.
 TEST(OciStoreTest, WhoIsRefusedIsToldSo) {
   OciServed served;
   served.fake.answer_next("GET /n/", {.status = 401, .body = R"({"code": "NotAuthenticated"})"}, 9);
@@ -151,7 +152,7 @@ TEST(OciStoreTest, WhatTheServerHasIsComparedWithWhatWasSent) {
   OciServed old({.keeps_old = true});
   write_text(*old.store(), "a", "1");
   EXPECT_THAT(message_of<StorageError>([&] { write_text(*old.store(), "a", "2"); }),
-              HasSubstr("what had the name before"));
+              HasSubstr("the previous object"));
 }
 
 TEST(OciStoreTest, ALostAnswerIsNoFailure) {
@@ -212,7 +213,7 @@ TEST(OciStoreTest, ErrorsSayWhatToDoAndNoSecret) {
   options.profile = "OTHER";
   EXPECT_THAT(refused(options), says("check user, fingerprint and key_file"));
   options.profile = "SESSION";
-  EXPECT_THAT(refused(options), says("session's token"));
+  EXPECT_THAT(refused(options), says("session token"));
   options.profile = "NONE";
   EXPECT_THAT(refused(options), says("no profile \"NONE\""));
   options.config_file = served.folder / "none";
@@ -227,7 +228,7 @@ TEST(OciStoreTest, ErrorsSayWhatToDoAndNoSecret) {
 TEST(OciUriTest, ACheckpointIsSavedFoundVerifiedAndLoaded) {
   OciServed served;
   const std::string file = served.folder / "config";
-  // The profile has no endpoint: the server stands for all of the region.
+  // The profile has no endpoint: it is derived from the region.
   const testing::EnvironmentVariable config("OCI_CONFIG_FILE", file.c_str());
   EXPECT_THAT(oci_store({.bucket = "b"})->describe("a"), "oci://b/a");
   EXPECT_EQ(oci::resolve_config({.bucket = "b"}).endpoint.host,

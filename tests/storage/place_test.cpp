@@ -46,7 +46,7 @@ TEST(PlaceTest, MemoryIsKeptByItsName) {
   EXPECT_THROW(load("memory://place_test2/a.pt"), NotFoundError);
 }
 
-// s3://bucket/a//b names another object than s3://bucket/a/b, which must not be given in its place.
+// s3://bucket/a//b is another object than s3://bucket/a/b, and must not be mistaken for it.
 TEST(PlaceTest, AKeyWithAnEmptyPartIsNotTakenForAnother) {
   for (const char* place : {"s3://bucket/a//b.pt", "s3://bucket//b.pt", "gs://bucket/a/./b.pt",
                             "azure://bucket/a/../b.pt", "s3://bucket/run//"}) {
@@ -99,7 +99,7 @@ TEST(PlaceTest, APlaceThatThereIsNoStoreForIsToldWithoutItsSecrets) {
         "sftp://me:canary/run", "https://[::1]:canary/x@host", "https://me:#canary/@host",
         "https://me:p@canary/canary@host/a.pt", "https://me:p@canary/canary@host?x=y"}) {
     EXPECT_THAT(message_of<UsageError>([&] { object_store_of(place); }),
-                AllOf(HasSubstr("written %2F"), Not(HasSubstr("canary"))));
+                AllOf(HasSubstr("write %2F"), Not(HasSubstr("canary"))));
     EXPECT_THAT(shown_place(place), Not(HasSubstr("canary")));
   }
   EXPECT_EQ(shown_place("https://me:ca/canary@host/a.pt"), "https://host/a.pt");

@@ -1,4 +1,4 @@
-// The steps of a publication that no queue's test sees.
+// Steps of a publication that the tests of the queues do not cover.
 #include "storage/publish/publisher.h"
 
 #include <gmock/gmock.h>
@@ -41,7 +41,7 @@ RemovalReport remove_all(Publisher& publisher, const std::vector<std::string>& n
   return report;
 }
 
-// Its answer says that trying again is of no use, or a deadline ends it.
+// The answer to the move says that another attempt is useless, or a deadline ends it.
 TEST(PointerFenceTest, AMoveThatFailedIsItsOwnWhetherItWasDoneOrNot) {
   for (const bool is_done : {true, false}) {
     for (const bool is_cancelled : {true, false}) {
@@ -90,7 +90,7 @@ TEST(PublisherTest, AllThatCanBeRemovedIsAndTheFirstErrorIsKept) {
   EXPECT_THAT(list_names(*memory, ""), ElementsAre("2", "3"));
 }
 
-// As a program of its own: the variable is read once.
+// As a separate program: the variable is read only once.
 TEST(TraceDeathTest, EachStepIsALineWhenTheEnvironmentAsksForIt) {
   GTEST_FLAG_SET(death_test_style, "threadsafe");
   const auto publish_two = [](const char* trace) {

@@ -1,5 +1,5 @@
-// Stores that stand before others: that read again behind a failure, that ask for small parts; and
-// stores with options by name.
+// Stores that wrap others: one repeats reads after a failure, one asks for small parts. And stores
+// with options by name.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -39,7 +39,7 @@ std::string text_at(ObjectStore& store, const std::string& name) {
   return std::string(as_text(read_all(*store.open(name)).view));
 }
 
-// Each call of a kind fails so often, and then comes through.
+// Each kind of call fails this many times, and then succeeds.
 StoreHooks each_fails(int times, bool retryable = true) {
   const auto left = std::make_shared<std::map<StoreCall, int>>();
   return {.before = [=](StoreCall call, const std::string& name) {
@@ -87,7 +87,7 @@ TEST_F(RetryingStoreTest, SoOftenAndNoMore) {
   EXPECT_EQ(watched->calls(StoreCall::kStat), 1U);
 }
 
-// Whether they may be done twice only their caller knows.
+// Only the caller knows whether a change may be made twice.
 TEST_F(RetryingStoreTest, ChangesAreMadeOnce) {
   write_named(*memory, "run/a", "text");
   const auto store = retrying(each_fails(1), 5);

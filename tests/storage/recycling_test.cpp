@@ -1,4 +1,4 @@
-// recycling_local_store(): which files it writes over, and which never.
+// recycling_local_store(): which files it writes over, and which it never does.
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -25,7 +25,7 @@ class RecyclingTest : public ::testing::Test {
     if (kind != "ext4" && kind != "xfs") GTEST_SKIP() << "on " << kind << " nothing is recycled";
   }
 
-  // Gives the file's inode.
+  // Returns the file's inode.
   std::uint64_t write(const std::string& name, const std::string& bytes) {
     const auto object = store_->begin(folder_ / name);
     object->write(as_bytes(bytes));
@@ -38,7 +38,7 @@ class RecyclingTest : public ::testing::Test {
     EXPECT_TRUE(store_->remove(folder_ / name));
     EXPECT_FALSE(store_->stat(folder_ / name));
   }
-  // Whether what is written next gets the file of what was removed last.
+  // Whether the next write gets the file that was removed last.
   bool recycles() {
     const std::vector<std::string> before = temporary_names();
     const auto object = store_->begin(folder_ / "next");
@@ -148,7 +148,7 @@ TEST(RecyclingElsewhereTest, NothingIsKeptWhereItCouldNotBeReused) {
   posix_file_system().remove_folder(folder);
 }
 
-// The file that is written over it would have what is no property of a new one.
+// A changed file is not kept: a file written over it would differ from a new one.
 TEST_F(RecyclingTest, WhatSomebodyHasDoneAnythingToIsNotKept) {
   write("mode", "bytes");
   ASSERT_EQ(chmod((folder_ / "mode").c_str(), 0604), 0);

@@ -1,5 +1,5 @@
-// What all servers have in common: how an object is opened while others replace it, lists that are
-// not what was asked for, and what errors must not say.
+// What all servers share: opening an object while others replace it, lists that do not match the
+// request, and secrets that errors must not contain.
 #include "storage/remote/remote.h"
 
 #include <gmock/gmock.h>
@@ -43,7 +43,7 @@ TEST(OpenObjectTest, WhatIsReplacedMeanwhileIsOpenedAgain) {
   }
 }
 
-// As volumes do, whose versions are of whole seconds.
+// Volumes do this: their versions are whole seconds.
 TEST(OpenObjectTest, TheTailOfOneThatGrewIsNotTakenForItsEnd) {
   TrackersServed served;
   const auto store = served.store();
@@ -122,7 +122,7 @@ TEST_F(RemoteListTest, AFolderThatIsNotBelowIsRefused) {
                                         "<CommonPrefixes><Prefix>" +
                                         std::string(prefix) + "</Prefix></CommonPrefixes>"));
     EXPECT_THAT(message_of<StorageError>([&] { list_names(*store_, "run"); }),
-                HasSubstr("not what was asked for"))
+                HasSubstr("not below the requested prefix"))
         << prefix;
   }
 }
@@ -138,7 +138,7 @@ TEST_F(RemoteListTest, PagesThatLeadInCirclesEnd) {
   EXPECT_EQ(served_.fake.objects().size(), 2U);
 }
 
-// Each with a token of its own.
+// Each page has its own token.
 TEST_F(RemoteListTest, PagesOfNothingEnd) {
   for (int i = 0; i < 1100; ++i) {
     served_.fake.answer_next("GET /bucket?",
@@ -146,7 +146,7 @@ TEST_F(RemoteListTest, PagesOfNothingEnd) {
                                         std::to_string(i) + "</NextContinuationToken>"));
   }
   EXPECT_THAT(message_of<StorageError>([&] { list_names(*store_, "run"); }),
-              AllOf(HasSubstr("s3://bucket/run"), HasSubstr("no end")));
+              AllOf(HasSubstr("s3://bucket/run"), HasSubstr("without an end")));
   EXPECT_LE(served_.fake.count("GET /bucket?"), 1001U);
 }
 
@@ -156,10 +156,10 @@ TEST(PagesTest, ThereAreNotMoreThanAnyFolderHas) {
                 for (int i = 0; i < 200'000; ++i)
                   pages.go_on(std::to_string(i));
               }),
-              AllOf(HasSubstr("x://folder"), HasSubstr("no end")));
+              AllOf(HasSubstr("x://folder"), HasSubstr("without an end")));
 }
 
-// A bucket that is not there is no pointer that is not there.
+// A missing bucket must not look like a missing pointer.
 TEST_F(RemoteListTest, ABucketThatIsNotThereIsAnError) {
   S3Options options = served_.options();
   options.bucket = "another";
@@ -179,15 +179,15 @@ TEST_F(RemoteListTest, UploadsThatAreNotBelowAreLeftAlone) {
   EXPECT_EQ(served_.fake.count("DELETE"), 0U);
 }
 
-// --- What errors must not say --------------------------------------------------------------------
+// --- What errors must not contain ----------------------------------------------------------------
 
-class TellingRemote final : public Remote {
+class RemoteWithErrors final : public Remote {
  public:
-  TellingRemote() : Remote({}) {}
+  RemoteWithErrors() : Remote({}) {}
   using Remote::keep_secret;
 
   std::string describe(const std::string& key) const override { return "x://" + key; }
-  std::string told(const std::string& code, const std::string& message) const {
+  std::string message_for(const std::string& code, const std::string& message) const {
     return message_of<StorageError>([&] {
       refuse({.status = 403, .headers = {{"code", code}}, .body = message}, "reading", "key");
     });
@@ -201,23 +201,23 @@ class TellingRemote final : public Remote {
 };
 
 TEST(SecretsTest, OneThatIsCutIsMaskedToo) {
-  TellingRemote remote;
+  RemoteWithErrors remote;
   remote.keep_secret({"canary-0123456789"});
   for (const std::size_t before : {280U, 290U, 299U}) {
     const std::string echo = std::string(before, 'x') + "canary-0123456789";
-    const std::string text = remote.told(echo, echo);
+    const std::string text = remote.message_for(echo, echo);
     EXPECT_THAT(text, AllOf(HasSubstr("xxx*"), Not(HasSubstr("xc")))) << before;
   }
 }
 
 TEST(SecretsTest, OneOfBeforeIsStillMasked) {
-  TellingRemote remote;
+  RemoteWithErrors remote;
   for (const char* secret : {"canary-1", "canary-2", "canary-2"})
     remote.keep_secret({secret});
-  EXPECT_THAT(remote.told("", "canary-1, canary-2"),
+  EXPECT_THAT(remote.message_for("", "canary-1, canary-2"),
               AllOf(HasSubstr("***, ***"), Not(HasSubstr("canary"))));
-  remote.keep_secret({"*"});  // is in its own mask
-  EXPECT_THAT(remote.told("", "a*b"), HasSubstr("a***"));
+  remote.keep_secret({"*"});  // occurs in its own mask
+  EXPECT_THAT(remote.message_for("", "a*b"), HasSubstr("a***"));
 }
 
 }  // namespace

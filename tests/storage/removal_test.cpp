@@ -24,7 +24,7 @@ void write(FileSystem& files, const std::string& path) {
   files.sync_folder(parent_path(path));
 }
 
-// A checkpoint that is a folder with a folder in it, and one that is a file.
+// A checkpoint that is a folder with a subfolder, and a checkpoint that is a file.
 std::unique_ptr<SimFileSystem> disk() {
   auto files = std::make_unique<SimFileSystem>();
   files->make_folders("/run/ck/inside");
@@ -45,7 +45,7 @@ std::vector<std::string> names_in(FileSystem& files, const std::string& folder) 
 TEST(RemovalTest, FilesAndFoldersGoWithAllThatIsInThem) {
   const auto files = disk();
   remove_folder(*files, "/run/ck");
-  EXPECT_THAT(files->list("/run"), ElementsAre("ck.pt"));  // a link in it pointed there
+  EXPECT_THAT(files->list("/run"), ElementsAre("ck.pt"));  // A link in the folder pointed there.
   EXPECT_TRUE(remove_file(*files, "/run/ck.pt"));
   EXPECT_FALSE(remove_file(*files, "/run/ck.pt"));
   EXPECT_THAT(files->list("/run"), IsEmpty());
@@ -97,7 +97,8 @@ TEST(RemovalTest, AfterACrashAnywhereAFolderIsWholeOrGoneAndCanBeFinished) {
   EXPECT_GT(leftovers, 0);
 }
 
-// The process died between the rename and its sync, and the machine while the next one finished.
+// The process died between the rename and its sync. Then the machine died while the next process
+// finished the removal.
 TEST(RemovalTest, ARemovalThatAnotherProcessFinishesIsWholeOrGoneToo) {
   const std::vector<std::string> whole = {".metadata", "__0_0.distcp", "inside"};
   bool is_done = false;

@@ -1,4 +1,4 @@
-// A server that does not answer, or never does what it is asked: giving up is a matter of seconds.
+// Giving up takes only seconds if a server does not answer, or never does what it is asked.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -30,7 +30,8 @@ using testing::message_of;
 
 constexpr auto kLong = std::chrono::hours(24);  // stalls and pauses would take days
 
-// Begins uploads. What has `held` in its line is never answered, or always with a status.
+// Begins uploads. A request whose line contains `held` is never answered, or always with the given
+// status.
 class StubbornServer {
  public:
   explicit StubbornServer(std::string held, int status = 0)
@@ -61,7 +62,7 @@ class StubbornServer {
     arrived_.get_future().wait();
     if (when_held) when_held();
   }
-  // Held, or the writer has ended.
+  // A request is held, or the writer has ended.
   void arrive() {
     if (!has_arrived_.exchange(true)) arrived_.set_value();
   }
@@ -96,7 +97,7 @@ class StubbornServer {
   HttpServer server_{[this](const HttpAsked& asked) { return answer(asked); }};
 };
 
-// Writes three parts until it is cancelled; gives how long its end took then.
+// Writes three parts until it is cancelled. Returns how long the end took after that.
 std::chrono::duration<double> time_to_give_up(StubbornServer& server) {
   Cancellation cancellation("the time is over");
   const auto store = server.store();
@@ -118,7 +119,7 @@ std::chrono::duration<double> time_to_give_up(StubbornServer& server) {
   return std::chrono::steady_clock::now() - begin;
 }
 
-constexpr double kAFewSeconds = 20;  // of a slow machine; without an end it is days
+constexpr double kAFewSeconds = 20;  // on a slow machine; without an end it would be days
 
 TEST(S3DeadlineTest, ARequestThatIsNotAnsweredEnds) {
   StubbornServer server("partNumber=");
@@ -133,7 +134,7 @@ TEST(S3DeadlineTest, APauseBetweenAttemptsEnds) {
 }
 
 TEST(S3DeadlineTest, TheAbortIsTriedOnce) {
-  StubbornServer silent("uploadId=");  // neither parts nor the abort
+  StubbornServer silent("uploadId=");  // neither parts nor the abort are answered
   EXPECT_LT(time_to_give_up(silent).count(), kAFewSeconds);
   EXPECT_EQ(silent.aborts(), 1);
   StubbornServer busy("uploadId=", 503);
@@ -141,7 +142,7 @@ TEST(S3DeadlineTest, TheAbortIsTriedOnce) {
   EXPECT_EQ(busy.aborts(), 1);
 }
 
-// Whose keys have ended meanwhile, and who gives others never answers.
+// The keys have expired meanwhile, and the program that gives new ones never answers.
 TEST(S3DeadlineTest, TheAbortWaitsForNoKeys) {
   const testing::TempFolder folder;
   const testing::EnvironmentVariable patience("CAIRN_PROGRAM_TIMEOUT", "86400");

@@ -1,4 +1,4 @@
-// Servers that answer, and not with the truth.
+// Servers that answer, but not truthfully.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -38,7 +38,8 @@ class S3FaultyListTest : public ::testing::Test {
     served_.fake.put_object("bucket/run/a", "x");
     served_.fake.put_object("bucket/run/b", "x");
   }
-  // Of each kind of incomplete list: once is nothing, always is an error.
+  // Each kind of incomplete list: if it comes once it does no harm, if it always comes it is an
+  // error.
   void expect_refused(const HttpReply& reply, const std::string& why) {
     served_.fake.answer_next("GET /bucket?", reply, 1);
     EXPECT_THAT(list_names(*store_, "run"), ElementsAre("a", "b")) << why;
@@ -56,7 +57,8 @@ TEST_F(S3FaultyListTest, OneThatBreaksOffIsNotAllThereIs) {
 }
 
 TEST_F(S3FaultyListTest, OneThatDoesNotSayHowToGoOnIsNotAllThereIs) {
-  expect_refused(list_page("<IsTruncated>true</IsTruncated></ListBucketResult>"), "how to go on");
+  expect_refused(list_page("<IsTruncated>true</IsTruncated></ListBucketResult>"),
+                 "how to ask for more");
 }
 
 TEST_F(S3FaultyListTest, OneThatLeadsToItselfEnds) {
@@ -65,7 +67,7 @@ TEST_F(S3FaultyListTest, OneThatLeadsToItselfEnds) {
       "</ListBucketResult>");
   served_.fake.answer_next("GET /bucket?", stuck, 20);
   EXPECT_THAT(message_of<StorageError>([&] { list_names(*store_, "run"); }),
-              HasSubstr("this one again"));
+              HasSubstr("this page as the next page"));
 }
 
 // --- What a write leaves -------------------------------------------------------------------------
@@ -83,7 +85,7 @@ TEST(S3FaultsTest, AnOldObjectIsNotTakenForWhatWasWritten) {
   served.keys.keeps_old = true;
   served.fake.change(served.keys);
   const auto expect_seen = [](const auto& use) {
-    EXPECT_THAT(message_of<StorageError>(use), HasSubstr("what had the name before"));
+    EXPECT_THAT(message_of<StorageError>(use), HasSubstr("the previous object"));
   };
   expect_seen([&] { write_text(*store, "small", "two"); });
   expect_seen([&] { write_text(*store, "big", std::string(kSomeParts, 'b')); });
@@ -166,7 +168,8 @@ TEST(S3FaultsTest, OnlyUploadsThatAreKnownToBeOldAreAborted) {
   EXPECT_EQ(served.fake.uploads(), 0U);
 }
 
-// By somebody's cleaning, say: it is no object that is not there.
+// Another program's clean-up may remove an upload. The 404 then does not mean that the object is
+// missing.
 TEST(S3FaultsTest, AnUploadThatWasRemovedMayBeBegunAgain) {
   S3Served served;
   const auto store = served.store();
@@ -193,7 +196,8 @@ std::string numbered_text(std::size_t size) {
   return text.substr(0, size);
 }
 
-// Broken off before it could be seen that they are others than those that were asked for.
+// The answers break off in the middle of bytes from another place. Those bytes must not count as
+// the beginning of the range.
 TEST(S3FaultsTest, BytesOfAnotherPlaceAreNotTakenForABeginning) {
   S3Served served;
   const auto store = served.store();
@@ -203,7 +207,7 @@ TEST(S3FaultsTest, BytesOfAnotherPlaceAreNotTakenForABeginning) {
   HttpReply other = {.headers = {{"Content-Length", std::to_string(text.size())}},
                      .body = text.substr(0, 500'000),
                      .closes = true};
-  served.fake.answer_next("GET /bucket/a", other);  // as who knows no ranges
+  served.fake.answer_next("GET /bucket/a", other);  // like a server that ignores ranges
   other.status = 206;
   other.headers.emplace_back("Content-Range", "bytes 0-999999/" + std::to_string(text.size()));
   served.fake.answer_next("GET /bucket/a", other);
@@ -213,14 +217,14 @@ TEST(S3FaultsTest, BytesOfAnotherPlaceAreNotTakenForABeginning) {
   EXPECT_TRUE(into == text.substr(2'000'000, 1'000'000));
 }
 
-// As some servers do, and caches in front of others.
+// Some servers ignore the condition of a read, and so do caches in front of other servers.
 TEST(S3FaultsTest, WhoIgnoresTheConditionOfAReadIsFoundOut) {
   S3Served served({.checks_reads = false});
   const auto store = served.store();
   const std::string text = numbered_text(1 << 20);
   write_text(*store, "a", text);
   const auto source = store->open("a");
-  // An answer that breaks off is of another version: what comes behind it is not put to it.
+  // An answer that breaks off is of another version: later bytes are not appended to it.
   std::string into(512 << 10, '\0');
   const HttpReply half = {.status = 206,
                           .headers = {{"Content-Length", std::to_string(into.size())},
@@ -267,7 +271,7 @@ TEST(S3FaultsTest, WhoMayNotRemoveFindsOutAllTheSame) {
   EXPECT_EQ(served.fake.objects().size(), left + 1) << "nothing was tried out once more";
 }
 
-// Signs no request before as many threads want to sign one.
+// Signs no request until this number of threads wants to sign one.
 class MeetingClock final : public NetClock {
  public:
   explicit MeetingClock(std::ptrdiff_t threads) : meeting_(threads) {}

@@ -1,4 +1,4 @@
-// A fake server, and stores of its bucket that do not wait between attempts.
+// A fake S3 server, and stores of its bucket that do not wait between attempts.
 #pragma once
 
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// What is sent to servers that a test cannot be: Amazon's own, and others over TLS.
+// Requests to servers that a test cannot run: Amazon's own, and others over TLS.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -16,7 +16,7 @@ using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::StartsWith;
 
-// Answers each request at once, with what it is told.
+// Answers each request at once, with prepared answers.
 class CannedClient final : public HttpClient {
  public:
   std::unique_ptr<HttpCall> start(HttpRequest request) override {
@@ -95,14 +95,14 @@ TEST(S3RequestsTest, ABucketElsewhereIsAskedThere) {
   EXPECT_THAT(canned.header(1, "authorization"), HasSubstr("/ap-south-1/s3/aws4_request"));
 }
 
-// TLS keeps the bytes, and the server compares the checksum: hashing them once more for the
+// TLS protects the bytes, and the server compares the checksum. Hashing the bytes again for the
 // signature would be the larger part of an upload's work.
 TEST(S3RequestsTest, OverTlsAChecksumStandsForTheHashOfTheBody) {
   for (const char* endpoint : {"https://host", "http://host"}) {
     S3Canned canned({.bucket = "b", .endpoint_url = endpoint});
     canned.client->answers = {
         {.status = 200, .body = "<ListBucketResult/>"},
-        {.status = 404},  // nothing had the name
+        {.status = 404},  // the name is free
         {.status = 200, .headers = {{"etag", "\"1\""}}},
         {.status = 200, .headers = {{"etag", "\"1\""}, {"content-length", "1"}}}};
     write_text(*canned.store, "a", "x");
@@ -134,7 +134,7 @@ TEST(S3RequestsTest, ASmallSaveTakesFourRequestsWhereAnswersHaveChecksums) {
       EXPECT_EQ(store->read_pointer("run/latest")->target, name);
     }
     std::vector<std::string> log = served.fake.log();
-    log.pop_back();  // of the last line
+    log.pop_back();  // the request of read_pointer() above
     EXPECT_LE(log.size(), keeps_crc64 ? 4U : 5U) << ::testing::PrintToString(log);
   }
 }

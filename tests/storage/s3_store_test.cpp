@@ -28,7 +28,7 @@ using testing::HttpReply;
 using testing::message_of;
 using ::testing::Not;
 
-// Differs at every place, so that no part can stand for another.
+// Differs at every place, so that no part equals another.
 std::string long_text(std::size_t size) {
   std::string text(size, '\0');
   std::uint64_t state = 1;
@@ -58,7 +58,7 @@ TEST(S3StoreTest, ALargeObjectGoesInPartsAndComesInRanges) {
   EXPECT_EQ(served.fake.uploads(), 0U);
 }
 
-// Who completes several uploads together has one request of each left to make.
+// A caller that completes several uploads together has only one request left for each.
 TEST(S3StoreTest, AllPartsAreThereBeforeTheUploadIsCompleted) {
   S3Served served;
   const auto store = served.store();
@@ -97,7 +97,7 @@ TEST(S3StoreTest, AnAbandonedUploadIsAborted) {
   EXPECT_TRUE(served.fake.objects().empty());
 }
 
-// A killed writer cannot: its upload stays, invisible, and costs money.
+// A killed writer cannot abort its upload: the upload stays, invisible, and costs money.
 TEST(S3StoreTest, ForgottenUploadsAreRemovedWhenTheyAreADayOld) {
   S3Served served;
   const auto store = served.store();
@@ -117,7 +117,7 @@ TEST(S3StoreTest, ForgottenUploadsAreRemovedWhenTheyAreADayOld) {
   EXPECT_EQ(served.fake.uploads(), 1U);
 }
 
-// Its index sorts behind its shards, and is not hidden.
+// The index sorts after its shards, and is not hidden.
 TEST(S3StoreTest, AFolderIsRemovedFromWhatItIsKnownBy) {
   S3Served served;
   const auto store = served.store();
@@ -154,7 +154,7 @@ TEST(S3StoreTest, RetriesAreBounded) {
   EXPECT_EQ(served.fake.count("PUT /bucket/a"), 8U);
 }
 
-// The answer says that it broke off, not what the server did.
+// A broken answer does not tell what the server did.
 TEST(S3StoreTest, ALostAnswerToACompletionIsNoFailure) {
   S3Served served;
   const auto store = served.store();
@@ -268,7 +268,7 @@ TEST(S3StoreTest, ALargeObjectIsCopiedInParts) {
   EXPECT_TRUE(served.fake.object("bucket/b") == text);
 }
 
-// Of a source that another program replaces, or that this server does not copy in parts.
+// Another program replaces the source, or this server does not copy it in parts.
 TEST(S3StoreTest, ACopyThatTheServerDoesNotMakeLeavesNothing) {
   S3Served served;
   const auto store = served.store();
@@ -387,7 +387,7 @@ TEST(S3StoreTest, ChecksumsAreSentWhereTheServerKnowsThem) {
   }
 }
 
-// Only of an upload does the server say before the first byte that it keeps the checksum.
+// Only for an upload does the server say before the first byte that it keeps the checksum.
 TEST(S3StoreTest, OverPlainHttpPartsAreUnsignedWhereTheUserSaysSo) {
   for (const bool keeps_crc64 : {true, false}) {
     S3Served served({.keeps_crc64 = keeps_crc64, .takes_unsigned = keeps_crc64});
@@ -417,7 +417,7 @@ TEST(S3StoreTest, TheEnvironmentSaysWhetherPartsAreSigned) {
               HasSubstr("CAIRN_S3_UNSIGNED_PAYLOAD"));
 }
 
-// What is gathered into a part in pieces is the part's checksum: the strict server compares it.
+// Pieces gathered into a part must give the part's checksum: the strict server compares it.
 TEST(S3StoreTest, PiecesOfAnySizeMakeTheChecksumOfTheirPart) {
   S3Served served;
   const auto store = served.store();
@@ -437,7 +437,7 @@ TEST(S3StoreTest, WhatTheServerHasIsComparedWithWhatWasSent) {
   const auto store = served.store();
   write_text(*store, "learn", "x");
   const HttpReply shorter = {.headers = {{"ETag", "\"0\""}, {"Content-Length", "1"}}};
-  served.fake.answer_next("HEAD /bucket/a", shorter, 2);  // before and behind it
+  served.fake.answer_next("HEAD /bucket/a", shorter, 2);  // before and after the write
   EXPECT_THAT(message_of<StorageError>([&] { write_text(*store, "a", "xyz"); }),
               HasSubstr("1 bytes instead of 3"));
 }
@@ -506,7 +506,8 @@ TEST(S3StoreTest, ComposersPointersAreFollowed) {
   EXPECT_EQ(served.fake.objects()["bucket/run/latest-rank0.pt.symlink"], "run/ep2.pt");
 }
 
-// No torn object, no acknowledged one lost, every retry bounded, at a fifth of failing requests.
+// With a fifth of the requests failing: no torn object, no acknowledged object lost, every retry
+// bounded.
 TEST(S3StoreTest, AThousandUploadsAndDownloadsSurviveFaults) {
   S3Served served({.fault_rate = 0.2, .seed = 7});
   S3Options options = served.options();
@@ -524,17 +525,16 @@ TEST(S3StoreTest, AThousandUploadsAndDownloadsSurviveFaults) {
     ASSERT_TRUE(read_text(*store, name) == text) << i;
     acknowledged["bucket/" + name] = text;
     sizes["bucket/" + name] = text.size();
-    ASSERT_EQ(served.fake.sizes(), sizes) << "all others are as they were, behind " << i;
+    ASSERT_EQ(served.fake.sizes(), sizes) << "the others changed, after " << i;
   }
   EXPECT_TRUE(served.fake.objects() == acknowledged);
-  // Begun by requests whose answers were lost: cairn cannot know them yet.
+  // These were begun by requests whose answers were lost: cairn cannot know them yet.
   EXPECT_LE(served.fake.uploads(), 4U) << "nothing else is half done";
   EXPECT_GT(served.fake.faults(), 800U);
   EXPECT_LT(served.fake.log().size(), 12'000U);
 }
 
-// --- s3:// wherever a place can be given
-// ----------------------------------------------------------
+// --- s3:// wherever a place can be given ---
 
 TEST(S3UriTest, ACheckpointIsSavedFoundVerifiedAndLoaded) {
   FakeS3 fake;

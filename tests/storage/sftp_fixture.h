@@ -15,7 +15,8 @@
 
 namespace cairn {
 
-// Where it is installed, or what CAIRN_SFTP_SERVER says; "" when it is nowhere.
+// The path of the sftp-server, from CAIRN_SFTP_SERVER or where it is installed; "" if there is
+// none.
 inline std::string sftp_server() {
   const char* given = std::getenv("CAIRN_SFTP_SERVER");  // NOLINT(concurrency-mt-unsafe)
   for (const std::string& path :
@@ -38,7 +39,7 @@ inline std::string text_of(ObjectStore& store, const std::string& name) {
   return std::string(as_text(read_all(*store.open(name)).view));
 }
 
-// A folder that such a server shows.
+// A folder that such a server serves.
 struct SftpServed {
   SftpOptions options() const {
     return {.host = "host", .command = {sftp_server(), "-d", folder.path()}};
@@ -49,7 +50,8 @@ struct SftpServed {
     return sftp::make_sftp_store(std::move(config));
   }
   std::shared_ptr<ObjectStore> store() const { return store(options()); }
-  // The server as `script` runs it, "$1" with "-d" "$2".
+  // A store over the server as `script` starts it: "$1" is the server, "$2" the folder for its
+  // option -d.
   std::shared_ptr<ObjectStore> store_of_script(const std::string& script) const {
     SftpOptions of_script = options();
     of_script.command = {"sh", "-c", script, "sh", sftp_server(), folder.path()};

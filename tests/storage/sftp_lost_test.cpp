@@ -1,5 +1,5 @@
-// Answers that nobody gets: of a connection that dies behind the server's deed, and of those who
-// were cancelled.
+// Answers that are lost: those of a connection that dies after the server has acted, and those to
+// cancelled callers.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/wait.h>
@@ -31,7 +31,7 @@ using ::testing::IsEmpty;
 using testing::message_of;
 using testing::TempFolder;
 
-// Also what no store shows.
+// Includes names that no store lists.
 std::vector<std::string> names_in_folder(const std::string& folder) {
   return posix_file_system().list(folder);
 }
@@ -42,14 +42,15 @@ class SftpLostTest : public ::testing::Test {
     if (sftp_server().empty()) GTEST_SKIP() << "OpenSSH's sftp-server is not installed";
   }
 
-  // Does `act` twice, each time with `before` in the folder: once to see the server's answers, and
-  // once with a connection that ends within the one that is `from_end` from the end, 1 for the
-  // last: when it comes, what it answers is done. Later connections are whole.
+  // Does `act` twice, each time with `before` in the folder: first to record the server's answers,
+  // then with a connection that ends inside one of them. `from_end` counts that answer from the
+  // end; 1 is the last. When an answer comes, its request has been done. Later connections are not
+  // cut.
   using Act = std::function<void(ObjectStore&)>;
   void lose_answer(std::size_t from_end, const Act& before, const Act& act) {
     const std::string log = logs_ / "log";
     before(*served_.store());
-    // `tee` writes to the log first, and is killed behind the last answer.
+    // `tee` writes to the log first, and is killed after the last answer.
     act(*served_.store_of_script("\"$1\" -d \"$2\" | tee /dev/fd/3 3>&1 > '" + log + "'"));
     const std::vector<std::size_t> packets = packet_ends(testing::read_file(log));
     ASSERT_GT(packets.size(), from_end);
@@ -57,7 +58,8 @@ class SftpLostTest : public ::testing::Test {
     ASSERT_EQ(std::system(("rm -rf '" + served_.folder.path() + "'/*").c_str()), 0);
     before(*served_.store());
     const std::string was_cut = logs_ / "was_cut";
-    // Nobody but `head` holds the end that the store reads from: when that ends, the store sees it.
+    // Only `head` holds the end of the pipe that the store reads from: the store notices when
+    // `head` ends.
     store_ = served_.store_of_script(
         "if [ -e '" + was_cut + "' ]; then exec \"$1\" -d \"$2\"; fi; touch '" + was_cut + "'; " +
         "exec 4<&0; \"$1\" -d \"$2\" <&4 2>/dev/null | stdbuf -o0 head -c " + std::to_string(cut) +
@@ -80,7 +82,7 @@ class SftpLostTest : public ::testing::Test {
 
   SftpServed served_;
   TempFolder logs_;
-  std::shared_ptr<ObjectStore> store_;  // whose connection was cut
+  std::shared_ptr<ObjectStore> store_;  // the store whose connection was cut
 };
 
 const auto kNothing = [](ObjectStore&) {};
@@ -120,7 +122,7 @@ TEST_F(SftpLostTest, ARename) {
 }
 
 TEST_F(SftpLostTest, ARemoval) {
-  // A pointer of the name is another thing, and stays.
+  // A pointer of the same name is another file, and stays.
   const auto before = [](ObjectStore& store) {
     kTwoFiles(store);
     store.move_pointer("run/a", "run/b");
@@ -137,11 +139,11 @@ TEST_F(SftpLostTest, TheRemovalOfAFolder) {
 
 TEST_F(SftpLostTest, TheHiddenNameOfAFolderThatIsRemoved) {
   const auto remove = [](ObjectStore& store) { EXPECT_TRUE(store.remove_folder("run")); };
-  lose_answer(8, kTwoFiles, remove);  // behind it: open, two lists, close, two files, the folder
+  lose_answer(8, kTwoFiles, remove);  // followed by: open, two lists, close, two files, the folder
   EXPECT_THAT(names_in_folder(served_.folder.path()), IsEmpty());
 }
 
-// --- Who is cancelled ----------------------------------------------------------------------------
+// --- Cancelled callers ---------------------------------------------------------------------------
 
 class SftpSharedTest : public SftpLostTest {
  protected:
@@ -151,7 +153,7 @@ class SftpSharedTest : public SftpLostTest {
     store_ = served_.store_of_script("echo $$ >> '" + pids() + "'; exec \"$1\" -d \"$2\"");
   }
   std::string pids() const { return logs_ / "pids"; }
-  // Of the server, which is the only one.
+  // The process id of the only server.
   pid_t pid() const { return std::stoi(testing::read_file(pids())); }
   std::string message_when_cancelled(const std::function<void()>& act) {
     Cancellation cancellation("the save was given up");
@@ -185,7 +187,7 @@ TEST_F(SftpSharedTest, OneThatIsCancelledEndsNobodyElsesWork) {
       << "one server, from the first on";
 }
 
-// How often its descriptors for waiting were made ready, and nobody has taken note.
+// How often this process's wakeup descriptors were made ready without being read.
 std::uint64_t waiting_wakeups() {
   std::uint64_t count = 0;
   for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fdinfo")) {
@@ -198,7 +200,7 @@ std::uint64_t waiting_wakeups() {
   return count;
 }
 
-// It would take what the child is woken with, or wake with what is none of its business.
+// Otherwise the parent would take the child's wakeups, or be woken by them.
 TEST_F(SftpSharedTest, AForkedProcessWakesOnlyItself) {
   sftp::Connection connection(sftp::resolve_config(served_.options()));
   connection.once([](const sftp::Session&) {});
@@ -206,7 +208,7 @@ TEST_F(SftpSharedTest, AForkedProcessWakesOnlyItself) {
   const pid_t child = fork();
   ASSERT_GE(child, 0);
   if (child == 0) {
-    alarm(20);  // ends it, where it would wait for ever
+    alarm(20);  // ends the child if it would wait for ever
     Cancellation cancellation("given up");
     const CancelScope scope(&cancellation);
     connection.once([&](const sftp::Session&) { cancellation.cancel(); });
@@ -219,11 +221,12 @@ TEST_F(SftpSharedTest, AForkedProcessWakesOnlyItself) {
   EXPECT_NO_THROW(connection.once([](const sftp::Session&) {}));
 }
 
-// Who waits for another's turn gives up without it.
+// A caller that waits for its turn gives up without it.
 TEST_F(SftpSharedTest, WaitingForOnesTurnEndsWhenItIsCancelled) {
   put_text(*store_, "a", "bytes");
   ASSERT_EQ(kill(pid(), SIGSTOP), 0);
-  std::thread other([&] { EXPECT_TRUE(store_->stat("a")); });  // has the connection, or will
+  // Has the connection, or will have it.
+  std::thread other([&] { EXPECT_TRUE(store_->stat("a")); });
   EXPECT_THAT(message_when_cancelled([&] { store_->stat("a"); }),
               HasSubstr("the save was given up"));
   ASSERT_EQ(kill(pid(), SIGCONT), 0);
@@ -247,16 +250,16 @@ TEST_F(SftpSharedTest, AWriteThatIsCancelledLeavesNothing) {
   EXPECT_EQ(testing::read_file(pids()), std::to_string(pid()) + "\n");
 }
 
-// Somebody else has the connection for longer than one waits at the end.
+// Another thread has the connection for longer than the cleanup waits.
 TEST_F(SftpLostTest, WhatCouldNotGoAtOnceGoesLater) {
   sftp::Config config = sftp::resolve_config(served_.options());
   sftp::Connection connection(config);
-  sftp::Leavings leavings = {.temporary = "left"};
+  sftp::Cleanup cleanup = {.temporary = "left"};
   connection.once([&](sftp::Session& session) {
-    leavings.handle.text = sftp::create(session, "left");
-    leavings.handle.session = connection.session();
-    leavings.asked.push_back(session.send(sftp::Request(sftp::Packet::kStat).text("left")));
-    std::thread other([&] { connection.let_go(leavings); });
+    cleanup.handle.text = sftp::create(session, "left");
+    cleanup.handle.session = connection.session();
+    cleanup.asked.push_back(session.send(sftp::Request(sftp::Packet::kStat).text("left")));
+    std::thread other([&] { connection.let_go(cleanup); });
     other.join();
     EXPECT_TRUE(sftp::stat(session, "left"));
   });
@@ -264,7 +267,7 @@ TEST_F(SftpLostTest, WhatCouldNotGoAtOnceGoesLater) {
       connection.once([&](sftp::Session& session) { return sftp::stat(session, "left"); }));
   EXPECT_THAT(message_of<StorageError>([&] {
                 connection.once(
-                    [&](sftp::Session& session) { return session.wait(leavings.asked.front()); });
+                    [&](sftp::Session& session) { return session.wait(cleanup.asked.front()); });
               }),
               HasSubstr("is not answered any more"));
 }

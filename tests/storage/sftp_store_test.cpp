@@ -107,7 +107,7 @@ TEST_F(SftpStoreTest, OfTwoWritersOfANewNameOneIsRefused) {
 TEST_F(SftpStoreTest, WhatFailsMeanwhileDoesNotTouchAWrite) {
   const auto store = served_.store();
   put_text(*store, "folder/b", "x");
-  const std::string bytes = testing::pattern(3'000'000);  // less than what may be under way
+  const std::string bytes = testing::pattern(3'000'000);  // less than may be under way
   const auto write = store->begin("a");
   write->write(as_bytes(bytes));
   EXPECT_THROW(store->remove("folder"), UsageError);
@@ -155,7 +155,7 @@ TEST_F(SftpStoreTest, AFileThatWasReplacedMeanwhileIsNotMixedIn) {
 }
 
 TEST_F(SftpStoreTest, AWriteThatBreaksOffIsToldAndMayBeRepeated) {
-  // The first server takes half a megabyte; those after it take all.
+  // The first server accepts half a megabyte; later servers accept everything.
   const std::string was_cut = served_.folder / "was_cut";
   const auto store =
       store_of_script("if [ -e '" + was_cut + "' ]; then exec \"$1\" -d \"$2\"; fi; " + "touch '" +
@@ -180,7 +180,7 @@ TEST_F(SftpStoreTest, WhatTheServerForbidsIsToldByItsWords) {
               AllOf(HasSubstr("sftp://host: cannot create"), HasSubstr("Permission denied")));
 }
 
-// --- With what is none ---------------------------------------------------------------------------
+// --- With a peer that is no server ---------------------------------------------------------------
 
 std::string packet_of(const std::string& body) {
   std::string packet;
@@ -193,7 +193,7 @@ std::string number(std::uint32_t value) { return packet_of(std::string(value, 'x
 
 const std::string kHello = packet_of("\x02" + number(3));
 
-// A peer that begins with `greeting`, and says the rest when it was asked for something.
+// A peer that begins with `greeting`, and sends `answer` after the first request.
 class HostilePeer {
  public:
   explicit HostilePeer(const std::string& greeting, const std::string& answer = "") {
@@ -201,7 +201,7 @@ class HostilePeer {
     testing::write_file(folder_ / "answer", answer);
   }
   std::shared_ptr<ObjectStore> store(std::chrono::milliseconds stall) const {
-    // 9 bytes begin the conversation, the tenth is of a request.
+    // The client's first packet has 9 bytes; the tenth byte belongs to a request.
     sftp::Config config = sftp::resolve_config(
         {.host = "host",
          .command = {"sh", "-c",
@@ -221,21 +221,21 @@ class HostilePeer {
 };
 
 TEST(SftpPeerTest, WhatIsNoSftpIsRefused) {
-  EXPECT_THAT(HostilePeer("Welcome to this machine!\n").message(), HasSubstr("none of SFTP"));
+  EXPECT_THAT(HostilePeer("Welcome to this machine!\n").message(), HasSubstr("no SFTP packet"));
   EXPECT_THAT(HostilePeer(packet_of("\x02" + number(6))).message(), HasSubstr("version 6"));
   EXPECT_THAT(HostilePeer(packet_of("\x65" + number(1) + number(0))).message(),
-              HasSubstr("does not begin as SFTP does"));
+              HasSubstr("first packet is not SFTP"));
 }
 
 TEST(SftpPeerTest, LengthsAreBelievedAsFarAsTheyAreJustified) {
   const std::string status = "\x65" + number(1);
   EXPECT_THAT(HostilePeer(kHello, "\xFF\xFF\xFF\xFF" + status).message(),
-              HasSubstr("none of SFTP"));
+              HasSubstr("no SFTP packet"));
   EXPECT_THAT(HostilePeer(kHello, std::string("\0\0\0\x02", 4) + status).message(),
-              HasSubstr("none of SFTP"));
-  // 200 KB for what is answered with a few bytes.
+              HasSubstr("no SFTP packet"));
+  // 200 KB in answer to a request whose answers are a few bytes long.
   EXPECT_THAT(HostilePeer(kHello, std::string("\0\x03\x0D\x40", 4) + status).message(),
-              HasSubstr("none of SFTP"));
+              HasSubstr("no SFTP packet"));
   EXPECT_THAT(HostilePeer(kHello, packet_of("\x65" + number(1))).message(),
               HasSubstr("shorter than it says"));
   const std::string attributes = "\x69" + number(1);
@@ -247,9 +247,9 @@ TEST(SftpPeerTest, LengthsAreBelievedAsFarAsTheyAreJustified) {
 
 TEST(SftpPeerTest, AnswersToNothingEndTheConnection) {
   EXPECT_THAT(HostilePeer(kHello, packet_of("\x65" + number(77) + number(0))).message(),
-              HasSubstr("what was not asked"));
+              HasSubstr("no known request"));
   EXPECT_THAT(HostilePeer(kHello, packet_of("\x66" + number(1) + number(0))).message(),
-              HasSubstr("of another kind"));
+              HasSubstr("another type than"));
 }
 
 TEST(SftpPeerTest, OneThatSaysNothingIsGivenUp) {
@@ -269,7 +269,7 @@ TEST(SftpPeerTest, WaitingEndsWhenItIsCancelled) {
   other.join();
 }
 
-// --- Who is asked, and how -----------------------------------------------------------------------
+// --- The command ---------------------------------------------------------------------------------
 
 TEST(SftpPlaceTest, SshIsAskedWithoutQuestions) {
   const auto command = [](const std::string& root) {
@@ -315,7 +315,7 @@ TEST(SftpPlaceTest, WhatSshSaysIsToldAndNotAskedAgain) {
     return message_of<StorageError>([&] { sftp::make_sftp_store(config)->stat("a"); });
   };
   EXPECT_THAT(message_with("me@host: Permission denied (publickey).", "denied"),
-              AllOf(HasSubstr("Permission denied (publickey)"), HasSubstr("without a question")));
+              AllOf(HasSubstr("Permission denied (publickey)"), HasSubstr("without questions")));
   EXPECT_EQ(testing::read_file(folder / "denied"), "x\n");
   EXPECT_THAT(message_with("connect to host: Connection refused", "refused"),
               HasSubstr("Connection refused"));

@@ -72,11 +72,11 @@ TEST(StoreKwargsTest, AzuresAreTakenByItsNamesAndByLibclouds) {
                 store_with_kwargs("azure://container", {{"provider", "s3"}});
               }),
               HasSubstr("AZURE_BLOBS"));
-  EXPECT_THAT(
-      message_of<UsageError>([] {
-        store_with_kwargs("azure://container", {{"key_environ", "canary-key-itself"}});
-      }),
-      AllOf(HasSubstr("key_environ is to be the name of a variable"), Not(HasSubstr("canary"))));
+  EXPECT_THAT(message_of<UsageError>([] {
+                store_with_kwargs("azure://container", {{"key_environ", "canary-key-itself"}});
+              }),
+              AllOf(HasSubstr("key_environ must be the name of an environment variable"),
+                    Not(HasSubstr("canary"))));
 }
 
 TEST(StoreKwargsTest, APlaceWithAPasswordIsRefusedAsEverywhere) {
@@ -87,12 +87,12 @@ TEST(StoreKwargsTest, APlaceWithAPasswordIsRefusedAsEverywhere) {
   }
 }
 
-// With an `ssh` that notes what it is told.
+// With an `ssh` that records its arguments.
 TEST(StoreKwargsTest, ThoseOfSftpBecomeArgumentsOfSsh) {
   if (sftp_server().empty()) GTEST_SKIP() << "OpenSSH's sftp-server is not installed";
   const testing::TempFolder folder;
   const testing::TempFolder shown;
-  testing::write_file(folder / "ssh", "#!/bin/sh\necho \"$@\" > '" + (folder / "told") +
+  testing::write_file(folder / "ssh", "#!/bin/sh\necho \"$@\" > '" + (folder / "arguments") +
                                           "'\nexec " + sftp_server() + " -d " + shown.path() +
                                           "\n");
   ASSERT_EQ(std::system(("chmod +x '" + (folder / "ssh") + "'").c_str()), 0);
@@ -107,7 +107,7 @@ TEST(StoreKwargsTest, ThoseOfSftpBecomeArgumentsOfSsh) {
                                             {"cwd", "below"}});
   put_text(*store, "run/a", "bytes");
   EXPECT_EQ(testing::read_file(shown / "below/run/a"), "bytes");
-  EXPECT_THAT(testing::read_file(folder / "told"),
+  EXPECT_THAT(testing::read_file(folder / "arguments"),
               AllOf(HasSubstr("-p 2022"), HasSubstr("-l me"), HasSubstr("-i /keys/mine"),
                     HasSubstr("UserKnownHostsFile=\"/keys/known\""),
                     HasSubstr("StrictHostKeyChecking=accept-new"), HasSubstr("-- host.lan")));

@@ -1,4 +1,4 @@
-// A fake workspace with MLflow, and stores of it that do not wait between attempts.
+// A fake workspace with MLflow, and its stores, which do not wait between attempts.
 #pragma once
 
 #include <memory>

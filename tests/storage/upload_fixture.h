@@ -1,4 +1,4 @@
-// What tests of uploads have in common: small files, stores that hold a transfer up.
+// Helpers for tests of uploads: small files, and stores that hold up a transfer.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -40,7 +40,7 @@ inline ObjectToPublish object(const std::string& name, const std::string& text,
           }};
 }
 
-// Uploads it in place of what the queue knows of that name, and waits for the end.
+// Uploads a text in place of what the queue knows under that name, and waits for the end.
 inline void upload_known(UploadQueue& queue, const std::string& name, const std::string& text,
                          std::function<bool(const std::string&)> has_passed = nullptr) {
   queue.submit({.name = name,
@@ -50,7 +50,7 @@ inline void upload_known(UploadQueue& queue, const std::string& name, const std:
   EXPECT_TRUE(queue.wait(kForever));
 }
 
-// Holds transfers until it is opened.
+// Holds up transfers until it is opened.
 class Gate {
  public:
   StoreHooks hooks(const std::string& held) {

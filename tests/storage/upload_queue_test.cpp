@@ -70,7 +70,7 @@ TEST(PublishTest, ALostAnswerIsNoConflictWithOneself) {
   const auto memory = memory_store();
   WatchedStore store(memory, {.after = nth(StoreCall::kCommit, 1)});
   EXPECT_EQ(write_until_seen(store, object("a", "text", Replace::kNever), at_once()), 4U);
-  // The same bytes, but nothing of ours failed: somebody else's.
+  // The bytes are the same, but none of our attempts failed, so the object is another job's.
   EXPECT_THROW(write_until_seen(store, object("a", "text", Replace::kNever), at_once()),
                AlreadyExistsError);
 }
@@ -94,7 +94,8 @@ TEST(PublishTest, WhatDoesNotHaveTheSizeThatWasSentIsSentAgain) {
   WatchedStore store(memory,
                      {.after = [&, torn = false](StoreCall call, const std::string& name) mutable {
                        if (call != StoreCall::kCommit || std::exchange(torn, true)) return;
-                       const auto half = memory->begin(name);  // a store that says it is done
+                       // A store that wrongly reports success.
+                       const auto half = memory->begin(name);
                        half->write(as_bytes("te"));
                        half->commit();
                      }});
@@ -150,14 +151,14 @@ TEST(PublishTest, WriteAccessIsCheckedAndLeavesNothing) {
 
 TEST(PublishTest, ChecksOfWriteAccessByJobsThatStartAtOnceAreNoneOfEachOthersBusiness) {
   const auto memory = memory_store();
-  // Another job checks, and cleans up, between this one's write and its look at it.
+  // Another job checks write access, and cleans up, between this job's write and its check of it.
   WatchedStore store(memory,
                      {.after = [&, is_done = false](StoreCall call, const std::string&) mutable {
                        if (call != StoreCall::kCommit || std::exchange(is_done, true)) return;
                        check_write_access(*memory, "run", at_once());
                      }});
   check_write_access(store, "run", at_once());
-  EXPECT_EQ(store.calls(StoreCall::kCommit), 1U);  // it was found at once
+  EXPECT_EQ(store.calls(StoreCall::kCommit), 1U);  // the first attempt was found
   EXPECT_FALSE(memory->stat("run"));
 }
 
@@ -202,7 +203,7 @@ TEST(PointerFenceTest, OfTwoThatBeginWithNothingOneMovesIt) {
   EXPECT_THROW(other.move("b.pt", at_once()), AlreadyExistsError);
 }
 
-// Of a run whose checkpoints all have one name.
+// For a run whose checkpoints all have the same name.
 TEST(PointerFenceTest, AMoveToTheSameTargetIsSeenByItsVersion) {
   const auto store = memory_store();
   PointerFence one(store, "latest");
@@ -283,7 +284,7 @@ TEST(UploadQueueTest, ThePointerIsNotTouchedWhenTheObjectDoesNotArrive) {
                 .on_done = [&](const auto&) { reported = true; }});
   EXPECT_THAT(queue.stop(kForever), ElementsAre("new"));
   EXPECT_THROW(queue.throw_error(), StorageError);
-  EXPECT_NO_THROW(queue.throw_error());  // it was told
+  EXPECT_NO_THROW(queue.throw_error());  // the error was already thrown
   EXPECT_EQ(memory->read_pointer("latest")->target, "old");
   EXPECT_EQ(store->calls(StoreCall::kRemove), 0U);
   EXPECT_FALSE(reported);
@@ -325,7 +326,8 @@ TEST(UploadQueueTest, OfOneNameTheLastContentWins) {
   EXPECT_THAT(queue.stop(kForever), ElementsAre());
   queue.throw_error();
   EXPECT_EQ(text_in(*memory, "a"), "10");
-  EXPECT_EQ(store->calls(StoreCall::kCommit), 2U);  // the first, and the newest that waited
+  // The first, and the newest of those that waited.
+  EXPECT_EQ(store->calls(StoreCall::kCommit), 2U);
 }
 
 TEST(UploadQueueTest, AFullQueueMakesSubmitWait) {
@@ -351,7 +353,7 @@ TEST(UploadQueueTest, BehindTheDeadlineWhatIsLeftIsGivenUpAndNamed) {
       memory, testing::StoreHooks{.before = [](StoreCall call, const std::string&) {
         if (call == StoreCall::kCommit) throw StorageError("no", 503, true);
       }});
-  // Its pauses would take a day.
+  // The pauses between its attempts would take a day.
   constexpr auto kLong = std::chrono::hours(24);
   UploadQueue queue(store,
                     {.retry = {.attempts = 9, .first_pause = kLong, .longest_pause = kLong}});
@@ -405,7 +407,8 @@ TEST(UploadQueueTest, KnowsNoMoreOfALongRunThanOfAShortOne) {
   EXPECT_LE(most, 64U);
 }
 
-// Of two that wait for room with one name the later finds the earlier, as if it came only now.
+// Two uploads of one name wait for room: the later one must find the earlier one, as if it had been
+// submitted only then.
 TEST(UploadQueueTest, WhatWaitsForRoomLooksAgainWhenThereIsSome) {
   for (const bool overwrite : {true, false}) {
     const auto memory = memory_store();
@@ -434,7 +437,7 @@ TEST(UploadQueueTest, WhatWaitsForRoomLooksAgainWhenThereIsSome) {
       EXPECT_EQ(waiting->wait_for(std::chrono::milliseconds(20)), std::future_status::timeout);
     }
     first.open();
-    second.wait_for_arrival();  // there is room for one of them
+    second.wait_for_arrival();  // now there is room for one of the two
     for (auto* waiting : {&one, &other}) {
       EXPECT_EQ(waiting->wait_for(std::chrono::seconds(20)), std::future_status::ready);
     }
@@ -508,8 +511,8 @@ TEST(UploadQueueTest, NumbersBelowOneAreRefused) {
   EXPECT_THROW(UploadQueue(memory_store(), {.retry = {.attempts = 0}}), UsageError);
 }
 
-// A day of a bad network: 1,000 uploads and 1,000 downloads, a fifth of all requests fail, half of
-// those after they were done.
+// A day on a bad network: 1,000 uploads and 1,000 downloads. A fifth of all requests fail, half of
+// those after the store has done what they asked for.
 TEST(UploadQueueTest, AThousandUploadsAndDownloadsAtAFaultRateOfAFifth) {
   constexpr int kUploads = 1000;
   constexpr int kAttempts = 12;
@@ -531,7 +534,7 @@ TEST(UploadQueueTest, AThousandUploadsAndDownloadsAtAFaultRateOfAFifth) {
   queue.throw_error();
   ASSERT_EQ(acknowledged.size(), static_cast<std::size_t>(kUploads));
   EXPECT_EQ(memory->read_pointer("run/latest")->target, "run/" + std::to_string(kUploads - 1));
-  EXPECT_EQ(list_names(*memory, "run").size(), kUploads + 1U);  // and nothing else
+  EXPECT_EQ(list_names(*memory, "run").size(), kUploads + 1U);  // nothing else is left
 
   const testing::TempFolder folder;
   const std::string path = folder.path() + "/file";

@@ -1,4 +1,4 @@
-// Names that are uploaded once more, and names that become superfluous, out of their order.
+// Names that are uploaded again, and names that become superfluous in an unusual order.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -30,7 +30,7 @@ using testing::text_in;
 using testing::upload_known;
 using testing::WatchedStore;
 
-// Training that begins once more from an earlier batch writes its names again (fit(reset_time)).
+// Training that starts again from an earlier batch writes the same names again (fit(reset_time)).
 TEST(UploadQueueTest, WhatHasPassedIsStillItsOwnAndNobodyElses) {
   for (const bool is_versioned : {true, false}) {
     const auto store = std::make_shared<testing::PlainStore>(memory_store(), is_versioned);
@@ -107,7 +107,8 @@ TEST(UploadQueueTest, WhatIsSuperfluousBeforeItArrivesIsRemovedWhenItHas) {
   EXPECT_THAT(list_names(*memory, ""), ElementsAre("2", "latest"));
 }
 
-// What was to be removed with a later upload is so, also when an earlier one of that name fails.
+// An object that a later upload was to remove is removed even when an earlier upload of that name
+// fails.
 TEST(UploadQueueTest, WhatIsSuperfluousBeforeItFailsIsRemovedAllTheSame) {
   const auto memory = memory_store();
   write_until_seen(*memory, object("1", "of before"), at_once());
@@ -137,7 +138,7 @@ TEST(UploadQueueTest, WhatIsSuperfluousBeforeItFailsIsRemovedAllTheSame) {
   EXPECT_THAT(list_names(*memory, ""), ElementsAre("2", "other"));
 }
 
-// --- What is removed is this job's -------------------------------------------------------------
+// --- Only this job's objects are removed -------------------------------------------------------
 
 TEST(UploadQueueTest, WhatWasRefusedAsAnotherJobsIsNotRemovedForALaterOne) {
   for (const bool only_known : {false, true}) {
@@ -188,8 +189,8 @@ TEST(UploadQueueTest, BehindAFailureOnlyWhatIsItsOwnIsRemovedForALaterOne) {
   }
 }
 
-// Uploads "1" and, while that is held before its commit, "2", which makes it superfluous; then does
-// `meanwhile`, and lets "1" go on.
+// Uploads "1", and holds it before its commit. Meanwhile uploads "2", which makes "1" superfluous,
+// then calls `meanwhile`, and lets "1" continue.
 class SuperfluousOnItsWay : public ::testing::Test {
  protected:
   void upload(Upload first, const std::function<void()>& meanwhile) {
@@ -246,7 +247,7 @@ TEST_F(SuperfluousOnItsWay, TheErrorOfTheUploadIsTheFirst) {
               HasSubstr("before that: uploading 1"));
 }
 
-// It may have been done: so what is there is not another job's for certain.
+// The abandoned write may have succeeded, so the object there is not certainly another job's.
 TEST(PublishTest, AWriteThatWasGivenUpIsNamedWhenItIsInTheWay) {
   for (const bool is_versioned : {true, false}) {
     const auto memory = memory_store();
@@ -279,7 +280,7 @@ TEST(PublishTest, AWriteThatWasGivenUpIsNamedWhenItIsInTheWay) {
     EXPECT_FALSE(own.knows("unsent")) << "nothing of it can be there";
     for (const char* name : {"known", "new"}) {
       EXPECT_THAT(message_of<AlreadyExistsError>([&] { write(name, "next"); }),
-                  HasSubstr("that was given up (a deadline passed)"));
+                  HasSubstr("was given up (a deadline passed)"));
       EXPECT_EQ(text_in(*memory, name), "given up");
       memory->remove(name);
       write(name, "next");
@@ -291,12 +292,13 @@ TEST(PublishTest, AWriteThatWasGivenUpIsNamedWhenItIsInTheWay) {
   }
 }
 
-// --- Behind a failure --------------------------------------------------------------------------
+// --- After a failure ---------------------------------------------------------------------------
 
-// A store that can be told to fail, with versions or without.
+// A store that can be made to fail, with or without versions.
 class FailingUploads : public ::testing::TestWithParam<bool> {
  protected:
-  enum class Fails : std::uint8_t { kNot, kUndone, kDone };  // kDone: and nobody can look
+  // kDone: the write succeeds, and the store then stops answering.
+  enum class Fails : std::uint8_t { kNot, kUndone, kDone };
 
   void hook_before(StoreCall call) {
     if (fails_ == Fails::kUndone && call == StoreCall::kCommit) fail();
@@ -309,7 +311,7 @@ class FailingUploads : public ::testing::TestWithParam<bool> {
   }
   [[noreturn]] static void fail() { throw StorageError("503", 503, /*retryable=*/true); }
 
-  // What the queue says of it.
+  // The result of the upload as the queue reports it, or the text that was stored.
   std::string upload(const std::string& text, Fails fails = Fails::kNot) {
     fails_ = fails;
     upload_known(queue_, "ckpt", text);
@@ -344,7 +346,7 @@ TEST_P(FailingUploads, WhatAnotherJobWroteMeanwhileIsNotReplaced) {
   EXPECT_EQ(upload("one"), "one");
   EXPECT_EQ(upload("two", Fails::kUndone), "failed");
   other_job_writes();
-  EXPECT_EQ(upload("try"), "another job's");  // as long as what failed was
+  EXPECT_EQ(upload("try"), "another job's");  // the failed text had the same length
   EXPECT_EQ(text_in(*memory_, "ckpt"), "his");
 }
 
@@ -370,7 +372,7 @@ TEST_P(FailingUploads, WhatWasWrittenWithoutAnAnswerIsKnownByItsBytes) {
   EXPECT_EQ(upload("four"), "four");
 }
 
-// Between two attempts of one upload.
+// The other job writes between two attempts of one upload.
 TEST(UploadQueueTest, AnAttemptBehindAFailureReplacesNobodyElses) {
   for (const bool is_versioned : {true, false}) {
     const auto memory = memory_store();

@@ -48,7 +48,7 @@ TEST(VolumeTest, RequestsAreAsTheDocumentsHaveThem) {
   EXPECT_THAT(served.fake.violations(), IsEmpty());
 }
 
-// With a file of $TMPDIR behind it, and ranges of 8 MiB.
+// Uploads from a temporary file in $TMPDIR, and downloads in ranges of 8 MiB.
 TEST(VolumeTest, ALargeFileGoesWithOneRequestAndComesInRanges) {
   TrackersServed served;
   const auto store = served.store();
@@ -99,7 +99,7 @@ TEST(VolumeTest, AFileThatComesInBetweenIsNotReplaced) {
   const auto store = served.store();
   const auto object = store->begin(kVolume + "a", {.condition = WriteCondition::absent()});
   object->write(as_bytes("ours"));
-  // Behind the last look of the writer, before its PUT.
+  // After the writer's last check, and before its PUT.
   served.fake.answer_next("HEAD /api/2.0/fs/files", {.status = 404});
   served.fake.put_file(kVolume + "a", "theirs");
   EXPECT_THROW(object->commit(), AlreadyExistsError);
@@ -114,7 +114,7 @@ TEST(VolumeTest, AFileThatIsNotAllThereIsToldBehindTheWrite) {
               HasSubstr("4 bytes instead of 5"));
 }
 
-// Its index sorts behind its shards, and is not hidden.
+// The index's name sorts after those of its shards, and is not hidden.
 TEST(VolumeTest, AFolderIsRemovedFromWhatItIsKnownBy) {
   TrackersServed served;
   const auto store = served.store();
@@ -193,7 +193,8 @@ TEST(VolumeTest, TheWorkspaceIsFoundAsDatabricksToolsFindIt) {
                           "\ntoken = " + served.keys.token + "\n");
   served.fake.put_file(kVolume + "a", "bytes");
   served.environment.set("DATABRICKS_CONFIG_FILE", folder / "cfg");
-  EXPECT_THROW(served.store(DbfsOptions{})->stat(kVolume + "a"), StorageError);  // DEFAULT's token
+  // The token of DEFAULT.
+  EXPECT_THROW(served.store(DbfsOptions{})->stat(kVolume + "a"), StorageError);
   EXPECT_EQ(read_text(*served.store({.profile = "work"}), kVolume + "a"), "bytes");
   EXPECT_THAT(
       message_of<UsageError>([&] { served.store({.profile = "none"})->stat(kVolume + "a"); }),
@@ -201,7 +202,7 @@ TEST(VolumeTest, TheWorkspaceIsFoundAsDatabricksToolsFindIt) {
   served.environment.set("DATABRICKS_CONFIG_PROFILE", "work");
   EXPECT_EQ(read_text(*object_store_of("dbfs:/" + kVolume + "a"), "dbfs:/" + kVolume + "a"),
             "bytes");
-  // What is in the environment goes before.
+  // The environment takes precedence over the file.
   served.environment.set("DATABRICKS_HOST", served.fake.url());
   served.environment.set("DATABRICKS_TOKEN", "canary-other");
   EXPECT_THROW(served.store(DbfsOptions{})->stat(kVolume + "a"), StorageError);
@@ -242,7 +243,7 @@ TEST(VolumeTest, CheckpointsAndTheirPointerAreFoundByTheirUris) {
   }
   const auto store = object_store_of(folder);
   store->move_pointer(folder + "/latest-rank0.pt", folder + "/ep0-ba1-rank0.pt");
-  // As Composer writes it.
+  // The path that Composer writes.
   EXPECT_EQ(served.fake.files()[kVolume + "run/latest-rank0.pt.symlink"],
             kVolume + "run/ep0-ba1-rank0.pt");
   EXPECT_EQ(testing::batch_of_sample(load(folder + "/latest-rank0.pt")), 1);

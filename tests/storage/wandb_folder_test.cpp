@@ -1,4 +1,4 @@
-// Folders of W&B, which its server does not have: what begins with the name at one moment.
+// Folders in W&B. The server has none: a folder is whatever begins with its name at one moment.
 #include <gtest/gtest.h>
 
 #include <functional>
@@ -14,7 +14,7 @@
 namespace cairn {
 namespace {
 
-// Tells of each list of artifacts before it is asked for.
+// Calls a function before each request for the list of artifacts.
 class ListWatcher final : public HttpClient {
  public:
   explicit ListWatcher(std::function<void(int)> before) : before_(std::move(before)) {}
@@ -53,7 +53,7 @@ TEST(WandbFolderTest, WhatAnotherProgramMakesMeanwhileIsNotRemovedUnjudged) {
     try {
       EXPECT_TRUE(store->remove_folder("proj/run/ck"));
     } catch (const UnsupportedError&) {
-      // It was there in time to be judged.
+      // The artifact was there early enough to be noticed, so the folder was not removed.
     }
     EXPECT_TRUE(store->stat("proj/run/ck/notes.pt") || moment == 4) << moment;
   }

@@ -59,7 +59,7 @@ TEST_F(WandbTest, AnArtifactIsItsOneFile) {
   put("checkpoints.ep1.pt:latest", "ep1.pt", "bytes");
   put("checkpoints.ep1.pt:v0", "ep1.pt", "older");
   const auto store = this->store();
-  // As Composer's logger names it.
+  // The name that Composer's logger gives.
   EXPECT_EQ(read_text(*store, "proj/checkpoints/ep1.pt"), "bytes");
   EXPECT_EQ(read_text(*store, "proj/checkpoints/ep1.pt:latest"), "bytes");
   EXPECT_EQ(read_text(*store, "proj/checkpoints.ep1.pt:v0"), "older");
@@ -143,14 +143,14 @@ TEST_F(WandbTest, WhatArtifactsCannotBeIsRefused) {
   EXPECT_TRUE(features.flat_names);
 }
 
-// In the order that the fake insists on: the artifact, its list, the file, the list, the commit.
+// The fake requires this order: the artifact, its manifest, the file, the manifest, the commit.
 TEST_F(WandbTest, WhatIsWrittenIsANewVersionWithComposersAliases) {
   const auto store = this->store();
   const std::string name = "proj/run/ep1-ba20-rank0.pt";
   write_text(*store, name, "first");
   EXPECT_EQ(served.fake.count("PUT /storage/wandb-file/"), 1U);
   EXPECT_EQ(served.fake.count("PUT /storage/wandb-manifest/"), 1U);
-  EXPECT_EQ(served.fake.count("POST /graphql"), 7U) << "with the run, and the look behind";
+  EXPECT_EQ(served.fake.count("POST /graphql"), 7U) << "including the run and the final check";
   write_text(*store, name, "second");
   const std::string root = "wandb/me/proj/run.ep1-ba20-rank0.pt:";
   const std::string file = "/ep1-ba20-rank0.pt";
@@ -241,7 +241,7 @@ TEST_F(WandbTest, PointersMoveUnlessTheyWereMoved) {
   EXPECT_THROW(store->move_pointer("proj/run/latest", "proj/run/ep1.pt", first),
                AlreadyExistsError);
   EXPECT_EQ(read_text(*store, "proj/run/latest"), "two");
-  // As Composer's.
+  // The name and the path that Composer uses.
   EXPECT_EQ(read_text(*store, "proj/run/latest.symlink:latest/latest.symlink"), "run/ep2.pt");
   EXPECT_TRUE(store->remove("proj/run/latest"));
   EXPECT_FALSE(store->read_pointer("proj/run/latest").has_value());
@@ -260,8 +260,8 @@ TEST_F(WandbTest, CheckpointsAreSavedByTheirUris) {
   EXPECT_THAT(served.fake.violations(), IsEmpty());
 }
 
-// URLs that end while a file is under way are asked for again; a write that the server has lost, or
-// somebody else has overtaken, is no success.
+// URLs that expire during an upload are requested again. A write that the server has lost, or that
+// another writer has overtaken, does not count as a success.
 TEST_F(WandbTest, AWriteIsWholeOrAnError) {
   const auto store = this->store();
   served.fake.answer_next("PUT /storage/wandb-file/", {.status = 403});
@@ -276,14 +276,14 @@ TEST_F(WandbTest, AWriteIsWholeOrAnError) {
               AllOf(HasSubstr("no quota"), HasSubstr("writing wandb://me/proj/x")));
   served.fake.lose_bytes_of_wandb();
   EXPECT_THAT(message_of<StorageError>([&] { write_text(*store, "proj/y", "d"); }),
-              HasSubstr("does not have it"));
+              HasSubstr("does not have the bytes"));
   { store->begin("proj/given-up")->write(as_bytes("x")); }
   EXPECT_FALSE(store->stat("proj/given-up").has_value());
   EXPECT_THROW(store->begin("proj/x", {.expected_bytes = (std::uint64_t{5} << 30) + 1}),
                UsageError);
 }
 
-// What the tests above rely on.
+// The tests above rely on this order.
 TEST_F(WandbTest, TheFakeInsistsOnTheOrder) {
   RemoteSettings settings;
   settings.client = shared_http_client();
@@ -389,7 +389,7 @@ TEST_F(WandbTest, ErrorsOfTheQueryAreTold) {
               HasSubstr("names no artifact"));
 }
 
-// What an answer leaves out may be there all the same.
+// If an answer leaves a field out, the artifact may exist nevertheless.
 TEST_F(WandbTest, OnlyANullIsNotThere) {
   const auto answered = [&](const std::string& body) {
     served.fake.answer_next("POST /graphql", {.body = body});
@@ -412,7 +412,7 @@ TEST_F(WandbTest, OnlyANullIsNotThere) {
       ADD_FAILURE() << "there is none: " << body;
     } catch (const StorageError& e) {
       EXPECT_TRUE(e.retryable()) << body;
-      EXPECT_THAT(e.what(), HasSubstr("does not say")) << body;
+      EXPECT_THAT(e.what(), HasSubstr("does not report")) << body;
     }
     served.fake.forget_plans();
   }
@@ -420,7 +420,7 @@ TEST_F(WandbTest, OnlyANullIsNotThere) {
   EXPECT_THROW(store()->list("proj", ""), StorageError);
 }
 
-// Answers of servers, changed on their way.
+// Changes the servers' answers before they reach the caller.
 class ChangedAnswers final : public HttpClient {
  public:
   using Change = std::function<void(const std::string& request, HttpResponse& response)>;
@@ -453,7 +453,8 @@ class ChangedAnswers final : public HttpClient {
   const Change change_;
 };
 
-// The deed is done, and its answer lost; the next one says that there is nothing more to do.
+// The request was carried out, but its answer was lost. The answer to the next attempt says that
+// there is nothing left to do.
 TEST_F(WandbTest, ALostAnswerOfAWriteIsNoFailure) {
   const auto store_with = [&](ChangedAnswers::Change change) {
     RemoteSettings settings;
@@ -482,7 +483,7 @@ TEST_F(WandbTest, ALostAnswerOfAWriteIsNoFailure) {
   write_text(*store_with(has_bytes), "proj/x", "other bytes");
   EXPECT_EQ(read_text(*store(), "proj/x"), "other bytes");
   EXPECT_EQ(puts, 1);
-  // What is not committed is no success, whatever is said.
+  // A write that is not committed does not count as a success, whatever the server says.
   const auto is_refused = [](const std::string& request, HttpResponse& response) {
     if (request.find("commitArtifact(") == std::string::npos &&
         request.find("CairnWritten(") == std::string::npos) {
@@ -511,7 +512,7 @@ TEST_F(FaultyWandbTest, PassingFaultsAreTriedAgain) {
   EXPECT_GT(served.fake.faults(), 0U);
 }
 
-// Of a checkpoint only the name may be there that was acknowledged, with the bytes that were.
+// A name exists only if its write was acknowledged, and has exactly the acknowledged bytes.
 TEST_F(FaultyWandbTest, WhatIsWrittenIsWholeOrNotThere) {
   const auto store = this->store();
   std::map<std::string, std::string> acknowledged;
@@ -537,7 +538,8 @@ TEST_F(FaultyWandbTest, WhatIsWrittenIsWholeOrNotThere) {
   EXPECT_THAT(served.fake.violations(), IsEmpty());
 }
 
-// All but the long one, as a write is ten requests: its claim is the next test's.
+// All checks but the one of long folders, because each write takes ten requests. The next test
+// covers that one.
 TEST_F(FaultyWandbTest, ItIsAnObjectStore) {
   for (const ObjectStoreCheck& check : object_store_checks()) {
     if (check.name == std::string("LongFoldersAreListedWhole")) continue;
@@ -554,11 +556,11 @@ TEST_F(WandbTest, FoldersOfAThousandArtifactsAreListedWhole) {
   }
   std::ranges::sort(expected);
   EXPECT_TRUE(list_names(*store(), "proj/long") == expected);
-  EXPECT_THROW(store()->list("proj/none"), NotFoundError) << "behind many pages of others'";
+  EXPECT_THROW(store()->list("proj/none"), NotFoundError) << "after many pages of other artifacts";
   EXPECT_THAT(served.fake.violations(), IsEmpty());
 }
 
-// A checkpoint of several files is an artifact for each.
+// A checkpoint of several files becomes one artifact for each file.
 TEST_F(WandbTest, FoldersOfCheckpointsAreCopiedFoundAndRemoved) {
   const testing::TempFolder folder;
   convert(testing::kComposer, folder / "ck",

@@ -1,4 +1,4 @@
-// Files of web servers, of good ones and of those that know little.
+// Files on web servers, both capable ones and ones that support little.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -36,9 +36,9 @@ struct WebOptions {
   bool knows_suffixes = true;  // "bytes=-9"
   bool tells_size = true;
   bool allows_head = true;
-  std::string user = {};                          // that must be given
-  std::string query = {};                         // likewise
-  std::size_t breaks_behind = std::string::npos;  // of every answer to a range
+  std::string user = {};                         // that must be given (the Authorization header)
+  std::string query = {};                        // that must be given
+  std::size_t breaks_after = std::string::npos;  // how much of each answer to a range is sent
 };
 
 // One file, "/run/a b.pt".
@@ -86,7 +86,7 @@ class WebServed {
     if (!options_.knows_suffixes && asked.header("range").starts_with("bytes=-")) {
       return {.status = 416};
     }
-    if (!options_.tells_size) {  // to the end of the connection
+    if (!options_.tells_size) {  // the body ends with the connection
       reply.headers.emplace_back("Transfer-Encoding", "identity");
       reply.headers.emplace_back("Content-Length", "");
       reply.closes = true;
@@ -94,8 +94,8 @@ class WebServed {
     if (options_.knows_ranges && !cut_to_range(asked.header("range"), reply)) {
       return {.status = 416};
     }
-    if (reply.status == 206 && reply.body.size() > options_.breaks_behind) {
-      reply.sends_at_most = options_.breaks_behind;
+    if (reply.status == 206 && reply.body.size() > options_.breaks_after) {
+      reply.sends_at_most = options_.breaks_after;
     }
     return reply;
   }
@@ -153,7 +153,7 @@ TEST(WebStoreTest, AServerThatOnlyKnowsNumbersIsNotOneOfEmptyFiles) {
 
 TEST(WebStoreTest, ALoadThatBreaksOffGoesOn) {
   const std::string bytes = testing::pattern(kSeveralReads);
-  WebServed served(bytes, {.breaks_behind = 5 << 20});
+  WebServed served(bytes, {.breaks_after = 5 << 20});
   EXPECT_TRUE(all_of(*served.store()) == bytes);
 }
 
@@ -191,7 +191,8 @@ TEST(WebStoreTest, WhatIsNotThereIsNotFound) {
 }
 
 TEST(WebStoreTest, ErrorsSayWhatToDoAndNoSecret) {
-  WebServed served("bytes", {.user = "Basic bWU6Y2FuYXJ5", .query = "sig=1"});  // me:canary
+  // The user is me:canary.
+  WebServed served("bytes", {.user = "Basic bWU6Y2FuYXJ5", .query = "sig=1"});
   EXPECT_EQ(all_of(*served.store("me:c%61nary"), std::string(kName) + "?sig=1"), "bytes");
   const auto refused = [&](const std::string& user, const std::string& query) {
     return message_of<StorageError>([&] { all_of(*served.store(user), kName + query); });
@@ -199,7 +200,7 @@ TEST(WebStoreTest, ErrorsSayWhatToDoAndNoSecret) {
   EXPECT_THAT(refused("me:canary-2", "?sig=1"),
               AllOf(HasSubstr("401"), HasSubstr("user:password@"), Not(HasSubstr("canary"))));
   EXPECT_THAT(refused("me:canary", "?sig=canary"),
-              AllOf(HasSubstr("403"), HasSubstr("may have ended"), Not(HasSubstr("canary"))));
+              AllOf(HasSubstr("403"), HasSubstr("may have expired"), Not(HasSubstr("canary"))));
   EXPECT_THAT(message_of<UsageError>([] { web::resolve_config("https://"); }),
               HasSubstr("a place on a web server"));
 }

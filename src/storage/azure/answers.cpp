@@ -15,14 +15,14 @@ std::string text_of(const pugi::xml_node& node, const char* name) {
   return node.child(name).text().get();
 }
 
-// A name that XML cannot hold is encoded, and says so.
+// A name that XML cannot represent is encoded, and has an attribute that says so.
 std::string name_of(const pugi::xml_node& node) {
   const pugi::xml_node name = node.child("Name");
   const std::string text = name.text().get();
   return std::string(name.attribute("Encoded").value()) == "true" ? percent_decoded(text) : text;
 }
 
-// Lists have it without the quotes that headers have.
+// ETags have no quotes in lists, but have them in headers.
 std::string quoted(const std::string& etag) {
   return etag.empty() || etag.starts_with('"') ? etag : "\"" + etag + "\"";
 }
@@ -67,9 +67,9 @@ RemoteList parse_list(const std::string& body) {
                        0, /*retryable=*/true);
   }
   const pugi::xml_node list = document.child("EnumerationResults");
-  // Every list says how it goes on, also when it does not.
+  // Every list has a NextMarker, even the last page.
   if (!list || !list.child("NextMarker")) {
-    throw StorageError("the server's list of blobs is no EnumerationResults with a NextMarker", 0);
+    throw StorageError("the server's list of blobs has no EnumerationResults and NextMarker", 0);
   }
   RemoteList answer;
   for (const pugi::xml_node blob : list.child("Blobs").children("Blob")) {

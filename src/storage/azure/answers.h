@@ -1,4 +1,4 @@
-// What Azure's Blob Storage answers, out of XML.
+// Parses the XML answers of Azure's Blob Storage.
 #pragma once
 
 #include <string>
@@ -9,13 +9,13 @@
 
 namespace cairn::azure {
 
-// The code is in a header, too, so that answers to HEAD have one.
+// The code is also in a header, so that answers to HEAD have one.
 RemoteError parse_error(const HttpResponse& response);
 
-// StorageError when it is no list; retryable() when it is not whole.
+// Throws StorageError if `body` is no list; retryable() if the list is not whole.
 RemoteList parse_list(const std::string& body);
 
-// The body that makes a blob of its blocks.
+// The body that assembles a blob from its blocks.
 std::string block_list(const std::vector<std::string>& ids);
 
 }  // namespace cairn::azure

@@ -12,14 +12,14 @@
 namespace cairn::azure {
 namespace {
 
-// The largest part is Azure's rule for a block.
+// The largest part is Azure's limit for a block.
 constexpr BucketRules kRules = {.store = "an Azure store",
                                 .example = "azure://container/name",
                                 .bucket = "container",
                                 .least_part = 1 << 20,
                                 .most_part = std::uint64_t{4000} << 20};
 
-// Azurite's, which everybody knows.
+// Azurite's well-known account.
 constexpr const char* kDevelopmentEndpoint = "http://127.0.0.1:10000/devstoreaccount1";
 constexpr const char* kDevelopmentAccount = "devstoreaccount1";
 constexpr const char* kDevelopmentKey =
@@ -27,7 +27,7 @@ constexpr const char* kDevelopmentKey =
 
 using Settings = std::map<std::string, std::string>;
 
-// "AccountName=a;AccountKey=b==": no message may say what is in it.
+// "AccountName=a;AccountKey=b==". No message may contain the values.
 Settings parse_connection_string(const std::string& text) {
   Settings settings;
   for (std::size_t begin = 0; begin < text.size();) {
@@ -63,7 +63,7 @@ std::string endpoint_in(const Settings& settings) {
          of("EndpointSuffix", "core.windows.net");
 }
 
-// What comes from one place: keys of one account are not mixed with another's name.
+// Settings that come from one place: keys of one account are not mixed with another's name.
 struct Found {
   std::string account = {};
   std::string key = {};

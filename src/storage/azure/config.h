@@ -1,4 +1,4 @@
-// What a store of Azure's knows before its first request: options, environment.
+// The configuration of an Azure store from options and environment, before its first request.
 #pragma once
 
 #include <memory>
@@ -15,14 +15,14 @@ namespace cairn::azure {
 struct Config {
   std::string container;
   std::string prefix;
-  Url endpoint;          // with the account in its path where it is not in the host
-  SharedKey key = {};    // without a key there is
-  std::string sas = {};  // a token, "sv=...&sig=...", as it is appended to queries
+  Url endpoint;          // its path contains the account if its host does not
+  SharedKey key = {};    // without a key if there is a token
+  std::string sas = {};  // a token, "sv=...&sig=...", appended to queries
   RemoteSettings settings = {};
-  std::string identity = {};  // a hash of all of it: where it is the same, a store can be, too
+  std::string identity = {};  // a hash of the whole configuration: equal hashes can share a store
 };
 
-// UsageError for what cannot be.
+// Throws UsageError for options that are invalid or contradict each other.
 Config resolve_config(const AzureOptions& options, const Outside& outside = {});
 
 std::shared_ptr<ObjectStore> make_azure_store(Config config);

@@ -8,7 +8,7 @@ namespace {
 
 constexpr const char* kVersion = "2021-12-02";  // of the protocol
 
-// The part of a token that must stay secret: who has the rest cannot sign.
+// The secret part of a token: the rest is not enough to sign.
 std::string signature_in(const std::string& sas) {
   const std::size_t begin = sas.find("sig=");
   return begin == std::string::npos ? sas : sas.substr(begin + 4, sas.find('&', begin) - begin - 4);
@@ -68,12 +68,12 @@ RemoteError Connection::error_in(const HttpResponse& response) const {
 
 bool Connection::learn(const HttpResponse& response, const RemoteError& /*error*/,
                        const std::string& signed_by) {
-  // The same code as for a wrong key: only the server's clock tells them apart.
+  // A wrong clock has the same code as a wrong key: only the server's time distinguishes them.
   return response.status == 403 && learn_time(response, /*is_certain=*/false, signed_by);
 }
 
 bool Connection::is_passing(int status, const std::string& code) const {
-  // A body that arrived damaged or in part may arrive whole the next time.
+  // A body that arrived damaged or shortened may arrive whole the next time.
   return Remote::is_passing(status, code) || code == "Md5Mismatch" || code == "InvalidMd5" ||
          code == "OperationTimedOut" || code == "ServerBusy" || code == "InternalError";
 }
@@ -84,7 +84,7 @@ std::string Connection::advice_for(int status, const std::string& code) const {
     return config_.sas.empty() ? "; check AZURE_ACCOUNT_NAME and AZURE_ACCOUNT_ACCESS_KEY"
                                : "; the token (AZURE_STORAGE_SAS_TOKEN) has ended, or is not whole";
   }
-  if (code == "LeaseIdMissing") return "; somebody holds a lease of it: break it, or wait";
+  if (code == "LeaseIdMissing") return "; another program holds a lease of it: break it, or wait";
   if (status == 403) return "; check what the key or token may do with the container";
   return "";
 }

@@ -1,4 +1,4 @@
-// Requests to one container: addressed and signed, and their errors made ours.
+// Requests to one container: addresses and signs them, and translates their errors.
 #pragma once
 
 #include <string>
@@ -14,7 +14,8 @@ class Connection final : public Remote {
 
   std::string describe(const std::string& key) const override;
   bool is_missing(const HttpResponse& response) const override;
-  // A blob of the container, as what it is copied from: with the token that opens it, if any.
+  // The URL of a blob of the container as the source of a copy, with the token that opens it, if
+  // any.
   std::string copy_source(const std::string& key) const;
 
  protected:

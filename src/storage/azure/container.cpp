@@ -1,13 +1,13 @@
-// A container of Azure's, as the store asks for it:
+// An Azure container as a RemoteContainer:
 //
 //  1. A small object is one Put Blob with Content-MD5, which the server compares and keeps.
-//  2. A large one is blocks (Put Block, each with its Content-MD5) and a list of them (Put Block
-//     List): only with the list anything of the name is visible. The ids of blocks are all of one
-//     length, as Azure wants them, and bear the id of the write: those of two writers of one name
-//     are never mixed; the list of the one that is first makes the server forget the blocks of the
-//     other, whose list is then refused, as an upload that is not there any more.
-//  3. Blocks without a list cannot be removed. The server does it after a week.
-//  4. Azure checks every condition of both.
+//  2. A large object is blocks (Put Block, each with its Content-MD5) and a list of them (Put Block
+//     List). Only the list makes the object visible. Azure wants all ids of blocks to have the same
+//     length. They contain the id of the write, so the blocks of two writers of one name are never
+//     mixed. The first writer's list makes the server forget the blocks of the second, whose list
+//     is then refused, like an upload that is missing.
+//  3. Blocks without a list cannot be removed. The server removes them after a week.
+//  4. Azure checks every condition of both forms.
 #include <array>
 
 #include "cairn/error.h"
@@ -21,12 +21,13 @@
 namespace cairn::azure {
 namespace {
 
-constexpr const char* kWriteId = "x-ms-meta-cairnwrite";  // names are those of C#: no hyphens
+// Names must be C# identifiers, without hyphens.
+constexpr const char* kWriteId = "x-ms-meta-cairnwrite";
 constexpr std::size_t kIdDigits = 8;
 
 std::string md5_text(ByteView bytes) { return base64(md5({&bytes, 1})); }
 
-// 16 characters of the write's, 8 digits: no padding in base64.
+// 16 characters of the write id and 8 digits: base64 needs no padding.
 std::string block_id(const std::string& write_id, int number) {
   const std::string digits = std::to_string(number);
   const std::string text =
@@ -72,7 +73,7 @@ class BlockUpload final : public PartedUpload {
                                               .body = {{as_bytes(*body), body}}});
     const bool is_done = is_success(response);
     if (!is_done && parse_error(response).code == "InvalidBlockList") {
-      response.status = 404;  // another writer's list made the server forget these blocks
+      response.status = 404;  // Another writer's list made the server forget these blocks.
     }
     std::string version = is_done ? std::string(response.header("etag")) : "";
     return {.response = std::move(response), .is_done = is_done, .version = std::move(version)};
@@ -166,7 +167,7 @@ class Container final : public RemoteContainer {
   const char* checksum_title() const override { return "MD5"; }
 
  private:
-  // Waits for a copy that goes on after its answer.
+  // Waits for a copy that continues after its answer.
   HttpResponse copied(const std::string& to, HttpResponse response) {
     Attempts attempts(connection_->settings().retries);
     std::string progress;
@@ -175,7 +176,7 @@ class Container final : public RemoteContainer {
         progress = std::move(now);
         attempts.progress();
       }
-      if (!attempts.again()) refuse_copy(to, "does not go on");
+      if (!attempts.again()) refuse_copy(to, "makes no progress");
       response = connection_->send({.method = "HEAD", .key = to});
       connection_->check(response, "copying to", to);
     }

@@ -31,7 +31,7 @@ std::string canonical_headers(const std::vector<HttpHeader>& headers) {
   return text;
 }
 
-// "/account/container/key\ncomp:list\ninclude:a,b": sorted, the values of one name too.
+// "/account/container/key\ncomp:list\ninclude:a,b": sorted by name, and by value within a name.
 std::string canonical_resource(const ToSign& request, const std::string& account) {
   std::map<std::string, std::multiset<std::string>> sorted;
   for (const auto& [name, value] : request.query) {

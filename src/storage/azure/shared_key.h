@@ -1,10 +1,10 @@
-// "Shared Key": how requests to Azure's storage are signed with the account's key.
+// "Shared Key": signs requests to Azure's storage with the account's key.
 //
-//  1. The request is written in one canonical way: method, eleven headers by their place, all
+//  1. The request is written in one canonical way: method, eleven headers in fixed order, all
 //     headers x-ms-*, path and query.
 //  2. Its HMAC-SHA256 with the account's key goes into the header Authorization.
 //
-// The body is not covered: Content-MD5, which is, covers it.
+// The signature does not cover the body, but it covers Content-MD5, which does.
 #pragma once
 
 #include <cstdint>
@@ -20,7 +20,7 @@ struct ToSign {
   std::string method;
   std::string path;  // of the URL, as it is sent: encoded once
   Query query = {};
-  std::vector<HttpHeader> headers = {};  // as they are sent; x-ms-date among them
+  std::vector<HttpHeader> headers = {};  // as they are sent, including x-ms-date
   std::uint64_t body_bytes = 0;
 };
 
@@ -29,10 +29,10 @@ struct SharedKey {
   std::string key = {};  // the bytes, not base64
 };
 
-// What the header Authorization says.
+// The value of the header Authorization.
 std::string authorization(const ToSign& request, const SharedKey& by);
 
-// The step in between, which Microsoft's document has examples of.
+// The intermediate step, for which Microsoft's documentation has examples.
 std::string text_to_sign(const ToSign& request, const std::string& account);
 
 }  // namespace cairn::azure

@@ -16,7 +16,7 @@
 namespace cairn {
 namespace {
 
-// A provider that speaks S3. libcloud has a name for each region of Amazon's.
+// A provider that speaks S3. libcloud has a separate name for each of Amazon's regions.
 struct S3Provider {
   std::string_view name;
   std::string_view region = {};
@@ -50,7 +50,7 @@ constexpr std::array kS3Providers = {
     S3Provider{"digitalocean_spaces", {}, true},
 };
 
-// What makes them: new ones, or those that are kept.
+// Functions that make the stores: new stores, or kept ones.
 struct Makers {
   std::shared_ptr<ObjectStore> (*s3)(const S3Options&);
   std::shared_ptr<ObjectStore> (*gcs)(const GcsOptions&);
@@ -68,22 +68,22 @@ constexpr std::array kOtherProviders = {
     OtherProvider{"local", "a path, without a store"},
 };
 
-// What a variable holds: never told in a message.
+// The value of a variable. No message contains it.
 std::string from_environment(const std::string& variable, const char* option) {
   if (variable.empty()) return {};
   std::string value = environment(variable.c_str());
   if (!value.empty()) return value;
-  // The name is not repeated, either: it may be the secret itself.
+  // The variable's name is not repeated either: it may be the secret itself.
   throw UsageError(std::string("libcloud store: ") + option +
-                   " is to be the name of a variable of the environment, and what it says is none "
-                   "that is set");
+                   " must be the name of an environment variable; no variable of the given name "
+                   "is set");
 }
 
 [[noreturn]] void refuse_provider(const std::string& provider) {
   const auto* other = std::ranges::find(kOtherProviders, provider, &OtherProvider::name);
   if (other != kOtherProviders.end()) {
-    throw UnsupportedError("libcloud store: there is none for provider " + provider +
-                           " in this version. Use " + std::string(other->instead));
+    throw UnsupportedError("libcloud store: this version does not support provider " + provider +
+                           ". Use " + std::string(other->instead));
   }
   std::string known;
   for (const S3Provider& row : kS3Providers) {
@@ -108,7 +108,8 @@ std::string secret_of(const LibcloudOptions& options) {
                                 : options.secret;
 }
 
-// An HMAC key, or the address of a service account, whose secret is then the path of its file.
+// The key is an HMAC key, or the address of a service account; then the secret is the path of its
+// file.
 GcsOptions google_storage(const LibcloudOptions& options) {
   GcsOptions gcs;
   gcs.bucket = options.container;
@@ -123,7 +124,8 @@ GcsOptions google_storage(const LibcloudOptions& options) {
   return gcs;
 }
 
-// The key is the account, the secret its key. A host is a server that has the account in the path.
+// The key is the account, and the secret is its key. A host is a server with the account in the
+// path.
 AzureOptions azure_blobs(const LibcloudOptions& options) {
   AzureOptions azure;
   azure.container = options.container;
@@ -158,7 +160,7 @@ std::shared_ptr<ObjectStore> made_by(const Makers& makers, const LibcloudOptions
   return makers.s3(s3);
 }
 
-// The arguments of Composer's store, each a variable.
+// The arguments of Composer's store, one variable each.
 std::map<std::string, std::string> kwargs_of_environment() {
   std::map<std::string, std::string> kwargs;
   for (const auto& [variable, name] :
@@ -184,7 +186,7 @@ std::shared_ptr<ObjectStore> kept_libcloud_store(const std::string& root) {
   try {
     options = libcloud_options(root, kwargs_of_environment());
   } catch (UsageError& e) {
-    e.add_context("what the variables CAIRN_LIBCLOUD_... say");
+    e.add_context("reading the variables CAIRN_LIBCLOUD_...");
     throw;
   }
   if (options.provider.empty()) {

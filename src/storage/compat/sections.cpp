@@ -23,7 +23,7 @@ std::string_view stripped(std::string_view text) {
 Sections parse_sections(const std::string& text) {
   Sections sections;
   Section* section = nullptr;
-  std::string outer;  // of what is indented below "s3 ="
+  std::string outer;  // the setting whose nested settings are indented: "s3 ="
   for (std::size_t begin = 0; begin < text.size();) {
     const std::size_t end = std::min(text.find('\n', begin), text.size());
     const std::string_view whole(text.data() + begin, end - begin);

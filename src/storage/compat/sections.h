@@ -1,5 +1,5 @@
-// Files of settings in sections, as AWS, Oracle and Databricks have them: "[name]", and below it
-// lines "name = value".
+// Settings files with sections, as AWS, Oracle and Databricks use them: "[name]", followed by lines
+// "name = value".
 #pragma once
 
 #include <map>
@@ -7,15 +7,15 @@
 
 namespace cairn {
 
-// Nested settings as "s3.endpoint_url".
+// A nested setting has a name like "s3.endpoint_url".
 using Section = std::map<std::string, std::string>;
 using Sections = std::map<std::string, Section>;
 
-// {"profile a": {"region": "x", "s3.addressing_style": "path"}}. Lines that are neither are passed
-// over.
+// Returns, for instance, {"profile a": {"region": "x", "s3.addressing_style": "path"}}. Other lines
+// are skipped.
 Sections parse_sections(const std::string& text);
 
-// Those of a file: of its first MiB. NotFoundError, StorageError.
+// The sections in the first MiB of a file. Throws NotFoundError and StorageError.
 Sections read_sections(const std::string& path);
 
 }  // namespace cairn

@@ -24,7 +24,7 @@
 namespace cairn {
 namespace {
 
-// The arguments, with those of provider_kwargs among them.
+// The arguments, including those in provider_kwargs.
 using Texts = std::map<std::string, std::string>;
 
 template <class Options>
@@ -33,7 +33,7 @@ struct Kwarg {
   std::string Options::*field;
 };
 
-// Composer's S3ObjectStore, and what its configuration objects would be used for.
+// The arguments of Composer's S3ObjectStore and of its configuration objects.
 constexpr auto kS3Kwargs = std::to_array<Kwarg<S3Options>>({
     {"bucket", &S3Options::bucket},
     {"prefix", &S3Options::prefix},
@@ -50,7 +50,7 @@ constexpr auto kS3Kwargs = std::to_array<Kwarg<S3Options>>({
     {"sse_kms_key_id", &S3Options::sse_kms_key_id},
 });
 
-// Composer's GCSObjectStore, and what it takes from the environment.
+// The arguments of Composer's GCSObjectStore, and what it takes from the environment.
 constexpr auto kGcsKwargs = std::to_array<Kwarg<GcsOptions>>({
     {"bucket", &GcsOptions::bucket},
     {"prefix", &GcsOptions::prefix},
@@ -60,7 +60,7 @@ constexpr auto kGcsKwargs = std::to_array<Kwarg<GcsOptions>>({
     {"endpoint_url", &GcsOptions::endpoint_url},
 });
 
-// Composer's OCIObjectStore, and what it takes from Oracle's file.
+// The arguments of Composer's OCIObjectStore, and what it takes from Oracle's file.
 constexpr auto kOciKwargs = std::to_array<Kwarg<OciOptions>>({
     {"bucket", &OciOptions::bucket},
     {"prefix", &OciOptions::prefix},
@@ -70,7 +70,7 @@ constexpr auto kOciKwargs = std::to_array<Kwarg<OciOptions>>({
     {"endpoint_url", &OciOptions::endpoint_url},
 });
 
-// Azure's own names; Composer's, which are libcloud's, are others: kAzureOthers.
+// Azure's own names. Composer uses libcloud's names instead: kAzureOthers.
 constexpr auto kAzureKwargs = std::to_array<Kwarg<AzureOptions>>({
     {"container", &AzureOptions::container},
     {"prefix", &AzureOptions::prefix},
@@ -83,7 +83,7 @@ constexpr auto kAzureKwargs = std::to_array<Kwarg<AzureOptions>>({
 constexpr std::array<std::string_view, 3> kAzureOthers = {"provider", "key_environ",
                                                           "secret_environ"};
 
-// Composer's SFTPObjectStore.
+// The arguments of Composer's SFTPObjectStore.
 constexpr auto kSftpKwargs = std::to_array<Kwarg<SftpOptions>>({
     {"host", &SftpOptions::host},
     {"username", &SftpOptions::user},
@@ -98,7 +98,7 @@ constexpr std::array<std::string_view, 4> kSftpOthers = {
 constexpr std::pair<std::string_view, const char*> kHostKeyPolicies[] = {
     {"RejectPolicy", "yes"}, {"AutoAddPolicy", "accept-new"}, {"WarningPolicy", "no"}};
 
-// Composer's LibcloudObjectStore, with what is in its provider_kwargs.
+// The arguments of Composer's LibcloudObjectStore, including those in its provider_kwargs.
 constexpr auto kLibcloudKwargs = std::to_array<Kwarg<LibcloudOptions>>({
     {"provider", &LibcloudOptions::provider},
     {"container", &LibcloudOptions::container},
@@ -115,8 +115,8 @@ constexpr std::array<std::string_view, 2> kLibcloudOthers = {"port", "secure"};
   throw UsageError("backend_kwargs of " + printable_line(shown_place(bucket_uri)) + ": " + why);
 }
 
-// Puts what has a field there, and gives back the others, all of which are in `known`. UsageError
-// that names what is not, and all that there is.
+// Sets the options that have a field, and returns the others, all of which must be in `known`.
+// Throws UsageError, which names an unknown argument and all known ones.
 template <class Options, class Kwargs>
 Texts fill_options(Options& options, const Kwargs& fields, const Texts& kwargs,
                    const std::string& bucket_uri, std::span<const std::string_view> known = {}) {
@@ -133,23 +133,23 @@ Texts fill_options(Options& options, const Kwargs& fields, const Texts& kwargs,
         names += (names.empty() ? "" : ", ") + std::string(field.name);
       for (const std::string_view one : known)
         names += ", " + std::string(one);
-      refuse_kwargs(bucket_uri, "there is no \"" + printable_line(name) + "\"; there are " + names);
+      refuse_kwargs(bucket_uri, "unknown \"" + printable_line(name) + "\"; known are " + names);
     }
     others.insert({name, value});
   }
   return others;
 }
 
-// What is in the variable that `name` says; "" when there is no such argument.
+// The value of the variable that the argument `name` names; "" if there is no such argument.
 std::string named_variable(const std::string& bucket_uri, const Texts& kwargs, const char* name) {
   const auto variable = kwargs.find(name);
   if (variable == kwargs.end()) return {};
   std::string value = environment(variable->second.c_str());
   if (!value.empty()) return value;
-  // Not repeated: it may be the secret itself.
+  // The variable's name is not repeated: it may be the secret itself.
   refuse_kwargs(bucket_uri, std::string(name) +
-                                " is to be the name of a variable of the environment, and what it "
-                                "says is none that is set");
+                                " must be the name of an environment variable; no variable of the "
+                                "given name is set");
 }
 
 int port_in(const std::string& bucket_uri, const std::string& text) {
@@ -160,7 +160,8 @@ int port_in(const std::string& bucket_uri, const std::string& text) {
   refuse_kwargs(bucket_uri, "port \"" + printable_line(text) + "\" is no number above 0");
 }
 
-// UsageError for what is nested where it is not, the other way round, or twice.
+// Throws UsageError if an argument is nested wrongly, not nested although it must be, or given
+// twice.
 Texts flattened(const std::string& bucket_uri, const BackendKwargs& kwargs) {
   const bool has_provider = split_uri(bucket_uri).scheme == "libcloud";
   Texts texts;
@@ -217,7 +218,7 @@ std::shared_ptr<ObjectStore> azure_of(const std::string& bucket_uri, const Texts
   return azure_store(options);
 }
 
-// What the place says, too, is not said twice.
+// An argument that the place already contains must not be given again.
 std::shared_ptr<ObjectStore> sftp_of(const std::string& bucket_uri, const Texts& kwargs) {
   if (kwargs.contains("password")) {
     refuse_kwargs(bucket_uri, "ssh takes no password; use a key (key_filename)");

@@ -11,14 +11,14 @@
 
 namespace cairn {
 
-// The store of a bucket ("s3://bucket"), whose names are the URIs of that bucket, with options in
-// place of what the environment says: the arguments of Composer's store of that scheme. UsageError
-// for an option that this scheme's store does not have, by its name, and for a value that is none.
+// The store of a bucket ("s3://bucket"). Its names are the URIs of that bucket. The arguments are
+// those of Composer's store of that scheme, and replace settings of the environment. Throws
+// UsageError, which names the argument, if the store has no such argument or cannot use the value.
 std::shared_ptr<ObjectStore> store_with_kwargs(const std::string& bucket_uri,
                                                const BackendKwargs& kwargs);
 
-// The options of a libcloud:// store, from the same arguments. Options of provider_kwargs stand
-// among the others.
+// The options of a libcloud:// store, from the same arguments, including those in
+// provider_kwargs.
 LibcloudOptions libcloud_options(const std::string& bucket_uri,
                                  const std::map<std::string, std::string>& kwargs);
 

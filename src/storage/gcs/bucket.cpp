@@ -1,10 +1,10 @@
-// A bucket of Google's: S3's lists and uploads in parts, with generations for versions and CRC-32C
-// for checksums.
+// A Google bucket: lists and uploads in parts are S3's; versions are generations, and checksums are
+// CRC-32C.
 //
-//  1. Every PUT says its CRC-32C, and the server compares it; behind it generation and checksum
-//     are asked for and compared once more.
-//  2. Conditions are about generations. Google checks them of a PUT, and of no upload in parts:
-//     then cairn looks before it completes one.
+//  1. Every PUT contains its CRC-32C, which the server compares. After it, generation and checksum
+//     are requested and compared again.
+//  2. Conditions compare generations. Google checks them for a PUT, but not for an upload in parts.
+//     So cairn checks the condition itself before it completes one.
 #include <array>
 
 #include "cairn/error.h"
@@ -23,7 +23,7 @@ constexpr const char* kWriteId = "x-goog-meta-cairn-write";
 constexpr const char* kHash = "x-goog-hash";
 constexpr std::string_view kCrc32c = "crc32c=";
 
-// A checksum as Google writes it.
+// The text of a checksum in Google's headers.
 std::string crc32c_text(std::uint32_t crc) {
   std::array<std::byte, 4> bytes;
   for (std::size_t i = 0; i < 4; ++i)
@@ -66,7 +66,7 @@ class GoogleUpload final : public s3::Upload {
     const std::string& wanted = of_parts_[static_cast<std::size_t>(number) - 1];
     if (given.empty() || given == wanted) return;
     throw StorageError("part " + std::to_string(number) +
-                           " of an upload to gs:// came as CRC-32C " + given + " instead of " +
+                           " of an upload to gs:// arrived with CRC-32C " + given + " instead of " +
                            wanted + "; write it again",
                        response.status, /*retryable=*/true);
   }
@@ -91,7 +91,7 @@ class Bucket final : public RemoteContainer {
 
   StoreFeatures features(const std::string& /*folder*/) override {
     return {.versioned_writes = true,
-            .fenced_writes = false,  // of what goes in parts
+            .fenced_writes = false,  // not for uploads in parts
             .fenced_pointers = true,
             .server_copies = true};
   }

@@ -26,7 +26,7 @@ Url endpoint_of(const GcsOptions& options) {
   return parse_http_url(text, "the gs:// endpoint (STORAGE_EMULATOR_HOST)");
 }
 
-// What gcloud keeps of a user who logged in; "" when there is none.
+// The file of a user who logged in with gcloud; "" if there is none.
 std::string gclouds_file() {
   std::string folder = environment("CLOUDSDK_CONFIG");
   if (folder.empty()) {
@@ -38,7 +38,7 @@ std::string gclouds_file() {
   return posix_file_system().stat(path) ? path : std::string();
 }
 
-// As Composer: an HMAC key goes first, from one place as a whole.
+// As in Composer, an HMAC key takes precedence. Its parts must come from one place.
 void find_keys(Config& config) {
   GcsOptions& options = config.options;
   if (options.key.empty() && options.secret.empty() && options.credentials_file.empty()) {

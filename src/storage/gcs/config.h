@@ -1,4 +1,5 @@
-// What a store of Google's knows before its first request: options, environment, credentials.
+// The configuration of a Google store from options, environment and credentials, before its first
+// request.
 #pragma once
 
 #include <memory>
@@ -16,12 +17,12 @@ struct Config {
   GcsOptions options = {};
   Url endpoint = {};
   RemoteSettings settings = {};
-  bool is_hmac = false;  // otherwise the credentials are tokens: gcs/token.h
+  bool is_hmac = false;  // false: the credentials are tokens (gcs/token.h)
   std::shared_ptr<s3::CredentialSource> credentials;
-  std::string identity = {};  // a hash of all of it: where it is the same, a store can be, too
+  std::string identity = {};  // a hash of the whole configuration: equal hashes can share a store
 };
 
-// UsageError for what cannot be.
+// Throws UsageError for options that are invalid or contradict each other.
 Config resolve_config(const GcsOptions& options, const Outside& outside = {});
 
 std::shared_ptr<ObjectStore> make_gcs_store(Config config);

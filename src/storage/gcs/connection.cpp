@@ -9,7 +9,7 @@
 namespace cairn::gcs {
 namespace {
 
-// As AWS's, with other names.
+// AWS's scheme with other names.
 constexpr s3::SignatureScheme kScheme = {
     .algorithm = "GOOG4-HMAC-SHA256", .key_prefix = "GOOG4", .end_of_scope = "goog4_request"};
 constexpr const char* kContentHash = "x-goog-content-sha256";
@@ -30,8 +30,8 @@ std::optional<HttpHeader> Connection::same_version(const HttpResponse& response)
   return HttpHeader{"x-goog-if-generation-match", std::string(generation)};
 }
 
-// The hash is signed, and the server compares it with the body. Over TLS a checksum does as well,
-// where there is one.
+// Returns true if the hash must be signed; the server then compares it with the body. Over TLS a
+// checksum protects the body as well.
 bool Connection::prepare(RemoteRequest& request) const {
   if (!config_.is_hmac) return false;
   const bool has_checksum =
@@ -85,7 +85,7 @@ RemoteError Connection::error_in(const HttpResponse& response) const {
   return {.code = error.code, .message = error.message};
 }
 
-// What it may be: a token that has ended before its time, or the server's time.
+// The fault may be a token that ended early, or the clock.
 bool Connection::learn(const HttpResponse& response, const RemoteError& error,
                        const std::string& signed_by) {
   if (!config_.is_hmac) {
@@ -101,7 +101,7 @@ bool Connection::learn(const HttpResponse& response, const RemoteError& error,
 }
 
 bool Connection::is_passing(int status, const std::string& code) const {
-  return is_passing_status(status) || s3::is_passing_code(code);
+  return is_temporary_status(status) || s3::is_temporary_code(code);
 }
 
 std::string Connection::advice_for(int status, const std::string& code) const {

@@ -1,4 +1,4 @@
-// Requests to one bucket of Google's XML API: signed with an HMAC key, or with a token.
+// Requests to one bucket of Google's XML API, signed with an HMAC key or a token.
 #pragma once
 
 #include <string>

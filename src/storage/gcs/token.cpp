@@ -18,8 +18,8 @@ namespace {
 
 constexpr std::uint64_t kLongestFile = 1 << 20;
 constexpr std::size_t kLongestReason = 300;
-constexpr std::chrono::seconds kTokenLife{3600};   // no service account's may be longer
-constexpr std::chrono::minutes kMostTokenSkew{4};  // less is no reason to refuse
+constexpr std::chrono::seconds kTokenLife{3600};   // the limit for service accounts
+constexpr std::chrono::minutes kMostTokenSkew{4};  // less does not explain a refusal
 constexpr const char* kTokenUri = "https://oauth2.googleapis.com/token";
 constexpr const char* kMayWrite = "https://www.googleapis.com/auth/devstorage.read_write";
 constexpr const char* kByJwt = "urn:ietf:params:oauth:grant-type:jwt-bearer";
@@ -58,11 +58,11 @@ Account account_of(const Json& json, const std::string& where) {
   return account;
 }
 
-// What such a server says of a refusal; nothing when it repeats a secret.
+// The server's reason for a refusal; empty if it repeats a secret.
 std::string reason_in(const HttpResponse& response, const Account& account) {
   const Json json = Json::parse(response.body, nullptr, /*allow_exceptions=*/false);
   const std::string why = field(json, "error") + ": " + field(json, "error_description");
-  // Of the text that JSON stands for: it may write the same with escapes.
+  // Checks the decoded text: in JSON, the secret may be written with escapes.
   const std::vector<std::string> secrets = {account.client_secret, account.refresh_token};
   if (masked(why, secrets) != why) return "";
   return why.size() > 2 ? " (" + printable_line(why.substr(0, kLongestReason)) + ")" : "";
@@ -138,7 +138,7 @@ s3::Credentials fetch_token(const TokenContext& context, const Account& account)
                          .ca_file = context.ca_file});
   };
   HttpResponse response = ask(now);
-  // What is signed says when. A clock that is wrong is found out here, before any other request.
+  // The signed claims contain the time, so a wrong clock shows here, before any other request.
   const auto theirs = parse_http_date(response.header("date"));
   const bool may_be_skewed = response.failure.empty() && response.status == 400 && theirs &&
                              account.kind == Account::Kind::kService;
@@ -156,7 +156,7 @@ s3::Credentials fetch_machine_token(const TokenContext& context) {
   const NetTime now = now_of(context);
   std::string host = environment("GCE_METADATA_HOST");
   if (host.empty()) host = kMachines;
-  // Elsewhere than at Google nobody answers: that is found out quickly.
+  // Outside Google no server answers; short deadlines find that out quickly.
   const HttpResponse response = ask_for_keys(
       *context.client, context.retries,
       {.url = "http://" + host + kMachineToken,
@@ -168,7 +168,7 @@ s3::Credentials fetch_machine_token(const TokenContext& context) {
       "(others: GCS_KEY and GCS_SECRET, or GOOGLE_APPLICATION_CREDENTIALS),";
   const std::string body = keys_answer(response, what);
   if (response.header("metadata-flavor") != "Google") {
-    refuse_keys(what, "who answers there is none");
+    refuse_keys(what, "the server that answers there is no metadata server");
   }
   return token_in(body, "default", what, now);
 }

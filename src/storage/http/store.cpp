@@ -1,10 +1,9 @@
 // A web server as a store that can only be read:
 //
-//  1. A file is opened and read in ranges as an object is (remote/source.h). Its version is a
-//     strong ETag, or else when it was changed.
-//  2. A server that knows no ranges sends all of it, which is kept in memory.
-//  3. What stands behind the question mark is sent as it is, and told nobody: whoever has it has
-//     the file.
+//  1. A file is opened and read in ranges, as an object is (remote/source.h). Its version is a
+//     strong ETag, or else the time of its last change.
+//  2. A server that does not support ranges sends the whole file, which is kept in memory.
+//  3. The query is sent unchanged and appears in no message: it may be the key to the file.
 #include "storage/http/store.h"
 
 #include <algorithm>
@@ -23,7 +22,7 @@ constexpr std::uint64_t kMostWithoutRanges = std::uint64_t{1} << 30;
 constexpr int kRedirects = 10;
 constexpr std::string_view kOfUrls = "-._~:/?[]@!$&'()*+,;=%";
 
-// Bytes that no URL may hold, as a browser sends them; what is encoded already stays.
+// Encodes the bytes that a URL must not contain, as a browser does. Encoded parts stay.
 std::string sendable(std::string_view name) {
   std::string text;
   for (const char c : name.substr(0, name.find('#'))) {
@@ -66,11 +65,11 @@ class WebServer final : public Remote {
     }
     return made;
   }
-  // What a web server says of it is a page for people.
+  // The body of a web server's error is a page for people.
   RemoteError error_in(const HttpResponse& /*response*/) const override { return {}; }
   std::string advice_for(int status, const std::string& /*code*/) const override {
-    if (status == 401) return "; it wants a user: https://user:password@host/...";
-    if (status == 403) return "; a signed URL may have ended";
+    if (status == 401) return "; the server requires a user: https://user:password@host/...";
+    if (status == 403) return "; a signed URL may have expired";
     return "";
   }
 
@@ -96,7 +95,7 @@ std::uint64_t size_in(const HttpResponse& response) {
   return size;
 }
 
-// From which things can only be loaded: everything but stat(), open() and read_pointer() is an
+// A store that can only be read: every function except stat(), open() and read_pointer() throws
 // UnsupportedError.
 class WebStore final : public ObjectStore {
  public:
@@ -110,11 +109,11 @@ class WebStore final : public ObjectStore {
     if (is_success(head) && !head.header("content-length").empty()) {
       return info_in(head, content_length(head));
     }
-    // A URL that is signed for GET allows no HEAD.
+    // A URL that is signed for GET does not allow HEAD.
     const HttpResponse byte =
-        server_->send({.key = name, .headers = {{"range", "bytes=0-0"}}, .gives_too_long = true});
+        server_->send({.key = name, .headers = {{"range", "bytes=0-0"}}, .returns_too_long = true});
     if (byte.status == 404 || byte.status == 410) return std::nullopt;
-    if (byte.status == 416) return info_in(byte, 0);  // of nothing there is no first byte
+    if (byte.status == 416) return info_in(byte, 0);  // An empty file has no first byte.
     server_->check(byte, "looking at", name);
     return info_in(byte, byte.status == 206 ? size_in(byte) : content_length(byte));
   }

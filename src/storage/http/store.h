@@ -1,4 +1,4 @@
-// Files of web servers, to be loaded: "https://host/run/ep1.pt", also with a query that is signed.
+// Loads files from web servers: "https://host/run/ep1.pt", also with a signed query.
 #pragma once
 
 #include <memory>
@@ -12,16 +12,17 @@
 namespace cairn::web {
 
 struct Config {
-  Url server;             // without what is below
-  std::string user = {};  // "user:password" of the place; empty without one
+  Url server;             // without a path
+  std::string user = {};  // "user:password" of the place, or empty
   RemoteSettings settings = {};
 };
 
-// Of the root of a place: "https://user:password@host:8443". UsageError when it has no host.
+// Parses the root of a place: "https://user:password@host:8443". Throws UsageError if it has no
+// host.
 Config resolve_config(const std::string& root);
 
-// Names are what stands behind the host: "run/ep1.pt?signature=...". They are opened and looked at;
-// everything else is an UnsupportedError. No message holds a password or a query.
+// Names are what follows the host: "run/ep1.pt?signature=...". They can be opened and examined;
+// everything else throws UnsupportedError. No message contains a password or a query.
 std::shared_ptr<ObjectStore> make_web_store(Config config);
 
 }  // namespace cairn::web

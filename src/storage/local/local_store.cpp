@@ -46,7 +46,7 @@ ObjectInfo info_of(const FileInfo& file) {
   return info;
 }
 
-// The file that is the link `name` where there are no symbolic ones.
+// The file that stands for the link `name` if there are no symbolic links.
 std::string link_file(const std::string& name) { return name + std::string(kLinkFile); }
 FilePath link_file(const FilePath& path) { return path.beside(link_file(path.name)); }
 
@@ -60,7 +60,8 @@ class Roots {
     roots_.insert(folder.empty() ? "." : std::move(folder));
   }
 
-  // If `name` lies in none of the roots, its own folder is its root.
+  // The path of a name below its root. If `name` lies in none of the roots, its own folder is its
+  // root.
   FilePath path_of(const std::string& name) const {
     const std::lock_guard lock(mutex_);
     std::optional<FilePath> found;
@@ -86,8 +87,9 @@ class Roots {
 
 void refuse_versions(const WriteCondition& condition, const std::string& path) {
   if (condition.when != WriteCondition::If::kVersion) return;
-  throw UnsupportedError(path + ": a folder of files cannot replace a file only if it is of one " +
-                         "version");
+  throw UnsupportedError(path +
+                         ": a folder of files cannot make the replacement of a file depend " +
+                         "on its version");
 }
 
 class LocalWrite final : public ObjectWrite {
@@ -101,7 +103,7 @@ class LocalWrite final : public ObjectWrite {
                .expected_bytes = options.expected_bytes,
                .is_private = options.is_private,
                .spare = spare_.get()}) {
-    spare_.reset();  // goes, where it could not be used
+    spare_.reset();  // Removes the spare if it could not be used.
   }
   void write(ByteView bytes) override { file_.write(bytes); }
   void make_durable() override { file_.sync(); }
@@ -197,7 +199,7 @@ class LocalStore final : public ObjectStore, public LocalFiles {
       if (name.ends_with(kLinkFile) && read_link_file(files_, join_path(folder, name))) {
         name.erase(name.size() - kLinkFile.size());
       }
-      names.insert(std::move(name));  // a link and a link file may have one name
+      names.insert(std::move(name));  // A link and a link file may have the same name.
     }
     ListPage page;
     for (const std::string& name : names) {
@@ -268,8 +270,8 @@ class LocalStore final : public ObjectStore, public LocalFiles {
     point_link(files_, target, roots_.path_of(name));
   }
 
-  // Makes a file there and removes it: a volume may be read-only even for a user who may write
-  // anywhere.
+  // Makes a file and removes it: a volume may be read-only even for a user who may write
+  // everywhere.
   void prepare(const std::string& folder) override {
     files_.make_folders(roots_.folder_of(folder));
     roots_.add(folder);
@@ -290,7 +292,7 @@ class LocalStore final : public ObjectStore, public LocalFiles {
       const std::vector<std::string> finished = finish_removals(files_, where);
       removed.insert(removed.end(), finished.begin(), finished.end());
     } catch (const Error&) {
-      // No such folder, or nobody may remove here: what is left is in nobody's way.
+      // There is no such folder, or this process may not remove in it. Leftovers do no harm.
     }
     return removed;
   }
@@ -322,7 +324,8 @@ class LocalStore final : public ObjectStore, public LocalFiles {
     try {
       finish_replacements(files_, roots_.folder_of(folder));
     } catch (const StorageError&) {
-      return names;  // nobody may write here, say: then what is half replaced is not there
+      // This process may not write here, for instance. A half-replaced folder is then not listed.
+      return names;
     }
     return files_.list(folder);
   }

@@ -1,10 +1,10 @@
 // A FileSystem as a store: names are paths.
 //
-//  1. Objects are files that AtomicFile publishes, folders those of AtomicFolder; what they leave
-//     when they are killed is hidden from list().
-//  2. Pointers are links.h's.
-//  3. Removing is removal.h's; recycling_local_store() keeps one file of what it removes, to write
-//     over it (recycler.h).
+//  1. Objects are files that AtomicFile publishes; folders are those of AtomicFolder. list() hides
+//     the leftovers of killed writers.
+//  2. Pointers are links (links.h).
+//  3. removal.h removes. recycling_local_store() keeps one of the removed files, to write over it
+//     (recycler.h).
 //  4. To create, rename or remove, the store makes a FilePath of the name. prepare() makes a folder
 //     a root: no link below it is followed from then on. If one root lies in another, the outer one
 //     counts. Any other name has its own folder as its root.
@@ -18,11 +18,11 @@
 
 namespace cairn {
 
-// `files` must outlive it.
+// `files` must outlive the store.
 std::shared_ptr<ObjectStore> local_store(FileSystem& files);
 std::shared_ptr<ObjectStore> recycling_local_store(FileSystem& files);
 
-// Gives code that makes files beside the store's calls what it needs.
+// The interface for code that makes files without the store's calls.
 class ObjectStore::Files {
  public:
   virtual ~Files() = default;
@@ -31,13 +31,13 @@ class ObjectStore::Files {
   virtual FilePath path_of(const std::string& name) const = 0;
 };
 
-// nullptr unless the store is one of these two. A store around one of them is used through its own
-// calls: what it does there must not be passed by.
+// nullptr unless the store is one of these two. A store that wraps one of them gives nullptr, too:
+// its own calls must not be bypassed.
 using LocalFiles = ObjectStore::Files;
 const LocalFiles* local_files_of(const ObjectStore& store);
 
-// A new file of a folder that is being written: commit() syncs and closes it. Nobody knows the
-// folder yet, so the file needs no temporary name of its own.
+// A new file of a folder that is being written; commit() syncs and closes it. No reader knows the
+// folder yet, so the file needs no temporary name.
 std::unique_ptr<ObjectWrite> begin_file(FileSystem& files, const FilePath& path,
                                         std::uint64_t expected_bytes);
 

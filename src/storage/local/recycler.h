@@ -1,12 +1,12 @@
-// What recycling_local_store() has besides a local_store(): one spare file.
+// The spare file of recycling_local_store(); local_store() has none.
 //
-//  1. remember() notes how a file stands that was just published.
-//  2. retire(), in place of a removal, keeps a file as the spare (io/durable/spare_file.h), if it
-//     is one of these and nothing was done to it since: no other name, no other permissions or
-//     owner, no attribute, no byte. So the file that is written over it is what a new one would be.
-//  3. Whether it may be overwritten is asked at once, so that none is kept for nothing: not on file
-//     systems that do not tell, nor when it is being read.
-//  4. take_spare() gives the spare to the next write in its folder, which asks again.
+//  1. remember() notes the state of a file that was just published.
+//  2. retire() is called instead of a removal. It keeps the file as the spare
+//     (io/durable/spare_file.h) if remember() knows it and nothing has changed: name, permissions,
+//     owner, attributes, bytes. So writing over it gives the same file as a new one.
+//  3. retire() also checks at once that the file may be overwritten, so that no useless file is
+//     kept. It may not be overwritten while it is being read, or if the file system cannot tell.
+//  4. take_spare() gives the spare to the next write in its folder, which checks again.
 #pragma once
 
 #include <map>
@@ -25,9 +25,10 @@ class Recycler {
   explicit Recycler(FileSystem& files) : files_(files) {}
 
   void remember(const FilePath& path);
-  // True: nothing has this name any more, durably. False: nothing was done. StorageError.
+  // True: the name is free, durably. False: nothing was done. Throws StorageError.
   bool retire(const FilePath& path);
-  // nullptr when there is none. One of another folder is removed: it would wait there for ever.
+  // nullptr if there is no spare. Removes a spare from another folder, where it would wait for
+  // ever.
   std::unique_ptr<SpareFile> take_spare(const FilePath& path);
 
  private:

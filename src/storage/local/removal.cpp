@@ -43,8 +43,8 @@ std::vector<std::string> finish_removals(FileSystem& files, const FolderPath& fo
   for (const std::string& name : files.list(folder.text())) {
     const FilePath path(folder, name);
     if (!is_being_removed(name) || !is_folder(files, path)) continue;
-    // Whoever died may not have come to this: without it a power cut brings the old name back, and
-    // half of what was in it.
+    // The dead process may not have synced. Without the sync a power cut brings the old name back,
+    // with half of the folder's contents.
     if (finished.empty()) files.sync_folder(folder);
     remove_tree(files, path);
     finished.push_back(name.substr(kPrefix.size()));

@@ -1,12 +1,12 @@
-// Removing a checkpoint so that it is there whole, or gone, also after a crash in between.
+// Removes a checkpoint so that it exists whole or not at all, even after a crash in between.
 //
 //  1. A file is unlinked, unless a living process of cairn holds its lock.
-//  2. A folder is first renamed to ".cairn-removing-NAME", which nobody takes for a checkpoint;
-//     then its files go, then itself.
-//  3. After the unlinking or renaming the folder around it is synced: a removal that was reported
-//     stays one, and removals reach the disk in the order in which they were made.
+//  2. A folder is first renamed to ".cairn-removing-NAME", which no reader takes for a checkpoint.
+//     Then its files are removed, and last the folder itself.
+//  3. After the unlinking or renaming the parent folder is synced. So a removal that was reported
+//     is final, and removals reach the disk in their order.
 //
-// A folder that a crash left under the name of step 2 is finished by finish_removals().
+// If a crash leaves a folder under the name of step 2, finish_removals() removes it.
 #pragma once
 
 #include <string>
@@ -16,17 +16,18 @@
 
 namespace cairn {
 
-// Steps 1 and 3, of a file or a link. False when it was locked, or not there. StorageError.
+// Steps 1 and 3, for a file or a link. False if it is locked or does not exist. Throws
+// StorageError.
 bool remove_file(FileSystem& files, const FilePath& path);
 
-// Steps 2 and 3, for a folder. False if it is not there: another process may have removed it by
-// now. StorageError.
+// Steps 2 and 3, for a folder. False if it does not exist: another process may have removed it.
+// Throws StorageError.
 bool remove_folder(FileSystem& files, const FilePath& path);
 
-// Finishes what earlier removals left in `folder`; returns the names of those checkpoints.
+// Finishes earlier removals in `folder`; returns the names of those checkpoints.
 std::vector<std::string> finish_removals(FileSystem& files, const FolderPath& folder);
 
-// True for a name of step 2.
+// Whether the name is one of step 2.
 bool is_being_removed(const std::string& name);
 
 }  // namespace cairn

@@ -1,8 +1,8 @@
-// A bucket of Oracle's: lists and uploads in JSON, MD5 for checksums.
+// An Oracle bucket: lists and uploads in JSON, MD5 for checksums.
 //
-//  1. Every PUT says its MD5, and the server compares it. Of an object in parts it keeps the MD5 of
-//     their MD5s, which is compared behind the write.
-//  2. Conditions are about ETags, of a PUT and of the request that commits an upload.
+//  1. Every PUT contains its MD5, which the server compares. For an object in parts the server
+//     keeps the MD5 of the parts' MD5s, which is compared after the write.
+//  2. Conditions compare ETags, for a PUT and for the request that commits an upload.
 #include <array>
 #include <charconv>
 
@@ -24,7 +24,7 @@ std::string md5_text(const Md5& md5) { return base64(md5); }
 
 Md5 md5_of(ByteView bytes) { return md5({&bytes, 1}); }
 
-// The fields of an answer: "" or nothing where there is none of that kind.
+// The fields of an answer: "" or 0 if there is no field of that name and type.
 std::string text_in(const Json& json, const char* name) {
   const auto found = json.is_object() ? json.find(name) : json.end();
   return found != json.end() && found->is_string() ? found->get<std::string>() : std::string();
@@ -142,7 +142,7 @@ class Bucket final : public RemoteContainer {
     return std::make_unique<OracleUpload>(server(), key, std::move(id));
   }
 
-  // Those of the whole bucket are listed: Oracle takes no prefix.
+  // Lists the uploads of the whole bucket and filters them: Oracle takes no prefix.
   std::vector<RemoteUpload> uploads(const std::string& prefix) override {
     std::vector<RemoteUpload> found;
     for (Pages pages(server().describe(prefix));;) {

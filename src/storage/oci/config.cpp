@@ -25,12 +25,12 @@ std::string text_in(const std::string& path) {
   return std::string(as_text(bytes.view));
 }
 
-// "~/key.pem" is in the user's folder.
+// "~/key.pem" is in the user's home folder.
 std::string full_path(const std::string& path) {
   return path.starts_with("~/") ? join_path(environment("HOME"), path.substr(2)) : path;
 }
 
-// A profile's fields; what it lacks is that of DEFAULT.
+// The fields of a profile. DEFAULT supplies the fields that the profile lacks.
 class OracleProfile {
  public:
   explicit OracleProfile(const OciOptions& options) : file_(options.config_file) {
@@ -48,7 +48,7 @@ class OracleProfile {
     }
     if (fields_.contains("security_token_file")) {
       throw UnsupportedError("the profile \"" + name + "\" of " + file_ +
-                             " signs with a session's token, which cairn does not follow; use one "
+                             " signs with a session token, which cairn does not support; use one "
                              "with an API key (oci setup config)");
     }
   }
@@ -70,7 +70,7 @@ class OracleProfile {
       return read_sections(path);
     } catch (const NotFoundError&) {
       throw UsageError("no keys for oci:// were found: " + file_ +
-                       " is not there (OCI_CONFIG_FILE); oci setup config makes it");
+                       " does not exist (OCI_CONFIG_FILE); oci setup config makes it");
     }
   }
 

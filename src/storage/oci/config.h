@@ -1,4 +1,5 @@
-// What a store of Oracle's knows before its first request: options, and a profile with its key.
+// The configuration of an Oracle store from options and a profile with its key, before its first
+// request.
 #pragma once
 
 #include <memory>
@@ -14,15 +15,15 @@ namespace cairn::oci {
 
 struct Config {
   OciOptions options = {};      // `bucket` without a namespace
-  std::string name_space = {};  // of the bucket; empty: the server is asked
+  std::string name_space = {};  // the bucket's; empty: the server is asked
   Url endpoint = {};
   RemoteSettings settings = {};
   std::string key_id = {};  // "tenancy/user/fingerprint"
   std::shared_ptr<const RsaKey> key;
-  std::string identity = {};  // a hash of all of it: where it is the same, a store can be, too
+  std::string identity = {};  // a hash of the whole configuration: equal hashes can share a store
 };
 
-// UsageError for what cannot be.
+// Throws UsageError for options that are invalid or contradict each other.
 Config resolve_config(const OciOptions& options, const Outside& outside = {});
 
 std::shared_ptr<ObjectStore> make_oci_store(Config config);

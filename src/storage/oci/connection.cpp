@@ -29,7 +29,7 @@ std::string Connection::describe(const std::string& key) const {
 }
 
 bool Connection::is_missing(const HttpResponse& response) const {
-  // Others may say that one may not look: of a bucket, and NotAuthorizedOrNotFound.
+  // Other 404s may mean that access is denied: BucketNotFound, NotAuthorizedOrNotFound.
   const std::string code = error_in(response).code;
   return response.status == 404 && (code == "ObjectNotFound" || code == "NoSuchUpload");
 }
@@ -43,7 +43,7 @@ bool Connection::prepare(RemoteRequest& request) const {
   return true;
 }
 
-// The lines that are signed, each "name: value", and the header that says so.
+// Signs the lines "name: value", and adds the header with the signature.
 SignedRequest Connection::signed_request(HttpRequest request, const std::string& target,
                                          const std::string& payload_hash) const {
   SigningTime now = signing_time();
@@ -89,7 +89,7 @@ std::string Connection::name_space() {
     return ask_for_keys(*config_.settings.client, config_.settings.retries, made.http);
   };
   HttpResponse response = ask();
-  // It may be the first request of all, which finds out that the clock is wrong.
+  // This may be the first request of all, which shows that the clock is wrong.
   if (response.failure.empty() && learn(response, {}, signed_by)) response = ask();
   if (response.failure.empty() && response.status != 200) {
     refuse(response, "asking for the namespace of", "");
@@ -130,14 +130,14 @@ RemoteError Connection::error_in(const HttpResponse& response) const {
   return {.code = field(json, "code"), .message = field(json, "message")};
 }
 
-// A wrong clock is all that can be corrected: Oracle allows five minutes.
+// Only a wrong clock can be corrected: Oracle allows five minutes.
 bool Connection::learn(const HttpResponse& response, const RemoteError& /*error*/,
                        const std::string& signed_by) {
   return response.status == 401 && learn_time(response, /*is_certain=*/false, signed_by);
 }
 
 bool Connection::is_passing(int status, const std::string& code) const {
-  return is_passing_status(status) || code == "ConcurrentObjectUpdate" ||
+  return is_temporary_status(status) || code == "ConcurrentObjectUpdate" ||
          code == "IncorrectState" || code == "UnmatchedContentMD5" || code == "RequestTimeout";
 }
 

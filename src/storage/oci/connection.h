@@ -1,5 +1,5 @@
-// Requests to one bucket of Oracle's: addressed below its namespace, and signed as
-// draft-cavage-http-signatures has it.
+// Requests to one Oracle bucket: addressed below its namespace, and signed according to
+// draft-cavage-http-signatures.
 #pragma once
 
 #include <string>
@@ -10,7 +10,7 @@
 
 namespace cairn::oci {
 
-// In a query, and not sent: what is meant are uploads, not objects.
+// A query name that is not sent: it marks a request about uploads instead of objects.
 inline constexpr const char* kOfUploads = "uploads";
 
 class Connection final : public Remote {
@@ -33,12 +33,12 @@ class Connection final : public Remote {
  private:
   SignedRequest signed_request(HttpRequest request, const std::string& target,
                                const std::string& payload_hash) const;
-  // The bucket's; asked for once. StorageError.
+  // The bucket's namespace, requested once. Throws StorageError.
   std::string name_space();
   std::string target_of(const RemoteRequest& request);
 
   const Config config_;
-  Turns turns_;                  // of what follows; who asks for it has it as long
+  Turns turns_;                  // guards name_space_; held during the request
   std::string name_space_ = {};  // learned
 };
 

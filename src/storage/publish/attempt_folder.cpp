@@ -22,7 +22,7 @@ std::string suffix_of(const AttemptFolderOptions& options) { return "-" + option
 
 class FolderOfFiles final : public AttemptFolder {
  public:
-  // Of the leader; of the others `leads` is null.
+  // `leads` is null for every process except the leader.
   FolderOfFiles(FileSystem& files, FilePath path, const AttemptFolderOptions& options,
                 std::unique_ptr<AtomicFolder> leads)
       : files_(files),
@@ -50,7 +50,7 @@ class FolderOfFiles final : public AttemptFolder {
 
   bool is_there() const override { return files_.stat(where()).has_value(); }
 
-  // Each has locked its own before it looks for others.
+  // Each leader locks its own folder before it looks for others.
   bool has_rival() const override {
     remove_leftovers_of(files_, path_);
     const std::string& own = temporary_.name;
@@ -135,14 +135,14 @@ class FolderOfObjects final : public AttemptFolder {
   }
 
   void abandon() override {
-    if (is_begun_) return;  // what was written may be a checkpoint, whatever was heard
+    if (is_begun_) return;  // The folder may be a checkpoint by now, even if commit() failed.
     try {
       if (leads_ != nullptr) add_written_by_all();
       for (const std::string& path : written_) {
         store_.remove(path);
       }
     } catch (const Error&) {
-      // The next commit() removes it.
+      // The next commit() removes what is left.
     }
     leads_.reset();
   }
@@ -164,7 +164,7 @@ class FolderOfObjects final : public AttemptFolder {
   const AttemptFolderOptions options_;
   std::unique_ptr<FolderWrite> leads_;
   std::vector<std::string> written_;
-  bool is_begun_ = false;  // commit() was
+  bool is_begun_ = false;  // whether commit() has begun to publish
 };
 
 }  // namespace

@@ -13,34 +13,34 @@
 namespace cairn {
 namespace {
 
-std::uint64_t print_of(const std::string& text) { return xxh3_64(as_bytes(text)); }
+std::uint64_t hash_of(const std::string& text) { return xxh3_64(as_bytes(text)); }
 
 }  // namespace
 
 void OwnObjects::know(const std::string& name, const std::string& version) {
   const std::string normal = normal_path(name);
   const std::scoped_lock lock(mutex_);
-  passed_.erase(print_of(normal));
+  passed_.erase(hash_of(normal));
   known_.insert_or_assign(normal, Known{.version = version});
 }
 
 void OwnObjects::forget(const std::string& name) {
   const std::scoped_lock lock(mutex_);
   known_.erase(normal_path(name));
-  passed_.erase(print_of(normal_path(name)));
+  passed_.erase(hash_of(normal_path(name)));
 }
 
 void OwnObjects::shorten(const std::function<bool(const std::string& name)>& has_passed) {
   constexpr std::size_t kFew = 16;
   const std::scoped_lock lock(mutex_);
-  if (known_.size() < std::max(ask_at_, kFew)) return;
+  if (known_.size() < std::max(shorten_at_, kFew)) return;
   std::erase_if(known_, [&](const auto& known) {
     if (!has_passed(known.first)) return false;
     const std::string& version = known.second.version;
-    if (!version.empty()) passed_[print_of(known.first)] = print_of(version);
+    if (!version.empty()) passed_[hash_of(known.first)] = hash_of(version);
     return true;
   });
-  ask_at_ = 2 * known_.size();
+  shorten_at_ = 2 * known_.size();
 }
 
 std::size_t OwnObjects::size() const {
@@ -48,46 +48,46 @@ std::size_t OwnObjects::size() const {
   return known_.size();
 }
 
-void OwnObjects::note_sent(const std::string& name, BytesPrint sent) {
+void OwnObjects::note_sent(const std::string& name, BytesFingerprint sent) {
   const std::scoped_lock lock(mutex_);
-  std::vector<BytesPrint>& attempts = known_[normal_path(name)].attempts;
+  std::vector<BytesFingerprint>& attempts = known_[normal_path(name)].attempts;
   if (std::ranges::find(attempts, sent) == attempts.end()) attempts.push_back(std::move(sent));
 }
 
 void OwnObjects::note_unfinished(const std::string& name) {
   const std::scoped_lock lock(mutex_);
-  missed_.insert(normal_path(name));
+  unfinished_.insert(normal_path(name));
 }
 
 void OwnObjects::note_finished(const std::string& name) {
   const std::scoped_lock lock(mutex_);
-  missed_.erase(normal_path(name));
+  unfinished_.erase(normal_path(name));
 }
 
 bool OwnObjects::may_remove(const std::string& name, const RetryPolicy& retry) const {
   {
     const std::scoped_lock lock(mutex_);
-    if (!missed_.contains(normal_path(name))) return true;
+    if (!unfinished_.contains(normal_path(name))) return true;
   }
   if (!knows(name)) return false;
   try {
     const auto there = with_retries(retry, [&] { return store_->stat(name, /*follow=*/false); });
     return there && is_own(name, *there, find(name).value_or(Known()), retry);
   } catch (const Error&) {
-    return false;  // that of the write is the one to tell
+    return false;  // The caller reports the error of the write itself.
   }
 }
 
 void OwnObjects::note_cancelled(const std::string& name) {
   const std::scoped_lock lock(mutex_);
-  known_[normal_path(name)].has_ended = true;
+  known_[normal_path(name)].was_cancelled = true;
 }
 
 OwnCondition OwnObjects::condition(const std::string& name, const RetryPolicy& retry) const {
   if (!knows(name)) return {.condition = WriteCondition::absent()};
   const bool is_checked = with_retries(retry, [&] { return store_->features().versioned_writes; });
   const Known known = find(name).value_or(Known());
-  if (is_checked && !known.version.empty() && known.attempts.empty() && !known.has_ended) {
+  if (is_checked && !known.version.empty() && known.attempts.empty() && !known.was_cancelled) {
     return {.condition = WriteCondition::of_version(known.version)};
   }
   const auto there = with_retries(retry, [&] { return store_->stat(name, /*follow=*/false); });
@@ -107,13 +107,13 @@ bool OwnObjects::is_own(const std::string& name, const ObjectInfo& there, const 
   return is_known || is_of_attempt(name, there, known.attempts, retry);
 }
 
-// Whether the object is what a write that failed has sent. It is read, once the sizes agree: a
-// store tells in no other way what is there.
+// Whether the object is what a failed write sent. If the sizes agree the object is read: a store
+// offers no other way to compare.
 bool OwnObjects::is_of_attempt(const std::string& name, const ObjectInfo& there,
-                               const std::vector<BytesPrint>& attempts,
+                               const std::vector<BytesFingerprint>& attempts,
                                const RetryPolicy& retry) const {
   const bool may_be = std::ranges::any_of(
-      attempts, [&](const BytesPrint& sent) { return sent.size == there.size; });
+      attempts, [&](const BytesFingerprint& sent) { return sent.size == there.size; });
   if (!may_be || there.type != ObjectInfo::Type::kObject) return false;
   const std::string hash = with_retries(retry, [&] {
     Xxh3 hashed;
@@ -123,38 +123,38 @@ bool OwnObjects::is_of_attempt(const std::string& name, const ObjectInfo& there,
     });
     return hashed.digest128();
   });
-  // The bytes are those of that version only when it is still there.
+  // The bytes just read are those of `there` only if its version is still the current one.
   const auto now = with_retries(retry, [&] { return store_->stat(name, /*follow=*/false); });
   return now && now->version == there.version &&
-         std::ranges::find(attempts, BytesPrint{there.size, hash}) != attempts.end();
+         std::ranges::find(attempts, BytesFingerprint{there.size, hash}) != attempts.end();
 }
 
 void OwnObjects::refuse(const std::string& name, const std::string& there,
                         const Known& known) const {
-  std::string knows = "another one, which it wrote or found there earlier";
-  if (!known.attempts.empty()) knows = "none but what it sent itself, which is other bytes";
-  if (known.attempts.empty() && known.has_ended) knows = "no version of it";
+  std::string knows = "another version, which it wrote or found there earlier";
+  if (!known.attempts.empty()) knows = "only what it sent itself, which is other bytes";
+  if (known.attempts.empty() && known.was_cancelled) knows = "no version of it";
   if (!known.version.empty()) knows = "version " + known.version;
   throw AlreadyExistsError(
-      store_->describe(name) + " is of version " + there + ", and this job knows " + knows +
-      (known.has_ended
-           ? ": another job writes it, too, or it is what a write of this job sent that was given "
-             "up (a deadline passed) before its answer came. It was not written over. When there "
-             "is no other job, remove it, or begin anew with autoresume; else stop"
-           : ": another job writes it, too. It was not written over. Stop") +
+      store_->describe(name) + " is of version " + there + ", but this job knows " + knows +
+      (known.was_cancelled
+           ? ": another job writes it, too, or a write of this job was given up (a deadline "
+             "passed) before its answer came. The object was not overwritten. If there is no "
+             "other job, remove the object, or start again with autoresume; otherwise stop"
+           : ": another job writes it, too. The object was not overwritten. Stop") +
       " one of the two jobs, or give them run names of their own");
 }
 
 bool OwnObjects::knows(const std::string& name) const {
   const std::string normal = normal_path(name);
   const std::scoped_lock lock(mutex_);
-  return known_.contains(normal) || passed_.contains(print_of(normal));
+  return known_.contains(normal) || passed_.contains(hash_of(normal));
 }
 
 bool OwnObjects::is_as_shortened(const std::string& name, const std::string& version) const {
   const std::scoped_lock lock(mutex_);
-  const auto found = passed_.find(print_of(normal_path(name)));
-  return found != passed_.end() && found->second == print_of(version);
+  const auto found = passed_.find(hash_of(normal_path(name)));
+  return found != passed_.end() && found->second == hash_of(version);
 }
 
 std::optional<OwnObjects::Known> OwnObjects::find(const std::string& name) const {

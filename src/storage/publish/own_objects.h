@@ -1,23 +1,25 @@
-// What this job knows of the objects that it may write over: that it wrote them itself, or found
-// them when it began, and their versions.
+// Remembers the objects that this job may overwrite, with their versions: those that it wrote
+// itself, or found when it began.
 //
-// A name that is written again and again ("ckpt.pt") says nothing about whose content it has, and a
-// pointer at it says the same when another job moved it. So what is written over must be of the
-// version that this job knows; otherwise another job is at work, and this one stops:
-// AlreadyExistsError, nothing is changed. A store without features().versioned_writes is looked
-// into first: that holds against what was done before. What it knows nothing of must not be there.
+// A name that is written again and again ("ckpt.pt") does not tell whose content it has. A pointer
+// to it does not change when another job writes the object. So an object is overwritten only if its
+// version is the one that this job knows. Otherwise another job is at work, and this job stops: it
+// throws AlreadyExistsError and changes nothing. In a store without features().versioned_writes
+// this job looks at the object first, which notices only what was done before the look. An object
+// that this job knows nothing about must not exist.
 //
-// A write that failed may have been done all the same: its answer was lost. What is there then is
-// this job's when its bytes are those that were sent, of which a hash is kept; they are read once,
-// by the next write of the name. Anything else is another job's. Of a write that a deadline ended
-// there is no hash: what is there then is not replaced, and the error says both that it may be.
+// A failed write may have been done all the same, if only its answer was lost. So this job keeps a
+// hash of the bytes that it sent. The next write of the name reads the object once: it is this
+// job's if the hash agrees, and another job's otherwise. A write that a deadline ended leaves no
+// hash. The object that is there then is not replaced, and the error names both possibilities.
 //
-// What is superfluous is removed without a condition: no store has one for that. So a name whose
-// newest write did not arrive is removed only when a look finds this job's object there.
+// Superfluous objects are removed without a condition, since no store offers one. So if the newest
+// write of a name did not complete, the name is removed only if a look finds this job's object
+// there.
 //
-// Of what will not be written again it keeps two hashes instead of a name and a version: a job of
-// any length knows few names, and still recognises what it wrote when training begins once more
-// from before that (fit(reset_time)).
+// For a name that will not be written again, two hashes replace the name and the version. So even a
+// long job keeps few names. It still recognizes what it wrote if training starts again from an
+// earlier time (fit(reset_time)).
 #pragma once
 
 #include <cstddef>
@@ -39,75 +41,79 @@
 
 namespace cairn {
 
-// What is left of bytes that nobody keeps: enough to know them again.
-struct BytesPrint {
+// Identifies bytes that are not kept.
+struct BytesFingerprint {
   std::uint64_t size = 0;
   std::string hash = {};
-  bool operator==(const BytesPrint&) const = default;
+  bool operator==(const BytesFingerprint&) const = default;
 };
 
-// What a name may be written over by.
+// The condition under which a name may be overwritten.
 struct OwnCondition {
   WriteCondition condition = {};
-  // The version that is there, where the store does not check it; empty: nothing.
+  // The version that is there now, if the store cannot check versions itself. Empty: the name is
+  // free.
   std::string replaces = {};
 };
 
-// Safe from several threads.
+// Thread-safe.
 class OwnObjects {
  public:
   explicit OwnObjects(std::shared_ptr<ObjectStore> store) : store_(std::move(store)) {}
 
-  // It has that version: this job wrote it, or found it and may write over it.
+  // The object has this version: this job wrote it, or found it and may overwrite it.
   void know(const std::string& name, const std::string& version);
-  // This job removed it, or may not write it: it knows nothing of it.
+  // This job removed the object, or may not write it, so it knows nothing about it any more.
   void forget(const std::string& name);
-  // What is not to be written again, as far as can be said now: all names for which `has_passed` is
-  // true. Asks only now and then, so that a call costs a small, constant number of questions on
-  // average. Who writes such a name after all looks at the object first.
+  // Replaces by hashes all names that will not be written again, as far as is known now: those for
+  // which `has_passed` returns true. Works only now and then, so that a call makes a small,
+  // constant number of `has_passed` calls on average. If such a name is written again, the object
+  // is looked at first.
   void shorten(const std::function<bool(const std::string& name)>& has_passed);
-  // A write of such bytes may have been done: it failed, or another write's object is there.
-  void note_sent(const std::string& name, BytesPrint sent);
-  // The same, but nobody had the time to know its bytes.
+  // A write of these bytes failed, or another write's object was there afterwards. It may have been
+  // done.
+  void note_sent(const std::string& name, BytesFingerprint sent);
+  // Like note_sent(), when there was no time to hash the bytes.
   void note_cancelled(const std::string& name);
 
-  // A write of it, conditional or refused, did not come to its end: what has the name may be
-  // another job's. Until note_finished().
+  // A write of the name, conditional or refused, did not complete. Until note_finished() the object
+  // may be another job's.
   void note_unfinished(const std::string& name);
   void note_finished(const std::string& name);
-  // Whether what has the name may be removed as this job's. One that is missed is looked at, and
-  // stays when that fails: one object too many is better than one too few.
+  // Whether the object may be removed as this job's. If its last write did not complete, looks at
+  // the object. If that fails the answer is false: one object too many is better than one too few.
   bool may_remove(const std::string& name, const RetryPolicy& retry) const;
 
-  // Of the next write: that the name is as this job knows it. AlreadyExistsError; StorageError.
+  // The condition for the next write: the object is as this job knows it. Throws AlreadyExistsError
+  // and StorageError.
   OwnCondition condition(const std::string& name, const RetryPolicy& retry) const;
 
-  // Whether it knows something of the name, and how many names it holds.
+  // Whether it knows anything about the name; and how many names it holds in full.
   bool knows(const std::string& name) const;
   std::size_t size() const;
 
  private:
   struct Known {
-    std::string version = {};               // empty: of passed_, or none
-    std::vector<BytesPrint> attempts = {};  // since, that failed
-    bool has_ended = false;                 // one, since
+    std::string version = {};                     // empty: see passed_, or none is known
+    std::vector<BytesFingerprint> attempts = {};  // failed writes since then
+    bool was_cancelled = false;                   // a write since then was cancelled
   };
   std::optional<Known> find(const std::string& name) const;
   bool is_own(const std::string& name, const ObjectInfo& there, const Known& known,
               const RetryPolicy& retry) const;
   bool is_as_shortened(const std::string& name, const std::string& version) const;
   bool is_of_attempt(const std::string& name, const ObjectInfo& there,
-                     const std::vector<BytesPrint>& attempts, const RetryPolicy& retry) const;
+                     const std::vector<BytesFingerprint>& attempts, const RetryPolicy& retry) const;
   [[noreturn]] void refuse(const std::string& name, const std::string& there,
                            const Known& known) const;
 
   const std::shared_ptr<ObjectStore> store_;
   mutable std::mutex mutex_;
   std::map<std::string, Known> known_;
-  std::set<std::string> missed_;
-  // Of shorten(): hashes of names to those of their versions.
+  std::set<std::string> unfinished_;
+  // Filled by shorten(): the hash of a name -> the hash of its version.
   std::unordered_map<std::uint64_t, std::uint64_t> passed_;
-  std::size_t ask_at_ = 0;  // shorten() does when there are so many
+  std::size_t shorten_at_ = 0;  // Size of known_ at which shorten() works again.
 };
 
 }  // namespace cairn

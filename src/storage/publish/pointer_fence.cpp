@@ -37,11 +37,11 @@ void PointerFence::check(const RetryPolicy& retry) {
   const std::scoped_lock lock(mutex_);
   if (!has_looked_) return look(retry);
   const auto now = read(retry);
-  if (!is_own(now)) refuse(now, "what was to be written next");
+  if (!is_own(now)) refuse(now, "the object that was to be written next");
   known_ = now;
 }
 
-bool PointerFence::was_at(const std::string& target, const RetryPolicy& retry) {
+bool PointerFence::is_known_at(const std::string& target, const RetryPolicy& retry) {
   const std::scoped_lock lock(mutex_);
   if (!has_looked_) look(retry);
   return known_ && is_at(*known_, target);
@@ -65,7 +65,8 @@ void PointerFence::move(const std::string& target, const RetryPolicy& retry, std
     if (!is_own(now)) refuse(now, target);
     known_ = now;
     unsure_ = target;
-    std::optional<std::string> expected;  // a pointer without a version: no conditions here
+    // A pointer without a version: the store has no conditions.
+    std::optional<std::string> expected;
     if (!now || !now->version.empty()) expected = now ? now->version : "";
     try {
       version = store_->move_pointer_versioned(name_, target, expected);
@@ -87,7 +88,7 @@ bool PointerFence::is_own(const std::optional<Pointer>& now) const {
   return is_same(known_, now) || (now && unsure_ && is_at(*now, *unsure_));
 }
 
-// Step 5. Without an answer only the target is known.
+// Step 5. If the read fails, only the target is known.
 std::string PointerFence::version_of_own(const std::string& target, const RetryPolicy& retry) {
   try {
     const auto now = read(retry);

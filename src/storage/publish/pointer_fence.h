@@ -1,20 +1,21 @@
-// One job's hold on a pointer that others may move, too: `latest` of a run.
+// One job's hold on a pointer that other jobs may move, too, such as `latest` of a run.
 //
-//  1. What the pointer says when the job begins is what it knows.
-//     A pointer that names nothing counts, too: it is replaced under its version.
-//  2. Before what it is to be moved to is written, the pointer is read. It must say what the job
-//     knows: what it said in the beginning, or what the job itself made it say. Otherwise another
-//     job has moved it, and this one stops: AlreadyExistsError, nothing is changed.
-//  3. It is moved under the condition that it is still of the version that the job knows. Where the
-//     store has fenced_pointers, only one of two jobs in the same instant moves it; elsewhere the
-//     gap between the store's own look and the move remains. Where the version is not known the
-//     pointer is read again first.
-//  4. When the answer is lost, the pointer is read again: it says the new target when the move was
-//     done. If a move ends with an error all the same, the next one may find either.
-//  5. The answer to a move says the pointer's version, or the pointer is read after it: of a run
-//     whose checkpoints all have one name the target says nothing. In a bucket the version neither
-//     does (it is that of the text): there the objects' own versions tell two jobs apart
-//     (own_objects.h).
+//  1. When the job begins it reads the pointer, and remembers its target. This includes a pointer
+//     that names nothing: it is replaced under its version.
+//  2. The pointer is read before its next target is written. It must have the target that the job
+//     knows: the one that it had in the beginning, or the one that the job gave it. Otherwise
+//     another job has moved it, and this job stops: it throws AlreadyExistsError and changes
+//     nothing.
+//  3. The pointer is moved on condition that it still has the version that the job knows. If the
+//     store has fenced_pointers, only one of two simultaneous jobs moves it. Elsewhere there is a
+//     gap between the store's own check and the move. If the version is not known, the pointer is
+//     read again first.
+//  4. If the answer is lost, the pointer is read again: it has the new target if the move was done.
+//     If a move ends with an error all the same, the next move accepts either target.
+//  5. The answer to a move contains the pointer's version; otherwise the pointer is read after the
+//     move. The version matters if all checkpoints of a run have one name, since the target is then
+//     always the same. In a bucket even the version does not help, as it depends only on the text.
+//     There, the versions of the objects tell two jobs apart (own_objects.h).
 #pragma once
 
 #include <cstddef>
@@ -32,21 +33,23 @@
 
 namespace cairn {
 
-// Safe from several threads.
+// Thread-safe.
 class PointerFence {
  public:
   PointerFence(std::shared_ptr<ObjectStore> store, std::string name);
 
-  // Step 1; move() does it when nobody did. StorageError.
+  // Step 1. move() does it if it has not been done. Throws StorageError.
   void look(const RetryPolicy& retry);
-  // Step 2, before something is written that the pointer is to be moved to. StorageError.
+  // Step 2, before a new target of the pointer is written. Throws AlreadyExistsError and
+  // StorageError.
   void check(const RetryPolicy& retry);
-  // Whether the pointer was at `target` when it was last looked at, which this does if nobody did.
-  bool was_at(const std::string& target, const RetryPolicy& retry);
-  // Steps 2 to 5, unless a job of a higher `number` has moved it. StorageError.
+  // Whether the pointer was at `target` at the last look. Looks if it has not been done.
+  bool is_known_at(const std::string& target, const RetryPolicy& retry);
+  // Steps 2 to 5, unless a job with a higher `number` has moved it. Throws AlreadyExistsError and
+  // StorageError.
   void move(const std::string& target, const RetryPolicy& retry, std::uint64_t number = 0);
 
-  // As it was last looked at, or moved; nullopt when there was none, or nobody has looked.
+  // The pointer as it was last read or moved; nullopt if there was none, or it has not been read.
   std::optional<Pointer> known() const;
 
  private:
@@ -60,12 +63,12 @@ class PointerFence {
   mutable std::recursive_mutex mutex_;
   bool has_looked_ = false;
   std::uint64_t number_ = 0;
-  std::optional<Pointer> known_;  // its version is empty where there is none, or it is not known
-  std::optional<std::string> unsure_;  // step 4: what an unfinished move may have pointed it at
+  std::optional<Pointer> known_;       // its version is empty if there is none or it is not known
+  std::optional<std::string> unsure_;  // step 4: the target of an unfinished move
 };
 
-// The fences of a job, by name. Of a run whose every save has a pointer of its own the oldest are
-// forgotten, which nobody moves any more: so many of those used last are kept. Any thread.
+// The fences of a job, by name. Keeps only the most recently used ones: in a run whose every save
+// has its own pointer, the old pointers are not moved any more. Thread-safe.
 class PointerFences {
  public:
   static constexpr std::size_t kMost = 16;
@@ -77,7 +80,7 @@ class PointerFences {
  private:
   struct Used {
     std::shared_ptr<PointerFence> fence;
-    std::uint64_t at = 0;  // which use it was
+    std::uint64_t at = 0;  // the number of its last use
   };
 
   const std::shared_ptr<ObjectStore> store_;

@@ -17,7 +17,7 @@
 namespace cairn {
 namespace {
 
-// Passes on to the store's write, and counts.
+// Passes everything on to the store's write, and counts the bytes.
 class CountedWrite final : public ObjectWrite {
  public:
   explicit CountedWrite(ObjectWrite& under) : under_(under) {}
@@ -33,13 +33,13 @@ class CountedWrite final : public ObjectWrite {
   std::uint64_t bytes() const { return bytes_; }
 
  private:
-  void publish() override {}  // whoever made the other one commits it
+  void publish() override {}  // The owner of `under_` commits it.
 
   ObjectWrite& under_;
   std::uint64_t bytes_ = 0;
 };
 
-// Step 4, and 2 where the size differs: compares what it is given with what is there.
+// Step 4, and step 2 if the size differs: compares the bytes that it is given with the object.
 class ComparingWrite final : public ObjectWrite {
  public:
   explicit ComparingWrite(std::shared_ptr<const ByteSource> there) : there_(std::move(there)) {}
@@ -62,7 +62,7 @@ class ComparingWrite final : public ObjectWrite {
     bytes = bytes.first(std::min<std::uint64_t>(bytes.size(), there_->size() - offset));
     is_same_ = bytes.empty() || std::ranges::equal(there(offset, bytes.size()), bytes);
   }
-  // Many small pieces cost one request.
+  // Reads a window, so that many small pieces cost one request.
   ByteView there(std::uint64_t offset, std::uint64_t size) {
     constexpr std::uint64_t kWindowBytes = 8 << 20;
     if (offset < begin_ || offset + size > begin_ + window_.view.size()) {
@@ -75,7 +75,7 @@ class ComparingWrite final : public ObjectWrite {
 
   std::shared_ptr<const ByteSource> there_;
   SharedBytes window_ = {};
-  std::uint64_t begin_ = 0;  // of the window
+  std::uint64_t begin_ = 0;  // offset of the window
   std::uint64_t end_ = 0;
   bool is_same_ = true;
 };
@@ -88,7 +88,7 @@ class HashedWrite final : public ObjectWrite {
     hash_.write(bytes);
     size_ += bytes.size();
   }
-  BytesPrint print() const { return {.size = size_, .hash = hash_.digest128()}; }
+  BytesFingerprint print() const { return {.size = size_, .hash = hash_.digest128()}; }
 
  private:
   void publish() override {}
@@ -111,7 +111,7 @@ class Publication {
   }
 
   const std::string& version() const { return version_; }
-  // Whether one was sent whole, whatever was heard of it.
+  // Whether a write was sent whole, even if its answer failed.
   bool may_be_done() const { return may_be_done_; }
 
   std::uint64_t attempt() {
@@ -145,7 +145,7 @@ class Publication {
     return counted.bytes();
   }
 
-  // Step 4, where the store does not say that a version is not there any more.
+  // Step 4, for a store that cannot check versions itself.
   void check_replaced() {
     if (replaces_.empty()) return;
     const auto there = store_.stat(object_.name);
@@ -155,15 +155,15 @@ class Publication {
       sent_ = comparison.bytes();
     } else if (!comparison.is_beginning()) {
       throw AlreadyExistsError(store_.describe(object_.name) + " is of version " + there->version +
-                               ", and no more of version " + replaces_ +
-                               ": another job writes it, too. It was not written over. Stop one " +
+                               ", no longer of version " + replaces_ +
+                               ": another job writes it, too. It was not overwritten. Stop one " +
                                "of the two jobs, or give them run names of their own");
     }
   }
 
   void check_size() {  // step 2
-    const auto told = std::exchange(committed_, std::nullopt);
-    const auto there = told ? told : store_.stat(object_.name);
+    const auto reported = std::exchange(committed_, std::nullopt);
+    const auto there = reported ? reported : store_.stat(object_.name);
     if (there && there->type == ObjectInfo::Type::kObject && there->size == *sent_) {
       version_ = there->version;
       return;
@@ -177,8 +177,9 @@ class Publication {
                        0, /*retryable=*/true);
   }
 
-  // It was met, and what the caller meant was replaced by ours. So the next attempt may replace
-  // what is there of ours; anything else only as the caller said.
+  // The condition was met, and our write replaced the object that the caller meant. So the next
+  // attempt may replace an object that is ours. It may replace any other object only under the
+  // caller's condition.
   void renew_condition(const std::optional<ObjectInfo>& there) {
     if (!there) {
       condition_ = WriteCondition::absent();
@@ -197,16 +198,17 @@ class Publication {
   ObjectStore& store_;
   const ObjectToPublish& object_;
   WriteCondition condition_;
-  std::string replaces_;                 // the version that may be, where no condition says it
-  std::optional<std::uint64_t> sent_;    // committed, and nothing said that it is not there
-  std::optional<ObjectInfo> committed_;  // as its write told it; nullopt: it is asked for
+  std::string replaces_;  // The version that may be replaced, for a store that cannot check it.
+  std::optional<std::uint64_t> sent_;    // Bytes committed; reset if the store lacks them.
+  std::optional<ObjectInfo> committed_;  // As the write reported it; nullopt: ask the store.
   bool has_failed_;
   bool may_be_done_ = false;
-  std::string version_;  // of what was found to be ours
+  std::string version_;  // of the object that was found to be ours
 };
 
-// Step 5. Without a hash, of what cannot even be read here, nothing is taken for ours.
-void tell_sent(const ObjectToPublish& object) {
+// Step 5. If the bytes cannot be read here there is no hash, and the object counts as another
+// job's.
+void note_sent_bytes(const ObjectToPublish& object) {
   try {
     HashedWrite sent;
     object.fill(sent);
@@ -215,7 +217,7 @@ void tell_sent(const ObjectToPublish& object) {
   } catch (const CancelledError&) {
     object.own->note_cancelled(object.name);
   } catch (const std::exception&) {
-    // Its own error is the one to tell.
+    // The caller throws the error of the write itself.
   }
 }
 
@@ -228,7 +230,7 @@ std::uint64_t write_until_seen(ObjectStore& store, const ObjectToPublish& object
   try {
     bytes = with_retries(retry, [&] { return publication.attempt(); });
   } catch (const StorageError&) {
-    if (object.own != nullptr) tell_sent(object);
+    if (object.own != nullptr) note_sent_bytes(object);
     throw;
   } catch (const CancelledError&) {
     if (object.own != nullptr && publication.may_be_done()) object.own->note_cancelled(object.name);
@@ -236,17 +238,19 @@ std::uint64_t write_until_seen(ObjectStore& store, const ObjectToPublish& object
   }
   if (object.own == nullptr) return bytes;
   object.own->know(object.name, publication.version());
-  if (publication.version().empty()) tell_sent(object);
+  if (publication.version().empty()) note_sent_bytes(object);
   return bytes;
 }
 
 void check_write_access(ObjectStore& store, const std::string& folder, const RetryPolicy& retry) {
-  // Of its own: another job that starts now must not remove it before it is found here.
+  // The name is random: another job that starts now must not remove this job's object before this
+  // job is done.
   std::random_device random;
   const std::string name = join_path(
       folder, fmt::format(".credentials_validated_successfully-{:08x}{:08x}", random(), random()));
   const auto write =
-      [&] {  // nobody reads it: it is not looked for afterwards, as write_until_seen() does
+      // Nobody reads this object. So, unlike write_until_seen(), nothing looks for it afterwards.
+      [&] {
         const auto out = store.begin(name);
         out->write(as_bytes("credentials_validated_successfully"));
         out->commit();
@@ -254,15 +258,15 @@ void check_write_access(ObjectStore& store, const std::string& folder, const Ret
   try {
     with_retries(retry, write);
   } catch (Error& e) {
-    e.add_context("nothing can be written into " + store.describe(folder) +
-                  " (checked before training begins: mend the name, the credentials or the " +
+    e.add_context("cannot write into " + store.describe(folder) +
+                  " (checked before training begins: correct the name, the credentials or the " +
                   "rights)");
     throw;
   }
   try {
     store.remove(name);
   } catch (const Error&) {
-    // Somebody who may write, and not remove: it is in nobody's way.
+    // The credentials may write but not remove. The object does no harm.
   }
 }
 

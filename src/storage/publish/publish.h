@@ -2,20 +2,22 @@
 //
 // clang-format off
 //  1. The store begins the object under the condition; `fill` writes it; commit() makes it durable
-//     and visible at once. What was abandoned or failed before that has no name.
-//  2. The store is asked for the name, unless the write itself tells what the store has: it must be
-//     exactly as many bytes as were sent. Nothing may point at the object, and no local copy of it
-//     may go, before that. Where it has another size, an object that is the beginning of ours is
-//     replaced; anything else only as the condition allows: it is another writer's.
-//  3. An error that may pass is no result: 1 and 2 again, a bounded number of times.
-//  4. The answer to a commit may be lost although the object is there. So "it exists already",
-//     behind an attempt of our own that failed, is looked into: what has the name is compared with
-//     what `fill` writes, byte for byte. The same bytes are ours; others are somebody else's, and
-//     the AlreadyExistsError stays. A store that checks no versions is looked into by the same
-//     comparison before each such attempt.
-//  5. What only this job may replace (own_objects.h) is asked for its condition first, and told
-//     what became of the write: also the hash of what was sent when it failed, or when another
-//     write's object is there at once.
+//     and visible at once. An object that was abandoned or failed before that has no name.
+//  2. The store is asked about the name, unless the write itself reports what the store has. The
+//     size must be exactly what was sent. Before that, nothing may point at the object, and no
+//     local copy of it may be removed. If the size differs, and the object is a beginning of ours,
+//     it is replaced. Any other object is another writer's, and is replaced only as the condition
+//     allows.
+//  3. After an error that may be temporary, steps 1 and 2 are done again, a bounded number of
+//     times.
+//  4. The answer to a commit may be lost although the object exists. So if an attempt of ours
+//     failed, and the next one finds that the object exists, the object is compared byte for byte
+//     with what `fill` writes. If the bytes are the same, it is ours. Otherwise it is another
+//     writer's, and the AlreadyExistsError stays. In a store that checks no versions, the same
+//     comparison is made before each such attempt.
+//  5. For an object that only this job may replace, OwnObjects supplies the condition
+//     (own_objects.h), and learns the outcome of the write. If the write failed, or another write's
+//     object is there at once, OwnObjects also gets the hash of the bytes sent.
 // clang-format on
 #pragma once
 
@@ -36,24 +38,26 @@ struct ObjectToPublish {
   std::string name;
   Replace replace = Replace::kAll;
   std::uint64_t expected_bytes = 0;  // a hint
-  bool is_private = false;           // as BeginOptions
-  // Writes all of the object, and the same bytes each time that it is called.
+  bool is_private = false;           // as in BeginOptions
+  // Writes the whole object, with the same bytes each time that it is called.
   std::function<void(ObjectWrite&)> fill;
-  bool may_be_there = false;  // an attempt before this call failed: step 4 from the first one on
-  // Is told the result of the write, and says what Replace::kOwn may replace. Null: not with kOwn.
+  // An earlier attempt failed: step 4 applies from the first attempt on.
+  bool may_be_there = false;
+  // Supplies the condition for Replace::kOwn, and learns the outcome of the write. May be null, but
+  // not with kOwn.
   OwnObjects* own = nullptr;
 };
 
-// Returns the number of bytes. AlreadyExistsError when the condition does not hold; StorageError;
-// what `fill` throws. After a CancelledError `own` knows that a write may have been done, if one
-// may, and not of which bytes: there is no time to look at what was sent.
+// Returns the number of bytes. Throws AlreadyExistsError if the condition does not hold,
+// StorageError, and what `fill` throws. After a CancelledError `own` knows whether a write may have
+// been done, but not its bytes: there is no time to hash them.
 std::uint64_t write_until_seen(ObjectStore& store, const ObjectToPublish& object,
                                const RetryPolicy& retry);
 
-// Makes sure, before hours of training depend on it, that objects can be written into `folder`:
-// writes ".credentials_validated_successfully-<random>" there (Composer's name for it, and what
-// keeps jobs apart that start at once) and removes it again, where that is allowed. What the store
-// throws, with what to do.
+// Checks, before hours of training depend on it, that objects can be written into `folder`. Writes
+// ".credentials_validated_successfully-<random>" there and removes it again, if that is allowed.
+// The name is Composer's; the random part keeps apart jobs that start at once. Throws the store's
+// error, with advice.
 void check_write_access(ObjectStore& store, const std::string& folder, const RetryPolicy& retry);
 
 }  // namespace cairn

@@ -62,7 +62,7 @@ std::uint64_t Publisher::publish(const PublishJob& job, const Write& write) {
 // Steps 1 and 2.
 std::uint64_t Publisher::check_and_write(const PublishJob& job, const Write& write,
                                          const std::function<void()>& point) try {
-  check_cancelled_here();  // the job may have waited for long
+  check_cancelled_here();  // The job may have waited for long.
   if (options_.is_shared && !job.pointer.empty() && job.checks_pointer)
     with_retries(options_.retry, [&] { check_pointer(job.pointer); });
   const TracedStep step("write", job.name);
@@ -102,7 +102,7 @@ void Publisher::try_to_remove(const std::string& name, const Removal& removal,
       removal.keeps, [&](const std::string& kept) { return is_same_name(*store_, kept, name); });
   if (is_kept || (!removal.over_ranks && !own_.may_remove(name, options_.retry))) return;
   const TracedStep step("remove", name);
-  report.removed.reserve(report.removed.size() + 1);  // so that the removal can be reported
+  report.removed.reserve(report.removed.size() + 1);  // so that a removal can always be reported
   const RemovalResult result = with_retries(options_.retry, [&] {
     if (removal.may_remove && !removal.may_remove(*store_, name)) return RemovalResult::kStays;
     return remove_from(*store_, name, removal.over_ranks);
@@ -124,7 +124,7 @@ std::optional<Pointer> Publisher::seen_pointer(const std::string& pointer) {
 }
 
 bool Publisher::points_at(const std::string& pointer, const std::string& name) {
-  if (options_.is_shared) return fences_.find(pointer)->was_at(name, options_.retry);
+  if (options_.is_shared) return fences_.find(pointer)->is_known_at(name, options_.retry);
   const auto there = store_->read_pointer(pointer);
   return there && normal_path(there->target) == normal_path(name);
 }

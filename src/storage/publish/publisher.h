@@ -1,17 +1,17 @@
-// The steps of making something appear in a store, once for all who do: saves, save(),
-// save_checkpoint(), convert(), uploads. All of them on the caller's thread.
+// The steps that make something appear in a store, once for all users: saves, save(),
+// save_checkpoint(), convert(), uploads. All steps run on the caller's thread.
 //
 //  1. check   The pointer must be where this job knows it (pointer_fence.h).
 //  2. write   The object becomes durable, then visible, if it may have the name (replace.h). Then
-//             the store is asked for it; it is written again where that can help (publish.h).
-//  3. point   Only now the pointer is moved to it: it must never name what a power cut could take
-//             back.
-//  4. remove  Only now what became superfluous is removed, all that can be. What is not there is no
-//             error. What may be another job's is left (own_objects.h).
+//     the store is asked for it. It is written again if that can help (publish.h).
+//  3. point   Only now the pointer is moved to the object: it must never name what a power cut
+//     could take back.
+//  4. remove  Only now superfluous objects are removed, as many as possible. A missing object is no
+//     error. An object that may be another job's is left (own_objects.h).
 //
-// Where no other job can write meanwhile (a local store, under the run's lock) nothing is checked
-// or looked for, and each step is done once. The order of jobs is its callers': SavePipeline's is
-// first in, first out; UploadQueue's is the newest of a name.
+// If no other job can write meanwhile (a local store, under the run's lock), nothing is checked or
+// looked for, and each step is done once. The callers decide the order of jobs: SavePipeline is
+// first in, first out; UploadQueue takes the newest of each name.
 #pragma once
 
 #include <cstdint>
@@ -42,33 +42,33 @@ struct PublisherOptions {
 struct PublishJob {
   std::string name;
   Replace replace = Replace::kNever;
-  std::string pointer = {};    // to be moved to `name`; empty: none
-  bool checks_pointer = true;  // false: `write` does step 1, by check_pointer()
-  // A pointer that a job with a higher number has moved stays there.
+  std::string pointer = {};    // the pointer to move to `name`; empty: none
+  bool checks_pointer = true;  // false: `write` does step 1, with check_pointer()
+  // If a job with a higher number has moved the pointer, it stays there.
   std::uint64_t number = 0;
 };
 
 struct Removal {
-  std::vector<std::string> keeps = {};  // names of what stays, however they are written
-  // Asked before. Empty: it may be removed.
+  std::vector<std::string> keeps = {};  // names that stay, in any spelling
+  // Asked before the removal. Empty: every name may be removed.
   std::function<bool(ObjectStore& store, const std::string& name)> may_remove = nullptr;
-  // The name is one of ranks that write together: of a folder, which stays when a foreign file
-  // would be lost, or of a file.
+  // The ranks wrote the name together: it is a folder, or a file. The folder stays if it contains a
+  // foreign file.
   bool over_ranks = false;
-  std::string context = {};  // of an error
+  std::string context = {};  // added to errors
 };
 
 struct RemovalReport {
-  std::vector<std::string> removed = {};  // those that were there
+  std::vector<std::string> removed = {};  // names that existed
   std::vector<std::string> refused =
       {};                              // may_remove() said no, or a foreign file is in the folder
-  std::exception_ptr error = nullptr;  // the first
+  std::exception_ptr error = nullptr;  // the first error
 };
 
-// The text of an error; "" if there is none.
+// The error's message; "" if there is no error.
 std::string text_of(const std::exception_ptr& error);
 
-// Safe from several threads.
+// Thread-safe.
 class Publisher {
  public:
   Publisher(std::shared_ptr<ObjectStore> store, PublisherOptions options);
@@ -78,23 +78,23 @@ class Publisher {
   const RetryPolicy& retry() const { return options_.retry; }
   OwnObjects& own() { return own_; }
 
-  // Steps 1 to 3. `write` does step 2, by write_object() below or as the ranks of a job do it, and
-  // returns the number of bytes. It may call `point`, step 3, if it must know how that went.
+  // Steps 1 to 3. `write` does step 2, with write_object() or as the ranks of a job do it, and
+  // returns the number of bytes. It may call `point` (step 3) if it must know the outcome of that.
   using Write = std::function<std::uint64_t(const std::function<void()>& point)>;
   std::uint64_t publish(const PublishJob& job, const Write& write);
-  // Writes one object: for the `write` that publish() was given. `own` of the object is set here.
+  // Writes one object, for the `write` that was given to publish(). Sets the object's `own`.
   void write_object(ObjectToPublish object);
-  // Step 4, of one name. Adds to `report`, also an error.
+  // Step 4 for one name. Adds the outcome to `report`, including an error.
   void remove(const std::string& name, const Removal& removal, RemovalReport& report);
 
-  // Reads the pointer: this job knows it so from now on. Does nothing where nobody else writes.
-  // `retry`: of a caller who waits for it.
+  // Reads the pointer; from now on the pointer must stay as this job found it. Does nothing if no
+  // other job writes there. `retry` is that of a caller who waits for it.
   void look_at_pointer(const std::string& pointer, const RetryPolicy& retry = {});
-  // As it was last looked at; nullopt where nobody has.
+  // The pointer as it was last read; nullopt if it has not been read.
   std::optional<Pointer> seen_pointer(const std::string& pointer);
-  // Whether it is at `name`: where others write, as far as this job knows.
+  // Whether the pointer is at `name`. If other jobs write there: as far as this job knows.
   bool points_at(const std::string& pointer, const std::string& name);
-  // Step 1 alone, where others write: one attempt.
+  // Step 1 alone, if other jobs write there: one attempt.
   void check_pointer(const std::string& pointer);
   // Step 3 alone.
   void move_pointer(const std::string& pointer, const std::string& name, std::uint64_t number = 0);

@@ -1,5 +1,5 @@
-// Whether a write may replace what has its name: the one word for it above the stores. A store's
-// own word is WriteCondition, and condition_of() the only translation.
+// Whether a write may replace the object that has its name. The code above the stores uses only
+// this type. Stores use WriteCondition; only condition_of() translates between the two.
 #pragma once
 
 #include <cstdint>
@@ -9,10 +9,10 @@
 namespace cairn {
 
 enum class Replace : std::uint8_t {
-  kNever,  // nothing may have the name: AlreadyExistsError
-  // Only what is provably this run's: it wrote it, or found it when it began (own_objects.h).
-  // publish() checks that, in stores that are far away. In a local store this is kAll: there the
-  // conflicts are checked when training begins.
+  kNever,  // the name must be free: AlreadyExistsError otherwise
+  // Only what is provably this run's: the run wrote it, or found it when it began (own_objects.h).
+  // publish() checks that in stores that are far away. In a local store this is kAll: conflicts are
+  // checked there when training begins.
   kOwn,
   kAll,
 };

@@ -32,7 +32,7 @@ TracedStep::~TracedStep() {
     std::fprintf(stderr, "cairn saves: %s %s  %.3f s%s\n", what_, printable_line(*name_).c_str(),
                  time.count(), has_failed ? "  failed" : "");
   } catch (const std::bad_alloc&) {
-    // A line less.
+    // The trace lacks a line.
   }
 }
 

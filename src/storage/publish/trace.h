@@ -1,5 +1,5 @@
-// A debug trace of what a save or an upload does, mostly in the background: with CAIRN_TRACE=saves
-// in the environment each step prints a line to stderr when it ends:
+// A debug trace of what a save or an upload does, mostly in the background. With CAIRN_TRACE=saves
+// in the environment, each step prints a line to stderr when it ends:
 //
 //     cairn saves: write run/ep1.pt  0.132 s
 #pragma once
@@ -9,10 +9,10 @@
 
 namespace cairn {
 
-// One step, from here to the end of the scope. An exception that ends it is printed as "failed".
+// One step, from here to the end of the scope. If an exception ends it, the line says "failed".
 class TracedStep {
  public:
-  // Both must outlive it: what is done, and the name of what it is done to.
+  // `what` is the step and `name` is its object. Both must outlive the TracedStep.
   TracedStep(const char* what, const std::string& name);
   ~TracedStep();
   TracedStep(const TracedStep&) = delete;
@@ -20,7 +20,7 @@ class TracedStep {
 
  private:
   const char* const what_;
-  const std::string* const name_;  // null: nothing is traced
+  const std::string* const name_;  // null: tracing is off
   const int exceptions_;
   const std::chrono::steady_clock::time_point begin_;
 };

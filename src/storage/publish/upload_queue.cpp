@@ -23,9 +23,9 @@ namespace {
 struct Waiting {
   Upload upload;
   std::uint64_t number;  // in the order of submit()
-  // A later one said so before this one had arrived: it is removed when it has.
+  // A later upload made this one superfluous before it arrived. It is removed when it has arrived.
   bool is_superfluous = false;
-  bool is_removing_done = false;  // nothing more can be asked of it
+  bool is_removing_done = false;  // nothing can be added to remove_afterwards any more
 };
 
 }  // namespace
@@ -51,7 +51,7 @@ struct UploadQueue::Impl {
   RemovalReport remove_superfluous(Waiting& done, bool has_arrived);
   void withdraw_removals(const std::string& name);
   std::deque<Waiting>::iterator next_ready();
-  bool take_place(Upload& upload);
+  bool replace_waiting(Upload& upload);
   void start_thread();
   void end_threads();
 
@@ -67,12 +67,12 @@ struct UploadQueue::Impl {
   std::set<std::string> failed;
   std::vector<std::exception_ptr> errors;
   std::uint64_t submitted = 0;
-  bool stopped = false;   // submit() takes nothing more; threads end when nothing waits
-  bool given_up = false;  // now
+  bool stopped = false;   // submit() refuses; threads end when nothing waits
+  bool given_up = false;  // threads end at once
   std::vector<std::thread> threads;
 };
 
-// The first whose name nobody is at work on. With the lock held.
+// The first upload whose name no thread works on. The caller holds the lock.
 std::deque<Waiting>::iterator UploadQueue::Impl::next_ready() {
   return std::find_if(waiting.begin(), waiting.end(), [this](const Waiting& candidate) {
     const std::string& name = candidate.upload.name;
@@ -108,9 +108,9 @@ void UploadQueue::Impl::work() {
   }
 }
 
-// Steps 3 to 6. Its errors, the one of the upload first. What failed made nothing superfluous. But
-// what a later one wants to be removed with it is to go all the same: what had the name before, or
-// what arrived although its answer was lost.
+// Steps 3 to 6. Returns the errors, that of the upload first. A failed upload makes nothing
+// superfluous. But if a later upload wants its name removed, it is removed all the same: an older
+// object may have the name, or the upload arrived and its answer was lost.
 std::vector<std::exception_ptr> UploadQueue::Impl::transfer(Waiting& next) {
   std::vector<std::exception_ptr> failures;
   try {
@@ -155,7 +155,8 @@ void UploadQueue::Impl::publish_file(const Waiting& next) {
                     });
 }
 
-// What is on its way may be an earlier one, and will want to know what it may replace.
+// Names that are on their way stay in full: one of them may belong to an earlier upload, which will
+// ask what it may replace.
 void UploadQueue::Impl::shorten_passed(const Upload& upload) {
   if (!upload.has_passed) return;
   const std::scoped_lock lock(mutex);
@@ -171,7 +172,7 @@ void UploadQueue::Impl::shorten_passed(const Upload& upload) {
   });
 }
 
-// What is to be removed next, and is nobody else's business from now on; nullopt: nothing more.
+// Takes the next name to remove and claims it. nullopt: there is none.
 std::optional<std::string> UploadQueue::Impl::next_superfluous(Waiting& done) {
   const std::scoped_lock lock(mutex);
   auto& names = done.upload.remove_afterwards;
@@ -213,8 +214,8 @@ RemovalReport UploadQueue::Impl::remove_superfluous(Waiting& done, bool has_arri
   return report;
 }
 
-// What is submitted is wanted, whoever called an earlier one of its name superfluous. With the lock
-// held.
+// A name that is submitted is wanted, even if an earlier upload called it superfluous. The caller
+// holds the lock.
 void UploadQueue::Impl::withdraw_removals(const std::string& name) {
   const auto withdraw = [&](Waiting& from) {
     std::erase(from.upload.remove_afterwards, name);
@@ -226,7 +227,7 @@ void UploadQueue::Impl::withdraw_removals(const std::string& name) {
   }
 }
 
-// With the lock held.
+// The caller holds the lock.
 void UploadQueue::Impl::start_thread() {
   if (threads.size() >= static_cast<std::size_t>(options.threads)) return;
   threads.emplace_back([this] { work(); });
@@ -246,9 +247,9 @@ UploadQueue::~UploadQueue() { stop(Clock::time_point::min()); }
 
 Publisher& UploadQueue::publisher() { return impl_->publisher; }
 
-// With the lock held. Whether one of that name waits, in whose place it then is. Throws when it may
-// be in the way, and when uploading has ended.
-bool UploadQueue::Impl::take_place(Upload& upload) {
+// Replaces a waiting upload of the same name, and returns whether there was one. Throws if the name
+// may not be replaced, and after stop(). The caller holds the lock.
+bool UploadQueue::Impl::replace_waiting(Upload& upload) {
   if (stopped) {
     throw UsageError("cannot upload " + upload.name + ": uploading has ended already");
   }
@@ -271,8 +272,8 @@ bool UploadQueue::Impl::take_place(Upload& upload) {
 
 void UploadQueue::submit(Upload upload) {
   std::unique_lock lock(impl_->mutex);
-  // Behind each wait everything may be different.
-  while (!impl_->take_place(upload)) {
+  // After each wait everything may be different.
+  while (!impl_->replace_waiting(upload)) {
     impl_->start_thread();
     if (impl_->waiting.size() < impl_->options.most_waiting) {
       impl_->withdraw_removals(upload.name);

@@ -1,25 +1,24 @@
-// Files on their way into a store, in the background.
+// Uploads files into a store in the background.
 //
 // clang-format off
-//  1. submit() takes a file that is open, and that nobody changes any more: what it is called, and
-//     whether it still has a name, does not matter from then on. At most `most_waiting` wait; the
-//     next submit() waits until one is on its way. Memory: one block of 8 MiB a thread, and what
-//     the store itself takes.
-//  2. Of one name there is one transfer at a time, and one that waits: the newest. What it replaces
-//     is dropped, but for what it made superfluous; with kNever the newer is refused
-//     instead.
-//  3. A thread asks `check`, makes sure that no other job has moved the pointer, and publishes the
+//  1. submit() takes an open file that does not change any more. Renaming or removing it no longer
+//     matters. At most `most_waiting` uploads wait; the next submit() blocks until one of them
+//     starts. Memory: one block of 8 MiB per thread, plus what the store itself needs.
+//  2. Each name has at most one transfer under way and one upload that waits: the newest. A newer
+//     upload replaces the waiting one, and takes over the names that it made superfluous. With
+//     kNever the newer upload is refused instead.
+//  3. A thread calls `check`, makes sure that no other job has moved the pointer, and publishes the
 //     file: under the condition, verified, with retries (publisher.h).
-//  4. Then, and only then, the pointer is moved to it, unless it stands already at what was
-//     submitted later.
-//  5. Then what became superfluous is removed, all that can be; what is not there is no error. What
-//     is itself on its way yet is removed when it has arrived, or failed; what was submitted once
-//     more is not, and what is, or after a failure may be, another job's never is (own_objects.h).
-//  6. `on_done` is called. An error of 3 to 5 is kept for throw_error() instead; the thread goes on
-//     with the next file.
-//  7. stop() waits until all is done, or the deadline has passed; what is under way then is given
-//     up: its requests and pauses end (io/threads/cancellation.h), and it leaves nothing behind.
-//     What waited is named.
+//  4. Only after that the pointer is moved to the file, unless it already points at a later upload.
+//  5. Then superfluous objects are removed, as many as possible; a missing one is no error. One
+//     that is itself on its way is removed after it has arrived or failed. One that was submitted
+//     again stays. One that is another job's, or after a failure may be, always stays
+//     (own_objects.h).
+//  6. `on_done` is called. An error in steps 3 to 5 is kept for throw_error() instead, and the
+//     thread goes on with the next file.
+//  7. stop() waits until all is done or the deadline has passed. After the deadline, uploads under
+//     way are given up: their requests and pauses end (io/threads/cancellation.h), and they leave
+//     nothing. stop() returns the names that were not uploaded.
 // clang-format on
 #pragma once
 
@@ -40,19 +39,19 @@ namespace cairn {
 struct Upload {
   std::string name;
   std::shared_ptr<const ByteSource> file;
-  // kOwn: what the queue uploaded so under that name, or was told of (Publisher::own()).
+  // kOwn: may replace an object that the queue uploaded with kOwn, or that Publisher::own() knows.
   Replace replace = Replace::kNever;
-  // Called before anything is sent, on a thread of the queue. What it throws ends the upload.
+  // Called before anything is sent, on a thread of the queue. An exception ends the upload.
   std::function<void()> check = nullptr;
-  // Whether neither this upload nor a later one has that name, as far as can be said now: what the
-  // queue knows of it for Replace::kOwn is shortened. Asked by a thread of the queue. Empty:
-  // nothing is.
+  // Whether, as far as is known now, neither this upload nor a later one has the name. For such
+  // names the queue keeps only hashes (OwnObjects::shorten()). Called on a thread of the queue.
+  // Empty: no name.
   std::function<bool(const std::string& name)> has_passed = nullptr;
-  std::string pointer = {};  // to be moved to `name`; empty: none
-  // Names that this makes superfluous; `name` is passed over.
+  std::string pointer = {};  // the pointer to move to `name`; empty: none
+  // Names that this upload makes superfluous; `name` itself is ignored.
   std::vector<std::string> remove_afterwards = {};
-  // Called when it is durable and found so, the pointer moved, and the others removed: on a thread
-  // of the queue. Must not call the queue.
+  // Called on a thread of the queue when the object is durable and verified, the pointer is moved,
+  // and the superfluous names are removed. Must not call the queue.
   std::function<void(const std::vector<std::string>& removed)> on_done = nullptr;
 };
 
@@ -62,26 +61,27 @@ struct UploadQueueOptions {
   RetryPolicy retry = {};
 };
 
-// Safe from several threads.
+// Thread-safe.
 class UploadQueue {
  public:
   using Clock = std::chrono::steady_clock;
 
   UploadQueue(std::shared_ptr<ObjectStore> store, const UploadQueueOptions& options);
-  // Gives up what is under way: stop() first.
+  // Gives up what is under way; call stop() first.
   ~UploadQueue();
   UploadQueue(const UploadQueue&) = delete;
   UploadQueue& operator=(const UploadQueue&) = delete;
 
-  // What does steps 3 to 5, and knows what this job may replace and where its pointers are.
+  // Does steps 3 to 5. Knows what this job may replace, and where its pointers are.
   Publisher& publisher();
-  // AlreadyExistsError for kNever when the name is on its way; UsageError after stop().
+  // Throws AlreadyExistsError for kNever if the name is already waiting or under way, and
+  // UsageError after stop().
   void submit(Upload upload);
-  // Throws the first error that nobody was thrown yet. All others are then in its text, too.
+  // Throws the first error that has not been thrown yet. Its text includes all other errors.
   void throw_error();
-  // Waits until nothing is on its way. False when the deadline passed before.
+  // Waits until nothing waits or is under way. Returns false if the deadline passed first.
   bool wait(Clock::time_point deadline);
-  // Step 7. The names of what was not uploaded, sorted: given up, or failed.
+  // Step 7. Returns, sorted, the names that were given up or failed.
   std::vector<std::string> stop(Clock::time_point deadline);
 
  private:

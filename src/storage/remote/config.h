@@ -13,7 +13,7 @@
 
 namespace cairn {
 
-// Tests replace the network and the clock by these. Empty: the real ones.
+// Tests replace the network and the clock with these. Empty: the real ones.
 struct Outside {
   std::shared_ptr<HttpClient> client = {};
   NetRetries retries = {};
@@ -22,12 +22,12 @@ struct Outside {
 // Settings without options: retries and client from `outside`, certificates from SSL_CERT_FILE.
 RemoteSettings remote_settings(const Outside& outside = {});
 
-// The options that every bucket has.
+// The options that all buckets share.
 struct BucketOptions {
   const std::string& bucket;
   std::uint64_t part_bytes;
   int parallel_requests;
-  int attempts;  // 0: as many as remote_settings() has
+  int attempts;  // 0: the number of remote_settings()
 };
 
 // The limits of a server, and how messages name it.
@@ -35,17 +35,17 @@ struct BucketRules {
   std::string_view store;    // "an S3 store"
   std::string_view example;  // "s3://bucket/name"
   std::string_view bucket = "bucket";
-  std::uint64_t least_part = std::uint64_t{5} << 20;  // of all parts but the last
+  std::uint64_t least_part = std::uint64_t{5} << 20;  // of all parts except the last
   std::uint64_t most_part = std::numeric_limits<std::uint64_t>::max();
 };
 
-// UsageError for options that the rules do not allow.
+// Throws UsageError for options that the rules do not allow.
 void check_bucket(const BucketOptions& options, const BucketRules& rules);
-// remote_settings() with the options, which check_bucket() has allowed.
+// remote_settings() with these options, which check_bucket() must have accepted.
 RemoteSettings bucket_settings(const BucketOptions& options, const Outside& outside);
 
-// A hash of the parts of a configuration: where it is the same, one store can be used for both. It
-// tells nothing about secrets among them.
+// A hash of the parts of a configuration. Equal hashes mean that one store can serve both
+// configurations. The hash reveals no secrets among the parts.
 std::string config_identity(std::initializer_list<std::string> parts);
 
 }  // namespace cairn

@@ -15,26 +15,27 @@
 namespace cairn {
 namespace {
 
-constexpr std::size_t kMostEmptyPages = 1000;  // one behind another
+constexpr std::size_t kMostEmptyPages = 1000;  // in succession
 
-// A list that ends too early is taken for all there is, and what it lacks for removed.
+// A list that ends too early would be taken as complete, and objects that it lacks would be
+// removed.
 void check_next_page(const RemoteList& answer, const std::string& page) {
   if (!answer.is_truncated) return;
   if (answer.next.empty()) {
-    throw StorageError("the server says that there is more, and not how to go on", 0,
+    throw StorageError("the server says that the list goes on, but not how to ask for more", 0,
                        /*retryable=*/true);
   }
   if (answer.next == page) {
-    throw StorageError("the page behind this one is this one again", 0, /*retryable=*/true);
+    throw StorageError("the server names this page as the next page", 0, /*retryable=*/true);
   }
 }
 
-// A server that does not know what was asked for lists others' too, and what is listed is removed
-// with its folder.
+// A server that ignores the prefix lists other objects, too. remove_folder() would remove them, as
+// it removes all objects in the list.
 void check_prefix(const RemoteList& answer, const ListQuery& query) {
   const auto refuse = [&](const std::string& name) {
     throw StorageError("the server listed \"" + printable_line(name) +
-                           "\", which is not what was asked for: what is below \"" +
+                           "\", which is not below the requested prefix \"" +
                            printable_line(query.prefix) + "\"",
                        0);
   };
@@ -50,8 +51,8 @@ void check_prefix(const RemoteList& answer, const ListQuery& query) {
 
 }  // namespace
 
-// An answer to HEAD has no body that would say why it refuses: then a GET is asked. One that is not
-// refused shows that what was wrong has passed.
+// The answer to HEAD has no body that says why the server refuses. So a GET asks for the reason. If
+// the GET succeeds, the fault was temporary.
 std::optional<RemoteHead> RemoteContainer::head(const std::string& key) {
   const RemoteRequest request = {.method = "HEAD", .key = key, .headers = head_headers()};
   Attempts attempts(remote_->settings().retries);
@@ -71,7 +72,7 @@ std::optional<RemoteHead> RemoteContainer::head(const std::string& key) {
   return head_in(response);
 }
 
-// Some servers give a page of nothing before those that hold something.
+// Some servers send empty pages before pages that contain names.
 RemoteList RemoteContainer::list(const ListQuery& query) {
   ListQuery asked = query;
   Pages pages(remote_->describe(query.prefix));
@@ -144,7 +145,7 @@ RemoteHead RemoteContainer::put(const RemotePut& put) {
   const PutAnswer answer = send_put(put, write_id);
   const bool is_refused = this->is_refused(answer.response, put.condition);
   if (is_refused) {
-    // Perhaps an attempt before had done it, and its answer was lost.
+    // Perhaps an earlier attempt succeeded, and its answer was lost.
     const auto there = head(put.key);
     if (!there || there->write_id != write_id) {
       refuse_condition(remote_->describe(put.key), put.condition);
@@ -152,17 +153,17 @@ RemoteHead RemoteContainer::put(const RemotePut& put) {
   } else {
     remote_->check(answer.response, "writing", put.key);
   }
-  RemoteHead told = is_refused ? RemoteHead() : head_in(answer.response);
-  // Where nothing had the name there is no old object that the server could have kept.
+  RemoteHead written = is_refused ? RemoteHead() : head_in(answer.response);
+  // If the name was free, there is no old object that the server could have kept.
   const bool is_new = is_checked && put.condition.when == WriteCondition::If::kAbsent;
-  if (is_new && !told.version.empty() && !told.checksum.empty() &&
-      told.checksum == answer.checksum) {
-    told.size = put.bytes.view.size();
-    return told;
+  if (is_new && !written.version.empty() && !written.checksum.empty() &&
+      written.checksum == answer.checksum) {
+    written.size = put.bytes.view.size();
+    return written;
   }
   return verify({.key = put.key,
                  .size = put.bytes.view.size(),
-                 .version = told.version,
+                 .version = written.version,
                  .checksum = answer.checksum,
                  .write_id = write_id,
                  .before = before});
@@ -174,7 +175,7 @@ bool RemoteContainer::copy(const RemoteCopy& copy) {
   if (!answer) return false;
   const int status = answer->response.status;
   if (status == 404 || status == 412 || is_refused(answer->response, copy.condition)) {
-    look_at_refused(copy, *answer);
+    check_refused_copy(copy, *answer);
   } else {
     remote_->check(answer->response, "copying to", copy.to);
   }
@@ -186,8 +187,9 @@ bool RemoteContainer::copy(const RemoteCopy& copy) {
   return true;
 }
 
-// An attempt before may have done it, and its answer was lost.
-void RemoteContainer::look_at_refused(const RemoteCopy& copy, const CopyAnswer& answer) {
+// The copy may be done although it is refused: an earlier attempt succeeded, and its answer was
+// lost.
+void RemoteContainer::check_refused_copy(const RemoteCopy& copy, const CopyAnswer& answer) {
   const auto there = head(copy.to);
   const bool is_done = there && there->size == copy.source.size &&
                        there->write_id == answer.write_id &&
@@ -207,18 +209,18 @@ void RemoteContainer::look_at_refused(const RemoteCopy& copy, const CopyAnswer& 
   remote_->refuse(answer.response, "copying to", copy.to);
 }
 
-// Also of what was given up, and then with little time: whoever waits for its end has none left,
-// also not for a program that is asked for keys.
+// Also called for an upload that was given up. The caller may have no time left, so the limit is
+// short. It includes the time of a program that supplies keys.
 void RemoteContainer::abort(const PartedUpload& upload) noexcept {
   constexpr std::chrono::milliseconds kTimeToAbort{4000};  // the request, and keys for it
   try {
     const TimeLimit limit("giving up an upload took too long", kTimeToAbort);
     auto request = upload.abort();
     if (!request) return;
-    request->is_last_wish = true;
+    request->is_cleanup = true;
     remote_->send(std::move(*request));
   } catch (...) {
-    // remove_leftovers() will find it
+    // remove_leftovers() will find the upload.
   }
 }
 
@@ -232,14 +234,15 @@ RemoteHead RemoteContainer::verify(const SentObject& sent) {
   };
   if (!there) damaged("no object of that name");
   if (there->write_id != sent.write_id) {
-    // A server that answered, and kept the old one or still shows it: also of the same size.
+    // The server confirmed the write, but kept the old object or still shows it. The old object may
+    // have the same size.
     const bool is_as_before =
         sent.before && unquoted(there->version) == unquoted(sent.before->version) &&
         (sent.before->write_id.empty() || there->write_id == sent.before->write_id);
     if (is_as_before && (!there->write_id.empty() || sent.version.empty())) {
-      damaged(std::string("what had the name before, ") + version_title() + " " + there->version);
+      damaged(std::string("it has the previous object, ") + version_title() + " " + there->version);
     }
-    // Another write's, which came right after: what was written was there, and whole.
+    // Another write replaced the object right after ours. So ours was complete.
     if (!there->write_id.empty()) return {.size = sent.size, .version = ""};
   }
   if (there->size != sent.size) {
@@ -268,8 +271,8 @@ void refuse_condition(const std::string& where, const WriteCondition& condition)
   if (condition.when == WriteCondition::If::kAbsent) {
     throw AlreadyExistsError(where + " exists already: choose another name, or allow overwriting");
   }
-  throw AlreadyExistsError(where + " is not of version " + condition.version +
-                           " any more: another program replaced it");
+  throw AlreadyExistsError(where + " no longer has version " + condition.version +
+                           ": another program replaced it");
 }
 
 std::string unquoted(const std::string& etag) {

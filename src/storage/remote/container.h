@@ -1,6 +1,6 @@
-// A bucket, or whatever a protocol calls what objects are in: what the store, its writers and its
-// readers ask of it. The algorithms (looking before a write and behind it, whole lists) are here,
-// the protocol's own requests in what derives from it.
+// A bucket, or whatever a protocol calls the container of its objects, as the store, its writers
+// and its readers use it. The algorithms are here (the checks before and after a write, whole
+// lists). The requests are in the derived class of each protocol.
 #pragma once
 
 #include <cstdint>
@@ -15,13 +15,13 @@
 
 namespace cairn {
 
-// What the server says of an object.
+// What the server reports about an object.
 struct RemoteHead {
   std::uint64_t size = 0;
-  std::string version;  // an ETag, a generation: what conditions are about
+  std::string version;  // an ETag or a generation, which conditions compare
   NetTime modified = {};
-  std::string write_id = {};  // of the cairn that wrote it
-  std::string checksum = {};  // of all of it; empty where the server tells none
+  std::string write_id = {};  // the id of the write, set by cairn
+  std::string checksum = {};  // of the whole object; empty if the server reports none
 };
 
 ObjectInfo info_of_object(const RemoteHead& head);
@@ -36,14 +36,14 @@ struct RemoteList {
   std::vector<Object> objects = {};
   std::vector<std::string> prefixes = {};  // with the slash
   bool is_truncated = false;               // there is a next page
-  std::string next = {};                   // what asks for it
+  std::string next = {};                   // token of the next page
 };
 
 struct ListQuery {
   std::string prefix = {};
   std::string delimiter = {};  // "/" or ""
-  std::string page = {};       // RemoteList::next of the page before; empty: the first
-  int most = 0;                // objects; 0: as many as the server gives
+  std::string page = {};       // RemoteList::next of the previous page; empty: the first page
+  int most = 0;                // most objects to list; 0: as many as the server gives
 };
 
 // An object that is written with one request.
@@ -53,11 +53,11 @@ struct RemotePut {
   WriteCondition condition = {};
 };
 
-// An object that the server is to copy within the container.
+// Asks the server to copy an object within the container.
 struct RemoteCopy {
   std::string from;
   std::string to;
-  RemoteHead source = {};  // of `from`: no other version is copied
+  RemoteHead source = {};  // state of `from`: only this version is copied
   WriteCondition condition = {};
 };
 
@@ -65,10 +65,10 @@ struct RemoteCopy {
 struct RemoteUpload {
   std::string key;
   std::string id;
-  std::optional<NetTime> begun = std::nullopt;  // nullopt: the server does not say it readably
+  std::optional<NetTime> begun = std::nullopt;  // nullopt: the server does not report it readably
 };
 
-// The object behind a write: what it must be. `version` and `checksum` are compared unless they are
+// What the object must be after a write. `version` and `checksum` are compared unless they are
 // empty.
 struct SentObject {
   std::string key;
@@ -76,35 +76,38 @@ struct SentObject {
   std::string version = {};
   std::string checksum = {};
   std::string write_id = {};
-  // What had the name before; without a write id: it is not known.
+  // The object that had the name before. Without a write id: not known.
   std::optional<RemoteHead> before = std::nullopt;
 };
 
-// An object in parts, whose upload was begun. One thread at a time.
+// An object in parts, whose upload has begun. Not thread-safe.
 class PartedUpload {
  public:
   struct Completed {
-    HttpResponse response;  // of the request that made the object of its parts
+    HttpResponse response;  // of the request that assembles the object
     bool is_done = false;
-    std::string version = {};   // of the object; empty where the server does not say it
-    std::string checksum = {};  // that it must have; empty where the server keeps none
+    std::string version = {};   // of the object; empty if the server does not report it
+    std::string checksum = {};  // that the object must have; empty if the server keeps none
   };
 
   virtual ~PartedUpload() = default;
-  // Bytes of the next part, in order, while the processor has them in its cache: for a checksum,
-  // which would read the whole part again. All of a part, or nothing of it.
+  // Receives bytes of the next part, in order, while they are in the processor's cache. A checksum
+  // that uses this need not read the part again. Called for all bytes of a part, or for none of
+  // them.
   virtual void gathering(ByteView /*bytes*/) {}
-  // The request that sends a part. Called in order, from 1 on; several are under way at once.
+  // Makes the request that sends a part. Called in order, from 1 on. Several parts may be under way
+  // at once.
   virtual RemoteRequest part(int number, const SharedBytes& bytes) = 0;
-  // Its answer, which is 2xx; in the same order. StorageError when it is not what was sent.
+  // Receives the answer to a part, which is 2xx, in the same order. Throws StorageError if the
+  // server received something else.
   virtual void sent(int number, const HttpResponse& response) = 0;
-  // Makes an object of all of them, under the condition that these headers say.
+  // Assembles the object from its parts, under the condition in these headers.
   virtual Completed complete(const std::vector<HttpHeader>& condition) = 0;
-  // Gives it up; nullopt where the server forgets it by itself.
+  // The request that gives up the upload; nullopt if the server forgets it by itself.
   virtual std::optional<RemoteRequest> abort() const = 0;
 };
 
-// Safe from several threads. Every call throws StorageError as Remote does.
+// Thread-safe. Every call throws StorageError as Remote does.
 class RemoteContainer {
  public:
   explicit RemoteContainer(std::shared_ptr<Remote> remote) : remote_(std::move(remote)) {}
@@ -114,77 +117,78 @@ class RemoteContainer {
 
   const std::shared_ptr<Remote>& remote() const { return remote_; }
 
-  // nullopt when there is none of that key.
+  // nullopt if there is no object of that key.
   std::optional<RemoteHead> head(const std::string& key);
-  // One page, whole, of nothing but what begins with the query's prefix; an empty one is the last.
+  // One whole page of objects that begin with the query's prefix. Empty only if it is the last
+  // page.
   RemoteList list(const ListQuery& query);
   bool has_below(const std::string& prefix);
-  // Also one that is not there.
+  // Removes an object; a missing one is no error.
   void remove(const std::string& key);
-  // Writes an object, and looks afterwards whether the server has what was sent; not where it is a
-  // new name and the answer has the checksum of what was sent. Returns what verify() does.
-  // AlreadyExistsError when the condition does not hold.
+  // Writes an object, then checks that the server has what was sent. Skips the check if the name is
+  // new and the answer contains the right checksum. Returns what verify() returns. Throws
+  // AlreadyExistsError if the condition does not hold.
   RemoteHead put(const RemotePut& put);
-  // Lets the server copy an object, and looks afterwards whether it has. False when the server
-  // cannot copy this one: nothing was done. AlreadyExistsError when the condition does not hold.
+  // Lets the server copy an object, then checks the result. Returns false, having done nothing, if
+  // the server cannot copy this object. Throws AlreadyExistsError if the condition does not hold.
   bool copy(const RemoteCopy& copy);
-  // Gives an upload up, also when the caller has no time left.
+  // Gives up an upload, even if the caller has no time left.
   void abort(const PartedUpload& upload) noexcept;
-  // What is there now. AlreadyExistsError unless the condition holds.
+  // Returns the object that is there now. Throws AlreadyExistsError unless the condition holds.
   std::optional<RemoteHead> check_condition(const std::string& key,
                                             const WriteCondition& condition);
-  // The look after a write: StorageError when the object is not what was sent. Returns what the
-  // server said of it. Without a version if another write's object is there by now, which came
-  // right after: a late attempt of this job, or another job's.
+  // The check after a write. Throws StorageError if the object is not what was sent. Otherwise
+  // returns what the server reports. The version is empty if another write has already replaced the
+  // object: a late attempt of this job, or another job.
   RemoteHead verify(const SentObject& sent);
 
-  // --- The protocol's own ---
+  // --- What each protocol defines ---
 
-  // Of objects below `folder` ("" or with a slash at its end).
+  // For objects below `folder` ("", or with a slash at its end).
   virtual StoreFeatures features(const std::string& folder) = 0;
-  // The headers of a condition where the server checks it, none otherwise; of a PUT, and of the
-  // request that completes an upload.
+  // The headers of a condition if the server checks it, otherwise none. The first function is for a
+  // PUT, the second for the request that completes an upload.
   virtual std::vector<HttpHeader> condition_headers(const std::string& key,
                                                     const WriteCondition& condition) = 0;
   virtual std::vector<HttpHeader> upload_condition_headers(const std::string& key,
                                                            const WriteCondition& condition) {
     return condition_headers(key, condition);
   }
-  // Whether an answer to a write says that its condition does not hold.
+  // Whether the answer to a write says that its condition does not hold.
   virtual bool is_refused(const HttpResponse& response, const WriteCondition& condition) const;
 
-  // What an answer to HEAD, GET or PUT says of the object.
+  // What the answer to HEAD, GET or PUT reports about the object.
   virtual RemoteHead head_in(const HttpResponse& response) const = 0;
-  // Begins to write an object in parts; what is written bears `write_id`.
+  // Begins to write an object in parts. The object gets `write_id`.
   virtual std::unique_ptr<PartedUpload> begin_upload(const std::string& key,
                                                      const std::string& write_id) = 0;
-  // Uploads that were begun below `prefix`, as far as the server lists them, and how one is given
-  // up.
+  // The unfinished uploads below `prefix`, as far as the server lists them, and the request that
+  // gives one up.
   virtual std::vector<RemoteUpload> uploads(const std::string& /*prefix*/) { return {}; }
   virtual RemoteRequest abort_request(const RemoteUpload& upload) const;
 
  protected:
   struct PutAnswer {
     HttpResponse response;
-    std::string checksum = {};  // that the object must have; empty where the server keeps none
+    std::string checksum = {};  // that the object must have; empty if the server keeps none
   };
 
   struct CopyAnswer {
     HttpResponse response;
     std::string write_id;  // that the copy must have
   };
-  // What one request of most servers copies at most.
+  // The limit of one copy request on most servers.
   static constexpr std::uint64_t kLargestCopy = std::uint64_t{5} << 30;
 
   virtual std::vector<HttpHeader> head_headers() const { return {}; }
   virtual RemoteRequest list_request(const ListQuery& query) const = 0;
-  // StorageError when it is no list; retryable() when it is not whole.
+  // Throws StorageError if `body` is no list; retryable() if the list is not whole.
   virtual RemoteList list_in(const std::string& body) const = 0;
-  // Sends the object, under its condition where the server checks it.
+  // Sends the object, under its condition if the server checks it.
   virtual PutAnswer send_put(const RemotePut& put, const std::string& write_id) = 0;
-  // Copies the object, under its condition where the server checks it. nullopt: it cannot.
+  // Copies the object, under its condition if the server checks it. nullopt: the server cannot.
   virtual std::optional<CopyAnswer> send_copy(const RemoteCopy& /*copy*/) { return std::nullopt; }
-  // What messages call a version and a checksum.
+  // The words for a version and a checksum in messages.
   virtual const char* version_title() const { return "ETag"; }
   virtual const char* checksum_title() const { return "checksum"; }
 
@@ -192,15 +196,16 @@ class RemoteContainer {
 
  private:
   RemoteList list_page(const ListQuery& query);
-  void look_at_refused(const RemoteCopy& copy, const CopyAnswer& answer);
+  void check_refused_copy(const RemoteCopy& copy, const CopyAnswer& answer);
 
   std::shared_ptr<Remote> remote_;
 };
 
-// A condition as HTTP has it, of a server whose versions are ETags; nothing when there is none.
+// The condition as HTTP headers, for servers whose versions are ETags. Empty if there is no
+// condition.
 std::vector<HttpHeader> etag_condition(const WriteCondition& condition);
 
-// What a write that its condition refused throws.
+// Throws the error of a write that its condition refused.
 [[noreturn]] void refuse_condition(const std::string& where, const WriteCondition& condition);
 
 // An ETag without its quotes.

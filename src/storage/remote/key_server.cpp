@@ -13,7 +13,7 @@ constexpr int kFetchAttempts = 3;
 }  // namespace
 
 void refuse_keys(const std::string& what, const std::string& why, int status) {
-  throw StorageError(what + " cannot be had: " + why, status,
+  throw StorageError(what + " could not be fetched: " + why, status,
                      /*retryable=*/status == 0 || status >= 500 || status == 429);
 }
 

@@ -1,4 +1,4 @@
-// Servers that give keys and tokens. Nothing here repeats what they said: it may be a secret.
+// Servers that hand out keys and tokens. Nothing here repeats their answers, which may be secrets.
 #pragma once
 
 #include <string>
@@ -8,10 +8,11 @@
 
 namespace cairn {
 
-// The answer: the first that is not worth another attempt. CancelledError.
+// Returns the first answer that is not worth another attempt. Throws CancelledError.
 HttpResponse ask_for_keys(HttpClient& client, const NetRetries& retries,
                           const HttpRequest& request);
-// Its body. StorageError, which says that `what` cannot be had, unless its status is 200.
+// Returns the body of the answer. Throws StorageError, which names `what`, unless its status is
+// 200.
 std::string keys_answer(const HttpResponse& response, const std::string& what);
 [[noreturn]] void refuse_keys(const std::string& what, const std::string& why, int status = 0);
 

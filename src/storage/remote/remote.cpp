@@ -13,12 +13,12 @@ namespace cairn {
 namespace {
 
 constexpr int kMostLearned = 4;  // a region, the time, and keys twice
-constexpr HttpDeadlines kLastWish = {.connect = std::chrono::milliseconds(2000),
-                                     .stall = std::chrono::milliseconds(3000),
-                                     .total = std::chrono::milliseconds(3000)};
+constexpr HttpDeadlines kCleanupDeadlines = {.connect = std::chrono::milliseconds(2000),
+                                             .stall = std::chrono::milliseconds(3000),
+                                             .total = std::chrono::milliseconds(3000)};
 constexpr std::size_t kLongestMessage = 300;
 constexpr std::string_view kMask = "***";
-constexpr std::chrono::minutes kMostSkew{4};  // less is no reason to refuse: AWS allows 15
+constexpr std::chrono::minutes kMostSkew{4};  // Less does not explain a refusal: AWS allows 15.
 
 Sha256 hash_of(const std::vector<SharedBytes>& body) {
   std::vector<ByteView> pieces;
@@ -33,7 +33,7 @@ bool is_success(const HttpResponse& response) {
   return response.status >= 200 && response.status <= 299;
 }
 
-bool is_passing_status(int status) {
+bool is_temporary_status(int status) {
   return status == 500 || status == 502 || status == 503 || status == 504 || status == 429 ||
          status == 408;
 }
@@ -95,7 +95,7 @@ SigningTime Remote::signing_time() const {
 }
 
 bool Remote::is_passing(int status, const std::string& /*code*/) const {
-  return is_passing_status(status);
+  return is_temporary_status(status);
 }
 
 std::optional<HttpHeader> Remote::same_version(const HttpResponse& response) const {
@@ -103,8 +103,9 @@ std::optional<HttpHeader> Remote::same_version(const HttpResponse& response) con
   return etag.empty() ? std::nullopt : std::optional(HttpHeader{"if-match", std::string(etag)});
 }
 
-// Requests that were signed before another one's answer corrected the clock are refused with a
-// clock that is right by now: their time is far off all the same.
+// Several requests may have been signed before an answer corrected the clock. Their refusals arrive
+// when the clock is already right, but these requests had the wrong time. So if the correction has
+// changed since the request was signed, the request is worth another attempt.
 bool Remote::learn_time(const HttpResponse& response, bool is_certain, std::string_view skew) {
   std::int64_t known = skew_ms_;
   if (skew != std::to_string(known)) return true;
@@ -116,17 +117,17 @@ bool Remote::learn_time(const HttpResponse& response, bool is_certain, std::stri
   if (!is_certain && std::chrono::abs(right - std::chrono::milliseconds(known)) <= kMostSkew) {
     return false;
   }
-  skew_ms_.compare_exchange_strong(known, right.count());  // or another thread has done so
+  skew_ms_.compare_exchange_strong(known, right.count());  // unless another thread was faster
   return true;
 }
 
 void Remote::keep_secret(std::vector<std::string> secrets) {
   const std::scoped_lock lock(mutex_);
-  if (secrets == secrets_[0]) return;  // told again with each request
+  if (secrets == secrets_[0]) return;  // Most requests report the same secrets again.
   secrets_[1] = std::exchange(secrets_[0], std::move(secrets));
 }
 
-// Nobody who reads a log may sign with what stands in it.
+// Nobody who reads a log may be able to sign with what it contains.
 std::string Remote::without_secrets(std::string text) const {
   const std::scoped_lock lock(mutex_);
   for (const auto& secrets : secrets_)
@@ -134,7 +135,7 @@ std::string Remote::without_secrets(std::string text) const {
   return text;
 }
 
-// Of a secret that was cut, or of which a byte is shown otherwise, the rest would not be found.
+// Masks first: a secret that is cut, or has a byte replaced, would not be found.
 std::string Remote::told(const std::string& text) const {
   return printable_line(without_secrets(text).substr(0, kLongestMessage));
 }
@@ -184,12 +185,13 @@ void RemoteCall::start() {
   made.http.body = request_.body;
   made.http.into = request_.into;
   made.http.most_bytes = request_.most_bytes;
-  made.http.deadlines = request_.is_last_wish ? kLastWish : settings.deadlines;
-  if (request_.is_answered_late) made.http.deadlines.least_speed = 1;  // it sends blanks meanwhile
+  made.http.deadlines = request_.is_cleanup ? kCleanupDeadlines : settings.deadlines;
+  // The server sends blanks meanwhile.
+  if (request_.is_answered_late) made.http.deadlines.least_speed = 1;
   made.http.ca_file = settings.ca_file;
   {
     const std::scoped_lock lock(mutex_);
-    call_.reset();  // the places of its body are used again
+    call_.reset();  // Releases the memory for the body, which is used again.
   }
   auto call = settings.client->start(std::move(made.http));
   const std::scoped_lock lock(mutex_);
@@ -198,14 +200,14 @@ void RemoteCall::start() {
 }
 
 bool RemoteCall::again(std::optional<std::chrono::milliseconds> server_asks) {
-  return !request_.is_last_wish && attempts_.again(server_asks);
+  return !request_.is_cleanup && attempts_.again(server_asks);
 }
 
 HttpResponse RemoteCall::wait() {
   for (;;) {
     HttpResponse response = call_->wait();
     if (is_of_other_version(response)) response.status = 412;
-    if (answered(response)) {
+    if (is_final(response)) {
       response.received += received_;
       return response;
     }
@@ -213,8 +215,8 @@ HttpResponse RemoteCall::wait() {
   }
 }
 
-// Whether this is what wait() gives. Otherwise there is another attempt.
-bool RemoteCall::answered(const HttpResponse& response) {
+// Whether wait() returns this answer. If not, there is another attempt.
+bool RemoteCall::is_final(const HttpResponse& response) {
   if (response.failure.empty()) {
     const bool may_be_error = response.status >= 300 || request_.is_answered_late;
     const RemoteError error = may_be_error ? remote_.error_in(response) : RemoteError();
@@ -225,9 +227,10 @@ bool RemoteCall::answered(const HttpResponse& response) {
     }
     return !again(retry_after(response.header("retry-after"), remote_.now()));
   }
-  if (response.is_too_long && request_.gives_too_long) return true;
-  // A server that trickles makes no progress: else this would never end.
-  if (resume_behind(response) && !response.is_stalled) attempts_.progress();
+  if (response.is_too_long && request_.returns_too_long) return true;
+  // A server that sends only a few bytes at a time does not count as progress: otherwise this would
+  // never end.
+  if (resume_after(response) && !response.is_stalled) attempts_.progress();
   const std::string text = request_.method + " of " + remote_.described(request_.key, response) +
                            ": " + printable_line(response.failure);
   if (response.cancelled) {
@@ -241,8 +244,8 @@ bool RemoteCall::answered(const HttpResponse& response) {
       response.status, response.may_work_later);
 }
 
-// Some servers, and caches in front of others, do not look at the condition of a read, and send
-// what is there now with its version: that is as good as a refusal.
+// Some servers, and caches in front of servers, ignore the condition of a read. They send the
+// current object with its version. That is as good as a refusal.
 bool RemoteCall::is_of_other_version(const HttpResponse& response) const {
   if (request_.method != "GET" || !is_success(response)) return false;
   const auto given = remote_.same_version(response);
@@ -251,7 +254,8 @@ bool RemoteCall::is_of_other_version(const HttpResponse& response) const {
          });
 }
 
-// What a range asks for first: "bytes=5-9" is 5. nullopt when it is none, or the last bytes.
+// The first byte that a range asks for: 5 for "bytes=5-9". nullopt if there is no range, or it asks
+// for the last bytes.
 std::optional<std::uint64_t> RemoteCall::first_byte() const {
   constexpr std::string_view kUnit = "bytes=";
   for (const HttpHeader& header : request_.headers) {
@@ -262,7 +266,7 @@ std::optional<std::uint64_t> RemoteCall::first_byte() const {
   return std::nullopt;
 }
 
-// Whether the bytes of the answer are those from `first` on.
+// Whether the answer's bytes begin at `first`.
 bool RemoteCall::begins_at(const HttpResponse& response, std::uint64_t first) const {
   return response.status == 206 &&
          response.header("content-range").starts_with("bytes " + std::to_string(first) + "-");
@@ -278,9 +282,9 @@ void RemoteCall::check_range(const HttpResponse& response) const {
                      response.status);
 }
 
-// A range that broke off goes on where it stopped; one whose bytes are not those that were asked
-// for (a server that ignores ranges sends the first) begins again.
-bool RemoteCall::resume_behind(const HttpResponse& response) {
+// A range that broke off continues where it stopped. It starts again if its bytes are not those
+// that were requested: a server that ignores ranges sends the first bytes.
+bool RemoteCall::resume_after(const HttpResponse& response) {
   const std::size_t received = response.received;
   const auto first = first_byte();
   if (received == 0 || !first || received >= request_.into.size()) return false;

@@ -1,6 +1,6 @@
-// A server that keeps objects, as far as all of them are alike: requests by HTTP, each with as many
-// attempts as it takes, ended when their thread's work is cancelled. How requests are addressed and
-// signed, and what answers mean, is each protocol's own.
+// A server that keeps objects: what all protocols share. Requests go by HTTP, with as many attempts
+// as they need. They end when the work of their thread is cancelled. Each protocol defines how
+// requests are addressed and signed, and what answers mean.
 //
 //   Remote           requests, attempts, errors                      (here)
 //   open_object()    an object as a source of ranges                 source.h
@@ -32,59 +32,59 @@ struct RemoteSettings {
   NetRetries retries = {};
   HttpDeadlines deadlines = {};  // of each attempt
   std::shared_ptr<HttpClient> client = {};
-  std::string ca_file = {};            // as HttpRequest's
-  std::uint64_t part_bytes = 8 << 20;  // what is larger is written in parts of so many
-  int parallel_requests = 6;           // parts of an upload; twice as many ranges
-  bool has_suffix_ranges = true;       // the server knows "bytes=-9": the last ones
-  bool has_plain_404 = true;  // a 404 to HEAD says that there is no object, and nothing else
-  // An object of at most so many bytes is read as a whole, into memory, where the server knows no
-  // ranges; 0: all that is asked know them.
+  std::string ca_file = {};            // as in HttpRequest
+  std::uint64_t part_bytes = 8 << 20;  // larger objects are written in parts of this size
+  int parallel_requests = 6;           // parts of an upload; ranges of a read may be twice as many
+  bool has_suffix_ranges = true;       // the server understands "bytes=-9", the last 9 bytes
+  bool has_plain_404 = true;           // a 404 to HEAD can only mean that there is no object
+  // If the server does not support ranges, an object of at most this size is read whole into
+  // memory. 0: all servers of this protocol support ranges.
   std::uint64_t most_without_ranges = 0;
 };
 
 struct RemoteRequest {
   std::string method = "GET";
-  std::string key = {};  // "" is what all keys are in: the bucket
+  std::string key = {};  // "" is the container of all keys: the bucket
   Query query = {};
   std::vector<HttpHeader> headers = {};
   std::vector<SharedBytes> body = {};
   std::span<std::byte> into = {};
   std::size_t most_bytes = std::size_t{8} << 20;
-  bool is_last_wish = false;    // of what is given up: one attempt, and a few seconds
-  bool gives_too_long = false;  // an answer of over `most_bytes` is given, not thrown: is_too_long
-  bool is_answered_late = false;  // 200 may be sent before the work: its body may be an error
-  std::string payload_hash = {};  // of `body`, where a protocol signs it: Remote::prepare()
-  bool is_prepared = false;       // Remote::prepare_once() was here
+  bool is_cleanup = false;  // gives up an upload: one attempt, a few seconds
+  // An answer longer than `most_bytes` is returned, not thrown: is_too_long.
+  bool returns_too_long = false;
+  // The server may answer 200 before the work is done, so the body may be an error.
+  bool is_answered_late = false;
+  std::string payload_hash = {};  // of `body`, if the protocol signs it: Remote::prepare()
+  bool is_prepared = false;       // Remote::prepare_once() has run
 };
 
-// A request as it is signed: method, URL and headers of `http`; the rest is filled in by
-// RemoteCall.
+// A signed request: method, URL and headers of `http`. RemoteCall fills in the rest.
 struct SignedRequest {
   HttpRequest http;
-  std::string signed_by = {};  // which keys, for Remote::learn(): may be a secret
+  std::string signed_by = {};  // identifies the keys, for Remote::learn(); may be a secret
 };
 
-// When a request is signed, by the server's clock as far as it is known.
+// The time of signing, by the server's clock as far as it is known.
 struct SigningTime {
   NetTime time;
-  std::string skew;  // for SignedRequest::signed_by: by how much ours was corrected
+  std::string skew;  // for SignedRequest::signed_by: the correction of our clock
 };
 
-// What an answer says is wrong.
+// The error in an answer.
 struct RemoteError {
-  std::string code = {};  // "NoSuchKey"; empty when it says nothing
+  std::string code = {};  // "NoSuchKey"; empty if the answer has none
   std::string message = {};
 };
 
-// The ranges that are under way, and the room that is left for more: a limit for a store, whatever
-// number of objects is read, in whatever number of ranges. Safe from several threads.
+// Limits the ranges that are under way for one store, over all objects and readers. Thread-safe.
 class RangesUnderWay {
  public:
   static constexpr std::uint64_t kMostBytes = std::uint64_t{64} << 20;
 
   explicit RangesUnderWay(int most) : most_(most) {}
 
-  // Room for a range, until its end.
+  // Room for a range, until it is destroyed.
   class Room {
    public:
     Room(RangesUnderWay& of, std::uint64_t bytes) : of_(of), bytes_(bytes) {}
@@ -96,8 +96,8 @@ class RangesUnderWay {
     RangesUnderWay& of_;
     const std::uint64_t bytes_;
   };
-  // nullptr: there is no room until a range is done. A reader that has none under way gets room all
-  // the same (`is_first`): no reader ever waits for another one.
+  // Returns nullptr if there is no room until a range is done. A reader without a range under way
+  // always gets room (`is_first`), so that no reader waits for another reader.
   std::unique_ptr<Room> take(std::uint64_t bytes, bool is_first);
 
  private:
@@ -109,7 +109,7 @@ class RangesUnderWay {
   std::uint64_t bytes_ = 0;
 };
 
-// Safe from several threads.
+// Thread-safe.
 class Remote {
  public:
   explicit Remote(RemoteSettings settings)
@@ -122,112 +122,114 @@ class Remote {
   // The ranges that are under way for all readers of this server.
   RangesUnderWay& ranges() { return ranges_; }
 
-  // Fills in what is the same in all attempts. That may take its time (a hash of the body), so any
-  // thread can do it before the request is sent.
+  // Fills in what is the same in all attempts. It may take time (a hash of the body). Any thread
+  // may call it before the request is sent.
   void prepare_once(RemoteRequest& request) const;
-  // All attempts, to the end: as RemoteCall.
+  // Sends the request with all its attempts, like RemoteCall.
   HttpResponse send(RemoteRequest request);
-  // The error that an answer is, typed; `doing` as "reading".
+  // Throws the error that an answer means, with its type. `doing` is a word like "reading".
   [[noreturn]] void refuse(const HttpResponse& response, const std::string& doing,
                            const std::string& key) const;
-  // The same unless its status is 2xx.
+  // Does the same unless the status is 2xx.
   void check(const HttpResponse& response, const std::string& doing, const std::string& key) const;
-  // What a server said, as a message may hold it: short, printable, without what was given to
-  // keep_secret().
+  // A server's text in a form that is safe for messages: short, printable, without the secrets
+  // given to keep_secret().
   std::string told(const std::string& text) const;
-  // The time of the server.
+  // The server's time.
   NetTime now() const;
-  // The same, with what learn_time() needs to know of it: both of one moment.
+  // The same time, together with what learn_time() needs. Both are of one moment.
   SigningTime signing_time() const;
 
-  // How messages name an object, or the bucket: "s3://bucket/key".
+  // The name of an object or the bucket in messages: "s3://bucket/key".
   virtual std::string describe(const std::string& key) const = 0;
-  // Whether an answer says that there is no such object, and not that there is no such bucket.
+  // Whether an answer says that there is no such object, rather than no such bucket.
   virtual bool is_missing(const HttpResponse& response) const { return response.status == 404; }
-  // The header by which a read demands the version that `response` is of; nullopt when nothing in
-  // it tells versions apart.
+  // The header with which a read demands the version of `response`. nullopt if nothing in it
+  // distinguishes versions.
   virtual std::optional<HttpHeader> same_version(const HttpResponse& response) const;
 
  protected:
   friend class RemoteCall;
 
-  // Before the first attempt: what is the same in all; whether `payload_hash` is the body's
-  // SHA-256, as hash_text() writes it, and is filled in by the caller.
+  // Called before the first attempt. Fills in the fields that all attempts share. Returns true if
+  // `payload_hash` must be the body's SHA-256 as hash_text() writes it; the caller then fills it
+  // in.
   virtual bool prepare(RemoteRequest& /*request*/) const { return false; }
   virtual std::string hash_text(const Sha256& hash) const { return hex(hash); }
   virtual SignedRequest sign(const RemoteRequest& request) = 0;
-  // Of a status from 300 on, or of an answer that may be an error all the same.
+  // The error in an answer with a status from 300 on, or in one that may be an error all the same.
   virtual RemoteError error_in(const HttpResponse& response) const = 0;
-  // Whether something was learned from an answer that refuses (another region, the server's time,
-  // other keys), so that the request is made anew, at once.
+  // Learns from a refusal: another region, the server's time, new keys. Returns whether it learned
+  // something; the request is then made again at once.
   virtual bool learn(const HttpResponse& /*response*/, const RemoteError& /*error*/,
                      const std::string& /*signed_by*/) {
     return false;
   }
-  // Whether the server, or the way to it, may do better the next time.
+  // Whether the fault of the server, or of the way to it, may be temporary.
   virtual bool is_passing(int status, const std::string& code) const;
-  // What to do next, "; check ...", or nothing.
+  // What to do next ("; check ..."), or nothing.
   virtual std::string advice_for(int /*status*/, const std::string& /*code*/) const { return {}; }
 
-  // For learn(): takes the server's time when an answer that refuses says that the request's is
-  // wrong; `is_certain`: by its code, or else when it is far off. Also true when the clock was
-  // corrected, by whichever thread, since the request was signed: with `skew` of signing_time().
+  // For learn(): takes over the server's time if an answer says that the request's time is wrong.
+  // `is_certain`: the error code says so; otherwise the time must be far off. Also returns true if
+  // any thread has corrected the clock since the request was signed, with `skew` from
+  // signing_time().
   bool learn_time(const HttpResponse& response, bool is_certain, std::string_view skew);
-  // What no message may hold from now on: these, and those that were given before them, as their
-  // answers are still under way; empty ones are none.
+  // Keeps these secrets out of messages from now on, and the previous ones, too, since their
+  // answers may still be under way. Empty ones are ignored.
   void keep_secret(std::vector<std::string> secrets);
 
  private:
   std::string without_secrets(std::string text) const;
-  // describe(), with the place that a redirect led to.
+  // describe(), with the address that a redirect led to.
   std::string described(const std::string& key, const HttpResponse& response) const;
 
   const RemoteSettings settings_;
   RangesUnderWay ranges_;
-  std::atomic<std::int64_t> skew_ms_ = 0;  // the server's clock less ours
+  std::atomic<std::int64_t> skew_ms_ = 0;  // the server's clock minus ours
   mutable std::mutex mutex_;
-  std::array<std::vector<std::string>, 2> secrets_ = {};  // now and before; under the lock
+  std::array<std::vector<std::string>, 2> secrets_ = {};  // current and previous; under the lock
 };
 
-// What servers said, with "***" in place of each secret. Before it is cut, and before it is made
-// printable: of a part of a secret the rest is not found.
+// Replaces each secret in a server's text by "***". Call it before the text is cut or made
+// printable: part of a secret would not be found.
 std::string masked(std::string text, std::span<const std::string> secrets);
 
-// Whether a status is one of those that pass: 5xx but not all of them, 429, 408.
-bool is_passing_status(int status);
+// Whether a status is temporary: some of 5xx, 429, 408.
+bool is_temporary_status(int status);
 bool is_success(const HttpResponse& response);  // 2xx
-// The header; 0 without one.
+// The value of the header; 0 without the header.
 std::uint64_t content_length(const HttpResponse& response);
 
-// A request under way, with all its attempts. Its end cancels it, and so does the Cancellation of
-// the thread that made it (io/threads/cancellation.h): CancelledError. Moves are made by whoever
-// waits: one thread at a time.
+// A request under way, with all its attempts. Its destructor cancels it, and so does the
+// Cancellation of the thread that made it (io/threads/cancellation.h). It advances only in wait().
+// Not thread-safe.
 class RemoteCall {
  public:
   RemoteCall(Remote& remote, RemoteRequest request);
-  // The answer of the last attempt: any status but those that were worth another one. StorageError
-  // when there is none, or the server only kept failing.
+  // The answer of the last attempt, with any status that is not worth another attempt. Throws
+  // StorageError if there is no answer or the server keeps failing, and CancelledError.
   HttpResponse wait();
 
  private:
   void start();
   bool again(std::optional<std::chrono::milliseconds> server_asks = std::nullopt);
-  bool answered(const HttpResponse& response);
+  bool is_final(const HttpResponse& response);
   std::optional<std::uint64_t> first_byte() const;
   bool begins_at(const HttpResponse& response, std::uint64_t first) const;
   bool is_of_other_version(const HttpResponse& response) const;
   void check_range(const HttpResponse& response) const;
-  bool resume_behind(const HttpResponse& response);
+  bool resume_after(const HttpResponse& response);
 
   Remote& remote_;
   RemoteRequest request_;
   Attempts attempts_;
-  std::size_t received_ = 0;  // of `into`, in earlier attempts
+  std::size_t received_ = 0;  // into `into`, by earlier attempts
   std::string signed_by_ = {};
-  int learned_ = 0;   // so often the request was made anew for what was learned
-  std::mutex mutex_;  // of call_, which others cancel
+  int learned_ = 0;   // how often a learned fact caused a new request
+  std::mutex mutex_;  // guards call_, which other threads cancel
   std::unique_ptr<HttpCall> call_;
-  CancelHook hook_;  // the last: it uses what is above
+  CancelHook hook_;  // the last member: it uses those above
 };
 
 }  // namespace cairn

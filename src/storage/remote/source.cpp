@@ -1,13 +1,14 @@
 // Reading an object:
 //
-//  1. It is opened by asking for its last bytes: the answer tells size and version, and most
-//     formats begin at the end. A small object is there whole.
-//  2. Near ranges become one request, large ones several, each straight into its place if it has
-//     one. Many are under way at once, as far as the store has room (RangesUnderWay). The reader
-//     waits for the oldest, shows it, and starts the next. So bytes are shown in order.
-//  3. Every request says which version it means, and every answer that does is held against it:
-//     bytes of another one are never mixed in.
-//  4. One that breaks off goes on where it stopped (remote.cpp).
+//  1. Opening requests the last bytes: the answer reports size and version, and most formats begin
+//     at the end. A small object arrives whole.
+//  2. Ranges that are close become one request, large ranges several. A request with only one
+//     destination writes straight into it. Many are under way at once, as far as the store has room
+//     (RangesUnderWay). The reader waits for the oldest, shows it, and starts the next. So bytes
+//     are shown in order.
+//  3. Every request names the version that it means, and every answer that has a version is
+//     compared with it. Bytes of different versions are never mixed.
+//  4. A request that breaks off resumes where it stopped (remote.cpp).
 #include "storage/remote/source.h"
 
 #include <algorithm>
@@ -27,12 +28,13 @@ namespace {
 constexpr std::uint64_t kLargestRange = std::uint64_t{8} << 20;
 constexpr std::uint64_t kRangeOfMany = std::uint64_t{4} << 20;
 constexpr std::uint64_t kManyBytes = RangesUnderWay::kMostBytes;
-constexpr std::uint64_t kWorthReading = std::uint64_t{64} << 10;  // a gap: cheaper than a request
-constexpr std::uint64_t kShownAtOnce = std::uint64_t{1} << 20;    // fits a core's cache
+// Reading a gap of up to this many bytes is cheaper than another request.
+constexpr std::uint64_t kWorthReading = std::uint64_t{64} << 10;
+constexpr std::uint64_t kShownAtOnce = std::uint64_t{1} << 20;  // fits a core's cache
 
 struct Opened {
   std::uint64_t size = 0;
-  std::optional<HttpHeader> condition = {};  // that it is of the same version
+  std::optional<HttpHeader> condition = {};  // that the object still has the same version
   std::uint64_t tail_begin = 0;
   SharedBytes tail = {};
 };
@@ -43,12 +45,12 @@ struct PartPiece {
   std::uint64_t begin = 0;   // in the part
   std::uint64_t offset = 0;  // in the object
   std::uint64_t size = 0;
-  std::span<std::byte> into = {};  // empty: nobody keeps the bytes
+  std::span<std::byte> into = {};  // empty: the bytes are only shown
 
   std::uint64_t end() const { return offset + size; }
 };
 
-// Pieces that lie together: they come with one request, or opening has brought them.
+// Pieces that lie close together: one request brings them, or opening has brought them.
 struct Read {
   std::uint64_t begin = 0;
   std::uint64_t end = 0;
@@ -61,7 +63,7 @@ HttpHeader range_header(std::uint64_t begin, std::uint64_t end) {
   return {"range", "bytes=" + std::to_string(begin) + "-" + std::to_string(end - 1)};
 }
 
-// In the order of the parts. Opening has brought the bytes from `tail` on.
+// In the order of the parts. Opening has already brought the bytes from `tail` on.
 std::vector<Read> plan_reads(std::span<const ByteSource::Part> parts, std::uint64_t tail) {
   std::uint64_t bytes = 0;
   for (const ByteSource::Part& part : parts) {
@@ -164,8 +166,8 @@ class ObjectSource final : public ByteSource {
 
     Read read;
     std::unique_ptr<RangesUnderWay::Room> room;
-    std::vector<std::byte> buffer = {};          // when it is not one place
-    std::unique_ptr<RemoteCall> call = nullptr;  // null: the bytes are there. The first to go
+    std::vector<std::byte> buffer = {};          // unless the bytes have only one destination
+    std::unique_ptr<RemoteCall> call = nullptr;  // null: the bytes are there. Destroyed first.
   };
 
   void start(UnderWay& one) const {
@@ -241,9 +243,11 @@ ContentRange range_in(const HttpResponse& response) {
           .size = number_of_text(text.substr(slash + 1))};
 }
 
-// Asks for the last bytes by their numbers, once the size is known; for all of it, where it is not.
-HttpResponse ask_behind_head(Remote& remote, const std::string& key) {
-  RemoteRequest request = {.key = key, .gives_too_long = remote.settings().most_without_ranges > 0};
+// Learns the size from HEAD, and then asks for the last bytes by their numbers. Asks for the whole
+// object if the size is unknown.
+HttpResponse ask_after_head(Remote& remote, const std::string& key) {
+  RemoteRequest request = {.key = key,
+                           .returns_too_long = remote.settings().most_without_ranges > 0};
   const HttpResponse head = remote.send({.method = "HEAD", .key = key});
   const std::uint64_t size = is_success(head) ? content_length(head) : 0;
   if (size > 0) {
@@ -254,20 +258,19 @@ HttpResponse ask_behind_head(Remote& remote, const std::string& key) {
 }
 
 HttpResponse ask_for_tail(Remote& remote, const std::string& key) {
-  if (!remote.settings().has_suffix_ranges) return ask_behind_head(remote, key);
+  if (!remote.settings().has_suffix_ranges) return ask_after_head(remote, key);
   HttpResponse response =
       remote.send({.key = key,
                    .headers = {{"range", "bytes=-" + std::to_string(kTailRead)}},
-                   .gives_too_long = remote.settings().most_without_ranges > 0});
-  // Of nothing there are no last bytes; but so answers, too, who does not know how they are asked
-  // for.
+                   .returns_too_long = remote.settings().most_without_ranges > 0});
+  // An empty object has no last bytes. But servers without suffix ranges answer in the same way.
   const bool is_unclear = response.status == 416 && range_in(response).size != 0;
-  return is_unclear ? ask_behind_head(remote, key) : response;
+  return is_unclear ? ask_after_head(remote, key) : response;
 }
 
-// What an answer to ask_for_tail() says that is 2xx, 412 or 416. StorageError; retryable() when
-// what it is of was replaced between two requests, so that it is asked for again.
-Opened opened_by(const Remote& remote, const std::string& key, HttpResponse response) {
+// Interprets an answer to ask_for_tail() that is 2xx, 412 or 416. Throws StorageError, retryable()
+// if the object was replaced between two requests, so that it is opened again.
+Opened parse_tail(const Remote& remote, const std::string& key, HttpResponse response) {
   const auto fail = [&](const std::string& what, bool may_work_later) {
     throw StorageError("opening " + remote.describe(key) + ": " + what, response.status,
                        may_work_later);
@@ -277,7 +280,7 @@ Opened opened_by(const Remote& remote, const std::string& key, HttpResponse resp
   if (response.status == 412 || (response.status == 416 && !is_empty)) {
     fail("the server answered " + std::to_string(response.status) +
              (response.status == 412 ? ": it was replaced while it was opened"
-                                     : " to a range of what it says is there") +
+                                     : " to a range that it said exists") +
              "; open it again",
          /*may_work_later=*/true);
   }
@@ -303,14 +306,14 @@ Opened opened_by(const Remote& remote, const std::string& key, HttpResponse resp
   return opened;
 }
 
-// Of a server that sends all of it, whatever it is asked for: `head` is how such an answer began.
+// For a server that always sends the whole object. `head` is the beginning of such an answer.
 std::shared_ptr<const ByteSource> open_whole(const std::shared_ptr<Remote>& remote,
                                              const std::string& key, const HttpResponse& head) {
   const std::uint64_t size = content_length(head);
   if (size == 0 || size > remote->settings().most_without_ranges) {
     throw UnsupportedError(
-        remote->describe(key) + ": the server knows no ranges, and " +
-        (size == 0 ? std::string("does not tell the size")
+        remote->describe(key) + ": the server does not support ranges, and " +
+        (size == 0 ? std::string("does not report the size")
                    : std::to_string(size) + " bytes are too many to be read into memory") +
         "; download the file, and load it from there");
   }
@@ -319,7 +322,7 @@ std::shared_ptr<const ByteSource> open_whole(const std::shared_ptr<Remote>& remo
   remote->check(response, "opening", key);
   if (response.received != size) {
     throw StorageError(remote->describe(key) + ": the server sent " +
-                           std::to_string(response.received) + " bytes, after it had said " +
+                           std::to_string(response.received) + " bytes instead of the announced " +
                            std::to_string(size),
                        response.status, /*retryable=*/true);
   }
@@ -338,7 +341,7 @@ std::shared_ptr<const ByteSource> open_object(std::shared_ptr<Remote> remote,
       remote->check(response, "opening", key);
     }
     try {
-      Opened opened = opened_by(*remote, key, std::move(response));
+      Opened opened = parse_tail(*remote, key, std::move(response));
       return std::make_shared<const ObjectSource>(std::move(remote), key, std::move(opened));
     } catch (const StorageError& e) {
       if (!e.retryable() || !attempts.again()) throw;

@@ -1,11 +1,11 @@
-// A bucket as a store. What it has no notion of is made of what it has:
+// A bucket as a store. Folders, pointers and their removal are built from objects:
 //
-//  1. A name is a key below the prefix; a folder is there as long as a key begins with its name and
-//     a slash.
-//  2. A pointer is Composer's: an object NAME.symlink whose text is the name of another. It is one
-//     request to move, under a condition; readers see the old text or the new one.
-//  3. A folder that is removed goes object by object: first what it is known by (.metadata, an
-//     index), without which nobody takes the rest for a checkpoint.
+//  1. A name is a key below the prefix. A folder exists as long as a key begins with its name and a
+//     slash.
+//  2. A pointer is Composer's: an object NAME.symlink whose text is the name of another object. One
+//     request moves it, under a condition. Readers see the old text or the new one.
+//  3. A folder is removed object by object. First go the files that make it a checkpoint
+//     (.metadata, an index): without them no reader takes the rest for one.
 #include "storage/remote/store.h"
 
 #include <algorithm>
@@ -23,7 +23,7 @@
 namespace cairn {
 namespace {
 
-constexpr std::chrono::hours kForgotten{24};  // an upload begun earlier has no writer any more
+constexpr std::chrono::hours kForgotten{24};  // the writer of an older upload is dead
 constexpr std::size_t kRemovalsAtOnce = 16;
 
 struct Linked {
@@ -161,7 +161,7 @@ class RemoteStore final : public ObjectStore {
     check_is_known(to, condition);
     const auto copied = object_of(from);
     const auto through_here = [&] { ObjectStore::copy(from, to, condition, from_version); };
-    if (!copied) return through_here();  // it says what is wrong
+    if (!copied) return through_here();  // throws the error
     const auto& [key, head] = *copied;
     if (key == key_of(to)) return;
     if (!from_version.empty() && head.version != from_version) {
@@ -210,7 +210,7 @@ class RemoteStore final : public ObjectStore {
     const std::string key = key_of(folder);
     const std::string below = key.size() <= prefix_.size() ? prefix_ : key + "/";
     std::vector<std::string> removed;
-    for (const RemoteUpload& upload : forgotten_uploads(below + of)) {
+    for (const RemoteUpload& upload : abandoned_uploads(below + of)) {
       const std::string name = upload.key.substr(below.size());
       const bool is_meant = of.empty() ? name.find('/') == std::string::npos
                                        : name == of || name.starts_with(of + "/");
@@ -232,17 +232,17 @@ class RemoteStore final : public ObjectStore {
     return prefix_ + key;
   }
 
-  // A small object of a new name takes one request: the server itself checks that no object has the
-  // name. Before other writes begin() asks twice: for an object, so that no large upload is for
-  // nothing, and for a folder of that name. A folder of a new object's name stays readable below
-  // it.
+  // A small object with a new name takes one request: the server itself checks that the name is
+  // free. Before other writes begin() makes two requests. It looks for an object, so that no large
+  // upload is in vain, and for a folder of that name. If a new object gets the name of a folder,
+  // the folder stays readable.
   bool is_one_request(const std::string& key, const BeginOptions& options) const {
     return key.size() > prefix_.size() && options.condition.when == WriteCondition::If::kAbsent &&
            options.expected_bytes > 0 && options.expected_bytes <= remote().settings().part_bytes &&
            !container_->condition_headers(key, options.condition).empty();
   }
 
-  // Of what is going to be an object: no folder may have its name.
+  // The key for a new object. Throws if a folder has the name.
   std::string key_to_write(const std::string& name) const {
     std::string key = key_of(name);
     if (key.size() <= prefix_.size() || container_->has_below(key + "/")) {
@@ -255,10 +255,10 @@ class RemoteStore final : public ObjectStore {
     const bool is_version = condition.when == WriteCondition::If::kVersion;
     if (!is_version || !container_->condition_headers(key_of(name), condition).empty()) return;
     throw UnsupportedError(describe(name) +
-                           ": this server does not check the version of what is replaced");
+                           ": this server cannot check the version of the replaced object");
   }
 
-  // The key of an object, or of what a pointer points at, and what is there. nullopt: no object.
+  // The key and the state of an object, or of the object that a pointer names. nullopt: no object.
   std::optional<std::pair<std::string, RemoteHead>> object_of(const std::string& name) const {
     std::string key = key_of(name);
     if (key.size() <= prefix_.size()) return std::nullopt;
@@ -291,9 +291,9 @@ class RemoteStore final : public ObjectStore {
     const std::string key = pointer_key(of);
     const HttpResponse response = remote().send(
         {.key = key, .headers = {{"range", "bytes=0-" + std::to_string(kLongestLink)}}});
-    // Another 404 is of a bucket, or of who may not look: that says nothing of a pointer.
+    // Other 404s concern the bucket or missing rights: the pointer may exist.
     if (remote().is_missing(response)) return std::nullopt;
-    if (response.status == 416) {  // an empty object has no first byte
+    if (response.status == 416) {  // An empty object has no first byte.
       const auto empty = container_->head(key);
       if (!empty) return std::nullopt;
       return Linked{.target = "", .version = empty->version, .modified = empty->modified};
@@ -331,10 +331,9 @@ class RemoteStore final : public ObjectStore {
     }
   }
 
-  std::vector<RemoteUpload> forgotten_uploads(const std::string& prefix) const {
+  std::vector<RemoteUpload> abandoned_uploads(const std::string& prefix) const {
     std::vector<RemoteUpload> forgotten = container_->uploads(prefix);
-    // One whose age is not known may be another job's, that lives; and not all servers know what
-    // they were asked for.
+    // An upload of unknown age may belong to a living job. And some servers ignore the prefix.
     std::erase_if(forgotten, [&](const RemoteUpload& upload) {
       return !upload.key.starts_with(prefix) || !upload.begun ||
              remote().now() - *upload.begun <= kForgotten;
@@ -342,7 +341,7 @@ class RemoteStore final : public ObjectStore {
     return forgotten;
   }
 
-  std::string prefix_;  // "" or with a slash at its end
+  std::string prefix_;  // "" or with a slash at the end
   std::shared_ptr<RemoteContainer> container_;
 };
 

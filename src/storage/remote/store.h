@@ -1,4 +1,4 @@
-// A container of a server as a store.
+// A container of a server as an ObjectStore.
 #pragma once
 
 #include <memory>
@@ -10,7 +10,7 @@
 
 namespace cairn {
 
-// All names are below `prefix`: "runs" makes the object "runs/a.pt" of the name "a.pt".
+// All names are below `prefix`: with the prefix "runs" the name "a.pt" is the object "runs/a.pt".
 std::shared_ptr<ObjectStore> remote_store(std::shared_ptr<RemoteContainer> container,
                                           const std::string& prefix);
 

@@ -1,16 +1,18 @@
 // Writing an object:
 //
-//  1. Bytes are gathered into a part. What fits into one is sent with one request by commit().
-//  2. With the second part an upload is begun. Each is hashed by a thread of its own, and
-//     they go out while the next ones are gathered, as many at once as the settings allow: then
-//     write() waits for the oldest. Each is tried again by itself (remote.cpp); the server compares
-//     its checksum with what came.
-//  3. commit() waits for all parts and completes the upload under the condition: only now anything
-//     of the name is visible. When the answer is lost, the object's write id says whose it is.
-//  4. Size, version and, where the server keeps it, the checksum of the whole are compared with
-//     what was sent. A small new object is not asked for if the answer has its checksum.
-//  5. The end of one that was not committed aborts the upload, if the server does it at once;
-//     remove_leftovers() of the store does it for killed writers.
+//  1. Bytes are gathered into a part. If one part is enough, commit() sends it with one request.
+//  2. The second part begins an upload. A separate thread hashes each part. Parts are sent while
+//     the next ones are gathered, as many at once as the settings allow. Then write() waits for the
+//     oldest. Each part has its own attempts (remote.cpp). The server compares the part's checksum
+//     with what it received.
+//  3. commit() waits for all parts and completes the upload under the condition. Only now the
+//     object is visible. If the answer is lost, the object's write id shows whether it is this
+//     write's.
+//  4. Size, version and, if the server keeps it, the checksum of the whole object are requested and
+//     compared with what was sent. For a small new object there is no request if the answer to the
+//     write has its checksum.
+//  5. The destructor of an uncommitted write aborts the upload, if the server responds at once. The
+//     store's remove_leftovers() aborts the uploads of killed writers.
 #include "storage/remote/write.h"
 
 #include <algorithm>
@@ -26,11 +28,11 @@
 namespace cairn {
 namespace {
 
-constexpr int kMostParts = 10'000;      // the limit of those that have the lowest
-constexpr int kPartsOfOneSize = 1'000;  // of a size that nobody told: then they grow
+constexpr int kMostParts = 10'000;      // the lowest limit among the servers
+constexpr int kPartsOfOneSize = 1'000;  // if the size is not known; then parts grow
 constexpr std::uint64_t kPartsOfKnown = 9'000;
 constexpr std::size_t kHashedAtOnce = 2;
-// What a core has room for in its own cache beside the copy, and in its first one.
+// A core's own cache has room for this beside the copy, and its first-level cache for one piece.
 constexpr std::size_t kGatheredAtOnce = std::size_t{256} << 10;
 constexpr std::size_t kPieceBytes = std::size_t{16} << 10;
 
@@ -48,7 +50,7 @@ class RemoteWrite final : public ObjectWrite {
         is_large_(options.expected_bytes > first_part_bytes_) {}
 
   ~RemoteWrite() override {
-    hashed_.clear();  // waits for their threads
+    hashed_.clear();  // Waits for the hashing threads.
     under_way_.clear();
     if (upload_ != nullptr) container_->abort(*upload_);
   }
@@ -67,14 +69,16 @@ class RemoteWrite final : public ObjectWrite {
       const std::size_t now =
           std::min<std::size_t>({bytes.size(), part_bytes() - part_->size(), kGatheredAtOnce});
       part_->insert(part_->end(), bytes.begin(), bytes.begin() + static_cast<std::ptrdiff_t>(now));
-      // Of what was copied: whoever gave it may change it. Of the first part the whole is read.
+      // Passes bytes of the copy, since the caller may change its own. The first part is hashed
+      // later, as a whole.
       if (upload_ != nullptr) upload_->gathering(ByteView(*part_).last(now));
       bytes = bytes.subspan(now);
       size_ += now;
     }
   }
 
-  // Of what goes in parts: all are at the store. What is one request is sent by commit().
+  // For an object in parts: all parts are at the store. An object of one request is sent by
+  // commit().
   void make_durable() override {
     if (upload_ == nullptr) return;
     if (part_) send_part();
@@ -116,7 +120,8 @@ class RemoteWrite final : public ObjectWrite {
     complete();
   }
 
-  // Memory is used again: of what malloc gets back in turns it keeps more than this needs.
+  // Part memory is used again: with repeated malloc() and free() more memory would be kept than
+  // needed.
   std::shared_ptr<PartBytes> new_part() {
     if (spare_.empty()) return std::make_shared<PartBytes>();
     std::shared_ptr<PartBytes> part = std::move(spare_.back());
@@ -131,7 +136,7 @@ class RemoteWrite final : public ObjectWrite {
     }
     if (parts_begun_ == kMostParts) {
       throw UsageError(remote().describe(key_) + " is larger than " + std::to_string(kMostParts) +
-                       " parts: tell its size when it is begun, or choose larger part_bytes");
+                       " parts: set expected_bytes when the write begins, or larger part_bytes");
     }
     const auto most = static_cast<std::size_t>(remote().settings().parallel_requests);
     while (under_way_.size() + hashed_.size() >= most) {
@@ -146,7 +151,7 @@ class RemoteWrite final : public ObjectWrite {
     }
   }
 
-  // By a thread of its own; where there is none to be had, by this one, when it is asked for.
+  // Prepares on a separate thread. If none can be started, this thread does it in get().
   std::future<RemoteRequest> prepared(RemoteRequest request) const {
     const auto work = [this, request = std::move(request)]() mutable {
       remote().prepare_once(request);
@@ -171,7 +176,7 @@ class RemoteWrite final : public ObjectWrite {
     SentPart sent = std::move(under_way_.front());
     under_way_.pop_front();
     const HttpResponse response = sent.call->wait();
-    sent.call.reset();  // nobody reads the part any more
+    sent.call.reset();  // No thread reads the part any more.
     sent.part->clear();
     spare_.push_back(std::move(sent.part));
     if (remote().is_missing(response)) refuse_removed(response.status);
@@ -179,7 +184,7 @@ class RemoteWrite final : public ObjectWrite {
     upload_->sent(sent.number, response);
   }
 
-  // Somebody's cleaning, or a rule of the bucket: nothing is wrong with what is written.
+  // Called if another program or a rule of the bucket removed the upload. The data is not at fault.
   [[noreturn]] void refuse_removed(int status) const {
     throw StorageError("writing " + remote().describe(key_) +
                            ": the upload was removed before it was complete; write it again",
@@ -188,11 +193,11 @@ class RemoteWrite final : public ObjectWrite {
 
   void complete() {
     const auto headers = container_->upload_condition_headers(key_, condition_);
-    // Some check it for a PUT only.
+    // Some servers check the condition for a PUT only.
     const auto before = container_->check_condition(key_, condition_);
     const PartedUpload::Completed completed = upload_->complete(headers);
-    if (!completed.is_done) check_whose(completed.response);
-    upload_.reset();  // there is nothing left to abort
+    if (!completed.is_done) check_completed_before(completed.response);
+    upload_.reset();  // There is nothing left to abort.
     there_ = container_->verify({.key = key_,
                                  .size = size_,
                                  .version = completed.version,
@@ -201,9 +206,9 @@ class RemoteWrite final : public ObjectWrite {
                                  .before = before});
   }
 
-  // The upload is not there any more, or the condition does not hold: perhaps because an attempt
-  // before had done it, and its answer was lost.
-  void check_whose(const HttpResponse& response) {
+  // The upload is missing, or the condition does not hold. Perhaps an earlier attempt completed the
+  // upload, and its answer was lost.
+  void check_completed_before(const HttpResponse& response) {
     const bool is_refused = container_->is_refused(response, condition_);
     if (response.status == 404 || is_refused) {
       const auto there = container_->head(key_);
@@ -218,15 +223,15 @@ class RemoteWrite final : public ObjectWrite {
   std::string key_;
   WriteCondition condition_;
   std::uint64_t first_part_bytes_;
-  bool is_large_;  // as far as it was told: it will be more than a part
+  bool is_large_;  // more than one part is expected
   std::uint64_t size_ = 0;
   std::shared_ptr<PartBytes> part_;  // being gathered
   std::string write_id_;
   std::unique_ptr<PartedUpload> upload_;  // null: nothing was sent yet, or it is complete
   int parts_begun_ = 0;
-  std::optional<RemoteHead> there_;  // after commit(), unless it is another writer's
+  std::optional<RemoteHead> there_;  // set by commit(), unless another writer's object is there
   std::vector<std::shared_ptr<PartBytes>> spare_;
-  std::deque<HashedPart> hashed_;  // or about to be
+  std::deque<HashedPart> hashed_;  // hashed, or being hashed
   std::deque<SentPart> under_way_;
 };
 

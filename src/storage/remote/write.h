@@ -1,4 +1,4 @@
-// An object of a server that is being written.
+// Writing an object to a server.
 #pragma once
 
 #include <memory>

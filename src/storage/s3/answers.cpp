@@ -13,20 +13,20 @@
 namespace cairn::s3 {
 namespace {
 
-// As AWS encodes names in lists: a plus is a space.
+// AWS encodes a space as a plus in the names of lists.
 std::string decoded(std::string text) {
   std::replace(text.begin(), text.end(), '+', ' ');
   return percent_decoded(text);
 }
 
-// The parser neither expands entities of its own nor reads other files.
+// The parser neither expands custom entities nor reads other files.
 pugi::xml_document document_of(const std::string& body) {
   pugi::xml_document document;
   document.load_buffer(body.data(), body.size(), pugi::parse_default, pugi::encoding_utf8);
   return document;
 }
 
-// The same of what would be taken for less than it is, if it broke off.
+// The same, but throws if the document is not whole: a shortened list would pass as a complete one.
 pugi::xml_document whole_document_of(const std::string& body) {
   pugi::xml_document document;
   const pugi::xml_parse_result parsed =
@@ -69,7 +69,7 @@ ErrorAnswer parse_error(const std::string& body) {
           .endpoint = text_of(error, "Endpoint")};
 }
 
-bool is_passing_code(const std::string& code) {
+bool is_temporary_code(const std::string& code) {
   constexpr std::array kPassing = {"RequestTimeout",
                                    "RequestTimeoutException",
                                    "SlowDown",
@@ -101,7 +101,7 @@ bool refuses_conditions(int status, const std::string& body) {
 RemoteList parse_list(const std::string& body, const char* version) {
   const pugi::xml_document document = whole_document_of(body);
   const pugi::xml_node list = document.child("ListBucketResult");
-  if (!list) throw StorageError("the server's list of objects is no ListBucketResult", 0);
+  if (!list) throw StorageError("the server's list of objects has no ListBucketResult", 0);
   const bool is_encoded = text_of(list, "EncodingType") == "url";
   const auto name = [&](const std::string& text) { return is_encoded ? decoded(text) : text; };
   RemoteList answer;

@@ -1,5 +1,4 @@
-// What S3 answers, out of XML. A body that is none of it gives empty values: what must be there is
-// checked by who needs it.
+// Parses S3's XML answers. Values that an answer lacks are empty: the caller checks what it needs.
 #pragma once
 
 #include <string>
@@ -10,34 +9,33 @@
 namespace cairn::s3 {
 
 struct ErrorAnswer {
-  std::string code;  // "NoSuchKey"; empty when the body is no error
+  std::string code;  // "NoSuchKey"; empty if the body is no error
   std::string message;
-  std::string region;    // where the bucket is, when another one was asked
-  std::string endpoint;  // likewise
+  std::string region;    // the bucket's region, if another one was asked
+  std::string endpoint;  // the bucket's endpoint, likewise
 };
 ErrorAnswer parse_error(const std::string& body);
 
-// Whether the server, or the way to it, may do better the next time.
-bool is_passing_code(const std::string& code);
+// Whether the fault of the server, or of the way to it, may be temporary.
+bool is_temporary_code(const std::string& code);
 
-// Whether a server refuses a write because it knows no conditions of such ones, and not because of
-// anything else that is wrong.
+// Whether a server refuses a write only because it does not support the write's condition.
 bool refuses_conditions(int status, const std::string& body);
 
-// StorageError when it is no list; retryable() when it is not whole. `version` is the element
-// that tells versions apart.
+// Throws StorageError if `body` is no list; retryable() if the list is not whole. `version` is the
+// XML element that distinguishes versions.
 RemoteList parse_list(const std::string& body, const char* version = "ETag");
 
-// Of a new multipart upload; empty when there is none in it.
+// The id of a new multipart upload; empty if the body has none.
 std::string parse_upload_id(const std::string& body);
 
 struct CompleteAnswer {
-  bool is_done = false;  // false: it failed after all
-  std::string etag;      // empty where the server does not say it
+  bool is_done = false;  // false: it failed although the status is 200
+  std::string etag;      // empty if the server does not report it
   std::string crc64;
 };
 CompleteAnswer parse_complete(const std::string& body);
-// Of a copy, or of a part that was copied; empty when it failed after all.
+// The ETag of a copy, or of a copied part; empty if the copy failed although the status is 200.
 std::string parse_copy_etag(const std::string& body);
 
 struct UploadsAnswer {
@@ -51,7 +49,7 @@ UploadsAnswer parse_uploads(const std::string& body);
 struct SentPart {
   int number = 0;
   std::string etag;
-  std::string crc64 = {};  // in base64; empty where the server knows none
+  std::string crc64 = {};  // in base64; empty if the server supports none
 };
 std::string complete_body(const std::vector<SentPart>& parts);
 

@@ -19,7 +19,7 @@ constexpr const char* kWriteId = "x-amz-meta-cairn-write";
 constexpr const char* kCrc64 = "x-amz-checksum-crc64nvme";
 constexpr std::string_view kNoEtag = "\"00000000000000000000000000000000\"";
 
-// A checksum as S3 writes it.
+// The text of a checksum in S3's headers.
 std::string crc64_text(std::uint64_t crc) {
   std::array<std::byte, 8> bytes;
   for (std::size_t i = 0; i < 8; ++i)
@@ -27,7 +27,7 @@ std::string crc64_text(std::uint64_t crc) {
   return base64(bytes);
 }
 
-// With the CRC-64 of every part and of the whole, where the server keeps it.
+// Sends the CRC-64 of every part and of the whole, if the server keeps it.
 class BucketUpload final : public Upload {
  public:
   BucketUpload(Bucket& bucket, const std::string& key, std::string id, bool with_crc64)
@@ -78,16 +78,16 @@ class BucketUpload final : public Upload {
   std::vector<std::string> of_parts_;
 };
 
-// Gives an upload up at its end, unless it is completed.
-class Unfinished {
+// Its destructor gives up the upload unless is_done is true.
+class AbortGuard {
  public:
-  Unfinished(RemoteContainer& container, const PartedUpload& upload)
+  AbortGuard(RemoteContainer& container, const PartedUpload& upload)
       : container_(container), upload_(upload) {}
-  ~Unfinished() {
+  ~AbortGuard() {
     if (!is_done) container_.abort(upload_);
   }
-  Unfinished(const Unfinished&) = delete;
-  Unfinished& operator=(const Unfinished&) = delete;
+  AbortGuard(const AbortGuard&) = delete;
+  AbortGuard& operator=(const AbortGuard&) = delete;
 
   bool is_done = false;
 
@@ -101,7 +101,7 @@ HttpHeader range_header(std::uint64_t begin, std::uint64_t end) {
           "bytes=" + std::to_string(begin) + "-" + std::to_string(end - 1)};
 }
 
-// Says what is copied, and of which version.
+// Headers that name the source of a copy and its version.
 std::vector<HttpHeader> source_headers(const Connection& connection, const RemoteCopy& copy) {
   const std::string bucket = percent_encoded(connection.config().options.bucket);
   return {
@@ -109,10 +109,11 @@ std::vector<HttpHeader> source_headers(const Connection& connection, const Remot
       {"x-amz-copy-source-if-match", copy.source.version}};
 }
 
-// Several at once. Returns the first answer that is no success.
+// Copies several parts at once. Returns the first answer that is no success.
 std::optional<HttpResponse> copy_parts(Connection& connection, const RemoteCopy& copy,
                                        Upload& upload) {
-  constexpr std::uint64_t kLargerThanSent = 8;  // no bytes of it are in memory
+  // Parts may be larger: their bytes do not pass through memory.
+  constexpr std::uint64_t kLargerThanSent = 8;
   constexpr std::uint64_t kMostParts = 9'000;
   const RemoteSettings& settings = connection.settings();
   const std::uint64_t size = copy.source.size;
@@ -237,7 +238,7 @@ RemoteContainer::PutAnswer Bucket::send_put(const RemotePut& put, const std::str
   std::string crc64 = keeps.value_or(true) ? crc64_text(crc64_nvme(put.bytes.view)) : "";
   HttpResponse response = put_once(put, write_id, crc64);
   if (!keeps && (response.status == 400 || response.status == 501)) {
-    crc64.clear();  // perhaps it takes no such header
+    crc64.clear();  // The server may not support this header.
     response = put_once(put, write_id, crc64);
     if (is_success(response)) learn_crc64(false);
   }
@@ -266,9 +267,10 @@ std::unique_ptr<PartedUpload> Bucket::begin_upload(const std::string& key,
                                         response.header("x-amz-checksum-algorithm") == "CRC64NVME");
 }
 
-// With one request where that will do. Only some servers know a condition for it: with one, a copy
-// is an upload whose parts the server copies, since the end of an upload has conditions. A copy has
-// its source's bytes and marks, and neither its access nor its encryption.
+// Copies with one request if that is enough. Only some servers check a condition on a copy. So with
+// a condition a copy is an upload whose parts the server copies, since completing an upload has
+// conditions. The copy has its source's bytes and metadata, but not its access rights or its
+// encryption.
 std::optional<RemoteContainer::CopyAnswer> Bucket::send_copy(const RemoteCopy& copy) {
   const bool is_large = copy.source.size > kLargestCopy;
   if (is_large || copy.condition.when != WriteCondition::If::kAlways) return copy_in_parts(copy);
@@ -283,7 +285,7 @@ std::optional<RemoteContainer::CopyAnswer> Bucket::send_copy(const RemoteCopy& c
 }
 
 std::optional<RemoteContainer::CopyAnswer> Bucket::copy_in_parts(const RemoteCopy& copy) {
-  if (copy.source.size == 0) return std::nullopt;  // no part is empty
+  if (copy.source.size == 0) return std::nullopt;  // A part cannot be empty.
   const std::string write_id = new_write_id();
   const HttpResponse begun = connection_->send({.method = "POST",
                                                 .key = copy.to,
@@ -291,7 +293,7 @@ std::optional<RemoteContainer::CopyAnswer> Bucket::copy_in_parts(const RemoteCop
                                                 .headers = write_headers(write_id)});
   BucketUpload upload(*this, copy.to, begun_upload(*connection_, copy.to, begun),
                       /*with_crc64=*/false);
-  Unfinished unfinished(*this, upload);
+  AbortGuard unfinished(*this, upload);
   if (auto failed = copy_parts(*connection_, copy, upload)) {
     const bool is_unknown = failed->status == 501;
     return is_unknown ? std::nullopt : std::optional<CopyAnswer>({*std::move(failed), write_id});
@@ -306,13 +308,13 @@ std::optional<RemoteContainer::CopyAnswer> Bucket::copy_in_parts(const RemoteCop
 
 namespace {
 
-// An object of a probe's own, so that nobody's is touched.
+// A new object for a probe, so that no existing object is touched.
 class ProbeObject {
  public:
   ProbeObject(Connection& connection, const std::string& folder)
       : connection_(connection), key_(folder + ".cairn-probe-" + new_write_id()) {}
-  // Removes what there is of it. Who may write and not remove finds out as much: it is in nobody's
-  // way.
+  // Removes what the probe made. The credentials may allow writing but not removing. Then the
+  // probe's object stays, which does no harm.
   ~ProbeObject() {
     if (!upload_.empty()) remove({{"uploadId", upload_}});
     if (is_there_) remove({});
@@ -322,16 +324,15 @@ class ProbeObject {
 
   const std::string& key() const { return key_; }
   void is_there() { is_there_ = true; }
-  void set_upload(const std::string& id) { upload_ = id; }  // under way; "": none
+  // The id of an unfinished upload; "" for none.
+  void set_upload(const std::string& id) { upload_ = id; }
 
  private:
   void remove(Query query) {
     try {
       const bool is_given_up = std::uncaught_exceptions() > exceptions_;
-      connection_.send({.method = "DELETE",
-                        .key = key_,
-                        .query = std::move(query),
-                        .is_last_wish = is_given_up});
+      connection_.send(
+          {.method = "DELETE", .key = key_, .query = std::move(query), .is_cleanup = is_given_up});
     } catch (const std::exception&) {
     }
   }
@@ -345,20 +346,21 @@ class ProbeObject {
 
 }  // namespace
 
-// What a server says that has too much to do tells nothing about conditions: StorageError.
+// Throws StorageError if the server is too busy: its answer then proves nothing about conditions.
 HttpResponse Bucket::ask(RemoteRequest request) {
   const std::string key = request.key;
   HttpResponse response = connection_->send(std::move(request));
-  // Some answer 500 to what they do not know.
-  const bool is_busy = response.status != 500 && (is_passing_status(response.status) ||
-                                                  is_passing_code(parse_error(response.body).code));
+  // Some servers answer 500 to what they do not support.
+  const bool is_busy =
+      response.status != 500 &&
+      (is_temporary_status(response.status) || is_temporary_code(parse_error(response.body).code));
   if (is_busy)
     connection_->refuse(response, "finding out whether the server checks conditions of", key);
   return response;
 }
 
-// A server that checks a condition refuses what does not hold, and does what holds: only both
-// together show it.
+// A server that checks a condition refuses a write whose condition fails, and carries out one whose
+// condition holds. Only both together prove that it checks.
 Conditions Bucket::probe(const std::string& folder) {
   ProbeObject object(*connection_, folder);
   const std::string& key = object.key();
@@ -396,7 +398,7 @@ Conditions Bucket::conditions(const std::string& folder) {
   return *conditions_;
 }
 
-// As probe(): completes uploads that their condition forbids, and then one that it allows.
+// Like probe(): completes uploads whose condition fails, and then one whose condition holds.
 bool Bucket::probe_upload(const std::string& folder) {
   ProbeObject object(*connection_, folder);
   const std::string& key = object.key();

@@ -1,4 +1,4 @@
-// One bucket, and what is learned of its server.
+// One bucket, and what was learned about its server.
 #pragma once
 
 #include <atomic>
@@ -12,11 +12,11 @@
 
 namespace cairn::s3 {
 
-// Which conditions of a PUT the server checks: not all do, and some say nothing about it.
+// Which conditions of a PUT the server checks. Some servers ignore conditions without an error.
 struct Conditions {
   bool absent = false;   // If-None-Match: *
   bool version = false;  // If-Match
-  bool bare = false;     // it wants the ETag without its quotes, as Ceph does
+  bool bare = false;     // the server wants the ETag without quotes, as Ceph does
 };
 
 class Bucket final : public RemoteContainer {
@@ -36,7 +36,7 @@ class Bucket final : public RemoteContainer {
                                              const std::string& write_id) override;
   std::vector<RemoteUpload> uploads(const std::string& prefix) override;
 
-  // The server has refused a completion of an upload for its condition.
+  // The server refused to complete an upload because of its condition.
   void learn_no_upload_conditions() { takes_upload_conditions_ = false; }
 
  protected:
@@ -48,22 +48,23 @@ class Bucket final : public RemoteContainer {
   const char* checksum_title() const override { return "CRC-64/NVME"; }
 
  private:
-  // Probed once, below `folder` ("" or with a slash at its end). StorageError when nothing can be
-  // written there.
+  // Probed once, below `folder` ("" or with a slash at the end). Throws StorageError if nothing can
+  // be written there.
   Conditions conditions(const std::string& folder);
-  // The same of the completion of an upload: whether it checks both. False where none can be begun.
+  // The same for completing an upload: whether the server checks both conditions. False if no
+  // upload can be begun.
   bool checks_upload_conditions(const std::string& folder);
   Conditions probe(const std::string& folder);
   bool probe_upload(const std::string& folder);
   HttpResponse ask(RemoteRequest request);
-  // What a write says besides its bytes: access, encryption, who wrote it.
+  // The headers of a write: access, encryption, write id.
   std::vector<HttpHeader> write_headers(const std::string& write_id) const;
-  // Of these what the options say.
+  // The ones that come from the options.
   std::vector<HttpHeader> option_headers() const;
   std::optional<CopyAnswer> copy_in_parts(const RemoteCopy& copy);
   HttpResponse put_once(const RemotePut& put, const std::string& write_id,
                         const std::string& crc64);
-  // Whether the server keeps CRC-64 checksums: nullopt until the first answer says so.
+  // Whether the server keeps CRC-64 checksums; nullopt until an answer shows it.
   std::optional<bool> keeps_crc64();
   void learn_crc64(bool keeps);
 

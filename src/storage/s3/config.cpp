@@ -14,7 +14,7 @@ namespace {
 
 constexpr BucketRules kRules = {.store = "an S3 store", .example = "s3://bucket/name"};
 
-// The first that is not empty.
+// The first text that is not empty.
 std::string first_of(std::initializer_list<std::string> candidates) {
   for (const std::string& candidate : candidates) {
     if (!candidate.empty()) return candidate;
@@ -37,7 +37,7 @@ bool is_name_of_host(const std::string& bucket) {
   return bucket.size() >= 3 && bucket.size() <= 63 &&
          std::all_of(bucket.begin(), bucket.end(), [](char c) {
            return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '-';
-         });  // with a dot no certificate would fit
+         });  // With a dot no certificate would match.
 }
 
 int attempts_of(const S3Options& options) {
@@ -46,7 +46,7 @@ int attempts_of(const S3Options& options) {
   if (given != 0 || text.empty()) return given;
   int attempts = 0;
   std::from_chars(text.data(), text.data() + text.size(), attempts);
-  if (attempts < 1) throw UsageError("AWS_MAX_ATTEMPTS must be a number from 1 on");
+  if (attempts < 1) throw UsageError("AWS_MAX_ATTEMPTS must be a number, at least 1");
   return attempts;
 }
 
@@ -68,7 +68,7 @@ bool path_style(const S3Options& options, bool is_amazon, const Profile& profile
   return !is_amazon || !is_name_of_host(options.bucket);
 }
 
-// AWS's own names for it.
+// Uses AWS's own names for this setting.
 bool with_checksums(const Profile& profile) {
   const std::string text = lower_case(first_of({environment("AWS_REQUEST_CHECKSUM_CALCULATION"),
                                                 setting(profile, "request_checksum_calculation")}));

@@ -1,4 +1,4 @@
-// What an S3 store knows before its first request: options, environment, profile.
+// The configuration of an S3 store from options, environment and profile, before its first request.
 #pragma once
 
 #include <memory>
@@ -14,16 +14,16 @@
 namespace cairn::s3 {
 
 struct Config {
-  S3Options options = {};                      // what is empty here was found nowhere
+  S3Options options = {};                      // an empty option was found nowhere
   std::optional<Url> endpoint = std::nullopt;  // nullopt: Amazon's own
   bool is_path_style = false;
-  bool with_checksums = true;  // of objects, where the server keeps them
+  bool with_checksums = true;  // of objects, if the server keeps them
   RemoteSettings settings = {};
   std::shared_ptr<CredentialSource> credentials;
-  std::string identity = {};  // a hash of all of it: where it is the same, a store can be, too
+  std::string identity = {};  // a hash of the whole configuration: equal hashes can share a store
 };
 
-// UsageError for what cannot be.
+// Throws UsageError for options that are invalid or contradict each other.
 Config resolve_config(const S3Options& options, const Outside& outside = {});
 
 std::shared_ptr<ObjectStore> make_s3_store(Config config);

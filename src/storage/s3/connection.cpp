@@ -17,7 +17,7 @@ std::string amazon_host(const std::string& region) {
   return "s3." + region + (region.starts_with("cn-") ? ".amazonaws.com.cn" : ".amazonaws.com");
 }
 
-// What sign() tells learn(): each line is a text.
+// Splits the text that sign() passes to learn(): one value per line.
 template <std::size_t kCount>
 std::array<std::string, kCount> lines_of(std::string_view text) {
   std::array<std::string, kCount> lines;
@@ -83,9 +83,9 @@ SignedRequest Connection::sign(const RemoteRequest& request) {
           .signed_by = skew + "\n" + region + "\n" + by.access_key + "\n" + by.session_token};
 }
 
-// The hash is signed, and the server compares it with the body. Over TLS a checksum does as well,
-// where there is one; elsewhere of a part, if the user says so: only of an upload is it known that
-// the server compares that.
+// Returns true if the hash must be signed; the server then compares it with the body. Over TLS a
+// checksum protects the body as well. Without TLS it is enough for a part of an upload if the user
+// says so: only for an upload is it certain that the server compares the checksum.
 bool Connection::prepare(RemoteRequest& request) const {
   const bool is_tls = !config_.endpoint || config_.endpoint->scheme == "https";
   const bool is_part = !request.query.empty();
@@ -105,12 +105,12 @@ RemoteError Connection::error_in(const HttpResponse& response) const {
   return {.code = error.code, .message = error.message};
 }
 
-// What it may be: the server's time, keys that have ended, another region.
+// The fault may be the clock, expired keys or another region.
 bool Connection::learn(const HttpResponse& response, const RemoteError& error,
                        const std::string& signed_by) {
   const bool is_refusal = response.status == 400 || response.status == 403;
   const bool is_skewed = error.code == "RequestTimeTooSkewed";
-  const bool has_no_code = error.code.empty() && response.status == 403;  // to HEAD
+  const bool has_no_code = error.code.empty() && response.status == 403;  // an answer to HEAD
   const auto [skew, region_signed, access_key, session_token] = lines_of<4>(signed_by);
   if (is_refusal && (is_skewed || has_no_code) && learn_time(response, is_skewed, skew)) {
     return true;
@@ -126,7 +126,7 @@ bool Connection::learn(const HttpResponse& response, const RemoteError& error,
   if (!is_elsewhere) return false;
   std::string region(response.header("x-amz-bucket-region"));
   if (region.empty()) region = parse_error(response.body).region;
-  // Another thread may have learned it since the request was signed.
+  // Another thread may have learned the region since the request was signed.
   if (region.empty() || region == region_signed) return false;
   const std::scoped_lock lock(mutex_);
   region_ = region;
@@ -134,7 +134,7 @@ bool Connection::learn(const HttpResponse& response, const RemoteError& error,
 }
 
 bool Connection::is_passing(int status, const std::string& code) const {
-  return is_passing_status(status) || is_passing_code(code);
+  return is_temporary_status(status) || is_temporary_code(code);
 }
 
 std::string Connection::advice_for(int status, const std::string& code) const {

@@ -1,4 +1,4 @@
-// Requests to one bucket: addressed, signed, corrected by what the server answers.
+// Requests to one bucket: addresses and signs them, and corrects both after the server's answers.
 #pragma once
 
 #include <mutex>

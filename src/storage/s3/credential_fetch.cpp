@@ -33,7 +33,7 @@ std::string answer_of(const HttpResponse& response, const std::string& where) {
   return keys_answer(response, "keys for S3 from " + where);
 }
 
-// When keys end: never, where nothing is said of it.
+// When the keys expire; never, if the answer does not say.
 std::optional<NetTime> end_in(const std::string& text, const std::string& where) {
   if (text.empty()) return std::nullopt;
   const auto end = parse_iso_time(text);
@@ -41,7 +41,7 @@ std::optional<NetTime> end_in(const std::string& text, const std::string& where)
   return end;
 }
 
-// All those servers say it in nearly the same words.
+// All these servers answer in nearly the same format.
 Credentials credentials_of(const std::string& text, const std::string& where, const char* token) {
   const auto json = Json::parse(text, nullptr, /*allow_exceptions=*/false);
   const auto field = [&](const char* name) {
@@ -68,7 +68,8 @@ class Gathered final : public ByteSink {
  public:
   void write(ByteView bytes) override {
     if (text_.size() + bytes.size() > kLongestAnswer) {
-      throw StorageError("it said more than " + std::to_string(kLongestAnswer) + " bytes", 0);
+      throw StorageError("its output is longer than " + std::to_string(kLongestAnswer) + " bytes",
+                         0);
     }
     text_ += as_text(bytes);
   }
@@ -138,8 +139,8 @@ Credentials fetch_instance(const CredentialContext& context) {
   std::string base = environment("AWS_EC2_METADATA_SERVICE_ENDPOINT");
   if (base.empty()) base = kOfInstances;
   const Url server = parse_http_url(base, "AWS_EC2_METADATA_SERVICE_ENDPOINT");
-  // Elsewhere than on EC2 nobody answers: that is found out quickly. It is no proof that there is
-  // no such service: on EC2, too, it is late sometimes.
+  // Outside EC2 there is no such server, and short deadlines find that out quickly. A missed
+  // deadline proves nothing: on EC2 the service is sometimes late, too.
   const HttpDeadlines deadlines = {.connect = std::chrono::seconds(1),
                                    .total = std::chrono::seconds(5)};
   HttpRequest request = {.method = "PUT",
@@ -159,7 +160,7 @@ Credentials fetch_instance(const CredentialContext& context) {
              .deadlines = deadlines,
              .is_direct = true};
   const HttpResponse listed = ask(context, request);
-  if (listed.failure.empty() && listed.status == 404) return {};  // an instance without a role
+  if (listed.failure.empty() && listed.status == 404) return {};  // The instance has no role.
   const std::string role = answer_of(listed, where);
   request.url += percent_encoded(role.substr(0, role.find('\n')));
   return credentials_of(answer_of(ask(context, request), where), where, "Token");
@@ -200,10 +201,10 @@ Credentials fetch_process(const std::string& command) {
   try {
     complaint = program.finish();
   } catch (StorageError& e) {
-    e.add_context("keys for S3 from " + where + " cannot be had");
+    e.add_context("keys for S3 from " + where + " could not be fetched");
     throw;
   }
-  // What a program complains of may hold what it was given.
+  // The program's messages may contain secrets that it was given.
   if (!complaint.empty()) refuse_fetch(where, "it failed");
   return credentials_of(output.text(), where, "SessionToken");
 }

@@ -1,5 +1,5 @@
-// Keys that are fetched: from servers, and from a program. Each throws StorageError, naming where
-// it asked and never what it got.
+// Fetches keys from servers and from a program. Each function throws StorageError, which names the
+// source and never repeats its answer.
 #pragma once
 
 #include <string>
@@ -9,7 +9,7 @@
 
 namespace cairn::s3 {
 
-// Of AWS's Security Token Service, for the token in a file, which its owner renews.
+// Keys of AWS's Security Token Service, for the token in a file that its owner renews.
 struct WebIdentity {
   std::string role;
   std::string token_file;
@@ -17,15 +17,16 @@ struct WebIdentity {
 };
 Credentials fetch_web_identity(const CredentialContext& context, const WebIdentity& identity);
 
-// `url` as AWS_CONTAINER_CREDENTIALS_FULL_URI gives it. UsageError for one that is neither https
-// nor this machine's.
+// `url` comes from AWS_CONTAINER_CREDENTIALS_FULL_URI. Throws UsageError if it is neither https nor
+// on this machine.
 Credentials fetch_container(const CredentialContext& context, const std::string& url);
 
-// Of the role of this EC2 instance; incomplete ones where the metadata service says that there are
-// none.
+// Keys of this EC2 instance's role. Returns incomplete keys if the metadata service says that there
+// are none.
 Credentials fetch_instance(const CredentialContext& context);
 
-// What a program prints: its arguments are split as a shell does, without anything else of one.
+// Keys that a program prints. The command is split into arguments as a shell does it; no other
+// shell features.
 Credentials fetch_process(const std::string& command);
 std::vector<std::string> split_command(const std::string& command);
 

@@ -9,11 +9,11 @@
 namespace cairn::s3 {
 namespace {
 
-// So long before their end they are fetched anew.
+// How long before their expiry keys are fetched again.
 constexpr std::chrono::minutes kEarly{5};
-// So long nobody asks again behind a failure, as long as those that are kept hold: a source that
-// hangs would make every request wait for its end. Nor behind others that end as soon: some sources
-// give the same until shortly before.
+// How long to wait before the next fetch, while the kept keys are valid. This applies after a
+// failure: a source that hangs would make every request wait for it. It also applies after new keys
+// that expire just as soon: some sources return the same keys until shortly before their expiry.
 constexpr std::chrono::seconds kPauseOfKeys{30};
 
 constexpr const char* kNoKeys =
@@ -60,26 +60,26 @@ class FetchedCredentials final : public CredentialSource {
 
   void refused(const Credentials& used) override {
     const Turn turn(turns_);
-    // Another thread may have fetched others meanwhile.
+    // Another thread may have fetched new keys meanwhile.
     if (used.access_key == kept_.access_key && used.session_token == kept_.session_token) {
       is_refused_ = true;
     }
   }
 
  private:
-  // Until when those that were just fetched do, though they end soon.
+  // The time until which new keys are used although they expire soon.
   NetTime pause_behind(NetTime now) const {
     if (!kept_.expires || *kept_.expires <= now) return now;
     return now + std::min<NetTime::duration>(kPauseOfKeys, (*kept_.expires - now) / 2);
   }
 
-  // What goes wrong with keys says nothing of the object that was asked for: a token file that is
-  // away for a moment is no checkpoint that is not there. Only where there never were keys, a
-  // configuration that cannot work is called so.
+  // An error about keys says nothing about the object: a token file that is briefly missing must
+  // not look like a missing checkpoint. So all errors become StorageError. Only if there never were
+  // keys, the errors of a configuration that cannot work are passed on.
   Credentials fetch() {
     const bool had_some = kept_.complete();
     const auto refuse = [&](const Error& why) {
-      throw StorageError(what_ + " cannot be had: " + why.what(), 0, had_some);
+      throw StorageError(what_ + " could not be fetched: " + why.what(), 0, had_some);
     };
     try {
       Credentials fetched = fetch_();
@@ -104,7 +104,7 @@ class FetchedCredentials final : public CredentialSource {
   std::function<Credentials()> fetch_;
   std::shared_ptr<NetClock> clock_;
   const std::string what_;
-  Turns turns_;  // of what follows; who fetches has it as long
+  Turns turns_;  // guards the members below; held during a fetch
   Credentials kept_ = {};
   NetTime next_try_ = {};
   bool is_refused_ = false;
@@ -136,16 +136,16 @@ std::optional<WebIdentity> web_identity(const Profile& profile, bool is_profile_
   return std::nullopt;
 }
 
-// What AWS's tools could do with a profile, and cairn cannot: not a reason to take other keys. With
-// them, keys of the profile itself only lead to the role: what they may do is another thing.
+// Refuses profile settings that AWS's tools support and cairn does not. Such a setting is no reason
+// to use other keys. The profile's own keys only lead to the role, and have other rights.
 void check_profile(const Profile& profile) {
   for (const char* name :
        {"role_arn", "source_profile", "credential_source", "sso_session", "sso_start_url"}) {
     if (profile.contains(name)) {
       throw UsageError(std::string("the AWS profile has a ") + name +
                        ", which cairn does not follow; export the keys it leads to (aws configure "
-                       "export-credentials), or name the aws command that does as its "
-                       "credential_process");
+                       "export-credentials), or set credential_process to the aws command that "
+                       "prints them");
     }
   }
 }
@@ -163,7 +163,8 @@ std::shared_ptr<CredentialSource> fetched_credentials(std::function<Credentials(
 }
 
 FoundCredentials find_credentials(const CredentialContext& context) {
-  // A whole set from one place: an id of one account and a secret of another fit nowhere.
+  // All parts of a set come from one place: the id of one account does not fit the secret of
+  // another.
   if (context.given.complete()) return fixed(context.given);
   const Credentials set = {environment("AWS_ACCESS_KEY_ID"), environment("AWS_SECRET_ACCESS_KEY"),
                            environment("AWS_SESSION_TOKEN")};

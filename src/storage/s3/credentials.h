@@ -1,4 +1,4 @@
-// Who signs requests: keys that are given, or found where AWS's tools find them:
+// The keys that sign requests. They are given, or found where AWS's tools find them:
 //
 //  1. In the options.
 //  2. In the environment.
@@ -8,8 +8,8 @@
 //  6. A container's endpoint.
 //  7. The instance's metadata service (IMDSv2).
 //
-// Those of 3 and 5 to 7 end after hours: they are fetched again before that, also in the middle of
-// an upload, for each request asks for them anew.
+// Keys from 3 and 5 to 7 expire after hours. They are fetched again before that, even in the middle
+// of an upload, since each request asks for the keys anew.
 #pragma once
 
 #include <functional>
@@ -33,29 +33,30 @@ struct Credentials {
   bool complete() const { return !access_key.empty() && !secret_key.empty(); }
 };
 
-// Safe from several threads.
+// Thread-safe.
 class CredentialSource {
  public:
   virtual ~CredentialSource() = default;
-  // Those to sign with now. UsageError when there are none and never were, StorageError when their
-  // source does not answer, or has none any more.
+  // The keys to sign with now. Throws UsageError if there are none and never were, and StorageError
+  // if their source does not answer or has none any more.
   virtual Credentials get() = 0;
-  // The server says that these have expired: the next get() fetches others, where there are others.
+  // The server says that these keys have expired. The next get() fetches new keys, if the source
+  // can.
   virtual void refused(const Credentials& /*used*/) {}
 };
 
 std::shared_ptr<CredentialSource> fixed_credentials(Credentials credentials);
 
-// Fetches them when they are asked for, a while before they expire, and when they were refused.
-// When that fails, or gives some that end as soon, what there is is used as long as it holds, and
-// for half a minute nobody tries again. `what` messages call them.
+// Fetches keys when they are first needed, some time before they expire, and after they were
+// refused. If that fails, or returns keys that expire just as soon, the keys in hand are used until
+// they expire, and no fetch is tried for half a minute. `what` names the keys in messages.
 std::shared_ptr<CredentialSource> fetched_credentials(std::function<Credentials()> fetch,
                                                       std::shared_ptr<NetClock> clock,
                                                       std::string what = "keys for S3");
 
-// What looking for keys needs to know.
+// The input of find_credentials().
 struct CredentialContext {
-  Credentials given = {};  // of the options
+  Credentials given = {};  // from the options
   Profile profile = {};
   bool is_profile_given = false;  // by the options: goes before the environment
   std::string region = {};
@@ -66,7 +67,7 @@ struct CredentialContext {
 
 struct FoundCredentials {
   std::shared_ptr<CredentialSource> source;
-  std::string identity;  // differs where the keys may; a secret
+  std::string identity;  // differs if the keys may differ; a secret
 };
 
 FoundCredentials find_credentials(const CredentialContext& context);

@@ -8,7 +8,7 @@
 
 namespace cairn::s3 {
 
-// `kCrc`: Word (ByteView bytes, Word before). One thread at a time.
+// `kCrc` is Word (ByteView bytes, Word before). Not thread-safe.
 template <typename Word, Word (*kCrc)(ByteView, Word)>
 class PartCrc {
  public:
@@ -17,7 +17,8 @@ class PartCrc {
     size_ += bytes.size();
   }
 
-  // Of a part, of which everything was added or nothing; the next one begins.
+  // Returns the CRC of `part`, and starts the next part. Either all bytes of the part were added,
+  // or none.
   Word take(ByteView part) {
     const bool is_added = std::exchange(size_, 0) == part.size();
     const Word crc = std::exchange(crc_, Word{0});

@@ -7,12 +7,12 @@
 
 namespace cairn::s3 {
 
-// What stands for one profile in both files, credentials first.
+// The settings of one profile in both files, credentials first.
 using Profile = Section;
 
-// `name`, or AWS_PROFILE, or "default". AWS_SHARED_CREDENTIALS_FILE and AWS_CONFIG_FILE say where
-// the files are. A file that is not there says nothing; a profile that is named, and in neither, is
-// a UsageError.
+// Loads the profile `name`, or AWS_PROFILE, or "default". AWS_SHARED_CREDENTIALS_FILE and
+// AWS_CONFIG_FILE name the files. A missing file counts as empty. Throws UsageError if a profile is
+// named but in neither file.
 Profile load_profile(const std::string& name);
 
 }  // namespace cairn::s3

@@ -21,7 +21,7 @@ std::string signed_names(const std::vector<HttpHeader>& headers) {
   return names;
 }
 
-// Without spaces at its ends, several of them as one.
+// Removes spaces at both ends, and joins repeated spaces.
 std::string folded(std::string_view value) {
   std::string text;
   for (const char c : value) {

@@ -1,9 +1,9 @@
-// AWS's signature, version 4: what S3 and those who speak its protocol check.
+// AWS's signature, version 4, which S3 and compatible servers check.
 //
 //  1. The request is written in one canonical way: method, path, query, headers, hash of the body.
-//  2. Its hash, the time and the scope are signed with a key that is derived from the secret key
-//     for that day, region and service.
-//  3. The signature goes into the header Authorization, with the names of the headers it covers.
+//  2. Its hash, the time and the scope are signed with a key. The key is derived from the secret
+//     key for that day, region and service.
+//  3. The signature goes into the header Authorization, with the names of the signed headers.
 #pragma once
 
 #include <string>
@@ -21,11 +21,11 @@ struct ToSign {
   std::string method;
   std::string path;  // as it is sent: encoded once
   Query query = {};
-  std::vector<HttpHeader> headers = {};  // all that is signed, "host" and "x-amz-date" among them
+  std::vector<HttpHeader> headers = {};  // the signed headers, including "host" and "x-amz-date"
   std::string payload_hash;              // of the body, in hex, or "UNSIGNED-PAYLOAD"
 };
 
-// What another one than AWS calls its own.
+// The names that differ between AWS and servers with the same scheme.
 struct SignatureScheme {
   std::string_view algorithm = "AWS4-HMAC-SHA256";
   std::string_view key_prefix = "AWS4";
@@ -39,10 +39,10 @@ struct Scope {
   SignatureScheme scheme = {};
 };
 
-// What the header Authorization says.
+// The value of the header Authorization.
 std::string authorization(const ToSign& request, const Scope& scope, const Credentials& by);
 
-// The steps in between, which AWS publishes values of.
+// The intermediate steps, for which AWS publishes test values.
 std::string canonical_request(const ToSign& request);
 std::string text_to_sign(const ToSign& request, const Scope& scope);
 std::string signature(const ToSign& request, const Scope& scope, const Credentials& by);

@@ -8,7 +8,7 @@
 namespace cairn::s3 {
 namespace {
 
-constexpr std::size_t kMostUploadPages = 1000;  // what is behind them is for the next time
+constexpr std::size_t kMostUploadPages = 1000;  // The rest waits for the next call.
 
 }  // namespace
 
@@ -86,7 +86,7 @@ std::vector<RemoteUpload> list_uploads(Remote& remote, const std::string& prefix
   std::set<Query> asked;
   for (;;) {
     const HttpResponse response = remote.send({.query = query});
-    if (response.status >= 300) return uploads;  // not all servers list them, or let one
+    if (response.status >= 300) return uploads;  // Some servers do not list uploads, or forbid it.
     UploadsAnswer answer = parse_uploads(response.body);
     for (RemoteUpload& upload : answer.uploads)
       uploads.push_back(std::move(upload));

@@ -1,5 +1,5 @@
-// An object in parts, as S3 and those who speak its XML have it: begun by POST ?uploads, parts by
-// PUT ?partNumber, completed by a list of their ETags.
+// An object in parts, as in S3 and servers that speak its XML: begun by POST ?uploads, sent by PUT
+// ?partNumber, completed by a list of the parts' ETags.
 #pragma once
 
 #include <string>
@@ -12,14 +12,14 @@ namespace cairn::s3 {
 
 class Upload : public PartedUpload {
  public:
-  // Begun already: its id is `id`.
+  // For an upload that has begun and has the id `id`.
   Upload(Remote& remote, std::string key, std::string id)
       : remote_(remote), key_(std::move(key)), id_(std::move(id)) {}
 
   RemoteRequest part(int number, const SharedBytes& bytes) override;
   void sent(int number, const HttpResponse& response) override;
-  // The request that has the server copy a part from what these headers say, and whether its
-  // answer says that it has.
+  // The request that lets the server copy a part from the source in these headers. copied() takes
+  // its answer, and returns whether the copy succeeded.
   RemoteRequest copied_part(int number, std::vector<HttpHeader> source) const;
   bool copied(int number, const HttpResponse& response);
   Completed complete(const std::vector<HttpHeader>& condition) override;
@@ -37,11 +37,13 @@ class Upload : public PartedUpload {
   std::vector<SentPart> parts_;
 };
 
-// The id in the answer to POST ?uploads. StorageError for an error, and when there is none in it.
+// The id in the answer to POST ?uploads. Throws StorageError for an error answer, or if the id is
+// missing.
 std::string begun_upload(const Remote& remote, const std::string& key,
                          const HttpResponse& response);
 
-// All that a bucket lists, page by page; none where it lists none, or does not let these keys.
+// All uploads that a bucket lists, over all pages. Empty if the server lists none or these keys may
+// not list them.
 std::vector<RemoteUpload> list_uploads(Remote& remote, const std::string& prefix);
 
 }  // namespace cairn::s3

@@ -13,7 +13,7 @@ namespace {
 
 constexpr int kLastPort = 65535;
 
-// Nothing that ssh, or the shell of a ProxyCommand, could take for anything else.
+// Allows only characters that neither ssh nor the shell of a ProxyCommand could misinterpret.
 bool is_name(const std::string& text, const std::string& also) {
   return !text.empty() && text[0] != '-' && std::ranges::all_of(text, [&](char c) {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
@@ -21,7 +21,7 @@ bool is_name(const std::string& text, const std::string& also) {
   });
 }
 
-// Empty: ssh's own.
+// Empty: ssh's default.
 std::string port_text(const SftpOptions& options) {
   const int port = options.port.value_or(0);
   return port == 0 ? "" : std::to_string(port);
@@ -43,7 +43,7 @@ void check(const SftpOptions& options) {
   }
 }
 
-// What `ssh` asks a person for, it must not: nobody sits there.
+// ssh must not ask questions: nobody answers them.
 std::vector<std::string> ssh_command(const SftpOptions& options) {
   std::vector<std::string> command = {"ssh", "-T", "-x", "-a"};
   for (const char* option : {"BatchMode=yes", "ClearAllForwardings=yes", "ConnectTimeout=15",
@@ -109,7 +109,7 @@ SftpOptions options_of(const std::string& root) {
   int number = 0;
   const auto [stopped, error] = std::from_chars(port.data(), end, number);
   if (error != std::errc() || stopped != end || number < 1) {
-    throw UsageError("sftp://" + options.host + ":...: what stands behind the colon is no port");
+    throw UsageError("sftp://" + options.host + ":...: the text after the colon is no port number");
   }
   options.port = number;
   return options;

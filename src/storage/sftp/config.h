@@ -1,4 +1,4 @@
-// What a store over SFTP knows before it connects: options, environment.
+// The configuration of an SFTP store from options and environment, before it connects.
 #pragma once
 
 #include <memory>
@@ -12,19 +12,19 @@
 namespace cairn::sftp {
 
 struct Config {
-  std::vector<std::string> command;  // that speaks SFTP on its standard streams
+  std::vector<std::string> command;  // a program that speaks SFTP on its standard streams
   std::string root;                  // "sftp://user@host:port"
-  std::string folder = {};           // as SftpOptions::folder
+  std::string folder = {};           // as in SftpOptions
   std::chrono::milliseconds stall{};
   RetryPolicy retries = {};
-  std::string identity = {};  // where it is the same, a store can be, too
+  std::string identity = {};  // equal identities can share a store
 };
 
-// UsageError for what cannot be.
+// Throws UsageError for options that are invalid.
 Config resolve_config(const SftpOptions& options);
 
-// Of "sftp://user@host:port". UsageError for a password, which is not repeated, and what is no
-// host.
+// Parses "sftp://user@host:port". Throws UsageError for a password, which the message does not
+// repeat, and for text that is no host.
 SftpOptions options_of(const std::string& root);
 
 std::shared_ptr<ObjectStore> make_sftp_store(Config config);

@@ -18,34 +18,34 @@ Session& Connection::opened(std::uint64_t session) {
     session_ = std::make_unique<Session>(config_.command, config_.root, config_.stall, &wakeup_);
     ++number_;
   }
-  close_left();
+  clean_up_left();
   return *session_;
 }
 
-void Connection::close_left() {
+void Connection::clean_up_left() {
   for (;;) {
-    Leavings leavings;
+    Cleanup cleanup;
     {
       const std::scoped_lock lock(closing_mutex_);
       if (closing_.empty()) return;
-      leavings = std::move(closing_.back());
+      cleanup = std::move(closing_.back());
       closing_.pop_back();
     }
-    tell(leavings);
+    tell(cleanup);
   }
 }
 
-std::optional<Session::Id> Connection::tell(const Leavings& leavings) {
+std::optional<Session::Id> Connection::tell(const Cleanup& cleanup) {
   std::optional<Session::Id> last;
-  if (leavings.handle.session == number_) {  // or it went with its session
-    for (const Session::Id id : leavings.asked)
+  if (cleanup.handle.session == number_) {  // otherwise it ended with its session
+    for (const Session::Id id : cleanup.asked)
       session_->forget(id);
-    if (!leavings.handle.text.empty()) {
-      last = session_->tell(Request(Packet::kClose).text(leavings.handle.text));
+    if (!cleanup.handle.text.empty()) {
+      last = session_->tell(Request(Packet::kClose).text(cleanup.handle.text));
     }
   }
-  if (!leavings.temporary.empty()) {
-    last = session_->tell(Request(Packet::kRemove).text(leavings.temporary));
+  if (!cleanup.temporary.empty()) {
+    last = session_->tell(Request(Packet::kRemove).text(cleanup.temporary));
   }
   return last;
 }
@@ -55,28 +55,28 @@ void Connection::close_later(Handle handle) noexcept {
   try {
     const std::scoped_lock lock(closing_mutex_);
     closing_.push_back({.handle = std::move(handle)});
-  } catch (const std::bad_alloc&) {  // the server closes it when the session ends
+  } catch (const std::bad_alloc&) {  // The server closes the handle when the session ends.
   }
 }
 
-void Connection::let_go(Leavings leavings) noexcept {
+void Connection::let_go(Cleanup cleanup) noexcept {
   const CancelScope scope(nullptr);
   try {
-    const Turn turn(turns_, Session::kLastWish);
+    const Turn turn(turns_, Session::kCleanupTime);
     if (!turn) {
       const std::scoped_lock lock(closing_mutex_);
-      closing_.push_back(std::move(leavings));
+      closing_.push_back(std::move(cleanup));
       return;
     }
     leave_parent();
-    Session& own = opened(leavings.handle.session);
+    Session& own = opened(cleanup.handle.session);
     try {
-      if (const auto last = tell(leavings)) own.settle(*last);
+      if (const auto last = tell(cleanup)) own.settle(*last);
     } catch (const ConnectionLost&) {
       session_.reset();
     }
   } catch (...) {
-    // whatever was meant to go stays
+    // The leftovers stay.
   }
 }
 

@@ -1,7 +1,8 @@
-// The connection of a store, made when it is first needed and again when it broke off.
+// A store's connection. It is made when it is first needed, and again after it broke off.
 //
-//  1. Threads have it in turns; who is cancelled stops waiting for its turn, or for an answer.
-//  2. The connection survives that: what other threads have open on it, and write, goes on.
+//  1. Threads use it in turns. A cancelled thread stops waiting, for its turn or for an answer.
+//  2. The connection survives a cancellation: files that other threads have open on it, and their
+//     writes, continue.
 #pragma once
 
 #include <functional>
@@ -21,20 +22,20 @@
 
 namespace cairn::sftp {
 
-// Of a file that is open; it is so in one session only.
+// The handle of an open file. It is valid in one session only.
 struct Handle {
   std::uint64_t session = 0;  // 0: none
   std::string text = {};
 };
 
-// What is to go of a file that was opened, or that nobody will finish.
-struct Leavings {
-  Handle handle = {};                   // the session of what follows; closed unless it is empty
-  std::vector<Session::Id> asked = {};  // whose answers nobody waits for any more
-  std::string temporary = {};           // the file to be removed, if any
+// Things to clean up after a file was opened, or will not be finished.
+struct Cleanup {
+  Handle handle = {};  // closed unless empty; its session is that of the other fields
+  std::vector<Session::Id> asked = {};  // requests whose answers are no longer needed
+  std::string temporary = {};           // a file to remove; may be empty
 };
 
-// Safe from several threads: each has the session for as long as its call takes.
+// Thread-safe: each thread has the session for the duration of its call.
 class Connection {
  public:
   explicit Connection(Config config) : config_(std::move(config)) {}
@@ -44,8 +45,9 @@ class Connection {
     return config_.root + (name.empty() ? "" : "/" + name);
   }
 
-  // What `act` gives of a session; on another one when it is lost, as often as the options say,
-  // counted from where `progress`, if any, gave another number. StorageError, CancelledError.
+  // Returns act(session). If the session is lost, tries again on a new one, as often as the options
+  // say. If `progress` returned a new number since the last failure, the count starts again. Throws
+  // StorageError and CancelledError.
   template <class Act>
   auto with(const Act& act, const std::function<std::uint64_t()>& progress = nullptr)
       -> decltype(act(std::declval<Session&>())) {
@@ -61,7 +63,8 @@ class Connection {
     }
   }
 
-  // The same once, and, unless it is 0, on that session and no other: ConnectionLost.
+  // The same, without retries. If `session` is not 0, throws ConnectionLost unless that session is
+  // still open.
   template <class Act>
   auto once(const Act& act, std::uint64_t session = 0) -> decltype(act(std::declval<Session&>())) {
     const Turn turn(turns_);
@@ -87,31 +90,32 @@ class Connection {
     }
   }
 
-  // Of the session that act() has: what its handles belong to.
+  // The number of the session that act() has, to which its handles belong.
   std::uint64_t session() const { return number_; }
-  // Closes it with what is sent next.
+  // Closes the handle together with the next request.
   void close_later(Handle handle) noexcept;
-  // For the end of what failed or was cancelled: lets it go on its session, if that is still there
-  // and has its turn soon; otherwise with what is sent next.
-  void let_go(Leavings leavings) noexcept;
+  // Cleans up after something failed or was cancelled. If the session is still open and soon free,
+  // this happens at once; otherwise together with the next request.
+  void let_go(Cleanup cleanup) noexcept;
 
  private:
-  // In its turn, in a process that was forked off: what it has of the other one's is none of its
-  // business any more. Of a wakeup that two processes wait with, one would take the other's.
+  // Call it in the thread's turn. After a fork, drops the parent's session, which the child must
+  // not use. Replaces the wakeup, too: if two processes waited on one, each would consume the
+  // other's signals.
   void leave_parent();
   Session& opened(std::uint64_t session);
-  // In its turn: what was left for later.
-  void close_left();
-  // In its turn. The last request that it made, if any.
-  std::optional<Session::Id> tell(const Leavings& leavings);
+  // Call it in the thread's turn. Does the cleanups that were left for later.
+  void clean_up_left();
+  // Call it in the thread's turn. Returns the last request that it sent, if any.
+  std::optional<Session::Id> tell(const Cleanup& cleanup);
 
   const Config config_;
-  Wakeup wakeup_;  // of who has the session
-  Turns turns_;    // of what follows
+  Wakeup wakeup_;  // wakes the thread that has the session
+  Turns turns_;    // guard the members below
   std::unique_ptr<Session> session_;
   std::uint64_t number_ = 0;  // of session_, from 1 on
   std::mutex closing_mutex_;
-  std::vector<Leavings> closing_;
+  std::vector<Cleanup> closing_;
 };
 
 }  // namespace cairn::sftp

@@ -25,7 +25,7 @@ bool is_missing(Answer& answer, const std::string& doing) {
 }
 
 [[noreturn]] void lose_track(const std::string& doing) {
-  throw ConnectionLost(doing + ": the server's answer is of another kind than was asked for");
+  throw ConnectionLost(doing + ": the server's answer has another type than its request needs");
 }
 
 std::string handle_in(Answer& answer, const std::string& doing) {
@@ -40,13 +40,13 @@ Request rename_request(Packet kind, const char* extension, const std::string& fr
   return request.text(from).text(to);
 }
 
-// A name, and no path that leads out of its folder.
+// Whether it is a mere name: a path could lead out of its folder.
 bool is_entry(std::string_view name) {
   return !name.empty() && name.find('/') == std::string_view::npos &&
          name.find('\0') == std::string_view::npos;
 }
 
-// False when there was nothing.
+// False if there was no such file.
 bool was_removed(Answer answer, const std::string& path) {
   const std::string doing = "cannot remove " + path;
   const Status status = status_of(answer, doing);
@@ -79,7 +79,7 @@ void remove_tree_at(Session& session, const std::string& folder, int depth) {
   check_done(session.ask(Request(Packet::kRmdir).text(folder)), "cannot remove " + folder);
 }
 
-// All that is in it; to be closed by the caller.
+// All entries of the open folder. The caller closes the handle.
 std::vector<Entry> entries_of(Session& session, const std::string& handle,
                               const std::string& doing) {
   std::vector<Entry> entries;
@@ -97,7 +97,7 @@ std::vector<Entry> entries_of(Session& session, const std::string& handle,
     if (count == 0 || seen > kMostEntries) lose_track(doing);  // it would never end
     for (std::uint32_t i = 0; i < count; ++i) {
       Entry entry{.name = std::string(answer.text()), .attributes = {}};
-      answer.text();  // as `ls -l` has it
+      answer.text();  // a line like that of `ls -l`
       entry.attributes = answer.attributes();
       if (!is_entry(entry.name)) lose_track(doing);
       if (!has_dot_component(entry.name)) entries.push_back(std::move(entry));
@@ -200,7 +200,7 @@ void make_folders(Session& session, const std::string& path) {
   Answer answer = session.ask(Request(Packet::kMkdir).text(path).u32(kNoAttributes));
   const Status status = status_of(answer, "cannot make the folder " + path);
   if (status == Status::kOk) return;
-  const auto now = stat(session, path);  // somebody else may have been first
+  const auto now = stat(session, path);  // Another client may have made it.
   if (now && now->is_folder()) return;
   refuse(status, answer.at_end() ? "" : answer.text(), "cannot make the folder " + path);
 }
@@ -216,14 +216,14 @@ void remove_tree(Session& session, const std::string& folder) {
 void replace(Session& session, const std::string& from, const std::string& to) {
   if (!session.has(kPosixRename)) {
     throw UnsupportedError("cannot replace " + to + ": the server has no " + kPosixRename +
-                           ", and so no way to do it at once; give it another name");
+                           ", so it cannot do that at once; write to another name");
   }
   check_done(session.ask(rename_request(Packet::kExtended, kPosixRename, from, to)),
              "cannot give " + from + " the name " + to);
 }
 
-// A second name for it, which is refused when there is one already, and then the first one goes.
-// Without that: version 3's own rename, which must refuse, too.
+// Adds a second name, which the server refuses if it exists, and then removes the first one.
+// Without hard links uses rename of version 3, which must refuse an existing name, too.
 bool publish_new(Session& session, const std::string& from, const std::string& to) {
   const bool links = session.has(kHardlink);
   Answer answer = session.ask(links ? rename_request(Packet::kExtended, kHardlink, from, to)

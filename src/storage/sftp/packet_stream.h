@@ -1,4 +1,4 @@
-// Packets to the server and from it, over the pipes of a program.
+// Sends packets to the server, and receives packets from it, over the pipes of a program.
 #pragma once
 
 #include <chrono>
@@ -11,32 +11,32 @@
 
 namespace cairn::sftp {
 
-// One thread at a time.
+// Not thread-safe.
 class PacketStream {
  public:
-  // As ProgramDialog().
+  // The arguments are those of ProgramDialog().
   PacketStream(const std::vector<std::string>& command, const Wakeup* wakeup)
       : dialog_(command, wakeup) {}
 
-  // Sends it with the next pump().
+  // The next pump() sends the packet.
   void put(const std::string& packet) { output_ += packet; }
   // Whether pump() should run before more is put().
   bool is_full() const { return output_.size() - output_at_ > kMostUnsent; }
 
-  // The packet that comes next, as far as it came.
+  // The next packet, as far as it was received.
   struct Next {
-    std::size_t size;                 // that it says
-    std::optional<std::uint32_t> id;  // of any but kVersion
+    std::size_t size;                 // as the packet states it
+    std::optional<std::uint32_t> id;  // missing in kVersion
     bool is_whole;
   };
-  // nullopt while nothing says its size.
+  // nullopt while the size has not arrived.
   std::optional<Next> next() const;
-  // The next packet, which is whole.
+  // Takes the next packet, which must be whole.
   std::string take();
 
-  // As ProgramDialog::pump().
+  // Like ProgramDialog::pump().
   ProgramDialog::Moved pump(std::chrono::milliseconds most);
-  // ProgramDialog::messages().
+  // Like ProgramDialog::messages().
   std::string messages() { return dialog_.messages(); }
 
  private:
@@ -45,7 +45,7 @@ class PacketStream {
   ProgramDialog dialog_;
   std::string output_;  // to be sent, from output_at_ on
   std::size_t output_at_ = 0;
-  std::string input_;  // came, and was not taken yet, from input_at_ on
+  std::string input_;  // received and not yet taken, from input_at_ on
   std::size_t input_at_ = 0;
 };
 

@@ -80,7 +80,7 @@ Attributes Answer::attributes() {
     found.modified = u32();
   }
   if ((flags & kHasMore) != 0) {
-    for (std::uint32_t left = u32(); left > 0; --left) {  // each takes 8 bytes at least
+    for (std::uint32_t left = u32(); left > 0; --left) {  // each takes at least 8 bytes
       text();
       text();
     }

@@ -1,5 +1,5 @@
-// The packets of SFTP, version 3 (draft-ietf-secsh-filexfer-02): what OpenSSH speaks, and nearly
-// every other server. All numbers are big-endian; a text is its length and its bytes.
+// The packets of SFTP version 3 (draft-ietf-secsh-filexfer-02), which OpenSSH and nearly all other
+// servers speak. All numbers are big-endian. A text is its length and its bytes.
 #pragma once
 
 #include <cstdint>
@@ -35,7 +35,7 @@ enum class Packet : std::uint8_t {
   kExtendedReply = 201,
 };
 
-// Of a kStatus.
+// The codes of a kStatus.
 enum class Status : std::uint32_t {
   kOk = 0,
   kEof = 1,
@@ -45,7 +45,7 @@ enum class Status : std::uint32_t {
   kUnsupported = 8,
 };
 
-// Of kOpen.
+// The flags of kOpen.
 constexpr std::uint32_t kOpenRead = 1;
 constexpr std::uint32_t kOpenWrite = 2;
 constexpr std::uint32_t kOpenCreate = 8;
@@ -54,7 +54,7 @@ constexpr std::uint32_t kOpenExclusive = 32;
 // The number in 4 or 8 bytes of a packet.
 std::uint64_t number_in(std::string_view bytes);
 
-// A packet that is being written: all but its length and id.
+// A packet that is being written: everything except its length and id.
 class Request {
  public:
   explicit Request(Packet type) : type_(type) {}
@@ -62,7 +62,7 @@ class Request {
   Request& u64(std::uint64_t number);
   Request& text(std::string_view bytes);
 
-  // As it is sent; without an id for kInit.
+  // The bytes to send; kInit has no id.
   std::string packet(std::optional<std::uint32_t> id) const;
 
  private:
@@ -77,17 +77,17 @@ struct Attributes {
 
   bool is_folder() const { return type() == 0040000; }
   bool is_link() const { return type() == 0120000; }
-  // Also where the server does not tell.
+  // True also if the server does not report the type.
   bool is_file() const { return !permissions || type() == 0100000; }
 
  private:
   std::uint32_t type() const { return permissions.value_or(0) & 0170000; }
 };
 
-// What is in a packet that came. ConnectionLost when it is shorter than it says.
+// The content of a received packet. Reading throws ConnectionLost if the packet is too short.
 class Answer {
  public:
-  // With its type, and its id but for kVersion.
+  // `packet` begins with its type and, except for kVersion, its id.
   explicit Answer(std::string packet);
 
   Packet type() const { return type_; }
@@ -95,7 +95,7 @@ class Answer {
 
   std::uint32_t u32();
   std::uint64_t u64();
-  std::string_view text();  // as long as this lives
+  std::string_view text();  // valid as long as this object
   Attributes attributes();
   bool at_end() const { return at_ == packet_.size(); }
 

@@ -10,9 +10,10 @@ namespace {
 
 constexpr std::uint32_t kVersion = 3;
 constexpr std::size_t kMostAnswer = (std::size_t{256} << 10) + 1024;
-constexpr std::uint32_t kMostAtOnce = std::uint32_t{255} << 10;  // of what a server offers
+// The largest request, even if the server allows larger ones.
+constexpr std::uint32_t kMostAtOnce = std::uint32_t{255} << 10;
 
-// What ssh says when the next attempt would end as this one.
+// Whether ssh's messages mean that another attempt would fail, too.
 bool is_final(const std::string& messages) {
   for (const char* text : {"Permission denied", "Host key verification failed", "Bad configuration",
                            "subsystem request failed"}) {
@@ -36,7 +37,7 @@ void Session::start() {
     pump();
 }
 
-// As OpenSSH says it since 8.5: larger requests are fewer.
+// OpenSSH reports its limits since version 8.5. Larger requests mean fewer requests.
 void Session::learn_limits() {
   if (!has("limits@openssh.com")) return;
   Answer answer = ask(Request(Packet::kExtended).text("limits@openssh.com"));
@@ -57,8 +58,8 @@ void Session::lose(const std::string& why) {
   if (!is_started_ && is_final(messages)) {
     throw StorageError(
         text +
-            "; make `ssh` to this host work without a question (keys, known_hosts), then this "
-            "does",
+            "; make `ssh` to this host work without questions (keys, known_hosts), then try "
+            "again",
         0);
   }
   throw ConnectionLost(text);
@@ -81,7 +82,7 @@ Session::Id Session::send(const Request& request, std::size_t most) {
 Answer Session::wait(Id id, std::chrono::milliseconds patience) {
   const auto asked = asked_.find(id);
   if (asked == asked_.end() || asked->second.is_forgotten) {
-    throw StorageError(where_ + ": what was asked before an error is not answered any more", 0);
+    throw StorageError(where_ + ": a request from before an error is not answered any more", 0);
   }
   while (!asked->second.answer)
     pump(patience);
@@ -95,7 +96,7 @@ Session::Id Session::tell(const Request& request) {
 }
 
 void Session::settle(Id last) {
-  const auto end = std::chrono::steady_clock::now() + kLastWish;
+  const auto end = std::chrono::steady_clock::now() + kCleanupTime;
   while (asked_.contains(last)) {
     const auto left =
         std::chrono::ceil<std::chrono::milliseconds>(end - std::chrono::steady_clock::now());
@@ -147,7 +148,7 @@ void Session::take_answers() {
   while (const auto next = stream_.next()) {
     if (next->size < 5 || next->size > most_of(next->id)) {
       lose("the server sent a packet of " + std::to_string(next->size) +
-           " bytes, which is none of SFTP");
+           " bytes, which is no SFTP packet");
     }
     if (!next->is_whole) return;
     take(stream_.take());
@@ -157,9 +158,9 @@ void Session::take_answers() {
 void Session::take(std::string packet) {
   Answer answer(std::move(packet));
   if (!is_started_) {
-    if (answer.type() != Packet::kVersion) lose("the server does not begin as SFTP does");
+    if (answer.type() != Packet::kVersion) lose("the server's first packet is not SFTP's");
     if (const std::uint32_t version = answer.u32(); version != kVersion) {
-      lose("the server speaks version " + std::to_string(version) + " of SFTP, and not 3");
+      lose("the server speaks version " + std::to_string(version) + " of SFTP, not version 3");
     }
     while (!answer.at_end()) {
       const std::string name(answer.text());
@@ -169,7 +170,7 @@ void Session::take(std::string packet) {
     return;
   }
   const auto asked = asked_.find(answer.id());
-  if (asked == asked_.end() || asked->second.answer) lose("the server answers what was not asked");
+  if (asked == asked_.end() || asked->second.answer) lose("the server answered no known request");
   if (asked->second.is_forgotten) {
     asked_.erase(asked);
     if (answer.type() == Packet::kHandle) {

@@ -1,13 +1,14 @@
-// One connection to a server: requests that are sent, and answers that come for them.
+// One connection to a server: sends requests and receives their answers.
 //
-//  1. Many requests may be under way; an answer is its request's by its id, in whatever order.
-//  2. What comes is believed only as far as it was asked for: an answer to nothing, and one that is
-//     larger than its request allows, end the connection. Memory is taken for bytes that came, and
-//     never for a length that was only announced.
-//  3. A server that says nothing for `stall` is taken for lost; who knows that an answer takes it
-//     longer (a disk that gets gigabytes) says so.
-//  4. Who is cancelled stops waiting, and the connection lives on: others have it in turns. What
-//     was asked is forgotten; a file that the server opens for nobody is closed.
+//  1. Many requests may be under way. An answer belongs to the request with its id, in any order.
+//  2. Only requested data is trusted: an answer without a request, or larger than its request
+//     allows, ends the connection. Memory is allocated for bytes that were received, never for an
+//     announced length.
+//  3. A server that is silent for `stall` counts as lost. A caller that expects a slow answer (a
+//     disk that receives gigabytes) passes a longer time.
+//  4. A cancelled caller stops waiting, but the connection lives on: others use it in turns. The
+//     caller's requests are forgotten. A file that the server opens for a forgotten request is
+//     closed.
 #pragma once
 
 #include <chrono>
@@ -23,48 +24,49 @@
 
 namespace cairn::sftp {
 
-// The connection is of no use any more; what was asked may work on another one.
+// The connection is unusable; the request may work on a new one.
 class ConnectionLost : public StorageError {
  public:
   explicit ConnectionLost(const std::string& message) : StorageError(message, 0, true) {}
 };
 
-// One thread at a time.
+// Not thread-safe.
 class Session {
  public:
   using Id = std::uint32_t;
 
-  // Starts `command`, and learns what its server can do. `where` is for messages. ConnectionLost;
-  // StorageError when another attempt would be no better. `wakeup` makes what waits look whether
-  // it is cancelled: then it ends with CancelledError.
+  // Starts `command`, and learns what its server can do. `where` is for messages. Throws
+  // ConnectionLost, and StorageError if another attempt would fail, too. `wakeup` interrupts a
+  // wait, which then checks for cancellation and throws CancelledError.
   Session(const std::vector<std::string>& command, std::string where,
           std::chrono::milliseconds stall, const Wakeup* wakeup = nullptr);
 
-  // Whether the server has an extension, in the version that OpenSSH has it.
+  // Whether the server has an extension, in OpenSSH's version of it.
   bool has(const std::string& extension) const { return extensions_.contains(extension); }
-  // Of one request, in bytes.
+  // Limits of one request, in bytes.
   std::uint32_t most_read() const { return most_read_; }
   std::uint32_t most_write() const { return most_write_; }
 
-  // Sends it, as far as that needs no waiting. The answer may have `most` bytes.
+  // Queues the request, and sends it as far as possible without waiting. The answer may have up to
+  // `most` bytes.
   Id send(const Request& request, std::size_t most = kShortAnswer);
-  // Its answer. ConnectionLost, CancelledError. `patience`: of what may take the server longer than
-  // `stall`, without a word.
+  // Returns the answer. Throws ConnectionLost and CancelledError. `patience` is for answers that
+  // may take the server longer than `stall`.
   Answer wait(Id id, std::chrono::milliseconds patience = {});
   Answer ask(const Request& request, std::size_t most = kShortAnswer) {
     return wait(send(request, most));
   }
-  // Sends it with what is sent next. Nobody will see its answer.
+  // Sends the request together with the next one. Its answer is dropped.
   Id tell(const Request& request);
-  // Sends what was told, and waits for the answer to `last` of it, for kLastWish at most.
+  // Sends the requests of tell(), and waits for the answer to `last`, at most kCleanupTime.
   void settle(Id last);
-  // Nobody will wait for its answer; for those of what is sent from `first` on. Others', who have
-  // the session in turns, are not touched.
+  // Drops the answer to one request, or to all requests from `first` on. The requests of other
+  // callers, who use the session in turns, are not affected.
   void forget(Id id);
   void forget_from(Id first);
   Id next_id() const { return next_id_; }
 
-  static constexpr std::chrono::seconds kLastWish{3};
+  static constexpr std::chrono::seconds kCleanupTime{3};
   static constexpr std::size_t kShortAnswer = std::size_t{34} << 10;  // a path, a message
   static constexpr std::size_t kLongAnswer = std::size_t{256} << 10;  // names: OpenSSH's own limit
 
@@ -77,11 +79,11 @@ class Session {
 
   void start();
   void learn_limits();
-  // False when nothing moved for so long.
+  // False if nothing was sent or received in that time.
   bool moved_within(std::chrono::milliseconds most);
   void pump(std::chrono::milliseconds patience = {});
   Id add(const Request& request, std::size_t most);
-  // Takes whole packets off what came.
+  // Takes the whole packets from the input.
   void take_answers();
   void take(std::string packet);
   std::size_t most_of(std::optional<Id> id) const;
@@ -94,7 +96,7 @@ class Session {
   std::map<Id, Asked> asked_;
   Id next_id_ = 1;
   std::map<std::string, std::string> extensions_;
-  std::uint32_t most_read_ = std::uint32_t{32} << 10;  // what every server must take
+  std::uint32_t most_read_ = std::uint32_t{32} << 10;  // the size that every server must accept
   std::uint32_t most_write_ = std::uint32_t{32} << 10;
 };
 

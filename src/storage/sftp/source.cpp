@@ -1,9 +1,9 @@
 // Reading a file:
 //
-//  1. It is opened once, and stays open: a file that takes its name is another one.
-//  2. Ranges are asked for in pieces, many at once, each for its place.
-//  3. When the connection breaks off, the file is opened again; when it has the size and time that
-//     it had, what is missing is asked for, and nothing else.
+//  1. The file is opened once and stays open, so a new file of its name does not matter.
+//  2. Ranges are requested in pieces, many at once, each for its place.
+//  3. If the connection breaks off, the file is opened again. If its size and time are unchanged,
+//     only the missing bytes are requested.
 #include "storage/sftp/source.h"
 
 #include <algorithm>
@@ -14,7 +14,7 @@
 namespace cairn::sftp {
 namespace {
 
-constexpr std::size_t kUnderWay = std::size_t{4} << 20;  // bytes that were asked for
+constexpr std::size_t kUnderWay = std::size_t{4} << 20;  // limit of requested bytes
 constexpr std::size_t kDataHead = 64;                    // of an answer, besides its bytes
 
 class FileSource final : public ByteSource {
@@ -72,7 +72,7 @@ class FileSource final : public ByteSource {
     throw StorageError(name_ + " " + what + " while it was read; open it again", 0);
   }
 
-  // Takes what has come off `missing` and `left`, also when it does not come to the end.
+  // Removes what was received from `missing` and `left`, even if it throws.
   void read_all_of(Session& session, std::deque<Range>& missing, std::uint64_t& left) const {
     use(session);
     std::deque<Piece> under_way;
@@ -113,7 +113,7 @@ class FileSource final : public ByteSource {
     return {id, range};
   }
 
-  // How many bytes came: perhaps not all.
+  // Returns the number of bytes received, which may be fewer than requested.
   std::size_t take(Answer answer, const Range& range) const {
     if (answer.type() == Packet::kStatus) {
       const Status status = status_of(answer, name_);
@@ -138,7 +138,7 @@ class FileSource final : public ByteSource {
   std::string path_;
   std::string name_;
   Attributes attributes_;
-  mutable Handle handle_;  // used by whoever has the session
+  mutable Handle handle_;  // used by the thread that has the session
 };
 
 }  // namespace
@@ -146,7 +146,7 @@ class FileSource final : public ByteSource {
 std::shared_ptr<const ByteSource> open_file(std::shared_ptr<Connection> connection,
                                             const std::string& path, const std::string& name) {
   return connection->with([&](Session& session) -> std::shared_ptr<const ByteSource> {
-    const auto there = stat(session, path);  // a pipe would wait for its other end
+    const auto there = stat(session, path);  // opening a pipe would wait for its other end
     if (!there || !there->is_file()) return nullptr;
     auto source = std::make_shared<FileSource>(connection, path, name, *there);
     source->use(session);

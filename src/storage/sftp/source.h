@@ -10,8 +10,8 @@
 
 namespace cairn::sftp {
 
-// What is read later is of the same file, or an error. nullptr when there is no regular file of
-// that path. `name` is for messages. StorageError.
+// Opens a file. Later reads get the same file, or throw. Returns nullptr if the path is no regular
+// file. `name` is for messages. Throws StorageError.
 std::shared_ptr<const ByteSource> open_file(std::shared_ptr<Connection> connection,
                                             const std::string& path, const std::string& name);
 

@@ -1,11 +1,11 @@
 // A server's folders as a store:
 //
-//  1. A name is a path below the folder that one logs in to, or below another one; "%2F" at its
-//     beginning is the root, as RFC 1738 has it for FTP.
-//  2. Folders are made when something is written in them, and stay.
-//  3. A pointer is a file NAME.symlink, as in Composer's stores, whose text is the name of another;
-//     symbolic links, which local runs leave, are read as pointers, too.
-//  4. A folder that is removed gets a temporary name first: it is there whole, or gone.
+//  1. A name is a path below the login folder, or below another folder. A name that begins with
+//     "%2F" starts at the root, as RFC 1738 defines it for FTP.
+//  2. Writing makes the folders that it needs. They stay.
+//  3. A pointer is a file NAME.symlink, as in Composer's stores, whose text is the name of another
+//     file. Symbolic links, which local runs leave, are read as pointers, too.
+//  4. A folder that is removed gets a temporary name first. So it exists whole or not at all.
 #include <algorithm>
 #include <map>
 
@@ -24,7 +24,7 @@ namespace cairn::sftp {
 namespace {
 
 constexpr std::string_view kRootName = "%2F";
-constexpr std::chrono::hours kForgotten{24};  // what is older has no writer any more
+constexpr std::chrono::hours kForgotten{24};  // the writer of an older file is dead
 
 using Time = std::chrono::system_clock::time_point;
 
@@ -38,7 +38,8 @@ std::string pointer_name(const std::string& name) {
   return is_pointer_name(name) ? name : name + std::string(kLinkFile);
 }
 
-// SFTP tells no more that would differ: two of one size in the same second are not told apart.
+// SFTP reports no more that could differ: two files of one size in the same second have the same
+// version.
 std::string version_of(const Attributes& attributes) {
   return std::to_string(attributes.size.value_or(0)) + "-" +
          std::to_string(attributes.modified.value_or(0));
@@ -68,7 +69,7 @@ class SftpStore final : public ObjectStore {
   explicit SftpStore(Config config)
       : folder_(config.folder), connection_(std::make_shared<Connection>(std::move(config))) {}
 
-  // Whether a condition is checked in the same instant: only that of a new name is.
+  // Only the condition of a new name is checked atomically.
   StoreFeatures features() const override {
     return connection_->with([](Session& session) {
       return StoreFeatures{.versioned_writes = false,
@@ -124,7 +125,8 @@ class SftpStore final : public ObjectStore {
       if (attributes(path, true)) throw UsageError(describe(folder) + " is not a folder");
       throw NotFoundError("there is no folder " + describe(folder));
     }
-    std::map<std::string, ListedName> names;  // a link and a text of one name are one
+    // A link and a text file of the same name become one name.
+    std::map<std::string, ListedName> names;
     for (const Entry& entry : *entries) {
       if (is_temporary_name(entry.name)) continue;
       ListedName listed = listed_name(entry);
@@ -140,14 +142,14 @@ class SftpStore final : public ObjectStore {
                                      const BeginOptions& options) override {
     if (options.condition.when == WriteCondition::If::kVersion) {
       throw UnsupportedError(describe(name) +
-                             ": SFTP cannot check the version of what is replaced");
+                             ": SFTP cannot check the version of the replaced file");
     }
     return write_file(connection_, path_to_write(name), describe(name), options);
   }
 
   bool remove(const std::string& name) override {
     const std::string path = path_of(name);
-    std::string asked;  // of an attempt whose answer may be lost
+    std::string asked;  // by an attempt whose answer may be lost
     return connection_->with([&](Session& session) {
       if (!asked.empty()) return sftp::remove(session, asked), true;
       auto there = sftp::stat(session, path, /*follow=*/false);
@@ -227,7 +229,8 @@ class SftpStore final : public ObjectStore {
                    {.condition = is_new ? WriteCondition::absent() : WriteCondition{}});
     file->write(as_bytes(text));
     file->commit();
-    connection_->with([&](Session& session) {  // a local run's: two marks may disagree
+    // The link may be a local run's: two marks may disagree.
+    connection_->with([&](Session& session) {
       const auto link = sftp::stat(session, path_of(name), /*follow=*/false);
       if (link && link->is_link()) sftp::remove(session, path_of(name));
     });
@@ -259,7 +262,7 @@ class SftpStore final : public ObjectStore {
     return of.empty() || temporary_path(of, temporary_suffix(entry.name)).name == entry.name;
   }
 
-  // Without what may stand before and behind it.
+  // The name without slashes at its beginning and end.
   static std::string own_name(const std::string& name) {
     std::string own = normal_path("/" + name);
     own.erase(0, std::min(own.find_first_not_of('/'), own.size()));

@@ -1,14 +1,15 @@
 // Writing a file:
 //
-//  1. A new file `.cairn-tmp-NAME-RANDOM` beside the target, as AtomicFile has it on this machine;
-//     no list shows it.
-//  2. Bytes go there in pieces, many under way at once; write() waits when there are too many.
-//  3. commit() waits for all, makes them durable (fsync@openssh.com) and compares the file's size.
-//  4. It takes its name: over what has it by posix-rename@openssh.com, or as a new one by a second
-//     name, which the server refuses when there is one. When the answer is lost, the temporary name
-//     says whether it was done.
-//  5. A connection that breaks off before that ends it: what the server has on its disk by then,
-//     nobody knows. Whoever writes it again begins at 1.
+//  1. A new file `.cairn-tmp-NAME-RANDOM` is made beside the target, as AtomicFile does on this
+//     machine. No list shows it.
+//  2. Bytes are sent in pieces, many under way at once. write() waits if there are too many.
+//  3. commit() waits for all pieces, makes them durable (fsync@openssh.com) and compares the file's
+//     size.
+//  4. The file takes its name. posix-rename@openssh.com replaces an existing file. A new file gets
+//     a second name, which the server refuses if it exists. If the answer is lost, the temporary
+//     name shows the outcome.
+//  5. If the connection breaks off before that, the write fails: it is not known what the server
+//     has on its disk. Another write begins at 1.
 #include "storage/sftp/write.h"
 
 #include <algorithm>
@@ -26,17 +27,17 @@ namespace {
 
 constexpr std::size_t kWritesUnderWay = std::size_t{4} << 20;  // bytes
 
-// The file beside the target, and how it takes the target's name.
+// The temporary file beside the target, which finally takes the target's name.
 class TemporaryFile {
  public:
-  // `name`: of the target, for messages.
+  // `name` is the target's name in messages.
   TemporaryFile(std::string target, std::string name, bool is_new)
       : target_(std::move(target)), name_(std::move(name)), is_new_(is_new) {}
 
   const std::string& name() const { return name_; }
   const std::string& path() const { return path_; }
 
-  // Step 1: gives its handle. May be done again, on another connection.
+  // Step 1. Returns the handle. May be repeated on another connection.
   std::string begin(Session& session) {
     check_target(session);
     make_folders(session, parent_path(target_));
@@ -44,7 +45,7 @@ class TemporaryFile {
     return create(session, path_);
   }
 
-  // Step 4, of a file with that size and time. May be done again, on another connection.
+  // Step 4, for a file with this size and time. May be repeated on another connection.
   void take_name(Session& session, std::uint64_t size, std::optional<std::uint32_t> modified) {
     if (was_published(session, size, modified)) return;
     if (!is_new_) {
@@ -78,18 +79,19 @@ class TemporaryFile {
     throw AlreadyExistsError(name_ + " exists already: choose another name, or allow overwriting");
   }
 
-  // By an attempt whose answer was lost.
+  // Whether an attempt whose answer was lost has published the file.
   bool was_published(Session& session, std::uint64_t size, std::optional<std::uint32_t> modified) {
     const bool is_first = !std::exchange(was_tried_, true);
     if (is_first) return false;
     const auto there = stat(session, target_, /*follow=*/false);
     const bool is_ours = there && there->size == size && there->modified == modified;
     const auto left = stat(session, path_, /*follow=*/false);
-    if (is_ours && left && is_new_) remove(session, path_);  // it has both names
+    if (is_ours && left && is_new_) remove(session, path_);  // The file has both names.
     if (was_renamed_) return true;
     if (!left && !is_ours) {
-      throw StorageError("writing " + name_ + ": what was written is gone; write it again", 0,
-                         /*retryable=*/true);
+      throw StorageError(
+          "writing " + name_ + ": the temporary file is gone; write the object again", 0,
+          /*retryable=*/true);
     }
     return !left || (is_ours && is_new_);
   }
@@ -118,13 +120,13 @@ class FileWrite final : public ObjectWrite {
   ~FileWrite() override {
     if (is_done_) return;
     try {
-      Leavings leavings = {.handle = handle_, .temporary = file_.path()};
-      if (!is_open_) leavings.handle.text.clear();
+      Cleanup cleanup = {.handle = handle_, .temporary = file_.path()};
+      if (!is_open_) cleanup.handle.text.clear();
       for (const Piece& piece : under_way_)
-        leavings.asked.push_back(piece.id);
-      connection_->let_go(std::move(leavings));
+        cleanup.asked.push_back(piece.id);
+      connection_->let_go(std::move(cleanup));
     } catch (...) {
-      // What that does not remove, remove_leftovers() will find.
+      // remove_leftovers() will find what this does not remove.
     }
   }
   FileWrite(const FileWrite&) = delete;
@@ -158,13 +160,13 @@ class FileWrite final : public ObjectWrite {
     std::size_t bytes;
   };
 
-  // Around what must succeed: behind a failure nobody knows what the server has of the file, and
-  // neither more of it is written nor does it get its name.
+  // Guards steps that must succeed. After a failure it is not known what the server has of the
+  // file. Then no more is written, and the file does not get its name.
   class Unknown {
    public:
     explicit Unknown(FileWrite& of) : of_(of), errors_(std::uncaught_exceptions()) {
       if (of_.has_failed_) {
-        throw StorageError("writing " + of_.file_.name() + " failed before; begin it anew", 0,
+        throw StorageError("writing " + of_.file_.name() + " failed before; start it again", 0,
                            /*retryable=*/true);
       }
     }
@@ -202,7 +204,7 @@ class FileWrite final : public ObjectWrite {
         },
         handle_.session);
     connection_->with([&](Session& session) {
-      handle_.session = connection_->session();  // where it is removed if this fails
+      handle_.session = connection_->session();  // the session for the cleanup if this fails
       file_.take_name(session, size_, modified);
     });
     is_done_ = true;
@@ -214,7 +216,7 @@ class FileWrite final : public ObjectWrite {
   bool is_open_ = true;
   std::uint64_t size_ = 0;
   std::deque<Piece> under_way_;
-  std::size_t waiting_ = 0;  // bytes of these
+  std::size_t waiting_ = 0;  // bytes in these pieces
   bool has_failed_ = false;
   bool is_done_ = false;
 };

@@ -1,4 +1,4 @@
-// A file of a server that is being written.
+// Writing a file to a server.
 #pragma once
 
 #include <memory>
@@ -10,8 +10,8 @@
 
 namespace cairn::sftp {
 
-// The folders above `path` are made. AlreadyExistsError when the condition does not hold, now or by
-// commit(); UsageError when a folder has the name. `name` is for messages.
+// Makes the folders above `path`. Throws AlreadyExistsError if the condition does not hold, now or
+// in commit(), and UsageError if a folder has the name. `name` is for messages.
 std::unique_ptr<ObjectWrite> write_file(std::shared_ptr<Connection> connection,
                                         const std::string& path, const std::string& name,
                                         const BeginOptions& options);

@@ -61,7 +61,7 @@ Tree::Look ListedArtifacts::look(const std::string& path, const std::string& lin
 std::optional<ListPage> ListedArtifacts::list(const std::string& folder, const std::string& page) {
   ListPage listed = entries(folder, page);
   if (folder.empty() || !page.empty()) return listed;
-  // A file may be listed as the one thing in itself.
+  // The server may list a file as the only entry of its own path.
   const bool may_be_file = listed.names.size() == 1 && listed.names[0].name == base_name(folder);
   if ((listed.names.empty() || may_be_file) && !has_folder(folder)) return std::nullopt;
   return listed;

@@ -1,4 +1,4 @@
-// Artifacts of which only lists tell: all that MLflow's servers say of a file is its name and size.
+// Artifacts that are known only from lists: of a file, MLflow's servers report only name and size.
 #pragma once
 
 #include <optional>
@@ -10,10 +10,11 @@
 
 namespace cairn::dbfs {
 
-// The files of an answer of MLflow's: names without their folder; the version is the size.
+// The files in an answer of MLflow: names without their folder; the version is the size.
 std::vector<ListedName> listed_artifacts(const Json& answer);
 
-// Of a file's path the one file in it; of a folder's, or of nothing, none.
+// The answer for a file's path lists only that file. nullopt for a folder's path, and if there is
+// nothing.
 std::optional<ObjectInfo> listed_itself(const Json& answer, const std::string& path);
 
 class ListedArtifacts : public Tree {
@@ -23,13 +24,14 @@ class ListedArtifacts : public Tree {
   std::optional<ListPage> list(const std::string& folder, const std::string& page) final;
 
  protected:
-  // A file or a folder. By default what the list of the folder that it is in says.
+  // A file or a folder. By default, looks in the list of its parent folder.
   virtual std::optional<ObjectInfo> find(const std::string& path);
-  // What the server lists; nothing for what is not there, and perhaps a file itself for its path.
+  // The server's list of a folder. Empty if there is no such folder. For a file's path it may be
+  // the file itself.
   virtual ListPage entries(const std::string& folder, const std::string& page) = 0;
-  // AlreadyExistsError when there is such a file.
+  // Throws AlreadyExistsError if there is such a file.
   void refuse_existing(const std::string& path);
-  // StorageError unless the server lists the file with that size.
+  // Throws StorageError unless the server lists the file with that size.
   void verify_size(const std::string& path, std::uint64_t size);
 };
 

@@ -1,12 +1,14 @@
-// Artifacts of a run on an MLflow server that passes them on (api/2.0/mlflow-artifacts):
+// Artifacts of a run on an MLflow server that forwards them (api/2.0/mlflow-artifacts):
 //
-//  1. The server tells of a file its name and size, and that only in the list of its folder, which
-//     comes whole. (Its answer to HEAD has no size, and is made by fetching the file from behind.)
-//     So that is asked for once for all that a call wants to know.
-//  2. It sends files whole: what is opened is read into memory, as many bytes as the list told.
-//  3. Behind every write the list is asked for the file's size, and compared.
-//  4. Where S3 or Google is behind it, a removal takes everything whose path begins so: what would
-//     take another one along is refused, and folders are never removed.
+//  1. The server reports only the name and size of a file, and only in the list of its folder,
+//     which is one page. (Its answer to HEAD has no size, and makes it fetch the whole file.) So
+//     one list answers all questions of a call.
+//  2. The server sends files whole. An opened file is read into memory, with the size from the
+//     list.
+//  3. After every write the file's size is requested in the list, and compared.
+//  4. If the server's storage is S3 or Google, a removal removes every path that begins with the
+//     given one. So cairn refuses a removal that would remove another file, too, and never removes
+//     folders.
 #include <algorithm>
 #include <new>
 
@@ -22,7 +24,7 @@ namespace cairn::dbfs {
 namespace {
 
 constexpr const char* kArtifacts = "/api/2.0/mlflow-artifacts/artifacts";
-constexpr std::size_t kLargestList = std::size_t{256} << 20;  // a folder comes in one page
+constexpr std::size_t kLargestList = std::size_t{256} << 20;  // a folder is listed in one page
 constexpr std::uint64_t kMostInMemory = std::uint64_t{1} << 40;
 
 // "E/R/artifacts" of "mlflow-artifacts:/E/R/artifacts", or of the server's own URL for that.
@@ -35,7 +37,7 @@ std::string proxied_root(const RestServer& server, const Run& run) {
   } else if (run.artifact_uri.starts_with(kScheme)) {
     root = run.artifact_uri.substr(kScheme.size());
     const bool has_host = root.starts_with("//") && !root.starts_with("///");
-    if (has_host) root.clear();  // another server would get this one's authorization
+    if (has_host) root.clear();  // Another server would get this server's authorization.
   }
   root.erase(0, std::min(root.find_first_not_of('/'), root.size()));
   while (root.ends_with('/'))
@@ -43,7 +45,7 @@ std::string proxied_root(const RestServer& server, const Run& run) {
   if (!root.empty()) return root;
   throw UnsupportedError("the artifacts of MLflow's run " + run.id + " are at " +
                          printable_line(run.artifact_uri) +
-                         ", and the server does not pass them on: use that place itself, or start "
+                         ", and the server does not forward them: use that place itself, or start "
                          "the server with --serve-artifacts");
 }
 
@@ -57,10 +59,10 @@ class ProxiedArtifacts final : public ListedArtifacts {
   std::string describe(const std::string& path) const override { return files_.describe(path); }
   std::uint64_t largest_file() const override { return std::uint64_t{1} << 62; }
 
-  // What is in a folder says that it is one: a file, and nothing at all, have an empty list.
+  // Only its content shows that a path is a folder: a file and a missing path have empty lists.
   bool has_folder(const std::string& path) override { return !entries(path, "").names.empty(); }
 
-  // One list of the folder tells all of it.
+  // One list of the folder answers everything.
   Look look(const std::string& path, const std::string& link, bool may_be_file) override {
     Look found;
     const std::size_t slash = path.rfind('/');
@@ -121,8 +123,8 @@ class ProxiedArtifacts final : public ListedArtifacts {
   }
 
  private:
-  // The server's word for a size: none that a machine has not. What is wrong is the server, and not
-  // the file.
+  // The size is only the server's claim: it may be more than any machine has. The error blames the
+  // server, not the file.
   std::shared_ptr<PageMemory> memory_for(std::uint64_t size, const std::string& path) const {
     try {
       if (size <= kMostInMemory) return std::make_shared<PageMemory>(size);
@@ -135,7 +137,7 @@ class ProxiedArtifacts final : public ListedArtifacts {
                        0);
   }
 
-  // UnsupportedError when something else in the folder begins with the file's name.
+  // Throws UnsupportedError if another name in the folder begins with the file's name.
   void refuse_beginning(const std::string& path) {
     const std::size_t slash = path.rfind('/');
     const std::string folder = slash == std::string::npos ? "" : path.substr(0, slash);

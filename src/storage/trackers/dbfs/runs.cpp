@@ -14,7 +14,7 @@ constexpr const char* kExperimentPlaceholder = "{mlflow_experiment_id}";
 constexpr const char* kRunPlaceholder = "{mlflow_run_id}";
 constexpr std::string_view kDatabricks = "databricks";
 
-// As MLflow's own clients take them.
+// The variables of MLflow's own clients.
 std::string mlflow_authorization() {
   const std::string token = environment("MLFLOW_TRACKING_TOKEN");
   const std::string user = environment("MLFLOW_TRACKING_USERNAME");
@@ -54,7 +54,7 @@ Runs::Runs(const DbfsOptions& options, const Outside& outside) {
     const std::string authorization = mlflow_authorization();
     if (!authorization.empty() && url.scheme != "https" && !is_of_this_machine(url.host)) {
       throw UsageError(
-          "MLFLOW_TRACKING_URI must begin with https:// where there is a token or a password: they "
+          "MLFLOW_TRACKING_URI must begin with https:// if there is a token or a password: they "
           "would cross the network in the clear");
     }
     server_ = {.url = url,
@@ -96,8 +96,8 @@ Run Runs::look_up(const std::string& experiment, const std::string& id) {
                                    "looking for the run " + id + " by"),
                          "looking for the run " + id);
   if (!experiment.empty() && run.experiment != experiment) {
-    throw UsageError("MLflow's run " + id + " is of experiment " + run.experiment +
-                     ", and not of " + printable_line(experiment) + ": correct the path");
+    throw UsageError("MLflow's run " + id + " is of experiment " + run.experiment + ", not of " +
+                     printable_line(experiment) + ": correct the path");
   }
   return run;
 }
@@ -124,7 +124,7 @@ Run Runs::active() {
                     .key = "experiments/create",
                     .headers = {{"content-type", "application/json"}},
                     .body = {json_body({{"name", name}}, "making an experiment by")}});
-    // Somebody else's meanwhile, or our own, whose answer was lost.
+    // Another client may have made it meanwhile; or this client did, and its answer was lost.
     if (!is_success(response)) experiment = find_experiment(name);
     if (experiment.empty()) {
       experiment = text_of(api_->read(response, "making an experiment by", "experiments/create"),
@@ -134,7 +134,7 @@ Run Runs::active() {
   return make(experiment);
 }
 
-// "" when there is none.
+// "" if there is none.
 std::string Runs::find_experiment(const std::string& name) {
   const RemoteRequest request = {.key = "experiments/get-by-name",
                                  .query = {{"experiment_name", name}}};

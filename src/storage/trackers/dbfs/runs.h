@@ -15,22 +15,22 @@ struct Run {
   std::string experiment;
   std::string id;
   std::string artifact_uri;  // where the server keeps its artifacts
-  // What names of its artifacts begin with: "databricks/mlflow-tracking/E/R/artifacts/".
+  // The prefix of its artifacts' names: "databricks/mlflow-tracking/E/R/artifacts/".
   std::string root() const;
 };
 
-// Of both ids, or of one of them.
+// Whether an id, of a run or an experiment, is a placeholder.
 bool is_placeholder(const std::string& id);
 
-// Safe from several threads.
+// Thread-safe.
 class Runs {
  public:
-  // `tracking_uri`: "databricks", "databricks://PROFILE", or an MLflow server's URL. UsageError for
-  // any other.
+  // `tracking_uri` is "databricks", "databricks://PROFILE", or an MLflow server's URL. Throws
+  // UsageError for anything else.
   Runs(const DbfsOptions& options, const Outside& outside);
 
-  // The run of these ids, of which those that are placeholders are filled in, once for all: by
-  // MLFLOW_RUN_ID, or by a run that is made. UsageError when the run is of another experiment.
+  // The run with these ids. Placeholders are replaced once and for all: by MLFLOW_RUN_ID, or by a
+  // new run. Throws UsageError if the run belongs to another experiment.
   Run find(const std::string& experiment, const std::string& id);
   std::shared_ptr<Tree> artifacts(const Run& run);
 
@@ -44,15 +44,15 @@ class Runs {
   bool is_databricks_ = false;
   RestServer server_;
   std::shared_ptr<RestRemote> api_;
-  Turns turns_;                      // of what follows; who asks the server has it as long:
-  std::map<std::string, Run> runs_;  // by "E/R" as they were given; nothing is made twice
+  Turns turns_;                      // guards runs_; held during requests to the server
+  std::map<std::string, Run> runs_;  // by "E/R" as given; ensures that nothing is made twice
   std::mutex mutex_;
   std::map<std::string, std::shared_ptr<Tree>> trees_;  // by the run's id
 };
 
-// Artifacts of an MLflow server that passes them on (mlflow-artifacts:/...).
+// Artifacts of an MLflow server that forwards them (mlflow-artifacts:/...).
 std::shared_ptr<Tree> proxied_artifacts(const RestServer& server, const Run& run);
-// Artifacts that Databricks keeps, for which it gives signed URLs.
+// Artifacts that Databricks keeps, and for which it gives signed URLs.
 std::shared_ptr<Tree> signed_artifacts(const RestServer& workspace, const Run& run);
 
 }  // namespace cairn::dbfs

@@ -1,10 +1,10 @@
 // Artifacts of a run that Databricks keeps in its cloud's storage (mlflow/artifacts/...):
 //
-//  1. Lists come from the workspace, which lists a file as the one thing in itself: a look at a
-//     name costs one request. Bytes go to and from the storage, by signed URLs that the workspace
-//     gives for each file. The workspace's token never goes there.
-//  2. Reads are ranged, of the version that was opened (If-Match). A URL that the storage does not
-//     take any more is fetched again.
+//  1. Lists come from the workspace, which lists a file as the only entry of its own path. So
+//     examining a name costs one request. Bytes go to and from the storage, by signed URLs that the
+//     workspace gives for each file. The workspace's token never goes there.
+//  2. Reads are ranges of the version that was opened (If-Match). If the storage refuses a URL, a
+//     new one is fetched.
 //  3. A file is written with one PUT (S3, Google), or in blocks that a list makes visible (Azure).
 //  4. Artifacts cannot be removed: Databricks has no request for it.
 #include "cairn/error.h"
@@ -21,11 +21,11 @@
 namespace cairn::dbfs {
 namespace {
 
-constexpr std::uint64_t kLargestPut = std::uint64_t{5} << 30;  // of S3, with one request
+constexpr std::uint64_t kLargestPut = std::uint64_t{5} << 30;  // the limit of S3 for one request
 constexpr std::uint64_t kBlock = 100'000'000;                  // MLflow's own
 constexpr const char* kAzure = "AZURE_SAS_URI";
 
-// What the workspace gives for one file.
+// The workspace's answer about one file.
 struct ArtifactUrl {
   SignedUrl url;
   std::string type;
@@ -47,8 +47,8 @@ ArtifactUrl fetch_url(RestRemote& api, const std::string& run, const std::string
   const bool is_known =
       made.type == kAzure || made.type == "AWS_PRESIGNED_URL" || made.type == "GCP_SIGNED_URL";
   if (is_known) return made;
-  throw UnsupportedError(doing + " MLflow: it is of type \"" + printable_line(made.type) +
-                         "\", and cairn knows AWS_PRESIGNED_URL, GCP_SIGNED_URL and " + kAzure +
+  throw UnsupportedError(doing + " MLflow: the URL has the type \"" + printable_line(made.type) +
+                         "\"; cairn supports AWS_PRESIGNED_URL, GCP_SIGNED_URL and " + kAzure +
                          "; keep the checkpoints in a volume");
 }
 
@@ -57,8 +57,8 @@ struct Storage {
   bool is_azure = false;
 };
 
-// In base64; all ids of a file have one length. Blocks that wait for their list are shared by all
-// writers of the file, and one of the same id replaces another's.
+// In base64; all ids of a file have the same length. All writers of a file share the blocks that
+// are not yet in a list. A block replaces another one with the same id.
 std::string block_id(const std::string& write_id, std::size_t number) {
   std::string digits = std::to_string(number);
   digits.insert(0, 8 - std::min<std::size_t>(digits.size(), 8), '0');
@@ -84,7 +84,7 @@ class SignedArtifacts final : public ListedArtifacts {
   std::shared_ptr<const ByteSource> open(const std::string& path,
                                          const std::optional<ObjectInfo>& known) override {
     if (!known && !find_file(path))
-      return nullptr;  // the storage may say 403 for what is not there
+      return nullptr;  // The storage may answer 403 for a missing file.
     return open_object(storage(path, /*is_write=*/false).remote, path);
   }
 
@@ -108,8 +108,8 @@ class SignedArtifacts final : public ListedArtifacts {
   }
 
  protected:
-  // One request, and at most a page of its answer, however many files there are: a file is listed
-  // as the one thing in itself, and a folder by what is in it.
+  // Takes one request and at most one page of its answer, for any number of files. A file is listed
+  // as the only entry of its own path, a folder by its content.
   std::optional<ObjectInfo> find(const std::string& path) override {
     const Json json = ask_for_list(path, "");
     if (auto info = listed_itself(json, path)) return info;
@@ -126,7 +126,7 @@ class SignedArtifacts final : public ListedArtifacts {
   }
 
  private:
-  // Nothing in it when there is no such folder.
+  // Empty if there is no such folder.
   Json ask_for_list(const std::string& folder, const std::string& page) const {
     Query query = {{"run_id", run_.id}};
     if (!folder.empty()) query.emplace_back("path", folder);
@@ -151,7 +151,8 @@ class SignedArtifacts final : public ListedArtifacts {
   }
 
   static void put_blocks(SignedRemote& remote, const std::string& path, const SharedBytes& bytes) {
-    const std::string write_id = new_write_id().substr(0, 16);  // Azure's ids end at 64 bytes
+    // Azure's ids have at most 64 bytes.
+    const std::string write_id = new_write_id().substr(0, 16);
     std::string list = "<?xml version=\"1.0\" encoding=\"utf-8\"?><BlockList>";
     for (std::uint64_t at = 0; at < bytes.view.size(); at += kBlock) {
       const std::string id = block_id(write_id, at / kBlock);

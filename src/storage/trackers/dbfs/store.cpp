@@ -45,7 +45,7 @@ std::string joined(const std::vector<std::string>& parts, std::size_t begin, std
                    "...)");
 }
 
-// Safe from several threads. What a name does not need is not looked for: volumes want no MLflow.
+// Thread-safe. Looks only for what a name needs: volumes need no MLflow.
 class Router {
  public:
   Router(DbfsOptions options, Outside outside)

@@ -1,10 +1,10 @@
 // A volume of Unity Catalog, by the Files API 2.0:
 //
-//  1. Files are read in ranges, each on condition that the file was not modified since it was
-//     opened (If-Unmodified-Since: to the second).
-//  2. A file is written with one PUT, of at most 5 GiB. Its folder is made before: a PUT does not
-//     promise to. overwrite=false is the one condition that the server knows.
-//  3. Behind every write the file's size is asked for, and compared.
+//  1. Files are read in ranges, on condition that the file was not modified since it was opened
+//     (If-Unmodified-Since, which counts seconds).
+//  2. A file is written with one PUT, of at most 5 GiB. Its folder is made first: a PUT does not
+//     promise to make it. overwrite=false is the only condition that the server supports.
+//  3. After every write the file's size is requested, and compared.
 #include <algorithm>
 #include <charconv>
 #include <mutex>
@@ -22,9 +22,9 @@ namespace cairn::dbfs {
 namespace {
 
 constexpr std::uint64_t kLargestFile = std::uint64_t{5} << 30;
-constexpr std::uint64_t kLastMs = 9'000'000'000'000;  // in 2255: near what a time can hold
+constexpr std::uint64_t kLastMs = 9'000'000'000'000;  // in 2255: near the limit of a time point
 
-// The size and the time of the last change: all that the server tells of a file's version.
+// The size and the time of the last change: the server reports no more about a version.
 std::string version_of(std::uint64_t size, NetTime modified) {
   const auto seconds =
       std::chrono::duration_cast<std::chrono::seconds>(modified.time_since_epoch()).count();
@@ -63,7 +63,7 @@ class Volume final : public Tree {
     const auto [end, error] =
         std::from_chars(length.data(), length.data() + length.size(), info.size);
     if (error != std::errc() || end != length.data() + length.size()) {
-      throw StorageError("looking at " + describe(path) + ": the server does not tell its size",
+      throw StorageError("looking at " + describe(path) + ": the server does not report its size",
                          response.status);
     }
     info.modified = parse_http_date(response.header("last-modified")).value_or(NetTime());
@@ -113,13 +113,13 @@ class Volume final : public Tree {
     make_folder_of(path);
     const auto there = only_new ? find_file(path) : std::nullopt;
     HttpResponse response = there ? HttpResponse{.status = 409} : send_put(path, bytes, only_new);
-    if (response.status == 404) {  // somebody removed the folder that was made once
+    if (response.status == 404) {  // The folder was made once, and another client removed it.
       forget_folders();
       make_folder_of(path);
       response = send_put(path, bytes, only_new);
     }
     if (response.status == 409) {
-      // Perhaps an attempt before had written it, and its answer was lost: nothing was there.
+      // Perhaps an earlier attempt wrote it, and its answer was lost: the name was free before.
       if (!there && only_new && holds(path, bytes)) return;
       throw AlreadyExistsError(describe(path) +
                                " exists already: choose another name, or allow overwriting");
@@ -130,7 +130,8 @@ class Volume final : public Tree {
 
   bool remove_file(const std::string& path) override {
     const HttpResponse response = files_->send({.method = "DELETE", .key = path});
-    if (files_->is_missing(response)) return true;  // an attempt before did it: it was just there
+    // An earlier attempt removed it: it was there just before.
+    if (files_->is_missing(response)) return true;
     files_->check(response, "removing", path);
     return true;
   }
@@ -143,7 +144,7 @@ class Volume final : public Tree {
 
  private:
   static RestServer with_ranges(RestServer workspace) {
-    workspace.settings.has_suffix_ranges = false;  // its documents show none
+    workspace.settings.has_suffix_ranges = false;  // The documentation shows none.
     return workspace;
   }
 
@@ -155,10 +156,10 @@ class Volume final : public Tree {
                          .body = {bytes}});
   }
 
-  // Idempotent, and makes those above it, too.
+  // Idempotent. Makes the parent folders, too.
   void make_folder_of(const std::string& path) {
     const std::size_t slash = path.rfind('/');
-    if (slash == std::string::npos) return;  // the volume
+    if (slash == std::string::npos) return;  // the volume itself
     const std::string folder = path.substr(0, slash);
     {
       const std::scoped_lock lock(mutex_);
@@ -202,7 +203,7 @@ class Volume final : public Tree {
   std::shared_ptr<FilesRemote> files_;
   RestRemote folders_;
   std::mutex mutex_;
-  std::set<std::string> made_;  // folders that are there
+  std::set<std::string> made_;  // folders known to exist
 };
 
 }  // namespace

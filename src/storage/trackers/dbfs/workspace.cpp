@@ -15,7 +15,7 @@ namespace cairn::dbfs {
 namespace {
 
 constexpr std::size_t kLongestCode = 300;
-constexpr std::uint64_t kTokenLife = 3600;  // in seconds, where the server does not say it
+constexpr std::uint64_t kTokenLife = 3600;  // in seconds, if the server does not state it
 constexpr std::uint64_t kLongestTokenLife = 86'400;
 
 std::string in_section(const Section& section, const char* name) {
@@ -23,7 +23,7 @@ std::string in_section(const Section& section, const char* name) {
   return found == section.end() ? "" : found->second;
 }
 
-// The profile's lines; none when there is no such file, or no DEFAULT in it.
+// The settings of the profile. Empty if there is no such file, or the file has no DEFAULT.
 Section load_section(const std::string& given) {
   const std::string name = first_given({given, environment("DATABRICKS_CONFIG_PROFILE")});
   std::string path = environment("DATABRICKS_CONFIG_FILE");
@@ -50,11 +50,11 @@ Url workspace_url(const std::string& host) {
         "DATABRICKS_HOST must begin with https://: a token would cross the network "
         "in the clear");
   }
-  url.path.clear();  // people copy it out of their browser
+  url.path.clear();  // People copy the URL from their browser.
   return url;
 }
 
-// OAuth for machines: a token for the service principal's secret.
+// OAuth for machines: exchanges the service principal's secret for a token.
 FetchedToken fetch_token(const RestServer& server, const std::string& id,
                          const std::string& secret) {
   const std::string where = "a token of " + server.url.origin() + "/oidc/v1/token";
@@ -71,20 +71,21 @@ FetchedToken fetch_token(const RestServer& server, const std::string& id,
   const NetTime now = server.settings.retries.clock ? server.settings.retries.clock->now()
                                                     : real_net_clock()->now();
   if (!response.failure.empty()) {
-    throw StorageError(where + " cannot be had: " + printable_line(response.failure), 0, true);
+    throw StorageError(where + " could not be fetched: " + printable_line(response.failure), 0,
+                       true);
   }
   const auto json = Json::parse(response.body, nullptr, /*allow_exceptions=*/false);
   const std::string token = text_of(json, "access_token");
   if (response.status != 200 || token.empty()) {
     const std::vector<std::string> secrets = {secret, basic(id, secret).substr(6)};
-    const std::string told = masked(text_of(json, "error"), secrets).substr(0, kLongestCode);
-    throw StorageError(where + " cannot be had: the server answered " +
-                           std::to_string(response.status) + " " + printable_line(told) +
+    const std::string reason = masked(text_of(json, "error"), secrets).substr(0, kLongestCode);
+    throw StorageError(where + " could not be fetched: the server answered " +
+                           std::to_string(response.status) + " " + printable_line(reason) +
                            "; check DATABRICKS_CLIENT_ID and DATABRICKS_CLIENT_SECRET",
-                       response.status, is_passing_status(response.status));
+                       response.status, is_temporary_status(response.status));
   }
-  const std::uint64_t told = number_of(json, "expires_in");
-  const std::uint64_t life = told == 0 ? kTokenLife : std::min(told, kLongestTokenLife);
+  const std::uint64_t expires_in = number_of(json, "expires_in");
+  const std::uint64_t life = expires_in == 0 ? kTokenLife : std::min(expires_in, kLongestTokenLife);
   return {bearer(token), now + std::chrono::seconds(life)};
 }
 
@@ -102,7 +103,7 @@ void add_authorization(RestServer& server, const DbfsOptions& options, const Sec
       first_given({environment("DATABRICKS_AUTH_TYPE"), in_section(section, "auth_type")});
   if (!type.empty() && type != "pat" && type != "oauth-m2m") {
     throw UnsupportedError("the Databricks auth_type " + printable_line(type) +
-                           " is none that cairn knows: pat and oauth-m2m; give it a token "
+                           " is not supported by cairn, only pat and oauth-m2m; give it a token "
                            "(DATABRICKS_TOKEN)");
   }
   if (!token.empty() && !id.empty() && type.empty()) {
@@ -117,7 +118,7 @@ void add_authorization(RestServer& server, const DbfsOptions& options, const Sec
   }
   if (id.empty() || secret.empty()) {
     throw UsageError(
-        "no way into Databricks was found: set DATABRICKS_TOKEN, or "
+        "no credentials for Databricks were found: set DATABRICKS_TOKEN, or "
         "DATABRICKS_CLIENT_ID and DATABRICKS_CLIENT_SECRET, or name a profile of "
         "~/.databrickscfg that has them (DATABRICKS_CONFIG_PROFILE)");
   }
@@ -135,7 +136,7 @@ RestServer find_workspace(const DbfsOptions& options, const Outside& outside) {
       !given_host.empty() && !first_given({options.token, environment("DATABRICKS_TOKEN"),
                                            options.client_id, environment("DATABRICKS_CLIENT_ID")})
                                   .empty();
-  // A profile that somebody else made is no reason to fail where nothing of it is needed.
+  // A profile that another program made must not cause an error if nothing in it is needed.
   const Section section =
       is_whole && options.profile.empty() ? Section() : load_section(options.profile);
   const std::string host = first_given({given_host, in_section(section, "host")});

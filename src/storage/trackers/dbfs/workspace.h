@@ -1,4 +1,4 @@
-// A Databricks workspace: where it is, and who asks it.
+// A Databricks workspace: its address, and the credentials of its clients.
 #pragma once
 
 #include <memory>
@@ -12,12 +12,12 @@
 
 namespace cairn::dbfs {
 
-// As Databricks' own tools find it: what is empty in the options from the environment
+// Finds the workspace as Databricks' own tools do. Empty options come from the environment
 // (DATABRICKS_HOST, DATABRICKS_TOKEN, DATABRICKS_CLIENT_ID, DATABRICKS_CLIENT_SECRET), then from
-// the profile in ~/.databrickscfg. UsageError when there is none, or it cannot be.
+// the profile in ~/.databrickscfg. Throws UsageError if there is none, or it is invalid.
 RestServer find_workspace(const DbfsOptions& options, const Outside& outside = {});
 
-// A volume of Unity Catalog is a Tree: `volume` as "catalog/schema/volume".
+// A volume of Unity Catalog as a Tree. `volume` is "catalog/schema/volume".
 std::shared_ptr<Tree> volume_tree(const RestServer& workspace, const std::string& volume);
 
 }  // namespace cairn::dbfs

@@ -10,9 +10,9 @@
 namespace cairn {
 namespace {
 
-// So long before its end a token is fetched anew; a short-lived one when half of its time is over.
+// How long before its expiry a token is fetched again; a short-lived token, after half of its time.
 constexpr std::chrono::minutes kEarlyToken{2};
-// So long nobody asks again behind a failure, as long as the one that is kept holds.
+// How long no new fetch is tried after a failure, while the kept token is valid.
 constexpr std::chrono::seconds kPauseOfTokens{30};
 
 class FixedAuthorization final : public Authorization {
@@ -47,14 +47,14 @@ class FetchedAuthorization final : public Authorization {
 
   bool refused(const std::string& used) override {
     const Turn turn(turns_);
-    if (used == kept_.header) is_refused_ = true;  // another thread may have fetched one meanwhile
+    if (used == kept_.header) is_refused_ = true;  // Another thread may have fetched a new token.
     return true;
   }
 
  private:
   std::function<FetchedToken()> fetch_;
   std::shared_ptr<NetClock> clock_;
-  Turns turns_;  // of what follows; who fetches has it as long
+  Turns turns_;  // guards the members below; held during a fetch
   FetchedToken kept_ = {};
   NetTime renewal_ = {};
   bool is_refused_ = false;

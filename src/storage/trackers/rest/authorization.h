@@ -1,4 +1,4 @@
-// Who asks: what stands in the header "authorization" of requests to Databricks, MLflow, W&B.
+// The credentials of requests to Databricks, MLflow and W&B: the header "authorization".
 #pragma once
 
 #include <functional>
@@ -10,20 +10,20 @@
 
 namespace cairn {
 
-// Safe from several threads.
+// Thread-safe.
 class Authorization {
  public:
   virtual ~Authorization() = default;
-  // The header's value; "" when there is to be none. UsageError when there can be none,
-  // StorageError when it cannot be had now.
+  // The header's value; "" if requests have no such header. Throws UsageError if a value is needed
+  // and there is none, and StorageError if it cannot be fetched now.
   virtual std::string header() = 0;
-  // The server does not take this one (any more). Whether header() may give another one now.
+  // The server refuses this value. Returns whether header() may give another one now.
   virtual bool refused(const std::string& /*used*/) { return false; }
 };
 
-// Always the same; "" for none.
+// Always returns the same value; "" for none.
 std::shared_ptr<Authorization> fixed_authorization(std::string header);
-// "Bearer TOKEN"; "Basic ..." of a user and a password.
+// "Bearer TOKEN", and "Basic ..." with a user and a password.
 std::string bearer(const std::string& token);
 std::string basic(const std::string& user, const std::string& password);
 
@@ -31,8 +31,9 @@ struct FetchedToken {
   std::string header;
   NetTime expires;
 };
-// Fetched when it is first asked for, a while before it ends, and when it was refused. When that
-// fails, the one of before is used as long as it holds, and for half a minute nobody tries again.
+// Fetches the token when it is first needed, some time before it expires, and after it was refused.
+// If that fails, the token in hand is used until it expires, and no fetch is tried for half a
+// minute.
 std::shared_ptr<Authorization> fetched_authorization(std::function<FetchedToken()> fetch,
                                                      std::shared_ptr<NetClock> clock);
 

@@ -18,21 +18,21 @@ constexpr int kMostDepth = 100;
 constexpr const char* kRefused = "PERMISSION_DENIED";
 
 Json parse_object(const std::string& text) {
-  // What is deeper is left out: nobody asks for it, and copies go down by calls.
+  // Drops deeper levels: they are not needed, and copying recurses.
   const auto is_shallow = [](int depth, auto, auto&) { return depth <= kMostDepth; };
   Json json = Json::parse(text, is_shallow, /*allow_exceptions=*/false);
   return json.is_object() ? json : Json();
 }
 
-// Of "user:password", in base64; "" when it is none.
+// The password in base64 text of "user:password"; "" if the text is something else.
 std::string password_in(const std::string& keys) {
   const auto plain = base64_decoded(keys);
   const std::size_t colon = plain ? plain->find(':') : std::string::npos;
   return colon == std::string::npos ? "" : plain->substr(colon + 1);
 }
 
-// What MLflow's server says when the storage behind it refused it: another try changes nothing.
-bool is_refusal_behind(const std::string& message) {
+// Recognizes MLflow's message that its storage refused it: another attempt would not help.
+bool is_storage_refusal(const std::string& message) {
   return message.find("401 Client Error") != std::string::npos ||
          message.find("403 Client Error") != std::string::npos;
 }
@@ -90,7 +90,7 @@ RemoteError RestRemote::error_in(const HttpResponse& response) const {
   RemoteError error = {
       .code = first_given({text_of(json, "error_code"), text_of(json, "error")}),
       .message = first_given({text_of(json, "message"), text_of(json, "error_description")})};
-  if (error.code == "INTERNAL_ERROR" && is_refusal_behind(error.message)) error.code = kRefused;
+  if (error.code == "INTERNAL_ERROR" && is_storage_refusal(error.message)) error.code = kRefused;
   return error;
 }
 

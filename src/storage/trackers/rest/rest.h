@@ -1,4 +1,4 @@
-// Servers whose requests bear an authorization and whose answers are JSON: Databricks, MLflow, W&B.
+// Servers whose requests have an authorization and whose answers are JSON: Databricks, MLflow, W&B.
 #pragma once
 
 #include <map>
@@ -15,22 +15,21 @@ namespace cairn {
 struct RestServer {
   Url url = {};
   std::shared_ptr<Authorization> authorization = {};
-  std::string keys = {};  // what to check when it is refused: "DATABRICKS_TOKEN"
+  std::string keys = {};  // what to check after a refusal: "DATABRICKS_TOKEN"
   RemoteSettings settings = {};
 };
 
-// One family of its endpoints: a key is what stands behind `base` in the URL's path, and behind
-// `root` in messages.
+// One group of endpoints. A key follows `base` in the URL's path, and `root` in messages.
 class RestRemote : public Remote {
  public:
   RestRemote(RestServer server, std::string base, std::string root);
 
   std::string describe(const std::string& key) const override { return root_ + key; }
-  // Sends it and reads the answer.
+  // Sends the request and reads the answer.
   Json ask(RemoteRequest request, const std::string& doing);
-  // As check(); StorageError, too, when the answer is no JSON object.
+  // Like check(). Throws StorageError, too, if the answer is no JSON object.
   Json read(const HttpResponse& response, const std::string& doing, const std::string& key) const;
-  // The same, with a body.
+  // Like ask(), with a body.
   Json post(const std::string& key, const Json& body, const std::string& doing);
 
  protected:
@@ -49,19 +48,20 @@ class RestRemote : public Remote {
 
 // The body of a request.
 SharedBytes shared_text(std::string text);
-// UsageError when a text in it is no UTF-8, which JSON cannot hold; `doing` as "reading".
+// Throws UsageError if a text in `body` is no UTF-8, which JSON cannot represent. `doing` is a word
+// like "reading".
 SharedBytes json_body(const Json& body, const std::string& doing);
 
-// Fields of an answer: "" or 0 when they are missing or of another type. Numbers may be texts, as
-// 64-bit ones are in protobuf's JSON.
+// Fields of an answer: "" or 0 if they are missing or have another type. Numbers may be texts, like
+// 64-bit numbers in protobuf's JSON.
 std::string text_of(const Json& object, const char* name);
 std::uint64_t number_of(const Json& object, const char* name);
 bool flag_of(const Json& object, const char* name);
-// An array; an empty one when it is missing.
+// Return an empty array or object if the field is missing.
 Json array_of(const Json& object, const char* name);
 Json object_of(const Json& object, const char* name);
 
-// The first that is not empty.
+// The first text that is not empty.
 std::string first_given(std::initializer_list<std::string> candidates);
 
 }  // namespace cairn

@@ -8,7 +8,7 @@
 namespace cairn {
 namespace {
 
-// Who sees a signed URL has the file.
+// Anyone with a signed URL can get the file.
 bool crosses_in_the_clear(const std::string& url) {
   constexpr std::string_view kPlain = "http://";
   if (!url.starts_with(kPlain)) return false;
@@ -18,7 +18,7 @@ bool crosses_in_the_clear(const std::string& url) {
 }
 
 bool is_refused_url(int status, const std::string& code) {
-  // Google and S3 say 400 of a URL, or of who signed it, whose time is over.
+  // Google and S3 answer 400 if the URL, or the session that signed it, has expired.
   return status == 401 || status == 403 || (status == 400 && code == "ExpiredToken");
 }
 
@@ -54,7 +54,7 @@ SignedRequest SignedRemote::sign(const RemoteRequest& request) {
   return made;
 }
 
-// Its message may hold the URL.
+// Omits the server's message, which may contain the URL.
 RemoteError SignedRemote::error_in(const HttpResponse& response) const {
   return {.code = s3::parse_error(response.body).code};
 }

@@ -1,4 +1,4 @@
-// A file behind a URL that another server signed for it: for a while, and for one thing.
+// A file with a URL that another server signed, for a limited time and one purpose.
 #pragma once
 
 #include <functional>
@@ -12,18 +12,18 @@ namespace cairn {
 
 struct SignedUrl {
   std::string url;
-  std::vector<HttpHeader> headers = {};  // to be sent with it
+  std::vector<HttpHeader> headers = {};  // to be sent with the request
 };
 
-// Its requests are for that file, whatever their key; their query is added to the URL's. No message
-// holds the URL. One that is refused (401, 403, 400 ExpiredToken) is fetched again, and one that
-// would cross the network in the clear is not taken: StorageError.
+// All requests are for that file, whatever their key; their query is added to the URL's. No message
+// contains the URL. A URL that is refused (401, 403, 400 ExpiredToken) is fetched again. A URL that
+// would cross the network in the clear is not used: throws StorageError.
 class SignedRemote final : public Remote {
  public:
   struct What {
     std::string name;    // for messages
-    std::string signer;  // likewise: "Databricks"
-    SignedUrl first;     // empty: to be fetched
+    std::string signer;  // for messages: "Databricks"
+    SignedUrl first;     // empty: fetch one
     std::function<SignedUrl()> fetch;
   };
   SignedRemote(RemoteSettings settings, What what);
@@ -39,7 +39,7 @@ class SignedRemote final : public Remote {
 
  private:
   What what_;
-  Turns turns_;    // of what follows; who fetches has it as long
+  Turns turns_;    // guards now_; held during a fetch
   SignedUrl now_;  // without a URL: to be fetched
 };
 

@@ -1,4 +1,4 @@
-// An object that a server takes with one request, whose size stands before its bytes.
+// An object that a server accepts in one request, with its size before its bytes.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,7 @@
 
 namespace cairn {
 
-// Keeps what is written (io/memory/spill.h); commit() gives `send` all of it.
+// Keeps the written bytes (io/memory/spill.h); commit() passes all of them to `send`.
 class SpooledWrite final : public ObjectWrite {
  public:
   struct What {
@@ -21,7 +21,7 @@ class SpooledWrite final : public ObjectWrite {
   };
   using Send = std::function<void(const SharedBytes& bytes)>;
 
-  // UsageError when more is expected than can be.
+  // Throws UsageError if more than most_bytes are expected.
   SpooledWrite(What what, Send send);
   void write(ByteView bytes) override;
 

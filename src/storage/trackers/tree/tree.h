@@ -1,5 +1,5 @@
-// Files in folders that a server keeps, as far as its own requests go. What an ObjectStore is
-// besides is made of them: tree_store.h.
+// Files in folders on a server, as far as the server's own requests go. tree_store.h builds an
+// ObjectStore from them.
 #pragma once
 
 #include <cstdint>
@@ -11,8 +11,8 @@
 
 namespace cairn {
 
-// Safe from several threads. Paths have slashes between folders, and none at either end; "" is the
-// folder of all. Failures are StorageError.
+// Thread-safe. Paths have slashes between folders, and none at either end; "" is the top folder.
+// Failures are StorageError.
 class Tree {
  public:
   virtual ~Tree() = default;
@@ -23,27 +23,26 @@ class Tree {
 
   virtual std::optional<ObjectInfo> find_file(const std::string& path) = 0;
   virtual bool has_folder(const std::string& path) = 0;
-  // What a name may be: the first of these that there is, and nothing behind it.
+  // The things that a name can be. Only the first one that exists needs to be filled in.
   struct Look {
-    std::optional<ObjectInfo> file = std::nullopt;  // of the path
-    std::optional<ObjectInfo> link = std::nullopt;  // a file of the other path
-    bool is_folder = false;                         // of the path
+    std::optional<ObjectInfo> file = std::nullopt;  // the path is a file
+    std::optional<ObjectInfo> link = std::nullopt;  // the other path is a file
+    bool is_folder = false;                         // the path is a folder
   };
-  // With as few requests as the server needs for all of it; `link` may be "": none.
+  // Takes as few requests as possible. `link` is the other path; "" for none.
   virtual Look look(const std::string& path, const std::string& link, bool may_be_file);
-  // nullptr when there is no such file; `known`: what a look at it gave just now.
+  // nullptr if there is no such file. `known` is a result of find_file() or look() just before.
   virtual std::shared_ptr<const ByteSource> open(
       const std::string& path, const std::optional<ObjectInfo>& known = std::nullopt) = 0;
-  // As ObjectStore::list(), with the names that the server has; nullopt when there is no such
-  // folder.
+  // Like ObjectStore::list(), with the server's names. nullopt if there is no such folder.
   virtual std::optional<ListPage> list(const std::string& folder, const std::string& page) = 0;
 
-  // Writes a file, in place of what has the path, and its folders; `only_new`: AlreadyExistsError
-  // when something has it. There whole, or not at all.
+  // Writes a file and its folders, and replaces an existing file. With `only_new` throws
+  // AlreadyExistsError if the file exists. The file appears whole or not at all.
   virtual void put(const std::string& path, const SharedBytes& bytes, bool only_new) = 0;
-  // False when there is none.
+  // False if there is no such file.
   virtual bool remove_file(const std::string& path) = 0;
-  // One that is empty. Servers that have no folders of their own do nothing.
+  // Removes an empty folder. Servers without folders of their own do nothing.
   virtual void remove_folder(const std::string& /*path*/) {}
 };
 

@@ -1,10 +1,10 @@
-// Trees as a store. What they have no notion of is made of what they have:
+// Trees as a store. Pointers, folders and their removal are built from files:
 //
-//  1. A pointer is Composer's: a file NAME.symlink whose text is the name of another. Its version
-//     is that text, or "broken" where it names nothing.
-//  2. A folder that is removed goes file by file: first what it is known by (.metadata, an index),
-//     without which nobody takes the rest for a checkpoint; then the folders.
-//  3. There are no versions to demand of what is replaced: who asks for one is refused.
+//  1. A pointer is Composer's: a file NAME.symlink whose text is the name of another file. Its
+//     version is that text, or "broken" if the text names nothing.
+//  2. A folder is removed file by file. First go the files that make it a checkpoint (.metadata, an
+//     index): without them no reader takes the rest for one. The folders go last.
+//  3. A write cannot demand a version of the file that it replaces: such a condition is refused.
 #include "storage/trackers/tree/tree_store.h"
 
 #include <algorithm>
@@ -130,7 +130,7 @@ class TreeStore final : public ObjectStore {
     }
     if (options.condition.when == WriteCondition::If::kVersion) {
       throw UnsupportedError(describe(name) +
-                             ": this server does not check the version of what is replaced");
+                             ": this server cannot check the version of the replaced file");
     }
     if (only_new && there.file) {
       throw AlreadyExistsError(at.tree->describe(at.path) +
@@ -170,7 +170,8 @@ class TreeStore final : public ObjectStore {
       }
       return false;
     }
-    // The longer of two names that begin alike first: MLflow's servers remove by beginnings.
+    // If one name begins with another, the longer one goes first: MLflow's servers remove by
+    // prefixes.
     std::sort(files.begin(), files.end(), std::greater<>());
     std::stable_partition(files.begin(), files.end(), [](const std::string& path) {
       return is_folder_marker(base_name(path));
@@ -210,13 +211,13 @@ class TreeStore final : public ObjectStore {
     return read_link(at, at.tree->find_file(link_path(at.path)));
   }
 
-  // `info`: of the file that the link is.
+  // `info` describes the link's file.
   static std::optional<ReadLink> read_link(const TreePlace& at,
                                            const std::optional<ObjectInfo>& info) {
     if (!info) return std::nullopt;
     const ReadLink broken = {.target = "",
                              .info = {.type = ObjectInfo::Type::kPointer, .version = "broken"}};
-    if (info->size > kLongestLink) return broken;  // opening it may read all of it
+    if (info->size > kLongestLink) return broken;  // Opening the file may read all of it.
     const auto source = at.tree->open(link_path(at.path), info);
     if (source == nullptr) return std::nullopt;
     const std::string target = named_by_link(as_text(read_start(*source, kLongestLink + 1).view));
@@ -225,7 +226,7 @@ class TreeStore final : public ObjectStore {
                     .info = {.type = ObjectInfo::Type::kPointer, .version = target}};
   }
 
-  // Without names that lead out of the folder, or to itself: no server's word for them is taken.
+  // Drops names that lead out of the folder or to itself: a server is not trusted with these.
   static std::optional<ListPage> list_page(Tree& tree, const std::string& folder,
                                            const std::string& page) {
     auto listed = tree.list(folder, page);
@@ -237,8 +238,8 @@ class TreeStore final : public ObjectStore {
     return listed;
   }
 
-  // All files and folders in a folder, and itself; folders before what is in them. False when there
-  // is no such folder.
+  // Collects all files and folders below a folder, and the folder itself; a folder comes before its
+  // content. False if there is no such folder.
   static bool gather(Tree& tree, const std::string& top, std::vector<std::string>& files,
                      std::vector<std::string>& folders) {
     const std::size_t before = folders.size();
@@ -251,7 +252,7 @@ class TreeStore final : public ObjectStore {
         listed = list_page(tree, folder, pages.now());
         if (!listed) {
           if (i == before) return false;
-          break;  // gone meanwhile
+          break;  // removed meanwhile
         }
         for (const ListedName& each : listed->names) {
           const bool is_folder = each.info && each.info->type == ObjectInfo::Type::kFolder;

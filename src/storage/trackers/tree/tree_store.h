@@ -11,22 +11,25 @@
 
 namespace cairn {
 
-// Where a name of the store is.
+// The place of a store's name.
 struct TreePlace {
   std::shared_ptr<Tree> tree;
-  std::string root;  // what names of that tree begin with, with the slash; may differ from how the
-                     // name was given, where that was filled in
+  // Prefix of the names in that tree, with the slash; may differ from the given name, if
+  // placeholders in that were replaced.
+  std::string root;
   std::string path;
 
   std::string name() const { return root + path; }
 };
-// UsageError for names that cannot be.
+// Throws UsageError for names that are invalid.
 using TreeRouter = std::function<TreePlace(const std::string& name)>;
 
-// Messages say `root` and then the name as it was given: they ask nobody, and make no run.
+// Messages contain `root` and then the name as it was given, so that they need no request and make
+// no run.
 //
-// Its pointers are objects NAME.symlink, whose text is a name. Conditions hold against what was
-// done before, but that a name is absent holds as Tree::put() makes it.
+// Pointers are objects NAME.symlink whose text is a name. A condition notices only the writes that
+// were done before its check. The condition that a name is absent is different: Tree::put() checks
+// it.
 std::shared_ptr<ObjectStore> tree_store(TreeRouter router, std::string root);
 
 }  // namespace cairn

@@ -37,7 +37,7 @@ std::string key_of(const WandbOptions& options, const Url& url) {
       found = netrc_password(std::string(as_text(bytes.view)), url.host);
     }
   } catch (const NotFoundError&) {
-    // then there is none
+    // There is no key.
   }
   if (!found.empty()) return found;
   throw UsageError(
@@ -46,9 +46,8 @@ std::string key_of(const WandbOptions& options, const Url& url) {
 }
 
 [[noreturn]] void refuse_lacking(const std::string& name, const std::string& doing) {
-  throw StorageError(
-      doing + " W&B: its answer does not say what it has of " + name + "; try it again", 200,
-      /*retryable=*/true);
+  throw StorageError(doing + " W&B: its answer does not report " + name + "; try it again", 200,
+                     /*retryable=*/true);
 }
 
 }  // namespace
@@ -73,7 +72,7 @@ NodePage known_page(const Json& in, const char* name, const std::string& doing) 
     page.nodes.push_back(known_object(edge, "node", doing));
   if (!goes_on->get<bool>()) return page;
   page.next = text_of(info, "endCursor");
-  if (page.next.empty()) refuse_lacking(std::string(name) + " behind this page", doing);
+  if (page.next.empty()) refuse_lacking(std::string(name) + " after this page", doing);
   return page;
 }
 

@@ -1,4 +1,4 @@
-// W&B's server, which is asked by GraphQL.
+// Queries to W&B's server, by GraphQL.
 #pragma once
 
 #include <memory>
@@ -12,7 +12,7 @@
 
 namespace cairn::wandb {
 
-// Safe from several threads.
+// Thread-safe.
 class GraphQl {
  public:
   GraphQl(WandbOptions options, RemoteSettings settings)
@@ -21,10 +21,10 @@ class GraphQl {
   const std::string& entity() const { return options_.entity; }
   const RemoteSettings& settings() const { return settings_; }
 
-  // The field of the answer's data that is asked for; null when it is null. StorageError
-  // when the server says what is wrong with it, and, worth another attempt, when the answer has no
-  // such field: then nobody knows; `doing` as "looking for a by". UsageError when there is no key,
-  // or a URL that cannot be.
+  // Returns the field `field` of the answer's data; it may be null. Throws StorageError if the
+  // server reports an error. If the answer lacks the field, the StorageError is retryable(), since
+  // the truth is then unknown. Throws UsageError if there is no key, or the URL is invalid. `doing`
+  // is text like "looking for a by".
   Json ask(const char* query, const Json& variables, const char* field, const std::string& doing);
 
  private:
@@ -32,22 +32,22 @@ class GraphQl {
 
   const WandbOptions options_;
   const RemoteSettings settings_;
-  std::mutex mutex_;  // of what is made when it is first needed:
+  std::mutex mutex_;  // guards api_, which is made when it is first needed
   std::unique_ptr<RestRemote> api_;
 };
 
-// An object that an answer must have, or null where it says so. StorageError, retryable,
-// when it says nothing of it, which is no proof that there is none.
+// An object that an answer must have, or null if the answer has null. Throws a retryable()
+// StorageError if the field is missing, since that does not prove that there is no such object.
 Json known_object(const Json& in, const char* name, const std::string& doing);
-// The nodes of a list's page, and where the next one begins: "" behind the last. StorageError,
-// retryable, when the answer does not say.
+// The nodes on one page of a list, and the token of the next page ("" after the last). Throws a
+// retryable() StorageError if the answer does not state them.
 struct NodePage {
   std::vector<Json> nodes;
   std::string next;
 };
 NodePage known_page(const Json& in, const char* name, const std::string& doing);
 
-// The password that a file as ~/.netrc has for a machine; "" when it has none.
+// The password for a machine in the text of a file like ~/.netrc; "" if it has none.
 std::string netrc_password(const std::string& text, const std::string& machine);
 
 }  // namespace cairn::wandb

@@ -1,17 +1,17 @@
-// Artifacts of W&B as a store. There is no document of the requests that W&B's server takes, but
-// the source of its own tools, which is public. Of that is taken what they have asked for years:
+// W&B's artifacts as a store. The requests of W&B's server are not documented, but the source of
+// its own tools is public. cairn uses only requests that these tools have made for years:
 //
-//  1. One query of GraphQL tells an artifact's files, their sizes and digests, and a signed URL for
-//     each. W&B's key goes with the queries only.
-//  2. Bytes come from the storage behind the URL, in ranges of the version that was opened. A URL
-//     that ends is asked for again.
-//  3. What is written is a new version of an artifact of one file (write.h). The versions before
-//     stay. There is no condition of a write: what is there is looked at first.
-//  4. What is removed is the artifact with all its versions, or the one version that is named.
-//  5. Names are flat: a slash is a dot, as Composer's logger makes it. What begins with "run." is
-//     what the folder "run" has. A checkpoint that is a folder is an artifact for each file, the
-//     one that it is known by written last and removed first. Nothing else is removed as a folder,
-//     as "run.pt" may be an artifact of its own.
+//  1. One GraphQL query reports an artifact's files, their sizes and digests, and a signed URL for
+//     each. W&B's key is sent only with the queries.
+//  2. Bytes come from the storage behind the URL, in ranges of the version that was opened. A new
+//     URL replaces one that expires.
+//  3. A write makes a new version of an artifact with one file (write.h). Earlier versions stay. A
+//     write has no conditions: cairn looks first at what exists.
+//  4. A removal removes the artifact with all its versions, or the one version that is named.
+//  5. Names are flat: a slash becomes a dot, as in Composer's logger. The folder "run" contains the
+//     names that begin with "run.". A checkpoint that is a folder has an artifact for each file.
+//     The file that makes it a checkpoint is written last and removed first. Other folders cannot
+//     be removed, since "run.pt" may be an artifact of its own.
 #include "storage/trackers/wandb/store.h"
 
 #include <algorithm>
@@ -41,7 +41,7 @@
 namespace cairn::wandb {
 namespace {
 
-constexpr std::uint64_t kLargestFile = std::uint64_t{5} << 30;  // of S3, with one request
+constexpr std::uint64_t kLargestFile = std::uint64_t{5} << 30;  // the limit of S3 for one request
 constexpr const char* kFiles =
     "query CairnArtifact($entity: String!, $project: String!, $name: String!, $cursor: String) { "
     "project(name: $project, entityName: $entity) { artifact(name: $name) { id "
@@ -65,25 +65,25 @@ constexpr const char* kRemoveOne =
     "mutation DeleteArtifact($input: DeleteArtifactInput!) { deleteArtifact(input: $input) { "
     "artifact { id } } }";
 
-// What a name says.
+// The parts of a name.
 struct Named {
   std::string project;
   std::string artifact;  // with its alias
-  std::string file;      // empty: the only one
-  bool has_alias;        // said by the name, and not "latest"
+  std::string file;      // empty: the only file
+  bool has_alias;        // the name contains an alias other than "latest"
 };
 
-// What a name says of a folder.
+// The parts of a folder's name.
 struct NamedFolder {
   std::string project;
-  std::string beginning;  // of the artifacts in it: "" or with a dot at its end
+  std::string beginning;  // prefix of its artifacts: "" or with a dot at the end
 };
 
 std::string looking_for(const Named& named) {
   return "looking for " + printable_line(named.artifact) + " by";
 }
 
-// As W&B's tools name runs.
+// A run id in the form of W&B's tools.
 std::string new_run_id() { return new_write_id().substr(0, 8); }
 
 struct File {
@@ -92,7 +92,7 @@ struct File {
   ObjectInfo info;
 };
 
-// As Composer's logger makes names of artifacts.
+// Composer's logger makes names of artifacts in the same way.
 std::string legal_name(std::string name) {
   std::replace_if(
       name.begin(), name.end(),
@@ -166,7 +166,7 @@ class WandbStore final : public ObjectStore, public std::enable_shared_from_this
     const Named named = parse_for_writing(name);
     if (options.condition.when == WriteCondition::If::kVersion) {
       throw UnsupportedError(describe(name) +
-                             ": W&B does not check the version of what is replaced");
+                             ": W&B cannot check the version of the replaced artifact");
     }
     const bool only_new = options.condition.when == WriteCondition::If::kAbsent;
     if (only_new) check_absent(name, named);
@@ -198,7 +198,8 @@ class WandbStore final : public ObjectStore, public std::enable_shared_from_this
       if (!find(parse(name)) && !link_of(name)) return false;
       throw UsageError("cannot remove " + describe(name) + " as a folder: it is a file or a link");
     }
-    // Listed before it is judged: what another program makes in between is judged, too, or stays.
+    // The names are listed before the folder is judged. So if another program makes an artifact in
+    // between, it is judged, too, or stays.
     std::vector<std::string> names = list_names(*this, name);
     if (state_of_folder(*this, name) == FolderState::kOther) refuse_removal(name);
     std::stable_partition(names.begin(), names.end(), is_folder_marker);
@@ -240,13 +241,13 @@ class WandbStore final : public ObjectStore, public std::enable_shared_from_this
                              " exists already: choose another name, or allow overwriting");
   }
 
-  // A name whose artifact may be written.
+  // Parses a name whose artifact may be written.
   Named parse_for_writing(const std::string& name) const {
     Named named = parse(name);
     if (!named.has_alias && named.file.empty()) return named;
     throw UsageError("cannot write " + describe(name) +
-                     ": what is written becomes the newest version of the artifact, as its one "
-                     "file; give a name without an alias and a file");
+                     ": a write makes the newest version of the artifact, with one file; give a "
+                     "name without an alias and a file");
   }
 
   NamedFolder parse_folder(const std::string& name) const {
@@ -261,7 +262,7 @@ class WandbStore final : public ObjectStore, public std::enable_shared_from_this
     return folder;
   }
 
-  // One page of what is in a folder; null when there is no such project.
+  // One page of a folder; nullopt if there is no such project.
   std::optional<ListPage> list_page(const NamedFolder& folder, const std::string& page) {
     Json variables = {{"entity", server_->entity()}, {"project", folder.project}};
     if (!page.empty()) variables["cursor"] = page;
@@ -281,7 +282,7 @@ class WandbStore final : public ObjectStore, public std::enable_shared_from_this
     return listed;
   }
 
-  // The first that holds something, or the last.
+  // The first page that has names, or the last page.
   std::optional<ListPage> next_page(const NamedFolder& folder, const std::string& page) {
     auto listed = list_page(folder, page);
     Pages pages(describe(folder.project));
@@ -290,13 +291,13 @@ class WandbStore final : public ObjectStore, public std::enable_shared_from_this
     return listed;
   }
 
-  // Whether there is something in it.
+  // Whether the folder contains something.
   bool has_folder(const std::string& name) {
     const auto listed = next_page(parse_folder(name), "");
     return listed && !listed->names.empty();
   }
 
-  // The run whose artifacts are written: it is made when it is first needed.
+  // The run to which artifacts are written. It is made when it is first needed.
   std::string run_in(const std::string& project) {
     const Turn turn(turns_);
     std::string& run = runs_[project];
@@ -320,8 +321,8 @@ class WandbStore final : public ObjectStore, public std::enable_shared_from_this
     const auto latest = is_newest ? std::nullopt : find(named);
     if (is_newest || (latest && latest->info.version == base64(md5({&bytes.view, 1})))) return;
     throw StorageError(describe(name) +
-                           ": W&B has an older version of these bytes, made no other "
-                           "one, and has not made it the newest; write it again",
+                           ": W&B already has these bytes as an older version, and did not "
+                           "make that the newest one; write it again",
                        200, /*retryable=*/true);
   }
 
@@ -344,30 +345,32 @@ class WandbStore final : public ObjectStore, public std::enable_shared_from_this
     const std::size_t slash = std::min(name.find('/'), name.size());
     const std::string rest = name.substr(std::min(slash + 1, name.size()));
     const std::size_t colon = std::min(rest.find(':'), rest.size());
-    const std::size_t behind = std::min(rest.find('/', colon), rest.size());
+    const std::size_t slash_after = std::min(rest.find('/', colon), rest.size());
     Named named = {.project = name.substr(0, slash),
                    .artifact = legal_name(rest.substr(0, colon)),
-                   .file = rest.substr(std::min(behind + 1, rest.size())),
+                   .file = rest.substr(std::min(slash_after + 1, rest.size())),
                    .has_alias = false};
     if (named.project.empty() || named.artifact.empty()) {
       throw UsageError(describe(name) +
                        " names no artifact: it must be wandb://ENTITY/PROJECT/ARTIFACT:ALIAS, or "
                        "wandb://ENTITY/PROJECT/ARTIFACT:ALIAS/FILE");
     }
-    const std::string alias = colon < behind ? rest.substr(colon + 1, behind - colon - 1) : "";
+    const std::string alias =
+        colon < slash_after ? rest.substr(colon + 1, slash_after - colon - 1) : "";
     named.has_alias = !alias.empty() && alias != "latest";
     named.artifact += ":" + (alias.empty() ? "latest" : alias);
     return named;
   }
 
-  // What a query tells of it; null when the server says that there is no such artifact.
+  // The result of a query about an artifact; null if the server says that there is no such
+  // artifact.
   Json artifact_in(const char* query, const Json& variables, const Named& named) {
     const std::string doing = looking_for(named);
     const Json project = server_->ask(query, variables, "project", doing);
     return project.is_null() ? project : known_object(project, "artifact", doing);
   }
 
-  // One page of the artifact's files; nullopt when there is no such artifact.
+  // One page of the artifact's files; nullopt if there is no such artifact.
   std::optional<NodePage> ask(const Named& named, const std::string& cursor) {
     Json variables = variables_of(named);
     if (!cursor.empty()) variables["cursor"] = cursor;
@@ -380,7 +383,7 @@ class WandbStore final : public ObjectStore, public std::enable_shared_from_this
     return {{"entity", server_->entity()}, {"project", named.project}, {"name", named.artifact}};
   }
 
-  // nullopt when there is no such artifact, or no such file in it.
+  // nullopt if there is no such artifact, or no such file in it.
   std::optional<File> find(const Named& named) {
     std::vector<File> found;
     Pages pages(describe(named.project + "/" + named.artifact));
@@ -417,7 +420,7 @@ class WandbStore final : public ObjectStore, public std::enable_shared_from_this
     const auto again = [self = shared_from_this(), named, file = *file] {
       const auto now = self->find(named);
       const bool is_same = now && now->info.version == file.info.version;
-      // "latest" may be another one by now.
+      // "latest" may be another version by now.
       return is_same ? SignedUrl{.url = now->url} : SignedUrl();
     };
     const auto remote = std::make_shared<SignedRemote>(
@@ -435,7 +438,7 @@ class WandbStore final : public ObjectStore, public std::enable_shared_from_this
     return source;
   }
 
-  // What a file NAME.symlink of Composer's points at, in the same project.
+  // The target of a file NAME.symlink (Composer's form), in the same project.
   std::optional<Pointer> link_of(const std::string& name) {
     const Named named = parse(name);
     if (!named.file.empty()) return std::nullopt;
@@ -455,10 +458,10 @@ class WandbStore final : public ObjectStore, public std::enable_shared_from_this
     return name.substr(0, name.find(':'));
   }
 
-  const std::string run_;  // "": one of its own for each project
+  const std::string run_;  // "": make one for each project
   const std::shared_ptr<GraphQl> server_;
-  Turns turns_;                              // of what follows; who makes a run has it as long
-  std::map<std::string, std::string> runs_;  // that there are, by project
+  Turns turns_;                              // guards runs_; held while a run is made
+  std::map<std::string, std::string> runs_;  // existing runs, by project
 };
 
 }  // namespace

@@ -1,4 +1,4 @@
-// Artifacts of W&B as a store.
+// W&B's artifacts as a store.
 #pragma once
 
 #include <memory>
@@ -13,7 +13,7 @@ namespace cairn::wandb {
 std::shared_ptr<ObjectStore> make_wandb_store(const WandbOptions& options,
                                               const RemoteSettings& settings);
 
-// Of the environment: "wandb://entity".
+// The store for "wandb://entity", with the settings of the environment.
 std::shared_ptr<ObjectStore> wandb_store_of(const std::string& root);
 
 }  // namespace cairn::wandb

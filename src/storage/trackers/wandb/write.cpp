@@ -1,14 +1,13 @@
-// In the order in which W&B's own tools do it, and under the names that they use:
+// Writes an artifact. W&B's own tools use the same order and the same names:
 //
-//  1. createArtifact says what it is to be: the digest of all its files. Content that is there
-//     already is not made again.
-//  2. createArtifactManifest: its list of files, empty yet.
-//  3. createArtifactFiles gives a URL for each file; the bytes go to the storage behind it. None
-//     for bytes that the server has already.
+//  1. createArtifact announces the digest of all files. Existing content is not made again.
+//  2. createArtifactManifest makes the artifact's list of files, still empty.
+//  3. createArtifactFiles gives a URL for each file, and the bytes go to the storage behind it.
+//     Bytes that the server already has get no URL.
 //  4. createArtifactManifest again, with the list's digest, gives a URL for the list itself.
-//  5. commitArtifact: now it has a version, and its aliases. Before, nobody sees it.
-//  6. Behind it the server is asked for it by its id: that it is committed, with these bytes.
-//     Another writer's may be the newest by then.
+//  5. commitArtifact gives the artifact its version and its aliases. Before that it is invisible.
+//  6. Afterwards the server is asked about the artifact's id: whether it is committed, with these
+//     bytes. Another writer's artifact may be the newest by then.
 #include "storage/trackers/wandb/write.h"
 
 #include <algorithm>
@@ -55,7 +54,7 @@ constexpr const char* kWritten =
 
 std::string md5_base64(ByteView bytes) { return base64(md5({&bytes, 1})); }
 
-// As W&B's tools know what they made.
+// W&B's tools identify what they make by such an id.
 std::string client_id() {
   constexpr std::string_view kDigits = "0123456789abcdefghijklmnopqrstuvwxyz";
   std::random_device random;
@@ -65,8 +64,8 @@ std::string client_id() {
   return id;
 }
 
-// The number behind `word` in a name whose parts are such: 20 behind "ba" in "ep1-ba20-rank0.pt".
-std::string number_behind(const std::string& name, const std::string& word) {
+// The number after `word`, which must begin a part of the name: 20 for "ba" in "ep1-ba20-rank0.pt".
+std::string number_after(const std::string& name, const std::string& word) {
   const auto is_digit = [](char c) { return c >= '0' && c <= '9'; };
   for (std::size_t at = name.find(word); at != std::string::npos; at = name.find(word, at + 1)) {
     const std::size_t begin = at + word.size();
@@ -79,14 +78,14 @@ std::string number_behind(const std::string& name, const std::string& word) {
   return {};
 }
 
-// What Composer's logger calls it: the extension, and "model" for .pt.
+// The type that Composer's logger uses: the extension, and "model" for .pt.
 std::string type_of(const std::string& collection) {
   const std::string extension = collection.substr(collection.rfind('.') + 1);
   if (extension == "pt") return "model";
   return extension.empty() || extension.size() > 16 ? "file" : extension;
 }
 
-// createArtifact, and what it needs to be told of the file.
+// One artifact, from createArtifact to commitArtifact.
 class NewArtifact {
  public:
   NewArtifact(std::shared_ptr<GraphQl> server, const ArtifactToWrite& what,
@@ -114,10 +113,10 @@ class NewArtifact {
     throw StorageError(doing() + " W&B: its answer does not have " + what, 200);
   }
 
-  // False when the server has an artifact of this content.
+  // False if the server has an artifact with this content.
   bool create() {
-    const std::string epoch = number_behind(what_.file, "ep");
-    const std::string batch = number_behind(what_.file, "ba");
+    const std::string epoch = number_after(what_.file, "ep");
+    const std::string batch = number_after(what_.file, "ba");
     Json aliases = Json::array();
     const auto add = [&](const std::string& alias) {
       aliases.push_back({{"artifactCollectionName", what_.collection}, {"alias", alias}});
@@ -148,8 +147,8 @@ class NewArtifact {
     return text_of(made, "state") != "COMMITTED";
   }
 
-  // When a PUT is done and its answer lost, the URL may be refused the next time; and asked for
-  // another one, the server has none for bytes that it has by now.
+  // If the answer to a successful PUT is lost, the URL may be refused the second time. Asked for
+  // another URL, the server gives none, as it has the bytes by now.
   void put_file(const SignedUrl& url) {
     bool is_there = false;
     try {
@@ -163,8 +162,8 @@ class NewArtifact {
     }
   }
 
-  // When its answer is lost, the second one says that it is committed already, as an error. What
-  // the server has then says what came of it.
+  // If the answer is lost, the second answer is an error: the artifact is already committed. Then
+  // the server's state shows the outcome.
   void commit() const {
     try {
       server_->ask(kCommit, {{"artifactID", id_}}, "commitArtifact", doing());
@@ -173,16 +172,16 @@ class NewArtifact {
       try {
         is_committed = is_written();
       } catch (const StorageError&) {
-        // then nobody knows, and the first error says why
+        // The outcome is unknown. The first error says why.
       }
       if (!is_committed) throw;
       return;
     }
     if (is_written()) return;
-    throw StorageError(doing() +
-                           " W&B: it said that the artifact is committed, and does not have it " +
-                           "with the bytes that were sent",
-                       200);
+    throw StorageError(
+        doing() + " W&B: it said that the artifact is committed, but it does not have the " +
+            "bytes that were sent",
+        200);
   }
 
   bool is_written() const {
@@ -231,7 +230,7 @@ class NewArtifact {
     return url;
   }
 
-  // Empty when the server has these bytes already.
+  // Empty if the server already has these bytes.
   SignedUrl file_url() {
     const Json spec = {{"artifactID", id_},
                        {"artifactManifestID", manifest_},
@@ -243,11 +242,11 @@ class NewArtifact {
     const Json edges = array_of(object_of(answer, "files"), "edges");
     const Json node = edges.empty() ? Json() : object_of(edges.front(), "node");
     birth_ = text_of(object_of(node, "artifact"), "id");
-    need(birth_, "what was asked for the file");
+    need(birth_, "the artifact of the file");
     return url_in(node);
   }
 
-  // With its headers, which are "NAME:VALUE".
+  // The URL with its headers, which are "NAME:VALUE".
   static SignedUrl url_in(const Json& file) {
     SignedUrl url = {.url = text_of(file, "uploadUrl")};
     for (const Json& header : array_of(file, "uploadHeaders")) {
@@ -275,7 +274,7 @@ class NewArtifact {
   const SharedBytes& bytes_;
   const std::string md5_;
   std::string id_ = {};
-  std::string base_ = {};      // the newest version, as far as the answer knows
+  std::string base_ = {};      // the newest version, as reported by the answer
   std::string manifest_ = {};  // its id
   std::string birth_ = {};     // the artifact with which the file came to the server
 };

@@ -1,4 +1,4 @@
-// An artifact of W&B that is written: one file, as Composer's logger does it.
+// Writes an artifact of W&B with one file, as Composer's logger does.
 #pragma once
 
 #include <memory>
@@ -12,19 +12,20 @@ namespace cairn::wandb {
 
 struct ArtifactToWrite {
   std::string project;
-  std::string run;         // its id: every artifact is some run's
-  std::string collection;  // its name, without an alias
-  std::string file;        // what its file is called
+  std::string run;         // its id: every artifact belongs to a run
+  std::string collection;  // the artifact's name, without an alias
+  std::string file;        // the name of its file
   std::string shown;       // for messages
 };
 
-// Makes a new version of it, which is `latest`, unless another writer's has become it by now. W&B
-// makes none of content that it has: then that one becomes `latest`; false when its answer does not
-// say so, and who needs it must look. StorageError.
+// Makes a new version, which is `latest` unless another writer's version has replaced it by now.
+// For content that it already has, W&B makes no new version, but makes the existing one `latest`.
+// Returns false if W&B's answer does not confirm that; a caller that depends on it must look.
+// Throws StorageError.
 bool write_artifact(const std::shared_ptr<GraphQl>& server, const ArtifactToWrite& artifact,
                     const SharedBytes& bytes);
 
-// Makes the run, and its project, when they are not there.
+// Makes the run, and its project, if they do not exist.
 void make_run(GraphQl& server, const std::string& project, const std::string& run);
 
 }  // namespace cairn::wandb
