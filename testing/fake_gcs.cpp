@@ -19,7 +19,7 @@ constexpr const char* kMachinesToken =
     "/computeMetadata/v1/instance/service-accounts/default/token";
 constexpr const char* kGeneration = "x-goog-if-generation-match";
 
-// As tokens have it: other signs for two digits, and no padding.
+// Decodes base64 as tokens use it: two other characters, and no padding.
 std::string from_base64_url(std::string text) {
   if (text.find_first_of("+/=") != std::string::npos) return "";
   std::replace(text.begin(), text.end(), '-', '+');
@@ -28,7 +28,7 @@ std::string from_base64_url(std::string text) {
   return base64_decoded(text).value_or("");
 }
 
-// From the request as it came: Google's own description of its version 4.
+// Computes the signature from the request as it was sent, by Google's own description of version 4.
 std::string googles_signature(const HttpAsked& asked, const std::string& secret,
                               const std::vector<std::string>& scope, const std::string& names) {
   std::vector<std::string> query = split(asked.raw_query(), '&');
@@ -93,13 +93,14 @@ HttpReply FakeGcs::answer(const Asked& asked) {
     return json_api(asked);
   }
   HttpReply reply = FakeS3::answer(asked);
-  // Google's own client takes no other type for text.
+  // Google's own client accepts only this type for text.
   for (auto& [name, value] : reply.headers)
     if (value == "application/xml") value = "text/xml";
   return reply;
 }
 
-// A service account's request for a token: who, what for, when, and the signature over it.
+// Whether `token` is a service account's request for a token: issuer, scope, audience, expiry and
+// the signature over them.
 bool FakeGcs::is_assertion(const std::string& token) const {
   const auto parts = split(token, '.');
   if (parts.size() != 3) return false;
@@ -201,7 +202,7 @@ HttpReply FakeGcs::check_read(const Asked& asked, const Object& object) {
              : error(412, "PreconditionFailed");
 }
 
-// Google knows none of an upload in parts.
+// Google has no conditions for an upload in parts.
 HttpReply FakeGcs::check_condition(const Asked& asked, const std::string& path, bool is_upload) {
   const std::string wanted = asked.header(kGeneration);
   if (!asked.header("if-match").empty() || !asked.header("if-none-match").empty()) {

@@ -89,8 +89,8 @@ std::size_t FakeOci::uploads() {
   return uploads_.size();
 }
 
-// Checks which lines are signed, what they say, and by whom. An object and a part may come without
-// the hash of their bytes; where it is there, it is compared.
+// Checks which lines are signed, what they say, and whose key signed them. A request with an object
+// or a part may omit the hash of its bytes. A hash that is sent is compared.
 HttpReply FakeOci::check_signature(const Asked& asked) const {
   const std::string text = asked.header("authorization");
   if (!text.starts_with("Signature version=\"1\",")) return problem(401, "NotAuthenticated");

@@ -145,7 +145,7 @@ class Schedule {
     outcomes_.clear();
     agreed_.clear();
     SimJob& job = *jobs_.back();
-    job.behind_rename = [this] { check_visible(); };
+    job.after_rename = [this] { check_visible(); };
     job.start([this, &job, start = start_](SimJob::Rank& rank) { live(job, rank, start); });
     fibers_.run([&] { return job.is_over(); });
     check_outcomes(job);
