@@ -171,7 +171,7 @@ HttpReply FakeAzure::check_request(const Asked& asked) const {
   if (refused.status != 0) return refused;
   const std::string md5 = asked.header("content-md5");
   if (!md5.empty() && md5 != md5_of(asked.body)) return failure(400, "Md5Mismatch");
-  return kGoOn;
+  return kNoAnswerYet;
 }
 
 HttpReply FakeAzure::check_key(const Asked& asked) const {
@@ -195,7 +195,8 @@ HttpReply FakeAzure::check_key(const Asked& asked) const {
     text += "\n" + name + ":" + value;
   const std::string expected =
       "SharedKey " + options_.account + ":" + signed_with(options_.key, text);
-  return asked.header("authorization") == expected ? kGoOn : failure(403, "AuthenticationFailed");
+  return asked.header("authorization") == expected ? kNoAnswerYet
+                                                   : failure(403, "AuthenticationFailed");
 }
 
 HttpReply FakeAzure::check_sas(const Asked& asked) const {
@@ -208,7 +209,7 @@ HttpReply FakeAzure::check_sas(const Asked& asked) const {
   const bool is_allowed =
       of_query(asked, "sp").find(permission_for(asked)) != std::string::npos &&
       of_query(asked, "srt").find(permission_for(asked) == "l" ? 'c' : 'o') != std::string::npos;
-  return is_allowed ? kGoOn : failure(403, "AuthorizationPermissionMismatch");
+  return is_allowed ? kNoAnswerYet : failure(403, "AuthorizationPermissionMismatch");
 }
 
 HttpReply FakeAzure::dispatch(const Asked& asked) {
@@ -239,7 +240,7 @@ HttpReply FakeAzure::check_condition(const Asked& asked, const std::string& key)
   if (!none.empty() && none != "*") return failure(400, "InvalidHeaderValue");
   if (!none.empty() && found != blobs_.end()) return failure(409, "BlobAlreadyExists");
   const bool holds = match.empty() || (found != blobs_.end() && found->second.etag == match);
-  return holds ? kGoOn : failure(412, "ConditionNotMet");
+  return holds ? kNoAnswerYet : failure(412, "ConditionNotMet");
 }
 
 HttpReply FakeAzure::get(const Asked& asked, const std::string& key) {

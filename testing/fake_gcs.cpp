@@ -156,7 +156,7 @@ HttpReply FakeGcs::check_signature(const Asked& asked) {
   }
   const std::string text = asked.header("authorization");
   if (text.starts_with("Bearer ")) {
-    return is_token(text.substr(7)) ? kGoOn : error(401, "AuthenticationRequired");
+    return is_token(text.substr(7)) ? kNoAnswerYet : error(401, "AuthenticationRequired");
   }
   if (asked.query().contains("X-Goog-Signature")) return check_signed_url(asked);
   const std::string names = between(text, "SignedHeaders=", ",");
@@ -180,7 +180,7 @@ HttpReply FakeGcs::check_signature(const Asked& asked) {
   if (!is_now) return error(403, "RequestTimeTooSkewed");
   const std::string given = between(text, "Signature=", ",");
   return given == googles_signature(asked, gcs_.secret, scope, names)
-             ? kGoOn
+             ? kNoAnswerYet
              : error(403, "SignatureDoesNotMatch");
 }
 
@@ -192,13 +192,13 @@ HttpReply FakeGcs::check_body(const Asked& asked) {
   const std::string hash = asked.header("x-goog-hash");
   if (!hash.empty() && hash != "crc32c=" + crc32c_base64(asked.body))
     return error(400, "BadDigest");
-  return kGoOn;
+  return kNoAnswerYet;
 }
 
 HttpReply FakeGcs::check_read(const Asked& asked, const Object& object) {
   const std::string wanted = asked.header(kGeneration);
   return wanted.empty() || wanted == std::to_string(object.generation)
-             ? kGoOn
+             ? kNoAnswerYet
              : error(412, "PreconditionFailed");
 }
 
@@ -208,11 +208,11 @@ HttpReply FakeGcs::check_condition(const Asked& asked, const std::string& path, 
   if (!asked.header("if-match").empty() || !asked.header("if-none-match").empty()) {
     return error(400, "InvalidArgument");
   }
-  if (wanted.empty()) return kGoOn;
+  if (wanted.empty()) return kNoAnswerYet;
   if (is_upload) return error(400, "InvalidArgument");
   const Object* const there = find(path);
   const int generation = there == nullptr ? 0 : there->generation;
-  return wanted == std::to_string(generation) ? kGoOn : error(412, "PreconditionFailed");
+  return wanted == std::to_string(generation) ? kNoAnswerYet : error(412, "PreconditionFailed");
 }
 
 void FakeGcs::describe(const Asked& /*asked*/, const Object& object, HttpReply& reply) {
@@ -238,7 +238,7 @@ std::string FakeGcs::copy_source(const Asked& asked) const {
 HttpReply FakeGcs::check_source(const Asked& asked, const Object& object) {
   const std::string wanted = asked.header("x-goog-copy-source-if-generation-match");
   const bool holds = wanted.empty() || wanted == std::to_string(object.generation);
-  return holds ? kGoOn : error(412, "PreconditionFailed");
+  return holds ? kNoAnswerYet : error(412, "PreconditionFailed");
 }
 
 }  // namespace cairn::testing

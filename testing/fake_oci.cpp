@@ -118,7 +118,7 @@ HttpReply FakeOci::check_signature(const Asked& asked) const {
   const bool is_now = date && std::chrono::abs(*date - OciClock::now()) < kOciSkew;
   const std::string signature = base64_decoded(between(text, "signature=\"", "\"")).value_or("");
   return needed.empty() && is_now && is_signed_by_tests(lines, as_bytes(signature))
-             ? kGoOn
+             ? kNoAnswerYet
              : problem(401, "NotAuthenticated");
 }
 
@@ -179,7 +179,7 @@ HttpReply FakeOci::check_condition(const Asked& asked, const std::string& key) c
   const bool is_there = found != objects_.end();
   if (asked.header("if-none-match") == "*" && is_there) return problem(412, "IfNoneMatchFailed");
   const std::string wanted = asked.header("if-match");
-  if (wanted.empty() || (is_there && found->second.etag == wanted)) return kGoOn;
+  if (wanted.empty() || (is_there && found->second.etag == wanted)) return kNoAnswerYet;
   return problem(412, is_there ? "IfMatchFailed" : "NoEtagMatch");
 }
 

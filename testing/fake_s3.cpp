@@ -138,8 +138,7 @@ FakeS3::FakeS3(FakeS3Options options)
   start([this](const HttpAsked& asked) { return answer(asked); });
 }
 
-// --- What tests query and plan
-// ---------------------------------------------------------------------
+// --- What tests query and plan -------------------------------------------------------------------
 
 std::map<std::string, std::string> FakeS3::objects() {
   const std::scoped_lock lock(mutex_);
@@ -255,7 +254,7 @@ HttpReply FakeS3::check_signature(const Asked& asked) {
   if (given != expected_signature(asked, options_.secret_key, scope, names)) {
     return error(403, "SignatureDoesNotMatch");
   }
-  return kGoOn;
+  return kNoAnswerYet;
 }
 
 HttpReply FakeS3::check_body(const Asked& asked) {
@@ -281,7 +280,7 @@ HttpReply FakeS3::check_body(const Asked& asked) {
       crc32_sent != crc_text(crc32(as_bytes(asked.body)), 32)) {
     return error(400, "BadDigest");
   }
-  return kGoOn;
+  return kNoAnswerYet;
 }
 
 HttpReply FakeS3::dispatch(const Asked& asked, const std::string& path) {
@@ -329,7 +328,7 @@ HttpReply FakeS3::get(const Asked& asked, const std::string& path) {
 HttpReply FakeS3::check_read(const Asked& asked, const Object& object) {
   const std::string wanted = asked.header("if-match");
   return wanted.empty() || wanted == object.etag || !options_.checks_reads
-             ? kGoOn
+             ? kNoAnswerYet
              : error(412, "PreconditionFailed");
 }
 
@@ -367,17 +366,18 @@ HttpReply FakeS3::check_condition(const Asked& asked, const std::string& path, b
       is_upload ? options_.upload_conditions : options_.conditions;
   const std::string match = asked.header("if-match");
   const std::string none = asked.header("if-none-match");
-  if ((match.empty() && none.empty()) || how == FakeS3Options::Conditions::kIgnore) return kGoOn;
+  if ((match.empty() && none.empty()) || how == FakeS3Options::Conditions::kIgnore)
+    return kNoAnswerYet;
   if (how == FakeS3Options::Conditions::kRefuse) return error(501, "NotImplemented");
   if (how == FakeS3Options::Conditions::kBusy) return error(503, "SlowDown");
   const auto found = objects_.find(path);
   if (!none.empty()) {
-    return found == objects_.end() ? kGoOn : error(412, "PreconditionFailed");
+    return found == objects_.end() ? kNoAnswerYet : error(412, "PreconditionFailed");
   }
   if (found == objects_.end()) return error(404, "NoSuchKey");
   const std::string etag =
       options_.like_ceph ? between(found->second.etag, "\"", "\"") : found->second.etag;
-  return etag == match ? kGoOn : error(412, "PreconditionFailed");
+  return etag == match ? kNoAnswerYet : error(412, "PreconditionFailed");
 }
 
 void FakeS3::keep(const std::string& path, Object object) {
@@ -401,7 +401,7 @@ HttpReply FakeS3::put(const Asked& asked, const std::string& path) {
 
 HttpReply FakeS3::check_source(const Asked& asked, const Object& object) {
   const std::string wanted = asked.header("x-amz-copy-source-if-match");
-  return wanted.empty() || wanted == object.etag ? kGoOn : error(412, "PreconditionFailed");
+  return wanted.empty() || wanted == object.etag ? kNoAnswerYet : error(412, "PreconditionFailed");
 }
 
 const FakeS3::Object* FakeS3::source_of(const Asked& asked) const {

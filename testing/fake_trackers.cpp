@@ -52,8 +52,7 @@ FakeTrackers::FakeTrackers(FakeTrackersOptions options)
   start([this](const HttpAsked& asked) { return answer(asked); });
 }
 
-// --- What tests query and plan
-// ---------------------------------------------------------------------
+// --- What tests query and plan -------------------------------------------------------------------
 
 std::vector<std::string> FakeTrackers::violations() {
   const std::scoped_lock lock(mutex_);
@@ -119,7 +118,7 @@ HttpReply FakeTrackers::check_query(const Asked& asked, const std::set<std::stri
   for (const std::string& name : allowed) {
     if (!name.ends_with('?') && !query.contains(name)) return violation("no parameter " + name);
   }
-  return kGoOn;
+  return kNoAnswerYet;
 }
 
 bool FakeTrackers::is_authorized(const Asked& asked) {

@@ -44,7 +44,7 @@ struct HttpReply {
 };
 
 // A fake's check returns this if it finds nothing wrong: there is no answer yet.
-inline const HttpReply kGoOn = {.status = 0};
+inline const HttpReply kNoAnswerYet = {.status = 0};
 
 class HttpServer {
  public:

@@ -161,8 +161,7 @@ class SimDeviceGuard final : public c10::impl::DeviceGuardImplInterface {
   }
 };
 
-// --- The functions that libtorch calls on its tensors
-// ---------------------------------------------
+// --- The functions that libtorch calls on its tensors --------------------------------------------
 
 // c10::optional in older libtorches, std::optional in newer ones.
 using MaybeType = decltype(c10::optTypeMetaToScalarType(at::TensorOptions().dtype_opt()));

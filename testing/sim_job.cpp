@@ -64,9 +64,9 @@ class SimMeeting final : public Meeting {
 };
 
 // Writes the meeting's first values, before faults can occur.
-class Opening final : public Meeting {
+class FaultlessMeeting final : public Meeting {
  public:
-  explicit Opening(std::map<std::string, std::string>& values) : values_(values) {}
+  explicit FaultlessMeeting(std::map<std::string, std::string>& values) : values_(values) {}
   void set(const std::string& key, const std::string& value) override { values_[key] = value; }
   std::optional<std::string> find(const std::string&) override { return std::nullopt; }
   std::optional<std::string> exchange(const std::string&, const std::string&,
@@ -119,7 +119,7 @@ SimJob::SimJob(Fibers& fibers, SimJobOptions options)
     rank->store = options_.shared ? watched_store(*rank) : local_store(*rank->files);
     ranks_.push_back(std::move(rank));
   }
-  Opening opening(place_.values);
+  FaultlessMeeting opening(place_.values);
   open_table(opening);
 }
 
@@ -195,11 +195,11 @@ void SimJob::step(Rank& rank) {
   fibers_.pause(is_long ? milliseconds(random(500)) : microseconds(random(300)));
   if (rank.is_dead) throw SimulatedCrash{};
   for (const SimFault& fault : options_.faults) {
-    if (fault.rank == rank.number() && fault.step == rank.steps) suffer(rank, fault);
+    if (fault.rank == rank.number() && fault.step == rank.steps) apply_fault(rank, fault);
   }
 }
 
-void SimJob::suffer(Rank& rank, const SimFault& fault) {
+void SimJob::apply_fault(Rank& rank, const SimFault& fault) {
   if (fault.kind == SimFault::Kind::kFails) return;  // The file system handles it.
   last_fault_ = fibers_.now();
   switch (fault.kind) {

@@ -99,7 +99,7 @@ class SimJob {
 
  private:
   std::shared_ptr<ObjectStore> watched_store(Rank& rank);
-  void suffer(Rank& rank, const SimFault& fault);
+  void apply_fault(Rank& rank, const SimFault& fault);
 
   Fibers& fibers_;
   const SimJobOptions options_;

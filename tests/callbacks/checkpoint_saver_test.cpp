@@ -64,8 +64,7 @@ struct CheckpointSaverTest : ::testing::Test {
   TempFolder folder;
 };
 
-// --- Arguments
-// ------------------------------------------------------------------------------------
+// --- Arguments -----------------------------------------------------------------------------------
 
 // T1, T2, T3, T12: as given, not formatted; the defaults are Composer's.
 TEST(CheckpointSaverOptionsTest, AreKeptAsGiven) {
@@ -130,8 +129,7 @@ TEST(CheckpointSaverOptionsTest, ImpossibleOnesAreUsageErrors) {
   EXPECT_THROW(CheckpointSaver({.filename = "{bach}.pt"}), UsageError);
 }
 
-// --- When
-// -----------------------------------------------------------------------------------------
+// --- When ----------------------------------------------------------------------------------------
 
 // T19
 // A run's name can make both names one.
@@ -206,8 +204,7 @@ TEST_F(CheckpointSaverTest, OneBatchIsSavedOnceAlsoAtTheEndOfTraining) {
               UnorderedElementsAre("ep0-ba5-rank0.pt", "ep1-ba10-rank0.pt", "latest-rank0.pt"));
 }
 
-// --- What and where
-// -------------------------------------------------------------------------------
+// --- What and where ------------------------------------------------------------------------------
 
 // T7
 TEST_F(CheckpointSaverTest, FoldersAndNamesMayHaveVariables) {
@@ -357,8 +354,7 @@ TEST_F(CheckpointSaverTest, WorksInAForeignLoop) {
               UnorderedElementsAre("ep0-ba3-rank0.pt", "ep0-ba4-rank0.pt", "latest-rank0.pt"));
 }
 
-// --- Conflicts
-// ------------------------------------------------------------------------------------
+// --- Conflicts -----------------------------------------------------------------------------------
 
 // T24, T25, T26
 TEST_F(CheckpointSaverTest, FilesOfTheFutureAreAConflictUnlessOverwriteIsSet) {
@@ -423,8 +419,7 @@ TEST_F(CheckpointSaverTest, WhatCannotBeReadNowIsNeverTakenForDamaged) {
   EXPECT_EQ(read_file(folder / "ckpt/ep2-ba10-rank0.pt.gz"), bytes);
 }
 
-// --- Rotation
-// -------------------------------------------------------------------------------------
+// --- Rotation ------------------------------------------------------------------------------------
 
 // T27
 TEST_F(CheckpointSaverTest, KeepsTheNewest) {
@@ -525,8 +520,7 @@ TEST_F(CheckpointSaverTest, LeftoversInFoldersOfTheFormatAreRemovedToo) {
   EXPECT_TRUE(std::filesystem::is_empty(folder / "ckpt/ep3"));
 }
 
-// --- Errors
-// ---------------------------------------------------------------------------------------
+// --- Errors --------------------------------------------------------------------------------------
 
 TEST_F(CheckpointSaverTest, ErrorOfABackgroundSaveIsThrownByFit) {
   TrainerOptions made = options("2ep");
@@ -553,8 +547,7 @@ TEST_F(CheckpointSaverTest, SavesWorkAgainAfterAnError) {
   EXPECT_THAT(saver.saved_checkpoints(), ElementsAre(folder / "own/0/x.pt"));
 }
 
-// --- State
-// ----------------------------------------------------------------------------------------
+// --- State ---------------------------------------------------------------------------------------
 
 // T28
 TEST(CheckpointSaverStateTest, RoundTripsPathsAndTimestamps) {

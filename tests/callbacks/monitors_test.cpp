@@ -26,8 +26,7 @@ using testing::message_of;
 using ::testing::SizeIs;
 using testing::tiny_options;
 
-// --- SpeedMonitor: driven by hand, since its input is the clock
-// ------------------------------------
+// --- SpeedMonitor: driven by hand, since its input is the clock ----------------------------------
 
 struct SpeedMonitorTest : ::testing::Test {
   SpeedMonitorTest() : trainer(options()) {}
@@ -85,8 +84,7 @@ TEST(SpeedMonitorOptionsTest, ImpossibleOnesAreRefused) {
   EXPECT_THROW(SpeedMonitor({.time_unit = "fortnights"}), UsageError);
 }
 
-// --- LRMonitor
-// ------------------------------------------------------------------------------------
+// --- LRMonitor -----------------------------------------------------------------------------------
 
 TEST(LRMonitorTest, LogsTheRateOfEveryGroupAfterEachBatch) {
   auto log = std::make_shared<LogRecorder>();
@@ -102,8 +100,7 @@ TEST(LRMonitorTest, LogsTheRateOfEveryGroupAfterEachBatch) {
   EXPECT_LT(log->values("lr-AdamW/group0").back(), 0.5);
 }
 
-// --- NaNMonitor
-// -----------------------------------------------------------------------------------
+// --- NaNMonitor ----------------------------------------------------------------------------------
 
 TEST(NaNMonitorTest, StopsBeforeAnyWeightBecomesNaN) {
   TrainerOptions made = tiny_options();
@@ -122,8 +119,7 @@ TEST(NaNMonitorTest, StopsBeforeAnyWeightBecomesNaN) {
   EXPECT_FALSE(testing::weights_of(*trainer.state().model).isnan().any().item<bool>());
 }
 
-// --- EarlyStopper: driven by hand with the values a metric would have
-// -------------------------------
+// --- EarlyStopper: driven by hand with the values a metric would have ----------------------------
 
 struct EarlyStopperTest : ::testing::Test {
   EarlyStopperTest() : trainer(tiny_options()) {}

@@ -23,7 +23,7 @@
 
 namespace cairn::testing {
 
-// What one rank got: "ok", or the class of the error and its message; empty: it died.
+// The result of one rank: "ok", or the class of the error and its message. "" if the rank died.
 struct Heard {
   std::string outcome;
   std::chrono::seconds took{};
@@ -35,7 +35,7 @@ class CommitTest : public ::testing::Test {
 
   CommitTest() { add_machines(1); }
 
-  // One save of a job of so many ranks.
+  // One save by a job of `ranks` ranks.
   std::vector<Heard> save(std::int64_t ranks, std::vector<SimFault> faults = {}) {
     std::vector<SimFileSystem*> where;
     for (auto& disk : disks_)
@@ -89,7 +89,7 @@ class CommitTest : public ::testing::Test {
     return all;
   }
 
-  // All that still live have the same error, soon.
+  // All living ranks have the same error, and have it soon.
   static void expect_one_error(const std::vector<Heard>& heard, const std::string& text) {
     std::string first;
     for (const Heard& one : heard) {
@@ -120,13 +120,13 @@ class CommitTest : public ::testing::Test {
     }
   }
 
-  // Which attempt a folder on a disk is of.
+  // The attempt that wrote a folder on a disk.
   std::string attempt_in(std::size_t disk, const std::string& folder) {
     const auto manifest = manifest_of(*local_store(*disks_[disk]), folder);
     return manifest ? manifest->attempt : "none";
   }
 
-  // Rank 0 dies behind what the other machines have published.
+  // Rank 0 dies after the other machines have published their parts.
   void fail_to_publish(std::int64_t ranks) {
     work_ = [](SimJob::Rank& rank, PartPlace&) {
       if (rank.number() != 0) return;
@@ -148,14 +148,14 @@ class CommitTest : public ::testing::Test {
   std::uint64_t seed_ = 0;
   Fibers fibers_;
   std::vector<std::unique_ptr<SimFileSystem>> disks_;
-  std::vector<std::string> machines_;  // SimJob's
+  std::vector<std::string> machines_;  // As in SimJob.
   bool overwrite_ = false;
   bool puts_aside_ = false;
   bool is_hosted_ = true;
-  std::function<void(SimJob::Rank&)> before_;            // before a rank begins
-  std::function<void(SimJob::Rank&, PartPlace&)> work_;  // before a rank writes
+  std::function<void(SimJob::Rank&)> before_;            // Called before a rank begins.
+  std::function<void(SimJob::Rank&, PartPlace&)> work_;  // Called before a rank writes.
   std::function<void()> point_;
-  std::shared_ptr<ObjectStore> store_;  // of all, in place of the disks
+  std::shared_ptr<ObjectStore> store_;  // Shared by all ranks, instead of the disks.
 };
 
 }  // namespace cairn::testing

@@ -1,8 +1,9 @@
-// Real processes that write checkpoints together into a real folder, and are killed: one of them,
-// or all, at any call of its file system. Then the job begins again, with another number of ranks.
-// Nothing torn is there, ever; what a rank was told of is found; all go on from the same.
+// Real processes write checkpoints together into a real folder. One of them or all are killed at
+// any call of their file systems. Then the job starts again, with another number of ranks. A torn
+// checkpoint never appears, a checkpoint that a rank was told of is found, and all ranks resume
+// from the same one.
 //
-// CAIRN_RANK_KILLS=500 kills so many times.
+// CAIRN_RANK_KILLS=500 sets the number of kills.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/wait.h>
@@ -39,20 +40,20 @@ using testing::SavedAs;
 using ::testing::SizeIs;
 using testing::TempFolder;
 
-// What a rank says to the test, through a pipe.
+// A message of a rank to the test, through a pipe.
 struct Word {
   enum Kind : std::int64_t { kGoesOn, kTold, kFailed } kind = kGoesOn;
   std::int64_t rank = 0;
   std::int64_t batch = 0;
-  std::array<char, 1000> error = {};  // its text, or the beginning of it
+  std::array<char, 1000> error = {};  // The beginning of its text.
 };
 
 struct Round {
   int number = 0;
   std::int64_t ranks = 2;
-  std::int64_t victim = 0;    // whom SIGKILL hits
-  std::uint64_t kill_at = 0;  // its call
-  bool takes_all = false;     // the others, too
+  std::int64_t victim = 0;    // The rank that gets SIGKILL.
+  std::uint64_t kill_at = 0;  // At this call.
+  bool takes_all = false;     // Kills the other ranks, too.
 };
 
 std::string name_of(std::int64_t batch) { return "ba" + std::to_string(batch); }
@@ -65,7 +66,7 @@ class RanksKillTest : public ::testing::Test {
  protected:
   std::string run_folder() const { return folder_ / "run"; }
 
-  // --- Of a rank ---------------------------------------------------------------------------------
+  // --- In a rank ---------------------------------------------------------------------------------
 
   RankTable table_of(const Round& round, std::int64_t rank, const std::string& place) const {
     RankTable table;
@@ -121,9 +122,9 @@ class RanksKillTest : public ::testing::Test {
     }
   }
 
-  // --- Of the test -------------------------------------------------------------------------------
+  // --- In the test -------------------------------------------------------------------------------
 
-  // `group`: the first one's process; all are in its group, and the test is not.
+  // `group`: the first rank's process. All ranks are in its group, and the test is not.
   pid_t start(const Round& round, const RankTable& table, pid_t group, int pipe) const {
     const pid_t own_group = getpgrp();
     const pid_t child = fork();
@@ -133,7 +134,7 @@ class RanksKillTest : public ::testing::Test {
     FaultyFileSystem files(posix_file_system());
     files.before_each([&](FileCall, std::uint64_t number) {
       if (rank != round.victim || number != round.kill_at) return;
-      if (round.takes_all) kill(0, SIGKILL);  // its group: all ranks
+      if (round.takes_all) kill(0, SIGKILL);  // Its group: all ranks.
       raise(SIGKILL);
     });
     try {
@@ -144,7 +145,7 @@ class RanksKillTest : public ::testing::Test {
     _exit(0);
   }
 
-  // What all said, until the last ended.
+  // Returns the messages of all ranks, until the last rank has ended.
   std::vector<Word> run(const Round& round) {
     const std::string place = folder_ / ("place" + std::to_string(round.number));
     std::filesystem::create_directory(place);
@@ -156,7 +157,7 @@ class RanksKillTest : public ::testing::Test {
     for (std::int64_t rank = 0; rank < round.ranks; ++rank) {
       const pid_t group = children.empty() ? 0 : children.front();
       children.push_back(start(round, table_of(round, rank, place), group, ends[1]));
-      if (rank == 0) setpgid(children[0], children[0]);  // before another one joins it
+      if (rank == 0) setpgid(children[0], children[0]);  // Before another rank joins the group.
     }
     close(ends[1]);
     std::vector<Word> said;
@@ -174,7 +175,7 @@ class RanksKillTest : public ::testing::Test {
     return said;
   }
 
-  // The furthest that is there; each that is there is whole.
+  // The latest checkpoint. Checks that each checkpoint is whole.
   std::int64_t check_all() const {
     FileSystem& files = posix_file_system();
     if (!files.stat(run_folder())) return 0;

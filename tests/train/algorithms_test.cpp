@@ -77,8 +77,7 @@ TEST(GradientClippingTest, StateIsItsConstructorCall) {
             (Dict{{"repr", "GradientClipping(clipping_type='norm',clipping_threshold=1.0)"}}));
 }
 
-// --- LabelSmoothing
-// -------------------------------------------------------------------------------
+// --- LabelSmoothing ------------------------------------------------------------------------------
 
 TEST(LabelSmoothingTest, MixesIndicesWithTheUniformDistribution) {
   const at::Tensor smooth = smooth_labels(torch::zeros({2, 4}), torch::tensor({1, -100}), 0.2);

@@ -72,7 +72,7 @@ struct Autoresume : ::testing::Test {
   std::shared_ptr<LogRecorder> log;
 };
 
-// --- Early stopping ----------------------------------------------------------------------------
+// --- Early stopping ------------------------------------------------------------------------------
 
 TEST_F(Autoresume, ARunThatEarlyStopperEndedIsFinished) {
   const auto start = [&](int patience) {
@@ -112,7 +112,7 @@ TEST_F(Autoresume, ARunThatEarlyStopperEndedIsFinished) {
   EXPECT_EQ(last->state().timestamp.epoch, 8) << "a further call is a new one";
 }
 
-// --- Iterations --------------------------------------------------------------------------------
+// --- Iterations ----------------------------------------------------------------------------------
 
 TEST_F(Autoresume, FromTheLastEpochOfAnIterationEndsTheIteration) {
   const auto start = [&](std::int64_t last) {
@@ -161,8 +161,7 @@ TEST_F(Autoresume, FindsTheEndOfTheLastIteration) {
   }
 }
 
-// --- Exactness: model, optimizer, schedulers, random states and position, bit for bit
-// --------------
+// --- Exactness: model, optimizer, schedulers, random states and position, bit for bit ------------
 
 // T45, T46, T48, T49, T50, T51, T58
 TEST_F(Autoresume, FromEveryBatchEndsWithTheSameCheckpoint) {
@@ -233,8 +232,7 @@ TEST_F(Autoresume, TorchDataLoaderWithARandomSamplerIsExactToo) {
   }
 }
 
-// --- What is found
-// --------------------------------------------------------------------------------
+// --- What is found -------------------------------------------------------------------------------
 
 TEST_F(Autoresume, FirstStartFindsNothingAndSaysSo) {
   Trainer trainer(options());
@@ -249,7 +247,7 @@ TEST_F(Autoresume, SaysWhichCheckpointAndPosition) {
               Contains(AllOf(HasSubstr("ckpt/ep1-ba7-rank0.pt"), HasSubstr("epoch 1, batch 7"))));
 }
 
-// --- Between finding and loading ----------------------------------------------------------------
+// --- Between finding and loading -----------------------------------------------------------------
 
 // Does something at the message with `part` in it, once.
 class AtMessage final : public LoggerDestination {
@@ -520,8 +518,7 @@ TEST_F(Autoresume, NeedsRunNameFolderAndLink) {
   EXPECT_THAT(refusal(made), HasSubstr("latest"));
 }
 
-// --- What does not fit
-// ----------------------------------------------------------------------------
+// --- What does not fit ---------------------------------------------------------------------------
 
 TEST_F(Autoresume, AnotherModelOrOptimizerIsRefusedAndTheFilesStay) {
   run_until(options(), 3);

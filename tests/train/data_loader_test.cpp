@@ -293,7 +293,7 @@ TEST(TensorDataset, GivesCopiesOfRows) {
   EXPECT_THROW(tensor_dataset({}), UsageError);
 }
 
-// --- Loaders of others -------------------------------------------------------------------------
+// --- Loaders of others ---------------------------------------------------------------------------
 
 TEST(IteratorLoader, DropsBatchesToSeek) {
   int begun = 0;

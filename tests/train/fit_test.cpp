@@ -332,7 +332,7 @@ TEST(UnsizedLoader, WithoutAnyBatchIsAnError) {
   EXPECT_THROW(trainer.fit(), UsageError);
 }
 
-// --- What fit() is given -----------------------------------------------------------------------
+// --- What fit() is given -------------------------------------------------------------------------
 
 TEST(FitOptions, AreCheckedAsTrainerOptionsAreBeforeAnythingChanges) {
   Trainer trainer(tiny_options());

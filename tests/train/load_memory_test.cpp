@@ -118,7 +118,7 @@ TEST(LoadMemory, AnyAllocationThatFailsChangesNothing) {
   EXPECT_EQ(now(*trainer), loaded);
 }
 
-// --- How many ----------------------------------------------------------------------------------
+// --- How many ------------------------------------------------------------------------------------
 
 constexpr int kTensors = 2000;
 

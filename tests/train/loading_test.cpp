@@ -48,8 +48,7 @@ struct Loading : ::testing::Test {
   std::string path;
 };
 
-// --- Once
-// ----------------------------------------------------------------------------------------
+// --- Once ----------------------------------------------------------------------------------------
 
 struct Wide : Model {
   Wide() {
@@ -123,8 +122,7 @@ TEST_F(Loading, AStateDictOfAnOpenFileIsReadOnceAndVerified) {
   EXPECT_TRUE(at::equal(other.net->parameters().front(), before));
 }
 
-// --- All or nothing
-// ------------------------------------------------------------------------------
+// --- All or nothing ------------------------------------------------------------------------------
 
 TEST_F(Loading, ABadByteInAnyTensorChangesNothing) {
   const std::string good = testing::read_file(path);
@@ -271,8 +269,7 @@ TEST_F(Loading, AFileThatIsOverwrittenWhileItIsReadIsLoadedAsItWasOrNotAtAll) {
   EXPECT_GE(refused, 1);
 }
 
-// --- Whatever the live tensors are
-// ----------------------------------------------------------------
+// --- Whatever the live tensors are ---------------------------------------------------------------
 
 at::Tensor numbers(at::IntArrayRef shape, at::ScalarType type = at::kFloat) {
   return torch::arange(c10::multiply_integers(shape), at::kDouble).view(shape).add(1).to(type);

@@ -192,8 +192,7 @@ TEST(AccuracyTest, AStateIsOfTheMomentInWhichItWasTaken) {
   EXPECT_THAT(counts(state), ElementsAre(3, 1, 7, 1));
 }
 
-// --- The classifier around them
-// -------------------------------------------------------------------
+// --- The classifier around them ------------------------------------------------------------------
 
 TEST(SoftCrossEntropyTest, TakesIndicesAndProbabilities) {
   const at::Tensor by_index = soft_cross_entropy(kScores, kTarget);

@@ -91,8 +91,7 @@ TEST(TrainersOptimizer, MaximizeOfAFileIsRefusedNamingTheFile) {
               AllOf(HasSubstr(folder / "maximize.pt"), HasSubstr("maximize=True")));
 }
 
-// --- LBFGS
-// ----------------------------------------------------------------------------------------
+// --- LBFGS ---------------------------------------------------------------------------------------
 
 TrainerOptions options_with_lbfgs() {
   TrainerOptions options = tiny_options({.metrics = true});

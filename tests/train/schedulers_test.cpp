@@ -191,8 +191,7 @@ TEST(SchedulersTest, RequiredNumbersAreAskedFor) {
               HasSubstr("power is required"));
 }
 
-// --- At work
-// --------------------------------------------------------------------------------------
+// --- At work -------------------------------------------------------------------------------------
 
 TEST(LambdaLRTest, SetsTheRateAtOnceAndAtEachStepAndKeepsTheInitialOne) {
   State state;

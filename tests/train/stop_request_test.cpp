@@ -197,8 +197,7 @@ TEST(SignalWatchTest, WhereNobodyServesAnInterruptEndsTheProcessAndTheOthersDoNo
   EXPECT_EXIT(interrupted_before(), ::testing::KilledBySignal(SIGTERM), "");
 }
 
-// --- In a Trainer
-// ---------------------------------------------------------------------------------
+// --- In a Trainer --------------------------------------------------------------------------------
 
 struct StopTraining : ::testing::Test {
   TrainerOptions options() {

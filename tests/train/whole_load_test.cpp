@@ -222,7 +222,7 @@ TEST_F(WholeLoad, WhatIsLittleOfAFileIsReadAlone) {
   EXPECT_FALSE(Mirror::is_part(state.model->module().parameters().front().storage()));
 }
 
-// --- The memory ---------------------------------------------------------------------------------
+// --- The memory ----------------------------------------------------------------------------------
 
 TEST(MirrorTest, PartsKeepTheirBytesAndOnlyThose) {
   constexpr std::size_t kMiB = std::size_t{1} << 20;
