@@ -1,4 +1,4 @@
-// autoresume: the same program, started again, goes on where the last one was stopped.
+// autoresume: the same program, started again, continues where the last start stopped.
 
 #include <gmock/gmock.h>
 #include <torch/data.h>
@@ -47,7 +47,7 @@ using testing::tiny_loader;
 using testing::tiny_options;
 using testing::write_file;
 
-constexpr std::int64_t kAllBatches = 15;  // 3 epochs of 5
+constexpr std::int64_t kAllBatches = 15;  // 3 epochs of 5.
 
 struct Autoresume : ::testing::Test {
   Autoresume() : log(std::make_shared<LogRecorder>()) {}
@@ -205,7 +205,7 @@ TEST_F(Autoresume, ThroughACompressedTarEndsWithTheSameCheckpoint) {
             essence(folder / "straight/latest-rank0.tgz"));
 }
 
-// A torch::data loader draws its order from torch's global generator, and so does dropout.
+// A torch::data loader draws its order from torch's global generator, as dropout does.
 TEST_F(Autoresume, TorchDataLoaderWithARandomSamplerIsExactToo) {
   struct Rows : torch::data::datasets::Dataset<Rows> {
     torch::data::Example<> get(std::size_t index) override {
@@ -232,7 +232,7 @@ TEST_F(Autoresume, TorchDataLoaderWithARandomSamplerIsExactToo) {
   }
 }
 
-// --- What is found -------------------------------------------------------------------------------
+// --- Finding checkpoints -------------------------------------------------------------------------
 
 TEST_F(Autoresume, FirstStartFindsNothingAndSaysSo) {
   Trainer trainer(options());
@@ -249,7 +249,7 @@ TEST_F(Autoresume, SaysWhichCheckpointAndPosition) {
 
 // --- Between finding and loading -----------------------------------------------------------------
 
-// Does something at the message with `part` in it, once.
+// Calls `act` once, at the first message that contains `part`.
 class AtMessage final : public LoggerDestination {
  public:
   AtMessage(std::string part, std::function<void()> act)
@@ -283,7 +283,7 @@ TEST_F(Autoresume, WhatWasFoundIsLoadedThoughAnotherFileTakesItsName) {
   EXPECT_EQ(essence(folder / "ckpt/latest-rank0.pt"), essence(folder / "straight/latest-rank0.pt"));
 }
 
-// Writes zeros into the file that is there, or cuts it off.
+// Overwrites the file with zeros, or cuts it off.
 void spoil(const std::string& path, bool cut) {
   if (cut) return std::filesystem::resize_file(path, 0);
   const std::string zeros(read_file(path).size(), '\0');
@@ -292,9 +292,10 @@ void spoil(const std::string& path, bool cut) {
   ASSERT_TRUE(file.good());
 }
 
-// Before its tensors were read, an older one is loaded; after that, it is as good as it was.
+// If the file is damaged before its tensors were read, an older checkpoint is loaded. Later damage
+// does not matter.
 TEST_F(Autoresume, WhatIsSpoiltWhileItIsLoadedGivesWayToAnOlderOne) {
-  const auto with_clipping = [this](const std::string& where) {  // that clips nothing
+  const auto with_clipping = [this](const std::string& where) {  // Clips nothing.
     TrainerOptions made = options(where);
     made.algorithms = {GradientClipping({.clipping_type = "norm", .clipping_threshold = 1e9})};
     made.callbacks.push_back(std::make_shared<Ballast>());
@@ -352,7 +353,8 @@ TEST_F(Autoresume, NewestThatTheDiskDoesNotGiveIsPutAsideWhenItsNameComesRound) 
   EXPECT_TRUE(verify(newest).ok());
 }
 
-// By its turn the disk gives it again: it is this run's, and is written again.
+// The newest checkpoint can be read again by the time its batch is saved. It is this run's, so the
+// save replaces it.
 TEST_F(Autoresume, NewestThatTheDiskDidNotGiveOnceIsWrittenAgain) {
   run_until(options(), 7);
   const std::string newest = folder / "ckpt/ep1-ba7-rank0.pt";
@@ -371,8 +373,8 @@ TEST_F(Autoresume, NewestThatTheDiskDidNotGiveOnceIsWrittenAgain) {
   EXPECT_EQ(essence(folder / "ckpt/latest-rank0.pt"), essence(folder / "straight/latest-rank0.pt"));
 }
 
-// A name that cannot be looked at cannot be saved under: that is said before training, not when
-// its turn comes.
+// If a name cannot be examined, nothing can be saved under it. The error comes before training, not
+// at the save.
 TEST_F(Autoresume, ANameThatCannotBeLookedAtEndsTheStart) {
   run_until(options(), 7);
   const std::string newest = folder / "ckpt/ep1-ba7-rank0.pt";
@@ -456,7 +458,7 @@ TEST_F(Autoresume, AFileThatVerifiesAndIsNoTrainingStateIsPassedOver) {
   EXPECT_THAT(log->messages, Contains(AllOf(HasSubstr("skipped"), HasSubstr("ep2-ba14"))));
 }
 
-// T60: what was meant for the first start does not count any more, except strictness.
+// T60: load options for the first start no longer apply, except strictness.
 TEST_F(Autoresume, LoadOptionsOfTheFirstStartAreForgotten) {
   TrainerOptions made = options();
   made.load_path = folder / "pretrained.pt";
@@ -518,7 +520,7 @@ TEST_F(Autoresume, NeedsRunNameFolderAndLink) {
   EXPECT_THAT(refusal(made), HasSubstr("latest"));
 }
 
-// --- What does not fit ---------------------------------------------------------------------------
+// --- Checkpoints that do not fit -----------------------------------------------------------------
 
 TEST_F(Autoresume, AnotherModelOrOptimizerIsRefusedAndTheFilesStay) {
   run_until(options(), 3);
@@ -550,8 +552,8 @@ TEST_F(Autoresume, FinishedRunSaysSoAndSucceeds) {
   EXPECT_THAT(log->messages, Contains(HasSubstr("already finished")));
 }
 
-// The last batch's checkpoint is from before its epoch ended (Composer's order of events): the next
-// start ends the epoch and trains nothing.
+// The last batch's checkpoint was saved before its epoch ended (Composer's order of events). The
+// next start ends the epoch and trains nothing.
 TEST_F(Autoresume, RunThatOnlyHasToEndItsLastEpochIsFinished) {
   run(options());
   Trainer again(options());

@@ -1,4 +1,5 @@
-// Loading into live tensors: read once, checked as it passes, applied whole or not at all.
+// Loading into live tensors: the file is read once, checked on the way, and applied whole or not at
+// all.
 
 #include <gmock/gmock.h>
 
@@ -54,7 +55,7 @@ struct Wide : Model {
   Wide() {
     for (int i = 0; i < 12; ++i) {
       std::string name = std::to_string(i);
-      name.insert(name.begin(), 'p');  // GCC 12 warns of "p" + text at -O3
+      name.insert(name.begin(), 'p');  // GCC 12 warns about "p" + text at -O3.
       net->register_parameter(name, torch::rand({17 + i, 3001}));
     }
   }
@@ -64,14 +65,14 @@ struct Wide : Model {
   std::shared_ptr<torch::nn::Module> net = std::make_shared<torch::nn::Module>();
 };
 
-// A state of a model alone.
+// A state with only a model.
 struct OnlyModel {
   explicit OnlyModel(std::shared_ptr<Model> model) { state.model = std::move(model); }
   State state;
   Logger logger{state};
 };
 
-// A file that is open, and what is read of it from now on.
+// An open file that records reads from now on.
 struct Recorded {
   explicit Recorded(const std::string& path)
       : file(path),
@@ -151,7 +152,7 @@ TEST_F(Loading, ABadByteInAnyTensorChangesNothing) {
   EXPECT_NE(now(trainer), before);
 }
 
-// Changes the last byte of the tensor that stands last in `file`, as which load(path) reads it.
+// Changes the last byte of the last tensor in `file`, in the order in which load(path) reads it.
 void spoil_last_tensor(const std::string& path, const std::string& file) {
   const Value value = load(path);
   const Storage* last = nullptr;
@@ -237,7 +238,7 @@ TEST_F(Loading, AReadThatFailsChangesNothing) {
   EXPECT_NE(now(trainer), before);
 }
 
-// Either what was saved is loaded, or nothing.
+// The load applies what was saved, or nothing.
 TEST_F(Loading, AFileThatIsOverwrittenWhileItIsReadIsLoadedAsItWasOrNotAtAll) {
   const std::string good = testing::read_file(path);
   Trainer reference(loading_run());
@@ -269,7 +270,7 @@ TEST_F(Loading, AFileThatIsOverwrittenWhileItIsReadIsLoadedAsItWasOrNotAtAll) {
   EXPECT_GE(refused, 1);
 }
 
-// --- Whatever the live tensors are ---------------------------------------------------------------
+// --- All kinds of live tensors -------------------------------------------------------------------
 
 at::Tensor numbers(at::IntArrayRef shape, at::ScalarType type = at::kFloat) {
   return torch::arange(c10::multiply_integers(shape), at::kDouble).view(shape).add(1).to(type);
@@ -282,7 +283,7 @@ std::shared_ptr<torch::nn::Module> module_of(const at::Tensor& buffer) {
   return module;
 }
 
-// Loads `value` from a file into a module that has `live`.
+// Loads `value` from a file into a module whose buffer is `live`.
 void load_into(const at::Tensor& live, const at::Tensor& value) {
   const TempFolder folder;
   save(Dict{{"x", view_of(value)}}, folder / "x.pt");
@@ -302,7 +303,7 @@ TEST(LoadTensors, OfEveryLayout) {
     load_into(live, value.t().contiguous().t());
     EXPECT_TRUE(torch::equal(live, value.to(live.scalar_type())));
   }
-  // What lies between the elements of a live view is not touched.
+  // The memory between the elements of a live view is not touched.
   EXPECT_EQ(base.sum().item<double>(), value.sum().item<double>());
   const at::Tensor conjugate = torch::zeros({2, 2}, at::kComplexFloat).conj();
   load_into(conjugate, torch::full({2, 2}, c10::complex<float>(1, 2)));
@@ -325,7 +326,7 @@ TEST(LoadTensors, MemoryIsHandedOverOnlyWhereNobodyElseHasIt) {
   load_into(alone, value);
   EXPECT_NE(alone.data_ptr(), before);
   EXPECT_TRUE(torch::equal(alone, value));
-  alone.resize_({65, 64});  // it is as its own memory was
+  alone.resize_({65, 64});  // It has its own memory, like a new tensor.
   EXPECT_EQ(alone.size(0), 65);
 
   const at::Tensor viewed = torch::zeros({64, 64});
@@ -342,7 +343,7 @@ TEST(LoadTensors, MemoryIsHandedOverOnlyWhereNobodyElseHasIt) {
   EXPECT_EQ(users[1], 2);
 }
 
-// The same storage of the file twice: each live tensor has its own afterwards.
+// The file has the same storage twice. Afterwards each live tensor has its own storage.
 TEST(LoadTensors, WhatTheFileSharesIsNotSharedByTheLiveOnes) {
   const TempFolder folder;
   const at::Tensor value = numbers({64, 64});
@@ -368,11 +369,12 @@ TEST(LoadTensors, TiedOnesStayTied) {
   save(Dict{{"a", view_of(numbers({64, 64}))}, {"b", view_of(numbers({64, 64}) * 2)}},
        folder / "x.pt");
   load_state_dict(*module, load(folder / "x.pt"));
-  EXPECT_TRUE(torch::equal(tied, numbers({64, 64}) * 2));  // the last one, as in Python
+  EXPECT_TRUE(torch::equal(tied, numbers({64, 64}) * 2));  // The last one wins, as in Python.
   EXPECT_EQ(module->named_parameters()["a"].data_ptr(), module->named_buffers()["b"].data_ptr());
 }
 
-// What was loaded into an optimizer is its own: training changes neither another's nor a Value.
+// The loaded state belongs to one optimizer: training changes neither another optimizer nor a
+// Value.
 TEST_F(Loading, AnOptimizersStateIsItsOwn) {
   const Value file = load(path);
   Trainer one(loading_run());
