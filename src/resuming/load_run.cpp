@@ -49,7 +49,7 @@ TriedLoad load_together(const std::function<LoadOutcome()>& load, const std::str
   try {
     tried.outcome = load();
   } catch (const dist::DistError&) {
-    throw;  // nothing can be said to the others any more
+    throw;  // The others cannot be told anything any more.
   } catch (const std::exception& e) {
     const auto* const error = dynamic_cast<const Error*>(&e);
     const bool is_bad_file = error != nullptr && is_fault_of_file(*error);
@@ -74,7 +74,7 @@ LoadOutcome load_for_run(const LoadJob& job, const LoadJob& nearest, State& stat
     const auto bar = progress.show(job.path);
     outcome.rng = load_now(nearest, state, logger);
   }
-  // A run that starts from another one's checkpoint is itself, and keeps its hands off the other's.
+  // A run that starts from another run's checkpoint must not touch that run's files.
   if (std::exchange(state.run_name, run_name) != run_name) {
     for (CheckpointSaver* saver : savers_among(state.callbacks)) {
       saver->load_state_dict(Dict());
