@@ -132,7 +132,7 @@ TEST_F(SaverFolderTest, ManyDamagedNeighboursAreFiveLinesAndACount) {
   };
   EXPECT_EQ(lines_with("autoresume skipped"), 5 + 1);
   EXPECT_EQ(lines_with("autoresume skipped 25 more; "), 1);
-  EXPECT_EQ(lines_with("nobody can go on from"), 5);
+  EXPECT_EQ(lines_with("no run can go on from"), 5);
   EXPECT_EQ(lines_with("the same is true of 25 more files"), 1);
   EXPECT_EQ(lines_with("autoresume: going on from"), 1);
 }

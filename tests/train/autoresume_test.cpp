@@ -365,7 +365,7 @@ TEST_F(Autoresume, NewestThatTheDiskDidNotGiveOnceIsWrittenAgain) {
     Trainer resumed(std::move(made));
     EXPECT_EQ(resumed.state().timestamp.batch, 6);
     resumed.fit();
-    EXPECT_THAT(log->messages, Contains(HasSubstr("nobody can go on from " + newest)));
+    EXPECT_THAT(log->messages, Contains(HasSubstr("no run can go on from " + newest)));
     EXPECT_THAT(log->messages, Not(Contains(HasSubstr("renamed"))));
     EXPECT_TRUE(verify(newest).ok());
   }
@@ -400,7 +400,7 @@ TEST_F(Autoresume, DamagedNewestIsSkippedReportedAndKept) {
     EXPECT_THAT(log->messages, Contains(AllOf(HasSubstr("skipped"), HasSubstr(newest))));
     EXPECT_EQ(read_file(newest).size(), bytes.size() / 2);
     resumed.fit();
-    EXPECT_THAT(log->messages, Contains(AllOf(HasSubstr("nobody can go on from " + newest),
+    EXPECT_THAT(log->messages, Contains(AllOf(HasSubstr("no run can go on from " + newest),
                                               HasSubstr("cut off"))));
     EXPECT_THAT(log->messages, Contains(AllOf(HasSubstr("renamed " + newest + " to .damaged: "),
                                               HasSubstr("cut off"))));
