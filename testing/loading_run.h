@@ -23,7 +23,7 @@ inline TrainerOptions loading_run() {
 }
 
 // A copy of everything that a checkpoint would hold now.
-inline Value now(Trainer& trainer) {
+inline Value current_checkpoint(Trainer& trainer) {
   return Snapshotter().take(checkpoint_value(trainer.state(), {}));
 }
 

@@ -166,7 +166,7 @@ void agree_to_begin(const std::exception_ptr& own, const JointCheckpoints* joint
   } catch (const std::exception& e) {
     outcome = {RankOutcome::kFailed, e.what()};
   }
-  const AgreedOutcome agreed = agree_on(outcome);
+  const AgreedOutcome agreed = agree_on_outcome(outcome);
   if (own && agreed.rank == dist::rank()) std::rethrow_exception(own);
   if (agreed.outcome.kind != RankOutcome::kOk) {
     throw RankError("rank " + std::to_string(agreed.rank) + ": " + agreed.outcome.why);

@@ -27,7 +27,7 @@ namespace {
 // Follows a pointer at `path` on rank 0, for all ranks: a run that still saves moves its `latest`
 // while the ranks open it. The target is named relative to the folder, whose path may differ
 // between ranks. Returns `path` if there is no pointer, or if it leads out of the folder.
-std::string pointed_at_for_all(const std::string& path, ObjectStore& store) {
+std::string follow_pointer_for_all(const std::string& path, ObjectStore& store) {
   const Team team = Team::of_job();
   if (team.is_alone()) return path;
   const std::string name =
@@ -79,7 +79,7 @@ LoadJob job_of(const TrainerOptions& options, const State& state, LoadProgress& 
                              .verify = is_dear ? Verify::kWhatIsRead : Verify::kFull,
                              .store = store,
                              .in_place = options.load_in_place}};
-  job.path = pointed_at_for_all(job.path, *store);
+  job.path = follow_pointer_for_all(job.path, *store);
   return job;
 }
 

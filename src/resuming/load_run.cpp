@@ -31,7 +31,7 @@ bool is_fault_of_file(const Error& error) {
   return !is_of_program && read_fault_of(error) != ReadFault::kNow;
 }
 
-AgreedOutcome agree_on(const RankOutcome& own) {
+AgreedOutcome agree_on_outcome(const RankOutcome& own) {
   const auto all = Team::of_job().of_all(List{static_cast<std::int64_t>(own.kind), own.why});
   AgreedOutcome agreed;
   for (std::size_t rank = 0; rank < all.size(); ++rank) {
@@ -56,7 +56,7 @@ TriedLoad load_together(const std::function<LoadOutcome()>& load, const std::str
     tried.own = {is_bad_file ? RankOutcome::kBadFile : RankOutcome::kFailed, where + e.what()};
     tried.error = std::current_exception();
   }
-  tried.agreed = agree_on(tried.own);
+  tried.agreed = agree_on_outcome(tried.own);
   return tried;
 }
 

@@ -74,7 +74,7 @@ struct TriedLoad {
 bool is_fault_of_file(const Error& error);
 
 // Collective.
-AgreedOutcome agree_on(const RankOutcome& own);
+AgreedOutcome agree_on_outcome(const RankOutcome& own);
 
 // Collective. Calls `load`, and tells the other ranks how it ended. `where` precedes the error
 // message that they get. Throws DistError.

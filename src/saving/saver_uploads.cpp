@@ -59,13 +59,13 @@ struct SaverUploads::Arrivals {
 
 // Shared by the uploads of one save to all destinations. If no destination holds it any more and
 // some have not reported, those never will: the upload failed there, or a newer one replaced it.
-class SaverUploads::OnItsWay {
+class SaverUploads::PendingUpload {
  public:
-  OnItsWay(std::shared_ptr<Arrivals> arrivals, std::uint64_t number)
+  PendingUpload(std::shared_ptr<Arrivals> arrivals, std::uint64_t number)
       : arrivals_(std::move(arrivals)), number_(number) {}
-  ~OnItsWay() { arrivals_->give_up(number_); }
-  OnItsWay(const OnItsWay&) = delete;
-  OnItsWay& operator=(const OnItsWay&) = delete;
+  ~PendingUpload() { arrivals_->give_up(number_); }
+  PendingUpload(const PendingUpload&) = delete;
+  PendingUpload& operator=(const PendingUpload&) = delete;
   void arrive() const { arrivals_->arrive(number_); }
 
  private:
@@ -103,10 +103,10 @@ void SaverUploads::hand_over(const std::string& path, Logger& logger, Replace re
                   .latest_remote_file_name = names.latest,
                   .is_immutable = true};
   const std::uint64_t number = ++count_;
-  learn_failed();
+  note_failed_uploads();
   std::vector<std::string> removes;
   if (keep_ > 0) {
-    for (const UploadedSave& kept : superfluous_behind(names.file, number)) {
+    for (const UploadedSave& kept : superfluous_after(names.file, number)) {
       file.remove_afterwards.push_back(kept.name);
       if (!kept.is_missing) removes.push_back(kept.name);
     }
@@ -117,9 +117,8 @@ void SaverUploads::hand_over(const std::string& path, Logger& logger, Replace re
                              .missing = static_cast<std::size_t>(std::ranges::count_if(
                                  all, [](const auto& d) { return d->can_upload_files(); })),
                              .removes = std::move(removes)});
-  file.on_done = [on_its_way = std::make_shared<const OnItsWay>(arrivals_, number)](const auto&) {
-    on_its_way->arrive();
-  };
+  file.on_done = [on_its_way = std::make_shared<const PendingUpload>(arrivals_, number)](
+                     const auto&) { on_its_way->arrive(); };
   std::exception_ptr refused;  // By one destination; the others still get the file.
   for (const auto& destination : all) {
     if (!destination->can_upload_files()) continue;
@@ -132,7 +131,7 @@ void SaverUploads::hand_over(const std::string& path, Logger& logger, Replace re
   if (refused != nullptr) std::rethrow_exception(refused);
 }
 
-void SaverUploads::learn_failed() {
+void SaverUploads::note_failed_uploads() {
   std::map<std::uint64_t, Arrivals::Save> failed;
   {
     const std::scoped_lock lock(arrivals_->mutex);
@@ -152,8 +151,8 @@ void SaverUploads::learn_failed() {
 
 // Saves that already have `keep` newer saves at all destinations. Saves that are missing at one
 // destination may exist at others. No more than `keep` of these are remembered.
-std::vector<SaverUploads::UploadedSave> SaverUploads::superfluous_behind(const std::string& name,
-                                                                         std::uint64_t number) {
+std::vector<SaverUploads::UploadedSave> SaverUploads::superfluous_after(const std::string& name,
+                                                                        std::uint64_t number) {
   const auto keep = static_cast<std::ptrdiff_t>(keep_);
   std::erase_if(kept_, [&](const UploadedSave& kept) { return kept.name == name; });
   kept_.push_back({.name = name, .number = number});

@@ -72,7 +72,7 @@ class SaverUploads {
 
  private:
   struct Arrivals;
-  class OnItsWay;
+  class PendingUpload;
   struct UploadedSave {
     std::string name;  // The remote name.
     std::uint64_t number;
@@ -80,9 +80,9 @@ class SaverUploads {
   };
 
   // Step 6.
-  void learn_failed();
+  void note_failed_uploads();
   // The files to be removed after the save with this name and number.
-  std::vector<UploadedSave> superfluous_behind(const std::string& name, std::uint64_t number);
+  std::vector<UploadedSave> superfluous_after(const std::string& name, std::uint64_t number);
 
   int keep_;
   std::map<std::string, Names> begun_;  // By path.

@@ -64,10 +64,10 @@ TEST_F(SaverFolderTest, AFolderWhosePlanIsAPipeIsNoCheckpoint) {
   const std::string path = folder / "ep1-ba5";
   std::filesystem::create_directory(path);
   write_file(path + "/__0_0.distcp", "x");
-  EXPECT_THAT(what_is_in_the_way(*local_store(), path, /*makes_folder=*/true),
+  EXPECT_THAT(find_obstacle(*local_store(), path, /*makes_folder=*/true),
               HasSubstr("it has no .metadata"));
   ASSERT_EQ(mkfifo((path + "/.metadata").c_str(), 0600), 0);
-  EXPECT_THAT(what_is_in_the_way(*local_store(), path, /*makes_folder=*/true),
+  EXPECT_THAT(find_obstacle(*local_store(), path, /*makes_folder=*/true),
               HasSubstr("its .metadata is a pipe"));
 }
 
@@ -211,7 +211,7 @@ TEST_F(SaverFolderTest, AFolderWhoseManifestTheDiskDoesNotGiveIsGivenUpByWhoGoes
   ASSERT_EQ(found.unusable.size(), 1U);
   EXPECT_EQ(found.unusable[0].path, path);
   EXPECT_THAT(found.unusable[0].problem, HasSubstr(".cairn_manifest.json"));
-  EXPECT_EQ(look_again(place.store, path, "run", true).value().ending, "unreadable");
+  EXPECT_EQ(examine_again(place.store, path, "run", true).value().ending, "unreadable");
 }
 
 // Far away, every save has a condition, so it must know the versions of this run's own objects.

@@ -24,7 +24,7 @@
 namespace cairn::testing {
 
 // The result of one rank: "ok", or the class of the error and its message. "" if the rank died.
-struct Heard {
+struct SaveResult {
   std::string outcome;
   std::chrono::seconds took{};
 };
@@ -36,7 +36,7 @@ class CommitTest : public ::testing::Test {
   CommitTest() { add_machines(1); }
 
   // One save by a job of `ranks` ranks.
-  std::vector<Heard> save(std::int64_t ranks, std::vector<SimFault> faults = {}) {
+  std::vector<SaveResult> save(std::int64_t ranks, std::vector<SimFault> faults = {}) {
     std::vector<SimFileSystem*> where;
     for (auto& disk : disks_)
       where.push_back(disk.get());
@@ -46,7 +46,7 @@ class CommitTest : public ::testing::Test {
                          .seed = ++seed_,
                          .faults = faults,
                          .is_hosted = is_hosted_});
-    std::vector<Heard> heard(static_cast<std::size_t>(ranks));
+    std::vector<SaveResult> heard(static_cast<std::size_t>(ranks));
     job.start([&](SimJob::Rank& rank) {
       const auto begin = fibers_.now();
       auto& mine = heard[static_cast<std::size_t>(rank.number())];
@@ -82,17 +82,17 @@ class CommitTest : public ::testing::Test {
     }
   }
 
-  static std::vector<std::string> outcomes(const std::vector<Heard>& heard) {
+  static std::vector<std::string> outcomes(const std::vector<SaveResult>& heard) {
     std::vector<std::string> all;
-    for (const Heard& one : heard)
+    for (const SaveResult& one : heard)
       all.push_back(one.outcome);
     return all;
   }
 
   // All living ranks have the same error, and have it soon.
-  static void expect_one_error(const std::vector<Heard>& heard, const std::string& text) {
+  static void expect_one_error(const std::vector<SaveResult>& heard, const std::string& text) {
     std::string first;
-    for (const Heard& one : heard) {
+    for (const SaveResult& one : heard) {
       if (one.outcome.empty()) continue;
       if (first.empty()) first = one.outcome;
       EXPECT_EQ(one.outcome, first);

@@ -41,7 +41,7 @@ using ::testing::SizeIs;
 using testing::TempFolder;
 
 // A message of a rank to the test, through a pipe.
-struct Word {
+struct RankMessage {
   enum Kind : std::int64_t { kGoesOn, kTold, kFailed } kind = kGoesOn;
   std::int64_t rank = 0;
   std::int64_t batch = 0;
@@ -92,7 +92,7 @@ class RanksKillTest : public ::testing::Test {
 
   void live(const Round& round, RankTable table, ObjectStore& store, int pipe) const {
     const std::int64_t rank = table.me.rank;
-    const auto say = [&](Word word) {
+    const auto say = [&](RankMessage word) {
       word.rank = rank;
       if (write(pipe, &word, sizeof word) != sizeof word) _exit(3);
     };
@@ -101,7 +101,7 @@ class RanksKillTest : public ::testing::Test {
           agree_over_ranks(table, {.look = [&](const auto&) { return look(store, run_folder()); }});
       const AgreedCheckpoint* const furthest = find_furthest(found);
       const std::int64_t begin = furthest != nullptr ? furthest->order[0] : 0;
-      say({.kind = Word::kGoesOn, .batch = begin});
+      say({.kind = RankMessage::kGoesOn, .batch = begin});
       for (std::int64_t batch = begin + 1; batch <= begin + 4; ++batch) {
         const SavedAs as = {.start = round.number, .batch = batch, .world_size = round.ranks};
         commit_over_ranks(
@@ -110,11 +110,11 @@ class RanksKillTest : public ::testing::Test {
              .write_part =
                  [&](PartPlace& place) { return testing::write_sample_part(place, as, rank); },
              .metadata = [&](const auto& parts) { return testing::sample_metadata(as, parts); }});
-        say({.kind = Word::kTold, .batch = batch});
+        say({.kind = RankMessage::kTold, .batch = batch});
         if (rank == 0) store.remove_folder(run_folder() + "/" + name_of(batch - 1));
       }
     } catch (const RankFailure& e) {
-      Word word{.kind = Word::kFailed};
+      RankMessage word{.kind = RankMessage::kFailed};
       std::string_view(e.what())
           .substr(0, word.error.size() - 1)
           .copy(word.error.data(), word.error.size());
@@ -146,7 +146,7 @@ class RanksKillTest : public ::testing::Test {
   }
 
   // Returns the messages of all ranks, until the last rank has ended.
-  std::vector<Word> run(const Round& round) {
+  std::vector<RankMessage> run(const Round& round) {
     const std::string place = folder_ / ("place" + std::to_string(round.number));
     std::filesystem::create_directory(place);
     testing::FileMeeting meeting(place);
@@ -160,8 +160,8 @@ class RanksKillTest : public ::testing::Test {
       if (rank == 0) setpgid(children[0], children[0]);  // Before another rank joins the group.
     }
     close(ends[1]);
-    std::vector<Word> said;
-    for (Word word; ::read(ends[0], &word, sizeof word) == sizeof word;) {
+    std::vector<RankMessage> said;
+    for (RankMessage word; ::read(ends[0], &word, sizeof word) == sizeof word;) {
       said.push_back(word);
     }
     close(ends[0]);
@@ -214,10 +214,10 @@ TEST_F(RanksKillTest, KilledAgainAndAgainNothingIsTornLostOrDisagreedOn) {
     const auto said = run(round);
     std::set<std::int64_t> begins;
     std::set<std::string> errors;
-    for (const Word& word : said) {
-      if (word.kind == Word::kGoesOn) begins.insert(word.batch);
-      if (word.kind == Word::kTold) told = std::max(told, word.batch);
-      if (word.kind == Word::kFailed) errors.insert(word.error.data());
+    for (const RankMessage& word : said) {
+      if (word.kind == RankMessage::kGoesOn) begins.insert(word.batch);
+      if (word.kind == RankMessage::kTold) told = std::max(told, word.batch);
+      if (word.kind == RankMessage::kFailed) errors.insert(word.error.data());
     }
     EXPECT_LE(begins.size(), 1U) << "round " << round.number;
     EXPECT_THAT(errors, SizeIs(Le(1U))) << "round " << round.number;

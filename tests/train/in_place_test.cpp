@@ -40,7 +40,7 @@ struct InPlaceLoading : ::testing::Test {
     Trainer trainer(loading_run());
     trainer.fit();
     path = trainer.save_checkpoint(folder / "saved.pt");
-    saved = now(trainer);
+    saved = current_checkpoint(trainer);
   }
 
   // The record of a parameter of the model in a file's bytes.
@@ -79,7 +79,7 @@ TEST_F(InPlaceLoading, GivesTheSameStateWithoutOtherMemory) {
   const auto before = places_of(trainer);
   const auto version = trainer.state().model->module().parameters().front()._version();
   load_checkpoint(path, trainer.state(), trainer.logger(), {.in_place = true});
-  EXPECT_EQ(now(trainer), now(reference));
+  EXPECT_EQ(current_checkpoint(trainer), current_checkpoint(reference));
   EXPECT_EQ(places_of(trainer), before);
   EXPECT_GT(trainer.state().model->module().parameters().front()._version(), version);
 
@@ -87,7 +87,7 @@ TEST_F(InPlaceLoading, GivesTheSameStateWithoutOtherMemory) {
   options.load_path = path;
   options.load_in_place = true;
   Trainer made(options);
-  EXPECT_EQ(now(made).at("state").at("model"), saved.at("state").at("model"));
+  EXPECT_EQ(current_checkpoint(made).at("state").at("model"), saved.at("state").at("model"));
 }
 
 TEST_F(InPlaceLoading, ReadsEveryByteOfATensorOnce) {
@@ -108,7 +108,7 @@ TEST_F(InPlaceLoading, ReadsEveryByteOfATensorOnce) {
 TEST_F(InPlaceLoading, SaysThatTheWeightsAreLostAndTakesAnotherCheckpointThen) {
   const std::string good = testing::read_file(path);
   Trainer trainer(loading_run());
-  Value before = now(trainer);
+  Value before = current_checkpoint(trainer);
   std::string bad = good;
   const FileRecord record = record_of(good, first_parameter(trainer));
   bad[record.offset + record.size - 1] ^= 1;
@@ -121,20 +121,20 @@ TEST_F(InPlaceLoading, SaysThatTheWeightsAreLostAndTakesAnotherCheckpointThen) {
                                 HasSubstr("overwritten in place, are lost"),
                                 Not(HasSubstr("bad.pt, nothing was changed"))));
   }
-  Value after = now(trainer);
+  Value after = current_checkpoint(trainer);
   EXPECT_NE(after, before);
   for (Value* each : {&before, &after}) {
     each->mutable_dict()["state"].mutable_dict().erase("model");
   }
   EXPECT_EQ(after, before) << "all but the weights";
   load_checkpoint(path, trainer.state(), trainer.logger(), {.in_place = true});
-  EXPECT_EQ(now(trainer).at("state").at("model"), saved.at("state").at("model"));
+  EXPECT_EQ(current_checkpoint(trainer).at("state").at("model"), saved.at("state").at("model"));
 }
 
 TEST_F(InPlaceLoading, DamageElsewhereAndWhatDoesNotFitChangeNothing) {
   const std::string good = testing::read_file(path);
   Trainer trainer(loading_run());
-  const Value before = now(trainer);
+  const Value before = current_checkpoint(trainer);
   const auto source = source_of({as_bytes(good), nullptr}, path);
   const Value file = TorchFile(source).read();
   const Value& moments =
@@ -145,15 +145,15 @@ TEST_F(InPlaceLoading, DamageElsewhereAndWhatDoesNotFitChangeNothing) {
   EXPECT_THROW(
       load_checkpoint(folder / "bad.pt", trainer.state(), trainer.logger(), {.in_place = true}),
       CorruptError);
-  EXPECT_EQ(now(trainer), before);
+  EXPECT_EQ(current_checkpoint(trainer), before);
 
   TrainerOptions other = loading_run();
   other.optimizers = SGD({.lr = 0.1});
   Trainer misfit(other);
-  const Value unlike = now(misfit);
+  const Value unlike = current_checkpoint(misfit);
   EXPECT_THROW(load_checkpoint(path, misfit.state(), misfit.logger(), {.in_place = true}),
                MismatchError);
-  EXPECT_EQ(now(misfit), unlike);
+  EXPECT_EQ(current_checkpoint(misfit), unlike);
 }
 
 // Weights that share memory, in the file or in the model, or that have another type, take the
@@ -268,7 +268,7 @@ TEST_F(InPlaceLoading, AutoresumeGoesOnToTheOlderOneAndNeverStartsAfreshAfterwar
   {
     Trainer resumed(options);
     EXPECT_EQ(resumed.state().timestamp.batch, 2);
-    EXPECT_EQ(now(resumed).at("state").at("model"),
+    EXPECT_EQ(current_checkpoint(resumed).at("state").at("model"),
               load(folder / "ckpt/ba2.pt").at("state").at("model"));
   }
   spoil(folder / "ckpt/ba2.pt");

@@ -96,26 +96,26 @@ TEST(LoadMemory, AnyAllocationThatFailsChangesNothing) {
   const Checkpoint opened = open_checkpoint(path);
   auto trainer = std::make_unique<Trainer>(loading_run());
   Trainer again(loading_run());
-  const Value before = now(*trainer);
+  const Value before = current_checkpoint(*trainer);
   ASSERT_TRUE(load_with_failure(opened, again, 0));
   ASSERT_TRUE(load_with_failure(opened, again, 0));  // With everything that is made only once.
   const std::uint64_t all = allocations;
-  const Value loaded = now(again);
+  const Value loaded = current_checkpoint(again);
   ASSERT_NE(loaded, before);
 
   std::uint64_t failed = 0;
   for (std::uint64_t n = 1; n <= all; ++n) {
     if (load_with_failure(opened, *trainer, n)) {  // The load did without that memory.
-      ASSERT_EQ(now(*trainer), loaded) << "allocation " << n << " of " << all;
+      ASSERT_EQ(current_checkpoint(*trainer), loaded) << "allocation " << n << " of " << all;
       trainer = std::make_unique<Trainer>(loading_run());
       continue;
     }
     ++failed;
-    ASSERT_EQ(now(*trainer), before) << "allocation " << n << " of " << all;
+    ASSERT_EQ(current_checkpoint(*trainer), before) << "allocation " << n << " of " << all;
   }
   EXPECT_GT(failed, all / 2) << all;
   EXPECT_TRUE(load_with_failure(opened, *trainer, 0));
-  EXPECT_EQ(now(*trainer), loaded);
+  EXPECT_EQ(current_checkpoint(*trainer), loaded);
 }
 
 // --- Number of allocations -----------------------------------------------------------------------

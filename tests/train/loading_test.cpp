@@ -129,7 +129,7 @@ TEST_F(Loading, ABadByteInAnyTensorChangesNothing) {
   const std::string good = testing::read_file(path);
   const TorchFile file(source_of({as_bytes(good), nullptr}, path));
   Trainer trainer(loading_run());
-  const Value before = now(trainer);
+  const Value before = current_checkpoint(trainer);
   int tensors = 0;
   for (const FileRecord& record : file.records()) {
     if (!record.name.starts_with("data/") || record.size == 0) continue;
@@ -145,11 +145,11 @@ TEST_F(Loading, ABadByteInAnyTensorChangesNothing) {
                                   HasSubstr("nothing was changed")));
       EXPECT_EQ(e.file(), (folder / "bad.pt"));
     }
-    ASSERT_EQ(now(trainer), before) << record.name;
+    ASSERT_EQ(current_checkpoint(trainer), before) << record.name;
   }
   EXPECT_GT(tensors, 10);
   load_checkpoint(path, trainer.state(), trainer.logger());
-  EXPECT_NE(now(trainer), before);
+  EXPECT_NE(current_checkpoint(trainer), before);
 }
 
 // Changes the last byte of the last tensor in `file`, in the order in which load(path) reads it.
@@ -176,10 +176,10 @@ TEST_F(Loading, ABadByteInTheLastTensorOfAFolderChangesNothing) {
     convert(path, dcp + "/", {.overwrite = true});
     if (!has_manifest) std::filesystem::remove(dcp + "/.cairn_manifest.json");
     Trainer trainer(loading_run());
-    const Value before = now(trainer);
+    const Value before = current_checkpoint(trainer);
     load_checkpoint(dcp, trainer.state(), trainer.logger());
-    EXPECT_NE(now(trainer), before);
-    const Value loaded = now(trainer);
+    EXPECT_NE(current_checkpoint(trainer), before);
+    const Value loaded = current_checkpoint(trainer);
     spoil_last_tensor(dcp, dcp + "/__0_0.distcp");
     try {
       load_checkpoint(dcp, trainer.state(), trainer.logger());
@@ -187,7 +187,7 @@ TEST_F(Loading, ABadByteInTheLastTensorOfAFolderChangesNothing) {
     } catch (const CorruptError& e) {
       EXPECT_THAT(e.what(), AllOf(HasSubstr("__0_0.distcp"), HasSubstr("nothing was changed")));
     }
-    EXPECT_EQ(now(trainer), loaded);
+    EXPECT_EQ(current_checkpoint(trainer), loaded);
   }
 }
 
@@ -204,7 +204,7 @@ TEST_F(Loading, AutoresumeGoesOnToTheOlderOneWhenTheLastTensorIsBad) {
     spoil_last_tensor(newest, newest);
     Trainer resumed(options);
     EXPECT_EQ(resumed.state().timestamp.batch, 2) << extension;
-    EXPECT_EQ(now(resumed).at("state").at("model"),
+    EXPECT_EQ(current_checkpoint(resumed).at("state").at("model"),
               load(*options.save_folder + "/ba2" + extension).at("state").at("model"));
   }
 }
@@ -221,7 +221,7 @@ TEST_F(Loading, AReadThatFailsChangesNothing) {
     path = trained.save_checkpoint(folder / "large.pt");
   }
   Trainer trainer(with_ballast());
-  const Value before = now(trainer);
+  const Value before = current_checkpoint(trainer);
   std::uint64_t failed = 0;
   for (std::uint64_t n = 1;; ++n) {
     FaultyFileSystem files(posix_file_system());
@@ -231,11 +231,11 @@ TEST_F(Loading, AReadThatFailsChangesNothing) {
       break;
     } catch (const StorageError&) {
       ++failed;
-      ASSERT_EQ(now(trainer), before) << "read " << n;
+      ASSERT_EQ(current_checkpoint(trainer), before) << "read " << n;
     }
   }
   EXPECT_GE(failed, 2U);
-  EXPECT_NE(now(trainer), before);
+  EXPECT_NE(current_checkpoint(trainer), before);
 }
 
 // The load applies what was saved, or nothing.
@@ -243,11 +243,11 @@ TEST_F(Loading, AFileThatIsOverwrittenWhileItIsReadIsLoadedAsItWasOrNotAtAll) {
   const std::string good = testing::read_file(path);
   Trainer reference(loading_run());
   load_checkpoint(path, reference.state(), reference.logger());
-  const Value loaded = now(reference);
+  const Value loaded = current_checkpoint(reference);
   int refused = 0;
   for (std::uint64_t n = 1, reads = 1; n <= reads; ++n) {
     Trainer trainer(loading_run());
-    const Value before = now(trainer);
+    const Value before = current_checkpoint(trainer);
     FaultyFileSystem files(posix_file_system());
     std::uint64_t seen = 0;
     files.before_each([&](FileCall kind, std::uint64_t /*number*/) {
@@ -263,7 +263,7 @@ TEST_F(Loading, AFileThatIsOverwrittenWhileItIsReadIsLoadedAsItWasOrNotAtAll) {
       is_refused = true;
       ++refused;
     }
-    EXPECT_EQ(now(trainer), is_refused ? before : loaded) << "read " << n;
+    EXPECT_EQ(current_checkpoint(trainer), is_refused ? before : loaded) << "read " << n;
     reads = std::max(reads, files.calls(FileCall::kRead));
     testing::write_file(path, good);
   }

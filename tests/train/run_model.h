@@ -29,7 +29,7 @@ inline constexpr std::int64_t kEnd = 24;   // Batches of a whole run.
 inline constexpr std::int64_t kEpoch = 5;  // Batches of an epoch.
 
 // A broken promise.
-struct Broken : std::runtime_error {
+struct BrokenPromise : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
@@ -38,7 +38,7 @@ void require(bool holds, const Parts&... parts) {
   if (holds) return;
   std::ostringstream text;
   (text << ... << parts);
-  throw Broken(text.str());
+  throw BrokenPromise(text.str());
 }
 
 inline TrainerOptions bare_options() {
@@ -148,7 +148,7 @@ inline Setup draw_setup(Where where, std::mt19937_64& random) {
 }
 
 // The known saves of one run in one place.
-struct Known {
+struct KnownSaves {
   std::vector<std::int64_t> durable;  // Batches of saves that certainly succeeded, in order.
   bool are_all_counted = true;        // By the process that removes. False: it counts only its own.
   int strays = 0;      // Failed saves. Each may leave a checkpoint that is never removed.
@@ -164,8 +164,8 @@ struct Run {
   std::string name;
   std::string folder;                                // A name in the machine.
   std::optional<std::size_t> parent = std::nullopt;  // The run from which it was forked.
-  Known here = {};
-  Known far = {.durable = {}, .are_all_counted = false};
+  KnownSaves here = {};
+  KnownSaves far = {.durable = {}, .are_all_counted = false};
   bool is_finished = false;
 };
 
@@ -181,7 +181,7 @@ inline bool is_pointer(const Setup& setup, const std::vector<Run>& runs, const s
 }
 
 // The checkpoints of one run that were seen in one folder.
-struct Seen {
+struct SeenSaves {
   std::map<std::string, std::int64_t> batches;  // By path.
   std::int64_t newest = 0;
   std::int64_t latest = 0;  // The target of the pointer. 0: there is none.
@@ -208,7 +208,7 @@ struct Session {
 };
 
 // Checks promises 1, 2 and 5 for a run's checkpoints in one place.
-inline void check_place(const Setup& setup, const Known& known, const Seen& seen,
+inline void check_place(const Setup& setup, const KnownSaves& known, const SeenSaves& seen,
                         const std::shared_ptr<ObjectStore>& store, const char* where) {
   const std::int64_t must = known.newest();
   require(seen.newest >= must, where, ": the newest is ", seen.newest, ", and ", must,

@@ -37,7 +37,7 @@ namespace {
 
 using testing::At;
 using testing::bare_options;
-using testing::Broken;
+using testing::BrokenPromise;
 using testing::check_place;
 using testing::content_of;
 using testing::draw_setup;
@@ -45,13 +45,13 @@ using testing::is_pointer;
 using testing::is_run;
 using testing::kEnd;
 using testing::kEpoch;
-using testing::Known;
+using testing::KnownSaves;
 using testing::LogRecorder;
 using testing::Machine;
 using testing::may_be_left_over;
 using testing::require;
 using testing::Run;
-using testing::Seen;
+using testing::SeenSaves;
 using testing::Session;
 using testing::Setup;
 using testing::SimulatedCrash;
@@ -120,9 +120,9 @@ class RunModel {
   }
 
   // Looks at a run's checkpoints in one place. All files there must be whole and of some run.
-  Seen look(ObjectStore& store, const std::shared_ptr<ObjectStore>& shared, const Run& of,
-            const std::string& folder) {
-    Seen seen;
+  SeenSaves look(ObjectStore& store, const std::shared_ptr<ObjectStore>& shared, const Run& of,
+                 const std::string& folder) {
+    SeenSaves seen;
     for (const ListedName& listed : list_all_if_any(store, folder)) {
       const std::string path = folder + "/" + listed.name;
       if (foreign_.contains(path) || is_pointer(setup_, runs_, listed.name)) continue;
@@ -144,10 +144,10 @@ class RunModel {
     if (report.info->run_name == of.name) seen.latest = report.info->timestamp->batch;
     return seen;
   }
-  Seen look_here(const Run& of) {
+  SeenSaves look_here(const Run& of) {
     return look(*machine_.here(), machine_.here(), of, machine_.path(of.folder));
   }
-  Seen look_far(const Run& of) { return look(*machine_.far(), machine_.far(), of, of.name); }
+  SeenSaves look_far(const Run& of) { return look(*machine_.far(), machine_.far(), of, of.name); }
 
   // All files that the active run must not touch: in its folder of uploads, the foreign files.
   std::map<std::string, std::string> content_of_others() {
@@ -304,7 +304,7 @@ class RunModel {
 
   // The batch from which a start has to resume.
   std::int64_t expected_start() {
-    const Seen here = look_here(run());
+    const SeenSaves here = look_here(run());
     std::int64_t newest = setup_.where == Where::kFar ? here.newest_far() : here.newest;
     if (has_uploads()) newest = std::max(newest, look_far(run()).newest_far());
     if (newest == 0 && run().parent) newest = look_here(runs_[*run().parent]).latest;
@@ -325,7 +325,7 @@ class RunModel {
             ", and not from ", expected);
     require(at::equal(weights_of(*state.model), Undisturbed::get().weights(expected)),
             "a start at batch ", expected, " has other weights");
-    const Seen here = look_here(run());
+    const SeenSaves here = look_here(run());
     const bool is_far = setup_.where == Where::kFar;
     if (expected > 0 && expected == (is_far ? here.latest : here.newest)) run().here.add(expected);
     session_->begun = run().here.durable;
@@ -510,7 +510,7 @@ class RunModel {
       return Outcome::kFailed;
     } catch (const Error& e) {
       if (fate.is_dead()) return Outcome::kKilled;
-      throw Broken(std::string("unexpected: ") + e.what());
+      throw BrokenPromise(std::string("unexpected: ") + e.what());
     }
     return fate.is_dead() ? Outcome::kKilled : Outcome::kDone;
   }

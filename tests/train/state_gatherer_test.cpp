@@ -35,11 +35,11 @@ std::size_t allocations_so_far() { return allocations; }
 namespace {
 
 // A module whose parameters can be removed and added under other names.
-struct Open : torch::nn::Module {
+struct OpenModule : torch::nn::Module {
   torch::OrderedDict<std::string, at::Tensor>& table() { return parameters_; }
 };
 
-struct Net : Open {
+struct Net : OpenModule {
   Net() {
     for (int i = 0; i < 5; ++i) {
       register_parameter("p" + std::to_string(i), torch::rand({4, 3 + i}), false);
@@ -50,7 +50,7 @@ struct Net : Open {
     inner->register_parameter("w", torch::rand({6}), false);
   }
   at::Tensor& parameter(const std::string& name) { return table()[name]; }
-  std::shared_ptr<Open> inner = std::make_shared<Open>();
+  std::shared_ptr<OpenModule> inner = std::make_shared<OpenModule>();
 };
 
 class StateGathererTest : public ::testing::Test {
@@ -74,7 +74,7 @@ class StateGathererTest : public ::testing::Test {
 TEST_F(StateGathererTest, WhatDidNotChangeIsTheSameValueAndCostsNoAllocation) {
   const Value first = gatherer_.gather(*net_);
   EXPECT_EQ(gatherer_.gather(*net_).identity(), first.identity());
-  auto many = std::make_shared<Open>();
+  auto many = std::make_shared<OpenModule>();
   for (int i = 0; i < 1000; ++i) {
     many->register_parameter("a_name_that_is_not_short_" + std::to_string(i), torch::rand({2, 3}));
   }

@@ -30,7 +30,7 @@ using testing::tiny_options;
 using testing::write_file;
 
 // A clock that stands still until it is moved.
-struct Hands {
+struct FakeClock {
   std::chrono::steady_clock::time_point now = {};
   std::function<std::chrono::steady_clock::time_point()> function() {
     return [this] { return now; };
@@ -139,7 +139,7 @@ TEST(StopRequestTest, OneThatRestsLeavesTheSignalsToAnother) {
 
 TEST(StopRequestTest, FilesAreServedAndRemoved) {
   const TempFolder folder;
-  Hands clock;
+  FakeClock clock;
   StopRequest request({.handle_signals = false, .folder = folder.path(), .now = clock.function()});
   write_file(folder / "SAVE", "");
   Requests asked = request.poll();

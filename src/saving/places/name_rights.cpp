@@ -100,7 +100,7 @@ void NameRights::clear_way(const SaverPlace& place, const std::string& path, boo
   if (known == unusable_.end()) return clear_kind(place, path, place.saves_folders);
   const bool is_far = place.store->may_be_far();
   if (place.store->stat(path, /*follow=*/false)) {
-    const auto aside = look_again(place.store, path, place.run_name, may_rewrite_own);
+    const auto aside = examine_again(place.store, path, place.run_name, may_rewrite_own);
     if (aside && !(is_far && place.saves_folders)) {
       const std::string ending = put_aside(*place.store, path, aside->ending).substr(path.size());
       messages_.push_back("renamed " + printable_line(path) + " to " + ending + ": " +
@@ -121,7 +121,7 @@ void NameRights::clear_way_of_link(const SaverPlace& place, const std::string& l
 // file where a folder is to be, or a folder with foreign files.
 void NameRights::clear_kind(const SaverPlace& place, const std::string& path, bool makes_folder) {
   if (place.store->may_be_far()) return;
-  const std::string problem = what_is_in_the_way(*place.store, path, makes_folder);
+  const std::string problem = find_obstacle(*place.store, path, makes_folder);
   if (problem.empty()) return;
   const std::string aside = put_aside(*place.store, path, kAsideDamaged);
   messages_.push_back("warning: renamed " + printable_line(path) + " to " +

@@ -208,7 +208,7 @@ bool holds_checkpoint_of_now(const SaverPlace& place, const std::string& path) {
          info->kind == (place.weights_only ? "weights" : "full");
 }
 
-std::string what_is_in_the_way(ObjectStore& store, const std::string& path, bool makes_folder) {
+std::string find_obstacle(ObjectStore& store, const std::string& path, bool makes_folder) {
   using Type = ObjectInfo::Type;
   const auto there = store.stat(path, /*follow=*/false);
   if (!there) return "";
@@ -229,9 +229,9 @@ std::string what_is_in_the_way(ObjectStore& store, const std::string& path, bool
          ")";
 }
 
-std::optional<PutAside> look_again(const std::shared_ptr<ObjectStore>& store,
-                                   const std::string& path, const std::string& own_run,
-                                   bool may_rewrite_own) {
+std::optional<PutAside> examine_again(const std::shared_ptr<ObjectStore>& store,
+                                      const std::string& path, const std::string& own_run,
+                                      bool may_rewrite_own) {
   const LookedInto found = look_into(store, path, Verify::kFull);
   if (!found.info) {
     return PutAside{found.unreadable ? kAsideUnreadable : kAsideDamaged, found.problem};

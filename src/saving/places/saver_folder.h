@@ -79,7 +79,7 @@ FolderConflicts check_next_save(const SaverPlace& place, const SavedCheckpoints&
 
 // Says why a thing at `path` on this machine prevents a save or a link with that name: it is of
 // another kind, and may not be replaced. Empty if nothing prevents it.
-std::string what_is_in_the_way(ObjectStore& store, const std::string& path, bool makes_folder);
+std::string find_obstacle(ObjectStore& store, const std::string& path, bool makes_folder);
 
 // How an unusable file is put aside when its name is needed.
 struct PutAside {
@@ -90,9 +90,9 @@ struct PutAside {
 // nullopt: the file can be read again, or was put there meanwhile. It is whole and of the run
 // itself, which may overwrite it. Throws AlreadyExistsError if it is another run's or may not be
 // overwritten. Throws StorageError if it cannot be read now: then it must not be touched.
-std::optional<PutAside> look_again(const std::shared_ptr<ObjectStore>& store,
-                                   const std::string& path, const std::string& own_run,
-                                   bool may_rewrite_own);
+std::optional<PutAside> examine_again(const std::shared_ptr<ObjectStore>& store,
+                                      const std::string& path, const std::string& own_run,
+                                      bool may_rewrite_own);
 
 // Entries of `saved` that came from a loaded checkpoint become this saver's own where they are.
 // These are the entries in the folder whose names the saver makes.
