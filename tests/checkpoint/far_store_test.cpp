@@ -382,7 +382,7 @@ TEST(FarSaveTest, WhatAFailedSaveDidNotReplaceIsNotRemovedByTheNext) {
   }
 }
 
-// A store with `count` checkpoints. Its pointer names the last one.
+// A store with `count` checkpoints, of which the last two are whole. Its pointer names the last.
 struct Bucket {
   explicit Bucket(std::int64_t count) : last(count) {
     for (std::int64_t batch = 1; batch < count - 1; ++batch) {
