@@ -275,7 +275,7 @@ TEST(FitDuration, SubsetsALoaderOfFitToo) {
   trainer.fit({.train_subset_num_batches = 4, .duration = "1ep"});
   EXPECT_EQ(trainer.state().timestamp.batch, 10);
   trainer.fit({.train_dataloader = tiny_loader(20), .duration = "1ep"});
-  EXPECT_EQ(trainer.state().timestamp.batch, 14) << "what was given last holds";
+  EXPECT_EQ(trainer.state().timestamp.batch, 14) << "the last value counts";
 }
 
 TEST(FitDuration, WarnsAndClampsASubsetLargerThanTheLoader) {
