@@ -9,7 +9,7 @@
 namespace cairn::testing {
 namespace {
 
-constexpr std::int64_t kBatchesInEpoch = 5;  // of tiny_options()
+constexpr std::int64_t kBatchesInEpoch = 5;  // Batches per epoch of tiny_options().
 constexpr std::int64_t kBatchSize = 2;
 
 Timestamp timestamp_at(std::int64_t batch) {

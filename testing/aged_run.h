@@ -1,4 +1,4 @@
-// A run that has saved thousands of checkpoints, without having trained for so long.
+// A run that looks as if it had saved thousands of checkpoints, without training that long.
 #pragma once
 
 #include <cstdint>
@@ -8,14 +8,15 @@
 
 namespace cairn::testing {
 
-// A start of the run, with autoresume: it saves each batch in the folder "run" of a store that the
-// caller sets.
+// Options of one start of the run, with autoresume. The run saves each batch in the folder "run" of
+// a store that the caller sets.
 TrainerOptions aged_run_options(const std::string& duration);
 
 // The name of the checkpoint of a batch: "ep2-ba10-rank0.pt".
 std::string aged_run_name(std::int64_t batch);
 
-// The file of a batch. It says that the run saved each batch up to this one in `saved_in`.
+// The checkpoint file of a batch. Its state says that the run saved each batch up to this one in
+// `saved_in`.
 std::string aged_run_file(std::int64_t batch, const std::string& saved_in = "run");
 
 }  // namespace cairn::testing

@@ -1,4 +1,4 @@
-// The environment of a process that knows of one server of Azure's protocol and its key.
+// The environment of a process that knows one server of Azure's protocol and its key.
 #pragma once
 
 #include <list>
@@ -8,7 +8,7 @@
 
 namespace cairn::testing {
 
-// Without what the machine's owner has set.
+// Removes the variables that the machine's owner may have set, until the end of this object.
 class CleanAzureEnvironment {
  public:
   CleanAzureEnvironment() {
@@ -23,7 +23,7 @@ class CleanAzureEnvironment {
   void set(const char* name, const char* value) { variables_.emplace_front(name, value); }
 
  private:
-  std::list<EnvironmentVariable> variables_;  // put back from the last one on
+  std::list<EnvironmentVariable> variables_;  // Restored from the last one to the first.
 };
 
 class AzureEnvironment : public CleanAzureEnvironment {

@@ -1,5 +1,5 @@
-// A program run by a test: its output is read line by line, so that a test acts when the program
-// has said something, and never sleeps.
+// A program run by a test. Its output is read line by line, so that a test acts when the program
+// has printed something, and never sleeps.
 #pragma once
 
 #include <sys/types.h>
@@ -13,22 +13,22 @@ namespace cairn::testing {
 class ChildProcess {
  public:
   struct Ended {
-    int exit_code = -1;  // -1 when a signal ended it
+    int exit_code = -1;  // -1 if a signal ended the program.
     int signal = 0;
   };
 
-  // Starts argv[0] with stdout and stderr in one pipe and an empty stdin. A test failure when it
-  // cannot be started.
+  // Starts argv[0] with stdout and stderr in one pipe and an empty stdin. Fails the test if the
+  // program cannot be started.
   explicit ChildProcess(const std::vector<std::string>& argv);
-  // Kills it, when wait() was not called.
+  // Kills the program if wait() was not called.
   ~ChildProcess();
   ChildProcess(const ChildProcess&) = delete;
   ChildProcess& operator=(const ChildProcess&) = delete;
 
-  // Reads lines until one contains `text`; nullopt when the output ended before.
+  // Reads lines until one contains `text`. Returns nullopt if the output ends first.
   std::optional<std::string> wait_for_line(const std::string& text);
   void send(int signal) const;
-  // Reads the rest of the output and waits for the end.
+  // Reads the rest of the output and waits until the program ends.
   Ended wait();
 
   // Everything read so far.
@@ -40,7 +40,7 @@ class ChildProcess {
   pid_t pid_ = -1;
   int pipe_ = -1;
   std::string output_;
-  std::size_t line_begin_ = 0;  // of the line that next_line() gives, in output_
+  std::size_t line_begin_ = 0;  // Where in output_ the next line of next_line() begins.
 };
 
 }  // namespace cairn::testing

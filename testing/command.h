@@ -1,4 +1,4 @@
-// Command lines, put together by tests, and programs that are run to their end.
+// Builds command lines for tests, and runs programs to their end.
 #pragma once
 
 #include <string>
@@ -16,7 +16,7 @@ inline Command operator+(Command command, const Command& more) {
 }
 
 struct Ran {
-  int exit_code;  // -1 when a signal ended it
+  int exit_code;  // -1 if a signal ended the program.
   std::string output;
 };
 

@@ -1,4 +1,4 @@
-// Files that are far away: each read of one is a request, and counted.
+// Files that are far away: each read is a request, and is counted.
 #pragma once
 
 #include <memory>

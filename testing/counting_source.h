@@ -1,4 +1,4 @@
-// A source that is far away: it has no views, and every read is counted.
+// A source that is far away: it has no views, and counts every read.
 #pragma once
 
 #include <atomic>

@@ -1,4 +1,4 @@
-// `ulimit -n`, for a while.
+// Sets `ulimit -n` until the end of the object.
 #pragma once
 
 #include <sys/resource.h>

@@ -1,4 +1,4 @@
-// A variable of the environment that has another value, or none, for a while.
+// Sets or removes an environment variable until the end of the object.
 #pragma once
 
 #include <stdlib.h>
@@ -8,7 +8,7 @@
 
 namespace cairn::testing {
 
-// Sets it, or removes it when `value` is null; the end of this object puts back what was there.
+// Sets the variable, or removes it if `value` is null. The destructor restores the previous state.
 class EnvironmentVariable {
  public:
   EnvironmentVariable(const char* name, const char* value) : name_(name) {

@@ -1,4 +1,4 @@
-// What two runs must agree on to be the same run.
+// The state that two runs must agree on to be the same run.
 #pragma once
 
 #include "cairn/time.h"
@@ -6,7 +6,7 @@
 
 namespace cairn::testing {
 
-// Of a Trainer's checkpoint, all that makes a run go on as it would have: everything but the clocks
+// Everything in a Trainer's checkpoint that decides how the run continues: all of it except clocks
 // and file names.
 inline Value essence(const Value& checkpoint) {
   const Value& state = checkpoint.at("state");

@@ -14,7 +14,8 @@ using AzureClock = std::chrono::system_clock;
 constexpr int kListed = 1000;
 constexpr std::chrono::minutes kSkewAllowed{15};
 constexpr std::size_t kLongestId = 64;
-constexpr const char* kOldestVersion = "2020-12-06";  // since then tokens are signed as here
+// Tokens have been signed as here since this version.
+constexpr const char* kOldestVersion = "2020-12-06";
 
 HttpReply failure(int status, const std::string& code) {
   return {.status = status,
@@ -65,7 +66,7 @@ std::string sas_time(AzureClock::time_point time) {
   return text;
 }
 
-// What a request needs of a token: the letter of "sp".
+// The permission that a token needs for a request: the letter of "sp".
 std::string permission_for(const HttpAsked& asked) {
   if (asked.method == "DELETE") return "d";
   if (asked.method == "PUT") return "w";
@@ -164,13 +165,13 @@ HttpReply FakeAzure::answer(const Asked& asked) {
 }
 
 HttpReply FakeAzure::check_request(const Asked& asked) const {
-  const std::string version = asked.header("x-ms-version");  // of the protocol: they are dates
+  const std::string version = asked.header("x-ms-version");  // Versions of the protocol are dates.
   if (version.size() != 10 || version < kOldestVersion) return failure(400, "InvalidHeaderValue");
   const HttpReply refused = of_query(asked, "sig").empty() ? check_key(asked) : check_sas(asked);
   if (refused.status != 0) return refused;
   const std::string md5 = asked.header("content-md5");
   if (!md5.empty() && md5 != md5_of(asked.body)) return failure(400, "Md5Mismatch");
-  return kGoOn;
+  return kNoAnswerYet;
 }
 
 HttpReply FakeAzure::check_key(const Asked& asked) const {
@@ -194,7 +195,8 @@ HttpReply FakeAzure::check_key(const Asked& asked) const {
     text += "\n" + name + ":" + value;
   const std::string expected =
       "SharedKey " + options_.account + ":" + signed_with(options_.key, text);
-  return asked.header("authorization") == expected ? kGoOn : failure(403, "AuthenticationFailed");
+  return asked.header("authorization") == expected ? kNoAnswerYet
+                                                   : failure(403, "AuthenticationFailed");
 }
 
 HttpReply FakeAzure::check_sas(const Asked& asked) const {
@@ -207,7 +209,7 @@ HttpReply FakeAzure::check_sas(const Asked& asked) const {
   const bool is_allowed =
       of_query(asked, "sp").find(permission_for(asked)) != std::string::npos &&
       of_query(asked, "srt").find(permission_for(asked) == "l" ? 'c' : 'o') != std::string::npos;
-  return is_allowed ? kGoOn : failure(403, "AuthorizationPermissionMismatch");
+  return is_allowed ? kNoAnswerYet : failure(403, "AuthorizationPermissionMismatch");
 }
 
 HttpReply FakeAzure::dispatch(const Asked& asked) {
@@ -238,7 +240,7 @@ HttpReply FakeAzure::check_condition(const Asked& asked, const std::string& key)
   if (!none.empty() && none != "*") return failure(400, "InvalidHeaderValue");
   if (!none.empty() && found != blobs_.end()) return failure(409, "BlobAlreadyExists");
   const bool holds = match.empty() || (found != blobs_.end() && found->second.etag == match);
-  return holds ? kGoOn : failure(412, "ConditionNotMet");
+  return holds ? kNoAnswerYet : failure(412, "ConditionNotMet");
 }
 
 HttpReply FakeAzure::get(const Asked& asked, const std::string& key) {
@@ -247,9 +249,10 @@ HttpReply FakeAzure::get(const Asked& asked, const std::string& key) {
   const HttpReply refused = check_condition(asked, key);
   if (refused.status != 0) return refused;
   Blob& blob = found->second;
-  std::string range = asked.header("x-ms-range");  // goes first where there are both
+  std::string range = asked.header("x-ms-range");  // Wins if both headers are sent.
   if (range.empty()) range = asked.header("range");
-  if (range.starts_with("bytes=-")) return failure(400, "InvalidHeaderValue");  // it has none
+  // Azure has no suffix ranges.
+  if (range.starts_with("bytes=-")) return failure(400, "InvalidHeaderValue");
   HttpReply reply = {.headers = {{"ETag", blob.etag},
                                  {"Last-Modified", http_date(now())},
                                  {"x-ms-blob-type", "BlockBlob"}},
@@ -267,7 +270,7 @@ HttpReply FakeAzure::get(const Asked& asked, const std::string& key) {
   return reply;
 }
 
-// What is written takes the name, and blocks that wait for a list under it are forgotten.
+// Stores the blob under its name, and forgets the blocks that were uploaded for it but not listed.
 HttpReply FakeAzure::keep(const std::string& key, Blob blob) {
   HttpReply reply = {.status = 201,
                      .headers = {{"ETag", blob.etag}, {"Last-Modified", http_date(now())}}};
@@ -328,7 +331,7 @@ HttpReply FakeAzure::copy(const Asked& asked, const std::string& key) {
   if (!source.starts_with(own) || from == blobs_.end()) {
     return failure(404, "CannotVerifyCopySource");
   }
-  // A key lets into the source, too; a token only where it stands in the source's URL.
+  // A key also gives access to the source. A token does so only if it is in the source's URL.
   const bool lets_in = asked.header("authorization").starts_with("SharedKey ") ||
                        source.find("sig=") != std::string::npos;
   if (!lets_in) return failure(403, "CannotVerifyCopySource");
@@ -373,7 +376,7 @@ HttpReply FakeAzure::list(const Asked& asked) const {
         at->first.substr(0, end == std::string::npos ? end : end + delimiter.size());
     if ((!after.empty() && name <= after) || name == last_prefix) continue;
     if (count == most) {
-      next = "after:" + base64(as_bytes(after));  // names may hold what XML cannot
+      next = "after:" + base64(as_bytes(after));  // Names may hold characters that XML cannot.
       break;
     }
     ++count;
@@ -392,7 +395,7 @@ HttpReply FakeAzure::list(const Asked& asked) const {
     if (count == most) after = name;
   }
   HttpReply reply = xml(tag("EnumerationResults", tag("Blobs", body) + tag("NextMarker", next)));
-  reply.body.insert(0, "\xEF\xBB\xBF");  // as Azure begins them
+  reply.body.insert(0, "\xEF\xBB\xBF");  // Azure begins its lists with this byte order mark.
   return reply;
 }
 

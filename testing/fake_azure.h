@@ -1,6 +1,6 @@
-// A strict server of Azure's Blob Storage in this process: it checks every signature, token, hash,
-// block list and condition, and fails as it is told. Written after Microsoft's documents, and from
-// nothing that the client under test is made of.
+// A strict server of Azure's Blob Storage in this process. It checks every signature, token, hash,
+// block list and condition, and fails as a test tells it to. It was written from Microsoft's
+// documents, and shares no code with the client under test.
 #pragma once
 
 #include <chrono>
@@ -15,12 +15,13 @@ namespace cairn::testing {
 
 struct FakeAzureOptions {
   std::string account = "fakeaccount";
-  std::string key = "Y2FuYXJ5LWtleS1vZi10aGUtZmFrZQ==";  // in base64
-  std::int64_t skew_seconds = 0;                         // of its clock
-  bool keeps_old = false;    // of a name that is there: says 201, and replaces nothing
-  bool empty_pages = false;  // every list begins with a page of nothing, as partitions make it
-  int pending_copies = 0;    // a copy is done when so many have asked for it
-  double fault_rate = 0;     // of all requests
+  std::string key = "Y2FuYXJ5LWtleS1vZi10aGUtZmFrZQ==";  // Base64.
+  std::int64_t skew_seconds = 0;                         // How far the server's clock is ahead.
+  bool keeps_old = false;  // Answers 201 to a write over an existing name, but keeps the old bytes.
+  // Every list begins with an empty page, as Azure's partitions can cause.
+  bool empty_pages = false;
+  int pending_copies = 0;  // A copy is done after this many requests for its status.
+  double fault_rate = 0;   // The share of requests that fail.
   unsigned seed = 1;
 };
 
@@ -29,12 +30,12 @@ class FakeAzure : public FakeServer {
   explicit FakeAzure(FakeAzureOptions options = {});
   ~FakeAzure() { stop(); }
 
-  // What options and variables call its endpoint: the account is in the path, as Azurite has it.
+  // The endpoint as options and variables name it: the account is in the path, as in Azurite.
   std::string endpoint() const { return url() + "/" + options_.account; }
-  // A token of the account's, which lets do `permissions` ("rwdlac") for so long.
+  // A token of the account that grants `permissions` ("rwdlac") for the time `lasts`.
   std::string sas(const std::string& permissions, std::chrono::seconds lasts) const;
 
-  // All that is stored in the container "container": key to bytes.
+  // All objects of the container "container": key to bytes.
   std::map<std::string, std::string> objects();
   void put_object(const std::string& key, const std::string& bytes);
   std::size_t uncommitted_blocks();
@@ -44,14 +45,14 @@ class FakeAzure : public FakeServer {
 
  private:
   using Asked = HttpAsked;
-  using Blocks = std::map<std::string, std::string>;  // by their ids, in base64
+  using Blocks = std::map<std::string, std::string>;  // Key: the block's id, in base64.
 
   struct Blob {
     std::string bytes;
     std::string etag;
-    std::map<std::string, std::string> headers = {};  // what HEAD tells
-    Blocks blocks = {};                               // of what it was made
-    int pending = 0;                                  // until it is copied
+    std::map<std::string, std::string> headers = {};  // The headers that HEAD returns.
+    Blocks blocks = {};                               // The blocks that the blob was made of.
+    int pending = 0;                                  // Status requests until its copy is done.
   };
 
   HttpReply answer(const Asked& asked);
@@ -73,7 +74,7 @@ class FakeAzure : public FakeServer {
 
   FakeAzureOptions options_;
   std::map<std::string, Blob> blobs_;
-  std::map<std::string, Blocks> uncommitted_;  // by key
+  std::map<std::string, Blocks> uncommitted_;  // By key.
   std::uint64_t writes_ = 0;
 };
 

@@ -1,4 +1,4 @@
-// A network clock that does not wait: it notes how long it would have.
+// A network clock that does not wait: it notes how long it would have waited.
 #pragma once
 
 #include <chrono>
@@ -11,7 +11,7 @@ namespace cairn::testing {
 
 class FakeNetClock final : public NetClock {
  public:
-  // Of a machine whose clock is wrong by so much.
+  // `skew`: how far the machine's clock is ahead.
   explicit FakeNetClock(std::chrono::seconds skew = {}) : skew_(skew) {}
 
   std::chrono::system_clock::time_point now() override {

@@ -19,7 +19,7 @@ constexpr const char* kMachinesToken =
     "/computeMetadata/v1/instance/service-accounts/default/token";
 constexpr const char* kGeneration = "x-goog-if-generation-match";
 
-// As tokens have it: other signs for two digits, and no padding.
+// Decodes base64 as tokens use it: two other characters, and no padding.
 std::string from_base64_url(std::string text) {
   if (text.find_first_of("+/=") != std::string::npos) return "";
   std::replace(text.begin(), text.end(), '-', '+');
@@ -28,7 +28,7 @@ std::string from_base64_url(std::string text) {
   return base64_decoded(text).value_or("");
 }
 
-// From the request as it came: Google's own description of its version 4.
+// Computes the signature from the request as it was sent, by Google's own description of version 4.
 std::string googles_signature(const HttpAsked& asked, const std::string& secret,
                               const std::vector<std::string>& scope, const std::string& names) {
   std::vector<std::string> query = split(asked.raw_query(), '&');
@@ -93,13 +93,14 @@ HttpReply FakeGcs::answer(const Asked& asked) {
     return json_api(asked);
   }
   HttpReply reply = FakeS3::answer(asked);
-  // Google's own client takes no other type for text.
+  // Google's own client accepts only this type for text.
   for (auto& [name, value] : reply.headers)
     if (value == "application/xml") value = "text/xml";
   return reply;
 }
 
-// A service account's request for a token: who, what for, when, and the signature over it.
+// Whether `token` is a service account's request for a token: issuer, scope, audience, expiry and
+// the signature over them.
 bool FakeGcs::is_assertion(const std::string& token) const {
   const auto parts = split(token, '.');
   if (parts.size() != 3) return false;
@@ -155,7 +156,7 @@ HttpReply FakeGcs::check_signature(const Asked& asked) {
   }
   const std::string text = asked.header("authorization");
   if (text.starts_with("Bearer ")) {
-    return is_token(text.substr(7)) ? kGoOn : error(401, "AuthenticationRequired");
+    return is_token(text.substr(7)) ? kNoAnswerYet : error(401, "AuthenticationRequired");
   }
   if (asked.query().contains("X-Goog-Signature")) return check_signed_url(asked);
   const std::string names = between(text, "SignedHeaders=", ",");
@@ -179,7 +180,7 @@ HttpReply FakeGcs::check_signature(const Asked& asked) {
   if (!is_now) return error(403, "RequestTimeTooSkewed");
   const std::string given = between(text, "Signature=", ",");
   return given == googles_signature(asked, gcs_.secret, scope, names)
-             ? kGoOn
+             ? kNoAnswerYet
              : error(403, "SignatureDoesNotMatch");
 }
 
@@ -191,27 +192,27 @@ HttpReply FakeGcs::check_body(const Asked& asked) {
   const std::string hash = asked.header("x-goog-hash");
   if (!hash.empty() && hash != "crc32c=" + crc32c_base64(asked.body))
     return error(400, "BadDigest");
-  return kGoOn;
+  return kNoAnswerYet;
 }
 
 HttpReply FakeGcs::check_read(const Asked& asked, const Object& object) {
   const std::string wanted = asked.header(kGeneration);
   return wanted.empty() || wanted == std::to_string(object.generation)
-             ? kGoOn
+             ? kNoAnswerYet
              : error(412, "PreconditionFailed");
 }
 
-// Google knows none of an upload in parts.
+// Google has no conditions for an upload in parts.
 HttpReply FakeGcs::check_condition(const Asked& asked, const std::string& path, bool is_upload) {
   const std::string wanted = asked.header(kGeneration);
   if (!asked.header("if-match").empty() || !asked.header("if-none-match").empty()) {
     return error(400, "InvalidArgument");
   }
-  if (wanted.empty()) return kGoOn;
+  if (wanted.empty()) return kNoAnswerYet;
   if (is_upload) return error(400, "InvalidArgument");
   const Object* const there = find(path);
   const int generation = there == nullptr ? 0 : there->generation;
-  return wanted == std::to_string(generation) ? kGoOn : error(412, "PreconditionFailed");
+  return wanted == std::to_string(generation) ? kNoAnswerYet : error(412, "PreconditionFailed");
 }
 
 void FakeGcs::describe(const Asked& /*asked*/, const Object& object, HttpReply& reply) {
@@ -237,7 +238,7 @@ std::string FakeGcs::copy_source(const Asked& asked) const {
 HttpReply FakeGcs::check_source(const Asked& asked, const Object& object) {
   const std::string wanted = asked.header("x-goog-copy-source-if-generation-match");
   const bool holds = wanted.empty() || wanted == std::to_string(object.generation);
-  return holds ? kGoOn : error(412, "PreconditionFailed");
+  return holds ? kNoAnswerYet : error(412, "PreconditionFailed");
 }
 
 }  // namespace cairn::testing

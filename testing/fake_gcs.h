@@ -1,6 +1,7 @@
 // A strict server of Google's XML API in this process. It also serves the tokens that the API
 // takes, and as much of the JSON API as Google's own clients need. It checks signatures, tokens,
-// checksums and generations, and fails as it is told. FakeS3 has the parts that it shares with S3.
+// checksums and generations, and fails as a test tells it to. FakeS3 has the parts that it shares
+// with S3.
 #pragma once
 
 #include <map>
@@ -14,14 +15,15 @@ namespace cairn::testing {
 struct FakeGcsOptions {
   std::string key = "GOOGFAKE";
   std::string secret = "canary-secret-of-googles-fake";
-  // Who gets tokens: a service account with the public half of this private key (PEM), a user.
+  // Two identities get tokens: a service account that signs with this private key (PEM), and a
+  // user.
   std::string account = "robot@project.iam.gserviceaccount.com";
   std::string private_key = {};
   std::string refresh_token = "canary-refresh-token";
   std::string client_secret = "canary-client-secret";
-  int token_seconds = 3600;  // so long they hold, as the server says
-  bool keeps_old = false;    // of a name that is there: says 200, and replaces nothing
-  double fault_rate = 0;     // of all requests
+  int token_seconds = 3600;  // How long tokens are valid.
+  bool keeps_old = false;  // Answers 200 to a write over an existing name, but keeps the old bytes.
+  double fault_rate = 0;   // The share of requests that fail.
   unsigned seed = 1;
 };
 
@@ -30,9 +32,9 @@ class FakeGcs : public FakeS3 {
   explicit FakeGcs(FakeGcsOptions options = {});
   ~FakeGcs() override { stop(); }
 
-  // Tokens that were given are not taken any more.
+  // From now on, rejects the tokens that were given so far.
   void revoke_tokens();
-  std::size_t tokens();  // given so far
+  std::size_t tokens();  // How many were given so far.
 
  protected:
   HttpReply answer(const Asked& asked) override;
@@ -47,7 +49,7 @@ class FakeGcs : public FakeS3 {
   HttpReply check_source(const Asked& asked, const Object& object) override;
 
  private:
-  // An upload in the JSON API that goes on with further requests.
+  // An upload in the JSON API that continues over several requests.
   struct Session {
     Asked begun;
     std::string resource;  // JSON
@@ -57,7 +59,7 @@ class FakeGcs : public FakeS3 {
   HttpReply give_token(const Asked& asked);
   bool is_assertion(const std::string& token) const;
   bool is_token(const std::string& token) const;
-  // fake_gcs_json.cpp:
+  // In fake_gcs_json.cpp:
   HttpReply check_signed_url(const Asked& asked) const;
   HttpReply json_api(const Asked& asked);
   HttpReply json_object(const Asked& asked, const std::string& path);
@@ -68,12 +70,12 @@ class FakeGcs : public FakeS3 {
   HttpReply json_rewrite(const std::string& from, const std::string& to);
 
   FakeGcsOptions gcs_;
-  std::vector<std::string> tokens_;  // the last one is taken
+  std::vector<std::string> tokens_;  // Only the last one is valid.
   bool is_revoked_ = false;
-  std::map<std::string, Session> sessions_;  // by their ids
+  std::map<std::string, Session> sessions_;  // By id.
 };
 
-// As Google writes it: of four bytes, in base64.
+// CRC32C as Google writes it: four bytes in base64.
 std::string crc32c_base64(const std::string& bytes);
 
 }  // namespace cairn::testing

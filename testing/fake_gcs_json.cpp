@@ -1,5 +1,5 @@
-// Google's JSON API, which Google's own clients speak, over the objects that the XML API has; and
-// URLs that a service account has signed.
+// Google's JSON API, which Google's own clients speak, over the objects of the XML API. Also URLs
+// that a service account has signed.
 #include <algorithm>
 #include <chrono>
 
@@ -46,7 +46,7 @@ std::string related_part(const HttpAsked& asked, std::size_t number) {
   return asked.body.substr(begin + 4, end - begin - 4);
 }
 
-// A file's resource, as documented: numbers of 64 bits are strings.
+// A file's resource, as documented: 64-bit numbers are strings.
 Json resource_of(const std::string& path, const auto& object) {
   const std::string generation = std::to_string(object.generation);
   const std::size_t slash = path.find('/');
@@ -77,7 +77,7 @@ Json resource_of(const std::string& path, const auto& object) {
 
 HttpReply FakeGcs::json_api(const Asked& asked) {
   const std::string text = asked.header("authorization");
-  const bool is_upload_of_session = asked.query().contains("upload_id");  // the id is the secret
+  const bool is_upload_of_session = asked.query().contains("upload_id");  // The id is the secret.
   if (!is_upload_of_session && (!text.starts_with("Bearer ") || !is_token(text.substr(7)))) {
     return google_error(401, "authError");
   }
@@ -87,7 +87,7 @@ HttpReply FakeGcs::json_api(const Asked& asked) {
   if (bucket != "bucket") return google_error(404, "notFound");
   if (rest == bucket + "/o" && asked.method == "GET") return json_list(asked);
   if (!rest.starts_with(bucket + "/o/")) return google_error(404, "notFound");
-  const auto parts = split(rest.substr(bucket.size() + 3), '/');  // slashes of names are encoded
+  const auto parts = split(rest.substr(bucket.size() + 3), '/');  // Slashes in names are encoded.
   const std::string path = "bucket/" + percent_decoded(parts[0]);
   if (parts.size() == 6 && parts[1] == "rewriteTo" && asked.method == "POST") {
     return json_rewrite(path, "bucket/" + percent_decoded(parts[5]));
@@ -232,7 +232,7 @@ HttpReply FakeGcs::json_list(const Asked& asked) {
   return google_json(answer);
 }
 
-// Version 4, by the service account's key: GOOG4-RSA-SHA256 in the query.
+// Checks version 4 with the service account's key: GOOG4-RSA-SHA256 in the query.
 HttpReply FakeGcs::check_signed_url(const Asked& asked) const {
   auto query = asked.query();
   const auto scope = split(query["X-Goog-Credential"], '/');
@@ -261,7 +261,7 @@ HttpReply FakeGcs::check_signed_url(const Asked& asked) const {
       return error(403, "AccessDenied");
     }
   }
-  // Google's client signs the host without its port, which Google's own address does not have.
+  // Google's client signs the host without its port. Google's own address has no port.
   for (const std::string& name : covered) {
     const std::string value = asked.header(name);
     canonical += name + ":" + (name == "host" ? value.substr(0, value.find(':')) : value) + "\n";
@@ -270,7 +270,8 @@ HttpReply FakeGcs::check_signed_url(const Asked& asked) const {
   const std::string text = "GOOG4-RSA-SHA256\n" + time + "\n" + scope[1] + "/" + scope[2] +
                            "/storage/goog4_request\n" + hex(sha256(canonical));
   const auto signature = RsaKey::parse(gcs_.private_key, "the fake's").sign_sha256(text);
-  return query["X-Goog-Signature"] == hex(signature) ? kGoOn : error(403, "SignatureDoesNotMatch");
+  return query["X-Goog-Signature"] == hex(signature) ? kNoAnswerYet
+                                                     : error(403, "SignatureDoesNotMatch");
 }
 
 }  // namespace cairn::testing

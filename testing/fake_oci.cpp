@@ -89,8 +89,8 @@ std::size_t FakeOci::uploads() {
   return uploads_.size();
 }
 
-// Checks which lines are signed, what they say, and by whom. An object and a part may come without
-// the hash of their bytes; where it is there, it is compared.
+// Checks which lines are signed, what they say, and whose key signed them. A request with an object
+// or a part may omit the hash of its bytes. A hash that is sent is compared.
 HttpReply FakeOci::check_signature(const Asked& asked) const {
   const std::string text = asked.header("authorization");
   if (!text.starts_with("Signature version=\"1\",")) return problem(401, "NotAuthenticated");
@@ -118,7 +118,7 @@ HttpReply FakeOci::check_signature(const Asked& asked) const {
   const bool is_now = date && std::chrono::abs(*date - OciClock::now()) < kOciSkew;
   const std::string signature = base64_decoded(between(text, "signature=\"", "\"")).value_or("");
   return needed.empty() && is_now && is_signed_by_tests(lines, as_bytes(signature))
-             ? kGoOn
+             ? kNoAnswerYet
              : problem(401, "NotAuthenticated");
 }
 
@@ -179,7 +179,7 @@ HttpReply FakeOci::check_condition(const Asked& asked, const std::string& key) c
   const bool is_there = found != objects_.end();
   if (asked.header("if-none-match") == "*" && is_there) return problem(412, "IfNoneMatchFailed");
   const std::string wanted = asked.header("if-match");
-  if (wanted.empty() || (is_there && found->second.etag == wanted)) return kGoOn;
+  if (wanted.empty() || (is_there && found->second.etag == wanted)) return kNoAnswerYet;
   return problem(412, is_there ? "IfMatchFailed" : "NoEtagMatch");
 }
 

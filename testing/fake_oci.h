@@ -1,5 +1,5 @@
-// A strict server of Oracle's object storage in this process: it checks signatures, hashes and
-// conditions, and fails as it is told.
+// A strict server of Oracle's object storage in this process. It checks signatures, hashes and
+// conditions, and fails as a test tells it to.
 #pragma once
 
 #include <chrono>
@@ -11,10 +11,10 @@
 namespace cairn::testing {
 
 struct FakeOciOptions {
-  std::string key_id = "ocid1.tenancy/ocid1.user/aa:bb";  // signs with rsa_key_of_tests()
+  std::string key_id = "ocid1.tenancy/ocid1.user/aa:bb";  // Signs with rsa_key_of_tests().
   std::string name_space = "space";
-  bool keeps_old = false;  // of a name that is there: says 200, and replaces nothing
-  double fault_rate = 0;   // of all requests
+  bool keeps_old = false;  // Answers 200 to a write over an existing name, but keeps the old bytes.
+  double fault_rate = 0;   // The share of requests that fail.
   unsigned seed = 1;
 };
 
@@ -23,11 +23,11 @@ class FakeOci : public FakeServer {
   explicit FakeOci(FakeOciOptions options = {});
   ~FakeOci() { stop(); }
 
-  // All that is stored: keys to bytes.
+  // All stored objects: key to bytes.
   std::map<std::string, std::string> objects();
   void put_object(const std::string& key, const std::string& bytes);
   void age_uploads(std::chrono::hours age);
-  std::size_t uploads();  // begun and neither committed nor aborted
+  std::size_t uploads();  // How many were begun and neither committed nor aborted.
 
  private:
   using Asked = HttpAsked;

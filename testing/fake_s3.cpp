@@ -33,15 +33,15 @@ std::string crc_text(std::uint64_t crc, int bits = 64) {
   return base64(as_bytes(bytes));
 }
 
-// Clients write quotes in XML either way.
+// Decodes quotes: clients write them in XML as they are or as an entity.
 std::string without_entities(std::string text) {
   for (std::size_t at; (at = text.find("&quot;")) != std::string::npos;)
     text.replace(at, 6, "\"");
   return text;
 }
 
-// "aws-chunked": each chunk follows a line with its size in hex, and headers follow the last chunk.
-// Nullopt for a body of another form.
+// Decodes "aws-chunked": a line with its size in hex precedes each chunk, and headers follow the
+// last chunk. Returns nullopt for a body of another form.
 std::optional<HttpAsked> dechunked(const HttpAsked& asked) {
   HttpAsked plain = asked;
   plain.body.clear();
@@ -60,7 +60,7 @@ std::optional<HttpAsked> dechunked(const HttpAsked& asked) {
   return is_whole ? std::optional(plain) : std::nullopt;
 }
 
-// As in the XML of a list with encoding-type=url.
+// Encodes a key as lists with encoding-type=url do.
 std::string encoded_key(const std::string& key) {
   std::string text;
   for (const char c : key) {
@@ -76,7 +76,7 @@ std::string encoded_key(const std::string& key) {
   return text;
 }
 
-// As text of XML.
+// Escapes a key as XML text.
 std::string escaped_key(const std::string& key) {
   std::string text;
   for (const char c : key) {
@@ -92,7 +92,8 @@ std::string iso_time(Clock::time_point time) {
          basic.substr(9, 2) + ":" + basic.substr(11, 2) + ":" + basic.substr(13, 2) + ".000Z";
 }
 
-// From the request as it came, and from nothing that the client under test is made of.
+// Computes the signature from the request as it was sent, and shares no code with the client under
+// test.
 std::string expected_signature(const HttpAsked& asked, const std::string& secret,
                                const std::vector<std::string>& scope,
                                const std::string& signed_headers) {
@@ -137,8 +138,7 @@ FakeS3::FakeS3(FakeS3Options options)
   start([this](const HttpAsked& asked) { return answer(asked); });
 }
 
-// --- What tests ask and plan
-// ----------------------------------------------------------------------
+// --- What tests query and plan -------------------------------------------------------------------
 
 std::map<std::string, std::string> FakeS3::objects() {
   const std::scoped_lock lock(mutex_);
@@ -254,7 +254,7 @@ HttpReply FakeS3::check_signature(const Asked& asked) {
   if (given != expected_signature(asked, options_.secret_key, scope, names)) {
     return error(403, "SignatureDoesNotMatch");
   }
-  return kGoOn;
+  return kNoAnswerYet;
 }
 
 HttpReply FakeS3::check_body(const Asked& asked) {
@@ -280,7 +280,7 @@ HttpReply FakeS3::check_body(const Asked& asked) {
       crc32_sent != crc_text(crc32(as_bytes(asked.body)), 32)) {
     return error(400, "BadDigest");
   }
-  return kGoOn;
+  return kNoAnswerYet;
 }
 
 HttpReply FakeS3::dispatch(const Asked& asked, const std::string& path) {
@@ -328,7 +328,7 @@ HttpReply FakeS3::get(const Asked& asked, const std::string& path) {
 HttpReply FakeS3::check_read(const Asked& asked, const Object& object) {
   const std::string wanted = asked.header("if-match");
   return wanted.empty() || wanted == object.etag || !options_.checks_reads
-             ? kGoOn
+             ? kNoAnswerYet
              : error(412, "PreconditionFailed");
 }
 
@@ -353,7 +353,7 @@ const FakeS3::Object* FakeS3::find(const std::string& path) const {
   return found == objects_.end() ? nullptr : &found->second;
 }
 
-// What of a request stays with the object.
+// The headers of a request that are stored with the object.
 std::map<std::string, std::string> FakeS3::kept_headers(const Asked& asked) const {
   std::map<std::string, std::string> kept;
   for (const auto& [name, value] : asked.headers)
@@ -366,17 +366,18 @@ HttpReply FakeS3::check_condition(const Asked& asked, const std::string& path, b
       is_upload ? options_.upload_conditions : options_.conditions;
   const std::string match = asked.header("if-match");
   const std::string none = asked.header("if-none-match");
-  if ((match.empty() && none.empty()) || how == FakeS3Options::Conditions::kIgnore) return kGoOn;
+  if ((match.empty() && none.empty()) || how == FakeS3Options::Conditions::kIgnore)
+    return kNoAnswerYet;
   if (how == FakeS3Options::Conditions::kRefuse) return error(501, "NotImplemented");
   if (how == FakeS3Options::Conditions::kBusy) return error(503, "SlowDown");
   const auto found = objects_.find(path);
   if (!none.empty()) {
-    return found == objects_.end() ? kGoOn : error(412, "PreconditionFailed");
+    return found == objects_.end() ? kNoAnswerYet : error(412, "PreconditionFailed");
   }
   if (found == objects_.end()) return error(404, "NoSuchKey");
   const std::string etag =
       options_.like_ceph ? between(found->second.etag, "\"", "\"") : found->second.etag;
-  return etag == match ? kGoOn : error(412, "PreconditionFailed");
+  return etag == match ? kNoAnswerYet : error(412, "PreconditionFailed");
 }
 
 void FakeS3::keep(const std::string& path, Object object) {
@@ -400,7 +401,7 @@ HttpReply FakeS3::put(const Asked& asked, const std::string& path) {
 
 HttpReply FakeS3::check_source(const Asked& asked, const Object& object) {
   const std::string wanted = asked.header("x-amz-copy-source-if-match");
-  return wanted.empty() || wanted == object.etag ? kGoOn : error(412, "PreconditionFailed");
+  return wanted.empty() || wanted == object.etag ? kNoAnswerYet : error(412, "PreconditionFailed");
 }
 
 const FakeS3::Object* FakeS3::source_of(const Asked& asked) const {
@@ -408,7 +409,7 @@ const FakeS3::Object* FakeS3::source_of(const Asked& asked) const {
   return find(source.substr(source.starts_with('/') ? 1 : 0));
 }
 
-// Its condition is of `path`, where the server knows one.
+// The condition applies to `path`, if the server supports one here.
 HttpReply FakeS3::copy(const Asked& asked, const std::string& path) {
   const Object* const from = source_of(asked);
   if (from == nullptr) return error(404, "NoSuchKey");
@@ -422,7 +423,7 @@ HttpReply FakeS3::copy(const Asked& asked, const std::string& path) {
   return xml(tag("CopyObjectResult", tag("ETag", etag)));
 }
 
-// As Amazon: a range is only of what is larger than the least part.
+// As at Amazon, a range is allowed only if the source is larger than the minimum part size.
 HttpReply FakeS3::copy_part(const Asked& asked, Object& part) {
   const Object* const from = source_of(asked);
   if (from == nullptr) return error(404, "NoSuchKey");

@@ -1,5 +1,5 @@
-// A strict S3 server in this process, and what real ones do wrong: it checks every signature, hash,
-// checksum and condition, and fails as it is told.
+// A strict S3 server in this process. It checks every signature, hash, checksum and condition, and
+// fails as a test tells it to, also in the ways in which real servers are wrong.
 #pragma once
 
 #include <chrono>
@@ -13,25 +13,26 @@
 namespace cairn::testing {
 
 struct FakeS3Options {
-  // What it does with If-Match and If-None-Match of a write. kBusy: it never has time for one.
+  // How the server treats If-Match and If-None-Match of a write. kBusy: answers 503 to each of
+  // them.
   enum class Conditions : std::uint8_t { kCheck, kIgnore, kRefuse, kBusy };
 
   std::string access_key = "AKIDFAKE";
   std::string secret_key = "canary-secret-of-the-fake";
-  std::string session_token = {};  // when it is not empty, a request must have it
-  std::string expired_key = {};    // of a session that has ended: 400 ExpiredToken
+  std::string session_token = {};  // If not empty, each request must have it.
+  std::string expired_key = {};    // Key of a session that has ended: answers 400 ExpiredToken.
   std::string region = "us-east-1";
   Conditions conditions = Conditions::kCheck;
-  Conditions upload_conditions = Conditions::kCheck;  // of an upload that is completed
-  bool checks_reads = true;  // If-Match of a read; otherwise it sends what is there
-  bool like_ceph = false;    // If-Match without quotes, and no ETag of a completed upload
-  bool keeps_old = false;    // of a name that is there: says 200, and replaces nothing
+  Conditions upload_conditions = Conditions::kCheck;  // For CompleteMultipartUpload.
+  bool checks_reads = true;  // Checks If-Match of a read. If false, sends the object regardless.
+  bool like_ceph = false;  // Expects If-Match without quotes; completing an upload returns no ETag.
+  bool keeps_old = false;  // Answers 200 to a write over an existing name, but keeps the old bytes.
   bool keeps_crc64 = true;
-  bool takes_unsigned = false;     // bodies without a signed hash
-  bool refuses_checksums = false;  // 501 for headers that it does not know
-  std::int64_t skew_seconds = 0;   // of its clock
-  std::string initiated = {};      // what a list of uploads says, in place of when each was begun
-  double fault_rate = 0;           // of all requests
+  bool takes_unsigned = false;     // Accepts bodies without a signed hash.
+  bool refuses_checksums = false;  // Answers 501 to checksum headers.
+  std::int64_t skew_seconds = 0;   // How far the server's clock is ahead.
+  std::string initiated = {};      // If not empty, lists of uploads show this as the time of each.
+  double fault_rate = 0;           // The share of requests that fail.
   unsigned seed = 1;
 };
 
@@ -40,15 +41,15 @@ class FakeS3 : public FakeServer {
   explicit FakeS3(FakeS3Options options = {});
   virtual ~FakeS3() { stop(); }
 
-  // All that is stored: "bucket/key" to bytes.
+  // All stored objects: "bucket/key" to bytes.
   std::map<std::string, std::string> objects();
-  std::map<std::string, std::size_t> sizes();   // of all that is stored
-  std::string object(const std::string& path);  // "" when there is none
+  std::map<std::string, std::size_t> sizes();   // Sizes of all stored objects.
+  std::string object(const std::string& path);  // "" if there is none.
   void put_object(const std::string& path, const std::string& bytes);
   std::map<std::string, std::string> metadata(const std::string& path);
-  // As if all uploads had been begun so long ago.
+  // Makes all uploads look as if they had been begun `age` ago.
   void age_uploads(std::chrono::hours age);
-  std::size_t uploads();  // begun and neither completed nor aborted
+  std::size_t uploads();  // How many were begun and neither completed nor aborted.
 
   void change(const FakeS3Options& options);
 
@@ -57,19 +58,19 @@ class FakeS3 : public FakeServer {
   struct Object {
     std::string bytes;
     std::string etag;
-    std::map<std::string, std::string> headers = {};  // what HEAD tells
+    std::map<std::string, std::string> headers = {};  // The headers that HEAD returns.
     std::string crc64 = {};
-    int generation = 0;  // another one for each that is kept
+    int generation = 0;  // A new number for each stored object.
   };
 
-  // What another server that speaks S3's XML does in its own way. A reply of status 0: go on.
+  // Other servers with S3's XML override these. A reply with status 0 means: continue.
   virtual HttpReply answer(const Asked& asked);
   virtual HttpReply check_signature(const Asked& asked);
   virtual HttpReply check_body(const Asked& asked);
   virtual HttpReply check_read(const Asked& asked, const Object& object);
   virtual HttpReply check_condition(const Asked& asked, const std::string& path, bool is_upload);
   virtual void describe(const Asked& asked, const Object& object, HttpReply& reply);
-  virtual std::string listed(const Object& object) const;  // its elements besides S3's
+  virtual std::string listed(const Object& object) const;  // Elements besides S3's.
   virtual bool keeps_header(const std::string& name) const;
   virtual std::string copy_source(const Asked& asked) const;
   virtual HttpReply check_source(const Asked& asked, const Object& object);
@@ -79,8 +80,8 @@ class FakeS3 : public FakeServer {
   const Object* find(const std::string& path) const;
   void keep(const std::string& path, Object object);
 
-  std::map<std::string, Object> objects_;  // by "bucket/key"
-  int generation_ = 0;                     // of the last one that was made
+  std::map<std::string, Object> objects_;  // By "bucket/key".
+  int generation_ = 0;                     // The newest object's.
 
  private:
   struct Upload {

@@ -1,5 +1,5 @@
-// What the fake servers of object stores have in common: they note what came, answer as they are
-// told, and fail at random.
+// The common part of the fake servers of object stores. It notes the requests, answers as a test
+// tells it to, and fails at random.
 #pragma once
 
 #include <functional>
@@ -23,40 +23,40 @@ class FakeServer {
   int port() const { return server_->port(); }
   int connections() const { return server_->connections(); }
 
-  // "PUT /bucket/key?partNumber=1" of all so far, in the order in which they came.
+  // All requests so far, in the order of arrival, as "PUT /bucket/key?partNumber=1".
   std::vector<std::string> log();
   void forget_log();
-  // Of the last request (of that method) that came; "" when it did not have it.
+  // A header of the last request (with that method, if given). "" if the request did not have it.
   std::string last_header(const std::string& name, const std::string& method = "");
-  // How many of the log begin like this.
+  // How many lines of the log begin with `beginning`.
   std::size_t count(const std::string& beginning);
   std::size_t faults();
 
-  // The next requests whose log line begins with `beginning` are answered like this, `times` often.
-  // kAfter: what was asked is done, and the answer is lost.
+  // Answers the next `times` requests whose log line begins with `beginning` with `reply`. kAfter:
+  // does what the request asks, and then the answer is lost.
   enum class When : std::uint8_t { kInstead, kAfter };
   void answer_next(const std::string& beginning, const HttpReply& reply, int times = 1,
                    When when = When::kInstead);
   void forget_plans();
 
-  // Called with every request and its answer, before the answer is sent.
+  // Called with every request and its answer before the answer is sent.
   using Witness = std::function<void(const HttpAsked&, const HttpReply&)>;
   void watch(Witness witness);
 
  protected:
   using Answer = std::function<HttpReply(const HttpAsked&)>;
 
-  // `passing`: the errors of its protocol after which a client tries again, three of them.
+  // `passing`: three errors of the protocol after which a client tries again.
   FakeServer(unsigned seed, std::vector<HttpReply> passing)
       : passing_(std::move(passing)), random_(seed) {}
   ~FakeServer() = default;
-  // `answer` is called under the lock; first in the constructor's body, and
+  // Call it first in the derived constructor's body. `answer` is called under the lock.
   void start(Answer answer);
-  // first in the destructor's.
+  // Call it first in the derived destructor.
   void stop() { server_.reset(); }
 
-  std::mutex mutex_;       // of all that follows, and of what derives
-  double fault_rate_ = 0;  // of all requests
+  std::mutex mutex_;       // Protects all members below and those of derived classes.
+  double fault_rate_ = 0;  // The share of requests that fail.
 
  private:
   struct Planned {
@@ -75,7 +75,7 @@ class FakeServer {
   std::vector<HttpReply> passing_;
   std::mt19937 random_;
   std::vector<std::string> log_;
-  std::map<std::string, std::map<std::string, std::string>> last_headers_;  // by method
+  std::map<std::string, std::map<std::string, std::string>> last_headers_;  // By method.
   std::vector<Planned> planned_;
   std::size_t faults_ = 0;
   std::unique_ptr<HttpServer> server_;
@@ -84,12 +84,12 @@ class FakeServer {
 // "<name>text</name>".
 std::string tag(const std::string& name, const std::string& text);
 HttpReply xml(const std::string& body);
-// What stands between the two, from the first `before` on; to the end without `after`.
+// The text between the first `before` at or after `from`, and `after`. To the end if `after` is "".
 std::string between(const std::string& text, const std::string& before, const std::string& after,
                     std::size_t from = 0);
 std::vector<std::string> split(const std::string& text, char at);
-// Cuts `reply`, whose body is a whole object, to the range that is asked for, if one is. False when
-// there is nothing in it.
+// If a range is requested, cuts `reply`, whose body is a whole object, to it. Returns false if the
+// range is empty.
 bool cut_to_range(const std::string& range, HttpReply& reply);
 
 }  // namespace cairn::testing

@@ -1,10 +1,10 @@
-// A fake server of an object store as a program, for clients that are not cairn's.
+// A program that runs a fake server of an object store, for clients that are not cairn's.
 //
 //   fake_store s3|azure|gcs|oci|wandb LOG
 //
-// Prints one line of JSON: the server's address and what it lets clients in with. Every request is
-// a line of JSON in the file LOG before it is answered: method, target, headers, the answer's
-// status, and a short body of text. Runs until its standard input ends.
+// Prints one line of JSON: the server's address and the credentials that it accepts. Writes every
+// request as a line of JSON to the file LOG before it is answered: method, target, headers, the
+// answer's status, and a short text body. Runs until its standard input ends.
 #include <cstdio>
 #include <fstream>
 #include <functional>
@@ -46,7 +46,7 @@ void serve(FakeServer& server, const std::string& log, Json said) {
   std::ofstream lines(log);
   server.watch([&](const HttpAsked& asked, const HttpReply& reply) {
     lines << line_of(asked, reply).dump(-1, ' ', false, Json::error_handler_t::replace)
-          << std::endl;  // before the client reads the answer, and then this file
+          << std::endl;  // Flushed: the client reads the answer, and then this file.
   });
   said["url"] = server.url();
   std::cout << said.dump() << std::endl;

@@ -28,7 +28,7 @@ HttpReply too_many() {
   return busy;
 }
 
-// "a/b" of "/a/b/c" below "/": what stands behind a beginning, or nothing.
+// If `path` begins with `beginning`, sets `rest` to what follows it. Otherwise returns false.
 bool takes(const std::string& path, const std::string& beginning, std::string& rest) {
   if (!path.starts_with(beginning)) return false;
   rest = path.substr(beginning.size());
@@ -52,7 +52,7 @@ FakeTrackers::FakeTrackers(FakeTrackersOptions options)
   start([this](const HttpAsked& asked) { return answer(asked); });
 }
 
-// --- What tests ask and plan ---------------------------------------------------------------------
+// --- What tests query and plan -------------------------------------------------------------------
 
 std::vector<std::string> FakeTrackers::violations() {
   const std::scoped_lock lock(mutex_);
@@ -118,7 +118,7 @@ HttpReply FakeTrackers::check_query(const Asked& asked, const std::set<std::stri
   for (const std::string& name : allowed) {
     if (!name.ends_with('?') && !query.contains(name)) return violation("no parameter " + name);
   }
-  return kGoOn;
+  return kNoAnswerYet;
 }
 
 bool FakeTrackers::is_authorized(const Asked& asked) {
@@ -170,7 +170,8 @@ HttpReply FakeTrackers::token(const Asked& asked) {
                {"expires_in", 3600}});
 }
 
-// Ranges, and If-Unmodified-Since and If-Match as far as each server has them.
+// Serves a file. Checks ranges, If-Unmodified-Since and If-Match as far as each server supports
+// them.
 HttpReply FakeTrackers::serve(const Asked& asked, const File& file, bool suffix_ranges) {
   HttpReply reply = {.headers = {{"Content-Type", "application/octet-stream"},
                                  {"Last-Modified", date_of(file.modified_ms)}},
@@ -196,7 +197,7 @@ void FakeTrackers::keep(const std::string& path, const std::string& bytes) {
   using std::chrono::system_clock;
   const auto now =
       std::chrono::duration_cast<std::chrono::milliseconds>(system_clock::now().time_since_epoch());
-  // Servers' clocks go on from write to write.
+  // A server's clock advances from write to write.
   last_ms_ = std::max<std::int64_t>(last_ms_ + 1, now.count());
   files_[path] = {.bytes = bytes, .modified_ms = last_ms_};
 }
@@ -206,7 +207,7 @@ bool FakeTrackers::is_folder(const std::string& path) const {
   return folders_.contains(path) || (next != files_.end() && next->first.starts_with(path + "/"));
 }
 
-// What is directly in a folder: as the Files API says it, or MLflow.
+// The direct entries of a folder, in the form of the Files API or of MLflow.
 Json FakeTrackers::entries(const std::string& root, const std::string& folder, const char* kind) {
   const std::string whole = root.empty() || folder.empty() ? root + folder : root + "/" + folder;
   const std::string beginning = whole + "/";
@@ -225,7 +226,7 @@ Json FakeTrackers::entries(const std::string& root, const std::string& folder, c
       if (!is_dir) entry["last_modified"] = file->modified_ms;
     } else {
       entry = {{"path", std::string(kind) == "run" ? before + name : name}, {"is_dir", is_dir}};
-      // 64-bit numbers are texts in protobuf's JSON; MLflow's own servers write numbers.
+      // 64-bit numbers are strings in protobuf's JSON. MLflow's own servers write numbers.
       if (!is_dir) entry["file_size"] = std::to_string(file->bytes.size());
     }
     found[name] = entry;
@@ -258,7 +259,7 @@ HttpReply FakeTrackers::volume_file(const Asked& asked, const std::string& path)
     if (asked.body_bytes > kMostOfAPut) return violation("a file over 5 GiB");
     if (!folders_.contains(path.substr(0, path.rfind('/'))) &&
         std::count(path.begin(), path.end(), '/') > 4) {
-      return wrong(404, "NOT_FOUND");  // the documents promise no folder
+      return wrong(404, "NOT_FOUND");  // The documents do not promise that PUT makes folders.
     }
     if (is_folder(path) || (file != files_.end() && query["overwrite"] == "false")) {
       return wrong(409, "ALREADY_EXISTS");
@@ -390,7 +391,7 @@ HttpReply FakeTrackers::list_artifacts(const Asked& asked) {
       std::string(run->second["experiment_id"]) + "/" + run->first + "/artifacts";
   Json all = entries(root, query["path"], "run");
   const auto itself = files_.find(root + "/" + query["path"]);
-  if (itself != files_.end()) {  // as Databricks does it
+  if (itself != files_.end()) {  // As Databricks does.
     all = Json::array(
         {{{"path", query["path"]}, {"is_dir", false}, {"file_size", itself->second.bytes.size()}}});
   }
@@ -447,7 +448,7 @@ HttpReply FakeTrackers::proxy(const Asked& asked, const std::string& rest) {
   }
   const auto file = files_.find(path);
   if (asked.method == "DELETE") {
-    // As before S3 and Google: all that begins so.
+    // As with S3 and Google below it: removes everything with this prefix.
     std::erase_if(files_, [&](const auto& each) { return each.first.starts_with(path); });
     return said(Json::object());
   }
@@ -458,7 +459,7 @@ HttpReply FakeTrackers::proxy(const Asked& asked, const std::string& rest) {
           .body = file->second.bytes};
 }
 
-// --- The storage behind Databricks ---------------------------------------------------------------
+// --- Storage below Databricks --------------------------------------------------------------------
 
 HttpReply FakeTrackers::storage(const Asked& asked, const std::string& path) {
   auto query = asked.query();
@@ -477,7 +478,7 @@ HttpReply FakeTrackers::storage(const Asked& asked, const std::string& path) {
     return is_of_wandb ? wandb_put(asked, path) : storage_put(asked, path);
   }
   const bool is_read = asked.method == "GET" || (asked.method == "HEAD" && is_azure);
-  if (!is_read || query["op"] != "r") return {.status = 403};  // only what was signed
+  if (!is_read || query["op"] != "r") return {.status = 403};  // Only what the URL was signed for.
   const auto file = files_.find(path);
   if (file == files_.end()) return {.status = is_azure ? 404 : 403};
   HttpReply reply = serve(asked, file->second, /*suffix_ranges=*/!is_azure);

@@ -1,6 +1,6 @@
 // A strict server in this process of Databricks' Files API, of MLflow's REST API with the storage
-// behind it, and of W&B's, which fails as it is told: a request that is not as the documents have
-// it is refused, and noted.
+// below it, and of W&B's API. It fails as a test tells it to. It refuses and notes each request
+// that does not follow the documents.
 #pragma once
 
 #include <cstdint>
@@ -15,15 +15,15 @@
 namespace cairn::testing {
 
 struct FakeTrackersOptions {
-  std::string token = "canary-token-of-the-fake";  // what requests must bear
-  std::string user = {};                           // with `password`, instead of the token
+  std::string token = "canary-token-of-the-fake";  // Requests must send it.
+  std::string user = {};                           // With `password`, instead of the token.
   std::string password = {};
-  std::string client_id = {};  // with `client_secret`: gets tokens, one after another
+  std::string client_id = {};  // With `client_secret`: gets one token after another.
   std::string client_secret = {};
-  std::string signed_type = "AWS_PRESIGNED_URL";  // of the URLs that the workspace gives
-  bool serves_artifacts = false;                  // runs are at mlflow-artifacts:/...
-  std::size_t page = 1000;                        // of a list
-  double fault_rate = 0;                          // of all requests
+  std::string signed_type = "AWS_PRESIGNED_URL";  // The type of URLs that the workspace signs.
+  bool serves_artifacts = false;                  // Runs are at mlflow-artifacts:/...
+  std::size_t page = 1000;                        // Entries per page of a list.
+  double fault_rate = 0;                          // The share of requests that fail.
   unsigned seed = 1;
 };
 
@@ -32,23 +32,24 @@ class FakeTrackers final : public FakeServer {
   explicit FakeTrackers(FakeTrackersOptions options = {});
   ~FakeTrackers() { stop(); }
 
-  // What in requests is not as the documents have it.
+  // How requests departed from the documents.
   std::vector<std::string> violations();
 
-  // "Volumes/c/s/v/a", "E/R/artifacts/a" or "wandb/entity/project/name:alias/a" to bytes.
+  // All files: "Volumes/c/s/v/a", "E/R/artifacts/a" or "wandb/entity/project/name:alias/a" to
+  // bytes.
   std::map<std::string, std::string> files();
   void put_file(const std::string& path, const std::string& bytes);
-  // Of W&B's artifacts those that were begun, and never committed.
+  // How many of W&B's artifacts were begun and never committed.
   std::size_t pending_artifacts();
   std::set<std::string> runs_of_wandb();  // "entity/project/id"
-  // With what "entity/project/name:alias" was created; null when there is none.
+  // The input that created "entity/project/name:alias". Null if there is none.
   Json input_of_artifact(const std::string& name);
-  // From now on what is committed has other bytes than were sent.
+  // From now on, committed files have other bytes than were sent.
   void lose_bytes_of_wandb();
-  // A run of the experiment; its id.
+  // Adds a run to the experiment, and returns its id.
   std::string add_run(const std::string& experiment, const std::string& artifact_uri = "");
   std::size_t runs();
-  // As if the signed URLs, or the tokens, that were given so far had ended.
+  // Makes the signed URLs, or the tokens, that were given so far expire.
   void end_urls();
   void end_tokens();
 
@@ -68,7 +69,7 @@ class FakeTrackers final : public FakeServer {
   HttpReply list_artifacts(const Asked& asked);
   HttpReply sign_url(const Json& body, bool is_write);
   HttpReply proxy(const Asked& asked, const std::string& path);
-  // W&B's: fake_wandb.cpp.
+  // W&B's API, in fake_wandb.cpp.
   bool is_logged_in(const Asked& asked) const;
   HttpReply graphql(const Asked& asked);
   HttpReply file_stream(const Asked& asked, const std::string& path);
@@ -89,7 +90,7 @@ class FakeTrackers final : public FakeServer {
   HttpReply storage_put(const Asked& asked, const std::string& path);
   HttpReply serve(const Asked& asked, const File& file, bool suffix_ranges);
   HttpReply violation(const std::string& what);
-  // A violation unless the request has these parameters and no others; "?" behind optional ones.
+  // A violation unless the request has these parameters and no others. Optional ones end with "?".
   HttpReply check_query(const Asked& asked, const std::set<std::string>& allowed);
   bool is_authorized(const Asked& asked);
   Json entries(const std::string& root, const std::string& folder, const char* kind);
@@ -98,10 +99,10 @@ class FakeTrackers final : public FakeServer {
 
   FakeTrackersOptions options_;
   std::map<std::string, File> files_;
-  std::set<std::string> folders_;                                     // of volumes
-  std::map<std::string, std::string> experiments_;                    // by name
-  std::map<std::string, Json> runs_;                                  // RunInfo by id
-  std::map<std::string, std::map<std::string, std::string>> blocks_;  // of Azure, by path
+  std::set<std::string> folders_;                                     // Of volumes.
+  std::map<std::string, std::string> experiments_;                    // By name.
+  std::map<std::string, Json> runs_;                                  // RunInfo by id.
+  std::map<std::string, std::map<std::string, std::string>> blocks_;  // Azure's, by path.
   struct Artifact {
     std::string collection = {};  // "entity/project/name"
     std::string run = {};         // "entity/project/id"
@@ -110,22 +111,22 @@ class FakeTrackers final : public FakeServer {
     Json input = {};
     std::vector<std::string> aliases = {};
     std::string manifest_id = {};
-    std::string manifest_digest = {};               // said with the second createArtifactManifest
-    std::string manifest = {};                      // that came
-    std::map<std::string, std::string> md5 = {};    // that were announced, by file
-    std::map<std::string, std::string> files = {};  // that came
+    std::string manifest_digest = {};               // Sent with the second createArtifactManifest.
+    std::string manifest = {};                      // The manifest that was uploaded.
+    std::map<std::string, std::string> md5 = {};    // Announced, by file.
+    std::map<std::string, std::string> files = {};  // Uploaded.
   };
-  std::map<std::string, Artifact> artifacts_;         // by id
-  std::map<std::string, std::string> named_;          // ids by "entity/project/name:alias"
-  std::map<std::string, int> versions_;               // so many were committed, by collection
-  std::map<std::string, std::string> wandb_clients_;  // ids of artifacts by their clientID
+  std::map<std::string, Artifact> artifacts_;  // By id.
+  std::map<std::string, std::string> named_;   // Ids by "entity/project/name:alias".
+  std::map<std::string, int> versions_;        // Number of committed versions, by collection.
+  std::map<std::string, std::string> wandb_clients_;  // Ids of artifacts by clientID.
   std::set<std::string> wandb_runs_;                  // "entity/project/id"
   bool loses_bytes_ = false;
   int next_ = 0;
   int url_era_ = 0;
   int token_era_ = 0;
   std::int64_t last_ms_ = 0;
-  std::string now_;  // the request that is answered
+  std::string now_;  // The request that is being answered.
   std::vector<std::string> violations_;
 };
 

@@ -1,5 +1,5 @@
-// W&B's part of the fake: what its own tools ask, with the variables that their source declares, in
-// the order in which they ask it.
+// W&B's part of the fake. It expects the requests of W&B's own tools: the same order, with the
+// variables that their source declares.
 #include <algorithm>
 
 #include "net/digest.h"
@@ -12,13 +12,13 @@ using WandbJson = Json;
 
 struct Variable {
   const char* name;
-  const char* type;  // as a query declares it; with "!" it must be there
+  const char* type;  // As a query declares it. With "!" it is required.
 };
 
 struct Operation {
-  const char* call;  // what the query says, and no other one
+  const char* call;  // The text by which a query is recognized.
   std::vector<Variable> variables;
-  std::vector<const char*> asks;  // what it must ask for
+  std::vector<const char*> asks;  // The fields that the query must ask for.
 };
 
 // The mutation that makes or changes a run declares these.
@@ -100,7 +100,7 @@ bool is_of_type(const WandbJson& value, std::string type) {
   return value.is_string();
 }
 
-// What is wrong with a query and its variables; "" for nothing.
+// The problem of a query and its variables. "" if there is none.
 std::string problem_of(const Operation& operation, const std::string& query,
                        const WandbJson& variables) {
   for (const char* part : operation.asks) {
@@ -126,8 +126,8 @@ std::string problem_of(const Operation& operation, const std::string& query,
   return {};
 }
 
-// What is wrong with the fields of an input; "" for nothing. `types`: 's'tring, 'b'oolean, 'a'rray;
-// those in capitals must be there.
+// The problem of an input's fields. "" if there is none. `types`: 's'tring, 'b'oolean, 'a'rray;
+// capital letters mark required fields.
 std::string problem_of_fields(const WandbJson& input, const std::map<std::string, char>& types) {
   for (const auto& [name, value] : input.items()) {
     const auto known = types.find(name);
@@ -360,7 +360,7 @@ HttpReply FakeTrackers::wandb_change(const std::string& call, const Json& of) {
   return data({{"upsertBucket", {{"bucket", bucket}, {"inserted", is_new}}}});
 }
 
-// A run reports its metrics, which are not kept, and its end.
+// Accepts a run's metrics, which are not kept, and its end.
 HttpReply FakeTrackers::file_stream(const Asked& asked, const std::string& path) {
   const Json body = Json::parse(asked.body, nullptr, /*allow_exceptions=*/false);
   const std::string run = path.substr(0, path.rfind('/'));
@@ -536,7 +536,7 @@ HttpReply FakeTrackers::commit_artifact(const std::string& id) {
   return done;
 }
 
-// Its aliases lead to it from now on.
+// From now on, the artifact's aliases name it.
 void FakeTrackers::name_artifact(const std::string& id) {
   const Artifact& artifact = artifacts_[id];
   for (const std::string& alias : artifact.aliases) {

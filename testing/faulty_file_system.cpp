@@ -38,7 +38,7 @@ class FaultyFileSystem::File final : public WritableFile {
   std::string path_;
 };
 
-// Its views are those of the other one: what is mapped does not fail by a call.
+// Returns views of the wrapped source: access to mapped memory makes no call that could fail.
 class FaultyFileSystem::Source final : public ByteSource {
  public:
   Source(FaultyFileSystem& files, std::shared_ptr<const ByteSource> under)

@@ -1,5 +1,5 @@
-// A file system that fails, lies or kills the process at a chosen call, and otherwise passes
-// everything on to another one.
+// A file system that fails, lies or kills the process at a chosen call. It forwards everything else
+// to another file system.
 #pragma once
 
 #include <cstdint>
@@ -36,19 +36,20 @@ enum class FileCall : std::uint8_t {
   kOverwrite,
 };
 
-// Thread-safe, when the other one is.
+// Thread-safe if the wrapped file system is.
 class FaultyFileSystem : public FileSystem {
  public:
   explicit FaultyFileSystem(FileSystem& under) : under_(under) {}
 
-  // The n-th call (of that kind; of any kind) from now, counted from 1, throws what the real file
-  // system throws of errno `error`, instead of being done. A write does half of its work first.
+  // Makes the n-th call from now (of kind `kind`, or of any kind), counted from 1, throw the real
+  // file system's error for errno `error` instead of doing its work. A write does half of its work
+  // first.
   void fail(FileCall kind, std::uint64_t n, int error);
   void fail(std::uint64_t n, int error);
-  // Calls of this kind do nothing from now on, and report success: a broken protocol. Only kSync,
-  // kSyncFolder and kRemove.
+  // From now on, calls of this kind do nothing and report success: a broken protocol. Only for
+  // kSync, kSyncFolder and kRemove.
   void skip(FileCall kind);
-  // Called before each call, with its number over all kinds, counted from 1.
+  // `hook` is called before each call, with its number over all kinds, counted from 1.
   void before_each(std::function<void(FileCall kind, std::uint64_t number)> hook);
 
   std::uint64_t calls() const;
@@ -65,7 +66,7 @@ class FaultyFileSystem : public FileSystem {
   std::optional<std::string> read_link(const std::string& path) override;
   bool remove(const FilePath& path) override;
   bool remove_unlocked(const FilePath& path) override;
-  bool remove_folder(const FilePath& path) override;  // a call of kind kRemove
+  bool remove_folder(const FilePath& path) override;  // Counted as kind kRemove.
   void make_folders(const FolderPath& path) override;
   void sync_folder(const FolderPath& path) override;
   std::optional<FileInfo> stat(const std::string& path, bool follow) override;
@@ -81,7 +82,7 @@ class FaultyFileSystem : public FileSystem {
   };
   enum class Verdict : std::uint8_t { kDo, kSkip };
 
-  // Counts the call and throws, when its time has come, after `half_done`.
+  // Counts the call. If its turn to fail has come, calls `half_done` and throws.
   Verdict begin(FileCall kind, const std::string& path,
                 const std::function<void()>& half_done = nullptr);
 

@@ -20,7 +20,7 @@ namespace {
 
 constexpr std::size_t kStackBytes = std::size_t{512} << 10;
 
-// What the runtime knows of the exceptions under way is of a thread; here it is of a fiber.
+// The runtime keeps the exceptions in flight per thread. Here they are kept per fiber.
 struct Exceptions {
   void* caught = nullptr;
   unsigned uncaught = 0;
@@ -49,7 +49,7 @@ struct Fibers::Fiber {
 
 struct Fibers::Impl {
   std::vector<std::unique_ptr<Fiber>> fibers;
-  std::vector<Stack> spare;  // making one costs more than a schedule
+  std::vector<Stack> spare;  // Making a stack costs more than running a schedule.
   ucontext_t scheduler = {};
   Exceptions exceptions;
   Fiber* running = nullptr;
@@ -69,7 +69,7 @@ void Fibers::enter(unsigned high, unsigned low) {
 #endif
   self->impl_->running->body();
   self->leave(/*is_end=*/true);
-  std::abort();  // nobody resumes one that has ended
+  std::abort();  // A fiber that has ended is never resumed.
 }
 
 void Fibers::spawn(std::function<void()> body) {

@@ -1,9 +1,10 @@
-// Several processes in one thread, with a clock of their own: what they do, and in which order, is
-// the same each time for the same seed.
+// Simulates several processes in one thread, with their own clock. For a given seed they do the
+// same things in the same order every time.
 //
-// Each runs on a stack of its own until it pauses; then the one goes on whose time comes first, and
-// the clock is moved there. Nothing else moves it. Code that is run so is the code that runs in
-// production: it only has to wait through pause(), and must not hold a lock that others want then.
+// Each process runs on its own stack until it pauses. Then the process with the earliest time
+// continues, and the clock is set to that time. Nothing else moves the clock. The code that runs
+// here is the production code. It only has to wait through pause(), and must not hold a lock then
+// that others need.
 #pragma once
 
 #include <chrono>
@@ -23,15 +24,17 @@ class Fibers {
   Fibers(const Fibers&) = delete;
   Fibers& operator=(const Fibers&) = delete;
 
-  // Begins with run(). What `body` throws ends the program: it has to catch what it expects.
+  // Adds a process that starts with run(). An exception that leaves `body` ends the program, so
+  // `body` catches what it expects.
   void spawn(std::function<void()> body);
-  // Until all have ended, or `is_enough`, asked between any two turns, says so: the others stay
-  // where they are until the next run. Those that have not ended by the destructor never do.
+  // Runs until all have ended, or until `is_enough`, asked between any two turns, returns true. The
+  // others stay where they are until the next run. Those that have not ended when this object is
+  // destroyed never end.
   void run(const std::function<bool()>& is_enough = nullptr);
 
   Time now() const { return now_; }
-  // Of the one that runs: the others go on, and this one not before that time has passed. Those
-  // whose time comes at once take turns in the order in which they paused.
+  // Called by the running process: the others run, and it does not continue before `time` has
+  // passed. Processes that are due at the same time take turns in the order in which they paused.
   void pause(std::chrono::nanoseconds time);
 
  private:

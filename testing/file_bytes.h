@@ -7,7 +7,7 @@
 
 namespace cairn::testing {
 
-// A view, where the file system has one; errors as of FileSystem::open() and ByteSource::view().
+// A view if the file system has one. Throws as FileSystem::open() and ByteSource::view() do.
 inline SharedBytes file_bytes(FileSystem& files, const std::string& path) {
   const auto source = files.open(path);
   return source->view(0, source->size());

@@ -1,5 +1,5 @@
-// A place where processes of one machine meet: a folder with a file for each key. It outlives all
-// of them, and whoever is killed in it holds up nobody.
+// A place where processes of one machine meet: a folder with a file for each key. The folder
+// outlives the processes. A process that is killed while it holds the lock blocks no other process.
 #pragma once
 
 #include <fcntl.h>
@@ -19,7 +19,7 @@ namespace cairn::testing {
 
 class FileMeeting final : public Meeting {
  public:
-  // `folder` is there.
+  // `folder` must exist.
   explicit FileMeeting(std::string folder) : folder_(std::move(folder)) {}
 
   void set(const std::string& key, const std::string& value) override {
@@ -44,7 +44,7 @@ class FileMeeting final : public Meeting {
   void remove(const std::string& key) override { std::filesystem::remove(path_of(key)); }
 
  private:
-  // The kernel takes it from whoever dies.
+  // The kernel releases the lock when its process dies.
   class Lock {
    public:
     explicit Lock(const std::string& path)

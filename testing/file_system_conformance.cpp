@@ -15,7 +15,7 @@ namespace {
 
 using ::testing::ElementsAre;
 
-// What every test is given: the file system and shorthands for its empty folder.
+// Every test is given the file system and shorthands for its empty folder.
 struct Subject {
   FileSystem& files;
   std::string folder;
@@ -70,7 +70,7 @@ void create_never_replaces(const Subject& s) {
   EXPECT_EQ(s.read("f"), "old");
 }
 
-// Where the file system can tell who has it open.
+// On file systems that can tell who has the file open.
 void overwriting_leaves_nothing_of_what_was_there(const Subject& s) {
   s.write("f", "some old text");
   s.write("other", "other");
@@ -235,8 +235,8 @@ void list_is_sorted_and_tells_missing_from_file(const Subject& s) {
   EXPECT_THROW(s.files.list(s.path("a")), UsageError);
 }
 
-// A link in the place of a folder below the root leads nowhere: `run` is the root, `run/in` a link
-// to `victim`.
+// A link in the place of a folder below the root is not followed. `run` is the root, and `run/in`
+// is a link to `victim`.
 void no_link_below_a_root_is_followed(const Subject& s) {
   s.files.make_folders(s.path("run"));
   s.files.make_folders(s.path("victim/folder"));
@@ -260,7 +260,7 @@ void no_link_below_a_root_is_followed(const Subject& s) {
   EXPECT_THROW(s.files.make_folders({s.path("run"), "in/new"}), UsageError);
   EXPECT_THAT(s.files.list(s.path("victim")), ElementsAre("f", "folder"));
   EXPECT_EQ(s.read("victim/f"), "precious");
-  // The root itself may be reached through one, and so may what is its own root.
+  // The root itself may be reached through a link, and so may a path that is its own root.
   s.files.make_folders({s.path("to run"), "new/deep"});
   s.files.create({{s.path("to run"), "new/deep"}, "f"}, {});
   s.files.create(s.path("run/in/g"), {});

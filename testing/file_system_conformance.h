@@ -11,13 +11,13 @@ namespace cairn::testing {
 
 struct OpenedFileSystem {
   std::shared_ptr<FileSystem> files;
-  std::string folder;  // an empty one in it
+  std::string folder;  // An empty folder in it.
 };
 
 struct FileSystemConformance {
-  std::string name;  // of the suite: "PosixFileSystem"
+  std::string name;  // The suite's name: "PosixFileSystem".
   std::function<OpenedFileSystem()> open;
-  bool has_links = true;  // symbolic ones
+  bool has_links = true;  // Supports symbolic links.
 };
 
 // Registers the tests; call it once from a global initializer. Returns true.

@@ -42,7 +42,7 @@ void write_converted(const Value& value, const std::string& path, ConvertOptions
   convert(folder / "a.pt", path, options);
 }
 
-// In two files.
+// Writes the value as two shards.
 void write_shards(const Value& value, const std::string& path) {
   std::uint64_t bytes = 0;
   for (const auto& [name, tensor] : tensors_of(value)) {

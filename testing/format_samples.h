@@ -1,6 +1,6 @@
-// The formats that cairn reads, for everything that is done with each of them: the tests of damage,
-// the hostile cases, the fuzz targets, and the tests of what has checksums. A new format gets its
-// rows in format_samples.cpp.
+// A sample of each format that cairn reads. The tests of damage, the hostile cases, the fuzz
+// targets and the tests of checksums use them all. A new format gets its rows in
+// format_samples.cpp.
 #pragma once
 
 #include <cstdint>
@@ -17,30 +17,31 @@
 
 namespace cairn::testing {
 
-// A small checkpoint of one format. fuzz/CMakeLists.txt reads its row, too, and makes a target.
+// A small checkpoint of one format. fuzz/CMakeLists.txt also reads its row, and makes a target of
+// it.
 struct FormatSample {
   const char* format;     // SourceInfo::format
-  const char* golden;     // a file or folder below tests/data
-  const char* part = "";  // of a folder: the file that is damaged
+  const char* golden;     // A file or folder below tests/data.
+  const char* part = "";  // If a folder: the file that is damaged.
 };
 
 void PrintTo(const FormatSample& sample, std::ostream* out);
 
-// One for each format.
+// One sample for each format.
 std::span<const FormatSample> format_samples();
 
-// The files of a sample by their names in its folder; of a file, itself by the name "".
+// The files of a sample by name within its folder. A single file has the name "".
 std::map<std::string, std::string> files_of(const FormatSample& sample);
 
-// A sample in a store, named "sample", of which one file can be replaced.
+// A sample in a store, named "sample". One of its files can be replaced.
 class StoredSample {
  public:
   explicit StoredSample(const FormatSample& sample);
 
   void replace_part(ByteView bytes) { put(part_, bytes); }
-  // Opens it, and uses all that it holds: with Access::kVerified verifies it first. Tensors of more
-  // than a MiB are left out. Throws as open_source() does; UnsupportedError if it is of another
-  // format by now.
+  // Opens the sample and uses all that it holds. With Access::kVerified it is verified first.
+  // Tensors over 1 MiB are left out. Throws as open_source() does, and UnsupportedError if the
+  // sample is now of another format.
   Value use(Access access) const;
 
  private:
@@ -56,7 +57,7 @@ struct WrittenSample {
   const char* name;
   // `value` is a dict of tensors and numbers.
   void (*write)(const Value& value, const std::string& path);
-  std::uint64_t files_per_tensor = 0;  // torch.save files inside that hold one tensor each
+  std::uint64_t files_per_tensor = 0;  // Nested torch.save files that hold one tensor each.
 };
 
 void PrintTo(const WrittenSample& sample, std::ostream* out);

@@ -1,4 +1,4 @@
-// The environment of a process that knows of one server of Google's protocol and its key.
+// The environment of a process that knows one server of Google's protocol and its key.
 #pragma once
 
 #include <list>
@@ -8,7 +8,8 @@
 
 namespace cairn::testing {
 
-// Without what the machine's owner has set, and away from the owner's ~/.config/gcloud.
+// Removes the variables that the machine's owner may have set, and hides the owner's
+// ~/.config/gcloud.
 class CleanGoogleEnvironment {
  public:
   CleanGoogleEnvironment() {
@@ -23,7 +24,7 @@ class CleanGoogleEnvironment {
   void set(const char* name, const char* value) { variables_.emplace_front(name, value); }
 
  private:
-  std::list<EnvironmentVariable> variables_;  // put back from the last one on
+  std::list<EnvironmentVariable> variables_;  // Restored from the last one to the first.
 };
 
 class GcsEnvironment : public CleanGoogleEnvironment {

@@ -1,8 +1,8 @@
 // A table of text lines that a test compares with a file of tests/data/traces/.
 //
-// A line is "SECTION, CELL: ANSWER". One test owns each section. The environment variable
-// CAIRN_WRITE_TRACES makes check() write the sections of the test anew, into the source tree. Run
-// the test program itself then: processes that write one file at the same time lose lines.
+// A line is "SECTION, CELL: ANSWER". Each section belongs to one test. If the environment variable
+// CAIRN_WRITE_TRACES is set, check() rewrites the test's sections in the source tree. Run the test
+// program itself then: several processes that write one file at once lose lines.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -28,7 +28,7 @@ class GoldenTable {
     lines_.push_back(section_ + ", " + cell + ": " + answer);
   }
 
-  // Fails with the cells whose answer differs.
+  // Fails and lists the cells whose answers differ.
   void check() const {
     const std::vector<std::string> all = read_lines();
     if (std::getenv("CAIRN_WRITE_TRACES") != nullptr) return write(all);
@@ -71,7 +71,7 @@ class GoldenTable {
     return lines;
   }
 
-  // Puts the section where it was, or at the end.
+  // Writes the section in its place, or at the end.
   void write(const std::vector<std::string>& before) const {
     std::string text;
     bool is_written = false;

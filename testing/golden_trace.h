@@ -1,6 +1,6 @@
 // Compares traces (trace.h) with golden files in tests/data/traces/.
 //
-// CAIRN_WRITE_TRACES=1 makes expect_trace() write the golden file instead of comparing with it:
+// With CAIRN_WRITE_TRACES=1, expect_trace() writes the golden file instead of comparing with it:
 //   CAIRN_WRITE_TRACES=1 build/release/bin/train_trace_tests
 // Read the difference that `git diff` shows before you commit it.
 #pragma once
@@ -27,7 +27,7 @@ inline std::vector<std::string> read_lines(const std::string& path) {
   return lines;
 }
 
-// "-": only expected; "+": only found; " ": both. By the longest common subsequence.
+// Computes the longest common subsequence. "-": only expected; "+": only found; " ": both.
 inline std::vector<std::string> differences(const std::vector<std::string>& expected,
                                             const std::vector<std::string>& found) {
   const std::size_t m = expected.size();
@@ -55,13 +55,13 @@ inline std::vector<std::string> differences(const std::vector<std::string>& expe
   return lines;
 }
 
-// The lines that differ, three lines around each, and their headings.
+// The lines that differ, three lines around each of them, and their headings.
 inline std::string text_of(const std::vector<std::string>& differences) {
   constexpr std::size_t kAround = 3;
   constexpr std::size_t kMostLines = 100;
   std::vector<bool> is_shown(differences.size());
-  std::size_t rank = 0;     // the latest "==== rank 1 of 2"
-  std::size_t heading = 0;  // the latest "== a first start"
+  std::size_t rank = 0;     // The last "==== rank 1 of 2".
+  std::size_t heading = 0;  // The last "== a first start".
   for (std::size_t at = 0; at < differences.size(); ++at) {
     if (differences[at].starts_with("  ====")) rank = at;
     if (differences[at].starts_with("  ==")) heading = at;
@@ -86,7 +86,7 @@ inline std::string text_of(const std::vector<std::string>& differences) {
 
 }  // namespace trace_detail
 
-// Compares `lines` with tests/data/traces/`name`.txt, or writes that file.
+// Compares `lines` with tests/data/traces/`name`.txt, or rewrites that file.
 inline void expect_trace(const std::string& name, const std::vector<std::string>& lines) {
   const std::string path = kData + "/traces/" + name + ".txt";
   if (getenv("CAIRN_WRITE_TRACES") != nullptr) {

@@ -18,7 +18,7 @@ namespace {
 
 constexpr std::size_t kReadBytes = std::size_t{256} << 10;
 
-// What comes in on a connection.
+// Reads requests from a connection.
 class Incoming {
  public:
   Incoming(SocketStream& stream, bool keeps_bodies)
@@ -77,8 +77,8 @@ class Incoming {
     return true;
   }
 
-  // Who asks whether the body is wanted, the one thing that there is to expect, waits for a second
-  // where there is no answer.
+  // Answers "Expect: 100-continue", the only expectation there is. Without an answer the client
+  // waits for a second.
   bool go_on() {
     constexpr std::string_view kContinue = "HTTP/1.1 100 Continue\r\n\r\n";
     return stream_.write(kContinue.data(), kContinue.size());
@@ -120,7 +120,7 @@ class Incoming {
   SocketStream& stream_;
   bool keeps_bodies_;
   std::string buffer_;
-  std::size_t begin_ = 0;  // of what is not yet taken
+  std::size_t begin_ = 0;  // Where the unread bytes begin.
 };
 
 bool send_dripping(SocketStream& stream, const std::string& text) {
@@ -139,7 +139,7 @@ bool send_zeros(SocketStream& stream, std::size_t size) {
   return true;
 }
 
-// What is not yet sent is thrown away, and the other side gets ECONNRESET.
+// Drops all unsent bytes: the client gets ECONNRESET.
 void reset(int socket) {
   const linger now = {1, 0};
   setsockopt(socket, SOL_SOCKET, SO_LINGER, &now, sizeof(now));
@@ -221,7 +221,7 @@ void HttpServer::serve(int socket) {
   sockets_.erase(std::find(sockets_.begin(), sockets_.end(), socket));
   close(socket);
 }
-// Whether the connection is kept.
+// Returns whether the connection stays open.
 bool HttpServer::answer(SocketStream& stream, int socket, const HttpAsked& asked) {
   const HttpReply reply = handler_(asked);
   const bool has_length = std::any_of(reply.headers.begin(), reply.headers.end(),

@@ -17,17 +17,17 @@ namespace cairn::testing {
 
 struct HttpAsked {
   std::string method;
-  std::string target;                          // as it was sent: "/a%20b?x=1"
-  std::map<std::string, std::string> headers;  // names in lower case
+  std::string target;                          // As sent: "/a%20b?x=1".
+  std::map<std::string, std::string> headers;  // Names in lower case.
   std::string body;
-  std::size_t body_bytes = 0;  // also when the server keeps none of them
+  std::size_t body_bytes = 0;  // Counted even if the server drops bodies.
 
-  std::string path() const { return target.substr(0, target.find('?')); }  // encoded
+  std::string path() const { return target.substr(0, target.find('?')); }  // Still encoded.
   std::string raw_query() const {
     const std::size_t mark = target.find('?');
     return mark == std::string::npos ? "" : target.substr(mark + 1);
   }
-  std::map<std::string, std::string> query() const;  // decoded
+  std::map<std::string, std::string> query() const;  // Decoded.
   std::string header(const std::string& name) const;
 };
 
@@ -35,25 +35,25 @@ struct HttpReply {
   int status = 200;
   std::vector<std::pair<std::string, std::string>> headers = {};
   std::string body = {};
-  std::size_t zeros = 0;  // bytes behind `body`, made while they are sent
-  // Of the whole answer, headers too: then the connection is reset. It is not kept, either, when
-  // `closes`.
+  std::size_t zeros = 0;  // Zero bytes sent after `body`, made while they are sent.
+  // The connection ends after this many bytes of the answer, headers included; 0 resets it. With
+  // `closes` the server closes the connection after the answer.
   std::size_t sends_at_most = std::string::npos;
   bool closes = false;
-  bool drips = false;  // sends every byte by itself
+  bool drips = false;  // Sends each byte on its own.
 };
 
-// What a fake's check says where nothing is wrong: no answer yet.
-inline const HttpReply kGoOn = {.status = 0};
+// A fake's check returns this if it finds nothing wrong: there is no answer yet.
+inline const HttpReply kNoAnswerYet = {.status = 0};
 
 class HttpServer {
  public:
   using Handler = std::function<HttpReply(const HttpAsked&)>;
 
-  // Calls `handler` from one thread for each connection. Without `keeps_bodies` what comes is read
-  // and dropped, whatever its size. With `tls`, which must outlive it, only over TLS.
+  // Calls `handler` from one thread per connection. Without `keeps_bodies`, bodies of any size are
+  // read and dropped. With `tls`, which must outlive the server, it speaks only TLS.
   explicit HttpServer(Handler handler, bool keeps_bodies = true, const TlsServer* tls = nullptr);
-  // Ends all connections.
+  // Closes all connections.
   ~HttpServer();
   HttpServer(const HttpServer&) = delete;
   HttpServer& operator=(const HttpServer&) = delete;
@@ -62,7 +62,7 @@ class HttpServer {
   std::string url() const {
     return (tls_ != nullptr ? "https" : "http") + ("://127.0.0.1:" + std::to_string(port_));
   }
-  int connections() const { return connections_; }  // that there were so far
+  int connections() const { return connections_; }  // How many there were so far.
 
  private:
   void accept_all();

@@ -1,4 +1,4 @@
-// The keys of a dict of text keys, in their order.
+// The keys of a dict with text keys, in order.
 #pragma once
 
 #include <string>

@@ -1,4 +1,4 @@
-// A training run that is killed, and one that goes on.
+// A training run that is killed, and a run that continues it.
 #pragma once
 
 #include <cstdint>
@@ -8,7 +8,7 @@
 
 namespace cairn::testing {
 
-// Trains until `last` batches are done and saved, and dies there as from an exception, which the
+// Trains until `last` batches are done and saved. Then the run ends with an exception, which the
 // test expects. The Trainer is closed: every save that it began has ended.
 void run_until(TrainerOptions made, std::int64_t last);
 

@@ -1,6 +1,6 @@
-// A user's own optimizer in two forms: made by OptimizerOf, and a class that was there before,
-// derived from libtorch's as its documents say, with a second base for its layout.
-// Lion: arXiv:2302.06675.
+// A user's own optimizer, Lion (arXiv:2302.06675), in two forms. One is made by OptimizerOf. The
+// other is an older class derived from libtorch's as its documents say, with a second base for its
+// layout.
 #pragma once
 
 #include <torch/torch.h>
@@ -53,8 +53,7 @@ class Lion final : public OptimizerOf<LionOptions, LionState> {
   }
 };
 
-// --- The other form
-// -------------------------------------------------------------------------------
+// --- The older form ------------------------------------------------------------------------------
 
 struct OldLionOptions : torch::optim::OptimizerCloneableOptions<OldLionOptions> {
   double get_lr() const override { return values.lr; }
@@ -66,7 +65,7 @@ struct OldLionState : torch::optim::OptimizerCloneableParamState<OldLionState> {
   at::Tensor exp_avg;
 };
 
-// Without a layout: trains, and cannot be saved.
+// Has no layout: it can train, but cannot be saved.
 class UnsavedLion : public torch::optim::Optimizer {
  public:
   explicit UnsavedLion(std::vector<at::Tensor> parameters)

@@ -1,4 +1,4 @@
-// A run with some of everything that a checkpoint holds, for tests of loading.
+// A run whose checkpoint holds some of everything, for tests of loading.
 #pragma once
 
 #include "cairn/algorithms/ema.h"
@@ -22,8 +22,8 @@ inline TrainerOptions loading_run() {
   return made;
 }
 
-// A copy of all that a checkpoint would hold now.
-inline Value now(Trainer& trainer) {
+// A copy of everything that a checkpoint would hold now.
+inline Value current_checkpoint(Trainer& trainer) {
   return Snapshotter().take(checkpoint_value(trainer.state(), {}));
 }
 

@@ -1,4 +1,4 @@
-// What an error says, for tests of messages.
+// The message of an error, for tests of messages.
 #pragma once
 
 #include <string>
@@ -7,7 +7,7 @@
 
 namespace cairn::testing {
 
-// The text of the E that the call throws; other errors pass through.
+// The message of the E that the call throws. Other errors pass through.
 template <class E = Error, class Call>
 std::string message_of(const Call& call) {
   try {

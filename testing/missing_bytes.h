@@ -1,4 +1,4 @@
-// This machine's file system, but for one file that its disk does not give for a while.
+// This machine's file system, except that the disk fails to deliver one file for a while.
 #pragma once
 
 #include <atomic>
@@ -17,7 +17,8 @@ namespace cairn::testing {
 
 class MissingBytes final : public FaultyFileSystem {
  public:
-  // So many calls to open `path`, and with `hides_name` to stat() it, too, fail with ESTALE.
+  // The first `times` calls that open `path` fail with ESTALE. With `hides_name`, calls of stat()
+  // for it fail and count, too.
   MissingBytes(std::string path, int times, bool hides_name = false)
       : FaultyFileSystem(posix_file_system()),
         path_(std::move(path)),

@@ -30,7 +30,7 @@ inline auto adder(OptimizerCases& cases) {
   };
 }
 
-// Those of libtorch's C++, but for LBFGS.
+// The optimizers of libtorch's C++ API, except LBFGS.
 inline void add_old_cases(OptimizerCases& cases) {
   const auto add = adder(cases);
   add("SGD", SGD());
@@ -96,13 +96,13 @@ inline OptimizerCases optimizer_cases() {
   return cases;
 }
 
-// "w0", "w1", ... (appended, because GCC 12 warns of `"w" + std::string` here: its bug 105651.)
+// "w0", "w1", ... (Appended, because GCC 12 warns about `"w" + std::string` here: its bug 105651.)
 inline std::string weight_name(std::size_t i) {
   std::string name = "w";
   return name.append(std::to_string(i));
 }
 
-// The weights of a case as a module, with an optimizer, and the case's steps.
+// The weights of a case as a module, with its optimizer and its steps.
 class CaseRun {
  public:
   CaseRun(const OptimizerRecipe& recipe, const Value& file, const List& weights) : file_(file) {

@@ -1,4 +1,4 @@
-// A copy of this process that does something, and then lives on until it is killed.
+// A copy of this process that calls a function, and then lives until it is killed.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -14,7 +14,7 @@ namespace cairn::testing {
 
 class OtherProcess {
  public:
-  // Returns when `act` has returned there. A test failure when it throws.
+  // Returns when `act` has returned in the copy. Fails the test if `act` throws.
   explicit OtherProcess(const std::function<void()>& act) {
     std::array<int, 2> ends = {};
     EXPECT_EQ(pipe(ends.data()), 0);
@@ -33,7 +33,8 @@ class OtherProcess {
   OtherProcess& operator=(const OtherProcess&) = delete;
 
   pid_t pid() const { return pid_; }
-  // As the kernel kills: nothing of it runs any more. It is gone when this returns.
+  // Kills it as the kernel does, with SIGKILL: none of its code runs any more. It is gone when this
+  // returns.
   void kill() {
     if (pid_ <= 0) return;
     ::kill(pid_, SIGKILL);

@@ -1,4 +1,4 @@
-// Bytes that are not alike anywhere.
+// Bytes without repetition.
 #pragma once
 
 #include <cstdint>

@@ -7,8 +7,8 @@
 
 namespace cairn::testing {
 
-// A tree of every kind of Value that torch.save's files can hold, in which containers and tensors
-// are sometimes shared and tensors are sometimes views of one storage.
+// A tree of every kind of Value that torch.save's files can hold. Containers and tensors are
+// sometimes shared, and tensors are sometimes views of one storage.
 inline Value random_value(int depth, std::vector<Value>& made);
 
 namespace random_value_detail {
@@ -29,7 +29,7 @@ inline std::int64_t random_int() {
 
 inline Value random_tensor(std::vector<Value>& made) {
   const auto dtype = static_cast<DType>(pick(static_cast<std::size_t>(DType::kFloat4E2M1FNx2) + 1));
-  for (const Value& other : made) {  // a view of the same storage
+  for (const Value& other : made) {  // A view of the same storage.
     if (other.is_tensor() && pick(3) == 0 && other.as_tensor().numel() > 1) {
       TensorView view = other.as_tensor();
       view.storage_offset += 1;

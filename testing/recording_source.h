@@ -1,4 +1,4 @@
-// Sources that note every range that is read of them.
+// Sources that note every range that is read from them.
 #pragma once
 
 #include <algorithm>
@@ -39,7 +39,7 @@ class RecordingSource final : public ByteSource {
     }
     return of_bytes;
   }
-  // The least and the most of them.
+  // The smallest and the largest of these counts.
   std::pair<int, int> times(std::uint64_t begin, std::uint64_t end) const {
     const std::vector<int> of_bytes = counts(begin, end);
     const auto [least, most] = std::minmax_element(of_bytes.begin(), of_bytes.end());
@@ -52,7 +52,7 @@ class RecordingSource final : public ByteSource {
   mutable std::vector<std::pair<std::uint64_t, std::uint64_t>> read_;
 };
 
-// Every file that is opened is one.
+// Every file that is opened is a recording source.
 class RecordingFiles final : public FaultyFileSystem {
  public:
   explicit RecordingFiles(FileSystem& under) : FaultyFileSystem(under), under_files_(under) {}

@@ -1,4 +1,4 @@
-// RSA keys for tests: nobody's secret.
+// RSA keys for tests. They protect no secret.
 #pragma once
 
 #include <string>
@@ -8,10 +8,10 @@
 
 namespace cairn::testing {
 
-// One for the whole process, in PEM; encrypted when there is a passphrase.
+// One key for the whole process, in PEM. Encrypted if there is a passphrase.
 std::string rsa_key_of_tests(const std::string& passphrase = {});
 
-// Whether `signature` is that of `text` by the key, with SHA-256 and PKCS #1 v1.5.
+// Whether `signature` is the signature of `text` with this key, by SHA-256 and PKCS #1 v1.5.
 bool is_signed_by_tests(std::string_view text, ByteView signature);
 
 }  // namespace cairn::testing

@@ -1,4 +1,4 @@
-// The environment of a process that knows of one S3 server and its keys, and of no other.
+// The environment of a process that knows one S3 server and its keys, and no other.
 #pragma once
 
 #include <list>
@@ -9,7 +9,7 @@
 
 namespace cairn::testing {
 
-// Without what the machine's owner has set, and away from the owner's ~/.aws.
+// Removes the variables that the machine's owner may have set, and hides the owner's ~/.aws.
 class CleanAwsEnvironment {
  public:
   CleanAwsEnvironment() {
@@ -49,7 +49,7 @@ class CleanAwsEnvironment {
   void set(const char* name, const char* value) { variables_.emplace_front(name, value); }
 
  private:
-  std::list<EnvironmentVariable> variables_;  // put back from the last one on
+  std::list<EnvironmentVariable> variables_;  // Restored from the last one to the first.
 };
 
 class S3Environment : public CleanAwsEnvironment {

@@ -1,7 +1,7 @@
-// A server that says it has whatever is written to it, and keeps nothing: for measuring what a
+// A server that accepts everything that is written to it and keeps nothing: for measuring what a
 // client costs. Objects named "zeros-N" are N zeros. With a key and a certificate it speaks TLS
-// and, as Amazon's, says that it keeps the CRC-64 of every object; or does that without TLS. Prints
-// its process id and its address, a line each, and runs until it is killed.
+// and, like Amazon's, claims to keep the CRC-64 of every object. With --crc64 it claims that
+// without TLS. Prints its process id and its address, one line each, and runs until it is killed.
 //
 //   s3_sink [KEY CERTIFICATE | --crc64]
 #include <signal.h>
@@ -57,7 +57,7 @@ class Sink {
   }
 
  private:
-  // boto3 sends chunks with signatures or checksums between them, over TLS.
+  // Over TLS, boto3 sends chunks with signatures or checksums between them.
   static std::size_t decoded_size(const HttpAsked& asked) {
     const std::string decoded = asked.header("x-amz-decoded-content-length");
     return decoded.empty() ? asked.body_bytes : std::stoull(decoded);
@@ -111,13 +111,14 @@ class Sink {
   std::mutex mutex_;
   std::map<std::string, std::size_t> sizes_;
   std::map<std::string, std::string> crc64_;
-  std::map<std::string, std::size_t> uploading_;  // by path: one upload of each
+  std::map<std::string, std::size_t> uploading_;  // By path: one upload per path.
 };
 
 }  // namespace
 
 int main(int argc, char** argv) {
-  signal(SIGPIPE, SIG_IGN);  // of OpenSSL, to connections that clients have closed
+  // OpenSSL raises it when it writes to a connection that the client has closed.
+  signal(SIGPIPE, SIG_IGN);
   std::unique_ptr<cairn::testing::TlsServer> tls;
   if (argc == 3) tls = std::make_unique<cairn::testing::TlsServer>(argv[1], argv[2]);
   Sink sink(argc > 1);

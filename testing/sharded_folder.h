@@ -1,4 +1,4 @@
-// Checkpoints of many ranks, written by one process: what each of them does, one after the other.
+// Checkpoints of many ranks, written by one process, which does the work of one rank after another.
 #pragma once
 
 #include <cstdint>
@@ -57,7 +57,8 @@ inline std::vector<std::string> write_ranks(ObjectStore& store, const std::strin
   return reports;
 }
 
-// The elements of a box of a tensor of `shape`, whose element number i is i + `salt`, as int32.
+// The elements of a box of a tensor of `shape`, as int32. Element number i of the tensor is i +
+// `salt`.
 inline std::vector<std::int32_t> box_of_numbers(const std::vector<std::int64_t>& shape,
                                                 const dcp::Box& box, std::int32_t salt) {
   std::vector<std::int32_t> numbers;
@@ -79,7 +80,7 @@ inline std::vector<std::int32_t> box_of_numbers(const std::vector<std::int64_t>&
   return numbers;
 }
 
-// That box, as a rank has it.
+// The same box as a tensor view of one rank.
 inline TensorView part_of_numbers(const std::vector<std::int64_t>& shape, const dcp::Box& box,
                                   std::int32_t salt) {
   const auto numbers =
@@ -90,8 +91,8 @@ inline TensorView part_of_numbers(const std::vector<std::int64_t>& shape, const 
   return part;
 }
 
-// What FSDP gives rank `rank` of `ranks` of a dimension: ceil(size / ranks) each, the last ones
-// fewer, or none, at its end.
+// The slice of a dimension that FSDP gives to rank `rank` of `ranks`: ceil(size / ranks) elements.
+// The last ranks have fewer or none.
 inline std::pair<std::int64_t, std::int64_t> slice_of(std::int64_t size, std::int64_t rank,
                                                       std::int64_t ranks) {
   const std::int64_t each = (size + ranks - 1) / ranks;

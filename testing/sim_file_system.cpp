@@ -12,7 +12,7 @@ namespace cairn::testing {
 namespace {
 
 [[noreturn]] void crash() {
-  throw SimulatedCrash{};  // NOLINT(hicpp-exception-baseclass): nobody shall handle it
+  throw SimulatedCrash{};  // NOLINT(hicpp-exception-baseclass): no code may handle it.
 }
 
 std::vector<std::string> parts_of(const std::string& path) {
@@ -53,7 +53,8 @@ class SimFileSystem::File final : public WritableFile {
     const std::lock_guard lock(files_.mutex_);
     if (closed_) throw_storage_error(EBADF, "cannot sync");
     files_.begin_read();
-    inode_->bytes.resize(end_);  // before the sync: a crash there may leave it cut off, and old
+    // Before the sync: a crash there may leave the file cut off, with old bytes.
+    inode_->bytes.resize(end_);
     files_.begin_whole_operation();
     inode_->certain = inode_->bytes;
   }
@@ -67,7 +68,7 @@ class SimFileSystem::File final : public WritableFile {
  private:
   SimFileSystem& files_;
   std::shared_ptr<Inode> inode_;
-  std::size_t end_ = 0;  // of what was written
+  std::size_t end_ = 0;  // Where the written bytes end.
   bool closed_ = false;
 };
 
@@ -168,7 +169,7 @@ std::unique_ptr<WritableFile> SimFileSystem::overwrite(const FilePath& path,
   try {
     entry = find(path);
   } catch (const StorageError&) {
-    return nullptr;  // a link is on the way
+    return nullptr;  // A link is on the path.
   }
   if (entry == nullptr || entry->file == nullptr) return nullptr;
   Inode& inode = *entry->file;
@@ -396,19 +397,19 @@ std::string SimFileSystem::describe() const {
   return text;
 }
 
-// --- What is left after a crash ------------------------------------------------------------------
+// --- After a crash -------------------------------------------------------------------------------
 
-// One way for the dice to fall: a number for every file with uncertain bytes and every folder with
-// uncertain names. next() goes through all of them.
+// One combination of random choices: a number for every file with uncertain bytes and every folder
+// with uncertain names. next() goes through all combinations.
 class SimFileSystem::Lottery {
  public:
   static constexpr std::uint64_t kNothingLost = ~std::uint64_t{0};
 
-  // `draw`: decides at once, in place of next().
+  // `draw` makes the choices at once, in place of next().
   explicit Lottery(std::function<std::uint64_t(std::uint64_t)> draw = nullptr)
       : draw_(std::move(draw)) {}
 
-  // Finds what is uncertain in the tree of `folder`, through all names that it may come to have.
+  // Finds everything uncertain in the tree of `folder`, through all names that it may come to have.
   void gather(const Folder& folder) {
     if (!folder.pending.empty()) add(&folder, std::uint64_t{1} << folder.pending.size());
     const auto visit = [this](const Entry& entry) {
@@ -446,7 +447,7 @@ class SimFileSystem::Lottery {
   static std::string bytes_left(const Inode& inode, std::uint64_t number) {
     const std::string& bytes = inode.bytes;
     const std::size_t half = equal_bytes(inode) + (bytes.size() - equal_bytes(inode)) / 2;
-    std::string old = inode.certain;  // of the new size
+    std::string old = inode.certain;  // At the new size.
     old.resize(bytes.size(), '\0');
     switch (number) {
       case 0:
@@ -454,15 +455,15 @@ class SimFileSystem::Lottery {
       case 1:
         return bytes.substr(0, half) +
                (half < inode.certain.size() ? inode.certain.substr(half) : std::string());
-      case 2:  // the size arrived, the data did not
+      case 2:  // The size was written, the data was not.
         return old;
       case 3:
         return bytes.substr(0, half) + std::string(bytes.size() - half, '\0');
-      case 4:  // the disk wrote the end first
+      case 4:  // The disk wrote the end first.
         return old.substr(0, half) + bytes.substr(half);
       case 5:
         return bytes;
-      default:  // and in this order it came to one block, and not to the next
+      default:  // Every second block was written.
         for (std::size_t i = 0; i < bytes.size(); ++i) {
           if (i / 16 % 2 == 0) old[i] = bytes[i];
         }
@@ -471,13 +472,13 @@ class SimFileSystem::Lottery {
   }
 
  private:
-  // How far what is on the disk is what processes see.
+  // How many leading bytes on the disk equal those that processes see.
   static std::size_t equal_bytes(const Inode& inode) {
     const auto [seen, certain] = std::ranges::mismatch(inode.bytes, inode.certain);
     return static_cast<std::size_t>(seen - inode.bytes.begin());
   }
 
-  // What was only appended to has no old bytes that could be among the new.
+  // A file that was only appended to has no old bytes that could remain among the new ones.
   static std::uint64_t ways_to_lose(const Inode& inode) {
     return equal_bytes(inode) < inode.certain.size() ? 7 : 6;
   }

@@ -63,10 +63,10 @@ class SimMeeting final : public Meeting {
   const std::size_t rank_;
 };
 
-// Before anything can go wrong.
-class Opening final : public Meeting {
+// Writes the meeting's first values, before faults can occur.
+class FaultlessMeeting final : public Meeting {
  public:
-  explicit Opening(std::map<std::string, std::string>& values) : values_(values) {}
+  explicit FaultlessMeeting(std::map<std::string, std::string>& values) : values_(values) {}
   void set(const std::string& key, const std::string& value) override { values_[key] = value; }
   std::optional<std::string> find(const std::string&) override { return std::nullopt; }
   std::optional<std::string> exchange(const std::string&, const std::string&,
@@ -98,7 +98,7 @@ SimJob::SimJob(Fibers& fibers, SimJobOptions options)
                       .machine = options_.machines.empty() ? std::to_string(machine)
                                                            : options_.machines[machine]};
     rank->table.meeting = std::make_shared<SimMeeting>(*this, ranks_.size());
-    rank->table.patience.longest_poll = milliseconds(200);  // fewer steps, more schedules
+    rank->table.patience.longest_poll = milliseconds(200);  // Fewer steps, so more schedules.
     rank->table.draw_id = [this] {
       std::string digits;
       for (int i = 0; i < 16; ++i) {
@@ -110,7 +110,7 @@ SimJob::SimJob(Fibers& fibers, SimJobOptions options)
         *options_.disks[static_cast<std::size_t>(machine_of(number))]);
     rank->files->before_each([this, raw = rank.get()](FileCall kind, std::uint64_t) {
       step(*raw);
-      if (behind_rename && kind == FileCall::kSyncFolder) behind_rename();
+      if (after_rename && kind == FileCall::kSyncFolder) after_rename();
     });
     for (const SimFault& fault : options_.faults) {
       if (fault.kind != SimFault::Kind::kFails || fault.rank != number) continue;
@@ -119,11 +119,11 @@ SimJob::SimJob(Fibers& fibers, SimJobOptions options)
     rank->store = options_.shared ? watched_store(*rank) : local_store(*rank->files);
     ranks_.push_back(std::move(rank));
   }
-  Opening opening(place_.values);
+  FaultlessMeeting opening(place_.values);
   open_table(opening);
 }
 
-// Each of its calls is a step.
+// Each call of the store is a step.
 std::shared_ptr<ObjectStore> SimJob::watched_store(Rank& rank) {
   const auto calls = std::make_shared<std::uint64_t>(0);
   const auto before = [this, &rank, calls](StoreCall, const std::string& name) {
@@ -135,7 +135,7 @@ std::shared_ptr<ObjectStore> SimJob::watched_store(Rank& rank) {
     }
   };
   const auto after = [this](StoreCall call, const std::string&) {
-    if (behind_rename && call == StoreCall::kCommit) behind_rename();
+    if (after_rename && call == StoreCall::kCommit) after_rename();
   };
   return std::make_shared<WatchedStore>(options_.shared,
                                         StoreHooks{.before = before, .after = after});
@@ -195,12 +195,12 @@ void SimJob::step(Rank& rank) {
   fibers_.pause(is_long ? milliseconds(random(500)) : microseconds(random(300)));
   if (rank.is_dead) throw SimulatedCrash{};
   for (const SimFault& fault : options_.faults) {
-    if (fault.rank == rank.number() && fault.step == rank.steps) suffer(rank, fault);
+    if (fault.rank == rank.number() && fault.step == rank.steps) apply_fault(rank, fault);
   }
 }
 
-void SimJob::suffer(Rank& rank, const SimFault& fault) {
-  if (fault.kind == SimFault::Kind::kFails) return;  // the file system's
+void SimJob::apply_fault(Rank& rank, const SimFault& fault) {
+  if (fault.kind == SimFault::Kind::kFails) return;  // The file system handles it.
   last_fault_ = fibers_.now();
   switch (fault.kind) {
     case SimFault::Kind::kCrash:

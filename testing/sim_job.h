@@ -19,21 +19,21 @@
 
 namespace cairn::testing {
 
-// What all ranks of a job tell each other. `is_gone`: who hosted it died.
+// The values that the ranks of a job tell each other. `is_gone`: the process that hosted it died.
 struct SimPlace {
   std::map<std::string, std::string> values;
   bool is_gone = false;
 };
 
-// Something that goes wrong at the n-th step of a rank (a call of a file system, or of the meeting
-// place), counted from 1.
+// A fault at the n-th step of a rank, counted from 1. A step is a call of a file system or of the
+// meeting place.
 struct SimFault {
   enum class Kind : std::uint8_t {
     kCrash,   // SIGKILL
-    kHang,    // nothing for `time`, then it goes on
-    kFails,   // a call of the file system, or the store, fails; `step` counts those alone
-    kCutOff,  // no call reaches the meeting place for `time`
-    kEndAll,  // SIGKILL of all ranks, or their power
+    kHang,    // Does nothing for `time`, then continues.
+    kFails,   // A call of the file system or the store fails. `step` counts only these.
+    kCutOff,  // For `time`, no call reaches the meeting place.
+    kEndAll,  // SIGKILL of all ranks, or a power loss.
   };
   Kind kind = Kind::kCrash;
   std::int64_t rank = 0;
@@ -44,14 +44,17 @@ struct SimFault {
 
 struct SimJobOptions {
   std::int64_t world_size = 2;
-  std::vector<SimFileSystem*> disks = {};  // of the machines; ranks are spread over them in order
-  std::vector<std::string> machines = {};  // what those are called; empty: by their numbers
-  std::shared_ptr<ObjectStore> shared = nullptr;  // all ranks write there, and not on the disks
+  // The machines' disks; ranks are spread over them in order.
+  std::vector<SimFileSystem*> disks = {};
+  std::vector<std::string> machines = {};  // Names of the machines. Empty: they are numbered.
+  // If set, all ranks write there instead of to the disks.
+  std::shared_ptr<ObjectStore> shared = nullptr;
   std::uint64_t seed = 1;
   std::vector<SimFault> faults = {};
-  bool is_hosted = true;  // the meeting place outlives rank 0
-  double loss = 0;        // of calls of the meeting place: half of them undone
-  double stutter = 0;     // of steps that take up to half a second
+  bool is_hosted = true;  // The meeting place outlives rank 0.
+  // Share of calls of the meeting place that are lost; half of these are not done.
+  double loss = 0;
+  double stutter = 0;  // Share of steps that take up to half a second.
 };
 
 class SimJob {
@@ -74,29 +77,29 @@ class SimJob {
   // Spawns all ranks. `body` must catch what it expects; SimulatedCrash ends it quietly. The job
   // must outlive the fibers.
   void start(const Body& body);
-  // No rank moves any more, but for those that hang.
+  // Whether no rank moves any more, except those that hang.
   bool is_over() const;
-  // Whoever has not ended dies at its next step.
+  // Every rank that has not ended dies at its next step.
   void kill();
 
   Fibers& fibers() { return fibers_; }
   SimPlace& place() { return place_; }
   std::vector<std::unique_ptr<Rank>>& ranks() { return ranks_; }
   std::uint64_t random(std::uint64_t below) { return below == 0 ? 0 : random_() % below; }
-  // When something last began to go wrong, or a rank came back.
+  // When the last fault began, or a rank came back.
   Meeting::Time last_fault() const { return last_fault_; }
-  // Called behind each step that changed what names there are.
-  std::function<void()> behind_rename = nullptr;
+  // Called after each step that changed which names exist.
+  std::function<void()> after_rename = nullptr;
 
-  // One step of a rank: time passes, others go on, and what is to happen to it does.
+  // One step of a rank: time passes, other ranks run, and the faults planned for this step happen.
   void step(Rank& rank);
-  // The same of a call of the meeting place; throws MeetingError for one that does not arrive.
+  // A step for a call of the meeting place. Throws MeetingError if the call is lost.
   void call(Rank& rank);
   bool loses_answer();
 
  private:
   std::shared_ptr<ObjectStore> watched_store(Rank& rank);
-  void suffer(Rank& rank, const SimFault& fault);
+  void apply_fault(Rank& rank, const SimFault& fault);
 
   Fibers& fibers_;
   const SimJobOptions options_;

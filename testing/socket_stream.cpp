@@ -81,7 +81,7 @@ TlsServer::TlsServer(const std::string& key_file, const std::string& certificate
       SSL_CTX_use_PrivateKey_file(ssl, key_file.c_str(), SSL_FILETYPE_PEM) != 1) {
     throw std::runtime_error("no TLS with " + key_file + " and " + certificate_file);
   }
-  SSL_CTX_set_read_ahead(ssl, 1);  // many records with one system call
+  SSL_CTX_set_read_ahead(ssl, 1);  // One system call reads many records.
   SSL_CTX_set_default_read_buffer_len(ssl, kDroppedAtOnce);
 }
 

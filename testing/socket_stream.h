@@ -1,5 +1,4 @@
-// The bytes of a connection to a server of the tests, with TLS or without. Takes no ownership of
-// the socket.
+// The bytes of a connection to a test server, with or without TLS. It does not own the socket.
 #pragma once
 
 #include <cstddef>
@@ -15,16 +14,16 @@ class SocketStream {
   SocketStream(const SocketStream&) = delete;
   SocketStream& operator=(const SocketStream&) = delete;
 
-  // How many came; 0 at the end of the connection, or when it broke.
+  // Returns the number of bytes read. 0 if the connection ended or broke.
   virtual std::size_t read(char* into, std::size_t most) = 0;
-  // The same of bytes that nobody wants.
+  // Reads and drops bytes; returns as read() does.
   virtual std::size_t drop(std::size_t most) = 0;
-  virtual bool write(const char* data, std::size_t size) = 0;  // all of it
+  virtual bool write(const char* data, std::size_t size) = 0;  // Writes all of it.
 };
 
 std::unique_ptr<SocketStream> plain_stream(int socket);
 
-// A server's certificate, with which streams are made. std::runtime_error when the files cannot be
+// A server's certificate, used to make streams. Throws std::runtime_error if the files cannot be
 // used.
 class TlsServer {
  public:
@@ -33,7 +32,8 @@ class TlsServer {
   TlsServer(const TlsServer&) = delete;
   TlsServer& operator=(const TlsServer&) = delete;
 
-  // With the handshake done; null when it failed. Must not outlive this.
+  // Returns a stream after the handshake. Null if the handshake failed. The stream must not outlive
+  // this object.
   std::unique_ptr<SocketStream> stream(int socket) const;
 
  private:

@@ -1,4 +1,4 @@
-// Storages whose parts are read.
+// Reads parts of storages.
 #pragma once
 
 #include <algorithm>
@@ -9,8 +9,8 @@
 
 namespace cairn::testing {
 
-// Reads parts of a storage: those from any byte to any other, or some of them when it is larger
-// than 64 bytes. Empty when each is what bytes() has there, otherwise which is not.
+// Reads parts of a storage: every range from one byte to another, or some of them if it is larger
+// than 64 bytes. Returns "" if each equals the range of bytes(). Otherwise names a wrong range.
 inline std::string wrong_range_of(const Storage& storage) {
   const SharedBytes all = storage.bytes();
   const std::size_t step = all.view.size() <= 64 ? 1 : all.view.size() / 13 + 1;

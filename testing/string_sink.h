@@ -14,20 +14,20 @@ class StringSink final : public ByteSink {
   std::string text;
 };
 
-// The file that cairn writes for `value`.
+// The bytes of the file that cairn writes for `value`.
 inline std::string encoded(const Value& value, const TorchFileWriteOptions& options = {}) {
   StringSink sink;
   TorchFilePlan(value).write(sink, options);
   return std::move(sink.text);
 }
 
-// Bytes that own themselves.
+// Bytes together with their owner.
 inline SharedBytes shared(std::string bytes) {
   auto owner = std::make_shared<const std::string>(std::move(bytes));
   return {as_bytes(*owner), owner};
 }
 
-// A file of these bytes.
+// A source with these bytes.
 inline std::shared_ptr<const ByteSource> source_with(std::string bytes,
                                                      std::string name = "a file") {
   return source_of(shared(std::move(bytes)), std::move(name));

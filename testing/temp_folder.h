@@ -1,4 +1,4 @@
-// A fresh folder for one test, removed with everything in it at the end.
+// A new folder for one test. It is removed with everything in it at the end.
 #pragma once
 
 #include <string>
@@ -19,7 +19,7 @@ class TempFolder {
   std::string path_;
 };
 
-// The whole content of a file; a test failure and "" when it cannot be read.
+// The whole content of a file. Fails the test and returns "" if it cannot be read.
 std::string read_file(const std::string& path);
 void write_file(const std::string& path, const std::string& bytes);
 

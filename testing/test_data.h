@@ -1,4 +1,4 @@
-// Where the golden files are. CAIRN_TEST_DATA is defined for every test program.
+// The path of the golden files. CAIRN_TEST_DATA is defined for every test program.
 #pragma once
 
 #include <string>
@@ -6,7 +6,7 @@
 namespace cairn::testing {
 
 inline const std::string kData = CAIRN_TEST_DATA;
-// A whole checkpoint of Composer's Trainer.
+// A complete checkpoint of Composer's Trainer.
 inline const std::string kComposer = kData + "/composer-0.33/adamw_cosine/ep1-ba8-rank0.pt";
 
 }  // namespace cairn::testing

@@ -15,7 +15,7 @@
 
 namespace cairn::testing {
 
-// The mean of what update() got as outputs: float outputs of any shape.
+// The mean of all outputs that update() got: floating-point outputs of any shape.
 class MeanOutput final : public Metric {
  public:
   std::string name() const override { return "MeanOutput"; }
@@ -35,13 +35,13 @@ class MeanOutput final : public Metric {
 
 struct TinyModelOptions {
   double dropout = 0;
-  bool metrics = false;    // MeanOutput, for training and evaluation
-  bool by_name = false;    // losses {"ce", "l2", "total"} instead of one
-  std::uint64_t seed = 1;  // of the initial weights
+  bool metrics = false;    // MeanOutput, for training and evaluation.
+  bool by_name = false;    // Losses {"ce", "l2", "total"} instead of one.
+  std::uint64_t seed = 1;  // For the initial weights.
 };
 
-// Linear(4, 8), tanh, dropout, Linear(8, 3), cross-entropy; float64, so that sums in another order
-// agree closely. Leaves torch's generator as it was.
+// Linear(4, 8), tanh, dropout, Linear(8, 3), cross-entropy. In float64, so that sums in another
+// order agree closely. Does not change the state of torch's generator.
 class TinyModel : public Model {
  public:
   explicit TinyModel(TinyModelOptions options = {});
@@ -57,16 +57,16 @@ class TinyModel : public Model {
   torch::nn::Linear second_{nullptr};
 };
 
-// `samples` rows of 4 features and their class of 3: the same for the same arguments.
+// `samples` rows of 4 features, each with one of 3 classes. The same arguments give the same data.
 std::shared_ptr<Dataset> tiny_dataset(std::int64_t samples, std::uint64_t seed = 5);
 
 // Batches of 2 in order, without threads.
 DataLoader tiny_loader(std::int64_t samples, DataLoaderOptions options = {.batch_size = 2});
 
-// A TinyModel on 10 samples, SGD-like defaults, nothing logged, no signals.
+// A TinyModel on 10 samples with SGD-like defaults. Logs nothing, and handles no signals.
 TrainerOptions tiny_options(TinyModelOptions model = {});
 
-// Every parameter, flattened into one tensor.
+// All parameters, flattened into one tensor.
 at::Tensor weights_of(Model& model);
 
 // Notes the name of each event.
@@ -93,7 +93,7 @@ class At final : public Callback {
   std::function<void(State&)> action_;
 };
 
-// Keeps the lines and metrics that were logged.
+// Keeps the messages and metrics that were logged.
 class LogRecorder final : public LoggerDestination {
  public:
   std::string name() const override { return "LogRecorder"; }

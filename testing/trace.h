@@ -17,12 +17,12 @@ namespace cairn::testing {
 // Collects lines. Thread-safe.
 class Trace {
  public:
-  // `folder` is left out of all paths, and of names in stores that were made of paths: it has
-  // another name in each run.
+  // `folder` is left out of all paths, and of names in stores that were made from paths: it differs
+  // from run to run.
   explicit Trace(std::string folder = "") : folder_(std::move(folder)) {}
 
-  // Keeps one of several equal lines that begin with "write" and follow each other: a trace does
-  // not say how many pieces an object takes. Random digits become a star.
+  // Keeps one of several consecutive equal lines that begin with "write": a trace does not say how
+  // many pieces an object takes. Replaces random digits by a star.
   void add(const std::string& line) {
     static const std::regex random("[0-9a-f]{16}");
     std::string plain = std::regex_replace(line, random, "*");
@@ -35,8 +35,8 @@ class Trace {
     if (is_piece && !lines_.empty() && lines_.back() == plain) return;
     lines_.push_back(std::move(plain));
   }
-  // Calls `act` and adds `call`: with "-> nothing" if the result says that nothing was done or
-  // found, with "-> refused" if it throws. Returns the result.
+  // Calls `act` and adds the line `call`. Appends "-> nothing" if the result says that nothing was
+  // done or found, and "-> refused" if `act` throws. Returns the result.
   template <class Act>
   auto note(const std::string& call, const Act& act) -> decltype(act()) {
     try {

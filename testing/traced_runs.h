@@ -24,7 +24,7 @@ namespace cairn::testing {
 
 enum class TracedLayout : std::uint8_t { kOneFile, kShardedFolder, kTars };
 
-// In float32, which tars need.
+// Float32, because tars need it.
 struct TracedNet : torch::nn::Module {
   TracedNet() {
     torch::manual_seed(1);
@@ -42,12 +42,14 @@ struct TracedRuns {
   std::string folder = "run";
   TracedLayout layout = TracedLayout::kOneFile;
   bool is_async = false;
-  int keeps = 2;                                      // in the folder
-  std::shared_ptr<ObjectStore> uploads_to = nullptr;  // where a logger keeps files; null: none
-  // Whether lines say what the training thread begins: not where it does not wait for others.
+  int keeps = 2;  // Checkpoints kept in the folder.
+  // The store of an uploading logger. Null: no such logger.
+  std::shared_ptr<ObjectStore> uploads_to = nullptr;
+  // Whether the trace marks what the training thread begins. False where it does not wait for
+  // background threads.
   bool has_marks = true;
 
-  // Saves batch 2, 4, ... and the last one; keeps two.
+  // Saves after every second batch and after the last one. Keeps two checkpoints.
   TrainerOptions options(const std::string& duration) const {
     TrainerOptions made = tiny_options();
     made.model = classifier(std::make_shared<TracedNet>(), {.num_classes = 3});
@@ -77,8 +79,8 @@ struct TracedRuns {
     return made;
   }
 
-  // One start of a program. Waits for each save and its upload before the next batch, so that what
-  // background threads do has its place in the trace.
+  // One start of a program. Waits for each save and its upload before the next batch, so that
+  // background work has a fixed position in the trace.
   void start(const std::string& title, TrainerOptions made) const {
     trace->begin(title);
     std::shared_ptr<RemoteUploaderDownloader> uploader;
@@ -109,7 +111,7 @@ struct TracedRuns {
       trainer.close();
     } catch (const AlreadyExistsError&) {
       mark("refused");
-    } catch (const Error&) {  // that rank 0 was refused
+    } catch (const Error&) {  // Reports that rank 0 was refused.
       if (dist::rank() == 0) throw;
       mark("refused");
     }

@@ -1,4 +1,4 @@
-// A file system that notes every call that changes or syncs something, and passes all calls on.
+// A file system that notes every call that changes or syncs something, and forwards all calls.
 //
 //   create /run/.cairn-tmp-ep0-ba1-rank0.pt-* locked
 //   write /run/.cairn-tmp-ep0-ba1-rank0.pt-*
@@ -6,8 +6,8 @@
 //   rename /run/.cairn-tmp-ep0-ba1-rank0.pt-* to /run/ep0-ba1-rank0.pt
 //   sync_folder /run
 //
-// Calls that look (stat, open, list, read_link) are left out. A call that does nothing ends with
-// "-> nothing", one that throws with "-> refused".
+// Calls that only look (stat, open, list, read_link) are left out. A call that does nothing ends
+// with "-> nothing", and a call that throws with "-> refused".
 #pragma once
 
 #include <memory>

@@ -1,12 +1,12 @@
-// A store that notes every call as a line of text, and passes it on.
+// A store that notes every call as a line of text, and forwards it.
 //
 //   begin run/ep0-ba1-rank0.pt if absent
 //   write run/ep0-ba1-rank0.pt
 //   commit run/ep0-ba1-rank0.pt
 //   move_pointer run/latest-rank0.pt to run/ep0-ba1-rank0.pt if as seen
 //
-// A call that finds nothing ends with "-> nothing", one that throws with "-> refused". Calls for
-// files named STOP and SAVE are left out: a thread of its own looks for them, whenever it runs.
+// A call that finds nothing ends with "-> nothing", and a call that throws with "-> refused". Calls
+// for files named STOP and SAVE are left out: a separate thread looks for them at any time.
 #pragma once
 
 #include <atomic>
@@ -25,13 +25,13 @@ namespace cairn::testing {
 
 class TracingStore final : public ObjectStore {
  public:
-  // With `features` in place of those of `under`, which must be able to do what they say.
+  // With `features`, claims these instead of those of `under`, which must support them.
   TracingStore(std::shared_ptr<ObjectStore> under, std::shared_ptr<Trace> trace,
                std::optional<StoreFeatures> features = std::nullopt)
       : under_(std::move(under)), trace_(std::move(trace)), features_(features) {}
 
   StoreFeatures features() const override { return features_.value_or(under_->features()); }
-  bool may_be_far() const override { return true; }  // around local_store(), too
+  bool may_be_far() const override { return true; }  // Also around local_store().
   bool names_are_paths() const override { return false; }
   std::string describe(const std::string& name) const override { return under_->describe(name); }
   std::optional<ObjectInfo> stat(const std::string& name, bool follow) override {
@@ -55,7 +55,7 @@ class TracingStore final : public ObjectStore {
       return std::make_unique<Write>(under_->begin(name, options), trace_, name);
     });
   }
-  // A folder whose objects appear one by one is written by the default, through begin().
+  // If the objects of a folder appear one by one, the default writes it through begin().
   std::unique_ptr<FolderWrite> begin_folder(const std::string& name, bool overwrite) override {
     const auto make = [&] {
       return features().whole_folders ? under_->begin_folder(name, overwrite)
@@ -140,7 +140,7 @@ class TracingStore final : public ObjectStore {
     const std::shared_ptr<const ByteSource> under_;
     const std::shared_ptr<Trace> trace_;
     const std::string name_;
-    mutable std::atomic<bool> is_read_ = false;  // only the first time is noted
+    mutable std::atomic<bool> is_read_ = false;  // Only the first read is noted.
   };
 
   class Write final : public ObjectWrite {

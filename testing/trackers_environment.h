@@ -1,5 +1,5 @@
-// The environment of a process that knows of one Databricks workspace, MLflow server or W&B, and of
-// no other.
+// The environment of a process that knows one Databricks workspace, MLflow server or W&B, and no
+// other.
 #pragma once
 
 #include <list>
@@ -9,7 +9,8 @@
 
 namespace cairn::testing {
 
-// Without what the machine's owner has set, and away from the owner's ~/.databrickscfg.
+// Removes the variables that the machine's owner may have set, and hides the owner's
+// ~/.databrickscfg.
 class CleanTrackersEnvironment {
  public:
   CleanTrackersEnvironment() {
@@ -44,7 +45,7 @@ class CleanTrackersEnvironment {
   void set(const char* name, const char* value) { variables_.emplace_front(name, value); }
 
  private:
-  std::list<EnvironmentVariable> variables_;  // put back from the last one on
+  std::list<EnvironmentVariable> variables_;  // Restored from the last one to the first.
 };
 
 }  // namespace cairn::testing

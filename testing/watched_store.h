@@ -1,6 +1,6 @@
-// A store whose every call is counted, and may be hindered: what is far away, slow to answer, or
-// fails. Around local_store(), too, it is a store that may be far, so that a test of such stores
-// does not become one of local files.
+// A store that counts every call and can hinder it: it may be far away, slow or failing. It also
+// says that it may be far around local_store(), so that a test of far stores does not become a test
+// of local files.
 #pragma once
 
 #include <array>
@@ -22,12 +22,12 @@ namespace cairn::testing {
 enum class StoreCall : std::uint8_t {
   kStat,
   kOpen,
-  kRead,  // of what was opened
-  kList,  // a page
+  kRead,  // From an object that was opened.
+  kList,  // One page.
   kBegin,
   kWrite,
   kCommit,
-  kRemove,  // objects and folders
+  kRemove,  // Objects and folders.
   kCopy,
   kRename,
   kReadPointer,
@@ -35,13 +35,14 @@ enum class StoreCall : std::uint8_t {
 };
 
 struct StoreHooks {
-  // Each may throw what the caller then gets. Called with the call and the name.
+  // Called with the call and the name. A hook may throw, and the caller gets that error.
   using Hook = std::function<void(StoreCall, const std::string&)>;
-  Hook before = nullptr;  // nothing was done
-  Hook after = nullptr;   // it was done: only the answer is lost. Not of kBegin and kWrite.
+  Hook before = nullptr;  // Called before anything is done.
+  // Called when it is done, so that only the answer is lost. Not called for kBegin and kWrite.
+  Hook after = nullptr;
 };
 
-// Thread-safe, when the other one and the hooks are.
+// Thread-safe if the wrapped store and the hooks are.
 class WatchedStore final : public ObjectStore {
  public:
   explicit WatchedStore(std::shared_ptr<ObjectStore> under, StoreHooks hooks = {})
@@ -50,7 +51,7 @@ class WatchedStore final : public ObjectStore {
   std::uint64_t calls(StoreCall call) const {
     return state_->counts.at(static_cast<std::size_t>(call));
   }
-  // Of any kind, but writing and reading parts of an object that was begun or opened.
+  // Calls of any kind, except writing and reading parts of an object that was begun or opened.
   std::uint64_t requests() const {
     std::uint64_t all = 0;
     for (const auto& count : state_->counts) {
@@ -194,12 +195,13 @@ class WatchedStore final : public ObjectStore {
     std::string name_;
   };
 
-  const std::shared_ptr<State> state_;  // also of what was opened, and may outlive the store
+  const std::shared_ptr<State> state_;  // Shared with opened objects; may outlive the store.
   const std::shared_ptr<ObjectStore> under_;
 };
 
-// So many of all calls fail with a StorageError that may pass: half of them undone, half of them
-// done, and the answer lost. The same seed, the same faults, as long as one thread calls.
+// Makes this share of all calls fail with a StorageError that may pass. Half of the failed calls
+// are not done; the other half are done, and the answer is lost. The same seed gives the same
+// faults if one thread calls.
 inline StoreHooks random_faults(double rate, std::uint64_t seed) {
   struct Dice {
     std::mutex mutex;
@@ -209,7 +211,8 @@ inline StoreHooks random_faults(double rate, std::uint64_t seed) {
   dice->random.seed(seed);
   const auto maybe_fail = [dice, rate](StoreCall call, const std::string& name) {
     const std::scoped_lock lock(dice->mutex);
-    const double odds = call == StoreCall::kWrite ? rate / 20 : rate / 2;  // many are one request
+    // An object takes many writes, but most of them are one request.
+    const double odds = call == StoreCall::kWrite ? rate / 20 : rate / 2;
     if (std::uniform_real_distribution<>()(dice->random) < odds) {
       throw StorageError(name + ": 503 SlowDown", 503, /*retryable=*/true);
     }

@@ -37,7 +37,7 @@
 namespace cairn {
 namespace {
 
-// Counts checkpoints of other runs that lie in this run's folders.
+// Counts the checkpoints of other runs in this run's folders.
 class OtherRuns {
  public:
   void add(const SearchPlace& place, const std::string& run_name) {
@@ -68,12 +68,13 @@ class OtherRuns {
 // The checkpoint that rank 0 found, for all ranks.
 struct FoundForAll {
   std::optional<LoadJob> job = std::nullopt;
-  std::size_t place = 0;     // where it is
-  bool is_rank_tar = false;  // `job` is rank 0's part of a save of all ranks
+  std::size_t place = 0;     // The number of its place.
+  bool is_rank_tar = false;  // `job` is rank 0's part of a save of all ranks.
 };
 
-// Steps 2 to 4, except loading. StorageError if a place cannot be read: it may hold a checkpoint,
-// and starting over would be wrong. UsageError if starting over would lose something.
+// Steps 2 to 4 without loading. Throws StorageError if a place cannot be read: it may hold a
+// checkpoint, so beginning anew would be wrong. Throws UsageError if beginning anew would lose
+// something.
 FoundForAll find_newest(const TrainerOptions& trainer, const RunSearch& search, Logger& logger) {
   OtherRuns others;
   RunSearch told = search;
@@ -92,7 +93,7 @@ FoundForAll find_newest(const TrainerOptions& trainer, const RunSearch& search, 
   }
   others.log(search.places.front().run_name, logger);
   if (!answer.refusal.empty()) throw UsageError("autoresume: " + answer.refusal);
-  if (!answer.found && search.takes_rank_tars) return {};  // each rank looks for its own
+  if (!answer.found && search.takes_rank_tars) return {};  // Each rank looks for its own.
   if (!answer.found) {
     std::string folders;
     for (const SearchPlace& place : search.places) {
@@ -105,7 +106,7 @@ FoundForAll find_newest(const TrainerOptions& trainer, const RunSearch& search, 
   }
   const FoundCheckpoint& found = *answer.found;
   const auto& store = search.places[answer.place].store;
-  if (!answer.is_rank_tar) {  // otherwise each rank reports its own tar
+  if (!answer.is_rank_tar) {  // Otherwise each rank reports its own tar.
     logger.log_message("autoresume: going on from " + printable_line(store->describe(found.path)) +
                        " (" + position_text(found.timestamp) + ")");
   }
@@ -118,8 +119,9 @@ FoundForAll find_newest(const TrainerOptions& trainer, const RunSearch& search, 
           .is_rank_tar = answer.is_rank_tar};
 }
 
-// Rank 0 looks, and all ranks load the checkpoint that it found. Rank 0 names the place by its
-// number. Where each rank has a folder of its own, it names the checkpoint by its path from there.
+// Rank 0 searches, and all ranks load the checkpoint that it found. Rank 0 names the place by its
+// number. If each rank has its own folder, rank 0 names the checkpoint by its path relative to the
+// folder.
 FoundForAll find_for_all(const TrainerOptions& trainer, const RunSearch& search, Logger& logger) {
   const Team team = Team::of_job();
   const std::vector<SearchPlace>& places = search.places;
@@ -128,7 +130,7 @@ FoundForAll find_for_all(const TrainerOptions& trainer, const RunSearch& search,
   const Value found = team.do_on_first("looking for a checkpoint to go on from", [&]() -> Value {
     own = find_newest(trainer, search, logger);
     if (team.is_alone() || !own.job) return List{-1, "", "", own.is_rank_tar};
-    own.job->content = content_of(*own.job);  // it may be copied for the processes of this machine
+    own.job->content = content_of(*own.job);  // It may be copied for this machine's processes.
     const std::string path = places.at(own.place).is_in_parts
                                  ? relative_path(normal_path(own.job->path), folder)
                                  : own.job->path;
@@ -141,8 +143,8 @@ FoundForAll find_for_all(const TrainerOptions& trainer, const RunSearch& search,
   std::string path = said.at(1).as_str();
   if (number >= static_cast<std::int64_t>(places.size())) {
     throw UsageError("autoresume: rank 0 goes on from " + printable_line(path) +
-                     ", which a logger keeps that this rank does not have: give all ranks the same "
-                     "loggers");
+                     ", which is kept by a logger that this rank does not have. Give all ranks the "
+                     "same loggers");
   }
   const SearchPlace& place = places.at(static_cast<std::size_t>(number));
   if (place.is_in_parts) path = join_path(folder, path);
@@ -154,9 +156,9 @@ FoundForAll find_for_all(const TrainerOptions& trainer, const RunSearch& search,
           .is_rank_tar = said.at(3).as_bool()};
 }
 
-// Nothing is left to go on from. Throws on all ranks when one has what it cannot begin again with:
-// each has read its own rows, and may have failed otherwise than the others. So it does when the
-// machines have parts, and none that is whole.
+// Called when no checkpoint is left to resume from. Each rank has read its own rows, so ranks may
+// have failed differently. Throws on all ranks if one of them has an error that forbids to begin
+// anew. Also throws if machines have parts of checkpoints and none of these is whole.
 void agree_to_begin(const std::exception_ptr& own, const JointCheckpoints* joint) {
   RankOutcome outcome;
   try {
@@ -164,7 +166,7 @@ void agree_to_begin(const std::exception_ptr& own, const JointCheckpoints* joint
   } catch (const std::exception& e) {
     outcome = {RankOutcome::kFailed, e.what()};
   }
-  const AgreedOutcome agreed = agree_on(outcome);
+  const AgreedOutcome agreed = agree_on_outcome(outcome);
   if (own && agreed.rank == dist::rank()) std::rethrow_exception(own);
   if (agreed.outcome.kind != RankOutcome::kOk) {
     throw RankError("rank " + std::to_string(agreed.rank) + ": " + agreed.outcome.why);
@@ -187,8 +189,8 @@ void require_findable(const CheckpointSaver& saver) {
   if (options.folder.find("{mlflow_run_id}") != std::string::npos &&
       (mlflow_run == nullptr || *mlflow_run == 0)) {
     throw UsageError(
-        "autoresume needs MLFLOW_RUN_ID in the environment, as the folder has {mlflow_run_id}: "
-        "without it every start makes a run of its own, whose folder is empty");
+        "autoresume needs MLFLOW_RUN_ID in the environment, because the folder has "
+        "{mlflow_run_id}. Without the variable every start makes a new run with an empty folder");
   }
 }
 
@@ -229,10 +231,10 @@ class Autoresume {
   }
 
  private:
-  // No checkpoint is left that all ranks could load together. Tars each rank loads by itself.
+  // No checkpoint is left that all ranks could load together. Each rank loads tars by itself.
   LoadOutcome load_without_checkpoint() {
     if (mixed_) throw RankError(*mixed_);
-    // To begin again would abandon a checkpoint that a repaired disk may still give.
+    // Beginning anew would abandon a checkpoint that a repaired disk may still deliver.
     agree_to_begin(unreadable_ ? unreadable_ : lost_, joint_.get());
     return search_.takes_rank_tars ? resume_rank_tars(options_, state_, saver_, logger_)
                                    : load_from_load_path(options_, state_, logger_);
@@ -249,7 +251,7 @@ class Autoresume {
     }
     if (tried.own.kind == RankOutcome::kFailed) rethrow_with_advice(tried.error, job);
     const bool is_bad_file = tried.agreed.outcome.kind == RankOutcome::kBadFile;
-    // Where each rank has looked at its own rows alone, those of others may be bad.
+    // If each rank has read only its own rows, those of others may be bad.
     const bool may_pass_over = !tried.agreed.is_ok_anywhere || is_sharded(state_);
     if (!is_bad_file || !may_pass_over) throw tried.error_of_rank(job.path);
     if (tried.agreed.is_ok_anywhere) mixed_ = tried.error_of_rank(job.path);
@@ -263,7 +265,7 @@ class Autoresume {
     return std::nullopt;
   }
 
-  // What beginning anew would abandon is told then.
+  // Keeps an error that must be thrown instead of beginning anew.
   void keep(const std::exception_ptr& error) {
     try {
       std::rethrow_exception(error);
@@ -273,7 +275,7 @@ class Autoresume {
     if (weights_are_lost_ && !lost_) lost_ = error;
   }
 
-  // As load_path takes it.
+  // In the form that load_path takes.
   static std::string place_of(const LoadJob& job) { return job.options.store->describe(job.path); }
 
   [[noreturn]] static void rethrow_with_advice(const std::exception_ptr& error,
@@ -300,10 +302,10 @@ class Autoresume {
   LoadProgress progress_;
   RunSearch search_;
   std::unique_ptr<JointCheckpoints> joint_;
-  std::exception_ptr unreadable_;  // of the first checkpoint that the disk did not give whole
-  std::exception_ptr lost_;        // of the first failed load that cost the weights
+  std::exception_ptr unreadable_;  // From the first checkpoint that the disk failed to deliver.
+  std::exception_ptr lost_;        // From the first failed load that cost the weights.
   bool weights_are_lost_ = false;
-  std::optional<RankError> mixed_;  // some ranks have loaded what others could not
+  std::optional<RankError> mixed_;  // Some ranks have loaded what others could not.
 };
 
 }  // namespace

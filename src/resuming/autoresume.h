@@ -1,27 +1,28 @@
-// Autoresume: which checkpoint the run goes on from (spec: Composer's Trainer, autoresume=True).
+// Autoresume: chooses the checkpoint from which the run resumes (Composer's Trainer,
+// autoresume=True).
 //
-//  1. A run name, a save folder, a latest name and a saver of the whole state are required: without
-//     any of them a restarted job could not find its own files, or go on from them. With several
-//     savers it goes by the first that saves the whole state.
-//  2. That saver's folder is looked into, and, when it is on this machine, every place that a
-//     logger uploads its checkpoints to. Of what is found the furthest in training wins, so that a
-//     file that was left here never beats a newer one that is far away; of equal ones the one here.
-//     A place that cannot be asked ends the start: nobody knows what it has. In one that is far
-//     away the pointer is asked first, and nothing is listed when it is good.
-//  3. In a place the newest checkpoint that is this run's, by its run_name, wins, when its
-//     structure is whole and every byte proves good while it is loaded; otherwise the next one.
-//     Each one that is passed over is logged with the reason, those of other runs in one line, and
-//     none is deleted. What cannot be read now ends the start (checkpoint/folder/find_latest.cpp
-//     says what is what). When all that is there under names that this run would write is of other
-//     runs, the start is refused: beginning beside them would write over them.
-//     Of several processes rank 0 looks, and all load what it found; on several machines without a
-//     file system in common it looks at what all of them have together (joint_checkpoints.h). What
-//     proves bad is passed over when none of them could load it, or when each has looked at its own
-//     rows alone; otherwise the start ends, on all.
-//  4. When there is one, it replaces load_path, and the options that were meant for the first
-//     start (load_weights_only, load_ignore_keys, load_exclude_algorithms) are not used, and a line
-//     says so. Only load_strict_model_weights stays.
-//  5. Otherwise load_path with its options is loaded, or training starts fresh.
+//  1. A run name, a save folder, a latest name and a saver of the whole state are required. Without
+//     any of them, a restarted job could not find its own files or resume from them. With several
+//     savers, the first one that saves the whole state counts.
+//  2. That saver's folder is searched. If it is on this machine, every place to which a logger
+//     uploads its checkpoints is searched, too. The checkpoint furthest in training wins, so an old
+//     local file never beats a newer remote one. If two are equal, the local one wins. A place that
+//     cannot be read ends the start, because it may hold a newer checkpoint. In a far place the
+//     pointer is read first, and a good pointer makes a listing unnecessary.
+//  3. In each place, the newest checkpoint with this run's run_name wins if its structure is whole
+//     and every byte proves good while it is loaded. Otherwise the next one is tried. Each
+//     checkpoint that is passed over is logged with the reason, those of other runs in one line.
+//     None is deleted. An error that says nothing about the file ends the start
+//     (checkpoint/folder/find_latest.cpp tells such errors apart). If all checkpoints under names
+//     that this run would write are other runs', the start is refused, because this run would
+//     overwrite them. With several processes, rank 0 searches, and all ranks load what it found. On
+//     several machines without a common file system, it searches what all of them have together
+//     (joint_checkpoints.h). A bad checkpoint is passed over if no rank could load it, or if each
+//     rank has read only its own rows. Otherwise the start ends on all ranks.
+//  4. A checkpoint that was found replaces load_path. The options for the first start
+//     (load_weights_only, load_ignore_keys, load_exclude_algorithms) are not used, and a line says
+//     so. Only load_strict_model_weights stays.
+//  5. If none was found, load_path is loaded with its options, or training starts fresh.
 #pragma once
 
 #include "resuming/load_run.h"
@@ -30,15 +31,17 @@ namespace cairn {
 
 class CheckpointSaver;
 
-// Throws UsageError if a restarted job could not find what `saver` saves.
+// Throws UsageError if a restarted job could not find the checkpoints that `saver` saves.
 void require_findable(const CheckpointSaver& saver);
 
-// Collective. All of the steps: finds, loads, and goes back to step 2 without a checkpoint that
-// turns out to be undecodable when it is loaded. When there is no other, and it was the disk that
-// did not give its bytes, or somebody wrote into it, its error is thrown: that is no reason to
-// begin again. StorageError when the saver's folder cannot be read, UsageError when it is another
-// run's, MismatchError for a checkpoint that is whole and does not fit: that is no fault of the
-// file, and an older one would not fit either. `saver` is the first of the whole state.
+// Collective. Finds and loads a checkpoint; returns to step 2 if it turns out to be undecodable.
+// `saver` is the first one that saves the whole state.
+//
+// If no checkpoint is left, and the disk failed to deliver one or another process wrote into it,
+// throws that checkpoint's error: such a checkpoint is no reason to begin anew. Throws StorageError
+// if the saver's folder cannot be read, and UsageError if the folder is another run's. Throws
+// MismatchError if a whole checkpoint does not fit: the file is good, and an older one would not
+// fit either.
 LoadOutcome autoresume(const TrainerOptions& options, State& state, const CheckpointSaver& saver,
                        Logger& logger);
 

@@ -37,7 +37,7 @@ void mark_parts_of_whole_ones(ObjectStore& here, const std::string& folder,
 bool JointCheckpoints::is_needed(const ObjectStore& store) {
   if (dist::group() == nullptr || dist::count_machines() == 1) return false;
   const double other =
-      store.names_are_paths() ? 0 : 1;  // a program may give one rank another store
+      store.names_are_paths() ? 0 : 1;  // A program may give one rank another store.
   return dist::sum({other}, "asking where checkpoints are").front() == 0;
 }
 
@@ -47,7 +47,7 @@ JointCheckpoints::JointCheckpoints(const std::shared_ptr<ObjectStore>& here,
     : peers_(std::make_shared<dist::PeerFiles>(*dist::required_group())) {
   std::vector<SeenCheckpoint> seen;
   std::exception_ptr failed;
-  try {  // before they meet, since it takes as long as the disk likes
+  try {  // Before they meet: it may take the disk any time.
     const dist::LongWork long_work;
     seen = look();
   } catch (const std::exception&) {
@@ -66,7 +66,7 @@ JointCheckpoints::JointCheckpoints(const std::shared_ptr<ObjectStore>& here,
   auto joint = std::make_shared<JointStore>(
       here, JointStore::View{
                 .folder = folder, .agreed = agreed_, .seen = std::move(seen), .others = peers_});
-  // Not `joint` itself, which keeps who answers.
+  // Not `joint` itself: it owns peers_, which answers.
   auto answers = std::make_shared<JointStore>(
       here, JointStore::View{.folder = folder, .agreed = agreed_, .seen = {}, .others = nullptr});
   peers_->serve([answers = std::move(answers)](const FileOfRank& file) {

@@ -1,14 +1,15 @@
-// Checkpoints on machines without a file system in common: each has the files that its own ranks
-// wrote, and all ranks go on from what they have together.
+// Checkpoints on machines without a common file system. Each machine has the files that its own
+// ranks wrote, and all ranks resume from what the machines have together.
 //
-//  1. Every rank says what it sees in its folder, and all agree on what there is
-//     (checkpoint/ranks/agree_over_ranks.h). Of a machine one rank says it for all.
-//  2. From then on the files of the others can be read as if they lay here
-//     (checkpoint/ranks/joint_store.h), over the ranks (dist/peer_files.h): whatever the number of
-//     ranks is now, and wherever they are.
-//  3. What is looked for, and loaded, is looked for and loaded there.
+//  1. Every rank reports what it sees in its folder, and all ranks agree on the checkpoints that
+//     exist (checkpoint/ranks/agree_over_ranks.h). One rank per machine reports for all of its
+//     ranks.
+//  2. From then on, files of other machines can be read as if they were local
+//     (checkpoint/ranks/joint_store.h), through the ranks (dist/peer_files.h). The number and the
+//     machines of the ranks may have changed.
+//  3. Searching and loading use these joint checkpoints.
 //
-// Where all see one file system they have the same files, and nothing is sent.
+// If all ranks see one file system, they have the same files, and nothing is sent.
 #pragma once
 
 #include <functional>
@@ -29,34 +30,36 @@ namespace dist {
 class PeerFiles;
 }
 
-// To be kept until all ranks have loaded.
+// Keep this object until all ranks have loaded.
 class JointCheckpoints {
  public:
-  // Whether there is anything to join: several machines, and a folder of each. On all ranks
-  // together. DistError.
+  // Collective. Whether there is anything to join: there are several machines, each with its own
+  // folder. Throws DistError.
   static bool is_needed(const ObjectStore& store);
 
-  // Those in a saver's folder. On all ranks together. RankFailure, DistError; the verdict of
-  // why_none_is_whole(), unless they are also kept elsewhere, where the caller looks.
+  // Collective. The checkpoints in a saver's folder. Throws RankFailure and DistError. Throws the
+  // verdict of why_none_is_whole() unless the checkpoints are also kept elsewhere, where the caller
+  // looks.
   static std::unique_ptr<JointCheckpoints> in_folder(const SearchPlace& place,
                                                      bool is_kept_elsewhere, Logger& logger);
-  // That one, in the folder that `path` is in on this rank, by the name that it has for rank 0.
+  // Collective. The one checkpoint at `path`: in the folder that `path` has on this rank, under the
+  // name that it has on rank 0.
   static std::unique_ptr<JointCheckpoints> of_path(const std::string& path,
                                                    const std::shared_ptr<ObjectStore>& store);
   ~JointCheckpoints();
 
   const std::shared_ptr<JointStore>& store() const { return store_; }
-  // Why nobody may begin anew when elsewhere there is nothing, either: why_none_is_whole(). On all
-  // ranks the same.
+  // The same on all ranks: why no rank may begin anew if there is nothing elsewhere either. See
+  // checkpoint/ranks.
   const Verdict& why_none_is_whole() const { return why_none_is_whole_; }
-  // Of of_path(): where it is in the store.
+  // The checkpoint of of_path(): its path in the store.
   const std::string& path() const { return path_; }
 
  private:
   using Look = std::function<std::vector<SeenCheckpoint>()>;
   struct Options {
-    bool may_lack_all = false;  // AgreeJob's
-    bool marks_parts = false;   // name_on_machine.h: of those that are found whole
+    bool may_lack_all = false;  // As in AgreeJob.
+    bool marks_parts = false;   // Marks the parts of whole checkpoints; see name_on_machine.h.
   };
   JointCheckpoints(const std::shared_ptr<ObjectStore>& here, const std::string& folder,
                    const Look& look, const Options& options);

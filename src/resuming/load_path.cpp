@@ -24,24 +24,25 @@
 namespace cairn {
 namespace {
 
-// What a pointer of that name points at for rank 0, in the folder, which others may have under
-// another name: a run that still saves moves its `latest` while they open it. `path` where there is
-// no pointer, or one that leads out of the folder.
-std::string pointed_at_for_all(const std::string& path, ObjectStore& store) {
+// Follows a pointer at `path` on rank 0, for all ranks: a run that still saves moves its `latest`
+// while the ranks open it. The target is named relative to the folder, whose path may differ
+// between ranks. Returns `path` if there is no pointer, or if it leads out of the folder.
+std::string follow_pointer_for_all(const std::string& path, ObjectStore& store) {
   const Team team = Team::of_job();
   if (team.is_alone()) return path;
   const std::string name =
       team.do_on_first("opening " + path,
                        [&]() -> Value {
                          try {
-                           const bool is_file = path.ends_with(kLinkFile);  // people name that, too
+                           // Users name that file, too.
+                           const bool is_file = path.ends_with(kLinkFile);
                            const auto pointer = store.read_pointer(
                                is_file ? path.substr(0, path.size() - kLinkFile.size()) : path);
                            if (!pointer || pointer->is_broken()) return "";
                            return relative_path(normal_path(pointer->target),
                                                 normal_path(parent_path(path)));
                          } catch (const std::exception&) {
-                           return "";  // opening it says what is wrong, for all
+                           return "";  // Opening it reports the problem to all.
                          }
                        })
           .as_str();
@@ -49,9 +50,9 @@ std::string pointed_at_for_all(const std::string& path, ObjectStore& store) {
   return path.find('/') == std::string::npos ? name : join_path(parent_path(path), name);
 }
 
-// Rank 0 opens what load_path names, and what the others find there must be the same. (Another file
-// may get the name meanwhile, or the place be another one on their machine.) Throws on all ranks
-// when it cannot be opened: there would be nothing to compare with.
+// Rank 0 opens the checkpoint at load_path, and the other ranks must find the same content there.
+// (Meanwhile the name may have got another file, or their machines may have another place there.)
+// Throws on all ranks if rank 0 cannot open it: there would be nothing to compare with.
 void open_for_all(LoadJob& job) {
   const Team team = Team::of_job();
   if (team.is_alone()) return;
@@ -68,7 +69,7 @@ LoadJob job_of(const TrainerOptions& options, const State& state, LoadProgress& 
       strict_format(NameFormat(*options.load_path), variables_of_writer(state.run_name));
   const auto store =
       patient_store(progress.watch(store_of(path, options.load_object_store)), options, logger);
-  // Weights alone are not worth the transfer of three times as much optimizer state.
+  // If only weights are wanted, three times as much optimizer state is not worth its transfer.
   const bool is_dear = options.load_weights_only && store->may_be_far();
   LoadJob job = {.path = options.load_object_store ? path : shown_place(path),
                  .options = {.load_weights_only = options.load_weights_only,
@@ -78,7 +79,7 @@ LoadJob job_of(const TrainerOptions& options, const State& state, LoadProgress& 
                              .verify = is_dear ? Verify::kWhatIsRead : Verify::kFull,
                              .store = store,
                              .in_place = options.load_in_place}};
-  job.path = pointed_at_for_all(job.path, *store);
+  job.path = follow_pointer_for_all(job.path, *store);
   return job;
 }
 
@@ -89,10 +90,10 @@ LoadOutcome load_from_load_path(const TrainerOptions& options, State& state, Log
   if (loads_rank_tars(options, state)) return load_rank_tars(options, state, logger);
   LoadProgress progress = progress_of(options);
   LoadJob job = job_of(options, state, progress, logger);
-  std::unique_ptr<JointCheckpoints> joint;  // until all ranks have loaded
+  std::unique_ptr<JointCheckpoints> joint;  // Must live until all ranks have loaded.
   if (JointCheckpoints::is_needed(*job.options.store)) {
     joint = JointCheckpoints::of_path(job.path, job.options.store);
-    // If nobody has it, loading says best what is wrong.
+    // If no machine has it, the load gives the best error.
     if (joint->store()->stat(joint->path(), /*follow=*/true)) {
       job.path = joint->path();
       job.options.store = joint->store();

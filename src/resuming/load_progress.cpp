@@ -11,7 +11,7 @@
 namespace cairn {
 namespace {
 
-// Composer's: the beginning and the end of a long one.
+// Shortens a long path as Composer does: to its beginning and its end.
 std::string shortened(const std::string& path) {
   constexpr std::size_t kLongest = 60;
   constexpr std::size_t kBeginning = 42;
@@ -22,7 +22,7 @@ std::string shortened(const std::string& path) {
 
 }  // namespace
 
-// Shared by the stores, which may be kept for longer than the bar.
+// Shared by the stores, which may live longer than the bar.
 struct LoadProgress::Watched {
   std::mutex mutex;
   std::weak_ptr<ProgressBar> bar;

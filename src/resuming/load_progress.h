@@ -1,5 +1,5 @@
-// What a load from a store that is far away shows, and how it asks: load_progress_bar and
-// load_chunk_size. Of this machine's files neither is asked.
+// The progress bar and the read sizes of a load from a far store: load_progress_bar and
+// load_chunk_size. Both have no effect on this machine's files.
 //
 //   LoadProgress progress({.is_shown = true});
 //   const auto store = progress.watch(where);
@@ -25,20 +25,20 @@ class ProgressBar;
 
 struct LoadProgressOptions {
   bool is_shown = true;
-  std::uint64_t chunk_bytes = 0;                   // of one request; 0: as the store likes
-  std::ostream* stream = nullptr;                  // stderr when null
-  std::optional<bool> is_terminal = std::nullopt;  // as the stream is, when not given
-  std::function<double()> now = nullptr;           // seconds; a steady clock when null
+  std::uint64_t chunk_bytes = 0;                   // Per request; 0: as the store prefers.
+  std::ostream* stream = nullptr;                  // Null: stderr.
+  std::optional<bool> is_terminal = std::nullopt;  // nullopt: whether the stream is one.
+  std::function<double()> now = nullptr;           // Seconds; null: a steady clock.
 };
 
-// One thread; what reads may be others.
+// To be used by one thread. Other threads may read from the stores.
 class LoadProgress {
  public:
   explicit LoadProgress(LoadProgressOptions options);
 
-  // The store that a load is to read from, in place of `store`: the same each time.
+  // The store from which a load reads instead of `store`. The same `store` gives the same result.
   std::shared_ptr<ObjectStore> watch(const std::shared_ptr<ObjectStore>& store);
-  // While the result lives, what is read from the stores moves a bar with the name of `path`.
+  // While the returned object lives, reads from the stores move a bar that shows `path`.
   std::shared_ptr<ProgressBar> show(const std::string& path);
 
  private:

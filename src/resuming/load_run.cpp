@@ -31,7 +31,7 @@ bool is_fault_of_file(const Error& error) {
   return !is_of_program && read_fault_of(error) != ReadFault::kNow;
 }
 
-AgreedOutcome agree_on(const RankOutcome& own) {
+AgreedOutcome agree_on_outcome(const RankOutcome& own) {
   const auto all = Team::of_job().of_all(List{static_cast<std::int64_t>(own.kind), own.why});
   AgreedOutcome agreed;
   for (std::size_t rank = 0; rank < all.size(); ++rank) {
@@ -49,14 +49,14 @@ TriedLoad load_together(const std::function<LoadOutcome()>& load, const std::str
   try {
     tried.outcome = load();
   } catch (const dist::DistError&) {
-    throw;  // nothing can be said to the others any more
+    throw;  // The others cannot be told anything any more.
   } catch (const std::exception& e) {
     const auto* const error = dynamic_cast<const Error*>(&e);
     const bool is_bad_file = error != nullptr && is_fault_of_file(*error);
     tried.own = {is_bad_file ? RankOutcome::kBadFile : RankOutcome::kFailed, where + e.what()};
     tried.error = std::current_exception();
   }
-  tried.agreed = agree_on(tried.own);
+  tried.agreed = agree_on_outcome(tried.own);
   return tried;
 }
 
@@ -74,7 +74,7 @@ LoadOutcome load_for_run(const LoadJob& job, const LoadJob& nearest, State& stat
     const auto bar = progress.show(job.path);
     outcome.rng = load_now(nearest, state, logger);
   }
-  // A run that starts from another one's checkpoint is itself, and keeps its hands off the other's.
+  // A run that starts from another run's checkpoint must not touch that run's files.
   if (std::exchange(state.run_name, run_name) != run_name) {
     for (CheckpointSaver* saver : savers_among(state.callbacks)) {
       saver->load_state_dict(Dict());

@@ -18,7 +18,7 @@
 namespace cairn {
 namespace {
 
-// The ranks on the machine of this one, in order.
+// The ranks on this rank's machine, in order.
 std::vector<std::size_t> ranks_here() {
   std::vector<std::size_t> ranks;
   const std::vector<std::string> nodes = dist::machines_of_ranks();
@@ -47,20 +47,20 @@ NodeCopy::NodeCopy(const LoadJob& job, bool in_parts, Logger& logger) : nearest_
   nearest_.options.store = local;
 }
 
-// Empty when it failed.
+// Returns "" if copying failed.
 std::string NodeCopy::fetch(const LoadJob& job, Logger& logger) {
   const dist::LongWork long_work;
   try {
     folder_.emplace("cairn-copy");
     return copy_checkpoint(job.path, folder_->path() + "/",
-                           {.verify = Verify::kQuick,  // loading looks at every byte
+                           {.verify = Verify::kQuick,  // Loading checks every byte.
                             .from_store = job.options.store,
                             .to_store = local_store()})
         .path;
   } catch (const Error& error) {
     folder_.reset();
     logger.log_message("warning: there is no copy of " + printable_line(job.path) +
-                       " for the processes of this machine, so that each reads it itself: " +
+                       " for the processes of this machine, so each of them reads it itself: " +
                        printable_line(error.what()));
     return {};
   }

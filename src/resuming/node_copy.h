@@ -1,19 +1,21 @@
-// A checkpoint that is far away, or on another machine of the job (joint_checkpoints.h), fetched
+// A checkpoint that is far away, or on another machine of the job (joint_checkpoints.h), is fetched
 // once for all processes of a machine.
 //
-//  1. The ranks tell each other on which machine they are. Where there are several, the first of
-//     them fetches; one that is alone reads from the store, as in a job of one process.
-//  2. It copies the checkpoint as it is into a folder of its own in $TMPDIR or /var/tmp. That may
-//     take as long as it takes (LongWork): the others wait, and know when it ends.
-//  3. All tell each other where the copies are. Who finds none (the copy failed; a container has
-//     files of its own) reads from the store, and says what is wrong with it better than any copy.
-//  4. Who fetched removes the copy, when all ranks have loaded.
+//  1. The ranks tell each other on which machines they are. If a machine has several ranks, the
+//     first one fetches. A rank that is alone on its machine reads from the store, as in a job of
+//     one process.
+//  2. The fetching rank copies the checkpoint unchanged into a private folder in $TMPDIR or
+//     /var/tmp. It may take any time (LongWork): the others wait, and know when it ends.
+//  3. All ranks tell each other where the copies are. A rank without a copy (copying failed, or its
+//     container has other files) reads from the store. Its error then describes the problem better
+//     than a copy could.
+//  4. The fetching rank removes the copy when all ranks have loaded.
 //
-// Not of what lies on this machine, and not where each rank reads its own rows and no more: those
-// of a machine are no more together than the copy would be.
+// There is no copy of a checkpoint on this machine, nor if each rank reads only its own rows: the
+// rows of a machine's ranks together are no larger than the copy would be.
 //
-// Of weights alone (load_weights_only), which are about a third of a checkpoint and read alone, a
-// copy of everything is worth its transfer from three processes on.
+// With load_weights_only, weights are about a third of a checkpoint, and only they are read. Then
+// copying everything is worth its transfer only for three processes or more.
 #pragma once
 
 #include <optional>
@@ -28,18 +30,19 @@ namespace cairn {
 
 class NodeCopy {
  public:
-  // All ranks make one at the same time. `in_parts`: each rank reads its rows. DistError.
+  // Collective: all ranks make one at the same time. `in_parts`: each rank reads only its rows.
+  // Throws DistError.
   NodeCopy(const LoadJob& job, bool in_parts, Logger& logger);
 
-  // From where this rank loads: `job`, or the same from the copy. To be used while this lives,
-  // which must be until all ranks have loaded.
+  // The job that this rank loads: `job`, or the same from the copy. Use it while this object lives.
+  // The object must live until all ranks have loaded.
   const LoadJob& nearest() const { return nearest_; }
 
  private:
   std::string fetch(const LoadJob& job, Logger& logger);
 
   LoadJob nearest_;
-  std::optional<PrivateFolder> folder_;  // of who fetches
+  std::optional<PrivateFolder> folder_;  // Set on the fetching rank.
 };
 
 }  // namespace cairn

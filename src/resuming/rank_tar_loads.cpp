@@ -33,8 +33,8 @@ namespace cairn {
 namespace {
 
 constexpr const char* kMend =
-    "; or unpack the tars of all ranks of one save into a folder, for `cairn convert`, and begin "
-    "with the weights";
+    "; or unpack the tars of all ranks of one save into a folder, convert it with `cairn convert`, "
+    "and begin with the weights";
 
 // The tar of one rank, as it was found.
 struct Found {
@@ -48,7 +48,7 @@ std::int64_t parsed_number(const std::string& text) {
   return number;
 }
 
-// nullopt: it is no rank's tar.
+// nullopt: it is not a rank's tar.
 std::optional<SeenTar> seen_of(const Checkpoint& checkpoint) {
   const SourceInfo info = Checkpoint::Impl::source_of(checkpoint).info();
   if (info.format != "deepspeed_rank") return std::nullopt;
@@ -84,8 +84,8 @@ SeenTar unpacked(const Value& said) {
   return seen;
 }
 
-// Step 2. `look` fills what this rank has. Returns what each rank has, by rank. Throws on all ranks
-// when one has failed.
+// Step 2. `look` sets this rank's `found`. Returns what each rank has, by rank. Throws on all ranks
+// if one of them failed.
 std::vector<SeenTar> look_together(const std::function<void()>& look, const Found& found) {
   const Team team = Team::of_job();
   const auto said = team.all_say("looking for its tar", [&] {
@@ -103,7 +103,7 @@ std::vector<SeenTar> look_together(const std::function<void()>& look, const Foun
   return seen;
 }
 
-// Step 4, on all ranks. nullopt: what some have proved bad.
+// Step 4, on all ranks. nullopt: the tar of a rank proved bad.
 std::optional<LoadOutcome> load_tar(const LoadJob& job, State& state, Logger& logger) {
   LoadProgress progress({.is_shown = false});
   TriedLoad tried = load_together([&] { return load_for_run(job, job, state, progress, logger); },
@@ -111,13 +111,13 @@ std::optional<LoadOutcome> load_tar(const LoadJob& job, State& state, Logger& lo
   if (tried.own.kind == RankOutcome::kFailed) std::rethrow_exception(tried.error);
   if (!tried.is_ok()) {
     const std::string why =
-        fmt::format("rank {} cannot load its part of the checkpoint that all go on from: {}",
+        fmt::format("rank {} cannot load its part of the checkpoint that all ranks go on from: {}",
                     tried.agreed.rank, tried.agreed.outcome.why);
     if (tried.agreed.outcome.kind == RankOutcome::kFailed) throw RankError(why);
     logger.log_message("warning: passed over the tars of a save: " + printable_line(why));
     return std::nullopt;
   }
-  // The states of generators are by rank, and each tar has those of its own rank alone.
+  // The states of generators are listed by rank, and each tar has only its own rank's.
   auto& rng = tried.outcome.rng;
   if (rng && rng->is_list() && !rng->as_items().empty()) {
     const Value own = rng->as_items().front();
@@ -204,7 +204,7 @@ class TarAutoresume {
         found.checkpoint = newest->checkpoint;
         return;
       }
-      find.on_skip(newest->path, "it is no rank's tar, as this run saves them");
+      find.on_skip(newest->path, "it is not a rank's tar, as this run saves them");
       except_.push_back(newest->path);
     }
     if (other.empty()) return;
@@ -216,9 +216,9 @@ class TarAutoresume {
 
   void refuse_to_begin_again() const {
     if (!any_bad_) return;
-    throw CorruptError("autoresume: of every save in " + folder_ +
-                           " some rank's tar cannot be loaded (see the warnings above). Put them "
-                           "aside to begin anew",
+    throw CorruptError("autoresume: every save in " + folder_ +
+                           " has a rank's tar that cannot be loaded (see the warnings above). Put "
+                           "the tars aside to begin anew",
                        folder_, 0);
   }
 
@@ -245,10 +245,11 @@ TarChoice choose_tars(const std::vector<SeenTar>& seen, bool went_back) {
   if (any == nullptr || !missing.empty()) {
     std::string text = fmt::format("Deepspeed was enabled, but checkpoints missing on ranks: [{}]",
                                    fmt::join(missing, ", "));
-    if (went_back) text += ". No save is left of which every rank has its file";
+    if (went_back) text += ". There is no save of which every rank has its tar";
     if (any != nullptr) {
-      text += fmt::format(". Others have theirs, as {}, saved by {} ranks; this job has {}",
-                          any->path, any->world_size, seen.size());
+      text += fmt::format(
+          ". Other ranks have theirs, for example {}, saved by {} ranks; this job has {}",
+          any->path, any->world_size, seen.size());
     }
     throw UsageError(text +
                      ". Put the missing files into the folders of those ranks, or the others aside "
@@ -264,8 +265,8 @@ TarChoice choose_tars(const std::vector<SeenTar>& seen, bool went_back) {
     }
     if (own.rank != static_cast<std::int64_t>(rank)) {
       throw UsageError(
-          fmt::format("{} is of rank {}, and rank {} loads it: each rank loads its own, by "
-                      "{{rank}} in the path",
+          fmt::format("{} is rank {}'s, but rank {} loads it. Put {{rank}} into the path, so that "
+                      "each rank loads its own tar",
                       own.path, own.rank, rank));
     }
   }
@@ -298,16 +299,17 @@ LoadOutcome load_rank_tars(const TrainerOptions& options, State& state, Logger& 
         strict_format(NameFormat(*options.load_path), dist_variables(state.run_name));
     if (!is_tar_name(path)) {
       throw UsageError("load_path " + path +
-                       ": Deepspeed checkpoints require a tarball, not a weights file. A file of "
-                       "the whole state is loaded by a load_path without {rank}");
+                       ": Deepspeed checkpoints require a tarball, not a weights file. To load a "
+                       "file of the whole state, give a load_path without {rank}");
     }
     store = progress.watch(store_of(path, options.load_object_store));
     found.checkpoint = open_checkpoint(options.load_object_store ? path : shown_place(path), store);
     const auto seen = seen_of(*found.checkpoint);
     if (!seen) {
-      throw UnsupportedError("Failed to load DeepSpeed checkpoint " + path +
-                             ": it is no rank's tar of a save with deepspeed_config; a checkpoint "
-                             "of the whole state is loaded by a load_path without {rank}");
+      throw UnsupportedError(
+          "Failed to load DeepSpeed checkpoint " + path +
+          ": it is not a rank's tar, as saves with deepspeed_config write. To "
+          "load a checkpoint of the whole state, give a load_path without {rank}");
     }
     found.seen = *seen;
   };
@@ -316,7 +318,7 @@ LoadOutcome load_rank_tars(const TrainerOptions& options, State& state, Logger& 
     throw MismatchError(
         "Failed to load DeepSpeed checkpoint: the ranks' tars are of different saves; " +
         found.seen.path + " of rank " + std::to_string(dist::rank()) + " is of the save " +
-        found.seen.attempt + ". Give load_path the tars of one");
+        found.seen.attempt + ". Set load_path to the tars of one save");
   }
   const LoadJob job{.path = found.seen.path,
                     .checkpoint = found.checkpoint,

@@ -1,14 +1,15 @@
-// Going on from checkpoints that are a tar of each rank (deepspeed_config).
+// Resuming from checkpoints that consist of a tar per rank (deepspeed_config).
 //
-//  1. Each rank opens its own: load_path with its {rank}, or what it finds in its saver's folder.
-//     Nobody needs to see another's folder.
-//  2. All tell each other what they have. They go on only from tars of one save, by its id, of as
-//     many ranks as the job has; anything else is an error on all, the same everywhere.
-//  3. Autoresume: where some are further than others, a rank died while the last save was being
-//     published: who is further goes back, until all stand at one save. A rank that has none, where
-//     others have, is an error that names it: nobody begins anew, nobody decides alone.
-//  4. Each loads its own. A tar whose bytes prove bad is passed over by all, with those of the same
-//     save; that is logged.
+//  1. Each rank opens its own tar: load_path with its {rank}, or the one that it finds in its
+//     saver's folder. No rank needs to see another one's folder.
+//  2. All ranks tell each other what they have. They resume only from tars of one save (by its id)
+//     of as many ranks as the job has. Anything else is the same error on all ranks.
+//  3. Autoresume: if some ranks are further than others, a rank died while the last save was being
+//     published. The ranks that are further go back until all are at one save. If some ranks have a
+//     tar and others have none, the error names those that have none: no rank begins anew, and no
+//     rank decides alone.
+//  4. Each rank loads its own tar. If the bytes of one prove bad, all ranks pass over the tars of
+//     that save, and log it.
 #pragma once
 
 #include <cstdint>
@@ -22,36 +23,36 @@ namespace cairn {
 
 class CheckpointSaver;
 
-// What a rank has in front of it.
+// The tar that a rank has found.
 struct SeenTar {
   bool is_there = false;
-  std::string attempt = {};                 // the id of its save
-  std::vector<std::int64_t> position = {};  // how far it is
+  std::string attempt = {};                 // Id of its save.
+  std::vector<std::int64_t> position = {};  // Its position in training.
   std::int64_t rank = 0;
-  std::int64_t world_size = 1;  // of those that saved it
+  std::int64_t world_size = 1;  // Number of ranks that saved it.
   std::string path = {};
 };
 
-// What becomes of what the ranks see, by rank.
+// The decision that follows from the tars of all ranks.
 struct TarChoice {
   enum Kind { kNone, kAll, kGoBack };
-  Kind kind = kNone;  // nobody has any; all have those of one save; some must look for older ones
-  std::vector<bool> goes_back = {};  // by rank
+  Kind kind = kNone;  // No rank has any; all have those of one save; some must look for older ones.
+  std::vector<bool> goes_back = {};  // By rank.
 };
 
-// Steps 2 and 3; the same on all ranks. UsageError for ranks that have none, or a tar of another
-// rank; MismatchError for another number of ranks. `went_back`: whether some have by now passed
-// over a tar that was good.
+// Steps 2 and 3. The result is the same on all ranks. Throws UsageError if ranks have no tar, or
+// another rank's tar. Throws MismatchError if the number of ranks differs. `went_back`: whether
+// some ranks have already passed over a good tar.
 TarChoice choose_tars(const std::vector<SeenTar>& seen, bool went_back);
 
-// Whether load_path is of a tar of each rank: the run saves such, and it has {rank}.
+// Whether load_path names a tar of each rank: the run saves such tars, and the path has {rank}.
 bool loads_rank_tars(const TrainerOptions& options, const State& state);
 
-// load_from_load_path() of such a load_path. UsageError for what is called as no tar, NotFoundError
-// that names the rank whose tar is not there.
+// load_from_load_path() for such a load_path. Throws UsageError if the name is not a tar's. Throws
+// NotFoundError if a tar is missing, and names its rank.
 LoadOutcome load_rank_tars(const TrainerOptions& options, State& state, Logger& logger);
 
-// autoresume() of a run that saves such.
+// autoresume() for a run that saves such tars.
 LoadOutcome resume_rank_tars(const TrainerOptions& options, State& state,
                              const CheckpointSaver& saver, Logger& logger);
 

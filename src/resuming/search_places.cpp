@@ -16,8 +16,8 @@
 namespace cairn {
 namespace {
 
-// The names in a logger's bucket that Composer's guide to autoresume gives, with the extension of
-// newer releases and without that of older ones.
+// The names in a logger's bucket that Composer's guide to autoresume gives. With the extension of
+// newer releases, or without it, as in older ones.
 CheckpointSaverOptions names_of_guide(const CheckpointSaverOptions& options,
                                       const std::string& extension) {
   CheckpointSaverOptions guide = options;

@@ -1,4 +1,5 @@
-// Where the checkpoints of a saver may lie: in its folder, and where loggers uploaded them to.
+// The places where a saver's checkpoints may be: its folder, and the folders to which loggers
+// uploaded them.
 #pragma once
 
 #include <vector>
@@ -11,7 +12,7 @@ class CheckpointSaver;
 class Logger;
 class State;
 
-// The saver's folder first, then those of the loggers in their order.
+// Returns the saver's folder first, then those of the loggers in their order.
 std::vector<SearchPlace> search_places(const CheckpointSaver& saver, const State& state,
                                        const Logger& logger);
 

@@ -14,14 +14,15 @@
 namespace cairn {
 namespace {
 
-// What a saver writes, as a format whose every name is an absolute path, or one in its store.
+// A path that a saver writes, as a format whose names are absolute paths, or names in the store.
 struct WrittenPath {
-  const void* where;  // place_of() its store; null: where loggers upload to
+  const void* where;  // Its store, as place_of() tells; null: uploads of loggers.
   NameFormat format;
   std::string described;  // "the checkpoints \"ep{epoch}.pt\" of saver 1 (weights, in ckpt)"
 };
 
-// What two stores of the same things have in common: a path is one file in every local store.
+// Identifies a store's files. All local stores have one value, because a path is the same file in
+// each.
 const void* place_of(const ObjectStore& store) {
   if (const LocalFiles* const local = local_files_of(store)) return &local->files();
   if (store.names_are_paths()) return &posix_file_system();
@@ -108,7 +109,7 @@ void check_paths(const std::vector<CheckpointSaver*>& savers, const std::string&
   const FormatVariables dist = dist_variables(run_name);
   std::vector<std::vector<WrittenPath>> before;
   for (std::size_t i = 0; i < savers.size(); ++i) {
-    if (!keeps_checkpoints(savers[i]->options(), uploads)) continue;  // writes nothing
+    if (!keeps_checkpoints(savers[i]->options(), uploads)) continue;  // It writes nothing.
     std::vector<WrittenPath> paths = paths_of(*savers[i], i + 1, dist, uploads);
     for (const auto& other : before) {
       check_pair(other, paths, dist);

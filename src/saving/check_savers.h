@@ -1,5 +1,5 @@
-// CheckpointSavers of one Trainer: which of them autoresume goes by, and that none writes another's
-// files.
+// Checks the CheckpointSavers of one Trainer: which one autoresume uses, and that no saver writes
+// another's files.
 #pragma once
 
 #include <memory>
@@ -12,17 +12,18 @@ class Callback;
 class CheckpointSaver;
 struct CheckpointSaverOptions;
 
-// All of them, in order. They live as long as the callbacks.
+// Returns all savers, in order. They live as long as the callbacks.
 std::vector<CheckpointSaver*> savers_among(const std::vector<std::shared_ptr<Callback>>& callbacks);
 
-// Whether anything of what it saves stays anywhere. `uploads`: there is a logger that keeps files.
+// Whether any checkpoint of this saver is kept anywhere. `uploads`: there is a logger that keeps
+// files.
 bool keeps_checkpoints(const CheckpointSaverOptions& options, bool uploads);
-// Whether a run can go on from what it saves: the whole state, and not nothing.
+// Whether a run can resume from its checkpoints: it saves the whole state, and keeps checkpoints.
 bool saves_whole_state(const CheckpointSaver& saver, bool uploads);
 
-// UsageError that names both, and a path, when a checkpoint or link of one saver could have the
-// path of a checkpoint or link of another: each would replace and remove the other's. Folders are
-// compared as they are on this machine, links followed; names with the run's values.
+// Throws UsageError if a checkpoint or link of one saver could have the path of another's: each
+// would replace and remove the other's files. The error names both and a path. Compares folders as
+// they are on this machine, after following links, and names with the run's values.
 void check_paths(const std::vector<CheckpointSaver*>& savers, const std::string& run_name,
                  bool uploads);
 

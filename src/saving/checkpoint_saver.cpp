@@ -1,19 +1,20 @@
-// When to save. Where is Destination's, what CheckpointLayout's, and how SavePipeline's.
+// Decides when to save. Destination decides where, CheckpointLayout what, and SavePipeline how.
 //
-//  1. At a *_checkpoint event the interval says whether a save is due; one batch is saved once. All
-//     ranks ask it at the same events.
-//  2. The layout gathers what needs other ranks, before anything can fail on rank 0 alone.
-//  3. Errors of earlier saves are thrown, and what has finished is logged: before the next save, in
-//     wait(), at the next *_checkpoint event and at fit_end. If all ranks have part in a save, it
-//     fails on all of them alike, and they wait for it, and throw, at the same place.
+//  1. At a *_checkpoint event, the interval says whether a save is due. Each batch is saved once.
+//     All ranks ask the interval at the same events.
+//  2. The layout gathers everything that needs other ranks, before anything can fail on rank 0
+//     alone.
+//  3. Errors of earlier saves are thrown, and finished saves are logged: before the next save, in
+//     wait(), at the next *_checkpoint event and at fit_end. If all ranks take a role in a save, it
+//     fails on all of them alike. They wait for it, and throw, at the same place.
 //  4. The layout saves in each place: in the save folder, and, if all ranks write a checkpoint
-//     together, wherever loggers keep files.
-//  5. One file is handed to the loggers that keep files when it is durable here: at the next event,
-//     and before the next save begins (saver_uploads.h).
+//     together, at each logger that keeps files.
+//  5. A file that is durable here is handed to the loggers that keep files: at the next event, and
+//     before the next save begins (saver_uploads.h).
 //
-// In a store that is far away a save may replace only the version that was found there when
-// training began, or that this saver wrote last, unless `overwrite` is set. If two jobs train one
-// run, the second is refused, and never writes over the first.
+// In a far store, without `overwrite`, a save may replace only the version that was found there
+// when training began, or that this saver wrote last. If two jobs train one run, the second is
+// refused, and never overwrites the first one's files.
 #include "cairn/callbacks/checkpoint_saver.h"
 
 #include <algorithm>
@@ -54,7 +55,7 @@ struct CheckpointSaver::Impl {
   explicit Impl(CheckpointSaverOptions options)
       : given(checked_options(std::move(options))),
         is_due(create_interval_scheduler(given.save_interval)) {
-    check_names(given, dist_variables("?"));  // as far as they are known; init() knows the run
+    check_names(given, dist_variables("?"));  // As far as names are known; init() knows the run.
     add_destination(given, one_file(), /*is_fed=*/false);
   }
 
@@ -64,7 +65,7 @@ struct CheckpointSaver::Impl {
     destinations.push_back(std::make_unique<Destination>(std::move(options), std::move(layout),
                                                          is_fed, run, messages));
   }
-  // Alike on all ranks.
+  // The same on all ranks.
   bool saves_anything() const { return home().saves_here() || destinations.size() > 1; }
 
   void init(State& state, Logger& logger);
@@ -85,8 +86,8 @@ struct CheckpointSaver::Impl {
 
   const CheckpointSaverOptions given;
   RunAt run = {.job = random_digits()};
-  std::vector<std::string> messages;  // for the next logger that an event gives
-  // The save folder, and then those of loggers (places_of_loggers()).
+  std::vector<std::string> messages;  // For the logger of the next event.
+  // The save folder first, then the loggers' places (places_of_loggers()).
   std::vector<std::unique_ptr<Destination>> destinations;
   std::function<bool(const State&, Event)> is_due;
   struct Answer {
@@ -94,19 +95,19 @@ struct CheckpointSaver::Impl {
     std::int64_t batch;
     bool is_due;
   };
-  std::optional<Answer> answer;         // of the interval, from will_save() until its event
-  std::optional<SaverUploads> uploads;  // of one file: nullopt if no logger keeps files
-  bool may_be_away = false;             // whether some place is in a store that is far away
-  ReplicaCheck replicas;                // used with several processes
+  std::optional<Answer> answer;         // The interval's, from will_save() until its event.
+  std::optional<SaverUploads> uploads;  // Only for single files; nullopt if no logger keeps files.
+  bool may_be_away = false;             // Whether some place is in a far store.
+  ReplicaCheck replicas;                // For several processes.
 };
 
-// This run may not count, replace or remove what another Trainer saved with this saver. The right
-// to rewrite the run's own files was given before.
+// Forgets what another Trainer saved with this saver: this run must not count, replace or remove
+// it. Only the right to rewrite the run's own files, which was set earlier, stays.
 void CheckpointSaver::Impl::init(State& state, Logger& logger) {
   run.gone_on_from.reset();
   is_due = create_interval_scheduler(given.save_interval);
   answer.reset();
-  // Only rank 0 may have the logger that keeps files: whether there are saves holds for all.
+  // The logger that keeps files may be on rank 0 alone. The answer must be the same on all ranks.
   const Team team = Team::of_job();
   const Value of_first =
       team.of_first(List{given.store->names_are_paths() && given.remote_file_name.has_value() &&
@@ -128,12 +129,12 @@ void CheckpointSaver::Impl::init(State& state, Logger& logger) {
   add_destination(options, std::move(layout), is_fed);
   for (auto& of_logger : of_loggers)
     add_destination(std::move(of_logger), sharded_folder(), /*is_fed=*/false);
-  for (const auto& place : destinations | std::views::reverse)  // the save folder last
+  for (const auto& place : destinations | std::views::reverse)  // The save folder last.
     place->prepare(state, logger);
 }
 
-// Asks the interval once an event, even when will_save() was called before it, and always: a user's
-// function may count, and the scheduler remembers what it saw.
+// Asks the interval exactly once for each event, even if will_save() was called before the event: a
+// user's function may count calls, and the scheduler remembers what it saw.
 bool CheckpointSaver::Impl::is_save_due(const State& state, Event event) {
   const std::int64_t batch = state.timestamp.batch;
   if (!answer || answer->event != event || answer->batch != batch) {
@@ -148,7 +149,7 @@ void CheckpointSaver::Impl::event(State& state, Logger& logger, Event event) {
   Joined joined;
   if (is_time) {
     joined = join(state);
-    // From here on rank 0 alone may fail. At the next event all ranks must answer alike.
+    // From here on, rank 0 may fail alone. At the next event all ranks must answer alike.
     if (!Team::of_job().is_alone()) home().last_due = state.timestamp.batch;
   }
   if (!home().layout().is_of_all_ranks()) home().throw_error();
@@ -156,7 +157,7 @@ void CheckpointSaver::Impl::event(State& state, Logger& logger, Event event) {
   if (is_time) save({state, logger, replicas}, std::move(joined));
 }
 
-// Step 2, on all ranks together.
+// Collective. Step 2.
 Joined CheckpointSaver::Impl::join(const State& state) {
   if (!saves_anything()) return {};
   const CheckpointLayout& layout = home().layout();
@@ -165,7 +166,7 @@ Joined CheckpointSaver::Impl::join(const State& state) {
   return layout.join(state, given.weights_only);
 }
 
-// Step 4, on all ranks together. `needed`: whether each place lacks the save; empty: all do. An
+// Collective. Step 4. `needed`: whether each place lacks the save. Empty: all of them lack it. An
 // error in one place does not keep the others from saving.
 void CheckpointSaver::Impl::save(const SaveRequest& what, Joined joined, const List& needed) {
   const std::int64_t batch = what.state.timestamp.batch;
@@ -174,7 +175,7 @@ void CheckpointSaver::Impl::save(const SaveRequest& what, Joined joined, const L
     return !left_out.empty() && left_out.at(index).as_bool();
   };
   if (uploads) {
-    wait();  // loggers are handed what is under way before it can be replaced
+    wait();  // Loggers get the pending save before it can be replaced.
   } else if (home().layout().is_of_all_ranks()) {
     for_each_destination([&](Destination& place, std::size_t index) {
       if (!is_left_out(index)) place.wait();
@@ -201,9 +202,8 @@ void CheckpointSaver::Impl::save(const SaveRequest& what, Joined joined, const L
   report(what.logger);
 }
 
-// The destinations in which all ranks leave out a save that they write together, because it would
-// have to wait for one that waits for a store; empty: none. The last save of a run waits. On all
-// ranks together.
+// Collective. The destinations in which all ranks leave out a joint save, because it would wait for
+// a save that waits for its store. Empty: none. The last save of a run is never left out.
 List CheckpointSaver::Impl::places_to_leave_out(const SaveRequest& what) {
   if (!may_be_away || what.is_asked || is_after_last_batch(what.state)) return {};
   if (!home().layout().is_of_all_ranks()) return {};
@@ -220,12 +220,12 @@ List CheckpointSaver::Impl::places_to_leave_out(const SaveRequest& what) {
     if (!is_away || !team.is_first()) continue;
     messages.push_back("skipped " +
                        printable_line(save_path(destinations[i]->options(), what.state)) +
-                       ": the store is away, and the save before still waits for it");
+                       ": the store is away, and the previous save still waits for it");
   }
   return left_out;
 }
 
-// `refused`: what a logger said of an earlier file, which must not cost this save.
+// `refused`: a logger's error about an earlier file, which must not prevent this save.
 bool CheckpointSaver::Impl::needs_save(Destination& place, const State& state, Logger& logger,
                                        std::exception_ptr& refused) {
   if (!place.layout().is_writer() || !place.saves_here()) return false;
@@ -241,12 +241,12 @@ bool CheckpointSaver::Impl::needs_save(Destination& place, const State& state, L
 void CheckpointSaver::Impl::save_unless_saved(State& state, Logger& logger) {
   std::exception_ptr refused;
   std::exception_ptr failed;
-  List needed;  // in each place
+  List needed;  // In each place.
   const Team team = Team::of_job();
   const CheckpointLayout& layout = home().layout();
   try {
     team.together("looking at what is saved", [&] {
-      if (layout.is_of_all_ranks()) wait();  // throws on all ranks, or on none
+      if (layout.is_of_all_ranks()) wait();  // Throws on all ranks, or on none.
       for (const auto& place : destinations)
         needed.emplace_back(needs_save(*place, state, logger, refused));
     });
@@ -259,10 +259,10 @@ void CheckpointSaver::Impl::save_unless_saved(State& state, Logger& logger) {
                                [](const Value& place) { return place.as_bool(); });
   };
   if (layout.is_of_all_ranks() && !layout.makes_folders()) {
-    // Each rank knows its own tar only: what one of them lacks all save again.
+    // Each rank knows only its own tar. If one rank lacks its tar, all save again.
     needed = {std::ranges::any_of(team.of_all(std::move(needed)), is_needed)};
   } else {
-    needed = team.of_first(std::move(needed)).as_items();  // the others only give what it lacks
+    needed = team.of_first(std::move(needed)).as_items();  // The other ranks do not decide.
   }
   if (failed) std::rethrow_exception(failed);
   if (is_needed(needed)) save({state, logger, replicas, /*is_asked=*/true}, join(state), needed);
@@ -290,11 +290,12 @@ void CheckpointSaver::Impl::begin_upload(const State& state) {
   uploads->begin(save_path(home().options(), state), std::move(names));
 }
 
-// Step 5, and what a saver that keeps nothing here removes then. If a file is refused, the
-// others are handed over all the same; then throws the first error.
+// Step 5. Then a saver that keeps no files here removes the uploaded ones. If a file is refused,
+// the others are still handed over; then the first error is thrown.
 void CheckpointSaver::Impl::upload(Logger& logger) {
   std::exception_ptr refused;
-  // A job that goes on from before them writes its own files again, as they were when it began.
+  // A job that resumes from before its own files replaces them, if they are unchanged since it
+  // began.
   const Replace replace = given.overwrite       ? Replace::kAll
                           : run.may_rewrite_own ? Replace::kOwn
                                                 : Replace::kNever;
@@ -308,7 +309,7 @@ void CheckpointSaver::Impl::upload(Logger& logger) {
   }
   for (const auto& [path, is_there, is_replaced] : uploads->take_uploaded()) {
     messages.push_back(
-        (is_replaced ? "not uploaded, because a newer one has its name there: " : "uploaded ") +
+        (is_replaced ? "not uploaded, because a newer upload has its name: " : "uploaded ") +
         printable_line(path));
     if (keep_of(given) != 0 || !is_there) continue;
     given.store->remove(path);
@@ -317,7 +318,7 @@ void CheckpointSaver::Impl::upload(Logger& logger) {
   if (refused) std::rethrow_exception(refused);
 }
 
-// In all of them; then throws the first error. The others become warnings.
+// Calls `act` for all destinations, then throws the first error. Later errors become warnings.
 void CheckpointSaver::Impl::for_each_destination(
     const std::function<void(Destination&, std::size_t index)>& act) {
   std::exception_ptr first;
@@ -364,7 +365,7 @@ void CheckpointSaver::fit_start(State& state, Logger& logger) {
     logger.log_message("warning: num_checkpoints_to_keep is 0: nothing will be saved");
     return;
   }
-  impl_->answer.reset();  // of an event that an error kept from coming
+  impl_->answer.reset();  // It may be about an event that an error prevented.
   for (const auto& place : impl_->destinations)
     place->begin_fit(state, logger);
   impl_->log_messages(logger);
@@ -389,13 +390,14 @@ void CheckpointSaver::fit_end(State& state, Logger& logger) {
   close(state, logger);
 }
 
-// Waits for no other rank: after a failure the others may be in another call.
+// Does not wait for other ranks: after a failure, they may be in another call.
 void CheckpointSaver::close(State& /*state*/, Logger& logger) {
   impl_->wait(&Destination::close);
   impl_->report(logger);
 }
 
-// Of the place that keeps most: whose folder it is, adopt_saved() finds out in each.
+// The state of the place that keeps most checkpoints. adopt_saved() finds out in each place which
+// folder it describes.
 Value CheckpointSaver::state_dict() const {
   const auto kept = [](const Destination& place) {
     const int keep = keep_of(place.options());
@@ -405,7 +407,7 @@ Value CheckpointSaver::state_dict() const {
   if (impl_->destinations.size() == 1) return own.state_dict();
   Destination& other = *impl_->destinations[1];
   if (kept(other) <= kept(impl_->home())) return own.state_dict();
-  // What is saved here first is not among those there yet, and names itself all the same.
+  // The newest save may not be in the other place yet, but it must name itself.
   SavedCheckpoints saved = other.saved();
   const auto newest = own.newest();
   const auto there = saved.newest();

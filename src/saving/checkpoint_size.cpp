@@ -75,7 +75,7 @@ void add_optimizer(WrittenBytes& written, const torch::optim::Optimizer& optimiz
   for (const auto& group : optimizer.param_groups()) {
     for (const at::Tensor& parameter : group.params()) {
       const auto* live = find_param_state(optimizer, parameter);
-      if (live == nullptr && !parameter.requires_grad()) continue;  // no step changes it
+      if (live == nullptr && !parameter.requires_grad()) continue;  // No step changes it.
       const auto values = live == nullptr ? layout->make_state() : live->clone();
       StateSize size(written, parameter, group.params());
       layout->visit_state(size, *values, group.options());

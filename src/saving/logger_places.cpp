@@ -13,7 +13,8 @@
 namespace cairn {
 namespace {
 
-// The folder of each logger that keeps files. nullopt if one does not say where it keeps them.
+// The folder at each logger that keeps files. nullopt if one of them does not say where it keeps
+// them.
 std::optional<std::vector<RemoteFolder>> folders_of_loggers(const CheckpointSaverOptions& options,
                                                             const State& state,
                                                             const Logger& logger) {
@@ -28,7 +29,7 @@ std::optional<std::vector<RemoteFolder>> folders_of_loggers(const CheckpointSave
   return folders;
 }
 
-// Each rank sends its own files: an error on all of them unless all have the same loggers.
+// Each rank sends its own files. So throws on all ranks unless all have the same loggers.
 void check_loggers(const std::optional<std::vector<RemoteFolder>>& own) {
   std::vector<std::int64_t> counts;
   for (const Value& count : Team::of_job().of_all(own ? std::ssize(*own) : -1))
@@ -37,8 +38,9 @@ void check_loggers(const std::optional<std::vector<RemoteFolder>>& own) {
     if (counts[rank] < 0) {
       throw UnsupportedError(
           "sharded checkpoints (state_dict_type \"sharded\") go only to loggers that say where "
-          "they keep files (place_of()), as RemoteUploaderDownloader does. Let save_folder be the "
-          "place itself, as s3://bucket/{run_name}, or take state_dict_type \"full\"");
+          "they keep files (place_of()), as RemoteUploaderDownloader does. Save into the place "
+          "itself, for example with save_folder s3://bucket/{run_name}, or set state_dict_type to "
+          "\"full\"");
     }
     if (counts[rank] == counts[0]) continue;
     throw UsageError("sharded checkpoints: rank " + std::to_string(rank) + " has " +
@@ -48,8 +50,8 @@ void check_loggers(const std::optional<std::vector<RemoteFolder>>& own) {
   }
 }
 
-// All ranks take rank 0's names, each in a store of its own: in folders that are called after the
-// rank, or its machine, nobody would find the parts of the others.
+// All ranks use rank 0's names, each rank in its own store. If folders were named after the rank or
+// its machine, the other ranks' parts could not be found.
 void take_names_of_rank_zero(std::vector<RemoteFolder>& folders) {
   List names;
   for (const RemoteFolder& folder : folders)
@@ -63,7 +65,7 @@ void take_names_of_rank_zero(std::vector<RemoteFolder>& folders) {
   }
 }
 
-// The options of the saver with `options` in `folder`.
+// The saver's options for saving into `folder`.
 CheckpointSaverOptions options_elsewhere(CheckpointSaverOptions options, RemoteFolder folder) {
   options.store = std::move(folder.store);
   options.folder = NameFormat::of_name(folder.folder).text();

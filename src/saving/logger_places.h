@@ -1,5 +1,5 @@
-// Where the loggers that keep files keep a sharded run's checkpoints: a place of its own for each,
-// where all ranks save as they do in the save folder.
+// Places for a sharded run's checkpoints at the loggers that keep files: one for each logger. All
+// ranks save there as they do in the save folder.
 #pragma once
 
 #include <vector>
@@ -11,9 +11,9 @@ namespace cairn {
 class Logger;
 class State;
 
-// The options of a saver in each of them; `options` are those of the save folder. On all ranks
-// together. UsageError if the ranks have different loggers; UnsupportedError for a logger that does
-// not say where it keeps files.
+// Collective. Returns a saver's options for each of these places; `options` are those of the save
+// folder. Throws UsageError if the ranks have different loggers, and UnsupportedError if a logger
+// does not say where it keeps files.
 std::vector<CheckpointSaverOptions> places_of_loggers(const CheckpointSaverOptions& options,
                                                       const State& state, const Logger& logger);
 

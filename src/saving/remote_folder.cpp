@@ -11,8 +11,8 @@
 namespace cairn {
 namespace {
 
-// The length of the folders, with their last slash, that two formats share and that no counter is
-// in; those of the first alone when the second is empty.
+// The length of the folders that both formats share and that contain no counter, including their
+// last slash. If the second format is empty, those of the first.
 std::size_t shared_folders(const NameFormat& one, const NameFormat& other) {
   const std::size_t fixed = fixed_folders(one);
   if (other.empty()) return fixed;

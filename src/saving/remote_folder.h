@@ -1,4 +1,4 @@
-// Where the checkpoints of a saver on this machine are kept by a logger that keeps files.
+// The folder in which a logger that keeps files keeps the checkpoints of a saver on this machine.
 #pragma once
 
 #include <memory>
@@ -15,12 +15,13 @@ struct CheckpointSaverOptions;
 
 struct RemoteFolder {
   std::shared_ptr<ObjectStore> store;
-  std::string folder;          // common to the checkpoints and the pointer
-  NameFormat filename;         // of the checkpoints' names in the folder
-  NameFormat latest_filename;  // of the pointer's name there; empty: no pointer
+  std::string folder;          // Contains the checkpoints and the pointer.
+  NameFormat filename;         // Names of checkpoints in the folder.
+  NameFormat latest_filename;  // Name of the pointer there; empty: no pointer.
 };
 
-// nullopt when the destination does not say where. `saver` has a remote_file_name.
+// nullopt if the destination does not say where it keeps files. `saver` must have a
+// remote_file_name.
 std::optional<RemoteFolder> remote_folder_of(const LoggerDestination& destination,
                                              const CheckpointSaverOptions& saver,
                                              const std::string& run_name);

@@ -9,22 +9,21 @@
 namespace cairn {
 
 struct CheckpointSaver::OfRun {
-  // Whether, from now on, checkpoints of the run itself, by its run_name, that are further in
-  // training are no conflict when a fit() starts, but are written again. A Trainer with autoresume
-  // says so when it is made: the command that is started again goes on from before them.
+  // If true, fit() may overwrite later checkpoints of this run (by run_name) instead of refusing to
+  // start. A Trainer with autoresume sets this when it is made: a restarted run resumes from before
+  // them.
   static void rewrite_own_files(CheckpointSaver& saver, bool may);
-  // The run goes on from the checkpoint at `path`, of which this machine has some parts and others
-  // the rest; empty: from one that is whole. No other one that lacks parts here then counts as
-  // saved. To be called before after_load.
+  // Call it before after_load(). The run resumes from the checkpoint at `path`, of which this
+  // machine has some parts and other machines the rest. Empty: from a whole checkpoint. No other
+  // checkpoint that lacks parts here then counts as saved.
   static void set_loaded_checkpoint(CheckpointSaver& saver, const std::string& path);
-  // The link to the newest checkpoint, as init() found it in a store that is far away, so that the
-  // store is not asked twice. nullopt: there is none, or it was not looked at.
+  // The link to the newest checkpoint, as init() found it in a far store, so that the store is not
+  // asked twice. nullopt: there is none, or it was not read.
   static std::optional<Pointer> seen_latest(const CheckpointSaver& saver, const State& state);
-  // After fit_end, when the loggers have waited for their uploads. A saver that keeps nothing here
-  // then removes the files that they have.
+  // Call it after fit_end, when the loggers have waited for their uploads. A saver that keeps no
+  // files here then removes the uploaded ones.
   static void loggers_are_done(CheckpointSaver& saver, Logger& logger);
-  // The options that the constructor was given. In a run whose ranks save together, options() has
-  // other names.
+  // The constructor's options. In a run whose ranks save together, options() has other names.
   static const CheckpointSaverOptions& given_options(const CheckpointSaver& saver);
 };
 

@@ -40,7 +40,7 @@ CheckpointSaverOptions checked_options(CheckpointSaverOptions options) {
        {&options.latest_filename, &options.remote_file_name, &options.latest_remote_file_name}) {
     if (*name == "") name->reset();
   }
-  // A folder's name may hold no counters.
+  // A folder's name must not contain counters.
   strict_format(NameFormat(options.folder), dist_variables("run"));
   for (std::string* name :
        {&options.filename, options.latest_filename ? &*options.latest_filename : nullptr}) {
@@ -73,30 +73,30 @@ void check_is_text(const ObjectStore& store, const std::string& folder,
                    const std::string& run_name) {
   if (!is_utf8(folder)) {
     throw UsageError("save_folder " + store.describe(folder) +
-                     " is no UTF-8, and a checkpoint holds its own path as text: give the folder "
+                     " is not UTF-8, and a checkpoint holds its own path as text: give the folder "
                      "another name");
   }
   if (run_name == "." || run_name == "..") {
     throw UsageError("run_name is \"" + run_name + "\", which names another folder in save_folder");
   }
   if (is_utf8(run_name)) return;
-  throw UsageError("run_name " + run_name + " is no UTF-8, and a checkpoint holds it as text");
+  throw UsageError("run_name " + run_name + " is not UTF-8, and a checkpoint holds it as text");
 }
 
 void check_names(const CheckpointSaverOptions& options, const FormatVariables& dist) {
-  // In a store of the program's own names may look like anything.
+  // In a program's own store, names may look like anything.
   const bool is_own = !options.store->names_are_paths() && scheme_of(options.folder).empty();
   const auto check_name = [&](const std::string& format, const std::string& called) {
     const std::string name = strict_format(NameFormat(format), dist + time_variables({}));
     if (!is_own) check_is_name(name, "CheckpointSaver: " + called);
     if (has_dot_component(name)) {
       throw UsageError("CheckpointSaver: " + called + " \"" + printable_line(name) +
-                       "\" leads out of the save folder (. and ..), where autoresume does not "
-                       "look: say the folder in save_folder");
+                       "\" leads out of the save folder (by . or ..), where autoresume does not "
+                       "look: name the folder in save_folder");
     }
     if (!is_utf8(name)) {
       throw UsageError("CheckpointSaver: " + called + " " + name +
-                       " is no UTF-8, and a checkpoint holds its own name as text");
+                       " is not UTF-8, and a checkpoint holds its own name as text");
     }
     check_extension(name);
   };

@@ -83,7 +83,7 @@ std::string warning_without_locks(const ObjectStore& store, const std::string& s
     const StoreFeatures features = store.features();
     if (features.fenced_writes && features.fenced_pointers) return "";
   } catch (const StorageError&) {
-    return "";  // it does not tell now
+    return "";  // The store cannot tell now.
   }
   return store.describe(parent_path(saved_path)) +
          " has no locks: a second start of this run is not noticed before both have saved";

@@ -1,4 +1,4 @@
-// The checks of a Destination before the first batch: a start ends with an error that would else
+// Checks of a Destination before the first batch: the start ends with an error that would otherwise
 // end the first save.
 #pragma once
 
@@ -13,30 +13,31 @@ class CheckpointLayout;
 class Logger;
 class State;
 
-// Whether no batch is left to train. The end of the last epoch may still be to come.
+// Whether no batch is left to train. The end of the last epoch may still be pending.
 bool is_after_last_batch(const State& state);
 
-// On this machine, since names may have folders in them: StorageError if a folder takes no file, if
-// a file or a link stands in its place, or if a name is too long.
+// Only on this machine, because names may contain folders. Throws StorageError if a folder accepts
+// no file, if a file or a link is in its place, or if a name is too long.
 void try_names(const CheckpointSaverOptions& options, const State& state);
 
-// Removes what killed saves left in `folder`, and says so. `variables`: of the rank whose names
-// those are.
+// Removes files that killed saves left in `folder`, and logs them. `variables`: of the rank that
+// made these names.
 void remove_leftovers(const CheckpointSaverOptions& options, const std::string& folder,
                       const FormatVariables& variables, Logger& logger);
 
-// Lets the loggers that keep files look at what they will be given.
+// Lets the loggers that keep files prepare for the files that they will get.
 void look_at_uploads(const CheckpointSaverOptions& options, const State& state,
                      const Logger& logger);
 
-// StorageError of ENOSPC if the disk has no room for the next save, which is written before an
-// older one is removed. Does nothing when the size is not known, when this rank writes nothing, and
-// for a run that is at its end.
+// Throws StorageError with ENOSPC if the disk has no space for the next save, which is written
+// before an older one is removed. Does nothing if the size is unknown, if this rank writes nothing,
+// or if the run is at its end.
 void check_room(const CheckpointSaverOptions& options, const CheckpointLayout& layout,
                 const State& state);
 
-// A warning about a store that cannot tell the writes of two jobs apart; empty: it can. To be asked
-// after the first save: a store may have to try what it can do, and that save has tried most of it.
+// A warning about a store that cannot tell the writes of two jobs apart. Empty if it can. Call it
+// after the first save: a store may have to test its features, and that save has tested most of
+// them.
 std::string warning_without_locks(const ObjectStore& store, const std::string& saved_path);
 
 }  // namespace cairn

@@ -16,14 +16,14 @@ struct SaverUploads::Arrivals {
   std::mutex mutex;
   struct Save {
     std::string path;
-    std::string name;                       // there
-    std::size_t missing;                    // destinations that do not have it yet
-    std::vector<std::string> removes = {};  // behind it, of those that are there
-    bool is_newest = true;                  // of that path
+    std::string name;                       // The remote name.
+    std::size_t missing;                    // Destinations that do not have it yet.
+    std::vector<std::string> removes = {};  // Existing files that are removed after it.
+    bool is_newest = true;                  // Newest save of that path.
     bool is_replaced = false;
   };
-  std::map<std::uint64_t, Save> saves;   // by number: until they are taken, or given up
-  std::map<std::uint64_t, Save> failed;  // until the saver asks about them
+  std::map<std::uint64_t, Save> saves;   // By number, until they are taken or given up.
+  std::map<std::uint64_t, Save> failed;  // Until the saver asks about them.
   std::uint64_t last_failed = 0;
 
   void expect(std::uint64_t number, Save save) {
@@ -39,7 +39,7 @@ struct SaverUploads::Arrivals {
     const auto found = saves.find(number);
     if (found != saves.end() && found->second.missing > 0) --found->second.missing;
   }
-  // Called by destructors: takes no memory.
+  // Called by destructors: allocates no memory.
   void give_up(std::uint64_t number) noexcept {
     const std::scoped_lock lock(mutex);
     const auto found = saves.find(number);
@@ -57,15 +57,15 @@ struct SaverUploads::Arrivals {
   }
 };
 
-// Shared by what the destinations were given of one save. When none of them has it any more, and
-// not all have reported, some never will: it failed there, or a newer one took its place.
-class SaverUploads::OnItsWay {
+// Shared by the uploads of one save to all destinations. If no destination holds it any more and
+// some have not reported, those never will: the upload failed there, or a newer one replaced it.
+class SaverUploads::PendingUpload {
  public:
-  OnItsWay(std::shared_ptr<Arrivals> arrivals, std::uint64_t number)
+  PendingUpload(std::shared_ptr<Arrivals> arrivals, std::uint64_t number)
       : arrivals_(std::move(arrivals)), number_(number) {}
-  ~OnItsWay() { arrivals_->give_up(number_); }
-  OnItsWay(const OnItsWay&) = delete;
-  OnItsWay& operator=(const OnItsWay&) = delete;
+  ~PendingUpload() { arrivals_->give_up(number_); }
+  PendingUpload(const PendingUpload&) = delete;
+  PendingUpload& operator=(const PendingUpload&) = delete;
   void arrive() const { arrivals_->arrive(number_); }
 
  private:
@@ -103,10 +103,10 @@ void SaverUploads::hand_over(const std::string& path, Logger& logger, Replace re
                   .latest_remote_file_name = names.latest,
                   .is_immutable = true};
   const std::uint64_t number = ++count_;
-  learn_failed();
+  note_failed_uploads();
   std::vector<std::string> removes;
   if (keep_ > 0) {
-    for (const UploadedSave& kept : superfluous_behind(names.file, number)) {
+    for (const UploadedSave& kept : superfluous_after(names.file, number)) {
       file.remove_afterwards.push_back(kept.name);
       if (!kept.is_missing) removes.push_back(kept.name);
     }
@@ -117,10 +117,9 @@ void SaverUploads::hand_over(const std::string& path, Logger& logger, Replace re
                              .missing = static_cast<std::size_t>(std::ranges::count_if(
                                  all, [](const auto& d) { return d->can_upload_files(); })),
                              .removes = std::move(removes)});
-  file.on_done = [on_its_way = std::make_shared<const OnItsWay>(arrivals_, number)](const auto&) {
-    on_its_way->arrive();
-  };
-  std::exception_ptr refused;  // by one of them: that is no reason that the others do not get it
+  file.on_done = [on_its_way = std::make_shared<const PendingUpload>(arrivals_, number)](
+                     const auto&) { on_its_way->arrive(); };
+  std::exception_ptr refused;  // By one destination; the others still get the file.
   for (const auto& destination : all) {
     if (!destination->can_upload_files()) continue;
     try {
@@ -132,7 +131,7 @@ void SaverUploads::hand_over(const std::string& path, Logger& logger, Replace re
   if (refused != nullptr) std::rethrow_exception(refused);
 }
 
-void SaverUploads::learn_failed() {
+void SaverUploads::note_failed_uploads() {
   std::map<std::uint64_t, Arrivals::Save> failed;
   {
     const std::scoped_lock lock(arrivals_->mutex);
@@ -150,17 +149,17 @@ void SaverUploads::learn_failed() {
   }
 }
 
-// What has as many newer ones behind it, at all destinations, as are to be kept. Of those that are
-// missing at one others may have some; no more of them are remembered than are to be kept.
-std::vector<SaverUploads::UploadedSave> SaverUploads::superfluous_behind(const std::string& name,
-                                                                         std::uint64_t number) {
+// Saves that already have `keep` newer saves at all destinations. Saves that are missing at one
+// destination may exist at others. No more than `keep` of these are remembered.
+std::vector<SaverUploads::UploadedSave> SaverUploads::superfluous_after(const std::string& name,
+                                                                        std::uint64_t number) {
   const auto keep = static_cast<std::ptrdiff_t>(keep_);
   std::erase_if(kept_, [&](const UploadedSave& kept) { return kept.name == name; });
   kept_.push_back({.name = name, .number = number});
   auto missing = std::ranges::count_if(kept_, std::identity(), &UploadedSave::is_missing);
   auto newer = std::ssize(kept_) - missing;
   std::vector<UploadedSave> superfluous;
-  std::erase_if(kept_, [&](const UploadedSave& kept) {  // from the oldest on
+  std::erase_if(kept_, [&](const UploadedSave& kept) {  // From the oldest on.
     newer -= kept.is_missing ? 0 : 1;
     if (newer < keep && (!kept.is_missing || missing <= keep)) return false;
     missing -= kept.is_missing ? 1 : 0;

@@ -1,4 +1,4 @@
-// CheckpointSaver: when it saves, under which names, and what it keeps.
+// CheckpointSaver: when it saves, under which names, and which checkpoints it keeps.
 #include "cairn/callbacks/checkpoint_saver.h"
 
 #include <gmock/gmock.h>
@@ -34,7 +34,7 @@ using ::testing::UnorderedElementsAre;
 using testing::write_file;
 
 struct CheckpointSaverTest : ::testing::Test {
-  // 5 batches of 2 samples an epoch.
+  // 5 batches of 2 samples per epoch.
   TrainerOptions options(const std::string& max_duration = "2ep") {
     TrainerOptions made = tiny_options();
     made.max_duration = max_duration;
@@ -51,7 +51,7 @@ struct CheckpointSaverTest : ::testing::Test {
     return names;
   }
 
-  // How many times a run saves.
+  // The number of saves in a run.
   std::size_t saves(Interval interval, const std::string& max_duration) {
     TrainerOptions made = options(max_duration);
     made.save_interval = std::move(interval);
@@ -64,10 +64,9 @@ struct CheckpointSaverTest : ::testing::Test {
   TempFolder folder;
 };
 
-// --- Arguments
-// ------------------------------------------------------------------------------------
+// --- Arguments -----------------------------------------------------------------------------------
 
-// T1, T2, T3, T12: as given, not formatted; the defaults are Composer's.
+// T1, T2, T3, T12: as given, without formatting. The defaults are Composer's.
 TEST(CheckpointSaverOptionsTest, AreKeptAsGiven) {
   const CheckpointSaver defaults;
   EXPECT_EQ(defaults.name(), "CheckpointSaver");
@@ -130,11 +129,9 @@ TEST(CheckpointSaverOptionsTest, ImpossibleOnesAreUsageErrors) {
   EXPECT_THROW(CheckpointSaver({.filename = "{bach}.pt"}), UsageError);
 }
 
-// --- When
-// -----------------------------------------------------------------------------------------
+// --- When ----------------------------------------------------------------------------------------
 
-// T19
-// A run's name can make both names one.
+// T19. A run's name can make both names equal.
 TEST_F(CheckpointSaverTest, ARunThatDoesNotBeginLeavesItUsable) {
   const auto saver = std::make_shared<CheckpointSaver>(CheckpointSaverOptions{
       .folder = folder / "ckpt", .filename = "{run_name}.pt", .latest_filename = "run.pt"});
@@ -163,8 +160,8 @@ TEST_F(CheckpointSaverTest, NumberOfSavesIsComposersForEachInterval) {
 // T16
 TEST_F(CheckpointSaverTest, SampleIntervalsFireWhenAMultipleIsCrossed) {
   EXPECT_EQ(saves("1sp", "1ep"), 5U);
-  EXPECT_EQ(saves("4sp", "1ep"), 3U);  // 4, 8 and the end
-  EXPECT_EQ(saves("5sp", "1ep"), 2U);  // 6 and 10, which is the end
+  EXPECT_EQ(saves("4sp", "1ep"), 3U);  // 4, 8 and the end.
+  EXPECT_EQ(saves("5sp", "1ep"), 2U);  // 6 and 10, which is the end.
 }
 
 // T15
@@ -180,7 +177,7 @@ TEST_F(CheckpointSaverTest, TokenIntervalsFireWhenAMultipleIsCrossed) {
   };
   EXPECT_EQ(saves_of("1tok"), 5U);
   EXPECT_EQ(saves_of("40tok"), 3U);
-  EXPECT_EQ(saves_of("65tok"), 2U);  // 80, and the end at 100
+  EXPECT_EQ(saves_of("65tok"), 2U);  // 80, and the end at 100.
 }
 
 TEST_F(CheckpointSaverTest, FunctionDecidesAtEachCheckpointEvent) {
@@ -201,13 +198,12 @@ TEST_F(CheckpointSaverTest, OneBatchIsSavedOnceAlsoAtTheEndOfTraining) {
   made.save_interval = "5ba";
   Trainer trainer(std::move(made));
   trainer.fit();
-  // As Composer's: the batch's own event comes before the epoch is counted.
+  // As in Composer, the batch's own event comes before the epoch is counted.
   EXPECT_THAT(files(),
               UnorderedElementsAre("ep0-ba5-rank0.pt", "ep1-ba10-rank0.pt", "latest-rank0.pt"));
 }
 
-// --- What and where
-// -------------------------------------------------------------------------------
+// --- Names and contents --------------------------------------------------------------------------
 
 // T7
 TEST_F(CheckpointSaverTest, FoldersAndNamesMayHaveVariables) {
@@ -289,7 +285,7 @@ TEST_F(CheckpointSaverTest, SavesAreReportedWithSizeAndTime) {
                              HasSubstr("KiB"), HasSubstr(" s"))));
 }
 
-// T20: with savers among the callbacks the Trainer makes none, and the first is the reference.
+// T20: if the callbacks have savers, the Trainer makes none, and the first one is the reference.
 TEST_F(CheckpointSaverTest, SeveralSaversHaveTheirOwnFoldersIntervalsAndState) {
   TrainerOptions made = options("2ep");
   made.callbacks = {
@@ -346,7 +342,7 @@ TEST_F(CheckpointSaverTest, SaveToTheSaveFolderWorksBeforeTraining) {
 }
 
 TEST_F(CheckpointSaverTest, WorksInAForeignLoop) {
-  Trainer trainer(tiny_options());  // only for its State
+  Trainer trainer(tiny_options());  // Only for its State.
   CheckpointSaver saver({.folder = folder / "own", .num_checkpoints_to_keep = 2});
   for (int i = 0; i < 4; ++i) {
     trainer.state().timestamp = trainer.state().timestamp.to_next_batch(2, 0, {});
@@ -357,8 +353,7 @@ TEST_F(CheckpointSaverTest, WorksInAForeignLoop) {
               UnorderedElementsAre("ep0-ba3-rank0.pt", "ep0-ba4-rank0.pt", "latest-rank0.pt"));
 }
 
-// --- Conflicts
-// ------------------------------------------------------------------------------------
+// --- Conflicts -----------------------------------------------------------------------------------
 
 // T24, T25, T26
 TEST_F(CheckpointSaverTest, FilesOfTheFutureAreAConflictUnlessOverwriteIsSet) {
@@ -398,7 +393,7 @@ TEST_F(CheckpointSaverTest, DamagedFileOfTheFutureIsNoConflictAndIsPutAside) {
   EXPECT_TRUE(verify(folder / "ckpt/ep1-ba5-rank0.pt").ok());
 }
 
-// "Cannot read it now" is no damage: a good file is neither passed over nor renamed.
+// If a file cannot be read now, that is no damage: a good file is neither skipped nor renamed.
 TEST_F(CheckpointSaverTest, WhatCannotBeReadNowIsNeverTakenForDamaged) {
   const auto compressed = [this] {
     TrainerOptions made = options("2ep");
@@ -423,8 +418,7 @@ TEST_F(CheckpointSaverTest, WhatCannotBeReadNowIsNeverTakenForDamaged) {
   EXPECT_EQ(read_file(folder / "ckpt/ep2-ba10-rank0.pt.gz"), bytes);
 }
 
-// --- Rotation
-// -------------------------------------------------------------------------------------
+// --- Rotation ------------------------------------------------------------------------------------
 
 // T27
 TEST_F(CheckpointSaverTest, KeepsTheNewest) {
@@ -458,7 +452,7 @@ TEST_F(CheckpointSaverTest, ConstantNameIsReplacedNeverDeleted) {
   EXPECT_EQ(verify(folder / "ckpt/last.pt").info->timestamp->epoch, 3);
 }
 
-// Composer forgets files from before a resume.
+// Composer forgets the files from before a resume.
 TEST_F(CheckpointSaverTest, FilesOfTheRunBeforeAResumeCount) {
   TrainerOptions made = options("3ep");
   made.save_num_checkpoints_to_keep = 2;
@@ -525,8 +519,7 @@ TEST_F(CheckpointSaverTest, LeftoversInFoldersOfTheFormatAreRemovedToo) {
   EXPECT_TRUE(std::filesystem::is_empty(folder / "ckpt/ep3"));
 }
 
-// --- Errors
-// ---------------------------------------------------------------------------------------
+// --- Errors --------------------------------------------------------------------------------------
 
 TEST_F(CheckpointSaverTest, ErrorOfABackgroundSaveIsThrownByFit) {
   TrainerOptions made = options("2ep");
@@ -553,8 +546,7 @@ TEST_F(CheckpointSaverTest, SavesWorkAgainAfterAnError) {
   EXPECT_THAT(saver.saved_checkpoints(), ElementsAre(folder / "own/0/x.pt"));
 }
 
-// --- State
-// ----------------------------------------------------------------------------------------
+// --- State ---------------------------------------------------------------------------------------
 
 // T28
 TEST(CheckpointSaverStateTest, RoundTripsPathsAndTimestamps) {

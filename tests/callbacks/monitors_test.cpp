@@ -26,8 +26,7 @@ using testing::message_of;
 using ::testing::SizeIs;
 using testing::tiny_options;
 
-// --- SpeedMonitor: driven by hand, since its input is the clock
-// ------------------------------------
+// --- SpeedMonitor: driven by hand, since its input is the clock ----------------------------------
 
 struct SpeedMonitorTest : ::testing::Test {
   SpeedMonitorTest() : trainer(options()) {}
@@ -51,8 +50,8 @@ TEST_F(SpeedMonitorTest, ThroughputIsTheMeanOfAFullWindow) {
   batch(monitor, 100);
   batch(monitor, 1);
   EXPECT_THAT(log->values("throughput/batches_per_sec"), IsEmpty());
-  batch(monitor, 3);  // two batches in 4 s
-  batch(monitor, 1);  // two batches in 4 s again
+  batch(monitor, 3);  // Two batches in 4 s.
+  batch(monitor, 1);  // Two batches in 4 s again.
   EXPECT_THAT(log->values("throughput/batches_per_sec"), ElementsAre(0.5, 0.5));
   EXPECT_THAT(log->values("throughput/samples_per_sec"), ElementsAre(4, 4));
   EXPECT_THAT(log->values("throughput/device/samples_per_sec"), ElementsAre(4, 4));
@@ -85,8 +84,7 @@ TEST(SpeedMonitorOptionsTest, ImpossibleOnesAreRefused) {
   EXPECT_THROW(SpeedMonitor({.time_unit = "fortnights"}), UsageError);
 }
 
-// --- LRMonitor
-// ------------------------------------------------------------------------------------
+// --- LRMonitor -----------------------------------------------------------------------------------
 
 TEST(LRMonitorTest, LogsTheRateOfEveryGroupAfterEachBatch) {
   auto log = std::make_shared<LogRecorder>();
@@ -102,8 +100,7 @@ TEST(LRMonitorTest, LogsTheRateOfEveryGroupAfterEachBatch) {
   EXPECT_LT(log->values("lr-AdamW/group0").back(), 0.5);
 }
 
-// --- NaNMonitor
-// -----------------------------------------------------------------------------------
+// --- NaNMonitor ----------------------------------------------------------------------------------
 
 TEST(NaNMonitorTest, StopsBeforeAnyWeightBecomesNaN) {
   TrainerOptions made = tiny_options();
@@ -122,19 +119,18 @@ TEST(NaNMonitorTest, StopsBeforeAnyWeightBecomesNaN) {
   EXPECT_FALSE(testing::weights_of(*trainer.state().model).isnan().any().item<bool>());
 }
 
-// --- EarlyStopper: driven by hand with the values a metric would have
-// -------------------------------
+// --- EarlyStopper: driven by hand with the values a metric would have ----------------------------
 
 struct EarlyStopperTest : ::testing::Test {
   EarlyStopperTest() : trainer(tiny_options()) {}
-  // Whether training goes on after an epoch that ends with `value`.
+  // Whether training continues after an epoch that ends with `value`.
   bool epoch(EarlyStopper& stopper, double value) {
     State& state = trainer.state();
     state.dataloader_label = "train";
     state.timestamp = state.timestamp.to_next_batch(2, 0, {}).to_next_epoch();
     state.metric_values["train"] = Dict{{"Accuracy", value}, {"CrossEntropy", value}};
     stopper.epoch_end(state, trainer.logger());
-    return state.max_duration->unit() == TimeUnit::kEpoch;  // stop_training() counts batches
+    return state.max_duration->unit() == TimeUnit::kEpoch;  // stop_training() counts in batches.
   }
   void SetUp() override { trainer.state().max_duration = Time("100ep"); }
   Trainer trainer;
@@ -178,7 +174,7 @@ TEST_F(EarlyStopperTest, TakesAnIntegerAndTheNameOfAComparison) {
   EarlyStopper stopper(
       {.monitor = "Accuracy", .dataloader_label = "train", .comp = "less", .patience = 2});
   EXPECT_TRUE(epoch(stopper, 0.5));
-  EXPECT_TRUE(epoch(stopper, 0.4));  // better: less
+  EXPECT_TRUE(epoch(stopper, 0.4));  // Better, because it is less.
   EXPECT_TRUE(epoch(stopper, 0.6));
   EXPECT_TRUE(epoch(stopper, 0.6));
   EXPECT_FALSE(epoch(stopper, 0.6));
@@ -195,7 +191,7 @@ TEST_F(EarlyStopperTest, UnknownMetricsAndUnitsAreRefused) {
   EXPECT_THROW(EarlyStopper({.monitor = "F1"}), UsageError);
 }
 
-// --- EarlyStopper in a run
+// --- EarlyStopper in a run -----------------------------------------------------------------------
 
 TrainerOptions watched(EarlyStopperOptions stopper) {
   TrainerOptions options = tiny_options({.metrics = true});

@@ -1,5 +1,5 @@
-// What lies in a CheckpointSaver's folder, when that changes while training goes on, or its disk
-// does not give it.
+// Files in a CheckpointSaver's folder that change while training continues, or that the disk fails
+// to deliver.
 #include "saving/places/saver_folder.h"
 
 #include <gmock/gmock.h>
@@ -39,7 +39,7 @@ using testing::WatchedStore;
 using testing::write_file;
 
 struct SaverFolderTest : ::testing::Test {
-  // 5 batches an epoch.
+  // 5 batches per epoch.
   TrainerOptions options(const std::string& max_duration) {
     TrainerOptions made = tiny_options();
     made.max_duration = max_duration;
@@ -59,19 +59,19 @@ struct SaverFolderTest : ::testing::Test {
   TempFolder folder;
 };
 
-// The message with which such a folder is put aside says what is wrong with it.
+// The message about such a folder that is put aside says what is wrong with it.
 TEST_F(SaverFolderTest, AFolderWhosePlanIsAPipeIsNoCheckpoint) {
   const std::string path = folder / "ep1-ba5";
   std::filesystem::create_directory(path);
   write_file(path + "/__0_0.distcp", "x");
-  EXPECT_THAT(what_is_in_the_way(*local_store(), path, /*makes_folder=*/true),
+  EXPECT_THAT(find_obstacle(*local_store(), path, /*makes_folder=*/true),
               HasSubstr("it has no .metadata"));
   ASSERT_EQ(mkfifo((path + "/.metadata").c_str(), 0600), 0);
-  EXPECT_THAT(what_is_in_the_way(*local_store(), path, /*makes_folder=*/true),
+  EXPECT_THAT(find_obstacle(*local_store(), path, /*makes_folder=*/true),
               HasSubstr("its .metadata is a pipe"));
 }
 
-// A name cannot make a line of its own.
+// A name cannot start a new line in the log.
 TEST_F(SaverFolderTest, NamesInTheLogStayInTheirLine) {
   const auto log = std::make_shared<LogRecorder>();
   const auto run_in_it = [&](const std::string& max_duration) {
@@ -92,7 +92,8 @@ TEST_F(SaverFolderTest, NamesInTheLogStayInTheirLine) {
   }
 }
 
-// It was damaged when training started; what somebody has put there since is not written over.
+// The file was damaged when training started, and was replaced since. The saver does not overwrite
+// it.
 TEST_F(SaverFolderTest, DamagedFileThatIsWholeByNowIsKept) {
   std::filesystem::create_directories(folder / "ckpt");
   const std::string path = folder / "ckpt/ep1-ba5-rank0.pt";
@@ -131,12 +132,13 @@ TEST_F(SaverFolderTest, ManyDamagedNeighboursAreFiveLinesAndACount) {
   };
   EXPECT_EQ(lines_with("autoresume skipped"), 5 + 1);
   EXPECT_EQ(lines_with("autoresume skipped 25 more; "), 1);
-  EXPECT_EQ(lines_with("nobody can go on from"), 5);
+  EXPECT_EQ(lines_with("no run can go on from"), 5);
   EXPECT_EQ(lines_with("the same is true of 25 more files"), 1);
   EXPECT_EQ(lines_with("autoresume: going on from"), 1);
 }
 
-// Nobody knows whose it is: it is neither written over nor renamed, however long that lasts.
+// It is unknown whose file it is. So it is neither overwritten nor renamed, however long that
+// lasts.
 TEST_F(SaverFolderTest, WhatTheDiskDoesNotGiveIsNotWrittenOver) {
   {
     TrainerOptions other = options("1ep");
@@ -171,7 +173,7 @@ TEST_F(SaverFolderTest, NothingThatWasPutAsideIsWrittenOver) {
   EXPECT_EQ(read_file(path + ".damaged-3"), "torn");
 }
 
-// Not even whether it is a folder: what is in it may be anybody's.
+// It is not even known whether it is a folder, so it may hold files of others.
 TEST_F(SaverFolderTest, AFolderThatCannotBeLookedAtOnceIsNotTakenForNone) {
   const auto in_folders = [&](const std::string& run) {
     TrainerOptions made = options("1ep");
@@ -191,7 +193,7 @@ TEST_F(SaverFolderTest, AFolderThatCannotBeLookedAtOnceIsNotTakenForNone) {
   EXPECT_EQ(read_file(folder / "ckpt/e1/ba5.pt"), bytes);
 }
 
-// What says whose parts a folder has is the first that is read of it.
+// The manifest is read first: it says whose parts a folder has.
 TEST_F(SaverFolderTest, AFolderWhoseManifestTheDiskDoesNotGiveIsGivenUpByWhoGoesOnFromBefore) {
   std::filesystem::create_directories(folder / "ckpt");
   save(Dict{{"state", Dict{{"run_name", "run"}}}}, folder / "a.pt");
@@ -209,10 +211,10 @@ TEST_F(SaverFolderTest, AFolderWhoseManifestTheDiskDoesNotGiveIsGivenUpByWhoGoes
   ASSERT_EQ(found.unusable.size(), 1U);
   EXPECT_EQ(found.unusable[0].path, path);
   EXPECT_THAT(found.unusable[0].problem, HasSubstr(".cairn_manifest.json"));
-  EXPECT_EQ(look_again(place.store, path, "run", true).value().ending, "unreadable");
+  EXPECT_EQ(examine_again(place.store, path, "run", true).value().ending, "unreadable");
 }
 
-// Far away every save has a condition: of what is this run's it has to be told.
+// Far away, every save has a condition, so it must know the versions of this run's own objects.
 TEST_F(SaverFolderTest, FarAwayWhatWasNotGivenOnceIsWrittenAgainByItsRun) {
   const auto memory = memory_store();
   const auto with = [&](std::shared_ptr<ObjectStore> store) {
@@ -238,7 +240,7 @@ TEST_F(SaverFolderTest, FarAwayWhatWasNotGivenOnceIsWrittenAgainByItsRun) {
       }})));
   EXPECT_EQ(resumed.state().timestamp.batch, 2);
   resumed.fit();
-  EXPECT_LT(left, 0);  // it was looked at once more
+  EXPECT_LT(left, 0);  // It was looked at once more.
   EXPECT_TRUE(verify("ckpt/ep0-ba5-rank0.pt", Verify::kFull, memory).ok());
 }
 

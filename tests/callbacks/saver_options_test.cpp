@@ -1,4 +1,4 @@
-// What a CheckpointSaver is told, before it saves anything.
+// The options of a CheckpointSaver, checked before it saves anything.
 #include "saving/saver_options.h"
 
 #include <gmock/gmock.h>
@@ -21,7 +21,7 @@ using ::testing::HasSubstr;
 using testing::message_of;
 using testing::TempFolder;
 
-// Or it would become a folder called "s3:" in the folder.
+// Otherwise it would become a folder called "s3:" in the save folder.
 TEST(SaverOptionsTest, ANameInTheFolderIsNoPlace) {
   const TempFolder folder;
   const auto said = [&](CheckpointSaverOptions made) {
@@ -33,7 +33,7 @@ TEST(SaverOptionsTest, ANameInTheFolderIsNoPlace) {
   EXPECT_THAT(said({.filename = "s3://bucket/a.pt"}), of_a_store);
   EXPECT_THAT(said({.latest_filename = "s3://bucket/a.pt"}), of_a_store);
   EXPECT_THAT(said({.filename = "foo://{run_name}/a.pt"}), HasSubstr("no store for foo://"));
-  // Of a store of one's own names may look like anything.
+  // In a program's own store, names may look like anything.
   const CheckpointSaver own({.folder = "run", .filename = "s3://a.pt", .store = memory_store()});
   TrainerOptions made = testing::tiny_options();
   made.save_folder = folder / "ckpt";

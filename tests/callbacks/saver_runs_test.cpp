@@ -1,4 +1,4 @@
-// CheckpointSaver and the files of other runs: a saver that a second Trainer uses, and folders in
+// CheckpointSaver and the files of other runs: a saver that a second Trainer uses, and folders into
 // which another run has saved.
 #include <gmock/gmock.h>
 
@@ -27,7 +27,7 @@ using ::testing::UnorderedElementsAre;
 using testing::write_file;
 
 struct SaverRunsTest : ::testing::Test {
-  // 5 batches an epoch.
+  // 5 batches per epoch.
   TrainerOptions options(const std::string& run_name, const std::string& max_duration) {
     TrainerOptions made = tiny_options();
     made.max_duration = max_duration;
@@ -46,7 +46,7 @@ struct SaverRunsTest : ::testing::Test {
   TempFolder folder;
 };
 
-// --- One saver of several Trainers ---------------------------------------------------------------
+// --- One saver for several Trainers --------------------------------------------------------------
 
 TEST_F(SaverRunsTest, ASecondTrainersSavesRemoveNothingOfTheFirst) {
   const auto saver = std::make_shared<CheckpointSaver>(
@@ -57,7 +57,7 @@ TEST_F(SaverRunsTest, ASecondTrainersSavesRemoveNothingOfTheFirst) {
     Trainer trainer(std::move(made));
     trainer.fit();
     EXPECT_EQ(trainer.saved_checkpoints().size(), 1) << run;
-    trainer.fit({.duration = "1ep"});  // of the same Trainer: what it saved before counts
+    trainer.fit({.duration = "1ep"});  // The same Trainer: its earlier saves count.
   }
   for (const char* run : {"one", "two"}) {
     EXPECT_THAT(files(run), UnorderedElementsAre("ep3-ba15-rank0.pt", "latest-rank0.pt")) << run;
@@ -81,7 +81,7 @@ TEST_F(SaverRunsTest, OnlyTheTrainerWithAutoresumeMayRewriteItsOwnFiles) {
   EXPECT_THROW(second.fit(), AlreadyExistsError);
 }
 
-// Of ranks that save together the checkpoint is a folder, by another name.
+// If ranks save together, the checkpoint is a folder with another name.
 TEST_F(SaverRunsTest, ASecondTrainerMaySaveInAnotherWay) {
   const auto saver = std::make_shared<CheckpointSaver>(
       CheckpointSaverOptions{.folder = folder / "{run_name}", .latest_filename = std::nullopt});
@@ -126,9 +126,9 @@ TEST_F(SaverRunsTest, WeightsThatAreAskedForDoNotReplaceTheSaversFolder) {
   EXPECT_NO_THROW(trainer.save_checkpoint(folder / "weights/final.pt", true));
 }
 
-// --- What another run saved meanwhile ------------------------------------------------------------
+// --- Saved by another run meanwhile --------------------------------------------------------------
 
-// The names of a folder that was moved away, and that another run has used since.
+// The names of a folder that was moved away and is now used by another run.
 TEST_F(SaverRunsTest, WhatAnotherRunSavedUnderNamesOfThisOneIsNotRemoved) {
   const auto saving = [&](const char* run, const char* max_duration) {
     TrainerOptions made = options(run, max_duration);
@@ -162,7 +162,7 @@ TEST_F(SaverRunsTest, ASaveOnRequestBeforeTrainingReplacesNothingOfAnotherRun) {
   const auto save_before_training = [](TrainerOptions made) {
     Trainer trainer(std::move(made));
     trainer.save_checkpoint_to_save_folder();
-    trainer.save_checkpoint_to_save_folder();  // its own of this moment
+    trainer.save_checkpoint_to_save_folder();  // Replaces its own save of this batch.
     trainer.saved_checkpoints();
   };
   save_before_training(saving("one"));

@@ -1,4 +1,4 @@
-// Which checkpoint all ranks go on from, when each sees something else.
+// How all ranks agree on one checkpoint to resume from when each of them sees other checkpoints.
 #include "checkpoint/ranks/agree_over_ranks.h"
 
 #include <fmt/format.h>
@@ -28,7 +28,7 @@ SeenCheckpoint seen(std::int64_t batch, const std::string& identity = "") {
   return {.name = "ba" + std::to_string(batch), .order = {0, batch}, .identity = identity};
 }
 
-// Of files that ranks read of each other: with what is on rank R as "R".
+// The agreed checkpoint as text. "FILE:R" says that rank R has the file.
 std::string text_of(const AgreedCheckpoint& agreed) {
   std::string text = agreed.name + agreed.identity;
   for (const AgreedCheckpoint::File& file : agreed.files) {
@@ -37,7 +37,7 @@ std::string text_of(const AgreedCheckpoint& agreed) {
   return text;
 }
 
-// Made of the files a, b and c, of which a rank has some.
+// A checkpoint of the files a, b and c, some of which a rank has.
 SeenCheckpoint made_of_files(std::int64_t batch, const std::vector<std::string>& has,
                              bool is_published = false, const std::string& identity = "") {
   SeenCheckpoint one = seen(batch, identity);
@@ -55,7 +55,7 @@ SeenCheckpoint part_of(std::int64_t batch, bool was_published = false) {
   return part;
 }
 
-// What each rank gets that sees that: a name, "none", or an error; empty: it died.
+// The result of each rank if it sees `by_rank[rank]`: a name, "none", or an error. "" if it died.
 std::vector<std::string> agree(const std::vector<std::vector<SeenCheckpoint>>& by_rank,
                                std::vector<SimFault> faults = {}, bool may_lack_all = false) {
   Fibers fibers;
@@ -130,13 +130,14 @@ TEST(AgreeOverRanksTest, ARankThatLostItsPartsIsNamedAndNobodyBeginsAnew) {
 
 TEST(AgreeOverRanksTest, PartsThatRanksReadOfEachOtherMakeOne) {
   EXPECT_THAT(agree({{made_of_files(2, {"a"}, true)},
-                     {},  // came to the job since
+                     {},  // Joined the job later.
                      {made_of_files(2, {"b", "c"})}}),
               Each("ba2 a:0 b:2 c:2"));
-  // Who publishes need not be the first, and of what several have the first has it.
+  // The publishing rank need not be the first. If several ranks have a file, the lowest of them
+  // provides it.
   EXPECT_THAT(agree({{made_of_files(2, {"b"})}, {made_of_files(2, {"a", "b", "c"}, true)}}),
               Each("ba2 a:1 b:0 c:1"));
-  // Of two contents of one name the one that is whole.
+  // If one name has two contents, the complete one is taken.
   EXPECT_THAT(agree({{made_of_files(2, {"a", "b"}, true, "x"), made_of_files(1, {"a"}, true)},
                      {made_of_files(2, {"a", "b", "c"}, true, "y"), made_of_files(1, {"b", "c"})}}),
               Each("ba2y a:1 b:1 c:1"));
@@ -159,7 +160,7 @@ TEST(AgreeOverRanksTest, WhatADiskDoesNotGiveIsPassedOverAndNobodyBeginsAnew) {
   EXPECT_THAT(agree({{made_of_files(2, {"a", "b"}, true), made_of_files(1, {"a", "b"}, true)},
                      {lost, made_of_files(1, {"c"})}}),
               Each("ba1 a:0 b:0 c:1"));
-  // What others have of it decides, where that is all.
+  // If the other ranks have all files, their checkpoint is taken.
   EXPECT_THAT(agree({{lost}, {made_of_files(2, {"a", "b", "c"}, true)}}), Each("ba2 a:1 b:1 c:1"));
   for (const auto& others : {std::vector<SeenCheckpoint>{}, {made_of_files(2, {"a"}, true)}}) {
     const auto got = agree({others, {lost}});

@@ -1,4 +1,4 @@
-// What cairn writes in formats that have no checksums carries its own.
+// In formats without checksums, the files that cairn writes carry cairn's own.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -51,11 +51,11 @@ Value sample() {
               {"scalar", make_tensor(DType::kUInt8, {}, testing::shared("s"))}};
 }
 
-// Whether verify() finds that something is wrong.
+// Whether verify() finds damage.
 bool is_found(FileSystem& files, const std::string& path, Verify how = Verify::kFull) {
   try {
     return !verify(path, how, local_store(files)).ok();
-  } catch (const UnsupportedError&) {  // a dtype that there is not
+  } catch (const UnsupportedError&) {  // A dtype that does not exist.
     return true;
   }
 }
@@ -69,7 +69,7 @@ std::string get(FileSystem& files, const std::string& path) {
   return std::string(as_text(testing::file_bytes(files, path).view));
 }
 
-// A flip of every byte of the file, and every length that it could be cut to.
+// Flips every byte of the file, and cuts it to every length.
 void expect_all_damage_is_found(FileSystem& files, const std::string& path,
                                 const std::string& file) {
   const std::string good = get(files, file);
@@ -131,7 +131,7 @@ TEST_F(ChecksumsTest, AreMadeAnewWhenAFileIsConvertedToAnother) {
   EXPECT_EQ(get(disk, "/same.safetensors"), get(disk, "/out.safetensors"));
 }
 
-// A folder of shards with an index, "/shards": each tensor of `value` in a file of its own.
+// A folder of shards with an index, "/shards". Each tensor of `value` has a file of its own.
 void write_shards(FileSystem& files, const Value& value, const std::string& folder = "/shards") {
   save(value, folder + ".pt", {.store = local_store(files)});
   convert(folder + ".pt", folder, {.shard_bytes = 1, .store = local_store(files)});
@@ -204,7 +204,7 @@ TEST_F(ShardsTest, ExchangedShardsAreFound) {
   }
 }
 
-TEST_F(ShardsTest, AShardOfAnotherSaveIsFound) {  // the same names, shapes and sizes
+TEST_F(ShardsTest, AShardOfAnotherSaveIsFound) {  // Same names, shapes and sizes.
   write_shards(disk, Dict{{"a", bytes_tensor("Weights")}, {"b", bytes_tensor("biases!")}},
                "/older");
   put(disk, kFirstShard, get(disk, "/older/model-00001-of-00002.safetensors"));
@@ -247,7 +247,7 @@ TEST_F(ChecksumsTest, QuickFindsDamageOfTheDcpMetadata) {
   EXPECT_TRUE(is_found(disk, "/dcp", Verify::kQuick));
 }
 
-// torch.distributed.checkpoint leaves files alone that it does not know.
+// torch.distributed.checkpoint does not touch files that it does not know.
 TEST(FolderManifestTest, SaysNothingOfAFolderThatPyTorchSavedIntoAgain) {
   const TempFolder temp;
   write_dcp(*local_store(), Dict{{"a", 1}}, temp / "ours");

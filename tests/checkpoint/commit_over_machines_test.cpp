@@ -1,4 +1,4 @@
-// One checkpoint of several machines without a file system in common.
+// One checkpoint of several machines that share no file system.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -42,7 +42,7 @@ TEST_F(CommitOverMachinesTest, APartIsMarkedWhenItsCheckpointIsThereEvenIfNothin
   EXPECT_TRUE(disks_[1]->stat(kPath + "/.cairn_published", true));
 }
 
-// The checkpoint is saved all the same; and what is not there is not made.
+// A failed mark does not fail the save. mark_published() makes no folder that is missing.
 TEST_F(CommitOverMachinesTest, AMarkThatFailsIsLeftOut) {
   add_machines(1);
   work_ = [](SimJob::Rank& rank, PartPlace&) {
@@ -58,7 +58,8 @@ TEST_F(CommitOverMachinesTest, AMarkThatFailsIsLeftOut) {
   EXPECT_THAT(disks_[1]->list("/run"), ElementsAre("ep0-ba7"));
 }
 
-// Nothing of it is left on any machine, and what it made way for is where it was put.
+// After the failed save, no machine has any of its files. A folder that was put aside for it stays
+// aside.
 TEST_F(CommitOverMachinesTest, WhatRankZeroCannotPublishIsRemovedByTheOthers) {
   add_machines(2);
   const auto fails = [](std::int64_t number) {
@@ -97,7 +98,7 @@ TEST_F(CommitOverMachinesTest, AMachineThatCannotPublishItsFolderIsAnErrorOnAll)
   EXPECT_EQ(problem(), "");
 }
 
-// Rank 0 is on a machine that has nothing of it.
+// Rank 0 is on a machine that has no part of the checkpoint.
 TEST_F(CommitOverMachinesTest, ACheckpointOfOtherMachinesIsNotReplaced) {
   add_machines(1);
   machines_ = {"a", "b"};
@@ -115,7 +116,7 @@ TEST_F(CommitOverMachinesTest, ACheckpointOfOtherMachinesIsNotReplaced) {
   puts_aside_ = true;
   EXPECT_THAT(outcomes(save(3)), Each("ok"));
   EXPECT_EQ(problem(), "");
-  // And once more, from another new machine.
+  // The same once more, with rank 0 on another new machine.
   disks_.insert(disks_.begin(), std::make_unique<SimFileSystem>());
   machines_ = {"d", "c", "a", "b"};
   EXPECT_THAT(outcomes(save(4)), Each("ok"));
@@ -129,7 +130,8 @@ TEST_F(CommitOverMachinesTest, ACheckpointOfOtherMachinesIsNotReplaced) {
       ElementsAre(".cairn_manifest.json", ".cairn_published", "__2_0.distcp", "__3_0.distcp"));
 }
 
-// What was published, and what failed beside it, whatever the machines are called.
+// The published checkpoint is kept, and so is one failed attempt at its name, whatever the machines
+// are called.
 TEST_F(CommitOverMachinesTest, WhatSaysThatItWasPublishedIsKeptWithoutWhatPublishesIt) {
   add_machines(1);
   machines_ = {"a", "b"};
@@ -141,7 +143,8 @@ TEST_F(CommitOverMachinesTest, WhatSaysThatItWasPublishedIsKeptWithoutWhatPublis
     disks_[0] = std::make_unique<SimFileSystem>();
     fail_to_publish(4);
   }
-  // And one, of the first that failed: whose machine was not there when the second came.
+  // The folder ".damaged-2" is from the first failed attempt: its machine was gone when the second
+  // attempt came.
   EXPECT_THAT(disks_[1]->list("/run"),
               ElementsAre("ep0-ba7", "ep0-ba7.damaged", "ep0-ba7.damaged-2"));
   ASSERT_THAT(outcomes(save(4)), Each("ok"));
@@ -149,7 +152,7 @@ TEST_F(CommitOverMachinesTest, WhatSaysThatItWasPublishedIsKeptWithoutWhatPublis
   EXPECT_EQ(attempt_in(1, kPath + ".damaged"), first);
 }
 
-// Rank 0 died behind its rename, or before it, and its machine is not there.
+// Rank 0 died after its rename or before it, and its machine is gone.
 TEST_F(CommitOverMachinesTest, WhatNobodyKnowsTheEndOfIsKeptOnce) {
   add_machines(1);
   machines_ = {"a", "b"};
@@ -165,17 +168,18 @@ TEST_F(CommitOverMachinesTest, WhatNobodyKnowsTheEndOfIsKeptOnce) {
   }
 }
 
-// Rank 0's saver has put its folder aside, since nobody can go on from it: a third machine is gone,
-// or rank 0's own disk did not give it for a while.
+// Rank 0's saver has put its folder aside because the job cannot resume from it: a third machine is
+// gone, or rank 0's disk failed to deliver the folder for a while.
 TEST_F(CommitOverMachinesTest, WhatRankZeroHasPutAsideIsPutAsideOnAllMachines) {
   add_machines(2);
   ASSERT_THAT(outcomes(save(6)), Each("ok"));
   const std::string first = attempt_in(1, kPath);
-  disks_[1]->remove(kPath + "/.cairn_published");  // its rank died before it could say that
+  disks_[1]->remove(kPath + "/.cairn_published");  // Its rank died before it could write the mark.
   put_aside(*local_store(*disks_[0]), kPath, kAsideUnreadable);
   disks_[2] = std::make_unique<SimFileSystem>();
   puts_aside_ = true;
-  // Of an attempt that fails in between, behind machine 1, nothing is left to say so but that.
+  // This attempt fails on the machine after machine 1. Afterwards only the folder that machine 1
+  // has put aside shows that the attempt existed.
   work_ = [](SimJob::Rank& rank, PartPlace&) {
     if (rank.number() == 4) rank.files->fail(testing::FileCall::kRename, 1, EIO);
   };
@@ -191,8 +195,8 @@ TEST_F(CommitOverMachinesTest, WhatRankZeroHasPutAsideIsPutAsideOnAllMachines) {
   EXPECT_EQ(problem(), "");
 }
 
-// Nobody knows what was put aside, and what else is of it: of attempts that do not say that they
-// were published.
+// It is unknown which attempt the damaged folder belongs to, and so which other folders belong to
+// it: the attempts have no published mark.
 TEST_F(CommitOverMachinesTest, WhatIsPutAsideAndDoesNotSayWhatItIsMayBeWhatOthersHave) {
   add_machines(2);
   fail_to_publish(6);
@@ -243,7 +247,7 @@ TEST_F(CommitOverMachinesTest, WhatADiskDoesNotGiveIsPutAside) {
   }
 }
 
-// Rank 0 did not come to publish what another machine has published.
+// Another machine has published its parts, and rank 0 died before it published its own.
 TEST_F(CommitOverMachinesTest, PartsThatNobodyPublishedAreReplaced) {
   disks_.push_back(std::make_unique<SimFileSystem>());
   for (int attempt = 0; attempt < 2; ++attempt) {
@@ -255,7 +259,7 @@ TEST_F(CommitOverMachinesTest, PartsThatNobodyPublishedAreReplaced) {
   EXPECT_EQ(problem(), "");
 }
 
-// Also where a machine that has some of it has put them aside, to be rank 0's now.
+// The same if a machine has put its part aside, and rank 0 now runs on that machine.
 TEST_F(CommitOverMachinesTest, WhatWasPutAsideUnpublishedKeepsNothing) {
   add_machines(2);
   machines_ = {"a", "b", "c"};

@@ -1,4 +1,4 @@
-// One checkpoint of several ranks, and one thing that goes wrong.
+// One checkpoint of several ranks, with one fault.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -182,11 +182,12 @@ TEST_F(CommitOverRanksTest, WhatIsKeptAtTheMeetingPlaceDoesNotGrow) {
   EXPECT_LE(most, 20U);
 }
 
-// Rank 0 is cut off at any step of the first two, and may end one without a word.
+// Rank 0 is cut off at any step of the first two saves. It may end a save without telling the
+// others.
 TEST_F(CommitOverRanksTest, WhatASaveLeavesThatFailedGoesWithTheNextOne) {
   std::size_t unbroken = 0;
   int failed = 0;
-  for (std::uint64_t step = 0; step < 60; ++step) {  // at 0 it is not
+  for (std::uint64_t step = 0; step < 60; ++step) {  // Step 0: never.
     disks_[0] = std::make_unique<SimFileSystem>();
     const std::vector<SimFault> faults = {
         {.kind = SimFault::Kind::kCutOff, .rank = 0, .step = step, .time = seconds(15)}};
@@ -202,7 +203,7 @@ TEST_F(CommitOverRanksTest, WhatASaveLeavesThatFailedGoesWithTheNextOne) {
           EXPECT_LT(batch, 2);
           ++failed;
         }
-        fibers_.pause(seconds(60));  // until it is back
+        fibers_.pause(seconds(60));  // Until rank 0 is back.
       }
     });
     fibers_.run();
@@ -212,7 +213,7 @@ TEST_F(CommitOverRanksTest, WhatASaveLeavesThatFailedGoesWithTheNextOne) {
   EXPECT_GT(failed, 20);
 }
 
-// Wherever it was when its job was given up.
+// The process may hang at any step when its job is given up.
 TEST_F(CommitOverRanksTest, AProcessOfAnEarlierAttemptDoesNotWriteIntoThisOne) {
   for (std::uint64_t step = 1; step < 16; ++step) {
     disks_[0] = std::make_unique<SimFileSystem>();
@@ -224,7 +225,7 @@ TEST_F(CommitOverRanksTest, AProcessOfAnEarlierAttemptDoesNotWriteIntoThisOne) {
     before.start([&](SimJob::Rank& rank) { attempt(rank); });
     fibers_.run([&] { return before.is_over(); });
     remove_leftovers(*disks_[0], "/run");
-    if (disks_[0]->stat(kPath, true)) {  // it was not needed any more
+    if (disks_[0]->stat(kPath, true)) {  // The hanging process was not needed.
       before.kill();
       fibers_.run();
       continue;
@@ -256,7 +257,7 @@ TEST_F(CommitOverRanksTest, InAStoreEachFileHasTheAttemptInItsName) {
   EXPECT_THAT(names[2], ::testing::MatchesRegex("__0_0-[0-9a-f]{16}.distcp"));
   overwrite_ = true;
   ASSERT_THAT(outcomes(save(2)), Each("ok"));
-  EXPECT_THAT(list_names(*store_, kPath), SizeIs(4)) << "what was replaced is removed";
+  EXPECT_THAT(list_names(*store_, kPath), SizeIs(4)) << "the replaced files are removed";
   EXPECT_EQ(testing::problem_of(
                 [&](const std::string& name) -> std::optional<std::string> {
                   const auto source = store_->open(kPath + "/" + name);
@@ -284,7 +285,7 @@ TEST_F(CommitOverRanksTest, InAStoreWhatADeadRankLeftGoesWithTheNextCommit) {
   work_ = [&](SimJob::Rank& rank, PartPlace&) {
     all.push_back(&rank);
     if (rank.number() != 0) return;
-    fibers_.pause(seconds(1));  // the others have written
+    fibers_.pause(seconds(1));  // The others have written by then.
     for (SimJob::Rank* one : all)
       one->is_dead = true;
   };

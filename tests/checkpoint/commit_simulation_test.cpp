@@ -1,35 +1,38 @@
-// Jobs of several ranks that save, die, hang, lose their power, are cut off and begin again, in a
-// simulation in which everything follows from a seed: the protocol of commit_over_ranks.cpp and
-// agree_over_ranks.cpp, as it is, on disks that lose what was not synced.
+// Jobs of several ranks in a simulation that follows from a seed. They save, die, hang, lose power,
+// are cut off and start again. They run the unchanged protocol of commit_over_ranks.cpp and
+// agree_over_ranks.cpp, on disks that lose unsynced data.
 //
-// One schedule is up to three starts of a job of 2 to 5 ranks on 1 or 2 machines, or
-// in a store of objects, each start with
-// another number of ranks and up to three faults at any step of any rank. What must hold:
+// One schedule is up to three starts of a job of 2 to 5 ranks, on 1 or 2 machines or in an object
+// store. Each start has another number of ranks, and up to three faults at any step of any rank.
+// The invariants:
 //
-//  1. Whatever has a `.metadata` under its final name is whole, and of one attempt: looked at
-//     behind each publication, and on what is left of the disks when all have died.
-//  2. A checkpoint that any rank was told of, or a later one, is found by the next start.
-//  3. No rank is told that it was saved when another is told that it was not, and all who are told
-//     why are told the same; a single fault of one rank is that rank's.
-//  4. Every commit ends within 10 s of the last thing that went wrong.
-//  5. All ranks of a start go on from the same checkpoint, or have the same error.
-//  6. Nothing is left but checkpoints, when remove_leftovers() has been there.
-//  7. Where nothing goes wrong every commit succeeds.
-//  8. No part on another machine says that its checkpoint was published when it was not.
+//  1. Whatever has a `.metadata` under its final name is whole and of one attempt. This is checked
+//     after each publication, and on what the disks hold after all ranks have died.
+//  2. The next start finds the last checkpoint that any rank was told of, or a later one.
+//  3. No rank is told that a save succeeded while another is told that it failed. All ranks that
+//     are told a reason are told the same. A single fault of one rank is reported as that rank's.
+//  4. Every commit ends within 10 s of the last fault.
+//  5. All ranks of a start resume from the same checkpoint, or have the same error.
+//  6. After remove_leftovers(), only checkpoints are left.
+//  7. Without faults, every commit succeeds.
+//  8. No part on another machine says that its checkpoint was published if it was not.
 //
-// Proof that it notices, with about the number of schedules that it took, of the protocol with one
-// change:
-// `.metadata` before the rest (1), files not synced (1), the attempt's folder not synced (3), its
-// parent not synced (13), a report before the part is written (1), told before it is published
-// (13), no wait for all reports (1), no signs of life (1), a decision written over in place of
-// exchanged (1260), rank 0 gone before all know (1), each rank going on from what it chose itself
-// (85), a part marked before it is published (1). One id for all attempts:
-// commit_over_ranks_test.cpp (AProcessOfAnEarlierAttemptDoesNotWriteIntoThisOne). The check for
-// rivals is there because seeds
-// of this test found what happens without it.
+// Proof that the simulation notices errors: the changes to the protocol that it found, each with
+// about the number of schedules that it took.
 //
-// CI goes through few seconds' worth; CAIRN_SIMULATED_SCHEDULES=100000 through as many as are asked
-// for, from CAIRN_SIMULATED_SEED on.
+//   - `.metadata` before the rest (1), a report before the part is written (1), success told before
+//     it is published (13), a part marked before it is published (1).
+//   - Files not synced (1), the attempt's folder not synced (3), its parent not synced (13).
+//   - No wait for all reports (1), no signs of life (1), rank 0 gone before all ranks know (1).
+//   - A decision overwritten instead of exchanged (1260), each rank resuming from its own choice
+//     (85).
+//
+// One id for all attempts is found by AProcessOfAnEarlierAttemptDoesNotWriteIntoThisOne in
+// commit_over_ranks_test.cpp. The check for rivals exists because seeds of this test found what
+// happens without it.
+//
+// CI runs a few seconds' worth of schedules. CAIRN_SIMULATED_SCHEDULES=100000 runs that many, from
+// CAIRN_SIMULATED_SEED on.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <gmock/gmock.h>
@@ -76,7 +79,7 @@ class Schedule {
       disks_.push_back(std::make_unique<SimFileSystem>());
   }
 
-  // What went wrong that must not; empty: nothing.
+  // Runs a schedule. Returns the violation that it found, or "".
   std::string run() {
     for (start_ = 0; start_ < kStarts && problem_.empty(); ++start_) {
       run_start();
@@ -145,13 +148,13 @@ class Schedule {
     outcomes_.clear();
     agreed_.clear();
     SimJob& job = *jobs_.back();
-    job.behind_rename = [this] { check_visible(); };
+    job.after_rename = [this] { check_visible(); };
     job.start([this, &job, start = start_](SimJob::Rank& rank) { live(job, rank, start); });
     fibers_.run([&] { return job.is_over(); });
     check_outcomes(job);
   }
 
-  // --- What a rank does --------------------------------------------------------------------------
+  // --- The actions of a rank ---------------------------------------------------------------------
 
   void live(SimJob& job, SimJob::Rank& rank, int start) {
     const auto found = go_on(job, rank, start);
@@ -159,7 +162,7 @@ class Schedule {
     for (std::int64_t batch = *found + 1; batch <= *found + 3; ++batch) {
       const SavedAs as = {.start = start, .batch = batch, .world_size = rank.table.me.world_size};
       const Outcome outcome = save(job, rank, as);
-      if (start != start_) return;  // it was away while the job began again
+      if (start != start_) return;  // The job started again while this rank was away.
       outcomes_[batch][rank.number()] = outcome;
       if (outcome.kind == Outcome::kSaved) {
         told_ = std::max(told_, batch);
@@ -171,7 +174,7 @@ class Schedule {
     }
   }
 
-  // nullopt: it ends.
+  // Returns the batch to resume from, or nullopt if the rank ends.
   std::optional<std::int64_t> go_on(SimJob& job, SimJob::Rank& rank, int start) {
     Outcome outcome;
     std::int64_t batch = 0;
@@ -197,7 +200,7 @@ class Schedule {
     return batch;
   }
 
-  // What this rank's machine has a part of.
+  // The checkpoints of which this rank's machine has a part.
   std::vector<SeenCheckpoint> look(ObjectStore& store) const {
     std::vector<SeenCheckpoint> seen;
     if (!store.stat(kSimulatedRun)) return seen;
@@ -242,7 +245,7 @@ class Schedule {
     return outcome;
   }
 
-  // Keeps one.
+  // Keeps only the newest checkpoint.
   static void retire(SimJob::Rank& rank, std::int64_t batch) {
     if (rank.table.me.machine_leader != rank.number()) return;
     for (std::int64_t old = batch - 1; old > 0 && old > batch - 6; --old) {
@@ -254,15 +257,15 @@ class Schedule {
     }
   }
 
-  // --- What must hold ----------------------------------------------------------------------------
+  // --- The invariants ----------------------------------------------------------------------------
 
   void check_time(SimJob& job, const SimJob::Rank& rank, Fibers::Time begin, int hangs) {
     if (rank.hangs != hangs) return;
     begin = std::max(begin, job.last_fault());
-    for (const auto& other : job.ranks()) {  // it is waited for while it comes back
+    for (const auto& other : job.ranks()) {  // The others wait while it comes back.
       if (fibers_.now() < other->cut_off_until + seconds(10)) return;
     }
-    const auto slow = seconds(is_slow_ ? 20 : 0);  // of somebody else's part
+    const auto slow = seconds(is_slow_ ? 20 : 0);  // Time of a slow rank's part.
     const auto took = fibers_.now() - begin;
     if (took > seconds(10) + slow) {
       fail(fmt::format("rank {} waited for {} s", rank.number(),
@@ -285,11 +288,11 @@ class Schedule {
     return std::nullopt;
   }
 
-  // 1. The newest that is there, or 0.
+  // 1. Returns the newest visible checkpoint, or 0.
   std::int64_t check_visible() {
     std::int64_t newest = 0;
-    // Machines remove what is superfluous each for itself, and in a store of objects it may come
-    // back without its parts (docs/distributed.md).
+    // Each machine removes superfluous checkpoints on its own. In an object store a removed one may
+    // reappear without its parts (docs/distributed.md).
     const std::int64_t last = machines_ > 1 || shared_ ? told_ - 1 : told_ - 6;
     for (std::int64_t batch = latest_ + 4; batch > 0 && batch > last; --batch) {
       check_marks(batch);
@@ -303,7 +306,7 @@ class Schedule {
     return newest;
   }
 
-  // 8. What is superfluous each machine removes for itself.
+  // 8. Superfluous checkpoints are not checked, because each machine removes them on its own.
   void check_marks(std::int64_t batch) {
     const std::string path = kSimulatedRun + "/" + simulated_name(batch);
     const auto attempt_on = [&](SimFileSystem& disk) {
@@ -320,9 +323,9 @@ class Schedule {
     }
   }
 
-  // Nothing of another attempt lies among its files.
+  // The checkpoint's folder has no files of other attempts.
   void check_names(std::int64_t batch) {
-    if (shared_) return;  // what is left there goes with the next commit
+    if (shared_) return;  // The next commit removes leftovers.
     const std::string metadata = read(".metadata", batch).value_or("");
     for (const auto& disk : disks_) {
       for (const std::string& name : disk->list(kSimulatedRun + "/" + simulated_name(batch))) {
@@ -330,7 +333,7 @@ class Schedule {
         if (!is_known && !name.starts_with('.'))
           fail("mixed: " + simulated_name(batch) + "/" + name);
       }
-      if (machines_ > 1) return;  // of rank 0's alone
+      if (machines_ > 1) return;  // Only rank 0's machine has `.metadata`.
     }
   }
 
@@ -368,7 +371,7 @@ class Schedule {
     }
   }
 
-  // The machines' power goes, or all processes are killed; some may have been away, and come back.
+  // The machines lose power, or all processes are killed, or some hang and come back later.
   void end_start() {
     check_visible();
     const bool loses_power = chance(2);
@@ -379,7 +382,7 @@ class Schedule {
       fibers_.run();
     }
     for (auto& disk : disks_) {
-      if (!loses_power) continue;  // what processes left is what the next ones find
+      if (!loses_power) continue;  // Without a power loss, the next processes find what these left.
       disk = disk->after_power_loss([this](std::uint64_t below) { return draw(below); });
     }
     const std::int64_t newest = check_visible();
@@ -402,18 +405,18 @@ class Schedule {
   Fibers fibers_;
   std::int64_t machines_ = 1;
   std::vector<std::unique_ptr<SimFileSystem>> disks_;
-  std::shared_ptr<ObjectStore> shared_;  // in place of the disks, where it is set
+  std::shared_ptr<ObjectStore> shared_;  // Used instead of the disks if it is set.
   std::vector<std::unique_ptr<SimJob>> jobs_;
   int start_ = 0;
   std::vector<SimFault> faults_;
   bool is_lossy_ = false;
-  bool is_slow_ = false;      // a rank of each save takes long
-  bool is_haunted_ = false;   // processes of an earlier start have hung, and live
-  bool is_doubtful_ = false;  // a rank does not know what became of a save
-  std::map<std::int64_t, std::map<std::int64_t, Outcome>> outcomes_;  // by batch and rank
+  bool is_slow_ = false;      // One rank of each save is slow.
+  bool is_haunted_ = false;   // Processes of an earlier start hung and are still alive.
+  bool is_doubtful_ = false;  // A rank does not know whether a save succeeded.
+  std::map<std::int64_t, std::map<std::int64_t, Outcome>> outcomes_;  // By batch and rank.
   std::map<std::int64_t, Outcome> agreed_;
-  std::int64_t told_ = 0;    // the last that a rank was told of
-  std::int64_t latest_ = 0;  // or that was found
+  std::int64_t told_ = 0;    // The last checkpoint that a rank was told was saved.
+  std::int64_t latest_ = 0;  // The last one that was saved or found.
   std::int64_t told_at_start_ = 0;
   std::uint64_t saves_ = 0;
   std::uint64_t failures_ = 0;

@@ -23,8 +23,8 @@
 
 namespace cairn::testing {
 
-// What one rank got: "ok", or the class of the error and its message; empty: it died.
-struct Heard {
+// The result of one rank: "ok", or the class of the error and its message. "" if the rank died.
+struct SaveResult {
   std::string outcome;
   std::chrono::seconds took{};
 };
@@ -35,8 +35,8 @@ class CommitTest : public ::testing::Test {
 
   CommitTest() { add_machines(1); }
 
-  // One save of a job of so many ranks.
-  std::vector<Heard> save(std::int64_t ranks, std::vector<SimFault> faults = {}) {
+  // One save by a job of `ranks` ranks.
+  std::vector<SaveResult> save(std::int64_t ranks, std::vector<SimFault> faults = {}) {
     std::vector<SimFileSystem*> where;
     for (auto& disk : disks_)
       where.push_back(disk.get());
@@ -46,7 +46,7 @@ class CommitTest : public ::testing::Test {
                          .seed = ++seed_,
                          .faults = faults,
                          .is_hosted = is_hosted_});
-    std::vector<Heard> heard(static_cast<std::size_t>(ranks));
+    std::vector<SaveResult> heard(static_cast<std::size_t>(ranks));
     job.start([&](SimJob::Rank& rank) {
       const auto begin = fibers_.now();
       auto& mine = heard[static_cast<std::size_t>(rank.number())];
@@ -82,17 +82,17 @@ class CommitTest : public ::testing::Test {
     }
   }
 
-  static std::vector<std::string> outcomes(const std::vector<Heard>& heard) {
+  static std::vector<std::string> outcomes(const std::vector<SaveResult>& heard) {
     std::vector<std::string> all;
-    for (const Heard& one : heard)
+    for (const SaveResult& one : heard)
       all.push_back(one.outcome);
     return all;
   }
 
-  // All that still live have the same error, soon.
-  static void expect_one_error(const std::vector<Heard>& heard, const std::string& text) {
+  // All living ranks have the same error, and have it soon.
+  static void expect_one_error(const std::vector<SaveResult>& heard, const std::string& text) {
     std::string first;
-    for (const Heard& one : heard) {
+    for (const SaveResult& one : heard) {
       if (one.outcome.empty()) continue;
       if (first.empty()) first = one.outcome;
       EXPECT_EQ(one.outcome, first);
@@ -120,13 +120,13 @@ class CommitTest : public ::testing::Test {
     }
   }
 
-  // Which attempt a folder on a disk is of.
+  // The attempt that wrote a folder on a disk.
   std::string attempt_in(std::size_t disk, const std::string& folder) {
     const auto manifest = manifest_of(*local_store(*disks_[disk]), folder);
     return manifest ? manifest->attempt : "none";
   }
 
-  // Rank 0 dies behind what the other machines have published.
+  // Rank 0 dies after the other machines have published their parts.
   void fail_to_publish(std::int64_t ranks) {
     work_ = [](SimJob::Rank& rank, PartPlace&) {
       if (rank.number() != 0) return;
@@ -148,14 +148,14 @@ class CommitTest : public ::testing::Test {
   std::uint64_t seed_ = 0;
   Fibers fibers_;
   std::vector<std::unique_ptr<SimFileSystem>> disks_;
-  std::vector<std::string> machines_;  // SimJob's
+  std::vector<std::string> machines_;  // As in SimJob.
   bool overwrite_ = false;
   bool puts_aside_ = false;
   bool is_hosted_ = true;
-  std::function<void(SimJob::Rank&)> before_;            // before a rank begins
-  std::function<void(SimJob::Rank&, PartPlace&)> work_;  // before a rank writes
+  std::function<void(SimJob::Rank&)> before_;            // Called before a rank begins.
+  std::function<void(SimJob::Rank&, PartPlace&)> work_;  // Called before a rank writes.
   std::function<void()> point_;
-  std::shared_ptr<ObjectStore> store_;  // of all, in place of the disks
+  std::shared_ptr<ObjectStore> store_;  // Shared by all ranks, instead of the disks.
 };
 
 }  // namespace cairn::testing

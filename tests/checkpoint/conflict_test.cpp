@@ -35,14 +35,14 @@ TEST(ConflictTest, FilesThatTrainingCouldWriteAgainAreFound) {  // T99
     bool is_conflict;
   };
   const Row rows[] = {
-      {a, "blazing-unicorn-ep1-batch3-tie6-rank0.pt", false},     // past
-      {a, "blazing-unicorn-ep2-batch6-tie7-rank0.pt", false},     // not later
-      {a, "blazing-unicorn-ep1-batch6-tie9-rank0.pt", false},     // of another epoch
-      {a, "inglorious-monkeys-ep1-batch3-tie6-rank0.pt", false},  // other prefix
-      {a, "blazing-unicorn-ep3-rank0.pt", false},                 // other shape
-      {a, "blazing-unicorn-ep3-batch9-tie6-rank0.pt", true},      // future
-      {a, "blazing-unicorn-ep1-batch9-tie6-rank0.pt", true},      // batch in the future
-      {a, "blazing-unicorn-ep2-batch7-tie9-rank0.pt", true},      // later in the same epoch
+      {a, "blazing-unicorn-ep1-batch3-tie6-rank0.pt", false},     // Past.
+      {a, "blazing-unicorn-ep2-batch6-tie7-rank0.pt", false},     // Not later.
+      {a, "blazing-unicorn-ep1-batch6-tie9-rank0.pt", false},     // Other epoch.
+      {a, "inglorious-monkeys-ep1-batch3-tie6-rank0.pt", false},  // Other prefix.
+      {a, "blazing-unicorn-ep3-rank0.pt", false},                 // Other shape.
+      {a, "blazing-unicorn-ep3-batch9-tie6-rank0.pt", true},      // Future.
+      {a, "blazing-unicorn-ep1-batch9-tie6-rank0.pt", true},      // Future batch.
+      {a, "blazing-unicorn-ep2-batch7-tie9-rank0.pt", true},      // Later in the same epoch.
       {b, "charging-chungus-ep1-b3-s6-t12-bie0-sie0-tie0.pt", false},
       {b, "charging-chungus-ep2-b7-s15-t31-bie1-sie3-tie8.pt", true},
   };
@@ -89,7 +89,7 @@ TEST(ConflictTest, CountersWithinAnEpochNeedTheEpochInTheName) {
   EXPECT_NO_THROW(conflict("ep{epoch:03d}-ba{batch_in_epoch}.pt", "x"));
 }
 
-// What a long run need remember of what it wrote.
+// A long run may forget the names that no later save can have.
 TEST(HasPassedTest, WhatNoSaveOfNowOrLaterIsCalled) {
   const auto has_passed = [](const NameFormat& format, const std::string& name) {
     return cairn::has_passed(format, name, dist(), kPosition);
@@ -111,8 +111,8 @@ TEST(HasPassedTest, WhatNoSaveOfNowOrLaterIsCalled) {
     EXPECT_TRUE(has_passed(format, at(format, before))) << format;
   }
   EXPECT_FALSE(has_passed("ckpt.pt", "ckpt.pt"));
-  EXPECT_FALSE(has_passed("ep{epoch}.pt", "ep1-another.pt"));   // not of this format
-  EXPECT_FALSE(has_passed("ba{batch_in_epoch}.pt", "ba0.pt"));  // in each epoch
+  EXPECT_FALSE(has_passed("ep{epoch}.pt", "ep1-another.pt"));   // Another format.
+  EXPECT_FALSE(has_passed("ba{batch_in_epoch}.pt", "ba0.pt"));  // The name returns in each epoch.
 }
 
 }  // namespace

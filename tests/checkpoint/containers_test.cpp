@@ -1,5 +1,5 @@
-// Checkpoints in every container and compression: saved, found, verified, loaded, opened by the
-// command-line tools, cut off and damaged.
+// Checkpoints in every container and compression. They are saved, found, verified, loaded, opened
+// by the command-line tools, cut off and damaged.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -43,11 +43,11 @@ using testing::TempFolder;
 
 struct Container {
   std::string extension;
-  std::vector<std::string> containers;  // outermost first
-  std::vector<std::string> tool;        // gives the .pt, with the file's path behind it
+  std::vector<std::string> containers;  // Outermost first.
+  std::vector<std::string> tool;        // With the file's path appended, prints the .pt.
 };
 
-// What GoogleTest shows.
+// The name that GoogleTest shows.
 void PrintTo(const Container& shown, std::ostream* out) { *out << shown.extension; }
 
 const std::vector<std::string> kUntar = {"tar", "-xO", "composer_states.pt", "-f"};
@@ -67,7 +67,7 @@ const std::array kCases = {
     Container{".pt.lzo", {"lzop"}, {"lzop", "-dc"}},
 };
 
-// The output of a program that has to end well.
+// The output of a program, which must succeed.
 std::string output_of(const std::vector<std::string>& argv) {
   StringSink out;
   PipeThrough program(argv, out);
@@ -121,7 +121,7 @@ TEST_P(ContainerTest, TheManifestInsideIsVerified) {
 TEST_P(ContainerTest, ToolsFindTheSamePtInside) {
   const std::vector<std::string>& tool = GetParam().tool;
   if (!find_program(tool[0])) GTEST_SKIP() << tool[0] << " is not installed";
-  for (const std::size_t bytes : {64, 1'100'000}) {  // the larger one is several streams
+  for (const std::size_t bytes : {64, 1'100'000}) {  // The larger one takes several streams.
     const Value value = sample_checkpoint(3, bytes);
     save(value, folder / "plain.pt", {.info = sample_info(3)});
     save(value, path_of("a"), {.info = sample_info(3)});
@@ -187,9 +187,9 @@ TEST_P(ContainerTest, AFullDiskKeepsTheOldFileAndLeavesNothing) {
   EXPECT_THAT(posix_file_system().list(folder.path()), ElementsAre("a" + extension));
 }
 
-// --- Damage -------------------------------------------------------------------------------------
+// --- Damage --------------------------------------------------------------------------------------
 
-// What load() gives for these bytes; nothing for one of the two errors.
+// The value that load() returns for these bytes. Nullopt if load() throws one of two errors.
 std::optional<Value> loaded(const std::string& bytes) {
   SimFileSystem disk;
   disk.create("/a", {})->write(as_bytes(bytes));
@@ -202,7 +202,7 @@ std::optional<Value> loaded(const std::string& bytes) {
   return std::nullopt;
 }
 
-// Each read of lzop is a process.
+// For lzop, each read starts a process.
 std::size_t stride_of(const std::string& extension) { return extension == ".pt.lzo" ? 37 : 1; }
 
 TEST_P(ContainerTest, TruncationAtEveryByteIsAnError) {
@@ -221,7 +221,7 @@ TEST_P(ContainerTest, AFlipOfEveryByteIsAnErrorOrHarmless) {
     std::string damaged = bytes;
     damaged[at] = static_cast<char>(damaged[at] ^ 0x21);
     const auto read = loaded(damaged);
-    if (read) {  // a byte of a header that means nothing
+    if (read) {  // A header byte without a meaning.
       ASSERT_EQ(*read, value) << at;
     }
   }
@@ -236,7 +236,7 @@ TEST_P(ContainerTest, VerifySaysThatItIsDamaged) {
   EXPECT_FALSE(verify(path).ok());
   const std::string message = message_of<CorruptError>([&] { load(path); });
   EXPECT_THAT(message, HasSubstr(path));
-  if (extension != ".tar") {  // where the .pt says it; the compressions have their own checksums
+  if (extension != ".tar") {  // The .pt fails here; compressions have their own checksums.
     EXPECT_THAT(message, HasSubstr(GetParam().containers[0]));
   }
 }
@@ -249,7 +249,7 @@ std::string case_name(const ::testing::TestParamInfo<Container>& info) {
 
 INSTANTIATE_TEST_SUITE_P(All, ContainerTest, ::testing::ValuesIn(kCases), case_name);
 
-// What Composer does with a tar: tarfile.open() and extractall().
+// Composer unpacks a tar with tarfile.open() and extractall().
 TEST(TarContainerTest, PythonUnpacksItAsComposerDoes) {
   if (!find_program("python3")) GTEST_SKIP() << "python3 is not installed";
   const TempFolder folder;
@@ -267,7 +267,7 @@ TEST(TarContainerTest, PythonUnpacksItAsComposerDoes) {
   }
 }
 
-// --- Names --------------------------------------------------------------------------------------
+// --- Names ---------------------------------------------------------------------------------------
 
 TEST(ExtensionTest, TheLongestOneCounts) {
   EXPECT_EQ(find_extension("a").text, "");
@@ -305,7 +305,7 @@ TEST(ExtensionTest, WhatWasMeantIsToldWithoutAnError) {
   }
 }
 
-// T91, T103: the names of Composer's tests, and what they are written as.
+// T91, T103: the names of Composer's tests, and how they are written.
 TEST(ExtensionTest, ComposersNamesMeanWhatTheyMeantThere) {
   for (const std::string name :
        {"x.tar", "foo.bar.tar", "x.tgz", "x.tar.gz", "x.tar.bz2", "x.tar.lzma"}) {
@@ -315,8 +315,8 @@ TEST(ExtensionTest, ComposersNamesMeanWhatTheyMeantThere) {
     EXPECT_EQ(find_extension(name).codec, &kLz4) << name;
     EXPECT_FALSE(find_extension(name).is_tar) << name;
   }
-  // But for the last, Composer cannot write these either, and says so at the first save, or writes
-  // a plain file.
+  // Except for the last name, Composer cannot write these either. It fails at the first save, or
+  // writes a plain file.
   for (const std::string name : {"x.tar.foo", "x.pt.unknown", "x.pt.symlink", "x.lz4", "pt.lz4"}) {
     EXPECT_THROW(find_extension(name), UsageError) << name;
   }
@@ -343,7 +343,7 @@ TEST(ExtensionTest, ReadingLzopWithoutItsProgramSaysWhatToInstall) {
   EXPECT_THAT(message, HasSubstr("the program lzop is not in the PATH; install it"));
 }
 
-// --- Containers in containers -------------------------------------------------------------------
+// --- Containers in containers --------------------------------------------------------------------
 
 std::string compressed(const Codec& codec, const std::string& text) {
   StringSink sink;
@@ -380,7 +380,7 @@ TEST(NestedContainersTest, ATarOfSeveralFilesNeedsComposersOne) {
       tar::Writer tar(sink, name, pt.size());
       tar.write(as_bytes(pt));
       tar.finish();
-      bytes.resize(bytes.size() - std::min<std::size_t>(bytes.size(), 1024));  // the end
+      bytes.resize(bytes.size() - std::min<std::size_t>(bytes.size(), 1024));  // Cuts off the end.
       bytes += sink.text;
     }
     return bytes;

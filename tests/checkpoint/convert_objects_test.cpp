@@ -1,5 +1,5 @@
-// Turning checkpoints with objects of Python's into others: what is one object or tensor stays one,
-// inside and outside of what only Python can make.
+// Converting checkpoints with Python objects. An object or tensor that occurs several times stays
+// one, inside and outside objects that only Python can make.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -24,7 +24,7 @@ using ::testing::Pair;
 using testing::read;
 using testing::TempFolder;
 
-// An object of a class that cairn does not know, whose attributes are these.
+// An object of a class unknown to cairn, with these attributes.
 Value object_of(Value attributes) {
   const Value name(std::make_shared<const Foreign>(Foreign{.module = "models", .name = "Net"}));
   return Value(std::make_shared<const Foreign>(Foreign{.made = Foreign::Made::kNew,
@@ -88,7 +88,7 @@ TEST(ConvertObjectsTest, AStorageByItselfChangesItsPrecisionWithItsTensors) {
             out.at("w").as_tensor().storage);
 }
 
-// As PyTorch's DTensor, and tensors of XLA.
+// PyTorch's DTensor and XLA's tensors are such objects.
 TEST(ConvertObjectsTest, AnObjectThatSaysItsPrecisionItselfStaysAsItIs) {
   const TempFolder temp;
   const Value rebuild(std::make_shared<const Foreign>(
@@ -156,7 +156,7 @@ TEST(ConvertObjectsTest, TensorsOfAnObjectStayTiedToThoseOutsideOfIt) {
   EXPECT_EQ(testing::read_file(temp / "out.pt"), testing::read_file(temp / "in.pt"));
 }
 
-// As a whole optimizer has them: torch.save({"opt": torch.optim.Adam(...)}).
+// A whole optimizer has such keys: torch.save({"opt": torch.optim.Adam(...)}).
 TEST(ConvertObjectsTest, TensorsThatAreKeysStayTheTensorsThatTheyAreElsewhere) {
   const TempFolder temp;
   const Value weight = floats({1, 2});

@@ -1,5 +1,5 @@
-// The files that the ranks of a job saved become one checkpoint of full tensors, and no tensor is
-// left out without an error.
+// Converting the files that the ranks of a job saved to one checkpoint of full tensors. No tensor
+// is left out without an error.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -159,7 +159,7 @@ std::string rank_file(const std::string& more, const testing::DTensorText& text)
       testing::pickle("}(" + testing::unicode("w") + testing::dtensor(text) + more + "u"));
 }
 
-// Two files of two shards; `more`: what else is in each.
+// Two files with a shard each. `more`: further content of each file.
 std::vector<std::string> two_ranks(const TempFolder& temp, const std::string& more,
                                    const std::string& more_of_other) {
   testing::write_file(temp / "0.pt", rank_file(more, {.coordinate = "]K\0a"s}));
@@ -214,7 +214,7 @@ TEST(ConvertShardsTest, AShardOfAnotherSizeThanItsPlacementIsDamage) {
               HasSubstr("a shard of another size than its placements give"));
 }
 
-// --- One file -----------------------------------------------------------------------------------
+// --- One file ------------------------------------------------------------------------------------
 
 TEST(ConvertShardsTest, OneRanksFileStaysAsItIsInATorchFile) {
   const TempFolder temp;
@@ -269,7 +269,7 @@ TEST(ConvertShardsTest, WithDropObjectsTheRestIsWrittenAndTheObjectsAreNamed) {
               ::testing::UnorderedElementsAre("copies", "scalar", "plain"));
 }
 
-// --- Other objects that hold tensors ------------------------------------------------------------
+// --- Other objects that hold tensors -------------------------------------------------------------
 
 TEST(LostTensorsTest, ObjectsOfEveryKindAreRefusedWithTheirClass) {
   const TempFolder temp;

@@ -1,5 +1,4 @@
-// Turning checkpoints into others: nothing is lost but what the format cannot hold, and that is
-// said.
+// Converting checkpoints. Nothing is lost except what the format cannot hold, and that is reported.
 #include "cairn/checkpoint/convert.h"
 
 #include <gmock/gmock.h>
@@ -65,7 +64,7 @@ TEST(ConvertTest, EveryTensorOfACheckpointComesThroughSafetensorsAndBack) {
   EXPECT_THAT(back.left_out, IsEmpty());
 }
 
-// Behind its verification: what was verified is what is written, or nothing is.
+// The file changes after its verification: convert() writes only what it verified, or nothing.
 TEST(ConvertTest, AFileThatIsWrittenToMeanwhileIsNotConverted) {
   const TempFolder temp;
   const std::string in = temp / "in.pt";
@@ -116,7 +115,7 @@ TEST(ConvertTest, WeightsOnlyIsTheModelsStateDict) {
   for (const auto& [key, value] : model.as_dict()) {
     EXPECT_EQ(weights.at(key.as_str().substr(std::string("module.").size())), value);
   }
-  // Those are weights already.
+  // The input is already weights.
   convert(temp / "w.safetensors", temp / "again.pt", {.weights_only = true});
   EXPECT_EQ(read(temp / "again.pt"), weights);
   save(Dict{{"other", Dict{}}}, temp / "other.pt");
@@ -134,7 +133,7 @@ TEST(ConvertTest, OptionsOfAModelAreNotItsWeights) {
   EXPECT_FALSE(posix_file_system().stat(temp / "x.pt"));
 }
 
-// Present Composer loads the names of numpy 2 only, and old numpy knows only its own.
+// Current Composer loads only numpy 2's module names, and old numpy knows only its own.
 TEST(ConvertTest, NumpysModulesKeepTheNamesThatTheFileHad) {
   const TempFolder temp;
   const auto has = [](const std::string& path, const std::string& name) {
@@ -224,8 +223,8 @@ TEST(ConvertTest, PartsAreChosenByPatterns) {
   EXPECT_THAT(message_of(misspelt), HasSubstr("'b/*'"));
 }
 
-// A list that holds twice a list that holds twice ...: few bytes, and more paths than there is
-// memory for. The innermost is what `part` is.
+// Lists that each hold the next list twice: few bytes, but more paths than fit into memory. The
+// innermost is `part`.
 Value doubled(Value part, int times) {
   for (int i = 0; i < times; ++i) {
     part = List{part, part};
@@ -271,7 +270,7 @@ TEST(ConvertTest, OneContainerThatPatternsTakeApartDiffersWhereTheyDo) {
   EXPECT_EQ(out.at("b").identity(), out.at("c").identity());
 }
 
-// Tensors have a name at each place, and are tied.
+// Such a tensor has a name at each place, and the names are tied.
 TEST(ConvertTest, TensorsInOneContainerAtTwoPlacesHaveBothNames) {
   const TempFolder temp;
   const Value shared = Dict{{"w", floats({1})}, {"n", List{1}}};
@@ -307,8 +306,8 @@ TEST(ConvertTest, ARenameThatFitsNoNameIsRefused) {
         << out;
     EXPECT_FALSE(posix_file_system().stat(temp / out).has_value()) << out;
   }
-  EXPECT_THROW(convert_to("out.pt", "epoch")(), UsageError);    // no tensor
-  EXPECT_THROW(convert_to("out.pt", "model.w")(), UsageError);  // in torch.save it is "w"
+  EXPECT_THROW(convert_to("out.pt", "epoch")(), UsageError);    // No tensor.
+  EXPECT_THROW(convert_to("out.pt", "model.w")(), UsageError);  // In torch.save it is named "w".
   EXPECT_NO_THROW(convert_to("out.pt", "w")());
   EXPECT_NO_THROW(convert_to("out.safetensors", "model.w")());
 }
@@ -316,7 +315,7 @@ TEST(ConvertTest, ARenameThatFitsNoNameIsRefused) {
 TEST(ConvertTest, TiedTensorsAreWrittenOnceAndTiedAgain) {
   const TempFolder temp;
   const TensorView shared_one = floats({1, 2});
-  TensorView part = shared_one;  // of the same storage, but another tensor
+  TensorView part = shared_one;  // Another tensor over the same storage.
   part.shape = {1};
   save(Dict{{"z", shared_one}, {"b", shared_one}, {"part", part}}, temp / "in.pt");
   const ConvertResult result = convert(temp / "in.pt", temp / "out.safetensors");
@@ -342,7 +341,7 @@ TEST(ConvertTest, ShardsHoldWhatTheyMayAndOpenAsOneCheckpoint) {
   const ConvertResult result = convert(temp / "in.pt", temp / "out", {.shard_bytes = 12});
   ASSERT_EQ(result.files.size(), 4U);
   EXPECT_EQ(result.files[0], temp / "out/model-00001-of-00003.safetensors");
-  // Without cairn's own lines, its writer and its checksums.
+  // Without the lines that cairn adds: its writer and its checksums.
   const std::string index =
       std::regex_replace(testing::read_file(temp / "out/model.safetensors.index.json"),
                          std::regex(" *\"cairn\\.[^\n]*\n"), "");
@@ -386,7 +385,7 @@ TEST(ConvertTest, AnExistingOutputIsReplacedOnlyWhenAllowed) {
   EXPECT_THROW(convert(temp / "in.pt", temp / "shards", {.shard_bytes = 4}), AlreadyExistsError);
   convert(temp / "in.pt", temp / "shards", {.shard_bytes = 4, .overwrite = true});
   EXPECT_EQ(read(temp / "shards"), read(temp / "in.pt"));
-  // A folder that is no checkpoint is nobody's to replace.
+  // A folder that is no checkpoint is never replaced.
   posix_file_system().make_folders(temp / "mine");
   testing::write_file(temp / "mine/letter", "dear");
   EXPECT_THROW(convert(temp / "in.pt", temp / "mine", {.shard_bytes = 4, .overwrite = true}),
@@ -416,7 +415,7 @@ TEST(ConvertTest, WhatLiesBesideACheckpointIsNotReplacedWithIt) {
   expect_refused(temp / "dcp", dcp, "ep0-ba3-rank0.pt");
 }
 
-// By whatever name, as with a variant of Hugging Face's.
+// Files are replaced whatever the index calls them, as in a variant of Hugging Face's.
 TEST(ConvertTest, WhatAnIndexNamesIsReplacedWithIt) {
   const TempFolder temp;
   save(Dict{{"w", floats({1})}}, temp / "in.pt");

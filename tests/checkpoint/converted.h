@@ -1,4 +1,4 @@
-// What is converted, and what became of it.
+// Inputs and results of conversions.
 #pragma once
 
 #include <span>

@@ -1,7 +1,7 @@
-// The whole protocol under power loss: "save A, save B, keep one" is stopped at every operation,
-// and every disk that may be left then is examined; so are four saves of which two are written over
-// files of the ones before. And proof that the harness notices: protocols with one thing left out
-// or done too early must fail it.
+// The whole protocol under power loss. "Save A, save B, keep one" is stopped at every operation,
+// and every disk that may remain is examined. The same is done with four saves, two of which
+// overwrite the files of earlier ones. Protocols that leave a step out or do it too early must
+// fail, as proof that the harness notices.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -37,9 +37,9 @@ std::string path_of(std::int64_t batch) {
   return kFolder + "/ep0-ba" + std::to_string(batch) + "-rank0.pt";
 }
 
-// One save that keeps one checkpoint.
+// One save. One checkpoint is kept.
 using Save = std::function<void(FileSystem&, std::int64_t batch)>;
-// Some of them; says which was the last that was acknowledged.
+// Several saves. `acknowledged` is set to the last save that was acknowledged.
 using Saves = std::function<void(FileSystem&, std::int64_t& acknowledged)>;
 
 void save_in(const std::shared_ptr<ObjectStore>& store, std::int64_t batch) {
@@ -65,7 +65,7 @@ Saves two_saves(const Save& save) {
   };
 }
 
-constexpr std::int64_t kRecyclingSaves = 4;  // the third and the fourth are written over old files
+constexpr std::int64_t kRecyclingSaves = 4;  // The third and fourth save overwrite old files.
 
 void save_recycling(FileSystem& files, std::int64_t& acknowledged) {
   const auto store = recycling_local_store(files);
@@ -77,14 +77,14 @@ void save_recycling(FileSystem& files, std::int64_t& acknowledged) {
 
 struct Losses {
   int states = 0;
-  int lost = 0;      // a save was acknowledged, and nothing is found
-  int outdated = 0;  // an older checkpoint than the last acknowledged one is found
-  int torn = 0;      // what is found, or has a checkpoint's name, is none that was saved
-  int dangling = 0;  // the link of an acknowledged save, or its file, names nothing whole
+  int lost = 0;      // An acknowledged save, but nothing is found.
+  int outdated = 0;  // The checkpoint found is older than the last acknowledged one.
+  int torn = 0;      // A file found, or with a checkpoint's name, is not what was saved.
+  int dangling = 0;  // The link of an acknowledged save, or its target, names nothing whole.
   bool any() const { return lost + outdated + torn + dangling > 0; }
 };
 
-// Batch of what a restarted run goes on from; 0: nothing found, -1: something wrong.
+// The batch that a restarted run resumes from. 0: nothing found; -1: something is wrong.
 std::int64_t recover(SimFileSystem& disk) {
   remove_leftovers(disk, kFolder);
   const auto found = find_latest(kFolder, {.store = local_store(disk)});
@@ -94,7 +94,7 @@ std::int64_t recover(SimFileSystem& disk) {
   return found->timestamp.batch == batch ? batch : -1;
 }
 
-// How many files of a checkpoint's name are not the checkpoint that was saved under it.
+// How many files with a checkpoint's name are not the checkpoint that was saved under it.
 int count_torn(SimFileSystem& disk) {
   int torn = 0;
   for (std::int64_t batch = 1; batch <= kRecyclingSaves; ++batch) {
@@ -123,8 +123,8 @@ void examine(SimFileSystem& disk, std::int64_t acknowledged, Losses& losses) {
   }
 }
 
-// Stops at each operation in turn, then lets all be done. `broken` breaks the file system;
-// then the first loss is enough. `link_error`: SimFileSystem::refuse_links().
+// Stops at each operation in turn, then runs to the end. `broken` breaks the file system; then the
+// first loss ends the search. `link_error`: see SimFileSystem::refuse_links().
 Losses crash_everywhere(const Saves& run,
                         const std::function<void(FaultyFileSystem&)>& broken = nullptr,
                         int link_error = 0) {
@@ -213,8 +213,8 @@ TEST(RecyclingCrashTest, WhatWasLeftIsCleanedAndSavedOverAgain) {
   }
 }
 
-// Wherever the disk fails once: what was acknowledged is there, the same save works when it is
-// tried again, and the next ones do.
+// The disk fails at one call. Acknowledged saves are still there, the same save works when it is
+// repeated, and so do the next ones.
 TEST(RecyclingCrashTest, AFaultAtAnyCallTouchesNothingThatIsWantedAndTheNextSaveWorks) {
   int noticed = 0;
   for (const int error : {ENOSPC, EIO, EMFILE, EACCES}) {
@@ -247,8 +247,8 @@ TEST(RecyclingCrashTest, AFaultAtAnyCallTouchesNothingThatIsWantedAndTheNextSave
   EXPECT_GT(noticed, 100);
 }
 
-// The folder was copied from a file system with links to one without, or back: the mark of before
-// is of the other form, and there is one at every moment.
+// The folder was copied from a file system with links to one without, or back. So the existing
+// `latest` has the other form. At every moment there is one that leads to a whole checkpoint.
 TEST(CrashTest, TheLinkIsNeverMissingWhenItsFormChanges) {
   for (const auto& [before, after] : {std::pair(0, EPERM), std::pair(EPERM, 0)}) {
     bool finished = false;
@@ -289,7 +289,7 @@ TEST(CrashTest, WhatWasLeftIsCleanedAndSavedOverAgain) {
       const std::int64_t batch = recover(*left);
       ASSERT_GE(batch, 1);
       EXPECT_THAT(left->list(kFolder), ::testing::Each(::testing::Not(::testing::StartsWith("."))));
-      // The restarted run makes the step again, under the same names, and the one after.
+      // The restarted run repeats the step under the same names, and does the next one.
       save_with_pipeline(*left, 2);
       save_with_pipeline(*left, 3);
       EXPECT_EQ(recover(*left), 3);
@@ -316,7 +316,8 @@ TEST(CrashHarnessTest, FindsLossWhenFoldersAreNotSynced) {
   }
 }
 
-// Writes the checkpoint of `batch` over the file `path`, which then gets its name.
+// Writes the checkpoint of `batch` over the file `path`, and renames the file to the checkpoint's
+// name.
 void save_over(FileSystem& files, const std::string& path, std::int64_t batch) {
   SimFileSystem scratch;
   save_with_pipeline(scratch, batch);
@@ -346,7 +347,7 @@ TEST(CrashHarnessTest, FindsATornFileWhenTheOldNameIsNotGoneForCertain) {
       acknowledged = batch;
     }
     const std::string spare = temporary_name(path_of(1));
-    files.rename(path_of(1), spare, true);  // and no sync_folder()
+    files.rename(path_of(1), spare, true);  // Without sync_folder().
     save_over(files, spare, 4);
     acknowledged = 4;
   });
@@ -362,7 +363,7 @@ TEST(CrashHarnessTest, FindsLossWhenTheOldCheckpointGoesFirst) {
   EXPECT_GT(losses.lost, 0);
 }
 
-// Composer's order: the final name is written directly, the link removed and made again.
+// Composer's order: it writes the final name directly, removes the link and makes it again.
 TEST(CrashHarnessTest, FindsLossInWritesUnderTheFinalName) {
   const Losses losses = crash_everywhere(two_saves([](FileSystem& files, std::int64_t batch) {
     SimFileSystem scratch;

@@ -1,5 +1,5 @@
-// Truncation at every byte and a flip of every bit of a small checkpoint: never loaded, never
-// found, always a typed error that says where.
+// Truncates a small checkpoint at every byte, and flips every bit. The result is never loaded and
+// never found, and always gives a typed error that names the file.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -25,7 +25,7 @@ std::string bytes_of_sample() {
   return std::string(as_text(testing::file_bytes(disk, "/a.pt").view));
 }
 
-// What load() says of a file of these bytes; "" when it loads.
+// The message of load() for a file with these bytes. "" if it loads.
 std::string damage_error_of(const std::string& bytes) {
   SimFileSystem disk;
   disk.create("/a.pt", {})->write(as_bytes(bytes));
@@ -79,7 +79,7 @@ TEST(DamageTest, ADamagedFileIsNeverFound) {
         << at;
     try {
       ASSERT_FALSE(verify("/a.pt", Verify::kFull, local_store(disk)).ok()) << at;
-    } catch (const UnsupportedError&) {  // it has become something else altogether
+    } catch (const UnsupportedError&) {  // It has become another kind of file.
     }
   }
 }

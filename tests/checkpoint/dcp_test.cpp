@@ -1,5 +1,5 @@
-// torch.distributed.checkpoint folders of PyTorch: read, sliced, verified, damaged.
-// (Their content: tests/cli/dump_test.cpp.)
+// PyTorch's torch.distributed.checkpoint folders: read, sliced, verified, damaged. (Their content:
+// tests/cli/dump_test.cpp.)
 #include <gtest/gtest.h>
 
 #include <cstring>
@@ -43,7 +43,8 @@ using testing::write_file;
 
 const std::string kLayouts = kData + "/torch-2.14/dcp-layouts";
 
-// Where names cannot be exchanged: killed between the two steps.
+// Where names cannot be exchanged, a replacement takes two steps. The process was killed between
+// them.
 TEST(DcpTest, AFolderWhoseReplacementWasInterruptedIsFoundByWhoeverLooks) {
   const TempFolder temp;
   const std::string path = temp / "model";
@@ -59,7 +60,7 @@ TEST(DcpTest, AFolderWhoseReplacementWasInterruptedIsFoundByWhoeverLooks) {
   EXPECT_EQ(listing.checkpoints.front().name, "model");
 }
 
-// What removes older ones has to know of it.
+// The code that removes older checkpoints has to know about it.
 TEST(DcpTest, AFolderThatTheDiskDoesNotGiveIsListed) {
   const TempFolder temp;
   const std::string path = temp / "model";
@@ -72,7 +73,7 @@ TEST(DcpTest, AFolderThatTheDiskDoesNotGiveIsListed) {
   EXPECT_EQ(listing.checkpoints.front().condition, Condition::kRefused);
 }
 
-// Another prune, say, at the same time: between any two calls.
+// Another process may remove it (by `prune`, for example) between any two calls.
 TEST(DcpTest, ACheckpointThatIsRemovedWhileItIsListedIsNotDamaged) {
   bool was_in_time = true;
   for (std::uint64_t at = 1; was_in_time; ++at) {
@@ -116,7 +117,7 @@ TEST(DcpTest, TensorsInOnePieceAreViewsOfTheFileAndOthersAreLazy) {
   const Value value = open_source(kLayouts)->read();
   EXPECT_NE(value.at("replicated").as_tensor().storage->source(), nullptr);
   EXPECT_EQ(value.at("row").as_tensor().storage->source(), nullptr);
-  // The description of it is the transposed one's: PyTorch reads it into a new tensor.
+  // The metadata describes the transposed tensor: PyTorch reads it into a new tensor.
   EXPECT_TRUE(value.at("plain").as_tensor().is_contiguous());
 }
 
@@ -156,7 +157,7 @@ TEST(DcpTest, DamageNamesTheTensorAndTheFile) {
   EXPECT_NE(message_of([&] { load(copy.path()); }).find("record __1_0.distcp (tensor row), bytes"),
             std::string::npos)
       << message_of([&] { load(copy.path()); });
-  EXPECT_TRUE(verify(copy.path(), Verify::kQuick).ok());  // reads no tensor's bytes
+  EXPECT_TRUE(verify(copy.path(), Verify::kQuick).ok());  // It reads no tensor's bytes.
 }
 
 TEST(DcpTest, FoldersThatAreNotWholeAreRefusedByWhatIsMissing) {
@@ -187,17 +188,17 @@ TEST(DcpTest, FoldersThatAreNotWholeAreRefusedByWhatIsMissing) {
             std::string::npos);
 }
 
-// FileSystemWriter with SerializationFormat.SAFETENSORS: its chunks are no torch.save files.
+// FileSystemWriter with SerializationFormat.SAFETENSORS: its chunks are not torch.save files.
 TEST(DcpTest, TensorsInsideSafetensorsAreReadAndNeverCalledDamaged) {
   const std::string path = kData + "/torch-2.14/dcp-as-safetensors";
   const VerifyReport report = verify(path);
   EXPECT_TRUE(report.ok()) << report.summary();
-  EXPECT_FALSE(report.has_checksums);  // of the objects only
+  EXPECT_FALSE(report.has_checksums);  // Only the objects have some.
   const Value value = load(path);
   const SharedBytes row = value.at("model").at("row").as_tensor().contiguous_bytes();
   float last = 0;
   std::memcpy(&last, row.view.data() + 14 * sizeof(float), sizeof last);
-  EXPECT_EQ(last, 14);  // the second rank's
+  EXPECT_EQ(last, 14);  // The second rank's element.
   EXPECT_EQ(value.at("objects").at("text"), Value("zeichen äß"));
 }
 
@@ -247,7 +248,7 @@ TEST(DcpTest, AFolderThatExistsIsLeftAsItIs) {
 }
 
 TEST(DcpTest, TensorsBeyondTheMemoryLimitArePutTogetherInAScratchFile) {
-  // 48 MiB in two chunks of columns: two tensors of the writer, taken for one.
+  // 48 MiB in two chunks of columns: two tensors of the writer, described as one.
   constexpr std::int64_t kRows = 1 << 12;
   constexpr std::int64_t kColumns = 3 << 10;
   const TempFolder temp;
@@ -272,8 +273,8 @@ TEST(DcpTest, TensorsBeyondTheMemoryLimitArePutTogetherInAScratchFile) {
   const Value value = folder->read();
   const SharedBytes bytes = value.at("left").as_tensor().contiguous_bytes();
   ASSERT_EQ(bytes.view.size(), half.size() * 2);
-  EXPECT_NE(bytes.release_pages, nullptr);  // a mapped file, not memory
-  constexpr std::size_t kRowBytes = static_cast<std::size_t>(kColumns) * 2;  // of half a row
+  EXPECT_NE(bytes.release_pages, nullptr);  // A mapped file, not memory.
+  constexpr std::size_t kRowBytes = static_cast<std::size_t>(kColumns) * 2;  // Half a row.
   for (std::size_t row = 0; row < static_cast<std::size_t>(kRows); ++row) {
     for (const std::size_t side : {0U, 1U}) {
       const std::byte* found = bytes.view.data() + row * 2 * kRowBytes + side * kRowBytes;
@@ -301,7 +302,7 @@ TEST(DcpTest, ItemsOfPyTorchsZstdExtensionAreDecoded) {
   EXPECT_THROW(dcp::Folder::open(metadata, open)->read(), UnsupportedError);
 }
 
-// Two of them decode to files that are alike but for the elements.
+// Two of the tensors decode to files that differ only in the elements.
 TEST(DcpTest, TensorsOfPyTorchsZstdExtensionAreReadTogether) {
   const TempFolder temp;
   const auto tensor = [](char fill) {
@@ -372,7 +373,7 @@ TEST(DcpTest, AnyBoxOfAnyTensorIsReadOutOfAnyLayout) {
       }
       std::vector<std::byte> out(static_cast<std::size_t>(numel) * element);
       folder->read_box(item, box, out);
-      TensorView expected = tensor;  // a strided view is another way to the same elements
+      TensorView expected = tensor;  // A strided view selects the same elements.
       expected.shape = box.sizes;
       for (std::size_t d = 0; d < box.offsets.size(); ++d) {
         expected.storage_offset += box.offsets[d] * expected.strides[d];
@@ -423,10 +424,10 @@ TEST(DcpTest, EveryTruncationOfTheMetadataIsCorrupt) {
   }
 }
 
-// A pickle has no checksum: a flipped byte may give other names. It never gives anything else than
-// a folder or a typed error.
+// A pickle has no checksum, so a flipped byte may change names. The result is always a folder or a
+// typed error.
 TEST(DcpTest, AFlippedByteOfTheMetadataGivesAFolderOrATypedError) {
-  constexpr std::size_t kStep = 37;  // the whole takes a minute
+  constexpr std::size_t kStep = 37;  // Every byte would take a minute.
   const std::string whole = read_file(kLayouts + "/.metadata");
   std::size_t refused = 0;
   for (std::size_t i = 0; i < whole.size(); i += kStep) {
@@ -443,10 +444,10 @@ TEST(DcpTest, AFlippedByteOfTheMetadataGivesAFolderOrATypedError) {
   EXPECT_GT(refused, whole.size() / kStep / 2);
 }
 
-// What verify() calls good is loaded: a flip of the metadata may give other names, but then they
-// make a tree.
+// A folder that verify() calls good must load. A flip of the metadata may change names, but then
+// the names still form a tree.
 struct DcpMetadataTest : ::testing::Test {
-  // Whether the folder verifies with one bit of its metadata flipped; if so, it must load.
+  // Whether the folder verifies with one bit of its metadata flipped. If so, it must load.
   bool is_good(std::size_t byte, int bit) const {
     std::string bytes = whole;
     bytes[byte] = static_cast<char>(bytes[byte] ^ (1 << bit));
@@ -466,7 +467,7 @@ struct DcpMetadataTest : ::testing::Test {
 };
 
 TEST_F(DcpMetadataTest, WhatVerifiesIsLoaded) {
-  constexpr std::size_t kStep = 101;  // bits; the whole takes minutes
+  constexpr std::size_t kStep = 101;  // Bits. All of them would take minutes.
   std::size_t good = 0;
   for (std::size_t i = 0; i < 8 * whole.size(); i += kStep) {
     if (is_good(i / 8, static_cast<int>(i % 8))) ++good;
@@ -474,7 +475,7 @@ TEST_F(DcpMetadataTest, WhatVerifiesIsLoaded) {
   EXPECT_GT(good, 0U);
 }
 
-// load() and find_latest() have the tree that verifying made.
+// load() and find_latest() use the tree that verifying made.
 TEST(DcpTest, TheTreeOfAVerifiedFolderLiesInAnArena) {
   const TempFolder temp;
   Dict tensors;
@@ -488,7 +489,7 @@ TEST(DcpTest, TheTreeOfAVerifiedFolderLiesInAnArena) {
   EXPECT_GT(detail::NodeArena::blocks(), before + 1) << "of 64 KiB";
 }
 
-// Flips that leave every item as it was, and put one below another, or where another one is.
+// Flips that keep every item's description, but move one item below another, or to another's name.
 TEST_F(DcpMetadataTest, ItemsThatMakeNoTreeAreDamage) {
   for (const auto& [byte, bit] : std::vector<std::pair<std::size_t, int>>{
            {4384, 0}, {5071, 5}, {5245, 5}, {5250, 5}, {5306, 5}, {5523, 5}}) {

@@ -71,7 +71,7 @@ TEST(DeepSpeedTest, DamageNamesTheFileOfTheRank) {
   EXPECT_TRUE(verify(copy.path()).ok());
   const std::string name = "zero_pp_rank_1_mp_rank_00_optim_states.pt";
   std::string bytes = read_file(copy.path() + "/global_step3/" + name);
-  bytes[bytes.find("cur_iter")] = 'C';  // in data.pkl
+  bytes[bytes.find("cur_iter")] = 'C';  // In data.pkl.
   write_file(copy.path() + "/global_step3/" + name, bytes);
   const VerifyReport report = verify(copy.path());
   ASSERT_FALSE(report.ok());
@@ -104,7 +104,7 @@ TensorView floats(std::int64_t count) {
                      shared(std::string(static_cast<std::size_t>(count) * 4, '\0')));
 }
 
-// Two ranks of stage 2 with the parameters a (3, 2) and b ().
+// Two ranks of stage 2 with the parameters a, of shape (3, 2), and b, of shape ().
 deepspeed::Ranks two_ranks() {
   deepspeed::Ranks ranks;
   ranks.model = {Dict{{"module", Dict{}},
@@ -125,8 +125,8 @@ Value& state_of(Value& rank) { return rank.mutable_dict()["optimizer_state_dict"
 TEST(DeepSpeedTest, TwoRanksAreCutIntoTheirParameters) {
   const Value weights = deepspeed::consolidate(two_ranks(), {}).weights;
   EXPECT_EQ(weights.as_dict().size(), 2U);
-  EXPECT_FALSE(weights.at("a").as_tensor().storage->try_view());  // lies in both slices
-  EXPECT_TRUE(weights.at("b").as_tensor().storage->try_view());   // in one
+  EXPECT_FALSE(weights.at("a").as_tensor().storage->try_view());  // Spans both slices.
+  EXPECT_TRUE(weights.at("b").as_tensor().storage->try_view());   // Within one slice.
 }
 
 TEST(DeepSpeedTest, WhatIsCutIntoSlicesIsReadInAnyPart) {

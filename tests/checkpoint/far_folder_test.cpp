@@ -1,5 +1,5 @@
-// Folders of several objects in a store whose objects appear one by one: whatever happens in
-// between, what is there is the old one, the new one or none, and never a mixture.
+// Folders of several objects in a store whose objects appear one by one. Whatever happens
+// meanwhile, a reader finds the old folder, the new one or none, and never a mixture.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -38,11 +38,11 @@ using testing::WatchedStore;
 
 const std::string kFolder = "run/ep0-ba2";
 
-// No error that anybody handles.
+// Not an Error, so that no code handles it.
 struct Killed {};
 
-// The calls of a writer that is killed at the n-th: from then on none comes through, not even those
-// that tidy up.
+// The store calls of a writer that is killed at the n-th call. From then on no call gets through,
+// not even those that clean up.
 StoreHooks killed_at(int n) {
   const auto left = std::make_shared<std::atomic<int>>(n);
   return {.before = [left](StoreCall, const std::string&) {
@@ -50,7 +50,7 @@ StoreHooks killed_at(int n) {
   }};
 }
 
-// Writes folders object by object, so that each call can be hindered.
+// Writes folders object by object, so that a test can hinder each call.
 class EachObject final : public ForwardingStore {
  public:
   explicit EachObject(std::shared_ptr<ObjectStore> under) : ForwardingStore(std::move(under)) {}
@@ -59,7 +59,7 @@ class EachObject final : public ForwardingStore {
   }
 };
 
-// A kind of store, empty.
+// Makes an empty store of one kind.
 struct Fresh {
   virtual ~Fresh() = default;
   std::shared_ptr<ObjectStore> store;
@@ -94,7 +94,7 @@ struct StoreKind {
 
 class FarFolderTest : public ::testing::TestWithParam<StoreKind> {
  protected:
-  // The batch of what is in the folder, -1 when that is no checkpoint.
+  // The batch of the checkpoint in the folder. -1 if there is no checkpoint.
   static std::int64_t batch_in(const std::shared_ptr<ObjectStore>& store) {
     try {
       const auto checkpoint = open_checkpoint(kFolder, store);
@@ -127,7 +127,8 @@ class FarFolderTest : public ::testing::TestWithParam<StoreKind> {
     const auto source = store.open(kFolder + "/" + name);
     return std::string(as_text(source->view(0, source->size()).view));
   }
-  // Writes folders object by object; the call of that kind for that name fails, done or not.
+  // A store that writes folders object by object. The call of kind `call` for a name that ends with
+  // `end` fails, before or after it is done.
   static std::shared_ptr<ObjectStore> failing(const std::shared_ptr<ObjectStore>& store,
                                               StoreCall call, const std::string& end,
                                               bool is_done) {
@@ -182,7 +183,7 @@ TEST_P(FarFolderTest, IsWrittenFoundLoadedAndRemoved) {
   EXPECT_FALSE(store->stat(kFolder));
 }
 
-// And the next one gets by: it needs no leave to replace what is no checkpoint.
+// The next writer succeeds, too: replacing what is no checkpoint needs no permission.
 TEST_P(FarFolderTest, AKillAtAnyCallLeavesTheOldOneTheNewOneOrNone) {
   for (const bool overwrite : {false, true}) {
     bool was_whole = false;
@@ -206,7 +207,7 @@ TEST_P(FarFolderTest, AKillAtAnyCallLeavesTheOldOneTheNewOneOrNone) {
   }
 }
 
-// Killed in the middle of the folder of batch 2, a run goes on from that of batch 1.
+// A job was killed while it wrote the folder of batch 2. The run resumes from batch 1.
 TEST_P(FarFolderTest, WithoutItsMetadataItIsPassedOverWithTheReason) {
   const auto fresh = GetParam().make();
   const auto& store = fresh->store;
@@ -224,7 +225,7 @@ TEST_P(FarFolderTest, WithoutItsMetadataItIsPassedOverWithTheReason) {
   EXPECT_THAT(skipped, Contains(HasSubstr(".metadata, which is written last, is missing")));
 }
 
-// Two jobs with one name at the same time: the second one's first object is refused.
+// Two jobs write the same name at the same time. The store refuses the second job's first object.
 TEST_P(FarFolderTest, OfTwoWritersTheSecondIsTold) {
   const auto fresh = GetParam().make();
   ObjectStore& store = *fresh->store;
@@ -254,7 +255,7 @@ TEST_P(FarFolderTest, WhatIsGivenUpIsTidiedUpAndWhatIsNoneOfOursStays) {
   EXPECT_TRUE(store.stat(kFolder + "/notes.txt"));
 }
 
-// The answer to the last write is lost, or that to the look behind it: the folder is whole.
+// The answer to the last write is lost, or to the check after it. The folder is whole.
 TEST_P(FarFolderTest, OnceTheMarkerIsBegunNothingIsRemoved) {
   for (const bool is_done : {true, false}) {
     const auto fresh = GetParam().make();
@@ -275,13 +276,14 @@ TEST_P(FarFolderTest, AConversionGetsByWhatAFailedOneLeft) {
   convert("run/first.pt", kFolder + "/", {.store = store});
   EXPECT_EQ(batch_in(store), 1);
   EXPECT_THROW(convert("run/first.pt", kFolder + "/", {.store = store}), AlreadyExistsError);
-  EXPECT_TRUE(store->remove(kFolder + "/__0_0.distcp"));  // known by its .metadata, and not whole
+  // Recognized by its .metadata, but not whole.
+  EXPECT_TRUE(store->remove(kFolder + "/__0_0.distcp"));
   convert("run/first.pt", kFolder + "/", {.overwrite = true, .store = store});
   EXPECT_EQ(batch_in(store), 1);
 }
 
-// A living writer's objects look left behind to the second one, which replaces them: of the same
-// size, and none of the first one's.
+// To the second writer, a living writer's objects look like leftovers. The second writer replaces
+// them by objects of the same size.
 TEST_P(FarFolderTest, AWriterPublishesAndRemovesOnlyWhatItWrote) {
   const auto fresh = GetParam().make();
   ObjectStore& store = *fresh->store;
@@ -298,7 +300,8 @@ TEST_P(FarFolderTest, AWriterPublishesAndRemovesOnlyWhatItWrote) {
   EXPECT_EQ(text_in(store, ".metadata"), "2");
 }
 
-// Both may replace the old one; who comes second finds the first one's, whole, and leaves it so.
+// Both writers may replace the old folder. The one that comes second finds the first one's whole
+// folder, and leaves it.
 TEST_P(FarFolderTest, TheSecondToReplaceLeavesTheFirstOnes) {
   const auto fresh = GetParam().make();
   const auto& store = fresh->store;
@@ -359,7 +362,7 @@ TEST_P(FarFolderTest, WhatIsNotNamedAsItsFilesIsNeverRemoved) {
   EXPECT_EQ(batch_in(store), 2);
 }
 
-// Nor is it taken for what a killed writer left.
+// Other files are not taken for leftovers of a killed writer, either.
 TEST_P(FarFolderTest, OnlyItsOwnNamesAreTakenForLeftBehind) {
   for (const char* name : {"ep1.safetensors", ".old/a", "model-1-of-2.safetensors",
                            "shard-00001-model-00001-of-00001.safetensors"}) {

@@ -1,4 +1,4 @@
-// Checkpoints in a store that is far away: requests cost, calls fail, answers are lost, and
+// Checkpoints in a store that is far away: requests cost time, calls fail, answers are lost, and
 // another job may write there, too.
 
 #include <gmock/gmock.h>
@@ -79,7 +79,7 @@ TEST_P(FarPipelineTest, EveryAcknowledgedSaveIsThereHoweverOftenTheStoreFails) {
     if (batch > 2) job.remove_afterwards = {far_name(batch - 2)};
     pipeline.submit(std::move(job));
     pipeline.wait();
-    // What the pointer names is whole at every moment.
+    // The target of the pointer is whole at every moment.
     ASSERT_EQ(batch_of_sample(load("run/latest-rank0.pt", {.store = memory_})), batch);
   }
   EXPECT_EQ(acknowledged.size(), static_cast<std::size_t>(kSaves));
@@ -117,7 +117,7 @@ TEST_P(FarPipelineTest, OfTwoJobsWithOneRunTheSecondIsTold) {
   };
   EXPECT_EQ(save(one, far_job(1)), "nothing was thrown");
   EXPECT_THAT(save(other, far_job(2)), HasSubstr("another job moves run/latest-rank0.pt"));
-  EXPECT_FALSE(memory_->stat(far_name(2)));  // it was told before it wrote anything
+  EXPECT_FALSE(memory_->stat(far_name(2)));  // The job fails before it writes anything.
   SaveJob without_pointer = far_job(1);
   without_pointer.latest.clear();
   EXPECT_THAT(save(other, std::move(without_pointer)), HasSubstr("exists already"));
@@ -142,7 +142,7 @@ TEST_P(FarPipelineTest, WhatIsReplacedMustBeOfTheVersionThatWasSeen) {
       AlreadyExistsError);
 }
 
-// Each save has the name of the one before.
+// All saves have the same name.
 TEST_P(FarPipelineTest, OfTwoJobsThatWriteOneNameTheSecondIsTold) {
   for (const bool versioned : {true, false}) {
     const auto memory = memory_store();
@@ -158,7 +158,7 @@ TEST_P(FarPipelineTest, OfTwoJobsThatWriteOneNameTheSecondIsTold) {
     one.publisher().look_at_pointer("run/latest-rank0.pt");
     save(one, 1);
     save(one, 2);
-    SavePipeline other(options(store));  // goes on from there
+    SavePipeline other(options(store));  // Continues from there.
     other.publisher().look_at_pointer("run/latest-rank0.pt");
     other.publisher().own().know("run/ckpt.pt", memory->stat("run/ckpt.pt")->version);
     save(one, 3);
@@ -195,7 +195,7 @@ TEST_P(FarPipelineTest, BehindAFailureANameIsWrittenAgainWhateverBecameOfIt) {
     const auto fail = [&](StoreCall call, const std::string& name) {
       if (is_bad && call == StoreCall::kCommit) throw StorageError(name + ": 503", 503, true);
     };
-    // The answer is lost, or it was not done; and no attempt behind that comes through.
+    // Either the answer is lost, or the call was not done. No later attempt gets through.
     const auto store = std::make_shared<WatchedStore>(
         memory, StoreHooks{.before =
                                [&, is_done](StoreCall call, const std::string& name) {
@@ -251,7 +251,7 @@ TEST_P(FarPipelineTest, BehindAFailureWhatAnotherJobWroteIsNotReplaced) {
   }
 }
 
-// A save that failed is not counted among those to keep, whatever became of what it wrote.
+// A failed save does not count as one of the checkpoints to keep, whatever happened to its object.
 TEST_P(FarPipelineTest, WhatAFailedSaveLeftIsRemovedWithTheNextThatIsSuperfluous) {
   enum class Fails : std::uint8_t { kWrite, kPointer, kUndone };
   for (const Fails fails : {Fails::kWrite, Fails::kPointer, Fails::kUndone}) {
@@ -344,7 +344,7 @@ TEST(FarSaveTest, ErrorsAreThereWithoutWaiting) {
 
 TEST(FarSaveTest, BehindTheDeadlineASaveIsGivenUp) {
   const auto memory = memory_store();
-  constexpr auto kLong = std::chrono::hours(24);  // its pauses would take days
+  constexpr auto kLong = std::chrono::hours(24);  // The pauses would take days.
   SavePipeline pipeline({.store = std::make_shared<WatchedStore>(memory, broken_commits()),
                          .retry = {.attempts = 9, .first_pause = kLong, .longest_pause = kLong}});
   pipeline.submit(far_job(1));
@@ -354,11 +354,11 @@ TEST(FarSaveTest, BehindTheDeadlineASaveIsGivenUp) {
   EXPECT_THAT(list_names(*memory, ""), IsEmpty());
 }
 
-// The second is on its way already when the first fails.
+// The second save is already under way when the first fails.
 TEST(FarSaveTest, WhatAFailedSaveDidNotReplaceIsNotRemovedByTheNext) {
   for (const bool is_refused : {true, false}) {
     const auto memory = memory_store();
-    save(sample_checkpoint(9), far_name(1), {.store = memory});  // another job's
+    save(sample_checkpoint(9), far_name(1), {.store = memory});  // Written by another job.
     std::promise<void> both;
     const std::shared_future<void> submitted = both.get_future().share();
     const auto before = [&](StoreCall call, const std::string& name) {
@@ -382,7 +382,7 @@ TEST(FarSaveTest, WhatAFailedSaveDidNotReplaceIsNotRemovedByTheNext) {
   }
 }
 
-// A store with so many checkpoints; the pointer at the last but one that is whole.
+// A store with `count` checkpoints, of which the last two are whole. Its pointer names the last.
 struct Bucket {
   explicit Bucket(std::int64_t count) : last(count) {
     for (std::int64_t batch = 1; batch < count - 1; ++batch) {
@@ -398,7 +398,7 @@ struct Bucket {
     memory->move_pointer("run/latest-rank0.pt", far_name(count));
   }
 
-  // The batch found, and by how many requests.
+  // The batch found, and the number of requests that it took.
   std::pair<std::int64_t, std::uint64_t> find() {
     const auto store = std::make_shared<WatchedStore>(memory);
     skipped.clear();

@@ -1,5 +1,5 @@
-// The asynchronous saver's snapshot is the file: the same bytes as save(), laid out before they are
-// known, and right also when the layout was guessed wrong.
+// The asynchronous saver's snapshot is the file. It has the same bytes as the file of save(), is
+// laid out before the bytes are known, and is right even if the layout was guessed wrong.
 #include "checkpoint/plan/file_image.h"
 
 #include <gtest/gtest.h>
@@ -38,7 +38,7 @@ std::string file_of(const Value& value) {
   return std::move(sink.text);
 }
 
-// A file that checks the order in which its ranges come.
+// A file that checks the order in which its ranges are written.
 class StringFile final : public PositionalSink {
  public:
   void write(std::uint64_t offset, const SharedBytes& bytes) override {
@@ -50,7 +50,7 @@ class StringFile final : public PositionalSink {
 
 class Saver {
  public:
-  // The file; `is_image_` says how it was written.
+  // The file's bytes. was_image() tells how they were written.
   std::string save(Value value) {
     FileImage image(std::move(value), snapshotter_, layout_);
     const TorchPlan plan = image.plan({}, true);
@@ -78,7 +78,7 @@ RC_GTEST_PROP(FileImageTest, IsTheFileThatSaveWrites, ()) {
     std::vector<Value> made;
     const Value value = testing::random_value(4, made);
     RC_ASSERT(saver.save(value) == file_of(value));
-    RC_ASSERT(saver.save(value) == file_of(value));  // of the layout of before
+    RC_ASSERT(saver.save(value) == file_of(value));  // With the previous layout.
   }
 }
 
@@ -150,7 +150,7 @@ TEST(FileImageTest, APickleThatOutgrowsItsRoomIsWrittenRightAndTheNextIsAnImageA
   EXPECT_FALSE(saver.was_image());
 }
 
-// What a saver holds on to from save to save, and so is not walked through again.
+// A part that a saver keeps from save to save, so that it is not walked through again.
 Dict large_part(char fill) {
   Dict part;
   for (int i = 0; i < 100; ++i) {
@@ -159,7 +159,7 @@ Dict large_part(char fill) {
   return part;
 }
 
-// Saves a tree that others hold, and the same as a saver has it, which nobody else holds.
+// Saves a tree that others hold, too. Then saves it as a saver gets it: held by no one else.
 void expect_same(Saver& saver, Value value) {
   const std::string expected = file_of(value);
   EXPECT_EQ(saver.save(value), expected);
@@ -219,12 +219,13 @@ TEST(FileImageTest, WhatALargePartHasComesByAgainOutsideOfIt) {
                             {"inner", List{1, list}},
                             {"own", tensor_of(9, 'o')}});
   }
-  const Value before = Dict{{"first", alias}, {"part", nested}};  // now a tensor comes before it
+  const Value before = Dict{{"first", alias}, {"part", nested}};  // Now a tensor precedes the part.
   EXPECT_EQ(saver.save(before), file_of(before));
   expect_same(saver, before);
 }
 
-// It was nobody else's when the part was encoded, and is found behind it the next time.
+// When the part was encoded, nothing else held the tensor. In the next save it occurs again after
+// the part.
 TEST(FileImageTest, ATensorOfALargePartIsFoundBehindItTheNextTime) {
   const Value part = large_part('p');
   const Value* const inside = part.find("layer50");
@@ -241,7 +242,7 @@ TEST(FileImageTest, ATensorOfALargePartIsFoundBehindItTheNextTime) {
       const auto tree = [&] { return Dict{{"part", part}, {"n", again}, {"m", again}}; };
       const std::string expected = file_of(tree());
       EXPECT_EQ(saver.save(tree()), expected);
-      EXPECT_TRUE(saver.was_image() || i == 0);  // at first the pickle outgrows its room
+      EXPECT_TRUE(saver.was_image() || i == 0);  // The first time, the pickle outgrows its space.
     }
   }
 }
@@ -259,12 +260,12 @@ RC_GTEST_PROP(FileImageTest, IsThatFileWithALargePartToo, ()) {
     Value root =
         Dict{{"before", i % 2}, {"part", part}, {"behind", testing::random_value(3, made)}};
     const std::string expected = file_of(root);
-    if (i < 2) made.clear();  // then what is behind shares nothing with the part
+    if (i < 2) made.clear();  // Then the value after the part shares nothing with it.
     RC_ASSERT(saver.save(std::move(root)) == expected);
   }
 }
 
-// How often it was asked where it lies.
+// Counts how often it was asked for its view.
 class WatchedStorage final : public Storage {
  public:
   explicit WatchedStorage(std::string text) : Storage(text.size(), "cpu"), text_(std::move(text)) {}
@@ -283,7 +284,7 @@ class WatchedStorage final : public Storage {
   std::string text_;
 };
 
-// As an optimizer's state: a dict for each of many.
+// Like an optimizer's state: a dict for each of many parameters.
 Dict nested_part(char fill) {
   Dict part;
   for (int i = 0; i < 100; ++i) {
@@ -313,7 +314,7 @@ TEST(FileImageTest, OfSeveralLargePartsThatAreTheSameNoneIsLookedAtAgain) {
 TEST(FileImageTest, AnyOfSeveralLargePartsMayChange) {
   const Value model = large_part('p');
   const Value other_model = large_part('P');
-  Dict with_alias = nested_part('s');  // whose memory is the model's, too
+  Dict with_alias = nested_part('s');  // Shares memory with the model.
   with_alias.set("alias", model.at("layer50"));
   const Value aliased = std::move(with_alias);
   const Value first = nested_part('q');
@@ -397,7 +398,7 @@ TEST(FileImageTest, WhatCannotBeEncodedIsAnErrorOfTheSaveNotOfTheSnapshot) {
   EXPECT_THROW(image.plan({}, true), UnsupportedError);
 }
 
-// Through the pipeline and the real disk, past the page cache, beside save().
+// Through the pipeline to the real disk, past the page cache, compared with save().
 TEST(FileImageTest, LargeFilesAndContainersAreThoseOfSave) {
   const testing::TempFolder folder;
   Dict model;

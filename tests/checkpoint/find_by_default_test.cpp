@@ -1,4 +1,4 @@
-// find_latest() as a program calls it that knows nothing of Trainers: a folder, and no options.
+// find_latest() as a program calls it that does not know Trainers: with a folder and no options.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -28,7 +28,7 @@ class FindByDefault : public ::testing::Test {
     disk_.remove(path);
     disk_.create(path, {})->write(as_bytes(bytes));
   }
-  // The path found; "nothing".
+  // The path found, or "nothing".
   std::string find(FindOptions options = {}, const std::string& folder = "/ckpt") {
     skipped_.clear();
     options.on_skip = [this](const std::string& path, const std::string& why) {
@@ -52,7 +52,7 @@ TEST_F(FindByDefault, WhatSaveWritesIsFound) {
   save_value(Dict{{"step", 40}}, "/ckpt/ep0-ba40-rank0.pt");
   EXPECT_EQ(find(), "/ckpt/ep0-ba40-rank0.pt");
   EXPECT_EQ(batch_, 40) << "by its name";
-  // Whatever it says that it is.
+  // Whatever kind the checkpoint claims to be.
   save_value(Dict{{"step", 50}}, "/ckpt/ep0-ba50-rank0.pt", {.kind = "full"});
   EXPECT_EQ(find(), "/ckpt/ep0-ba50-rank0.pt");
   EXPECT_EQ(find({.full_state_only = false}), "/ckpt/ep0-ba50-rank0.pt");
@@ -72,7 +72,7 @@ TEST_F(FindByDefault, AnyNameWillDoTheNewestFileFirst) {
   EXPECT_EQ(find(), "/ckpt/ep0-ba3-rank0.pt") << "a usual name comes first";
 }
 
-// A program that does not ask would begin anew without knowing why.
+// Otherwise a program that does not ask would begin anew without knowing why.
 TEST_F(FindByDefault, WhatIsPassedOverIsSaidOnStderrWhenNobodyAsks) {
   disk_.make_folders("/ckpt");
   disk_.create("/ckpt/ep0-ba2-rank0.pt", {})->write(as_bytes("not a checkpoint at all"));
@@ -97,7 +97,7 @@ TEST_F(FindByDefault, AFolderIsAPathAsItStandsWhateverBracesAreInIt) {
   }
 }
 
-// Else it would find nothing, and the run would begin anew.
+// Otherwise nothing would be found, and the run would begin anew.
 TEST_F(FindByDefault, AFolderThatWasMeantAsAFormatIsRefused) {
   EXPECT_THROW(find({.run_name = "mine"}, "/runs/{run_name}"), UsageError);
   EXPECT_EQ(find({.run_name = "{run_name}"}, "/runs/{run_name}"), "nothing");

@@ -58,7 +58,7 @@ class FindLatestTest : public ::testing::Test {
     write(path, bytes);
   }
 
-  // The path found; "nothing".
+  // The path found, or "nothing".
   std::string find(FindOptions options = {}, const std::string& folder = "/ckpt") {
     skipped_.clear();
     options.on_skip = [this](const std::string& path, const std::string& why) {
@@ -101,7 +101,7 @@ TEST_F(FindLatestTest, WhatTheFileSaysCountsNotWhatItsNameClaims) {
   EXPECT_EQ(timestamp_.batch, 6);
 }
 
-// Files are not kept open; what has the name when it is looked into again is what counts.
+// Files are not kept open. The file that has the name at the second look counts.
 TEST_F(FindLatestTest, WhatIsReplacedWhileOthersAreLookedIntoIsSeenAnew) {
   save_sample(5, name(900));
   save_sample(6, name(700));
@@ -166,16 +166,17 @@ TEST_F(FindLatestTest, OtherNamesAreNoCandidatesUnlessTheLatestLinkPointsThere) 
 TEST_F(FindLatestTest, TheLatestLinkIsAHintAndNeverAnObstacle) {
   save_sample(1);
   save_sample(2);
-  disk_.make_link("ep0-ba1-rank0.pt", "/ckpt/latest-rank0.pt");  // behind
+  // Older than the newest checkpoint.
+  disk_.make_link("ep0-ba1-rank0.pt", "/ckpt/latest-rank0.pt");
   EXPECT_EQ(find(), name(2));
   disk_.remove("/ckpt/latest-rank0.pt");
-  disk_.make_link("gone.pt", "/ckpt/latest-rank0.pt");  // dangling
+  disk_.make_link("gone.pt", "/ckpt/latest-rank0.pt");  // Dangling.
   EXPECT_EQ(find(), name(2));
   disk_.remove("/ckpt/latest-rank0.pt");
-  disk_.make_link("latest-rank0.pt", "/ckpt/latest-rank0.pt");  // a loop
+  disk_.make_link("latest-rank0.pt", "/ckpt/latest-rank0.pt");  // A loop.
   EXPECT_EQ(find(), name(2));
   disk_.remove("/ckpt/latest-rank0.pt");
-  save_sample(3, "/ckpt/latest-rank0.pt");  // a file, as a download leaves it
+  save_sample(3, "/ckpt/latest-rank0.pt");  // A file, as a download leaves it.
   EXPECT_EQ(find(), "/ckpt/latest-rank0.pt");
 }
 
@@ -192,7 +193,7 @@ TEST_F(FindLatestTest, ConstantNamesAndNamesWithFoldersAreFound) {
             "/ckpt/ep0/ba5.pt");
 }
 
-// A user who may write into the folder chooses its link, and must not choose files elsewhere.
+// A user who may write into the folder chooses its link. The link must not lead to files elsewhere.
 TEST_F(FindLatestTest, ALinkThatLeadsOutOfTheFolderIsPassedOver) {
   save_sample(4);
   save_sample(9, "/elsewhere/ba9.pt");
@@ -230,7 +231,7 @@ TEST_F(FindLatestTest, CheckpointsOfAnotherRunArePassedOverWhenAsked) {
   EXPECT_EQ(find(options), name(3));
 }
 
-// On a file system without symbolic links the link is Composer's text file.
+// On a file system without symbolic links, the link is a text file in Composer's form.
 TEST_F(FindLatestTest, TheLatestLinkMayBeATextFile) {
   save_sample(7, "/ckpt/somewhere-else.pt");
   write("/ckpt/latest-rank0.pt.symlink", "somewhere-else.pt");
@@ -256,8 +257,7 @@ TEST_F(FindLatestTest, CheckpointsOfComposerAreFoundByTheirTimestamp) {
   EXPECT_THAT(report.summary(), HasSubstr("all records match their CRC-32"));
 }
 
-// --- Cost
-// -----------------------------------------------------------------------------------------
+// --- Cost ----------------------------------------------------------------------------------------
 
 struct Cost {
   std::uint64_t opened, examined, listed;
@@ -312,7 +312,8 @@ TEST_F(FindLatestTest, OfFoldersOfEpochsOnlyTheFurthestIsListed) {
   }
   save_sample(1000, path(100, 1000));
   save_sample(1001, path(100, 1001));
-  disk_.make_folders("/ckpt/ep101");  // the next one was killed before it wrote anything
+  // The next epoch's process was killed before it wrote anything.
+  disk_.make_folders("/ckpt/ep101");
   FaultyFileSystem counting(disk_);
   EXPECT_EQ(find({.filename = "ep{epoch}/ba{batch}.pt", .store = local_store(counting)}),
             path(100, 1001));
@@ -352,8 +353,8 @@ TEST_F(FindLatestTest, WhatIsExceptedIsPassedOverWithoutAWord) {
 
 // --- Errors are not data -------------------------------------------------------------------------
 
-// Every call that the search makes, with every error of "not now": never an older checkpoint, and
-// never "there is none".
+// Each call of the search fails with each error that says nothing about the file. The search never
+// returns an older checkpoint, and never "there is none".
 TEST_F(FindLatestTest, WhatCannotBeReadNowStopsTheSearchAndTouchesNothing) {
   save_sample(1);
   save_sample(2);
@@ -379,8 +380,8 @@ TEST_F(FindLatestTest, WhatCannotBeReadNowStopsTheSearchAndTouchesNothing) {
 
 constexpr std::array kLost = {EIO, ESTALE, EUCLEAN, EBADMSG};
 
-// Where the disk does not give a checkpoint, whichever call says so: the older one, with a line
-// that names it. Where it does not give the folder or the link: no answer.
+// If the disk fails to deliver a checkpoint, whichever call fails, the older one is found, and a
+// line names the first. If the disk fails to deliver the folder or the link, the search throws.
 TEST_F(FindLatestTest, WhatTheDiskDoesNotGiveIsPassedOver) {
   save_sample(1);
   save_sample(2);
@@ -388,7 +389,7 @@ TEST_F(FindLatestTest, WhatTheDiskDoesNotGiveIsPassedOver) {
   FaultyFileSystem counting(disk_);
   find({.store = local_store(counting)});
   for (const int error : kLost) {
-    std::set<FileCall> kinds;  // of the calls whose failure was passed over
+    std::set<FileCall> kinds;  // The kinds of calls whose failure was passed over.
     for (std::uint64_t call = 1; call <= counting.calls(); ++call) {
       SCOPED_TRACE("call " + std::to_string(call) + ", errno " + std::to_string(error));
       FaultyFileSystem faulty(disk_);
@@ -427,7 +428,7 @@ TEST_F(FindLatestTest, WhenTheDiskGivesNoneTheSearchEndsWithTheFurthest) {
   }
 }
 
-// Neither the folder itself nor one that the names have is taken for empty.
+// Neither the folder itself nor a subfolder in the names is taken for empty.
 TEST_F(FindLatestTest, AFolderThatTheDiskDoesNotGiveEndsTheSearch) {
   save_sample(1, "/ckpt/ep0/ba1.pt");
   save_sample(11, "/ckpt/ep1/ba11.pt");
@@ -491,14 +492,14 @@ struct FindLatestAmongStrangers : FindLatestTest {
 TEST_F(FindLatestAmongStrangers, NoneOfThemEndsTheSearch) {
   save_real(1);
   std::filesystem::create_symlink(std::string(300, 'x'), path(100));
-  std::filesystem::create_symlink("ep0-ba101-rank0.pt", path(101));  // a loop
+  std::filesystem::create_symlink("ep0-ba101-rank0.pt", path(101));  // A loop.
   std::filesystem::create_symlink("nowhere", path(102));
   std::filesystem::create_directory(path(103));
   ASSERT_EQ(mkfifo(path(104).c_str(), 0600), 0);
   std::filesystem::create_symlink("/dev/zero", path(105));
   testing::write_file(path(106), "");
   testing::write_file(path(107), std::string(1000, '\0'));
-  std::filesystem::resize_file(path(107), std::uintmax_t{8} << 40);  // takes no room
+  std::filesystem::resize_file(path(107), std::uintmax_t{8} << 40);  // Sparse: takes no space.
   const int socket = ::socket(AF_UNIX, SOCK_STREAM, 0);
   sockaddr_un address = {.sun_family = AF_UNIX, .sun_path = {}};
   const std::string by_descriptor = path(108);
@@ -521,7 +522,7 @@ TEST_F(FindLatestTest, WhatVerifiesAndIsNoTrainingStateIsPassedOver) {
   disguised(Dict{{"state", 1}}, 11);
   disguised(Dict{{"state", Dict{}}}, 12);
   disguised(List{}, 13);
-  disguised(at_five, 14);  // the state of another moment
+  disguised(at_five, 14);  // The state of another batch.
   Value no_model = sample_checkpoint(15);
   no_model.mutable_dict()["state"].mutable_dict()["model"] = 3;
   disguised(no_model, 15);
@@ -551,7 +552,7 @@ TEST_F(FindLatestTest, AHostileNeighbourIsPassedOverInOneLine) {
   EXPECT_THAT(skipped_[0], HasSubstr("of memory for 4.0 MiB of file"));
 }
 
-// The run would begin again from the older one.
+// Otherwise the run would begin again from the older checkpoint.
 TEST_F(FindLatestTest, OutOfMemoryAtACandidateEndsTheSearch) {
   save_sample(20);
   save_sample(10);

@@ -1,4 +1,4 @@
-// Every format has a sample, messages name it, and its damage is found or harmless.
+// Every format has a sample and a name in messages. Damage to the sample is found or harmless.
 #include "testing/format_samples.h"
 
 #include <gtest/gtest.h>
@@ -29,13 +29,13 @@ TEST(FormatSamplesTest, EveryFormatThatCairnReadsHasOne) {
 
 class FormatSampleTest : public ::testing::TestWithParam<FormatSample> {
  protected:
-  // Returns what the sample holds now, or nothing if one of three errors is thrown.
+  // The sample's current value. Nullopt if one of three errors is thrown.
   std::optional<Value> value(Access access) const {
     try {
       return sample_.use(access);
     } catch (const CorruptError&) {
     } catch (const UnsupportedError&) {
-    } catch (const NotFoundError&) {  // a folder names a file that is not there
+    } catch (const NotFoundError&) {  // A folder names a missing file.
     }
     return std::nullopt;
   }
@@ -48,7 +48,7 @@ TEST_P(FormatSampleTest, IsOpenedAsWhatItIsAndMessagesNameIt) {
   const std::string path = testing::kData + "/" + GetParam().golden;
   EXPECT_EQ(open_source(path)->info().format, GetParam().format);
   EXPECT_TRUE(value(Access::kVerified));
-  if (*GetParam().part != '\0') return;  // of a folder no first bytes tell
+  if (*GetParam().part != '\0') return;  // Folders have no first bytes.
   EXPECT_NE(describe_bytes(as_bytes(bytes_)), describe_bytes(as_bytes("unknown")))
       << "a row is missing in src/format/describe_bytes.cpp";
 }
@@ -63,7 +63,7 @@ TEST_P(FormatSampleTest, TruncationAtEveryByteIsAnErrorOrHarmless) {
   }
 }
 
-// Not every format has checksums.
+// Not every format has checksums, so a flip may go unnoticed.
 TEST_P(FormatSampleTest, AFlipOfEveryByteGivesAValueOrATypedError) {
   for (std::size_t at = 0; at < bytes_.size(); ++at) {
     for (const int mask : {1 << at % 8, 0xff}) {

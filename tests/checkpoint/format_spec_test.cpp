@@ -24,7 +24,7 @@ struct FormatSpecRow {
   const char* text;
 };
 
-TEST(FormatSpecTest, WritesWhatPythonWrites) {  // the texts are those of Python 3.11
+TEST(FormatSpecTest, WritesWhatPythonWrites) {  // The expected texts are Python 3.11's.
   const FormatSpecRow rows[] = {
       {std::int64_t{3}, "05d", "00003"},
       {std::int64_t{3}, "", "3"},

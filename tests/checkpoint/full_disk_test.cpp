@@ -1,4 +1,4 @@
-// A disk that is full at any byte, made with the file-size limit of a child process.
+// A disk that is full at any byte, imitated by the file-size limit of a child process.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/resource.h>
@@ -28,8 +28,8 @@ void set_limit(rlim_t bytes) {
   setrlimit(RLIMIT_FSIZE, &limit);
 }
 
-// Tries to save batch 2 with room for n bytes of it, for every `step`-th n that is too few, then
-// without a limit. Gives the number of the check that failed, 0 when all is well.
+// Tries to save batch 2 with room for n bytes, for every `step`-th n that is too small, then
+// without a limit. Returns the number of the check that failed, or 0.
 int save_with_too_little_room(const TempFolder& folder, std::size_t tensor_bytes, rlim_t step) {
   SavePipeline pipeline;
   const auto submit = [&](std::int64_t batch, const std::string& name) {

@@ -60,7 +60,7 @@ TEST(IgnoreKeysTest, RemovesWhatComposerRemoves) {  // T34
 TEST(IgnoreKeysTest, StateComesBackEmpty) {
   EXPECT_EQ(without({"*"}), (Dict{{"state", Dict{}}}));
   EXPECT_EQ(without({"state"}), (Dict{{"rng", 0}, {"state", Dict{}}}));
-  EXPECT_EQ(without({"a"}, Dict{{"a", 1}}), Value(Dict{}));  // there was none
+  EXPECT_EQ(without({"a"}, Dict{{"a", 1}}), Value(Dict{}));  // It had no such key.
 }
 
 TEST(IgnoreKeysTest, APatternOfANodeAloneOrOfWhatIsBelowIt) {
@@ -118,7 +118,7 @@ TEST(IgnoreKeysTest, TuplesAreNotEntered) {
   EXPECT_EQ(root, Value(Dict{{"a", Tuple{{1, 2}}}}));
 }
 
-// As in a pickle of a few hundred bytes, whose lists hold each other twice.
+// A pickle of a few hundred bytes can hold this: lists that each hold the next one twice.
 TEST(IgnoreKeysTest, WhatIsOneContainerAtManyPlacesIsLookedThroughOnce) {
   Value doubled = List{1, 2};
   for (int i = 0; i < 200; ++i) {
@@ -137,8 +137,7 @@ TEST(IgnoreKeysTest, WhatIsOneContainerStaysOneWhereItLosesTheSame) {
   EXPECT_EQ(root.at("a").identity(), root.at("b").identity());
 }
 
-// --- glob_match
-// -----------------------------------------------------------------------------------
+// --- glob_match ----------------------------------------------------------------------------------
 
 TEST(GlobTest, MatchesAsFnmatchcase) {
   struct Row {
@@ -227,7 +226,7 @@ TEST(RenameWeightsTest, TwoThatBecomeOneAreRefused) {
   EXPECT_THROW(rename_weights(List{1}, "m.", ""), UsageError);
 }
 
-// The definition, without any cleverness.
+// The definition, without optimization.
 bool reference_match(const std::string& pattern, const std::string& text) {
   if (pattern.empty()) return text.empty();
   if (pattern[0] == '*') {
@@ -252,7 +251,7 @@ TEST(GlobTest, ATextInPiecesIsTheText) {
   const Glob glob("*a/[!x]?/**b");
   for (const std::string text : {"aa/yé/b", "a/zz/xb", "a/a/ab/b", "a/xx/b", "a/yé/bc"}) {
     for (std::size_t i = 0; i <= text.size(); ++i) {
-      if (text[i] == '\xA9') continue;  // in the middle of a character
+      if (text[i] == '\xA9') continue;  // In the middle of a character.
       const auto place = glob.after(glob.after(glob.begin(), text.substr(0, i)), text.substr(i));
       EXPECT_EQ(glob.matches(place), glob_match("*a/[!x]?/**b", text)) << text << " at " << i;
     }

@@ -1,4 +1,4 @@
-// What ranks see of checkpoints, and reading what lies on the disks of several as one.
+// The checkpoints that ranks see, and reading files on several machines' disks as one folder.
 #include "checkpoint/ranks/joint_store.h"
 
 #include <gmock/gmock.h>
@@ -39,10 +39,10 @@ std::string text_at(ObjectStore& store, const std::string& name) {
   return std::string(as_text(read_all(*store.open(name)).view));
 }
 
-// Two machines' disks, of which the second has its own path for the folder.
+// The disks of two machines. The second machine has another path for the folder.
 class JointStoreTest : public ::testing::Test {
  protected:
-  // As two ranks save one: rank 1's machine has one file of it.
+  // Writes a checkpoint as two ranks save it: rank 1's machine has one of its files.
   void save(const std::string& name, const std::string& attempt) {
     const ManifestFile own{.name = "__1_0.distcp", .bytes = 4, .xxh3_128 = "-"};
     put(*disks_[1], "b/" + name + "/__1_0.distcp", "west");
@@ -65,7 +65,7 @@ class JointStoreTest : public ::testing::Test {
         {.folder = machine == 0 ? "a" : "b", .filenames = {"ep{epoch}-ba{batch}"}, .writer = {}});
   }
 
-  // All that both have, whoever asks for it.
+  // The checkpoints that both machines agree on, as any of them sees them.
   std::vector<AgreedCheckpoint> agreed() const {
     std::vector<AgreedCheckpoint> all;
     for (const SeenCheckpoint& one : seen(0)) {
@@ -80,7 +80,7 @@ class JointStoreTest : public ::testing::Test {
     return all;
   }
 
-  // Reads of the other machine's disk, and notes it.
+  // Reads from the other machine's disk, and counts the bytes.
   class Others final : public OthersFiles {
    public:
     explicit Others(std::shared_ptr<JointStore> asked) : asked_(std::move(asked)) {}
@@ -155,7 +155,7 @@ TEST_F(JointStoreTest, WhichHasNotAllOfItsFilesIsAPart) {
   save("ep1-ba4", "one");
   EXPECT_TRUE(is_part_of_one(*disks_[0], "a/ep1-ba4"));
   EXPECT_TRUE(is_part_of_one(*disks_[1], "b/ep1-ba4"));
-  put(*disks_[0], "a/ep1-ba4/__1_0.distcp", "west");  // brought together
+  put(*disks_[0], "a/ep1-ba4/__1_0.distcp", "west");  // The files were brought together.
   EXPECT_FALSE(is_part_of_one(*disks_[0], "a/ep1-ba4"));
   EXPECT_FALSE(is_part_of_one(*disks_[0], "a/ep7-ba7"));
 }
@@ -184,7 +184,7 @@ TEST_F(JointStoreTest, WhatOthersHaveIsReadFromThemAndOwnFilesAreReadHere) {
   EXPECT_EQ(last, std::byte{'t'});
   EXPECT_EQ(others->bytes, 5U);
   EXPECT_FALSE(joint->is_all_here("a/ep1-ba4"));
-  // As a folder of one file system.
+  // Looks like a folder of one file system.
   ListPage page = joint->list("a", "");
   ASSERT_THAT(page.names, SizeIs(1));
   EXPECT_EQ(page.names[0].name, "ep1-ba4");
@@ -196,7 +196,7 @@ TEST_F(JointStoreTest, WhatOthersHaveIsReadFromThemAndOwnFilesAreReadHere) {
   EXPECT_THROW(joint->open("a/ep1-ba4"), UsageError);
 }
 
-// A machine that was away has an older save of the same name.
+// A machine that was away has an older save with the same name.
 TEST_F(JointStoreTest, FilesOfAnotherAttemptAreNotTakenForThisOnes) {
   save("ep1-ba4", "older");
   const auto away = seen(1);

@@ -1,4 +1,4 @@
-// Plans that are used again: a save by one is the save that planning anew makes.
+// Plans that are used again. A save with a kept plan equals the save with a new plan.
 #include "checkpoint/sharded/kept_plan.h"
 
 #include <fmt/format.h>
@@ -70,7 +70,7 @@ class PlanningRanks {
     return plan(all);
   }
   void forget(std::uint32_t rank) { kept_[rank] = KeptPlan(); }
-  std::size_t told() const { return told_; }  // to rank 0, at the last planning
+  std::size_t told() const { return told_; }  // Bytes sent to rank 0 for the last plan.
 
  private:
   std::vector<KeptPlan> kept_;
@@ -103,7 +103,7 @@ TEST(KeptPlanTest, OneRankThatHasAnotherStateIsEnoughToPlanAnew) {
                     Dict{{"w", rows_of_ranks({7, 2}, 2, 3, 0)}, {"more", 1}});
   all[2] = describe(changed);
   const auto plan = ranks.plan(all);
-  EXPECT_EQ(plan->items(), 5U);  // with what is kept of rank 1
+  EXPECT_EQ(plan->items(), 5U);  // With rank 1's kept description.
   EXPECT_EQ(plan->plan_of(1),
             GlobalPlan({all[0].names, all[2].names}, {all[0].parts, all[1].parts, all[2].parts})
                 .plan_of(1));
@@ -117,7 +117,7 @@ TEST(KeptPlanTest, WhoHasForgottenTellsAllAgain) {
   const auto first = ranks.plan(7);
   const std::size_t all = ranks.told();
   ranks.forget(1);
-  EXPECT_EQ(ranks.plan(7), first);  // it follows from what all have
+  EXPECT_EQ(ranks.plan(7), first);  // The plan follows from what all ranks have.
   ranks.forget(0);
   EXPECT_NE(ranks.plan(7), first);
   EXPECT_EQ(ranks.told(), all);
@@ -153,24 +153,24 @@ TEST(KeptPlanTest, ADigestOfWhatIsNotKeptIsAnError) {
   plan(other.answer(leader.ask("1", own), described(1, 2, 6)));
   const std::string same = other.answer(leader.ask("2", own), described(1, 2, 6));
   EXPECT_THROW(plan(same.substr(0, same.size() - 1)), CorruptError);
-  EXPECT_THROW(plan(same), CorruptError);  // nothing is kept any more
+  EXPECT_THROW(plan(same), CorruptError);  // Nothing is kept any more.
   EXPECT_THROW(other.answer("\x01", own), CorruptError);
 }
 
-// What the ranks of a run have, and how that changes from save to save.
+// The state of a run's ranks, which changes from save to save.
 struct Model {
   struct Tensor {
     Shape shape = {};
     DType dtype = DType::kInt32;
     bool is_cut = true;
     bool requires_grad = false;
-    std::int64_t alone = -1;  // on that rank only
+    std::int64_t alone = -1;  // If not -1, only this rank has the tensor.
   };
   std::map<std::string, Tensor> tensors = {{"weight", {{7, 3}}}, {"bias", {{5}}}};
-  std::map<std::string, std::size_t> objects = {{"step", 3}};  // and their sizes
+  std::map<std::string, std::size_t> objects = {{"step", 3}};  // With their sizes.
   std::size_t own_size = 4;
   bool has_replicas = false;
-  bool is_torn = false;  // the last rank has what the first has
+  bool is_torn = false;  // The last rank has the first rank's state.
   std::int32_t salt = 0;
 
   Value tree(std::int64_t rank, std::int64_t ranks) const {
@@ -200,7 +200,7 @@ class ModelChanges {
 
   std::uint64_t below(std::uint64_t end) { return random_() % end; }
 
-  // What training changes, and now and then what a plan follows from.
+  // Changes what training changes, and sometimes what the plan depends on.
   void change(Model& model, std::int64_t ranks) {
     ++model.salt;
     for (auto& [name, size] : model.objects) {
@@ -247,14 +247,15 @@ class ModelChanges {
   std::mt19937_64 random_;
 };
 
-// Counts what a rank says of what it has.
+// Counts the bytes in which a rank describes its state.
 class CountingMeeting final : public Meeting {
  public:
   CountingMeeting(std::shared_ptr<Meeting> under, std::size_t& told)
       : under_(std::move(under)), told_(told) {}
 
   void set(const std::string& key, const std::string& value) override {
-    if (key.starts_with("1/report/")) told_ += value.size();  // of the first roll call: planning
+    // The first roll call is for planning.
+    if (key.starts_with("1/report/")) told_ += value.size();
     under_->set(key, value);
   }
   std::optional<std::string> find(const std::string& key) override { return under_->find(key); }
@@ -272,12 +273,12 @@ class CountingMeeting final : public Meeting {
 };
 
 struct Saved {
-  std::vector<std::string> heard;            // of each rank: "ok", or its error
-  std::map<std::string, std::string> files;  // of the folder
-  std::size_t told = 0;                      // to rank 0, of what the others have
+  std::vector<std::string> heard;            // Per rank: "ok", or its error.
+  std::map<std::string, std::string> files;  // The files of the folder.
+  std::size_t told = 0;  // Bytes sent to rank 0 to describe the other ranks' states.
 };
 
-// One saver of each rank; a job of its own for each save.
+// One saver per rank. Each save is a job of its own.
 class Savers {
  public:
   struct Save {
@@ -330,7 +331,7 @@ class Savers {
   std::vector<std::shared_ptr<KeptPlan>> kept_;
 };
 
-// Whatever changes, fails, ends or is forgotten between two saves.
+// Between two saves, the state changes, saves fail, ranks end, and plans are forgotten.
 TEST(KeptPlanPropertyTest, FoldersAreThoseOfPlanningAnewByteForByte) {
   std::size_t whole = 0;
   for (std::uint64_t seed = 1; seed <= 40; ++seed) {
@@ -344,7 +345,7 @@ TEST(KeptPlanPropertyTest, FoldersAreThoseOfPlanningAnewByteForByte) {
       const Model before = model;
       changes.change(model, ranks);
       const auto some_rank = changes.below(static_cast<std::uint64_t>(ranks));
-      if (changes.below(4) == 0) {  // fails on the way, or not
+      if (changes.below(4) == 0) {  // May fail during the save.
         const bool is_dead = changes.below(2) == 0;
         const SimFault fault{.kind = is_dead ? SimFault::Kind::kCrash : SimFault::Kind::kFails,
                              .rank = static_cast<std::int64_t>(some_rank),

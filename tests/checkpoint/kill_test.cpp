@@ -1,5 +1,5 @@
-// SIGKILL at every call of real saves to a real file system, from a child process that saves in a
-// loop and says which saves it was told are done.
+// SIGKILL at every call of real saves to a real file system. A child process saves in a loop, and
+// reports which saves it was told are done.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/wait.h>
@@ -29,7 +29,7 @@ std::string path_of(const std::string& folder, std::int64_t batch) {
   return folder + "/ep" + std::to_string(batch / 10) + "-ba" + std::to_string(batch) + "-rank0.pt";
 }
 
-// Saves batches begin+1 to begin+count, keeping one; each acknowledged batch goes into `pipe`.
+// Saves batches begin+1 to begin+count and keeps one. Writes each acknowledged batch to `pipe`.
 void save_in_a_loop(const std::shared_ptr<ObjectStore>& store, const std::string& folder,
                     std::int64_t begin, std::int64_t count, int pipe) {
   store->remove_leftovers(folder);
@@ -54,7 +54,7 @@ struct Outcome {
 
 using MakeStore = std::shared_ptr<ObjectStore> (*)(FileSystem&);
 
-// The loop in a child process, which gets SIGKILL in place of its `kill_at`-th call.
+// Runs the loop in a child process, which gets SIGKILL in place of its `kill_at`-th call.
 Outcome run_and_kill(const std::string& folder, std::int64_t begin, std::int64_t count,
                      std::uint64_t kill_at, MakeStore make_store = local_store) {
   int ends[2] = {};
@@ -86,7 +86,7 @@ Outcome run_and_kill(const std::string& folder, std::int64_t begin, std::int64_t
   return run;
 }
 
-// Batch of what a restarted run goes on from, 0 for nothing.
+// The batch that a restarted run resumes from. 0 if there is none.
 std::int64_t recover(const std::string& folder) {
   std::vector<std::string> skipped;
   const auto found =
@@ -122,7 +122,7 @@ TEST_P(KillAnywhereTest, KilledAtAnyCallTheLastAcknowledgedSaveOrALaterOneIsFoun
     }
     EXPECT_TRUE(run.acknowledged == 0 || batch_of_sample(load(folder / "latest-rank0.pt")) > 0);
   }
-  EXPECT_GT(kill_at, 60U);  // three saves of some twenty calls each were gone through
+  EXPECT_GT(kill_at, 60U);  // Three saves of some twenty calls each.
 }
 
 TEST(KillTest, OneRunKilledAgainAndAgainNeverGoesBack) {
@@ -137,7 +137,7 @@ TEST(KillTest, OneRunKilledAgainAndAgainNeverGoesBack) {
   }
   EXPECT_GT(batch, 30);
   // The last run's own files, and at most one old checkpoint for every kill between link and
-  // removal; no leftovers of any but the last.
+  // removal. Leftovers are only those of the last run.
   int leftovers = 0;
   for (const std::string& name : posix_file_system().list(folder.path())) {
     leftovers += is_temporary_name(name) ? 1 : 0;

@@ -89,7 +89,7 @@ TEST(Launch, AJobIsNamedByWhateverStartedIt) {
   const Variables by_hand = {{"CAIRN_JOB_ID", "mine"}};
   for (const Variables& launcher : {kTorchrun, kSlurm, kOpenMpi})
     EXPECT_EQ(launch(launcher + by_hand).job_id, "mine");
-  // Several jobs may be started in one allocation: only srun's own ranks go by its number.
+  // Several jobs may be started in one allocation. Only ranks of srun itself use its number.
   EXPECT_EQ(launch(kTorchrun + kSlurm).job_id, "");
 }
 
@@ -104,7 +104,7 @@ TEST(Launch, OpenMpiGoesBeforeSlurm) {
 TEST(Launch, SlurmKnowsItsStep) {
   const Launch found = launch(kSlurm);
   EXPECT_EQ(found.rank, 5);
-  EXPECT_EQ(found.world_size, 7);  // of the step, not of the job
+  EXPECT_EQ(found.world_size, 7);  // The step's number, not the job's.
   EXPECT_EQ(found.local_rank, 1);
   EXPECT_EQ(found.local_world_size, 2);
   EXPECT_EQ(found.node_rank, 2);
@@ -123,8 +123,8 @@ TEST(Launch, ABatchScriptOfSlurmIsNoTask) {
   EXPECT_EQ(launch(script).world_size, 1);
 }
 
-// srun -n 7 --pty bash: there is one shell, and what it starts is no task of the step. A step that
-// is started from it has its variables, and no terminal.
+// `srun -n 7 --pty bash` starts one shell, and the programs that it starts are no tasks of the
+// step. A step that is started from the shell inherits its variables, but has no terminal.
 TEST(Launch, WhatAShellOfSlurmStartsIsAlone) {
   for (const char* variable : {"SLURM_PTY_PORT", "SLURM_PTY_WIN_COL"}) {
     const ReadEnvironment shell = launched_with(kSlurm + Variables{{variable, "80"}});
@@ -165,7 +165,7 @@ TEST(Launch, WhatCannotBeIsRefused) {
   EXPECT_EQ(launch({{"WORLD_SIZE", "1"}}).world_size, 1);
 }
 
-// Some systems number their jobs so.
+// Some systems use RANK to number their jobs.
 TEST(Launch, AProcessAloneMayHaveAnyRank) {
   EXPECT_EQ(launch({{"RANK", "3"}}).world_size, 1);
   EXPECT_EQ(launch({{"RANK", "3"}, {"WORLD_SIZE", "1"}}).world_size, 1);

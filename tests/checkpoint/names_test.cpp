@@ -99,7 +99,7 @@ TEST(NamesTest, PartialFormatLeavesWhatHasNoValue) {  // T100
   EXPECT_EQ(partial_format("{foo} {bar}", {{"foo", "Hello"}}), "Hello {bar}");
   EXPECT_EQ(partial_format("{foo} {bar}", {{"foo", "Hello"}, {"bar", "World"}}), "Hello World");
   EXPECT_EQ(partial_format("{foo} {}", {{"foo", "Hello"}}), "Hello {}");
-  // Composer: ValueError, because it formats a stand-in text.
+  // Composer raises ValueError here, because it formats a placeholder text.
   EXPECT_EQ(partial_format("{foo:03d} {bar:d}", {{"bar", std::int64_t{7}}}), "{foo:03d} 7");
 }
 
@@ -110,7 +110,7 @@ TEST(NamesTest, DoubledBracesLoseOneLevelInANameAndStayInAFormat) {
   EXPECT_EQ(partial_format("{{{x}}}-{y}", {{"x", "yes"}}), "{{yes}}-{y}");
 }
 
-// tests/compile_fail/format_twice.cpp: nor does it compile for a name.
+// tests/compile_fail/format_twice.cpp: formatting a name does not compile, either.
 TEST(NamesTest, BracesOfAValueAreNoVariable) {
   for (const std::string run : {"{rank}", "lr{0.1}", "lr{{0.1}}", "a}b{", "{run_name}"}) {
     const FormatVariables dist = dist_variables(run, kNoLauncher);
@@ -138,7 +138,7 @@ TEST(NamesTest, WhatIsNoFormatStringIsRefused) {
             "{run_name:d}: type \"d\" is for numbers, and this is a text");
 }
 
-// As without a logger of MLflow's: the store fills them in.
+// The store fills them in. Without an MLflow logger they stay, too.
 TEST(NamesTest, PlaceholdersOfMlflowStay) {
   const std::string folder =
       "dbfs:/databricks/mlflow-tracking/{mlflow_experiment_id}/{mlflow_run_id}";
@@ -168,7 +168,7 @@ RC_GTEST_PROP(NamesTest, FormattingInTwoStepsEqualsOne, (std::int64_t a, bool a_
   RC_ASSERT(partial_format(once, x + y) == once);
 }
 
-// --- parse_name ---------------------------------------------------------------------------------
+// --- parse_name ----------------------------------------------------------------------------------
 
 const FormatVariables kDist = dist_variables("run+1", kNoLauncher);
 

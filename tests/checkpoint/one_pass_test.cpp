@@ -1,5 +1,5 @@
-// Checkpoint::read() of every format: each byte is read once, and what is checked is what stands in
-// the places.
+// Checkpoint::read() for every format: each byte is read once, and the bytes that are checked are
+// the bytes in the places.
 #include <gtest/gtest.h>
 #include <sys/mman.h>
 
@@ -39,7 +39,7 @@ constexpr std::int64_t kRows = 160;
 constexpr std::int64_t kColumns = 600;
 constexpr std::int64_t kTensors = 4;
 
-// All of them out of one run of bytes that are not alike anywhere.
+// A part of one sequence of bytes without repetition, so that all tensors differ.
 std::string pattern_number(std::int64_t number) {
   constexpr std::size_t kBytes = kRows * kColumns * 4;
   return testing::pattern(kTensors * kBytes)
@@ -57,7 +57,7 @@ Value patterned_model() {
   return dict;
 }
 
-// What a rank of two has: rows of the tensors, and columns of every other one.
+// The state of one of two ranks: rows of some tensors, columns of every second one.
 Value patterned_part(int rank) {
   Dict dict;
   for (std::int64_t i = 0; i < kTensors; ++i) {
@@ -102,14 +102,14 @@ class OnePassTest : public ::testing::TestWithParam<WrittenSample> {
  protected:
   OnePassTest() { GetParam().write(patterned_model(), path_); }
 
-  // Opens it, and brings all tensors into memory_.
+  // Opens the checkpoint, and reads all tensors into memory_.
   VerifyReport read() {
     const Checkpoint opened = open_checkpoint(path_, local_store(files_));
     return opened.read(reads_of(opened));
   }
 
-  // The same in two parts, as loading in place does: every other tensor, then the rest. Of the
-  // first part that is damaged.
+  // Reads in two parts, as loading in place does: every second tensor, then the rest. Returns the
+  // report of the first damaged part.
   VerifyReport read_in_parts() {
     const Checkpoint opened = open_checkpoint(path_, local_store(files_));
     std::vector<StorageRead> reads = reads_of(opened);
@@ -134,7 +134,7 @@ class OnePassTest : public ::testing::TestWithParam<WrittenSample> {
       reads.push_back({storage, memory_.back()});
     }
     for (const auto& source : files_.opened) {
-      source->forget();  // the ends of files, which opening asks for generously
+      source->forget();  // The ends of files, which opening reads generously.
     }
     return reads;
   }
@@ -153,14 +153,15 @@ class OnePassTest : public ::testing::TestWithParam<WrittenSample> {
         more += count > 1 ? 1 : 0;
       }
     }
-    // A small zip's end is there already.
+    // The end of a small zip was read when it was opened.
     EXPECT_GE(all, kTensors * pattern_number(0).size() / 2);
-    // Headers of files; what stands around each tensor of a folder, some KiB of its ends with it.
+    // Read twice: headers of files, the bytes around each tensor of a folder, and some KiB of a
+    // file's end.
     constexpr std::uint64_t kHeadBytes = 4096;
     EXPECT_LE(more, (GetParam().files_per_tensor * kTensors + parts) * kHeadBytes);
   }
 
-  // Of each tensor its first and its last bytes, each time another one of them is bad.
+  // Damages the first and the last bytes of each tensor, one at a time.
   void expect_bad_bytes_found(const std::function<VerifyReport()>& read_all);
 
   std::vector<std::string> data_files() const {
@@ -221,7 +222,7 @@ TEST_P(OnePassTest, ABadByteInAnyTensorIsFoundInParts) {
 INSTANTIATE_TEST_SUITE_P(Formats, OnePassTest, ::testing::ValuesIn(one_pass_samples()),
                          [](const auto& tested) { return std::string(tested.param.name); });
 
-// DeepSpeed's are small: files that are looked at whole while they are opened.
+// DeepSpeed's files are small: they are read whole when they are opened.
 TEST(OnePassOfDeepSpeedTest, TensorsOfSeveralRanksAreReadOnceAndChecked) {
   for (const char* stage : {"stage1", "stage2", "stage3", "bf16"}) {
     RecordingFiles files(posix_file_system());
@@ -270,9 +271,9 @@ TEST(OnePassOfLegacyTest, WhatHasNoChecksumsIsReadOnce) {
   }
 }
 
-// --- The mechanism ------------------------------------------------------------------------------
+// --- The mechanism -------------------------------------------------------------------------------
 
-// Places that begin, end and lie anywhere: inside of records, across them, between them.
+// Places that begin and end anywhere: inside records, across them, between them.
 TEST(CheckedReadTest, PlacesAnywhereAreFilledAndEveryByteCounts) {
   const std::string content = testing::pattern(5000);
   const auto file = testing::source_with(content);
@@ -295,7 +296,7 @@ TEST(CheckedReadTest, PlacesAnywhereAreFilledAndEveryByteCounts) {
       ASSERT_EQ(crcs_of({.file = far, .places = places}, records), crcs);
       for (const auto& [at, into] : places) {
         ASSERT_EQ(as_text(into), content.substr(at, into.size())) << at;
-        // But for record "in d".
+        // Record "in d" is the exception.
         ASSERT_LE(far.times(at, std::min(at + into.size(),
                                          at < 2010 ? std::max<std::uint64_t>(at + 1, 2000)
                                                    : content.size()))
@@ -323,9 +324,9 @@ TEST(PendingReadsTest, WhatIsWantedTwiceIsReadOnce) {
   EXPECT_EQ(file->times(0, 1000), std::pair(1, 1));
 }
 
-// --- Places that are no memory of the host's ----------------------------------------------------
+// --- Places outside the host's memory ------------------------------------------------------------
 
-// Addresses that nobody may touch, and the bytes that were put there.
+// Addresses that must not be touched, and the bytes that were put there.
 class Elsewhere {
  public:
   explicit Elsewhere(std::size_t bytes)
@@ -358,7 +359,7 @@ class Elsewhere {
   std::mutex mutex_;
 };
 
-// Also what is wanted twice.
+// Also for a storage that is wanted twice.
 TEST(ReadElsewhereTest, BytesArePutWhereTheyBelongAndChecked) {
   const TempFolder folder;
   const std::string path = folder / "a.pt";
@@ -402,7 +403,7 @@ TEST(ReadElsewhereTest, BytesArePutWhereTheyBelongAndChecked) {
   }
 }
 
-// What is memory is filled as ever: what stands there twice is copied, and read once.
+// Places in memory are filled as usual: a storage that is wanted twice is read once and copied.
 TEST(ReadElsewhereTest, PlacesOfTheHostAreMemoryBesideThem) {
   const std::string content = testing::pattern(3000);
   const auto file = std::make_shared<const testing::RecordingSource>(testing::source_with(content));
@@ -421,7 +422,7 @@ TEST(ReadElsewhereTest, PlacesOfTheHostAreMemoryBesideThem) {
   EXPECT_EQ(file->times(0, 3000), std::pair(1, 1));
 }
 
-// Each header by itself would be a read of the disk: the tensors went past the page cache.
+// Read alone, each header would be a read of the disk, because the tensors bypassed the page cache.
 TEST(ReadElsewhereTest, HeadersComeWithTheTensorsAndAreChecked) {
   const TempFolder folder;
   constexpr std::size_t kMany = 2000;
@@ -470,7 +471,7 @@ TEST(ReadElsewhereTest, WhatPutThrowsEndsIt) {
                std::runtime_error);
 }
 
-// Places in no record, and what has to be made.
+// Places outside all records, and records inside others.
 TEST(ReadElsewhereTest, PlacesAnywhereGetTheirBytes) {
   const std::string content = testing::pattern(5000);
   const auto file = testing::source_with(content);

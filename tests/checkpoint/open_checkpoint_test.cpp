@@ -1,4 +1,4 @@
-// A Checkpoint is the file that was opened, whatever becomes of its name and of the file.
+// A Checkpoint stays the file that was opened, whatever happens to its name and to the file.
 #include <gmock/gmock.h>
 
 #include <filesystem>
@@ -27,7 +27,7 @@ class OpenCheckpointTest : public ::testing::Test {
   void save_sample(std::int64_t batch, const std::string& name) {
     save(sample_checkpoint(batch), folder_ / name, {.info = sample_info(batch)});
   }
-  // Writes into the file that is there.
+  // Writes into the existing file.
   void overwrite(const std::string& path, const std::string& bytes) {
     std::fstream file(path, std::ios::in | std::ios::out | std::ios::binary);
     file << bytes << std::flush;
@@ -86,7 +86,8 @@ TEST_F(OpenCheckpointTest, WhatIsWrittenIntoTheFileIsNotRead) {
   }
   const auto written = std::filesystem::last_write_time(opened.path());
   overwrite(opened.path(), bytes);
-  // By its time, or else by its checksums. Set, because changes within one tick have one time.
+  // The change shows by the file's time, or else by the checksums. The time is set here, because
+  // changes within one tick have the same time.
   std::filesystem::last_write_time(opened.path(), written + std::chrono::seconds(1));
   EXPECT_THAT(message_of<StorageError>([&] { opened.verify(); }), HasSubstr("written to"));
   EXPECT_THROW(load(opened), StorageError);
@@ -111,8 +112,7 @@ TEST_F(OpenCheckpointTest, UrisAreRefusedByOneMessageWhereverAPlaceCanBeGiven) {
   EXPECT_FALSE(std::filesystem::exists("nfs3:"));
 }
 
-// --- Reading into places
-// -----------------------------------------------------------------------
+// --- Reading into places -------------------------------------------------------------------------
 
 // The bytes of every storage of a Value, read by Checkpoint::read().
 struct Places {

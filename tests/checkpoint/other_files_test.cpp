@@ -1,5 +1,5 @@
-// Files that PyTorch reads and few people write, and what is no checkpoint at all: whole, and told
-// so.
+// Files that PyTorch reads and few programs write, and files that are no checkpoint at all. The
+// former are read completely; the latter are named in the error.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -49,7 +49,7 @@ std::string bytes_at(const Value& value, const char* path) {
   return std::string(as_text(value.at(path).as_tensor().contiguous_bytes().view));
 }
 
-// --- Unpacked, and packed again by a tool that compresses ---------------------------------------
+// --- Unpacked, and repacked by a tool that compresses --------------------------------------------
 
 // The records of a file in another order, each made by `make`.
 std::string packed_again(const std::string& path, const auto& make) {
@@ -123,12 +123,12 @@ TEST_F(DeflatedTest, ManyFlippedBitsAreNeverReadAsSomethingElse) {
     try {
       EXPECT_EQ(load(packed_), testing::sample_checkpoint(3)) << at;
     } catch (const CorruptError&) {
-    } catch (const UnsupportedError&) {  // the bit of another method, of another name
+    } catch (const UnsupportedError&) {  // The flipped bit changed the method or the name.
     }
   }
 }
 
-// --- Room made first, and filled later ----------------------------------------------------------
+// --- Space reserved first, and filled later ------------------------------------------------------
 
 TEST(SkipDataTest, TensorsWithoutAChecksumAreReadAndCountedApart) {
   const std::string path = kOthers + "skip_data.pt";
@@ -153,7 +153,7 @@ TEST(SkipDataTest, TheOtherRecordsAreStillChecked) {
   EXPECT_FALSE(verify(temp / "bad.pt").ok());
 }
 
-// --- Classes in places where the format has none of its own -------------------------------------
+// --- Classes where the format has none of its own ------------------------------------------------
 
 TEST(WholeModuleTest, OfBeforePyTorch16IsReadBesideItsClass) {
   const std::string path = kOthers + "whole_module_legacy.pt";
@@ -184,7 +184,7 @@ TEST(TorchScriptTest, TheVersionThatWroteItIsNotGuessed) {
   }
 }
 
-// --- In place of a file --------------------------------------------------------------------------
+// --- Something else in place of a file -----------------------------------------------------------
 
 TEST(GitLfsTest, APointerInAFolderOfPyTorchsIsNoDamage) {
   for (const char* file : {".metadata", "__0_0.distcp"}) {
@@ -204,7 +204,7 @@ TEST(GitLfsTest, APointerInPlaceOfAShardIsNoDamage) {
               AllOf(HasSubstr("model-00001-of-00001.safetensors"), HasSubstr("git lfs pull")));
 }
 
-// --- Of a newer cairn ----------------------------------------------------------------------------
+// --- Written by a newer cairn --------------------------------------------------------------------
 
 TEST(NewerCairnTest, VersionsAreComparedAsNumbers) {
   EXPECT_TRUE(is_newer_cairn("cairn 999.0.0"));

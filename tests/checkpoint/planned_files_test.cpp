@@ -1,5 +1,5 @@
-// Every file that is planned is begun with its exact size, and written as blocks that the disk may
-// take as they lie: there is one way to write a plan.
+// Every planned file is begun with its exact size, and written in blocks that the disk can take
+// directly. There is only one way to write a plan.
 #include <gtest/gtest.h>
 
 #include <map>
@@ -80,10 +80,10 @@ TEST(PlannedFilesTest, AreWrittenInBlocksIntoFilesOfKnownSize) {
     std::size_t planned = 0;
     for (const auto& [path, note] : files.written) {
       all += note.in_blocks + note.otherwise;
-      if (note.otherwise + note.in_blocks < 100'000) continue;  // an index, a manifest
+      if (note.otherwise + note.in_blocks < 100'000) continue;  // An index or a manifest.
       ++planned;
       EXPECT_EQ(note.otherwise, 0U) << path;
-      if (options.to == "torch") {  // its manifest and directory come last
+      if (options.to == "torch") {  // Its manifest and directory come last.
         EXPECT_LE(note.expected, note.in_blocks) << path;
       } else {
         EXPECT_EQ(note.expected, note.in_blocks) << path;

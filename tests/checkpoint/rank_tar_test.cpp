@@ -1,4 +1,4 @@
-// One rank's tar: what goes into it comes out, alone and with those of the other ranks.
+// One rank's tar: its content can be read back, alone and together with the other ranks' tars.
 #include "checkpoint/plan/rank_tar.h"
 
 #include <gtest/gtest.h>
@@ -37,7 +37,7 @@ TensorView floats(std::vector<std::int64_t> shape, float first) {
                      {std::as_bytes(std::span<const float>(*values)), values});
 }
 
-// The rows of `whole` that are this rank's.
+// The rows of `whole` that belong to this rank.
 Value rows(const TensorView& whole, std::int64_t rank, std::int64_t ranks) {
   if (ranks == 1) return whole;
   const std::int64_t all = whole.shape.front();
@@ -102,7 +102,7 @@ void write_all(const TempFolder& folder, std::int64_t ranks, std::int64_t stage,
   }
 }
 
-// As tar -x does.
+// Like tar -x.
 void unpack(const std::string& path, const std::string& into) {
   const auto file = posix_file_system().open(path);
   const std::string bytes = read_file(path);
@@ -161,7 +161,7 @@ TEST(RankTarTest, AllTarsInOneFolderAreACheckpointOfDeepSpeeds) {
   }
 }
 
-// What a shell unpacked of two saves into one folder.
+// A shell has unpacked tars of two saves into one folder.
 TEST(RankTarTest, FilesOfTwoSavesAreNotPutTogether) {
   const TempFolder folder;
   write_all(folder, 2, 2, ".tar", "a1");
@@ -172,7 +172,7 @@ TEST(RankTarTest, FilesOfTwoSavesAreNotPutTogether) {
   EXPECT_NE(why.find("of different saves: a2 and a1"), std::string::npos) << why;
 }
 
-// Of zeros some hundred bytes become of each MiB: one block is all that is written.
+// Zeros compress to a few hundred bytes per MiB, so only one block is written.
 TEST(RankTarTest, WritingMovesOnHoweverWellItCompresses) {
   constexpr std::int64_t kMiB = 8;
   const TempFolder folder;
@@ -206,7 +206,7 @@ TEST(RankTarTest, WeightsThatAreNotFloat32AreRefusedByName) {
   const std::string why = message_of<UnsupportedError>(
       [&] { write(folder / "a.tar", checkpoint, {.stage = 2, .attempt = "a"}); });
   EXPECT_NE(why.find("fc.bias is float64"), std::string::npos) << why;
-  write(folder / "b.tar", checkpoint, {.stage = 0, .attempt = "a"});  // whole, as it is
+  write(folder / "b.tar", checkpoint, {.stage = 0, .attempt = "a"});  // Not split, so it is whole.
   EXPECT_EQ(load(folder / "b.tar"), checkpoint);
 }
 
@@ -249,7 +249,7 @@ TEST(RankTarTest, AFileThatLacksOneOfItsOwnIsCorrupt) {
       << why;
 }
 
-// Every so many bytes: what is cut off or changed is an error, or was nothing that matters.
+// At every 41st byte, cut off or changed: the result is an error, or nothing that matters was lost.
 TEST(RankTarTest, NoFlippedOrMissingByteGoesUnnoticed) {
   const TempFolder folder;
   write_all(folder, 2, 2);
@@ -271,7 +271,7 @@ TEST(RankTarTest, NoFlippedOrMissingByteGoesUnnoticed) {
   }
 }
 
-// A scalar has one row, which no file can lack or have half of.
+// A scalar has one row. No file can lack it or have half of it.
 TEST(RankTarTest, RowsThatNoScalarHasAreCorrupt) {
   const Value checkpoint = Dict{{"state", Dict{{"model", Dict{{"b", floats({}, 1)}}}}}};
   deepspeed::RankFiles files = deepspeed::split(checkpoint, {}, {.stage = 2, .attempt = "a"});
@@ -284,7 +284,8 @@ TEST(RankTarTest, RowsThatNoScalarHasAreCorrupt) {
   }
 }
 
-// `value` with something else in one place, of every place and of the whole.
+// Variants of `value` with something else in one place: for each place inside it, and for the
+// whole.
 std::vector<Value> variants_of(const Value& value) {
   constexpr std::int64_t kHuge = std::int64_t{1} << 62;
   std::vector<Value> variants = {
@@ -311,8 +312,8 @@ std::vector<Value> variants_of(const Value& value) {
   return variants;
 }
 
-// What somebody else may have written, with sound checksums. Not a bad_variant_access, nor more
-// memory than there are bytes.
+// A foreign program may have written anything with valid checksums. It never causes a
+// bad_variant_access, nor uses more memory than there are bytes.
 TEST(RankTarTest, WhateverTheFilesSayIsReadOrATypedError) {
   const auto good = deepspeed::split(checkpoint_of(1, 2), kNames,
                                      {.rank = 1, .world_size = 2, .stage = 2, .attempt = "a1"});

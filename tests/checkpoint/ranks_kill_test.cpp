@@ -1,8 +1,9 @@
-// Real processes that write checkpoints together into a real folder, and are killed: one of them,
-// or all, at any call of its file system. Then the job begins again, with another number of ranks.
-// Nothing torn is there, ever; what a rank was told of is found; all go on from the same.
+// Real processes write checkpoints together into a real folder. One of them or all are killed at
+// any call of their file systems. Then the job starts again, with another number of ranks. A torn
+// checkpoint never appears, a checkpoint that a rank was told of is found, and all ranks resume
+// from the same one.
 //
-// CAIRN_RANK_KILLS=500 kills so many times.
+// CAIRN_RANK_KILLS=500 sets the number of kills.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/wait.h>
@@ -39,20 +40,20 @@ using testing::SavedAs;
 using ::testing::SizeIs;
 using testing::TempFolder;
 
-// What a rank says to the test, through a pipe.
-struct Word {
+// A message of a rank to the test, through a pipe.
+struct RankMessage {
   enum Kind : std::int64_t { kGoesOn, kTold, kFailed } kind = kGoesOn;
   std::int64_t rank = 0;
   std::int64_t batch = 0;
-  std::array<char, 1000> error = {};  // its text, or the beginning of it
+  std::array<char, 1000> error = {};  // The beginning of its text.
 };
 
 struct Round {
   int number = 0;
   std::int64_t ranks = 2;
-  std::int64_t victim = 0;    // whom SIGKILL hits
-  std::uint64_t kill_at = 0;  // its call
-  bool takes_all = false;     // the others, too
+  std::int64_t victim = 0;    // The rank that gets SIGKILL.
+  std::uint64_t kill_at = 0;  // At this call.
+  bool takes_all = false;     // Kills the other ranks, too.
 };
 
 std::string name_of(std::int64_t batch) { return "ba" + std::to_string(batch); }
@@ -65,7 +66,7 @@ class RanksKillTest : public ::testing::Test {
  protected:
   std::string run_folder() const { return folder_ / "run"; }
 
-  // --- Of a rank ---------------------------------------------------------------------------------
+  // --- In a rank ---------------------------------------------------------------------------------
 
   RankTable table_of(const Round& round, std::int64_t rank, const std::string& place) const {
     RankTable table;
@@ -91,7 +92,7 @@ class RanksKillTest : public ::testing::Test {
 
   void live(const Round& round, RankTable table, ObjectStore& store, int pipe) const {
     const std::int64_t rank = table.me.rank;
-    const auto say = [&](Word word) {
+    const auto say = [&](RankMessage word) {
       word.rank = rank;
       if (write(pipe, &word, sizeof word) != sizeof word) _exit(3);
     };
@@ -100,7 +101,7 @@ class RanksKillTest : public ::testing::Test {
           agree_over_ranks(table, {.look = [&](const auto&) { return look(store, run_folder()); }});
       const AgreedCheckpoint* const furthest = find_furthest(found);
       const std::int64_t begin = furthest != nullptr ? furthest->order[0] : 0;
-      say({.kind = Word::kGoesOn, .batch = begin});
+      say({.kind = RankMessage::kGoesOn, .batch = begin});
       for (std::int64_t batch = begin + 1; batch <= begin + 4; ++batch) {
         const SavedAs as = {.start = round.number, .batch = batch, .world_size = round.ranks};
         commit_over_ranks(
@@ -109,11 +110,11 @@ class RanksKillTest : public ::testing::Test {
              .write_part =
                  [&](PartPlace& place) { return testing::write_sample_part(place, as, rank); },
              .metadata = [&](const auto& parts) { return testing::sample_metadata(as, parts); }});
-        say({.kind = Word::kTold, .batch = batch});
+        say({.kind = RankMessage::kTold, .batch = batch});
         if (rank == 0) store.remove_folder(run_folder() + "/" + name_of(batch - 1));
       }
     } catch (const RankFailure& e) {
-      Word word{.kind = Word::kFailed};
+      RankMessage word{.kind = RankMessage::kFailed};
       std::string_view(e.what())
           .substr(0, word.error.size() - 1)
           .copy(word.error.data(), word.error.size());
@@ -121,9 +122,9 @@ class RanksKillTest : public ::testing::Test {
     }
   }
 
-  // --- Of the test -------------------------------------------------------------------------------
+  // --- In the test -------------------------------------------------------------------------------
 
-  // `group`: the first one's process; all are in its group, and the test is not.
+  // `group`: the first rank's process. All ranks are in its group, and the test is not.
   pid_t start(const Round& round, const RankTable& table, pid_t group, int pipe) const {
     const pid_t own_group = getpgrp();
     const pid_t child = fork();
@@ -133,7 +134,7 @@ class RanksKillTest : public ::testing::Test {
     FaultyFileSystem files(posix_file_system());
     files.before_each([&](FileCall, std::uint64_t number) {
       if (rank != round.victim || number != round.kill_at) return;
-      if (round.takes_all) kill(0, SIGKILL);  // its group: all ranks
+      if (round.takes_all) kill(0, SIGKILL);  // Its group: all ranks.
       raise(SIGKILL);
     });
     try {
@@ -144,8 +145,8 @@ class RanksKillTest : public ::testing::Test {
     _exit(0);
   }
 
-  // What all said, until the last ended.
-  std::vector<Word> run(const Round& round) {
+  // Returns the messages of all ranks, until the last rank has ended.
+  std::vector<RankMessage> run(const Round& round) {
     const std::string place = folder_ / ("place" + std::to_string(round.number));
     std::filesystem::create_directory(place);
     testing::FileMeeting meeting(place);
@@ -156,11 +157,11 @@ class RanksKillTest : public ::testing::Test {
     for (std::int64_t rank = 0; rank < round.ranks; ++rank) {
       const pid_t group = children.empty() ? 0 : children.front();
       children.push_back(start(round, table_of(round, rank, place), group, ends[1]));
-      if (rank == 0) setpgid(children[0], children[0]);  // before another one joins it
+      if (rank == 0) setpgid(children[0], children[0]);  // Before another rank joins the group.
     }
     close(ends[1]);
-    std::vector<Word> said;
-    for (Word word; ::read(ends[0], &word, sizeof word) == sizeof word;) {
+    std::vector<RankMessage> said;
+    for (RankMessage word; ::read(ends[0], &word, sizeof word) == sizeof word;) {
       said.push_back(word);
     }
     close(ends[0]);
@@ -174,7 +175,7 @@ class RanksKillTest : public ::testing::Test {
     return said;
   }
 
-  // The furthest that is there; each that is there is whole.
+  // The latest checkpoint. Checks that each checkpoint is whole.
   std::int64_t check_all() const {
     FileSystem& files = posix_file_system();
     if (!files.stat(run_folder())) return 0;
@@ -213,10 +214,10 @@ TEST_F(RanksKillTest, KilledAgainAndAgainNothingIsTornLostOrDisagreedOn) {
     const auto said = run(round);
     std::set<std::int64_t> begins;
     std::set<std::string> errors;
-    for (const Word& word : said) {
-      if (word.kind == Word::kGoesOn) begins.insert(word.batch);
-      if (word.kind == Word::kTold) told = std::max(told, word.batch);
-      if (word.kind == Word::kFailed) errors.insert(word.error.data());
+    for (const RankMessage& word : said) {
+      if (word.kind == RankMessage::kGoesOn) begins.insert(word.batch);
+      if (word.kind == RankMessage::kTold) told = std::max(told, word.batch);
+      if (word.kind == RankMessage::kFailed) errors.insert(word.error.data());
     }
     EXPECT_LE(begins.size(), 1U) << "round " << round.number;
     EXPECT_THAT(errors, SizeIs(Le(1U))) << "round " << round.number;

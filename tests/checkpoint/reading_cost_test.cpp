@@ -1,5 +1,5 @@
-// What it costs to open and load a checkpoint of each format from far away, where a read is a
-// request: through open_source(), which has to find out the format, too.
+// The cost of opening and loading a checkpoint of each format from far away, where each read is a
+// request. Through open_source(), which also has to find out the format.
 #include <gtest/gtest.h>
 
 #include <cstdio>
@@ -43,7 +43,7 @@ Value model(std::size_t count, std::size_t bytes) {
   return dict;
 }
 
-// With names of that length.
+// A model whose names have the given length.
 Value long_named(std::size_t count, std::size_t name_size) {
   Dict dict;
   for (std::size_t i = 0; i < count; ++i) {
@@ -91,8 +91,8 @@ TEST_F(ReadingCostTest, ATorchFileTakesTwoReads) {
   }
 }
 
-// The directory is larger than what the first read takes of the end, so that only the second one
-// tells how long the pickle is that it has to bring, too.
+// The directory is larger than the part of the end that the first read covers. So only the second
+// read can show how long the pickle is.
 TEST_F(ReadingCostTest, ATorchFileOfLongNamesTakesTwoReads) {
   for (const auto& [count, name_size] :
        {std::pair<std::size_t, std::size_t>{20'000, 40}, {10'000, 300}, {8000, 1500}}) {
@@ -104,7 +104,7 @@ TEST_F(ReadingCostTest, ATorchFileOfLongNamesTakesTwoReads) {
   }
 }
 
-// Its first tensors have names as none of the others.
+// Its first tensors have names unlike the others'.
 TEST_F(ReadingCostTest, ATorchFileWhosePickleBeginsUnlikeTheRestIsNotReadForThat) {
   constexpr std::size_t kCount = 20'000;
   Dict dict = long_named(64, 2000).as_dict();
@@ -117,7 +117,7 @@ TEST_F(ReadingCostTest, ATorchFileWhosePickleBeginsUnlikeTheRestIsNotReadForThat
   EXPECT_LE(files_.bytes(), std::uint64_t{40} << 20) << "of more than 80";
 }
 
-// No open file keeps that in memory: it is read for the object.
+// An open file does not keep the pickle in memory. It is read again for the object.
 TEST_F(ReadingCostTest, ATorchFileWhosePickleIsLargeIsOpenedWithTwoReads) {
   const std::size_t text = std::size_t{70} << 20;
   write_file(folder_ / "a.pt",
@@ -137,7 +137,8 @@ TEST_F(ReadingCostTest, ASafetensorsFileTakesOneRead) {
   EXPECT_EQ(files_.reads(), 1U);
 }
 
-// Of 1 MiB, or 128 KiB where the name is another one: then the first read tells how long it is.
+// Headers over 1 MiB, or over 128 KiB under another extension: the first read shows how long the
+// header is.
 TEST_F(ReadingCostTest, ASafetensorsFileWithALongHeaderTakesTwoReads) {
   const std::string text = safetensors_text(long_named(10'000, 200));
   for (const char* name : {"a.safetensors", "a.bin"}) {
@@ -148,7 +149,7 @@ TEST_F(ReadingCostTest, ASafetensorsFileWithALongHeaderTakesTwoReads) {
   }
 }
 
-// Small tensors stand near one another: what verifies them asks for a MiB of them at a time.
+// Small tensors lie near one another: verifying reads a MiB of them at a time.
 TEST_F(ReadingCostTest, ManySmallTensorsAreLoadedAndVerifiedWithFewReads) {
   const Value value = model(3000, 1000);
   write_file(folder_ / "a.pt", encoded(value));
@@ -178,7 +179,7 @@ TEST_F(ReadingCostTest, ADcpFolderTakesThreeReads) {
   EXPECT_EQ(read, value);
 }
 
-// Who verifies, asks what it is and loads needs the manifest, too, and nothing twice.
+// Verifying, asking for the info and loading also need the manifest, but nothing is read twice.
 TEST_F(ReadingCostTest, AnOpenDcpFolderIsReadOnceHoweverOftenItIsAsked) {
   const Value value = Dict{{"model", model(300, 5000)}, {"step", 7}};
   write_dcp(*local_store(), value, folder_ / "dcp");
@@ -186,7 +187,7 @@ TEST_F(ReadingCostTest, AnOpenDcpFolderIsReadOnceHoweverOftenItIsAsked) {
   const Checkpoint opened = open_checkpoint(folder_ / "dcp", store);
   EXPECT_EQ(files_.reads(), 1U) << ".metadata";
   EXPECT_TRUE(opened.verify(Verify::kQuick).ok());
-  EXPECT_EQ(files_.reads(), 3U) << "the manifest, and what stands around the elements";
+  EXPECT_EQ(files_.reads(), 3U) << "the manifest, and the bytes around the elements";
   files_.reset();
   opened.info();
   EXPECT_EQ(files_.reads(), 0U);
@@ -201,7 +202,7 @@ TEST_F(ReadingCostTest, AnOpenDcpFolderIsReadOnceHoweverOftenItIsAsked) {
   EXPECT_EQ(files_.reads(), 3U);
 }
 
-// Which is not read ahead with the others.
+// Large objects are not read ahead with the others.
 TEST_F(ReadingCostTest, ALargeObjectOfADcpFolderIsReadOnceToVerifyAndLoadIt) {
   const std::size_t text = std::size_t{8} << 20;
   const Value value = Dict{{"model", model(3, 5000)}, {"text", std::string(text, 'x')}};
@@ -249,7 +250,7 @@ TEST_F(ReadingCostTest, TensorsOfADcpFolderAreRangesOfOneSource) {
             as_text(value.at("layers.2.weight").as_tensor().contiguous_bytes().view));
 }
 
-// 1 for .metadata and 1 for each data file, however many tensors are cut into pieces.
+// One read for .metadata and one for each data file, however many pieces tensors are cut into.
 TEST_F(ReadingCostTest, ADcpFolderOfSeveralRanksTakesAReadOfEachFile) {
   const std::string layouts = testing::kData + "/torch-2.14/dcp-layouts";
   std::size_t data_files = 0;
@@ -262,7 +263,7 @@ TEST_F(ReadingCostTest, ADcpFolderOfSeveralRanksTakesAReadOfEachFile) {
   files_.reset();
   const TensorView& row = read.at("row").as_tensor();
   row.contiguous_bytes();
-  EXPECT_LE(files_.reads(), 2 * data_files) << "what stands around its pieces, and those";
+  EXPECT_LE(files_.reads(), 2 * data_files) << "the pieces, and the bytes around them";
 }
 
 TEST_F(ReadingCostTest, ATarTakesAReadMoreThanWhatIsInIt) {
@@ -290,10 +291,10 @@ TEST_F(ReadingCostTest, AnIndexedModelTakesOneReadOfEachFileAndOneOfTheIndex) {
   ASSERT_GT(shards, 1U);
   open_and_read(folder_ / "shards");
   EXPECT_LE(files_.reads(), 1 + shards);
-  EXPECT_EQ(files_.opened(), 1 + shards) << "what is checked is what is read";
+  EXPECT_EQ(files_.opened(), 1 + shards) << "the checked bytes are the bytes that are read";
 }
 
-// --- Many files ---------------------------------------------------------------------------------
+// --- Many files ----------------------------------------------------------------------------------
 
 TEST_F(ReadingCostTest, TwoThousandFilesAreReadUnderALimitOf256Descriptors) {
   constexpr std::size_t kFiles = 2000;

@@ -39,7 +39,7 @@ std::vector<RetentionItem> items_at(const std::vector<std::int64_t>& batches) {
   return items;
 }
 
-// The batches that stay.
+// The batches that are kept.
 std::vector<std::int64_t> kept(const std::vector<RetentionItem>& items,
                                const RetentionRules& rules) {
   const RetentionPlan plan = decide(items, rules, kNow);
@@ -66,14 +66,14 @@ TEST(RetentionTest, SizeKeepsTheNewestOfAllSeriesThatFitTogether) {
   for (RetentionItem& item : items) {
     item.bytes = 100;
   }
-  EXPECT_THAT(kept(items, {.size = 99}), ElementsAre(50));  // the newest good one
+  EXPECT_THAT(kept(items, {.size = 99}), ElementsAre(50));  // The newest good one.
   EXPECT_THAT(kept(items, {.size = 300}), ElementsAre(40, 40, 50));
-  EXPECT_THAT(kept(items, {.size = 299}), ElementsAre(50));  // ranks stay together
+  EXPECT_THAT(kept(items, {.size = 299}), ElementsAre(50));  // Ranks stay together.
   EXPECT_THAT(kept(items, {.size = std::numeric_limits<std::uint64_t>::max()}),
               ElementsAre(10, 20, 30, 40, 40, 50));
   items[2].bytes = 1000;
   EXPECT_THAT(kept(items, {.size = 600}),
-              ElementsAre(40, 40, 50));  // none after one that is too large
+              ElementsAre(40, 40, 50));  // None after one that is too large.
   items[0].series = items[1].series = items[2].series = "another run";
   items[2].bytes = 100;
   EXPECT_THAT(kept(items, {.size = 400}), ElementsAre(30, 40, 40, 50));
@@ -83,12 +83,12 @@ TEST(RetentionTest, SizeKeepsTheNewestOfAllSeriesThatFitTogether) {
 
 TEST(RetentionTest, DailyAndWeeklyKeepTheFurthestOfTheLastPeriodsThatHaveOne) {
   std::vector<RetentionItem> items;
-  for (std::int64_t i = 0; i < 10; ++i) {  // two a day, on Jan 2, 4, 6 (Tue), 8, and today
+  for (std::int64_t i = 0; i < 10; ++i) {  // Two a day, on Jan 2, 4, 6 (Tue), 8, and today.
     items.push_back(
         item(10 * i, kToday - std::chrono::days(2 * (4 - i / 2)) + std::chrono::hours(1 + i % 2)));
   }
   EXPECT_THAT(kept(items, {.daily = 3}), ElementsAre(50, 70, 90));
-  EXPECT_THAT(kept(items, {.weekly = 2}), ElementsAre(30, 90));  // Jan 4 is a Sunday
+  EXPECT_THAT(kept(items, {.weekly = 2}), ElementsAre(30, 90));  // Jan 4 is a Sunday.
   EXPECT_THAT(decide(items, {.weekly = 2}, kNow).decisions[3].reasons,
               ElementsAre("weekly 2025-12-29"));
 }
@@ -116,7 +116,7 @@ TEST(RetentionTest, BestPassesOverNanAndWhatHasNoMetric) {
   const auto by = [&](Best best, std::uint64_t count) {
     return kept(items, {.best = {{.metric = "eval/Acc", .count = count, .best = best}}});
   };
-  EXPECT_THAT(by(Best::kHighest, 1), ElementsAre(40, 50));  // of equal ones the furthest
+  EXPECT_THAT(by(Best::kHighest, 1), ElementsAre(40, 50));  // Equal: the latest wins.
   EXPECT_THAT(by(Best::kHighest, 2), ElementsAre(10, 40, 50));
   EXPECT_THAT(by(Best::kLowest, 1), ElementsAre(20, 50));
   EXPECT_THAT(by(Best::kLowest, 100), ElementsAre(10, 20, 40, 50));
@@ -174,7 +174,7 @@ TEST(RetentionTest, ADamagedOneThatCannotTellItsPositionBlocksWhatIsOlderThanIt)
   auto items = items_at({10, 20, 0});
   items[2] = {.made = kNow + std::chrono::seconds(1), .is_good = false};
   EXPECT_THAT(kept(items, {.last = 1}), ElementsAre(10, 20, 0));
-  items[2].made = kNow - std::chrono::seconds(1);  // the newest good one came after it
+  items[2].made = kNow - std::chrono::seconds(1);  // The newest good one came after it.
   EXPECT_THAT(kept(items, {.last = 1}), ElementsAre(20, 0));
   items[2].series = "another run";
   items[2].timestamp = Timestamp{};
@@ -229,7 +229,7 @@ std::vector<bool> keeps(const std::vector<RetentionItem>& items, const Retention
   return result;
 }
 
-// Whether whatever is kept in `few` is kept in `many`.
+// Whether everything that `few` keeps is also kept by `many`.
 bool is_part_of(const std::vector<bool>& few, const std::vector<bool>& many) {
   for (std::size_t i = 0; i < few.size(); ++i) {
     if (few[i] && !many[i]) return false;
@@ -334,8 +334,8 @@ RC_GTEST_PROP(RetentionProperty, TheOrderOfTheItemsDoesNotMatter, ()) {
   std::reverse(reversed.begin(), reversed.end());
   auto keep = keeps(reversed, rules);
   std::reverse(keep.begin(), keep.end());
-  // Ranks of one position may disagree in a metric: which one counts is the first, so leave those
-  // cases out.
+  // Ranks of one position may have different metrics, and the first one counts. Those cases are
+  // left out.
   RC_PRE(rules.best.empty());
   RC_ASSERT(keep == keeps(items, rules));
 }

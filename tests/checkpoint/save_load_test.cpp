@@ -77,7 +77,7 @@ TEST(SaveTest, OtherExtensionsAreRefusedByName) {
                                    ".pt.zst, .pt.lzo, or none")));
   }
   EXPECT_THAT(names_in(folder.path()), IsEmpty());
-  save(1, folder / "v1.2/a");  // the folder's dot is not the file's
+  save(1, folder / "v1.2/a");  // The dot belongs to the folder, not to the file.
   save(1, folder / ".hidden");
   save(1, folder / "ep1.5-ba2.pt");
   save(1, folder / "lr0.1-ep3");
@@ -115,7 +115,7 @@ TEST(SaveTest, ADeviceOrPipeIsNotReplaced) {
     EXPECT_EQ(posix_file_system().stat(pipe)->type, FileInfo::Type::kOther);
   }
   std::filesystem::create_symlink(pipe, folder / "link.pt");
-  save(1, folder / "link.pt", {.overwrite = true});  // of which only the link is replaced
+  save(1, folder / "link.pt", {.overwrite = true});  // Only the link is replaced.
   EXPECT_EQ(posix_file_system().stat(pipe)->type, FileInfo::Type::kOther);
 }
 
@@ -179,7 +179,7 @@ TEST(LoadTest, LoadedTensorsOutliveTheFile) {
   EXPECT_EQ(batch_of_sample(value), 3);
 }
 
-// Its tensors are ranges of the file.
+// The loaded tensors are ranges of the file.
 TEST(LoadTest, OfAFileThatIsWrittenToNothingIsSavedAndThatIsCutOffIsAnError) {
   const TempFolder temp;
   constexpr std::size_t kBytes = 4'000'000;
@@ -230,7 +230,7 @@ TEST(SaveTest, WhatIsInAFileIsMappedAlsoWhereAStorageHidesIt) {
   EXPECT_EQ(load(temp / "out.pt"), load(temp / "in.pt"));
 }
 
-// As the tensors of a whole module that was pickled are.
+// The tensors of a pickled module are inside such an object.
 TEST(SaveTest, WhatIsInAFileIsMappedAlsoInsideOfAForeignObject) {
   const TempFolder temp;
   const TensorView in_memory = make_tensor(DType::kUInt8, {4}, testing::shared("abcd"));
@@ -256,7 +256,7 @@ TEST(SaveTest, WhatIsInMemoryIsSavedWhateverBecameOfAFileThatIsMapped) {
   save(in_memory, temp / "in.pt");
   std::filesystem::last_write_time(temp / "in.pt", std::filesystem::file_time_type());
   const Value loaded = load(temp / "in.pt");
-  save(loaded, temp / "copy.pt");  // maps it
+  save(loaded, temp / "copy.pt");  // Maps it.
   std::fstream(temp / "in.pt", std::ios::in | std::ios::out | std::ios::binary).seekp(8000) << "y";
   EXPECT_NO_THROW(save(in_memory, temp / "out.pt"));
   EXPECT_THROW(save(loaded, temp / "out.pt", {.overwrite = true}), UnreadableError);

@@ -1,5 +1,5 @@
-// Checkpoints that all ranks of a job plan, write and publish together, read by any number of
-// others.
+// Checkpoints that all ranks of a job plan, write and publish together, and that any number of
+// ranks reads.
 #include "checkpoint/ranks/save_over_ranks.h"
 
 #include <fmt/format.h>
@@ -38,7 +38,7 @@ dcp::Box rows(std::int64_t rank, std::int64_t ranks) {
   return {{offset, 0}, {size, kWeight[1]}};
 }
 
-// A weight that is spread over the ranks, and what all have.
+// A weight that is sharded over the ranks, and state that all of them have.
 Value state_of(std::int64_t rank, std::int64_t ranks) {
   const dcp::Box all = {{0}, {5}};
   TensorView bias = part_of_numbers({5}, all, 100);
@@ -53,7 +53,7 @@ class SaveOverRanksTest : public ::testing::Test {
  protected:
   using Change = std::function<void(SimJob::Rank&, RankSaveJob&)>;
 
-  // What each rank hears: "ok", or its error.
+  // The result of each rank: "ok", or its error.
   std::vector<std::string> save(std::int64_t ranks, const Change& change = nullptr,
                                 std::vector<SimFault> faults = {}) {
     SimJob job(fibers_, {.world_size = ranks,
@@ -80,7 +80,7 @@ class SaveOverRanksTest : public ::testing::Test {
 
   Checkpoint open() { return open_checkpoint(kCheckpoint, store_ ? store_ : local_store(*disk_)); }
 
-  // Each of so many ranks reads its part, whoever wrote it.
+  // Each of `ranks` ranks reads its part, whichever rank wrote it.
   void expect_readable_by(std::int64_t ranks) {
     const Checkpoint checkpoint = open();
     for (std::int64_t rank = 0; rank < ranks; ++rank) {
@@ -109,7 +109,8 @@ class SaveOverRanksTest : public ::testing::Test {
 };
 
 TEST_F(SaveOverRanksTest, AnyNumberOfRanksReadsWhatAnyOtherSaved) {
-  for (const std::int64_t saved_by : {1, 2, 3, 9}) {  // of nine two have nothing of the weight
+  // With nine ranks, two have no part of the weight.
+  for (const std::int64_t saved_by : {1, 2, 3, 9}) {
     disk_ = std::make_unique<SimFileSystem>();
     ASSERT_THAT(save(saved_by), Each("ok"));
     for (const std::int64_t read_by : {1, 2, 4}) {
@@ -127,12 +128,12 @@ TEST_F(SaveOverRanksTest, WhatSeveralHaveIsWrittenOnce) {
   disk_ = std::make_unique<SimFileSystem>();
   ASSERT_THAT(save(2,
                    [](SimJob::Rank& rank, RankSaveJob& job) {
-                     job.tree = state_of(0, 1);  // both have all
+                     job.tree = state_of(0, 1);  // Both ranks have everything.
                      job.replica = static_cast<std::uint32_t>(rank.number());
                      job.own = {};
                    }),
               Each("ok"));
-  EXPECT_LT(bytes_, alone);  // without the random state
+  EXPECT_LT(bytes_, alone);  // Without the random state.
   EXPECT_EQ(open().verify(Verify::kFull).ok(), true);
 }
 
@@ -147,7 +148,8 @@ TEST_F(SaveOverRanksTest, InAStoreTheFilesHaveTheNamesThatTheMetadataSays) {
 
 TEST_F(SaveOverRanksTest, PartsThatMakeNoStateAreOneErrorBeforeAnythingIsWritten) {
   const auto heard = save(3, [](SimJob::Rank& rank, RankSaveJob& job) {
-    if (rank.number() == 2) job.tree = state_of(1, 3);  // twice the same, and the last rows missing
+    // The same rows twice; the last rows are missing.
+    if (rank.number() == 2) job.tree = state_of(1, 3);
   });
   EXPECT_THAT(heard, Each(AllOf(HasSubstr("state.model.weight"), HasSubstr("planning"))));
   EXPECT_FALSE(disk_->stat("/run", false));
@@ -157,7 +159,7 @@ TEST_F(SaveOverRanksTest, PartsThatMakeNoStateAreOneErrorBeforeAnythingIsWritten
 TEST_F(SaveOverRanksTest, WhatOneRankCannotDescribeIsAnErrorOnAllThatNamesIt) {
   const auto heard = save(2, [](SimJob::Rank& rank, RankSaveJob& job) {
     TensorView part = part_of_numbers(kWeight, rows(1, 2), 0);
-    part.part = std::make_shared<const TensorPart>(TensorPart{kWeight, {6, 0}});  // behind its end
+    part.part = std::make_shared<const TensorPart>(TensorPart{kWeight, {6, 0}});  // After its end.
     if (rank.number() == 1) job.tree = Dict({{"state", Dict({{"weight", part}})}});
   });
   EXPECT_THAT(heard, Each(HasSubstr("rank 1")));

@@ -91,7 +91,7 @@ TEST_P(SavePipelineTest, ConstantNamesAreNotRemovedAfterTheirOwnSave) {
   EXPECT_EQ(batch_at("/ckpt/same.pt"), 3);
 }
 
-// As after a restart that writes its save_folder in another way.
+// For example after a restart that spells its save_folder differently.
 TEST_P(SavePipelineTest, TheirOtherPathsAreNotRemovedEither) {
   const testing::TempFolder folder;
   std::filesystem::create_directory(folder / "run");
@@ -132,7 +132,7 @@ TEST_P(SavePipelineTest, LinksInOtherFoldersAreRelative) {
   EXPECT_EQ(batch_at("/run/ckpt/links/latest.pt"), 1);
 }
 
-// Submits and waits; the StorageError's status, or 0.
+// Submits the job and waits. Returns the StorageError's status, or 0.
 int status_of_save(SavePipeline& pipeline, SaveJob r) {
   try {
     pipeline.submit(std::move(r));
@@ -156,7 +156,7 @@ TEST_P(SavePipelineTest, AFaultAtAnyCallKeepsACheckpointAndTheNextSaveWorks) {
       second.report = [&](const SaveReport&) { reported = true; };
       faulty.fail(n, error);
       const int status = status_of_save(pipeline, std::move(second));
-      if (status == 0) break;  // it has fewer calls
+      if (status == 0) break;  // It makes fewer calls.
       ASSERT_EQ(status, error);
 
       const Value latest = load(kLatestLink, {.store = local_store(disk)});
@@ -185,7 +185,7 @@ TEST_P(SavePipelineTest, AFailedRemovalIsReportedAndThrownAndTheOthersAreDone) {
   EXPECT_EQ(batch_at(kLatestLink), 3);
 }
 
-// Of ranks that save together none fails alone behind a good save: that is a warning.
+// If ranks save together, none of them fails alone after a good save. It warns instead.
 TEST_P(SavePipelineTest, WithoutKnowingWhatLatestPointsAtNothingIsRemoved) {
   for (const bool is_joint : {false, true}) {
     SimFileSystem disk;
@@ -286,14 +286,14 @@ TEST(AsyncSavePipelineTest, MorePendingSavesDoNotWait) {
   });
   SavePipeline pipeline({.max_pending = 3, .store = local_store(faulty)});
   for (int i = 1; i <= 3; ++i) {
-    pipeline.submit(request(i));  // hangs here if it waited
+    pipeline.submit(request(i));  // Would hang here if it waited.
   }
   submitted.set_value();
   pipeline.wait();
   EXPECT_EQ(disk.read_link(kLatestLink), "ba3.pt");
 }
 
-// It was told what is superfluous when the one before it was to stay.
+// Its list of superfluous checkpoints was made when the previous save was still to be kept.
 TEST(AsyncSavePipelineTest, ASaveBehindOneThatFailedRemovesNothing) {
   SimFileSystem disk;
   FaultyFileSystem faulty(disk);
@@ -338,7 +338,7 @@ class StorageThatIsCopied final : public Storage {
   std::function<void()> act_;
 };
 
-// A large state is copied for seconds.
+// Copying a large state takes seconds.
 TEST(AsyncSavePipelineTest, NorDoesOneThatIsBeingCopiedWhenTheOneBeforeFails) {
   SimFileSystem disk;
   FaultyFileSystem faulty(disk);
@@ -414,7 +414,7 @@ TEST(AsyncSavePipelineTest, NoPendingSavesIsAUsageError) {
   EXPECT_THROW(SavePipeline({.max_pending = 0}), UsageError);
 }
 
-// As when a store that is far away lost what it was sent.
+// For example, a far store lost the bytes that were sent.
 TEST(WriteProgressTest, WhatALaterAttemptWritesAgainIsToldOfOnce) {
   std::vector<std::uint64_t> told;
   const SaveJob job{.on_progress = [&](std::uint64_t more, std::uint64_t total) {

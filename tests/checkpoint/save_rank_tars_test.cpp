@@ -1,4 +1,4 @@
-// Checkpoints that are a file of each rank: written by all or by none.
+// Checkpoints with one file per rank: all ranks write their files, or no file appears.
 #include "checkpoint/ranks/save_rank_tars.h"
 
 #include <gmock/gmock.h>
@@ -34,7 +34,7 @@ std::string path_of(std::int64_t batch, std::int64_t rank) {
 
 class SaveRankTarsTest : public ::testing::Test {
  protected:
-  // What each rank hears of its saves: "ok", or its error; "" for one that died.
+  // The result of each rank: "ok", or its error. "" if the rank died.
   std::vector<std::string> save(std::int64_t ranks, std::vector<SimFault> faults = {},
                                 const std::function<void(RankTarsJob&)>& change = nullptr) {
     SimJob job(fibers_, {.world_size = ranks,
@@ -64,7 +64,7 @@ class SaveRankTarsTest : public ::testing::Test {
     return heard;
   }
 
-  // What has a name in the folder.
+  // The names in the folder.
   std::vector<std::string> names() {
     const auto store = local_store(*disk_);
     if (!store->stat("/run")) return {};
@@ -79,7 +79,7 @@ class SaveRankTarsTest : public ::testing::Test {
     return open_source(path_of(7, rank), options)->info().notes.back().second;
   }
 
-  std::shared_ptr<ObjectStore> far_;  // in place of the disk
+  std::shared_ptr<ObjectStore> far_;  // Used instead of the disk.
   std::uint64_t seed_ = 0;
   Fibers fibers_;
   std::unique_ptr<SimFileSystem> disk_ = std::make_unique<SimFileSystem>();
@@ -115,7 +115,7 @@ TEST_F(SaveRankTarsTest, AStoreHasThemAlike) {
   EXPECT_THAT(save(2), Each(HasSubstr("exists already")));
 }
 
-// No file has its name before all are written, also of those that were written long before.
+// No file gets its name before all are written, not even one that was written long before.
 TEST_F(SaveRankTarsTest, AStoreThatTakesNoMoreOfOneEndsItForAll) {
   const auto memory = memory_store();
   testing::StoreHooks hooks;
@@ -159,8 +159,8 @@ TEST_F(SaveRankTarsTest, WhatIsKeptAtTheMeetingPlaceDoesNotGrow) {
   EXPECT_LE(most, 20U);
 }
 
-// At any step of one rank or another: all are told the same, and whoever is told that it was saved
-// has a file of that save on every rank. Power goes behind it.
+// A rank dies at any step. All living ranks are told the same. If they are told that the save
+// succeeded, every rank has its file of that save, even after a power loss.
 TEST_F(SaveRankTarsTest, ADeathAtAnyStepLeavesAWholeCheckpointOrNone) {
   int saved = 0;
   int failed = 0;
@@ -170,7 +170,7 @@ TEST_F(SaveRankTarsTest, ADeathAtAnyStepLeavesAWholeCheckpointOrNone) {
     const auto heard = save(3, {{.kind = SimFault::Kind::kCrash, .rank = rank, .step = step}});
     std::string told;
     for (std::size_t of = 0; of < heard.size(); ++of) {
-      if (heard[of].empty()) continue;  // it died
+      if (heard[of].empty()) continue;  // It died.
       if (told.empty()) told = heard[of];
       EXPECT_EQ(heard[of], told) << step << " of " << rank << ": " << heard[of];
     }

@@ -51,7 +51,7 @@ class SearchRunTest : public ::testing::Test {
     disk_.remove("/ckpt/" + name);
     disk_.create("/ckpt/" + name, {})->write(as_bytes(bytes));
   }
-  // The path found, or "anew", or why not.
+  // The path found, or "anew", or the refusal.
   std::string search(const std::string& run_name = "sample", bool may_begin_anew = false) {
     skipped_.clear();
     RunSearch search{.places = {{.store = store_,
@@ -86,7 +86,7 @@ TEST_F(SearchRunTest, OnlyTheWholeStateOfARunIsGoneOnFrom) {
   EXPECT_EQ(search(), "anew");
 }
 
-// Names that the run had before: with folders in them, or beside many newer files.
+// Names that the run used earlier: in subfolders, or among many newer files.
 TEST_F(SearchRunTest, WholeCheckpointsInFoldersBelowAndBehindOtherFilesRefuseToBeginAnew) {
   save_sample(3, "ep1/ba3.pt");
   EXPECT_THAT(search(), AllOf(HasSubstr("/ckpt/ep1/ba3.pt is a whole checkpoint of the run"),
@@ -109,7 +109,7 @@ TEST_F(SearchRunTest, AWholeCheckpointOfTheRunThatIsNotTakenRefusesToBeginAnew) 
   EXPECT_EQ(search("sample", /*may_begin_anew=*/true), "anew");
   EXPECT_EQ(search("another"), "anew") << "it is not of this run";
   damage("by-hand.pt");
-  EXPECT_EQ(search(), "anew") << "what is damaged is nothing to lose";
+  EXPECT_EQ(search(), "anew") << "a damaged checkpoint is nothing to lose";
 }
 
 TEST_F(SearchRunTest, WhatIsNoWholeStateIsNothingToLose) {
@@ -119,7 +119,7 @@ TEST_F(SearchRunTest, WhatIsNoWholeStateIsNothingToLose) {
   EXPECT_EQ(search(), "anew");
 }
 
-// A load of it failed, and yet every byte of it is good.
+// Loading it failed, but every byte of it is good.
 TEST_F(SearchRunTest, OneThatCouldNotBeLoadedIsNotLeftBehindWhenItIsWhole) {
   save_sample(4, "ep0-ba4-rank0.pt");
   RunSearch search{.places = {{.store = store_,

@@ -1,4 +1,5 @@
-// A model in several files with an index: what it names is there, and nothing else is opened.
+// A model in several files with an index. The files that it names must exist, and no others are
+// opened.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -130,7 +131,7 @@ TEST_F(ShardIndexSourceTest, WhatIsNoIndexIsCorrupt) {
   EXPECT_THROW(read(), UnsupportedError) << "any JSON text";
 }
 
-// A file of rank `rank` that has "a" of `shape` from `offsets` on.
+// A file of one rank that holds "a" with shape `shape` at `offsets`.
 std::string distributed_shard(const std::string& offsets, const std::string& shape,
                               const std::string& data) {
   return safetensors_file(
@@ -158,7 +159,7 @@ TEST_F(ShardIndexSourceTest, OneShardOfADistributedCheckpointIsRefusedByName) {
               HasSubstr("one rank's shard of a torch.distributed.checkpoint folder"));
 }
 
-// HuggingFaceStorageWriter without save_distributed says of its files what it says of shards.
+// Without save_distributed, HuggingFaceStorageWriter describes whole files as it describes shards.
 TEST_F(ShardIndexSourceTest, WholeTensorsOfADistributedCheckpointAreRead) {
   const std::string name = "model-00001-of-00001.safetensors";
   write(name, distributed_shard("[0, 0]", "[2,2]", "abcd"));
@@ -167,19 +168,20 @@ TEST_F(ShardIndexSourceTest, WholeTensorsOfADistributedCheckpointAreRead) {
     EXPECT_EQ(as_text(read(path).at("a").as_tensor().contiguous_bytes().view), "abcd") << path;
     EXPECT_TRUE(verify(temp_ / path).ok()) << path;
     for (const auto& [key, text] : open_source(temp_ / path)->info().notes) {
-      EXPECT_NE(key, "DCP_SHARDING_INFO");  // as long as a header, for nobody to read
+      EXPECT_NE(key, "DCP_SHARDING_INFO");  // As long as a header, and of no use to readers.
     }
   }
 }
 
-// Every process writes the file of that name, and the last one's parts are left.
+// Every process writes the file of that name, and the last process's parts remain.
 TEST_F(ShardIndexSourceTest, PartsThatSeveralProcessesSavedOverOneAnotherAreNoCheckpoint) {
   const std::string name = "model-00001-of-00001.safetensors";
   write_index("\"a\": \"" + name + "\"");
   write(name, distributed_shard("[1, 0]", "[1,2]", "cd"));
   EXPECT_THROW(read(), UnsupportedError);
   EXPECT_THAT(problem(), HasSubstr("save_distributed=True"));
-  // The first process's begin at 0, as whole tensors do; the index counts what all had.
+  // The first process's parts begin at 0, like whole tensors. The index counts the bytes of all
+  // processes.
   write("model.safetensors.index.json",
         R"({"metadata": {"total_size": 4}, "weight_map": {"a": ")" + name + "\"}}");
   write(name, distributed_shard("[0, 0]", "[1,2]", "ab"));

@@ -1,4 +1,4 @@
-// Who writes what of a checkpoint of many ranks.
+// The parts of a checkpoint of many ranks that each rank writes.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -61,7 +61,7 @@ TEST(ShardedPlanTest, EveryRankWritesItsOwnPartAndTheLowestTheObjects) {
   EXPECT_EQ(plan.bytes_of(2), 8U);
 }
 
-// Buffers need not be the same on all ranks.
+// Buffers may differ between ranks.
 TEST(ShardedPlanTest, WholeTensorsAreTheLowestRanks) {
   std::vector<RankState> ranks;
   for (std::uint32_t rank = 0; rank < 2; ++rank) {
@@ -78,9 +78,9 @@ TEST(ShardedPlanTest, WholeTensorsAreTheLowestRanks) {
 
 TEST(ShardedPlanTest, EqualPartsAreSpreadByBytes) {
   std::vector<RankState> ranks;
-  for (std::uint32_t rank = 0; rank < 2; ++rank) {  // both have both halves of all
+  for (std::uint32_t rank = 0; rank < 2; ++rank) {  // Both ranks have both halves of all tensors.
     Dict tree;
-    for (const std::int64_t size : {50, 30, 10, 10}) {  // 50 against 30 + 10 + 10
+    for (const std::int64_t size : {50, 30, 10, 10}) {  // 50 against 30 + 10 + 10.
       tree["t" + std::to_string(tree.size())] =
           part_of_numbers({2 * size}, row_box({2 * size}, 0, size), 0);
     }
@@ -100,7 +100,7 @@ TEST(ShardedPlanTest, EqualPartsAreSpreadByBytes) {
 
 TEST(ShardedPlanTest, OfReplicasTheFirstWrites) {
   std::vector<RankState> ranks;
-  for (std::uint32_t rank = 0; rank < 4; ++rank) {  // 0 and 1 are the second replica
+  for (std::uint32_t rank = 0; rank < 4; ++rank) {  // Ranks 0 and 1 are the second replica.
     ranks.push_back(state_of(
         rank, 4, Dict{{"w", part_of_numbers({4}, row_box({4}, 2 * (rank % 2), 2), 0)}, {"n", 1}},
         rank < 2 ? 1 : 0));
@@ -198,7 +198,7 @@ TEST(ShardedPlanTest, NamesAreOneTextOnAllRanksThatHaveTheSameItems) {
   EXPECT_EQ(writes_of(plan, 1), (std::vector<bool>{true, true}));
 }
 
-// Whatever arrives in place of a text: a typed error, or something that is not acted on.
+// Whatever arrives instead of a text gives a typed error, or something that is not acted on.
 template <class Use>
 void expect_typed_errors(const std::string& text, const Use& use) {
   for (std::size_t size = 0; size < text.size(); ++size) {
@@ -309,7 +309,7 @@ TEST(ShardedPlanTest, MetadataSaysWhereEveryChunkIs) {
   const dcp::Item& weight = metadata.items[0];
   EXPECT_EQ(weight.fqn, "state.model.0.weight");
   EXPECT_EQ(weight.path, (std::vector<dcp::PathPart>{"state", "model", "0.weight"}));
-  ASSERT_EQ(weight.chunks.size(), 2U);  // none of nothing
+  ASSERT_EQ(weight.chunks.size(), 2U);  // No chunk for the empty slice.
   EXPECT_EQ(weight.chunks[1].box, (dcp::Box{{2, 0}, {2, 2}}));
   EXPECT_EQ(weight.chunks[1].location.file, "__1_0.distcp");
   EXPECT_EQ(metadata.items[1].chunks.size(), 1U);
@@ -344,7 +344,7 @@ TEST(ShardedPlanTest, AnObjectOfAnotherSizeMovesNoTensor) {
   }
 }
 
-// Takes pieces, none of which is large.
+// A sink that accepts no large piece.
 class Pieces final : public ByteSink {
  public:
   void write(ByteView bytes) override {
@@ -366,7 +366,7 @@ TEST(ShardedPlanTest, MetadataOfManyChunksIsTheSamePiecesEachTime) {
       const auto [begin, rows] = slice_of(shape[0], rank, kRanks);
       TensorView part = part_of_numbers({1, 1}, whole_box({1, 1}), 0);
       part.shape[0] = rows;
-      part.strides = {0, 1};  // of one element: no test needs so many
+      part.strides = {0, 1};  // Strides of one element: no test needs more.
       part.part = std::make_shared<const TensorPart>(TensorPart{shape, {begin, 0}});
       tree["t" + std::to_string(i)] = part;
     }

@@ -1,4 +1,4 @@
-// Checkpoints of many ranks: written by any number of them, read by any other.
+// Checkpoints of many ranks: any number of ranks writes them, and any other number reads them.
 #include "cairn/checkpoint/sharded.h"
 
 #include <gtest/gtest.h>
@@ -45,14 +45,17 @@ dcp::Box rows_of(const Shape& shape, std::int64_t rank, std::int64_t ranks, std:
   return box;
 }
 
-// --- Placements: which box of a tensor each rank has.
-// ---------------------------------------------
+// --- Placements: the box of a tensor that each rank has ------------------------------------------
 
-using Placement = std::vector<dcp::Box>;  // by rank
+using Placement = std::vector<dcp::Box>;  // By rank.
 
-// How ranks may share a tensor, drawn at random: as whole copies; by FSDP's slices of a dimension;
-// by slices of any size, also of none, in any order of ranks; as a mesh of two dimensions; and any
-// of these among the first ranks, of which the others have copies (hybrid sharding).
+// A random way in which ranks share a tensor:
+//
+//   - as whole copies;
+//   - by FSDP's slices of a dimension;
+//   - by slices of any size, also empty, in any order of ranks;
+//   - as a mesh of two dimensions;
+//   - by any of these among the first ranks, with copies on the others (hybrid sharding).
 class RandomPlacement {
  public:
   RandomPlacement(std::mt19937& random, const Shape& shape) : random_(random), shape_(shape) {}
@@ -106,7 +109,7 @@ class RandomPlacement {
     for (std::int64_t row = 0; row < rows; ++row) {
       for (std::int64_t column = 0; column < columns; ++column) {
         dcp::Box box = rows_of(shape_, row, rows);
-        // The second dimension of the mesh may cut what the first one left.
+        // The mesh's second dimension may cut what its first dimension left.
         const std::int64_t begin = last == 0 ? box.offsets[0] : 0;
         const auto [offset, size] = slice_of(box.sizes[last], column, columns);
         box.offsets[last] = begin + offset;
@@ -130,7 +133,7 @@ class RandomPlacement {
   const Shape& shape_;
 };
 
-// Tensors "t0", "t1", ... of the salts 0, 1000, ...
+// Tensors "t0", "t1", ... with the salts 0, 1000, ...
 struct RandomState {
   explicit RandomState(std::mt19937& random) : random_(random) {
     const auto pick = [&](int from, int to) {
@@ -176,7 +179,7 @@ struct RandomState {
   std::mt19937& random_;
 };
 
-// Reads a part of every tensor in one call, and says what is wrong; empty when nothing is.
+// Reads a part of every tensor in one call. Returns the problem found, or "".
 std::string wrong_part(const Checkpoint& checkpoint, const RandomState& state,
                        const std::vector<dcp::Box>& boxes, Verify how) {
   std::vector<std::vector<std::int32_t>> places(boxes.size());
@@ -254,7 +257,8 @@ TEST(ShardedTest, SeveralPartsOfATensorOnOneRankAreAllWritten) {
   EXPECT_EQ(as_text(bytes.view), as_text(std::as_bytes(std::span(expected))));
 }
 
-// As stages of a pipeline do. What most ranks have alike is gone through in step, the rest is not.
+// Stages of a pipeline differ like this. Planning walks in step through the items that most ranks
+// share, but not through the rest.
 TEST(ShardedTest, RanksMayHaveDifferentItems) {
   const auto whole = [](std::int32_t salt) {
     return part_of_numbers({3, 5}, all_of({3, 5}), salt);
@@ -282,17 +286,16 @@ TEST(ShardedTest, RanksMayHaveDifferentItems) {
   EXPECT_TRUE(is_numbers(read.at("first"), {3, 5}, 1));
   EXPECT_TRUE(is_numbers(read.at("rows"), {4, 2}, 40));
   EXPECT_TRUE(is_numbers(read.at("last").at("a"), {3, 5}, 2));
-  EXPECT_EQ(read.at("step"), Value(7));  // the lowest rank's
+  EXPECT_EQ(read.at("step"), Value(7));  // The lowest rank's value.
   EXPECT_EQ(read.at("last").at("b"), Value(9));
   EXPECT_TRUE(is_numbers(read.at("rng").as_items()[2].at("torch"), {3, 5}, 100));
   EXPECT_TRUE(read.at("rng").as_items()[1].is_none());
   EXPECT_TRUE(verify("ck", Verify::kFull, store).ok());
 }
 
-// --- What PyTorch wrote.
-// --------------------------------------------------------------------------
+// --- Written by PyTorch --------------------------------------------------------------------------
 
-// All bytes of a tensor, read as the parts of so many ranks: of rows, or of columns.
+// All bytes of a tensor, read as the parts of `ranks` ranks: by rows, or by columns.
 std::string bytes_by_parts(const Checkpoint& checkpoint, const std::string& name,
                            const TensorView& tensor, std::int64_t ranks) {
   std::string whole(byte_size(tensor), '\0');
@@ -345,10 +348,9 @@ TEST(ShardedTest, WhatTwoRanksOfPyTorchWroteAnyNumberReads) {
   }
 }
 
-// --- What is read.
-// --------------------------------------------------------------------------------
+// --- Bytes that are read -------------------------------------------------------------------------
 
-// No two tensors have a number in common.
+// No two tensors share a number.
 std::int32_t salt_of(int tensor) { return tensor << 17; }
 
 // 64 tensors of (64, 1024) int32, 256 KiB each, in rows on `ranks` ranks.
@@ -395,10 +397,10 @@ TEST(ShardedTest, ARankReadsWhatItNeedsOfTheFilesThatHaveIt) {
   struct Case {
     std::int64_t ranks;
     Verify how;
-    std::uint64_t files;  // that have some of what rank 1 wants
-    double most;          // bytes read / bytes wanted
+    std::uint64_t files;  // Files with some of rank 1's bytes.
+    double most;          // Bytes read / bytes wanted.
   };
-  constexpr double kHeads = 0.6;         // what stands around each tensor's rows, read twice
+  constexpr double kHeads = 0.6;         // The bytes around each tensor's rows, read twice.
   constexpr double kAround = 256 << 10;  // `.metadata`
   for (const Case& c : {Case{8, Verify::kWhatIsRead, 1, 1}, Case{4, Verify::kWhatIsRead, 2, 1},
                         Case{16, Verify::kQuick, 1, 1}, Case{16, Verify::kWhatIsRead, 1, 2},
@@ -413,9 +415,9 @@ TEST(ShardedTest, ARankReadsWhatItNeedsOfTheFilesThatHaveIt) {
     const double wanted = 64 * 1024 * 4 * static_cast<double>(reader.box.sizes[0]);
     EXPECT_LT(static_cast<double>(store.bytes_read()), wanted * c.most + wanted * kHeads + kAround)
         << c.ranks;
-    // However many tensors: `.metadata`, twice, and the manifest; of each file what stands around
-    // the rows, twice, and the rows, a MiB at a time.
-    // Every data file is opened once, to know that the checkpoint is whole.
+    // However many tensors there are: two reads of `.metadata`, and one of the manifest. From each
+    // file, two reads of the bytes around the rows, and the rows, a MiB at a time. Every data file
+    // is opened once, to make sure that the checkpoint is whole.
     EXPECT_LE(store.calls(StoreCall::kOpen), 8U + 2);
     EXPECT_LE(store.calls(StoreCall::kStat), 4U);
     EXPECT_LE(store.calls(StoreCall::kRead), 3 + 3 * c.files + store.bytes_read() / (1 << 20))
@@ -499,7 +501,7 @@ TEST(ShardedTest, PartsOfAnyTensorAreReadByRangesOfTheirBytes) {
   EXPECT_THROW(parts_of({{transposed, {3, 0}, {3, 6}}}), UsageError);
 }
 
-// A source whose longest read is known.
+// A source that notes its longest read.
 class LongestRead final : public ByteSource {
  public:
   explicit LongestRead(std::shared_ptr<const ByteSource> under) : under_(std::move(under)) {}
@@ -538,8 +540,7 @@ TEST(ShardedTest, NarrowColumnsOfALargeTensorTakeLittleMemory) {
   EXPECT_LE(source->longest, std::uint64_t{16} << 20);
 }
 
-// --- As any other checkpoint.
-// ---------------------------------------------------------------------
+// --- Like any other checkpoint -------------------------------------------------------------------
 
 TEST(ShardedTest, IsConvertedToOneFile) {
   const TempFolder temp;

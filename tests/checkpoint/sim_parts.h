@@ -1,4 +1,4 @@
-// Small checkpoints of several ranks, of which every byte says whose it is.
+// Small checkpoints of several ranks. Every byte shows which rank and save it belongs to.
 #pragma once
 
 #include <fmt/format.h>
@@ -17,7 +17,7 @@
 
 namespace cairn::testing {
 
-// One save of one start of a job.
+// Identifies one save of one start of a job.
 struct SavedAs {
   std::int64_t start = 0;
   std::int64_t batch = 0;
@@ -63,10 +63,10 @@ inline std::string sample_metadata(const SavedAs& as, const std::vector<RankPart
   return text;
 }
 
-// Reads a file of the checkpoint, from whatever machine has it.
+// Reads a file of the checkpoint from the machine that has it.
 using ReadFile = std::function<std::optional<std::string>(const std::string& name)>;
 
-// What is wrong with what is visible; empty: it is whole. Only for what has a `.metadata`.
+// The problem of a visible checkpoint. "" if it is whole. Only for a checkpoint with a `.metadata`.
 inline std::string problem_of(const ReadFile& read, std::int64_t batch) {
   std::istringstream metadata(read(".metadata").value_or(""));
   SavedAs as;

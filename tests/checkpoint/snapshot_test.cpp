@@ -45,8 +45,8 @@ TEST(SnapshotTest, KeepsTheAttributesOfDictsAndWhatTheyShare) {
   EXPECT_EQ(kept.as_tensor().storage, taken.at("a").as_tensor().storage);
 }
 
-// Of a device, or a file that is not mapped: one call may read all of them, straight to where they
-// stand in the copy.
+// On a device, or in a file that is not mapped, one call may read all of them directly into their
+// places in the copy.
 TEST(SnapshotTest, StoragesOfOneSourceAreReadWithOneCall) {
   const std::vector<float> memory = {1, 2, 3, 4, 5};
   const auto source = std::make_shared<const testing::CountingSource>(
@@ -70,14 +70,14 @@ TEST(SnapshotTest, StoragesOfOneSourceAreReadWithOneCall) {
   EXPECT_EQ(*data(taken.as_items().back()), 6);
 }
 
-// Several threads copy pieces of 32 MiB, wherever storages begin and end.
+// Several threads copy pieces of 32 MiB. Storages may begin and end anywhere in a piece.
 TEST(SnapshotTest, EveryByteOfLargeStatesIsCopied) {
   constexpr std::uint64_t kPiece = std::uint64_t{32} << 20;
   const std::vector<std::uint64_t> sizes = {0,          3, kPiece - 200, 128, 0, 0, 2 * kPiece + 64,
                                             kPiece - 7, 0, 5 * 64,       1,   0};
   std::vector<std::byte> memory(7 * kPiece);
   std::uint64_t random = 1;
-  for (std::size_t i = 0; i < memory.size(); i += 4096) {  // each page is another one
+  for (std::size_t i = 0; i < memory.size(); i += 4096) {  // Each page differs.
     random = random * 6364136223846793005u + 1442695040888963407u;
     std::memcpy(memory.data() + i, &random, sizeof(random));
   }

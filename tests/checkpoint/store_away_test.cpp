@@ -1,5 +1,5 @@
-// Saves that all ranks write together in a store that is away for a minute, for one of them, from
-// any of its calls on.
+// Saves that all ranks write together, while one rank cannot reach the store for a minute, from any
+// of its calls on.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -49,7 +49,7 @@ class FiberClock final : public PauseClock {
 };
 
 struct Layout {
-  std::string name;  // of the test
+  std::string name;  // The test's name.
   std::vector<std::string> paths;
   std::function<void(SimJob::Rank&, ObjectStore&, const RetryPolicy&)> save;
 };
@@ -72,7 +72,7 @@ void save_tars(SimJob::Rank& rank, ObjectStore& store, const RetryPolicy& retry)
 
 struct Outage {
   std::int64_t rank = 0;
-  std::uint64_t call = 0;  // of that rank's, from 1 on
+  std::uint64_t call = 0;  // The rank's call, counted from 1.
   bool is_answer_lost = false;
 };
 
@@ -81,7 +81,7 @@ class StoreAwayOfARank : public ::testing::TestWithParam<Layout> {
   StoreAwayOfARank() { set_pause_clock(std::make_shared<FiberClock>(fibers_)); }
   ~StoreAwayOfARank() override { set_pause_clock(nullptr); }
 
-  // Gives "ok" or the error of each rank. Counts the calls of each.
+  // Returns "ok" or the error of each rank. Counts the calls of each.
   std::vector<std::string> save(const Outage& outage, minutes length = minutes(1),
                                 minutes patience = minutes(30)) {
     store_ = memory_store();
@@ -127,7 +127,7 @@ class StoreAwayOfARank : public ::testing::TestWithParam<Layout> {
   Fibers fibers_;
   std::unique_ptr<testing::SimFileSystem> disk_ = std::make_unique<testing::SimFileSystem>();
   std::shared_ptr<ObjectStore> store_;
-  std::vector<std::uint64_t> calls_;  // of the ranks
+  std::vector<std::uint64_t> calls_;  // Per rank.
   Fibers::Time away_until_ = {};
   std::uint64_t seed_ = 0;
 };
@@ -187,7 +187,7 @@ class SharedMeeting final : public Meeting {
   std::map<std::string, std::string> values_;
 };
 
-// A server that takes longer than the others wait for a rank that says nothing.
+// A server that takes longer to answer than the others wait for a silent rank.
 class SlowStoreOfARank : public ::testing::TestWithParam<Layout> {};
 
 TEST_P(SlowStoreOfARank, ACallThatTakesLongIsNoHang) {
@@ -203,7 +203,7 @@ TEST_P(SlowStoreOfARank, ACallThatTakesLongIsNoHang) {
       rank.table.patience = {
           .silence = milliseconds(1200), .beat = milliseconds(100), .look = milliseconds(50)};
       rank.table.has_threads = true;
-      bool is_slow = number == 0;  // once
+      bool is_slow = number == 0;  // The first call only.
       WatchedStore store(memory, {.before = [&is_slow](StoreCall call, const std::string&) {
                            if (call != StoreCall::kBegin || !std::exchange(is_slow, false)) return;
                            std::promise<void>().get_future().wait_for(milliseconds(2500));
@@ -216,11 +216,11 @@ TEST_P(SlowStoreOfARank, ACallThatTakesLongIsNoHang) {
       }
     });
   }
-  ranks.clear();  // joins them
+  ranks.clear();  // Joins the threads.
   EXPECT_THAT(heard, Each("ok"));
 }
 
-// A rank that waits for its store before it meets the others looks to them like one that hangs.
+// If a rank waits for its store before it meets the others, they take it for a rank that hangs.
 TEST(PipelineOfARank, ThePointerIsCheckedByTheWrite) {
   const auto store = std::make_shared<WatchedStore>(memory_store());
   SavePipeline pipeline({.async = false, .store = store});

@@ -44,7 +44,7 @@ class TiesTest : public ::testing::Test {
   testing::TempFolder folder_;
 };
 
-// As safetensors.torch.load_file() reads it.
+// safetensors.torch.load_file() reads it like this.
 TEST_F(TiesTest, TextThatHappensToBeATensorsNameIsNoTie) {
   for (const Texts& metadata :
        {Texts{{"name", "emb_params"}, {"ss_output_name", "lora"}},
@@ -59,7 +59,7 @@ TEST_F(TiesTest, TextThatHappensToBeATensorsNameIsNoTie) {
   }
 }
 
-// save_model() of safetensors.torch.
+// Written by save_model() of safetensors.torch.
 TEST_F(TiesTest, HuggingFacesFormTiesNamesThatEndInTheSamePart) {
   const Texts metadata = {{"format", "pt"},
                           {"lm_head.weight", "wte.weight"},
@@ -90,7 +90,7 @@ TEST_F(TiesTest, ANameThatIsTheTextOfAnotherEntryIsNotLost) {
   EXPECT_THAT(keys_of(load(folder_ / "out.safetensors")), UnorderedElementsAre("a", "format"));
 }
 
-// The metadata of IN is copied, but not what it says of tensors that have other names now.
+// The input's metadata is copied, except for what it says about tensors that have other names now.
 TEST_F(TiesTest, ConvertingAnewWritesTheTiesOfTheResult) {
   const TensorView shared = floats({1, 2});
   save(Dict{{"z", shared}, {"b", shared}, {"c", floats({3})}}, folder_ / "in.pt");
@@ -114,7 +114,7 @@ TEST_F(TiesTest, ShardsAndTheirIndexHaveTheirs) {
   EXPECT_TRUE(verify(folder_ / "shards").ok());
 }
 
-// huggingface_hub's save_torch_state_dict().
+// Written by huggingface_hub's save_torch_state_dict().
 TEST_F(TiesTest, AnIndexMayTieNamesOfAllShards) {
   write({"wte.weight", "b"}, {{"format", "pt"}});
   testing::write_file(folder_ / "model.safetensors.index.json",

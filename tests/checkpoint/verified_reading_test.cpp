@@ -1,4 +1,5 @@
-// A handle gives only verified bytes: it verifies each record once, at the latest when it is read.
+// A handle returns only verified bytes. It verifies each record once, at the latest when it is
+// read.
 #include <gmock/gmock.h>
 
 #include <filesystem>
@@ -45,7 +46,7 @@ Value good_and_bad() {
   return Dict{{"good", tensor(0)}, {"bad", tensor(1)}, {"step", 7}};
 }
 
-// Whether a file below `path` had the tensor "bad", of which one bit is another one now.
+// Flips one bit of the tensor "bad" in a file below `path`. Returns whether a file had that tensor.
 bool flip_a_bit_of_bad(const std::string& path) {
   std::vector<std::string> files = {path};
   if (std::filesystem::is_directory(path)) {
@@ -145,18 +146,17 @@ TEST(VerifiedReadingOfHeadersTest, AHeaderThatSaysSomethingElseIsNotBelieved) {
   EXPECT_NE(load(folder / "x.safetensors", {.raw = true}).find("food"), nullptr);
 }
 
-// --- What it costs
-// --------------------------------------------------------------------------------
+// --- Cost ----------------------------------------------------------------------------------------
 
 class VerifiedCostTest : public ::testing::Test {
  protected:
-  // "good", of a file that was opened anew. Bytes that opening read ahead are not counted.
+  // The storage "good" of a newly opened file. Bytes that opening read ahead are not counted.
   std::shared_ptr<const Storage> open_good(Verify how) {
     save(good_and_bad(), folder_ / "x.pt");
     const Value value = load(folder_ / "x.pt", {.verify = how, .store = local_store(files_)});
     return tensor_in(value, "good").storage;
   }
-  // How often the byte that was read most often was read.
+  // How often the most frequently read byte was read.
   std::uint64_t times(const Storage& storage) const {
     const std::uint64_t begin = storage.source_offset();
     return files_.opened.back()->times(begin, begin + storage.size()).second;
@@ -195,7 +195,7 @@ TEST_F(VerifiedCostTest, WhatALoadVerifiedIsNotVerifiedAgain) {
   EXPECT_EQ(files_.opened.back()->times(begin + 200, begin + kTensorBytes).second, 0);
 }
 
-// --- The mechanism ------------------------------------------------------------------------------
+// --- The mechanism -------------------------------------------------------------------------------
 
 struct TwoRecords {
   const std::string content = testing::pattern(3000);

@@ -11,7 +11,7 @@
 namespace cairn {
 namespace {
 
-// A state with a model of one 2x2 weight and a bias, whose gradients are given.
+// A state with a model of one 2x2 weight and a bias, and given gradients.
 struct Clipped {
   Clipped() {
     const torch::NoGradGuard no_grad;
@@ -35,7 +35,7 @@ struct Clipped {
 };
 
 TEST(GradientClippingTest, NormScalesAllGradientsTogether) {
-  Clipped clipped;  // the norm is 26
+  Clipped clipped;  // The norm is 26.
   clipped.clip("norm", 13);
   EXPECT_TRUE(torch::allclose(clipped.weight_grad(), torch::tensor({{3.0, 4.0}, {0.0, 0.0}})));
   EXPECT_TRUE(torch::allclose(clipped.bias_grad(), torch::tensor({0.0, -12.0})));
@@ -52,7 +52,7 @@ TEST(GradientClippingTest, ValueClampsEachElement) {
 
 TEST(GradientClippingTest, AdaptiveComparesEachUnitWithItsWeights) {
   Clipped clipped;
-  clipped.clip("adaptive", 0.5);  // row norms 5 and 1, bias norm 2
+  clipped.clip("adaptive", 0.5);  // Row norms 5 and 1, bias norm 2.
   EXPECT_TRUE(torch::allclose(clipped.weight_grad(), torch::tensor({{1.5, 2.0}, {0.0, 0.0}})));
   EXPECT_TRUE(torch::allclose(clipped.bias_grad(), torch::tensor({0.0, -1.0})));
 }
@@ -77,8 +77,7 @@ TEST(GradientClippingTest, StateIsItsConstructorCall) {
             (Dict{{"repr", "GradientClipping(clipping_type='norm',clipping_threshold=1.0)"}}));
 }
 
-// --- LabelSmoothing
-// -------------------------------------------------------------------------------
+// --- LabelSmoothing ------------------------------------------------------------------------------
 
 TEST(LabelSmoothingTest, MixesIndicesWithTheUniformDistribution) {
   const at::Tensor smooth = smooth_labels(torch::zeros({2, 4}), torch::tensor({1, -100}), 0.2);

@@ -1,5 +1,5 @@
-// autoresume: whatever run and files are called, a restart does not begin anew beside its own
-// checkpoints.
+// autoresume: whatever the run and its files are called, a restart does not begin anew beside its
+// own checkpoints.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -63,7 +63,7 @@ TEST_F(AutoresumeNames, ARunNameMayHaveBraces) {
   }
 }
 
-// The link leads to it, whatever it is called; without the link only its name does.
+// The link leads to it, whatever its name is. Without the link it is found only by its name.
 TEST_F(AutoresumeNames, AWholeCheckpointOfAnotherNameIsNotLeftBehind) {
   const auto start = [&](bool may_begin_anew) {
     TrainerOptions made = options();

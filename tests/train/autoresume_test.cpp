@@ -1,4 +1,4 @@
-// autoresume: the same program, started again, goes on where the last one was stopped.
+// autoresume: the same program, started again, continues where the last start stopped.
 
 #include <gmock/gmock.h>
 #include <torch/data.h>
@@ -47,7 +47,7 @@ using testing::tiny_loader;
 using testing::tiny_options;
 using testing::write_file;
 
-constexpr std::int64_t kAllBatches = 15;  // 3 epochs of 5
+constexpr std::int64_t kAllBatches = 15;  // 3 epochs of 5.
 
 struct Autoresume : ::testing::Test {
   Autoresume() : log(std::make_shared<LogRecorder>()) {}
@@ -72,7 +72,7 @@ struct Autoresume : ::testing::Test {
   std::shared_ptr<LogRecorder> log;
 };
 
-// --- Early stopping ----------------------------------------------------------------------------
+// --- Early stopping ------------------------------------------------------------------------------
 
 TEST_F(Autoresume, ARunThatEarlyStopperEndedIsFinished) {
   const auto start = [&](int patience) {
@@ -112,7 +112,7 @@ TEST_F(Autoresume, ARunThatEarlyStopperEndedIsFinished) {
   EXPECT_EQ(last->state().timestamp.epoch, 8) << "a further call is a new one";
 }
 
-// --- Iterations --------------------------------------------------------------------------------
+// --- Iterations ----------------------------------------------------------------------------------
 
 TEST_F(Autoresume, FromTheLastEpochOfAnIterationEndsTheIteration) {
   const auto start = [&](std::int64_t last) {
@@ -161,8 +161,7 @@ TEST_F(Autoresume, FindsTheEndOfTheLastIteration) {
   }
 }
 
-// --- Exactness: model, optimizer, schedulers, random states and position, bit for bit
-// --------------
+// --- Exactness: model, optimizer, schedulers, random states and position, bit for bit ------------
 
 // T45, T46, T48, T49, T50, T51, T58
 TEST_F(Autoresume, FromEveryBatchEndsWithTheSameCheckpoint) {
@@ -206,7 +205,7 @@ TEST_F(Autoresume, ThroughACompressedTarEndsWithTheSameCheckpoint) {
             essence(folder / "straight/latest-rank0.tgz"));
 }
 
-// A torch::data loader draws its order from torch's global generator, and so does dropout.
+// A torch::data loader draws its order from torch's global generator, as dropout does.
 TEST_F(Autoresume, TorchDataLoaderWithARandomSamplerIsExactToo) {
   struct Rows : torch::data::datasets::Dataset<Rows> {
     torch::data::Example<> get(std::size_t index) override {
@@ -233,8 +232,7 @@ TEST_F(Autoresume, TorchDataLoaderWithARandomSamplerIsExactToo) {
   }
 }
 
-// --- What is found
-// --------------------------------------------------------------------------------
+// --- Finding checkpoints -------------------------------------------------------------------------
 
 TEST_F(Autoresume, FirstStartFindsNothingAndSaysSo) {
   Trainer trainer(options());
@@ -249,9 +247,9 @@ TEST_F(Autoresume, SaysWhichCheckpointAndPosition) {
               Contains(AllOf(HasSubstr("ckpt/ep1-ba7-rank0.pt"), HasSubstr("epoch 1, batch 7"))));
 }
 
-// --- Between finding and loading ----------------------------------------------------------------
+// --- Between finding and loading -----------------------------------------------------------------
 
-// Does something at the message with `part` in it, once.
+// Calls `act` once, at the first message that contains `part`.
 class AtMessage final : public LoggerDestination {
  public:
   AtMessage(std::string part, std::function<void()> act)
@@ -285,7 +283,7 @@ TEST_F(Autoresume, WhatWasFoundIsLoadedThoughAnotherFileTakesItsName) {
   EXPECT_EQ(essence(folder / "ckpt/latest-rank0.pt"), essence(folder / "straight/latest-rank0.pt"));
 }
 
-// Writes zeros into the file that is there, or cuts it off.
+// Overwrites the file with zeros, or cuts it off.
 void spoil(const std::string& path, bool cut) {
   if (cut) return std::filesystem::resize_file(path, 0);
   const std::string zeros(read_file(path).size(), '\0');
@@ -294,9 +292,10 @@ void spoil(const std::string& path, bool cut) {
   ASSERT_TRUE(file.good());
 }
 
-// Before its tensors were read, an older one is loaded; after that, it is as good as it was.
+// If the file is damaged before its tensors were read, an older checkpoint is loaded. Later damage
+// does not matter.
 TEST_F(Autoresume, WhatIsSpoiltWhileItIsLoadedGivesWayToAnOlderOne) {
-  const auto with_clipping = [this](const std::string& where) {  // that clips nothing
+  const auto with_clipping = [this](const std::string& where) {  // Clips nothing.
     TrainerOptions made = options(where);
     made.algorithms = {GradientClipping({.clipping_type = "norm", .clipping_threshold = 1e9})};
     made.callbacks.push_back(std::make_shared<Ballast>());
@@ -354,7 +353,8 @@ TEST_F(Autoresume, NewestThatTheDiskDoesNotGiveIsPutAsideWhenItsNameComesRound) 
   EXPECT_TRUE(verify(newest).ok());
 }
 
-// By its turn the disk gives it again: it is this run's, and is written again.
+// The newest checkpoint can be read again by the time its batch is saved. It is this run's, so the
+// save replaces it.
 TEST_F(Autoresume, NewestThatTheDiskDidNotGiveOnceIsWrittenAgain) {
   run_until(options(), 7);
   const std::string newest = folder / "ckpt/ep1-ba7-rank0.pt";
@@ -365,7 +365,7 @@ TEST_F(Autoresume, NewestThatTheDiskDidNotGiveOnceIsWrittenAgain) {
     Trainer resumed(std::move(made));
     EXPECT_EQ(resumed.state().timestamp.batch, 6);
     resumed.fit();
-    EXPECT_THAT(log->messages, Contains(HasSubstr("nobody can go on from " + newest)));
+    EXPECT_THAT(log->messages, Contains(HasSubstr("no run can go on from " + newest)));
     EXPECT_THAT(log->messages, Not(Contains(HasSubstr("renamed"))));
     EXPECT_TRUE(verify(newest).ok());
   }
@@ -373,8 +373,8 @@ TEST_F(Autoresume, NewestThatTheDiskDidNotGiveOnceIsWrittenAgain) {
   EXPECT_EQ(essence(folder / "ckpt/latest-rank0.pt"), essence(folder / "straight/latest-rank0.pt"));
 }
 
-// A name that cannot be looked at cannot be saved under: that is said before training, not when
-// its turn comes.
+// If a name cannot be examined, nothing can be saved under it. The error comes before training, not
+// at the save.
 TEST_F(Autoresume, ANameThatCannotBeLookedAtEndsTheStart) {
   run_until(options(), 7);
   const std::string newest = folder / "ckpt/ep1-ba7-rank0.pt";
@@ -400,7 +400,7 @@ TEST_F(Autoresume, DamagedNewestIsSkippedReportedAndKept) {
     EXPECT_THAT(log->messages, Contains(AllOf(HasSubstr("skipped"), HasSubstr(newest))));
     EXPECT_EQ(read_file(newest).size(), bytes.size() / 2);
     resumed.fit();
-    EXPECT_THAT(log->messages, Contains(AllOf(HasSubstr("nobody can go on from " + newest),
+    EXPECT_THAT(log->messages, Contains(AllOf(HasSubstr("no run can go on from " + newest),
                                               HasSubstr("cut off"))));
     EXPECT_THAT(log->messages, Contains(AllOf(HasSubstr("renamed " + newest + " to .damaged: "),
                                               HasSubstr("cut off"))));
@@ -458,7 +458,7 @@ TEST_F(Autoresume, AFileThatVerifiesAndIsNoTrainingStateIsPassedOver) {
   EXPECT_THAT(log->messages, Contains(AllOf(HasSubstr("skipped"), HasSubstr("ep2-ba14"))));
 }
 
-// T60: what was meant for the first start does not count any more, except strictness.
+// T60: load options for the first start no longer apply, except strictness.
 TEST_F(Autoresume, LoadOptionsOfTheFirstStartAreForgotten) {
   TrainerOptions made = options();
   made.load_path = folder / "pretrained.pt";
@@ -520,8 +520,7 @@ TEST_F(Autoresume, NeedsRunNameFolderAndLink) {
   EXPECT_THAT(refusal(made), HasSubstr("latest"));
 }
 
-// --- What does not fit
-// ----------------------------------------------------------------------------
+// --- Checkpoints that do not fit -----------------------------------------------------------------
 
 TEST_F(Autoresume, AnotherModelOrOptimizerIsRefusedAndTheFilesStay) {
   run_until(options(), 3);
@@ -553,8 +552,8 @@ TEST_F(Autoresume, FinishedRunSaysSoAndSucceeds) {
   EXPECT_THAT(log->messages, Contains(HasSubstr("already finished")));
 }
 
-// The last batch's checkpoint is from before its epoch ended (Composer's order of events): the next
-// start ends the epoch and trains nothing.
+// The last batch's checkpoint was saved before its epoch ended (Composer's order of events). The
+// next start ends the epoch and trains nothing.
 TEST_F(Autoresume, RunThatOnlyHasToEndItsLastEpochIsFinished) {
   run(options());
   Trainer again(options());

@@ -64,7 +64,7 @@ TEST(DataSpec, SplitsIntoConsecutivePartsWithASmallerLastOne) {
 TEST(DataSpec, TheFirstSamplesAreThoseOfTheFirstPart) {
   const Batch batch = Batch::named({{"x", at::arange(5)}});
   DataSpec spec;
-  spec.get_num_samples_in_batch = [](const Batch&) -> std::int64_t {  // it may be of later ones
+  spec.get_num_samples_in_batch = [](const Batch&) -> std::int64_t {  // Later batches may have it.
     throw UsageError("not of this batch");
   };
   EXPECT_TRUE(at::equal(first_samples(spec, batch, 2)["x"], at::arange(2)));

@@ -1,4 +1,4 @@
-// Whole checkpoints: what is in them, and loading that applies all or nothing.
+// Whole checkpoints: their content, and loads that apply everything or nothing.
 
 #include <gmock/gmock.h>
 
@@ -34,7 +34,7 @@ using ::testing::Not;
 using testing::TempFolder;
 using testing::tiny_options;
 
-// Remembers a number.
+// Counts batches. The count is its state.
 class Counter final : public Callback {
  public:
   std::string name() const override { return "Counter"; }
@@ -57,22 +57,22 @@ struct CheckpointTest : ::testing::Test {
     return made;
   }
 
-  // Trains three batches and saves.
+  // Trains three batches and saves a checkpoint. Returns its path.
   std::string saved(TrainerOptions made, bool weights_only = false) {
     Trainer trainer(std::move(made));
     trainer.fit();
     return trainer.save_checkpoint(folder / "saved.pt", weights_only);
   }
 
-  // Changes the file's value.
+  // Edits the state of the file at `path`, and saves it as folder/edited.pt.
   void edit(const std::string& path, const std::function<void(Dict& state)>& change) {
     Value value = load(path);
     change(value.mutable_dict()["state"].mutable_dict());
     save(value, folder / "edited.pt");
   }
 
-  // The message of the MismatchError that loading folder/edited.pt gives; the trainer's whole
-  // state must be as before.
+  // The message of the MismatchError that loading `path` throws. The trainer's whole state must be
+  // unchanged.
   static std::string refusal(Trainer& trainer, const std::string& path) {
     const Value before = load_back(trainer);
     try {
@@ -85,7 +85,7 @@ struct CheckpointTest : ::testing::Test {
     return "";
   }
 
-  // A deep copy of all that a checkpoint would hold now.
+  // A deep copy of everything that a checkpoint would hold now.
   static Value load_back(Trainer& trainer) {
     const TempFolder here;
     return load(trainer.save_checkpoint(here / "now.pt"));
@@ -223,7 +223,7 @@ TEST_F(CheckpointTest, MetricsAreSavedWhenAskedAndComeBack) {
   EXPECT_EQ(load(saved(options())).at("state").find("train_metrics"), nullptr);
 }
 
-// T23, T40: the four patterns and what each leaves alone.
+// T23, T40: the four patterns, and the parts that each of them leaves unchanged.
 TEST_F(CheckpointTest, IgnoredPartsAreNotRestored) {
   TrainerOptions made = options();
   made.callbacks = Counter();
@@ -231,7 +231,7 @@ TEST_F(CheckpointTest, IgnoredPartsAreNotRestored) {
   const Value file = load(path);
   struct Case {
     std::string pattern;
-    bool weights, callbacks, rng;  // restored?
+    bool weights, callbacks, rng;  // Whether they are restored.
   };
   for (const Case& each :
        {Case{"*", false, false, false}, Case{"state/model/*", false, true, true},
@@ -288,8 +288,8 @@ TEST_F(CheckpointTest, StateThatWasTriedIsGivenBack) {
   made.callbacks = {counter};
   const std::string path = saved(options());
   edit(path, [](Dict& state) {
-    state["callbacks"].mutable_dict()["Counter"] = Dict{{"count", 5}};  // fits
-    state["model"].mutable_dict().erase("first.bias");                  // does not
+    state["callbacks"].mutable_dict()["Counter"] = Dict{{"count", 5}};  // Fits.
+    state["model"].mutable_dict().erase("first.bias");                  // Does not fit.
   });
   Trainer trainer(std::move(made));
   counter->count = 41;
@@ -297,7 +297,7 @@ TEST_F(CheckpointTest, StateThatWasTriedIsGivenBack) {
   EXPECT_EQ(counter->count, 41);
 }
 
-// Takes no state at all, not even its own.
+// Accepts no state, not even its own.
 class Refusing final : public Callback {
  public:
   std::string name() const override { return "Refusing"; }
@@ -321,7 +321,7 @@ TEST_F(CheckpointTest, OneThatRefusesItsOwnStateKeepsNoOtherFromItsOwn) {
   EXPECT_THAT(message, HasSubstr("but what does not take its own state back (callback Refusing"));
 }
 
-// A destination that cannot write its line: a full disk.
+// A destination that cannot write its line because the disk is full.
 class FullDisk final : public LoggerDestination {
  public:
   std::string name() const override { return "FullDisk"; }
@@ -340,7 +340,8 @@ TEST_F(CheckpointTest, AnErrorOfSomebodyElseInTheMiddleGivesEverythingBack) {
   TrainerOptions other = options();
   auto counter = std::make_shared<Counter>();
   auto full = std::make_shared<FullDisk>();
-  other.callbacks = {counter, SpeedMonitor({.window_size = 2})};  // the second is not in the file
+  // The file does not have the second one.
+  other.callbacks = {counter, SpeedMonitor({.window_size = 2})};
   other.loggers = {full};
   Trainer trainer(std::move(other));
   counter->count = 41;
@@ -349,7 +350,7 @@ TEST_F(CheckpointTest, AnErrorOfSomebodyElseInTheMiddleGivesEverythingBack) {
   try {
     load_checkpoint(path, trainer.state(), trainer.logger());
     FAIL() << "no error";
-  } catch (const StorageError& e) {  // still its own kind
+  } catch (const StorageError& e) {  // The error keeps its class.
     EXPECT_THAT(e.what(), HasSubstr(path + ", nothing was changed: no space left"));
   }
   EXPECT_EQ(load_back(trainer), before);
@@ -383,7 +384,7 @@ TEST_F(CheckpointTest, MalformedRandomStatesAreFoundBeforeAnythingIsApplied) {
   EXPECT_THAT(refusal(trainer, folder / "edited.pt"), HasSubstr("rng/0/python"));
 }
 
-// Composer loads the model of a full checkpoint without regard to its strict flag; here it counts.
+// Composer ignores its strict flag for the model of a full checkpoint. Here the flag counts.
 TEST_F(CheckpointTest, FullLoadIsStrictUnlessToldOtherwise) {
   edit(saved(options()), [](Dict& state) { state["model"].mutable_dict().erase("first.bias"); });
   Trainer trainer(options());
@@ -432,7 +433,7 @@ TEST_F(CheckpointTest, RunNameIsFilledIntoLoadPath) {
   EXPECT_EQ(trainer.state().run_name, "mine");
 }
 
-// T57: what Composer has a callback for.
+// T57: Composer has a callback for this.
 TEST_F(CheckpointTest, ACallbackMayLoadBeforeTheTrainerDoes) {
   const std::string weights = saved(options(), /*weights_only=*/true);
   const Value model = load(weights).at("state").at("model");
@@ -446,7 +447,7 @@ TEST_F(CheckpointTest, ACallbackMayLoadBeforeTheTrainerDoes) {
   EXPECT_EQ(state_dict(without_path.state().model->module()), model);
   EXPECT_EQ(without_path.state().timestamp.batch, 0);
 
-  // The Trainer's own load comes after it, and wins.
+  // The Trainer's own load comes afterwards, and wins.
   edit(saved(options()),
        [](Dict& state) { state["model"] = state_dict(testing::TinyModel({.seed = 77}).module()); });
   TrainerOptions both = options();
@@ -544,7 +545,7 @@ TEST_F(CheckpointTest, EarlyStoppersBestValueSurvives) {
   stopper.load_state_dict(
       Dict{{"best", 0.25}, {"best_occurred", Timestamp().state_dict()}, {"stopped", true}});
   EXPECT_EQ(stopper.state_dict().at("stopped_fit"), Value(1)) << "of an older cairn's file";
-  stopper.load_state_dict(Dict());  // Composer's
+  stopper.load_state_dict(Dict());  // Composer's state.
   EXPECT_TRUE(stopper.state_dict().at("best").is_none());
 }
 

@@ -1,5 +1,5 @@
-// Checkpoints that Composer 0.33 wrote (tests/data/composer-0.33) load in full, and what cairn
-// would write next is what was in the file.
+// Checkpoints of Composer 0.33 (tests/data/composer-0.33) load in full. The checkpoint that cairn
+// would write next equals the file's.
 
 #include <gmock/gmock.h>
 
@@ -120,10 +120,10 @@ TEST_P(ComposerCheckpoint, WeightsLoadAlone) {
   EXPECT_EQ(state_dict(model->module()), weights);
 }
 
-// --- What a Composer that saved with other things wrote ------------------------------------------
+// --- Written by a Composer with other contents ---------------------------------------------------
 
 struct ComposerFile : ::testing::Test {
-  // A checkpoint inside an epoch, of a run with metrics, as `change` makes it.
+  // A checkpoint inside an epoch, of a run with metrics, changed by `change`.
   std::string made(const TrainerOptions& options, const std::function<void(Dict& state)>& change) {
     TrainerOptions first = options;
     first.max_duration = "3ba";
@@ -137,7 +137,7 @@ struct ComposerFile : ::testing::Test {
   TempFolder folder;
 };
 
-// Composer keys schedulers by class: of two there is one entry, which both load.
+// Composer keys schedulers by class. Two of one class share one entry, and both load it.
 TEST_F(ComposerFile, OneEntryOfTwoSchedulersIsForBoth) {
   TrainerOptions options = tiny_options();
   options.schedulers = {LinearScheduler(), ConstantScheduler()};
@@ -163,12 +163,13 @@ TEST_F(ComposerFile, ComputedMetricsHaveTheTypeOfTheirComputation) {
       DataLoader(tensor_dataset({x, torch::arange(10) % 3}), {.batch_size = 2});
   options.model = classifier(net, {.num_classes = 3});
   options.save_metrics = true;
-  options.callbacks = {std::make_shared<testing::EventRecorder>()};  // somebody looks at metrics
+  // A callback makes metrics be computed.
+  options.callbacks = {std::make_shared<testing::EventRecorder>()};
   made(options, [](Dict& state) {
     const Value& accuracy = state["train_metrics"].at("MulticlassAccuracy");
     EXPECT_EQ(accuracy.at("_computed").as_tensor().dtype, DType::kFloat32);
   });
-  options.model = tiny_options({.metrics = true}).model;  // a mean of doubles
+  options.model = tiny_options({.metrics = true}).model;  // A mean of doubles.
   options.train_dataloader = tiny_options().train_dataloader;
   made(options, [](Dict& state) {
     const Value& mean = state["train_metrics"].at("MeanOutput");
@@ -198,7 +199,8 @@ TEST_F(ComposerFile, MetricOfAnotherShapeIsRefusedWithTheWayOut) {
   EXPECT_NO_THROW(Trainer trainer(options));
 }
 
-// A StreamingDataset of Python keeps its position there, which is another one a batch later.
+// A StreamingDataset in Python keeps its position there. A batch later, that position would be
+// wrong.
 TEST_F(ComposerFile, PositionOfAPythonDatasetIsNotWrittenAgain) {
   const Value position = Dict{{"epoch", 0}, {"sample_in_epoch", 6}};
   TrainerOptions options = tiny_options();
@@ -215,8 +217,8 @@ TEST_F(ComposerFile, PositionOfAPythonDatasetIsNotWrittenAgain) {
   EXPECT_NE(train->find("cairn"), nullptr);
 }
 
-// Python and numpy were seeded with the run's seed and never drawn from: what they hold is what
-// seed_all() makes for them.
+// Python's and numpy's generators were seeded with the run's seed and never used. So their states
+// are those that seed_all() makes.
 TEST(ComposerSeed, GivesTheStatesThatPythonHas) {
   const Value file = load(CAIRN_TEST_DATA "/composer-0.33/ema/ep0-ba3-rank0.pt");
   seed_all(find_path(file, "state/rank_zero_seed")->as_int());

@@ -1,6 +1,6 @@
-// Training recorded by Composer 0.33 and older releases, continued here from its checkpoints:
-// optimizers, schedulers and algorithms must reproduce each loss and the final weights. The loop is
-// written out, so that a difference is theirs alone.
+// Training recorded by Composer 0.33 and older releases is continued here from its checkpoints.
+// Optimizers, schedulers and algorithms must reproduce each loss and the final weights. The
+// training loop is written out here, so that only they can cause a difference.
 #include <gtest/gtest.h>
 #include <torch/torch.h>
 
@@ -24,13 +24,13 @@ namespace {
 constexpr std::int64_t kBatchSize = 8;
 constexpr std::int64_t kBatchesPerEpoch = 5;
 constexpr std::int64_t kComposerBatches = 15;
-// By Cauchy and Schwarz, after at most 15 steps with these betas, in learning rates.
+// In learning rates: the bound by Cauchy and Schwarz after at most 15 steps with these betas.
 constexpr double kLargestAdamStep = 1.1;
 
 const std::string kFolder = CAIRN_TEST_DATA "/composer-0.33/";
 const std::string kReleases = CAIRN_TEST_DATA "/composer-releases/";
 
-// The losses that run.json lists; none where there is no run.json.
+// The losses that run.json lists. Empty if there is no run.json.
 std::vector<double> recorded_losses(const std::string& run) {
   std::ifstream file(run + "/run.json");
   const std::string text{std::istreambuf_iterator<char>(file), {}};
@@ -44,7 +44,8 @@ std::vector<double> recorded_losses(const std::string& run) {
   return losses;
 }
 
-// What each batch from the fourth on adds to the running mean, less its bias: a row a batch.
+// The amount that each batch from the fourth on adds to the running mean, minus its bias. One row
+// per batch.
 at::Tensor recorded_batch_means(const std::string& runs, const std::string& name) {
   const Value means = load((runs == kFolder ? kFolder : kReleases) + "batch_means.pt");
   if (runs == kFolder) return tensor_of(means.at(name).as_tensor());
@@ -59,19 +60,19 @@ struct SaverOfEveryBatch final : Callback {
   }
 };
 
-// The first layer's bias is taken away again by the BatchNorm after it, so its gradient is zero but
-// for rounding, which differs between BLAS libraries. Adam divides the gradient by its own size:
-// the bias, and the running mean that includes it, drift by up to a learning rate a step. No loss
-// and no other weight depends on them. Defined is what a batch adds to the running mean, less the
-// bias of that batch (tests/data/write_batch_means.py).
+// The BatchNorm after the first layer removes that layer's bias. So the bias has a zero gradient
+// except for rounding, which differs between BLAS libraries. Adam divides the gradient by its own
+// size, so the bias drifts by up to a learning rate a step. So does the running mean, which
+// includes it. No loss and no other weight depends on them. Only the amount that a batch adds to
+// the running mean, minus that batch's bias, is well defined (tests/data/write_batch_means.py).
 bool follows_noise(const std::string& name) {
   return name == "module.0.bias" || name == "module.1.running_mean";
 }
 
 class Replay {
  public:
-  // The run `name` in the folder `runs`. Before 0.10 Composer's schedulers stepped after the time
-  // had advanced, and before 0.10.1 the average was never saved as the model.
+  // Replays the run `name` in the folder `runs`. Before 0.10, Composer's schedulers stepped after
+  // the time had advanced. Before 0.10.1, the average was never saved as the model.
   explicit Replay(const std::string& name, const std::string& runs = kFolder)
       : losses_(recorded_losses(runs + name)),
         batch_means_(recorded_batch_means(runs, name)),
@@ -154,7 +155,7 @@ class Replay {
   void add(A algorithm) {
     state_.algorithms.push_back(std::make_shared<A>(std::move(algorithm)));
   }
-  // The bias in front of the BatchNorm and its running mean, one above the other.
+  // Row 0: the bias before the BatchNorm. Row 1: the running mean.
   at::Tensor drifting() const {
     const Value weights = state_dict(state_.model->module());
     return torch::stack({tensor_of(weights.at("module.0.bias").as_tensor()),
@@ -167,10 +168,10 @@ class Replay {
     EXPECT_LE(difference.abs().max().item<double>(), 1e-5)
         << name_ << " batch " << state_.timestamp.batch;
   }
-  // What EMA put into the model is the average of what was there and of what training made.
+  // EMA puts the average of the earlier weights and the trained weights into the model.
   void expect_average(const at::Tensor& before, const at::Tensor& trained) const {
     if (name_ != "ema" || is_before_010_) return;
-    const double keep = std::exp2(-1.0 / 4);  // half_life 4ba
+    const double keep = std::exp2(-1.0 / 4);  // half_life is 4ba.
     const at::Tensor difference = drifting() - (keep * before + (1 - keep) * trained);
     EXPECT_LE(difference.abs().max().item<double>(), 1e-6) << "batch " << state_.timestamp.batch;
   }
@@ -283,7 +284,7 @@ INSTANTIATE_TEST_SUITE_P(
       return name;
     });
 
-// The average of 0.7 is kept by position; it goes on as it went on there.
+// 0.7 stores the average by position. It must continue as it did there.
 TEST(OldComposerEma, AverageOf07GoesOn) {
   const std::string runs = kReleases + "v0.7.1/";
   for (const char* start : {"ep0-ba3", "ep0-ba5"}) {
@@ -339,7 +340,7 @@ void expect_close_tensors(const Value& found, const Value& expected) {
   }
 }
 
-// The state of optimizer, scheduler and EMA at the end is what Composer saved there.
+// At the end, the state of optimizer, scheduler and EMA equals the state that Composer saved.
 TEST(ComposerReplayStateTest, EndsWithComposersStates) {
   for (const char* name : {"adamw_cosine", "sgdw_linear", "adam_steplr", "ema"}) {
     Replay replay(name);

@@ -17,10 +17,10 @@ using testing::EnvironmentVariable;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-// Puts the number of threads back.
+// Restores the number of threads.
 struct Compute : ::testing::Test {
   ~Compute() override { at::set_num_threads(before_); }
-  static constexpr int kUsual = 3;  // of a machine with three cores
+  static constexpr int kUsual = 3;  // As on a machine with three cores.
   const int before_ = at::get_num_threads();
 };
 
@@ -40,7 +40,7 @@ TEST_F(Compute, LeavesANumberThatSomebodyChose) {
     EXPECT_EQ(at::get_num_threads(), kUsual);
   }
   const EnvironmentVariable omp("OMP_NUM_THREADS", nullptr);
-  at::set_num_threads(kUsual + 3);  // by the program
+  at::set_num_threads(kUsual + 3);  // Set by the program.
   EXPECT_THAT(set_up_threads(1, kUsual), HasSubstr("6 threads"));
   EXPECT_EQ(at::get_num_threads(), kUsual + 3);
 }

@@ -25,7 +25,7 @@ using testing::WatchedStore;
 
 void put_file(ObjectStore& store, const std::string& name) { store.begin(name)->commit(); }
 
-// A server that answers nobody until it is opened.
+// A server that answers no request until it is opened.
 class Barrier {
  public:
   void pass() {
@@ -45,7 +45,7 @@ class Barrier {
 };
 
 struct FarControlFiles : ::testing::Test {
-  // Of a run whose clock stands still until it is moved.
+  // Options of a run whose clock stands still until it is moved.
   StopRequestOptions options(std::shared_ptr<ObjectStore> where) {
     return {.handle_signals = false,
             .folder = "run/checkpoints",
@@ -102,7 +102,7 @@ TEST_F(FarControlFiles, AreAskedForNoMoreOftenThanTheIntervalSays) {
     StopRequest request(options(store));
     for (unsigned second = 0; second < 100; ++second) {
       const unsigned due = 2 * (second / 10 + 1);
-      do {  // again while the look before, whose requests were counted, is still ending
+      do {  // Repeat while the previous look, whose requests were counted, is still ending.
         request.poll();
         std::this_thread::yield();
       } while (store->requests() < due);
@@ -112,7 +112,7 @@ TEST_F(FarControlFiles, AreAskedForNoMoreOftenThanTheIntervalSays) {
   EXPECT_EQ(store->requests(), 20U);
 }
 
-// One that is due while the one before waits for its answers comes right behind it.
+// A look that is due while the previous one waits for its answers follows at once.
 TEST_F(FarControlFiles, ASlowAnswerPostponesTheNextLookByNoInterval) {
   Barrier barrier;
   const auto store = std::make_shared<WatchedStore>(
@@ -122,16 +122,16 @@ TEST_F(FarControlFiles, ASlowAnswerPostponesTheNextLookByNoInterval) {
     request.poll();
     now += milliseconds(10'000);
     request.poll();
-    EXPECT_LE(store->requests(), 1U);  // it waits for the first answer
+    EXPECT_LE(store->requests(), 1U);  // It waits for the first answer.
     barrier.open();
-    while (store->requests() < 4) {  // two names, twice
+    while (store->requests() < 4) {  // Two names, twice.
       request.poll();
       std::this_thread::yield();
     }
     for (int batch = 0; batch < 1000; ++batch)
       request.poll();
   }
-  EXPECT_EQ(store->requests(), 4U);  // and no third time before the next interval
+  EXPECT_EQ(store->requests(), 4U);  // Not a third time before the next interval.
 }
 
 TEST_F(FarControlFiles, ARemovalWhoseAnswerWasLostIsServedToo) {
@@ -152,7 +152,7 @@ TEST_F(FarControlFiles, ARemovalWhoseAnswerWasLostIsServedToo) {
   }
 }
 
-// It would be obeyed again and again.
+// A file that stays would be obeyed again and again.
 TEST_F(FarControlFiles, WhatCannotBeRemovedIsNotServed) {
   const auto refuse = [](StoreCall call, const std::string& name) {
     if (call == StoreCall::kRemove) throw StorageError(name + ": 403", 403);
@@ -185,7 +185,8 @@ TEST_F(FarControlFiles, StopARunInAStore) {
   EXPECT_FALSE(memory->stat("run/checkpoints/STOP"));
 }
 
-// One that is taken away while a fit() ends is not lost: it stops the next one, and only that.
+// A STOP file that is removed while a fit() ends is not lost: it stops the next fit(), and only
+// that one.
 TEST_F(FarControlFiles, StopAProgramOfShortFits) {
   TrainerOptions made = tiny_options();
   made.run_name = "run";
@@ -210,7 +211,7 @@ TEST_F(FarControlFiles, StopAProgramOfShortFits) {
 TEST_F(FarControlFiles, WhatIsFoundWhileNobodyAsksIsToldTheNextTime) {
   StopRequest request(options(memory));
   put_file(*memory, "run/checkpoints/STOP");
-  EXPECT_FALSE(request.poll_before_training().stop);  // begins to look
+  EXPECT_FALSE(request.poll_before_training().stop);  // Begins to look.
   request.rest();
   while (memory->stat("run/checkpoints/STOP")) {
     std::this_thread::yield();

@@ -1,5 +1,5 @@
-// How often `operator new` was called in a program that has state_gatherer_test.cpp, which replaces
-// it.
+// Counts calls of `operator new`, in a program that contains state_gatherer_test.cpp. That file
+// replaces the operator.
 #pragma once
 
 #include <cstddef>

@@ -1,4 +1,4 @@
-// What C++'s torch::save writes is read without libtorch: docs/formats/torchscript.md.
+// Files of C++'s torch::save are read without libtorch: docs/formats/torchscript.md.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <torch/torch.h>
@@ -22,7 +22,7 @@ torch::nn::Sequential archive_net() {
                                torch::nn::Linear(4, 2));
 }
 
-// The weights of the archive, by way of a file that load() takes.
+// The weights of the archive, converted to a file that load() reads.
 Value weights_in(const std::string& archive, const TempFolder& temp) {
   convert(archive, temp / "weights.pt", {.weights_only = true, .overwrite = true});
   return load(temp / "weights.pt");
@@ -63,7 +63,7 @@ TEST(CppArchiveTest, TensorsAndOptimizersAreRead) {
   net->forward(torch::ones({2, 3})).sum().backward();
   adam.step();
   torch::save(adam, temp / "adam.pt");
-  EXPECT_THROW(weights_in(temp / "adam.pt", temp), UsageError);  // it has none
+  EXPECT_THROW(weights_in(temp / "adam.pt", temp), UsageError);  // It has none.
   convert(temp / "adam.pt", temp / "state.pt");
   EXPECT_GE(tensors_of(load(temp / "state.pt")).size(), 2 * net->parameters().size());
 }

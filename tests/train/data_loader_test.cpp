@@ -51,8 +51,8 @@ TEST(DataLoader, DropsAnIncompleteLastBatchWhenAsked) {
   EXPECT_EQ(loader.num_samples(), 4);
 }
 
-// torch.randperm(10, generator=torch.Generator().manual_seed(0)), which is the order of Python's
-// DistributedSampler(seed=0) in epoch 0 and of DistributedSampler(seed=-3) in epoch 3.
+// The order of torch.randperm(10, generator=torch.Generator().manual_seed(0)). Python's
+// DistributedSampler(seed=0) has it in epoch 0, and DistributedSampler(seed=-3) in epoch 3.
 TEST(DataLoader, ShufflesAsPythonsDistributedSampler) {
   const Numbers python = {4, 1, 7, 5, 3, 9, 0, 8, 6, 2};
   DataLoader loader(numbers_to(10), {.batch_size = 10, .shuffle = true, .seed = 0});
@@ -113,7 +113,7 @@ TEST(DataLoader, LeavesTheGlobalGeneratorAlone) {
   EXPECT_TRUE(at::equal(at::rand(1), before));
 }
 
-// Each sample is its index with a number that depends on the epoch.
+// Each sample is its index plus a number that depends on the epoch.
 class Augmented final : public Dataset {
  public:
   std::int64_t size() const override { return 9; }
@@ -146,7 +146,7 @@ TEST(DataLoader, SamplesOfAnEpochDependOnNeitherThreadsNorPositionNorBatches) {
   for (const int workers : {1, 3}) {
     DataLoader threaded(std::make_shared<Augmented>(),
                         {.batch_size = 3, .shuffle = true, .num_workers = workers});
-    threaded.start_epoch(4, 0);  // what was fetched ahead of it is forgotten
+    threaded.start_epoch(4, 0);  // Forgets the batches that were fetched ahead.
     ASSERT_TRUE(threaded.next());
     EXPECT_EQ(epoch_of(threaded, 5), expected);
     EXPECT_EQ(epoch_of(threaded, 5, 2), (std::vector<Numbers>{expected[2]}));
@@ -248,7 +248,8 @@ TEST(Prefetcher, KeepsAtMostItsCapacityAhead) {
   EXPECT_EQ(fetched, 100);
 }
 
-// As little memory as is mapped already and some more, for a while: threads want stacks.
+// Limits the memory to what is mapped already plus `more_bytes`, until the end of this object.
+// Threads need stacks.
 class MemoryLimit {
  public:
   explicit MemoryLimit(rlim_t more_bytes) {
@@ -293,7 +294,7 @@ TEST(TensorDataset, GivesCopiesOfRows) {
   EXPECT_THROW(tensor_dataset({}), UsageError);
 }
 
-// --- Loaders of others -------------------------------------------------------------------------
+// --- Other loaders -------------------------------------------------------------------------------
 
 TEST(IteratorLoader, DropsBatchesToSeek) {
   int begun = 0;

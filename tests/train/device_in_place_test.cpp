@@ -1,6 +1,6 @@
-// What is read straight into memory of a device: what is copied there while the rest is read. As
-// device_storage_test.cpp on a simulated device, which works as late as it may, and on CUDA's
-// first.
+// Reading straight into a device's memory: pieces are copied there while the rest is read. Like
+// device_storage_test.cpp, on a simulated device, which works as late as it may, and on the first
+// CUDA device.
 
 #include <c10/core/StreamGuard.h>
 #include <c10/core/impl/VirtualGuardImpl.h>
@@ -33,7 +33,7 @@ using ::testing::HasSubstr;
 using testing::TempFolder;
 
 constexpr std::size_t kMiB = std::size_t{1} << 20;
-constexpr std::size_t kBufferBytes = 4 * kMiB;  // of which a lane has two
+constexpr std::size_t kBufferBytes = 4 * kMiB;  // Each lane has two.
 
 at::Tensor bytes_on(c10::Device device, std::size_t size, int fill) {
   at::Tensor made =
@@ -47,10 +47,10 @@ std::string text_of(const at::Tensor& bytes) {
   return std::string(static_cast<const char*>(host.data_ptr()), host.nbytes());
 }
 
-// Weights of a device, and what they are to become.
+// Weights on a device, and the weights that replace them.
 struct DeviceWeights {
   DeviceWeights(c10::Device device, const std::vector<std::size_t>& sizes) {
-    saved.reserve(sizes.size());  // so that what is looked at stays
+    saved.reserve(sizes.size());  // So that views stay valid.
     for (const std::size_t size : sizes) {
       saved.push_back(testing::pattern(size));
       saved.back().front() = static_cast<char>(saved.size());
@@ -62,7 +62,7 @@ struct DeviceWeights {
   const std::byte* begin_of(std::size_t which) const {
     return static_cast<const std::byte*>(memory[which].data());
   }
-  // Writes [begin, end) of one.
+  // Writes the bytes [begin, end) of one weight.
   void write(DeviceWrites& writes, std::size_t which, std::size_t begin, std::size_t end) const {
     const ByteView bytes = as_bytes(saved[which]).subspan(begin, end - begin);
     ASSERT_TRUE(writes.has(begin_of(which) + begin));
@@ -93,8 +93,8 @@ class DeviceInPlaceTest : public ::testing::TestWithParam<const char*> {
 INSTANTIATE_TEST_SUITE_P(Devices, DeviceInPlaceTest, ::testing::Values("Simulated", "Cuda"),
                          [](const auto& test) { return test.param; });
 
-// Small ones and large ones, in pieces of many sizes, in no order and from several threads; on a
-// stream that has yet to write to them.
+// Small and large weights, in pieces of many sizes, in any order and from several threads. The
+// current stream has yet to write to them.
 TEST_P(DeviceInPlaceTest, PiecesComeInAnyOrderFromSeveralThreads) {
   const c10::StreamGuard on_stream(
       c10::impl::VirtualGuardImpl(device.type()).getStreamFromGlobalPool(device));
@@ -117,7 +117,8 @@ TEST_P(DeviceInPlaceTest, PiecesComeInAnyOrderFromSeveralThreads) {
   }
   DeviceWrites writes(weights.memory);
   const auto write_one = [&](std::size_t i) {
-    const Part& part = parts[i * 7 % parts.size()];  // each once: no multiple of 7
+    // Each part once: the count is no multiple of 7.
+    const Part& part = parts[i * 7 % parts.size()];
     weights.write(writes, part.which, part.begin, part.end);
   };
   ASSERT_NE(parts.size() % 7, 0);
@@ -141,14 +142,14 @@ TEST_P(DeviceInPlaceTest, AddressesOfOtherMemoryAreNotItsOwn) {
   EXPECT_EQ(text_of(weights.live[0]), std::string(1000, 7));
 }
 
-// --- What a real device does not do at will ------------------------------------------------------
+// --- Behaviour that a real device shows only by chance -------------------------------------------
 
-// The simulated device has done nothing yet of what it got when the next is read; and one that is
-// quick has it long before all is read.
+// The simulated device has done nothing yet when the next piece is read. A quick device is done
+// long before everything is read.
 TEST(DeviceInPlaceSimulated, TheNextIsReadWhileTheDeviceIsAtWork) {
   for (const bool is_quick : {false, true}) {
     const DeviceWeights weights(testing::sim_device(), {64 * kMiB});
-    text_of(weights.live[0]);  // waits for what fills it
+    text_of(weights.live[0]);  // Waits until they are filled.
     const std::byte* const memory = weights.begin_of(0);
     testing::hurry_sim_side_streams(is_quick);
     DeviceWrites writes(weights.memory);
@@ -158,7 +159,7 @@ TEST(DeviceInPlaceSimulated, TheNextIsReadWhileTheDeviceIsAtWork) {
     };
     for (std::size_t at = 0; at < 64 * kMiB; at += kMiB) {
       weights.write(writes, 0, at, at + kMiB);
-      if (at == 4 * kMiB) {  // one more than a buffer has
+      if (at == 4 * kMiB) {  // One more than fits into a buffer.
         EXPECT_EQ(testing::sim_device_waits(), waits);
         EXPECT_EQ(has_first_buffer(), is_quick);
       }
@@ -179,7 +180,7 @@ TEST(DeviceInPlaceSimulated, WhoGivesUpWaitsUntilTheDeviceIsDone) {
     DeviceWrites writes(weights.memory);
     weights.write(writes, 1, 0, kBufferBytes + 1);
   }
-  // What it was given it has, without any further wait: nothing is under way out of the buffers.
+  // No further wait is needed: no copy from the buffers is pending.
   EXPECT_EQ(std::memcmp(weights.begin_of(1), weights.saved[1].data(), kBufferBytes), 0);
   DeviceWrites writes(weights.memory);
   for (const std::size_t which : {0, 1}) {
@@ -192,7 +193,7 @@ TEST(DeviceInPlaceSimulated, WhoGivesUpWaitsUntilTheDeviceIsDone) {
 struct FewWeights final : Model {
   FewWeights(c10::Device device, float value) {
     for (const char* name : {"large", "small", "smaller"}) {
-      const std::int64_t size = *name == 'l' ? 5 << 20 : 1000;  // 20 MiB
+      const std::int64_t size = *name == 'l' ? 5 << 20 : 1000;  // 20 MiB.
       at::Tensor made = at::empty({size}, at::TensorOptions(at::kFloat).device(device));
       made.fill_(value);
       net->register_buffer(name, made);
@@ -235,7 +236,7 @@ TEST(DeviceInPlaceSimulated, ACopyThatFailsSaysWhatItCostAndTheNextLoadWorks) {
     load_checkpoint(path, state, logger, in_place);
     EXPECT_TRUE(model->has_all(1)) << n;
   }
-  EXPECT_GE(failures, 5);  // 20 MiB, 4 at a time at most
+  EXPECT_GE(failures, 5);  // 20 MiB, at most 4 at a time.
 }
 
 }  // namespace

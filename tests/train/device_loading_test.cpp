@@ -1,6 +1,6 @@
-// Loads of a checkpoint whose tensors are for a device: they are read straight into memory of it,
-// and all of it is loaded or nothing. As device_storage_test.cpp on a simulated device and on
-// CUDA's first.
+// Loads of a checkpoint whose tensors go to a device. They are read straight into its memory, and
+// all of it is loaded or nothing. Like device_storage_test.cpp, on a simulated device and on the
+// first CUDA device.
 
 #include <c10/core/StreamGuard.h>
 #include <c10/core/impl/VirtualGuardImpl.h>
@@ -46,7 +46,7 @@ struct GivenModel final : Model {
   std::shared_ptr<torch::nn::Module> net = std::make_shared<torch::nn::Module>();
 };
 
-// Some that share a buffer, and one for which several are needed.
+// Some tensors that share a buffer, and one that needs several buffers.
 Tensors weights(float first, c10::Device device = c10::kCPU) {
   Tensors made = {{"large", torch::arange(5 << 20, at::kFloat) + first},
                   {"transposed", (torch::arange(2100, at::kFloat) + first).view({70, 30}).t()},
@@ -73,7 +73,7 @@ struct GivenState : State {
   }
 };
 
-// Every tensor of a tree, by its path and with its bits.
+// Every tensor of a tree: its path and its bits.
 void add_bits(const Value& value, const std::string& path,
               std::map<std::string, std::string>& all) {
   if (value.is_tensor()) {
@@ -96,7 +96,7 @@ std::map<std::string, std::string> bits_of(const State& state) {
 class DeviceLoadingTest : public ::testing::TestWithParam<const char*> {
  protected:
   DeviceLoadingTest() {
-    // Saved where tensors can be computed with.
+    // Saved on the CPU, where tensors can be computed with.
     GivenState saved(c10::kCPU, 1);
     for (at::Tensor parameter : saved.model->module().parameters()) {
       parameter.mutable_grad() = torch::full_like(parameter, 0.5F);
@@ -131,7 +131,7 @@ TEST_P(DeviceLoadingTest, WeightsAndWhatAnOptimizerKeepsOfThemAreThere) {
     EXPECT_EQ(adam.exp_avg().device(), device);
     EXPECT_TRUE(adam.exp_avg().storage().resizable());
   }
-  load_checkpoint(path, state, logger);  // over what has such memory already
+  load_checkpoint(path, state, logger);  // Over tensors that are in such memory already.
   EXPECT_TRUE(bits_of(state) == expected);
 }
 
@@ -142,7 +142,7 @@ TEST_P(DeviceLoadingTest, AModuleAloneTakesItsWeights) {
   expect_weights(model, 1);
 }
 
-// Some on the host, some on the device; and what only converting makes fit.
+// Some weights on the host, some on the device, and one that needs a conversion.
 TEST_P(DeviceLoadingTest, WeightsOfTheHostAndOfOtherDtypesComeWithThem) {
   for (const bool in_place : {false, true}) {
     Tensors live = weights(-1, device);
@@ -186,7 +186,7 @@ TEST_P(DeviceLoadingTest, ABadByteAnywhereChangesNothing) {
   EXPECT_TRUE(bits_of(state) == expected);
 }
 
-// The state of a live optimizer, on the stream of which the device has yet to work.
+// The state of a live optimizer, on whose stream the device still has work.
 TEST_P(DeviceLoadingTest, AStateThatIsStillComputedIsWaitedFor) {
   GivenState live(device, -1);
   Logger logger(live);
@@ -241,12 +241,12 @@ TEST_P(DeviceLoadingTest, WhatGoesThereAsItIsIsNeverOnTheHost) {
   StagedReads reads;
   const auto all = [](const Storage&) { return true; };
   const Value made = staged(saved, all, reads, {.targets = &targets});
-  EXPECT_LT(reads.bytes_on_host(), 8000);  // random states, and numbers
+  EXPECT_LT(reads.bytes_on_host(), 8000);  // Random states and numbers.
   EXPECT_TRUE(read_staged(open_checkpoint(path), std::move(reads), Verify::kFull).ok());
   EXPECT_TRUE(made.at("state").at("model") == model);
 }
 
-// --- What a real device does not do at will ------------------------------------------------------
+// --- Behaviour that a real device shows only by chance -------------------------------------------
 
 TEST(DeviceLoadingSimulated, WhatIsTiedInTheFileIsLoadedOnBothSides) {
   const auto shared = view_of(torch::rand({100}));

@@ -1,5 +1,6 @@
-// Tensors of a device: saved, loaded and snapshot while the device computes. All of it on a
-// simulated device, which works as late as it may, and on CUDA's first where there is one.
+// Tensors of a device are saved, loaded and copied into snapshots while the device computes. All
+// tests run on a simulated device, which works as late as it may, and on the first CUDA device if
+// there is one.
 
 #include <c10/core/Event.h>
 #include <c10/core/StreamGuard.h>
@@ -33,7 +34,7 @@ using ::testing::HasSubstr;
 using testing::message_of;
 using testing::TempFolder;
 
-constexpr std::int64_t kLarge = 5 << 20;  // floats: 20 MiB, more than two staging buffers hold
+constexpr std::int64_t kLarge = 5 << 20;  // Floats: 20 MiB, more than two staging buffers hold.
 
 c10::Stream new_stream(c10::Device device) {
   return c10::impl::VirtualGuardImpl(device.type()).getStreamFromGlobalPool(device);
@@ -52,7 +53,7 @@ at::Tensor filled(std::int64_t size, float value, c10::Device device) {
   return made;
 }
 
-// Whether all of its elements are this one.
+// Whether all elements equal `expected`.
 ::testing::AssertionResult is_all(const Value& value, float expected) {
   const at::Tensor tensor = tensor_of(value.as_tensor());
   const bool is_so = tensor.numel() > 0 && tensor.eq(expected).all().item<bool>();
@@ -106,7 +107,7 @@ TEST_P(DeviceStorageTest, AViewKeepsWhereItsElementsLieAndWhoSharesThem) {
   EXPECT_EQ(transposed.storage, whole.storage);
   EXPECT_EQ(part.storage, whole.storage);
   EXPECT_EQ(part.storage_offset, 8);
-  tensor = at::Tensor();  // the views keep the memory
+  tensor = at::Tensor();  // The views keep the memory.
   EXPECT_EQ(bits_of(whole), bits_of(host));
   EXPECT_EQ(bits_of(transposed), bits_of(host.t()));
   EXPECT_EQ(bits_of(part), bits_of(host.narrow(1, 2, 3).narrow(0, 1, 2)));
@@ -121,7 +122,7 @@ TEST_P(DeviceStorageTest, WhatIsSavedIsLoadedWithTheSameBits) {
   for (const auto& [name, tensor] : host) {
     saved.set(name, view_of(tensor.to(device)));
   }
-  for (int i = 0; i < 1000; ++i) {  // many small ones share the buffers
+  for (int i = 0; i < 1000; ++i) {  // Many small ones share the buffers.
     saved.set(std::to_string(i), view_of(torch::full({i % 50 + 1}, i, at::kFloat).to(device)));
   }
   const TempFolder folder;
@@ -159,7 +160,8 @@ TEST_P(DeviceStorageTest, ASnapshotSeesAllThatWasEnqueuedBeforeAndNothingOfLater
   EXPECT_TRUE(is_all(live.at("weight"), -1));
 }
 
-// The reader's own current stream is the default one, which knows nothing of the training's.
+// The reading thread's current stream is the default stream, which knows nothing about the training
+// stream.
 TEST_P(DeviceStorageTest, AnotherThreadSeesWhatTheStreamOfTheViewWasGiven) {
   Value live;
   at::Tensor weight;
@@ -243,7 +245,7 @@ TEST_P(DeviceStorageTest, AModuleTakesASavedStateInPlaceWhoeverHasItsMemory) {
     EXPECT_EQ(tensor.device(), device);
     EXPECT_TRUE(bits_of(tensor) == bits_of(name == "large" ? large : host)) << name;
   }
-  EXPECT_EQ(bits_of(before.as_tensor()), bits_of(host));  // a view of live memory stays one
+  EXPECT_EQ(bits_of(before.as_tensor()), bits_of(host));  // A view of live memory stays one.
 }
 
 TEST_P(DeviceStorageTest, AModuleOfManySmallTensorsTakesASavedState) {
@@ -290,7 +292,7 @@ TEST_P(DeviceStorageTest, EveryBufferIsUsedAgainWhenWhatWasInItHasArrived) {
   }
 }
 
-// Weights that together need several rooms, and one that needs more than one.
+// Weights that together need several buffers, and one that alone needs more than one.
 std::map<std::string, at::Tensor> weights_on_host() {
   std::map<std::string, at::Tensor> host = {{"largest", torch::rand({kLarge * 2})},
                                             {"transposed", torch::rand({70, 30}).t()},
@@ -330,7 +332,7 @@ TEST_P(DeviceStorageTest, AnInPlaceLoadReadsIntoTheWeightsThatAreThere) {
   const c10::StreamGuard on_stream(new_stream(device));
   const torch::NoGradGuard no_grad;
   for (auto& [name, tensor] : live) {
-    tensor.fill_(-1);  // enqueued before, and not to be seen behind
+    tensor.fill_(-1);  // Enqueued before; must not be seen afterwards.
   }
   load_checkpoint(folder / "w.pt", state, logger, {.load_weights_only = true, .in_place = true});
   for (const auto& [name, tensor] : live) {
@@ -371,7 +373,7 @@ TEST_P(DeviceStorageTest, MemoryThatWasMadeSmallerIsAUsageError) {
               HasSubstr("resized"));
 }
 
-// --- What a real device does not do at will ------------------------------------------------------
+// --- Behaviour that a real device shows only by chance -------------------------------------------
 
 TEST(SimulatedDeviceTest, ASnapshotWaitsAFewTimesAndNotForEachTensor) {
   List tensors;
@@ -385,12 +387,12 @@ TEST(SimulatedDeviceTest, ASnapshotWaitsAFewTimesAndNotForEachTensor) {
   EXPECT_EQ(taken, Value(tensors));
 }
 
-// Small tensors are put together on the device, where it can and has the memory: with a hundred
-// copies for each the processor would be slower than the device.
+// The device concatenates small tensors if it can and has the memory. With a hundred copies for
+// each of them, the CPU would be slower than the device.
 TEST(SimulatedDeviceTest, ManySmallTensorsComeWithFewCopies) {
   List tensors;
   std::vector<at::Tensor> host;
-  for (int i = 0; i < 20'000; ++i) {  // some 13 MiB
+  for (int i = 0; i < 20'000; ++i) {  // Some 13 MiB.
     host.push_back(torch::full({i % 331}, i, at::kFloat));
     tensors.emplace_back(view_of(host.back().to(testing::sim_device())));
   }
@@ -415,7 +417,7 @@ TEST(SimulatedDeviceTest, AFailureWhilePuttingTogetherIsAStorageErrorToo) {
   }
   const testing::SimGathering gathering;
   Snapshotter snapshotter;
-  for (std::uint64_t n = 1; n <= 4; ++n) {  // at least twice put together and copied
+  for (std::uint64_t n = 1; n <= 4; ++n) {  // Concatenated and copied at least twice.
     testing::fail_sim_copy(n);
     EXPECT_THAT(message_of<StorageError>([&] { snapshotter.take(tensors); }),
                 HasSubstr("a copy failed"))
@@ -424,7 +426,7 @@ TEST(SimulatedDeviceTest, AFailureWhilePuttingTogetherIsAStorageErrorToo) {
   EXPECT_EQ(snapshotter.take(tensors), Value(tensors));
 }
 
-// As a kernel that was enqueued after the copies, and is done before them by a device that may.
+// Like a kernel that was enqueued after the copies, but that the device runs before them.
 TEST(SimulatedDeviceTest, WhatIsEnqueuedWhileASnapshotIsTakenIsNotSeen) {
   const c10::Device device = testing::sim_device();
   at::Tensor weight = filled(kLarge, 1, device);
@@ -457,7 +459,7 @@ TEST(SimulatedDeviceTest, ACopyThatFailsIsAStorageErrorAndTheNextSaveWorks) {
   const Value value = view_of(filled(kLarge, 1, testing::sim_device()));
   save(value, folder / "w.pt");
   SavePipeline pipeline({.async = true, .store = local_store()});
-  for (std::uint64_t n = 1; n <= 3; ++n) {  // 20 MiB, 4 at a time at most
+  for (std::uint64_t n = 1; n <= 3; ++n) {  // 20 MiB, at most 4 at a time.
     for (const bool async : {false, true}) {
       testing::fail_sim_copy(n);
       try {
@@ -477,18 +479,19 @@ TEST(SimulatedDeviceTest, ACopyThatFailsIsAStorageErrorAndTheNextSaveWorks) {
   }
 }
 
-// To the device, beside it, and from the old elements: whatever fails, all or nothing was loaded.
+// Copies to the device, on the device, and of the old elements. Whichever fails, all is loaded or
+// nothing.
 TEST(SimulatedDeviceTest, ALoadThatFailsAtAnyCopyChangesNothing) {
   const c10::Device device = testing::sim_device();
   const TempFolder folder;
   const at::Tensor host = torch::rand({600});
-  const at::Tensor large = torch::rand({kLarge});  // goes there in pieces
+  const at::Tensor large = torch::rand({kLarge});  // Copied there in pieces.
   save(Dict{{"alone", view_of(host)}, {"held", view_of(host)}, {"large", view_of(large)}},
        folder / "w.pt");
   int failures = 0;
   for (std::uint64_t n = 1;; ++n) {
     const at::Tensor held = filled(600, 2, device);
-    const Value view = view_of(held);  // its memory cannot be handed over
+    const Value view = view_of(held);  // Its memory cannot be replaced.
     Net net(
         {{"alone", filled(600, 1, device)}, {"held", held}, {"large", filled(kLarge, 3, device)}});
     const Value state = load(folder / "w.pt");
@@ -508,7 +511,8 @@ TEST(SimulatedDeviceTest, ALoadThatFailsAtAnyCopyChangesNothing) {
     EXPECT_TRUE(is_all(view, 2)) << n;
     EXPECT_TRUE(is_all(view_of(net.named_parameters()["large"].detach()), 3)) << n;
   }
-  EXPECT_GE(failures, 9);  // seven to the device; the old elements aside, the new ones in place
+  // Seven copies to the device; the old elements set aside, the new ones put in place.
+  EXPECT_GE(failures, 9);
 }
 
 TEST(SimulatedDeviceTest, WhatCannotBeCopiedIsRefusedBeforeAnythingIsWritten) {

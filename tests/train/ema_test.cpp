@@ -26,7 +26,7 @@ struct Saver final : Callback {
   bool saves = false;
 };
 
-// One weight, one counter, and a run of 10 batches that sets the weight by hand.
+// One weight, one counter, and a run of 10 batches. The test sets the weight.
 struct Net : torch::nn::Module {
   at::Tensor weight = register_parameter("weight", torch::zeros({1}));
   at::Tensor frozen = register_parameter("frozen", torch::zeros({1}), /*requires_grad=*/false);
@@ -46,7 +46,7 @@ struct EmaRun {
     if (ema.match(event, state)) ema.apply(event, state, logger);
   }
 
-  // A batch after which the weight is `value`.
+  // Runs a batch after which the weight is `value`.
   void batch(double value) {
     fire(Event::kBatchStart);
     {
@@ -75,8 +75,8 @@ double saved_weight(const Value& state) {
 }
 
 TEST(EMATest, AveragesWithTheHalfLifeAndShowsTheAverageDuringEvaluation) {
-  EmaRun run({.half_life = "1ba"});  // smoothing 1/2
-  run.batch(4);                      // starts with 4
+  EmaRun run({.half_life = "1ba"});  // Smoothing 1/2.
+  run.batch(4);                      // Starts with 4.
   run.batch(8);
   run.batch(2);
   EXPECT_EQ(run.weight(), 2);
@@ -88,7 +88,7 @@ TEST(EMATest, AveragesWithTheHalfLifeAndShowsTheAverageDuringEvaluation) {
 
 TEST(EMATest, HalfLifeAndIntervalGiveTheSmoothing) {
   EmaRun run({.half_life = "4ba", .update_interval = "2ba"});
-  run.batch(1);  // not a multiple of the interval: started, but not averaged
+  run.batch(1);  // Not a multiple of the interval: started, but not averaged.
   run.batch(3);
   run.fire(Event::kEvalStart);
   const double smoothing = std::exp2(-0.5);
@@ -97,8 +97,8 @@ TEST(EMATest, HalfLifeAndIntervalGiveTheSmoothing) {
 
 TEST(EMATest, CountersAreAveragedAsFloatsAndTruncated) {
   EmaRun run({.half_life = "1ba"});
-  run.batch(0);  // 1, average 1
-  run.batch(0);  // 2, average 1.5
+  run.batch(0);  // 1, average 1.
+  run.batch(0);  // 2, average 1.5.
   run.fire(Event::kEvalStart);
   EXPECT_EQ(run.net->counter.item<std::int64_t>(), 1);
 }
@@ -117,11 +117,11 @@ TEST(EMATest, StartsAtEmaStart) {
   EmaRun run({.half_life = "1ba", .ema_start = "0.2dur"});
   run.batch(4);
   run.fire(Event::kEvalStart);
-  EXPECT_EQ(run.weight(), 4);  // not started: nothing to show
+  EXPECT_EQ(run.weight(), 4);  // Not started: there is no average to show.
   EXPECT_FALSE(run.ema.state_dict().at("ema_started").as_bool());
   run.batch(8);
   run.fire(Event::kEvalStart);
-  EXPECT_EQ(run.weight(), 8);  // starts with the weights of now
+  EXPECT_EQ(run.weight(), 8);  // Starts with the current weights.
   EXPECT_TRUE(run.ema.state_dict().at("ema_started").as_bool());
 }
 
@@ -176,13 +176,14 @@ TEST(EMATest, CheckpointSaverWritesTheAverageAndAsksItsIntervalOnce) {
   ASSERT_EQ(saver->saved_checkpoints().size(), 1U);
   const Value saved = load(saver->saved_checkpoints()[0]).at("state");
   EXPECT_EQ(tensor_of(saved.at("model").at("module.weight").as_tensor()).item<double>(), 6);
-  run.fire(Event::kEpochCheckpoint);  // this batch was saved already
+  run.fire(Event::kEpochCheckpoint);  // This batch was saved already.
   saver->epoch_checkpoint(run.state, run.logger);
   EXPECT_EQ(asked, 2);
   EXPECT_EQ(saver->saved_checkpoints().size(), 1U);
 }
 
-// Composer averages the average then: a checkpoint of the epoch's last batch was just saved.
+// Composer would average the average here, because a checkpoint of the epoch's last batch was just
+// saved.
 TEST(EMATest, AveragesTrainingWeightsAlsoRightAfterACheckpoint) {
   EmaRun run({.half_life = "1ep"});
   run.batch(4);
@@ -261,7 +262,8 @@ TEST(EMATest, RefusesAStateOfAnotherModelAndKeepsItsOwn) {
 
 Value tensor_value(double number) { return view_of(torch::full({1}, number)); }
 
-// 0.7 to 0.10.0: lists of all parameters and buffers. The model has two of the former, one frozen.
+// 0.7 to 0.10.0: lists of all parameters and buffers. The model has two parameters, one of them
+// frozen.
 TEST(EMATest, ReadsTheListsOfComposer07) {
   const auto lists = [](double weight) {
     return Dict{{"parameters", List{tensor_value(weight), tensor_value(5)}},
@@ -286,7 +288,7 @@ TEST(EMATest, ReadsTheListsOfComposer07) {
   EXPECT_EQ(saved_weight(run.ema.state_dict()), 4);
 }
 
-// 0.10.1 to 0.12: two whole state_dicts, of which the one that the model does not hold counts.
+// 0.10.1 to 0.12: two whole state_dicts. The one that is not in the model counts.
 TEST(EMATest, ReadsTheModelsOfComposer0101) {
   const auto weights = [](double weight) {
     return Dict{{"module.weight", tensor_value(weight)},

@@ -1,4 +1,4 @@
-// A Value as bytes, to be compared with another.
+// A Value as bytes, for comparing it with another.
 #pragma once
 
 #include <string>
@@ -9,7 +9,7 @@
 
 namespace cairn {
 
-// Those of its pickle and of the records of its tensors.
+// The bytes of its pickle and of its tensors' records.
 inline std::string bytes_of(const Value& value) {
   const pickle::Encoded encoded = pickle::encode(value);
   std::string text = encoded.data_pkl;

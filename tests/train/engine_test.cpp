@@ -76,7 +76,7 @@ class NotingAlgorithm : public Algorithm {
   std::vector<std::string>& log_;
 };
 
-// First or last, by a pass of its own.
+// Runs first or last, by its own pass.
 class PassingAlgorithm : public NotingAlgorithm {
  public:
   PassingAlgorithm(const std::string& label, std::vector<std::string>& log, bool first)
@@ -94,7 +94,7 @@ class PassingAlgorithm : public NotingAlgorithm {
   bool first_;
 };
 
-// Turns the list round, once however many there are.
+// Reverses the list, once for however many such algorithms there are.
 class TurningAlgorithm : public NotingAlgorithm {
  public:
   using NotingAlgorithm::NotingAlgorithm;
@@ -171,13 +171,14 @@ TEST_F(EngineTest, OrdersAlgorithmsByTheirPassesAndReversesThemAfter) {
   EXPECT_THAT(run_alone(Event::kAfterForward),
               ElementsAre("low:after_forward", "b:after_forward", "a:after_forward",
                           "selective:after_forward"));
-  // Only names that begin with "after_" are reversed.
+  // Only events that begin with "after_" run in reverse order.
   EXPECT_THAT(run_alone(Event::kEvalAfterForward),
               ElementsAre("selective:eval_after_forward", "a:eval_after_forward",
                           "b:eval_after_forward", "low:eval_after_forward"));
 }
 
-// Composer's engine orders SelectiveBackprop and LowPrecisionLayerNorm; here they say it.
+// Composer's engine orders SelectiveBackprop and LowPrecisionLayerNorm by name. Here, algorithms
+// state their order.
 TEST_F(EngineTest, KnowsNoAlgorithmByName) {
   set_up_training();
   state.algorithms = {std::make_shared<NotingAlgorithm>("LowPrecisionLayerNorm", log),

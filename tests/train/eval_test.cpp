@@ -1,4 +1,4 @@
-// Evaluators: when they run, what they compute, what they leave untouched; and predict().
+// Evaluators: when they run, what they compute, and what they leave unchanged. Also predict().
 
 #include <gmock/gmock.h>
 
@@ -20,7 +20,7 @@ using testing::message_of;
 using testing::tiny_loader;
 using testing::tiny_options;
 
-// The batch counts at which evaluations happened in a fit of 2 epochs of 5 batches.
+// The batch counts at which a fit of 2 epochs of 5 batches evaluated.
 std::vector<std::int64_t> evaluated_at(const Interval& interval) {
   std::vector<std::int64_t> batches;
   TrainerOptions options = tiny_options();
@@ -139,7 +139,7 @@ TEST(Eval, RefusesAFragmentThatIsInNoMetricsName) {
               "eval_dataloader 'val': metric_names: 'F1' is part of no metric's name; the model "
               "has MeanOutput");
   }
-  TrainerOptions options = tiny_options();  // of a model without metrics
+  TrainerOptions options = tiny_options();  // Its model has no metrics.
   options.eval_dataloader = evaluator({"Accuracy"});
   EXPECT_THAT(message_of<UsageError>([&] { Trainer trainer(options); }),
               HasSubstr("the model has none"));
@@ -161,7 +161,8 @@ TEST(Eval, RefusesEvaluatorsThatCannotBe) {
     options.eval_dataloader = std::move(evaluators);
     EXPECT_THROW(Trainer trainer(std::move(options)), UsageError);
   };
-  refused({{.dataloader = tiny_loader(2)}, {.dataloader = tiny_loader(2)}});  // one label
+  // The labels are equal.
+  refused({{.dataloader = tiny_loader(2)}, {.dataloader = tiny_loader(2)}});
   refused(Evaluator{.label = "no loader"});
   refused(Evaluator{.dataloader = tiny_loader(2), .metric_names = {{"("}}});
   refused(Evaluator{.dataloader = tiny_loader(2), .subset_num_batches = 0});
@@ -211,7 +212,7 @@ TEST(Eval, SeesTheModelInEvalMode) {
   EXPECT_FALSE(training);
 }
 
-// --- Over the train loader's own object: training goes on with the batches it would have had -----
+// --- With the train loader itself: training gets the same batches as without evaluation ----------
 
 std::shared_ptr<DataLoaderBase> shuffled_loader(int workers) {
   return std::make_shared<DataLoader>(
@@ -219,7 +220,7 @@ std::shared_ptr<DataLoaderBase> shuffled_loader(int workers) {
       DataLoaderOptions{.batch_size = 2, .shuffle = true, .num_workers = workers});
 }
 
-// One whose order comes from torch's global generator.
+// A loader whose order comes from torch's global generator.
 std::shared_ptr<DataLoaderBase> globally_shuffled_loader() {
   return iterator_loader(
       [data = testing::tiny_dataset(10)](std::int64_t) -> BatchIterator {
@@ -261,7 +262,7 @@ TEST(EvalOverTheTrainLoader, LeavesTrainingItsBatches) {
   expect_same_training(globally_shuffled_loader, evaluate);
 }
 
-// From a callback, and while training is a batch behind the loader.
+// Called by a callback, and when the loader is a batch ahead of training.
 TEST(PredictOverTheTrainLoader, LeavesTrainingItsBatches) {
   for (const Event event : {Event::kBeforeDataloader, Event::kBatchStart}) {
     Trainer* running = nullptr;

@@ -1,4 +1,5 @@
-// What goes wrong in user code says where in the run, in one readable text, and keeps its cause.
+// Errors of user code say where in the run they occurred, in one readable text, and keep their
+// cause.
 
 #include <ATen/ThreadLocalState.h>
 #include <gmock/gmock.h>
@@ -27,14 +28,14 @@ using testing::tiny_loader;
 using testing::tiny_options;
 using testing::TinyModel;
 
-// No line of a backtrace, which libtorch puts behind its message.
+// Without the backtrace that libtorch appends to its messages.
 const auto kIsReadable = AllOf(Not(HasSubstr("frame #")), Not(HasSubstr("Exception raised from")));
 
 DataLoader loader_of(const at::Tensor& x, const at::Tensor& y) {
   return DataLoader(tensor_dataset({x, y}), {.batch_size = 2});
 }
 
-// Five features a sample, where the model takes four, from batch 1 on.
+// From batch 1 on, samples have five features. The model takes four.
 DataSpec loader_with_a_wrong_shape() {
   DataSpec data{.dataloader = tiny_loader(8)};
   auto batches = std::make_shared<int>(0);
@@ -120,7 +121,7 @@ TEST(Failure, AnErrorThatTheModelCaughtIsNotWhatFailed) {
       "1 (Linear), in aten::addmm");
 }
 
-// c10d's threads have what is this thread's own while they work for it, and later.
+// c10d's threads get this thread's thread-local state while they work for it, and keep it later.
 TEST(Failure, OperatorsOfOtherThreadsAreNoneOfTheModels) {
   std::optional<at::ThreadLocalState> of_model;
   const auto compute = [&of_model] {
@@ -179,7 +180,8 @@ TEST(Failure, NamesTheMicrobatch) {
 TEST(Failure, InTheLossShowsTheOutputs) {
   TrainerOptions options = tiny_options();
   options.train_dataloader =
-      loader_of(torch::zeros({4, 4}, at::kDouble), torch::full({4}, 7));  // 3 classes
+      // The model has 3 classes.
+      loader_of(torch::zeros({4, 4}, at::kDouble), torch::full({4}, 7));
   EXPECT_THAT(fit_failure(std::move(options)),
               AllOf(HasSubstr("in loss() (model TinyNet, after the event before_loss)"),
                     HasSubstr("\n  outputs: Double [2, 3]"), kIsReadable));

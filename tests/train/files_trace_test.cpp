@@ -1,5 +1,5 @@
-// Guards: which system calls saves in a folder of this machine make, in which order.
-// golden_trace.h says how the golden files are written anew.
+// Guards the system calls that saves into a folder of this machine make, and their order.
+// golden_trace.h says how to rewrite the golden files.
 #include <gtest/gtest.h>
 
 #include "cairn/checkpoint/checkpoint.h"

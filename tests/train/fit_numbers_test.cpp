@@ -1,4 +1,4 @@
-// A program with several calls of fit(), started again: each call is trained once.
+// A program with several calls of fit() is started again. Each call is trained once.
 
 #include "train/trainer/fit_numbers.h"
 
@@ -38,7 +38,7 @@ using testing::tiny_options;
 using Reason = FitResult::Reason;
 
 struct FitAgain : ::testing::Test {
-  // A run of 5 batches an epoch, which saves after each.
+  // A run with 5 batches per epoch, which saves after each.
   TrainerOptions options(const std::string& where) {
     TrainerOptions made = tiny_options({.dropout = 0.3});
     made.train_dataloader = tiny_loader(10, {.batch_size = 2, .shuffle = true, .num_workers = 0});
@@ -52,7 +52,7 @@ struct FitAgain : ::testing::Test {
     return made;
   }
 
-  // Throws when so many batches of this process are done and saved.
+  // Makes the run throw after this process has trained and saved `count` batches.
   static void die_after(std::int64_t count, TrainerOptions& made) {
     const auto left = std::make_shared<std::int64_t>(count);
     made.callbacks.push_back(At(Event::kBatchStart, [left](State& /*state*/) {
@@ -61,8 +61,8 @@ struct FitAgain : ::testing::Test {
   }
 
   using Program = std::function<void(Trainer& trainer)>;
-  // Runs the program, which dies after every `batches`, until it comes to its end. Returns the
-  // essence of the last state.
+  // Runs the program until it ends. Each process dies after `batches` batches. Returns the essence
+  // of the last state.
   Value run_dying(const std::string& where, const TrainerOptions& base, const Program& program,
                   std::int64_t batches) {
     for (int start = 0; start < 40; ++start) {
@@ -144,7 +144,7 @@ TEST_F(FitAgain, AFinishedCallReturnsAtOnceAndSaysSo) {
 TEST_F(FitAgain, ATimeThatWasSetBackIsNotSetBackAgain) {
   const auto start = [&](std::int64_t batches) {
     TrainerOptions made = options("ckpt");
-    made.save_num_checkpoints_to_keep = 1;  // of the second stage, when that has begun
+    made.save_num_checkpoints_to_keep = 1;  // Only the second stage's, once it has begun.
     die_after(batches, made);
     return std::make_unique<Trainer>(std::move(made));
   };
@@ -172,7 +172,7 @@ TEST_F(FitAgain, AnotherDurationCountsFromWhereTheCallBegan) {
   longer.fit({.duration = "5ba"});
   longer.fit({.duration = "8ba"});
   EXPECT_EQ(longer.state().timestamp.batch, 13);
-  longer.close();  // the log is the next one's
+  longer.close();  // The next Trainer uses the same log.
 
   stopped("other");
   Trainer other(options("other"));
@@ -212,7 +212,7 @@ TEST_F(FitAgain, WhatACallbackStoppedStaysStopped) {
   EXPECT_EQ(again->state().timestamp.batch, 3);
 }
 
-// An older cairn's, or Composer's.
+// Older versions of cairn, and Composer, write such checkpoints.
 TEST_F(FitAgain, ACheckpointWithoutANoteIsSaidToHaveNone) {
   {
     Trainer trainer(options("ckpt"));
@@ -250,7 +250,7 @@ TEST_F(FitAgain, ADurationInPlaceOfAMaxDurationCountsFromTheBeginningOfTheRun) {
   }
 }
 
-// As a sharded run writes it.
+// A sharded run writes a folder.
 TEST_F(FitAgain, TheNoteGoesThroughAFolder) {
   TrainerOptions made = options("ckpt");
   made.callbacks.push_back(At(Event::kBatchStart, [](State& state) {
@@ -329,8 +329,8 @@ void begin(FitNumbers& numbers, const Time& from, const Time& duration) {
 
 TEST(FitNumbersTest, ACallThatThrewIsNotFinishedByALaterOneThatBegan) {
   FitNumbers numbers;
-  begin(numbers, "0ba", "10ba");  // throws at 4
-  begin(numbers, "4ba", "10ba");  // is killed at 6
+  begin(numbers, "0ba", "10ba");  // Throws at 4.
+  begin(numbers, "4ba", "10ba");  // Killed at 6.
   FitNumbers again;
   again.resume(as_saved(numbers));
   const auto first = again.next(Time("10ba"));

@@ -1,4 +1,4 @@
-// fit(): the order of events, how long training goes on, and how it ends.
+// fit(): the order of events, how long training lasts, and how it ends.
 
 #include <gmock/gmock.h>
 
@@ -35,8 +35,8 @@ Names operator+(Names a, const Names& b) {
   return a;
 }
 
-// The sequence that was measured with Composer: 1 epoch of 2 batches of 2 microbatches, with an
-// evaluator of one batch.
+// The sequence measured with Composer: 1 epoch of 2 batches of 2 microbatches, with an evaluator of
+// one batch.
 TEST(FitEvents, ComeInComposersOrder) {
   auto events = std::make_shared<EventRecorder>();
   TrainerOptions options = tiny_options();
@@ -88,7 +88,7 @@ TEST(FitEvents, IterationsHaveEventsWhenTheyHaveALength) {
   EXPECT_EQ(trainer.state().timestamp.iteration, 2);
 }
 
-// They may end inside an epoch, which goes on behind its batches so far.
+// Iterations may end inside an epoch. The epoch continues after its batches so far.
 TEST(FitIterations, InTokensLeaveTheEpochsAsTheyAre) {
   const auto train = [](bool in_iterations) {
     std::vector<double> first_features;
@@ -112,7 +112,7 @@ TEST(FitIterations, InTokensLeaveTheEpochsAsTheyAre) {
 
 // --- How long ------------------------------------------------------------------------------------
 
-// What is missing is named before anything is trained, where the run would never end.
+// A run that would never end is refused before training. The error names the missing option.
 TEST(FitDuration, InIterationsNeedsTheirLength) {
   TrainerOptions options = tiny_options();
   options.max_duration = "1iter";
@@ -127,7 +127,7 @@ TEST(FitDuration, InIterationsNeedsTheirLength) {
   EXPECT_EQ(trainer.state().timestamp.iteration, 1);
 }
 
-// Neither would an interval in iterations ever come.
+// Intervals in iterations would never come, either.
 void expect_needs_iteration_length(TrainerOptions options, const std::string& what) {
   options.max_duration = "2ep";
   Trainer trainer(std::move(options));
@@ -194,7 +194,7 @@ TEST(FitDuration, OfZeroIsRefusedWithWhatToGive) {
   EXPECT_EQ(trainer.state().timestamp.batch, 1);
 }
 
-// Observed with Composer for 5 batches an epoch.
+// Observed with Composer for 5 batches per epoch.
 TEST(FitDuration, FollowsComposersSequence) {
   TrainerOptions options = tiny_options();
   options.max_duration = "1ep";
@@ -275,7 +275,7 @@ TEST(FitDuration, SubsetsALoaderOfFitToo) {
   trainer.fit({.train_subset_num_batches = 4, .duration = "1ep"});
   EXPECT_EQ(trainer.state().timestamp.batch, 10);
   trainer.fit({.train_dataloader = tiny_loader(20), .duration = "1ep"});
-  EXPECT_EQ(trainer.state().timestamp.batch, 14) << "what was given last holds";
+  EXPECT_EQ(trainer.state().timestamp.batch, 14) << "the last value counts";
 }
 
 TEST(FitDuration, WarnsAndClampsASubsetLargerThanTheLoader) {
@@ -332,7 +332,7 @@ TEST(UnsizedLoader, WithoutAnyBatchIsAnError) {
   EXPECT_THROW(trainer.fit(), UsageError);
 }
 
-// --- What fit() is given -----------------------------------------------------------------------
+// --- Options of fit() ----------------------------------------------------------------------------
 
 TEST(FitOptions, AreCheckedAsTrainerOptionsAreBeforeAnythingChanges) {
   Trainer trainer(tiny_options());
@@ -356,7 +356,7 @@ TEST(FitOptions, HoldForLaterCalls) {
   EXPECT_EQ(trainer.state().device_train_microbatch_size, 1);
 }
 
-// --- What is logged ------------------------------------------------------------------------------
+// --- Logging -------------------------------------------------------------------------------------
 
 TEST(FitLogs, HaveComposersKeysAndSteps) {
   auto log = std::make_shared<LogRecorder>();

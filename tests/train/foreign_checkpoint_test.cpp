@@ -1,4 +1,4 @@
-// Checkpoints that hold objects of classes that only Python knows: those of Composer 0.10 to 0.13
+// Checkpoints with objects of classes that only Python knows. Checkpoints of Composer 0.10 to 0.13
 // (tests/data/composer-releases) pickle torchmetrics.
 #include <gmock/gmock.h>
 
@@ -179,8 +179,8 @@ TEST(ForeignParts, NumpysNumbersServeAsPythons) {
   EXPECT_EQ(*find_path(trainer.state().state_dict(), "schedulers/StepLR/gamma"), Value(0.25));
 }
 
-// However many entries a file has of an algorithm's name, no more are asked for than there are such
-// algorithms: each object of the file is compared with all that is needed.
+// Each object of a file is compared with all parts that the run needs. So however many entries a
+// file has under an algorithm's name, no more are requested than the run has such algorithms.
 TEST(ForeignParts, AreComparedWithWhatTheRunHas) {
   TrainerOptions options = testing::tiny_options();
   options.algorithms = {std::make_shared<EMA>(EMAOptions{})};
@@ -192,7 +192,7 @@ TEST(ForeignParts, AreComparedWithWhatTheRunHas) {
   EXPECT_EQ(of_many, needed_parts(trainer.state(), Dict{{"algorithms", List{entry}}}));
 }
 
-// As in a pickle of a few hundred bytes, whose lists hold each other twice.
+// A pickle of a few hundred bytes can hold this: lists that each hold the next one twice.
 TEST(ForeignParts, NumbersOfNumpysInOneContainerAtManyPlacesAreReplacedOnce) {
   constexpr int kTimes = 18;
   Value doubled = List{NumpyScalar{}};

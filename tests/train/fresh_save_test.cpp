@@ -31,7 +31,7 @@ using TorchAdamW = torch::optim::AdamW;
 using TorchAdamWOptions = torch::optim::AdamWOptions;
 using TorchAdamWState = torch::optim::AdamWParamState;
 
-// A module whose tensors can be put under any name, and taken away.
+// A module whose tensors can be added under any name, and removed.
 struct Bag : torch::nn::Module {
   torch::OrderedDict<std::string, at::Tensor>& table() { return parameters_; }
 };
@@ -68,8 +68,8 @@ struct BagModel final : Model {
 
 using StateKey = std::remove_cvref_t<decltype(std::declval<TorchAdamW&>().state())>::key_type;
 
-// The key of a parameter's state: its address in newer versions of libtorch, the text of that in
-// others.
+// The key of a parameter's state: its address in newer versions of libtorch, the address as text in
+// older ones.
 template <class Key = StateKey>
 Key key_of(const at::Tensor& parameter) {
   void* address = parameter.unsafeGetTensorImpl();
@@ -87,7 +87,7 @@ class Disturbance {
  public:
   Disturbance(BagModel& model, std::uint64_t seed) : model_(model), random_(seed) {}
 
-  // Does something, and says what.
+  // Makes a random change and returns its description.
   std::string disturb(State& state) {
     const torch::NoGradGuard no_grad;
     constexpr std::array kAll = {&Disturbance::replace,
@@ -132,7 +132,7 @@ class Disturbance {
     auto& table = any_table();
     return table[static_cast<std::size_t>(below(table.size()))].value();
   }
-  // As a parameter is: a leaf that has a gradient, where its type can have one.
+  // Makes the tensor a parameter: a leaf that requires a gradient if its type can have one.
   static void put(at::Tensor& place, const at::Tensor& tensor) {
     place = tensor.detach();
     place.set_requires_grad(is_trained(place));
@@ -177,7 +177,7 @@ class Disturbance {
     if (place.dim() == 2) put(place, place.detach().t());
     return "transpose";
   }
-  // The tensor that lay there is freed, and another one of as many bytes lies at its address.
+  // Frees the tensor there, and puts another one of the same size at its address.
   std::string reuse_address(State&, TorchAdamW&) {
     if (reused_name_.empty() || model_.bag->table().find(reused_name_) == nullptr) {
       reused_name_ = "reused" + std::to_string(++numbers_);
@@ -197,7 +197,7 @@ class Disturbance {
     put(place, all.at(below(all.size())));
     return "reuse_address";
   }
-  // The same tensor object gets another shape, other strides or another type over its memory.
+  // Gives the same tensor object another shape, other strides or another type over its memory.
   std::string change_in_place(State&, TorchAdamW&) {
     at::Tensor square = model_.inner->named_buffers()["square"];
     switch (below(4)) {
@@ -229,7 +229,7 @@ class Disturbance {
     return "add";
   }
 
-  // The state that the optimizer keeps of some parameter; null: it keeps none.
+  // The optimizer's state of a random parameter. Null if it has none.
   TorchAdamWState* any_state(TorchAdamW& optimizer) {
     const auto found = optimizer.state().find(key_of(any()));
     if (found == optimizer.state().end()) return nullptr;
@@ -268,7 +268,7 @@ class Disturbance {
     }
     return "change_number";
   }
-  // Another optimizer, of the same parameters.
+  // Replaces the optimizer by another one with the same parameters.
   std::string change_optimizer(State& state, TorchAdamW& optimizer) {
     if (below(3) != 0) return "nothing";
     std::vector<at::Tensor> all = optimizer.param_groups()[0].params();
@@ -276,7 +276,7 @@ class Disturbance {
     return "change_optimizer";
   }
 
-  // The optimizer has the parameters that the model has now, and no state of others.
+  // Gives the optimizer the model's current parameters, and removes the state of others.
   void follow(TorchAdamW& optimizer) {
     std::vector<at::Tensor> all;
     for (at::Tensor& each : model_.bag->parameters()) {
@@ -339,7 +339,7 @@ class FreshSave : public ::testing::Test {
     return made;
   }
 
-  // A checkpoint without the entries that name earlier ones.
+  // The checkpoint without the entries that name earlier checkpoints.
   static Value without_names(Value checkpoint) {
     if (Value* state = checkpoint.mutable_dict().find("state")) {
       state->mutable_dict().erase("callbacks");
@@ -347,7 +347,7 @@ class FreshSave : public ::testing::Test {
     return checkpoint;
   }
 
-  // Compares the file of the saver with that of a new one, and with `plain`.
+  // Compares the saver's file with the file of a new saver, and with `plain`.
   void compare(const SaverKind& kind, CheckpointSaver& saves, State& state, Logger& logger,
                const Value& plain) {
     saves.wait();
@@ -406,7 +406,8 @@ class FreshSave : public ::testing::Test {
     made.callbacks.push_back(std::make_shared<Compare>(
         [&](State& state, Logger& logger) { compare_all(state, logger, history.str()); }));
     Trainer trainer(std::move(made));
-    for (int i = 0; i < 2 && !HasFatalFailure(); ++i) {  // the second fit() begins with no memory
+    // The second fit() begins without remembered state.
+    for (int i = 0; i < 2 && !HasFatalFailure(); ++i) {
       trainer.fit({.duration = "12ba"});
     }
   }

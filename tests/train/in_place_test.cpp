@@ -40,10 +40,10 @@ struct InPlaceLoading : ::testing::Test {
     Trainer trainer(loading_run());
     trainer.fit();
     path = trainer.save_checkpoint(folder / "saved.pt");
-    saved = now(trainer);
+    saved = current_checkpoint(trainer);
   }
 
-  // Elements of the record of a parameter of the model, in the bytes of a file.
+  // The record of a parameter of the model in a file's bytes.
   static FileRecord record_of(const std::string& bytes, const std::string& parameter) {
     const auto source = source_of({as_bytes(bytes), nullptr}, "file");
     const Value file = TorchFile(source).read();
@@ -79,7 +79,7 @@ TEST_F(InPlaceLoading, GivesTheSameStateWithoutOtherMemory) {
   const auto before = places_of(trainer);
   const auto version = trainer.state().model->module().parameters().front()._version();
   load_checkpoint(path, trainer.state(), trainer.logger(), {.in_place = true});
-  EXPECT_EQ(now(trainer), now(reference));
+  EXPECT_EQ(current_checkpoint(trainer), current_checkpoint(reference));
   EXPECT_EQ(places_of(trainer), before);
   EXPECT_GT(trainer.state().model->module().parameters().front()._version(), version);
 
@@ -87,7 +87,7 @@ TEST_F(InPlaceLoading, GivesTheSameStateWithoutOtherMemory) {
   options.load_path = path;
   options.load_in_place = true;
   Trainer made(options);
-  EXPECT_EQ(now(made).at("state").at("model"), saved.at("state").at("model"));
+  EXPECT_EQ(current_checkpoint(made).at("state").at("model"), saved.at("state").at("model"));
 }
 
 TEST_F(InPlaceLoading, ReadsEveryByteOfATensorOnce) {
@@ -97,7 +97,7 @@ TEST_F(InPlaceLoading, ReadsEveryByteOfATensorOnce) {
   load_checkpoint(opened, trainer.state(), trainer.logger(), {.in_place = true});
   const TorchFile file(posix_file_system().open(path));
   for (const FileRecord& record : file.records()) {
-    // What is read when a file is opened may hold tensors at its end.
+    // Opening a file may read tensors at its end.
     if (!record.name.starts_with("data/") || record.size == 0) continue;
     const auto [least, most] = source->times(record.offset, record.offset + record.size);
     EXPECT_GE(least, 1) << record.name;
@@ -108,7 +108,7 @@ TEST_F(InPlaceLoading, ReadsEveryByteOfATensorOnce) {
 TEST_F(InPlaceLoading, SaysThatTheWeightsAreLostAndTakesAnotherCheckpointThen) {
   const std::string good = testing::read_file(path);
   Trainer trainer(loading_run());
-  Value before = now(trainer);
+  Value before = current_checkpoint(trainer);
   std::string bad = good;
   const FileRecord record = record_of(good, first_parameter(trainer));
   bad[record.offset + record.size - 1] ^= 1;
@@ -121,20 +121,20 @@ TEST_F(InPlaceLoading, SaysThatTheWeightsAreLostAndTakesAnotherCheckpointThen) {
                                 HasSubstr("overwritten in place, are lost"),
                                 Not(HasSubstr("bad.pt, nothing was changed"))));
   }
-  Value after = now(trainer);
+  Value after = current_checkpoint(trainer);
   EXPECT_NE(after, before);
   for (Value* each : {&before, &after}) {
     each->mutable_dict()["state"].mutable_dict().erase("model");
   }
   EXPECT_EQ(after, before) << "all but the weights";
   load_checkpoint(path, trainer.state(), trainer.logger(), {.in_place = true});
-  EXPECT_EQ(now(trainer).at("state").at("model"), saved.at("state").at("model"));
+  EXPECT_EQ(current_checkpoint(trainer).at("state").at("model"), saved.at("state").at("model"));
 }
 
 TEST_F(InPlaceLoading, DamageElsewhereAndWhatDoesNotFitChangeNothing) {
   const std::string good = testing::read_file(path);
   Trainer trainer(loading_run());
-  const Value before = now(trainer);
+  const Value before = current_checkpoint(trainer);
   const auto source = source_of({as_bytes(good), nullptr}, path);
   const Value file = TorchFile(source).read();
   const Value& moments =
@@ -145,18 +145,19 @@ TEST_F(InPlaceLoading, DamageElsewhereAndWhatDoesNotFitChangeNothing) {
   EXPECT_THROW(
       load_checkpoint(folder / "bad.pt", trainer.state(), trainer.logger(), {.in_place = true}),
       CorruptError);
-  EXPECT_EQ(now(trainer), before);
+  EXPECT_EQ(current_checkpoint(trainer), before);
 
   TrainerOptions other = loading_run();
   other.optimizers = SGD({.lr = 0.1});
   Trainer misfit(other);
-  const Value unlike = now(misfit);
+  const Value unlike = current_checkpoint(misfit);
   EXPECT_THROW(load_checkpoint(path, misfit.state(), misfit.logger(), {.in_place = true}),
                MismatchError);
-  EXPECT_EQ(now(misfit), unlike);
+  EXPECT_EQ(current_checkpoint(misfit), unlike);
 }
 
-// Weights that share memory, here or there, or are of another type, take the way of all others.
+// Weights that share memory, in the file or in the model, or that have another type, take the
+// general way.
 struct Shared final : Model {
   explicit Shared(bool is_tied, at::ScalarType type = at::kFloat, std::int64_t rows = 64) {
     const at::Tensor both = torch::rand({rows, 32}, type);
@@ -199,7 +200,7 @@ TEST(InPlace, AReadThatFailsSaysWhatItCost) {
     return Snapshotter().take(state_dict(state.model->module()));
   };
   State made;
-  made.model = std::make_shared<Shared>(false, at::kFloat, 20'000);  // 5 MB: read in pieces
+  made.model = std::make_shared<Shared>(false, at::kFloat, 20'000);  // 5 MB: read in pieces.
   const std::string path = save_checkpoint(made, folder / "large.pt", {.weights_only = true});
   int untouched = 0;
   int lost = 0;
@@ -227,11 +228,11 @@ TEST(InPlace, AReadThatFailsSaysWhatItCost) {
   EXPECT_GT(lost, 0);
 }
 
-// So much that the disk brings it nearer while it is decoded: from the page cache and past it.
+// So large that it is decoded while the disk delivers it: from the page cache and past it.
 TEST(InPlace, ALargeFileThatIsNotCachedIsReadWhole) {
   const TempFolder folder;
   State made;
-  made.model = std::make_shared<Shared>(false, at::kFloat, 160'000);  // two of 20 MB
+  made.model = std::make_shared<Shared>(false, at::kFloat, 160'000);  // Two of 20 MB.
   const std::string path = save_checkpoint(made, folder / "large.pt", {.weights_only = true});
   for (int i = 0; i < 3; ++i) {
     const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
@@ -267,7 +268,7 @@ TEST_F(InPlaceLoading, AutoresumeGoesOnToTheOlderOneAndNeverStartsAfreshAfterwar
   {
     Trainer resumed(options);
     EXPECT_EQ(resumed.state().timestamp.batch, 2);
-    EXPECT_EQ(now(resumed).at("state").at("model"),
+    EXPECT_EQ(current_checkpoint(resumed).at("state").at("model"),
               load(folder / "ckpt/ba2.pt").at("state").at("model"));
   }
   spoil(folder / "ckpt/ba2.pt");
@@ -277,7 +278,7 @@ TEST_F(InPlaceLoading, AutoresumeGoesOnToTheOlderOneAndNeverStartsAfreshAfterwar
   EXPECT_EQ(Trainer(options).state().timestamp.batch, 0);
 }
 
-// Of a file that lacks some of them nobody would know what stands there.
+// If a file lacks some weights, their content would be undefined.
 TEST_F(InPlaceLoading, AnOlderCheckpointHasToReplaceAllWeightsThatWereLost) {
   TrainerOptions options = loading_run();
   options.save_folder = folder / "ckpt";
@@ -304,7 +305,7 @@ TEST_F(InPlaceLoading, AnOlderCheckpointHasToReplaceAllWeightsThatWereLost) {
   }
 }
 
-// Memory that libtorch did not allocate: not aligned, or that of another weight, too.
+// Memory that libtorch did not allocate: it is not aligned, or another weight shares it.
 struct Borrowed final : Model {
   explicit Borrowed(std::size_t begin) : bytes(64 * sizeof(float) + 1) {
     const auto at = [this](std::size_t offset, std::int64_t count) {

@@ -14,13 +14,13 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 
-// A training loop that only moves time: the events of spec order, one at a time.
+// A training loop that only advances time: the events in the specified order, one at a time.
 struct Loop {
   std::optional<Time> max_duration = std::nullopt;
   std::int64_t batches_per_epoch = 5;
   std::int64_t samples_per_batch = 2;
   std::int64_t seconds_per_batch = 1;
-  std::int64_t epochs_per_iteration = 0;  // 0: no iterations
+  std::int64_t epochs_per_iteration = 0;  // 0: no iterations.
   Timestamp now = {};
   std::optional<Timestamp> previous = std::nullopt;
 
@@ -57,7 +57,7 @@ struct Loop {
   }
 };
 
-// The batches after which a saver saves: at most once in each.
+// The batches after which a saver saves: at most once per batch.
 std::vector<std::int64_t> saves(const Time& interval, Loop loop) {
   IntervalScheduler scheduler(interval);
   std::vector<std::int64_t> batches;
@@ -202,8 +202,7 @@ TEST(IntervalTest, MultiplesAreThoseOfTheWholeRunAlsoAfterAResume) {
               ElementsAre(8, 12));
 }
 
-// fit(reset_time): what fired at a batch of the first fit() says nothing of that batch of the
-// second.
+// fit(reset_time): a batch at which the first fit() fired may fire again in the second one.
 TEST(IntervalTest, TheEndFiresAlsoAtABatchAtWhichItFiredBeforeTimeWasSetBack) {
   IntervalScheduler scheduler("1ep", FinalMoment::kFitEnd);
   for (const std::int64_t batches_per_epoch : {5, 10}) {
@@ -216,7 +215,7 @@ TEST(IntervalTest, TheEndFiresAlsoAtABatchAtWhichItFiredBeforeTimeWasSetBack) {
   }
 }
 
-// The second fit() is no longer than the batch at which the first one fired.
+// The second fit() ends at the batch at which the first one fired.
 TEST(IntervalTest, TheEndFiresAlsoAtTheFirstBatchWhenTimeWasSetBack) {
   const auto fired = [](IntervalScheduler& scheduler, const Loop& loop) {
     std::vector<std::int64_t> at;
@@ -227,7 +226,7 @@ TEST(IntervalTest, TheEndFiresAlsoAtTheFirstBatchWhenTimeWasSetBack) {
   };
   for (const bool at_fit_end : {true, false}) {
     IntervalScheduler scheduler("1ep", at_fit_end ? FinalMoment::kFitEnd : FinalMoment::kStep);
-    const Time first = at_fit_end ? "1ba" : "2ba";  // the interval itself fires last at batch 1
+    const Time first = at_fit_end ? "1ba" : "2ba";  // The interval itself fires last at batch 1.
     EXPECT_THAT(fired(scheduler, {.max_duration = first, .batches_per_epoch = 1}),
                 ::testing::Contains(1));
     EXPECT_THAT(fired(scheduler, {.max_duration = "1ba", .batches_per_epoch = 10}), ElementsAre(1))

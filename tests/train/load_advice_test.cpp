@@ -1,4 +1,4 @@
-// Follows the advice in the errors of a load, word for word.
+// Follows the advice in the error messages of loads, word for word.
 #include <gmock/gmock.h>
 #include <torch/torch.h>
 
@@ -28,7 +28,7 @@ using ::testing::Not;
 using testing::tiny_loader;
 using testing::tiny_options;
 
-// The patterns in `load_ignore_keys = {"a", "b"}` of a message.
+// The patterns in `load_ignore_keys = {"a", "b"}` in a message.
 std::vector<std::string> advised_keys(const std::string& message) {
   std::smatch list;
   std::vector<std::string> keys;
@@ -47,7 +47,7 @@ std::string advised_path(const std::string& message) {
 }
 
 struct LoadAdvice : ::testing::Test {
-  // A run that is stopped inside its first epoch, which has 5 batches.
+  // A run that is stopped inside its first epoch of 5 batches.
   TrainerOptions options() {
     TrainerOptions made = tiny_options();
     made.train_dataloader = tiny_loader(10, {.batch_size = 2, .shuffle = true});
@@ -76,7 +76,7 @@ TEST_F(LoadAdvice, OfAutoresumeInsideAnEpochLetsAnotherLoaderGoOn) {
   stop_after(3);
   TrainerOptions made = options();
   made.train_dataloader = tiny_loader(10, {.batch_size = 5, .shuffle = true});
-  made.load_ignore_keys = {"state/dataset_state*"};  // is for load_path
+  made.load_ignore_keys = {"state/dataset_state*"};  // Only for load_path.
   std::string message;
   {
     Trainer refused(made);
@@ -97,7 +97,7 @@ TEST_F(LoadAdvice, OfAutoresumeInsideAnEpochLetsAnotherLoaderGoOn) {
     EXPECT_EQ(once.state().timestamp.batch, 3);
     EXPECT_NO_THROW(once.fit());
   }
-  // And as before.
+  // The same as the first time.
   made.model = options().model;
   made.autoresume = true;
   made.load_path = std::nullopt;
@@ -141,7 +141,7 @@ TEST_F(LoadAdvice, NamesOptionsOfLoadPathThatHaveNoEffectWithoutIt) {
 
 // --- Another model -------------------------------------------------------------------------------
 
-// Two layers, of which the second has `classes` outputs.
+// Two layers. The second one has `classes` outputs.
 TrainerOptions head_options(std::int64_t classes) {
   TrainerOptions made = tiny_options();
   torch::nn::Sequential net(torch::nn::Linear(4, 8), torch::nn::Linear(8, classes));

@@ -1,5 +1,5 @@
-// Loading when there is no memory: every allocation of a load fails once, and nothing was changed.
-// Replaces operator new for everything in its program.
+// Loads without memory: every allocation of a load fails once, and nothing is changed. Replaces
+// operator new for its whole program.
 
 #include <c10/core/CPUAllocator.h>
 #include <gmock/gmock.h>
@@ -20,10 +20,10 @@
 
 namespace {
 
-// Of this thread, while armed.
+// Per thread; used while armed.
 thread_local bool is_counting = false;
 thread_local std::uint64_t allocations = 0;
-thread_local std::uint64_t failing = 0;  // the number of the one that fails; 0 for none
+thread_local std::uint64_t failing = 0;  // The number of the allocation that fails. 0: none.
 
 bool fails_now() { return is_counting && ++allocations == failing; }
 
@@ -45,7 +45,7 @@ using testing::loading_run;
 using testing::now;
 using testing::TempFolder;
 
-// libtorch's own for the CPU, which fails when its time has come.
+// libtorch's CPU allocator, which fails when its turn has come.
 class FailingAllocator final : public c10::Allocator {
  public:
 #if TORCH_VERSION_MAJOR < 2
@@ -67,7 +67,7 @@ class FailingAllocator final : public c10::Allocator {
   }
 };
 
-// Loads with allocation number `n` failing. Whether it came so far that it succeeded.
+// Loads while allocation number `n` fails. Returns whether the load succeeded.
 bool load_with_failure(const Checkpoint& opened, Trainer& trainer, std::uint64_t n) {
   allocations = 0;
   failing = n;
@@ -92,33 +92,33 @@ TEST(LoadMemory, AnyAllocationThatFailsChangesNothing) {
     trained.fit();
     path = trained.save_checkpoint(folder / "saved.pt");
   }
-  // Opening has nothing to change yet (and JSON's destructor wants memory).
+  // Opening has nothing to change yet, and JSON's destructor needs memory.
   const Checkpoint opened = open_checkpoint(path);
   auto trainer = std::make_unique<Trainer>(loading_run());
   Trainer again(loading_run());
-  const Value before = now(*trainer);
+  const Value before = current_checkpoint(*trainer);
   ASSERT_TRUE(load_with_failure(opened, again, 0));
-  ASSERT_TRUE(load_with_failure(opened, again, 0));  // with everything that is made once
+  ASSERT_TRUE(load_with_failure(opened, again, 0));  // With everything that is made only once.
   const std::uint64_t all = allocations;
-  const Value loaded = now(again);
+  const Value loaded = current_checkpoint(again);
   ASSERT_NE(loaded, before);
 
   std::uint64_t failed = 0;
   for (std::uint64_t n = 1; n <= all; ++n) {
-    if (load_with_failure(opened, *trainer, n)) {  // something was done without that memory
-      ASSERT_EQ(now(*trainer), loaded) << "allocation " << n << " of " << all;
+    if (load_with_failure(opened, *trainer, n)) {  // The load did without that memory.
+      ASSERT_EQ(current_checkpoint(*trainer), loaded) << "allocation " << n << " of " << all;
       trainer = std::make_unique<Trainer>(loading_run());
       continue;
     }
     ++failed;
-    ASSERT_EQ(now(*trainer), before) << "allocation " << n << " of " << all;
+    ASSERT_EQ(current_checkpoint(*trainer), before) << "allocation " << n << " of " << all;
   }
   EXPECT_GT(failed, all / 2) << all;
   EXPECT_TRUE(load_with_failure(opened, *trainer, 0));
-  EXPECT_EQ(now(*trainer), loaded);
+  EXPECT_EQ(current_checkpoint(*trainer), loaded);
 }
 
-// --- How many ----------------------------------------------------------------------------------
+// --- Number of allocations -----------------------------------------------------------------------
 
 constexpr int kTensors = 2000;
 
@@ -144,7 +144,7 @@ std::uint64_t allocations_of(const std::function<void()>& body) {
   return allocations;
 }
 
-// What comes by once for every tensor is most of the time that many small ones take.
+// With many small tensors, the work per tensor takes most of the time.
 TEST(LoadMemory, GatheringAgainTakesFourAllocationsATensor) {
   Many model;
   const auto gather = [&] { (void)state_dict(model.module()); };

@@ -1,4 +1,5 @@
-// load_progress_bar and load_chunk_size: what a load from far away shows, and how it asks.
+// load_progress_bar and load_chunk_size: what a load from far away shows, and how large its reads
+// are.
 #include "resuming/load_progress.h"
 
 #include <gmock/gmock.h>
@@ -26,7 +27,7 @@ using ::testing::HasSubstr;
 using testing::message_of;
 using testing::tiny_options;
 
-// Notes the largest read of what was opened in it.
+// Notes the largest read from its opened objects.
 class MeasuredStore final : public ForwardingStore {
  public:
   explicit MeasuredStore(std::shared_ptr<ObjectStore> under) : ForwardingStore(std::move(under)) {}
@@ -63,7 +64,7 @@ struct LoadProgressTest : ::testing::Test {
     made.save_object_store = memory;
     return made;
   }
-  // With weights of a megabyte.
+  // Options with weights of about a megabyte.
   TrainerOptions large_options() {
     TrainerOptions made = options();
     torch::nn::Sequential net(torch::nn::Linear(4, 40000), torch::nn::Linear(40000, 10));
@@ -96,7 +97,7 @@ TEST_F(LoadProgressTest, ABarTellsHowMuchOfTheFileWasReadAndGoes) {
   const std::string shown = out.str();
   EXPECT_TRUE(shown.ends_with("\r\x1b[K")) << shown;
   seconds = 9;
-  store->open(name)->view(0, 1);  // nobody waits for it
+  store->open(name)->view(0, 1);  // No load waits for this read.
   EXPECT_EQ(out.str(), shown);
 }
 
@@ -127,7 +128,7 @@ TEST_F(LoadProgressTest, ChunksAreNoLargerThanAsked) {
   }
 }
 
-// Opening a far file asks for more than that.
+// Opening a far file reads more at once.
 TEST_F(LoadProgressTest, LessThanOpeningTakesIsRefused) {
   TrainerOptions made = options();
   made.load_chunk_size = kTailRead - 1;

@@ -1,4 +1,5 @@
-// Loading into live tensors: read once, checked as it passes, applied whole or not at all.
+// Loading into live tensors: the file is read once, checked on the way, and applied whole or not at
+// all.
 
 #include <gmock/gmock.h>
 
@@ -48,14 +49,13 @@ struct Loading : ::testing::Test {
   std::string path;
 };
 
-// --- Once
-// ----------------------------------------------------------------------------------------
+// --- Once ----------------------------------------------------------------------------------------
 
 struct Wide : Model {
   Wide() {
     for (int i = 0; i < 12; ++i) {
       std::string name = std::to_string(i);
-      name.insert(name.begin(), 'p');  // GCC 12 warns of "p" + text at -O3
+      name.insert(name.begin(), 'p');  // GCC 12 warns about "p" + text at -O3.
       net->register_parameter(name, torch::rand({17 + i, 3001}));
     }
   }
@@ -65,14 +65,14 @@ struct Wide : Model {
   std::shared_ptr<torch::nn::Module> net = std::make_shared<torch::nn::Module>();
 };
 
-// A state of a model alone.
+// A state with only a model.
 struct OnlyModel {
   explicit OnlyModel(std::shared_ptr<Model> model) { state.model = std::move(model); }
   State state;
   Logger logger{state};
 };
 
-// A file that is open, and what is read of it from now on.
+// An open file that records reads from now on.
 struct Recorded {
   explicit Recorded(const std::string& path)
       : file(path),
@@ -123,14 +123,13 @@ TEST_F(Loading, AStateDictOfAnOpenFileIsReadOnceAndVerified) {
   EXPECT_TRUE(at::equal(other.net->parameters().front(), before));
 }
 
-// --- All or nothing
-// ------------------------------------------------------------------------------
+// --- All or nothing ------------------------------------------------------------------------------
 
 TEST_F(Loading, ABadByteInAnyTensorChangesNothing) {
   const std::string good = testing::read_file(path);
   const TorchFile file(source_of({as_bytes(good), nullptr}, path));
   Trainer trainer(loading_run());
-  const Value before = now(trainer);
+  const Value before = current_checkpoint(trainer);
   int tensors = 0;
   for (const FileRecord& record : file.records()) {
     if (!record.name.starts_with("data/") || record.size == 0) continue;
@@ -146,14 +145,14 @@ TEST_F(Loading, ABadByteInAnyTensorChangesNothing) {
                                   HasSubstr("nothing was changed")));
       EXPECT_EQ(e.file(), (folder / "bad.pt"));
     }
-    ASSERT_EQ(now(trainer), before) << record.name;
+    ASSERT_EQ(current_checkpoint(trainer), before) << record.name;
   }
   EXPECT_GT(tensors, 10);
   load_checkpoint(path, trainer.state(), trainer.logger());
-  EXPECT_NE(now(trainer), before);
+  EXPECT_NE(current_checkpoint(trainer), before);
 }
 
-// Changes the last byte of the tensor that stands last in `file`, as which load(path) reads it.
+// Changes the last byte of the last tensor in `file`, in the order in which load(path) reads it.
 void spoil_last_tensor(const std::string& path, const std::string& file) {
   const Value value = load(path);
   const Storage* last = nullptr;
@@ -177,10 +176,10 @@ TEST_F(Loading, ABadByteInTheLastTensorOfAFolderChangesNothing) {
     convert(path, dcp + "/", {.overwrite = true});
     if (!has_manifest) std::filesystem::remove(dcp + "/.cairn_manifest.json");
     Trainer trainer(loading_run());
-    const Value before = now(trainer);
+    const Value before = current_checkpoint(trainer);
     load_checkpoint(dcp, trainer.state(), trainer.logger());
-    EXPECT_NE(now(trainer), before);
-    const Value loaded = now(trainer);
+    EXPECT_NE(current_checkpoint(trainer), before);
+    const Value loaded = current_checkpoint(trainer);
     spoil_last_tensor(dcp, dcp + "/__0_0.distcp");
     try {
       load_checkpoint(dcp, trainer.state(), trainer.logger());
@@ -188,7 +187,7 @@ TEST_F(Loading, ABadByteInTheLastTensorOfAFolderChangesNothing) {
     } catch (const CorruptError& e) {
       EXPECT_THAT(e.what(), AllOf(HasSubstr("__0_0.distcp"), HasSubstr("nothing was changed")));
     }
-    EXPECT_EQ(now(trainer), loaded);
+    EXPECT_EQ(current_checkpoint(trainer), loaded);
   }
 }
 
@@ -205,7 +204,7 @@ TEST_F(Loading, AutoresumeGoesOnToTheOlderOneWhenTheLastTensorIsBad) {
     spoil_last_tensor(newest, newest);
     Trainer resumed(options);
     EXPECT_EQ(resumed.state().timestamp.batch, 2) << extension;
-    EXPECT_EQ(now(resumed).at("state").at("model"),
+    EXPECT_EQ(current_checkpoint(resumed).at("state").at("model"),
               load(*options.save_folder + "/ba2" + extension).at("state").at("model"));
   }
 }
@@ -222,7 +221,7 @@ TEST_F(Loading, AReadThatFailsChangesNothing) {
     path = trained.save_checkpoint(folder / "large.pt");
   }
   Trainer trainer(with_ballast());
-  const Value before = now(trainer);
+  const Value before = current_checkpoint(trainer);
   std::uint64_t failed = 0;
   for (std::uint64_t n = 1;; ++n) {
     FaultyFileSystem files(posix_file_system());
@@ -232,23 +231,23 @@ TEST_F(Loading, AReadThatFailsChangesNothing) {
       break;
     } catch (const StorageError&) {
       ++failed;
-      ASSERT_EQ(now(trainer), before) << "read " << n;
+      ASSERT_EQ(current_checkpoint(trainer), before) << "read " << n;
     }
   }
   EXPECT_GE(failed, 2U);
-  EXPECT_NE(now(trainer), before);
+  EXPECT_NE(current_checkpoint(trainer), before);
 }
 
-// Either what was saved is loaded, or nothing.
+// The load applies what was saved, or nothing.
 TEST_F(Loading, AFileThatIsOverwrittenWhileItIsReadIsLoadedAsItWasOrNotAtAll) {
   const std::string good = testing::read_file(path);
   Trainer reference(loading_run());
   load_checkpoint(path, reference.state(), reference.logger());
-  const Value loaded = now(reference);
+  const Value loaded = current_checkpoint(reference);
   int refused = 0;
   for (std::uint64_t n = 1, reads = 1; n <= reads; ++n) {
     Trainer trainer(loading_run());
-    const Value before = now(trainer);
+    const Value before = current_checkpoint(trainer);
     FaultyFileSystem files(posix_file_system());
     std::uint64_t seen = 0;
     files.before_each([&](FileCall kind, std::uint64_t /*number*/) {
@@ -264,15 +263,14 @@ TEST_F(Loading, AFileThatIsOverwrittenWhileItIsReadIsLoadedAsItWasOrNotAtAll) {
       is_refused = true;
       ++refused;
     }
-    EXPECT_EQ(now(trainer), is_refused ? before : loaded) << "read " << n;
+    EXPECT_EQ(current_checkpoint(trainer), is_refused ? before : loaded) << "read " << n;
     reads = std::max(reads, files.calls(FileCall::kRead));
     testing::write_file(path, good);
   }
   EXPECT_GE(refused, 1);
 }
 
-// --- Whatever the live tensors are
-// ----------------------------------------------------------------
+// --- All kinds of live tensors -------------------------------------------------------------------
 
 at::Tensor numbers(at::IntArrayRef shape, at::ScalarType type = at::kFloat) {
   return torch::arange(c10::multiply_integers(shape), at::kDouble).view(shape).add(1).to(type);
@@ -285,7 +283,7 @@ std::shared_ptr<torch::nn::Module> module_of(const at::Tensor& buffer) {
   return module;
 }
 
-// Loads `value` from a file into a module that has `live`.
+// Loads `value` from a file into a module whose buffer is `live`.
 void load_into(const at::Tensor& live, const at::Tensor& value) {
   const TempFolder folder;
   save(Dict{{"x", view_of(value)}}, folder / "x.pt");
@@ -305,7 +303,7 @@ TEST(LoadTensors, OfEveryLayout) {
     load_into(live, value.t().contiguous().t());
     EXPECT_TRUE(torch::equal(live, value.to(live.scalar_type())));
   }
-  // What lies between the elements of a live view is not touched.
+  // The memory between the elements of a live view is not touched.
   EXPECT_EQ(base.sum().item<double>(), value.sum().item<double>());
   const at::Tensor conjugate = torch::zeros({2, 2}, at::kComplexFloat).conj();
   load_into(conjugate, torch::full({2, 2}, c10::complex<float>(1, 2)));
@@ -328,7 +326,7 @@ TEST(LoadTensors, MemoryIsHandedOverOnlyWhereNobodyElseHasIt) {
   load_into(alone, value);
   EXPECT_NE(alone.data_ptr(), before);
   EXPECT_TRUE(torch::equal(alone, value));
-  alone.resize_({65, 64});  // it is as its own memory was
+  alone.resize_({65, 64});  // It has its own memory, like a new tensor.
   EXPECT_EQ(alone.size(0), 65);
 
   const at::Tensor viewed = torch::zeros({64, 64});
@@ -345,7 +343,7 @@ TEST(LoadTensors, MemoryIsHandedOverOnlyWhereNobodyElseHasIt) {
   EXPECT_EQ(users[1], 2);
 }
 
-// The same storage of the file twice: each live tensor has its own afterwards.
+// The file has the same storage twice. Afterwards each live tensor has its own storage.
 TEST(LoadTensors, WhatTheFileSharesIsNotSharedByTheLiveOnes) {
   const TempFolder folder;
   const at::Tensor value = numbers({64, 64});
@@ -371,11 +369,12 @@ TEST(LoadTensors, TiedOnesStayTied) {
   save(Dict{{"a", view_of(numbers({64, 64}))}, {"b", view_of(numbers({64, 64}) * 2)}},
        folder / "x.pt");
   load_state_dict(*module, load(folder / "x.pt"));
-  EXPECT_TRUE(torch::equal(tied, numbers({64, 64}) * 2));  // the last one, as in Python
+  EXPECT_TRUE(torch::equal(tied, numbers({64, 64}) * 2));  // The last one wins, as in Python.
   EXPECT_EQ(module->named_parameters()["a"].data_ptr(), module->named_buffers()["b"].data_ptr());
 }
 
-// What was loaded into an optimizer is its own: training changes neither another's nor a Value.
+// The loaded state belongs to one optimizer: training changes neither another optimizer nor a
+// Value.
 TEST_F(Loading, AnOptimizersStateIsItsOwn) {
   const Value file = load(path);
   Trainer one(loading_run());

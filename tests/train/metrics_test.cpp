@@ -56,7 +56,7 @@ TEST(AccuracyTest, TakesClassesInsteadOfScores) {
   EXPECT_THROW(accuracy.update(torch::zeros({4, 3, 2}), kTarget), UsageError);
 }
 
-// Of classes it does not learn how many there are.
+// From classes alone, it does not learn how many classes there are.
 TEST(AccuracyTest, OfClassesAloneItsStatesCanBeMergedAndLoaded) {
   Accuracy one;
   one.update(torch::tensor({0, 2, 1, 0}), kTarget);
@@ -150,8 +150,8 @@ TEST(MetricsTest, RefuseStatesThatDoNotFitByName) {
               HasSubstr("no whole number"));
 }
 
-// How often libtorch was asked for what waits for a device: the number in a tensor, or the tensor
-// in another place (of one that lies on the processor already that does nothing, and is noticed).
+// Counts the calls of libtorch that wait for a device: reading the number in a tensor, or moving
+// the tensor elsewhere. For a tensor on the CPU such a move does nothing, but is counted.
 thread_local int g_waits = 0;
 
 std::unique_ptr<at::ObserverContext> note_wait(const at::RecordFunction& call) {
@@ -192,14 +192,13 @@ TEST(AccuracyTest, AStateIsOfTheMomentInWhichItWasTaken) {
   EXPECT_THAT(counts(state), ElementsAre(3, 1, 7, 1));
 }
 
-// --- The classifier around them
-// -------------------------------------------------------------------
+// --- The classifier ------------------------------------------------------------------------------
 
 TEST(SoftCrossEntropyTest, TakesIndicesAndProbabilities) {
   const at::Tensor by_index = soft_cross_entropy(kScores, kTarget);
   const at::Tensor one_hot = torch::one_hot(kTarget, 3).to(at::kFloat);
   EXPECT_TRUE(torch::allclose(soft_cross_entropy(kScores, one_hot), by_index));
-  // Probabilities that do not sum to one: a sample weighs as much as it has.
+  // If probabilities do not sum to one, a sample's weight is their sum.
   const at::Tensor weights = torch::tensor({1.0, 0.5, 0.0, 0.0}).unsqueeze(1);
   const at::Tensor losses = -kScores.log_softmax(1).gather(1, kTarget.unsqueeze(1)).squeeze(1);
   EXPECT_TRUE(torch::allclose(soft_cross_entropy(kScores, one_hot * weights),

@@ -1,5 +1,5 @@
-// Runs that Composer up to 0.9 began, continued by the Trainer: schedulers step after the time has
-// advanced, and EMA ends with the trained weights, as in those releases.
+// Runs that Composer up to 0.9 began, continued by the Trainer. As in those releases, schedulers
+// step after the time has advanced, and EMA ends with the trained weights.
 #include <gmock/gmock.h>
 #include <torch/torch.h>
 
@@ -69,8 +69,8 @@ std::string path_of(const std::string& release, const std::string& name, const c
   return kRecordedRuns + release + "/" + name + "/" + checkpoint + "-rank0.pt";
 }
 
-// Within 1e-5. The bias before a BatchNorm is left out, and the running mean that takes it in:
-// their gradient is rounding alone, which Adam divides by its own size (composer_replay_test).
+// Compares within 1e-5. Leaves out the bias before a BatchNorm and the running mean that includes
+// it. Their gradient is only rounding, which Adam divides by its own size (composer_replay_test).
 void expect_close(const Value& found, const Value& expected, bool is_adam) {
   for (const auto& [key, value] : expected.as_dict()) {
     const std::string& weight = key.as_str();
@@ -94,7 +94,7 @@ struct OldComposerRun
   Value final_weights() const {
     return load(kRecordedRuns + release + "/" + name + "/final_weights.pt");
   }
-  // As a user has them in the end.
+  // The weights that a user has at the end.
   Value train(TrainerOptions made) const {
     Trainer trainer(std::move(made));
     trainer.fit();
@@ -118,7 +118,7 @@ struct OldComposerRun
 
 TEST_P(OldComposerRun, EndsWithTheWeightsOfTheRelease) {
   TrainerOptions made = options();
-  if (!is_before_010()) made.save_folder = folder / "ckpt";  // EMA's end depends on it
+  if (!is_before_010()) made.save_folder = folder / "ckpt";  // EMA's end depends on it.
   expect_close(train(std::move(made)), final_weights(), is_adam());
   const auto says = Contains(HasSubstr("stepped schedulers after the time had advanced"));
   if (is_before_010() && is_function_of_time()) {
@@ -164,10 +164,11 @@ INSTANTIATE_TEST_SUITE_P(All, OldComposerRun,
                            return name;
                          });
 
-// --- How it is known -----------------------------------------------------------------------------
+// --- How the order of steps is recognized --------------------------------------------------------
 
 struct StepsAfterTime : ::testing::Test {
-  // Whether the Trainer steps after time when it loads 0.7.1's checkpoint, changed by `edit`.
+  // Whether the Trainer steps after the time advances if it loads 0.7.1's checkpoint, changed by
+  // `edit`.
   bool of(const std::function<void(Dict& state)>& edit, TrainerOptions made) const {
     Value checkpoint = load(path_of("v0.7.1", "sgdw_linear", "ep1-ba8"));
     edit(checkpoint.mutable_dict()["state"].mutable_dict());

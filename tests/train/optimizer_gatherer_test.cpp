@@ -1,6 +1,6 @@
-// What a saver keeps of an optimizer from save to save is never believed: after whatever may happen
-// to it, what is gathered is what optimizer_state_dict() makes anew, to the byte of its pickle and
-// of its tensors.
+// The gatherer never trusts what it keeps of an optimizer from save to save. After any change, the
+// gathered state equals a new one of optimizer_state_dict(), in each byte of its pickle and of its
+// tensors.
 #include "train/optimizer/optimizer_gatherer.h"
 
 #include <gtest/gtest.h>
@@ -35,7 +35,7 @@ struct Block : torch::nn::Module {
   torch::OrderedDict<std::string, at::Tensor>& table() { return parameters_; }
 };
 
-// A step as training has it.
+// A step as in training.
 void step(torch::nn::Module& module, torch::optim::Optimizer& optimizer) {
   for (at::Tensor& parameter : module.parameters()) {
     parameter.mutable_grad() = torch::rand_like(parameter);
@@ -55,13 +55,13 @@ class OptimizerGathererTest : public ::testing::Test {
   }
 
   Value gather() { return gatherer_.gather(*optimizer_, *net_); }
-  // As often as it takes until what does not change is kept.
+  // Gathers until the parts that do not change are kept.
   void settle() {
     (void)gather();
     (void)gather();
     (void)gather();
   }
-  // Whether what is gathered now and what was gathered before is one Value, and kept.
+  // Whether two gathered states in a row are one kept Value.
   bool is_kept() {
     const Value before = gather();
     return gather().at("state").identity() == before.at("state").identity();
@@ -72,8 +72,8 @@ class OptimizerGathererTest : public ::testing::Test {
       EXPECT_EQ(bytes_of(gather()), anew);
     }
   }
-  // Gathers before and after the change, and compares with what is made anew; also of a change
-  // behind the first time.
+  // Gathers before and after the change, and compares with a newly made state. Also tests a change
+  // after the first gathering.
   void expect_true_after(const std::function<void()>& change) {
     settle();
     change();
@@ -89,12 +89,12 @@ TEST_F(OptimizerGathererTest, WhatDidNotChangeIsTheSameValue) {
   settle();
   EXPECT_TRUE(is_kept());
   const Value before = gather();
-  step(*net_, *optimizer_);  // other numbers in the same tensors, and a count of steps
+  step(*net_, *optimizer_);  // Other numbers in the same tensors, and another step count.
   EXPECT_EQ(gather().at("state").identity(), before.at("state").identity());
   expect_true();
 }
 
-// Tensors that an optimizer makes anew with each step are not kept: they would be there twice.
+// Tensors that an optimizer makes anew in each step are not kept: that would double their memory.
 TEST_F(OptimizerGathererTest, WhatChangesWithEveryStepIsNotKept) {
   for (int i = 0; i < 4; ++i) {
     state_of("p2").exp_avg(state_of("p2").exp_avg().clone());
@@ -134,7 +134,7 @@ TEST_F(OptimizerGathererTest, ComparingAllocatesOnceForEachParameter) {
   const Value before = gather();
   const std::size_t begin = allocations_so_far();
   const Value after = gather();
-  EXPECT_LT(allocations_so_far() - begin, kMany + 100);  // it has three tensors
+  EXPECT_LT(allocations_so_far() - begin, kMany + 100);  // It has three tensors.
   EXPECT_EQ(after.at("state").identity(), before.at("state").identity());
 }
 
@@ -144,7 +144,7 @@ TEST_F(OptimizerGathererTest, CountsOfStepsAreThoseOfNow) {
   }
   expect_true_after([&] { state_of("p1").step(1 << 24); });
   const Value before = gather();
-  expect_true_after([&] { state_of("p1").step((1 << 24) + 1); });  // a float64 from here on
+  expect_true_after([&] { state_of("p1").step((1 << 24) + 1); });  // From here on a float64.
   EXPECT_NE(gather().at("state").identity(), before.at("state").identity());
   expect_true_after([&] { state_of("p1").step((1 << 24) + 3); });
   expect_true_after([&] { state_of("p1").step(5); });
@@ -160,7 +160,7 @@ TEST_F(OptimizerGathererTest, OtherTensorsOfAState) {
   expect_true_after([&] { state_of("p3").exp_avg(state_of("p3").exp_avg().to(at::kDouble)); });
   expect_true_after([&] { state_of("p3").max_exp_avg_sq(at::Tensor()); });
   expect_true_after([&] { state_of("p3").max_exp_avg_sq(torch::rand({4, 6})); });
-  expect_true_after([&] { state_of("p0").exp_avg(state_of("p0").exp_avg_sq()); });  // tied
+  expect_true_after([&] { state_of("p0").exp_avg(state_of("p0").exp_avg_sq()); });  // Tied.
   expect_true_after([&] { state_of("p0").exp_avg(net_->table()["p0"].detach()); });
   EXPECT_TRUE(is_kept());
 }
@@ -173,7 +173,7 @@ TEST_F(OptimizerGathererTest, OtherStates) {
   expect_true_after([&] { step(*net_, *optimizer_); });
   expect_true_after([&] {
     auto& slot = optimizer_->state()[param_state_key<ParamStateKey>(net_->table()["p1"])];
-    slot = slot->clone();  // of the same tensors
+    slot = slot->clone();  // With the same tensors.
   });
 }
 
@@ -183,7 +183,7 @@ TEST_F(OptimizerGathererTest, OtherParametersAndNames) {
         net_->register_parameter("new", torch::rand({2})));
   });
   expect_true_after([&] { step(*net_, *optimizer_); });
-  expect_true_after([&] {  // listed twice, it is written once
+  expect_true_after([&] {  // Listed twice, it is written once.
     auto& listed = optimizer_->param_groups()[0].params();
     listed.push_back(listed[1]);
   });
@@ -197,7 +197,7 @@ TEST_F(OptimizerGathererTest, OtherParametersAndNames) {
     net_->table().erase("p3");
     net_->table().insert("q3", tensor);
   });
-  expect_true_after([&] {  // the same tensor has another first name
+  expect_true_after([&] {  // The same tensor has another first name.
     net_->table().insert("also_p1", net_->table()["p1"]);
   });
   expect_true_after([&] { optimizer_->param_groups()[0].options().set_lr(0.5); });
@@ -265,7 +265,7 @@ TEST_F(OptimizerGathererTest, LivesNoLongerThanTheGatherer) {
   EXPECT_TRUE(memory.expired());
 }
 
-// A state whose description writes, and has whatever a state can have.
+// A state whose description writes, and that has everything that a state can have.
 struct OddOptions {
   double lr = 1;
   void describe(GroupFields& group) { group.number("lr", lr); }
@@ -286,7 +286,7 @@ struct OddState {
     state.count("seen", seen);
     state.number("best", best);
     state.tensors("history", history, {});
-    seen = -1;  // of the copy that is looked at
+    seen = -1;  // Only in the copy that is described.
   }
 };
 class Odd final : public OptimizerOf<OddOptions, OddState> {
@@ -324,14 +324,14 @@ TEST_F(OptimizerGathererTest, EveryKindOfField) {
   expect_true_after([&] { odd.history->push_back(torch::rand({2})); });
   expect_true_after([&] { odd.history.reset(); });
   const at::Tensor phase = torch::rand({4, 4}, at::kComplexFloat);
-  expect_true_after([&] { odd.mean = phase.conj(); });  // its view is of a copy
+  expect_true_after([&] { odd.mean = phase.conj(); });  // Its view is of a copy.
   expect_true_after([&] { phase.fill_(c10::complex<float>(1, 2)); });
   expect_true_after([&] {
     odd.mean = torch::ones({4, 4});
     odd.says_twice = true;
   });
   expect_true_after([&] { odd.steps = 99; });
-  EXPECT_EQ(odd.mean.sum().item<float>(), 16);  // nothing was written into the user's tensor
+  EXPECT_EQ(odd.mean.sum().item<float>(), 16);  // The user's tensor was not written to.
 }
 
 }  // namespace

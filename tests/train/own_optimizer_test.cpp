@@ -1,5 +1,5 @@
-// Optimizers at the Trainer: what cannot be saved or trains nothing is refused before training;
-// LBFGS's closure.
+// Optimizers in the Trainer. Those that cannot be saved, or that train nothing, are refused before
+// training. Also LBFGS's closure.
 
 #include <gmock/gmock.h>
 
@@ -91,8 +91,7 @@ TEST(TrainersOptimizer, MaximizeOfAFileIsRefusedNamingTheFile) {
               AllOf(HasSubstr(folder / "maximize.pt"), HasSubstr("maximize=True")));
 }
 
-// --- LBFGS
-// ----------------------------------------------------------------------------------------
+// --- LBFGS ---------------------------------------------------------------------------------------
 
 TrainerOptions options_with_lbfgs() {
   TrainerOptions options = tiny_options({.metrics = true});

@@ -49,7 +49,7 @@ struct RemoteSaver : ::testing::Test {
     made.seed = 3;
     return made;
   }
-  // What a run that is never stopped ends with.
+  // The last state of a run that is never stopped.
   static Value straight(TrainerOptions made) {
     const auto elsewhere = memory_store();
     made.save_object_store = elsewhere;
@@ -77,11 +77,12 @@ TEST_F(RemoteSaver, KeepsAllThereAndNothingHere) {
 
 TEST_F(RemoteSaver, RetentionThereIsAnOptionOfItsOwn) {
   TrainerOptions made = options("4ba", store);
-  made.save_num_checkpoints_to_keep = 1;  // Composer's local copies: nothing there goes for it
+  // Composer's option for local copies. It removes nothing in the store.
+  made.save_num_checkpoints_to_keep = 1;
   Trainer(made).fit();
   EXPECT_EQ(names().size(), 5U);
   made.max_duration = "5ba";
-  made.save_num_remote_checkpoints_to_keep = 2;  // those of the run before count
+  made.save_num_remote_checkpoints_to_keep = 2;  // The previous run's checkpoints count.
   Trainer(made).fit();
   EXPECT_THAT(names(), ElementsAre("ep0-ba4-rank0.pt", "ep0-ba5-rank0.pt", "latest-rank0.pt"));
   EXPECT_THROW(CheckpointSaver({.num_remote_checkpoints_to_keep = 0}), UsageError);
@@ -98,8 +99,8 @@ TEST_F(RemoteSaver, ResumesBitIdenticallyOnAMachineWithoutAnyFile) {
   EXPECT_THAT(log->messages, Contains(HasSubstr("autoresume: going on from")));
 }
 
-// Killed when the checkpoint was there, and the pointer not moved yet: the next start goes on from
-// the pointer, and writes its own file again. It never gets stuck on it.
+// Killed when the object was written, but the pointer not yet moved. The next start resumes from
+// the pointer, and replaces its own file. It never gets stuck.
 TEST_F(RemoteSaver, AKillBetweenObjectAndPointerIsGotOver) {
   Trainer(options("3ba", store)).fit();
   store->move_pointer("run/checkpoints/latest-rank0.pt", "run/checkpoints/ep0-ba2-rank0.pt");
@@ -115,7 +116,7 @@ TEST_F(RemoteSaver, OfTwoJobsWithOneRunNameTheSecondIsToldAndHarmsNothing) {
   Trainer first(options("2ba", store));
   TrainerOptions same = options("3ba", store);
   same.loggers = {};
-  Trainer second(same);  // begins while the first one is at work
+  Trainer second(same);  // Begins while the first one is running.
   first.fit();
   const auto bytes = [&](const char* name) {
     return store->stat("run/checkpoints/" + std::string(name))->version;
@@ -127,7 +128,7 @@ TEST_F(RemoteSaver, OfTwoJobsWithOneRunNameTheSecondIsToldAndHarmsNothing) {
   EXPECT_THAT(names(), ElementsAre("ep0-ba1-rank0.pt", "ep0-ba2-rank0.pt", "latest-rank0.pt"));
 }
 
-// Where neither the target nor the version of the pointer says who moved it, as in a bucket.
+// Neither the target nor the version of the pointer says who moved it, as in a bucket.
 TEST_F(RemoteSaver, OfTwoJobsThatWriteOneNameTheSecondIsTold) {
   for (const bool is_versioned : {true, false}) {
     const auto memory = memory_store();
@@ -150,9 +151,9 @@ TEST_F(RemoteSaver, OfTwoJobsThatWriteOneNameTheSecondIsTold) {
     first.close();
     EXPECT_NE(memory->stat("run/checkpoints/ckpt.pt")->version, before);
 
-    Trainer third(made("6ba"));  // all of them have ended
+    Trainer third(made("6ba"));  // All of them have ended.
     EXPECT_EQ(third.state().timestamp.batch, 4);
-    third.fit();  // this and the next two are done, by the first
+    third.fit();  // Overwrites this and the next two, which are the first one's.
     third.fit({.duration = "1ba"});
     third.fit({.duration = "1ba"});
     third.fit({.duration = "2ba"});
@@ -160,14 +161,15 @@ TEST_F(RemoteSaver, OfTwoJobsThatWriteOneNameTheSecondIsTold) {
   }
 }
 
-// fit(reset_time) begins again below what lies there.
+// fit(reset_time) begins again with the names of existing checkpoints.
 TEST_F(RemoteSaver, TrainingOnceMoreWritesOverItsOwnAndNothingElse) {
   const std::string name = "run/checkpoints/ep0-ba3-rank0.pt";
   for (const bool is_foreign : {false, true}) {
     const auto memory = memory_store();
     Trainer trainer(options("20ba", memory));
     trainer.fit();
-    if (is_foreign) {  // of another job with this run's name, which has not moved the pointer yet
+    if (is_foreign) {  // Written by another job with this run's name, which has not moved the
+                       // pointer yet.
       const SharedBytes other = read_all(*memory->open("run/checkpoints/ep0-ba4-rank0.pt"));
       const auto object = memory->begin(name);
       object->write(other.view);
@@ -196,7 +198,7 @@ TEST_F(RemoteSaver, ARequestInABatchThatWasJustSavedSendsNothingTwice) {
     Trainer trainer(std::move(made));
     trainer.fit();
     trainer.close();
-    EXPECT_EQ(counting->calls(StoreCall::kCommit), (asked == SIGTERM ? 3U : 5U) + 1);  // the probe
+    EXPECT_EQ(counting->calls(StoreCall::kCommit), (asked == SIGTERM ? 3U : 5U) + 1);  // The probe.
   }
 }
 
@@ -215,7 +217,7 @@ TEST_F(RemoteSaver, AnErrorIsThrownBySomeEventSoonBehindIt) {
       store, StoreHooks{.before = [commits](StoreCall call, const std::string& name) {
         if (call == StoreCall::kCommit && ++*commits > 3) throw StorageError(name + ": 403", 403);
       }});
-  Trainer trainer(options("100ep", failing));  // the probe, then two saves are done
+  Trainer trainer(options("100ep", failing));  // The probe and two saves succeed.
   EXPECT_THAT(message_of<StorageError>([&] { trainer.fit(); }), HasSubstr("ep0-ba3-rank0.pt: 403"));
   EXPECT_LT(trainer.state().timestamp.batch, 10);
   EXPECT_THAT(names(), ElementsAre("ep0-ba1-rank0.pt", "ep0-ba2-rank0.pt", "latest-rank0.pt"));
@@ -257,7 +259,7 @@ TEST_F(RemoteSaver, ARefusedQuestionIsNoReasonToBeginAgain) {
   EXPECT_THROW(Trainer{options("3ba", forbidden)}, StorageError);
 }
 
-// A model of 4 MiB whose optimizer has twice as much.
+// A model of 4 MiB whose optimizer state is twice as large.
 TEST_F(RemoteSaver, ForFineTuningOnlyTheWeightsAreFetched) {
   const auto with_large_part = [&](TrainerOptions made) {
     made.model->module().register_parameter("large", at::zeros({1 << 20}));
@@ -294,9 +296,9 @@ TEST_F(RemoteSaver, AStartAmongTenThousandCheckpointsAsksForFewThings) {
   Trainer trainer(options("3ba", counting));
   EXPECT_EQ(trainer.state().timestamp.batch, 2);
   const std::uint64_t start = counting->requests();
-  EXPECT_LE(start, 20U);  // the probe and the pointer are among them
+  EXPECT_LE(start, 20U);  // Including the probe and the pointer.
   trainer.fit();
-  EXPECT_LE(counting->requests() - start, 50U);  // one listing of eleven pages, twice, and the save
+  EXPECT_LE(counting->requests() - start, 50U);  // Two listings of eleven pages, and the save.
 }
 
 }  // namespace

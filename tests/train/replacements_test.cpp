@@ -1,7 +1,7 @@
-// A guard. A save meets a thing that already has its name. The table
-// tests/data/traces/replacements.txt says what happens, in one line for each combination of
+// A guard. A save finds a thing that already has its name. The table
+// tests/data/traces/replacements.txt says what happens. It has one line for each combination of
 //   place and layout x moment and name of the save x thing x save_overwrite x autoresume
-// The test uses the public interface of the Trainer only.
+// The test uses only the public interface of the Trainer.
 
 #include <gtest/gtest.h>
 
@@ -33,13 +33,13 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Where the run saves.
+// The place where the run saves.
 enum class SavePlace : std::uint8_t {
-  kFolder,          // on this machine
-  kStore,           // far away, with versions
-  kPlainStore,      // far away, without versions
-  kUploads,         // on this machine and uploaded: the thing is where the logger uploads to
-  kUploadedFolder,  // on this machine and uploaded: the thing is on this machine
+  kFolder,          // On this machine.
+  kStore,           // Far away, with versions.
+  kPlainStore,      // Far away, without versions.
+  kUploads,         // On this machine and uploaded. The thing is where uploads go.
+  kUploadedFolder,  // On this machine and uploaded. The thing is on this machine.
 };
 
 enum class SaveLayout : std::uint8_t { kOneFile, kShardedFolder, kRankTar };
@@ -67,15 +67,16 @@ const std::array<SaveSetting, 9> kSettings = {{
     {"rank's tar in a store", "TarInStore", SavePlace::kStore, SaveLayout::kRankTar},
 }};
 
-// When the save comes, and how it is called.
+// The moment and the name of the save.
 struct SaveMoment {
   std::string text;
   bool has_counter;
-  std::int64_t from;  // the batch that the run goes on from; 0: it begins
-  bool is_asked;      // a save before fit() at that batch, or the first one in fit() at the next
+  std::int64_t from;  // The batch from which the run resumes. 0: it begins.
+  // A save before fit() at that batch. Otherwise the first save of fit(), at the next batch.
+  bool is_asked;
   std::int64_t batch() const { return from + (is_asked ? 0 : 1); }
-  // Whether the run that is started again had its last checkpoint in the same folder, under another
-  // name than that of the save.
+  // Whether the restarted run has its last checkpoint in the same folder, under another name than
+  // the save's.
   bool has_history() const { return has_counter && from > 0 && !is_asked; }
 };
 
@@ -93,7 +94,7 @@ const std::array<std::string, 10> kThings = {
     "damaged inside", "foreign file",   "checkpoint of no run", "folder",        "own weights",
 };
 
-// A run leaves a pointer to the first ones.
+// A run leaves a pointer to each of the first five things.
 bool is_pointed_at(const std::string& thing) {
   return thing.starts_with("own ") || thing.starts_with("damaged");
 }
@@ -106,7 +107,7 @@ std::string kind_of(const std::exception& error) {
   return std::string("another error: ") + error.what();
 }
 
-// Names and bytes of what is in a folder of a store, folders below included.
+// Names and bytes of all files in a folder of a store, including subfolders.
 using Contents = std::map<std::string, std::string>;
 
 std::string bytes_of(ObjectStore& store, const std::string& name) {
@@ -140,8 +141,8 @@ void put(ObjectStore& store, const std::string& name, const std::string& bytes) 
   object->commit();
 }
 
-// In memory where the system has a file system there: a test of hundreds of runs need not wait for
-// a disk.
+// Uses memory if the system has a file system there: a test of hundreds of runs need not wait for a
+// disk.
 class QuickFolder {
  public:
   std::string operator/(const std::string& name) const { return *folder_ / name; }
@@ -155,7 +156,7 @@ class QuickFolder {
   const std::unique_ptr<testing::TempFolder> folder_ = make();
 };
 
-// In float32, in which every layout saves.
+// Float32, because every layout can save it.
 struct ReplacedNetImpl : torch::nn::Module {
   ReplacedNetImpl() {
     torch::manual_seed(1);
@@ -166,7 +167,7 @@ struct ReplacedNetImpl : torch::nn::Module {
 };
 TORCH_MODULE(ReplacedNet);
 
-// The names of the files under `name`, or of the file itself.
+// Whether `path` is `name` itself or below it.
 bool is_under(const std::string& path, const std::string& name) {
   return path == name || path.starts_with(name + "/");
 }
@@ -211,7 +212,7 @@ class Replacements : public ::testing::TestWithParam<SaveSetting> {
   bool uploads() const {
     return place() == SavePlace::kUploads || place() == SavePlace::kUploadedFolder;
   }
-  // The moments that are of interest in this setting.
+  // Whether the moment matters in this setting.
   bool has(const SaveMoment& moment) const {
     if (place() == SavePlace::kUploadedFolder) return moment.has_history();
     if (layout() != SaveLayout::kOneFile) return moment.has_counter;
@@ -219,10 +220,10 @@ class Replacements : public ::testing::TestWithParam<SaveSetting> {
   }
   bool has(const SaveMoment& moment, const std::string& what) const {
     if (what == "own of this moment" && moment.from == 0) return false;
-    // Runs that save a tar of each rank refuse to save weights alone.
+    // Runs that save a tar per rank refuse to save only weights.
     return what != "own weights" || layout() != SaveLayout::kRankTar;
   }
-  // The place that is looked at.
+  // The store in which the thing lies.
   ObjectStore& store() const {
     return place() == SavePlace::kFolder || place() == SavePlace::kUploadedFolder ? *local_store()
                                                                                   : *far_;
@@ -286,7 +287,7 @@ class Replacements : public ::testing::TestWithParam<SaveSetting> {
   }
 
   // Returns the files of a run that saved once, at `batch`, in this place. It was trained with
-  // other data, so that no later save has the same bytes.
+  // other data, so no later save has the same bytes.
   const Contents& saved(bool has_counter, std::int64_t batch, const std::string& what) {
     Contents& left = saved_[what + name_of(has_counter, batch) + std::to_string(batch)];
     if (!left.empty()) return left;
@@ -305,7 +306,7 @@ class Replacements : public ::testing::TestWithParam<SaveSetting> {
     return left;
   }
 
-  // The thing, under the name of the save.
+  // The files of the thing, under the name of the save.
   Contents thing(const std::string& what, const SaveMoment& moment) {
     const std::string name = name_of(moment.has_counter, moment.batch());
     if (what == "nothing") return {};
@@ -329,7 +330,7 @@ class Replacements : public ::testing::TestWithParam<SaveSetting> {
     return files;
   }
 
-  // Puts what the run goes on from where no save comes, and gives its path.
+  // Puts the checkpoint to resume from into another folder, and returns its path.
   std::string load_path(const Contents& history, const std::string& name) const {
     const std::string there = temp_ / "from";
     fs::remove_all(there);
@@ -396,7 +397,7 @@ void Replacements::lay(const SaveMoment& moment, const std::string& what, const 
   }
 }
 
-// Says what became of the thing, and names the new files.
+// Describes what happened to the thing, and names the new files.
 std::string Replacements::fate(const Contents& laid, const std::string& name,
                                Contents found) const {
   std::string text;

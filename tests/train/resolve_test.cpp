@@ -1,4 +1,4 @@
-// resolve(): every conflict at once, by the names of the options; and the defaults.
+// resolve() reports all conflicts at once, by the options' names, and fills in the defaults.
 
 #include <gmock/gmock.h>
 
@@ -43,7 +43,7 @@ TEST(Resolve, ListsEveryConflictAtOnce) {
 }
 
 struct Conflict {
-  const char* option;  // named by the message
+  const char* option;  // The message names it.
   std::function<void(TrainerOptions&)> spoil;
 };
 
@@ -96,7 +96,7 @@ const Conflict kConflicts[] = {
 };
 INSTANTIATE_TEST_SUITE_P(All, ResolveConflict, ::testing::ValuesIn(kConflicts));
 
-// T62: without a run name, a save folder or a latest name there is nothing to resume from.
+// T62: without a run name, a save folder or a latest name, a run cannot be resumed.
 TEST(Resolve, AutoresumeNeedsARunNameAFolderAndALatestName) {
   const EnvironmentVariable a("COMPOSER_RUN_NAME", nullptr);
   const EnvironmentVariable b("RUN_NAME", nullptr);
@@ -115,7 +115,7 @@ TEST(Resolve, AutoresumeNeedsARunNameAFolderAndALatestName) {
                                            HasSubstr("save_num_checkpoints_to_keep is 0")));
 }
 
-// T61: the folder of a CheckpointSaver in callbacks is as good.
+// T61: the folder of a CheckpointSaver in `callbacks` also counts.
 TEST(Resolve, AutoresumeTakesTheFolderOfASaver) {
   TrainerOptions options = tiny_options();
   options.autoresume = true;
@@ -139,7 +139,7 @@ TEST(RunName, ComesFromTheOptionThenTheEnvironment) {
   EXPECT_EQ(resolve(std::move(options)).run_name, "mine");
 }
 
-// T33: names differ also when the seeds are equal.
+// T33: names differ even if the seeds are equal.
 TEST(RunName, IsInventedAndDiffersBetweenRuns) {
   const EnvironmentVariable a("COMPOSER_RUN_NAME", nullptr);
   const EnvironmentVariable b("RUN_NAME", nullptr);
@@ -162,7 +162,7 @@ TEST(Resolve, FillsInDefaults) {
 
 TEST(Resolve, NeverTakesOneOfSeveralProcessesForTheOnlyOne) {
   const EnvironmentVariable world("WORLD_SIZE", "2");
-  EXPECT_THROW(resolve(tiny_options()), UsageError);  // which one?
+  EXPECT_THROW(resolve(tiny_options()), UsageError);  // It is unclear which one.
 }
 
 TEST(Resolve, ChecksWhatRanksDoTogether) {

@@ -1,5 +1,5 @@
-// Several CheckpointSavers, several runs and several starts on one folder: nobody's files are lost,
-// and the same command started again goes on or says at its first start why it could not.
+// Several CheckpointSavers, runs and starts share one folder. No run's files are lost. The same
+// command started again resumes, or its first start says why it could not.
 
 #include <gmock/gmock.h>
 
@@ -74,7 +74,7 @@ struct Resubmission : ::testing::Test {
   std::shared_ptr<LogRecorder> log = std::make_shared<LogRecorder>();
 };
 
-// --- Savers that would write one path ------------------------------------------------------------
+// --- Savers with the same path -------------------------------------------------------------------
 
 CheckpointSaver saver(const std::string& where, const std::string& filename,
                       std::optional<std::string> latest = std::nullopt, int keep = -1) {
@@ -180,7 +180,7 @@ TEST_F(Resubmission, ASaverWithAShorterIntervalWritesItsOwnFilesAgain) {
          CheckpointSaver(
              {.folder = folder / "last", .filename = "last.pt", .save_interval = "2ba"})});
   };
-  run_until(with_two(), 3);  // before there is anything to go on from
+  run_until(with_two(), 3);  // Before there is a checkpoint to resume from.
   run_until(with_two(), 8);
   Trainer last(with_two());
   EXPECT_EQ(last.state().timestamp.batch, 5);
@@ -202,7 +202,7 @@ TEST_F(Resubmission, OnlyFilesOfTheRunItselfAreWrittenAgain) {
   run_until(with_two("first"), 8);
   EXPECT_THAT(message_of<AlreadyExistsError>([&] { run(with_two("second")); }),
               AllOf(HasSubstr("weights/ep0-ba1-rank0.pt"), HasSubstr("of the run \"first\"")));
-  TrainerOptions by_hand = with_two("first");  // nobody said that it is to go on
+  TrainerOptions by_hand = with_two("first");  // Resuming was not requested.
   by_hand.autoresume = false;
   by_hand.load_path = folder / "full/first/ep1-ba5-rank0.pt";
   EXPECT_THAT(message_of<AlreadyExistsError>([&] { run(by_hand); }),
@@ -248,7 +248,7 @@ TEST_F(Resubmission, AConstantNameIsNotWrittenOverByAnotherStart) {
         std::pair("ep{epoch}.pt", "ep0.pt")}) {
     made.save_folder = folder / ("of-" + std::string(name));
     made.save_filename = format;
-    made.max_duration = "4ba";  // within the first epoch
+    made.max_duration = "4ba";  // Within the first epoch.
     made.model = saving().model;
     run(made);
     const std::string path = *made.save_folder + "/" + name;
@@ -282,7 +282,7 @@ TEST_F(Resubmission, AConstantNameIsReplacedByTheRunThatGoesOnFromIt) {
   EXPECT_THAT(message_of<AlreadyExistsError>([&] { run(other); }), HasSubstr("of the run \"run\""));
   Trainer by_hand(std::move(loading));
   by_hand.fit();
-  by_hand.fit({.duration = "1ep"});  // what this process wrote it may write again
+  by_hand.fit({.duration = "1ep"});  // This process may overwrite its own files.
   EXPECT_EQ(verify(folder / "ckpt/last.pt").info->timestamp->batch, 20);
 }
 
@@ -319,7 +319,7 @@ TEST_F(Resubmission, NeitherByASecondSaverWhoseFilesTheStateDoesNotName) {
   run(with_two());
   EXPECT_THAT(files("full"), ElementsAre("ep2-ba15-rank0.pt"));
   EXPECT_THAT(files("weights"), ElementsAre("ep2-ba15-rank0.pt"));
-  fs::remove(folder / "weights/ep2-ba15-rank0.pt");  // it was killed before it could
+  fs::remove(folder / "weights/ep2-ba15-rank0.pt");  // As if killed before it saved.
   run(with_two());
   EXPECT_THAT(files("weights"), ElementsAre("ep3-ba15-rank0.pt"));
 }
@@ -368,7 +368,7 @@ TEST_F(Resubmission, RunsWithNamesOfTheirOwnShareAFolder) {
   const auto named = [&](const std::string& name) {
     TrainerOptions made = saving();
     made.run_name = name;
-    made.save_filename = "{run_name}-ba{batch}.pt";  // but one link
+    made.save_filename = "{run_name}-ba{batch}.pt";  // All of them use one link.
     return made;
   };
   run_until(named("first"), 2);
@@ -387,14 +387,14 @@ TEST_F(Resubmission, AForkUnderAnotherNameNeverRemovesTheOriginals) {
     fork.max_duration = max;
     fork.save_num_checkpoints_to_keep = keep;
     fork.load_path = folder / "ckpt/ep0-ba2-rank0.pt";
-    fork.autoresume = std::string(max) == "6ba";  // its own is there by then
+    fork.autoresume = std::string(max) == "6ba";  // Its own checkpoint exists by then.
     run(std::move(fork));
   }
   EXPECT_THAT(files("ckpt"),
               ElementsAre("ep0-ba1-rank0.pt", "ep0-ba2-rank0.pt", "ep1-ba6-rank0.pt"));
 }
 
-// --- A folder that has another path now ----------------------------------------------------------
+// --- A folder that has moved ---------------------------------------------------------------------
 
 struct MovedFolder : Resubmission {
   TrainerOptions keeping_two(const std::string& where) {
@@ -439,7 +439,7 @@ TEST_F(MovedFolder, ACopyCountsItsOwnFilesAndLeavesTheOriginals) {
   EXPECT_THAT(files("ckpt"), ElementsAre("ep1-ba6-rank0.pt", "ep1-ba7-rank0.pt"));
 }
 
-// A fork that saves beside files of the same names that are not the state's.
+// A fork saves beside files that have the names of the loaded state's files, but are another run's.
 TEST_F(MovedFolder, FilesThatOnlyHaveTheSameNamesStay) {
   run_until(keeping_two(folder / "ckpt"), 7);
   TrainerOptions stranger = saving("fork");

@@ -1,5 +1,5 @@
-// Resuming: a run that was saved at any batch and went on in a new process has the same bits as one
-// that was never stopped. A "process" here is a new Trainer with a new model and other seeds.
+// Resuming. A run that was saved at any batch and continued in a new process ends with the same
+// bits as a run without a stop. A "process" here is a new Trainer with a new model and other seeds.
 
 #include <gmock/gmock.h>
 
@@ -22,7 +22,7 @@ using testing::tiny_dataset;
 using testing::tiny_loader;
 using testing::tiny_options;
 
-constexpr std::int64_t kBatches = 15;  // 3 epochs of 5
+constexpr std::int64_t kBatches = 15;  // 3 epochs of 5.
 
 struct Setup {
   const char* name;
@@ -31,7 +31,7 @@ struct Setup {
 
 void PrintTo(const Setup& setup, std::ostream* out) { *out << setup.name; }  // NOLINT: gtest's name
 
-// A loader whose order comes from torch's global generator, as Python's DataLoader(shuffle=True).
+// A loader whose order comes from torch's global generator, like Python's DataLoader(shuffle=True).
 std::shared_ptr<DataLoaderBase> global_loader(std::int64_t samples, std::uint64_t data_seed = 5) {
   const auto data = tiny_dataset(samples, data_seed);
   return iterator_loader(
@@ -48,7 +48,7 @@ std::shared_ptr<DataLoaderBase> global_loader(std::int64_t samples, std::uint64_
       {.num_batches = samples / 2, .batch_size = 2});
 }
 
-// The features of a sample have other noise in every epoch.
+// Adds other noise to a sample's features in every epoch.
 class Noisy final : public Dataset {
  public:
   std::int64_t size() const override { return data_->size(); }
@@ -117,7 +117,7 @@ class Resume : public ::testing::TestWithParam<Setup> {
     return options;
   }
 
-  // Saves at batch_checkpoint of every batch, to "<folder>/<batch>.pt", and ends after `last`.
+  // Saves to "<folder>/<batch>.pt" at batch_checkpoint of every batch, and ends after `last`.
   at::Tensor run(TrainerOptions options, std::int64_t last = kBatches) {
     Trainer* running = nullptr;
     options.callbacks.push_back(At(Event::kBatchCheckpoint, [&](State& state) {
@@ -139,7 +139,7 @@ class Resume : public ::testing::TestWithParam<Setup> {
 INSTANTIATE_TEST_SUITE_P(Loaders, Resume, ::testing::ValuesIn(kSetups),
                          [](const auto& each) { return std::string(each.param.name); });
 
-// T46, T48, T49, T50: at the end of an epoch, inside one, at the last batch of one, in a later one.
+// T46, T48, T49, T50: at the end of an epoch, inside one, at its last batch, and in a later one.
 TEST_P(Resume, FromAnyBatchEndsWithTheSameBits) {
   const at::Tensor expected = run(options(17), kBatches + 1);
   for (std::int64_t batch = 1; batch < kBatches; ++batch) {
@@ -188,10 +188,10 @@ TEST(SecondFit, InsideAnEpochGoesOnExactly) {
                         testing::weights_of(*whole.state().model)));
 }
 
-// --- The edges -----------------------------------------------------------------------------------
+// --- Edge cases ----------------------------------------------------------------------------------
 
 struct ResumeEdge : ::testing::Test {
-  // A checkpoint after `batches` batches of 5 an epoch.
+  // A checkpoint after `batches` batches, at 5 batches per epoch.
   std::string checkpoint_after(std::int64_t batches, DataSpecOrLoader data) {
     TrainerOptions options = tiny_options();
     options.train_dataloader = std::move(data);
@@ -206,7 +206,7 @@ struct ResumeEdge : ::testing::Test {
 TEST_F(ResumeEdge, AtTheLastBatchOfAnEpochEndsItWithoutTrainingOrWarning) {
   auto log = std::make_shared<LogRecorder>();
   auto events = std::make_shared<testing::EventRecorder>();
-  // Stopped by an exception, so that the epoch did not end.
+  // Stopped by an exception, so the epoch did not end.
   TrainerOptions first = tiny_options();
   first.callbacks = {At(Event::kBatchCheckpoint, [&](State& state) {
     if (state.timestamp.batch == 5) throw CancelledError("killed");
@@ -227,7 +227,7 @@ TEST_F(ResumeEdge, AtTheLastBatchOfAnEpochEndsItWithoutTrainingOrWarning) {
   EXPECT_EQ(events->count("batch_start"), 0);
   EXPECT_EQ(events->count("epoch_start"), 0);
   EXPECT_EQ(events->count("epoch_end"), 1);
-  // The first line warns of a slow BLAS, where there is one.
+  // The first line may warn about a slow BLAS.
   const auto is_other_warning =
       ::testing::AllOf(HasSubstr("warning"), ::testing::Not(HasSubstr("BLAS")));
   EXPECT_THAT(log->messages, ::testing::Not(::testing::Contains(is_other_warning)));
@@ -245,7 +245,7 @@ TEST_F(ResumeEdge, InsideAnEpochStartsNeitherEpochNorIteration) {
   EXPECT_EQ(events->count("batch_start"), 7);
 }
 
-// A loader that fails once, when it is asked for its first batch.
+// A loader that fails once, when its first batch is requested.
 std::shared_ptr<DataLoaderBase> failing_once() {
   const auto inner = global_loader(10);
   return iterator_loader(
@@ -271,7 +271,7 @@ TEST_F(ResumeEdge, AFitThatFailsBeforeItsFirstBatchCostsNoExactness) {
     fails.train_dataloader = failing_once();
     Trainer retried(std::move(fails));
     EXPECT_THROW(retried.fit(), StorageError);
-    torch::manual_seed(99);  // whatever happens meanwhile
+    torch::manual_seed(99);  // As if random numbers were drawn meanwhile.
     retried.fit();
     EXPECT_TRUE(at::equal(testing::weights_of(*retried.state().model),
                           testing::weights_of(*straight.state().model)))
@@ -320,7 +320,7 @@ TEST_F(ResumeEdge, WithAnotherLoaderBetweenEpochsIsAWarning) {
   EXPECT_THAT(log->messages, ::testing::Contains(HasSubstr("batch_size")));
 }
 
-// T52: the epoch of the order is the number of finished epochs.
+// T52: the order depends on the number of finished epochs.
 TEST_F(ResumeEdge, TheOrderIsThatOfTheEpoch) {
   std::vector<std::int64_t> epochs;
   const auto noting_loader = [&] {
@@ -346,7 +346,7 @@ TEST_F(ResumeEdge, TheOrderIsThatOfTheEpoch) {
   EXPECT_EQ(epochs, (std::vector<std::int64_t>{1, 2}));
 }
 
-// T54: without spinning the epoch begins anew, so that more batches are trained.
+// T54: without spinning, the epoch begins anew, so more batches are trained.
 TEST_F(ResumeEdge, WithoutSpinningTheEpochBeginsAnew) {
   const std::string path = checkpoint_after(3, tiny_loader(10));
   const auto batches_with = [&](bool spin) {

@@ -34,7 +34,7 @@ std::vector<std::int64_t> words(const Value& state) {
   return result;
 }
 
-TEST(MersenneStateTest, PythonStateIsThatOfRandomSeed) {  // values printed by CPython 3.11
+TEST(MersenneStateTest, PythonStateIsThatOfRandomSeed) {  // Values printed by CPython 3.11.
   const std::vector<std::int64_t> of_42 = words(python_random_state(42));
   ASSERT_EQ(of_42.size(), 625U);
   EXPECT_EQ(of_42[0], 2147483648);
@@ -48,7 +48,7 @@ TEST(MersenneStateTest, PythonStateIsThatOfRandomSeed) {  // values printed by C
   EXPECT_EQ(of_largest[623], 2300076184);
 }
 
-TEST(MersenneStateTest, NumpyStateIsThatOfNumpyRandomSeed) {  // values printed by numpy
+TEST(MersenneStateTest, NumpyStateIsThatOfNumpyRandomSeed) {  // Values printed by numpy.
   const std::vector<std::int64_t> of_42 = words(numpy_random_state(42));
   ASSERT_EQ(of_42.size(), 624U);
   EXPECT_EQ(of_42[0], 42);
@@ -66,11 +66,11 @@ TEST(MersenneStateTest, NumpyStateIsOfTheTypesThatNumpyHas) {
   const NdArray& array = state.as_items()[1].as_ndarray();
   EXPECT_EQ(array.dtype, "u4");
   EXPECT_EQ(array.shape, std::vector<std::int64_t>{624});
-  EXPECT_EQ(array.names, NumpyNames::kNone);  // what every numpy can read
+  EXPECT_EQ(array.names, NumpyNames::kNone);  // Every numpy can read it.
   EXPECT_EQ(checked_numpy_state(state), state);
 }
 
-TEST(MersenneStateTest, ATupleOfNumpysWordsIsReadToo) {  // cairn's own, before it had arrays
+TEST(MersenneStateTest, ATupleOfNumpysWordsIsReadToo) {  // cairn's own form before it had arrays.
   const std::vector<std::int64_t> of_42 = words(numpy_random_state(42));
   const Value state = Tuple{{"MT19937", Tuple{{of_42.begin(), of_42.end()}}, 624, 0, 0.0}};
   EXPECT_EQ(checked_numpy_state(state), state);
@@ -93,7 +93,7 @@ TEST(MersenneStateTest, NumpysArrayStaysOne) {
 TEST(RngTest, RestoredStatesGiveTheSameNumbers) {
   seed_all(17);
   torch::rand({5});
-  torch::randn({3});  // leaves a cached normal
+  torch::randn({3});  // Leaves a cached normal.
   const Value states = rng_states();
   const at::Tensor first = torch::cat({torch::rand({8}), torch::randn({7})});
   EXPECT_TRUE(restore_rng_states(states));

@@ -1,4 +1,4 @@
-// A load refuses files that are no checkpoint of a run, and names entries that it does not use.
+// A load refuses files that are not a run's checkpoint, and names entries that it does not use.
 
 #include <gmock/gmock.h>
 
@@ -47,7 +47,7 @@ struct RunCheckpoint : ::testing::Test {
     save(value, folder / "edited.pt");
   }
 
-  // A deep copy of all that a checkpoint would hold now.
+  // A deep copy of everything that a checkpoint would hold now.
   static Value load_back(Trainer& trainer) {
     const TempFolder here;
     return load(trainer.save_checkpoint(here / "now.pt"));
@@ -56,7 +56,7 @@ struct RunCheckpoint : ::testing::Test {
   TempFolder folder;
 };
 
-// Other files have a "state", too: that of an optimizer among them.
+// Other files have a "state", too, for example an optimizer's state_dict().
 TEST_F(RunCheckpoint, WhatHasNoModelIsNoCheckpointOfARun) {
   const Value run = load(saved(options()));
   Dict without_model = run.at("state").as_dict();
@@ -146,7 +146,7 @@ TEST_F(RunCheckpoint, ALoadOfAllThatIsThereSaysNothingMore) {
   EXPECT_THAT(log->messages, Not(Contains(HasSubstr("holds more"))));
 }
 
-// Without a timestamp and random states, and yet no file of weights alone.
+// Without a timestamp and random states, but still not a weights-only file.
 TEST_F(RunCheckpoint, AnOptimizerBesideTheWeightsIsLoaded) {
   const std::string path = saved(options());
   Value value = load(path);

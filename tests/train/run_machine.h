@@ -26,12 +26,12 @@
 
 namespace cairn::testing {
 
-// Where a run saves, and how its checkpoints get further.
+// Where a run saves, and where its checkpoints are uploaded to.
 enum class Where : std::uint8_t {
-  kLocal,      // a simulated disk
-  kRecycling,  // the same, where saves are written over retired files
-  kFar,        // a store in memory, which counts as far away
-  kUploads,    // a real folder, from which a logger uploads to a store in memory
+  kLocal,      // A simulated disk.
+  kRecycling,  // The same; saves overwrite retired files.
+  kFar,        // A store in memory that counts as far away.
+  kUploads,    // A real folder; a logger uploads from it to a store in memory.
 };
 
 // Decides at each call of a process whether the call works, fails or ends the process. Thread-safe.
@@ -47,7 +47,7 @@ class Fate {
     error_ = error;
     fail_at_ = calls_ + n;
   }
-  // Takes back a fault that has not happened.
+  // Cancels a fault that has not happened yet.
   void spare() { fail_at_ = 0; }
 
   Verdict next_call() {
@@ -58,7 +58,7 @@ class Fate {
     return is_dead_ ? Verdict::kDies : call == fail_at_ ? Verdict::kFails : Verdict::kWorks;
   }
   bool is_dead() const { return is_dead_; }
-  // Whether a call failed since the last question.
+  // Whether a call has failed since the last time this was asked.
   bool take_failed() { return has_failed_.exchange(false); }
   int error() const { return error_; }
 
@@ -87,20 +87,20 @@ class Machine {
     if (where_ == Where::kFar) return "runs/" + name;
     return where_ == Where::kUploads ? folder_ / name : "/runs/" + name;
   }
-  // Where the save folders are, as another program sees them.
+  // The store of the save folders, as another program sees it.
   std::shared_ptr<ObjectStore> here() const {
     if (where_ == Where::kFar) return far_;
     return disk_ == nullptr ? local_store() : local_store(*disk_);
   }
-  // Where uploads are, or the save folders themselves.
+  // The store of the uploads, or of the save folders themselves.
   std::shared_ptr<ObjectStore> far() const { return far_; }
 
-  // A process: its view of the machine, which must outlive it.
+  // A process: its view of the machine. The machine must outlive it.
   struct Process {
     Fate fate;
-    std::unique_ptr<FaultyFileSystem> files;  // null without a disk
+    std::unique_ptr<FaultyFileSystem> files;  // Null without a disk.
     std::shared_ptr<ObjectStore> here;
-    std::shared_ptr<ObjectStore> far;  // null where nothing is uploaded
+    std::shared_ptr<ObjectStore> far;  // Null without uploads.
   };
   std::unique_ptr<Process> start() {
     auto process = std::make_unique<Process>();
@@ -120,14 +120,14 @@ class Machine {
     return process;
   }
 
-  // After a process was killed, and is destroyed. `draw(n)` gives a number below n, by which the
-  // disk loses what was not certain; null: only the process died.
+  // Call it after a process was killed and destroyed. `draw(n)` returns a number below n, by which
+  // the disk loses unsynced data. Null: only the process died.
   void restart(const std::function<std::uint64_t(std::uint64_t)>& draw) {
     if (disk_ == nullptr) return;
     disk_ = draw ? disk_->after_power_loss(draw) : disk_->after_kill();
   }
 
-  // Gives a save folder another path.
+  // Moves a save folder to another path.
   void move(const std::string& from, const std::string& to) {
     if (disk_ != nullptr) {
       disk_->rename(FilePath(path(from)), FilePath(path(to)), /*overwrite=*/false);
@@ -140,12 +140,12 @@ class Machine {
   }
 
  private:
-  // No call of a dead process does anything. This is an ordinary error, since a Trainer has threads
-  // that only look, which end with nothing else.
+  // Calls of a dead process do nothing. This is an ordinary error: a Trainer has threads that only
+  // look, and nothing else ends them.
   [[noreturn]] static void throw_dead() { throw StorageError("the process is dead", EIO); }
 
-  // Throws what a call of a file system throws where the process dies, or the call fails. A write
-  // to the simulated disk at which the process dies is half done.
+  // Throws the file system's error if the call fails or the process dies. If the process dies at a
+  // write to the simulated disk, half of the write is done.
   void obey(Fate& fate, FileCall call) {
     const bool was_dead = fate.is_dead();
     const Fate::Verdict verdict = fate.next_call();
@@ -162,8 +162,8 @@ class Machine {
     throw_storage_error(fate.error(), "injected fault");
   }
 
-  // Calls fail before they are done, and after it: then only the answer is lost. No fault may pass,
-  // so that nothing waits to try again. A pointer's move never loses its answer: the saves after it
+  // Calls fail before they are done, or afterwards, so that only the answer is lost. No fault may
+  // pass, so that no retry waits. A pointer's move never loses its answer. Otherwise the next saves
   // would be refused, since the pointer is not where the process last knew it.
   std::shared_ptr<ObjectStore> watched(Fate& fate) const {
     const auto obey_here = [&fate](const std::string& name) {
@@ -205,8 +205,8 @@ inline bool may_be_left_over(const std::string& name) {
   return name.starts_with(".cairn-") || name.starts_with(".credentials_validated_successfully-");
 }
 
-// Everything in a folder and below it, except what may be left over: the bytes of an object, and
-// where a pointer leads.
+// The bytes of all objects in a folder and below it, and the targets of its pointers. Without files
+// that may be left over.
 inline std::map<std::string, std::string> content_of(ObjectStore& store,
                                                      const std::string& folder) {
   std::map<std::string, std::string> content;
@@ -221,7 +221,7 @@ inline std::map<std::string, std::string> content_of(ObjectStore& store,
     } else {
       try {
         content[path] = std::string(as_text(read_all(*store.open(path)).view));
-      } catch (const NotFoundError&) {  // removed since
+      } catch (const NotFoundError&) {  // Removed meanwhile.
       }
     }
   }

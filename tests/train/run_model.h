@@ -25,11 +25,11 @@
 
 namespace cairn::testing {
 
-inline constexpr std::int64_t kEnd = 24;   // batches of a whole run
-inline constexpr std::int64_t kEpoch = 5;  // batches of an epoch
+inline constexpr std::int64_t kEnd = 24;   // Batches of a whole run.
+inline constexpr std::int64_t kEpoch = 5;  // Batches of an epoch.
 
-// A promise that does not hold.
-struct Broken : std::runtime_error {
+// A broken promise.
+struct BrokenPromise : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
@@ -38,7 +38,7 @@ void require(bool holds, const Parts&... parts) {
   if (holds) return;
   std::ostringstream text;
   (text << ... << parts);
-  throw Broken(text.str());
+  throw BrokenPromise(text.str());
 }
 
 inline TrainerOptions bare_options() {
@@ -50,7 +50,7 @@ inline TrainerOptions bare_options() {
   return made;
 }
 
-// A run that nothing happens to.
+// A run without any disturbance.
 class Undisturbed {
  public:
   static const Undisturbed& get() {
@@ -60,9 +60,9 @@ class Undisturbed {
   at::Tensor weights(std::int64_t batch) const {
     return weights_.at(static_cast<std::size_t>(batch));
   }
-  // The part of a checkpoint that must be equal to that of the undisturbed run. A checkpoint at the
-  // end of an epoch is saved before the epoch is counted, or after it. Its clock and random state
-  // tell which, so they are left out there.
+  // The part of a checkpoint that must equal the undisturbed run's. At the end of an epoch, a
+  // checkpoint may be saved before or after the epoch is counted. Its clock and random state depend
+  // on that, so they are left out there.
   static Value comparable(const Value& checkpoint, std::int64_t batch) {
     const Value all = essence(checkpoint);
     Dict kept;
@@ -106,9 +106,10 @@ class Undisturbed {
 
 struct Setup {
   Where where = Where::kLocal;
-  bool has_run_name = false;  // in the names of files: forks may save into the same folder
-  bool has_counter = true;    // in the names of files; without, each save replaces the previous one
-  std::int64_t interval = 1;  // batches; kEpoch: epochs
+  bool has_run_name = false;  // In the names of files, so that forks may save into the same folder.
+  // In the names of files. Without it, each save replaces the previous one.
+  bool has_counter = true;
+  std::int64_t interval = 1;  // Batches; kEpoch: epochs.
   int keep = -1;
   bool is_async = true;
   int link_error = 0;
@@ -121,7 +122,7 @@ struct Setup {
   std::string latest_of(const std::string& run) const {
     return has_run_name ? run + "-latest" : "latest-rank0.pt";
   }
-  // Saves that may be on their way when an event returns.
+  // The number of saves that may be pending when an event returns.
   std::size_t lag() const { return !is_async ? 0 : where == Where::kFar ? 2 : 1; }
 
   std::string describe() const {
@@ -146,12 +147,12 @@ inline Setup draw_setup(Where where, std::mt19937_64& random) {
   return made;
 }
 
-// The saves of one run in one place.
-struct Known {
-  std::vector<std::int64_t> durable;  // batches of saves that certainly ended well, in their order
-  bool are_all_counted = true;        // by the process that removes; false: only its own
-  int strays = 0;      // failed saves, each of which may leave a checkpoint that nothing removes
-  int unfinished = 0;  // saves since the last of them that failed or were killed
+// The known saves of one run in one place.
+struct KnownSaves {
+  std::vector<std::int64_t> durable;  // Batches of saves that certainly succeeded, in order.
+  bool are_all_counted = true;        // By the process that removes. False: it counts only its own.
+  int strays = 0;      // Failed saves. Each may leave a checkpoint that is never removed.
+  int unfinished = 0;  // Failed or killed saves since the last durable one.
 
   void add(std::int64_t batch) {
     if (durable.empty() || durable.back() < batch) durable.push_back(batch);
@@ -161,10 +162,10 @@ struct Known {
 
 struct Run {
   std::string name;
-  std::string folder;                                // a name of the machine's
-  std::optional<std::size_t> parent = std::nullopt;  // the run that it is a fork of
-  Known here = {};
-  Known far = {.durable = {}, .are_all_counted = false};
+  std::string folder;                                // A name in the machine.
+  std::optional<std::size_t> parent = std::nullopt;  // The run from which it was forked.
+  KnownSaves here = {};
+  KnownSaves far = {.durable = {}, .are_all_counted = false};
   bool is_finished = false;
 };
 
@@ -179,14 +180,13 @@ inline bool is_pointer(const Setup& setup, const std::vector<Run>& runs, const s
   });
 }
 
-// Checkpoints of one run in one folder.
-struct Seen {
-  std::map<std::string, std::int64_t> batches;  // by path
+// The checkpoints of one run that were seen in one folder.
+struct SeenSaves {
+  std::map<std::string, std::int64_t> batches;  // By path.
   std::int64_t newest = 0;
-  std::int64_t latest = 0;  // what the pointer leads to; 0: nowhere
+  std::int64_t latest = 0;  // The target of the pointer. 0: there is none.
 
-  // The batch that a start goes on from, if this is a far store. It trusts the pointer, if there is
-  // one.
+  // In a far store, the batch from which a start resumes: it trusts the pointer, if there is one.
   std::int64_t newest_far() const { return latest != 0 ? latest : newest; }
 };
 
@@ -195,20 +195,20 @@ struct Session {
   explicit Session(std::unique_ptr<Machine::Process> started) : process(std::move(started)) {}
 
   std::unique_ptr<Machine::Process> process;
-  std::vector<std::int64_t> begun = {};  // batches of saves that events began
-  std::int64_t position = 0;             // when the current fit() began
-  std::int64_t stop_at = -1;             // throws before this batch
-  std::int64_t ask_at = -1;              // raises `signal` after this batch
+  std::vector<std::int64_t> begun = {};  // Batches of saves that events began.
+  std::int64_t position = 0;             // At the beginning of the current fit().
+  std::int64_t stop_at = -1;             // Throws before this batch.
+  std::int64_t ask_at = -1;              // Raises `signal` after this batch.
   int signal = 0;
-  std::int64_t first = 0;      // where the session began
-  std::int64_t failed_at = 0;  // the batch of the last fault
-  bool has_trained = false;    // fit() was called
-  bool may_fail = false;       // a call failed, and nothing was thrown yet
+  std::int64_t first = 0;      // Where the session began.
+  std::int64_t failed_at = 0;  // The batch of the last fault.
+  bool has_trained = false;    // Whether fit() was called.
+  bool may_fail = false;       // A call failed, and no error was thrown yet.
   std::optional<Trainer> trainer = std::nullopt;
 };
 
-// The promises 1, 2 and 5 for the checkpoints of a run in one place.
-inline void check_place(const Setup& setup, const Known& known, const Seen& seen,
+// Checks promises 1, 2 and 5 for a run's checkpoints in one place.
+inline void check_place(const Setup& setup, const KnownSaves& known, const SeenSaves& seen,
                         const std::shared_ptr<ObjectStore>& store, const char* where) {
   const std::int64_t must = known.newest();
   require(seen.newest >= must, where, ": the newest is ", seen.newest, ", and ", must,

@@ -1,15 +1,15 @@
-// A model of runs, through the public Trainer: random sequences of training, saves that fail,
+// A model of runs, tested through the public Trainer: random sequences of training, failed saves,
 // kills, restarts, moved folders, forks and foreign files. After each step the same promises hold:
 //
-//  1. The newest save that is known to be durable, or a newer one, is in each place, whole, and
+//  1. Each place has the newest save that is known to be durable, or a newer one. It is whole, and
 //     `latest` leads there.
-//  2. A checkpoint that was durable is gone only if as many newer ones are there as are to be kept.
-//     No more are left than that, and one for each save since that did not end well.
-//  3. Files of others, and of other runs, have the same bytes.
-//  4. A start goes on from the newest checkpoint.
-//  5. Model, optimizer and random state there are, bit for bit, those of a run without any of this.
+//  2. A durable checkpoint is gone only if as many newer ones exist as are to be kept. No more
+//     checkpoints than that are left, plus one for each failed save since then.
+//  3. Files of others, and of other runs, keep their bytes.
+//  4. A start resumes from the newest checkpoint.
+//  5. Its model, optimizer and random state equal those of an undisturbed run, bit for bit.
 //
-// CAIRN_RUN_MODEL_SEED=7 runs the sequence 7 alone.
+// CAIRN_RUN_MODEL_SEED=7 runs only sequence 7.
 
 #include "run_model.h"
 
@@ -37,7 +37,7 @@ namespace {
 
 using testing::At;
 using testing::bare_options;
-using testing::Broken;
+using testing::BrokenPromise;
 using testing::check_place;
 using testing::content_of;
 using testing::draw_setup;
@@ -45,13 +45,13 @@ using testing::is_pointer;
 using testing::is_run;
 using testing::kEnd;
 using testing::kEpoch;
-using testing::Known;
+using testing::KnownSaves;
 using testing::LogRecorder;
 using testing::Machine;
 using testing::may_be_left_over;
 using testing::require;
 using testing::Run;
-using testing::Seen;
+using testing::SeenSaves;
 using testing::Session;
 using testing::Setup;
 using testing::SimulatedCrash;
@@ -67,7 +67,7 @@ class RunModel {
  public:
   RunModel(Where where, std::uint64_t seed)
       : random_(seed), setup_(draw_setup(where, random_)), machine_(where, setup_.link_error) {
-    Undisturbed::get();  // before this run seeds the generators
+    Undisturbed::get();  // Before this run seeds the generators.
     runs_.push_back({.name = "run0", .folder = "folder0"});
   }
 
@@ -106,7 +106,7 @@ class RunModel {
 
   Run& run() { return runs_[active_]; }
   bool has_uploads() const { return setup_.where == Where::kUploads; }
-  // All folders that any run has, each with its store.
+  // All folders of any run, each with its store.
   std::vector<std::pair<std::shared_ptr<ObjectStore>, std::string>> places() {
     std::set<std::string> folders;
     std::vector<std::pair<std::shared_ptr<ObjectStore>, std::string>> found;
@@ -119,10 +119,10 @@ class RunModel {
     return found;
   }
 
-  // Looks at the checkpoints of a run in one place. All files there are whole, and of some run.
-  Seen look(ObjectStore& store, const std::shared_ptr<ObjectStore>& shared, const Run& of,
-            const std::string& folder) {
-    Seen seen;
+  // Looks at a run's checkpoints in one place. All files there must be whole and of some run.
+  SeenSaves look(ObjectStore& store, const std::shared_ptr<ObjectStore>& shared, const Run& of,
+                 const std::string& folder) {
+    SeenSaves seen;
     for (const ListedName& listed : list_all_if_any(store, folder)) {
       const std::string path = folder + "/" + listed.name;
       if (foreign_.contains(path) || is_pointer(setup_, runs_, listed.name)) continue;
@@ -144,12 +144,12 @@ class RunModel {
     if (report.info->run_name == of.name) seen.latest = report.info->timestamp->batch;
     return seen;
   }
-  Seen look_here(const Run& of) {
+  SeenSaves look_here(const Run& of) {
     return look(*machine_.here(), machine_.here(), of, machine_.path(of.folder));
   }
-  Seen look_far(const Run& of) { return look(*machine_.far(), machine_.far(), of, of.name); }
+  SeenSaves look_far(const Run& of) { return look(*machine_.far(), machine_.far(), of, of.name); }
 
-  // All that the active run has no business with. In its folder of uploads that is what is foreign.
+  // All files that the active run must not touch: in its folder of uploads, the foreign files.
   std::map<std::string, std::string> content_of_others() {
     std::map<std::string, std::string> all;
     for (const auto& [store, folder] : places()) {
@@ -208,7 +208,7 @@ class RunModel {
     others_ = content_of_others();
   }
 
-  // Another run begins where the newest checkpoint of this one is.
+  // Another run begins from the newest checkpoint of this one.
   void fork() {
     if (run().here.newest() == 0 || runs_.size() > 3) return;
     Run made{.name = "run" + std::to_string(runs_.size()), .folder = run().folder};
@@ -302,9 +302,9 @@ class RunModel {
     if (state.timestamp.batch == session_->ask_at) raise(session_->signal);
   }
 
-  // The batch that a start has to go on from.
+  // The batch from which a start has to resume.
   std::int64_t expected_start() {
-    const Seen here = look_here(run());
+    const SeenSaves here = look_here(run());
     std::int64_t newest = setup_.where == Where::kFar ? here.newest_far() : here.newest;
     if (has_uploads()) newest = std::max(newest, look_far(run()).newest_far());
     if (newest == 0 && run().parent) newest = look_here(runs_[*run().parent]).latest;
@@ -325,7 +325,7 @@ class RunModel {
             ", and not from ", expected);
     require(at::equal(weights_of(*state.model), Undisturbed::get().weights(expected)),
             "a start at batch ", expected, " has other weights");
-    const Seen here = look_here(run());
+    const SeenSaves here = look_here(run());
     const bool is_far = setup_.where == Where::kFar;
     if (expected > 0 && expected == (is_far ? here.latest : here.newest)) run().here.add(expected);
     session_->begun = run().here.durable;
@@ -373,21 +373,21 @@ class RunModel {
     session.has_trained = true;
     session.position = position();
     session.stop_at = session.position + batches;
-    // A callback that throws before the first batch of an epoch lets the next fit() begin that
-    // epoch once more, with another order of its batches.
+    // If a callback throws before the first batch of an epoch, the next fit() begins that epoch
+    // again, with another order of batches.
     if (session.stop_at % kEpoch == 0) ++session.stop_at;
     return attempt([&] {
       try {
         session.trainer->fit();
         run().is_finished = position() == kEnd;
-        if (run().is_finished) session.begun.push_back(kEnd);  // the end of a run saves
+        if (run().is_finished) session.begun.push_back(kEnd);  // The end of a run saves.
       } catch (const CancelledError&) {
         if (session.process->fate.is_dead() || position() != session.stop_at) throw;
       }
-      session.trainer->saved_checkpoints();  // waits
+      session.trainer->saved_checkpoints();  // Waits for the saves.
     });
   }
-  // All that was begun is durable here. `is_sent`: there, too, from the last fault on.
+  // Marks all begun saves as durable here. `is_sent`: also at the far place, since the last fault.
   void all_ended_well(bool is_sent) {
     Session& session = *session_;
     const std::size_t before = run().here.durable.size();
@@ -409,8 +409,8 @@ class RunModel {
   void note_failure() {
     count_failure();
     try {
-      session_->trainer->saved_checkpoints();  // waits for the saves after the failed one
-    } catch (const StorageError&) {            // NOLINT(bugprone-empty-catch): of the same fault
+      session_->trainer->saved_checkpoints();  // Waits for the saves after the failed one.
+    } catch (const StorageError&) {            // NOLINT(bugprone-empty-catch): the same fault
     }
     session_->begun = run().here.durable;
     run().is_finished = position() == kEnd;
@@ -432,10 +432,10 @@ class RunModel {
     session_->ask_at = -1;
     if (outcome == Outcome::kFailed) return note_failure();
     if (signal == SIGUSR1) session_->begun.push_back(position());
-    all_ended_well(!has_uploads() || run().is_finished);  // close() waits for the uploads
+    all_ended_well(!has_uploads() || run().is_finished);  // close() waits for the uploads.
   }
   void save_now() {
-    // Before the first fit() of a process the random state is not that of the checkpoint yet.
+    // Before the first fit() of a process, the random state is not the checkpoint's yet.
     if (!session_->has_trained) return;
     history_ << " save";
     const Outcome outcome = attempt([&] {
@@ -452,8 +452,8 @@ class RunModel {
     train("fail");
     fate.spare();
     if (!fate.take_failed()) return;
-    session_->may_fail = true;  // what an upload says comes with a later event
-    count_failure();            // it may have been a removal, which is tried again later
+    session_->may_fail = true;  // An upload's error arrives with a later event.
+    count_failure();            // It may have been a removal, which is retried later.
   }
   void kill_later() {
     const auto batches = static_cast<std::int64_t>(1 + below(4));
@@ -470,8 +470,8 @@ class RunModel {
     is_far_quiet_ = true;
   }
 
-  // Lets the threads of a Trainer whose process died end. Each call of close() throws one more of
-  // the crashes that they met.
+  // Ends the threads of a Trainer whose process died. Each call of close() throws one of the
+  // crashes that they met.
   void close_dead() {
     for (int i = 0; i < 5 && session_->trainer; ++i) {
       try {
@@ -481,7 +481,7 @@ class RunModel {
       }
     }
   }
-  // The process ends at its next call, if it has not yet.
+  // The process ends at its next call, if it has not ended yet.
   void die() {
     session_->process->fate.kill();
     close_dead();
@@ -510,7 +510,7 @@ class RunModel {
       return Outcome::kFailed;
     } catch (const Error& e) {
       if (fate.is_dead()) return Outcome::kKilled;
-      throw Broken(std::string("unexpected: ") + e.what());
+      throw BrokenPromise(std::string("unexpected: ") + e.what());
     }
     return fate.is_dead() ? Outcome::kKilled : Outcome::kDone;
   }
@@ -534,7 +534,7 @@ class RunModel {
     others_ = content_of_others();
     if (session_ == nullptr) start();
     history_ << " to the end";
-    // The error of an upload that failed earlier may arrive now.
+    // The error of an earlier upload may arrive now.
     for (int failures = 0; position() < kEnd; ++failures) {
       const Outcome outcome = fit_some(kEnd);
       require(outcome == Outcome::kDone || failures == 0, "the last fit() failed");
@@ -556,9 +556,9 @@ class RunModel {
   std::size_t active_ = 0;
   int numbers_ = 0;
   std::set<std::string> foreign_;
-  std::map<std::string, std::string> others_;  // before the step
+  std::map<std::string, std::string> others_;  // Before the step.
   std::ostringstream history_;
-  bool is_far_quiet_ = true;  // no upload is on its way
+  bool is_far_quiet_ = true;  // No upload is pending.
   std::shared_ptr<LogRecorder> log_ = std::make_shared<LogRecorder>();
   std::unique_ptr<Session> session_;
 };

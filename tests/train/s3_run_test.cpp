@@ -36,7 +36,7 @@ using ::testing::Not;
 using testing::tiny_options;
 
 struct S3Run : ::testing::Test {
-  S3Run() { fs::current_path(folder.path()); }  // what lands here by mistake is seen
+  S3Run() { fs::current_path(folder.path()); }  // Shows files that are written here by mistake.
   ~S3Run() override { fs::current_path(before); }
 
   TrainerOptions options(const std::string& duration) {
@@ -58,7 +58,7 @@ struct S3Run : ::testing::Test {
     made.save_num_checkpoints_to_keep = 0;
     return made;
   }
-  // A run that begins again whenever it is started.
+  // A run that resumes whenever it is started.
   TrainerOptions restartable(const std::string& duration) {
     TrainerOptions made = options(duration);
     made.save_folder = "s3://bucket/{run_name}";
@@ -114,7 +114,7 @@ TEST_F(S3Run, AnObjectOfTheStoreMayBeLoadedByItsName) {
   EXPECT_EQ(Trainer(std::move(made)).state().timestamp.epoch, 1);
 }
 
-// An empty object, or one that is no name: another program's, or a full disk's.
+// An empty object, or one without a valid name, from another program or a full disk.
 TEST_F(S3Run, APointerThatNamesNothingIsPassedOverWithALineAndReplaced) {
   const std::string pointer = "bucket/my_cool_run/latest-rank0.pt.symlink";
   for (const std::string& text : {std::string(), std::string(5000, 'a'), std::string("a\nb")}) {
@@ -201,7 +201,7 @@ TEST_F(S3Run, AnUploadersBucketHasItsOptionsByName) {
 
 TEST_F(S3Run, AFileStopInTheBucketStopsIt) {
   fake.put_object("bucket/my_cool_run/STOP", "");
-  // Found before the first batch, it leaves nothing; the folder is there all the same.
+  // A run that is stopped before its first batch saves nothing. The folder exists anyway.
   fake.put_object("bucket/my_cool_run/notes.txt", "");
   TrainerOptions made = restartable("1000000ba");
   made.save_interval = "100000ep";
@@ -251,7 +251,7 @@ TEST_F(S3Run, TheSecondJobOfARunIsTold) {
   }
 }
 
-// The store has to try what the server can do: no start waits for that.
+// The store has to find out what the server can do. A start does not wait for that.
 TEST_F(S3Run, ABucketWithoutConditionsIsALineAfterTheFirstSave) {
   const auto says_it = [&] {
     return std::ranges::count_if(log->messages, [](const std::string& line) {
@@ -299,7 +299,7 @@ TEST_F(S3Run, AnUploadedRunGoesOnFromTheBucket) {
   EXPECT_EQ(essence(load(folder / "got.pt")), saved("s3://bucket/checkpoints/ep3.pt"));
 }
 
-// What Composer's own saver leaves in a bucket.
+// A bucket as Composer's own saver leaves it.
 TEST_F(S3Run, ComposersBucketIsFound) {
   const auto file = [](const std::string& name) {
     return testing::read_file(CAIRN_TEST_DATA "/composer-0.33/adamw_cosine/" + name);

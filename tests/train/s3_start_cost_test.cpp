@@ -27,7 +27,7 @@ struct S3StartCostTest : ::testing::Test {
     fake.put_object("bucket/run/latest-rank0.pt.symlink", path_of(kBatches));
   }
 
-  // Requests beside pages of listings, and beside reads of the checkpoint that is loaded.
+  // Requests other than listings, and other than reads of the loaded checkpoint.
   std::vector<std::string> start() {
     TrainerOptions made = aged_run_options("10000ba");
     made.save_folder = "s3://bucket/run";

@@ -1,4 +1,4 @@
-// A Trainer whose save folder is a bucket: nothing but the place is different.
+// A Trainer whose save folder is a bucket: only the place differs.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
-// The save folder of a run: a second start is refused, an unusable folder is found before training,
-// and folders that have the names of saves stop nothing.
+// The save folder of a run. A second start is refused, an unusable folder is found before training,
+// and folders with the names of saves stop no run.
 
 #include <gmock/gmock.h>
 
@@ -46,7 +46,7 @@ struct AfterBatchOne final : Callback {
 };
 
 struct SaveFolder : ::testing::Test {
-  // 3 epochs of 5 batches, each saved, of which 2 are kept.
+  // 3 epochs of 5 batches. Saves each batch and keeps 2.
   TrainerOptions saving() {
     TrainerOptions made = testing::tiny_options();
     made.train_dataloader = testing::tiny_loader(10);
@@ -61,7 +61,7 @@ struct SaveFolder : ::testing::Test {
   }
   std::string ckpt() const { return folder / "ckpt"; }
 
-  // All names, hidden ones too.
+  // All names, including hidden ones.
   std::vector<std::string> names() const {
     std::vector<std::string> found;
     for (const auto& entry : fs::directory_iterator(ckpt()))
@@ -99,7 +99,8 @@ TEST_F(TwoStarts, TheSecondTrainsNothingAndChangesNothing) {
   EXPECT_THAT(names(), ElementsAre("ep2-ba14-rank0.pt", "ep2-ba15-rank0.pt", "latest-rank0.pt"));
 }
 
-// The lock is free again, but what this one would go on from is not the newest any more.
+// The lock is free again, but the checkpoint that this start would resume from is no longer the
+// newest.
 TEST_F(TwoStarts, TheSecondDoesNotGoOnFromBeforeWhatTheFirstSavedMeanwhile) {
   run_until(saving(), 2);
   OtherProcess first([&] { take(); });
@@ -117,7 +118,7 @@ TEST_F(TwoStarts, TheSecondDoesNotGoOnFromBeforeWhatTheFirstSavedMeanwhile) {
 TEST_F(TwoStarts, ALoadNeitherNeedsTheLockNorTakesTheLinkBack) {
   run_until(saving(), 2);
   const OtherProcess first([&] { take(); });
-  fs::remove(ckpt() + "/latest-rank0.pt");  // it is being moved
+  fs::remove(ckpt() + "/latest-rank0.pt");  // It is being moved.
   Trainer reader(saving());
   EXPECT_EQ(reader.state().timestamp.batch, 2);
   EXPECT_THAT(names(), ::testing::Not(Contains("latest-rank0.pt")));
@@ -150,7 +151,7 @@ TEST_F(TwoStarts, TheLockIsHeldWhileAFitMaySaveAndNoLonger) {
 }
 
 TEST_F(TwoStarts, AFileSystemWithoutLocksIsALine) {
-  testing::FaultyFileSystem files(posix_file_system());  // says nothing of locks
+  testing::FaultyFileSystem files(posix_file_system());  // Does not support locks.
   TrainerOptions made = saving();
   made.save_object_store = local_store(files);
   EXPECT_EQ(run(std::move(made)).reason, FitResult::Reason::kFinished);
@@ -202,7 +203,7 @@ TEST_F(SaveFolder, ItRemovesNothingThatAnotherRunSavedThereSince) {
   EXPECT_THAT(names(), Contains("ep2-ba13-rank0.pt"));
 }
 
-// --- Things that have the names of a save --------------------------------------------------------
+// --- Other things with the name of a save --------------------------------------------------------
 
 TEST_F(SaveFolder, AFolderNamedAsTheNextSaveIsPutAside) {
   for (const bool overwrite : {false, true}) {
@@ -245,7 +246,7 @@ TEST_F(SaveFolder, AFolderNamedAsTheLinkOfAFinishedRunIsPutAside) {
 
 // --- A folder that cannot be saved into ----------------------------------------------------------
 
-// A Trainer's error, before anything was trained.
+// The error that a Trainer throws before it trains.
 template <class E>
 std::string refusal(TrainerOptions made) {
   return message_of<E>([&] { const Trainer trainer(std::move(made)); });
@@ -299,7 +300,7 @@ class SmallDisk final : public testing::FaultyFileSystem {
 };
 
 TEST_F(SaveFolder, LessRoomThanACheckpointNeedsIsFoundAtConstruction) {
-  // Linear(4, 8) and Linear(8, 3) in float64, and twice as much of Adam's.
+  // Linear(4, 8) and Linear(8, 3) in float64. Adam's state is twice as large.
   constexpr std::uint64_t kWeights = 8 * (4 * 8 + 8 + 8 * 3 + 3);
   const auto on_disk = [&](SmallDisk& files) {
     TrainerOptions made = saving();

@@ -37,7 +37,7 @@ TEST(GradScalerTest, SkipsTheStepAndBacksOffWhenAGradientIsNotFinite) {
     scaler.update();
     EXPECT_EQ(training.weight[0].item<float>(), 0);
     EXPECT_EQ(scaler.get_scale(), 2);
-    training.set_gradient(2);  // and goes on
+    training.set_gradient(2);  // Training continues.
     scaler.step(*training.optimizer);
     EXPECT_EQ(training.weight[0].item<float>(), -1);
   }
@@ -93,7 +93,7 @@ TEST(GradScalerTest, DisabledOneDoesNothingAndIgnoresASavedState) {
   EXPECT_EQ(scaler.state_dict(), Dict());
 }
 
-// Composer refuses a checkpoint of a machine without GPU here.
+// Here Composer refuses a checkpoint of a machine without a GPU.
 TEST(GradScalerTest, EmptyStateOfAMachineWithoutGpuLeavesItAsItIs) {
   GradScaler scaler({.init_scale = 4});
   scaler.load_state_dict(Dict());

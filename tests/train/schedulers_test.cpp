@@ -36,7 +36,7 @@ double alpha(const ComposerScheduler& scheduler, std::int64_t batch, double ssr 
   return scheduler(state, ssr);
 }
 
-// The batches at which Composer 0.33 was asked for the values of the table below.
+// The values at the batches for which Composer 0.33 printed the table below.
 std::vector<double> alphas(const ComposerScheduler& scheduler) {
   std::vector<double> found;
   for (const std::int64_t batch : {0, 1, 4, 5, 10, 19, 20, 30, 39, 40, 50}) {
@@ -123,10 +123,10 @@ INSTANTIATE_TEST_SUITE_P(Warmup, ReferenceTest, ::testing::ValuesIn(warmup_rows(
 TEST(SchedulersTest, ScaleScheduleRatioShortensTimesThatAreNotFractionsOfTheRun) {
   const StepScheduler steps({.step_size = "10ba"});
   EXPECT_DOUBLE_EQ(alpha(steps, 5, 0.5), 0.1);
-  const StepScheduler epochs({.step_size = "1ep"});  // 10 batches, so that half of it is not 0
+  const StepScheduler epochs({.step_size = "1ep"});  // 10 batches, so that half of it is not 0.
   EXPECT_DOUBLE_EQ(alpha(epochs, 4, 0.5), 1);
   EXPECT_DOUBLE_EQ(alpha(epochs, 5, 0.5), 0.1);
-  const LinearScheduler whole_run;  // max_duration was scaled by the Trainer already
+  const LinearScheduler whole_run;  // The Trainer has scaled max_duration already.
   EXPECT_DOUBLE_EQ(alpha(whole_run, 20, 0.5), 0.5);
 }
 
@@ -136,7 +136,7 @@ TEST(SchedulersTest, WarmupEndIsNotScaledButItsSlopeIsWhenAsked) {
   const MultiStepWithWarmupScheduler steep(
       {.t_warmup = "10ba", .milestones = {"12ba"}, .scale_warmup = true});
   EXPECT_DOUBLE_EQ(alpha(steep, 4, 0.5), 0.8);
-  EXPECT_DOUBLE_EQ(alpha(steep, 7, 0.5), 1);  // held, although the milestone (6ba) has passed
+  EXPECT_DOUBLE_EQ(alpha(steep, 7, 0.5), 1);  // Held, although the milestone (6ba) has passed.
   EXPECT_DOUBLE_EQ(alpha(steep, 10, 0.5), 0.1);
 }
 
@@ -191,8 +191,7 @@ TEST(SchedulersTest, RequiredNumbersAreAskedFor) {
               HasSubstr("power is required"));
 }
 
-// --- At work
-// --------------------------------------------------------------------------------------
+// --- In use --------------------------------------------------------------------------------------
 
 TEST(LambdaLRTest, SetsTheRateAtOnceAndAtEachStepAndKeepsTheInitialOne) {
   State state;
@@ -202,7 +201,7 @@ TEST(LambdaLRTest, SetsTheRateAtOnceAndAtEachStepAndKeepsTheInitialOne) {
   const auto running = attach_lambda_lr(half, state, *optimizer, 1);
   EXPECT_DOUBLE_EQ(learning_rates(*optimizer)[0], 0.005);
   const LinearScheduler linear;
-  const auto second = attach_lambda_lr(linear, state, *optimizer, 1);  // the last one wins
+  const auto second = attach_lambda_lr(linear, state, *optimizer, 1);  // The last one wins.
   at_batch(state, 10);
   running->step();
   second->step();
@@ -234,13 +233,13 @@ TEST(LambdaLRTest, LoadedBaseRatesDriveTheNextStep) {
   const LinearScheduler linear;
   const auto running = attach_lambda_lr(linear, state, *optimizer, 1);
   running->load_state_dict(Dict{{"base_lrs", List{8.0}}, {"last_epoch", 20}, {"_step_count", 21}});
-  EXPECT_DOUBLE_EQ(learning_rates(*optimizer)[0], 0.25);  // comes with the optimizer's state
+  EXPECT_DOUBLE_EQ(learning_rates(*optimizer)[0], 0.25);  // Comes with the optimizer's state.
   running->step();
   EXPECT_DOUBLE_EQ(learning_rates(*optimizer)[0], 4);
   EXPECT_EQ(running->state_dict().at("last_epoch").as_int(), 21);
 }
 
-// Python's base_lrs with Adam(lr=tensor).
+// Python's base_lrs are tensors with Adam(lr=tensor).
 TEST(LambdaLRTest, TakesBaseRatesThatAreTensors) {
   State state;
   at_batch(state, 20);

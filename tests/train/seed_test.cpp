@@ -1,5 +1,5 @@
-// TrainerOptions::seed and the order of the samples: `seed` seeds what the user did not seed, and a
-// run that goes on from a checkpoint keeps the order that it began with.
+// TrainerOptions::seed and the order of samples. `seed` seeds everything that the user did not
+// seed. A resumed run keeps its original order.
 #include <gmock/gmock.h>
 #include <torch/torch.h>
 
@@ -24,7 +24,7 @@ using testing::tiny_options;
 
 using SampleOrder = std::vector<std::int64_t>;
 
-// tiny_dataset(), which notes the samples that are asked for, in order (without workers).
+// tiny_dataset(), which notes the requested samples in order (without workers).
 class NotingDataset final : public Dataset {
  public:
   explicit NotingDataset(std::int64_t samples) : data_(testing::tiny_dataset(samples)) {}
@@ -55,7 +55,7 @@ class ShuffleSeed : public ::testing::TestWithParam<LoaderKind> {
     return DataLoader(data_, options);
   }
 
-  // A run of two epochs, of 5 batches each.
+  // A run of two epochs of 5 batches.
   TrainerOptions options(std::int64_t seed) const {
     TrainerOptions made = tiny_options();
     made.train_dataloader = loader();
@@ -71,7 +71,7 @@ class ShuffleSeed : public ::testing::TestWithParam<LoaderKind> {
     return data_->take();
   }
 
-  // Saves a run of `seed` after `batches` batches, and returns the samples that it trains later.
+  // Saves a run with `seed` after `batches` batches, and returns the samples that it trains later.
   SampleOrder rest_of(std::int64_t seed, std::int64_t batches, const std::string& path) const {
     TrainerOptions made = options(seed);
     made.callbacks = testing::At(Event::kBatchEnd, [&](State& state) {
@@ -84,7 +84,8 @@ class ShuffleSeed : public ::testing::TestWithParam<LoaderKind> {
     return data_->take();
   }
 
-  // As older cairns wrote it, whose loaders had the seed 0 unless they were given one.
+  // Changes the checkpoint to the form of older versions of cairn. Their loaders had seed 0 unless
+  // they were given one.
   void make_old(const std::string& path, std::int64_t seed) const {
     Value checkpoint = load(path);
     Value& train =
@@ -112,7 +113,7 @@ TEST_P(ShuffleSeed, IsThatOfALoaderThatIsGivenIt) {
   const SampleOrder given = order_of(std::move(made));
   EXPECT_EQ(order_of(options(7)), given);
   made = options(2);
-  made.train_dataloader = loader(7);  // stays: the user seeded it
+  made.train_dataloader = loader(7);  // Stays: the user seeded it.
   EXPECT_EQ(order_of(std::move(made)), given);
   made = options(2);
   made.train_dataloader = loader(0);
@@ -154,11 +155,11 @@ TEST_P(ShuffleSeed, OfARunOfAnOlderCairnStays0) {
     TrainerOptions made = options(1);
     made.train_dataloader = loader(0);
     made.load_path = path;
-    const SampleOrder rest = order_of(std::move(made));  // with the seed that older cairns meant
+    const SampleOrder rest = order_of(std::move(made));  // With the seed that older versions used.
     made = options(1);
     made.load_path = path;
     EXPECT_EQ(order_of(std::move(made)), rest) << batches;
-    // And after one more stop.
+    // The same after one more stop.
     made = options(1);
     made.load_path = path;
     made.max_duration = Time::batches(batches + 1);

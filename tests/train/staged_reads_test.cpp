@@ -1,4 +1,4 @@
-// The tensors of a load own the memory that the checkpoint was read into.
+// The tensors of a load own the memory into which the checkpoint was read.
 
 #include <gmock/gmock.h>
 #include <torch/torch.h>
@@ -23,24 +23,24 @@ using testing::kData;
 using testing::shared;
 using testing::TempFolder;
 
-constexpr std::size_t kLargeBytes = std::size_t{10} << 20;  // too large to share a slab
+constexpr std::size_t kLargeBytes = std::size_t{10} << 20;  // Too large to share a slab.
 
 bool any_storage(const Storage& /*storage*/) { return true; }
 
-// The golden files and folders that are checkpoints.
+// All golden files and folders that are checkpoints.
 std::vector<Checkpoint> golden_checkpoints() {
   std::vector<Checkpoint> found;
   for (const auto& entry : std::filesystem::recursive_directory_iterator(kData)) {
     try {
       found.push_back(open_checkpoint(entry.path().string()));
     } catch (const Error&) {
-      // It describes one, or is a part of one.
+      // It describes a checkpoint, or is a part of one.
     }
   }
   return found;
 }
 
-// A slab is gone from the process when its last owner lets it go: writing there would end the test.
+// A slab is unmapped when its last owner releases it. Writing there would then end the test.
 TEST(StagedReadsTest, MemoryWhoseTreeIsGoneIsNotWrittenInAnyFormat) {
   std::set<std::string> formats;
   std::set<std::string> containers;
@@ -50,7 +50,7 @@ TEST(StagedReadsTest, MemoryWhoseTreeIsGoneIsNotWrittenInAnyFormat) {
       Value tree = load(opened, {.verify = Verify::kQuick});
       const Value made = staged(std::move(tree), any_storage, reads);
     } catch (const Error&) {
-      continue;  // a kind of tensor that nothing can be made of
+      continue;  // A kind of tensor that libtorch cannot make.
     }
     const SourceInfo info = Checkpoint::Impl::source_of(opened).info();
     if (!reads.empty()) formats.insert(info.format);

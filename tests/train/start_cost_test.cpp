@@ -1,5 +1,4 @@
-// Counts the requests of a start in a store that is far away, for a run with ten thousand
-// checkpoints.
+// Counts the requests of a start in a far store, for a run with ten thousand checkpoints.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -26,7 +25,7 @@ using testing::message_of;
 using testing::StoreCall;
 using testing::WatchedStore;
 
-// The older checkpoints hold nothing: a start that opens them fails.
+// The older checkpoints are empty: a start that opens them fails.
 struct StartCostTest : ::testing::Test {
   static constexpr std::int64_t kBatches = 10'000;
   static constexpr const char* kLatest = "run/latest-rank0.pt";
@@ -60,7 +59,7 @@ struct StartCostTest : ::testing::Test {
     return watched->requests() - watched->calls(StoreCall::kList);
   }
 
-  // The batch that a start goes on from, and how many requests it makes beside pages of listings.
+  // The batch from which a start resumes, and the number of its requests other than listings.
   std::pair<std::int64_t, std::uint64_t> start() {
     watched->reset();
     Trainer trainer(options("10000ba"));
@@ -79,7 +78,7 @@ TEST_F(StartCostTest, WithAGoodPointerItIsSixRequestsBesidePages) {
   EXPECT_LE(requests, 6U);
 }
 
-// Checkpoints that the run saved before its folder was moved are looked up in the listing, too.
+// Checkpoints that the run saved before its folder was moved are also looked up in the listing.
 TEST_F(StartCostTest, OfARunThatWasMovedEveryCheckpointIsKnownFromTheListing) {
   point_at_newest(aged_run_file(kBatches, "old/run"));
   watched->reset();
@@ -88,7 +87,7 @@ TEST_F(StartCostTest, OfARunThatWasMovedEveryCheckpointIsKnownFromTheListing) {
   EXPECT_LE(beside_pages(), 6U);
   trainer.fit();
   EXPECT_EQ(trainer.saved_checkpoints().size(), 10'001U);
-  EXPECT_LE(beside_pages(), 20U);  // with those of a save, and of looks for STOP and SAVE
+  EXPECT_LE(beside_pages(), 20U);  // Including a save, and looks for STOP and SAVE.
 }
 
 TEST_F(StartCostTest, WithABadPointerItIsTwentyRequestsBesidePages) {
@@ -109,7 +108,7 @@ TEST_F(StartCostTest, WithABadPointerItIsTwentyRequestsBesidePages) {
   costs("leads to half a checkpoint");
 }
 
-// The names promise up to ten thousand batches more than the files hold.
+// The names claim up to ten thousand batches more than the files hold.
 struct PromisingNamesTest : StartCostTest {
   static constexpr std::int64_t kHeld = 45;
 
@@ -132,13 +131,13 @@ TEST_F(PromisingNamesTest, WithAGoodPointerTheRunGoesOnAndLooksIntoABoundedNumbe
   EXPECT_THAT(log->messages, Contains(HasSubstr("under names that this run, at batch 45, has "
                                                 "still to write")));
   trainer.close();
-  // This run's own, whether they were looked into or not.
+  // They are this run's own, whether or not they were opened.
   const auto found = find_latest("run", {.trust_latest = true, .store = store});
   EXPECT_EQ(found->path, path_of(47));
   EXPECT_EQ(found->timestamp.batch, 47);
 }
 
-// A file of another run is among those that were not looked into before training.
+// A file of another run is among those that were not opened before training.
 TEST_F(PromisingNamesTest, WhatWasNotLookedIntoIsNotWrittenOverUnlessItIsOfTheRun) {
   Trainer trainer(options("80ba"));
   const Timestamp at_46 = {.epoch = 9, .batch = 46};
@@ -158,7 +157,7 @@ TEST_F(PromisingNamesTest, WithoutAPointerTheStartIsRefusedAfterABoundedNumber) 
   EXPECT_THAT(refused, HasSubstr("holds epoch 9, batch 45"));
   EXPECT_LE(beside_pages(), 60U);
   EXPECT_LE(watched->bytes_read(), 100 * held.size());
-  // As it advises: the rest is found.
+  // As the message advises. The remaining checkpoint is found.
   for (std::int64_t batch = kHeld + 1; batch <= kBatches; ++batch) {
     store->remove(path_of(batch));
   }
@@ -182,7 +181,7 @@ TEST_F(PromisingNamesTest, OfFilesThatHoldNothingABoundedNumberIsOpened) {
   EXPECT_EQ(Trainer(options("47ba")).state().timestamp.batch, kHeld);
 }
 
-// In a folder of its own, as it advises, the run begins.
+// The message advises a separate folder. There the run begins.
 TEST_F(PromisingNamesTest, AmongCheckpointsOfAnotherRunABoundedNumberIsOpened) {
   watched->reset();
   TrainerOptions made = options("2ba");

@@ -63,7 +63,7 @@ TEST(TensorBridgeTest, TensorsOfOneStorageShareOneStorage) {
 }
 
 TEST(TensorBridgeTest, StorageThatWasFreedAndUsedAgainIsAnotherStorage) {
-  for (int i = 0; i < 1000; ++i) {  // allocators hand out the same address again
+  for (int i = 0; i < 1000; ++i) {  // Allocators reuse addresses.
     const TensorView view = view_of(torch::full({3}, i, at::kInt));
     EXPECT_EQ(tensor_of(view)[2].item<int>(), i);
   }
@@ -78,7 +78,7 @@ TEST(TensorBridgeTest, EveryDTypeOfThisLibtorchComesBackUnchanged) {
       tensor = torch::empty({2, 3}, type);
       view_of(tensor);
     } catch (const std::exception&) {
-      continue;  // quantized and bit types
+      continue;  // Quantized and bit types.
     }
     ++supported;
     EXPECT_EQ(tensor_of(view_of(tensor)).scalar_type(), type) << c10::toString(type);
@@ -154,7 +154,7 @@ TEST(StateDictTest, TiedTensorsShareOneStorageAndUndefinedOnesAreLeftOut) {
 TEST(StateDictTest, LoadGivesTheSameBits) {
   auto from = small_net();
   auto into = small_net();
-  from->forward(torch::rand({8, 4}));  // moves the running statistics
+  from->forward(torch::rand({8, 4}));  // Changes the running statistics.
   load_state_dict(*into, state_dict(*from));
   EXPECT_EQ(state_dict(*into), state_dict(*from));
 }

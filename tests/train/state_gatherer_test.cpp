@@ -1,5 +1,5 @@
-// What a saver keeps of a module from save to save is never believed: after whatever may happen to
-// a module, what is gathered is what state_dict() makes anew, to the byte of its pickle.
+// The gatherer never trusts what it keeps of a module from save to save. After any change of the
+// module, the gathered state equals a new one of state_dict(), in each byte of its pickle.
 #include "train/state/gather/state_gatherer.h"
 
 #include <gtest/gtest.h>
@@ -34,12 +34,12 @@ std::size_t allocations_so_far() { return allocations; }
 
 namespace {
 
-// Whose parameters can be taken away and put back under other names.
-struct Open : torch::nn::Module {
+// A module whose parameters can be removed and added under other names.
+struct OpenModule : torch::nn::Module {
   torch::OrderedDict<std::string, at::Tensor>& table() { return parameters_; }
 };
 
-struct Net : Open {
+struct Net : OpenModule {
   Net() {
     for (int i = 0; i < 5; ++i) {
       register_parameter("p" + std::to_string(i), torch::rand({4, 3 + i}), false);
@@ -50,12 +50,12 @@ struct Net : Open {
     inner->register_parameter("w", torch::rand({6}), false);
   }
   at::Tensor& parameter(const std::string& name) { return table()[name]; }
-  std::shared_ptr<Open> inner = std::make_shared<Open>();
+  std::shared_ptr<OpenModule> inner = std::make_shared<OpenModule>();
 };
 
 class StateGathererTest : public ::testing::Test {
  protected:
-  // Gathers before and after the change, and compares with what is made anew.
+  // Gathers before and after the change, and compares with a newly made state.
   void expect_true_after(const std::function<void()>& change) {
     (void)gatherer_.gather(*net_);
     (void)gatherer_.gather(*net_);
@@ -74,7 +74,7 @@ class StateGathererTest : public ::testing::Test {
 TEST_F(StateGathererTest, WhatDidNotChangeIsTheSameValueAndCostsNoAllocation) {
   const Value first = gatherer_.gather(*net_);
   EXPECT_EQ(gatherer_.gather(*net_).identity(), first.identity());
-  auto many = std::make_shared<Open>();
+  auto many = std::make_shared<OpenModule>();
   for (int i = 0; i < 1000; ++i) {
     many->register_parameter("a_name_that_is_not_short_" + std::to_string(i), torch::rand({2, 3}));
   }
@@ -82,7 +82,7 @@ TEST_F(StateGathererTest, WhatDidNotChangeIsTheSameValueAndCostsNoAllocation) {
   const Value before = gatherer.gather(*many);
   const std::size_t begin = allocations;
   const Value after = gatherer.gather(*many);
-  EXPECT_LT(allocations - begin, 30U);  // of the module: none of a tensor
+  EXPECT_LT(allocations - begin, 30U);  // For the module; none per tensor.
   EXPECT_EQ(after.identity(), before.identity());
 }
 
@@ -137,7 +137,7 @@ TEST_F(StateGathererTest, OtherNamesAndNumbersOfTensors) {
     net_->table().erase("p3");
     net_->table().insert("q3", tensor);
   });
-  expect_true_after([&] {  // the same letters, cut elsewhere
+  expect_true_after([&] {  // The same letters, cut at another place.
     net_->table().insert("innerw", torch::rand({6}));
   });
   expect_true_after([&] { net_->parameter("p0") = at::Tensor(); });
@@ -151,14 +151,14 @@ TEST_F(StateGathererTest, OtherNamesAndNumbersOfTensors) {
 TEST_F(StateGathererTest, TwoTensorsBecomeOneAndOneBecomesTwo) {
   at::Tensor& first = net_->parameter("p0");
   expect_true_after([&] { net_->parameter("p1") = first; });
-  expect_true_after([&] { net_->parameter("p1") = first.detach(); });  // of the same memory
+  expect_true_after([&] { net_->parameter("p1") = first.detach(); });  // Over the same memory.
   expect_true_after([&] { net_->parameter("p2") = first.view({12}); });
   expect_true_after([&] { net_->parameter("p1") = first.clone(); });
   expect_true_after([&] { net_->inner->table()["w"] = net_->parameter("p3"); });
   expect_true_after([&] { std::swap(net_->parameter("p3"), net_->inner->table()["w"]); });
 }
 
-// The view of such a tensor is of a copy, of what it was then.
+// The view of such a tensor is of a copy of its values at that time.
 TEST_F(StateGathererTest, AConjugatedTensorIsGatheredAnewEachTime) {
   at::Tensor phase = torch::rand({3}, at::kComplexFloat);
   net_->register_buffer("conjugated", phase.conj());
@@ -193,7 +193,7 @@ TEST_F(StateGathererTest, LivesNoLongerThanTheGatherer) {
   EXPECT_TRUE(memory.expired());
 }
 
-// Anything, in any order.
+// Random changes in random order.
 TEST_F(StateGathererTest, AfterAnyChangesItIsWhatThereIs) {
   std::mt19937 random(17);  // NOLINT
   const auto pick = [&](int n) { return static_cast<int>(random() % static_cast<unsigned>(n)); };

@@ -30,7 +30,7 @@ using testing::tiny_options;
 using testing::write_file;
 
 // A clock that stands still until it is moved.
-struct Hands {
+struct FakeClock {
   std::chrono::steady_clock::time_point now = {};
   std::function<std::chrono::steady_clock::time_point()> function() {
     return [this] { return now; };
@@ -79,7 +79,8 @@ TEST(StopRequestTest, FirstInterruptStopsAndTheSecondLeavesAtOnce) {
   EXPECT_EXIT(twice(SIGTERM, SIGINT), ::testing::KilledBySignal(SIGINT), "");
 }
 
-TEST(StopRequestTest, WarningBeforeTheEndIsNoFirstInterrupt) {  // Slurm: SIGUSR1, later SIGTERM
+// Slurm sends SIGUSR1, and later SIGTERM.
+TEST(StopRequestTest, WarningBeforeTheEndIsNoFirstInterrupt) {
   StopRequest request({});
   raise(SIGUSR1);
   request.poll();
@@ -138,7 +139,7 @@ TEST(StopRequestTest, OneThatRestsLeavesTheSignalsToAnother) {
 
 TEST(StopRequestTest, FilesAreServedAndRemoved) {
   const TempFolder folder;
-  Hands clock;
+  FakeClock clock;
   StopRequest request({.handle_signals = false, .folder = folder.path(), .now = clock.function()});
   write_file(folder / "SAVE", "");
   Requests asked = request.poll();
@@ -173,7 +174,7 @@ TEST(SignalWatchTest, HandlersStayAsLongAsAnyoneNeedsThem) {
   const SignalWatch watch;
   { StopRequest request({}); }
   { const SignalWatch other; }
-  raise(SIGUSR2);  // would kill
+  raise(SIGUSR2);  // Would kill the process.
   EXPECT_EQ(take_signals().save, SIGUSR2);
 }
 
@@ -197,8 +198,7 @@ TEST(SignalWatchTest, WhereNobodyServesAnInterruptEndsTheProcessAndTheOthersDoNo
   EXPECT_EXIT(interrupted_before(), ::testing::KilledBySignal(SIGTERM), "");
 }
 
-// --- In a Trainer
-// ---------------------------------------------------------------------------------
+// --- In a Trainer --------------------------------------------------------------------------------
 
 struct StopTraining : ::testing::Test {
   TrainerOptions options() {
@@ -250,7 +250,7 @@ TEST_F(StopTraining, StopFileStops) {
   EXPECT_EQ(trainer.state().timestamp.batch, 1);
 }
 
-// So short that nobody asks behind a batch.
+// So short that the request is never asked after a batch.
 TEST_F(StopTraining, StopFileStopsTheNextOfManyShortFitsAndOnlyThat) {
   TrainerOptions made = options();
   made.max_duration = "1ba";
@@ -264,7 +264,7 @@ TEST_F(StopTraining, StopFileStopsTheNextOfManyShortFitsAndOnlyThat) {
   EXPECT_EQ(trainer.state().timestamp.batch, 2);
 }
 
-// Each of its batches is a last one.
+// Each of its batches is the last one of a fit().
 TEST_F(StopTraining, SigtermStopsAProgramOfShortFits) {
   TrainerOptions made = options();
   made.max_duration = "1ba";
@@ -310,7 +310,7 @@ TEST_F(StopTraining, SigtermWhileLoadingStopsBeforeTheFirstBatch) {
   EXPECT_EQ(trainer.state().timestamp.batch, 0);
 }
 
-// Fits of one batch, and a saver that saves only what it is asked for.
+// Fits of one batch, and a saver that saves only on request.
 struct ShortFits : StopTraining {
   TrainerOptions options() {
     TrainerOptions made = StopTraining::options();
@@ -386,7 +386,7 @@ TEST_F(ShortFits, OnlyTheVeryFirstIsStoppedWithoutASave) {
   EXPECT_THAT(log->messages, Contains(HasSubstr("stopping at batch 1, saved")));
 }
 
-// The epoch ended since; the name is the same.
+// The epoch has ended since, but the name is the same.
 TEST_F(ShortFits, AStopBehindASavedBatchSavesItNoSecondTime) {
   TrainerOptions made = options();
   made.max_duration = "5ba";
@@ -410,13 +410,13 @@ TEST_F(ShortFits, EvalBehindASigtermOfTheLastBatchLeavesItToTheNextFit) {
   made.callbacks = At(Event::kBatchEnd, [](State& /*state*/) { raise(SIGTERM); });
   Trainer trainer(std::move(made));
   EXPECT_EQ(trainer.fit().reason, FitResult::Reason::kFinished);
-  trainer.eval(Evaluator("more", tiny_loader(2)));  // goes on
+  trainer.eval(Evaluator("more", tiny_loader(2)));  // Not stopped.
   EXPECT_EQ(trainer.fit({.duration = "1ba"}).reason, FitResult::Reason::kInterrupted);
   EXPECT_EQ(trainer.state().timestamp.batch, 1);
   EXPECT_TRUE(is_saved("ep0-ba1-rank0.pt"));
 }
 
-// Slurm's warning, in a program that evaluates what it has loaded before it trains.
+// Slurm's warning, in a program that evaluates the loaded model before it trains.
 TEST_F(ShortFits, EvalBeforeFitForgetsNoWarning) {
   Trainer trainer(options());
   raise(SIGUSR1);
@@ -424,7 +424,7 @@ TEST_F(ShortFits, EvalBeforeFitForgetsNoWarning) {
   EXPECT_EQ(trainer.fit().reason, FitResult::Reason::kInterrupted);
 }
 
-// A save that is known to have failed is none, although nobody has waited for it.
+// A save that is known to have failed does not count as saved, even if no caller has waited for it.
 TEST_F(ShortFits, WhatFailedIsThrownAndThenSavedAgain) {
   Trainer trainer(options());
   CheckpointSaver saver({.folder = folder / "own", .filename = "{batch}/x.pt"});
@@ -444,14 +444,14 @@ TEST_F(ShortFits, WhatFailedIsThrownAndThenSavedAgain) {
   EXPECT_THAT(saver.saved_checkpoints(), ::testing::ElementsAre(folder / "own/0/x.pt"));
 }
 
-// The save of batch 2 fails, in the background; batch 3 is asked to be the last.
+// The save of batch 2 fails in the background. Batch 3 is requested to be the last one.
 struct AfterAFailedSave : StopTraining {
   TrainerOptions options() {
     TrainerOptions made = StopTraining::options();
     made.save_filename = "ba{batch}/rank{rank}.pt";
     return made;
   }
-  // A file where the save needs a folder.
+  // Puts a file where the save needs a folder.
   void obstruct(const std::string& name) const { write_file(folder / ("ckpt/" + name), ""); }
   FitResult stopped_at_3(TrainerOptions made) {
     made.loggers = log;
@@ -498,7 +498,7 @@ TEST_F(AfterAFailedSave, TheErrorEndsTrainingWhenNobodyAskedToStop) {
   EXPECT_THROW(trainer.fit(), UsageError);
 }
 
-// The end is far: of a batch, not of fit().
+// The end of fit() is far away, so a batch throws the error.
 TEST_F(AfterAFailedSave, TheErrorIsThrownByABatchSoonBehindIt) {
   TrainerOptions made = options();
   made.max_duration = "1000000ba";

@@ -1,4 +1,4 @@
-// Runs whose store is away for a time: training goes on, and a start waits.
+// Runs whose store cannot be reached for a while: training continues, and a start waits.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -36,7 +36,7 @@ using testing::StoreCall;
 using testing::tiny_options;
 using testing::WatchedStore;
 
-// Minutes pass when a test says so. Once it runs free, each pause is over at once.
+// Time passes when a test says so. When it runs free, each pause ends at once.
 class TestClock final : public PauseClock {
  public:
   std::chrono::steady_clock::time_point now() override {
@@ -75,7 +75,7 @@ struct StoreAway : ::testing::Test {
   StoreAway() { set_pause_clock(clock); }
   ~StoreAway() override { set_pause_clock(nullptr); }
 
-  // No connection from `begin` to `end`.
+  // A store without a connection from `begin` to `end`.
   std::shared_ptr<ObjectStore> away(milliseconds begin, milliseconds end) {
     return std::make_shared<WatchedStore>(
         store, testing::StoreHooks{
@@ -124,12 +124,12 @@ TEST_F(StoreAway, TrainingGoesOnAndTheNewestSaveWaits) {
   const auto saved = trainer.saved_checkpoints();
   EXPECT_THAT(saved, Contains("ckpt/ba12.pt"));
   EXPECT_EQ(saved.size(), count("saved ckpt/"));
-  EXPECT_GE(count("skipped ckpt/"), 2U);  // of the batches 3 to 8 two can be kept
+  EXPECT_GE(count("skipped ckpt/"), 2U);  // Two of the batches 3 to 8 can be kept.
   EXPECT_EQ(saved.size() + count("skipped ckpt/"), 12U);
   EXPECT_GE(count("trying again in"), 1U);
   for (const std::string& path : saved)
     EXPECT_TRUE(store->stat(path)) << path;
-  EXPECT_EQ(list_names(*store, "ckpt").size(), saved.size() + 1);  // and the link
+  EXPECT_EQ(list_names(*store, "ckpt").size(), saved.size() + 1);  // Plus the link.
   EXPECT_EQ(store->read_pointer("ckpt/latest")->target, "ckpt/ba12.pt");
 }
 

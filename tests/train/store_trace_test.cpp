@@ -1,5 +1,5 @@
-// Guards: which calls saves make to a store that is far away, in which order and under which
-// conditions. golden_trace.h says how the golden files are written anew.
+// Guards the calls that saves make to a far store, their order and their conditions. golden_trace.h
+// says how to rewrite the golden files.
 #include <gtest/gtest.h>
 
 #include "cairn/checkpoint/checkpoint.h"
@@ -53,9 +53,9 @@ TEST_P(StoreTrace, OfARunsSavesIsAsWritten) {
   expect_trace(std::string("store_") + GetParam().golden, runs.trace->lines());
 }
 
-// A folder of this machine, from which a logger sends checkpoints to a store. Sharded ones are sent
-// while they are saved: then the calls of both are traced. Files are sent by a thread of its own:
-// then the calls of the store alone.
+// A folder of this machine, from which a logger sends checkpoints to a store. Sharded checkpoints
+// are sent while they are saved, so the calls of both are traced. Files are sent by a separate
+// thread, so only the store's calls are traced.
 struct UploadTraceCase {
   const char* name;
   TracedLayout layout;

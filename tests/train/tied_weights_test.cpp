@@ -1,6 +1,6 @@
-// Weights that stand at two places of a model are trained, counted, saved and loaded once, under
-// the name that Python gives them. The twin of each model here has the same weights registered
-// once: both must train alike, bit for bit.
+// Weights that occur twice in a model are trained, counted, saved and loaded once, under the name
+// that Python gives them. Each model here has a twin in which every weight is registered once. Both
+// must train alike, bit for bit.
 
 #include <gmock/gmock.h>
 
@@ -49,8 +49,8 @@ struct Scaled : torch::nn::Module {
   at::Tensor scale = register_buffer("scale", torch::full({1}, 0.5));
 };
 
-// One layer that is used twice, whose weight is the output projection, too. `tied`: as Python's
-// modules have them, under every name.
+// One layer that is used twice. Its weight is also the output projection. `tied`: registered under
+// every name, as in Python's modules.
 class TiedModel final : public Model {
  public:
   explicit TiedModel(bool tied) {
@@ -90,8 +90,8 @@ at::Tensor weights_after(TrainerOptions options) {
   return torch::cat(flat);
 }
 
-// The weights that the model with each weight registered once ends with; checks that the tied one
-// ends with the same.
+// Trains the model in which each weight is registered once and the tied model. Checks that both end
+// with the same weights.
 void expect_twins_alike(const std::function<void(TrainerOptions&)>& change) {
   std::vector<at::Tensor> ends;
   for (const bool tied : {false, true}) {
@@ -120,8 +120,7 @@ TEST(TiedWeights, AreListedOnceUnderTheirFirstNameAndSavedUnderEach) {
                           "second.linear.weight", "second.linear.bias", "out.weight"));
 }
 
-// Python walks a parent before its children.
-// Nothing but its table has the parameter.
+// Python walks a parent before its children. Only the module's table has the parameter.
 struct ChildOfTwoNames : torch::nn::Module {
   ChildOfTwoNames() { register_parameter("weight", torch::zeros({3})); }
 };
@@ -188,7 +187,7 @@ TEST(TiedWeights, AreAveragedOnceByEMA) {
   EXPECT_THAT(keys(average.at("named_buffers_dict")), ElementsAre("first.scale"));
 }
 
-// A user's own optimizer, made from libtorch's list.
+// A user's own optimizer, made with libtorch's list of parameters.
 TEST(TiedWeights, AreSteppedOnceByAnOptimizerThatWasGivenThemTwice) {
   const auto model = std::make_shared<TiedModel>(/*tied=*/true);
   ASSERT_EQ(model->module().parameters().size(), 5);

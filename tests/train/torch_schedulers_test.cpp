@@ -24,7 +24,7 @@ std::shared_ptr<torch::optim::Optimizer> optimizer_with(double lr) {
   return SGD({.lr = lr}).create({torch::zeros(2, torch::requires_grad())});
 }
 
-// The rates in effect before the first step, and after each of `steps`.
+// The learning rates before the first step, and after each of `steps` steps.
 std::vector<double> rates(const TorchScheduler& scheduler, int steps, double scale = 1) {
   const auto optimizer = optimizer_with(1);
   const auto running = scheduler.attach(*optimizer, scale);
@@ -79,7 +79,7 @@ TEST(TorchSchedulersTest, StateHasPyTorchsKeysInItsOrder) {
   expect_keys(CosineAnnealingLR({.T_max = 3}), {"T_max", "eta_min"});
 }
 
-// A scheduler that takes over another one's state and optimizer goes on as that one would have.
+// A scheduler that takes over another one's state and optimizer continues as the other would have.
 template <class Scheduler>
 void expect_continues(const Scheduler& scheduler, const Scheduler& other) {
   const std::vector<double> straight = rates(scheduler, 6);
@@ -111,7 +111,7 @@ TEST(MultiStepLRTest, MilestonesAreACounterAndMayHaveTextsForKeys) {
   const auto running = MultiStepLR({.milestones = {2, 7, 7}, .gamma = 0.1}).attach(*optimizer, 1);
   const Value state = running->state_dict();
   EXPECT_EQ(state.at("milestones").as_dict().type(), DictType::kCounter);
-  Value through_dcp = state;  // torch.distributed.checkpoint's keys are texts
+  Value through_dcp = state;  // torch.distributed.checkpoint's keys are strings.
   through_dcp.mutable_dict()["milestones"] = Dict{{"2", 1}, {"7", 2}};
   const auto again = MultiStepLR({.milestones = {9}}).attach(*optimizer, 1);
   again->load_state_dict(through_dcp);

@@ -39,7 +39,7 @@ TEST(Microbatches, GiveTheGradientOfTheWholeBatch) {
   EXPECT_TRUE(at::equal(weights_after(100, 8), whole));
   EXPECT_TRUE(at::allclose(weights_after(4, 8), whole, 1e-12, 1e-14));
   EXPECT_TRUE(at::allclose(weights_after(1, 8), whole, 1e-12, 1e-14));
-  // Parts of 3, 3 and 2: each counts by its samples.
+  // Microbatches of 3, 3 and 2 samples: each counts by its samples.
   EXPECT_TRUE(at::allclose(weights_after(3, 8), whole, 1e-12, 1e-14));
   EXPECT_FALSE(at::allclose(weights_after(3, 7), whole, 1e-6, 1e-6));
 }
@@ -57,7 +57,7 @@ TEST(Microbatches, LogTheLossOfTheWholeBatch) {
   EXPECT_THAT(loss_with(3), DoubleNear(loss_with(8), 1e-12));
 }
 
-// However many samples a row counts as, and whatever transforms make of it.
+// However many samples a row counts as, and whatever transforms do with it.
 TEST(Microbatches, AreNotMadeOfWhatNobodyAskedToCut) {
   DataSpec counted{.dataloader = tiny_loader(4, {.batch_size = 4})};
   counted.get_num_samples_in_batch = [](const Batch& batch) { return 2 * batch[0].size(0); };
@@ -115,7 +115,7 @@ TEST(Microbatches, OfABatchWithoutAnyTokenCountBySamples) {
   EXPECT_TRUE(at::equal(train(true), train(false)));
 }
 
-// The mean over no token is no number.
+// The mean over no tokens is NaN.
 TEST(Microbatches, WithoutAnyTokenAddNothing) {
   TrainerOptions options = tiny_options();
   DataSpec data{.dataloader = tiny_loader(8, {.batch_size = 8})};
@@ -123,7 +123,7 @@ TEST(Microbatches, WithoutAnyTokenAddNothing) {
     return batch[0].size(0) == 2 ? 0 : batch[0].size(0);
   };
   options.train_dataloader = data;
-  options.device_train_microbatch_size = 3;  // 3, 3 and 2
+  options.device_train_microbatch_size = 3;  // Microbatches of 3, 3 and 2.
   options.accumulate_train_batch_on_tokens = true;
   options.max_duration = "1ba";
   options.callbacks = {At(Event::kAfterLoss, [](State& state) {

@@ -1,6 +1,7 @@
 // Crashes, power cuts and faults under a whole Trainer: a run of three saves with rotation and
-// autoresume, on a disk that stops, or fails, at every one of its operations. One way writes its
-// saves over the files of retired ones: then no file that still has a checkpoint's name may change.
+// autoresume, on a disk that stops or fails at every one of its operations. In one variant, saves
+// overwrite the files of retired ones. Then a file must not change while it has a checkpoint's
+// name.
 
 #include <gmock/gmock.h>
 
@@ -40,8 +41,8 @@ const std::string kLatest = kFolder + "/latest-rank0.pt";
 struct Way {
   const char* name;
   bool async = false;
-  int link_error = 0;     // SimFileSystem::refuse_links()
-  bool recycles = false;  // the third save is written over the file of the first
+  int link_error = 0;     // For SimFileSystem::refuse_links().
+  bool recycles = false;  // The third save overwrites the file of the first.
 };
 
 void PrintTo(const Way& way, std::ostream* out) { *out << way.name; }  // NOLINT: gtest's name
@@ -65,7 +66,7 @@ class TrainerCrash : public ::testing::TestWithParam<Way> {
     return made;
   }
 
-  // The state in the end of a run that nothing happened to.
+  // The last state of an undisturbed run.
   Value undisturbed() const {
     SimFileSystem disk;
     disk.refuse_links(GetParam().link_error);
@@ -85,7 +86,7 @@ std::string path_of(std::int64_t batch) {
   return kFolder + "/ep0-ba" + std::to_string(batch) + "-rank0.pt";
 }
 
-// Whether every file that has a checkpoint's name is the checkpoint that was saved under it.
+// Whether every file with a checkpoint's name is the checkpoint that was saved under it.
 ::testing::AssertionResult all_are_whole(SimFileSystem& disk) {
   const auto store = local_store(disk);
   for (std::int64_t batch = 1; batch <= kSaves; ++batch) {
@@ -100,12 +101,12 @@ std::string path_of(std::int64_t batch) {
   return ::testing::AssertionSuccess();
 }
 
-// Trains on `disk` until it is done, or the process dies; gives the batch up to which saves are
+// Trains on `disk` until training is done or the process dies. Returns the last batch whose save is
 // known to be durable.
 std::int64_t train(TrainerOptions made, bool async) {
   std::int64_t durable = 0;
   made.callbacks.push_back(At(Event::kBatchStart, [&](State& state) {
-    // A background save is waited for by the next one.
+    // The next save waits for a background save.
     durable = std::max<std::int64_t>(0, state.timestamp.batch - (async ? 1 : 0));
   }));
   try {
@@ -123,7 +124,7 @@ TEST_P(TrainerCrash, OnlyTheRecyclingWaysWriteOverAnOldFile) {
   disk.refuse_links(GetParam().link_error);
   FaultyFileSystem files(disk);
   std::uint64_t first = 0;
-  files.before_each([&](FileCall kind, std::uint64_t /*number*/) {  // it loses its name by one
+  files.before_each([&](FileCall kind, std::uint64_t /*number*/) {  // A rename takes its name away.
     const auto file = disk.stat(path_of(1), true);
     if (kind == FileCall::kRename && file) first = file->inode;
   });
@@ -153,7 +154,7 @@ TEST_P(TrainerCrash, AtEveryOperationARestartGoesOnWithTheSameBits) {
       ASSERT_EQ(essence(load(kLatest, {.store = local_store(*left)})), expected)
           << n << "\n"
           << left->describe();
-      if (begin == kSaves) continue;  // nothing was left to train, or to rotate
+      if (begin == kSaves) continue;  // No training and no rotation was left to do.
       EXPECT_THAT(list_names(*local_store(*left), kFolder),
                   ::testing::ElementsAre("ep0-ba3-rank0.pt", "latest-rank0.pt"))
           << n;
@@ -163,8 +164,8 @@ TEST_P(TrainerCrash, AtEveryOperationARestartGoesOnWithTheSameBits) {
   EXPECT_GT(states, 100);
 }
 
-// The disk fails once, at any call, with any error: whatever it was, the same Trainer goes on, and
-// its next save works.
+// The disk fails once, at any call, with any error. The same Trainer continues, and its next save
+// succeeds.
 TEST_P(TrainerCrash, AtEveryFaultTrainingGoesOnAndTheNextSaveWorks) {
   const Value expected = undisturbed();
   int noticed = 0;
@@ -177,7 +178,8 @@ TEST_P(TrainerCrash, AtEveryFaultTrainingGoesOnAndTheNextSaveWorks) {
       std::optional<Trainer> trainer;
       try {
         trainer.emplace(options(files));
-      } catch (const StorageError& e) {  // the start says so, and works when it is tried again
+      } catch (const StorageError& e) {
+        // The start reports the error, and succeeds when it is repeated.
         EXPECT_EQ(e.status(), error);
         ++noticed;
         trainer.emplace(options(files));

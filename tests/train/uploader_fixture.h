@@ -1,4 +1,4 @@
-// Runs that save on this machine, and whose loggers upload it to a store.
+// Runs that save on this machine, and whose loggers upload the checkpoints to a store.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -52,7 +52,7 @@ struct Uploader : ::testing::Test {
   std::shared_ptr<LogRecorder> log = std::make_shared<LogRecorder>();
 };
 
-// Takes files, and has them elsewhere when the test says so.
+// Takes files, and reports them as uploaded when the test says so.
 struct SlowDestination final : LoggerDestination {
   std::string name() const override { return "SlowDestination"; }
   bool can_upload_files() const override { return true; }

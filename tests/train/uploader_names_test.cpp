@@ -1,4 +1,5 @@
-// The names of uploaded checkpoints: what the Trainer's options say, and where autoresume looks.
+// The names of uploaded checkpoints: how the Trainer's options set them, and where autoresume
+// looks.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -56,7 +57,7 @@ TEST_F(Uploader, RemoteNamesThatNothingUsesAreRefused) {
   EXPECT_TRUE(store->stat("run/all/1.pt"));
 }
 
-// Where Composer's guide to autoresume says that they are.
+// Composer's guide to autoresume uses these names.
 TEST_F(Uploader, CheckpointsOfTheGuidesNamesAreFoundBesideTodaysNames) {
   for (const char* const extension : {".pt", ""}) {
     store = memory_store();

@@ -1,4 +1,4 @@
-// RemoteUploaderDownloader: what is saved on this machine, and kept in a store.
+// RemoteUploaderDownloader: checkpoints are saved on this machine and kept in a store.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -45,7 +45,7 @@ using testing::Uploader;
 using testing::WatchedStore;
 using testing::write_file;
 
-// T21, T22: and the pointer is one that leads to what is there.
+// T21, T22: the pointer leads to the uploaded checkpoint.
 TEST_F(Uploader, CheckpointsAndThePointerAreUploadedWithTheirRemoteNames) {
   Trainer(options("2ba")).fit();
   EXPECT_THAT(names(), ElementsAre("ep0-ba1-rank0.pt", "ep0-ba2-rank0.pt", "latest-rank0.pt"));
@@ -111,7 +111,7 @@ TEST_F(Uploader, AStaleFileHereNeverBeatsANewerOneThereNorTheOtherWayRound) {
   EXPECT_EQ(Trainer(options("9ba")).state().timestamp.batch, 4);
 
   Trainer(options("4ba")).fit();
-  store = memory_store();  // the bucket was emptied
+  store = memory_store();  // As if the bucket was emptied.
   fs::remove_all(folder / "ckpt");
   Trainer(options("3ba")).fit();
   store = memory_store();
@@ -150,7 +150,7 @@ TEST_F(Uploader, TwoJobsWithOneRunNameDoNotOverwriteEachOther) {
   Trainer(options("1ba")).fit();
   Trainer first(options("2ba"));
   first.fit();
-  // The same run on another machine, which has only what was there when it began.
+  // The same run on another machine, which has only the files from its beginning.
   testing::TempFolder other_machine;
   store->move_pointer("run/checkpoints/latest-rank0.pt", "run/checkpoints/ep0-ba1-rank0.pt");
   TrainerOptions made = options("3ba");
@@ -161,14 +161,15 @@ TEST_F(Uploader, TwoJobsWithOneRunNameDoNotOverwriteEachOther) {
   Trainer second(std::move(made));
   EXPECT_EQ(second.state().timestamp.batch, 1);
   second.fit();
-  // The first one goes on, and is told: the pointer is no longer where it put it.
+  // The first job continues and gets an error: the pointer is not where the job put it.
   EXPECT_THAT(message_of<AlreadyExistsError>([&] { first.fit({.duration = "2ba"}); }),
               HasSubstr("another job moves run/checkpoints/latest-rank0.pt"));
   EXPECT_EQ(store->read_pointer("run/checkpoints/latest-rank0.pt")->target,
             "run/checkpoints/ep0-ba3-rank0.pt");
 }
 
-// The first job still lives, and saves, while the second one has begun to go on from before that.
+// The first job is still running and saving when the second one has resumed from an earlier
+// checkpoint.
 TEST_F(Uploader, AJobThatSavesBehindTheStartOfAnotherIsNotOverwritten) {
   const auto version = [&](const std::string& name) {
     return store->stat("run/checkpoints/" + name)->version;
@@ -188,7 +189,7 @@ TEST_F(Uploader, AJobThatSavesBehindTheStartOfAnotherIsNotOverwritten) {
     EXPECT_EQ(second.state().timestamp.batch, 1);
     if (moves_pointer) {
       first.fit({.duration = "2ba"});
-    } else {  // it is between the object and the pointer
+    } else {  // The first job is between writing the object and moving the pointer.
       const auto object = store->begin("run/checkpoints/ep0-ba2-rank0.pt");
       object->write(as_bytes("its own"));
       object->commit();
@@ -202,7 +203,7 @@ TEST_F(Uploader, AJobThatSavesBehindTheStartOfAnotherIsNotOverwritten) {
   }
 }
 
-// All under one name: what it wrote itself it may write over, and nothing else.
+// All uploads have one name. The job may overwrite what it wrote itself, and nothing else.
 TEST_F(Uploader, OneNameForAllUploadsIsThisJobsOwn) {
   const auto made = [&](const std::string& duration) {
     TrainerOptions with = options(duration);
@@ -218,7 +219,7 @@ TEST_F(Uploader, OneNameForAllUploadsIsThisJobsOwn) {
   EXPECT_EQ(remote("ckpt.pt"), essence(load(folder / "ckpt/latest-rank0.pt")));
 }
 
-// The arrival of an older save says nothing of the file that a newer one put in its place.
+// The arrival of an older save says nothing about the newer file that has replaced it.
 TEST_F(Uploader, OnlyTheFileThatArrivedIsRemovedHere) {
   for (const bool newest_arrives : {false, true}) {
     fs::remove_all(folder / "ckpt");
@@ -240,13 +241,13 @@ TEST_F(Uploader, OnlyTheFileThatArrivedIsRemovedHere) {
   }
 }
 
-// While a save of its path is under way, too.
+// The same while a save of its path is under way.
 TEST_F(Uploader, AnArrivalDuringTheNextSaveOfThePathHarmsNothing) {
   const auto slow = std::make_shared<SlowDestination>();
   TrainerOptions made = options("5ba");
   made.autoresume = false;
   made.loggers = {slow, log};
-  // Its state is asked for while the save is under way.
+  // Its state is requested while the save is under way.
   struct Arrive final : Callback {
     explicit Arrive(std::shared_ptr<SlowDestination> to) : slow(std::move(to)) {}
     std::string name() const override { return "Arrive"; }
@@ -271,7 +272,7 @@ TEST_F(Uploader, AnArrivalDuringTheNextSaveOfThePathHarmsNothing) {
   EXPECT_FALSE(fs::exists(folder / "ckpt/ckpt.pt"));
 }
 
-// T64, T65, and T63: with a format of their own, and several at once, where Composer refuses to.
+// T64, T65, T63: with a name format of their own, and several at once, which Composer refuses.
 TEST_F(Uploader, AFormatAndSeveralUploadsAtOnceGoWithAutoresume) {
   const auto made = [&](const std::string& duration) {
     TrainerOptions with = options(duration);
@@ -288,7 +289,8 @@ TEST_F(Uploader, AFormatAndSeveralUploadsAtOnceGoWithAutoresume) {
   EXPECT_EQ(Trainer(made("9ba")).state().timestamp.batch, 5);
 }
 
-// A constant name: the upload of the file before says nothing about the one that has the name now.
+// With a constant name, the upload of the previous file says nothing about the file that has the
+// name now.
 TEST(SaverUploadsTest, WhatArrivesIsTheFileThatHasThePathNow) {
   struct Destination final : LoggerDestination {
     bool can_upload_files() const override { return true; }
@@ -316,11 +318,11 @@ TEST(SaverUploadsTest, WhatArrivesIsTheFileThatHasThePathNow) {
   destination->files.at(1).on_done({});
   EXPECT_THAT(uploaded(), ElementsAre(std::pair("last.pt", true)));
   EXPECT_EQ(destination->files.at(1).remote_file_name, "run/2.pt");
-  uploads.hand_over("another.pt", logger, Replace::kNever);  // which was not begun
+  uploads.hand_over("another.pt", logger, Replace::kNever);  // It was not begun.
   EXPECT_EQ(destination->files.size(), 2U);
 }
 
-// Whether they arrive, fail, or are replaced while they wait.
+// Whether uploads arrive, fail, or are replaced while they wait.
 TEST(SaverUploadsTest, HoldsNoMoreOfALongRunThanOfAShortOne) {
   struct Keeping final : LoggerDestination {
     bool can_upload_files() const override { return true; }
@@ -385,7 +387,7 @@ TEST_F(Uploader, AStopBySignalStillBringsTheLastCheckpointThere) {
   }
 }
 
-// What was saved last goes there also when training fails before the loggers are asked again.
+// The last save is uploaded even if training fails before the loggers are called again.
 TEST_F(Uploader, AFailureOfTrainingCostsNoCheckpoint) {
   TrainerOptions made = options("9ep");
   made.callbacks = {CheckpointSaver(saver()), testing::At(Event::kBatchStart, [](const State& s) {
@@ -429,7 +431,7 @@ TEST_F(Uploader, ARunDirectoryIsKeptUpToDate) {
   EXPECT_EQ(essence(load("my_run/rank_0/" + last, {.store = store})),
             essence(load(run + "/" + last)));
   EXPECT_EQ(uploader->get_uri_for_uploaded_file(run + "/" + last), "my_run/rank_0/" + last);
-  // The probe, each checkpoint once, the log each time that it was looked at.
+  // The probe, each checkpoint once, and the log each time that it was looked at.
   EXPECT_LE(counting->calls(StoreCall::kCommit), 1U + 3 + 4);
   EXPECT_THROW(RunDirectoryUploader({.upload_every_n_batches = 0, .store = store}), UsageError);
 }
@@ -456,10 +458,10 @@ TEST_F(Uploader, WhatDidNotArriveOfARunDirectoryIsSentAgain) {
   EXPECT_TRUE(store->stat("kept/rank_0/a.txt"));
   const std::string version = store->stat("kept/rank_0/a.txt")->version;
   uploader.close(state, logger);
-  EXPECT_EQ(store->stat("kept/rank_0/a.txt")->version, version);  // and not once more
+  EXPECT_EQ(store->stat("kept/rank_0/a.txt")->version, version);  // Not uploaded again.
 }
 
-// A state and a logger with nothing but the uploader, as a program's own loop has them.
+// A state and a logger with only the uploader, as in a program's own loop.
 struct ByHand : Uploader {
   ByHand() { state.run_name = "run"; }
   std::shared_ptr<RemoteUploaderDownloader> made(RemoteUploaderDownloaderOptions with = {}) {
@@ -481,7 +483,7 @@ struct ByHand : Uploader {
   Logger logger{state};
 };
 
-// T116, T120: the last content wins, and what was given may change at once.
+// T116, T120: the last content wins, and the given file may change at once.
 TEST_F(ByHand, UploadsWhatTheFileHeldAndDownloadsIt) {
   const auto uploader = made({.upload_staging_folder = folder.path()});
   for (int i = 0; i < 10; ++i) {
@@ -512,7 +514,7 @@ TEST_F(ByHand, WithoutOverwriteASecondOneIsRefused) {
   EXPECT_EQ(text_of("a"), "1");
 }
 
-// T121, T123: the error itself, by the next event, and nothing hangs.
+// T121, T123: the next event throws the error itself, and nothing hangs.
 TEST_F(ByHand, AFailedUploadIsToldAndNamed) {
   store = std::make_shared<WatchedStore>(
       store, StoreHooks{.before = [](StoreCall call, const std::string& name) {

@@ -1,5 +1,5 @@
-// Uploads that come once more: of a second fit(), of a request in a batch that was just saved, of
-// newer saves with the name of one that waits.
+// Repeated uploads: by a second fit(), by a request in a batch that was just saved, and by newer
+// saves with the name of a waiting upload.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -33,7 +33,7 @@ using testing::Uploader;
 using testing::WatchedStore;
 using testing::write_file;
 
-// fit(reset_time) writes the names of the first fit() once more, long after the queue has passed
+// fit(reset_time) uses the names of the first fit() once more, long after the queue has passed
 // them.
 TEST_F(Uploader, TrainingOnceMoreFromTheBeginningWritesItsOwnUploadsAgain) {
   Trainer trainer(options("40ba"));
@@ -60,7 +60,8 @@ TEST_F(Uploader, TrainingOnceMoreWritesNothingOfAnotherJobsOver) {
   EXPECT_EQ(store->stat("run/checkpoints/ep0-ba3-rank0.pt")->version, before);
 }
 
-// Composer: what is here is refused when fit() begins, and what is only there when it is uploaded.
+// As in Composer, existing local files are refused when fit() begins, and existing uploads when
+// they are uploaded.
 TEST_F(Uploader, WithoutOverwriteOrAutoresumeTrainingOnceMoreIsRefused) {
   for (const bool is_here : {true, false}) {
     keep = is_here ? -1 : 0;
@@ -77,7 +78,7 @@ TEST_F(Uploader, WithoutOverwriteOrAutoresumeTrainingOnceMoreIsRefused) {
   }
 }
 
-// The batch at which the first fit() saved last is a batch like any other to the second.
+// The last saved batch of the first fit() is not special to the second one.
 TEST_F(Uploader, TheBatchThatWasSavedLastIsSavedAgainWhenTimeWasSetBack) {
   for (const char* interval : {"4ba", "1ep"}) {
     fs::remove_all(folder / "ckpt");
@@ -96,7 +97,7 @@ TEST_F(Uploader, TheBatchThatWasSavedLastIsSavedAgainWhenTimeWasSetBack) {
   }
 }
 
-// What is asked for in a batch that was saved anyway is there already.
+// A batch that was saved anyway satisfies the request.
 TEST_F(Uploader, ARequestInABatchThatWasJustSavedSavesNothingTwice) {
   for (const int asked : {SIGUSR2, SIGTERM}) {
     for (const int kept : {-1, 0}) {
@@ -117,7 +118,7 @@ TEST_F(Uploader, ARequestInABatchThatWasJustSavedSavesNothingTwice) {
                 stops ? FitResult::Reason::kInterrupted : FitResult::Reason::kFinished);
       trainer.close();
       EXPECT_EQ(names().size(), stops ? 4U : 6U);
-      EXPECT_EQ(counting->calls(StoreCall::kCommit), (stops ? 3U : 5U) + 1);  // and the probe
+      EXPECT_EQ(counting->calls(StoreCall::kCommit), (stops ? 3U : 5U) + 1);  // Plus the probe.
       for (const std::string& message : log->messages) {
         EXPECT_THAT(message, ::testing::Not(HasSubstr("fail")));
       }
@@ -125,7 +126,7 @@ TEST_F(Uploader, ARequestInABatchThatWasJustSavedSavesNothingTwice) {
   }
 }
 
-// An upload that failed is no checkpoint there: the last save brings it there.
+// A failed upload is no checkpoint, so the last save uploads it.
 TEST_F(Uploader, ASigtermBehindAnUploadThatFailedSavesOnceMore) {
   const auto memory = store;
   const auto is_broken = std::make_shared<std::atomic<bool>>(true);
@@ -157,7 +158,8 @@ TEST_F(Uploader, ASigtermBehindAnUploadThatFailedSavesOnceMore) {
   EXPECT_TRUE(memory->stat("run/checkpoints/ep0-ba3-rank0.pt"));
 }
 
-// Saves faster than the network, all of one name there: only the newest is worth its place here.
+// Saves are faster than the network, and all uploads have one name. Only the newest file is kept
+// here.
 TEST_F(Uploader, TheFileOfAnUploadThatANewerOneReplacedIsRemovedHere) {
   std::promise<void> has_begun;
   std::promise<void> go_on;
@@ -188,14 +190,14 @@ TEST_F(Uploader, TheFileOfAnUploadThatANewerOneReplacedIsRemovedHere) {
   Trainer trainer(std::move(made));
   trainer.fit();
   trainer.close();
-  EXPECT_LE(most, 3U);  // one is under way, one waits, one was just replaced
+  EXPECT_LE(most, 3U);  // One is under way, one waits, one was just replaced.
   EXPECT_THAT(list_names(*local_store(), folder / "ckpt"), IsEmpty());
   EXPECT_THAT(log->messages,
               Contains(::testing::AllOf(HasSubstr("uploaded "), HasSubstr("ep3-ba20-rank0.pt"),
                                         ::testing::Not(HasSubstr("not ")))));
 }
 
-// A failure of the last look at the folder takes nothing from what is on its way.
+// If the last look at the folder fails, pending uploads still finish.
 TEST_F(Uploader, ARunDirectoryUploaderFinishesAlsoWhenItsLastLookFails) {
   const std::string run = folder / "run";
   const std::string staging = folder / "staging";
@@ -215,7 +217,7 @@ TEST_F(Uploader, ARunDirectoryUploaderFinishesAlsoWhenItsLastLookFails) {
               HasSubstr("uploading has ended already"));
 }
 
-// What a destination drops because a newer one has its name is no failure.
+// If a destination drops a file because a newer one has its name, that is no failure.
 TEST(SaverUploadsTest, WhatIsReplacedIsReportedAndWhatFailsIsNot) {
   struct Replacing final : LoggerDestination {
     bool can_upload_files() const override { return true; }
@@ -246,7 +248,7 @@ TEST(SaverUploadsTest, WhatIsReplacedIsReportedAndWhatFailsIsNot) {
   EXPECT_EQ(uploads.size(), 1U);
 }
 
-// Has what arrives, and removes what is superfluous then; or has nothing.
+// A destination that keeps arrived files and removes superfluous ones, or fails.
 struct KeepingOrFailing final : LoggerDestination {
   bool can_upload_files() const override { return true; }
   void upload_file(const FileUpload& file) override {
@@ -260,7 +262,7 @@ struct KeepingOrFailing final : LoggerDestination {
   std::vector<std::string> there;
 };
 
-// One that never arrived is none of those that are there: no other goes for it.
+// A failed upload is not counted as one that exists, so no other one is removed for it.
 TEST(SaverUploadsTest, WhatFailsIsNotCountedAmongThoseToKeep) {
   for (const int keep : {1, 2}) {
     State state;
@@ -287,7 +289,7 @@ TEST(SaverUploadsTest, WhatFailsIsNotCountedAmongThoseToKeep) {
   }
 }
 
-// Where it did arrive, it is one of those that are to stay there.
+// At a destination where it arrived, it counts as one of those to keep.
 TEST(SaverUploadsTest, AnotherDestinationKeepsAsManyAsItIsTo) {
   State state;
   Logger logger(state);
@@ -328,7 +330,7 @@ TEST(SaverUploadsTest, WhatOneDestinationRefusesTheOthersGet) {
   EXPECT_EQ(slow->files.size(), 1U);
 }
 
-// The last save of a run, say.
+// For example the last save of a run.
 TEST_F(Uploader, AnEarlierFileThatIsRefusedCostsNoRequestedSave) {
   struct Refusing final : LoggerDestination {
     bool can_upload_files() const override { return true; }
@@ -349,12 +351,14 @@ TEST_F(Uploader, AnEarlierFileThatIsRefusedCostsNoRequestedSave) {
     save();
     made.wait();
   };
-  for (int refused = -1; refused != destination->count;) {  // until one is still to be handed over
+  // Until one still waits to be handed over.
+  for (int refused = -1; refused != destination->count;) {
     refused = destination->count;
     save_next([&] {
       try {
         made.save(state, trainer.logger());
-      } catch (const AlreadyExistsError&) {  // it was here very soon, and handed over at once
+      } catch (const AlreadyExistsError&) {
+        // It was written so soon that it was handed over at once.
       }
     });
   }

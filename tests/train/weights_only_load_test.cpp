@@ -1,4 +1,4 @@
-// Loading the weights alone: of files with more, with less, with nothing of what the model has.
+// Loading only the weights, from files with more, fewer or none of the model's weights.
 
 #include <gmock/gmock.h>
 #include <torch/torch.h>
@@ -54,7 +54,7 @@ const std::vector<WeightsFile> kWeightsFiles = {
     {"pytorchs_dcp", write_pytorchs_dcp},
 };
 
-// So large that the memory of each goes back to the system when nobody has it.
+// So large that its memory is returned to the system when the last owner releases it.
 at::Tensor large_tensor() { return torch::ones({std::int64_t{10} << 20}, torch::kUInt8); }
 
 class WeightsOnly : public ::testing::TestWithParam<std::tuple<std::size_t, bool>> {

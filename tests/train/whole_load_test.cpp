@@ -1,4 +1,4 @@
-// Loads that read the file whole while it is decoded (train/state/load/load_staging.h).
+// Loads that read the whole file while it is decoded (train/state/load/load_staging.h).
 
 #include <gmock/gmock.h>
 #include <torch/torch.h>
@@ -29,7 +29,7 @@ using testing::write_file;
 
 constexpr std::int64_t kLayers = 40;
 
-// Large enough to be read whole, of tensors of every size from one element to 1.5 MiB.
+// Large enough to be read whole. Its tensors have sizes from one element to 1.5 MiB.
 struct Layers final : Model {
   explicit Layers(float first) {
     for (std::int64_t i = 0; i < kLayers; ++i) {
@@ -61,14 +61,14 @@ struct WholeLoad : ::testing::Test {
       ASSERT_TRUE(torch::equal(tensor, expected));
     }
   }
-  // As other tools than PyTorch write it: nothing lies at a multiple of 64, where libtorch wants
-  // it.
+  // Writes the file as tools other than PyTorch do: nothing lies at a multiple of 64, which
+  // libtorch expects.
   std::string write_at_odd_places() const {
     std::vector<testing::RawRecord> records;
     const std::string before = read_file(path);
     const TorchFile file(source_of({as_bytes(before), nullptr}, path));
     for (const FileRecord& record : file.records()) {
-      if (record.name.starts_with(".")) continue;  // the manifest knows where everything lies
+      if (record.name.starts_with(".")) continue;  // The manifest knows where everything lies.
       const SharedBytes bytes = file.bytes_of(record);
       records.push_back({"archive/" + record.name, std::string(as_text(bytes.view))});
     }
@@ -76,7 +76,7 @@ struct WholeLoad : ::testing::Test {
     write_file(path, odd);
     return odd;
   }
-  // The first place where the last elements of the large layers stand.
+  // The first position of the last elements of the large layers.
   static std::size_t place_of_large(const std::string& bytes) {
     const at::Tensor end = torch::arange(389'990, 390'000, torch::kFloat32) + 5.0F;
     return bytes.rfind(std::string(static_cast<const char*>(end.data_ptr()), end.nbytes()));
@@ -95,8 +95,7 @@ TEST_F(WholeLoad, TensorsArePartsOfOneMemoryThatLiesAsTheFileDoes) {
   const auto parameters = state.model->module().parameters();
   const auto* const first = static_cast<const char*>(parameters[3].data_ptr());
   const auto* const last = static_cast<const char*>(parameters[39].data_ptr());
-  // Of the layers with the same elements the one in the file and the one in memory are as far
-  // apart.
+  // Two layers have the same elements. Their distance in the file equals their distance in memory.
   const std::string_view end(first + parameters[3].nbytes() - 40, 40);
   EXPECT_EQ(static_cast<std::size_t>(last - first), bytes.rfind(end) - bytes.find(end));
   for (const at::Tensor& tensor : parameters) {
@@ -104,7 +103,7 @@ TEST_F(WholeLoad, TensorsArePartsOfOneMemoryThatLiesAsTheFileDoes) {
   }
 }
 
-// Memory is handed over again, and what was there before is let go of.
+// Memory is replaced again, and the previous memory is released.
 TEST_F(WholeLoad, OneAfterTheOther) {
   for (int i = 0; i < 3; ++i) {
     for (at::Tensor tensor : state.model->module().parameters()) {
@@ -119,7 +118,7 @@ TEST_F(WholeLoad, ABadByteAnywhereChangesNothing) {
   const std::string good = read_file(path);
   const std::size_t large = place_of_large(good);
   ASSERT_NE(large, std::string::npos);
-  // In a tensor; in the padding before it; in the pickle; in the directory.
+  // In a tensor, in the padding before it, in the pickle, and in the directory.
   for (const std::size_t at : {large, std::size_t{40}, std::size_t{300}, good.size() - 200}) {
     std::string bad = good;
     bad[at] ^= 1;
@@ -153,7 +152,7 @@ TEST_F(WholeLoad, WhatDoesNotFitChangesNothing) {
   EXPECT_THROW(load(), MismatchError);
 }
 
-// Elements that have to be converted are looked at while the model is planned.
+// Planning the model looks at elements that have to be converted.
 TEST_F(WholeLoad, AnotherDtypeIsConvertedWhenTheElementsAreThere) {
   state.model->module().to(torch::kFloat64);
   load();
@@ -163,7 +162,7 @@ TEST_F(WholeLoad, AnotherDtypeIsConvertedWhenTheElementsAreThere) {
   }
 }
 
-// How many bytes this process has read from files so far; nullopt where nobody counts them.
+// How many bytes this process has read from files. Nullopt if the system does not count them.
 std::optional<std::uint64_t> bytes_read() {
   std::ifstream counts("/proc/self/io");
   std::string name;
@@ -196,7 +195,8 @@ TEST_F(WholeLoad, WhatLiesAtOddPlacesIsReadOnce) {
   expect_weights(6.0F);
 }
 
-// It is copied from there when all is read: into memory that nobody else has any more.
+// After everything is read, it would be copied to its place, into memory that has no owner any
+// more.
 TEST_F(WholeLoad, WhatNoModelWantsOfOddPlacesIsCopiedNowhere) {
   State saved;
   saved.model = std::make_shared<Layers>(5.0F);
@@ -209,7 +209,7 @@ TEST_F(WholeLoad, WhatNoModelWantsOfOddPlacesIsCopiedNowhere) {
   expect_weights(5.0F);
 }
 
-// Of a file that holds much more than the weights nothing more than those is kept.
+// If a file holds much more than the weights, only the weights are kept in memory.
 TEST_F(WholeLoad, WhatIsLittleOfAFileIsReadAlone) {
   State saved;
   saved.model = std::make_shared<Layers>(5.0F);
@@ -222,7 +222,7 @@ TEST_F(WholeLoad, WhatIsLittleOfAFileIsReadAlone) {
   EXPECT_FALSE(Mirror::is_part(state.model->module().parameters().front().storage()));
 }
 
-// --- The memory ---------------------------------------------------------------------------------
+// --- The memory ----------------------------------------------------------------------------------
 
 TEST(MirrorTest, PartsKeepTheirBytesAndOnlyThose) {
   constexpr std::size_t kMiB = std::size_t{1} << 20;

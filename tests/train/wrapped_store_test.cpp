@@ -1,6 +1,6 @@
-// A user's store around local_store() that passes every call on, and says of itself what that one
-// says: runs in it are as runs in local_store() are. It has no FileSystem to give, so that it has
-// no lock of the run, and ranks write the files of a folder one by one.
+// A user's store around local_store() that forwards every call and reports the same properties. Its
+// runs behave as in local_store(). It has no FileSystem, so there is no lock of the run, and ranks
+// write the files of a folder one by one.
 #include <gmock/gmock.h>
 
 #include <algorithm>
@@ -47,7 +47,7 @@ using testing::TracedLayout;
 using testing::TracedRuns;
 using testing::write_file;
 
-// As a killed writer does.
+// Leaves a file as a killed writer does.
 void leave_behind(const std::string& folder) {
   std::filesystem::create_directories(folder);
   write_file(folder + "/.cairn-tmp-ep0-ba9-rank0.pt-0123456789abcdef", "half");
@@ -66,14 +66,14 @@ class WrappedStore final : public ForwardingStore {
     if (is_broken) throw StorageError(name + " is busy", 0, /*retryable=*/true);
     return under_->begin(name, options);
   }
-  std::map<std::string, int> begun;  // while nothing is being saved
+  std::map<std::string, int> begun;  // While nothing is being saved.
   std::atomic<bool> is_broken = false;
 
  private:
   std::mutex mutex_;
 };
 
-// Paths from `folder`, with what links say.
+// Paths relative to `folder`, with the targets of links.
 std::vector<std::string> all_in(const std::string& folder) {
   std::vector<std::string> names;
   for (const auto& entry : std::filesystem::recursive_directory_iterator(folder)) {
@@ -101,7 +101,7 @@ struct WrappedStoreTest : ::testing::Test {
     return made;
   }
 
-  // What was logged, without times, and without what is said of locks.
+  // The logged messages, without times and without messages about locks.
   std::vector<std::string> messages(const std::string& home) const {
     static const std::regex times("[0-9]+\\.[0-9]+ s");
     std::vector<std::string> lines;
@@ -131,7 +131,7 @@ TEST_F(WrappedStoreTest, SavesRotatesAndResumesAsLocalStoreDoes) {
     run_until(options(store, home), 3);
     leave_behind(folder / (home + "/ckpt"));
     run(options(store, home));
-    run(options(store, home));  // which is finished
+    run(options(store, home));  // It is finished already.
     said[home] = messages(home);
     names[home] = all_in(folder / home);
   }
@@ -149,7 +149,7 @@ TEST_F(WrappedStoreTest, HasNoLockOfTheRunAndSaysSo) {
   EXPECT_THAT(log->messages, Contains(HasSubstr("has no locks")));
 }
 
-// The calls of a save that is begun again and again are another store's.
+// Only other kinds of stores repeat a failed save.
 TEST_F(WrappedStoreTest, WritesOnceWhatCannotBeWritten) {
   const auto store = std::make_shared<WrappedStore>();
   TrainerOptions made = options(store, "a");
@@ -159,7 +159,7 @@ TEST_F(WrappedStoreTest, WritesOnceWhatCannotBeWritten) {
   EXPECT_EQ(store->begun[folder / "a/ckpt/ep0-ba1-rank0.pt"], 1);
 }
 
-// Without the lock of the run, for which its folder is made.
+// Without the calls for the run's lock, including the one that makes its folder.
 std::vector<std::string> without_lock(const std::vector<std::string>& lines) {
   std::vector<std::string> calls;
   for (const std::string& line : lines) {
@@ -248,7 +248,7 @@ TEST_F(WrappedStoreTest, RequestsToStopAreLookedForByItsCalls) {
   EXPECT_FALSE(std::filesystem::exists(folder / "STOP"));
 }
 
-// A file:// place is near, and its names are URIs.
+// A file:// place is near, but its names are URIs.
 TEST_F(WrappedStoreTest, FilesByTheirUrisAreNoFarStore) {
   const auto store = object_store_of("file://" + folder.path());
   EXPECT_FALSE(store->may_be_far());

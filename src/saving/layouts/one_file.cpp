@@ -1,5 +1,5 @@
-// One file for the whole run. Rank 0 writes it, and the others give what rank 0 cannot know of them
-// (Joined).
+// One file for the whole run. Rank 0 writes it. The other ranks send what rank 0 cannot know about
+// them (Joined).
 #include "cairn/train/state.h"
 #include "cairn/train/state_dict.h"
 
@@ -27,7 +27,7 @@ namespace {
 class OneFile final : public CheckpointLayout {
  public:
   bool is_of_all_ranks() const override { return false; }
-  // The size of what is compressed is not known before.
+  // The size of a compressed file is not known in advance.
   bool has_known_size(const CheckpointSaverOptions& options) const override {
     return find_extension(options.filename).codec == nullptr;
   }
@@ -39,8 +39,8 @@ class OneFile final : public CheckpointLayout {
     return joined;
   }
 
-  // The file of a sharded run has whole parameters; each rank has only its rows of them. A function
-  // of ignore_keys may change what is saved.
+  // False for a sharded run: its file has whole parameters, but each rank has only its rows. False
+  // with ignore_keys: a function may change the saved state.
   bool hashes_copies(const State& state, const CheckpointSaverOptions& options) const override {
     return options.save_async && is_writer() && state.sharding == nullptr &&
            options.ignore_keys.empty();
@@ -60,7 +60,7 @@ class OneFile final : public CheckpointLayout {
   void let_go() override { gatherer_ = {}; }
 
  private:
-  StateGatherer gatherer_;  // continues from the save before
+  StateGatherer gatherer_;  // Continues from the previous save.
 };
 
 }  // namespace

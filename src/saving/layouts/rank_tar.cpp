@@ -1,5 +1,5 @@
-// A tar of each rank (deepspeed_config). Every rank has names of its own, and all save together:
-// what fails on one of them fails on all.
+// A tar per rank (deepspeed_config). Every rank has its own names, and all ranks save together: a
+// failure on one rank is a failure on all.
 #include "cairn/error.h"
 #include "cairn/train/state.h"
 
@@ -18,24 +18,26 @@ class RankTar final : public CheckpointLayout {
   void adapt(CheckpointSaverOptions& options, const State& state, bool has_uploads) const override {
     if (options.weights_only) {
       throw UnsupportedError(
-          "weights_only (save_weights_only) does not go with deepspeed_config: a rank has a part "
-          "of the weights only. Save the whole state; `cairn convert` makes a file of weights of "
+          "weights_only (save_weights_only) does not go with deepspeed_config: each rank has only "
+          "a "
+          "part of the weights. Save the whole state; `cairn convert` makes a file of weights from "
           "all ranks' tars");
     }
     if (has_uploads) {
       throw UnsupportedError(
           "deepspeed_config: the ranks' tars are not uploaded by loggers: set remote_file_name to "
-          "nullopt, leave the logger out, or let save_folder be the store, as "
-          "s3://bucket/{run_name}");
+          "nullopt, leave the logger out, or save into the store itself, for example with "
+          "save_folder s3://bucket/{run_name}");
     }
     require_rank(options.filename);
     if (!has_counter(NameFormat(options.filename))) {
       throw UsageError(
           "\"" + options.filename +
           "\" is the same name at every save, and the ranks' tars cannot all be replaced at once: "
-          "a rank that dies meanwhile would leave no save of which every rank has its file. Put a "
-          "counter into it: ep{epoch}-ba{batch}-rank{rank}.tar, say, with "
-          "save_num_checkpoints_to_keep for how many there are");
+          "a rank that dies meanwhile would leave no complete save. Put a counter into the name, "
+          "for "
+          "example ep{epoch}-ba{batch}-rank{rank}.tar, and limit their number with "
+          "save_num_checkpoints_to_keep");
     }
     options.filename = as_tar_format(options.filename);
     if (options.latest_filename) {

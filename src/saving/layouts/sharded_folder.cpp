@@ -1,6 +1,6 @@
-// A folder that all ranks write (state_dict_type "sharded"). Rank 0 says where, and what becomes
-// superfluous; it removes that, and the first rank of each other machine removes the parts that lie
-// there alone.
+// A folder that all ranks write (state_dict_type "sharded"). Rank 0 chooses the path and the
+// superfluous checkpoints, and removes those. The first rank of each other machine removes the
+// parts that are only there.
 #include <optional>
 
 #include "cairn/train/state.h"
@@ -31,7 +31,7 @@ class ShardedFolder final : public CheckpointLayout {
   bool has_known_size(const CheckpointSaverOptions& /*options*/) const override { return true; }
 
   void save(Destination& to, const SaveRequest& what, Joined /*joined*/) override {
-    // Each rank has a folder of its own name; rank 0 says the names in it.
+    // The folder's path may differ between ranks. Rank 0 sends names relative to it.
     const std::string home = writers_folder(to.options(), what.state);
     const std::string own = save_path(to.options(), what.state);
     const auto name_of = [&](const std::string& path) {
@@ -50,8 +50,8 @@ class ShardedFolder final : public CheckpointLayout {
     if (!job) job = to.plan_part(what, path, said.at(2).as_items());
     job->replace = replace_if(said.at(1).as_bool());
     to.submit(std::move(*job), [&](SaveJob& filled) {
-      // One rank may take its time (a dataset's state_dict(), a callback's): the threads that save
-      // on the others would give it up.
+      // Gathering may take long on one rank (a dataset's or a callback's state_dict()). Otherwise
+      // the saving threads of the other ranks would give that rank up.
       Team::of_job().together("gathering the state for " + path, [&] {
         ranks_.fill(filled, what.state, {to.options().weights_only, to.options().ignore_keys},
                     &what.logger);

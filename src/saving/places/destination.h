@@ -1,15 +1,18 @@
-// One place where a run's checkpoints go: a folder of a store, the names in it, what is saved
-// there, and what may be written over. CheckpointSaver says when; a CheckpointLayout gathers the
-// state.
+// One place where a run's checkpoints go. It knows the folder in a store, the names in it, the
+// checkpoints saved there, and which names may be overwritten. CheckpointSaver decides when to
+// save. A CheckpointLayout gathers the state.
 //
-//  1. prepare(), before anything is loaded: the folder can be written to, and leftovers go.
-//  2. after_load(): the loaded checkpoint may be this saver's own, killed before it moved the link.
-//  3. begin_fit() takes the run's lock and finds out what training would write over.
-//  4. plan() makes the job of a save: its path, the link, and what becomes superfluous. The path is
-//     registered first, so that the checkpoint names itself.
-//  5. submit() hands the job to the pipeline, which writes, publishes and removes on its thread.
-//  6. settle() learns what has finished. A superfluous checkpoint counts as there until its
-//     removal is reported; wait() drops a save that failed.
+//  1. prepare(), before anything is loaded, checks that the folder can be written to, and removes
+//     leftovers.
+//  2. after_load(): the loaded checkpoint may be from this saver, which was killed before it moved
+//     the link.
+//  3. begin_fit() takes the run's lock, and finds files that training would overwrite.
+//  4. plan() makes the job of a save: its path, the link, and the superfluous checkpoints. The path
+//     is registered first, so that the checkpoint names itself.
+//  5. submit() gives the job to the pipeline, which writes, publishes and removes on its own
+//     thread.
+//  6. settle() takes note of finished saves. A superfluous checkpoint counts as existing until its
+//     removal is reported. wait() drops a failed save.
 #pragma once
 
 #include <chrono>
@@ -37,24 +40,24 @@
 
 namespace cairn {
 
-// Facts of the run that all its destinations go by.
+// Facts about the run that all its destinations use.
 struct RunAt {
-  // Whether checkpoints of the run itself, by its run_name, that are further in training are no
-  // conflict when a fit() starts, but are written again: the run goes on from before them.
+  // If true, fit() may overwrite later checkpoints of this run (by run_name) instead of refusing to
+  // start: the run resumes from before them.
   bool may_rewrite_own = false;
-  std::optional<std::string> gone_on_from = std::nullopt;  // SaverPlace's
-  std::string job = {};  // the same on all ranks of this start: they share the run's lock
+  std::optional<std::string> gone_on_from = std::nullopt;  // As in SaverPlace.
+  std::string job = {};  // The same on all ranks of a start: they share the run's lock.
 };
 
-// Reports and lines of the background thread, until the training thread asks for them.
+// Reports and lines of the background thread, kept until the training thread takes them.
 class FinishedSaves {
  public:
-  Notes notes;  // of its retries
+  Notes notes;  // About its retries.
   struct One {
-    std::uint64_t number;  // of the save
+    std::uint64_t number;  // The save's number.
     SaveReport report;
     std::chrono::duration<double> duration;
-    bool is_first = false;  // of those that arrived
+    bool is_first = false;  // The first that arrived.
   };
   void push(One finished) {
     const std::scoped_lock lock(mutex_);
@@ -72,57 +75,56 @@ class FinishedSaves {
   bool has_any_ = false;
 };
 
-// Used on the training thread only.
+// To be used only on the training thread.
 class Destination {
  public:
-  // `options`: checked. `is_fed`: loggers upload what is saved here. `run`, and `messages` for the
-  // next logger that an event gives, must outlive it.
+  // `options` are checked already. `is_fed`: loggers upload from this place. `run` must outlive the
+  // object. So must `messages`, which collects lines for the logger of the next event.
   Destination(CheckpointSaverOptions options, std::unique_ptr<CheckpointLayout> layout, bool is_fed,
               const RunAt& run, std::vector<std::string>& messages);
 
   const CheckpointSaverOptions& options() const { return options_; }
   CheckpointLayout& layout() const { return *layout_; }
   SavedCheckpoints& saved() { return saved_; }
-  // Whether a save leaves anything here, if only until loggers have it.
+  // Whether a save leaves files here, even if only until the loggers have them.
   bool saves_here() const { return keep_of(options_) != 0 || is_fed_; }
-  // The link as it was found in a store that is far away.
+  // The link as it was found in a far store.
   std::optional<Pointer> seen_link(const State& state) const;
 
-  // Steps 1 to 3, on all ranks together.
+  // Collective. Steps 1 to 3.
   void prepare(const State& state, Logger& logger);
   void after_load(const State& state, Logger& logger);
   void begin_fit(const State& state, Logger& logger);
 
-  // Step 4, on a rank that has names of its own; and on another, to which rank 0 says the path and
-  // what becomes superfluous, as names in rank 0's folder.
+  // Step 4: plan() on a rank that has its own names. plan_part() on another rank, to which rank 0
+  // sends the path and the superfluous checkpoints, as names in rank 0's folder.
   SaveJob plan(const SaveRequest& what);
   SaveJob plan_part(const SaveRequest& what, const std::string& path, const List& superfluous);
-  // Step 5. `fill` completes the job. When it throws, or the pipeline, the save is dropped.
+  // Step 5. `fill` completes the job. If `fill` or the pipeline throws, the save is dropped.
   void submit(SaveJob job, const std::function<void(SaveJob&)>& fill);
   // Step 6.
   void settle();
-  // Waits for saves under way, settles, and throws what one of them threw.
+  // Waits for pending saves, settles, and throws the error of a failed save.
   void wait();
-  // Whether the save that is under way waits for a store that is away.
+  // Whether the pending save waits for a store that cannot be reached.
   bool is_away() const { return pipeline_.is_away(); }
-  // Throws what an earlier save threw, without waiting for one.
+  // Throws the error of an earlier save. Waits for no save.
   void throw_error();
-  // wait(), after which nothing is held: no tensor of a save before, and not the run's lock.
+  // As wait(). Afterwards nothing is held: no tensor of a previous save, and not the run's lock.
   void close();
-  // The paths that settle() has found durable, if loggers upload them from here. The caller takes
-  // them out.
+  // The paths that settle() has found durable, if loggers upload them from here. The caller removes
+  // them from the list.
   std::vector<std::string>& durable() { return durable_; }
 
-  // Whether this very batch is saved under the name that it has now, or on its way.
+  // Whether this batch, under the name that it has now, is saved or being saved.
   bool has_saved(const State& state) const;
-  // Removes what is superfluous, as a save would. On all ranks together.
+  // Collective. Removes superfluous checkpoints, as a save would.
   void retain(const State& state, Logger& logger);
-  // The checkpoints that were saved here and are still there, oldest first. Nothing may be under
-  // way.
+  // The checkpoints that were saved here and still exist, oldest first. No save may be pending.
   std::vector<std::pair<std::string, Timestamp>> finished_saves() const;
 
-  // The batch of the last save that was due here, also of one that was left out or failed; and of
-  // what was found saved. nullopt: there was none.
+  // The batch of the last save that was due here, even if it was left out or failed, or of a
+  // checkpoint that was found saved. nullopt if there was none.
   std::optional<std::int64_t> last_due;
 
  private:
@@ -131,7 +133,7 @@ class Destination {
     std::uint64_t number = 0;
     std::string path;
     Timestamp timestamp;
-    bool is_durable = false;  // else it is under way
+    bool is_durable = false;  // False: it is pending.
   };
   SaverPlace place(const State& state, Logger& logger) const;
   void recognise_saved(const State& state, Logger& logger);
@@ -147,11 +149,11 @@ class Destination {
   SavedCheckpoints saved_;
   std::uint64_t saves_begun_ = 0;
   std::optional<Newest> newest_;
-  std::string saved_in_parts_;        // the checkpoint that was loaded, if others have the rest
-  std::vector<std::string> durable_;  // durable()
+  std::string saved_in_parts_;  // The loaded checkpoint, if other machines have the rest of it.
+  std::vector<std::string> durable_;  // See durable().
   std::shared_ptr<FinishedSaves> finished_ = std::make_shared<FinishedSaves>();
   SaverLock lock_;
-  SavePipeline pipeline_;  // its thread uses finished_
+  SavePipeline pipeline_;  // Its thread uses finished_.
   NameRights rights_;
 };
 

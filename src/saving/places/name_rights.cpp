@@ -25,9 +25,9 @@ void NameRights::look_at_folder(const SaverPlace& place, bool may_rewrite_own) {
     begin(place, found);
     if (!not_looked_at_.empty()) {
       messages_.push_back(fmt::format(
-          "warning: {} has more files under names that this run, at batch {}, has still to write "
-          "than are looked into before training: {} were not ({} is one). Each of them is looked "
-          "into when its name comes, and is not written over unless it is this run's",
+          "warning: {} has many files under names that this run will write after batch {}. {} of "
+          "them were not examined before training ({} is one). Each is examined before the save "
+          "with its name, and is not overwritten unless it is this run's",
           place.folder, place.now.batch, not_looked_at_.size(), *not_looked_at_.begin()));
     }
   }
@@ -58,7 +58,7 @@ void NameRights::take(const SaverPlace& place, const FolderConflicts& found) {
   FewLines lines;
   for (const auto& [path, problem, version] : found.unusable) {
     if (lines.take()) {
-      messages_.push_back("warning: nobody can go on from " + printable_line(path) +
+      messages_.push_back("warning: no run can go on from " + printable_line(path) +
                           ", so it does not stop this run from saving: " + problem);
     }
     unusable_[path] = version;
@@ -66,13 +66,13 @@ void NameRights::take(const SaverPlace& place, const FolderConflicts& found) {
   if (lines.left_out() > 0) {
     messages_.push_back(
         fmt::format("warning: the same is true of {} more files there that this run "
-                    "may write over; `cairn ls --verify` names them",
+                    "may overwrite; `cairn ls --verify` names them",
                     lines.left_out()));
   }
 }
 
-// OwnObjects forgets the versions of what this saver wrote after place.now, except `kept` and
-// what is not looked at yet.
+// Makes OwnObjects forget the versions of files that this saver wrote after place.now. Keeps those
+// of `kept` and of files that are not examined yet.
 void NameRights::forget_further(const SaverPlace& place,
                                 const std::vector<FolderConflicts::File>& kept) {
   for (const std::string& path : saved_.paths()) {
@@ -84,23 +84,23 @@ void NameRights::forget_further(const SaverPlace& place,
 }
 
 void NameRights::know_version(const SaverPlace& place, const FolderConflicts::File& file) {
-  // OwnObjects knows the versions of this job's own files. This job may not replace a file that
-  // another job wrote since then.
+  // OwnObjects knows the versions of this job's own files. If another job has replaced such a file
+  // since, this job may not replace it.
   if (saved_.is_saved_here(file.path, place.now)) return;
   if (saved_.is_saved_after(file.path, place.now)) return;
-  // This run did not go on from a file that another job wrote after anything was loaded.
+  // Anything written after the load is another job's, and this run did not resume from it.
   if (file.path != constant_path_) return own_.know(file.path, file.version);
   if (constant_version_) own_.know(file.path, *constant_version_);
 }
 
-// The file is kept under another name, so that it can be looked into. In a store that is far away a
-// folder cannot be renamed: it is replaced.
+// Keeps the file under another name, so that it can be examined. In a far store a folder cannot be
+// renamed, so it is replaced.
 void NameRights::clear_way(const SaverPlace& place, const std::string& path, bool may_rewrite_own) {
   const auto known = unusable_.find(path);
   if (known == unusable_.end()) return clear_kind(place, path, place.saves_folders);
   const bool is_far = place.store->may_be_far();
   if (place.store->stat(path, /*follow=*/false)) {
-    const auto aside = look_again(place.store, path, place.run_name, may_rewrite_own);
+    const auto aside = examine_again(place.store, path, place.run_name, may_rewrite_own);
     if (aside && !(is_far && place.saves_folders)) {
       const std::string ending = put_aside(*place.store, path, aside->ending).substr(path.size());
       messages_.push_back("renamed " + printable_line(path) + " to " + ending + ": " +
@@ -117,11 +117,11 @@ void NameRights::clear_way_of_link(const SaverPlace& place, const std::string& l
   if (!link.empty()) clear_kind(place, link, /*makes_folder=*/false);
 }
 
-// Renames `path` if neither a save nor a link can replace it. That is a folder where a file is to
-// be, a file where a folder is to be, or a folder that holds foreign files.
+// Renames `path` if neither a save nor a link can replace it: a folder where a file is to be, a
+// file where a folder is to be, or a folder with foreign files.
 void NameRights::clear_kind(const SaverPlace& place, const std::string& path, bool makes_folder) {
   if (place.store->may_be_far()) return;
-  const std::string problem = what_is_in_the_way(*place.store, path, makes_folder);
+  const std::string problem = find_obstacle(*place.store, path, makes_folder);
   if (problem.empty()) return;
   const std::string aside = put_aside(*place.store, path, kAsideDamaged);
   messages_.push_back("warning: renamed " + printable_line(path) + " to " +

@@ -51,7 +51,7 @@ void SavedCheckpoints::drop_unfinished() {
   bring_back([](const Entry& /*old*/) { return true; });
 }
 
-// A save that failed, or was left out, has replaced nothing: the older entry counts again.
+// A save that failed or was left out has replaced nothing, so the older entry counts again.
 void SavedCheckpoints::bring_back(const std::function<bool(const Entry&)>& which) {
   for (Entry& old : replaced_) {
     if (!which(old)) continue;
@@ -72,7 +72,8 @@ void SavedCheckpoints::adopt(const Find& find, const Predicate& exists) {
         entry->is_own = true;
       }
     }
-    // Of two that are one file now, saved before and after the folder was moved, the newer counts.
+    // Two entries may now be one file, if saved before and after the folder was moved. The newer
+    // one counts.
     if (!own.insert(entry->path).second) entry->path.clear();
   }
   std::erase_if(entries_, [&exists](const Entry& entry) {
@@ -141,12 +142,12 @@ Value SavedCheckpoints::state_dict() const {
 
 void SavedCheckpoints::load_state_dict(const Value& state) {
   const Value* pairs = state.is_dict() ? state.find(kKey) : nullptr;
-  const List none;  // Composer, too, takes a state without the key
+  const List none;  // Composer also accepts a state without the key.
   std::vector<Entry> loaded;
   try {
     for (const Value& pair : pairs == nullptr ? none : pairs->as_items()) {
       const List& parts = pair.as_items();
-      if (parts.size() != 2) throw UsageError("an entry is no (path, timestamp)");
+      if (parts.size() != 2) throw UsageError("an entry is not a (path, timestamp) pair");
       loaded.push_back({.path = parts[0].as_str(),
                         .timestamp = Timestamp::from_value(parts[1]),
                         .is_loaded = true,

@@ -1,5 +1,5 @@
-// Which checkpoints a CheckpointSaver has saved: its state in a checkpoint, and what rotation
-// counts.
+// The checkpoints that a CheckpointSaver has saved. They are its state in a checkpoint, and
+// rotation counts them.
 #pragma once
 
 #include <functional>
@@ -20,20 +20,20 @@ class SavedCheckpoints {
 
   // A save of `path` begins. A path that is saved again becomes the newest.
   void begin(const std::string& path, const Timestamp& timestamp);
-  // It is durable.
+  // The save of `path` is durable.
   void finish(const std::string& path);
   void remove(const std::string& path);
-  // What has that name is somebody else's by now. False when it was before.
+  // The file at `path` now belongs to another run. Returns false if that was known already.
   bool disown(const std::string& path);
-  // The save of that path that was begun is left out. An older checkpoint of the path counts again.
+  // The begun save of `path` is left out. An older checkpoint at the path counts again.
   void skip(const std::string& path);
-  // Nothing is under way any more: what was begun and not finished has failed, and what had its
-  // path before has it still.
+  // No save is pending any more. Saves that were begun and not finished have failed. Older
+  // checkpoints at their paths count again.
   void drop_unfinished();
 
-  // Once the folder is known: `find` is asked once for each path that came from a loaded state, the
-  // newest first. It gives the path at which this saver owns it, and may remove it; nullopt for one
-  // that is somebody else's. Paths for which `exists` is false are forgotten.
+  // To be called when the folder is known. `find` is called once for each path from a loaded state,
+  // the newest first. It returns the path at which this saver owns the checkpoint and may remove
+  // it, or nullopt if another run owns it. Paths for which `exists` is false are forgotten.
   using Find = std::function<std::optional<std::string>(const std::string& path,
                                                         const Timestamp& timestamp)>;
   void adopt(const Find& find, const Predicate& exists);
@@ -43,21 +43,22 @@ class SavedCheckpoints {
   // Whether this process saved `path` at a later batch than `now`.
   bool is_saved_after(const std::string& path, const Timestamp& now) const;
 
-  // The oldest own paths, so many that `keep` are left.
+  // The oldest own paths: all except the newest `keep`.
   std::vector<std::string> superfluous(int keep) const;
-  // Those of `paths` that are known from a loaded state alone, and when it says they were saved.
+  // The ones among `paths` that are known only from a loaded state, with the times of their saves
+  // that it states.
   std::map<std::string, Timestamp> loaded_among(const std::vector<std::string>& paths) const;
-  // Own and finished, oldest first.
+  // Own and finished checkpoints, oldest first.
   std::vector<std::pair<std::string, Timestamp>> finished() const;
-  std::vector<std::string> paths() const;  // the same, without the timestamps
-  // The one that was begun last, finished or not.
+  std::vector<std::string> paths() const;  // As finished(), without timestamps.
+  // The checkpoint that was begun last, finished or not.
   std::optional<std::pair<std::string, Timestamp>> newest() const;
 
-  // Composer's: {"all_saved_checkpoints_to_timestamp": [(path, timestamp), ...]}, with those
-  // that are under way: a checkpoint names itself.
+  // Composer's form: {"all_saved_checkpoints_to_timestamp": [(path, timestamp), ...]}. Includes
+  // pending saves, so that a checkpoint names itself.
   Value state_dict() const;
-  // In place of what was loaded before; what this process saved stays. MismatchError, and nothing
-  // is changed, for what is no such state.
+  // Replaces the entries loaded earlier, and keeps those that this process saved. Throws
+  // MismatchError, and changes nothing, if `state` does not have that form.
   void load_state_dict(const Value& state);
 
  private:
@@ -65,14 +66,14 @@ class SavedCheckpoints {
     std::string path;
     Timestamp timestamp;
     bool is_loaded = false;
-    bool is_examined = false;  // adopt() has asked whose it is
+    bool is_examined = false;  // adopt() has asked who owns it.
     bool is_own = true;
     bool is_finished = false;
   };
   void bring_back(const std::function<bool(const Entry&)>& which);
 
-  std::vector<Entry> entries_;   // oldest first
-  std::vector<Entry> replaced_;  // finished, and a save of the same path is under way
+  std::vector<Entry> entries_;   // Oldest first.
+  std::vector<Entry> replaced_;  // Finished, while a new save of the same path is pending.
 };
 
 }  // namespace cairn

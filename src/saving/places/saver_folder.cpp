@@ -22,13 +22,13 @@
 namespace cairn {
 namespace {
 
-// Limits how many files are looked into: a folder may hold any number of files whose names promise
-// more than they hold.
-constexpr std::size_t kMostWhole = 16;     // each may cost a full read
-constexpr std::size_t kMostUnusable = 64;  // these end sooner
+// Limits how many files are examined: a folder may have any number of files whose names claim later
+// batches than they hold.
+constexpr std::size_t kMostWhole = 16;     // Each may cost a full read.
+constexpr std::size_t kMostUnusable = 64;  // These take less.
 
-// Lists the folders of the place's format, with paths from its folder as names. Looks at no file:
-// whether one matters depends on its name first.
+// Lists the folders of the place's format, with paths relative to its folder as names. Examines no
+// file: its name decides first whether it matters.
 std::vector<ListedName> list_files(const SaverPlace& place, const FormatVariables& dist) {
   std::vector<ListedName> found;
   for (const std::string& where :
@@ -42,7 +42,7 @@ std::vector<ListedName> list_files(const SaverPlace& place, const FormatVariable
   return found;
 }
 
-// One that does not say whose it is may be this run's.
+// A checkpoint without a run name may be this run's.
 bool is_own_run(const SaverPlace& place, const CheckpointInfo& info) {
   return info.run_name.empty() || info.run_name == place.run_name;
 }
@@ -51,7 +51,7 @@ bool is_at(const CheckpointInfo& info, const Timestamp& timestamp) {
   return info.timestamp && position(*info.timestamp) == position(timestamp);
 }
 
-// Whether this run made it at `timestamp`, by its own words.
+// Whether the checkpoint says that this run made it at `timestamp`.
 bool is_made_at(const SaverPlace& place, const CheckpointInfo& info, const Timestamp& timestamp) {
   return info.run_name == place.run_name && is_at(info, timestamp);
 }
@@ -68,8 +68,8 @@ bool is_made_at(const SaverPlace& place, const CheckpointInfo& info, const Times
                            "remove the file, or set save_overwrite");
 }
 
-// A file that its disk does not give may be anybody's. Only who goes on from before it has given it
-// up, and then it must be possible to put it aside when its name comes round.
+// A file that its disk fails to deliver may be any run's. Only an autoresumed run has given it up.
+// Even then, it must be possible to put it aside when its name is needed.
 void check_can_be_given_up(const SaverPlace& place, const std::string& path,
                            const LookedInto& found, bool may_rewrite_own) {
   if (!found.unreadable) return;
@@ -81,13 +81,13 @@ void check_can_be_given_up(const SaverPlace& place, const std::string& path,
     std::rethrow_exception(found.unreadable);
   } catch (Error& e) {
     e.add_context(
-        "this run would save there, and nobody knows whose it is: put it aside, choose "
-        "another save_folder, or set save_overwrite");
+        "this run would save there, and it is unknown which run the file belongs to: put it aside, "
+        "choose another save_folder, or set save_overwrite");
     throw;
   }
 }
 
-// `info`: of the path, if a listing told it.
+// `info`: about the path, if a listing gave it.
 std::string version_far_away(const SaverPlace& place, const std::string& path,
                              const std::optional<ObjectInfo>& info) {
   if (!place.store->may_be_far()) return "";
@@ -95,7 +95,7 @@ std::string version_far_away(const SaverPlace& place, const std::string& path,
   return there ? there->version : "";
 }
 
-// Whether the saver may write over a checkpoint that says `info`.
+// Whether the saver may overwrite a checkpoint with this `info`.
 bool may_replace(const SaverPlace& place, const Conflict& conflict, const CheckpointInfo& info,
                  bool may_rewrite_own) {
   if (!is_own_run(place, info)) return false;
@@ -103,7 +103,7 @@ bool may_replace(const SaverPlace& place, const Conflict& conflict, const Checkp
          (conflict.is_present && is_at(info, place.now));
 }
 
-// The last parts of `path`, as many as `format` has.
+// The last components of `path`, as many as `format` has.
 std::string tail_of(const std::string& path, const NameFormat& format) {
   auto parts = 1 + std::ranges::count(format.text(), '/');
   std::size_t begin = path.size();
@@ -113,13 +113,13 @@ std::string tail_of(const std::string& path, const NameFormat& format) {
   return begin == std::string::npos ? path : path.substr(begin + (path[begin] == '/' ? 1 : 0));
 }
 
-// Sorts names that training could write over, as check_conflicts() says.
+// Sorts files that training could overwrite, as check_conflicts() says.
 class ConflictCheck {
  public:
   ConflictCheck(const SaverPlace& place, const SavedCheckpoints& saved, bool may_rewrite_own)
       : place_(place), saved_(saved), may_rewrite_own_(may_rewrite_own) {}
 
-  // `info`: of the path, if a listing told it.
+  // `info`: about the path, if a listing gave it.
   void look_at(const Conflict& conflict, std::optional<ObjectInfo> info) {
     const std::string path = join_path(place_.folder, conflict.name);
     using Type = ObjectInfo::Type;
@@ -127,12 +127,13 @@ class ConflictCheck {
     const bool is_in_the_way =
         info ? info->type == Type::kFolder : is_known_folder(*place_.store, path);
     if (is_in_the_way && is_saved_in_parts(place_, path)) return look_at_part(conflict, path);
-    // The save puts aside a thing that is in its way. In a store that is far away it reports what a
-    // killed save left.
+    // The save puts aside a thing that is in its way. In a far store it reports what a killed save
+    // left.
     if (is_in_the_way && !is_checkpoint_folder(*place_.store, path)) return;
     if (conflict.is_present && saved_.is_saved_here(path, place_.now)) return;
-    // Every byte of those that could be worth keeping: weights alone nobody goes on from. From far
-    // away what its writer verified is not fetched once more.
+    // Reads every byte of files that could be worth keeping. No run resumes from weights alone, so
+    // these are read quickly. In a far store, bytes that their writer verified are not fetched
+    // again.
     const bool is_quick = place_.weights_only || place_.store->may_be_far();
     const LookedInto found =
         look_into(place_.store, path, is_quick ? Verify::kQuick : Verify::kFull);
@@ -146,7 +147,7 @@ class ConflictCheck {
     }
   }
 
-  // Whether enough names were looked at. The others wait for their turn.
+  // Whether enough names were examined. The others are examined before their saves.
   bool is_enough() const {
     return result_.replaceable.size() >= kMostWhole || result_.unusable.size() >= kMostUnusable;
   }
@@ -158,15 +159,15 @@ class ConflictCheck {
 
  private:
   void look_at_part(const Conflict& conflict, const std::string& path) {
-    // What training goes on from, or would have if the others were in the job. Autoresume knows,
-    // and may have gone on from the same batch in another place, where it is whole.
+    // This is the checkpoint from which training resumes, or would have resumed if the other
+    // machines were in the job. Autoresume knows: it may have resumed from the same batch in
+    // another place, where the checkpoint is whole.
     const bool is_gone_on_from = !may_rewrite_own_ || place_.may_have_gone_on_from(path) ||
                                  saved_.is_saved_here(path, place_.now);
     if (conflict.is_present && is_gone_on_from) return;
     if (!may_rewrite_own_) refuse(place_, path, conflict, {});
     result_.unusable.push_back(
-        {path, "its other parts are on machines that are not in this job, or that do not give them",
-         ""});
+        {path, "its other parts are on machines that are not in this job or cannot read them", ""});
   }
 
   const SaverPlace& place_;
@@ -197,7 +198,7 @@ bool is_saved_in_parts(const SaverPlace& place, const std::string& path) {
   try {
     return is_part_of_one(*place.store, path);
   } catch (const UnreadableError&) {
-    return false;  // who looks at the folder itself is told the same
+    return false;  // Examining the folder itself gives the same error.
   }
 }
 
@@ -207,7 +208,7 @@ bool holds_checkpoint_of_now(const SaverPlace& place, const std::string& path) {
          info->kind == (place.weights_only ? "weights" : "full");
 }
 
-std::string what_is_in_the_way(ObjectStore& store, const std::string& path, bool makes_folder) {
+std::string find_obstacle(ObjectStore& store, const std::string& path, bool makes_folder) {
   using Type = ObjectInfo::Type;
   const auto there = store.stat(path, /*follow=*/false);
   if (!there) return "";
@@ -228,17 +229,17 @@ std::string what_is_in_the_way(ObjectStore& store, const std::string& path, bool
          ")";
 }
 
-std::optional<PutAside> look_again(const std::shared_ptr<ObjectStore>& store,
-                                   const std::string& path, const std::string& own_run,
-                                   bool may_rewrite_own) {
+std::optional<PutAside> examine_again(const std::shared_ptr<ObjectStore>& store,
+                                      const std::string& path, const std::string& own_run,
+                                      bool may_rewrite_own) {
   const LookedInto found = look_into(store, path, Verify::kFull);
   if (!found.info) {
     return PutAside{found.unreadable ? kAsideUnreadable : kAsideDamaged, found.problem};
   }
   if (may_rewrite_own && !own_run.empty() && found.info->run_name == own_run) return std::nullopt;
   throw AlreadyExistsError(path +
-                           " is a checkpoint, and was none that could be read when training "
-                           "started; it is of the run \"" +
+                           " could not be read as a checkpoint when training started, and is now a "
+                           "checkpoint of the run \"" +
                            printable_line(found.info->run_name) +
                            "\". Remove it, choose another save_folder, or set save_overwrite");
 }
@@ -283,8 +284,9 @@ void adopt_saved(const SaverPlace& place, SavedCheckpoints& saved) {
   const auto is_own_name = [&](const std::string& name) {
     return parse_name(place.filename, name, dist).has_value();
   };
-  std::set<std::string> moved;               // folders that are this one now
-  std::map<std::string, std::size_t> asked;  // how many files of which folders were no proof of it
+  std::set<std::string> moved;  // Other paths of this folder.
+  // How many files of a folder did not prove that it is this one.
+  std::map<std::string, std::size_t> asked;
   const auto find = [&](const std::string& path,
                         const Timestamp& timestamp) -> std::optional<std::string> {
     const std::string there = normal_path(path);
@@ -294,7 +296,7 @@ void adopt_saved(const SaverPlace& place, SavedCheckpoints& saved) {
     const std::string folder = there.substr(0, there.size() - name.size());
     if (!is_own_name(name) || asked[folder] >= kMostWhole || !exists(now)) return std::nullopt;
     if (!moved.contains(folder)) {
-      // Of parts nobody can read here when they were made: the name says it.
+      // Parts do not say when they were made, so the name is trusted.
       const bool is_in_parts = is_saved_in_parts(place, now);
       const auto info =
           is_in_parts ? std::nullopt : look_into(place.store, now, Verify::kQuick).info;
@@ -320,7 +322,7 @@ bool is_still_own(const SaverPlace& place, const std::string& path, const Timest
     throw;
   } catch (const StorageError& e) {
     if (e.retryable()) throw;
-    return false;  // nobody knows what it is
+    return false;  // It is unknown what it is.
   } catch (const std::exception&) {
     return false;
   }

@@ -1,18 +1,18 @@
 // The lock of the run in a save folder (checkpoint/folder/run_lock.h), as a saver holds it.
 //
-//  0. Before autoresume looks for checkpoints, look() notes where the link leads if another job has
-//     the lock. This run would write over the checkpoints that the other job saves after this look.
-//     So step 1 ends with a BusyError if the link leads elsewhere by then, even if the lock is
+//  0. Before autoresume looks for checkpoints, look() notes the link's target if another job has
+//     the lock. This run would overwrite the checkpoints that the other job saves after this look.
+//     So step 1 ends with a BusyError if the link has another target by then, even if the lock is
 //     free.
-//  1. hold(), when a fit() begins, takes the lock before anything is looked at. Rank 0 takes it
-//     first, then the first rank of each other machine that writes there shares it. On a shared
-//     folder that is one lock, since all ranks give one text (`job`).
+//  1. hold(), when a fit() begins, takes the lock before any file is examined. Rank 0 takes it
+//     first. Then the first rank of each other machine that writes there shares it. In a shared
+//     folder that is one lock, because all ranks give the same text (`job`).
 //  2. release(), after the last save.
-//  3. Outside of a fit() a saver may move the link (after a load) and remove checkpoints (of a
+//  3. Outside of a fit(), a saver may move the link (after a load) and remove checkpoints (of a
 //     finished run). It takes the lock for that moment. If another process holds the lock, the
-//     saver leaves both to that process.
+//     saver does neither.
 //
-// Only cairn's own stores of files have such a lock. In another store nothing is done here.
+// Only cairn's own stores of files have such a lock. In other stores this class does nothing.
 #pragma once
 
 #include <memory>
@@ -26,7 +26,7 @@ namespace cairn {
 
 class SaverLock {
  public:
-  SaverLock() = default;  // of no folder yet: nothing is held
+  SaverLock() = default;  // No folder yet: holds nothing.
   SaverLock(std::shared_ptr<ObjectStore> store, std::string folder, std::string run_name,
             std::string job)
       : store_(std::move(store)),
@@ -34,9 +34,9 @@ class SaverLock {
         run_name_(std::move(run_name)),
         job_(std::move(job)) {}
 
-  // Step 0. `link`: the path of the link to the newest checkpoint; empty: there is none.
+  // Step 0. `link`: the path of the link to the newest checkpoint. Empty if there is none.
   void look(const std::string& link);
-  // Step 1. False if a store that is near has no locks. BusyError; StorageError.
+  // Step 1. Returns false if a near store has no locks. Throws BusyError and StorageError.
   bool hold(const std::string& link);
   void share();
   // Step 2.
@@ -52,7 +52,7 @@ class SaverLock {
   std::string folder_;
   std::string run_name_;
   std::string job_;
-  std::optional<std::string> newest_while_busy_;  // step 0
+  std::optional<std::string> newest_while_busy_;  // From step 0.
   std::shared_ptr<void> held_;
 };
 
