@@ -89,8 +89,7 @@ class PlaceSearch {
       if (!parse_name(place_.filename, name, dist)) continue;
       return fmt::format(
           "{0} has no checkpoint of the run \"{1}\", but {2} of the run \"{3}\" has a name that "
-          "this "
-          "run would write. To go on with that run, set run_name to \"{3}\". To begin another "
+          "this run would write. To go on with that run, set run_name to \"{3}\". To begin another "
           "one, give it a folder of its own (save_folder \"{0}/{{run_name}}\") or put {{run_name}} "
           "into save_filename, and set load_path to begin from that checkpoint.",
           place_.folder, place_.run_name, path, whose);
@@ -109,10 +108,9 @@ class PlaceSearch {
                                             : one.was_published;
       if (!is_part) continue;
       return path +
-             " has the files of one machine; the others are on machines that are not in this "
-             "job. Start the job on those machines, too; or copy the folders of all machines "
-             "together; or remove "
-             "this one to begin anew";
+             " has the files of one machine; the others are on machines that are not in this job. "
+             "Start the job on those machines, too; or copy the folders of all machines together; "
+             "or remove this one to begin anew";
     }
     return "";
   }

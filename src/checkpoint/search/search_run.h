@@ -12,8 +12,8 @@
 //     (a) a checkpoint of another run has a name that this run would write;
 //     (b) this machine has its part of a checkpoint, and other machines have the rest;
 //     (c) a checkpoint of this run is proven whole but was not taken: its name has no known form,
-//         or it could not be loaded. may_begin_anew (TrainerOptions::autoresume_may_begin_anew)
-//         allows (b) and (c).
+//         or it could not be loaded.
+//     may_begin_anew (TrainerOptions::autoresume_may_begin_anew) allows (b) and (c).
 #pragma once
 
 #include <cstddef>
