@@ -193,7 +193,7 @@ class MeshShards {
                      " is missing: give the files of all ranks");
   }
 
-  // Of several copies of a shard, takes the first.
+  // If there are several copies of a shard, takes the first.
   TensorView gather(const std::string& scratch_folder) const {
     Chunks chunks;
     for (const auto& [coordinate, shard] : by_coordinate_) {

@@ -37,7 +37,7 @@ class Selector {
   }
 
  private:
-  // What the selection of a node depends on, besides the node.
+  // All that decides about a node, besides the node itself.
   struct Way {
     Patterns::Place include;  // the place of the node's path
     Patterns::Place exclude;

@@ -1,15 +1,15 @@
-// Copying a checkpoint as it is.
+// Copies a checkpoint byte for byte.
 //
 // clang-format off
-//  1. The version of every object of it is noted.
-//  2. It is opened and verified. If it comes from a far store to this machine, it is written on the
-//     way (CopiedSource), so that it is read once. Otherwise nothing is written before all of it is
-//     verified: an upload costs more than a second read of local files.
-//  3. The bytes of each object, or what is left of them, are written under the new name. Within one
-//     bucket the server copies it: the version of step 1, and no other.
-//  4. Before it is committed its version is asked for once more. One that changed since step 1 is
-//     not what was verified: nothing is published.
-//  5. Commit: a file at once; of a folder, when all of its objects are there (FolderWrite).
+// 1. The version of each of its objects is noted.
+// 2. The checkpoint is opened and verified. If it comes from a far store to this machine, it is
+//    written in the same pass (CopiedSource), so that it is read once. Otherwise nothing is written
+//    before all of it is verified: an upload costs more than a second read of local files.
+// 3. The bytes of each object, or the rest of them, are written under the new name. Within one
+//    bucket the server copies the object, and only the version of step 1.
+// 4. Before an object is committed, its version is read once more. If it has changed since step 1,
+//    the object is not the one that was verified, and nothing is published.
+// 5. Commit: a file at once; a folder when all of its objects are there (FolderWrite).
 // clang-format on
 #include "cairn/checkpoint/copy.h"
 
@@ -38,7 +38,7 @@
 namespace cairn {
 namespace {
 
-// "a.pt", also of "https://host/a.pt?signature=...".
+// "a.pt", also for "https://host/a.pt?signature=...".
 std::string own_name(const std::string& place) {
   constexpr std::string_view kQuery = "?...";
   std::string name = base_name(shown_place(place));
@@ -46,7 +46,7 @@ std::string own_name(const std::string& place) {
   return name;
 }
 
-// Whether names of both are of one store, whose server copies.
+// Whether both names are in one store, whose server can copy.
 bool is_copied_there(const std::string& from, const std::string& to, const CopyOptions& options,
                      const ObjectStore& store) {
   if (options.from_store != options.to_store) return false;
@@ -55,14 +55,14 @@ bool is_copied_there(const std::string& from, const std::string& to, const CopyO
 }
 
 struct Noted {
-  std::string name;  // below the folder; empty for a file
+  std::string name;  // path in the folder; empty for a file
   std::uint64_t size = 0;
   std::string version;
-  bool is_private = false;  // and so is the copy
+  bool is_private = false;  // then the copy is private, too
 };
 
-// An object on its way into a folder. Begun with its first byte, committed with its last: of a
-// folder of many objects few are open at a time.
+// An object that is being written into a folder. It is begun with its first byte and committed with
+// its last, so that only few objects of a large folder are open at a time.
 class PartOfFolder final : public ByteSink {
  public:
   PartOfFolder(FolderWrite& folder, const Noted& object) : folder_(folder), object_(object) {
@@ -87,7 +87,7 @@ class PartOfFolder final : public ByteSink {
   std::unique_ptr<ObjectWrite> out_;
 };
 
-// Tells what was written to it.
+// Passes bytes on and reports them to on_progress.
 class Told final : public ByteSink {
  public:
   Told(ByteSink& under, const CopyOptions& options) : under_(under), options_(options) {}
@@ -106,12 +106,13 @@ class Told final : public ByteSink {
                      /*retryable=*/false);
 }
 
-// The objects that are copied as their sources, everything else as it is there.
+// A store whose added objects are opened as CopiedSources. All other objects are opened as they
+// are.
 class CopiedStore final : public ForwardingStore {
  public:
   explicit CopiedStore(std::shared_ptr<ObjectStore> under) : ForwardingStore(std::move(under)) {}
 
-  // An object of that name and size goes to `out`, which must outlive its source.
+  // The object of that name and size will be written to `out`, which must outlive its source.
   void add(const std::string& name, std::uint64_t size, ByteSink& out) {
     copies_.emplace(normal_path(name), Copied{size, out, nullptr});
   }
@@ -120,7 +121,7 @@ class CopiedStore final : public ForwardingStore {
     const auto copied = open_copied(name);
     return copied != nullptr ? copied : under_->open(name);
   }
-  // The same one each time; nullptr for a name that was not added.
+  // Returns the same source each time; nullptr for a name that was not added.
   std::shared_ptr<const CopiedSource> open_copied(const std::string& name) {
     const std::scoped_lock lock(mutex_);
     const auto found = copies_.find(normal_path(name));
@@ -161,7 +162,7 @@ class Copy {
 
   CopyResult run() {
     const auto there = source_->stat(from_);
-    if (!there) throw NotFoundError(shown(from_) + " is not there");
+    if (!there) throw NotFoundError(shown(from_) + " does not exist");
     is_folder_ = there->type == ObjectInfo::Type::kFolder;
     check_names();
     note(*there);
@@ -187,7 +188,7 @@ class Copy {
     const bool is_elsewhere = options_.from_store != options_.to_store;
     if (!is_elsewhere && (from == to || to.starts_with(from + "/") || from.starts_with(to + "/"))) {
       throw UsageError("cannot copy " + shown(from_) + " to " + target_->describe(to_) +
-                       ": they are, or lie in, one another");
+                       ": one of them is, or contains, the other");
     }
     if (meant_extension(own_name(from_)) != meant_extension(own_name(to_))) {
       throw UsageError(target_->describe(to_) + " names another format than " + shown(from_) +
@@ -206,7 +207,7 @@ class Copy {
       const auto object = source_->stat(join_path(from_, listed.name), /*follow=*/false);
       if (!object || object->type != ObjectInfo::Type::kObject) {
         throw UsageError(shown(join_path(from_, listed.name)) +
-                         (object ? " is no file: such a folder is not copied as a checkpoint"
+                         (object ? " is not a file: such a folder is not copied as a checkpoint"
                                  : " was removed meanwhile"));
       }
       noted_.push_back({.name = listed.name,
@@ -237,7 +238,7 @@ class Copy {
     ByteSink& out;
   };
 
-  // Steps 2 to 4, of what the server does not copy.
+  // Steps 2 to 4, for the objects that the server does not copy.
   void send(const std::vector<Sent>& all) const {
     const auto store = std::make_shared<CopiedStore>(source_);
     std::deque<Told> told;

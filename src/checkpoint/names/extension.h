@@ -1,5 +1,5 @@
-// The extension of a checkpoint's name says how the checkpoint is written. A reader goes by the
-// content instead.
+// The extension of a checkpoint's name decides how the checkpoint is written. Readers look only at
+// the content.
 #pragma once
 
 #include <string>

@@ -13,7 +13,7 @@ struct FormatPiece {
   std::string text;  // a literal with "{{" and "}}" unescaped, or a field as written, with braces
   bool is_field = false;
   std::string name = {};  // of the field
-  std::string spec = {};  // what follows its ":"
+  std::string spec = {};  // the text after its ":"
 };
 
 // Throws UsageError if the text is not a format string, is longer than a path can be, or uses

@@ -24,7 +24,7 @@ namespace cairn {
 
 class PendingReads;
 
-// What can be said about a checkpoint without reading tensors.
+// The facts about a checkpoint that need no read of tensors.
 struct SourceInfo {
   std::string format;       // stable, for programs: "torch_zip", "safetensors", "dcp"
   std::string description;  // for people: "a torch.save file"
@@ -78,7 +78,7 @@ class CheckpointSource {
   VerifyReport read_into(PendingReads& reads, Verify how) const;
 };
 
-// Which bytes of a file may be read.
+// Selects the bytes of a file that may be read.
 enum class Access : std::uint8_t {
   kVerified,  // only bytes with verified checksums: VerifiedSource
   kRaw,       // all bytes, unverified; the caller must ask for this and tell its user

@@ -1,4 +1,4 @@
-// What a checkpoint says about the training that it comes from, whatever program wrote it.
+// Reads from a checkpoint which training it comes from, whatever program wrote it.
 #pragma once
 
 #include <tuple>
@@ -16,10 +16,9 @@ CheckpointInfo training_info(const CheckpointSource& source);
 // The same for a source that was already read.
 CheckpointInfo training_info(const SourceInfo& source, const Value& value);
 
-// Checks that a checkpoint that claims to be "full" holds the state of a training run, as far as
-// this can be said without the objects to load it into: there is a state, its entries are
-// containers, and its timestamp is the manifest's. Throws CorruptError otherwise, and what read()
-// throws.
+// Checks that a checkpoint that claims to be "full" holds the state of a training run: there is a
+// state, its entries are containers, and its timestamp is the manifest's. More cannot be checked
+// without the objects to load it into. Throws CorruptError otherwise, and what read() throws.
 void check_training_state(const CheckpointSource& source);
 
 // How far training was. Orders checkpoints.

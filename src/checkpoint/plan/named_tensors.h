@@ -37,8 +37,8 @@ struct NamedTensors {
 };
 
 // Names each tensor by the keys on its path, joined by ".". So the names of a flat state dict do
-// not change. Of tensors that share all their elements, only one is kept. Throws UsageError if two
-// other tensors would get one name, or if a rule fits no name.
+// not change. If tensors share all their elements, only one is kept. Throws UsageError if two other
+// tensors would get one name, or if a rule fits no name.
 NamedTensors name_tensors(const Value& root, const std::vector<Rename>& rules = {});
 
 // Returns the dict `tensors` with the names of `tied` added. Skips a name that is already there,

@@ -23,8 +23,8 @@
 //               target of `latest` and the file just written are kept even if the job lists them:
 //               with a constant file name they are the same file. A file reported as removed stays
 //               removed after a power cut. A save that waited while another save failed counted
-//               that one as kept, so it removes nothing. What a failed save left is removed only if
-//               it is this job's own (storage/publish/own_objects.h).
+//               that one as kept, so it removes nothing. Files of failed saves are removed only if
+//               they are this job's own (storage/publish/own_objects.h).
 //  6. report    Calls the caller's callback.
 //
 // An error in steps 2 to 4 leaves the previous checkpoints and link in place. Errors on the

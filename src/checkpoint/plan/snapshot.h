@@ -23,8 +23,8 @@ namespace cairn {
 // the order may differ.
 class StorageList {
  public:
-  // The parts of a tree that are unchanged in the next tree if they have the same identity(), since
-  // other owners share them: the first dicts with many entries, as long as no tensor comes before
+  // Parts of a tree that other owners share. In the next tree, a part with the same identity() is
+  // unchanged. The parts are the first dicts with many entries, as long as no tensor comes before
   // or between them. Also has all storages in these parts, and their bytes if they can be viewed
   // (else empty). Keeps the memory of those tensors.
   struct Parts {

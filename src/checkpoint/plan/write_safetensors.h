@@ -18,8 +18,8 @@ struct WrittenFiles {
   std::uint64_t bytes = 0;
 };
 
-// Writes one file, for SaveJob::write. Of the job it uses only how and where to save, not the
-// value. `metadata`: entries besides {"format": "pt"}, the tied names and the checksums.
+// Writes one file, for SaveJob::write. Does not use the job's value. `metadata`: entries besides
+// {"format": "pt"}, the tied names and the checksums.
 WrittenFiles write_safetensors(ObjectStore& store, const SaveJob& job, const NamedTensors& named,
                                const SafetensorsFile::Metadata& metadata);
 
