@@ -175,7 +175,7 @@ TEST(AgreeOverRanksTest, WhereThereIsElsewhereToLookAllAreToldWhatLacks) {
   const auto got =
       agree({{made_of_files(2, {"a", "c"}, true)}, {}, {made_of_files(2, {"c"})}}, {}, true);
   EXPECT_THAT(got, Each(got[0]));
-  EXPECT_THAT(got[0], HasSubstr("not: there are checkpoints, and none that all ranks can go on "
+  EXPECT_THAT(got[0], HasSubstr("not: there are checkpoints, but none that all ranks can go on "
                                 "from (ba2: no machine of this job has b (written on east))"));
   EXPECT_THAT(agree({{}, {}}, {}, true), Each("none"));
   EXPECT_THAT(agree({{seen(2), seen(1)}, {seen(1)}}, {}, true), Each("ba1"));

@@ -150,8 +150,9 @@ TEST(ShardedPlanTest, WhatRanksSayDifferentlyIsNamedWithTheirRanks) {
   EXPECT_EQ(message(Dict{{"a", Dict{{"b", 1}}}}, Dict{{"a.b", 1}}),
             "two items are named \"a.b\" when their keys are joined by dots, one on rank 0 and one "
             "on rank 1");
-  EXPECT_NE(message(Dict{{"a", Dict{{"b", 1}}}}, Dict{{"a", 1}}).find("does not fit the items of other"),
-            std::string::npos);
+  EXPECT_NE(
+      message(Dict{{"a", Dict{{"b", 1}}}}, Dict{{"a", 1}}).find("does not fit the items of other"),
+      std::string::npos);
 }
 
 TEST(ShardedPlanTest, EveryRankDescribesItselfOnce) {

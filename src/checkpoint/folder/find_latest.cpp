@@ -30,7 +30,7 @@
 // the search. A candidate that could not be read *this time* (no permission, too many open files,
 // no room to expand it) ends the search with that error. By its name it is the one to resume from,
 // and it is not known whether it is good. A folder that cannot be listed ends the search with any
-// error, because its content is not known. A file whose claim is behind the answer is not opened,
+// error, because its content is not known. A file that claims less than the answer is not opened,
 // whatever is wrong with it.
 //
 // If a file was renamed by hand to an earlier position, this search takes it for an earlier one. If

@@ -1,5 +1,4 @@
-// How a rank writes for long, or waits for a store that is far away, and is not taken for one that
-// hangs.
+// Lets a rank write for long, or wait for a far store, without being taken for one that hangs.
 #pragma once
 
 #include <memory>
@@ -18,8 +17,9 @@
 
 namespace cairn {
 
-// A store within roll calls. A call of a store that may_be_far() takes as long as its server and
-// its own attempts do: meanwhile another thread gives signs of life (RollCall::beating()).
+// A store for use within roll calls. A call to a store that may_be_far() takes as long as its
+// server and its own attempts do. Meanwhile another thread gives signs of life
+// (RollCall::beating()).
 class LivingStore final : public ForwardingStore {
  public:
   // `under` must outlive it.
@@ -27,17 +27,17 @@ class LivingStore final : public ForwardingStore {
 
   // From now on this rank is in `call`, until it joins the next one.
   void join(RollCall& call) { call_ = &call; }
-  // For the protocols: this store, or `under` if that is not far away.
+  // The store for the protocols: this one, or `under` if that is not far away.
   ObjectStore& store() { return may_be_far() ? *this : *under_; }
 
-  // `retry` with pauses in which this rank moves on, and so ends when the others gave up. A store
-  // that is not far away is asked once.
+  // Returns `retry` with pauses in which this rank moves on, so it ends when the others gave up. A
+  // store that is not far away gets only one attempt.
   RetryPolicy patient(RetryPolicy retry) const {
     if (!may_be_far()) return {.attempts = 1};
     retry.pause = [this](std::chrono::milliseconds time) { call_->pause(time); };
     return retry;
   }
-  // Calls far.check, if there is one, until it succeeds or its attempts are used up.
+  // Calls far.check, if it is set, until it succeeds or its attempts are used up.
   void check(const FarWrite& far) const {
     if (!far.check) return;
     with_retries(patient(far.retry), [&] { call_->beating(far.check); });
@@ -115,7 +115,7 @@ class LivingStore final : public ForwardingStore {
   RollCall* call_ = nullptr;
 };
 
-// Moves on between two blocks.
+// Calls move_on() before each block.
 class LivingWrite final : public ObjectWrite {
  public:
   LivingWrite(ObjectWrite& under, RollCall& call) : under_(under), call_(call) {}

@@ -20,8 +20,8 @@ namespace cairn {
 namespace {
 
 struct Content {
-  std::vector<std::string> names = {};  // in a folder
-  FolderManifest manifest = {};         // of one that has it
+  std::vector<std::string> names = {};  // the names in the folder
+  FolderManifest manifest = {};         // of the folder, if it has one
   bool has_metadata = false;
   bool was_published = false;
 
@@ -51,7 +51,7 @@ void look_aside(ObjectStore& store, const std::string& path, NameOnMachine& name
       try {
         content = content_of(store, aside);
       } catch (const UnreadableError&) {
-        // It cannot say what it was: that is all that is asked of it.
+        // Then it is unknown what it was, which is all that is needed here.
       }
       if (!content || !content->says_what_it_is()) {
         name.has_unknown_aside = true;
@@ -70,15 +70,17 @@ void put_unknown_aside(ObjectStore& store, const std::string& path, bool may_put
   const char* ending = kAsideDamaged;
   try {
     const auto content = content_of(store, path);
-    if (!content || content->names.empty()) return;  // or no folder: whoever makes one says so
+    // or it is not a folder: making one will report that
+    if (!content || content->names.empty()) return;
     for (const std::string& name : content->names) {
-      store.stat(join_path(path, name));  // who replaces or keeps it looks at each
+      // throws if the disk fails; replacing or keeping the folder looks at each file
+      store.stat(join_path(path, name));
     }
     if (content->says_what_it_is() || content->has_metadata) return;
     if (!may_put_aside) {
       throw AlreadyExistsError(store.describe(path) +
-                               " is there already, and does not say what it is: put it aside, "
-                               "choose another save_folder, or set save_overwrite");
+                               " is there already, and is no known part of a checkpoint: put it "
+                               "aside, choose another save_folder, or set save_overwrite");
     }
   } catch (const UnreadableError&) {
     if (!may_put_aside) throw;
@@ -101,7 +103,7 @@ NameOnMachine look_at_name(ObjectStore& store, const std::string& path) {
 }
 
 void mark_published(ObjectStore& store, const std::string& path, const std::string& attempt) {
-  if (!store.names_are_paths()) return;  // other stores are no machine's own
+  if (!store.names_are_paths()) return;  // other stores do not belong to one machine
   try {
     const auto manifest = manifest_of(store, path);
     if (!manifest || manifest->attempt != attempt) return;
@@ -140,14 +142,15 @@ NameOnMachine parse_name_on_machine(const std::string& text) {
             .has_unknown_aside = read.at(5).get<bool>(),
             .has_unpublished_aside = read.at(6).get<bool>()};
   } catch (const Json::exception& e) {
-    throw MeetingError("what a machine has under a name cannot be read: " + std::string(e.what()));
+    throw MeetingError("a rank's report on the checkpoint's name cannot be read: " +
+                       std::string(e.what()));
   }
 }
 
 bool is_kept(const NameOnMachine& part, const std::vector<NameOnMachine>& all,
              const std::set<std::string>& machines) {
   if (part.was_published) return true;
-  if (part.attempt.empty()) return false;  // nothing is there, or an empty folder
+  if (part.attempt.empty()) return false;  // there is nothing, or an empty folder
   bool is_known = machines.contains(part.publisher);
   for (const NameOnMachine& one : all) {
     if (std::ranges::find(one.published, part.attempt) != one.published.end()) return true;

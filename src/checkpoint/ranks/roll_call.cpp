@@ -65,7 +65,7 @@ void RollCall::sign_of_life() {
   try {
     if (signs_.is_due(meeting_.now())) signs_.give();
   } catch (const std::exception&) {
-    return;  // the next one may arrive
+    return;  // the next sign may arrive
   }
 }
 
@@ -147,7 +147,7 @@ void RollCall::wait_for_decision() {
   }
 }
 
-// Step 6. What is left behind when a call fails is tried again by the next one.
+// Step 6. Keys that a failed call leaves are removed by the next one.
 void RollCall::all_have_come() {
   std::vector<std::int64_t>& numbers = table_.to_forget;
   while (numbers.front() != number_) {
@@ -169,14 +169,14 @@ void RollCall::forget(std::int64_t number) {
   }
 }
 
-// Step 7. Nothing depends on these calls: one that fails is not made again.
+// Step 7. Nothing depends on these calls, so a failed one is not repeated.
 void RollCall::end() {
   try {
     signs_.leave();
     if (leads()) see_off();
   } catch (const MeetingError&) {
     return;
-  } catch (const CancelledError&) {  // nobody waits any more
+  } catch (const CancelledError&) {  // the caller does not wait any more
     return;
   }
 }

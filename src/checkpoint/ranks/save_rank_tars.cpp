@@ -1,22 +1,22 @@
-// How the ranks of a job save a checkpoint that is a file of each.
+// How the ranks of a job save a checkpoint that has one file from each.
 //
 // clang-format off
-//  1. call      Each rank checks its pointer (FarWrite::check). Rank 0 draws the save's id and
-//               tells all. It stands in every file.
-//  2. write     Each rank writes its file, which has no name yet (ObjectWrite: a temporary one in a
-//               folder, an upload that is not completed in a store), and makes it durable: a rank
-//               that has no room, or dies, ends the save for all here, and no file has its name.
-//  3. decide    Rank 0 decides for the checkpoint when all have said so (roll_call.h).
-//  4. publish   Each gives its file its name, durably, and says so. There is no rename of many
-//               files at once: a rank that dies here may leave the files of some ranks. Who goes on
-//               takes only a save of which every rank has its file, by the id
-//               (resuming/rank_tar_loads.h): files of two saves never go together.
-//  5. point     Only when all have published, any rank moves its pointer, and only when all have,
-//               any removes what became superfluous: until then every rank has its file of the save
-//               before.
+//  1. call      Each rank checks its pointer (FarWrite::check). Rank 0 draws the save's id, which
+//               is in every file, and tells all ranks.
+//  2. write     Each rank writes its file and makes it durable. The file has no name yet
+//               (ObjectWrite: a temporary name in a folder, an open upload in a store). If a
+//               rank has no space or dies here, the save ends for all, and no file gets its name.
+//  3. decide    Rank 0 decides for the checkpoint when all ranks have reported (roll_call.h).
+//  4. publish   Each rank gives its file its name, durably, and reports it. Many files cannot be
+//               renamed at once, so a rank that dies here may leave only some ranks' files. A
+//               resume takes only a save of which every rank has its file, by the id
+//               (resuming/rank_tar_loads.h): files of two saves are never combined.
+//  5. point     Only when all have published, the ranks move their pointers. Only when all have
+//               moved them, superfluous files are removed. Until then every rank has its file of
+//               the previous save.
 // clang-format on
 //
-// 1 to 3 are one roll call (consult.h), 4 and 5 one each.
+// Steps 1 to 3 are one roll call (consult.h), steps 4 and 5 one each.
 #include "checkpoint/ranks/save_rank_tars.h"
 
 #include <fmt/format.h>
@@ -35,10 +35,11 @@
 namespace cairn {
 namespace {
 
-// Of those that a roll call forgets behind it (RollCall::forget()).
+// A key that a later roll call removes (RollCall::forget()).
 std::string said_key(std::int64_t rank) { return "report/" + std::to_string(rank); }
 
-// Rank 0 waits for all others to say that they have done their part, and they for its decision.
+// Rank 0 waits for the reports of all others that they have done their part. The others wait for
+// its decision.
 void all_say(RollCall& call) {
   if (!call.leads()) {
     call.set(said_key(call.me().rank), "1");
@@ -51,7 +52,7 @@ void all_say(RollCall& call) {
   decide_for(call);
 }
 
-// Which batch, for who is out of step.
+// The batch, for the message about ranks that are out of step.
 std::string moment_of(const CheckpointInfo& info) {
   return info.timestamp ? "batch " + std::to_string(info.timestamp->batch) : "no batch";
 }
@@ -81,7 +82,7 @@ class OwnFile {
   OwnFile(RankTable& table, LivingStore& living, const RankTarsJob& job)
       : table_(table), living_(living), job_(job) {}
 
-  // Step 2, when step 1 has given the save's id.
+  // Step 2, after step 1 has given the save's id.
   void write(RollCall& call, const std::string& id) {
     report_.attempt = id;
     const RetryPolicy retry = living_.patient(job_.far.retry);
@@ -94,8 +95,8 @@ class OwnFile {
     });
   }
 
-  // Step 4. After an error the file is lost, or it has its name and the answer was lost:
-  // write_until_seen() finds that out.
+  // Step 4. After an error, either the file is lost, or it has its name and only the answer was
+  // lost. write_until_seen() finds that out.
   void publish(RollCall& call) {
     const RetryPolicy retry = living_.patient(job_.far.retry);
     try {

@@ -21,7 +21,7 @@
 namespace cairn {
 namespace {
 
-constexpr std::size_t kMostSeen = 64;  // and as many more that nobody published, as far as is known
+constexpr std::size_t kMostSeen = 64;  // and as many more that no rank is known to have published
 constexpr std::uint64_t kTail = std::uint64_t{64} << 10;
 
 std::string hash_of(const ByteSource& source, std::uint64_t most) {
@@ -31,7 +31,7 @@ std::string hash_of(const ByteSource& source, std::uint64_t most) {
   return fmt::format("{}-{}", source.size(), hash.digest128());
 }
 
-// Of a folder that several ranks wrote.
+// For a folder that several ranks wrote.
 void add_attempt(ObjectStore& store, const std::string& path, const FolderManifest& manifest,
                  const std::set<std::string>& names, SeenCheckpoint& seen) {
   seen.identity = manifest.attempt;
@@ -51,7 +51,7 @@ void add_attempt(ObjectStore& store, const std::string& path, const FolderManife
   }
 }
 
-// Of one that some program wrote, here or where all see it.
+// For a checkpoint of another program, here or in a place that all ranks see.
 void add_files(ObjectStore& store, const std::string& path, SeenCheckpoint& seen) {
   seen.identity = hash_of(*store.open(join_path(path, dcp::kMetadataFile)), UINT64_MAX);
   for (const ListedName& listed : list_all(store, path)) {
@@ -105,7 +105,7 @@ std::optional<FolderManifest> manifest_of(ObjectStore& store, const std::string&
     return std::nullopt;
   } catch (const UnsupportedError&) {
     return std::nullopt;
-  } catch (const NotFoundError&) {  // removed since
+  } catch (const NotFoundError&) {  // removed meanwhile
     return std::nullopt;
   }
 }
@@ -136,7 +136,7 @@ std::optional<SeenCheckpoint> see_checkpoint(ObjectStore& store, const std::stri
       add_files(store, path, seen);
     }
     return seen;
-  } catch (const NotFoundError&) {  // removed since
+  } catch (const NotFoundError&) {  // removed meanwhile
     return std::nullopt;
   }
 }

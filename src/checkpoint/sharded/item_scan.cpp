@@ -146,7 +146,7 @@ void AllItems::add_others(std::uint32_t rank, const Entries& entries, const Indi
   });
 }
 
-// Checks that the items of all ranks make a tree. Those of one rank do.
+// Checks that the items of all ranks make a tree. (Each rank's own items do.)
 void AllItems::check_tree() const {
   constexpr std::uint64_t kBudget = std::uint64_t{256} << 20;
   dcp::Nesting tree(kBudget);

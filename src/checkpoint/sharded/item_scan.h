@@ -79,7 +79,7 @@ class ItemScan {
   // Goes to an item. Starts again from the beginning if the item is an earlier one. Throws
   // CorruptError, naming the rank, for a description that does not fit its names.
   void go_to(std::size_t item);
-  // Which ranks have which parts of the item. For an object: which ranks have it.
+  // The parts of the item with the ranks that have them. For an object: the ranks that have it.
   TensorParts& parts() { return parts_; }
 
  private:
