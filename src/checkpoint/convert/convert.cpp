@@ -162,7 +162,7 @@ const Target& target_of(const std::string& out, const ConvertOptions& options) {
 }
 
 // A writer that writes a folder object by object can replace what a killed or failed one left.
-FolderState state_of_way(ObjectStore& store, const std::string& out, const ObjectInfo& there) {
+FolderState state_of_target(ObjectStore& store, const std::string& out, const ObjectInfo& there) {
   const bool is_of_objects =
       there.type == ObjectInfo::Type::kFolder && !store.features().whole_folders;
   return is_of_objects ? state_of_folder(store, out) : FolderState::kOther;
@@ -170,11 +170,11 @@ FolderState state_of_way(ObjectStore& store, const std::string& out, const Objec
 
 // Replaces only checkpoints, so that a mistyped name destroys no other folder and no file beside a
 // checkpoint.
-void check_way(const std::shared_ptr<ObjectStore>& store, const std::string& out,
-               const ConvertOptions& options) {
+void check_target_place(const std::shared_ptr<ObjectStore>& store, const std::string& out,
+                        const ConvertOptions& options) {
   const auto there = store->stat(out);
   if (!there) return;
-  const FolderState state = state_of_way(*store, out, *there);
+  const FolderState state = state_of_target(*store, out, *there);
   if (state == FolderState::kLeftBehind) return;
   if (!options.overwrite) {
     throw AlreadyExistsError(out + " exists already: choose another name, or allow overwriting");
@@ -185,7 +185,7 @@ void check_way(const std::shared_ptr<ObjectStore>& store, const std::string& out
   check_only_own_files(*store, out);
 }
 
-std::string without_end(std::string path) {
+std::string without_slashes(std::string path) {
   while (path.ends_with('/'))
     path.pop_back();
   return path;
@@ -205,8 +205,8 @@ void check_apart(const std::string& in, const std::shared_ptr<ObjectStore>& stor
   const auto pointer = store_of(in, options.store)->read_pointer(in);
   const std::string source =
       shown_name(pointer && !pointer->is_broken() ? pointer->target : in, options);
-  const std::string from = without_end(normal_path(source));
-  const std::string to = without_end(normal_path(out));
+  const std::string from = without_slashes(normal_path(source));
+  const std::string to = without_slashes(normal_path(out));
   if (from != to && !from.starts_with(to + "/")) return;
   throw UsageError("cannot convert " + shown_name(in, options) + " into " + out +
                    ": the store replaces a folder object by object, while it is still read; " +
@@ -266,7 +266,7 @@ Value model_of(const Value& root, const std::string& in) {
 }
 
 // Leaves out foreign objects if the caller asked for it.
-Value with_known(Value value, const ConvertOptions& options, ConvertResult& result) {
+Value drop_foreign_if_asked(Value value, const ConvertOptions& options, ConvertResult& result) {
   if (!options.drop_objects) return value;
   WithoutForeign rest = drop_foreign(value);
   result.dropped = std::move(rest.dropped);
@@ -318,7 +318,7 @@ Value read_all(const std::vector<std::string>& files, const Target& target,
 }
 
 Value changed(Value value, const ConvertOptions& options, ConvertResult& result) {
-  value = with_known(std::move(value), options, result);
+  value = drop_foreign_if_asked(std::move(value), options, result);
   result.lost_attributes = lost_attributes(value);
   if (options.dtype)
     value = convert_dtype(value, *options.dtype, options.scratch_folder.value_or(""));
@@ -341,7 +341,7 @@ ConvertResult convert_ranks(const std::vector<std::string>& files, const std::st
   const auto store = store_of(out, options.store);
   const Target& target = target_of(out, options);
   const std::string place = shown_name(out, options);
-  check_way(store, place, options);
+  check_target_place(store, place, options);
   for (const std::string& file : files) {
     check_apart(file, store, place, options);
   }

@@ -54,7 +54,7 @@ bool is_copied_there(const std::string& from, const std::string& to, const CopyO
   return store.features().server_copies;
 }
 
-struct Noted {
+struct ObjectToCopy {
   std::string name;  // path in the folder; empty for a file
   std::uint64_t size = 0;
   std::string version;
@@ -65,7 +65,7 @@ struct Noted {
 // its last, so that only few objects of a large folder are open at a time.
 class PartOfFolder final : public ByteSink {
  public:
-  PartOfFolder(FolderWrite& folder, const Noted& object) : folder_(folder), object_(object) {
+  PartOfFolder(FolderWrite& folder, const ObjectToCopy& object) : folder_(folder), object_(object) {
     if (object_.size == 0) write({});
   }
   void write(ByteView bytes) override {
@@ -82,15 +82,15 @@ class PartOfFolder final : public ByteSink {
 
  private:
   FolderWrite& folder_;
-  const Noted& object_;
+  const ObjectToCopy& object_;
   std::uint64_t written_ = 0;
   std::unique_ptr<ObjectWrite> out_;
 };
 
 // Passes bytes on and reports them to on_progress.
-class Told final : public ByteSink {
+class ProgressSink final : public ByteSink {
  public:
-  Told(ByteSink& under, const CopyOptions& options) : under_(under), options_(options) {}
+  ProgressSink(ByteSink& under, const CopyOptions& options) : under_(under), options_(options) {}
   void write(ByteView bytes) override {
     under_.write(bytes);
     if (options_.on_progress) options_.on_progress(bytes.size());
@@ -168,8 +168,8 @@ class Copy {
     note(*there);
     if (!is_on_the_way()) check_content(source_);
     is_folder_ ? copy_folder() : copy_file();
-    CopyResult result{.path = to_, .objects = noted_.size()};
-    for (const Noted& object : noted_) {
+    CopyResult result{.path = to_, .objects = noted_objects_.size()};
+    for (const ObjectToCopy& object : noted_objects_) {
       result.bytes += object.size;
     }
     return result;
@@ -178,7 +178,7 @@ class Copy {
  private:
   std::string shown(const std::string& name) const { return source_->describe(name); }
 
-  std::string path_of(const Noted& object) const {
+  std::string path_of(const ObjectToCopy& object) const {
     return object.name.empty() ? from_ : join_path(from_, object.name);
   }
 
@@ -199,7 +199,7 @@ class Copy {
   // Step 1.
   void note(const ObjectInfo& info) {
     if (!is_folder_) {
-      noted_.push_back(
+      noted_objects_.push_back(
           {.name = "", .size = info.size, .version = info.version, .is_private = info.is_private});
       return;
     }
@@ -210,10 +210,10 @@ class Copy {
                          (object ? " is not a file: such a folder is not copied as a checkpoint"
                                  : " was removed meanwhile"));
       }
-      noted_.push_back({.name = listed.name,
-                        .size = object->size,
-                        .version = object->version,
-                        .is_private = object->is_private});
+      noted_objects_.push_back({.name = listed.name,
+                                .size = object->size,
+                                .version = object->version,
+                                .is_private = object->is_private});
     }
   }
 
@@ -227,23 +227,24 @@ class Copy {
 
   std::set<std::string> names() const {
     std::set<std::string> names;
-    for (const Noted& object : noted_) {
+    for (const ObjectToCopy& object : noted_objects_) {
       names.insert(object.name);
     }
     return names;
   }
 
   struct Sent {
-    const Noted& object;
+    const ObjectToCopy& object;
     ByteSink& out;
   };
 
   // Steps 2 to 4, for the objects that the server does not copy.
   void send(const std::vector<Sent>& all) const {
     const auto store = std::make_shared<CopiedStore>(source_);
-    std::deque<Told> told;
+    std::deque<ProgressSink> progress_sinks;
     for (const Sent& sent : all) {
-      store->add(path_of(sent.object), sent.object.size, told.emplace_back(sent.out, options_));
+      store->add(path_of(sent.object), sent.object.size,
+                 progress_sinks.emplace_back(sent.out, options_));
     }
     if (is_on_the_way()) check_content(store);
     for (const Sent& sent : all) {
@@ -257,7 +258,7 @@ class Copy {
 
   // Step 5.
   void copy_file() {
-    const Noted& object = noted_.front();
+    const ObjectToCopy& object = noted_objects_.front();
     if (is_copied_there_) {
       source_->copy(from_, to_, condition_of(replace_if(options_.overwrite)), object.version);
       if (options_.on_progress) options_.on_progress(object.size);
@@ -280,7 +281,7 @@ class Copy {
     const auto folder = target_->begin_folder(to_, options_.overwrite);
     std::deque<PartOfFolder> parts;
     std::vector<Sent> sent;
-    for (const Noted& object : noted_) {
+    for (const ObjectToCopy& object : noted_objects_) {
       if (is_copied_there_ && folder->copy(path_of(object), object.name, object.version)) {
         if (options_.on_progress) options_.on_progress(object.size);
         continue;
@@ -298,7 +299,7 @@ class Copy {
   const std::string to_;
   const bool is_copied_there_;
   bool is_folder_ = false;
-  std::vector<Noted> noted_;
+  std::vector<ObjectToCopy> noted_objects_;
 };
 
 }  // namespace

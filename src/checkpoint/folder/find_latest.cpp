@@ -150,7 +150,7 @@ class Search {
   }
 
   // Calls on_older for all remaining candidates.
-  void tell_older() {
+  void report_older() {
     if (!options_.find.on_older) return;
     std::sort(
         opened_.begin(), opened_.end(),
@@ -259,12 +259,12 @@ class Search {
   }
 
   void refuse_if_too_many_were_opened() const {
-    if (of_others_ >= kMostOfOthersFarAway && options_.find.trust_latest) {
+    if (not_wanted_ >= kMostOfOthersFarAway && options_.find.trust_latest) {
       throw UsageError(fmt::format(
           "{0}: {1} checkpoints were opened that are of other runs or not of the whole state, and "
           "the search for one of the run \"{2}\" ends here, because each costs requests. Give each "
           "run a folder of its own (save_folder \"{3}/{{run_name}}\"), or move the others away",
-          store_->describe(folder_), of_others_, options_.find.run_name, folder_));
+          store_->describe(folder_), not_wanted_, options_.find.run_name, folder_));
     }
     if (unusable_ < kMostUnusable) return;
     throw UsageError(fmt::format(
@@ -327,7 +327,7 @@ class Search {
       skip(path, "it holds weights alone");
     }
     if (is_other_run || is_weights || (options_.only_run_states && !is_run_state)) {
-      ++of_others_;
+      ++not_wanted_;
       return std::nullopt;
     }
     return OpenedCheckpoint{path, training.timestamp.value_or(file.claim), modified, is_run_state,
@@ -460,7 +460,7 @@ class Search {
   std::size_t behind_their_names_ = 0;  // whole checkpoints
   std::size_t unusable_ = 0;            // damaged, foreign or unreadable
   std::string last_unusable_;           // its name and the reason
-  std::size_t of_others_ = 0;           // whole, but of other runs or without the whole state
+  std::size_t not_wanted_ = 0;          // whole, but of other runs or without the whole state
 };
 
 // Throws if the folder does not exist and was meant as a format: finding nothing would lose the
@@ -481,7 +481,7 @@ class SkippedOnStderr {
     if (few_.left_out() == 0) return;
     std::cerr << "warning: find_latest() passed over " << few_.left_out() << " more\n";
   }
-  void say(const std::string& path, const std::string& why) {
+  void report(const std::string& path, const std::string& why) {
     if (!few_.take()) return;
     std::cerr << "warning: find_latest() passed over " + printable_line(path) + ": " +
                      without_path(why, path) + "\n";
@@ -502,7 +502,7 @@ std::optional<FoundCheckpoint> search_folder(const std::string& folder,
   }
   if (!store->stat(folder)) return std::nullopt;
   auto found = search.run();
-  if (found) search.tell_older();
+  if (found) search.report_older();
   return found;
 } catch (const std::bad_alloc&) {
   throw_out_of_memory("looking for a checkpoint");
@@ -514,7 +514,7 @@ std::optional<FoundCheckpoint> find_latest(const std::string& folder,
   SkippedOnStderr skipped;
   if (!search.find.on_skip) {
     search.find.on_skip = [&](const std::string& path, const std::string& why) {
-      skipped.say(path, why);
+      skipped.report(path, why);
     };
   }
   auto found = search_folder(folder, search);

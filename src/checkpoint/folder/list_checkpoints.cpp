@@ -116,8 +116,8 @@ class Listing {
     for (ListedCheckpoint& listed : found_) {
       const bool is_enough = (limits.files > 0 && opened >= limits.files) ||
                              (limits.expanded_bytes > 0 && expanded_ >= limits.expanded_bytes);
-      if (is_enough || tells_enough(listed)) {
-        leave(std::move(listed));
+      if (is_enough || is_known_by_name(listed)) {
+        list_unopened(std::move(listed));
       } else {
         ++opened;
         look_into(std::move(listed));
@@ -125,13 +125,13 @@ class Listing {
     }
   }
 
-  bool tells_enough(const ListedCheckpoint& listed) const {
+  bool is_known_by_name(const ListedCheckpoint& listed) const {
     if (!options_.trust_names || listed.is_folder || is_special_.at(listed.name)) return false;
     return !has_checkpoint_name(listed.name) || position_in_name(listed.name);
   }
 
   // Lists an entry with what is known without opening it.
-  void leave(ListedCheckpoint listed) {
+  void list_unopened(ListedCheckpoint listed) {
     ++listing_.not_looked_into;
     if (listed.is_folder) listing_.folders.push_back(listed.name);
     if (!has_checkpoint_name(listed.name)) return;

@@ -93,7 +93,7 @@ void PendingReads::add(const ByteSource& source, std::vector<ByteSource::Range>&
       const std::uint64_t size = std::min(stop, end_of(before)) - at;
       const std::span<std::byte> into = range.into.subspan(at - range.offset, size);
       if (put_.takes(range.into) || put_.takes(before.into)) {
-        again_[&source].push_back({at, into});
+        read_again_[&source].push_back({at, into});
       } else {
         copies_.push_back({before.into.subspan(at - before.offset, size), into.data()});
       }
@@ -145,10 +145,10 @@ void PendingReads::finish(Access access) {
     put_ ? put_ranges(bytes_of(*source), ranges) : fill(bytes_of(*source), ranges);
   }
   by_source_.clear();
-  for (const auto& [source, ranges] : again_) {
+  for (const auto& [source, ranges] : read_again_) {
     put_ranges(bytes_of(*source), ranges);
   }
-  again_.clear();
+  read_again_.clear();
   std::uint64_t bytes = 0;
   for (const StorageRead& read : made_) {
     bytes += read.into.size();

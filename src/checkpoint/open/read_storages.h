@@ -79,7 +79,7 @@ class PendingReads {
   std::vector<Copy> copies_;
   // Used in place of copies_ if one of the two places is outside host memory: these ranges are read
   // again.
-  std::unordered_map<const ByteSource*, std::vector<ByteSource::Range>> again_;
+  std::unordered_map<const ByteSource*, std::vector<ByteSource::Range>> read_again_;
 };
 
 // Fills every place with the bytes of its storage. Throws StorageError and CorruptError.

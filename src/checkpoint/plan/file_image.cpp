@@ -156,7 +156,7 @@ TorchPlan FileImage::plan(const TorchFileWriteOptions& options, bool as_image) {
   TorchPlan plan(encoded_ ? std::move(*encoded_) : pickle::encode(value_, layout_->encoded),
                  options, TorchPlan::Room::kToGrow);
   layout_->pickle_bytes = plan.pickle_bytes();
-  is_image_ = as_image && lies_as(plan);
+  is_image_ = as_image && is_laid_out_as(plan);
   if (!is_image_) bind(plan);
   for (std::size_t i = 0; is_image_ && i < storages_.size(); ++i) {
     plan.set_storage(i, nullptr);  // releases the live one
@@ -166,7 +166,7 @@ TorchPlan FileImage::plan(const TorchFileWriteOptions& options, bool as_image) {
   return plan;
 }
 
-bool FileImage::lies_as(const TorchPlan& plan) const {
+bool FileImage::is_laid_out_as(const TorchPlan& plan) const {
   const auto is_here = [&](const CheckpointPlan::Part& part, std::size_t i) {
     const bool is_same =
         part.storage.get() == storages_[i] || (storages_[i] == nullptr && part.size == 0);

@@ -61,7 +61,7 @@ class FileImage {
   bool note_sizes(const StorageList& list, std::size_t known_sizes);
   void encode();
   void place();
-  bool lies_as(const TorchPlan& plan) const;
+  bool is_laid_out_as(const TorchPlan& plan) const;
   void bind(TorchPlan& plan) const;
 
   Value value_;

@@ -155,7 +155,7 @@ struct SavePipeline::Impl {
   };
 
   explicit Impl(const SavePipelineOptions& o)
-      : options(o), target(o.store != nullptr ? o.store : local_store(), noticed(o.retry)) {
+      : options(o), target(o.store != nullptr ? o.store : local_store(), with_notice(o.retry)) {
     target.encoded = &layout->encoded;
   }
 
@@ -246,7 +246,7 @@ struct SavePipeline::Impl {
   }
 
   // Also sets is_away and wakes the threads that wait for their turn.
-  RetryPolicy noticed(RetryPolicy retry) {
+  RetryPolicy with_notice(RetryPolicy retry) {
     retry.on_retry = [this, told = std::move(retry.on_retry)](const StorageError& e, auto pause) {
       {
         const std::lock_guard lock(mutex);

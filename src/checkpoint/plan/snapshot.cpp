@@ -99,7 +99,7 @@ class TreeCopy {
 
 StorageList::StorageList(const Value& root, Parts* known) : known_(known) {
   visit(root);
-  if (known_ != nullptr) know_only_first(parts_);  // the tree does not have the others any more
+  if (known_ != nullptr) keep_first_parts(parts_);  // the tree does not have the others any more
 }
 
 // A storage with a single owner appears only once in the tree, so it need not be remembered. In
@@ -143,7 +143,7 @@ void StorageList::visit_part(const Value& value) {
     storages_.insert(storages_.end(), begin + static_cast<std::ptrdiff_t>(known_count_),
                      begin + static_cast<std::ptrdiff_t>(unchanged_count_));
   } else {
-    know_only_first(parts_);  // releases the old parts' memory first
+    keep_first_parts(parts_);  // releases the old parts' memory first
     is_in_part_ = true;
     visit_new_part(value);
     is_in_part_ = false;
@@ -163,7 +163,7 @@ void StorageList::visit_new_part(const Value& value) {
   known_->parts.push_back({value, storages_.size()});
 }
 
-void StorageList::know_only_first(std::size_t parts) {
+void StorageList::keep_first_parts(std::size_t parts) {
   const std::size_t end = parts == 0 ? 0 : known_->parts[parts - 1].end;
   known_->parts.resize(parts);
   known_->storages.resize(end);

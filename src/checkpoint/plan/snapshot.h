@@ -54,7 +54,7 @@ class StorageList {
   void visit_contents(const Value& value);
   void visit_part(const Value& value);
   void visit_new_part(const Value& value);
-  void know_only_first(std::size_t parts);
+  void keep_first_parts(std::size_t parts);
 
   Parts* known_;
   bool is_in_part_ = false;

@@ -35,16 +35,16 @@ class WriteProgress {
  private:
   void add(std::uint64_t more) {
     done_ += more;
-    if (done_ <= told_) return;
-    const std::uint64_t news = done_ - told_;
-    told_ = done_;
+    if (done_ <= reported_) return;
+    const std::uint64_t news = done_ - reported_;
+    reported_ = done_;
     job_.on_progress(news, total_);
   }
 
   const SaveJob& job_;
   std::uint64_t total_;
   std::uint64_t done_ = 0;  // in this attempt
-  std::uint64_t told_ = 0;
+  std::uint64_t reported_ = 0;
 };
 
 }  // namespace cairn

@@ -237,7 +237,7 @@ Agreed choose(RollCall& call, Seen own, bool may_lack_all) {
   if (const Verdict why = why_none_is_whole(agreed); !may_lack_all && !why.is_good()) {
     decide_against(call, why);
   }
-  call.all_have_come();
+  call.forget_earlier_calls();
   // Set before the decision, so that a rank that knows of the decision finds it.
   call.set("done", text_of(agreed));
   decide_for(call);

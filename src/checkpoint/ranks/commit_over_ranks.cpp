@@ -133,7 +133,7 @@ class Attempt {
   }
 
   void pause(std::chrono::milliseconds time) {
-    if (call_.is_beating()) return pause_here(time);
+    if (call_.is_giving_signs()) return pause_here(time);
     if (!is_decided_) return call_.pause(time);
     for (const auto step = std::chrono::milliseconds(500); time.count() > 0; time -= step) {
       call_.sign_of_life();
@@ -155,7 +155,7 @@ class Attempt {
       call_.set("call", json_text(called, -1));
       return;
     }
-    const Json called = parse_said(call_.wait_for("call"));
+    const Json called = parse_message(call_.wait_for("call"));
     const std::string id = called.value("id", "");
     const std::string name = called.value("name", "");
     if (name != base_name(job_.path)) {
@@ -231,7 +231,7 @@ class Attempt {
       reports_.add(rank, std::move(of_rank));
     }
     if (!reports_.homes().empty()) meet_other_machines();
-    call_.all_have_come();
+    call_.forget_earlier_calls();
     doing_ = "making .metadata";
     metadata_ = job_.metadata(reports_.parts());
     call_.move_on();
@@ -241,7 +241,7 @@ class Attempt {
   void meet_other_machines() {
     folder_.refuse_rivals();
     NameOnMachine here;
-    call_.beating([&] { here = look_at_name(store_, job_.path); });
+    call_.with_signs_of_life([&] { here = look_at_name(store_, job_.path); });
     if (here.is_there) refuse_to_replace();
     const std::vector<std::int64_t> kept = reports_.homes_that_keep(here);
     if (!kept.empty() && !job_.puts_aside) refuse_to_put_aside(kept.front());
@@ -277,7 +277,7 @@ class Attempt {
       if (!moved.is_good()) throw RollCall::Settled{moved};
     }
     call_.sign_of_life();
-    call_.beating([this] {
+    call_.with_signs_of_life([this] {
       doing_ = "publishing " + job_.path;
       ManifestFile written;
       folder_.folder().commit({metadata_file(metadata_, written), manifest_file([&] {
@@ -305,15 +305,15 @@ class Attempt {
       for (std::int64_t rank = 1; rank < call_.me().world_size; ++rank) {
         const PartReport of_rank = report_of(rank);
         if (of_rank.home != folder_.home()) continue;
-        call_.beating([&] {
+        call_.with_signs_of_life([&] {
           for (const ManifestFile& file : of_rank.part.files) {
             folder_.check_size(rank, file);
             manifest.files.push_back(file);
           }
         });
       }
-      const Json kept = parse_said(call_.wait_for("kept"));
-      call_.beating([&] {
+      const Json kept = parse_message(call_.wait_for("kept"));
+      call_.with_signs_of_life([&] {
         if (std::ranges::find(kept, Json(folder_.home())) != kept.end()) {
           put_aside(store_, job_.path, kAsideDamaged);
         }
@@ -367,7 +367,7 @@ class Attempt {
   }
 
   // After a decision for it, only rank 0 knows how far the attempt came.
-  void let_go() {
+  void release_folder() {
     if (!is_published_) folder_.release(/*keeps=*/is_decided_ && !call_.leads());
   }
 
@@ -375,7 +375,7 @@ class Attempt {
   // the fault is not this rank's.
   Verdict fault_of_current() const {
     Verdict verdict = verdict_of_current(call_.me().rank, doing_);
-    if (!folder_.was_taken()) return verdict;
+    if (!folder_.was_removed_by_other()) return verdict;
     verdict.why = fmt::format("gave up without a word, when rank {} was {}", verdict.rank, doing_);
     verdict.rank = folder_.home();
     verdict.kind = Verdict::Kind::kFailed;
@@ -404,7 +404,7 @@ class Attempt {
     } else {
       call_.end();
     }
-    let_go();
+    release_folder();
     throw_verdict(verdict, call_.what());
   }
 

@@ -4,7 +4,7 @@
 
 namespace cairn {
 
-void throw_unheard(const RollCall& call, std::int64_t rank, const std::string& why) {
+void throw_rank_failure(const RollCall& call, std::int64_t rank, const std::string& why) {
   throw RankFailure(fmt::format("{}: rank {}: {}", call.what(), rank, why), rank, 0,
                     /*retryable=*/true);
 }

@@ -11,7 +11,8 @@
 namespace cairn {
 
 // Throws RankFailure: this rank cannot reach the others, because of `rank`.
-[[noreturn]] void throw_unheard(const RollCall& call, std::int64_t rank, const std::string& why);
+[[noreturn]] void throw_rank_failure(const RollCall& call, std::int64_t rank,
+                                     const std::string& why);
 // This rank failed with `own`: throws the verdict that stands for all.
 [[noreturn]] void refuse(RollCall& call, const Verdict& own);
 // For rank 0, after it has all that it needs from the others. Throws RollCall::Settled if the
@@ -36,9 +37,9 @@ auto consult(RankTable& table, const std::string& what, const std::string& doing
     call.end();
     throw_verdict(settled.verdict, call.what());
   } catch (const RollCall::Unknown& unknown) {
-    throw_unheard(call, unknown.rank, "was not heard of any more");
+    throw_rank_failure(call, unknown.rank, "was not heard of any more");
   } catch (const MeetingError& e) {
-    throw_unheard(call, 0, e.what());
+    throw_rank_failure(call, 0, e.what());
   } catch (const std::exception&) {
     refuse(call, verdict_of_current(call.me().rank, doing));
   }

@@ -25,7 +25,7 @@ struct Content {
   bool has_metadata = false;
   bool was_published = false;
 
-  bool says_what_it_is() const { return !manifest.attempt.empty(); }
+  bool has_attempt() const { return !manifest.attempt.empty(); }
 };
 
 // nullopt: nothing has the name.
@@ -40,11 +40,11 @@ std::optional<Content> content_of(ObjectStore& store, const std::string& path) {
   if (auto manifest = manifest_of(store, path)) content.manifest = *std::move(manifest);
   content.was_published =
       content.has_metadata ||
-      (content.says_what_it_is() && is_marked(store, path, content.manifest.attempt));
+      (content.has_attempt() && is_marked(store, path, content.manifest.attempt));
   return content;
 }
 
-void look_aside(ObjectStore& store, const std::string& path, NameOnMachine& name) {
+void add_asides(ObjectStore& store, const std::string& path, NameOnMachine& name) {
   for (const char* ending : {kAsideDamaged, kAsideUnreadable}) {
     for (const std::string& aside : names_aside(store, path, ending)) {
       std::optional<Content> content;
@@ -53,7 +53,7 @@ void look_aside(ObjectStore& store, const std::string& path, NameOnMachine& name
       } catch (const UnreadableError&) {
         // Then it is unknown what it was, which is all that is needed here.
       }
-      if (!content || !content->says_what_it_is()) {
+      if (!content || !content->has_attempt()) {
         name.has_unknown_aside = true;
       } else if (content->was_published) {
         name.published.push_back(content->manifest.attempt);
@@ -76,7 +76,7 @@ void put_unknown_aside(ObjectStore& store, const std::string& path, bool may_put
       // throws if the disk fails; replacing or keeping the folder looks at each file
       store.stat(join_path(path, name));
     }
-    if (content->says_what_it_is() || content->has_metadata) return;
+    if (content->has_attempt() || content->has_metadata) return;
     if (!may_put_aside) {
       throw AlreadyExistsError(store.describe(path) +
                                " is there already, and is no known part of a checkpoint: put it "
@@ -98,7 +98,7 @@ NameOnMachine look_at_name(ObjectStore& store, const std::string& path) {
     name.publisher = std::move(content->manifest.publisher);
     if (name.was_published && !name.attempt.empty()) name.published.push_back(name.attempt);
   }
-  look_aside(store, path, name);
+  add_asides(store, path, name);
   return name;
 }
 

@@ -77,11 +77,11 @@ class RollCall {
 
   // Does work that takes as long as a store does and cannot be stopped any more. Meanwhile another
   // thread gives signs of life, if RankTable::has_threads.
-  void beating(const std::function<void()>& work);
-  bool is_beating() const { return is_beating_; }
+  void with_signs_of_life(const std::function<void()>& work);
+  bool is_giving_signs() const { return is_giving_signs_; }
 
-  // For rank 0: all ranks have come (step 6).
-  void all_have_come();
+  // For rank 0, after all ranks have come: removes the keys of earlier calls (step 6).
+  void forget_earlier_calls();
   // This rank knows how the call ended (step 7).
   void end();
 
@@ -90,7 +90,7 @@ class RollCall {
   void look();
   void look_at_decision();
   void forget(std::int64_t number);
-  void see_off();
+  void wait_for_farewells();
   [[noreturn]] void accuse(const WatchedRanks::Silent& silent);
 
   RankTable& table_;
@@ -101,7 +101,7 @@ class RollCall {
   SignsOfLife signs_;
   WatchedRanks watched_;
   Meeting::Time last_look_;
-  bool is_beating_ = false;
+  bool is_giving_signs_ = false;
 };
 
 }  // namespace cairn

@@ -66,7 +66,7 @@ Planned plan_over_ranks(RankTable& table, const std::string& what, KeptPlan& kep
     planned.plan = kept.plan(
         own, static_cast<std::uint32_t>(call.me().world_size),
         [&](std::uint32_t rank) { return call.wait_for(key_of("report", std::int64_t{rank})); });
-    call.all_have_come();
+    call.forget_earlier_calls();
     for (std::int64_t rank = 1; rank < call.me().world_size; ++rank) {
       call.set(key_of("plan", rank), planned.plan->plan_of(static_cast<std::uint32_t>(rank)));
       call.move_on();

@@ -36,19 +36,19 @@ namespace cairn {
 namespace {
 
 // A key that a later roll call removes (RollCall::forget()).
-std::string said_key(std::int64_t rank) { return "report/" + std::to_string(rank); }
+std::string report_key(std::int64_t rank) { return "report/" + std::to_string(rank); }
 
 // Rank 0 waits for the reports of all others that they have done their part. The others wait for
 // its decision.
-void all_say(RollCall& call) {
+void wait_for_reports(RollCall& call) {
   if (!call.leads()) {
-    call.set(said_key(call.me().rank), "1");
+    call.set(report_key(call.me().rank), "1");
     call.wait_for_decision();
     return;
   }
   for (std::int64_t rank = 1; rank < call.me().world_size; ++rank)
-    call.wait_for(said_key(rank));
-  call.all_have_come();
+    call.wait_for(report_key(rank));
+  call.forget_earlier_calls();
   decide_for(call);
 }
 
@@ -85,7 +85,7 @@ class OwnFile {
   // Step 2, after step 1 has given the save's id.
   void write(RollCall& call, const std::string& id) {
     report_.attempt = id;
-    const RetryPolicy retry = living_.patient(job_.far.retry);
+    const RetryPolicy retry = living_.with_living_pauses(job_.far.retry);
     file_ = with_retries(retry, [&] {
       auto file = living_.store().begin(job_.path, {.condition = condition_of(job_.replace)});
       report_.bytes = fill(call, *file);
@@ -98,9 +98,9 @@ class OwnFile {
   // Step 4. After an error, either the file is lost, or it has its name and only the answer was
   // lost. write_until_seen() finds that out.
   void publish(RollCall& call) {
-    const RetryPolicy retry = living_.patient(job_.far.retry);
+    const RetryPolicy retry = living_.with_living_pauses(job_.far.retry);
     try {
-      return call.beating([&] { file_->commit(); });
+      return call.with_signs_of_life([&] { file_->commit(); });
     } catch (const StorageError& e) {
       if (!living_.may_be_far() || !e.retryable()) throw;
       if (retry.on_retry) retry.on_retry(e, {});
@@ -148,20 +148,20 @@ RankTarsReport save_rank_tars(RankTable& table, ObjectStore& store, const RankTa
     living.join(call);
     living.check(job.far);
     own.write(call, learn_id(table, call, job));
-    all_say(call);
+    wait_for_reports(call);
     return true;
   });
   consult(table, what + " (some may have their names: the next start finds out)",
           "publishing its file", [&](RollCall& call) {
             living.join(call);
             own.publish(call);
-            all_say(call);
+            wait_for_reports(call);
             return true;
           });
   consult(table, what + " (they are saved, but not all are pointed at)", "moving its pointer",
           [&](RollCall& call) {
-            if (job.point) call.beating(job.point);
-            all_say(call);
+            if (job.point) call.with_signs_of_life(job.point);
+            wait_for_reports(call);
             return true;
           });
   return own.report();

@@ -66,8 +66,8 @@ std::vector<std::int64_t> order_of(const Timestamp& claim) {
   return {claim.batch, claim.epoch, claim.iteration, claim.sample, claim.token};
 }
 
-std::optional<SeenCheckpoint> see_or_tell(ObjectStore& store, const std::string& path,
-                                          const std::string& name) {
+std::optional<SeenCheckpoint> see_or_report(ObjectStore& store, const std::string& path,
+                                            const std::string& name) {
   try {
     return see_checkpoint(store, path, name);
   } catch (const UnreadableError& e) {
@@ -83,7 +83,7 @@ std::vector<SeenCheckpoint> see_named(ObjectStore& store, const std::string& fol
   while (all.size() - unpublished < kMostSeen && names.next() != nullptr) {
     const NamedFile file = names.take();
     auto seen =
-        see_or_tell(store, file.path, relative_path(normal_path(file.path), normal_path(folder)));
+        see_or_report(store, file.path, relative_path(normal_path(file.path), normal_path(folder)));
     if (!seen) continue;
     if (!seen->is_published && !seen->was_published) {
       if (unpublished == kMostSeen) continue;

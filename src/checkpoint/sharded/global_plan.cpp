@@ -16,13 +16,13 @@ namespace cairn::sharded {
 namespace {
 
 // The set of parts that one rank writes.
-class Chosen {
+class ChosenParts {
  public:
-  explicit Chosen(std::size_t parts) : words_((parts + 63) / 64), parts_(parts) {}
+  explicit ChosenParts(std::size_t parts) : words_((parts + 63) / 64), parts_(parts) {}
 
   void choose(std::uint64_t part) { words_[part / 64] |= std::uint64_t{1} << part % 64; }
   bool has(std::uint64_t part) const { return (words_[part / 64] >> part % 64 & 1U) != 0; }
-  // Call it after all are chosen, before total() and before().
+  // Call it after all are chosen, before total() and count_before().
   void count() {
     before_.resize(words_.size());
     std::uint64_t sum = 0;
@@ -34,7 +34,7 @@ class Chosen {
   }
   std::uint64_t total() const { return count_; }
   // The number of chosen parts before this one.
-  std::uint64_t before(std::uint64_t part) const {
+  std::uint64_t count_before(std::uint64_t part) const {
     const std::uint64_t below = (std::uint64_t{1} << part % 64) - 1;
     return before_[part / 64] +
            static_cast<std::uint64_t>(std::popcount(words_[part / 64] & below));
@@ -124,7 +124,7 @@ struct GlobalPlan::State {
   }
 
   AllItems all;
-  std::vector<Chosen> chosen;          // by rank
+  std::vector<ChosenParts> chosen;     // by rank
   std::vector<std::string> plans;      // by rank: the text of its plan
   std::vector<std::size_t> chunks_of;  // by item
   std::vector<std::uint64_t> bytes;    // by rank
@@ -147,7 +147,7 @@ const std::string& GlobalPlan::text_of(std::uint32_t rank) const {
 std::uint64_t GlobalPlan::memory() const {
   std::uint64_t bytes = state_->all.memory() + state_->chunks_of.size() * sizeof(std::size_t);
   for (std::size_t rank = 0; rank < state_->chosen.size(); ++rank) {
-    bytes += sizeof(Chosen) + state_->chosen[rank].memory();
+    bytes += sizeof(ChosenParts) + state_->chosen[rank].memory();
     bytes += sizeof(std::string) + state_->plans[rank].capacity();
   }
   return bytes;
@@ -165,7 +165,7 @@ namespace {
 
 // Calls use(report) for each rank's report. Throws unless there is one report for each rank, made
 // for its plan.
-void for_each_report(const std::vector<std::string>& plans, const std::vector<Chosen>& chosen,
+void for_each_report(const std::vector<std::string>& plans, const std::vector<ChosenParts>& chosen,
                      const Reports& reports, auto&& use) {
   std::vector<bool> found(plans.size());
   for (const std::string_view text : reports) {
@@ -216,7 +216,7 @@ class GlobalPlan::Content final : public dcp::MetadataContent {
   Content(const State& state, const Reports& reports, const MetadataOptions& options)
       : state_(state), save_id_(options.save_id), scan_(state.all) {
     std::size_t chunks = 0;
-    for (const Chosen& each : state.chosen) {
+    for (const ChosenParts& each : state.chosen) {
       first_place_.push_back(static_cast<std::uint32_t>(chunks));
       chunks += each.total();
     }
@@ -245,9 +245,9 @@ class GlobalPlan::Content final : public dcp::MetadataContent {
     const TensorParts& parts = scan_.parts();
     for (std::size_t i = 0; i < parts.holdings().size(); ++i) {
       const Holding& holding = parts.holdings()[i];
-      const Chosen& chosen = state_.chosen[holding.rank];
+      const ChosenParts& chosen = state_.chosen[holding.rank];
       if (!chosen.has(holding.number)) continue;
-      const auto number = static_cast<std::uint32_t>(chosen.before(holding.number));
+      const auto number = static_cast<std::uint32_t>(chosen.count_before(holding.number));
       use({.offsets = parts.offsets_of(i),
            .sizes = parts.sizes_of(i),
            .number = first_place_[holding.rank] + number});

@@ -98,12 +98,12 @@ std::string KeptPlan::answer(std::string_view asked, const Description& own) {
   const std::string kept(in.text());
   const std::string_view names_of_rank_0 = in.text();
   in.expect_end();
-  const Said before = std::exchange(said_, {save, digest_of_text(own.parts)});
+  const LastAnswer before = std::exchange(last_answer_, {save, digest_of_text(own.parts)});
   PackedWriter out;
   out.plain(kAnswerMark);
-  if (!kept.empty() && before.save == kept && before.digest == said_.digest) {
+  if (!kept.empty() && before.save == kept && before.digest == last_answer_.digest) {
     out.number(1);
-    out.text(said_.digest);
+    out.text(last_answer_.digest);
     return out.take();
   }
   out.number(0);

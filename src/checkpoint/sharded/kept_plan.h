@@ -52,7 +52,7 @@ class KeptPlan {
                                          const AnswerOf& answer_of);
 
  private:
-  struct Said {
+  struct LastAnswer {
     std::string save = {};
     std::string digest = {};
   };
@@ -63,7 +63,7 @@ class KeptPlan {
   };
 
   std::uint64_t most_kept_;
-  Said said_;
+  LastAnswer last_answer_;
   Kept kept_;          // on rank 0
   std::string asked_;  // on rank 0: the id of the save that is being planned
 };

@@ -187,23 +187,23 @@ class ManifestCheck {
 
   std::uint64_t bytes() const { return text_ ? text_->size() : 0; }
   std::string writer() const {
-    const Said& said = read();
-    if (!said.newer.empty()) return "a newer cairn";
-    return said.manifest ? said.manifest->writer : "PyTorch";
+    const ManifestState& state = read();
+    if (!state.newer.empty()) return "a newer cairn";
+    return state.manifest ? state.manifest->writer : "PyTorch";
   }
   // Why the manifest of a newer cairn cannot be used; otherwise empty.
   const std::string& newer() const { return read().newer; }
-  bool has_said_something() const {
-    const Said& said = read();
-    return said.manifest.has_value() || !said.problem.empty();
+  bool applies_here() const {
+    const ManifestState& state = read();
+    return state.manifest.has_value() || !state.problem.empty();
   }
 
   // A hash over the hashes of the files.
   std::string content() const {
-    const Said& said = read();
-    if (!said.manifest) return {};
+    const ManifestState& state = read();
+    if (!state.manifest) return {};
     Xxh3 hash;
-    for (const ManifestFile& file : said.manifest->files) {
+    for (const ManifestFile& file : state.manifest->files) {
       hash.write(as_bytes(file.name + " " + file.xxh3_128 + "\n"));
     }
     return hash.digest128();
@@ -213,16 +213,16 @@ class ManifestCheck {
   // because a hash of the whole file says nothing about a part. Takes from `reads` what it checks.
   void verify(Verify how, const std::function<void(std::uint64_t)>& on_progress,
               PendingReads& reads, VerifyReport& report) const {
-    const Said& said = read();
-    if (!said.problem.empty()) {
+    const ManifestState& state = read();
+    if (!state.problem.empty()) {
       report.damage.push_back(
-          {.what = said.problem, .record = kFolderManifest, .begin = 0, .end = bytes()});
+          {.what = state.problem, .record = kFolderManifest, .begin = 0, .end = bytes()});
     }
-    if (!said.manifest) return;
-    for (std::size_t i = 0; i < said.contents.size(); ++i) {
-      const ManifestFile& file = said.manifest->files[i];
+    if (!state.manifest) return;
+    for (std::size_t i = 0; i < state.contents.size(); ++i) {
+      const ManifestFile& file = state.manifest->files[i];
       if (how != Verify::kFull && file.name != kMetadata) continue;
-      const VerifiedSource& content = *said.contents[i];
+      const VerifiedSource& content = *state.contents[i];
       const std::string found = digest(
           {.file = content.under(), .on_progress = on_progress, .places = reads.take(content)});
       if (found == file.xxh3_128) {
@@ -238,36 +238,36 @@ class ManifestCheck {
   }
 
  private:
-  struct Said {
+  struct ManifestState {
     std::string problem = {};
     std::string newer = {};
     std::optional<FolderManifest> manifest = std::nullopt;
     std::vector<FolderFiles::File> contents = {};  // the files that it lists
   };
 
-  const Said& read() const {
-    std::call_once(is_read_, [this] { said_ = parse(); });
-    return said_;
+  const ManifestState& read() const {
+    std::call_once(is_read_, [this] { manifest_state_ = parse(); });
+    return manifest_state_;
   }
 
-  Said parse() const {
+  ManifestState parse() const {
     if (!text_) return {};
-    Said said;
+    ManifestState state;
     const SharedBytes text = read_all(*text_);
     try {
-      said.manifest = parse_folder_manifest(as_text(text.view));
+      state.manifest = parse_folder_manifest(as_text(text.view));
     } catch (const CorruptError& e) {
       return {.problem = e.what()};
     } catch (const UnsupportedError& e) {  // from a newer cairn: the folder is whole without it
       return {.newer = e.what()};
     }
-    for (const ManifestFile& file : said.manifest->files) {
-      said.contents.push_back(files_.find(file.name));
+    for (const ManifestFile& file : state.manifest->files) {
+      state.contents.push_back(files_.find(file.name));
       // A file of another size is another file: PyTorch has saved into the folder. If such files
       // are damaged, their own structure shows it.
-      if (!said.contents.back() || said.contents.back()->size() != file.bytes) return {};
+      if (!state.contents.back() || state.contents.back()->size() != file.bytes) return {};
     }
-    return said;
+    return state;
   }
 
   static std::string digest(const CheckedRead& read) {
@@ -280,7 +280,7 @@ class ManifestCheck {
   FolderFiles& files_;
   std::shared_ptr<const ByteSource> text_;
   mutable std::once_flag is_read_;
-  mutable Said said_;
+  mutable ManifestState manifest_state_;
 };
 
 class DcpSource final : public CheckpointSource {
@@ -340,7 +340,7 @@ class DcpSource final : public CheckpointSource {
     const bool is_whole = reads.has_made() || folder_->has_plain_tensors();
     if (how == Verify::kWhatIsRead && is_whole) how = Verify::kFull;
     manifest_.verify(how, on_progress_, reads, report);
-    report.has_manifest = manifest_.has_said_something();
+    report.has_manifest = manifest_.applies_here();
     // The records of files that match the manifest are not checked again. Other files' records are
     // checked, so that the report names the tensors.
     const bool is_known = how == Verify::kFull && report.has_manifest && report.ok();

@@ -24,9 +24,9 @@ namespace {
 // The bytes between the records: headers and the directory. They are read in the same pass as the
 // records and kept, so that they need no read of their own. They are not kept if there are far more
 // than a writer of such files makes.
-class Between {
+class BytesBetween {
  public:
-  explicit Between(const TorchCheckpoint& checkpoint) : windows_(checkpoint.source) {
+  explicit BytesBetween(const TorchCheckpoint& checkpoint) : windows_(checkpoint.source) {
     const std::vector<FileRecord>& records = checkpoint.file.records();
     constexpr std::uint64_t kFewBytes = std::uint64_t{4} << 20;
     constexpr std::uint64_t kMostBytesOfARecord = 1024;
@@ -135,7 +135,7 @@ VerifyReport verify_opened(const TorchCheckpoint& checkpoint, Verify how, Pendin
                        },
                    .put = reads.put()};
   const VerifiedSource& tensors = *checkpoint.tensors;
-  std::optional<Between> between;
+  std::optional<BytesBetween> between;
   if (report.has_checksums && how == Verify::kFull) {
     read.places = reads.take(tensors);
     read.places = between.emplace(checkpoint).with(std::move(read.places), read.put);

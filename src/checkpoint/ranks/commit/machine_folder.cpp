@@ -16,10 +16,10 @@ void MachineFolder::join_or_create(const std::string& id, bool may_put_aside) {
     AttemptFolderOptions own = options_;
     own.overwrite = true;  // rank 0 decides what is kept
     // Failing disks take long.
-    call_.beating([&] { put_unknown_aside(store_, options_.path, may_put_aside); });
+    call_.with_signs_of_life([&] { put_unknown_aside(store_, options_.path, may_put_aside); });
     folder_ = create_attempt_folder(store_, own);
     refuse_rivals();
-    call_.beating([&] { name_ = look_at_name(store_, options_.path); });
+    call_.with_signs_of_life([&] { name_ = look_at_name(store_, options_.path); });
   }
   call_.set("home/" + std::to_string(call_.me().rank), std::to_string(home_));
 }
@@ -56,7 +56,7 @@ void MachineFolder::check_size(std::int64_t rank, const ManifestFile& file) cons
       0, /*retryable=*/true);
 }
 
-bool MachineFolder::was_taken() const {
+bool MachineFolder::was_removed_by_other() const {
   try {
     return folder_ != nullptr && !is_own() && !folder_->is_there();
   } catch (const Error&) {

@@ -45,7 +45,7 @@ class MachineFolder {
   // Throws StorageError unless the file of `rank` has as many bytes as it wrote.
   void check_size(std::int64_t rank, const ManifestFile& file) const;
   // Whether another rank made the folder and has removed it.
-  bool was_taken() const;
+  bool was_removed_by_other() const;
   // Ends the use of the folder. Removes what this rank wrote, unless `keeps` is true.
   void release(bool keeps);
 

@@ -25,7 +25,7 @@ std::string text_of(const PartReport& report) {
   return json_text(said, -1) + "\n" + report.part.note;
 }
 
-Json parse_said(const std::string& text) {
+Json parse_message(const std::string& text) {
   try {
     return Json::parse(text);
   } catch (const Json::exception& e) {
@@ -35,7 +35,7 @@ Json parse_said(const std::string& text) {
 
 PartReport parse_part_report(const std::string& text) {
   const std::size_t line = std::min(text.find('\n'), text.size());
-  const Json read = parse_said(text.substr(0, line));
+  const Json read = parse_message(text.substr(0, line));
   try {
     PartReport report{.id = read.at("id").get<std::string>(),
                       .home = read.at("home").get<std::int64_t>(),

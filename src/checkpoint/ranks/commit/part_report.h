@@ -27,7 +27,7 @@ struct PartReport {
 std::string text_of(const PartReport& report);
 PartReport parse_part_report(const std::string& text);
 // Parses JSON that another rank wrote. Throws MeetingError.
-Json parse_said(const std::string& text);
+Json parse_message(const std::string& text);
 
 class PartReports {
  public:
