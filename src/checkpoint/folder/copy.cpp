@@ -1,15 +1,15 @@
 // Copies a checkpoint byte for byte.
 //
 // clang-format off
-// 1. The version of each of its objects is noted.
-// 2. The checkpoint is opened and verified. If it comes from a far store to this machine, it is
-//    written in the same pass (CopiedSource), so that it is read once. Otherwise nothing is written
-//    before all of it is verified: an upload costs more than a second read of local files.
-// 3. The bytes of each object, or the rest of them, are written under the new name. Within one
-//    bucket the server copies the object, and only the version of step 1.
-// 4. Before an object is committed, its version is read once more. If it has changed since step 1,
-//    the object is not the one that was verified, and nothing is published.
-// 5. Commit: a file at once; a folder when all of its objects are there (FolderWrite).
+//  1. The version of each of its objects is noted.
+//  2. The checkpoint is opened and verified. If it comes from a far store to this machine, it is
+//     written in the same pass (CopiedSource), so that it is read once. Otherwise nothing is
+//     written before all of it is verified: an upload costs more than a second read of local files.
+//  3. The bytes of each object, or the rest of them, are written under the new name. Within one
+//     bucket the server copies the object, and only the version of step 1.
+//  4. Before an object is committed, its version is read once more. If it has changed since step 1,
+//     the object is not the one that was verified, and nothing is published.
+//  5. Commit: a file at once; a folder when all of its objects are there (FolderWrite).
 // clang-format on
 #include "cairn/checkpoint/copy.h"
 

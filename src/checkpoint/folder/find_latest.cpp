@@ -1,26 +1,26 @@
 // Chooses the checkpoint to resume from.
 //
-// 1. Candidates are the files and folders that are checkpoints and whose names fit one of the
-//    formats, and the target of the latest link. Names and the link only suggest files; the files'
-//    contents decide.
-// 2. Each name claims a position in training. The candidate with the furthest claim is opened, and
-//    its position is read from its manifest, or from its timestamp if Python wrote it. Then the
-//    next candidate is opened, until no name claims more than the furthest opened file. A file
-//    whose name fits no format, because only the link points at it, is opened first. So the cost of
-//    the search grows with the number of unusable candidates, not with the age of the run.
+//  1. Candidates are the files and folders that are checkpoints and whose names fit one of the
+//     formats, and the target of the latest link. Names and the link only suggest files; the files'
+//     contents decide.
+//  2. Each name claims a position in training. The candidate with the furthest claim is opened, and
+//     its position is read from its manifest, or from its timestamp if Python wrote it. Then the
+//     next candidate is opened, until no name claims more than the furthest opened file. A file
+//     whose name fits no format, because only the link points at it, is opened first. So the cost
+//     of the search grows with the number of unusable candidates, not with the age of the run.
 //     With trust_latest the link comes before all names. If its target is good, that is the answer,
 //     for one request to read the link and one to open the file. Otherwise the search goes on as
 //     without trust_latest, and these requests are extra.
-// 3. The furthest file is verified as the caller asked, and its state is decoded: a file that
-//    cannot be loaded is not chosen. If it is good, it is the answer. It is returned open, so that
-//    the bytes that were checked are loaded. If it is not good, step 2 goes on.
+//  3. The furthest file is verified as the caller asked, and its state is decoded: a file that
+//     cannot be loaded is not chosen. If it is good, it is the answer. It is returned open, so that
+//     the bytes that were checked are loaded. If it is not good, step 2 goes on.
 //     If names claim more than their files hold, they give no order. So the search ends with an
 //     error after kMostBehindTheirNames such files, and after kMostUnusable files that are not
 //     checkpoints any more. It must neither open any number of files, nor take one that may not be
 //     the furthest. With trust_latest it also ends after kMostOfOthersFarAway checkpoints of other
 //     runs.
-// 4. FindOptions::filename may be empty, and no usual name may lead to a good checkpoint. Then all
-//    other checkpoints in the folder are candidates, the newest file first.
+//  4. FindOptions::filename may be empty, and no usual name may lead to a good checkpoint. Then all
+//     other checkpoints in the folder are candidates, the newest file first.
 //
 // A fault of a candidate does not affect the others. A candidate is skipped with a line if its
 // content is wrong, if it is not the state of a training run, or if it is not a file. It stays

@@ -1,13 +1,13 @@
 // Goes through the names in a folder that were made from a format, furthest in training first,
 // without opening a single file.
 //
-// 1. A level of the format ("ep{epoch}/ba{batch}.pt" has two) orders its names by the counters in
-//    them that only grow: batch, epoch, sample, token. Counters that begin anew with each epoch
-//    count if the epoch is known.
-// 2. A folder is listed only when its turn comes, the furthest first: names in an earlier folder
-//    cannot be further.
-// 3. Equally far names (a format without a growing counter) are ordered by the files' times, newest
-//    first. In most stores the listing has the time; other stores are asked for it.
+//  1. A level of the format ("ep{epoch}/ba{batch}.pt" has two) orders its names by the counters in
+//     them that only grow: batch, epoch, sample, token. Counters that begin anew with each epoch
+//     count if the epoch is known.
+//  2. Folders are listed only when their turn comes, the furthest first: names in the other folders
+//     cannot be further.
+//  3. Equally far names (a format without a growing counter) are ordered by the files' times,
+//     newest first. In most stores the listing has the time; other stores are asked for it.
 //
 // A name is only a claim; the file's content decides.
 #pragma once

@@ -1,19 +1,19 @@
 // Decides which checkpoints of a run to keep: the rules of `cairn prune`, as a pure function of the
 // existing checkpoints.
 //
-// 1. Checkpoints are judged in series: those of one run and kind. So weights never count as a
-//    checkpoint to resume from, nor does a checkpoint of another run. Only the rule `size` applies
-//    to all series together, because they share a disk.
-// 2. Within a series, checkpoints of one position in training (of several ranks, for example) are
-//    kept or removed together, and count as one.
-// 3. Rules choose only among good checkpoints with a position. A checkpoint that is damaged or has
-//    no position is kept, and takes no other's place.
-// 4. A checkpoint is kept if any rule chooses it.
-// 5. Whatever the rules say, the newest good checkpoint of each series is kept. So are checkpoints
-//    that are pinned, linked to or being written, with all others of their position.
-// 6. Nothing of a series is removed while a damaged checkpoint is as new as the newest good one of
-//    its series: the good ones may soon be needed. A damaged checkpoint whose series is not known
-//    counts for each series in which no good one is newer.
+//  1. Checkpoints are judged in series: those of one run and kind. So weights never count as a
+//     checkpoint to resume from, nor does a checkpoint of another run. Only the rule `size` applies
+//     to all series together, because they share a disk.
+//  2. Within a series, checkpoints of one position in training (of several ranks, for example) are
+//     kept or removed together, and count as one.
+//  3. Rules choose only among good checkpoints with a position. A checkpoint that is damaged or has
+//     no position is kept, and takes no other's place.
+//  4. A checkpoint is kept if any rule chooses it.
+//  5. Whatever the rules say, the newest good checkpoint of each series is kept. So are checkpoints
+//     that are pinned, linked to or being written, with all others of their position.
+//  6. Nothing of a series is removed while a damaged checkpoint is as new as the newest good one of
+//     its series: the good ones may soon be needed. A damaged checkpoint whose series is not known
+//     counts for each series in which no good one is newer.
 //
 // More of anything never removes more: a larger count, a further rule or a further pin only adds to
 // what is kept. If the rules are applied again to the kept checkpoints, all of them are kept again,

@@ -57,8 +57,8 @@ struct Launch {
 Launch launch_of(const ReadEnvironment& read = nullptr,
                  std::optional<bool> has_terminal = std::nullopt);
 
-// dist_variables() of the process that writes the checkpoints. Among several processes that is rank
-// 0. A process alone writes them itself, whatever its RANK.
+// dist_variables() of the process that writes the checkpoints: rank 0 of several processes. A
+// process alone writes them itself, whatever its RANK.
 FormatVariables variables_of_writer(const std::string& run_name,
                                     const ReadEnvironment& read = nullptr);
 

@@ -5,7 +5,7 @@
 
 namespace cairn {
 
-// `name` with `to` in place of the first `from` that stands at the beginning of the name or after a
+// Returns `name` with `to` in place of the first `from` at the beginning of the name or after a
 // dot.
 std::string renamed(const std::string& name, const std::string& from, const std::string& to);
 

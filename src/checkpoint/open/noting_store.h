@@ -1,5 +1,5 @@
-// A store that records which files a reader opens in it, to find out of which files of a folder a
-// checkpoint consists.
+// A store that records which files a reader opens in it. So it shows which files of a folder belong
+// to a checkpoint.
 #pragma once
 
 #include <memory>

@@ -1,13 +1,13 @@
 // Reads the bytes of storages into memory.
 //
-// 1. The requested storages become ranges of sources. A storage is one range, or is put together
-//    from several. If several places want the same byte, it is read once and copied at the end.
-// 2. The code that checks a source takes its ranges, and fills them with the bytes that it checks.
-// 3. finish() reads the ranges that were not taken, with one call for each source. It also makes
-//    the storages that are not ranges (decoded, byte-swapped, or gathered from very many places).
-//    For these, checked bytes are read once more.
-// 4. Places outside host memory get their bytes as these arrive: from the code of step 2 for the
-//    ranges that it took, otherwise from step 3.
+//  1. The requested storages become ranges of sources. A storage is one range, or is put together
+//     from several. If several places want the same byte, it is read once and copied at the end.
+//  2. The code that checks a source takes its ranges, and fills them with the bytes that it checks.
+//  3. finish() reads the ranges that were not taken, with one call for each source. It also makes
+//     the storages that are not ranges (decoded, byte-swapped, or gathered from very many places).
+//     For these, checked bytes are read once more.
+//  4. Places outside host memory get their bytes as these arrive: from the code of step 2 for the
+//     ranges that it took, otherwise from step 3.
 #pragma once
 
 #include <atomic>
@@ -26,8 +26,7 @@ namespace cairn {
 // Copies bytes to places outside host memory, such as a device's. Several threads may call both
 // functions at once.
 struct PutBytes {
-  // Whether a place is outside host memory. Its address is not in host memory and is never
-  // dereferenced.
+  // Whether `place` is outside host memory. Such an address is never dereferenced.
   std::function<bool(const std::byte* place)> is_elsewhere = nullptr;
   // Copies bytes to `into`, which is part of a requested place. `bytes` are invalid after it
   // returns.
@@ -51,9 +50,9 @@ class PendingReads {
   bool empty() const { return is_empty_; }
   // Whether some storage has to be made from bytes that step 2 does not see.
   bool has_made() const { return !made_.empty(); }
-  // Step 2: the ranges of `source`, in order and without overlaps, once.
+  // Step 2: takes the ranges of `source`, in order and without overlaps. A later call returns none.
   std::vector<ByteSource::Range> take(const ByteSource& source);
-  // For the ranges outside host memory.
+  // The functions for places outside host memory.
   const PutBytes& put() const { return put_; }
   // Throws CancelledError if the result is not needed any more. Call it now and then; thread-safe.
   void check_ended() const;

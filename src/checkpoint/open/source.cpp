@@ -53,8 +53,8 @@ std::span<const FormatRow> formats() {
 // A tar in a gzip in a zstd is odd; ten containers are an attack.
 constexpr std::size_t kMostContainers = 4;
 
-// Returns `path`, or the target of a pointer if `path` is the object that holds it. Pointers at a
-// folder's own name are followed elsewhere.
+// Returns `path`, or the target of a pointer if `path` is the object that holds it. Users may name
+// that object, too, but the files of a folder are found by the folder's own name.
 std::string follow_pointer(ObjectStore& store, const std::string& path) {
   if (path.ends_with(kLinkFile)) {
     const auto pointer = store.read_pointer(path.substr(0, path.size() - kLinkFile.size()));

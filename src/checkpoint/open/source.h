@@ -1,8 +1,8 @@
 // An open checkpoint of any format, for load(), verify() and the tool.
 //
-// 1. A folder is recognised by the files in it, a file by its first bytes, never by its name.
-// 2. A container (compression, tar) is removed, and its content is recognised in turn.
-// 3. The reader of the format does the rest.
+//  1. A folder is recognised by the files in it, a file by its first bytes, never by its name.
+//  2. A container (compression, tar) is removed, and its content is recognised in turn.
+//  3. The reader of the format does the rest.
 //
 // formats() in source.cpp has one row for each format and container, in the order in which they are
 // tried. HACKING.md says how to add one.

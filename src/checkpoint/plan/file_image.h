@@ -1,13 +1,13 @@
 // The asynchronous saver's snapshot: memory laid out like the file itself.
 //
-// 1. The offset of each storage follows from the sizes of the earlier storages and the size of the
-//    pickle's record. That record has room to grow, so it keeps its size as long as names, shapes
-//    and dtypes stay. So the caller's thread, for which training waits, only walks the tree once
-//    and copies. It encodes the tree only the first time and when the storages differ.
-// 2. The tree is encoded. If its plan puts the storages at the offsets of step 1, the memory is the
-//    file's image, and headers are written into the gaps.
-// 3. Otherwise another executor writes from the copies. This happens if the pickle has outgrown its
-//    room, or if StorageList does not find a storage.
+//  1. The offset of each storage follows from the sizes of the earlier storages and the size of the
+//     pickle's record. That record has room to grow, so it keeps its size as long as names, shapes
+//     and dtypes stay. So the caller's thread, for which training waits, only walks the tree once
+//     and copies. It encodes the tree only the first time and when the storages differ.
+//  2. The tree is encoded. If its plan puts the storages at the offsets of step 1, the memory is
+//     the file's image, and headers are written into the gaps.
+//  3. Otherwise another executor writes from the copies. This happens if the pickle has outgrown
+//     its room, or if the StorageList differs from the pickle's list.
 #pragma once
 
 #include <atomic>

@@ -19,8 +19,7 @@
 namespace cairn {
 
 // Lists the storages of a tree, each once, in the order in which the tree's pickle first uses them.
-// It does not find storages inside a Foreign or in a dict's attributes. If there are such storages,
-// the order may differ.
+// The list may differ from the pickle's if a storage is inside a Foreign or in a dict's attributes.
 class StorageList {
  public:
   // Parts of a tree that other owners share. In the next tree, a part with the same identity() is

@@ -1,12 +1,14 @@
 // From the Value to the file:
 //
-// 1. The tree becomes a plan, which has every offset before the first byte is written.
-// 2. The store begins an object (in a folder: a file under a temporary name).
-// 3. An executor writes the plan into the object. If a snapshot is the file's image, its blocks are
-//    written as they are. Otherwise the plan is streamed from the tensors' memory through a ring of
-//    blocks. The extension may put a compressor in front of the ring, and a tar writer in front of
-//    the compressor. A tar has the file's size before the file, which is known from the plan.
-// 4. The manifest, which needs the CRCs, and the directory come last. Then the object is committed.
+//  1. The tree becomes a plan, which has every offset before the first byte is written.
+//  2. The store begins an object (in a folder: a file under a temporary name).
+//  3. An executor writes the plan into the object. If a snapshot is the file's image, its blocks
+//     are written as they are. Otherwise the plan is streamed from the tensors' memory through a
+//     ring of blocks. The extension may put a compressor in front of the ring, and a tar writer in
+//     front of the compressor. A tar has the file's size before the file, which is known from the
+//     plan.
+//  4. The manifest, which needs the CRCs, and the directory come last. Then the object is
+//     committed.
 #include "checkpoint/plan/write_checkpoint.h"
 
 #include <algorithm>

@@ -1,10 +1,10 @@
 // A store for reading the checkpoints of ranks on several machines, as if all files were in one
 // folder. Each machine has its own files of them.
 //
-// 1. The ranks have agreed on the checkpoints, and on which rank has which file
-//    (agree_over_ranks.h).
-// 2. A file of the agreed content that this rank has is read here. Any other file is read from the
-//    first rank that has it, and only the ranges that are wanted.
+//  1. The ranks have agreed on the checkpoints, and on which rank has which file
+//     (agree_over_ranks.h).
+//  2. A file of the agreed content that this rank has is read here. Any other file is read from the
+//     first rank that has it, and only the ranges that are wanted.
 //
 // The store has only these checkpoints: no pointers and no other names.
 #pragma once

@@ -47,7 +47,7 @@ struct NameOnMachine {
 // StorageError for a name that cannot be looked at.
 void put_unknown_aside(ObjectStore& store, const std::string& path, bool may_put_aside);
 
-// StorageError.
+// Returns the state of the name on this machine. Throws StorageError.
 NameOnMachine look_at_name(ObjectStore& store, const std::string& path);
 
 // Step 1: marks the part if it is there and belongs to this attempt. Never fails; if it cannot mark

@@ -38,7 +38,7 @@ namespace cairn {
 
 class RollCall {
  public:
-  // Thrown if the decision is against this call, or if it was for it and rank 0 then failed.
+  // Thrown if the decision is against this call, or if it was for it and the work then failed.
   struct Settled {
     Verdict verdict;
   };

@@ -34,7 +34,7 @@ struct RankSaveJob {
   std::vector<std::pair<std::string, Value>> own = {};
   // for hybrid sharding; the first replica writes parts that several have
   std::uint32_t replica = 0;
-  std::size_t files = 1;  // the most files of each rank
+  std::size_t files = 1;  // the largest number of files of each rank
   // For a caller that saves repeatedly: this rank's kept plan, used by one thread at a time. Null:
   // nothing is kept.
   std::shared_ptr<sharded::KeptPlan> kept = nullptr;

@@ -221,7 +221,7 @@ RunAnswer search_run(const RunSearch& search) {
   for (std::size_t i = 0; i < search.places.size(); ++i) {
     PlaceSearch& place = searched.emplace_back(search, search.places[i]);
     auto found = place.find({});
-    std::vector<std::string> tars;  // tars that this run passes over
+    std::vector<std::string> tars;  // tars that this run skips
     while (found && !search.takes_rank_tars && holds_rank_tar(*found)) {
       if (!search.may_begin_anew && is_whole(*found, search)) break;
       tars.push_back(found->path);

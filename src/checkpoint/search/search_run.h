@@ -27,7 +27,7 @@
 
 namespace cairn {
 
-// A place where checkpoints of a run may lie.
+// A place that may have checkpoints of a run.
 struct SearchPlace {
   std::shared_ptr<ObjectStore> store;
   std::string folder;

@@ -1,13 +1,13 @@
 // Writes one rank's files of a checkpoint of all ranks.
 //
-// 1. The plan says which parts this rank writes.
-// 2. The parts go into data files, `__{rank}_{n}.distcp`. Objects are dealt to the files in turn.
-//    Tensors, the largest first, go to the file with the fewest bytes so far. In a file the objects
-//    come after the tensors, because the sizes of objects change from save to save. So no tensor
-//    moves as long as the plan stays the same. After this step every offset is known.
-// 3. Each file is a CheckpointPlan, which any executor can write. write() streams it from the
-//    tensors' own memory, several files at a time, without a copy.
-// 4. The report says where each part is, and has the files' checksums.
+//  1. The plan says which parts this rank writes.
+//  2. The parts go into data files, `__{rank}_{n}.distcp`. Objects are dealt to the files in turn.
+//     Tensors, the largest first, go to the file with the fewest bytes so far. In a file the
+//     objects come after the tensors, because the sizes of objects change from save to save. So no
+//     tensor moves as long as the plan stays the same. After this step every offset is known.
+//  3. Each file is a CheckpointPlan, which any executor can write. write() streams it from the
+//     tensors' own memory, several files at a time, without a copy.
+//  4. The report says where each part is, and has the files' checksums.
 #pragma once
 
 #include <cstdint>

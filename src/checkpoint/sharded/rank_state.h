@@ -1,11 +1,12 @@
 // One rank's part of a state that all ranks save together, and its description for the other ranks.
 //
-// 1. RankState holds the rank's items by name: whole tensors, parts of larger tensors, and objects.
-// 2. describe() describes them without their bytes, in two texts. `names` lists the items. In most
-//    jobs it is the same on all ranks, so the gathering rank needs each different one only once.
-//    `parts` says which parts of the items this rank has, with a few bytes for each.
-// 3. The gathering rank uses parse_names() and RankParts. The length of the received texts bounds
-//    what they can describe.
+//  1. RankState holds the rank's items by name: whole tensors, parts of larger tensors, and
+//     objects.
+//  2. describe() describes them without their bytes, in two texts. `names` lists the items. In most
+//     jobs it is the same on all ranks, so the gathering rank needs each different one only once.
+//     `parts` says which parts of the items this rank has, with a few bytes for each.
+//  3. The gathering rank uses parse_names() and RankParts. The length of the received texts bounds
+//     what they can describe.
 #pragma once
 
 #include <array>

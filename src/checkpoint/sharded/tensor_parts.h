@@ -24,7 +24,7 @@ struct Holding {
 // only once.
 using KnownLayouts = std::unordered_set<std::string>;
 
-// One object is used for one tensor after the other, so that it allocates little.
+// The same object is used for one tensor after the other, so that it allocates little.
 class TensorParts {
  public:
   // Begins with another item, to which add() then adds parts. `item` must outlive its use here.

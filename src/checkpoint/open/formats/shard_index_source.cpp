@@ -1,17 +1,17 @@
 // A model in several files with an index, as Hugging Face's libraries write it
 // (model.safetensors.index.json, pytorch_model.bin.index.json), as a CheckpointSource.
 //
-// 1. The index is opened, or the folder that holds it. A folder with a model.safetensors or
-//    pytorch_model.bin and without an index stands for that file.
-// 2. Every file that the index names is opened. It must be in the index's folder and must not be an
-//    index itself.
-// 3. Every tensor that the index names must be in its file. Other content of the files is ignored.
-//    A tied name counts where a shard's metadata has it (cairn), or the index's (huggingface_hub).
-// 4. An index that cairn wrote has a checksum of itself, and says with which files it was written.
-//    verify() checks both.
-// 5. The index of torch.distributed.checkpoint counts the tensor bytes of all processes. If the
-//    files have fewer bytes, several processes overwrote one another's files, and the tensors may
-//    be incomplete.
+//  1. The index is opened, or the folder that holds it. A folder with a model.safetensors or
+//     pytorch_model.bin and without an index stands for that file.
+//  2. Every file that the index names is opened. It must be in the index's folder and must not be
+//     an index itself.
+//  3. Every tensor that the index names must be in its file. Other content of the files is ignored.
+//     A tied name counts where a shard's metadata has it (cairn), or the index's (huggingface_hub).
+//  4. An index that cairn wrote has a checksum of itself, and says with which files it was written.
+//     verify() checks both.
+//  5. The index of torch.distributed.checkpoint counts the tensor bytes of all processes. If the
+//     files have fewer bytes, several processes overwrote one another's files, and the tensors may
+//     be incomplete.
 #include <fmt/format.h>
 
 #include <algorithm>
