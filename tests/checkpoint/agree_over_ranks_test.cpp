@@ -123,7 +123,7 @@ TEST(AgreeOverRanksTest, PartsThatSayThatTheyWerePublishedLackWhatPublishesThem)
 TEST(AgreeOverRanksTest, ARankThatLostItsPartsIsNamedAndNobodyBeginsAnew) {
   const auto got = agree({{seen(2), seen(1)}, {seen(2), seen(1)}, {}});
   EXPECT_THAT(got, Each(got[0]));
-  EXPECT_THAT(got[0], AllOf(HasSubstr("resuming on 3 ranks: rank 0: there are checkpoints, and "
+  EXPECT_THAT(got[0], AllOf(HasSubstr("resuming on 3 ranks: rank 0: there are checkpoints, but "
                                       "none that all ranks can go on from"),
                             HasSubstr("ba2: rank 2 does not see it; ba1: rank 2 does not")));
 }

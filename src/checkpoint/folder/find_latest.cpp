@@ -260,11 +260,12 @@ class Search {
 
   void refuse_if_too_many_were_opened() const {
     if (not_wanted_ >= kMostOfOthersFarAway && options_.find.trust_latest) {
-      throw UsageError(fmt::format(
-          "{0}: {1} checkpoints were opened that are of other runs or not of the whole state, and "
-          "the search for one of the run \"{2}\" ends here, because each costs requests. Give each "
-          "run a folder of its own (save_folder \"{3}/{{run_name}}\"), or move the others away",
-          store_->describe(folder_), not_wanted_, options_.find.run_name, folder_));
+      throw UsageError(
+          fmt::format("{0}: {1} checkpoints were opened that are of other runs or not of the whole "
+                      "state, and the search for one of the run \"{2}\" ends here, because opening "
+                      "each costs requests. Give each run a folder of its own (save_folder "
+                      "\"{3}/{{run_name}}\"), or move the others away",
+                      store_->describe(folder_), not_wanted_, options_.find.run_name, folder_));
     }
     if (unusable_ < kMostUnusable) return;
     throw UsageError(fmt::format(

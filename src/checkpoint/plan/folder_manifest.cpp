@@ -80,7 +80,7 @@ FolderManifest parse_folder_manifest(std::string_view text) {
   const auto writer = find("writer");
   const auto files = find("files");
   if (!writer.is_string() || !files.is_array()) {
-    throw CorruptError("the folder's manifest is not one");
+    throw CorruptError("the folder's manifest has a wrong \"writer\" or \"files\"");
   }
   manifest.writer = writer.get<std::string>();
   const auto text_of = [&](const char* name) {

@@ -76,7 +76,7 @@ deepspeed::RankOfSave parse_rank_note(std::string_view text) {
     const Json note = Json::parse(text);
     if (note.at("format").get<int>() != kNoteFormat) {
       throw UnsupportedError("this rank's tar has format " + note.at("format").dump() +
-                             ", and this version of cairn reads format " +
+                             ", but this version of cairn reads format " +
                              std::to_string(kNoteFormat));
     }
     deepspeed::RankOfSave rank{.rank = note.at("rank").get<std::int64_t>(),

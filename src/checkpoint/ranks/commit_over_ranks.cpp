@@ -114,7 +114,7 @@ class Attempt {
     } catch (const RollCall::Settled& settled) {
       end_with(settled.verdict);
     } catch (const RollCall::Unknown& unknown) {
-      end_unknown(unknown.rank, "was not heard of any more");
+      end_unknown(unknown.rank, "was not heard from any more");
     } catch (const MeetingError& e) {
       end_unknown(0, e.what());
     } catch (const std::exception&) {
@@ -376,7 +376,8 @@ class Attempt {
   Verdict fault_of_current() const {
     Verdict verdict = verdict_of_current(call_.me().rank, doing_);
     if (!folder_.was_removed_by_other()) return verdict;
-    verdict.why = fmt::format("gave up without a word, when rank {} was {}", verdict.rank, doing_);
+    verdict.why =
+        fmt::format("gave up without a message when rank {} was {}", verdict.rank, doing_);
     verdict.rank = folder_.home();
     verdict.kind = Verdict::Kind::kFailed;
     return verdict;

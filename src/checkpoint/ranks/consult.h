@@ -37,7 +37,7 @@ auto consult(RankTable& table, const std::string& what, const std::string& doing
     call.end();
     throw_verdict(settled.verdict, call.what());
   } catch (const RollCall::Unknown& unknown) {
-    throw_rank_failure(call, unknown.rank, "was not heard of any more");
+    throw_rank_failure(call, unknown.rank, "was not heard from any more");
   } catch (const MeetingError& e) {
     throw_rank_failure(call, 0, e.what());
   } catch (const std::exception&) {

@@ -158,8 +158,8 @@ RankTarsReport save_rank_tars(RankTable& table, ObjectStore& store, const RankTa
             wait_for_reports(call);
             return true;
           });
-  consult(table, what + " (they are saved, but not all are pointed at)", "moving its pointer",
-          [&](RollCall& call) {
+  consult(table, what + " (they are saved, but not all pointers have been moved)",
+          "moving its pointer", [&](RollCall& call) {
             if (job.point) call.with_signs_of_life(job.point);
             wait_for_reports(call);
             return true;

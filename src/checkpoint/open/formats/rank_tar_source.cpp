@@ -40,8 +40,8 @@ class RankTarSource final : public CheckpointSource {
 
   SourceInfo info() const override {
     SourceInfo info{.format = kRankTarFormat.name,
-                    .description = fmt::format("what rank {} of {} has of a checkpoint", rank_.rank,
-                                               rank_.world_size),
+                    .description = fmt::format("the part of rank {} of {} of a checkpoint",
+                                               rank_.rank, rank_.world_size),
                     .containers = containers_,
                     .writer = "cairn",
                     .bytes = stored_bytes_,

@@ -64,8 +64,8 @@ class TorchSource final : public CheckpointSource {
     if (checkpoint_.file.is_torchscript()) {
       info.format = "torchscript";
       info.description = "a TorchScript archive (torch.jit.save or C++ torch::save)";
-      info.notes.emplace_back(
-          "code", "left alone; only attributes are read, and which of them are weights");
+      info.notes.emplace_back("code",
+                              "not run; only attributes are read, and which of them are weights");
     }
     if (checkpoint_.manifest) {
       info.writer = checkpoint_.manifest->writer;
