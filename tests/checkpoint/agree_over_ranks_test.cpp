@@ -166,7 +166,7 @@ TEST(AgreeOverRanksTest, WhatADiskDoesNotGiveIsPassedOverAndNobodyBeginsAnew) {
     EXPECT_THAT(got, Each(got[0]));
     EXPECT_THAT(got[0], AllOf(HasSubstr(fmt::format("errno {}: ", ESTALE)),
                               HasSubstr("none that all ranks can go on from (ba2: rank 1 cannot "
-                                        "read it: cannot open ba2/.metadata: it is stale). Mend"),
+                                        "read it: cannot open ba2/.metadata: it is stale). Repair"),
                               Not(HasSubstr("remove"))));
   }
 }
