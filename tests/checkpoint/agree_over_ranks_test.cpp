@@ -123,7 +123,7 @@ TEST(AgreeOverRanksTest, PartsThatSayThatTheyWerePublishedLackWhatPublishesThem)
 TEST(AgreeOverRanksTest, ARankThatLostItsPartsIsNamedAndNobodyBeginsAnew) {
   const auto got = agree({{seen(2), seen(1)}, {seen(2), seen(1)}, {}});
   EXPECT_THAT(got, Each(got[0]));
-  EXPECT_THAT(got[0], AllOf(HasSubstr("resuming on 3 ranks: rank 0: there are checkpoints, and "
+  EXPECT_THAT(got[0], AllOf(HasSubstr("resuming on 3 ranks: rank 0: there are checkpoints, but "
                                       "none that all ranks can go on from"),
                             HasSubstr("ba2: rank 2 does not see it; ba1: rank 2 does not")));
 }
@@ -167,7 +167,7 @@ TEST(AgreeOverRanksTest, WhatADiskDoesNotGiveIsPassedOverAndNobodyBeginsAnew) {
     EXPECT_THAT(got, Each(got[0]));
     EXPECT_THAT(got[0], AllOf(HasSubstr(fmt::format("errno {}: ", ESTALE)),
                               HasSubstr("none that all ranks can go on from (ba2: rank 1 cannot "
-                                        "read it: cannot open ba2/.metadata: it is stale). Mend"),
+                                        "read it: cannot open ba2/.metadata: it is stale). Repair"),
                               Not(HasSubstr("remove"))));
   }
 }
@@ -176,7 +176,7 @@ TEST(AgreeOverRanksTest, WhereThereIsElsewhereToLookAllAreToldWhatLacks) {
   const auto got =
       agree({{made_of_files(2, {"a", "c"}, true)}, {}, {made_of_files(2, {"c"})}}, {}, true);
   EXPECT_THAT(got, Each(got[0]));
-  EXPECT_THAT(got[0], HasSubstr("not: there are checkpoints, and none that all ranks can go on "
+  EXPECT_THAT(got[0], HasSubstr("not: there are checkpoints, but none that all ranks can go on "
                                 "from (ba2: no machine of this job has b (written on east))"));
   EXPECT_THAT(agree({{}, {}}, {}, true), Each("none"));
   EXPECT_THAT(agree({{seen(2), seen(1)}, {seen(1)}}, {}, true), Each("ba1"));

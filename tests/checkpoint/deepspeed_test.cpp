@@ -83,8 +83,8 @@ TEST(DeepSpeedTest, WhatOnlyItsProgramCanPutTogetherIsRefusedByName) {
   write_file(copy.path() + "/global_step3/mp_rank_01_model_states.pt", "");
   EXPECT_THROW(open_source(copy.path()), UnsupportedError);
   EXPECT_NE(refusal(copy.path())
-                .find("mp_rank_01_model_states.pt: this checkpoint is of a model "
-                      "cut by layers, experts or tensors"),
+                .find("mp_rank_01_model_states.pt: this checkpoint is of a model that is "
+                      "split by layers, experts or tensors"),
             std::string::npos);
   const CopiedFolder universal(kGolden + "stage1");
   write_file(universal.path() + "/latest_universal", "global_step3");

@@ -451,8 +451,8 @@ TEST_F(FindLatestTest, TheErrorNamesTheFileAndSaysWhatToDo) {
     find({.store = local_store(faulty)});
     FAIL();
   } catch (const StorageError& e) {
-    EXPECT_THAT(e.what(), HasSubstr(name(2) + ", the furthest checkpoint"));
-    EXPECT_THAT(e.what(), HasSubstr("put it aside"));
+    EXPECT_THAT(e.what(), HasSubstr(name(2) + ", which seems to be the furthest checkpoint"));
+    EXPECT_THAT(e.what(), HasSubstr("put the file aside"));
     EXPECT_THAT(e.what(), HasSubstr("permissions"));
   }
 }

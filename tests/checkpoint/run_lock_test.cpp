@@ -164,7 +164,7 @@ TEST_F(RunLockTest, TheLockOfALivingProcessHereIsNotReleased) {
     const RunLockFile lock = locks().at(0);
     EXPECT_FALSE(lock.is_alive_here);
     EXPECT_THAT(message_of<BusyError>([&] { release_run_lock(posix_file_system(), lock); }),
-                HasSubstr("lives on this machine"));
+                HasSubstr("is alive on this machine"));
     EXPECT_THAT(locks(), SizeIs(1));
   }
 }

@@ -71,7 +71,7 @@ TEST(SaveTest, OtherExtensionsAreRefusedByName) {
   for (const std::string extension : {".gz", ".tar.xz", ".pt.zip", ".zst", ".symlink", ".PT"}) {
     EXPECT_THAT(
         message_of<UsageError>([&] { save(1, folder / ("a" + extension)); }),
-        ::testing::AllOf(HasSubstr("\"" + extension + "\" is no extension"),
+        ::testing::AllOf(HasSubstr("\"" + extension + "\" is not an extension"),
                          HasSubstr(".pt, .tar, .tar.gz, .tgz, .tar.bz2, .tar.lzma, .pt.gz, " +
                                    std::string(".pt.bz2, .pt.xz, .pt.lzma, .pt.lz4, ") +
                                    ".pt.zst, .pt.lzo, or none")));

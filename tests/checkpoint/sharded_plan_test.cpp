@@ -150,8 +150,9 @@ TEST(ShardedPlanTest, WhatRanksSayDifferentlyIsNamedWithTheirRanks) {
   EXPECT_EQ(message(Dict{{"a", Dict{{"b", 1}}}}, Dict{{"a.b", 1}}),
             "two items are named \"a.b\" when their keys are joined by dots, one on rank 0 and one "
             "on rank 1");
-  EXPECT_NE(message(Dict{{"a", Dict{{"b", 1}}}}, Dict{{"a", 1}}).find("does not fit what other"),
-            std::string::npos);
+  EXPECT_NE(
+      message(Dict{{"a", Dict{{"b", 1}}}}, Dict{{"a", 1}}).find("does not fit the items of other"),
+      std::string::npos);
 }
 
 TEST(ShardedPlanTest, EveryRankDescribesItselfOnce) {
@@ -160,11 +161,11 @@ TEST(ShardedPlanTest, EveryRankDescribesItselfOnce) {
     return message_of([&] { plan_ranks(ranks); });
   };
   EXPECT_EQ(message({state_of(0, 2, tree), state_of(0, 2, tree)}),
-            "rank 0 described what it has twice");
+            "rank 0 sent its description twice");
   EXPECT_EQ(message({state_of(0, 2, tree)}),
-            "rank 0 says that there are 2 ranks; descriptions of 1 are there");
+            "rank 0 says that there are 2 ranks, but descriptions of 1 are there");
   EXPECT_EQ(message_of([&] { GlobalPlan({}, {describe(state_of(0, 1, tree)).parts}); }),
-            "the names of what rank 0 has are missing");
+            "the names of the items of rank 0 are missing");
 }
 
 TEST(ShardedPlanTest, WhatMetadataCannotHoldIsRefusedBeforeAnythingIsWritten) {
@@ -275,7 +276,7 @@ TEST(ShardedPlanTest, APlanOrReportOfAnotherSaveIsRefused) {
   EXPECT_EQ(message_of([&] {
               plan.metadata({mine, report(before[1], old.plan_of(1))});
             }),
-            "rank 1 wrote by another plan than this save's");
+            "rank 1 followed another plan than this save's");
   EXPECT_EQ(message_of([&] { plan.metadata({mine}); }),
             "rank 1 did not report what it has written");
   EXPECT_EQ(message_of([&] {

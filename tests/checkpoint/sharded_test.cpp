@@ -474,9 +474,9 @@ TEST(ShardedTest, WhatDoesNotFitIsNamedBeforeAnythingIsRead) {
   reader.reads[2].global_shape = {64, 1};
   EXPECT_THROW(read_parts(checkpoint, reader.reads), MismatchError);
   EXPECT_EQ(message_of([&] { read_parts(checkpoint, reader.reads); }),
-            "the checkpoint does not fit:\n  \"gone\" is not there\n"
-            "  \"t1\" is int32 (64, 1024) there, and float32 (64, 1024) here\n"
-            "  \"t2\" is int32 (64, 1024) there, and int32 (64, 1) here");
+            "the checkpoint does not fit:\n  \"gone\" is not in the checkpoint\n"
+            "  \"t1\" is int32 (64, 1024) in the checkpoint, but float32 (64, 1024) here\n"
+            "  \"t2\" is int32 (64, 1024) in the checkpoint, but int32 (64, 1) here");
   RowsReader outside(1, 2);
   outside.reads[0].offsets = {33, 0};
   EXPECT_THROW(read_parts(checkpoint, outside.reads), UsageError);

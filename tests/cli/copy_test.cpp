@@ -221,7 +221,7 @@ TEST_F(CopyTest, WrongUsageIsToldBeforeAnythingIsWritten) {
   EXPECT_EQ(format.code, kFailed);
   EXPECT_THAT(format.err, HasSubstr("cairn convert"));
   EXPECT_THAT(run({"copy", "--overwrite", temp_ / "a.pt", temp_ / "a.pt"}).err,
-              HasSubstr("in, one another"));
+              HasSubstr("is, or contains, the other"));
   testing::write_file(temp_ / "notes.txt", "no checkpoint");
   EXPECT_NE(run({"copy", temp_ / "notes.txt", temp_ / "b.txt"}).code, kDone);
   EXPECT_NE(run({"copy", temp_.path(), temp_.path() + "-copy"}).code, kDone);

@@ -19,11 +19,11 @@
 namespace cairn {
 namespace {
 
-// The values at one path, one of each file.
+// The values at one path: one from each file.
 using Nodes = std::vector<const Value*>;
 
-// Compares two values of different files. Compares objects of unknown classes by what the files say
-// of them.
+// Compares two values from different files. Objects of unknown classes are compared by their
+// content in the files.
 class Comparison {
  public:
   // Value trees are at most a thousand levels deep, whatever file they come from.
@@ -79,8 +79,8 @@ class Consolidation {
     result_.value = merged(roots, "");
     if (files_.size() > 1 && result_.gathered == 0) {
       throw UsageError(files_[0].name + " and " + std::to_string(files_.size() - 1) +
-                       " more hold no distributed tensor: nothing says that they belong "
-                       "together; convert them one by one");
+                       " more hold no distributed tensor, so nothing shows that they belong "
+                       "together. Convert them one by one");
     }
     return std::move(result_);
   }
@@ -179,8 +179,8 @@ class Consolidation {
     return items;
   }
 
-  // Tensors, and objects that hold tensors, must be the same: one is kept, and no tensor may be
-  // lost.
+  // Tensors, and objects that hold tensors, must be the same in all files: only one is kept, and no
+  // tensor may be lost.
   void check_same(const Nodes& nodes, const std::string& path) {
     const Value& first = *nodes.front();
     for (std::size_t i = 1; i < nodes.size(); ++i) {
@@ -188,7 +188,7 @@ class Consolidation {
       if (holds_tensor(first) || holds_tensor(*nodes[i])) {
         throw UsageError(text_of(first) + " at " + shown(path) + " is not the same in " +
                          files_[0].name + " and " + files_[i].name +
-                         ", and no distributed tensor, so that only one of them could be kept: "
+                         ", and is not a distributed tensor, so only one of them could be kept: "
                          "leave it out (--exclude)");
       }
       result_.differing.push_back(path);
@@ -248,8 +248,8 @@ class Consolidation {
   std::string scratch_folder_;
   MeshIds meshes_;
   Comparison comparison_;
-  std::map<std::vector<const void*>, Value> done_;  // by original identities
-  std::map<std::string, TensorView> gathered_;      // by all that the shards are
+  std::map<std::vector<const void*>, Value> done_;  // by the identities of the original values
+  std::map<std::string, TensorView> gathered_;      // by everything that describes the shards
   Consolidated result_;
 };
 

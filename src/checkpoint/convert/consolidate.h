@@ -1,4 +1,4 @@
-// Makes one tree of the trees that the ranks of a job saved, each in a file of its own.
+// Makes one tree of the trees that the ranks of a job saved, each in its own file.
 #pragma once
 
 #include <cstddef>
@@ -17,14 +17,14 @@ struct RankFile {
 struct Consolidated {
   Value value;
   std::size_t gathered = 0;  // DTensors that are full tensors now
-  // Paths of values (no tensors) that are not the same in all files. `value` has the values of the
+  // Paths of values (not tensors) that differ between the files. `value` has the values of the
   // first file.
   std::vector<std::string> differing = {};
 };
 
 // Returns the tree of the first file, with a full tensor for each DTensor: see gather_shards(). All
 // files must have the same keys, and tensors that are not distributed must have the same elements:
-// the elements are compared. UsageError otherwise, and if several files hold nothing that is
+// the elements are compared. Throws UsageError otherwise, and if several files hold nothing that is
 // distributed. In a single file, a DTensor stays as it is unless the file holds all of it. An
 // object at several places stays one object.
 Consolidated consolidate(const std::vector<RankFile>& files, const std::string& scratch_folder);

@@ -1,10 +1,11 @@
 // Converting:
 //
-//  1. The target is chosen, and nothing may stand in its way.
+//  1. The target format is chosen. Nothing may exist at the output's place, unless it may be
+//     overwritten.
 //  2. The input is opened and checked.
-//  3. Its tree is read, without any tensor, and changed: selected, converted, renamed. Storages
-//     stay where they are or become lazy. The trees of several files, one a rank, become one.
-//  4. Nothing that holds a tensor may be left over that the target cannot hold.
+//  3. Its tree is read without its tensors and changed: selected, converted, renamed. Storages stay
+//     where they are or become lazy. The trees of several ranks' files become one.
+//  4. Everything that holds a tensor must fit into the target format.
 //  5. The target's writer asks for one storage after the other.
 //
 // kTargets has one row per format that can be written.
@@ -44,18 +45,18 @@ namespace {
 
 struct Job {
   const std::shared_ptr<ObjectStore>& store;
-  SaveJob save;  // its value is as it is to be written, before renaming
+  SaveJob save;  // its value is final except for the renaming
   std::vector<Rename> rename;
-  SafetensorsFile::Metadata metadata;  // of a safetensors file that is written anew
+  SafetensorsFile::Metadata metadata;  // kept if a safetensors file is written again
   const ConvertOptions& options;
 };
 
 struct Target {
   const char* name;
-  // Whether `out` is to be of this format when it is not named.
+  // Whether this format is chosen for the name `out` if no format was given.
   bool (*fits)(const std::string& out, const ConvertOptions& options);
   void (*write)(Job job, ConvertResult& result);
-  bool keeps_tree;  // DTensors stay, and a storage is written once, however often it is shown
+  bool keeps_tree;  // DTensors stay, and a storage is written once, however many tensors show it
 };
 
 bool fits_safetensors(const std::string& out, const ConvertOptions& options) {
@@ -66,8 +67,8 @@ bool fits_dcp(const std::string& out, const ConvertOptions&) { return out.ends_w
 
 bool fits_anything(const std::string&, const ConvertOptions&) { return true; }
 
-// Never leaves out tensors silently: objects that hold `lost` ones are dropped on request, else an
-// error.
+// Handles the objects with tensors that would be lost: drops them if the caller asked for it, else
+// throws. Tensors are never lost silently.
 void settle_lost(std::vector<LostObject> lost, const Job& job, ConvertResult& result) {
   if (lost.empty()) return;
   if (job.options.drop_objects) {
@@ -121,7 +122,7 @@ void write_safetensors_target(Job job, ConvertResult& result) {
   result.bytes = save_now(job.store, job.save).bytes;
 }
 
-// Of a format that holds the tree.
+// For formats that hold the whole tree.
 void write_tree(Job job, ConvertResult& result) {
   if (job.options.shard_bytes.value_or(0) > 0)
     throw UsageError("only safetensors are written in shards");
@@ -144,7 +145,7 @@ void write_dcp_target(Job job, ConvertResult& result) {
 constexpr std::array kTargets = {
     Target{"safetensors", fits_safetensors, write_safetensors_target, /*keeps_tree=*/false},
     Target{"dcp", fits_dcp, write_dcp_target, /*keeps_tree=*/false},
-    // The last one: it takes every name.
+    // This row is the last, because it fits every name.
     Target{"torch", fits_anything, write_tree, /*keeps_tree=*/true},
 };
 
@@ -157,23 +158,23 @@ const Target& target_of(const std::string& out, const ConvertOptions& options) {
   for (const Target& target : kTargets) {
     names += (names.empty() ? "" : ", ") + std::string(target.name);
   }
-  throw UsageError("no format \"" + options.to + "\" to convert to; there are " + names);
+  throw UsageError("cannot convert to the format \"" + options.to + "\"; expected one of " + names);
 }
 
-// What writes a folder object by object gets by what a killed or failed one left, and mends it.
-FolderState state_of_way(ObjectStore& store, const std::string& out, const ObjectInfo& there) {
+// A writer that writes a folder object by object can replace what a killed or failed one left.
+FolderState state_of_target(ObjectStore& store, const std::string& out, const ObjectInfo& there) {
   const bool is_of_objects =
       there.type == ObjectInfo::Type::kFolder && !store.features().whole_folders;
   return is_of_objects ? state_of_folder(store, out) : FolderState::kOther;
 }
 
-// Only a checkpoint is ever replaced, so that a slip of the hand costs no other folder, and no
-// file that lies beside one.
-void check_way(const std::shared_ptr<ObjectStore>& store, const std::string& out,
-               const ConvertOptions& options) {
+// Replaces only checkpoints, so that a mistyped name destroys no other folder and no file beside a
+// checkpoint.
+void check_target_place(const std::shared_ptr<ObjectStore>& store, const std::string& out,
+                        const ConvertOptions& options) {
   const auto there = store->stat(out);
   if (!there) return;
-  const FolderState state = state_of_way(*store, out, *there);
+  const FolderState state = state_of_target(*store, out, *there);
   if (state == FolderState::kLeftBehind) return;
   if (!options.overwrite) {
     throw AlreadyExistsError(out + " exists already: choose another name, or allow overwriting");
@@ -184,27 +185,28 @@ void check_way(const std::shared_ptr<ObjectStore>& store, const std::string& out
   check_only_own_files(*store, out);
 }
 
-std::string without_end(std::string path) {
+std::string without_slashes(std::string path) {
   while (path.ends_with('/'))
     path.pop_back();
   return path;
 }
 
-// A place without its secrets, which its store takes for it, too.
+// `place` without its secrets. Its store accepts this form, too.
 std::string shown_name(const std::string& place, const ConvertOptions& options) {
   return options.store ? place : shown_place(place);
 }
 
-// IN is read until the end, while a folder of objects is replaced one by one.
+// Throws UsageError if `out` would overwrite `in`: a folder of objects is replaced object by object
+// while `in` is still being read.
 void check_apart(const std::string& in, const std::shared_ptr<ObjectStore>& store,
                  const std::string& out, const ConvertOptions& options) {
-  // In this order: to say its features a bucket may have to begin an upload.
+  // In this order, because a bucket may have to begin an upload to find out its features.
   if (!is_folder(*store, out) || store->features().whole_folders) return;
   const auto pointer = store_of(in, options.store)->read_pointer(in);
   const std::string source =
       shown_name(pointer && !pointer->is_broken() ? pointer->target : in, options);
-  const std::string from = without_end(normal_path(source));
-  const std::string to = without_end(normal_path(out));
+  const std::string from = without_slashes(normal_path(source));
+  const std::string to = without_slashes(normal_path(out));
   if (from != to && !from.starts_with(to + "/")) return;
   throw UsageError("cannot convert " + shown_name(in, options) + " into " + out +
                    ": the store replaces a folder object by object, while it is still read; " +
@@ -213,7 +215,7 @@ void check_apart(const std::string& in, const std::shared_ptr<ObjectStore>& stor
 
 std::unique_ptr<CheckpointSource> open_checked(const std::string& in,
                                                const ConvertOptions& options) {
-  // The size of a folder is not known beforehand: 0.
+  // The size of a folder is not known beforehand, so it is 0.
   const auto store = store_of(in, options.store);
   const auto there = store->stat(in);
   const bool is_file = there && there->type == ObjectInfo::Type::kObject;
@@ -232,7 +234,8 @@ std::unique_ptr<CheckpointSource> open_checked(const std::string& in,
   return source;
 }
 
-// What the code of a TorchScript archive says are its weights. `root` is all that it holds.
+// `weights` are those that the code of a TorchScript archive names; `root` is all that the archive
+// holds. Throws UsageError if there are no weights.
 Value script_model(Value weights, const Value& root, const std::string& in) {
   const bool is_optimizer = root.is_dict() && root.find("pytorch_version") != nullptr &&
                             root.find("param_groups") != nullptr;
@@ -242,7 +245,7 @@ Value script_model(Value weights, const Value& root, const std::string& in) {
   if (!weights.as_dict().empty()) return weights;
   throw UsageError(in +
                    ": the module has no parameters and no buffers, as after torch.jit.freeze; "
-                   "convert it whole, which takes the constants of its code, too");
+                   "convert it whole, which keeps the constants of its code, too");
 }
 
 Value model_of(const Value& root, const std::string& in) {
@@ -262,8 +265,8 @@ Value model_of(const Value& root, const std::string& in) {
                    "flat state dict: leave out weights_only, and include the part that holds them");
 }
 
-// Foreign objects: named, or left out.
-Value with_known(Value value, const ConvertOptions& options, ConvertResult& result) {
+// Leaves out foreign objects if the caller asked for it.
+Value drop_foreign_if_asked(Value value, const ConvertOptions& options, ConvertResult& result) {
   if (!options.drop_objects) return value;
   WithoutForeign rest = drop_foreign(value);
   result.dropped = std::move(rest.dropped);
@@ -315,7 +318,7 @@ Value read_all(const std::vector<std::string>& files, const Target& target,
 }
 
 Value changed(Value value, const ConvertOptions& options, ConvertResult& result) {
-  value = with_known(std::move(value), options, result);
+  value = drop_foreign_if_asked(std::move(value), options, result);
   result.lost_attributes = lost_attributes(value);
   if (options.dtype)
     value = convert_dtype(value, *options.dtype, options.scratch_folder.value_or(""));
@@ -334,11 +337,11 @@ ConvertResult convert(const std::string& in, const std::string& out,
 ConvertResult convert_ranks(const std::vector<std::string>& files, const std::string& out,
                             const ConvertOptions& options) try {
   if (files.empty()) throw UsageError("no file to convert");
-  const GuardedReads guard;  // SaveJob::checks_reads asks what became of them
+  const GuardedReads guard;  // SaveJob::checks_reads relies on it
   const auto store = store_of(out, options.store);
   const Target& target = target_of(out, options);
   const std::string place = shown_name(out, options);
-  check_way(store, place, options);
+  check_target_place(store, place, options);
   for (const std::string& file : files) {
     check_apart(file, store, place, options);
   }

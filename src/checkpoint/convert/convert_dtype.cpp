@@ -11,9 +11,9 @@
 namespace cairn {
 namespace {
 
-constexpr std::size_t kDTypePieceBytes = std::size_t{1} << 20;  // whole elements
+constexpr std::size_t kDTypePieceBytes = std::size_t{1} << 20;  // a multiple of each element size
 
-// The elements of another storage in another dtype.
+// The elements of a storage, converted to another dtype.
 class ConvertedStorage final : public Storage {
  public:
   ConvertedStorage(TypedStorage from, DType to, std::string scratch_folder)

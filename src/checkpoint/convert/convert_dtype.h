@@ -1,4 +1,4 @@
-// A tree with its floating-point tensors in another precision.
+// Converts the floating-point tensors of a tree to another precision.
 #pragma once
 
 #include <string>
@@ -7,10 +7,10 @@
 
 namespace cairn {
 
-// float16, bfloat16, float32 and float64 tensors become `dtype`, one of these; all others stay.
-// Storages become lazy: each is converted when it is asked for, in memory when it is small and
-// through a scratch file in `scratch_folder` otherwise. Rounds to the nearest, ties to even, once;
-// what is too large becomes infinite.
+// Tensors of float16, bfloat16, float32 and float64 become `dtype`, which is one of these. All
+// other tensors stay. The storages become lazy: each one is converted when it is asked for. Small
+// ones are converted in memory, others through a scratch file in `scratch_folder`. Rounds once, to
+// the nearest, ties to even. Values that are too large become infinite.
 Value convert_dtype(const Value& root, DType dtype, const std::string& scratch_folder = {});
 
 }  // namespace cairn

@@ -73,7 +73,7 @@ class Dropper {
     return result;
   }
 
-  std::unordered_map<const void*, Value> done_;  // by identity of what was there
+  std::unordered_map<const void*, Value> done_;  // by the identity of the original value
   std::vector<std::pair<std::string, std::string>> dropped_;
 };
 

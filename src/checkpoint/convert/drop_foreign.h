@@ -1,4 +1,4 @@
-// A tree without the objects of classes that cairn does not know.
+// Removes the objects of classes that cairn does not know from a tree.
 #pragma once
 
 #include <string>
@@ -14,10 +14,11 @@ struct WithoutForeign {
   std::vector<std::pair<std::string, std::string>> dropped;  // path and class
 };
 
-// Leaves foreign objects out: entries of dicts (by key or value) and items of sets go, items of
-// lists and tuples become None, so that the others keep their places. Also those in the attributes
-// of dicts, and factories of defaultdicts that are none of Python's own types. UnsupportedError
-// when the root is one. What is one object at several places stays one.
+// Leaves out foreign objects. Entries of dicts (with a foreign key or value) and items of sets are
+// removed. Items of lists and tuples become None, so that the other items keep their places.
+// Foreign objects in the attributes of dicts are removed, too, and factories of defaultdicts unless
+// they are Python's own types. An object at several places stays one object. Throws
+// UnsupportedError if the root is a foreign object.
 WithoutForeign drop_foreign(const Value& root);
 
 }  // namespace cairn

@@ -61,7 +61,7 @@ class ShardsStorage final : public AssembledStorage {
     return {.offsets = Dims(tensor.shape.size(), 0), .sizes = tensor.shape};
   }
 
-  // Loads shards that are no ranges of a source (big-endian ones), into `made`.
+  // Loads shards that are not ranges of a source (big-endian ones), into `made`.
   const Chunks& opened(Chunks& made) const {
     if (are_ranges_) return chunks_;
     made = chunks_;
@@ -193,7 +193,7 @@ class MeshShards {
                      " is missing: give the files of all ranks");
   }
 
-  // Takes the first of several copies.
+  // If there are several copies of a shard, takes the first.
   TensorView gather(const std::string& scratch_folder) const {
     Chunks chunks;
     for (const auto& [coordinate, shard] : by_coordinate_) {
@@ -266,8 +266,8 @@ TensorView gather_shards(std::span<const ShardOf> shards, MeshIds& meshes,
   TensorView full = kept.gather(scratch_folder);
   for (auto other = std::next(by_mesh.begin()); other != by_mesh.end(); ++other) {
     if (Value(full) == Value(other->second.gather(scratch_folder))) continue;
-    throw UsageError("the ranks of two meshes have other elements: " + std::string(kept.file()) +
-                     " and " + std::string(other->second.file()) +
+    throw UsageError("the ranks of two meshes have different elements: " +
+                     std::string(kept.file()) + " and " + std::string(other->second.file()) +
                      ": these are not copies of one tensor, and only one can have the name");
   }
   return full;

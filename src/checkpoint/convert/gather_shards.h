@@ -1,4 +1,4 @@
-// Puts a full tensor together from the shards that the ranks of a mesh have of it.
+// Puts a full tensor together from the shards of the ranks of a mesh.
 #pragma once
 
 #include <cstdint>
@@ -34,10 +34,10 @@ bool is_whole(const DTensor& tensor);
 
 // Returns the full tensor: the local one if each rank has all of it. Otherwise the tensor is put
 // together when its bytes are asked for. A large one goes through a file in `scratch_folder`.
-// UsageError if the shards are not of one tensor, or if a coordinate of the mesh is missing or
-// there twice. A job can have copies of the tensor on several meshes (FSDP beside tensor
+// Throws UsageError if the shards are not of one tensor, or if a coordinate of the mesh is missing
+// or appears twice. A job can have copies of the tensor on several meshes (FSDP beside tensor
 // parallelism). Reads these copies, and throws UsageError unless they have the same elements.
-// UnsupportedError for partial and for quantized tensors; CorruptError.
+// Throws UnsupportedError for partial and quantized tensors, and CorruptError.
 TensorView gather_shards(std::span<const ShardOf> shards, MeshIds& meshes,
                          const std::string& scratch_folder);
 

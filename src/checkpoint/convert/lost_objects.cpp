@@ -117,7 +117,7 @@ class LeafStorages {
   }
 
   std::unordered_set<const void*> visited_;
-  std::unordered_set<const void*> inside_;  // of leaves
+  std::unordered_set<const void*> inside_;  // the visited values inside leaves
   Storages found_;
 };
 

@@ -41,8 +41,8 @@ class TensorMap {
     return result;
   }
 
-  // Of what belongs to an object that may stand at several places, whether or not its Value says
-  // so.
+  // Changes a value that belongs to an object which may be at several places, whether or not the
+  // value says so.
   Value changed_part(const Value& value) {
     return may_have_tensors(value) ? changed_once(value) : value;
   }
@@ -92,7 +92,7 @@ class TensorMap {
   }
 
   Value rebuilt_foreign(const Value& value) {
-    // Tensors of subclasses and of other devices: the dtype is told beside the elements.
+    // Tensors of subclasses and of other devices: the dtype is stored beside the elements.
     if (says_dtype(value.as_foreign())) return value;
     Foreign object = value.as_foreign();
     object.function = changed(object.function);
@@ -105,7 +105,7 @@ class TensorMap {
     return Value(std::make_shared<const Foreign>(std::move(object)));
   }
 
-  // A DTensor has its dtype among the arguments of the function that its own maker calls.
+  // For a DTensor, the dtype is among the arguments of the function that its maker calls.
   static bool says_dtype(const Foreign& object) {
     if (object.made != Foreign::Made::kCalled || !object.args.is_tuple()) return false;
     const List& args = object.args.as_items();
@@ -118,7 +118,7 @@ class TensorMap {
     return std::ranges::any_of(args, [](const Value& arg) { return arg.kind() == Kind::kDType; });
   }
 
-  // A storage is of a class for its dtype.
+  // The class of a storage depends on its dtype.
   static void name_storage(Foreign& storage) {
     const DType dtype = storage.args.as_items().at(0).as_tensor().dtype;
     const std::string_view name = pickle::storage_class(dtype);
@@ -128,7 +128,7 @@ class TensorMap {
   }
 
   const std::function<TensorView(const TensorView&)>& change_;
-  std::unordered_map<const void*, Value> changed_;  // by identity of what was there
+  std::unordered_map<const void*, Value> changed_;  // by the identity of the original value
 };
 
 }  // namespace

@@ -1,4 +1,4 @@
-// A tree with other tensors, and with other storages.
+// Replaces the tensors or the storages of a tree.
 #pragma once
 
 #include <functional>
@@ -8,10 +8,10 @@
 
 namespace cairn {
 
-// The tree with each tensor replaced by what `change` makes of it, also in the attributes of dicts
-// and in foreign objects, but for those that are made of a dtype and a tensor: they would
-// contradict themselves. What is one object at several places of the tree is changed once, and is
-// one object afterwards: neither time nor memory grows with the number of places.
+// Returns the tree with each tensor replaced by change(tensor), also in the attributes of dicts and
+// in foreign objects. Foreign objects made of a dtype and a tensor stay, since a changed tensor
+// would contradict the dtype. An object at several places is changed once and stays one object. So
+// neither time nor memory grows with the number of places.
 Value map_tensors(const Value& root, const std::function<TensorView(const TensorView&)>& change);
 
 struct TypedStorage {
@@ -19,9 +19,9 @@ struct TypedStorage {
   std::shared_ptr<const Storage> storage;  // never null
 };
 
-// The tree with each storage replaced, together with the dtype in which tensors see it, by what
-// `change` makes of it: as many elements as before. Called once for each storage and dtype, so
-// that tensors that share one share it afterwards.
+// Returns the tree with each storage, and the dtype in which tensors see it, replaced by change().
+// The result must have as many elements as before. `change` is called once for each storage and
+// dtype, so tensors that share a storage share it afterwards.
 Value map_storages(const Value& root,
                    const std::function<TypedStorage(const TypedStorage&)>& change);
 

@@ -37,12 +37,12 @@ class Selector {
   }
 
  private:
-  // What decides what is kept of a node, besides the node.
+  // All that decides about a node, besides the node itself.
   struct Way {
-    Patterns::Place include;  // its path
+    Patterns::Place include;  // the place of the node's path
     Patterns::Place exclude;
-    bool is_empty = false;     // the path
-    bool is_included = false;  // something around it matched
+    bool is_empty = false;     // whether the path is empty
+    bool is_included = false;  // a container of the node matched
     auto operator<=>(const Way&) const = default;
   };
 
@@ -52,7 +52,7 @@ class Selector {
             way.is_included};
   }
 
-  // What is kept of a node; nullopt when nothing is.
+  // Returns the kept part of a node; nullopt if nothing is kept.
   std::optional<Value> kept(const Value& node, const Way& way) {
     const bool is_container = node.is_dict() || node.is_list() || node.is_tuple();
     if (!is_container || node.identity() == nullptr || !node.may_be_shared()) {
@@ -78,7 +78,7 @@ class Selector {
     return is_excluded ? std::nullopt : result;
   }
 
-  // What is kept whole is the node that it was.
+  // A node that is kept whole stays the same object.
   static bool is_same(const Value& part, const Value& node) {
     return part.identity() == node.identity();
   }
@@ -114,7 +114,7 @@ class Selector {
   bool includes_all_;
   Patterns include_;
   Patterns exclude_;
-  // What was kept of what may stand at several places.
+  // Results for nodes that may be at several places.
   std::map<std::pair<const void*, Way>, std::optional<Value>> done_;
 };
 
@@ -125,7 +125,7 @@ Value select(const Value& root, const Selection& selection) {
   Selector selector(selection);
   auto kept = selector.kept_root(root);
   selector.check_all_matched();
-  if (!kept) throw UsageError("the patterns leave nothing");
+  if (!kept) throw UsageError("the patterns of `include` and `exclude` leave nothing");
   return std::move(*kept);
 }
 

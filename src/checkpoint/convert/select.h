@@ -1,4 +1,4 @@
-// Parts of a tree, chosen by patterns over paths.
+// Selects parts of a tree by patterns for their paths.
 #pragma once
 
 #include <string>
@@ -9,18 +9,18 @@
 namespace cairn {
 
 struct Selection {
-  // Patterns as glob_match() takes them, for whole paths; what matches is meant with all that is in
-  // it. A part is kept when it matches an `include` pattern, or there is none, and matches no
-  // `exclude` pattern. Containers of what is kept are kept.
+  // Patterns as glob_match() takes them, for whole paths. A pattern that matches a part also covers
+  // everything in it. A part is kept if it matches an `include` pattern (or there are none) and no
+  // `exclude` pattern. The containers of kept parts are kept.
   std::vector<std::string> include;
   std::vector<std::string> exclude;
 };
 
-// Items of lists that go make the later ones move up. What is one container at several places stays
-// one where all of it is kept, and where the same patterns lead to each of its places ("*/x", not
-// "a/x" and "b/x"). It is looked through once for each way in which they do: neither time nor
-// memory grows with the number of places. UsageError naming a pattern that matches nothing, or when
-// nothing is kept.
+// Returns the selected parts. If items of a list are removed, later items move up. A container at
+// several places stays one container if all of it is kept and if the same patterns lead to each
+// place ("*/x", not "a/x" and "b/x"). It is searched once for each set of patterns that leads to
+// it. So neither time nor memory grows with the number of places. Throws UsageError if a pattern
+// matches nothing, and names it, or if nothing is kept.
 Value select(const Value& root, const Selection& selection);
 
 }  // namespace cairn

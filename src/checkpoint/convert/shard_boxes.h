@@ -16,8 +16,8 @@ struct ShardBox {
 
 // Returns the boxes of the rank at `coordinate` of the mesh, as PyTorch cuts: in pieces of one
 // size, rounded up. So the last pieces are smaller or empty. There is one box, unless a strided
-// placement makes several, and none for an empty shard. CorruptError unless the local tensor is as
-// large as all of them. `tensor` must have no partial placement.
+// placement makes several, and none for an empty shard. Throws CorruptError unless the local tensor
+// is as large as all boxes together. `tensor` must have no partial placement.
 std::vector<ShardBox> shard_boxes(const DTensor& tensor, const Dims& coordinate);
 
 }  // namespace cairn

@@ -13,7 +13,7 @@ using Counters = std::vector<std::pair<std::string, std::int64_t>>;
 
 bool is_in_epoch(const std::string& variable) { return variable.ends_with("_in_epoch"); }
 
-// Which variables a format has.
+// The variables that a format has.
 class Fields {
  public:
   explicit Fields(const NameFormat& format) : pieces_(split_format(format)) {}
@@ -22,7 +22,7 @@ class Fields {
     return any([&](const std::string& field) { return field == name; });
   }
   bool has_in_epoch() const { return any(is_in_epoch); }
-  // Whether every batch has a name of its own. Tokens need not grow.
+  // Whether every batch gets a different name. Tokens do not count, since they need not grow.
   bool is_new_with_every_batch() const {
     return has("batch") || has("sample") || has("total_wct") || has("batch_in_epoch") ||
            has("sample_in_epoch");
@@ -39,7 +39,7 @@ class Fields {
   std::vector<FormatPiece> pieces_;
 };
 
-// Why a file with these counters may be written again; empty when it will not be.
+// The reason why a file with these counters may be overwritten; empty if it will not be.
 std::string reason(const Counters& counters, const Timestamp& now) {
   const FormatVariables current = time_variables(now);
   const bool same_epoch = std::any_of(counters.begin(), counters.end(), [&](const auto& counter) {
@@ -72,7 +72,7 @@ std::vector<Conflict> find_conflicts(const NameFormat& format,
   for (const std::string& name : names) {
     if (may_come_again && parse_name(present, name, {})) {
       conflicts.push_back({.name = name,
-                           .why = "this run saves under that name, and does not go on from it",
+                           .why = "this run saves under that name, but does not resume from it",
                            .is_present = true});
       continue;
     }
@@ -94,7 +94,8 @@ std::optional<Conflict> find_conflict(const NameFormat& format,
 bool has_passed(const NameFormat& format, const std::string& name, const FormatVariables& dist,
                 const Timestamp& now) {
   const Fields fields(format);
-  if (fields.has_in_epoch() && !fields.has("epoch")) return false;  // they come in every epoch
+  // such names repeat in every epoch
+  if (fields.has_in_epoch() && !fields.has("epoch")) return false;
   return !parse_name(partial_format(format, dist + time_variables(now)), name, {}) &&
          parse_name(format, name, dist) && !find_conflict(format, {name}, dist, now);
 }

@@ -1,4 +1,4 @@
-// Whether files of an earlier run stand where this run will save: save_overwrite = false.
+// Finds files of an earlier run that this run would overwrite, for save_overwrite = false.
 #pragma once
 
 #include <optional>
@@ -11,28 +11,29 @@
 namespace cairn {
 
 struct Conflict {
-  std::string name;  // one of those given
+  std::string name;  // one of the given names
   std::string why;   // "its batch is 9, and training is at 7"
-  // It is the name that a save would have at this moment, and may have again later: a constant one,
-  // or one with {epoch} alone. Harmless when it is this run's file that training goes on from.
+  // True if a save at this moment would have this name, and a later save may have it again: the
+  // name is constant, or has only {epoch}. It is harmless if it is this run's file from which
+  // training resumes.
   bool is_present = false;
 };
 
-// Returns those of `names` that training could write in the future, in their order. `names` are
-// paths relative to the save folder; `format` makes them. Such a name has a counter beyond that of
-// `now`, or it is the name of `now` itself and may come again. Counters within an epoch are
-// compared when the epoch is the current one. Names of another form, and those that training has
-// passed, are no conflict. UsageError for a format with {*_in_epoch} and no {epoch}: such names
-// repeat in every epoch.
+// Returns the `names` that training could write in the future, in their order. `names` are paths
+// relative to the save folder; `format` makes them. Such a name has a counter beyond that of `now`,
+// or is the name of `now` itself and may be used again. Counters within an epoch are compared only
+// in the current epoch. Names of another form, and names that training has passed, are no conflict.
+// Throws UsageError for a format with {*_in_epoch} but without {epoch}, because such names repeat
+// in every epoch.
 std::vector<Conflict> find_conflicts(const NameFormat& format,
                                      const std::vector<std::string>& names,
                                      const FormatVariables& dist, const Timestamp& now);
-// The first of them.
+// Returns the first conflict.
 std::optional<Conflict> find_conflict(const NameFormat& format,
                                       const std::vector<std::string>& names,
                                       const FormatVariables& dist, const Timestamp& now);
 
-// Whether `name` is one that `format` made before `now`, and that no save at `now` or later has.
+// Whether `format` made `name` before `now`, and no save at `now` or later will have it.
 bool has_passed(const NameFormat& format, const std::string& name, const FormatVariables& dist,
                 const Timestamp& now);
 

@@ -14,13 +14,13 @@ void CopiedSource::finish() const {
                  [&](ByteView block) { pass(written(), block); });
 }
 
-// Reads gaps between parts, too, so that nothing is missing where the next part begins.
+// Reads gaps between parts, too, so that no byte before the next part is missing in the copy.
 void CopiedSource::read_each(std::span<const Part> parts, const Look& look) const {
   if (!shows_in_order()) return under_->read_each(parts, look);
   constexpr std::uint64_t kMostBetween = std::uint64_t{1} << 20;
   constexpr std::size_t kBetween = ~std::size_t{0};
   std::vector<Part> all;
-  std::vector<std::size_t> numbers;  // of these in `parts`
+  std::vector<std::size_t> numbers;  // their indices in `parts`
   std::uint64_t end = written();
   for (std::size_t i = 0; i < parts.size(); ++i) {
     check_range(parts[i].offset, parts[i].size);

@@ -1,4 +1,4 @@
-// An object that is copied while it is read.
+// Copies an object while it is read.
 #pragma once
 
 #include <cstdint>
@@ -10,12 +10,12 @@
 
 namespace cairn {
 
-// Writes to `out` what read_each() shows from the first byte of the object on, in order, as it
-// passes; finish() reads and writes what is left. Bytes that are shown before those in front of
-// them are not written then, but by finish(). Safe from several threads.
+// Writes the bytes that read_each() shows to `out`, in order from the first byte of the object on.
+// finish() reads and writes the rest. Bytes that are shown before earlier bytes are not written
+// then, but by finish(). Thread-safe.
 class CopiedSource final : public ByteSource {
  public:
-  // Both must outlive it.
+  // `under` and `out` must outlive this object.
   CopiedSource(std::shared_ptr<const ByteSource> under, ByteSink& out)
       : under_(std::move(under)), out_(out) {}
 
@@ -38,7 +38,7 @@ class CopiedSource final : public ByteSource {
   const std::shared_ptr<const ByteSource> under_;
   ByteSink& out_;
   mutable std::mutex mutex_;
-  mutable std::uint64_t written_ = 0;  // so many bytes from the beginning on
+  mutable std::uint64_t written_ = 0;  // the number of bytes written, from the beginning on
 };
 
 }  // namespace cairn

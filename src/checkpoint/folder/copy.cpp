@@ -1,15 +1,15 @@
-// Copying a checkpoint as it is.
+// Copies a checkpoint byte for byte.
 //
 // clang-format off
-//  1. The version of every object of it is noted.
-//  2. It is opened and verified. If it comes from a far store to this machine, it is written on the
-//     way (CopiedSource), so that it is read once. Otherwise nothing is written before all of it is
-//     verified: an upload costs more than a second read of local files.
-//  3. The bytes of each object, or what is left of them, are written under the new name. Within one
-//     bucket the server copies it: the version of step 1, and no other.
-//  4. Before it is committed its version is asked for once more. One that changed since step 1 is
-//     not what was verified: nothing is published.
-//  5. Commit: a file at once; of a folder, when all of its objects are there (FolderWrite).
+//  1. The version of each of its objects is noted.
+//  2. The checkpoint is opened and verified. If it comes from a far store to this machine, it is
+//     written in the same pass (CopiedSource), so that it is read once. Otherwise nothing is
+//     written before all of it is verified: an upload costs more than a second read of local files.
+//  3. The bytes of each object, or the rest of them, are written under the new name. Within one
+//     bucket the server copies the object, and only the version of step 1.
+//  4. Before an object is committed, its version is read once more. If it has changed since step 1,
+//     the object is not the one that was verified, and nothing is published.
+//  5. Commit: a file at once; a folder when all of its objects are there (FolderWrite).
 // clang-format on
 #include "cairn/checkpoint/copy.h"
 
@@ -38,7 +38,7 @@
 namespace cairn {
 namespace {
 
-// "a.pt", also of "https://host/a.pt?signature=...".
+// "a.pt", also for "https://host/a.pt?signature=...".
 std::string own_name(const std::string& place) {
   constexpr std::string_view kQuery = "?...";
   std::string name = base_name(shown_place(place));
@@ -46,7 +46,7 @@ std::string own_name(const std::string& place) {
   return name;
 }
 
-// Whether names of both are of one store, whose server copies.
+// Whether both names are in one store, whose server can copy.
 bool is_copied_there(const std::string& from, const std::string& to, const CopyOptions& options,
                      const ObjectStore& store) {
   if (options.from_store != options.to_store) return false;
@@ -54,18 +54,18 @@ bool is_copied_there(const std::string& from, const std::string& to, const CopyO
   return store.features().server_copies;
 }
 
-struct Noted {
-  std::string name;  // below the folder; empty for a file
+struct ObjectToCopy {
+  std::string name;  // path in the folder; empty for a file
   std::uint64_t size = 0;
   std::string version;
-  bool is_private = false;  // and so is the copy
+  bool is_private = false;  // then the copy is private, too
 };
 
-// An object on its way into a folder. Begun with its first byte, committed with its last: of a
-// folder of many objects few are open at a time.
+// An object that is being written into a folder. It is begun with its first byte and committed with
+// its last, so that only few objects of a large folder are open at a time.
 class PartOfFolder final : public ByteSink {
  public:
-  PartOfFolder(FolderWrite& folder, const Noted& object) : folder_(folder), object_(object) {
+  PartOfFolder(FolderWrite& folder, const ObjectToCopy& object) : folder_(folder), object_(object) {
     if (object_.size == 0) write({});
   }
   void write(ByteView bytes) override {
@@ -82,15 +82,15 @@ class PartOfFolder final : public ByteSink {
 
  private:
   FolderWrite& folder_;
-  const Noted& object_;
+  const ObjectToCopy& object_;
   std::uint64_t written_ = 0;
   std::unique_ptr<ObjectWrite> out_;
 };
 
-// Tells what was written to it.
-class Told final : public ByteSink {
+// Passes bytes on and reports them to on_progress.
+class ProgressSink final : public ByteSink {
  public:
-  Told(ByteSink& under, const CopyOptions& options) : under_(under), options_(options) {}
+  ProgressSink(ByteSink& under, const CopyOptions& options) : under_(under), options_(options) {}
   void write(ByteView bytes) override {
     under_.write(bytes);
     if (options_.on_progress) options_.on_progress(bytes.size());
@@ -106,12 +106,13 @@ class Told final : public ByteSink {
                      /*retryable=*/false);
 }
 
-// The objects that are copied as their sources, everything else as it is there.
+// A store whose added objects are opened as CopiedSources. All other objects are opened as they
+// are.
 class CopiedStore final : public ForwardingStore {
  public:
   explicit CopiedStore(std::shared_ptr<ObjectStore> under) : ForwardingStore(std::move(under)) {}
 
-  // An object of that name and size goes to `out`, which must outlive its source.
+  // The object of that name and size will be written to `out`, which must outlive its source.
   void add(const std::string& name, std::uint64_t size, ByteSink& out) {
     copies_.emplace(normal_path(name), Copied{size, out, nullptr});
   }
@@ -120,7 +121,7 @@ class CopiedStore final : public ForwardingStore {
     const auto copied = open_copied(name);
     return copied != nullptr ? copied : under_->open(name);
   }
-  // The same one each time; nullptr for a name that was not added.
+  // Returns the same source each time; nullptr for a name that was not added.
   std::shared_ptr<const CopiedSource> open_copied(const std::string& name) {
     const std::scoped_lock lock(mutex_);
     const auto found = copies_.find(normal_path(name));
@@ -161,14 +162,14 @@ class Copy {
 
   CopyResult run() {
     const auto there = source_->stat(from_);
-    if (!there) throw NotFoundError(shown(from_) + " is not there");
+    if (!there) throw NotFoundError(shown(from_) + " does not exist");
     is_folder_ = there->type == ObjectInfo::Type::kFolder;
     check_names();
     note(*there);
     if (!is_on_the_way()) check_content(source_);
     is_folder_ ? copy_folder() : copy_file();
-    CopyResult result{.path = to_, .objects = noted_.size()};
-    for (const Noted& object : noted_) {
+    CopyResult result{.path = to_, .objects = noted_objects_.size()};
+    for (const ObjectToCopy& object : noted_objects_) {
       result.bytes += object.size;
     }
     return result;
@@ -177,7 +178,7 @@ class Copy {
  private:
   std::string shown(const std::string& name) const { return source_->describe(name); }
 
-  std::string path_of(const Noted& object) const {
+  std::string path_of(const ObjectToCopy& object) const {
     return object.name.empty() ? from_ : join_path(from_, object.name);
   }
 
@@ -187,7 +188,7 @@ class Copy {
     const bool is_elsewhere = options_.from_store != options_.to_store;
     if (!is_elsewhere && (from == to || to.starts_with(from + "/") || from.starts_with(to + "/"))) {
       throw UsageError("cannot copy " + shown(from_) + " to " + target_->describe(to_) +
-                       ": they are, or lie in, one another");
+                       ": one of them is, or contains, the other");
     }
     if (meant_extension(own_name(from_)) != meant_extension(own_name(to_))) {
       throw UsageError(target_->describe(to_) + " names another format than " + shown(from_) +
@@ -198,7 +199,7 @@ class Copy {
   // Step 1.
   void note(const ObjectInfo& info) {
     if (!is_folder_) {
-      noted_.push_back(
+      noted_objects_.push_back(
           {.name = "", .size = info.size, .version = info.version, .is_private = info.is_private});
       return;
     }
@@ -206,13 +207,13 @@ class Copy {
       const auto object = source_->stat(join_path(from_, listed.name), /*follow=*/false);
       if (!object || object->type != ObjectInfo::Type::kObject) {
         throw UsageError(shown(join_path(from_, listed.name)) +
-                         (object ? " is no file: such a folder is not copied as a checkpoint"
+                         (object ? " is not a file: such a folder is not copied as a checkpoint"
                                  : " was removed meanwhile"));
       }
-      noted_.push_back({.name = listed.name,
-                        .size = object->size,
-                        .version = object->version,
-                        .is_private = object->is_private});
+      noted_objects_.push_back({.name = listed.name,
+                                .size = object->size,
+                                .version = object->version,
+                                .is_private = object->is_private});
     }
   }
 
@@ -226,23 +227,24 @@ class Copy {
 
   std::set<std::string> names() const {
     std::set<std::string> names;
-    for (const Noted& object : noted_) {
+    for (const ObjectToCopy& object : noted_objects_) {
       names.insert(object.name);
     }
     return names;
   }
 
   struct Sent {
-    const Noted& object;
+    const ObjectToCopy& object;
     ByteSink& out;
   };
 
-  // Steps 2 to 4, of what the server does not copy.
+  // Steps 2 to 4, for the objects that the server does not copy.
   void send(const std::vector<Sent>& all) const {
     const auto store = std::make_shared<CopiedStore>(source_);
-    std::deque<Told> told;
+    std::deque<ProgressSink> progress_sinks;
     for (const Sent& sent : all) {
-      store->add(path_of(sent.object), sent.object.size, told.emplace_back(sent.out, options_));
+      store->add(path_of(sent.object), sent.object.size,
+                 progress_sinks.emplace_back(sent.out, options_));
     }
     if (is_on_the_way()) check_content(store);
     for (const Sent& sent : all) {
@@ -256,7 +258,7 @@ class Copy {
 
   // Step 5.
   void copy_file() {
-    const Noted& object = noted_.front();
+    const ObjectToCopy& object = noted_objects_.front();
     if (is_copied_there_) {
       source_->copy(from_, to_, condition_of(replace_if(options_.overwrite)), object.version);
       if (options_.on_progress) options_.on_progress(object.size);
@@ -279,7 +281,7 @@ class Copy {
     const auto folder = target_->begin_folder(to_, options_.overwrite);
     std::deque<PartOfFolder> parts;
     std::vector<Sent> sent;
-    for (const Noted& object : noted_) {
+    for (const ObjectToCopy& object : noted_objects_) {
       if (is_copied_there_ && folder->copy(path_of(object), object.name, object.version)) {
         if (options_.on_progress) options_.on_progress(object.size);
         continue;
@@ -297,7 +299,7 @@ class Copy {
   const std::string to_;
   const bool is_copied_there_;
   bool is_folder_ = false;
-  std::vector<Noted> noted_;
+  std::vector<ObjectToCopy> noted_objects_;
 };
 
 }  // namespace

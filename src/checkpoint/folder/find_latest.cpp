@@ -1,38 +1,40 @@
-// Which checkpoint to go on from.
+// Chooses the checkpoint to resume from.
 //
-//  1. Candidates are the files and the folders that are checkpoints whose names fit one of the
-//     formats, and the target of the latest link. Names and the link only point at files; the
-//     files decide.
-//  2. The names say how far each claims to be. The furthest is opened, and its position in training
-//     read from its manifest, or from its timestamp where Python wrote it; then the next one, until
-//     no name claims to be further than the furthest file that was opened. (What has no such name,
-//     because only the link points at it, is opened first.) So the search costs as much as there
-//     are candidates that cannot be used, and not as much as the run is old.
-//     With trust_latest the link comes before all names: when what it points at is good, it is the
-//     answer, for one request to read the link and one to open the file. When not, or when there is
-//     no link, the search goes on as ever, with what that cost on top.
-//  3. That file is verified as was asked for, and its state decoded: what cannot be loaded is not
-//     chosen. When it is good it is the answer, open as it is, so that what was checked is loaded;
-//     when it is not, step 2 goes on.
-//     Names that promise more than their files hold are no order: after kMostBehindTheirNames such
-//     files, or kMostUnusable files that are no checkpoint any more, the search ends with an error.
-//     It must neither open file after file nor take one of which nobody knows that it is furthest.
-//     With trust_latest it ends so, too, after kMostOfOthersFarAway checkpoints of other runs.
-//  4. FindOptions::filename may be empty, and none of the usual names may lead to a good
-//     checkpoint. Then all other checkpoints in the folder are candidates, the newest file first.
+//  1. Candidates are the files and folders that are checkpoints and whose names fit one of the
+//     formats, and the target of the latest link. Names and the link only suggest files; the files'
+//     contents decide.
+//  2. Each name claims a position in training. The candidate with the furthest claim is opened, and
+//     its position is read from its manifest, or from its timestamp if Python wrote it. Then the
+//     next candidate is opened, until no name claims more than the furthest opened file. A file
+//     whose name fits no format, because only the link points at it, is opened first. So the cost
+//     of the search grows with the number of unusable candidates, not with the age of the run.
+//     With trust_latest the link comes before all names. If its target is good, that is the answer,
+//     for one request to read the link and one to open the file. Otherwise the search goes on as
+//     without trust_latest, and these requests are extra.
+//  3. The furthest file is verified as the caller asked, and its state is decoded: a file that
+//     cannot be loaded is not chosen. If it is good, it is the answer. It is returned open, so that
+//     the bytes that were checked are loaded. If it is not good, step 2 goes on.
+//     If names claim more than their files hold, they give no order. So the search ends with an
+//     error after kMostBehindTheirNames such files, and after kMostUnusable files that are not
+//     checkpoints any more. It must neither open any number of files, nor take one that may not be
+//     the furthest. With trust_latest it also ends after kMostOfOthersFarAway checkpoints of other
+//     runs.
+//  4. FindOptions::filename may be empty, and no usual name may lead to a good checkpoint. Then all
+//     other checkpoints in the folder are candidates, the newest file first.
 //
-// Each candidate stands alone. What was read and is wrong, or no state of a training run, or no
-// file at all, is passed over with a line, and left where it is: a damaged checkpoint may be all
-// that there is, and somebody may want to rescue its tensors. So is one that the disk, or the
-// server, does not give (UnreadableError), be it when it is opened or when it is read; but when no
-// other is found, its error ends the search. What could not be read *this time* (no permission, too
-// many open files, no room to expand it) ends the search with that error: by its name it is the one
-// to go on from, and nobody knows whether it is good. So does a folder that cannot be listed,
-// whatever the error: what is in it is not known. A file that claims to be behind the answer is not
-// even looked at, whatever is wrong with it.
+// A fault of a candidate does not affect the others. A candidate is skipped with a line if its
+// content is wrong, if it is not the state of a training run, or if it is not a file. It stays
+// where it is: a damaged checkpoint may be all that there is, and its tensors may still be rescued.
+// A candidate is also skipped if the disk or the server does not return its bytes
+// (UnreadableError), while opening or reading. But if no other candidate is found, that error ends
+// the search. A candidate that could not be read *this time* (no permission, too many open files,
+// no room to expand it) ends the search with that error. By its name it is the one to resume from,
+// and it is not known whether it is good. A folder that cannot be listed ends the search with any
+// error, because its content is not known. A file that claims less than the answer is not opened,
+// whatever is wrong with it.
 //
-// A file that was given the name of an earlier one by hand is behind for this search; one that was
-// given the name of a later one is found out.
+// If a file was renamed by hand to an earlier position, this search takes it for an earlier one. If
+// it was renamed to a later position, opening it shows the truth.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -78,13 +80,13 @@ struct OpenedCheckpoint {
   Timestamp timestamp;
   std::chrono::system_clock::time_point modified;
   bool is_full;
-  std::shared_ptr<const CheckpointSource> source;  // until others are opened
+  std::shared_ptr<const CheckpointSource> source;  // closed (null) when others are opened
 
   auto order() const { return std::tuple_cat(position(timestamp), std::tie(modified)); }
 };
 
-// Returns the links of the latest checkpoint. Their names seldom have counters. Without one there
-// is a single link, and nothing to list.
+// Returns the links of the latest checkpoint. Their names seldom have counters. Without counters
+// there is a single link, and nothing to list.
 std::vector<std::string> latest_links(ObjectStore& store, const std::string& folder,
                                       const NameFormat& format, const FormatVariables& dist) {
   if (format.empty()) return {};
@@ -112,7 +114,7 @@ class Search {
                                                                      : options_.find.filename);
   }
 
-  // What the link points at, when it is good.
+  // Returns the target of the link if it is good.
   std::optional<FoundCheckpoint> find_by_link() {
     const NameFormat name = partial_format(options_.find.latest_filename, dist_);
     if (name.empty() || has_counter(name)) return std::nullopt;
@@ -147,8 +149,8 @@ class Search {
     return std::nullopt;
   }
 
-  // Calls on_older for all candidates that are left.
-  void tell_older() {
+  // Calls on_older for all remaining candidates.
+  void report_older() {
     if (!options_.find.on_older) return;
     std::sort(
         opened_.begin(), opened_.end(),
@@ -163,8 +165,8 @@ class Search {
   }
 
  private:
-  // A link may only name a checkpoint in the folder. A program that may write only there must not
-  // make another file the checkpoint to go on from, nor have it opened.
+  // Reports a link target outside of the folder. A program that may write only into the folder must
+  // not be able to choose another file as the checkpoint, nor to have it opened.
   bool leads_out(const std::string& target) const {
     if (lies_in(*store_, folder_, target)) return false;
     skip(target, "the link to the newest checkpoint leads out of " + store_->describe(folder_));
@@ -216,14 +218,14 @@ class Search {
     return std::nullopt;
   }
 
-  // To begin again would leave behind what a repaired disk may still give.
+  // Throws, because beginning again would abandon what a repaired disk may still return.
   [[noreturn]] void refuse_to_begin_again() const {
     try {
       std::rethrow_exception(unreadable_);
     } catch (Error& e) {
       e.add_context(
-          "no checkpoint is good, and the disk does not give this one, or not all of it (mend what "
-          "follows, or put the file aside to go on without it)");
+          "no checkpoint is good, and the disk does not return all of this one (repair the cause "
+          "that follows, or put the file aside to go on without it)");
       throw;
     }
   }
@@ -257,12 +259,13 @@ class Search {
   }
 
   void refuse_if_too_many_were_opened() const {
-    if (of_others_ >= kMostOfOthersFarAway && options_.find.trust_latest) {
-      throw UsageError(fmt::format(
-          "{0}: {1} checkpoints were opened that are of other runs or not of the whole state, and "
-          "the search for one of the run \"{2}\" ends here, because each costs requests. Give each "
-          "run a folder of its own (save_folder \"{3}/{{run_name}}\"), or move the others away",
-          store_->describe(folder_), of_others_, options_.find.run_name, folder_));
+    if (not_wanted_ >= kMostOfOthersFarAway && options_.find.trust_latest) {
+      throw UsageError(
+          fmt::format("{0}: {1} checkpoints were opened that are of other runs or not of the whole "
+                      "state, and the search for one of the run \"{2}\" ends here, because opening "
+                      "each costs requests. Give each run a folder of its own (save_folder "
+                      "\"{3}/{{run_name}}\"), or move the others away",
+                      store_->describe(folder_), not_wanted_, options_.find.run_name, folder_));
     }
     if (unusable_ < kMostUnusable) return;
     throw UsageError(fmt::format(
@@ -279,7 +282,7 @@ class Search {
     return normal_path(pointer && !pointer->is_broken() ? pointer->target : link);
   }
 
-  // Opens a candidate, unless it was before. Returns it if it is one of opened_ now.
+  // Opens a candidate, unless it was opened before. Returns it if it is in opened_ now.
   const OpenedCheckpoint* look_at(const NamedFile& file) {
     if (is_known(file.path)) return nullptr;
     known_.insert(file.path);
@@ -287,13 +290,14 @@ class Search {
     refuse_if_too_many_were_opened();
     if (!sighting) return nullptr;
     for (OpenedCheckpoint& other : opened_) {
-      other.source = nullptr;  // so that there are never more than two files open
+      other.source = nullptr;  // so that at most two files are open
     }
     opened_.push_back(std::move(*sighting));
     return &opened_.back();
   }
 
-  // Opens it once more. What has its name now and is at another place comes among the candidates.
+  // Opens the candidate once more. If the file under its name now has another position, it becomes
+  // a candidate with that position.
   bool is_as_seen(OpenedCheckpoint& candidate) {
     const NamedFile file = {candidate.path, candidate.timestamp, candidate.modified};
     auto again = unless_unusable(candidate.path, [&] { return open(file); });
@@ -324,14 +328,14 @@ class Search {
       skip(path, "it holds weights alone");
     }
     if (is_other_run || is_weights || (options_.only_run_states && !is_run_state)) {
-      ++of_others_;
+      ++not_wanted_;
       return std::nullopt;
     }
     return OpenedCheckpoint{path, training.timestamp.value_or(file.claim), modified, is_run_state,
                             source};
   }
 
-  // nullptr for what is none, which is no reason for a line.
+  // Returns nullptr if this is not a candidate; this needs no line.
   std::shared_ptr<const CheckpointSource> open_candidate(
       const std::string& path, std::chrono::system_clock::time_point& modified) const {
     if (options_.find.trust_latest) return open_at_once(path);
@@ -340,14 +344,14 @@ class Search {
     const bool is_folder = info->type == ObjectInfo::Type::kFolder;
     if (is_folder && !is_checkpoint_folder(*store_, path)) return nullptr;
     if (!is_folder && info->type != ObjectInfo::Type::kObject) {
-      // Opening it may do things.
+      // Opening it may have side effects.
       throw UsageError("it is a device, a pipe or a socket, not a file");
     }
     modified = info->modified;
     return open_source(path, {.store = store_});
   }
 
-  // With one request; for a folder, as DCP's are, with some more.
+  // Opens a file with one request, or a folder, such as DCP's, with a few more.
   std::shared_ptr<const CheckpointSource> open_at_once(const std::string& path) const {
     std::shared_ptr<const ByteSource> file;
     try {
@@ -374,16 +378,17 @@ class Search {
     });
   }
 
-  // What `look` gives; nothing, and a report, when there is no file or its content cannot be used.
+  // Returns what `look` returns. Returns nothing, and reports it, if there is no file or its
+  // content cannot be used.
   template <class Look>
   auto unless_unusable(const std::string& path, const Look& look) -> decltype(look()) {
     try {
       return look();
     } catch (Error& e) {
       if (read_fault_of(e) == ReadFault::kNow) {
-        e.add_context("nobody knows whether " + path +
-                      ", the furthest checkpoint as it seems, is " +
-                      "good (mend what follows, or put it aside to go on without it)");
+        e.add_context(
+            "cannot find out whether " + path + ", which seems to be the furthest checkpoint, is " +
+            "good (repair the cause that follows, or put the file aside to go on without it)");
         throw;
       }
       skip(path, e.what());
@@ -396,7 +401,7 @@ class Search {
     return std::nullopt;
   }
 
-  // Called in the handler of the error.
+  // Must be called in the error's handler.
   void note_fault(ReadFault fault, const std::string& path, const std::string& why) {
     if (fault != ReadFault::kNoFile) note_unusable(path, why);
     if (fault == ReadFault::kBytes && !unreadable_) unreadable_ = std::current_exception();
@@ -420,17 +425,18 @@ class Search {
     return furthest;
   }
 
-  // For telling only: a folder that cannot be listed has nothing to tell.
+  // Only for reports: a folder that cannot be listed has nothing to report.
   static const NamedFile* next_readable(NamesByPosition& names) {
     for (;;) {
       try {
         return names.next();
-      } catch (const Error&) {  // the folder was taken: the next call goes on after it
+        // the folder was removed from the heap, so the next call goes on after it
+      } catch (const Error&) {
       }
     }
   }
 
-  // One that does not say whose it is may be anybody's.
+  // A checkpoint without a run name may belong to any run.
   bool is_of_other_run(const CheckpointInfo& says) const {
     return options_.find.on_other_run && !says.run_name.empty() &&
            says.run_name != options_.find.run_name;
@@ -448,17 +454,17 @@ class Search {
   ListedFolders listed_;
   std::deque<NamesByPosition> names_;  // one for each format, made by run()
   std::set<std::string> except_;
-  std::set<std::string> known_;  // that were opened, or could not be
+  std::set<std::string> known_;  // candidates that were opened, or could not be
   std::vector<OpenedCheckpoint> opened_;
-  // Of the furthest that was looked at and that the disk does not give.
+  // The error of the furthest opened candidate that the disk does not return.
   std::exception_ptr unreadable_;
   std::size_t behind_their_names_ = 0;  // whole checkpoints
-  std::size_t unusable_ = 0;            // damaged, foreign or not given by the disk
-  std::string last_unusable_;           // its name, and why
-  std::size_t of_others_ = 0;           // whole, but not what is looked for
+  std::size_t unusable_ = 0;            // damaged, foreign or unreadable
+  std::string last_unusable_;           // its name and the reason
+  std::size_t not_wanted_ = 0;          // whole, but of other runs or without the whole state
 };
 
-// Throws if the folder does not exist and was meant as a format: to find nothing would lose the
+// Throws if the folder does not exist and was meant as a format: finding nothing would lose the
 // run.
 void refuse_format(ObjectStore& store, const std::string& folder, const std::string& run_name) {
   constexpr std::string_view kVariable = "{run_name}";
@@ -469,14 +475,14 @@ void refuse_format(ObjectStore& store, const std::string& folder, const std::str
                    "strict_format(folder, dist_variables(run_name))");
 }
 
-// Reports skipped checkpoints on stderr: one that is skipped silently looks as if it did not exist.
+// Reports skipped checkpoints on stderr: a silently skipped one would look as if it did not exist.
 class SkippedOnStderr {
  public:
   ~SkippedOnStderr() {
     if (few_.left_out() == 0) return;
     std::cerr << "warning: find_latest() passed over " << few_.left_out() << " more\n";
   }
-  void say(const std::string& path, const std::string& why) {
+  void report(const std::string& path, const std::string& why) {
     if (!few_.take()) return;
     std::cerr << "warning: find_latest() passed over " + printable_line(path) + ": " +
                      without_path(why, path) + "\n";
@@ -497,7 +503,7 @@ std::optional<FoundCheckpoint> search_folder(const std::string& folder,
   }
   if (!store->stat(folder)) return std::nullopt;
   auto found = search.run();
-  if (found) search.tell_older();
+  if (found) search.report_older();
   return found;
 } catch (const std::bad_alloc&) {
   throw_out_of_memory("looking for a checkpoint");
@@ -509,7 +515,7 @@ std::optional<FoundCheckpoint> find_latest(const std::string& folder,
   SkippedOnStderr skipped;
   if (!search.find.on_skip) {
     search.find.on_skip = [&](const std::string& path, const std::string& why) {
-      skipped.say(path, why);
+      skipped.report(path, why);
     };
   }
   auto found = search_folder(folder, search);

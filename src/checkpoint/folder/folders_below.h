@@ -1,5 +1,5 @@
-// Folders below another one that hold checkpoints, as far as names tell: what a command that looks
-// at one folder has not looked at.
+// Finds subfolders that hold checkpoints, as far as names show, so that a command can name the
+// folders that it has not looked into.
 #pragma once
 
 #include <cstddef>
@@ -20,8 +20,8 @@ struct FoldersBelow {
   bool is_complete = true;              // false: some folders were not listed
 };
 
-// Looks at the names in `folders`, which lie directly in `folder`, and in those below them, the
-// nearest first. Opens nothing, and lists at most a hundred folders.
+// Looks at the names in `folders`, which are directly in `folder`, and in the folders below them,
+// the nearest first. Opens nothing, and lists at most a hundred folders.
 FoldersBelow find_folders_below(ObjectStore& store, const std::string& folder,
                                 const std::vector<std::string>& folders);
 

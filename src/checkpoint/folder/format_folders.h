@@ -1,4 +1,4 @@
-// The folders that the names of a format lie in.
+// Finds the folders that the names of a format are in.
 #pragma once
 
 #include <string>
@@ -9,21 +9,21 @@
 
 namespace cairn {
 
-// False also of what this user may not look at, and so could not write into: a link into somebody
-// else's folder, say. StorageError when it cannot be told now.
+// Whether `path` is a folder. Returns false, too, if this user may not look at it and so could not
+// write into it: for example, a link into another user's folder. Throws StorageError if the store
+// cannot say now.
 bool is_known_folder(ObjectStore& store, const std::string& path);
-// The same for a name that was listed in `folder`. Asks the store only if the listing does not
-// tell.
+// The same for a name that was listed in `folder`. Asks the store only if the listing does not say.
 bool is_known_folder(ObjectStore& store, const std::string& folder, const ListedName& listed);
 
-// Whether it is a folder that is a checkpoint by itself (torch.distributed.checkpoint's), whole or
-// not: its `.metadata` is there. StorageError.
+// Whether `path` is a folder that is a checkpoint by itself (torch.distributed.checkpoint's), whole
+// or not: its `.metadata` exists. Throws StorageError.
 bool is_checkpoint_folder(ObjectStore& store, const std::string& path);
 
-// `folder`, as "", and for "ep{epoch}/ba{batch}.pt" the folders "ep<number>" in it, and no others:
-// by their paths from `folder`, in order. What does not fit is not looked at. StorageError when one
-// that was found cannot be looked at or listed; what is_known_folder() is not told of is passed
-// over.
+// Returns `folder` itself as "", and for "ep{epoch}/ba{batch}.pt" only the folders "ep<number>" in
+// it, as paths relative to `folder`, in order. Folders whose names do not fit are not looked at.
+// Throws StorageError if a fitting folder cannot be looked at or listed. A folder for which
+// is_known_folder() is false is skipped.
 std::vector<std::string> format_folders(ObjectStore& store, const std::string& folder,
                                         const NameFormat& format, const FormatVariables& dist);
 

@@ -72,7 +72,7 @@ class Listing {
   }
 
  private:
-  // Sorts out what is a link or a pin; the others are looked into later.
+  // Notes links and pins at once. Other entries are looked into later.
   void look_at(const ListedName& entry) {
     const std::string& name = entry.name;
     const std::string path = join_path(folder_, name);
@@ -98,7 +98,7 @@ class Listing {
     }
   }
 
-  // Only targets in the folder itself are of interest.
+  // Notes a link if its target is in the folder itself.
   void add_link(const std::string& name, const std::string& target) {
     const std::string path = normal_path(target);
     if (is_same_name(*store_, parent_path(path), folder_)) links_[base_name(path)].push_back(name);
@@ -116,8 +116,8 @@ class Listing {
     for (ListedCheckpoint& listed : found_) {
       const bool is_enough = (limits.files > 0 && opened >= limits.files) ||
                              (limits.expanded_bytes > 0 && expanded_ >= limits.expanded_bytes);
-      if (is_enough || tells_enough(listed)) {
-        leave(std::move(listed));
+      if (is_enough || is_known_by_name(listed)) {
+        list_unopened(std::move(listed));
       } else {
         ++opened;
         look_into(std::move(listed));
@@ -125,13 +125,13 @@ class Listing {
     }
   }
 
-  bool tells_enough(const ListedCheckpoint& listed) const {
+  bool is_known_by_name(const ListedCheckpoint& listed) const {
     if (!options_.trust_names || listed.is_folder || is_special_.at(listed.name)) return false;
     return !has_checkpoint_name(listed.name) || position_in_name(listed.name);
   }
 
-  // Lists it as it is known without being opened.
-  void leave(ListedCheckpoint listed) {
+  // Lists an entry with what is known without opening it.
+  void list_unopened(ListedCheckpoint listed) {
     ++listing_.not_looked_into;
     if (listed.is_folder) listing_.folders.push_back(listed.name);
     if (!has_checkpoint_name(listed.name)) return;
@@ -143,7 +143,7 @@ class Listing {
 
   void look_into(ListedCheckpoint listed) {
     try {
-      if (is_special_[listed.name]) {  // opening it may do things
+      if (is_special_[listed.name]) {  // opening it may have side effects
         throw UsageError(listed.path + ": this is a device or a pipe, not a file");
       }
       is_opening_ = true;
@@ -154,7 +154,7 @@ class Listing {
     } catch (const NotFoundError&) {
       return;  // gone since it was listed
     } catch (const std::exception& e) {
-      if (is_out_of_memory(e)) throw;  // it says nothing about this checkpoint
+      if (is_out_of_memory(e)) throw;  // the error says nothing about this checkpoint
       is_opening_ = false;
       if (!was_removed(*store_, listed.path)) add_refused(std::move(listed), e);
       return;
@@ -162,10 +162,10 @@ class Listing {
     listing_.checkpoints.push_back(std::move(listed));
   }
 
-  // Whatever is wrong with one is its own problem, and none of the others'.
+  // An error of one entry must not affect the others.
   void add_refused(ListedCheckpoint listed, const std::exception& error) {
-    // All that can be opened are recognised by content; only of others does the name count, and of
-    // folders whether there is something that the disk does not give.
+    // Everything that can be opened is recognised by content. For a file that cannot be opened, the
+    // name decides. A folder counts only if the disk does not return something in it.
     const bool is_opened = !listed.source.format.empty();
     const bool may_be_one = listed.is_folder
                                 ? dynamic_cast<const UnreadableError*>(&error) != nullptr
@@ -205,9 +205,9 @@ class Listing {
   std::atomic<bool> is_opening_ = false;
   std::atomic<std::uint64_t> expanded_ = 0;
   std::vector<ListedCheckpoint> found_;     // not looked into yet
-  std::map<std::string, bool> is_special_;  // of those, whether it is neither file nor folder
+  std::map<std::string, bool> is_special_;  // by name: whether the entry is neither file nor folder
   FolderListing listing_;
-  std::map<std::string, std::vector<std::string>> links_;  // by the name they point at
+  std::map<std::string, std::vector<std::string>> links_;  // by the name of the target
   std::set<std::string> pins_;
 };
 
@@ -224,7 +224,7 @@ std::optional<ListedCheckpoint> look_into(ListedCheckpoint listed, const ListOpt
 
 bool has_checkpoint_name(std::string_view name) {
   constexpr std::array<std::string_view, 3> kOthers = {".pth", ".ckpt", ".safetensors"};
-  // Trainer.save_checkpoint()'s default has no extension.
+  // The default name of Trainer.save_checkpoint() has no extension.
   if (name.find('.') == std::string_view::npos) {
     return glob_match("ep*-ba*", std::string(name));
   }

@@ -1,4 +1,4 @@
-// The checkpoints of a run: what `cairn ls` shows and `cairn prune` decides on.
+// Lists the checkpoints of a run: `cairn ls` shows them, and `cairn prune` decides on them.
 #pragma once
 
 #include <chrono>
@@ -15,9 +15,9 @@
 namespace cairn {
 
 enum class Condition : std::uint8_t {
-  kGood,     // as far as was asked to be checked
-  kDamaged,  // its bytes are not what was written
-  kRefused,  // not of a kind that can be read, or not readable now
+  kGood,     // as far as the caller asked to check
+  kDamaged,  // its bytes are not those that were written
+  kRefused,  // a format that cannot be read, or not readable now
   kNotLookedInto,
 };
 
@@ -29,58 +29,61 @@ struct ListedCheckpoint {
   std::chrono::system_clock::time_point modified = {};
   std::string version = {};  // ObjectInfo::version
   Condition condition = Condition::kGood;
-  std::string problem = {};  // one line, when the condition is not good
-  SourceInfo source = {};    // `format` is empty when it could not be opened
-  // Kind, run, position. No kind when it is not readable or not looked into; then the position, if
-  // there is one, has the epoch and the batch that the name says.
+  std::string problem = {};  // one line if the condition is not good
+  SourceInfo source = {};    // `format` is empty if it could not be opened
+  // Kind, run and position. No kind if it is not readable or not looked into. Then the position, if
+  // any, has the epoch and batch of the name.
   CheckpointInfo info = {.kind = ""};
   std::vector<std::string> links = {};  // names of the links in the folder that point at it
-  bool is_pinned = false;               // a file NAME.pin stands beside it
+  bool is_pinned = false;               // there is a file NAME.pin beside it
 };
 
 struct FolderListing {
   std::vector<ListedCheckpoint> checkpoints;  // by position in training, furthest last
-  std::size_t passed_over = 0;                // files and folders that are no checkpoints
-  std::size_t not_looked_into = 0;  // ListLimits; those with a checkpoint's name are listed
-  // Names of folders that are no checkpoints by themselves, or were not looked into, sorted.
+  std::size_t passed_over = 0;                // files and folders that are not checkpoints
+  // because of ListLimits; those with a checkpoint's name are listed
+  std::size_t not_looked_into = 0;
+  // Sorted names of folders that are not checkpoints by themselves, or were not looked into.
   // Nothing in them was looked at.
   std::vector<std::string> folders;
 };
 
-// How much of a folder is looked into, from the newest file backwards. Any amount when 0.
+// How many files of a folder are looked into, the newest first. 0: no limit.
 struct ListLimits {
-  std::size_t files = 0;             // that are opened
-  std::uint64_t expanded_bytes = 0;  // of compressed files, after which no more are opened
-  bool names_first = false;          // files with names of checkpoints count as the newest
+  std::size_t files = 0;  // the largest number of opened files
+  // expanded bytes of compressed files after which no more are opened
+  std::uint64_t expanded_bytes = 0;
+  bool names_first = false;  // files with names of checkpoints come first
 };
 
 struct ListOptions {
   Verify verify = Verify::kQuick;
-  // For stores where opening a file costs requests: what the listing and the name tell is enough. A
-  // file whose name says epoch and batch is not opened, and has this position. A file without a
-  // checkpoint's name is not opened, nor listed. Folders, and files of other names, are opened.
+  // For stores where opening a file costs requests. A file whose name has epoch and batch is not
+  // opened, and gets this position. A file without a checkpoint's name is neither opened nor
+  // listed. Folders and files with other names are opened.
   bool trust_names = false;
-  // Also decode those that say they are "full": what verifies, but is no training state, is
-  // damaged.
+  // Also decode checkpoints that claim to be "full". One that verifies but is not a training state
+  // counts as damaged.
   bool check_state = false;
   ListLimits limits = {};
   std::function<void(std::uint64_t bytes)> on_progress = nullptr;  // OpenOptions::on_progress
-  std::shared_ptr<ObjectStore> store = nullptr;                    // local_store() when null
+  std::shared_ptr<ObjectStore> store = nullptr;                    // null: local_store()
 };
 
-// Looks at what lies directly in `folder`, whatever its names: files, and folders that are
-// checkpoints. What has a checkpoint's name and cannot be opened is listed as damaged or refused:
-// nothing that lies there, whatever it is, ends the listing of the others. Those without a position
-// come first. NotFoundError, UsageError when it is no folder.
+// Lists the files directly in `folder` and the folders that are checkpoints, whatever their names.
+// An entry with a checkpoint's name that cannot be opened is listed as damaged or refused. No entry
+// of any kind ends the listing of the others. Checkpoints without a position come first. Throws
+// NotFoundError, and UsageError if it is not a folder.
 FolderListing list_checkpoints(const std::string& folder, const ListOptions& options = {});
 
-// Opens one that list_checkpoints() has not looked into. nullopt: it is gone, or no checkpoint.
+// Opens an entry that list_checkpoints() has not looked into. nullopt: it is gone, or is not a
+// checkpoint.
 std::optional<ListedCheckpoint> look_into(ListedCheckpoint listed, const ListOptions& options);
 
-// Whether people would take a file of this name for a checkpoint.
+// Whether a person would take a file of this name for a checkpoint.
 bool has_checkpoint_name(std::string_view name);
 
-// The name of the file that pins the checkpoint of that name against pruning.
+// The name of the file that pins the checkpoint `name` against pruning.
 std::string pin_name(const std::string& name);
 
 }  // namespace cairn

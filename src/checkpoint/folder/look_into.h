@@ -1,4 +1,5 @@
-// Looks into a file that is about to be written over: whose checkpoint it is, if it is one.
+// Looks into a file that is about to be overwritten, to find out whose checkpoint it is, if it is
+// one.
 #pragma once
 
 #include <exception>
@@ -11,14 +12,15 @@
 namespace cairn {
 
 struct LookedInto {
-  std::optional<CheckpointInfo> info;  // what the checkpoint says of itself
-  std::string problem;                 // or why nobody can go on from it
-  // With a problem: the disk does not give it, or not all of it.
+  std::optional<CheckpointInfo> info;  // from the checkpoint
+  std::string problem;                 // or the reason why no run can resume from it
+  // Set, besides `problem`, if the disk does not return all of the file.
   std::exception_ptr unreadable = nullptr;
 };
 
-// A problem is that it is damaged, or none, or gone, or that the disk does not give all of it. That
-// it cannot be read this time is an error like any other, and is thrown: nobody knows what it is.
+// It is a problem if the file is damaged, missing or not a checkpoint, or if the disk does not
+// return all of it. An error that makes the file unreadable only this time is thrown, because then
+// it is not known what the file is.
 LookedInto look_into(const std::shared_ptr<ObjectStore>& store, const std::string& path,
                      Verify how);
 

@@ -1,15 +1,15 @@
-// The names in a folder that were made from a format, furthest in training first, without looking
-// into a single file.
+// Goes through the names in a folder that were made from a format, furthest in training first,
+// without opening a single file.
 //
 //  1. A level of the format ("ep{epoch}/ba{batch}.pt" has two) orders its names by the counters in
-//     them that only ever grow: batch, epoch, sample, token; and those that begin anew with each
-//     epoch, once the epoch is known.
-//  2. A folder is listed when it is its turn, the furthest first: what lies in one that is behind
+//     them that only grow: batch, epoch, sample, token. Counters that begin anew with each epoch
+//     count if the epoch is known.
+//  2. Folders are listed only when their turn comes, the furthest first: names in the other folders
 //     cannot be further.
-//  3. Names that are equally far (a format without a counter that grows) are ordered by the time of
-//     the files, newest first. The listing tells it in most stores; other stores are asked for it.
+//  3. Equally far names (a format without a growing counter) are ordered by the files' times,
+//     newest first. In most stores the listing has the time; other stores are asked for it.
 //
-// What a name says is a claim; what counts is what the file says.
+// A name is only a claim; the file's content decides.
 #pragma once
 
 #include <chrono>
@@ -26,47 +26,48 @@
 
 namespace cairn {
 
-// The content of each folder that was listed. Several formats of one folder share the lists.
+// The content of each listed folder. Several formats of one folder share the lists.
 using ListedFolders = std::map<std::string, std::vector<ListedName>>;
 
 struct NamedFile {
   std::string path;
   Timestamp claim = {};  // the counters that the name has; the others are 0
-  // The time of the file, if the listing told it or several names are equally far. The end of time
-  // if it cannot be told.
+  // The time of the file, if the listing has it or several names are equally far. The end of time
+  // if it is not known.
   std::optional<std::chrono::system_clock::time_point> modified = std::nullopt;
 };
 
 class NamesByPosition {
  public:
-  // Lists `folder` at once: NotFoundError, UsageError if it is no folder, StorageError. Folders in
-  // `listed` are not listed again; `listed` must live as long as this object.
+  // Lists `folder` at once. Throws NotFoundError, UsageError if it is not a folder, and
+  // StorageError. Folders in `listed` are not listed again; `listed` must live as long as this
+  // object.
   NamesByPosition(ObjectStore& store, std::string folder, const NameFormat& format,
                   const FormatVariables& dist, ListedFolders* listed = nullptr);
 
-  // The furthest name that was not taken yet; nullptr when there is none. StorageError, naming the
-  // folder, when one that may hold the furthest cannot be listed.
+  // The furthest name that was not taken yet; nullptr if there is none. Throws StorageError, naming
+  // the folder, if a folder that may hold the furthest name cannot be listed.
   const NamedFile* next();
-  NamedFile take();  // next(), which there must be
+  NamedFile take();  // returns and removes next(), which must exist
 
-  // How `claim` compares with `position`, by the counters of the format.
+  // Compares `claim` with `position` by the counters of the format.
   std::strong_ordering compare(const Timestamp& claim, const Timestamp& position) const;
 
-  // Whether next() comes, or came, to this path.
+  // Whether next() will return, or has returned, this path.
   bool covers(const std::string& path) const;
 
  private:
   using Counter = std::int64_t Timestamp::*;
   struct Level {
     NameFormat format;
-    std::size_t counters = 0;  // how many of counters_ are known when the name is
+    std::size_t counters = 0;  // how many of counters_ are known from a name of this level
   };
   using Time = std::chrono::system_clock::time_point;
   struct Node {
     std::string path;
-    std::size_t level = 0;  // that its name was made from
+    std::size_t level = 0;  // the level that made its name
     Timestamp claim = {};
-    std::optional<Time> modified = std::nullopt;  // if the listing told it
+    std::optional<Time> modified = std::nullopt;  // if the listing has it
   };
 
   void add_level(const NameFormat& format);
@@ -81,9 +82,9 @@ class NamesByPosition {
   FormatVariables dist_;
   ListedFolders* listed_;  // may be null
   std::vector<Level> levels_;
-  std::vector<Counter> counters_;  // by which names are ordered, of all levels
+  std::vector<Counter> counters_;  // of all levels; names are ordered by them
   std::vector<Node> nodes_;        // a heap, furthest on top
-  std::deque<NamedFile> ready_;    // equally far, newest first; in front of all nodes_
+  std::deque<NamedFile> ready_;    // equally far, newest first; further than all nodes_
 };
 
 }  // namespace cairn

@@ -19,7 +19,7 @@ namespace {
 
 using Clock = std::chrono::system_clock;
 
-// Good checkpoints of one position: what rules choose among.
+// Good checkpoints of one position. The rules choose among groups.
 struct Group {
   Timestamp timestamp;
   std::vector<const RetentionItem*> items;
@@ -86,8 +86,8 @@ std::chrono::sys_days monday_of(std::chrono::sys_days day) {
   return day - (std::chrono::weekday(day) - std::chrono::Monday);
 }
 
-// The furthest of each of the last `count` periods that have one; `period_of` gives the first day
-// of a day's period.
+// Keeps the furthest group of each of the last `count` periods that have one. `period_of` gives the
+// first day of a day's period.
 template <class PeriodOf>
 void keep_periods(Series& series, std::uint64_t count, const char* name, PeriodOf period_of) {
   std::map<std::chrono::sys_days, Group*, std::greater<>> furthest;  // the latest period first
@@ -117,7 +117,7 @@ void keep_best(Series& series, const KeepBest& rule) {
     const auto value = group.metric(rule.metric);
     if (value) ranking.emplace_back(rule.best == Best::kLowest ? *value : -*value, &group);
   }
-  // Of equal values the furthest is the better: it comes first already.
+  // If values are equal, the furthest group is better; it comes first already.
   std::stable_sort(ranking.begin(), ranking.end(),
                    [](const auto& a, const auto& b) { return a.first < b.first; });
   for (std::size_t i = 0; i < std::min<std::uint64_t>(ranking.size(), rule.count); ++i) {
@@ -129,14 +129,14 @@ void keep_best(Series& series, const KeepBest& rule) {
 
 void keep_within(Series& series, std::chrono::seconds age, Clock::time_point now) {
   for (Group& group : series) {
-    // In whole seconds: system_clock's own unit would overflow for an age of centuries.
+    // In whole seconds, because system_clock's own unit would overflow for an age of centuries.
     const auto since = std::chrono::floor<std::chrono::seconds>(now - group.made());
     if (since <= age) group.reasons.emplace_back("recent enough");
   }
 }
 
-// Who holds one holds its position: what is left of a group could take another's place the next
-// time.
+// If one item of a group is held, keeps the whole group. Otherwise the rest of the group could take
+// another group's place the next time.
 void keep_held(Series& series) {
   for (Group& group : series) {
     const auto held = std::ranges::find_if(
@@ -160,8 +160,8 @@ void apply(Series& series, const RetentionRules& rules, Clock::time_point now) {
   keep_held(series);
 }
 
-// Keeps the newest files of all series together, since they share a disk. Ends at the first that
-// does not fit, so that a larger size keeps the same, and more.
+// Keeps the newest files of all series together, since they share a disk. Ends at the first group
+// that does not fit, so that a larger size keeps the same groups and more.
 void keep_size(std::map<std::string, Series>& all, std::uint64_t size) {
   std::vector<Group*> newest;
   for (auto& [name, series] : all) {
@@ -181,7 +181,7 @@ void keep_size(std::map<std::string, Series>& all, std::uint64_t size) {
   }
 }
 
-// Step 6: whether `item` is damaged, and perhaps newer than all that is good of the series.
+// Step 6: whether `item` is damaged, and perhaps newer than all good items of the series.
 bool is_blocking(const RetentionItem& item, const std::string& name, const Series& series) {
   if (item.is_good) return false;
   const Group& newest = series.front();
@@ -205,7 +205,7 @@ Decision decision_of(const RetentionItem& item, const Group* group, bool is_bloc
   const bool is_told = std::ranges::find(decision.reasons, item.held_by) != decision.reasons.end();
   if (!item.held_by.empty() && !is_told) decision.reasons.push_back(item.held_by);
   if (!item.is_good) {
-    decision.reasons.emplace_back("it does not verify: no rule is for it");
+    decision.reasons.emplace_back("it does not verify, so no rule applies to it");
   } else if (!item.timestamp) {
     decision.reasons.emplace_back("it has no position in training");
   }

@@ -58,7 +58,7 @@ RunLockHolder holder_of(const std::string& text) {
 }
 
 std::string described(const RunLockHolder& holder) {
-  if (holder.pid == 0) return "another process, which does not say its number";
+  if (holder.pid == 0) return "another process, whose number is not known";
   return fmt::format("process {} on {}, started {}", holder.pid, printable_line(holder.host),
                      printable_line(holder.started));
 }
@@ -66,7 +66,7 @@ std::string described(const RunLockHolder& holder) {
 [[noreturn]] void throw_busy(const RunLockRequest& request, const RunLockHolder& holder) {
   throw BusyError(fmt::format(
       "the run \"{0}\" is training already, and saves into {1}: {2}. Two starts of one run would "
-      "write over each other's checkpoints. Wait until that one has ended, or give this one "
+      "overwrite each other's checkpoints. Wait until that one has ended, or give this one "
       "another run_name or save_folder. If its machine is dead, `cairn lock {1} --release` "
       "releases the lock",
       printable_line(request.run_name), request.folder, described(holder)));
@@ -99,7 +99,7 @@ class LocksOfProcess {
  private:
   struct Own {
     std::weak_ptr<void> held = {};
-    std::int64_t pid = 0;  // if another's: that process forked this one, and holds the lock
+    std::int64_t pid = 0;  // if another process's: that process forked this one, and holds the lock
   };
 
   std::mutex mutex_;
@@ -139,7 +139,7 @@ std::vector<RunLockFile> list_run_locks(FileSystem& files, const std::string& fo
       const SharedBytes text = read_start(*files.open(path), kLongestHolder);
       lock.holder = holder_of(std::string(as_text(text.view)));
     } catch (const NotFoundError&) {
-      continue;  // released since
+      continue;  // released meanwhile
     }
     lock.is_alive_here = lock.holder.host == node_name() && is_process_alive(lock.holder.pid);
     locks.push_back(std::move(lock));
@@ -149,12 +149,12 @@ std::vector<RunLockFile> list_run_locks(FileSystem& files, const std::string& fo
 
 void release_run_lock(FileSystem& files, const RunLockFile& lock) {
   const FileLock now = files.lock_file(lock.path, "");
-  if (now.held) return;  // no process had it: the file went with this
+  if (now.held) return;  // no process had it: taking the lock has removed the file
   if (lock.is_alive_here || now.is_held_here) {
-    throw BusyError(fmt::format(
-        "the lock {} is held by {}, which lives on this machine: end that process instead "
-        "(`fuser -v {}` names it)",
-        lock.path, described(lock.holder), lock.path));
+    throw BusyError(
+        fmt::format("the lock {} is held by {}, which is alive on this machine: end that process "
+                    "instead (`fuser -v {}` names it)",
+                    lock.path, described(lock.holder), lock.path));
   }
   files.remove(lock.path);
 }

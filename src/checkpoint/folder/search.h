@@ -1,4 +1,4 @@
-// find_latest() with options that only cairn itself uses.
+// find_latest() with options for cairn's own use.
 #pragma once
 
 #include <optional>
@@ -11,15 +11,15 @@ namespace cairn {
 
 struct SearchOptions {
   FindOptions find = {};
-  // More formats of candidates' names, besides find.filename.
+  // Further formats of candidates' names, besides find.filename.
   std::vector<NameFormat> other_filenames = {};
-  // Pass over everything except a Trainer's whole state.
+  // Skip everything except a Trainer's whole state.
   bool only_run_states = false;
   // The pointer find.latest_filename, if it was read already.
   std::optional<Pointer> latest = std::nullopt;
 };
 
-// As find_latest(), but silent without find.on_skip.
+// Like find_latest(), but silent without find.on_skip.
 std::optional<FoundCheckpoint> search_folder(const std::string& folder,
                                              const SearchOptions& options);
 

@@ -12,8 +12,8 @@
 namespace cairn {
 namespace {
 
-// Composer's. Its ".tar.lzma" is xz, but its ".pt.lzma" is not: it is read back by `lzma -dc`,
-// which takes nothing but LZMA alone.
+// Composer's extensions. Its ".tar.lzma" is xz, but its ".pt.lzma" is not: Composer reads it back
+// with `lzma -dc`, which accepts only LZMA alone.
 constexpr std::array kExtensions = {
     Extension{""},
     Extension{".pt"},
@@ -31,14 +31,14 @@ constexpr std::array kExtensions = {
     Extension{".pt.lzo", &kLzop},
 };
 
-// What people write behind the last dot when they mean a container, a compression or another kind
-// of file than would be written. Not ".pth", ".ckpt" and ".bin", which PyTorch's own files have.
+// Words after the last dot that mean a container, a compression or another kind of file that would
+// not be written. ".pth", ".ckpt" and ".bin" are missing, because PyTorch's own files have them.
 constexpr std::array<std::string_view, 26> kMeantWords = {
     "pt",    "tar", "tgz",  "tbz2", "txz", "tzst", "gz",     "gzip",       "bz2",
     "bzip2", "xz",  "lz",   "lzma", "lz4", "zst",  "zstd",   "lzo",        "zip",
     "rar",   "br",  "json", "npz",  "h5",  "onnx", "distcp", "safetensors"};
-// What cairn and Composer give a meaning of their own: a link, a pin against pruning, a file that
-// was put aside.
+// Words to which cairn or Composer give a meaning of their own: a link, a pin against pruning, a
+// file that was put aside.
 constexpr std::array<std::string_view, 4> kOwnWords = {"symlink", "pin", kAsideDamaged,
                                                        kAsideUnreadable};
 
@@ -54,7 +54,7 @@ bool has_extension(std::string_view name, std::string_view extension) {
   return !extension.empty() && name.size() > extension.size() && name.ends_with(extension);
 }
 
-// "foo_2" and no "1-ep3": letters, digits and "_", beginning with a letter.
+// True for "foo_2", false for "1-ep3": letters, digits and "_", beginning with a letter.
 bool is_word(std::string_view text) {
   const auto is_letter = [](char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); };
   return !text.empty() && is_letter(text.front()) &&
@@ -62,9 +62,9 @@ bool is_word(std::string_view text) {
                      [&](char c) { return is_letter(c) || (c >= '0' && c <= '9') || c == '_'; });
 }
 
-// Whether what stands behind the last dot of a name that ends in none of kExtensions was meant to
-// choose how the file is written. The dots of "lr0.1-ep3", "v1.2" and "resnet.adam" were not. A dot
-// at the front, of ".hidden", begins no extension.
+// Whether the text after the last dot was meant to choose how the file is written. `name` ends in
+// none of kExtensions. The dots of "lr0.1-ep3", "v1.2" and "resnet.adam" were not meant so. A dot
+// at the front, as in ".hidden", begins no extension.
 bool is_meant_as_extension(std::string_view name) {
   const std::size_t dot = name.rfind('.');
   if (dot == std::string_view::npos || dot == 0) return false;
@@ -76,7 +76,7 @@ bool is_meant_as_extension(std::string_view name) {
   return is_word(last) && (has_extension(before, ".pt") || has_extension(before, ".tar"));
 }
 
-// Of a name with one that is_meant_as_extension(): ".zip", ".pt.foo".
+// The extension of a name for which is_meant_as_extension() is true: ".zip", ".pt.foo".
 std::string_view unknown_extension(std::string_view name) {
   std::size_t begin = name.rfind('.');
   for (const std::string_view inner : {".pt", ".tar"}) {
@@ -98,7 +98,7 @@ const Extension* written_extension(std::string_view name) {
     if (!extension.text.empty()) known.append(extension.text).append(", ");
   }
   throw UsageError("a checkpoint named " + name + ": \"" + std::string(unknown_extension(name)) +
-                   "\" is no extension of a checkpoint; there are " + known + "or none");
+                   "\" is not an extension of checkpoints; expected one of " + known + "or none");
 }
 
 }  // namespace

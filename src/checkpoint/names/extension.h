@@ -1,5 +1,5 @@
-// What the extension of a checkpoint's name says about how it is to be written. Reading goes by
-// content.
+// The extension of a checkpoint's name decides how the checkpoint is written. Readers look only at
+// the content.
 #pragma once
 
 #include <string>
@@ -15,17 +15,18 @@ struct Extension {
   bool is_tar = false;           // the .pt is packed into a tar first
 };
 
-// A name that ends in no known extension has none: the dots of "lr0.1-ep3" are part of it. Only
-// where one was meant (".zstd", ".pt.foo"; docs/formats/containers.md has the rule) UsageError that
-// lists all there are; and one that names the program which the extension needs and which is not
-// installed.
+// Returns the extension of the name in `path`. A name may have none: the dots of "lr0.1-ep3" are
+// part of the name. Throws UsageError if the name has an unknown extension (".zstd", ".pt.foo"),
+// and lists the known ones. docs/formats/containers.md says when dots count as an extension. Throws
+// UsageError, too, if the extension needs a program that is not installed; the message names the
+// program.
 const Extension& find_extension(const std::string& path);
 
-// What a name's extension says is in it: one of those that are written, or what find_extension()
-// refuses (".safetensors", ".pt.foo"); empty where no extension was meant ("run.v2", "lr0.1").
+// The extension of `name`: a known one, or one that find_extension() refuses (".safetensors",
+// ".pt.foo"). Empty if no extension was meant ("run.v2", "lr0.1").
 std::string_view meant_extension(std::string_view name);
 
-// Whether a name ends in one of the extensions that are written; not one without any.
+// Whether `name` ends in a known extension. False for a name without extension.
 bool is_written_extension(std::string_view name);
 
 // The name of the checkpoint in the tars that cairn and Composer write.

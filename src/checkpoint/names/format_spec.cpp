@@ -13,12 +13,12 @@
 namespace cairn {
 namespace {
 
-// Larger ones make names that no file system takes.
+// Larger widths make names that no file system accepts.
 constexpr std::size_t kLargestWidth = 255;
 
 bool is_one_of(char c, std::string_view set) { return set.find(c) != std::string_view::npos; }
 
-// Takes the next character when it is one of `set`, else gives '\0'.
+// Removes and returns the next character if it is in `set`, else returns '\0'.
 char take(std::string_view& text, std::string_view set) {
   if (text.empty() || !is_one_of(text[0], set)) return '\0';
   const char c = text[0];
@@ -26,7 +26,7 @@ char take(std::string_view& text, std::string_view set) {
   return c;
 }
 
-// Takes a number of at most kLargestWidth; nullopt when there is none.
+// Removes and returns a number; nullopt if there is none. Throws UsageError above kLargestWidth.
 std::optional<std::size_t> take_number(std::string_view& text) {
   std::size_t number = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
@@ -38,7 +38,7 @@ std::optional<std::size_t> take_number(std::string_view& text) {
   return number;
 }
 
-// True when a fill was given.
+// Returns true if the text has a fill.
 bool take_fill_and_align(std::string_view& text, FormatSpec& spec) {
   constexpr std::string_view kAligns = "<>=^";
   const std::size_t fill = text.empty() ? 0 : first_code_point(text).size;
@@ -74,8 +74,8 @@ std::string upper(std::string text) {
   return text;
 }
 
-// Separators every `group` digits, with zeros in front until `min_width` characters are reached. A
-// separator never comes first, so that the result may be one longer.
+// Puts separators between groups of digits, with zeros in front until `min_width` characters are
+// reached. A separator never comes first, so the result may be one character longer.
 std::string group_digits(const std::string& digits, const FormatSpec& spec, std::size_t min_width) {
   const std::size_t group = is_one_of(spec.type, "boxX") ? 4 : 3;
   std::string reversed;
@@ -94,7 +94,7 @@ std::string repeat(const std::string& text, std::size_t n) {
   return result;
 }
 
-// `left` and `right` around the place where "=" fills.
+// Pads `left` + `right` to the width. With align "=" the fill goes between the two.
 std::string pad(const std::string& left, const std::string& right, const FormatSpec& spec,
                 char default_align) {
   const std::size_t size = code_points(left).size() + code_points(right).size();
@@ -135,7 +135,8 @@ std::string to_text(double value, std::chars_format format, int precision) {
   return {buffer.data(), result.ptr};
 }
 
-// "%g", or Python's form without a type, which keeps ".0" and turns to exponents one digit earlier.
+// Formats like "%g", or like Python without a type, which keeps ".0" and switches to exponents one
+// digit earlier.
 std::string general(double value, int precision, bool keeps_point) {
   precision = std::max(precision, 1);
   std::string text = to_text(value, std::chars_format::scientific, precision - 1);
@@ -156,7 +157,7 @@ std::string general(double value, int precision, bool keeps_point) {
   return text + tail;
 }
 
-// |value| by the spec's type and precision.
+// Formats |value| by the spec's type and precision.
 std::string magnitude_text(double value, const FormatSpec& spec) {
   if (!std::isfinite(value)) {
     return std::string(std::isnan(value) ? "nan" : "inf") + (spec.type == '%' ? "%" : "");

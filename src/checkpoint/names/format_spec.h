@@ -18,20 +18,20 @@ namespace cairn {
 
 struct FormatSpec {
   std::string fill = " ";  // one code point
-  char align = '\0';       // '\0': left for texts, right for numbers
+  char align = '\0';       // '\0': texts to the left, numbers to the right
   char sign = '\0';
   bool alternate = false;
-  bool zero = false;  // "0" before the width, and no fill: numbers fill after their sign
+  bool zero = false;  // "0" before the width and no fill: zeros go between sign and digits
   std::size_t width = 0;
   char grouping = '\0';
   std::optional<int> precision = std::nullopt;
   char type = '\0';
 };
 
-// UsageError, quoting `spec`, when it is none.
+// Throws UsageError, which quotes `spec`, if `spec` is not a format specification.
 FormatSpec parse_format_spec(std::string_view spec);
 
-// UsageError when the spec does not fit the kind of value.
+// Throws UsageError if the spec does not fit the type of the value.
 std::string format_value(const FormatValue& value, const FormatSpec& spec);
 
 }  // namespace cairn

@@ -10,31 +10,31 @@
 namespace cairn {
 
 struct FormatPiece {
-  std::string text;  // literal with "{{" and "}}" undone; a field as it was written, with braces
+  std::string text;  // a literal with "{{" and "}}" unescaped, or a field as written, with braces
   bool is_field = false;
   std::string name = {};  // of the field
-  std::string spec = {};  // what follows its ":"
+  std::string spec = {};  // the text after its ":"
 };
 
-// UsageError for a text that is no format string, is longer than a path can be, or uses what
-// names.h says is refused.
+// Throws UsageError if the text is not a format string, is longer than a path can be, or uses
+// something that names.h lists as refused.
 std::vector<FormatPiece> split_format(const NameFormat& format);
 
-// nullptr when there is no variable of that name.
+// nullptr if no variable has that name.
 const FormatValue* find_variable(const FormatVariables& variables, std::string_view name);
 
-// Whether {batch}, or another thing that training changes, is in it: without, each save has the
-// name of the one before.
+// Whether the format has {batch} or another variable that changes in training. Without one, each
+// save has the same name as the previous one.
 bool has_counter(const NameFormat& format);
 
 // The only name of a format without counters. A variable without a value stays in it as text.
 std::string only_name(const NameFormat& format);
 
-// The length of the folders at the beginning of the text that have no variable in them. It includes
-// their last slash; 0 if there are none.
+// The length of the leading folders without variables, with their last slash. 0 if there are none.
 std::size_t fixed_folders(const NameFormat& format);
 
-// The field's value as text; errors name the field.
+// The field's value as text. Throws UsageError, which names the field, if its spec does not fit the
+// value.
 std::string format_field(const FormatPiece& field, const FormatValue& value);
 
 }  // namespace cairn

@@ -11,8 +11,9 @@ namespace {
 
 using Points = std::u32string_view;
 
-// Whether the inside of "[...]" names `c`: single characters and ranges, after "!" all others. "-"
-// is itself at either end and right after a range; a range that ends before it starts is empty.
+// Whether `set`, the inside of "[...]", contains `c`. It has single characters and ranges; a
+// leading "!" negates it. "-" stands for itself at either end and right after a range. A range
+// whose end is below its start is empty.
 bool set_holds(Points set, char32_t c) {
   const bool negated = set[0] == U'!';
   if (negated) set.remove_prefix(1);
@@ -25,17 +26,17 @@ bool set_holds(Points set, char32_t c) {
   return found != negated;
 }
 
-// Characters that the first element of `pattern` (not a "*") takes when it matches `c`; 0 when it
-// does not match.
+// The number of pattern characters in the first element of `pattern` (not a "*") if that element
+// matches `c`, else 0.
 std::size_t match_one(Points pattern, char32_t c) {
   if (pattern[0] == U'?') return 1;
   if (pattern[0] == U'[') {
-    std::size_t first = 1;  // the first place where "]" closes, which is not right at the start
+    std::size_t first = 1;  // a "]" right after "[" or "[!" does not close the set
     if (first < pattern.size() && pattern[first] == U'!') ++first;
     const std::size_t end = pattern.find(U']', first + 1);
     if (end != Points::npos) return set_holds(pattern.substr(1, end - 1), c) ? end + 1 : 0;
   }
-  return pattern[0] == c ? 1 : 0;  // also a "[" that is never closed
+  return pattern[0] == c ? 1 : 0;  // this includes a "[" that is never closed
 }
 
 }  // namespace
@@ -48,8 +49,8 @@ Glob::Place Glob::begin() const {
   return place;
 }
 
-// A "*" may take nothing, so that what is behind it may come next, too. And it may take whatever an
-// element before it would: those need not be known any more.
+// A "*" may match nothing, so the element after it may come next, too. It also matches everything
+// that an earlier element would, so the earlier elements are dropped.
 void Glob::add(std::size_t element, Place& place) const {
   for (; element < pattern_.size() && pattern_[element] == U'*'; ++element) {
     place = {element};

@@ -1,4 +1,4 @@
-// A shell-style pattern that is taken through a text piece by piece.
+// A shell-style pattern that is matched against a text piece by piece.
 #pragma once
 
 #include <cstddef>
@@ -8,19 +8,19 @@
 
 namespace cairn {
 
-// As Python's fnmatch.fnmatchcase.
+// Matches as Python's fnmatch.fnmatchcase does.
 class Glob {
  public:
-  // The elements of the pattern that may come next, ascending. From equal places all that follows
-  // matches alike, whatever texts led there. Empty: nothing will match any more.
+  // The pattern elements that may match next, ascending. If two texts lead to equal places, every
+  // continuation matches after both or after neither. Empty: no continuation can match.
   using Place = std::vector<std::size_t>;
 
   explicit Glob(const std::string& pattern);
 
   Place begin() const;
-  // Time: at most the length of the pattern for each character.
+  // Takes time in proportion to the length of the text times the length of the pattern.
   Place after(Place place, std::string_view text) const;
-  // Whether what was read so far is a match.
+  // Whether the text so far matches the whole pattern.
   bool matches(const Place& place) const {
     return !place.empty() && place.back() == pattern_.size();
   }

@@ -17,7 +17,7 @@ std::optional<Launch>& explicit_launch() {
   return launch;
 }
 
-// The variables of one launcher.
+// Reads the launcher's environment variables.
 class Variables {
  public:
   explicit Variables(const ReadEnvironment& read) : read_(read) {}
@@ -57,7 +57,7 @@ Launch of_torchrun(const Variables& variables) {
   const auto rank = variables.number("RANK");
   if (!rank && launch.world_size > 1) {
     throw UsageError("the environment says WORLD_SIZE=" + std::to_string(launch.world_size) +
-                     " and no RANK: start the processes with torchrun, srun, mpirun or cairn-run, "
+                     " but no RANK: start the processes with torchrun, srun, mpirun or cairn-run, "
                      "or unset WORLD_SIZE to train in one process");
   }
   launch.rank = rank.value_or(0);
@@ -73,7 +73,8 @@ Launch of_torchrun(const Variables& variables) {
   return launch;
 }
 
-// Of "2(x3),1", tasks by node, those of node `node`; nullopt when it says nothing of it.
+// `list` has the number of tasks of each node, as in "2(x3),1". Returns that of node `node`;
+// nullopt if the list does not say.
 std::optional<std::int64_t> tasks_of_node(std::string_view list, std::int64_t node) {
   const auto take_number = [&list](std::int64_t& number) {
     const auto [stop, error] = std::from_chars(list.data(), list.data() + list.size(), number);
@@ -97,7 +98,7 @@ std::optional<std::int64_t> tasks_of_node(std::string_view list, std::int64_t no
   return std::nullopt;
 }
 
-// Of "gpu[07-09,12],login1" the first, "gpu07".
+// The first host of a list: "gpu07" for "gpu[07-09,12],login1".
 std::string first_host(const std::string& list) {
   const std::size_t end = list.find_first_of("[,");
   if (end == std::string::npos || list[end] == ',') return list.substr(0, end);
@@ -105,7 +106,7 @@ std::string first_host(const std::string& list) {
   return list.substr(0, end) + list.substr(end + 1, number - end - 1);
 }
 
-// A port of its own for each job and step, below those that systems give to whoever asks for any.
+// A port for each job and step. It lies below the range from which systems assign free ports.
 std::int64_t port_of(std::int64_t job, std::int64_t step) {
   constexpr std::int64_t kFirst = 15000;
   constexpr std::int64_t kCount = 15000;
@@ -153,10 +154,12 @@ Launch of_open_mpi(const Variables& variables) {
   }
   launch.local_rank = variables.number("OMPI_COMM_WORLD_LOCAL_RANK");
   launch.local_world_size = variables.number("OMPI_COMM_WORLD_LOCAL_SIZE");
-  if (launch.local_world_size != launch.world_size) return launch;  // see MASTER_ADDR
+  if (launch.local_world_size != launch.world_size)
+    return launch;  // then MASTER_ADDR must name the address
   launch.node_rank = 0;
   launch.master_addr = "127.0.0.1";
-  // A number, and after a point the one of the application; in newer versions a text.
+  // PMIX_NAMESPACE is a number, with the application's number after a point. In newer versions it
+  // is a text.
   if (const char* space = variables.text("PMIX_NAMESPACE")) {
     std::int64_t job = 0;
     const auto [stop, error] = std::from_chars(space, space + std::strlen(space), job);
@@ -170,10 +173,11 @@ Launch of_open_mpi(const Variables& variables) {
   return launch;
 }
 
-// Of Slurm's step; the special ones (batch script, extern) are no small numbers.
+// Whether this process is a task of a Slurm step. The ids of special steps (batch script, extern)
+// are not small numbers.
 bool is_in_step(const Variables& variables, std::optional<bool> has_terminal) {
   if (variables.has("SLURM_PTY_PORT") || variables.has("SLURM_PTY_WIN_COL")) {
-    // Of srun --pty PROGRAM the first task has the terminal, too, and is itself started by Slurm.
+    // With srun --pty PROGRAM the first task has the terminal, too, but Slurm itself started it.
     const bool is_in_shell = has_terminal
                                  ? *has_terminal
                                  : has_controlling_terminal() && parent_program() != "slurmstepd";

@@ -28,7 +28,7 @@ constexpr DistVariable kDistVariables[] = {
     {"node_rank", "NODE_RANK"},
 };
 
-// In the order of Composer's list, which messages show.
+// In the order of Composer's list; messages show them in this order.
 constexpr std::array kNamedCounters = {
     &Timestamp::epoch,           &Timestamp::batch, &Timestamp::batch_in_epoch, &Timestamp::sample,
     &Timestamp::sample_in_epoch, &Timestamp::token, &Timestamp::token_in_epoch,
@@ -53,7 +53,8 @@ std::string names_of(const FormatVariables& variables) {
   return names.empty() ? "none" : names;
 }
 
-// Composer's of MLflow: they stay, and the store of dbfs:/ fills them in.
+// Whether the variable is one of Composer's for MLflow. The name keeps it, and the store of dbfs:/
+// fills it in.
 bool is_of_store(const std::string& name) {
   return name == "mlflow_experiment_id" || name == "mlflow_run_id";
 }
@@ -67,7 +68,7 @@ FormatVariables dist_variables(const std::string& run_name, const ReadEnvironmen
   if (is_in_environment && !is_launch_set(read)) {
     for (const auto& [name, environment] : kDistVariables) {
       const char* text = get(environment);
-      // torchrun's own word for it.
+      // torchrun's name for the node's rank.
       if (text == nullptr && name == kNodeRank) text = get("GROUP_RANK");
       if (text != nullptr) {
         variables.emplace_back(name, parse_number(environment, text));
@@ -90,7 +91,7 @@ FormatVariables time_variables(const Timestamp& timestamp) {
     variables.emplace_back(timestamp_counter(field).name, timestamp.*field);
   }
   for (const TimestampClock& clock : kTimestampClocks) {
-    if (clock.field == &Timestamp::iteration_wct) continue;  // no variable of Composer's
+    if (clock.field == &Timestamp::iteration_wct) continue;  // Composer has no variable for it
     variables.emplace_back(clock.name, (timestamp.*clock.field).total_seconds());
   }
   return variables;

@@ -1,13 +1,13 @@
-// Recognising names: the inverse of formatting.
+// Parses names: the inverse of formatting.
 //
 // 1. The format becomes a list of segments: fixed text (literals, dist variables with their value)
 //    and time variables with their format spec.
-// 2. Segments are matched from the left. A time variable tries the longest piece of the name first;
-//    a piece fits when it can be read as a number that the spec writes as exactly this piece, so
-//    that every spec that can be written can be read, with no second description of it.
-// 3. A variable that was read before is fixed text from then on.
+// 2. Segments are matched from the left. A time variable tries the longest piece of the name first.
+//    A piece fits if it reads as a number that the spec writes as exactly this piece. So every spec
+//    that can be written can be read, without a second description of it.
+// 3. After a variable was read, it is fixed text.
 //
-// The work is bounded by kMostSteps, whatever the name.
+// kMostSteps bounds the work for any name.
 #include <algorithm>
 #include <charconv>
 #include <cmath>
@@ -20,17 +20,17 @@
 namespace cairn {
 namespace {
 
-constexpr int kMostSteps = 20'000;  // pieces tried; honest names need some hundred
+constexpr int kMostSteps = 20'000;  // pieces tried; real names need a few hundred
 
 struct Segment {
-  std::string text;  // fixed text; the name of a time variable
+  std::string text;  // fixed text, or the name of a time variable
   bool is_variable = false;
   bool is_int = false;  // the variable's kind
   FormatSpec spec = {};
-  std::size_t longest = 0;  // that the variable can be
+  std::size_t longest = 0;  // the most characters that the variable can have
 };
 
-// Most characters that a number can have: 64 binary digits, or a float's 309, with separators.
+// The most characters that a number can have: 64 binary digits, or a float's 309, with separators.
 std::size_t longest_text(const FormatSpec& spec) {
   const bool is_float =
       spec.type != '\0' && std::string_view("dboxX").find(spec.type) == std::string_view::npos;
@@ -68,7 +68,7 @@ void erase_all(std::string& text, const std::string& what) {
   }
 }
 
-// The number alone: without fill, separators, "+" and "0x".
+// The number without fill, separators, "+" and "0x".
 std::string bare_number(std::string text, const FormatSpec& spec) {
   const bool fill_is_digit = spec.fill.size() == 1 && spec.fill[0] >= '0' && spec.fill[0] <= '9';
   if (!fill_is_digit) erase_all(text, spec.fill);
@@ -107,7 +107,7 @@ std::optional<std::int64_t> read_int(const std::string& text, char type) {
   return std::llround(*number);
 }
 
-// The value that the segment writes as `text`, if there is one.
+// The value that the segment writes as `text`; nullopt if there is none.
 std::optional<FormatValue> invert(const Segment& segment, const std::string& text) {
   const std::string bare = bare_number(text, segment.spec);
   std::optional<FormatValue> value;
@@ -126,7 +126,7 @@ class NameMatcher {
 
   const FormatVariables& found() const { return found_; }
 
-  // Matches the segments from number `at` on against the whole of `rest`.
+  // Matches the segments from index `at` on against the whole of `rest`.
   bool match(std::string_view rest, std::size_t at = 0) {
     if (at == segments_.size()) return rest.empty();
     const Segment& segment = segments_[at];

@@ -9,15 +9,14 @@
 
 namespace cairn {
 
-// A walk over a tree takes the path along as a Place. What two paths of one Place lead to is
-// matched alike below them, so that a part which stands at several places of a tree is looked
-// through once for each Place, and not once for each path: of those a small file can have any
-// number.
+// A walk over a tree carries the path along as a Place. Two paths with one Place match alike in
+// everything below them. So a subtree that is shared by many paths is searched once for each Place,
+// not once for each path. A small file can have any number of such paths.
 class Patterns {
  public:
-  using Place = std::vector<Glob::Place>;  // of each pattern
+  using Place = std::vector<Glob::Place>;  // one for each pattern
 
-  // As glob_match() takes them. Borrowed.
+  // `patterns` are those of glob_match(), and must outlive this object.
   explicit Patterns(const std::vector<std::string>& patterns)
       : patterns_(patterns),
         globs_(patterns.begin(), patterns.end()),
@@ -26,10 +25,10 @@ class Patterns {
   Place begin() const;
   Place after(Place place, std::string_view text) const;
 
-  // Whether any matches. All are tried.
+  // Whether any pattern matches. Tries all of them, so that unmatched() is complete.
   bool match(const Place& path);
 
-  // Those that never did.
+  // The patterns that have never matched.
   std::vector<std::string> unmatched() const;
 
  private:

@@ -10,12 +10,13 @@ namespace cairn {
 struct NamePosition {
   std::int64_t epoch = 0;
   std::int64_t batch = 0;
-  // The name with "#" for the counters and the rank, which names of one run and form share.
+  // The name with "#" in place of the counters and the rank: the same for all names of one run and
+  // format.
   std::string form = {};
 };
 
 // Example: "run-ep2-ba15-rank0.pt" gives 2, 15 and "run-ep#-ba#-rank#.pt". nullopt for a name
-// without "ep<number>-ba<number>", which the Trainer's default names have.
+// without "ep<number>-ba<number>", which the Trainer's default names contain.
 std::optional<NamePosition> position_in_name(const std::string& name);
 
 }  // namespace cairn

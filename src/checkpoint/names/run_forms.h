@@ -1,5 +1,5 @@
-// The names of a run's checkpoints in each form in which it may save them. A run may change its
-// form between two starts. The checkpoints of the other forms are still its own.
+// Formats of the names of a run's checkpoints, for each form in which it may save them. A run may
+// change its form between two starts. The checkpoints in the other forms are still its own.
 #pragma once
 
 #include <string>
@@ -19,7 +19,7 @@ std::string as_tar_format(const std::string& filename);
 // The format of a folder that all ranks write: `name`, in the folders of `filename`.
 std::string as_folder_format(const std::string& filename, const std::string& name);
 
-// One file, a folder of all ranks, a tar of each rank; each name once.
+// The formats for one file, a folder of all ranks and a tar of each rank, without duplicates.
 std::vector<NameFormat> names_of_forms(const std::string& filename,
                                        const std::string& sharded_folders);
 

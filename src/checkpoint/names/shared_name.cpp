@@ -1,6 +1,7 @@
-// A format is a pattern: characters, and for each counter one or more of the characters that it may
-// be written with. A common name is a walk through both patterns at once, character by character,
-// from the front of both to the end of both; the first one found is among the shortest.
+// A format becomes a pattern of steps: one for each fixed character, and for each counter one or
+// more of the characters that it may be written with. The search goes through both patterns at
+// once, character by character, from the start of both to the end of both. It is breadth-first, so
+// the first shared name that it finds is one of the shortest.
 #include "checkpoint/names/shared_name.h"
 
 #include <algorithm>
@@ -19,7 +20,7 @@ using Characters = std::bitset<256>;
 
 struct PatternStep {
   Characters allowed;
-  bool repeats = false;  // one or more of them
+  bool repeats = false;  // the step may match more than one character
 };
 using Pattern = std::vector<PatternStep>;
 
@@ -31,7 +32,7 @@ Characters characters(std::string_view text) {
   return result;
 }
 
-// All that a number may be written with by this spec.
+// The characters that a number may be written with under this spec.
 Characters written_with(const FormatSpec& spec, bool is_int) {
   std::string all = "0123456789";
   if (spec.sign != '\0') all += "+ ";
@@ -81,7 +82,7 @@ class SharedWalk {
   }
 
  private:
-  using Place = std::pair<std::size_t, std::size_t>;  // steps done of each pattern
+  using Place = std::pair<std::size_t, std::size_t>;  // the number of steps taken in each pattern
   struct Arrival {
     Place from;
     char character;
@@ -98,8 +99,7 @@ class SharedWalk {
     if (b.repeats) visit({at.first + 1, at.second}, at, character);
   }
 
-  // A digit where there is one, and not 0, with which no number begins: the name is shown to
-  // people.
+  // Prefers digits, and 0 last because no number begins with it: people read this name.
   static char choose(const Characters& characters) {
     for (const char digit : std::string_view("1234567890")) {
       if (characters[static_cast<unsigned char>(digit)]) return digit;

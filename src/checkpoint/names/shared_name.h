@@ -1,4 +1,4 @@
-// Whether the names of two formats can be one.
+// Whether two formats can make the same name.
 #pragma once
 
 #include <optional>
@@ -8,10 +8,10 @@
 
 namespace cairn {
 
-// A name that `a` makes at one moment of a run and `b` at another or the same; nullopt when there
-// is none. Variables in `dist` have their value there; counters may have any. With format specs it
-// errs by finding names that are none: what a counter is written as is known only by its
-// characters. UsageError for what is no format string.
+// Returns a name that both formats can make, at the same or different moments of a run; nullopt if
+// there is none. Variables in `dist` have their value there; counters may have any value. With
+// format specs the result may be a name that neither format makes: only the characters that a
+// counter may be written with are known. Throws UsageError if `a` or `b` is not a format string.
 std::optional<std::string> shared_name(const NameFormat& a, const NameFormat& b,
                                        const FormatVariables& dist);
 

@@ -1,4 +1,4 @@
-// What a Checkpoint holds.
+// The implementation of Checkpoint.
 #pragma once
 
 #include <memory>
@@ -16,21 +16,22 @@ struct Checkpoint::Impl {
   std::string path;
   std::shared_ptr<const CheckpointSource> source;
 
-  // The handle of a source that is open already.
+  // Returns a handle of a source that is already open.
   static Checkpoint make(std::string path, std::shared_ptr<const CheckpointSource> source);
-  // Lives as long as a copy of the handle.
+  // The source lives as long as a copy of the handle.
   static const CheckpointSource& source_of(const Checkpoint& checkpoint) {
     return *checkpoint.impl_->source;
   }
 };
 
-// Checkpoint::read() into places of which some are no memory of the host's: `put` brings the bytes
-// there while others are read. They are there before all of their record is checked. Of a
-// checkpoint that has a whole_file(). What `put` throws, too.
+// Checkpoint::read() into places of which some are not host memory. `put` copies bytes to those
+// places while others are being read. The bytes arrive there before all of their record is checked.
+// The checkpoint must have a whole_file(). Also throws what `put` throws.
 VerifyReport read_elsewhere(const Checkpoint& checkpoint, const std::vector<StorageRead>& reads,
                             Verify how, const PutBytes& put);
 
-// StorageError unless its source's content() is that of the one that another rank found there.
+// Throws StorageError unless the checkpoint's content() is `content`, which another rank found in
+// the same place.
 void check_content(const Checkpoint& checkpoint, const std::string& content);
 
 }  // namespace cairn

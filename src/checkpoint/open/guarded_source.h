@@ -1,5 +1,5 @@
-// A source whose reads are errors about its file: rather than SIGBUS where the disk fails
-// (io/memory/mapped_file.h), and rather than the end of the program where memory does.
+// Turns failures while reading into errors about the file: a failing disk would otherwise raise
+// SIGBUS (io/memory/mapped_file.h), and a failed allocation would end the program.
 #pragma once
 
 #include <exception>
@@ -15,9 +15,9 @@
 
 namespace cairn {
 
-// Returns what `read` returns. StorageError if bytes of `path` could not be read, also if `read`
-// took the zeros in their place for damage. OutOfMemoryError if there is not enough memory.
-// UnsupportedError if the file claims a size that no machine has.
+// Returns what `read` returns. Throws StorageError if bytes of `path` could not be read, even if
+// `read` took the zeros in their place for damage. Throws OutOfMemoryError if there is not enough
+// memory. Throws UnsupportedError if the file claims a size that no machine has.
 template <class Read>
 auto guarded(const std::string& path, const Read& read) -> decltype(read()) {
   const GuardedReads guard;
@@ -35,7 +35,7 @@ auto guarded(const std::string& path, const Read& read) -> decltype(read()) {
   }
 }
 
-// `source` with every call guarded.
+// Returns `source` with every call guarded.
 std::unique_ptr<CheckpointSource> guard_source(std::unique_ptr<CheckpointSource> source,
                                                const std::string& path);
 

@@ -50,8 +50,8 @@ VerifyReport read_elsewhere(const Checkpoint& checkpoint, const std::vector<Stor
 void check_content(const Checkpoint& checkpoint, const std::string& content) {
   if (Checkpoint::Impl::source_of(checkpoint).content() == content) return;
   throw StorageError(checkpoint.path() + " is not the checkpoint that rank 0 found there: it was " +
-                         "replaced meanwhile; start again. If that does not help, the place is "
-                         "another one on this rank: bring the same checkpoint there",
+                         "replaced meanwhile; start again. If that does not help, this rank has "
+                         "another checkpoint at this path: copy the same checkpoint there",
                      EAGAIN);
 }
 
@@ -86,8 +86,9 @@ Value load_from(const CheckpointSource& source, const std::string& path,
 
 Value load(const Checkpoint& checkpoint, const LoadOptions& options) try {
   if (options.raw) {
-    throw UsageError(checkpoint.path() + " is open, and what is read of it is verified; its raw " +
-                     "bytes are given by load() of the path");
+    throw UsageError(checkpoint.path() +
+                     " is open for verified reading only; to read its raw bytes, " +
+                     "call load() with its path");
   }
   return load_from(Checkpoint::Impl::source_of(checkpoint), checkpoint.path(), options);
 } catch (const std::bad_alloc&) {

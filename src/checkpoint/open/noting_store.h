@@ -1,4 +1,5 @@
-// A store that notes what a reader opens in it: which files of a folder a checkpoint consists of.
+// A store that records which files a reader opens in it. So it shows which files of a folder belong
+// to a checkpoint.
 #pragma once
 
 #include <memory>
@@ -11,7 +12,7 @@
 
 namespace cairn {
 
-// Safe from several threads.
+// Thread-safe.
 class NotingStore final : public ForwardingStore {
  public:
   explicit NotingStore(std::shared_ptr<ObjectStore> under) : ForwardingStore(std::move(under)) {}
@@ -19,15 +20,15 @@ class NotingStore final : public ForwardingStore {
   std::shared_ptr<const ByteSource> open(const std::string& name) override;
   ListPage list(const std::string& folder, const std::string& page) override;
 
-  // Returns the names that were listed and not opened, as paths below the first folder that was
-  // listed; a folder if nothing in it was opened. Empty if nothing was listed.
+  // Returns the names that were listed but not opened, as paths below the first listed folder. A
+  // folder is returned if nothing in it was opened. Empty if nothing was listed.
   std::vector<std::string> unread() const;
 
  private:
   mutable std::mutex mutex_;
   std::string root_;              // empty: nothing was listed
   std::set<std::string> listed_;  // paths
-  std::set<std::string> opened_;  // paths, with those of the folders that they lie in
+  std::set<std::string> opened_;  // paths, and the paths of all folders around them
 };
 
 }  // namespace cairn

@@ -14,7 +14,7 @@ namespace {
 
 std::uint64_t end_of(const ByteSource::Range& range) { return range.offset + range.into.size(); }
 
-// What is in memory, or has to be made.
+// Copies a storage that is in memory, or makes it.
 void make_storage(const StorageRead& read) {
   const std::optional<SharedBytes> bytes = read.storage->try_view();
   if (!bytes) return read.storage->read_into(0, read.into);
@@ -68,9 +68,9 @@ PendingReads::PendingReads(const std::vector<StorageRead>& reads, const std::ato
   }
 }
 
-// Brings them in order, in which they most often are, and makes copies of what is there twice. What
-// begins before the end of those before it lies, up to that end, in one or several that are kept,
-// without a gap: the one that reaches so far began before it.
+// Sorts the ranges (most often they are sorted already), and turns bytes that are wanted twice into
+// copies. If a range begins before the end of the kept ranges, these cover it without a gap up to
+// that end: the one that reaches so far began earlier.
 void PendingReads::add(const ByteSource& source, std::vector<ByteSource::Range>& ranges) {
   const auto reaches_into = [](const ByteSource::Range& a, const ByteSource::Range& b) {
     return end_of(a) > b.offset;
@@ -93,7 +93,7 @@ void PendingReads::add(const ByteSource& source, std::vector<ByteSource::Range>&
       const std::uint64_t size = std::min(stop, end_of(before)) - at;
       const std::span<std::byte> into = range.into.subspan(at - range.offset, size);
       if (put_.takes(range.into) || put_.takes(before.into)) {
-        again_[&source].push_back({at, into});
+        read_again_[&source].push_back({at, into});
       } else {
         copies_.push_back({before.into.subspan(at - before.offset, size), into.data()});
       }
@@ -113,7 +113,8 @@ std::vector<ByteSource::Range> PendingReads::take(const ByteSource& source) {
 }
 
 void PendingReads::check_ended() const {
-  if (ended_ != nullptr && *ended_) throw CancelledError("nobody waits for what is read any more");
+  if (ended_ != nullptr && *ended_)
+    throw CancelledError("the read was cancelled: its result is not needed any more");
 }
 
 void PendingReads::put_ranges(const ByteSource& source,
@@ -144,10 +145,10 @@ void PendingReads::finish(Access access) {
     put_ ? put_ranges(bytes_of(*source), ranges) : fill(bytes_of(*source), ranges);
   }
   by_source_.clear();
-  for (const auto& [source, ranges] : again_) {
+  for (const auto& [source, ranges] : read_again_) {
     put_ranges(bytes_of(*source), ranges);
   }
-  again_.clear();
+  read_again_.clear();
   std::uint64_t bytes = 0;
   for (const StorageRead& read : made_) {
     bytes += read.into.size();

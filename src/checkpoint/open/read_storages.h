@@ -1,14 +1,13 @@
-// The bytes of storages, brought into memory.
+// Reads the bytes of storages into memory.
 //
-//  1. What is asked for becomes ranges of sources: storages that are one, and those that are put
-//     together out of some. Of a byte that is wanted in several places one range is read, and
-//     copied in the end.
-//  2. Who checks a source takes its ranges, and fills them with the bytes that it checks.
-//  3. finish() reads what nobody took, of each source with one call; and makes what has to be made
-//     instead (decoded, its bytes swapped, gathered from very many places), which reads what was
-//     checked once more.
-//  4. Places that are no memory of the host's are given their bytes as they come: what is taken in
-//     2 by who fills it, the rest by 3.
+//  1. The requested storages become ranges of sources. A storage is one range, or is put together
+//     from several. If several places want the same byte, it is read once and copied at the end.
+//  2. The code that checks a source takes its ranges, and fills them with the bytes that it checks.
+//  3. finish() reads the ranges that were not taken, with one call for each source. It also makes
+//     the storages that are not ranges (decoded, byte-swapped, or gathered from very many places).
+//     For these, checked bytes are read once more.
+//  4. Places outside host memory get their bytes as these arrive: from the code of step 2 for the
+//     ranges that it took, otherwise from step 3.
 #pragma once
 
 #include <atomic>
@@ -24,13 +23,13 @@
 
 namespace cairn {
 
-// For places that are no memory of the host's, as those of a device. Both are asked from several
-// threads at once.
+// Copies bytes to places outside host memory, such as a device's. Several threads may call both
+// functions at once.
 struct PutBytes {
-  // Whether a place is such: its address, which no memory of the host has, and which nobody
-  // touches.
+  // Whether `place` is outside host memory. Such an address is never dereferenced.
   std::function<bool(const std::byte* place)> is_elsewhere = nullptr;
-  // Brings bytes there: `into` is some of what was asked for. They are gone when it returns.
+  // Copies bytes to `into`, which is part of a requested place. `bytes` are invalid after it
+  // returns.
   std::function<void(std::span<std::byte> into, ByteView bytes)> put = nullptr;
 
   explicit operator bool() const { return put != nullptr; }
@@ -41,23 +40,24 @@ struct PutBytes {
 
 class PendingReads {
  public:
-  // Step 1. StorageError, CorruptError of what says where bytes are. The places must outlive it.
-  // `ended`, when there is one: nobody waits any more once it is set. `put`: for those
-  // that are elsewhere.
+  // Step 1. The places must outlive this object. Throws the StorageError or CorruptError of finding
+  // out where the bytes are. `ended`: once it is true, the result is not needed any more; may be
+  // null. `put`: for the places outside host memory.
   explicit PendingReads(const std::vector<StorageRead>& reads,
                         const std::atomic<bool>* ended = nullptr, PutBytes put = {});
 
-  // Whether nothing was asked for.
+  // Whether nothing was requested.
   bool empty() const { return is_empty_; }
-  // Whether something has to be made of bytes that step 2 does not see.
+  // Whether some storage has to be made from bytes that step 2 does not see.
   bool has_made() const { return !made_.empty(); }
-  // Step 2: the ranges of `source`, in order and without overlaps, once.
+  // Step 2: takes the ranges of `source`, in order and without overlaps. A later call returns none.
   std::vector<ByteSource::Range> take(const ByteSource& source);
-  // By which the bytes of those come there that are no memory.
+  // The functions for places outside host memory.
   const PutBytes& put() const { return put_; }
-  // From any thread, now and then: CancelledError when nobody waits.
+  // Throws CancelledError if the result is not needed any more. Call it now and then; thread-safe.
   void check_ended() const;
-  // Step 3, once. `access` says how VerifiedSources are read. StorageError, CorruptError.
+  // Step 3; call it once. `access` says how VerifiedSources are read. Throws StorageError and
+  // CorruptError.
   void finish(Access access = Access::kVerified);
 
  private:
@@ -76,11 +76,12 @@ class PendingReads {
   std::unordered_map<const ByteSource*, std::vector<ByteSource::Range>> by_source_;
   std::vector<StorageRead> made_;
   std::vector<Copy> copies_;
-  // What they are where nothing can be copied.
-  std::unordered_map<const ByteSource*, std::vector<ByteSource::Range>> again_;
+  // Used in place of copies_ if one of the two places is outside host memory: these ranges are read
+  // again.
+  std::unordered_map<const ByteSource*, std::vector<ByteSource::Range>> read_again_;
 };
 
-// Fills every place with what a read of its storage gives. StorageError, CorruptError.
+// Fills every place with the bytes of its storage. Throws StorageError and CorruptError.
 void read_storages(const std::vector<StorageRead>& reads);
 
 }  // namespace cairn

@@ -8,7 +8,7 @@
 namespace cairn {
 namespace {
 
-// PyTorch's type of numpy's code, as far as metrics have them.
+// The DType for numpy's type code. Only for the types that metrics have.
 std::optional<DType> number_type(const std::string& code) {
   if (code == "f8") return DType::kFloat64;
   if (code == "f4") return DType::kFloat32;
@@ -25,8 +25,8 @@ std::optional<double> only_number(DType dtype, ByteView bytes) {
   return numbers.size() == 1 ? std::optional(numbers.front()) : std::nullopt;
 }
 
-// A computed metric is a scalar tensor; in Composer 0.16.0 a numpy array; None before the first
-// evaluation.
+// A computed metric is a scalar tensor. In Composer 0.16.0 it is a numpy array. Before the first
+// evaluation it is None.
 std::optional<double> metric_of(const Value& value) {
   if (value.is_tensor() && value.as_tensor().numel() == 1) {
     const SharedBytes bytes = value.as_tensor().contiguous_bytes();

@@ -1,4 +1,4 @@
-// The metrics that a Trainer with save_metrics put into a checkpoint.
+// Reads the metrics that a Trainer with save_metrics put into a checkpoint.
 #pragma once
 
 #include <map>
@@ -8,8 +8,8 @@
 
 namespace cairn {
 
-// The computed ones, "LABEL/NAME" with the evaluator's label, or "train/NAME": Composer's
-// state/train_metrics and state/eval_metrics. Empty when the checkpoint holds none.
+// Returns the computed metrics, named "LABEL/NAME" with the evaluator's label, or "train/NAME".
+// They are Composer's state/train_metrics and state/eval_metrics. Empty if the checkpoint has none.
 std::map<std::string, double> saved_metrics(const Value& checkpoint);
 
 }  // namespace cairn

@@ -21,7 +21,7 @@
 namespace cairn {
 namespace {
 
-// In the order in which they are tried.
+// In the order in which the formats are tried.
 std::span<const FormatRow> formats() {
   static const std::array rows = {
       kDcpFormat,
@@ -40,7 +40,8 @@ std::span<const FormatRow> formats() {
       kShardIndexFormat,
       kModelFolderFormat,
       kDcpSafetensorsFormat,
-      // Last those without a magic number: a few bytes that others are unlikely to begin with.
+      // Formats without a magic number come last. They are known by a few bytes with which other
+      // formats are unlikely to begin.
       compression<kLzma>(),
       kSafetensorsFormat,
       // The length of a safetensors header may look like the first opcode of a pickle.
@@ -49,11 +50,11 @@ std::span<const FormatRow> formats() {
   return rows;
 }
 
-// A tar in a gzip in a zstd is odd; ten of them are an attack.
+// A tar in a gzip in a zstd is odd; ten containers are an attack.
 constexpr std::size_t kMostContainers = 4;
 
-// `path`, or what it names: people may name the object that holds a pointer, too, and what is in a
-// folder is found by the folder's own name.
+// Returns `path`, or the target of a pointer if `path` is the object that holds it. Users may name
+// that object, too, but the files of a folder are found by the folder's own name.
 std::string follow_pointer(ObjectStore& store, const std::string& path) {
   if (path.ends_with(kLinkFile)) {
     const auto pointer = store.read_pointer(path.substr(0, path.size() - kLinkFile.size()));
@@ -67,8 +68,8 @@ void set_file(Candidate& candidate, std::shared_ptr<const ByteSource> file) {
   candidate.set_content(std::move(file));
 }
 
-// Opens a file without looking at it first: far away that costs one request. A name without a dot
-// ("ep1-ba5") may be a folder's, and is looked at. nullptr: it is a folder.
+// Opens a file without a stat first, which saves one request in a far store. A name without a dot
+// ("ep1-ba5") may be a folder's, so it is checked first. Returns nullptr for a folder.
 std::shared_ptr<const ByteSource> open_unless_folder(ObjectStore& store, const std::string& path) {
   const bool may_be_folder = base_name(path).find('.') == std::string::npos;
   if (may_be_folder && is_folder(store, path)) return nullptr;
@@ -103,8 +104,7 @@ Candidate look_at(const std::shared_ptr<ObjectStore>& store, const std::string& 
 
 [[noreturn]] void refuse(const Candidate& candidate) {
   if (candidate.is_folder) {
-    throw UsageError(candidate.path +
-                     " is a folder, and none that is a checkpoint by itself; name " +
+    throw UsageError(candidate.path + " is a folder, but not a checkpoint by itself; name " +
                      "a file in it");
   }
   std::string where = candidate.path;
@@ -114,7 +114,7 @@ Candidate look_at(const std::shared_ptr<ObjectStore>& store, const std::string& 
   refuse_format(candidate.source, where, "a checkpoint that cairn reads");
 }
 
-// What open_source() gives, unguarded. What was read ahead for it is gone afterwards.
+// Does the work of open_source(), unguarded. Releases what was read ahead for recognising.
 std::unique_ptr<CheckpointSource> recognise(Candidate candidate) {
   std::vector<std::shared_ptr<Windows>> sources = {candidate.source};
   while (candidate.containers.size() <= kMostContainers) {
@@ -142,7 +142,7 @@ void Candidate::set_content(std::shared_ptr<const ByteSource> content) {
   constexpr std::uint64_t kStartBytes = 1024;
   constexpr std::uint64_t kHeaderBytes = std::uint64_t{1} << 20;
   source = std::make_shared<Windows>(std::move(content));
-  // The name decides nothing but how much is worth reading with the first request.
+  // The name decides only how much to read with the first request.
   if (path.ends_with(".safetensors")) {
     source->fetch({{0, kHeaderBytes}});
   } else {

@@ -44,12 +44,12 @@ void check_training_state(const CheckpointSource& source) {
   }
   if (state->find("model") == nullptr) refuse_state("its state has no model");
   const auto said = source.info().checkpoint;
-  if (!said) return;  // then it was known by its timestamp
+  if (!said) return;  // then its timestamp was read from the state
   const Value* timestamp = find_path(value, "state/timestamp/Timestamp");
   if (timestamp == nullptr) refuse_state("its state has no timestamp");
   if (said->timestamp &&
       position(Timestamp::from_value(*timestamp)) != position(*said->timestamp)) {
-    refuse_state("the state is of another moment than its manifest");
+    refuse_state("the timestamp of the state differs from that of its manifest");
   }
 }
 

@@ -1,4 +1,4 @@
-// What a checkpoint says of the training it comes from, whoever wrote it.
+// Reads from a checkpoint which training it comes from, whatever program wrote it.
 #pragma once
 
 #include <tuple>
@@ -9,20 +9,19 @@
 
 namespace cairn {
 
-// Its manifest; without one, what the content gives away: "full" when it holds Composer's
-// timestamp, "weights" when it holds a model only, "value" otherwise. Reads no tensor. Throws what
-// read() throws, and MismatchError for a timestamp that is none.
+// Returns the manifest's info. Without a manifest, the content decides: "full" if it has Composer's
+// timestamp, "weights" if it has only a model, otherwise "value". Reads no tensor. Throws what
+// read() throws, and MismatchError for an invalid timestamp.
 CheckpointInfo training_info(const CheckpointSource& source);
-// The same of a source that was read already.
+// The same for a source that was already read.
 CheckpointInfo training_info(const SourceInfo& source, const Value& value);
 
-// Whether the content of a checkpoint that says it is "full" is the state of a training run, as far
-// as can be told without the objects that it is to be loaded into: there is a state, its entries
-// are containers, and it is of the moment that the manifest names. CorruptError, and what read()
-// throws.
+// Checks that a checkpoint that claims to be "full" holds the state of a training run: there is a
+// state, its entries are containers, and its timestamp is the manifest's. More cannot be checked
+// without the objects to load it into. Throws CorruptError otherwise, and what read() throws.
 void check_training_state(const CheckpointSource& source);
 
-// What orders checkpoints: how far training was.
+// How far training was. Orders checkpoints.
 inline auto position(const Timestamp& timestamp) {
   return std::tie(timestamp.batch, timestamp.epoch, timestamp.iteration, timestamp.sample);
 }

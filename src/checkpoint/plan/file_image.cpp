@@ -18,7 +18,7 @@ constexpr std::size_t kCheckedBytes = std::size_t{1} << 20;
 
 std::size_t prefix_size() { return TorchFileWriteOptions{}.prefix.size() + 1; }
 
-// Fills the gaps of an image and hands over its blocks, each as soon as it is whole.
+// Fills the gaps of an image and hands each block to the sink as soon as the block is complete.
 class ImageWriter {
  public:
   ImageWriter(const TorchPlan& plan, const std::shared_ptr<PageMemory>& memory,
@@ -77,7 +77,7 @@ class ImageWriter {
 
 FileImage::FileImage(Value value, Snapshotter& snapshotter, std::shared_ptr<Layout> layout)
     : value_(std::move(value)), layout_(std::move(layout)) {
-  // The sizes are those of a list that was made to its end.
+  // known_sizes stays 0 if StorageList throws: the sizes are valid only after a complete walk.
   const std::size_t known_sizes = std::exchange(layout_->known_sizes, 0);
   const StorageList list(value_, &layout_->known);
   storages_.assign(list.storages().begin(), list.storages().end());
@@ -90,8 +90,8 @@ FileImage::FileImage(Value value, Snapshotter& snapshotter, std::shared_ptr<Layo
   memory_ = snapshotter.take(storages_, offsets_, layout_->end, layout_->known.bytes);
 }
 
-// Whether the storages have the sizes of the time before. A Storage does not change: those that are
-// the same ones, `known_sizes` of them, need not be asked.
+// Returns whether the storages have the same sizes as last time. A Storage does not change, so the
+// first `known_sizes` storages, which are the same objects as before, need not be asked.
 bool FileImage::note_sizes(const StorageList& list, std::size_t known_sizes) {
   std::vector<std::uint64_t>& sizes = layout_->sizes;
   const std::size_t unchanged = std::min(list.unchanged_count(), known_sizes);
@@ -107,7 +107,8 @@ bool FileImage::note_sizes(const StorageList& list, std::size_t known_sizes) {
 }
 
 void FileImage::place() {
-  const std::uint64_t pickle_bytes = layout_->pickle_bytes;  // plan() of another image changes it
+  // plan() of another image may change it meanwhile
+  const std::uint64_t pickle_bytes = layout_->pickle_bytes;
   if (layout_->offsets_for != pickle_bytes || pickle_bytes == 0) {
     layout_->offsets_for = 0;
     layout_->offsets.clear();
@@ -123,7 +124,7 @@ void FileImage::place() {
   offsets_ = layout_->offsets;
 }
 
-// What cannot be encoded is an error of the save, and reported as those are: by plan().
+// A value that cannot be encoded is an error of the save, so plan() reports it.
 void FileImage::encode() {
   layout_->pickle_bytes = 0;
   try {
@@ -135,7 +136,7 @@ void FileImage::encode() {
 }
 
 std::function<SharedBytes(const Storage& storage)> FileImage::copies() const {
-  // The table is made by the first call, which need not be on the thread that training waits for.
+  // The first call makes the table, so that training need not wait for it.
   return [storages = storages_, offsets = offsets_, memory = memory_,
           offset_of =
               std::unordered_map<const Storage*, std::uint64_t>()](const Storage& storage) mutable {
@@ -155,17 +156,17 @@ TorchPlan FileImage::plan(const TorchFileWriteOptions& options, bool as_image) {
   TorchPlan plan(encoded_ ? std::move(*encoded_) : pickle::encode(value_, layout_->encoded),
                  options, TorchPlan::Room::kToGrow);
   layout_->pickle_bytes = plan.pickle_bytes();
-  is_image_ = as_image && lies_as(plan);
+  is_image_ = as_image && is_laid_out_as(plan);
   if (!is_image_) bind(plan);
   for (std::size_t i = 0; is_image_ && i < storages_.size(); ++i) {
-    plan.set_storage(i, nullptr);  // lets go of the live one
+    plan.set_storage(i, nullptr);  // releases the live one
   }
   encoded_.reset();
   value_ = {};
   return plan;
 }
 
-bool FileImage::lies_as(const TorchPlan& plan) const {
+bool FileImage::is_laid_out_as(const TorchPlan& plan) const {
   const auto is_here = [&](const CheckpointPlan::Part& part, std::size_t i) {
     const bool is_same =
         part.storage.get() == storages_[i] || (storages_[i] == nullptr && part.size == 0);
@@ -184,7 +185,7 @@ void FileImage::bind(TorchPlan& plan) const {
     const CheckpointPlan::Part& part = plan.parts()[i];
     const SharedBytes copy =
         part.storage == nullptr ? SharedBytes{{}, memory_} : find(*part.storage);
-    if (copy.owner == nullptr) continue;  // was not copied, because it does not change
+    if (copy.owner == nullptr) continue;  // it was not copied, because it does not change
     plan.set_storage(i, storage_of(copy.part(0, static_cast<std::size_t>(part.size))));
   }
 }

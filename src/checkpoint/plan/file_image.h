@@ -1,13 +1,13 @@
-// The asynchronous saver's snapshot: an arena laid out as the file itself.
+// The asynchronous saver's snapshot: memory laid out like the file itself.
 //
-//  1. Where every storage will stand follows from the storages before it and the size of the
-//     pickle's record, which has room to grow: as long as names, shapes and dtypes stay it is that
-//     of the save before. So the caller's thread, which training waits for, only walks the tree
-//     once and copies; the first time, and when the storages are others, it encodes the tree, too.
-//  2. The tree is encoded. When its plan puts the storages where they lie, the arena is the file's
-//     image: headers are written into the gaps.
-//  3. Otherwise (the pickle has outgrown its room, a storage hides where StorageList does not look)
-//     the copies are only memory from which another executor writes.
+//  1. The offset of each storage follows from the sizes of the earlier storages and the size of the
+//     pickle's record. That record has room to grow, so it keeps its size as long as names, shapes
+//     and dtypes stay. So the caller's thread, for which training waits, only walks the tree once
+//     and copies. It encodes the tree only the first time and when the storages differ.
+//  2. The tree is encoded. If its plan puts the storages at the offsets of step 1, the memory is
+//     the file's image, and headers are written into the gaps.
+//  3. Otherwise another executor writes from the copies. This happens if the pickle has outgrown
+//     its room, or if the StorageList differs from the pickle's list.
 #pragma once
 
 #include <atomic>
@@ -25,43 +25,43 @@
 
 namespace cairn {
 
-// Step 1's result. Movable; may be handed to another thread.
+// The result of step 1. It may be moved to another thread.
 class FileImage {
  public:
-  // What the image before was laid out for: one for all images of a saver.
+  // The layout of the previous image. All images of a saver share one.
   struct Layout {
     std::vector<std::uint64_t> sizes = {};        // of the storages
     std::atomic<std::uint64_t> pickle_bytes = 0;  // 0: not known
-    StorageList::Parts known = {};                // of the tree before
-    pickle::EncodeMemory encoded = {};            // for plan(), too
-    std::size_t known_sizes = 0;                  // so many of the first sizes are those of `known`
-    std::vector<std::uint64_t> offsets = {};      // of the storages
-    std::uint64_t offsets_for = 0;                // the pickle_bytes that they are for; 0: for none
-    std::uint64_t end = 0;                        // behind the last storage
+    StorageList::Parts known = {};                // of the previous tree
+    pickle::EncodeMemory encoded = {};            // used by plan(), too
+    std::size_t known_sizes = 0;              // how many of the first sizes are those of `known`
+    std::vector<std::uint64_t> offsets = {};  // of the storages
+    std::uint64_t offsets_for = 0;            // the pickle_bytes for which they hold; 0: none
+    std::uint64_t end = 0;                    // after the last storage
   };
 
-  // Step 1. `layout` is used by one thread at a time, but for plan(). Errors of
-  // storages that have to be loaded.
+  // Does step 1. Only one thread at a time may use `layout`, except in plan(). Throws what loading
+  // a storage throws.
   FileImage(Value value, Snapshotter& snapshotter, std::shared_ptr<Layout> layout);
 
   // Returns a function that finds the copy of a storage of the value (empty: it was not copied).
   // Call copies() before plan(). Only one thread at a time may call the function.
   std::function<SharedBytes(const Storage& storage)> copies() const;
 
-  // Step 2, once. Errors as pickle::encode(). Then the Value, and the live tensors with it, is
-  // gone. `as_image`: what write() can write, if possible; otherwise the parts of the plan are the
-  // copies.
+  // Does step 2; call it once. Throws what pickle::encode() throws. Afterwards the Value is gone,
+  // and with it the live tensors. `as_image`: plan for write(), if possible. Otherwise the parts of
+  // the plan are the copies.
   TorchPlan plan(const TorchFileWriteOptions& options, bool as_image);
-  // Of that plan: whether write() can write it.
+  // Whether write() can write the plan that plan() returned.
   bool is_image() const { return is_image_; }
-  // Writes it without copying a block.
+  // Writes the plan without copying a block.
   void write(const TorchPlan& plan, PositionalSink& sink) const;
 
  private:
   bool note_sizes(const StorageList& list, std::size_t known_sizes);
   void encode();
   void place();
-  bool lies_as(const TorchPlan& plan) const;
+  bool is_laid_out_as(const TorchPlan& plan) const;
   void bind(TorchPlan& plan) const;
 
   Value value_;

@@ -15,7 +15,7 @@ namespace cairn {
 namespace {
 
 constexpr std::int64_t kFolderSchema = 1;
-// Some hundred bytes a file, of ten thousand ranks with ten files each.
+// Enough for a few hundred bytes for each file, with ten thousand ranks and ten files each.
 constexpr std::size_t kMostFolderManifestBytes = std::size_t{16} << 20;
 constexpr std::string_view kFolderMarker = R"("xxh3_128":")";
 
@@ -26,7 +26,7 @@ ManifestFile file_of(const Json& json) {
             .xxh3_128 = json.at("xxh3_128").get<std::string>(),
             .machine = json.value("machine", "")};
   } catch (const Json::exception&) {
-    throw CorruptError("the folder's manifest lists something that is no file");
+    throw CorruptError("the folder's manifest has an entry that is not a file");
   }
 }
 
@@ -80,7 +80,7 @@ FolderManifest parse_folder_manifest(std::string_view text) {
   const auto writer = find("writer");
   const auto files = find("files");
   if (!writer.is_string() || !files.is_array()) {
-    throw CorruptError("the folder's manifest is not one");
+    throw CorruptError("the folder's manifest has a wrong \"writer\" or \"files\"");
   }
   manifest.writer = writer.get<std::string>();
   const auto text_of = [&](const char* name) {

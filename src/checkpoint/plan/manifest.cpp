@@ -20,7 +20,7 @@ namespace {
 constexpr std::int64_t kSchema = 1;
 constexpr std::size_t kMostBytes = std::size_t{64} << 10;
 
-// A clock is in the manifest in microseconds.
+// The manifest has clocks in microseconds.
 std::string clock_key(const TimestampClock& clock) { return std::string(clock.name) + "_us"; }
 
 OrderedJson to_json(const Timestamp& timestamp) {
@@ -34,7 +34,7 @@ OrderedJson to_json(const Timestamp& timestamp) {
   return json;
 }
 
-// Whether `json` is a T and within its range: the library would cut off what does not fit.
+// Whether `json` is a T within its range. The library would truncate larger numbers.
 template <class T>
 bool holds(const OrderedJson& json) {
   if constexpr (std::is_same_v<T, std::string>) return json.is_string();
@@ -43,7 +43,7 @@ bool holds(const OrderedJson& json) {
   return json.is_number_integer();
 }
 
-// The field of that name and type. T is std::string, std::int64_t or std::uint64_t.
+// Returns the field `name`, which must be a T: std::string, std::int64_t or std::uint64_t.
 template <class T>
 T field_of(const OrderedJson& json, const std::string& name) {
   const auto found = json.find(name);
@@ -67,8 +67,8 @@ Timestamp timestamp_of(const OrderedJson& json) {
   return timestamp;
 }
 
-// The table of all records but the manifest itself, which cannot describe itself: hashed as it is
-// made, some of it at a time.
+// The table of all records except the manifest, which cannot describe itself. The table is hashed
+// in pieces while it is made.
 struct RecordTable {
   static constexpr std::size_t kSomeBytes = std::size_t{16} << 10;
 
@@ -111,8 +111,8 @@ std::string manifest_text(const CheckpointInfo& info, const std::vector<FileReco
   json["xxh3_128"] = table.digest;
   try {
     return json.dump();
-  } catch (const OrderedJson::type_error&) {  // the only reason
-    throw UsageError("the run name is not UTF-8 and cannot be written into a checkpoint");
+  } catch (const OrderedJson::type_error&) {  // thrown only for text that is not UTF-8
+    throw UsageError("the run name is not UTF-8 and so cannot be written into a checkpoint");
   }
 }
 

@@ -1,6 +1,6 @@
-// The record ".cairn/manifest.json" of a checkpoint: what it is, and a digest of the table of all
-// other records, so that together with their CRCs every byte is accounted for. PyTorch ignores it.
-// docs/checkpoints.md describes the fields.
+// The record ".cairn/manifest.json" of a checkpoint. It describes the checkpoint and has a digest
+// of the table of all other records. Together with the CRCs of the records, the digest covers every
+// byte. PyTorch ignores this record. docs/checkpoints.md describes the fields.
 #pragma once
 
 #include <cstdint>
@@ -17,25 +17,26 @@ inline constexpr std::string_view kManifestRecord = ".cairn/manifest.json";
 
 struct Manifest {
   std::string writer;  // "cairn 0.1.0"
-  std::string layout;  // how the writer arranges a file: see kManifestLayout
+  std::string layout;  // how the writer lays out a file: see kManifestLayout
   CheckpointInfo info;
-  std::uint64_t records = 0;  // other than the manifest itself
+  std::uint64_t records = 0;  // without the manifest itself
   std::uint64_t bytes = 0;    // in them
-  std::string digest;         // XXH3-128, 32 hex digits, over their names, offsets, sizes and CRCs
+  std::string digest;         // XXH3-128 (32 hex digits) of their names, offsets, sizes and CRCs
 };
 
-// The layout that TorchFilePlan writes: every byte outside the records follows from the records.
+// The layout that TorchPlan writes. The records determine every byte outside them.
 inline constexpr std::string_view kManifestLayout = "torch-zip-64";
 
-// The manifest's text. It depends on the info and on the records alone: equal checkpoints have
-// equal manifests. UsageError for a run name that is not UTF-8.
+// Returns the manifest's text. It depends only on `info` and `records`, so equal checkpoints have
+// equal manifests. Throws UsageError if the run name is not UTF-8.
 std::string manifest_text(const CheckpointInfo& info, const std::vector<FileRecord>& records);
 
-// CorruptError for what no version would write, UnsupportedError naming the writer for a newer
-// schema. Fields that this version does not know are passed over.
+// Throws CorruptError for a text that no version writes, and ReaderMissingError, which names the
+// writer, for a newer schema. Ignores fields that this version does not know.
 Manifest parse_manifest(std::string_view text);
 
-// What differs between the manifest and `records` (without the manifest's own); empty when nothing.
+// Describes the difference between the manifest and `records` (without the manifest's own record).
+// Empty if there is none.
 std::string compare_with_records(const Manifest& manifest, const std::vector<FileRecord>& records);
 
 }  // namespace cairn

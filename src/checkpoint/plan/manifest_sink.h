@@ -1,4 +1,4 @@
-// What is written to a file of a folder, and what the manifest will say of it.
+// Passes on what is written to a file of a folder, and computes the file's entry in the manifest.
 #pragma once
 
 #include <cstdint>
@@ -17,7 +17,7 @@ class ManifestSink final : public ByteSink {
     bytes_ += bytes.size();
     to_.write(bytes);
   }
-  // For all that was written so far.
+  // The entry for all bytes written so far.
   ManifestFile file(const std::string& name) const {
     return {.name = name, .bytes = bytes_, .xxh3_128 = hash_.digest128()};
   }

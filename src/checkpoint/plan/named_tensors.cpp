@@ -15,8 +15,8 @@
 namespace cairn {
 namespace {
 
-// The rules, and which of them fit a name so far. A rule that an earlier one makes useless fits,
-// too.
+// Applies the rules, and remembers which of them have fitted a name. A rule that an earlier one
+// makes useless counts as fitting, too.
 class RenameRules {
  public:
   explicit RenameRules(const std::vector<Rename>& rules) : rules_(rules), fits_(rules.size()) {}
@@ -47,7 +47,8 @@ class RenameRules {
   std::vector<bool> fits_;  // for each rule
 };
 
-// The rules decide by a dict's keys alone: what stands at several places is renamed once.
+// Renames a tree. The new names depend only on a dict's keys, so a container at several places is
+// renamed once.
 class Renamer {
  public:
   explicit Renamer(RenameRules& rules) : rules_(rules) {}
@@ -62,7 +63,7 @@ class Renamer {
   }
 
  private:
-  // What is as it was stays the same object.
+  // A part that does not change stays the same object.
   Value renamed_new(const Value& value) {
     if (value.is_dict()) return renamed_dict(value);
     List items;
@@ -95,7 +96,7 @@ class Renamer {
   }
 
   RenameRules& rules_;
-  std::unordered_map<const void*, Value> done_;  // by identity of what was there
+  std::unordered_map<const void*, Value> done_;  // by the identity of the original value
 };
 
 class Flattener {
@@ -108,8 +109,8 @@ class Flattener {
   struct Way {
     std::string path = {};
     std::string name = {};
-    const Value* odd_key = nullptr;  // one on the way that is no text; null when there is none
-    bool is_known = false;           // what lies here was listed before, under another path
+    const Value* odd_key = nullptr;  // a key on the path that is not a text; null if there is none
+    bool is_known = false;           // this value was already listed under another path
   };
 
   static Way below(const Way& way, const std::string& key, const Value* odd_key) {
@@ -118,7 +119,7 @@ class Flattener {
             way.is_known};
   }
 
-  // Whether there are tensors in it.
+  // Returns whether there are tensors in `node`.
   bool visit(const Value& node, Way way) {
     if (node.is_tensor()) {
       add(node.as_tensor(), way);
@@ -174,7 +175,7 @@ class Flattener {
 
   RenameRules& rules_;
   NamedTensors& found_;
-  std::unordered_map<const void*, bool> has_tensors_;  // of what may stand at several places
+  std::unordered_map<const void*, bool> has_tensors_;  // for values that may be at several places
 };
 
 void check_names(const std::vector<NamedTensor>& tensors) {
@@ -186,7 +187,7 @@ void check_names(const std::vector<NamedTensor>& tensors) {
   }
 }
 
-// Leaves one of each group of tensors that are the same elements.
+// Keeps one tensor of each group of tensors with the same elements.
 void drop_tied(NamedTensors& named) {
   using Place = std::tuple<const Storage*, std::int64_t, DType, Dims, Dims>;
   const auto place_of = [](const TensorView& tensor) {

@@ -1,4 +1,4 @@
-// A tree as a flat list of named tensors, for formats that hold nothing else.
+// Turns a tree into a flat list of named tensors, for formats that hold only those.
 #pragma once
 
 #include <string>
@@ -10,37 +10,39 @@
 
 namespace cairn {
 
-// Names that begin with `from` begin with `to` instead. Of several rules the first that fits
+// Replaces `from` at the beginning of a name by `to`. If several rules fit a name, the first one
 // counts.
 struct Rename {
   std::string from;
   std::string to;
 };
 
-// The tree with tensors' own keys, the last of their paths, renamed. What is one container at
-// several places stays one, and is renamed once. UsageError when two entries of a dict end up with
-// one key, or a rule fits no name.
+// Returns the tree with the tensors' own keys, the last of their paths, renamed. A container at
+// several places is renamed once and stays one container. Throws UsageError if two entries of a
+// dict would get one key, or if a rule fits no name.
 Value rename_tensors(const Value& root, const std::vector<Rename>& rules);
 
 struct NamedTensors {
   std::vector<NamedTensor> tensors;  // in tree order
-  // What is no tensor and so is not among them, by path: "state/timestamp/epoch". Of what stands at
-  // several places the first, so that they are no more than the tree has parts.
+  // Paths of values that are not tensors and so are not written: "state/timestamp/epoch". A value
+  // at several places is listed at the first one only, so the list is no longer than the tree has
+  // parts.
   std::vector<std::string> left_out;
-  // Names that are no keys of the tree's, and what stands there: a key that is no text, or none.
+  // Names that are not keys of the tree, each with what the tree has there: a key that is not a
+  // text, or no key.
   std::vector<std::pair<std::string, std::string>> renamed_keys;
-  // Names of tensors that are the same as another one, and the name of that one, which is the
-  // first of them by the alphabet.
+  // Names of tensors that are the same as another one, each with that tensor's name, which is the
+  // alphabetically first of all equal ones.
   std::vector<std::pair<std::string, std::string>> tied;
 };
 
-// The keys on the way to a tensor joined by "." are its name: those of a flat state dict stay as
-// they are. Each tensor once: of those that share all their elements one is kept. UsageError when
-// two others end up with one name, or a rule fits no name.
+// Names each tensor by the keys on its path, joined by ".". So the names of a flat state dict do
+// not change. If tensors share all their elements, only one is kept. Throws UsageError if two other
+// tensors would get one name, or if a rule fits no name.
 NamedTensors name_tensors(const Value& root, const std::vector<Rename>& rules = {});
 
-// A dict of tensors, in which those of `tied` have their other names, too. Names that it has, and
-// those of tensors that it lacks, are passed over.
+// Returns the dict `tensors` with the names of `tied` added. Skips a name that is already there,
+// and a name whose tensor is missing.
 Value with_tied(const Value& tensors, const std::vector<std::pair<std::string, std::string>>& tied);
 
 }  // namespace cairn

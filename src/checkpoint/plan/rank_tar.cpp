@@ -22,7 +22,7 @@ TorchPlan plan_of(const Value& value, const CheckpointInfo& info) {
 
 void write_text(tar::Writer& tar, const std::string& text) { tar.write(as_bytes(text)); }
 
-// How many bytes went by.
+// Counts the bytes that pass through.
 class CountingSink final : public PositionalSink {
  public:
   explicit CountingSink(PositionalSink& to) : to_(to) {}
@@ -37,7 +37,7 @@ class CountingSink final : public PositionalSink {
   std::uint64_t bytes_ = 0;
 };
 
-// Moves on before each piece.
+// Calls move_on() before each piece.
 class LivingSink final : public ByteSink {
  public:
   LivingSink(ByteSink& to, const std::function<void()>& move_on) : to_(to), move_on_(move_on) {}
@@ -75,8 +75,9 @@ deepspeed::RankOfSave parse_rank_note(std::string_view text) {
   try {
     const Json note = Json::parse(text);
     if (note.at("format").get<int>() != kNoteFormat) {
-      throw UnsupportedError("a rank's tar of format " + note.at("format").dump() +
-                             ", and this version of cairn knows " + std::to_string(kNoteFormat));
+      throw UnsupportedError("this rank's tar has format " + note.at("format").dump() +
+                             ", but this version of cairn reads format " +
+                             std::to_string(kNoteFormat));
     }
     deepspeed::RankOfSave rank{.rank = note.at("rank").get<std::int64_t>(),
                                .world_size = note.at("world_size").get<std::int64_t>(),
@@ -84,10 +85,11 @@ deepspeed::RankOfSave parse_rank_note(std::string_view text) {
                                .attempt = note.at("attempt").get<std::string>()};
     const bool is_possible = rank.world_size >= 1 && rank.rank >= 0 &&
                              rank.rank < rank.world_size && rank.stage >= 0 && rank.stage <= 3;
-    if (!is_possible) throw CorruptError("a rank's note that says what cannot be");
+    if (!is_possible) throw CorruptError("cairn_rank.json has impossible values");
     return rank;
   } catch (const Json::exception& e) {
-    throw CorruptError("what says which rank it is of cannot be read: " + std::string(e.what()));
+    throw CorruptError("cairn_rank.json, which says whose tar this is, cannot be read: " +
+                       std::string(e.what()));
   }
 }
 
@@ -95,7 +97,8 @@ bool is_tar_name(const std::string& path) { return find_extension(path).is_tar; 
 
 std::uint64_t write_rank_tar(const RankTarJob& job, PositionalSink& sink) {
   const Extension& extension = find_extension(job.path);
-  if (!extension.is_tar) throw UsageError(job.path + " is not called as a tar");
+  if (!extension.is_tar)
+    throw UsageError(job.path + " does not have the name of a tar; end it with .tar or .tar.gz");
   const deepspeed::RankFiles files = deepspeed::split(job.checkpoint, job.names, job.rank);
   CheckpointInfo info_of_part = job.info;
   info_of_part.kind = "value";

@@ -1,32 +1,34 @@
 // How a checkpoint gets to disk.
 //
-//  1. snapshot  The bytes of all tensors are copied, while the caller waits, to where they will
-//               stand in the file, in memory that is used again and again (file_image.h); from then
-//               on training may change them. Not needed when the caller waits (async = false).
-//  2. plan      The tree becomes a plan of the file: what stands where, exactly. With that the
-//               live tensors are let go of.
-//  3. write     The plan is written into an object that the store begins (in a folder: a file
-//               under a temporary name): the snapshot's blocks as they lie, or the live tensors
-//               through a ring of blocks; CRCs are computed while the block before is being
-//               written, and the manifest, which needs them, comes last. What convert() writes
-//               in other formats is written by their plans, from live tensors (write_plan.h).
-//  4. commit    The store makes it durable, then visible (a folder: io/durable/atomic_file.h). A
-//               store that is far away is then asked for it: it must have every byte that was sent
-//               (storage/publish/publish.h, which also says when all of this is done again). Then
-//               the `latest` pointer is moved in the same way (storage/local/links.h): it never
-//               names what a power cut could take back. In a store that is far away it is fenced:
-//               when another job moves it, too, the save fails (storage/publish/pointer_fence.h).
-//  5. retain    Only now are the files that this one makes superfluous removed: at every moment the
-//               newest complete checkpoint has its name, and is durable. What `latest` points at
-//               and the file just written are kept even when the job lists them: with a
-//               constant file name they are the same file. What was reported as removed stays so,
-//               also after a power cut. A save that waited behind one that failed counted that
-//               one, and removes nothing. What an earlier one failed to write is removed only as
-//               this job's own (storage/publish/own_objects.h).
-//  6. report    The caller's callback.
+//  1. snapshot  Copies the bytes of all tensors while the caller waits, into memory that is reused
+//               for each save and laid out like the file (file_image.h). After this step training
+//               may change the tensors. Skipped if the caller waits for the whole save
+//               (async = false).
+//  2. plan      Turns the tree into a plan of the file with the exact offset of everything, and
+//               releases the live tensors.
+//  3. write     Writes the plan into an object that the store begins (in a folder: a file under a
+//               temporary name): the snapshot's blocks as they are, or the live tensors through a
+//               ring of blocks. CRCs are computed while the previous block is being written. The
+//               manifest, which needs them, comes last. convert() writes other formats by their
+//               own plans, from live tensors (write_plan.h).
+//  4. commit    The store makes the object durable, then visible (a folder:
+//               io/durable/atomic_file.h). A store that is far away is then asked whether it has
+//               every byte that was sent. storage/publish/publish.h does this, and says when all of
+//               it is done again. Then the `latest` pointer is moved in the same way
+//               (storage/local/links.h), so it never names a file that a power cut could take
+//               back. In a store that is far away the pointer is fenced: if another job moves it,
+//               too, the save fails (storage/publish/pointer_fence.h).
+//  5. retain    Removes the files that this save makes superfluous. This comes only now, so that
+//               at every moment the newest complete checkpoint is durable under its name. The
+//               target of `latest` and the file just written are kept even if the job lists them:
+//               with a constant file name they are the same file. A file reported as removed stays
+//               removed after a power cut. A save that waited while another save failed counted
+//               that one as kept, so it removes nothing. Files of failed saves are removed only if
+//               they are this job's own (storage/publish/own_objects.h).
+//  6. report    Calls the caller's callback.
 //
-// An error in 2 to 4 leaves the checkpoints and the link of before. Errors on the background thread
-// are kept and thrown by the next submit() or wait().
+// An error in steps 2 to 4 leaves the previous checkpoints and link in place. Errors on the
+// background thread are kept; the next submit() or wait() throws them.
 #include "checkpoint/plan/save_pipeline.h"
 
 #include <algorithm>
@@ -53,20 +55,20 @@
 namespace cairn {
 namespace {
 
-// Where saves go, and what is known of those before.
+// The place to save to, and what is known of earlier saves.
 struct PipelineTarget {
   PipelineTarget(std::shared_ptr<ObjectStore> store, const RetryPolicy& retry)
       : publisher(store, {.is_shared = store->may_be_far(), .retry = retry}) {}
 
   Publisher publisher;
   pickle::EncodeMemory* encoded = nullptr;
-  // New names of saves that failed. What they wrote there may be whole, and nobody counts it among
+  // New paths of failed saves. The checkpoints there may be whole, but they do not count among
   // those to keep.
   std::set<std::string> left;
 };
 
-// Nothing is removed when it cannot be known what `latest` points at: in a local store, since
-// elsewhere it is at job.path for certain.
+// Removes nothing if it cannot read what `latest` points at. Only a local store is asked; in other
+// stores `latest` certainly points at job.path.
 void retain(PipelineTarget& target, const SaveJob& job, SaveReport& report) {
   Publisher& publisher = target.publisher;
   Removal removal = {.keeps = {job.path},
@@ -92,7 +94,7 @@ void retain(PipelineTarget& target, const SaveJob& job, SaveReport& report) {
   }
 }
 
-// "check" to "commit". Returns the number of bytes.
+// Does the steps "check" to "commit". Returns the number of bytes.
 std::uint64_t publish_in(PipelineTarget& target, const SaveJob& job, FileImage* image) {
   Publisher& publisher = target.publisher;
   const bool is_new = job.replace == Replace::kOwn && !publisher.own().knows(job.path);
@@ -111,7 +113,8 @@ std::uint64_t publish_in(PipelineTarget& target, const SaveJob& job, FileImage* 
   return bytes;
 }
 
-// "check" to "report". `image`: the snapshot; nullptr when the job has the live tensors.
+// Does the steps "check" to "report". `image`: the snapshot; nullptr if the job has the live
+// tensors.
 SaveReport write_and_publish(PipelineTarget& target, const SaveJob& job, FileImage* image) try {
   SaveReport report;
   report.path = job.path;
@@ -147,12 +150,12 @@ void save(const Value& value, const std::string& path, const SaveOptions& option
 struct SavePipeline::Impl {
   struct Queued {
     SaveJob job;
-    std::optional<FileImage> image;  // of what is written as it lies
-    std::uint64_t failures = 0;      // before it was submitted
+    std::optional<FileImage> image;  // for a torch.save file
+    std::uint64_t failures = 0;      // failed saves before this one was submitted
   };
 
   explicit Impl(const SavePipelineOptions& o)
-      : options(o), target(o.store != nullptr ? o.store : local_store(), noticed(o.retry)) {
+      : options(o), target(o.store != nullptr ? o.store : local_store(), with_notice(o.retry)) {
     target.encoded = &layout->encoded;
   }
 
@@ -181,10 +184,11 @@ struct SavePipeline::Impl {
     worker_id = std::this_thread::get_id();
     for (;;) {
       changed.wait(lock, [this] { return stop || !queue.empty(); });
-      if (queue.empty()) return;  // stopped, and nothing left to do
+      if (queue.empty()) return;  // stopped, and nothing is left to do
       std::optional<Queued> next = std::move(queue.front());
       queue.pop_front();
-      // It counted what failed meanwhile among those that stay: a later one removes in its target.
+      // This job counted the saves that failed meanwhile as kept, so it removes nothing. A later
+      // job does.
       if (failures != next->failures) next->job.remove_afterwards.clear();
       lock.unlock();
       std::exception_ptr failure;
@@ -194,7 +198,7 @@ struct SavePipeline::Impl {
       } catch (...) {
         failure = std::current_exception();
       }
-      next.reset();  // gives the snapshot's memory back before the next save asks for some
+      next.reset();  // frees the snapshot's memory before the next save needs some
       lock.lock();
       if (failure != nullptr) ++failures;
       if (error == nullptr) error = failure;
@@ -209,7 +213,7 @@ struct SavePipeline::Impl {
     if (error != nullptr) std::rethrow_exception(std::exchange(error, nullptr));
   }
 
-  // Returns how many saves have failed: none that was not thrown.
+  // Returns the number of failed saves. All their errors have been thrown.
   std::uint64_t wait_until_pending_below(std::size_t limit) {
     std::unique_lock lock(mutex);
     changed.wait(lock, [&] { return pending < limit; });
@@ -217,8 +221,8 @@ struct SavePipeline::Impl {
     return failures;
   }
 
-  // Waits for its turn, or takes the place of the save that waits (SavePipelineOptions). A job that
-  // meets other ranks is never left out: they have it, too.
+  // Waits for its turn, or replaces the queued save (SavePipelineOptions::max_pending). A job of
+  // all ranks is never replaced, because the other ranks have it, too.
   std::uint64_t wait_for_turn() {
     std::unique_lock lock(mutex);
     const auto may_wait_beside = [&] {
@@ -230,7 +234,7 @@ struct SavePipeline::Impl {
     const SaveJob left_out = std::move(queue.back().job);
     queue.pop_back();
     --pending;
-    const std::uint64_t counted = failures++;  // this one has counted it among those that stay
+    const std::uint64_t counted = failures++;  // the new job has counted the skipped one as kept
     lock.unlock();
     if (left_out.report) {
       SaveReport skipped;
@@ -241,8 +245,8 @@ struct SavePipeline::Impl {
     return counted;
   }
 
-  // Tells also who waits for a turn.
-  RetryPolicy noticed(RetryPolicy retry) {
+  // Also sets is_away and wakes the threads that wait for their turn.
+  RetryPolicy with_notice(RetryPolicy retry) {
     retry.on_retry = [this, told = std::move(retry.on_retry)](const StorageError& e, auto pause) {
       {
         const std::lock_guard lock(mutex);
@@ -261,12 +265,13 @@ struct SavePipeline::Impl {
   std::condition_variable changed;
   const std::shared_ptr<FileImage::Layout> layout = std::make_shared<FileImage::Layout>();
   std::deque<Queued> queue;
-  std::size_t pending = 0;     // in the queue or under way
-  std::uint64_t failures = 0;  // of saves
-  bool is_away = false;        // the store, for the save that is under way
+  std::size_t pending = 0;     // queued or running
+  std::uint64_t failures = 0;  // failed saves
+  bool is_away = false;        // the running save waits for the store
   std::exception_ptr error;
   bool stop = false;
-  Cancellation given_up{"the time for it has passed"};  // what is under way, and what waits
+  // cancels the running save and the queued ones
+  Cancellation given_up{"the time for it has passed"};
   std::thread worker;
   std::thread::id worker_id;
 };

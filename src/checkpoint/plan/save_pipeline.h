@@ -1,5 +1,5 @@
-// The one path that every checkpoint takes: the saver's, save()'s, a Trainer's and what convert()
-// writes, of whatever format. save_pipeline.cpp opens with the protocol.
+// Every checkpoint is written through this pipeline, in whatever format: those of the saver, of
+// save(), of a Trainer and of convert(). save_pipeline.cpp opens with the protocol.
 #pragma once
 
 #include <chrono>
@@ -16,51 +16,53 @@
 namespace cairn {
 
 struct SavePipelineOptions {
-  // False: submit() returns when the checkpoint is durable, and needs no copy of it.
+  // False: submit() returns when the checkpoint is durable, and no copy of the tensors is made.
   bool async = true;
-  // Saves under way before submit() waits for the oldest. Each holds a copy of its state. While the
-  // store is away submit() does not wait: one save may wait there in any case, and the newest takes
-  // the place of the one that waits, whose report says so.
+  // The number of saves under way at which submit() waits for the oldest. Each save holds a copy of
+  // its state. While the store is away, submit() does not wait: one save may always be queued, and
+  // a newer save replaces it. The report of the replaced save has is_skipped.
   std::size_t max_pending = 1;
   std::shared_ptr<ObjectStore> store = nullptr;  // local_store() when null
-  RetryPolicy retry = {};                        // of a store that may_be_far()
+  RetryPolicy retry = {};                        // for a store that may_be_far()
 };
 
-// Does it on this thread, from the tensors' own memory. Throws what save() throws; an error of the
-// link or of a removal says that the checkpoint itself is saved.
+// Saves on this thread, from the tensors' own memory. Throws what save() throws. If only the link
+// or a removal fails, the message says that the checkpoint itself is saved.
 SaveReport save_now(const std::shared_ptr<ObjectStore>& store, const SaveJob& job);
 
-// Not thread-safe, except that everything behind submit() happens on one background thread.
+// Not thread-safe. After submit() has copied the tensors, one background thread does the rest.
 class SavePipeline {
  public:
   explicit SavePipeline(const SavePipelineOptions& options = {});
-  // Finishes what is under way. An error that nobody fetched by then is lost: wait() first.
+  // Finishes the saves under way. Errors that no call has thrown by then are lost, so call wait()
+  // first.
   ~SavePipeline();
   SavePipeline(const SavePipeline&) = delete;
   SavePipeline& operator=(const SavePipeline&) = delete;
 
   // Saves. The tensors of the request may change when submit() returns. Throws the error of an
-  // earlier save, once, and then has not saved this one; whatever save() throws when not async.
-  // After an error the checkpoint and the link of before are still there, and the next save works.
+  // earlier save, once, and then does not save this one. If not async, throws what save() throws.
+  // After an error, the previous checkpoint and link are still there, and the next save works.
   void submit(SaveJob request);
 
-  // Whether the save that is under way waits for a store that is away.
+  // Whether the running save waits for a store that is away.
   bool is_away() const;
-  // Waits until nothing is under way; throws the error of an earlier save, once.
+  // Waits until no save is under way. Throws the error of an earlier save, once.
   void wait();
-  // As wait(), with a deadline. After it, running and queued saves are cancelled: CancelledError
-  // that names the first. An unfinished write is undone in one attempt of a few seconds. Earlier
-  // files stay.
+  // Like wait(), with a deadline. After the deadline, running and queued saves are cancelled. Then
+  // it throws a CancelledError that names the first of them. An unfinished write is undone in one
+  // attempt of a few seconds. Earlier files stay.
   void wait_until(std::chrono::steady_clock::time_point deadline);
-  // Throws the error of an earlier save, once; does not wait.
+  // Throws the error of an earlier save, once. Does not wait.
   void throw_error();
-  // Lets go of the tensors of earlier saves (StorageList::Parts).
+  // Releases the tensors of earlier saves (StorageList::Parts).
   void let_go();
 
-  // Does the step "retain" alone, on this thread, for a save that was made before: removes what
-  // `job` lists. A failure becomes the report's warning. No save may be under way.
+  // Does only the step "retain", on this thread, for a finished save: removes the files that `job`
+  // lists. A failure becomes the report's warning. No save may be under way.
   SaveReport retain(const SaveJob& job);
-  // Checks and moves the pointer, writes, removes, and knows which objects are this job's.
+  // The publisher checks and moves the pointer, writes, removes, and knows which objects are this
+  // job's.
   Publisher& publisher() const;
 
  private:

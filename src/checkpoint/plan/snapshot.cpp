@@ -15,10 +15,11 @@
 namespace cairn {
 namespace {
 
-constexpr std::size_t kSnapshotAlignment = 64;  // of each storage: a cache line, and torch's own
+// of each storage: a cache line, and the alignment that torch uses
+constexpr std::size_t kSnapshotAlignment = 64;
 constexpr std::size_t kGranule = std::size_t{2} << 20;
 constexpr std::size_t kManyEntries = 64;
-// What one thread copies at a time: one core alone does not use all that the memory gives.
+// Bytes that one thread copies at a time. One core alone does not use the full memory bandwidth.
 constexpr std::uint64_t kCopiedAtOnce = std::uint64_t{32} << 20;
 
 bool can_hold_tensors(const Value& value) {
@@ -30,7 +31,7 @@ const List& items_of(const Value& value) {
   return value.kind() == Kind::kSet ? value.as_set().items : value.as_items();
 }
 
-// The first of the ascending `offsets` at which something may begin that reaches behind `begin`.
+// Index of the first offset whose storage may reach beyond `begin`. The offsets ascend.
 std::size_t first_in(std::span<const std::uint64_t> offsets, std::uint64_t begin) {
   const auto behind = std::upper_bound(offsets.begin(), offsets.end(), begin);
   if (behind == offsets.begin()) return 0;
@@ -38,7 +39,7 @@ std::size_t first_in(std::span<const std::uint64_t> offsets, std::uint64_t begin
   return static_cast<std::size_t>(first - offsets.begin());
 }
 
-// The tree again, with the copied storages.
+// Copies a tree, with the copied storages in place of the originals.
 class TreeCopy {
  public:
   using Copies = std::unordered_map<const Storage*, std::shared_ptr<const Storage>>;
@@ -91,20 +92,22 @@ class TreeCopy {
   }
 
   const Copies& copies_;
-  std::unordered_map<const void*, Value> seen_;  // what was one object stays one
+  std::unordered_map<const void*, Value> seen_;  // so that one object at several places stays one
 };
 
 }  // namespace
 
 StorageList::StorageList(const Value& root, Parts* known) : known_(known) {
   visit(root);
-  if (known_ != nullptr) know_only_first(parts_);  // others are not there any more
+  if (known_ != nullptr) keep_first_parts(parts_);  // the tree does not have the others any more
 }
 
-// What belongs to one alone comes by once, and need not be remembered: of most states everything.
+// A storage with a single owner appears only once in the tree, so it need not be remembered. In
+// most states that is every storage.
 void StorageList::add(const std::shared_ptr<const Storage>& storage, bool comes_once) {
   if (comes_once && storage.use_count() == 1) return storages_.push_back(storage.get());
-  for (; seen_count_ < unchanged_count_; ++seen_count_) {  // they are looked for only now
+  // added late, since most walks do not need them
+  for (; seen_count_ < unchanged_count_; ++seen_count_) {
     seen_.insert(storages_[seen_count_]);
   }
   if (seen_.insert(storage.get()).second) storages_.push_back(storage.get());
@@ -113,7 +116,7 @@ void StorageList::add(const std::shared_ptr<const Storage>& storage, bool comes_
 void StorageList::add(const TensorView& tensor, bool comes_once) {
   add(tensor.storage, comes_once);
   if (tensor.quantizer == nullptr || !tensor.quantizer->axis) return;
-  add(tensor.quantizer->scales.storage, false);  // of a quantizer that tensors may share
+  add(tensor.quantizer->scales.storage, false);  // several tensors may share a quantizer
   add(tensor.quantizer->zero_points.storage, false);
 }
 
@@ -129,8 +132,8 @@ void StorageList::visit(const Value& value) {
   if (is_shared) --shared_around_;
 }
 
-// What stands before it has come by as it was, or it is new as well: so are the storages that it
-// adds to those before.
+// A part is unchanged only if all earlier parts are, since a part adds only the storages that the
+// earlier parts lack.
 void StorageList::visit_part(const Value& value) {
   const bool is_unchanged = parts_ < known_->parts.size() && unchanged_count_ == known_count_ &&
                             known_->parts[parts_].value.identity() == value.identity();
@@ -140,7 +143,7 @@ void StorageList::visit_part(const Value& value) {
     storages_.insert(storages_.end(), begin + static_cast<std::ptrdiff_t>(known_count_),
                      begin + static_cast<std::ptrdiff_t>(unchanged_count_));
   } else {
-    know_only_first(parts_);  // the memory of before goes first
+    keep_first_parts(parts_);  // releases the old parts' memory first
     is_in_part_ = true;
     visit_new_part(value);
     is_in_part_ = false;
@@ -160,7 +163,7 @@ void StorageList::visit_new_part(const Value& value) {
   known_->parts.push_back({value, storages_.size()});
 }
 
-void StorageList::know_only_first(std::size_t parts) {
+void StorageList::keep_first_parts(std::size_t parts) {
   const std::size_t end = parts == 0 ? 0 : known_->parts[parts - 1].end;
   known_->parts.resize(parts);
   known_->storages.resize(end);
@@ -168,7 +171,7 @@ void StorageList::know_only_first(std::size_t parts) {
 }
 
 void StorageList::visit_contents(const Value& value) {
-  // What is in more than one place may be in the parts that were not walked through, too.
+  // A value below a shared container may also be in a part that was not walked again.
   const bool comes_once = unchanged_count_ == 0 || shared_around_ == 0;
   if (value.is_tensor()) {
     add(value.as_tensor(), comes_once);
@@ -189,7 +192,8 @@ void StorageList::visit_contents(const Value& value) {
   }
 }
 
-// Arenas in use hold on to the pool, and come back to it when nothing points into them any more.
+// Each arena in use keeps the pool alive, and returns to the pool when nothing points into the
+// arena any more.
 struct Snapshotter::Pool {
   std::mutex mutex;
   std::list<PageMemory> spare;
@@ -211,7 +215,8 @@ struct Snapshotter::Pool {
     PageMemory& arena = taken.front();
     if (arena.size() >= size) return taken;
     bytes -= arena.size();
-    { const PageMemory freed = std::move(arena); }  // before the larger one: never both at once
+    // freed before the larger one is made: never both at once
+    { const PageMemory freed = std::move(arena); }
     arena = PageMemory(round_up(size, kGranule));
     bytes += arena.size();
     return taken;
@@ -249,7 +254,8 @@ std::shared_ptr<PageMemory> Snapshotter::take(std::span<const Storage* const> st
                                               std::span<const SharedBytes> views) {
   std::shared_ptr<PageMemory> memory = arena(bytes);
   const std::size_t pieces = (bytes + kCopiedAtOnce - 1) / kCopiedAtOnce;
-  std::vector<std::vector<StorageRead>> reads(pieces);  // of a device, or a file: many at once
+  // reads from devices and files, which are done together at the end
+  std::vector<std::vector<StorageRead>> reads(pieces);
   const auto copy_some = [&](std::size_t piece) {
     const std::uint64_t begin = piece * kCopiedAtOnce;
     const std::uint64_t end = std::min(bytes, begin + kCopiedAtOnce);
@@ -269,7 +275,7 @@ std::shared_ptr<PageMemory> Snapshotter::take(std::span<const Storage* const> st
       if (storage == nullptr || storage->size() == 0) continue;
       if (const auto from = storage->try_view()) {
         copy(i, from->view);
-      } else if (offsets[i] >= begin) {  // once, whatever pieces it lies in
+      } else if (offsets[i] >= begin) {  // only in the piece where it begins, so it is read once
         const std::shared_ptr<const void> not_owned;
         reads[piece].push_back(
             {{not_owned, storage},

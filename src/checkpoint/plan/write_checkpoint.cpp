@@ -1,12 +1,14 @@
 // From the Value to the file:
 //
-//  1. The tree becomes a plan: every offset, before the first byte.
+//  1. The tree becomes a plan, which has every offset before the first byte is written.
 //  2. The store begins an object (in a folder: a file under a temporary name).
-//  3. An executor writes the plan into it. A snapshot that is the file's image: its blocks, as they
-//     lie. Otherwise the plan is streamed from the tensors' memory through a ring of blocks; what
-//     the extension asks for stands in front of the ring: a compressor, and in front of that a tar,
-//     which says the size of a file before the file, and asks the plan for it.
-//  4. The manifest, which needs the CRCs, and the directory come last; the object is committed.
+//  3. An executor writes the plan into the object. If a snapshot is the file's image, its blocks
+//     are written as they are. Otherwise the plan is streamed from the tensors' memory through a
+//     ring of blocks. The extension may put a compressor in front of the ring, and a tar writer in
+//     front of the compressor. A tar has the file's size before the file, which is known from the
+//     plan.
+//  4. The manifest, which needs the CRCs, and the directory come last. Then the object is
+//     committed.
 #include "checkpoint/plan/write_checkpoint.h"
 
 #include <algorithm>
@@ -44,7 +46,7 @@ void stream_wrapped(const TorchPlan& plan, const Extension& extension, ByteSink&
   if (compressed != nullptr) compressed->finish();
 }
 
-// Step 3: all that is written of a file, and nothing of how it gets its name.
+// Step 3: writes the content of the file, and does not handle its name.
 void execute(const TorchPlan& plan, const FileImage* image, const Extension& extension,
              PositionalSink& sink, const std::function<void(std::uint64_t)>& on_written) {
   if (image != nullptr && image->is_image()) return image->write(plan, sink);
@@ -52,8 +54,8 @@ void execute(const TorchPlan& plan, const FileImage* image, const Extension& ext
                [&](ByteSink& blocks) { stream_wrapped(plan, extension, blocks, on_written); });
 }
 
-// What is in memory has nothing to ask: whoever wrote to some other file meanwhile is no concern of
-// it.
+// Whether any storage is read from a file. If all are in memory, check_mapped_reads() is not
+// needed, and a change of some other file must not fail this save.
 bool reads_files(const TorchPlan& plan) {
   return std::ranges::any_of(plan.parts(), [](const CheckpointPlan::Part& part) {
     return part.storage->source() != nullptr || !part.storage->try_view();
@@ -85,7 +87,7 @@ std::uint64_t write_checkpoint(Publisher& publisher, const SaveJob& job, FileIma
   if (job.checks_reads && (reads_are_guarded() || reads_files(plan))) guard.emplace();
   WriteProgress progress(job, part_bytes(plan));
   std::uint64_t bytes = 0;
-  // The blocks are written by another thread, which does not know it.
+  // Another thread writes the blocks, and it does not know this thread's cancellation.
   const auto check_cancelled = [cancellation = cancellation_here()] {
     if (cancellation != nullptr) cancellation->check();
   };

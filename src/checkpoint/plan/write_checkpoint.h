@@ -1,4 +1,4 @@
-// Encoding a Value straight into a file that is replaced atomically.
+// Encodes a Value straight into a file that is replaced atomically.
 #pragma once
 
 #include <cstdint>
@@ -13,19 +13,20 @@
 
 namespace cairn {
 
-// Writes the job's value to its path, as save() promises, and nothing else of the job; returns the
-// size of the file. This is what Publisher::publish() is given.
-// `image`: the snapshot in place of the value, once: the live tensors are let go of before the
-// first byte is written. Null: from the tensors' own memory. `encoded`: what is known of the saves
-// before; null: nothing.
+// Writes the job's value to its path, as save() promises, and does nothing else of the job. Returns
+// the size of the file. Publisher::publish() calls this. `image`: the snapshot to write in place of
+// the value; it can be used once. The live tensors are released before the first byte is written.
+// Null: writes from the tensors' own memory. `encoded`: memory of the previous saves' encoding; may
+// be null.
 std::uint64_t write_checkpoint(Publisher& publisher, const SaveJob& job, FileImage* image,
                                pickle::EncodeMemory* encoded);
 
-// Of a torch.save file: with a manifest that says this of it.
+// Options for a torch.save file with a manifest that contains `info`.
 TorchFileWriteOptions with_manifest(CheckpointInfo info);
 
-// What writing a file of this name would say of its extension: UsageError that lists all there are,
-// or names the program that is needed and not installed.
+// Throws the UsageError that writing a file of this name would throw for its extension: the
+// extension is unknown (the message lists the known ones), or it needs a program that is not
+// installed.
 void check_extension(const std::string& path);
 
 }  // namespace cairn

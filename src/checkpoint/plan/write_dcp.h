@@ -1,4 +1,4 @@
-// Writing a torch.distributed.checkpoint folder of one rank: `__0_0.distcp`, then `.metadata`,
+// Writes a torch.distributed.checkpoint folder of one rank: `__0_0.distcp`, then `.metadata`,
 // published together (io/durable/atomic_folder.h).
 #pragma once
 
@@ -12,12 +12,12 @@
 
 namespace cairn {
 
-// SaveJob::write. UnsupportedError for what such a folder cannot hold; AlreadyExistsError when
-// something of that name exists, unless the job overwrites and it is a flat folder. On an error
-// nothing changed; in a store without whole_folders an older folder may be gone then.
-// `scratch_folder` as for FolderPlan.
+// For SaveJob::write. `scratch_folder` as for FolderPlan. Throws UnsupportedError for values that
+// such a folder cannot hold. Throws AlreadyExistsError if something of that name exists, unless the
+// job overwrites and it is a flat folder. After an error nothing has changed, except in a store
+// without whole_folders: there an older folder may be gone.
 std::uint64_t write_dcp(ObjectStore& store, const SaveJob& job, const std::string& scratch_folder);
-// The same of a value: for tests.
+// Writes a value with default options. For tests.
 std::uint64_t write_dcp(ObjectStore& store, const Value& value, const std::string& folder,
                         bool overwrite = false);
 

@@ -39,7 +39,7 @@ void fill_object(const CheckpointPlan& plan, ObjectWrite& object, ByteSink* also
   TeeSink both(sink, also);
   write_blocks(plan, both, [&](ByteSink& blocks) { stream_plan(plan, blocks, on_written); });
   if (sink.bytes() != plan.size()) {
-    throw UsageError("a file of " + std::to_string(plan.size()) + " bytes was planned, and " +
+    throw UsageError("a file of " + std::to_string(plan.size()) + " bytes was planned, but " +
                      std::to_string(sink.bytes()) + " were written");
   }
 }

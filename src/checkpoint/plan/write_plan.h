@@ -1,5 +1,5 @@
-// From a plan to an object, for who waits: from the tensors' own memory, through a ring of blocks
-// (io/bytes/block_sink.h).
+// Writes a plan into an object while the caller waits: from the tensors' own memory, through a ring
+// of blocks (io/bytes/block_sink.h).
 #pragma once
 
 #include <cstdint>
@@ -14,7 +14,7 @@
 
 namespace cairn {
 
-// An object as what executors write into.
+// Lets executors write into an object.
 class ObjectSink final : public PositionalSink {
  public:
   // `object` must outlive it. `before_each` is called before each block, and may throw.
@@ -26,7 +26,7 @@ class ObjectSink final : public PositionalSink {
     bytes_ += bytes.view.size();
   }
   std::size_t piece_bytes() const override { return object_.piece_bytes(); }
-  std::uint64_t bytes() const { return bytes_; }  // that were written
+  std::uint64_t bytes() const { return bytes_; }  // the number of bytes written so far
 
  private:
   ObjectWrite& object_;
@@ -34,18 +34,19 @@ class ObjectSink final : public PositionalSink {
   std::uint64_t bytes_ = 0;
 };
 
-// Writes blocks of a file that will be about as large as the plan, filled by `fill`.
+// Writes a file in blocks; `fill` produces its bytes. The file should be about as large as the
+// plan.
 void write_blocks(const CheckpointPlan& plan, PositionalSink& sink,
                   const std::function<void(ByteSink&)>& fill);
 
 // Writes a plan as it is into an object that was begun with the plan's size. `also` gets every
-// block, too; may be null. Errors and `on_written` as stream_plan().
+// block, too; it may be null. Errors and `on_written` are those of stream_plan().
 void fill_object(const CheckpointPlan& plan, ObjectWrite& object, ByteSink* also = nullptr,
                  const std::function<void(std::uint64_t bytes)>& on_written = nullptr);
-// The same, and commits the object.
+// Like fill_object(), and commits the object.
 void write_object(const CheckpointPlan& plan, ObjectWrite& object, ByteSink* also = nullptr,
                   const std::function<void(std::uint64_t bytes)>& on_written = nullptr);
-// The same of a text.
+// Writes a text into an object and commits it.
 void write_object(const std::string& text, ObjectWrite& object);
 
 }  // namespace cairn

@@ -1,4 +1,4 @@
-// How far the bytes of a job's tensors are, for SaveJob::on_progress.
+// Counts the tensor bytes that a job has written, for SaveJob::on_progress.
 #pragma once
 
 #include <cstdint>
@@ -9,7 +9,7 @@
 
 namespace cairn {
 
-// Of all tensors in the file.
+// The bytes of all tensors in the file.
 inline std::uint64_t part_bytes(const CheckpointPlan& plan) {
   std::uint64_t bytes = 0;
   for (const CheckpointPlan::Part& part : plan.parts()) {
@@ -20,11 +20,12 @@ inline std::uint64_t part_bytes(const CheckpointPlan& plan) {
 
 class WriteProgress {
  public:
-  // Of a job that writes `total` bytes of tensors, in however many files. `job` must outlive it.
+  // `total`: the bytes of tensors that the job writes, in however many files. `job` must outlive
+  // this object.
   WriteProgress(const SaveJob& job, std::uint64_t total) : job_(job), total_(total) {}
 
-  // What stream_plan() is to call in one attempt: null when nobody asks. What a later attempt
-  // writes again is told of once.
+  // Begins an attempt, and returns the function that stream_plan() calls during it. Null if the job
+  // has no on_progress. Bytes that a later attempt writes again are reported only once.
   std::function<void(std::uint64_t more)> of_attempt() {
     done_ = 0;
     if (!job_.on_progress) return nullptr;
@@ -34,16 +35,16 @@ class WriteProgress {
  private:
   void add(std::uint64_t more) {
     done_ += more;
-    if (done_ <= told_) return;
-    const std::uint64_t news = done_ - told_;
-    told_ = done_;
+    if (done_ <= reported_) return;
+    const std::uint64_t news = done_ - reported_;
+    reported_ = done_;
     job_.on_progress(news, total_);
   }
 
   const SaveJob& job_;
   std::uint64_t total_;
   std::uint64_t done_ = 0;  // in this attempt
-  std::uint64_t told_ = 0;
+  std::uint64_t reported_ = 0;
 };
 
 }  // namespace cairn

@@ -17,8 +17,8 @@
 namespace cairn {
 namespace {
 
-// The tied names twice: as cairn reads them, and as the reference's save_model() has them, each a
-// text of its own.
+// Adds the tied names twice: as cairn reads them, and as the reference's save_model() writes them,
+// one text for each name.
 SafetensorsFile::Metadata metadata_of(const NamedTensors& named,
                                       const SafetensorsFile::Metadata& more) {
   SafetensorsFile::Metadata metadata = {{"format", "pt"}};
@@ -48,7 +48,7 @@ std::vector<NamedTensors> shards_of(NamedTensors named, std::uint64_t shard_byte
     used += bytes;
     shards.back().tensors.push_back(std::move(tensor));
   }
-  // Each tied name stands in the shard of the tensor that was kept.
+  // Each tied name goes into the shard of the tensor that was kept.
   for (NamedTensors& shard : shards) {
     for (const auto& tied : named.tied) {
       const bool is_here =

@@ -1,4 +1,4 @@
-// Named tensors into safetensors files, published atomically.
+// Writes named tensors into safetensors files, published atomically.
 #pragma once
 
 #include <cstdint>
@@ -12,24 +12,24 @@
 
 namespace cairn {
 
-// What was written: the files (paths) and their bytes.
+// The paths of the written files, and their bytes.
 struct WrittenFiles {
   std::vector<std::string> files;
   std::uint64_t bytes = 0;
 };
 
-// One file, for SaveJob::write; of the job only where. `metadata`: besides {"format": "pt"}, the
-// tied names and the checksums.
+// Writes one file, for SaveJob::write. Does not use the job's value. `metadata`: entries besides
+// {"format": "pt"}, the tied names and the checksums.
 WrittenFiles write_safetensors(ObjectStore& store, const SaveJob& job, const NamedTensors& named,
                                const SafetensorsFile::Metadata& metadata);
 
 struct ShardOptions {
   std::uint64_t shard_bytes = 0;
-  SafetensorsFile::Metadata metadata = {};  // of each
+  SafetensorsFile::Metadata metadata = {};  // of each shard
 };
 
-// The same as a folder of shards of at most so many bytes of tensors each (one that is larger has
-// a shard of its own), in the order of the tensors, and their index.
+// Writes a folder of shards and their index. Each shard has at most `shard_bytes` bytes of tensors,
+// in the order of the tensors. A larger tensor gets a shard of its own.
 WrittenFiles write_sharded_safetensors(ObjectStore& store, const SaveJob& job, NamedTensors named,
                                        const ShardOptions& options);
 

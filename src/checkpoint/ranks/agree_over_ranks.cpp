@@ -1,18 +1,19 @@
-// How all ranks come to go on from one checkpoint.
+// How all ranks agree on one checkpoint to resume from.
 //
 // clang-format off
-//  1. look    Each rank looks for what it can go on from, in its own folder or store, and says what
-//             it has found: names, how far each is, which content it has, and, where ranks can read
-//             what others have, which files of it.
-//  2. choose  Rank 0 has what all have found. A checkpoint is one when it was published, and all
-//             see it, or each of its files is on some rank; otherwise a part was lost, or the save
-//             ended before it was published everywhere, or a disk does not give it. Parts
-//             alone are none, unless they say that they were published: then what publishes it was
-//             lost. When none sees any, the run begins anew; when some do and none of them is
-//             whole, nobody begins: what they have would be left behind. Unless there is elsewhere
-//             to look first (AgreeJob::may_lack_all).
-//  3. decide  What rank 0 has chosen is the decision, for all (consult.h). A rank that fails or
-//             does not come is one against it. Nobody decides for itself.
+//  1. look    Each rank looks for the checkpoints in its own folder or store. It reports their
+//             names, how far each is, and the identity of its content. If ranks can read one
+//             another's files, it also reports which files it has.
+//  2. choose  Rank 0 has the reports of all. A checkpoint is whole if it was published and either
+//             all ranks see it or each of its files is on some rank. Otherwise a part was lost, the
+//             save ended before it was published everywhere, or a disk does not return it. Parts
+//             alone are no checkpoint, unless they are marked as published: then the machine that
+//             published it is missing. If no rank sees any checkpoint, the run begins anew. If some
+//             ranks do and none of the checkpoints is whole, no rank may begin, since that would
+//             abandon them. The exception is AgreeJob::may_lack_all: then there are other places to
+//             look first.
+//  3. decide  Rank 0's choice is the decision for all ranks (consult.h). A rank that fails or does
+//             not come decides against it. No rank decides for itself.
 // clang-format on
 #include "checkpoint/ranks/agree_over_ranks.h"
 
@@ -58,7 +59,7 @@ std::string text_of(const Agreed& agreed) {
   return json_text(list, -1);
 }
 
-// What another rank wrote with text_of(). MeetingError.
+// Parses what another rank wrote with text_of(). Throws MeetingError.
 template <class Read>
 auto parse(const std::string& text, const Read& read) {
   std::vector<decltype(read(Json()))> all;
@@ -68,7 +69,7 @@ auto parse(const std::string& text, const Read& read) {
     }
   } catch (const Json::exception& e) {
     throw MeetingError(
-        "what a rank has found cannot be read (do all run the same version of "
+        "a rank's list of checkpoints cannot be read (do all ranks run the same version of "
         "cairn?): " +
         std::string(e.what()));
   }
@@ -110,11 +111,12 @@ Agreed parse_agreed(const std::string& text) {
   });
 }
 
-// What the ranks see of one content of one name.
+// All reports of one name with one content.
 struct Sighting {
-  SeenCheckpoint seen;                      // of the first that sees it published, else the first
-  std::int64_t rank = 0;                    // that one
-  std::map<std::string, std::int64_t> has;  // who has which file
+  // as the first rank sees it that sees it published; else as the first rank sees it
+  SeenCheckpoint seen;
+  std::int64_t rank = 0;                    // that rank
+  std::map<std::string, std::int64_t> has;  // by file: a rank that has it
   std::set<std::int64_t> seen_by;
 };
 
@@ -136,8 +138,8 @@ class Sightings {
     ++ranks_;
   }
 
-  // Step 2. Of one name, one: the first that is whole; else one that a disk does not give, which
-  // says why the others lack something.
+  // Step 2. Returns one checkpoint for each name: the first that is whole; else one that a disk
+  // does not return, since that explains what the others lack.
   Agreed chosen() const {
     std::vector<const Sighting*> published;
     for (const Sighting& one : all_) {
@@ -223,7 +225,7 @@ class Sightings {
   std::int64_t ranks_ = 0;
 };
 
-// Of rank 0.
+// For rank 0.
 Agreed choose(RollCall& call, Seen own, bool may_lack_all) {
   Sightings sightings;
   sightings.add(call.me().rank, std::move(own));
@@ -235,23 +237,23 @@ Agreed choose(RollCall& call, Seen own, bool may_lack_all) {
   if (const Verdict why = why_none_is_whole(agreed); !may_lack_all && !why.is_good()) {
     decide_against(call, why);
   }
-  call.all_have_come();
-  // Before the decision: whoever knows that there is one finds it.
+  call.forget_earlier_calls();
+  // Set before the decision, so that a rank that knows of the decision finds it.
   call.set("done", text_of(agreed));
   decide_for(call);
   return agreed;
 }
 
-// Of the others.
+// For the other ranks.
 Agreed learn(RollCall& call, const Seen& own) {
   call.set("report/" + std::to_string(call.me().rank), text_of(own));
   try {
     call.wait_for_decision();
   } catch (const RollCall::Unknown&) {
-    // Decided all the same; rank 0 is not needed any more.
+    // The decision stands, and rank 0 is not needed any more.
   }
   const auto text = call.find("done");
-  if (!text) throw MeetingError("the meeting place has forgotten what was agreed on");
+  if (!text) throw MeetingError("the meeting place has lost what the ranks agreed on");
   return parse_agreed(*text);
 }
 
@@ -281,12 +283,13 @@ Verdict why_none_is_whole(const std::vector<AgreedCheckpoint>& agreed) {
     verdict.kind = Verdict::Kind::kFailed;
     verdict.status = one.status;
   }
-  const char* const advice =
-      verdict.status == 0 ? "Start the job where their parts are, give them back, or remove the "
-                            "checkpoints everywhere to begin anew"
-                          : "Mend what does not give them, or put them aside, and start again";
+  const char* const advice = verdict.status == 0
+                                 ? "Start the job where their parts are, bring the parts back, or "
+                                   "remove the checkpoints everywhere to begin anew"
+                                 : "Repair the disk or server that does not return them, or put "
+                                   "them aside, and start again";
   verdict.why = fmt::format(
-      "there are checkpoints, and none that all ranks can go on from ({}). {}", all, advice);
+      "there are checkpoints, but none that all ranks can go on from ({}). {}", all, advice);
   return verdict;
 }
 

@@ -1,4 +1,4 @@
-// The checkpoints that all ranks can go on from, also where each sees other parts of them.
+// Finds the checkpoints that all ranks can resume from, even if each rank sees other parts of them.
 // agree_over_ranks.cpp opens with the protocol.
 #pragma once
 
@@ -11,32 +11,34 @@
 
 namespace cairn {
 
-// One that a rank sees, or parts of it.
+// A checkpoint, or parts of one, that a rank sees.
 struct SeenCheckpoint {
   struct File {
-    std::string name = {};  // in the checkpoint's folder; empty: it is one file
+    std::string name = {};  // in the checkpoint's folder; empty if the checkpoint is one file
     std::uint64_t bytes = 0;
-    std::string machine = {};  // on which it was written, where that is known
+    std::string machine = {};  // the machine on which it was written, if known
   };
 
   std::string name = {};  // the same on all ranks: "ep1-ba20"
-  // What says which is the furthest: batch, epoch. Compared in their order; of equal length.
+  // How far training was: batch, epoch. The lists have equal lengths and are compared
+  // lexicographically.
   std::vector<std::int64_t> order = {};
-  // What tells two of one name apart: the attempt, a hash. The same on all ranks that have the same
-  // checkpoint, or parts of it.
+  // Distinguishes two checkpoints of one name: the attempt, or a hash. The same on all ranks that
+  // have the same checkpoint or parts of it.
   std::string identity = {};
-  // Whether this rank sees what makes it one, `.metadata`; false for a machine that has parts
-  // alone. What nobody sees that of was never published.
+  // Whether this rank sees `.metadata`, which makes the parts a checkpoint. False on a machine that
+  // has only parts. If no rank sees it, the checkpoint was never published.
   bool is_published = true;
-  // Where ranks read what others have (joint_store.h): all files that it is made of, as who sees it
-  // published knows them. Empty: who sees it has all that he needs.
+  // If ranks read one another's files (joint_store.h): all files of the checkpoint, as listed where
+  // it is published. Empty: a rank that sees the checkpoint has all that it needs.
   std::vector<File> files = {};
-  std::vector<std::string> has = {};  // those that this rank can read, by name
-  // Of parts: that they are of one that was published all the same, and on which machine.
+  std::vector<std::string> has = {};  // names of the files that this rank can read
+  // For parts: whether they are marked as parts of a published checkpoint, and the machine that
+  // published it.
   bool was_published = false;
   std::string publisher = {};
-  // Why the disk does not give what says which one it is, and StorageError::status(): then only
-  // name and order are known, this rank has nothing of it, and it counts as published.
+  // Why the disk does not return what identifies the checkpoint, and StorageError::status(). Then
+  // only name and order are known, this rank has no file of it, and it counts as published.
   std::string problem = {};
   int status = 0;
 };
@@ -45,41 +47,43 @@ struct AgreedCheckpoint {
   struct File {
     std::string name;
     std::uint64_t bytes = 0;
-    std::int64_t rank = 0;  // the first one that has it
+    std::int64_t rank = 0;  // the first rank that has the file
   };
 
   std::string name;
   std::vector<std::int64_t> order;
   std::string identity;
-  std::vector<File> files;  // as SeenCheckpoint's
-  std::string lacks;        // why nobody can go on from it; empty for one that all can
-  int status = 0;           // where that is a disk's fault: SeenCheckpoint's
+  std::vector<File> files;  // as in SeenCheckpoint
+  std::string lacks;        // why no rank can resume from it; empty if all can
+  int status = 0;           // as in SeenCheckpoint, if a disk is the reason
 };
 
 struct AgreeJob {
   std::string what = "resuming";  // for messages
-  // What this rank sees. May take long: it calls `move_on` at least every second meanwhile. Gives a
-  // bounded number (the furthest, or those that retention keeps). Errors are those of all.
+  // Returns what this rank sees: a bounded number of checkpoints (the furthest, or those that
+  // retention keeps). It may take long, and calls `move_on` at least every second meanwhile. An
+  // exception fails the call on all ranks.
   std::function<std::vector<SeenCheckpoint>(const std::function<void()>& move_on)> look = nullptr;
-  // There is elsewhere to look when all that were published lack something: then that is no error,
-  // and the caller has why_none_is_whole() for when nothing is there, either. Rank 0's counts.
+  // True if there are other places to look when all published checkpoints lack something. Then this
+  // is no error, and the caller throws why_none_is_whole() if the other places have nothing either.
+  // Only rank 0's value counts.
   bool may_lack_all = false;
 };
 
-// What was published, as far as any rank sees it, the furthest first: those that all ranks can go
-// on from, since all see them or each file of theirs is on some rank; and, before and between them,
-// those that they would have gone on from if nothing were lacking. Empty when no rank sees any
-// published: the run begins anew. On all ranks the same, or the same error: RankFailure for a rank
-// that does not come; what `look` throws; why_none_is_whole() when there are some and all of them
-// lack something, unless may_lack_all. Works for any number of ranks, whatever number saved.
+// Returns the published checkpoints that any rank sees, the furthest first. They include those that
+// all ranks can resume from: all see them, or each of their files is on some rank. Before and
+// between these are the ones that lack something. Empty if no rank sees a published one: then the
+// run begins anew. The result, or the error, is the same on all ranks. Throws RankFailure if a rank
+// does not come, and what `look` throws. Throws why_none_is_whole() if all of them lack something,
+// unless may_lack_all. Works for any number of ranks, whatever number saved.
 std::vector<AgreedCheckpoint> agree_over_ranks(RankTable& table, const AgreeJob& job);
 
-// The furthest that lacks nothing; nullptr when there is none.
+// The furthest checkpoint that lacks nothing; nullptr if there is none.
 const AgreedCheckpoint* find_furthest(const std::vector<AgreedCheckpoint>& agreed);
 
-// Where there are some and all lack something: why nobody may begin anew, and what to do; good
-// otherwise. A fault of a disk's, which may be gone soon, when one of them has one; else the
-// caller's.
+// If there are checkpoints and all of them lack something: why the run may not begin anew, and what
+// to do. Otherwise a good verdict. If a disk is the reason for one of them, the verdict is a
+// failure, which may be gone soon; otherwise it is a usage error.
 Verdict why_none_is_whole(const std::vector<AgreedCheckpoint>& agreed);
 
 }  // namespace cairn

@@ -1,36 +1,39 @@
-// How a checkpoint of several ranks comes to be there.
+// How several ranks write one checkpoint.
 //
 // clang-format off
-//  1. call     Rank 0 draws the attempt's id, makes its folder (AttemptFolder) and tells all.
-//              What belongs to two attempts never meets: the id is in its name. Who does not see
-//              that folder is on another machine without a file system in common: the first rank
-//              there makes one of its own, of the same id, for all on that machine.
-//  2. write    Each rank writes its files there, and syncs each, and then their names.
-//  3. report   It says which files it has written, how long they are, and their hashes. Only what
-//              is durable is reported.
-//  4. verify   Rank 0 has the reports of all, of this attempt: no name twice, and every file that
-//              it can see has the length that was reported. Who cannot be seen looks for himself.
-//  5. decide   Rank 0 decides for the checkpoint. Whoever failed, and whoever misses another, may
-//              decide against it before: the first decision stands, for all (roll_call.h). Before
-//              it nothing is published; behind it nobody but rank 0 can end the attempt.
-//  6. publish  Folders of other machines first, by who made them, each with a manifest of its files
-//              and of the attempt; what has the name there, and may be a part of a checkpoint that
-//              is whole, is put aside and not removed (name_on_machine.h). Then rank 0's. It writes
-//              what makes it a checkpoint, `.metadata`, and what verifies all of it, the manifest
-//              of all files; both are durable before the folder has its name: one rename, and the
-//              parent is synced. In a store of objects `.metadata` is the commit, and comes last.
-//              Then the pointer is moved.
-//  7. tell     Only now is any rank told, and may remove what became superfluous. Who made a folder
-//              marks it as published.
-//  8. abort    Decided against: each rank lets go of its files, and rank 0 of the folder. Decided
-//              for and not published: who has published another machine's folder removes it. What
-//              a dead one leaves is under a temporary name (remove_leftovers()), or a part that
-//              nobody publishes. A rank that does not know what was decided touches nothing.
+//  1. call     Rank 0 draws the attempt's id, makes the attempt's folder (AttemptFolder) and tells
+//              all ranks. The id is in the folder's name, so files of two attempts never mix. A
+//              rank that does not see that folder is on a machine without a shared file system. The
+//              first rank there makes a folder with the same id for all ranks of that machine.
+//  2. write    Each rank writes its files into the folder. It syncs each file, and then their
+//              names.
+//  3. report   Each rank reports its files with lengths and hashes. Only durable files are
+//              reported.
+//  4. verify   Rank 0 has the reports of all ranks for this attempt. No file name may appear twice,
+//              and every file that rank 0 can see must have the reported length. A machine whose
+//              files rank 0 cannot see checks them itself.
+//  5. decide   Rank 0 decides for the checkpoint. A rank that failed, or that misses another rank,
+//              may decide against it before. The first decision stands for all (roll_call.h).
+//              Before the decision nothing is published; after it, only rank 0 can end the attempt.
+//  6. publish  First, each rank that made a folder on another machine publishes it, with a manifest
+//              of its files and the attempt. Anything that has the checkpoint's name there is put
+//              aside, not removed, if it may be a part of a whole checkpoint (name_on_machine.h).
+//              Then rank 0 publishes its folder. It writes `.metadata`, which makes it a
+//              checkpoint, and the manifest of all files, which verifies them. Both are durable
+//              before the folder gets its name by one rename, and the parent is synced. In a store
+//              of objects `.metadata` is the commit, and comes last. Then the pointer is moved.
+//  7. tell     Only now the other ranks are told, and superfluous files may be removed. A rank that
+//              made a folder marks it as published.
+//  8. abort    If the decision is against it, each rank abandons its files, and rank 0 the folder.
+//              If the decision is for it but rank 0 cannot publish, a rank that has published
+//              another machine's folder removes it. A dead rank leaves files under a temporary name
+//              (remove_leftovers()), or a part that no rank publishes. A rank that does not know
+//              the decision touches nothing.
 //
-// A rank that dies behind its report is not needed for the checkpoint: it may be published. One
-// that dies before is an error on all others within Patience::silence and a look; so is one that
-// fails, at once. When rank 0 dies between 5 and 7, nobody knows whether the folder was published:
-// it is whole, or not there, and the next start finds out.
+// If a rank dies after its report, the checkpoint does not need it and may still be published. If a
+// rank dies before its report, all others fail within Patience::silence and a look. If a rank
+// fails, all others fail at once. If rank 0 dies between 5 and 7, it is not known whether the
+// folder was published: it is whole, or not there, and the next start finds out.
 // clang-format on
 #include "checkpoint/ranks/commit_over_ranks.h"
 
@@ -59,11 +62,11 @@
 namespace cairn {
 namespace {
 
-// Behind the verdict that rank 0 tells: the checkpoint is there; it is not, and never will be.
+// Suffixes of rank 0's final verdict: the checkpoint is published; it is not, and never will be.
 constexpr std::string_view kPublished = "\npublished";
 constexpr std::string_view kUndone = "\nundone";
 
-// Says in `written` what the manifest says of it.
+// `.metadata`. Sets `written` to its entry for the manifest.
 FileOfAttempt metadata_file(const RankMetadata& metadata, ManifestFile& written) {
   return {.name = dcp::kMetadataFile,
           .expected_bytes = metadata.expected_bytes,
@@ -74,7 +77,7 @@ FileOfAttempt metadata_file(const RankMetadata& metadata, ManifestFile& written)
           }};
 }
 
-// Asks for the manifest once all files before it are written.
+// The manifest. Calls `manifest` only after all files before it are written.
 FileOfAttempt manifest_file(std::function<FolderManifest()> manifest) {
   return {.name = kFolderManifest, .fill = [manifest = std::move(manifest)](ObjectWrite& out) {
             out.write(as_bytes(write_folder_manifest(manifest())));
@@ -111,7 +114,7 @@ class Attempt {
     } catch (const RollCall::Settled& settled) {
       end_with(settled.verdict);
     } catch (const RollCall::Unknown& unknown) {
-      end_unknown(unknown.rank, "was not heard of any more");
+      end_unknown(unknown.rank, "was not heard from any more");
     } catch (const MeetingError& e) {
       end_unknown(0, e.what());
     } catch (const std::exception&) {
@@ -124,13 +127,13 @@ class Attempt {
     AttemptFolderOptions options{
         .path = job_.path, .id = {}, .overwrite = job_.overwrite, .retry = job_.retry};
     if (call_.leads()) options.id = table.draw_id ? table.draw_id() : random_digits();
-    // Pauses between two attempts at something far away are no hang.
+    // A pause between two attempts at a far store must not look like a hang.
     options.retry.pause = [this](std::chrono::milliseconds time) { pause(time); };
     return options;
   }
 
   void pause(std::chrono::milliseconds time) {
-    if (call_.is_beating()) return pause_here(time);
+    if (call_.is_giving_signs()) return pause_here(time);
     if (!is_decided_) return call_.pause(time);
     for (const auto step = std::chrono::milliseconds(500); time.count() > 0; time -= step) {
       call_.sign_of_life();
@@ -152,7 +155,7 @@ class Attempt {
       call_.set("call", json_text(called, -1));
       return;
     }
-    const Json called = parse_said(call_.wait_for("call"));
+    const Json called = parse_message(call_.wait_for("call"));
     const std::string id = called.value("id", "");
     const std::string name = called.value("name", "");
     if (name != base_name(job_.path)) {
@@ -208,8 +211,8 @@ class Attempt {
     if (rank == call_.me().rank) return own_report();
     PartReport found = parse_part_report(call_.wait_for("report/" + std::to_string(rank)));
     if (found.id != folder_.id()) {
-      throw StorageError(fmt::format("rank {} wrote for the attempt {}, and this is {}", rank,
-                                     found.id, folder_.id()),
+      throw StorageError(fmt::format("rank {} wrote for the attempt {}, but this is the attempt {}",
+                                     rank, found.id, folder_.id()),
                          0, /*retryable=*/true);
     }
     return found;
@@ -228,28 +231,28 @@ class Attempt {
       reports_.add(rank, std::move(of_rank));
     }
     if (!reports_.homes().empty()) meet_other_machines();
-    call_.all_have_come();
+    call_.forget_earlier_calls();
     doing_ = "making .metadata";
     metadata_ = job_.metadata(reports_.parts());
     call_.move_on();
   }
 
-  // What has the name on each is looked at before anything is published.
+  // Looks at what has the name on each machine, before anything is published.
   void meet_other_machines() {
     folder_.refuse_rivals();
     NameOnMachine here;
-    call_.beating([&] { here = look_at_name(store_, job_.path); });
+    call_.with_signs_of_life([&] { here = look_at_name(store_, job_.path); });
     if (here.is_there) refuse_to_replace();
     const std::vector<std::int64_t> kept = reports_.homes_that_keep(here);
     if (!kept.empty() && !job_.puts_aside) refuse_to_put_aside(kept.front());
     call_.set("kept", json_text(Json(kept), -1));
   }
 
-  // Nobody can replace folders on several machines at once.
+  // Folders on several machines cannot be replaced at once.
   [[noreturn]] void refuse_to_replace() const {
     throw UsageError(
-        fmt::format("{} is there already, and its parts would lie on several "
-                    "machines: save under another name, or remove it on all first",
+        fmt::format("{} is there already, and its parts would be on several machines: save under "
+                    "another name, or remove it on all machines first",
                     store_.describe(job_.path)));
   }
 
@@ -274,7 +277,7 @@ class Attempt {
       if (!moved.is_good()) throw RollCall::Settled{moved};
     }
     call_.sign_of_life();
-    call_.beating([this] {
+    call_.with_signs_of_life([this] {
       doing_ = "publishing " + job_.path;
       ManifestFile written;
       folder_.folder().commit({metadata_file(metadata_, written), manifest_file([&] {
@@ -291,7 +294,7 @@ class Attempt {
     call_.sign_of_life();
   }
 
-  // Of the first rank of a machine that has a folder of its own.
+  // For the first rank of a machine that has its own folder.
   void publish_own_machine() {
     is_decided_ = true;
     if (!folder_.is_own()) return;
@@ -302,15 +305,15 @@ class Attempt {
       for (std::int64_t rank = 1; rank < call_.me().world_size; ++rank) {
         const PartReport of_rank = report_of(rank);
         if (of_rank.home != folder_.home()) continue;
-        call_.beating([&] {
+        call_.with_signs_of_life([&] {
           for (const ManifestFile& file : of_rank.part.files) {
             folder_.check_size(rank, file);
             manifest.files.push_back(file);
           }
         });
       }
-      const Json kept = parse_said(call_.wait_for("kept"));
-      call_.beating([&] {
+      const Json kept = parse_message(call_.wait_for("kept"));
+      call_.with_signs_of_life([&] {
         if (std::ranges::find(kept, Json(folder_.home())) != kept.end()) {
           put_aside(store_, job_.path, kAsideDamaged);
         }
@@ -326,18 +329,19 @@ class Attempt {
 
   // --- Steps 7 and 8 -----------------------------------------------------------------------------
 
-  // Of rank 0.
+  // For rank 0.
   void tell(const Verdict& verdict) {
     try {
       const std::string_view end = is_published_ ? kPublished : is_undone() ? kUndone : "";
       call_.set("done", text_of(verdict) + std::string(end));
     } catch (const MeetingError&) {
-      // It is as it is; the others say that they do not know.
+      // Nothing can be done; the others report that they do not know.
     }
     call_.end();
   }
 
-  // Whether it was decided for and is not there: then nobody publishes it any more.
+  // Whether the decision was for it, but it was not published. Then no rank will publish it any
+  // more.
   bool is_undone() const {
     if (!is_decided_ || reports_.homes().empty()) return false;
     try {
@@ -354,7 +358,7 @@ class Attempt {
       said.resize(said.size() - end.size());
       return folder_.is_own();
     };
-    // Also of what is not pointed at. Rank 0 waits for it a moment.
+    // Marks it even if the pointer was not moved. Rank 0 waits for this a moment.
     if (take(kPublished)) mark_published(store_, job_.path, folder_.id());
     if (take(kUndone)) remove_unpublished(store_, job_.path, folder_.id());
     const Verdict done = parse_verdict(said);
@@ -362,22 +366,24 @@ class Attempt {
     call_.end();
   }
 
-  // Behind a decision for it only rank 0 knows how far it came.
-  void let_go() {
+  // After a decision for it, only rank 0 knows how far the attempt came.
+  void release_folder() {
     if (!is_published_) folder_.release(/*keeps=*/is_decided_ && !call_.leads());
   }
 
-  // Of what is being handled. Where its folder was taken from under a rank, that is not its fault.
+  // The verdict for the current exception. If another rank has removed the folder under this rank,
+  // the fault is not this rank's.
   Verdict fault_of_current() const {
     Verdict verdict = verdict_of_current(call_.me().rank, doing_);
-    if (!folder_.was_taken()) return verdict;
-    verdict.why = fmt::format("gave up without a word, when rank {} was {}", verdict.rank, doing_);
+    if (!folder_.was_removed_by_other()) return verdict;
+    verdict.why =
+        fmt::format("gave up without a message when rank {} was {}", verdict.rank, doing_);
     verdict.rank = folder_.home();
     verdict.kind = Verdict::Kind::kFailed;
     return verdict;
   }
 
-  // This rank failed. Of rank 0 that counts also behind its own decision.
+  // This rank failed. On rank 0 this counts even after its own decision.
   [[noreturn]] void refuse(const Verdict& own) {
     if (is_decided_) end_with(own);
     Verdict stands = own;
@@ -385,7 +391,8 @@ class Attempt {
       stands = call_.settle(own);
       if (stands.is_good()) is_decided_ = true;  // its files belong to rank 0's checkpoint now
     } catch (const MeetingError& e) {
-      // Without its report nobody can decide for the checkpoint. Behind it nobody here knows.
+      // Without this rank's report, rank 0 cannot decide for the checkpoint. After its report, this
+      // rank cannot know.
       is_decided_ = is_reported_;
       stands.why += fmt::format(" (and the others could not be told: {})", e.what());
     }
@@ -398,20 +405,19 @@ class Attempt {
     } else {
       call_.end();
     }
-    let_go();
+    release_folder();
     throw_verdict(verdict, call_.what());
   }
 
   [[noreturn]] void end_unknown(std::int64_t rank, const std::string& why) {
-    throw RankFailure(
-        fmt::format("{}: rank {}: {}. Whether it was saved is not known: it is there whole, or not "
-                    "at all, and the next start finds out",
-                    call_.what(), rank, why),
-        rank, 0, /*retryable=*/true);
+    throw RankFailure(fmt::format("{}: rank {}: {}. Whether it was saved is not known: it is there "
+                                  "as a whole, or not at all, and the next start finds out",
+                                  call_.what(), rank, why),
+                      rank, 0, /*retryable=*/true);
   }
 
   LivingStore living_;
-  ObjectStore& store_;  // as that one gives it
+  ObjectStore& store_;  // living_.store()
   const RankCommitJob& job_;
   RollCall call_;
   MachineFolder folder_;
@@ -419,8 +425,8 @@ class Attempt {
   std::string publisher_;  // rank 0's machine
   WrittenPart part_;
   std::uint64_t bytes_ = 0;
-  bool is_reported_ = false;  // or may be
-  bool is_decided_ = false;   // for it, or nobody here knows
+  bool is_reported_ = false;  // or may have been
+  bool is_decided_ = false;   // for it, or this rank does not know
   // On rank 0:
   bool is_published_ = false;
   PartReports reports_;
@@ -431,7 +437,7 @@ class Attempt {
 
 void PartPlace::write(const FileOfAttempt& file) {
   if (file.name.find('/') != std::string::npos || file.name.starts_with('.')) {
-    throw UsageError("\"" + file.name + "\" is no name for a file of a part");
+    throw UsageError("\"" + file.name + "\" is not a valid name for a file of a part");
   }
   call_.move_on();
   FileOfAttempt living = file;

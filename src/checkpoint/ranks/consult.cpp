@@ -4,7 +4,7 @@
 
 namespace cairn {
 
-void throw_unheard(const RollCall& call, std::int64_t rank, const std::string& why) {
+void throw_rank_failure(const RollCall& call, std::int64_t rank, const std::string& why) {
   throw RankFailure(fmt::format("{}: rank {}: {}", call.what(), rank, why), rank, 0,
                     /*retryable=*/true);
 }
@@ -14,7 +14,7 @@ void refuse(RollCall& call, const Verdict& own) {
   try {
     stands = call.settle(own);
   } catch (const MeetingError& e) {
-    // Without this rank nobody can decide for it.
+    // Without this rank, rank 0 cannot decide for it.
     stands.why += fmt::format(" (and the others could not be told: {})", e.what());
   }
   call.end();

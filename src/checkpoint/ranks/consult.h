@@ -1,5 +1,6 @@
-// Something that all ranks find out together, and that changes nothing: who saves what, where to go
-// on from. It succeeds on all of them, or fails on all with one error.
+// A consultation: all ranks find something out together without changing anything, such as which
+// rank saves what, or where to resume. It succeeds on all ranks, or fails on all with the same
+// error.
 #pragma once
 
 #include <exception>
@@ -9,20 +10,20 @@
 
 namespace cairn {
 
-// For messages. Throws RankFailure.
-[[noreturn]] void throw_unheard(const RollCall& call, std::int64_t rank, const std::string& why);
-// This rank failed with `own`: throws what stands for all.
+// Throws RankFailure: this rank cannot reach the others, because of `rank`.
+[[noreturn]] void throw_rank_failure(const RollCall& call, std::int64_t rank,
+                                     const std::string& why);
+// This rank failed with `own`: throws the verdict that stands for all.
 [[noreturn]] void refuse(RollCall& call, const Verdict& own);
-// Of rank 0, when it has what it needs of all. Throws RollCall::Settled when it was decided
-// against.
+// For rank 0, after it has all that it needs from the others. Throws RollCall::Settled if the
+// decision was against it.
 void decide_for(RollCall& call);
-// Of rank 0, before it has decided: what is wrong is another rank's fault, or nobody's.
+// For rank 0, before it has decided, if the fault is another rank's or no rank's.
 [[noreturn]] void decide_against(RollCall& call, const Verdict& verdict);
 
-// Calls body(call), which on rank 0 calls decide_for() or decide_against(), and on the others
-// call.wait_for_decision().
-// Its result is this rank's. `doing` names what the body does. Throws as throw_verdict(), and
-// RankFailure.
+// Calls body(call) and returns its result, which is this rank's. `body` must call decide_for() or
+// decide_against() on rank 0, and call.wait_for_decision() on the other ranks. `doing` says in
+// messages what the body does. Throws what throw_verdict() throws, and RankFailure.
 template <class Body>
 auto consult(RankTable& table, const std::string& what, const std::string& doing,
              const Body& body) {
@@ -36,9 +37,9 @@ auto consult(RankTable& table, const std::string& what, const std::string& doing
     call.end();
     throw_verdict(settled.verdict, call.what());
   } catch (const RollCall::Unknown& unknown) {
-    throw_unheard(call, unknown.rank, "was not heard of any more");
+    throw_rank_failure(call, unknown.rank, "was not heard from any more");
   } catch (const MeetingError& e) {
-    throw_unheard(call, 0, e.what());
+    throw_rank_failure(call, 0, e.what());
   } catch (const std::exception&) {
     refuse(call, verdict_of_current(call.me().rank, doing));
   }

@@ -32,7 +32,7 @@ class FileElsewhere final : public ByteSource {
   const std::shared_ptr<const OthersFiles> others_;
 };
 
-// What this rank has of the content that was agreed on.
+// The files of the agreed content that this rank has.
 std::set<std::string> own_files(const AgreedCheckpoint& agreed,
                                 const std::vector<SeenCheckpoint>& seen) {
   const auto own = std::ranges::find_if(seen, [&](const SeenCheckpoint& one) {

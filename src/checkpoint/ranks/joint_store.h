@@ -1,11 +1,12 @@
-// The checkpoints that ranks on several machines have together, each machine its own files: for
-// reading, as if all of them lay in one folder.
+// A store for reading the checkpoints of ranks on several machines, as if all files were in one
+// folder. Each machine has its own files of them.
 //
-//  1. The ranks have agreed on what there is, and who has which file (agree_over_ranks.h).
-//  2. A file of the agreed content that this rank has is read here; any other one from the first
-//     rank that has it, the ranges that somebody wants and no more.
+//  1. The ranks have agreed on the checkpoints, and on which rank has which file
+//     (agree_over_ranks.h).
+//  2. A file of the agreed content that this rank has is read here. Any other file is read from the
+//     first rank that has it, and only the ranges that are wanted.
 //
-// It knows nothing else than these checkpoints: no pointers, no other names.
+// The store has only these checkpoints: no pointers and no other names.
 #pragma once
 
 #include <cstdint>
@@ -21,34 +22,34 @@
 
 namespace cairn {
 
-// A file of what was agreed on: which checkpoint, which file of it, and who has it.
+// A file of the agreed checkpoints: which checkpoint, which of its files, and a rank that has it.
 struct FileOfRank {
   std::size_t checkpoint = 0;
   std::size_t file = 0;
   std::int64_t rank = 0;
 };
 
-// How files of other ranks are read. Safe from several threads.
+// Reads files of other ranks. Thread-safe.
 class OthersFiles {
  public:
   virtual ~OthersFiles() = default;
-  // Fills every range, which lies in the file. StorageError of who has it; whatever tells that the
-  // rank is gone.
+  // Fills every range, which must be in the file. Throws the StorageError of the rank that has the
+  // file, and an error if that rank is gone.
   virtual void read(const FileOfRank& file, std::span<const ByteSource::Range> ranges) const = 0;
 };
 
 class JointStore final : public ForwardingStore {
  public:
   struct View {
-    std::string folder = {};                    // of this rank, in which names are
-    std::vector<AgreedCheckpoint> agreed = {};  // that lack nothing
+    std::string folder = {};                    // this rank's folder, in which the names are
+    std::vector<AgreedCheckpoint> agreed = {};  // those that lack something are left out
     std::vector<SeenCheckpoint> seen = {};      // by this rank
     std::shared_ptr<const OthersFiles> others = nullptr;
   };
-  // `here`: what this rank has a part in.
+  // `here`: the store with this rank's files.
   JointStore(std::shared_ptr<ObjectStore> here, View view);
 
-  // For who asks this rank: a file of what was agreed on. NotFoundError, StorageError.
+  // Opens an agreed file for another rank that asks for it. Throws NotFoundError and StorageError.
   std::shared_ptr<const ByteSource> open_here(std::size_t checkpoint, std::size_t file) const;
   // Whether this rank has all files of the checkpoint at `path`.
   bool is_all_here(const std::string& path) const;
@@ -58,7 +59,7 @@ class JointStore final : public ForwardingStore {
   bool may_be_far() const override { return true; }
   bool names_are_paths() const override { return false; }  // files of other machines are not here
   std::optional<ObjectInfo> stat(const std::string& name, bool follow) override;
-  // UsageError for a folder; NotFoundError.
+  // Throws UsageError for a folder, and NotFoundError.
   std::shared_ptr<const ByteSource> open(const std::string& name) override;
   ListPage list(const std::string& folder, const std::string& page) override;
   std::optional<Pointer> read_pointer(const std::string& /*name*/) override { return std::nullopt; }
@@ -74,7 +75,7 @@ class JointStore final : public ForwardingStore {
 
   const View view_;
   std::map<std::string, Entry> files_;                    // by path
-  std::map<std::string, std::set<std::string>> folders_;  // what is directly in them
+  std::map<std::string, std::set<std::string>> folders_;  // by path: the names directly in it
 };
 
 }  // namespace cairn

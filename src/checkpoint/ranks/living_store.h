@@ -1,5 +1,4 @@
-// How a rank writes for long, or waits for a store that is far away, and is not taken for one that
-// hangs.
+// Lets a rank write for long, or wait for a far store, without being taken for one that hangs.
 #pragma once
 
 #include <memory>
@@ -18,8 +17,9 @@
 
 namespace cairn {
 
-// A store within roll calls. A call of a store that may_be_far() takes as long as its server and
-// its own attempts do: meanwhile another thread gives signs of life (RollCall::beating()).
+// A store for use within roll calls. A call to a store that may_be_far() takes as long as its
+// server and its own attempts do. Meanwhile another thread gives signs of life
+// (RollCall::with_signs_of_life()).
 class LivingStore final : public ForwardingStore {
  public:
   // `under` must outlive it.
@@ -27,41 +27,41 @@ class LivingStore final : public ForwardingStore {
 
   // From now on this rank is in `call`, until it joins the next one.
   void join(RollCall& call) { call_ = &call; }
-  // For the protocols: this store, or `under` if that is not far away.
+  // The store for the protocols: this one, or `under` if that is not far away.
   ObjectStore& store() { return may_be_far() ? *this : *under_; }
 
-  // `retry` with pauses in which this rank moves on, and so ends when the others gave up. A store
-  // that is not far away is asked once.
-  RetryPolicy patient(RetryPolicy retry) const {
+  // Returns `retry` with pauses in which this rank moves on, so it ends when the others gave up. A
+  // store that is not far away gets only one attempt.
+  RetryPolicy with_living_pauses(RetryPolicy retry) const {
     if (!may_be_far()) return {.attempts = 1};
     retry.pause = [this](std::chrono::milliseconds time) { call_->pause(time); };
     return retry;
   }
-  // Calls far.check, if there is one, until it succeeds or its attempts are used up.
+  // Calls far.check, if it is set, until it succeeds or its attempts are used up.
   void check(const FarWrite& far) const {
     if (!far.check) return;
-    with_retries(patient(far.retry), [&] { call_->beating(far.check); });
+    with_retries(with_living_pauses(far.retry), [&] { call_->with_signs_of_life(far.check); });
   }
 
   std::optional<ObjectInfo> stat(const std::string& name, bool follow) override {
-    return beating([&] { return under_->stat(name, follow); });
+    return with_signs_of_life([&] { return under_->stat(name, follow); });
   }
   std::shared_ptr<const ByteSource> open(const std::string& name) override {
-    return beating([&]() -> std::shared_ptr<const ByteSource> {
+    return with_signs_of_life([&]() -> std::shared_ptr<const ByteSource> {
       return std::make_shared<Source>(*this, under_->open(name));
     });
   }
   ListPage list(const std::string& folder, const std::string& page) override {
-    return beating([&] { return under_->list(folder, page); });
+    return with_signs_of_life([&] { return under_->list(folder, page); });
   }
   std::unique_ptr<ObjectWrite> begin(const std::string& name,
                                      const BeginOptions& options) override {
-    return beating([&]() -> std::unique_ptr<ObjectWrite> {
+    return with_signs_of_life([&]() -> std::unique_ptr<ObjectWrite> {
       return std::make_unique<Write>(*this, under_->begin(name, options));
     });
   }
   bool remove(const std::string& name) override {
-    return beating([&] { return under_->remove(name); });
+    return with_signs_of_life([&] { return under_->remove(name); });
   }
 
  private:
@@ -70,20 +70,20 @@ class LivingStore final : public ForwardingStore {
     Write(const LivingStore& store, std::unique_ptr<ObjectWrite> under)
         : store_(store), under_(std::move(under)) {}
     void write(ByteView bytes) override {
-      store_.call_->beating([&] { under_->write(bytes); });
+      store_.call_->with_signs_of_life([&] { under_->write(bytes); });
     }
     void write_at(std::uint64_t offset, SharedBytes bytes) override {
-      store_.call_->beating([&] { under_->write_at(offset, std::move(bytes)); });
+      store_.call_->with_signs_of_life([&] { under_->write_at(offset, std::move(bytes)); });
     }
     std::size_t piece_bytes() const override { return under_->piece_bytes(); }
     void make_durable() override {
-      store_.call_->beating([&] { under_->make_durable(); });
+      store_.call_->with_signs_of_life([&] { under_->make_durable(); });
     }
     std::optional<ObjectInfo> committed() const override { return under_->committed(); }
 
    private:
     void publish() override {
-      store_.call_->beating([&] { under_->commit(); });
+      store_.call_->with_signs_of_life([&] { under_->commit(); });
     }
 
     const LivingStore& store_;
@@ -97,7 +97,7 @@ class LivingStore final : public ForwardingStore {
     std::uint64_t size() const override { return under_->size(); }
     const std::string& name() const override { return under_->name(); }
     void read(std::span<const Range> ranges) const override {
-      store_.call_->beating([&] { under_->read(ranges); });
+      store_.call_->with_signs_of_life([&] { under_->read(ranges); });
     }
 
    private:
@@ -106,16 +106,16 @@ class LivingStore final : public ForwardingStore {
   };
 
   template <class Act>
-  auto beating(const Act& act) const -> decltype(act()) {
+  auto with_signs_of_life(const Act& act) const -> decltype(act()) {
     std::optional<decltype(act())> result;
-    call_->beating([&] { result.emplace(act()); });
+    call_->with_signs_of_life([&] { result.emplace(act()); });
     return *std::move(result);
   }
 
   RollCall* call_ = nullptr;
 };
 
-// Moves on between two blocks.
+// Calls move_on() before each block.
 class LivingWrite final : public ObjectWrite {
  public:
   LivingWrite(ObjectWrite& under, RollCall& call) : under_(under), call_(call) {}

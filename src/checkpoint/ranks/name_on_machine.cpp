@@ -20,12 +20,12 @@ namespace cairn {
 namespace {
 
 struct Content {
-  std::vector<std::string> names = {};  // in a folder
-  FolderManifest manifest = {};         // of one that has it
+  std::vector<std::string> names = {};  // the names in the folder
+  FolderManifest manifest = {};         // of the folder, if it has one
   bool has_metadata = false;
   bool was_published = false;
 
-  bool says_what_it_is() const { return !manifest.attempt.empty(); }
+  bool has_attempt() const { return !manifest.attempt.empty(); }
 };
 
 // nullopt: nothing has the name.
@@ -40,20 +40,20 @@ std::optional<Content> content_of(ObjectStore& store, const std::string& path) {
   if (auto manifest = manifest_of(store, path)) content.manifest = *std::move(manifest);
   content.was_published =
       content.has_metadata ||
-      (content.says_what_it_is() && is_marked(store, path, content.manifest.attempt));
+      (content.has_attempt() && is_marked(store, path, content.manifest.attempt));
   return content;
 }
 
-void look_aside(ObjectStore& store, const std::string& path, NameOnMachine& name) {
+void add_asides(ObjectStore& store, const std::string& path, NameOnMachine& name) {
   for (const char* ending : {kAsideDamaged, kAsideUnreadable}) {
     for (const std::string& aside : names_aside(store, path, ending)) {
       std::optional<Content> content;
       try {
         content = content_of(store, aside);
       } catch (const UnreadableError&) {
-        // It cannot say what it was: that is all that is asked of it.
+        // Then it is unknown what it was, which is all that is needed here.
       }
-      if (!content || !content->says_what_it_is()) {
+      if (!content || !content->has_attempt()) {
         name.has_unknown_aside = true;
       } else if (content->was_published) {
         name.published.push_back(content->manifest.attempt);
@@ -70,15 +70,17 @@ void put_unknown_aside(ObjectStore& store, const std::string& path, bool may_put
   const char* ending = kAsideDamaged;
   try {
     const auto content = content_of(store, path);
-    if (!content || content->names.empty()) return;  // or no folder: whoever makes one says so
+    // or it is not a folder: making one will report that
+    if (!content || content->names.empty()) return;
     for (const std::string& name : content->names) {
-      store.stat(join_path(path, name));  // who replaces or keeps it looks at each
+      // throws if the disk fails; replacing or keeping the folder looks at each file
+      store.stat(join_path(path, name));
     }
-    if (content->says_what_it_is() || content->has_metadata) return;
+    if (content->has_attempt() || content->has_metadata) return;
     if (!may_put_aside) {
       throw AlreadyExistsError(store.describe(path) +
-                               " is there already, and does not say what it is: put it aside, "
-                               "choose another save_folder, or set save_overwrite");
+                               " is there already, and is no known part of a checkpoint: put it "
+                               "aside, choose another save_folder, or set save_overwrite");
     }
   } catch (const UnreadableError&) {
     if (!may_put_aside) throw;
@@ -96,12 +98,12 @@ NameOnMachine look_at_name(ObjectStore& store, const std::string& path) {
     name.publisher = std::move(content->manifest.publisher);
     if (name.was_published && !name.attempt.empty()) name.published.push_back(name.attempt);
   }
-  look_aside(store, path, name);
+  add_asides(store, path, name);
   return name;
 }
 
 void mark_published(ObjectStore& store, const std::string& path, const std::string& attempt) {
-  if (!store.names_are_paths()) return;  // other stores are no machine's own
+  if (!store.names_are_paths()) return;  // other stores do not belong to one machine
   try {
     const auto manifest = manifest_of(store, path);
     if (!manifest || manifest->attempt != attempt) return;
@@ -140,14 +142,15 @@ NameOnMachine parse_name_on_machine(const std::string& text) {
             .has_unknown_aside = read.at(5).get<bool>(),
             .has_unpublished_aside = read.at(6).get<bool>()};
   } catch (const Json::exception& e) {
-    throw MeetingError("what a machine has under a name cannot be read: " + std::string(e.what()));
+    throw MeetingError("a rank's report on the checkpoint's name cannot be read: " +
+                       std::string(e.what()));
   }
 }
 
 bool is_kept(const NameOnMachine& part, const std::vector<NameOnMachine>& all,
              const std::set<std::string>& machines) {
   if (part.was_published) return true;
-  if (part.attempt.empty()) return false;  // nothing is there, or an empty folder
+  if (part.attempt.empty()) return false;  // there is nothing, or an empty folder
   bool is_known = machines.contains(part.publisher);
   for (const NameOnMachine& one : all) {
     if (std::ranges::find(one.published, part.attempt) != one.published.end()) return true;

@@ -1,23 +1,23 @@
-// What has the name of a checkpoint on one machine of several without a file system in common, and
-// what is to become of it when that name is saved: nothing that may be a part of a whole checkpoint
-// is replaced, and what failed attempts at that name leave does not pile up.
+// Several machines without a shared file system save a checkpoint under one name. This file decides
+// for each machine what happens to whatever has that name already. Nothing that may be a part of a
+// whole checkpoint is replaced, and remains of failed attempts at that name do not pile up.
 //
 // clang-format off
-//  1. A part, a folder of a machine that is not rank 0's, says which attempt it is of, and which
-//     machine is to publish it (`.metadata`): rank 0's. When its rank learns that it did, it leaves
-//     a mark in the part; a start that finds the checkpoint whole does so, too. Without a mark the
-//     attempt failed, or one of the ranks died in the moment between.
-//  2. Before a machine makes a folder it puts aside what has the name there and does not say what
-//     it is: NAME.unreadable when its disk does not give it, NAME.damaged otherwise. What an
-//     attempt leaves always says it.
-//  3. Rank 0 knows of all machines what has the name there and what was put aside under it. What
-//     has it is kept, as NAME.damaged,
-//      - when it has `.metadata` or the mark;
-//      - when that attempt was published on any machine of the job;
-//      - when nobody can know that, since the machine that was to publish it is not in the job, or
-//        something was put aside that does not say what it was; but not when a part that does not
-//        say that it was published was put aside on this machine before.
-//     Any other part is taken for one of an attempt that failed, and is replaced.
+//  1. A part is a folder on a machine other than rank 0's. It says to which attempt it belongs, and
+//     which machine has to publish it (`.metadata`): rank 0's. When its rank learns that this
+//     happened, it leaves a mark in the part. A start that finds the checkpoint whole leaves the
+//     mark, too. Without a mark the attempt failed, or a rank died in the moment between.
+//  2. Before a machine makes a folder, it puts aside what has the name there and does not say what
+//     it is: as NAME.unreadable if the disk does not return it, otherwise as NAME.damaged. The
+//     folder that an attempt leaves always says it.
+//  3. Rank 0 knows for all machines what has the name there, and what was put aside under it. A
+//     machine keeps what has the name, as NAME.damaged, in three cases:
+//      - it has `.metadata` or the mark;
+//      - its attempt was published on any machine of the job;
+//      - it cannot be known whether it was published: the machine that had to publish it is not in
+//        the job, or something was put aside that does not say what it was. This case does not
+//        count if a part without a mark was put aside on this machine before.
+//     Any other part is taken for the remains of a failed attempt, and is replaced.
 // clang-format on
 #pragma once
 
@@ -31,39 +31,38 @@
 namespace cairn {
 
 struct NameOnMachine {
-  // Of what has the name.
+  // About what has the name.
   bool is_there = false;
   bool was_published = false;
-  std::string attempt = {};    // empty: it is no part
-  std::string publisher = {};  // of a part: the machine
-  // Of what has the name or was put aside: the attempts that were published.
+  std::string attempt = {};    // empty: it is not a part
+  std::string publisher = {};  // for a part: the machine that has to publish it
+  // The published attempts among what has the name and what was put aside.
   std::vector<std::string> published = {};
-  // Whether something was put aside that does not say what it was, or a part that does not say that
-  // it was published.
+  // Whether something unknown was put aside, and whether a part without a mark was.
   bool has_unknown_aside = false;
   bool has_unpublished_aside = false;
 };
 
-// Step 2. AlreadyExistsError, or what the disk says, when it may not be put aside. StorageError for
-// a name that cannot be looked at.
+// Step 2. Throws AlreadyExistsError, or the disk's error, if it may not put aside. Throws
+// StorageError for a name that cannot be looked at.
 void put_unknown_aside(ObjectStore& store, const std::string& path, bool may_put_aside);
 
-// StorageError.
+// Returns the state of the name on this machine. Throws StorageError.
 NameOnMachine look_at_name(ObjectStore& store, const std::string& path);
 
-// Step 1: of a part that was published, if it is there and of that attempt. Never fails: the next
-// start does it, then.
+// Step 1: marks the part if it is there and belongs to this attempt. Never fails; if it cannot mark
+// the part, the next start does.
 void mark_published(ObjectStore& store, const std::string& path, const std::string& attempt);
 
-// Removes a part of that attempt, which never will be published. Never fails: then it is what a
-// failed attempt leaves.
+// Removes the part of an attempt that never will be published. Never fails; a part that it cannot
+// remove counts as the remains of a failed attempt.
 void remove_unpublished(ObjectStore& store, const std::string& path, const std::string& attempt);
 
-// As it travels between ranks. parse_name_on_machine(): MeetingError.
+// The text that is sent between ranks. parse_name_on_machine() throws MeetingError.
 std::string text_of(const NameOnMachine& name);
 NameOnMachine parse_name_on_machine(const std::string& text);
 
-// Step 3. `machines`: those of the job; `all`: what each of them has.
+// Step 3. `machines`: the machines of the job. `all`: the state of the name on each of them.
 bool is_kept(const NameOnMachine& part, const std::vector<NameOnMachine>& all,
              const std::set<std::string>& machines);
 

@@ -1,4 +1,4 @@
-// How a rank meets the others: at which place, as which rank, with how much patience.
+// How a rank meets the others: the meeting place, its rank and its patience.
 #pragma once
 
 #include <chrono>
@@ -15,34 +15,34 @@ namespace cairn {
 struct RankOfJob {
   std::int64_t rank = 0;
   std::int64_t world_size = 1;
-  std::int64_t machine_leader = 0;  // the first rank of this one's machine
-  std::string machine = {};         // what that is called
+  std::int64_t machine_leader = 0;  // the first rank of this rank's machine
+  std::string machine = {};         // the machine's name
 };
 
-// All ranks have the same. A larger `silence` means a longer wait for a rank that is gone. A disk
-// that takes longer for one block, or to sync one file, needs it.
+// All ranks must have the same values. A larger `silence` means a longer wait for a rank that is
+// gone. It is needed for a disk that takes longer to write one block or to sync one file.
 struct Patience {
-  std::chrono::milliseconds silence{6000};     // of a rank, before it is given up
+  std::chrono::milliseconds silence{6000};     // of a rank before it is given up
   std::chrono::milliseconds beat{1000};        // between two signs of life
   std::chrono::milliseconds look{500};         // between two looks at the others
-  std::chrono::milliseconds longest_poll{50};  // for what is waited for
-  std::chrono::milliseconds reach{2000};       // how long a call that fails is made again
-  std::chrono::milliseconds farewell{1000};    // for all to learn the end
+  std::chrono::milliseconds longest_poll{50};  // longest pause between two queries for a value
+  std::chrono::milliseconds reach{2000};       // how long a failed call is repeated
+  std::chrono::milliseconds farewell{1000};    // for all ranks to learn the outcome
 };
 
-// The ranks of a job, as one of them meets the others. One thread at a time.
+// The ranks of a job, as one of them meets the others. Only one thread at a time may use it.
 struct RankTable {
   std::shared_ptr<Meeting> meeting;
   RankOfJob me = {};
   Patience patience = {};
-  std::int64_t number = 0;                   // of what was done last
-  std::vector<std::int64_t> to_forget = {};  // those with keys there: of rank 0
-  // Whether the meeting place may be used by another thread while this one waits for the disk.
+  std::int64_t number = 0;                   // of the last roll call
+  std::vector<std::int64_t> to_forget = {};  // on rank 0: numbers that still have keys
+  // Whether another thread may use the meeting place while this one waits for the disk.
   bool has_threads = false;
-  // 16 hexadecimal digits that nobody else draws: random_digits() when null.
+  // Returns 16 hexadecimal digits that are unique. Null: random_digits().
   std::function<std::string()> draw_id = nullptr;
 
-  // Makes a call to the meeting place, and makes it again for Patience::reach while it fails. Then
+  // Makes a call to the meeting place, and repeats it for Patience::reach while it fails. Then
   // throws its MeetingError (step 5 of roll_call.h).
   template <class Call>
   auto ask(const Call& call) const -> decltype(call());
@@ -58,8 +58,8 @@ auto RankTable::ask(const Call& call) const -> decltype(call()) {
     } catch (MeetingError& e) {
       if (meeting->now() - begin >= patience.reach) {
         e.add_context(
-            "what the ranks tell each other, where rank 0 or its launcher keeps it, "
-            "cannot be reached");
+            "the meeting place of the ranks, which rank 0 or its launcher keeps, cannot be "
+            "reached");
         throw;
       }
     }

@@ -65,17 +65,17 @@ void RollCall::sign_of_life() {
   try {
     if (signs_.is_due(meeting_.now())) signs_.give();
   } catch (const std::exception&) {
-    return;  // the next one may arrive
+    return;  // the next sign may arrive
   }
 }
 
-void RollCall::beating(const std::function<void()>& work) {
-  if (is_beating_ || !table_.has_threads) return work();
-  is_beating_ = true;
+void RollCall::with_signs_of_life(const std::function<void()>& work) {
+  if (is_giving_signs_ || !table_.has_threads) return work();
+  is_giving_signs_ = true;
   const struct Ends {
-    bool& is_beating;
-    ~Ends() { is_beating = false; }
-  } ends{is_beating_};
+    bool& is_giving_signs;
+    ~Ends() { is_giving_signs = false; }
+  } ends{is_giving_signs_};
   std::mutex mutex;
   std::condition_variable_any stopped;
   const std::jthread beats([&](const std::stop_token& stop) {
@@ -147,8 +147,8 @@ void RollCall::wait_for_decision() {
   }
 }
 
-// Step 6. What is left behind when a call fails is tried again by the next one.
-void RollCall::all_have_come() {
+// Step 6. Keys that a failed call leaves are removed by the next one.
+void RollCall::forget_earlier_calls() {
   std::vector<std::int64_t>& numbers = table_.to_forget;
   while (numbers.front() != number_) {
     forget(numbers.front());
@@ -169,19 +169,19 @@ void RollCall::forget(std::int64_t number) {
   }
 }
 
-// Step 7. Nothing depends on these calls: one that fails is not made again.
+// Step 7. Nothing depends on these calls, so a failed one is not repeated.
 void RollCall::end() {
   try {
     signs_.leave();
-    if (leads()) see_off();
+    if (leads()) wait_for_farewells();
   } catch (const MeetingError&) {
     return;
-  } catch (const CancelledError&) {  // nobody waits any more
+  } catch (const CancelledError&) {  // the caller does not wait any more
     return;
   }
 }
 
-void RollCall::see_off() {
+void RollCall::wait_for_farewells() {
   std::set<std::int64_t> left;
   for (std::int64_t rank = 1; rank < me().world_size; ++rank) {
     left.insert(rank);

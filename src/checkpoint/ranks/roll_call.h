@@ -1,24 +1,25 @@
-// Something that all ranks do together, without any of them waiting for one that does not come.
+// A roll call: all ranks do something together, and none of them waits for a rank that does not
+// come.
 //
 // clang-format off
-//  1. What the ranks do together is numbered, on each rank for itself, in the same order on all.
-//     Number n has keys of its own at the meeting place, "n/...". What becomes of the last few of
-//     them stands in one key, "decisions", which is only ever changed from what it was: the first
-//     who decides on n does so for all. Everybody may decide against it, also before rank 0 has
-//     come; for it, rank 0 alone, when it has all that it needs.
-//  2. Each rank moves its own key, "beat/<rank>", on: about every second, by the thread that does
-//     the work, between two blocks that it writes and while it waits. So a long write is no hang,
-//     and a thread that hangs is not taken for one that works.
-//  3. Rank 0 watches all others until they have given what it waits for, and they watch rank 0. A
-//     key that stands still for `silence` accuses its rank: that is a decision against n, as in 1.
-//     Clocks are compared with themselves alone. Who was away himself for long begins to watch anew
-//     before he accuses anybody.
-//  4. Whoever moves on looks at the decision, and ends when it is one against n.
-//  5. A call to the meeting place that fails is made again for `reach`. Behind that a rank knows
-//     nothing of the others, and decides nothing: it ends with an error of its own.
-//  6. When all have come to n, rank 0 removes the keys of what was before.
-//  7. Whoever knows how n ended says so. Rank 0, in whose process the meeting place may be, goes on
-//     when all have done so, and after `farewell` at the latest.
+//  1. Each roll call has a number. Every rank counts for itself, in the same order on all. Number n
+//     has its own keys at the meeting place, "n/...". The decisions on the last few numbers are in
+//     one key, "decisions", which is changed only by compare-and-exchange. So the first rank that
+//     decides on n decides for all. Every rank may decide against n, even before rank 0 has come.
+//     Only rank 0 may decide for it, when it has all that it needs.
+//  2. Each rank changes its own key, "beat/<rank>", about every second. The thread that does the
+//     work does this, between two blocks that it writes and while it waits. So a long write does
+//     not look like a hang, and a thread that hangs does not look as if it works.
+//  3. Rank 0 watches each other rank until that rank has given what rank 0 waits for, and the
+//     others watch rank 0. If a key does not change for `silence`, its rank is accused: this is a
+//     decision against n, as in 1. Each clock is compared only with itself. A rank that was away
+//     for long itself begins to watch anew before it accuses another.
+//  4. A rank that moves on looks at the decision, and ends if it is against n.
+//  5. A failed call to the meeting place is repeated for `reach`. After that the rank knows nothing
+//     of the others, and decides nothing: it ends with its own error.
+//  6. When all have come to n, rank 0 removes the keys of earlier numbers.
+//  7. A rank that knows how n ended says so. Rank 0, whose process may host the meeting place, goes
+//     on when all have said so, and after `farewell` at the latest.
 // clang-format on
 #pragma once
 
@@ -37,51 +38,51 @@ namespace cairn {
 
 class RollCall {
  public:
-  // That was decided against this; or it was decided for it, and did not succeed.
+  // Thrown if the decision is against this call, or if it was for it and the work then failed.
   struct Settled {
     Verdict verdict;
   };
-  // It was decided for it, and rank 0, who does it, is not heard of any more.
+  // Thrown if the decision was for it, and rank 0, which carries it out, has become silent.
   struct Unknown {
     std::int64_t rank;
   };
 
-  // The next one. `what` is for messages.
+  // The next roll call. `what` is for messages.
   RollCall(RankTable& table, std::string what);
 
   bool leads() const { return me().rank == 0; }
   const RankOfJob& me() const { return table_.me; }
   const std::string& what() const { return what_; }
 
-  // Comes: before all others. Throws as move_on().
+  // Joins the call; must be called before all other functions. Throws what move_on() throws.
   void begin();
-  // Steps 2 to 4, as far as it is time for them. Throws Settled, Unknown, MeetingError.
+  // Does steps 2 to 4 if it is time for them. Throws Settled, Unknown and MeetingError.
   void move_on();
-  // Waits that long, and moves on.
+  // Waits for `time`, and moves on meanwhile.
   void pause(std::chrono::milliseconds time);
-  // From now on rank 0 does not watch that one.
+  // From now on rank 0 does not watch `rank`.
   void unwatch(std::int64_t rank) { watched_.remove(rank); }
 
   void set(const std::string& name, const std::string& value);
   std::optional<std::string> find(const std::string& name);
-  // Its value, as soon as there is one.
+  // Waits until the key has a value, and returns it.
   std::string wait_for(const std::string& name);
 
-  // Decides, or learns what was decided before.
+  // Decides, or returns the decision that was made before.
   Verdict settle(const Verdict& verdict) { return decision_.settle(verdict); }
-  // Waits for a decision for it; throws the one against it.
+  // Waits for a decision for it. Throws Settled if the decision is against it.
   void wait_for_decision();
-  // It was decided: signs of life are all that is left to do, and rank 0 does not need an answer.
+  // For the time after the decision: gives a sign of life and needs no answer.
   void sign_of_life();
 
-  // Does what takes as long as a store likes, and that nobody can stop any more: meanwhile another
-  // thread gives signs of life, where there may be one (RankTable::has_threads).
-  void beating(const std::function<void()>& work);
-  bool is_beating() const { return is_beating_; }
+  // Does work that takes as long as a store does and cannot be stopped any more. Meanwhile another
+  // thread gives signs of life, if RankTable::has_threads.
+  void with_signs_of_life(const std::function<void()>& work);
+  bool is_giving_signs() const { return is_giving_signs_; }
 
-  // Of rank 0: all have come (step 6).
-  void all_have_come();
-  // This is over, as this rank knows (step 7).
+  // For rank 0, after all ranks have come: removes the keys of earlier calls (step 6).
+  void forget_earlier_calls();
+  // This rank knows how the call ended (step 7).
   void end();
 
  private:
@@ -89,7 +90,7 @@ class RollCall {
   void look();
   void look_at_decision();
   void forget(std::int64_t number);
-  void see_off();
+  void wait_for_farewells();
   [[noreturn]] void accuse(const WatchedRanks::Silent& silent);
 
   RankTable& table_;
@@ -100,7 +101,7 @@ class RollCall {
   SignsOfLife signs_;
   WatchedRanks watched_;
   Meeting::Time last_look_;
-  bool is_beating_ = false;
+  bool is_giving_signs_ = false;
 };
 
 }  // namespace cairn

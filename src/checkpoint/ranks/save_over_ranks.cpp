@@ -1,18 +1,18 @@
 // How the ranks of a job save one checkpoint.
 //
-//  1. describe  Rank 0 checks the pointer (FarWrite::check). Each says what it has of the state
-//               (sharded/rank_state.h), or that it is what it had, where rank 0 keeps that
-//               (sharded/kept_plan.h). The names, which most ranks have alike, are sent by those
-//               whose differ from rank 0's.
-//  2. plan      Rank 0 plans who writes what (sharded/global_plan.h), unless all have what they
-//               had, and tells each. What cannot be saved together is an error on all of them now,
-//               before the first byte.
-//  3. write     Each writes its files by its plan, from the tensors' own memory, and reports where
-//               in them what stands.
-//  4. commit    What makes one checkpoint of them, or nothing (commit_over_ranks.cpp). `.metadata`
-//               is made of all reports.
+//  1. describe  Rank 0 checks the pointer (FarWrite::check). Each rank describes its part of the
+//               state (sharded/rank_state.h), or says that it has not changed, if rank 0 keeps the
+//               description (sharded/kept_plan.h). Most ranks have the same names, so a rank sends
+//               its names only if they differ from rank 0's.
+//  2. plan      Rank 0 plans which rank writes what (sharded/global_plan.h), unless nothing has
+//               changed, and tells each rank. A state that cannot be saved together is an error on
+//               all ranks now, before the first byte.
+//  3. write     Each rank writes its files by its plan, from the tensors' own memory, and reports
+//               where each part is in them.
+//  4. commit    commit_over_ranks.cpp makes one checkpoint of the files, or nothing. `.metadata` is
+//               made from all reports.
 //
-// 1 and 2 are a roll call of their own (consult.h), 3 and 4 the next one.
+// Steps 1 and 2 are one roll call (consult.h), steps 3 and 4 the next one.
 #include "checkpoint/ranks/save_over_ranks.h"
 
 #include <fmt/format.h>
@@ -44,10 +44,10 @@ std::string key_of(const char* what, std::int64_t rank) {
   return std::string(what) + "/" + std::to_string(rank);
 }
 
-// Of one rank.
+// The result of planning for one rank.
 struct Planned {
-  std::string own;                         // what it is to write
-  std::shared_ptr<const GlobalPlan> plan;  // of rank 0
+  std::string own;                         // the plan of what it writes
+  std::shared_ptr<const GlobalPlan> plan;  // on rank 0
 };
 
 // Steps 1 and 2.
@@ -66,7 +66,7 @@ Planned plan_over_ranks(RankTable& table, const std::string& what, KeptPlan& kep
     planned.plan = kept.plan(
         own, static_cast<std::uint32_t>(call.me().world_size),
         [&](std::uint32_t rank) { return call.wait_for(key_of("report", std::int64_t{rank})); });
-    call.all_have_come();
+    call.forget_earlier_calls();
     for (std::int64_t rank = 1; rank < call.me().world_size; ++rank) {
       call.set(key_of("plan", rank), planned.plan->plan_of(static_cast<std::uint32_t>(rank)));
       call.move_on();
@@ -109,7 +109,7 @@ WrittenPart write_files(const sharded::RankFiles& files, PartPlace& place) {
   return written;
 }
 
-// Of step 4.
+// For step 4.
 RankMetadata metadata_of(const GlobalPlan& plan, const std::vector<RankPart>& parts) {
   sharded::Reports reports;
   std::vector<std::vector<std::string>> names;

@@ -1,4 +1,4 @@
-// A checkpoint in the layout of torch.distributed.checkpoint that all ranks of a job write
+// Writes a checkpoint in the layout of torch.distributed.checkpoint from all ranks of a job
 // together. save_over_ranks.cpp opens with the protocol.
 #pragma once
 
@@ -21,28 +21,30 @@ namespace sharded {
 class KeptPlan;
 }
 
-// The same on all ranks, but for what each has.
+// All ranks give the same job, except for their parts of the state.
 struct RankSaveJob {
-  std::string path = {};    // of the folder; relative ones are each rank's own
-  bool overwrite = false;   // RankCommitJob's
-  bool puts_aside = false;  // that, too
-  // What this rank has: tensors, whole or with a `part`, and anything else. Of what several have
-  // one writes each (sharded/global_plan.h). Not to change until the save is done.
+  std::string path = {};    // of the folder; each rank resolves a relative path itself
+  bool overwrite = false;   // as in RankCommitJob
+  bool puts_aside = false;  // as in RankCommitJob
+  // This rank's state: tensors, whole or with a `part`, and other values. If several ranks have a
+  // part, one of them writes it (sharded/global_plan.h). It must not change until the save is done.
   Value tree = {};
-  // What is this rank's alone, as item number `rank` of the list of that name: ("rng", its state).
+  // Values that only this rank has: each becomes item number `rank` of the list with that name,
+  // such as ("rng", its state).
   std::vector<std::pair<std::string, Value>> own = {};
-  std::uint32_t replica = 0;  // of hybrid sharding: parts that several have are the first one's
-  std::size_t files = 1;      // of each rank, at most
-  // Of whoever saves again and again: this rank's, and one thread's at a time. Null: nothing is
-  // kept.
+  // for hybrid sharding; the first replica writes parts that several have
+  std::uint32_t replica = 0;
+  std::size_t files = 1;  // the largest number of files of each rank
+  // For a caller that saves repeatedly: this rank's kept plan, used by one thread at a time. Null:
+  // nothing is kept.
   std::shared_ptr<sharded::KeptPlan> kept = nullptr;
-  FarWrite far = {};                      // rank 0 alone calls its check
-  std::function<void()> point = nullptr;  // RankCommitJob's
+  FarWrite far = {};                      // only rank 0 calls its check
+  std::function<void()> point = nullptr;  // as in RankCommitJob
 };
 
-// Returns when the whole checkpoint is durable and published, on all ranks. As
-// commit_over_ranks(), and UsageError too for parts that make no state together,
-// UnsupportedError's message in a RankFailure for what such a folder cannot hold.
+// Returns on all ranks when the whole checkpoint is durable and published. Throws what
+// commit_over_ranks() throws. Also throws UsageError for parts that do not form one state, and
+// RankFailure with UnsupportedError's message for values that such a folder cannot hold.
 RankCommitReport save_over_ranks(RankTable& table, ObjectStore& store, const RankSaveJob& job);
 
 }  // namespace cairn

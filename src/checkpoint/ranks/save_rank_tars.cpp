@@ -1,22 +1,22 @@
-// How the ranks of a job save a checkpoint that is a file of each.
+// How the ranks of a job save a checkpoint that has one file from each.
 //
 // clang-format off
-//  1. call      Each rank checks its pointer (FarWrite::check). Rank 0 draws the save's id and
-//               tells all. It stands in every file.
-//  2. write     Each rank writes its file, which has no name yet (ObjectWrite: a temporary one in a
-//               folder, an upload that is not completed in a store), and makes it durable: a rank
-//               that has no room, or dies, ends the save for all here, and no file has its name.
-//  3. decide    Rank 0 decides for the checkpoint when all have said so (roll_call.h).
-//  4. publish   Each gives its file its name, durably, and says so. There is no rename of many
-//               files at once: a rank that dies here may leave the files of some ranks. Who goes on
-//               takes only a save of which every rank has its file, by the id
-//               (resuming/rank_tar_loads.h): files of two saves never go together.
-//  5. point     Only when all have published, any rank moves its pointer, and only when all have,
-//               any removes what became superfluous: until then every rank has its file of the save
-//               before.
+//  1. call      Each rank checks its pointer (FarWrite::check). Rank 0 draws the save's id, which
+//               is in every file, and tells all ranks.
+//  2. write     Each rank writes its file and makes it durable. The file has no name yet
+//               (ObjectWrite: a temporary name in a folder, an open upload in a store). If a
+//               rank has no space or dies here, the save ends for all, and no file gets its name.
+//  3. decide    Rank 0 decides for the checkpoint when all ranks have reported (roll_call.h).
+//  4. publish   Each rank gives its file its name, durably, and reports it. Many files cannot be
+//               renamed at once, so a rank that dies here may leave only some ranks' files. A
+//               resume takes only a save of which every rank has its file, by the id
+//               (resuming/rank_tar_loads.h): files of two saves are never combined.
+//  5. point     Only when all have published, the ranks move their pointers. Only when all have
+//               moved them, superfluous files are removed. Until then every rank has its file of
+//               the previous save.
 // clang-format on
 //
-// 1 to 3 are one roll call (consult.h), 4 and 5 one each.
+// Steps 1 to 3 are one roll call (consult.h), steps 4 and 5 one each.
 #include "checkpoint/ranks/save_rank_tars.h"
 
 #include <fmt/format.h>
@@ -35,23 +35,24 @@
 namespace cairn {
 namespace {
 
-// Of those that a roll call forgets behind it (RollCall::forget()).
-std::string said_key(std::int64_t rank) { return "report/" + std::to_string(rank); }
+// A key that a later roll call removes (RollCall::forget()).
+std::string report_key(std::int64_t rank) { return "report/" + std::to_string(rank); }
 
-// Rank 0 waits for all others to say that they have done their part, and they for its decision.
-void all_say(RollCall& call) {
+// Rank 0 waits for the reports of all others that they have done their part. The others wait for
+// its decision.
+void wait_for_reports(RollCall& call) {
   if (!call.leads()) {
-    call.set(said_key(call.me().rank), "1");
+    call.set(report_key(call.me().rank), "1");
     call.wait_for_decision();
     return;
   }
   for (std::int64_t rank = 1; rank < call.me().world_size; ++rank)
-    call.wait_for(said_key(rank));
-  call.all_have_come();
+    call.wait_for(report_key(rank));
+  call.forget_earlier_calls();
   decide_for(call);
 }
 
-// Which batch, for who is out of step.
+// The batch, for the message about ranks that are out of step.
 std::string moment_of(const CheckpointInfo& info) {
   return info.timestamp ? "batch " + std::to_string(info.timestamp->batch) : "no batch";
 }
@@ -81,10 +82,10 @@ class OwnFile {
   OwnFile(RankTable& table, LivingStore& living, const RankTarsJob& job)
       : table_(table), living_(living), job_(job) {}
 
-  // Step 2, when step 1 has given the save's id.
+  // Step 2, after step 1 has given the save's id.
   void write(RollCall& call, const std::string& id) {
     report_.attempt = id;
-    const RetryPolicy retry = living_.patient(job_.far.retry);
+    const RetryPolicy retry = living_.with_living_pauses(job_.far.retry);
     file_ = with_retries(retry, [&] {
       auto file = living_.store().begin(job_.path, {.condition = condition_of(job_.replace)});
       report_.bytes = fill(call, *file);
@@ -94,12 +95,12 @@ class OwnFile {
     });
   }
 
-  // Step 4. After an error the file is lost, or it has its name and the answer was lost:
-  // write_until_seen() finds that out.
+  // Step 4. After an error, either the file is lost, or it has its name and only the answer was
+  // lost. write_until_seen() finds that out.
   void publish(RollCall& call) {
-    const RetryPolicy retry = living_.patient(job_.far.retry);
+    const RetryPolicy retry = living_.with_living_pauses(job_.far.retry);
     try {
-      return call.beating([&] { file_->commit(); });
+      return call.with_signs_of_life([&] { file_->commit(); });
     } catch (const StorageError& e) {
       if (!living_.may_be_far() || !e.retryable()) throw;
       if (retry.on_retry) retry.on_retry(e, {});
@@ -147,20 +148,20 @@ RankTarsReport save_rank_tars(RankTable& table, ObjectStore& store, const RankTa
     living.join(call);
     living.check(job.far);
     own.write(call, learn_id(table, call, job));
-    all_say(call);
+    wait_for_reports(call);
     return true;
   });
   consult(table, what + " (some may have their names: the next start finds out)",
           "publishing its file", [&](RollCall& call) {
             living.join(call);
             own.publish(call);
-            all_say(call);
+            wait_for_reports(call);
             return true;
           });
-  consult(table, what + " (they are saved, but not all are pointed at)", "moving its pointer",
-          [&](RollCall& call) {
-            if (job.point) call.beating(job.point);
-            all_say(call);
+  consult(table, what + " (they are saved, but not all pointers have been moved)",
+          "moving its pointer", [&](RollCall& call) {
+            if (job.point) call.with_signs_of_life(job.point);
+            wait_for_reports(call);
             return true;
           });
   return own.report();

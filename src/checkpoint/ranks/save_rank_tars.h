@@ -1,5 +1,5 @@
-// A checkpoint of which every rank writes a file of its own (checkpoint/plan/rank_tar.h), where it
-// likes. save_rank_tars.cpp opens with the protocol.
+// Saves a checkpoint of which every rank writes one file (checkpoint/plan/rank_tar.h), in any
+// place. save_rank_tars.cpp opens with the protocol.
 #pragma once
 
 #include <cstdint>
@@ -17,31 +17,31 @@
 
 namespace cairn {
 
-// The same on all ranks, but for `path` and `checkpoint`.
+// All ranks give the same job, except for `path` and `checkpoint`.
 struct RankTarsJob {
-  std::string path = {};  // of this rank's file, which no other rank has
+  std::string path = {};  // of this rank's file; no other rank has this path
   Replace replace = Replace::kNever;
-  Value checkpoint = {};  // what this rank has: deepspeed::split()'s. Not to change meanwhile
+  Value checkpoint = {};  // this rank's state, for deepspeed::split(); must not change meanwhile
   deepspeed::ModelNames names = {};
   std::int64_t stage = 0;
   CheckpointInfo info = {};
   FarWrite far = {};
-  // Called when all files have their names: moves this rank's pointer.
+  // Moves this rank's pointer. Called when all files have their names.
   std::function<void()> point = nullptr;
 };
 
 struct RankTarsReport {
   std::string attempt = {};  // the id that all files of this save have
-  std::uint64_t bytes = 0;   // of this rank's
+  std::uint64_t bytes = 0;   // of this rank's file
 };
 
-// How many roll calls one save takes, for who numbers them.
+// The number of roll calls of one save, for a caller that numbers them.
 inline constexpr std::int64_t kRollCallsOfTars = 3;
 
-// Returns when the files of all ranks are durable and have their names, on all ranks. Errors are
-// the same on all of them: RankFailure, or for what only the caller can mend UsageError,
-// AlreadyExistsError, CancelledError; each names the rank whose fault it is. No file has its name
-// then, but where the message says that some may.
+// Returns on all ranks when the files of all ranks are durable and have their names. Throws the
+// same error on all ranks, which names the rank at fault: RankFailure, or UsageError,
+// AlreadyExistsError or CancelledError for faults that only the caller can fix. After an error no
+// file has its name, except if the message says that some may.
 RankTarsReport save_rank_tars(RankTable& table, ObjectStore& store, const RankTarsJob& job);
 
 }  // namespace cairn

@@ -21,7 +21,7 @@
 namespace cairn {
 namespace {
 
-constexpr std::size_t kMostSeen = 64;  // and as many more that nobody published, as far as is known
+constexpr std::size_t kMostSeen = 64;  // and as many more that no rank is known to have published
 constexpr std::uint64_t kTail = std::uint64_t{64} << 10;
 
 std::string hash_of(const ByteSource& source, std::uint64_t most) {
@@ -31,7 +31,7 @@ std::string hash_of(const ByteSource& source, std::uint64_t most) {
   return fmt::format("{}-{}", source.size(), hash.digest128());
 }
 
-// Of a folder that several ranks wrote.
+// For a folder that several ranks wrote.
 void add_attempt(ObjectStore& store, const std::string& path, const FolderManifest& manifest,
                  const std::set<std::string>& names, SeenCheckpoint& seen) {
   seen.identity = manifest.attempt;
@@ -51,7 +51,7 @@ void add_attempt(ObjectStore& store, const std::string& path, const FolderManife
   }
 }
 
-// Of one that some program wrote, here or where all see it.
+// For a checkpoint of another program, here or in a place that all ranks see.
 void add_files(ObjectStore& store, const std::string& path, SeenCheckpoint& seen) {
   seen.identity = hash_of(*store.open(join_path(path, dcp::kMetadataFile)), UINT64_MAX);
   for (const ListedName& listed : list_all(store, path)) {
@@ -66,8 +66,8 @@ std::vector<std::int64_t> order_of(const Timestamp& claim) {
   return {claim.batch, claim.epoch, claim.iteration, claim.sample, claim.token};
 }
 
-std::optional<SeenCheckpoint> see_or_tell(ObjectStore& store, const std::string& path,
-                                          const std::string& name) {
+std::optional<SeenCheckpoint> see_or_report(ObjectStore& store, const std::string& path,
+                                            const std::string& name) {
   try {
     return see_checkpoint(store, path, name);
   } catch (const UnreadableError& e) {
@@ -83,7 +83,7 @@ std::vector<SeenCheckpoint> see_named(ObjectStore& store, const std::string& fol
   while (all.size() - unpublished < kMostSeen && names.next() != nullptr) {
     const NamedFile file = names.take();
     auto seen =
-        see_or_tell(store, file.path, relative_path(normal_path(file.path), normal_path(folder)));
+        see_or_report(store, file.path, relative_path(normal_path(file.path), normal_path(folder)));
     if (!seen) continue;
     if (!seen->is_published && !seen->was_published) {
       if (unpublished == kMostSeen) continue;
@@ -105,7 +105,7 @@ std::optional<FolderManifest> manifest_of(ObjectStore& store, const std::string&
     return std::nullopt;
   } catch (const UnsupportedError&) {
     return std::nullopt;
-  } catch (const NotFoundError&) {  // removed since
+  } catch (const NotFoundError&) {  // removed meanwhile
     return std::nullopt;
   }
 }
@@ -136,7 +136,7 @@ std::optional<SeenCheckpoint> see_checkpoint(ObjectStore& store, const std::stri
       add_files(store, path, seen);
     }
     return seen;
-  } catch (const NotFoundError&) {  // removed since
+  } catch (const NotFoundError&) {  // removed meanwhile
     return std::nullopt;
   }
 }

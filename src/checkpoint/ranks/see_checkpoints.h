@@ -1,4 +1,4 @@
-// What one rank sees of the checkpoints of its job: what it says to agree_over_ranks().
+// Finds what one rank sees of its job's checkpoints, for agree_over_ranks().
 #pragma once
 
 #include <optional>
@@ -13,24 +13,24 @@
 
 namespace cairn {
 
-// A file in a part: the checkpoint was published, on another machine. It holds the attempt's id,
-// for which it counts.
+// A file in a part that marks it: the checkpoint was published on another machine. It holds the id
+// of the attempt that it marks.
 inline constexpr const char* kPublishedMark = ".cairn_published";
 
-// Of the checkpoint at `path`, a file or a folder, whole or in part, with the files that this rank
-// has of it; nullopt when there is none. A folder is known by its manifest's attempt, and without
-// one by its `.metadata`; a file by its length and its end, where a torch.save file has the
-// checksums of all that is in it. `name`: what all ranks call it. StorageError.
+// Returns what this rank has of the checkpoint at `path`: a file or folder, whole or in part;
+// nullopt if there is none. A folder is identified by the attempt in its manifest, or else by its
+// `.metadata`. A file is identified by its length and its end, where a torch.save file has the
+// checksums of its content. `name`: its name on all ranks. Throws StorageError.
 std::optional<SeenCheckpoint> see_checkpoint(ObjectStore& store, const std::string& path,
                                              const std::string& name);
 
-// Whether it has files of one rank's machine, and lacks those of others, which lie there.
+// Whether the checkpoint has files of one machine, and lacks files that are on other machines.
 bool is_part_of_one(ObjectStore& store, const std::string& path);
 
-// Whether a folder of that attempt has the mark. StorageError.
+// Whether the folder has the mark of that attempt. Throws StorageError.
 bool is_marked(ObjectStore& store, const std::string& folder, const std::string& attempt);
 
-// The manifest of a folder; nullopt where there is none, or it is damaged. StorageError.
+// The manifest of a folder; nullopt if there is none or it is damaged. Throws StorageError.
 std::optional<FolderManifest> manifest_of(ObjectStore& store, const std::string& folder);
 
 struct SeePlace {
@@ -39,10 +39,10 @@ struct SeePlace {
   FormatVariables writer = {};             // variables_of_writer()
 };
 
-// Returns the checkpoints in the folder whose names fit one of the formats, by their paths from
-// there. The furthest by its name comes first; there are at most 128 of each format. None if there
-// is no such folder. If the disk does not give a checkpoint, its SeenCheckpoint::problem says so;
-// the others are not affected. StorageError.
+// Returns the checkpoints in the folder whose names fit one of the formats, with paths relative to
+// the folder, the furthest name first. There are at most 128 for each format, and none if there is
+// no such folder. If the disk does not return a checkpoint, its SeenCheckpoint::problem says so;
+// the others are not affected. Throws StorageError.
 std::vector<SeenCheckpoint> see_checkpoints(ObjectStore& store, const SeePlace& place);
 
 }  // namespace cairn

@@ -16,7 +16,7 @@ Verdict::Kind kind_of(const std::string& word) {
   for (std::size_t i = 0; i < kKinds.size(); ++i) {
     if (kKinds[i] == word) return static_cast<Verdict::Kind>(i);
   }
-  throw MeetingError("\"" + word + "\" is no verdict of this version of cairn");
+  throw MeetingError("\"" + word + "\" is not a verdict that this version of cairn knows");
 }
 
 }  // namespace
@@ -39,8 +39,9 @@ Verdict parse_verdict(const std::string& text) {
             .status = json.at("status").get<int>(),
             .is_retryable = json.at("retryable").get<bool>()};
   } catch (const Json::exception& e) {
-    throw MeetingError("what a rank said cannot be read (do all run the same version of cairn?): " +
-                       std::string(e.what()));
+    throw MeetingError(
+        "a rank's verdict cannot be read (do all ranks run the same version of cairn?): " +
+        std::string(e.what()));
   }
 }
 

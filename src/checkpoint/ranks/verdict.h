@@ -1,4 +1,5 @@
-// What became of something that all ranks do, as it travels between them: the same on all.
+// The outcome of something that all ranks do together, as it is sent between them. It is the same
+// on all ranks.
 #pragma once
 
 #include <cstdint>
@@ -8,14 +9,14 @@
 
 namespace cairn {
 
-// A rank died, hangs, or failed, and so nothing was saved on any of them; or nobody knows whether
-// it was. The message is the same on all ranks. What was saved before is still there, and training
-// can go on.
+// A rank died, hangs or failed. So nothing was saved on any rank, or it is not known whether it
+// was; the message, which is the same on all ranks, says which. Earlier saves are still there, and
+// training can go on.
 class RankFailure : public StorageError {
  public:
   RankFailure(const std::string& message, std::int64_t rank, int status, bool retryable)
       : StorageError(message, status, retryable), rank_(rank) {}
-  // Which one.
+  // The rank that died, hangs or failed.
   std::int64_t rank() const { return rank_; }
 
  private:
@@ -23,25 +24,25 @@ class RankFailure : public StorageError {
 };
 
 struct Verdict {
-  // What the error is on all ranks.
+  // The class of the error on all ranks.
   enum class Kind { kNone, kFailed, kExists, kUsage, kCancelled };
   Kind kind = Kind::kNone;
-  std::int64_t rank = 0;  // whose fault
+  std::int64_t rank = 0;  // the rank at fault
   std::string why = {};
-  int status = 0;  // as StorageError's
+  int status = 0;  // as StorageError::status()
   bool is_retryable = false;
 
   bool is_good() const { return kind == Kind::kNone; }
 };
 
 std::string text_of(const Verdict& verdict);
-// MeetingError for what is none: another version of cairn takes part, say.
+// Throws MeetingError for a text that is not a verdict, for example from another version of cairn.
 Verdict parse_verdict(const std::string& text);
 
-// What the exception that is being handled means for all, when `rank` had it while `doing` that.
+// The verdict for the current exception, which `rank` had while `doing` something.
 Verdict verdict_of_current(std::int64_t rank, const std::string& doing);
 
-// Throws what a bad one says; `context` begins the message.
+// Throws the error of a bad verdict; `context` begins the message.
 [[noreturn]] void throw_verdict(const Verdict& verdict, const std::string& context);
 
 }  // namespace cairn

@@ -88,8 +88,8 @@ class PlaceSearch {
       const std::string name = relative_path(normal_path(path), normal_path(place_.folder));
       if (!parse_name(place_.filename, name, dist)) continue;
       return fmt::format(
-          "{0} has no checkpoint of the run \"{1}\", but {2} of the run \"{3}\", a name that this "
-          "run would write, too. To go on with that run, set run_name to \"{3}\". To begin another "
+          "{0} has no checkpoint of the run \"{1}\", but {2} of the run \"{3}\" has a name that "
+          "this run would write. To go on with that run, set run_name to \"{3}\". To begin another "
           "one, give it a folder of its own (save_folder \"{0}/{{run_name}}\") or put {{run_name}} "
           "into save_filename, and set load_path to begin from that checkpoint.",
           place_.folder, place_.run_name, path, whose);
@@ -108,15 +108,15 @@ class PlaceSearch {
                                             : one.was_published;
       if (!is_part) continue;
       return path +
-             " has the files of one machine, and the others are on machines that are not in this "
-             "job. Start it on those, too; or bring the folders of all of them together; or remove "
-             "it to begin anew";
+             " has the files of one machine; the others are on machines that are not in this job. "
+             "Start the job on those machines, too; or copy the folders of all machines together; "
+             "or remove this one to begin anew";
     }
     return "";
   }
 
-  // Looks only into the newest files: a folder may hold any number of others. A save_filename may
-  // have had folders in it: of folders below, a few files are looked into.
+  // Looks only into the newest files, since a folder may hold any number of others. An earlier
+  // save_filename may have had folders in it, so this looks into a few files of subfolders, too.
   std::string why_not_without_whole() const {
     constexpr std::size_t kMostLookedInto = 64;
     constexpr std::size_t kMostFolders = 8;
@@ -129,7 +129,7 @@ class PlaceSearch {
     if (below.size() > kMostFolders) below.resize(kMostFolders);
     for (const auto& folder : below) {
       why = why_not_beside(list(folder.path, kMostInEach),
-                           "it lies in another folder than " + place_.folder);
+                           "it is not in the folder " + place_.folder);
       if (!why.empty()) return why;
     }
     return "";
@@ -140,7 +140,8 @@ class PlaceSearch {
         folder, {.limits = {.files = most, .names_first = true}, .store = place_.store});
   }
 
-  // "" if none of them is a whole checkpoint of the run. `reason`: why the search did not see it.
+  // Returns "" if none of the listed files is a whole checkpoint of the run. `reason`: why the
+  // search did not find it.
   std::string why_not_beside(const FolderListing& listing, const std::string& reason) const {
     for (auto one = listing.checkpoints.rbegin(); one != listing.checkpoints.rend(); ++one) {
       if (!is_of_run(*one) || !is_proven_whole(one->path)) continue;
@@ -185,8 +186,8 @@ class PlaceSearch {
 
   const RunSearch& search_;
   const SearchPlace& place_;
-  std::map<std::string, std::string> skipped_;  // why, by path
-  std::map<std::string, std::string> others_;   // the run's name, by path
+  std::map<std::string, std::string> skipped_;  // by path: the reason
+  std::map<std::string, std::string> others_;   // by path: the run's name
 };
 
 // Step 3. Verifies the tar here, since no load follows that would find damage.
@@ -198,7 +199,7 @@ bool is_whole(const FoundCheckpoint& tar, const RunSearch& search) {
 
 std::string why_not_taken(const FoundCheckpoint& tar) {
   return fmt::format(
-      "{} (epoch {}, batch {}) is what one rank has of a checkpoint: the run saved a tar of each "
+      "{} (epoch {}, batch {}) is one rank's tar of a checkpoint: the run saved a tar of each "
       "rank (deepspeed_config), and this start does not. Start it with deepspeed_config to go on. "
       "{}",
       tar.path, tar.timestamp.epoch, tar.timestamp.batch, kBeginAnew);
@@ -220,7 +221,7 @@ RunAnswer search_run(const RunSearch& search) {
   for (std::size_t i = 0; i < search.places.size(); ++i) {
     PlaceSearch& place = searched.emplace_back(search, search.places[i]);
     auto found = place.find({});
-    std::vector<std::string> tars;  // tars that this run passes over
+    std::vector<std::string> tars;  // tars that this run skips
     while (found && !search.takes_rank_tars && holds_rank_tar(*found)) {
       if (!search.may_begin_anew && is_whole(*found, search)) break;
       tars.push_back(found->path);

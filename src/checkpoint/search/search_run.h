@@ -1,18 +1,18 @@
-// Finds the checkpoint that a run goes on from. A Trainer with autoresume and
-// `cairn resume` call this one function, so that both give one answer.
+// Finds the checkpoint that a run resumes from. A Trainer with autoresume and `cairn resume` call
+// this one function, so that both give one answer.
 //
-//  1. In each place it looks for the checkpoint that training got furthest with, as
+//  1. In each place, the search looks for the checkpoint that is furthest in training, as
 //     checkpoint/folder/find_latest.cpp says. The names are those of every form in which the run
-//     may have saved (names/run_forms.h). Only the whole state counts, and only this run's, by the
-//     run's name in the file.
+//     may have saved (names/run_forms.h). Only checkpoints of the whole state count, and only those
+//     with this run's name in the file.
 //  2. The furthest checkpoint of all places wins; among equal ones, that of the first place.
-//  3. Only a run that saves a tar of each rank can take such a tar. Where a tar is the furthest,
-//     the answer for other runs is a refusal: they must neither begin anew nor go back.
+//  3. Only a run that saves a tar of each rank can take such a tar. If a tar is the furthest, other
+//     runs get a refusal: they must neither begin anew nor go back.
 //  4. When none is found, the answer is a refusal if beginning anew would lose something:
 //     (a) a checkpoint of another run has a name that this run would write;
 //     (b) this machine has its part of a checkpoint, and other machines have the rest;
-//     (c) a checkpoint of this run is proven whole, and was not taken: its name is of no known
-//         form, or it could not be loaded.
+//     (c) a checkpoint of this run is proven whole but was not taken: its name has no known form,
+//         or it could not be loaded.
 //     may_begin_anew (TrainerOptions::autoresume_may_begin_anew) allows (b) and (c).
 #pragma once
 
@@ -27,22 +27,23 @@
 
 namespace cairn {
 
-// A place where checkpoints of a run may lie.
+// A place that may have checkpoints of a run.
 struct SearchPlace {
   std::shared_ptr<ObjectStore> store;
   std::string folder;
-  NameFormat filename;                           // of the names in which the run saves now
+  NameFormat filename;                           // of the names that the run saves now
   NameFormat latest_filename;                    // of the pointer; empty: no pointer
   std::string run_name;                          // empty: any run
   std::vector<NameFormat> other_filenames = {};  // of names that it may have saved before
   std::optional<Pointer> latest = std::nullopt;  // the pointer, if it was read already
-  bool is_in_parts = false;  // several machines have parts of what is there: ranks/joint_store.h
+  // each machine has its own part of the checkpoints: ranks/joint_store.h
+  bool is_in_parts = false;
 
-  // `filename` and the others, each once.
+  // `filename` and other_filenames, without duplicates.
   std::vector<NameFormat> all_filenames() const;
 };
 
-// A checkpoint that is not to be chosen: a load of it has failed.
+// A checkpoint that must not be chosen, because a load of it failed.
 struct PassedOver {
   std::shared_ptr<ObjectStore> store;
   std::string path;
@@ -66,9 +67,10 @@ struct RunSearch {
 
 struct RunAnswer {
   std::optional<FoundCheckpoint> found = std::nullopt;
-  std::size_t place = 0;     // where it is
-  bool is_rank_tar = false;  // one rank's tar; not known: whether all ranks have theirs
-  std::string refusal = {};  // when none is found: why the run must not begin anew; empty: it may
+  std::size_t place = 0;  // the index in RunSearch::places of the place where `found` is
+  // `found` is one rank's tar; the search does not know whether all ranks have theirs
+  bool is_rank_tar = false;
+  std::string refusal = {};  // if none is found: why the run must not begin anew; empty if it may
 };
 
 // Throws what find_latest() throws: a checkpoint that cannot be read now is no reason to begin

@@ -15,14 +15,14 @@
 namespace cairn::sharded {
 namespace {
 
-// Which of its parts a rank writes.
-class Chosen {
+// The set of parts that one rank writes.
+class ChosenParts {
  public:
-  explicit Chosen(std::size_t parts) : words_((parts + 63) / 64), parts_(parts) {}
+  explicit ChosenParts(std::size_t parts) : words_((parts + 63) / 64), parts_(parts) {}
 
   void choose(std::uint64_t part) { words_[part / 64] |= std::uint64_t{1} << part % 64; }
   bool has(std::uint64_t part) const { return (words_[part / 64] >> part % 64 & 1U) != 0; }
-  // Once all are chosen.
+  // Call it after all are chosen, before total() and count_before().
   void count() {
     before_.resize(words_.size());
     std::uint64_t sum = 0;
@@ -33,8 +33,8 @@ class Chosen {
     count_ = sum;
   }
   std::uint64_t total() const { return count_; }
-  // How many are chosen before this one.
-  std::uint64_t before(std::uint64_t part) const {
+  // The number of chosen parts before this one.
+  std::uint64_t count_before(std::uint64_t part) const {
     const std::uint64_t below = (std::uint64_t{1} << part % 64) - 1;
     return before_[part / 64] +
            static_cast<std::uint64_t>(std::popcount(words_[part / 64] & below));
@@ -96,7 +96,7 @@ struct GlobalPlan::State {
         });
     if (first == holdings.end()) {
       throw CorruptError("ranks name " + dcp::in_quotes(all.headers()[item].fqn) +
-                         ", and none has it");
+                         ", but no rank has it");
     }
     chosen[first->rank].choose(first->number);
     chunks_of[item] = 1;
@@ -124,10 +124,10 @@ struct GlobalPlan::State {
   }
 
   AllItems all;
-  std::vector<Chosen> chosen;          // of each rank
-  std::vector<std::string> plans;      // and the text that it is told
-  std::vector<std::size_t> chunks_of;  // of each item
-  std::vector<std::uint64_t> bytes;    // of each rank
+  std::vector<ChosenParts> chosen;     // by rank
+  std::vector<std::string> plans;      // by rank: the text of its plan
+  std::vector<std::size_t> chunks_of;  // by item
+  std::vector<std::uint64_t> bytes;    // by rank
   std::uint64_t chunks = 0;
 };
 
@@ -147,7 +147,7 @@ const std::string& GlobalPlan::text_of(std::uint32_t rank) const {
 std::uint64_t GlobalPlan::memory() const {
   std::uint64_t bytes = state_->all.memory() + state_->chunks_of.size() * sizeof(std::size_t);
   for (std::size_t rank = 0; rank < state_->chosen.size(); ++rank) {
-    bytes += sizeof(Chosen) + state_->chosen[rank].memory();
+    bytes += sizeof(ChosenParts) + state_->chosen[rank].memory();
     bytes += sizeof(std::string) + state_->plans[rank].capacity();
   }
   return bytes;
@@ -163,22 +163,24 @@ std::string GlobalPlan::plan_of(std::uint32_t rank) const {
 
 namespace {
 
-// Calls use(report) for each rank's; each is one of what was planned.
-void for_each_report(const std::vector<std::string>& plans, const std::vector<Chosen>& chosen,
+// Calls use(report) for each rank's report. Throws unless there is one report for each rank, made
+// for its plan.
+void for_each_report(const std::vector<std::string>& plans, const std::vector<ChosenParts>& chosen,
                      const Reports& reports, auto&& use) {
   std::vector<bool> found(plans.size());
   for (const std::string_view text : reports) {
     const RankReport report = RankReport::parse(text);
     const std::string rank = "rank " + std::to_string(report.rank);
-    if (report.rank >= found.size()) throw CorruptError("a report of " + rank + ", which is none");
+    if (report.rank >= found.size())
+      throw CorruptError("a report of " + rank + ", which does not exist");
     if (found[report.rank]) throw UsageError(rank + " reported twice what it has written");
     if (report.plan_hash != xxh3_64(as_bytes(plans[report.rank]))) {
-      throw CorruptError(rank + " wrote by another plan than this save's");
+      throw CorruptError(rank + " followed another plan than this save's");
     }
     const std::uint64_t planned = chosen[report.rank].total();
     if (report.places.size() != planned) {
-      throw CorruptError(rank + " was to write " + std::to_string(planned) +
-                         " parts, and reports " + std::to_string(report.places.size()));
+      throw CorruptError(rank + " had to write " + std::to_string(planned) +
+                         " parts, but reports " + std::to_string(report.places.size()));
     }
     found[report.rank] = true;
     use(report);
@@ -214,7 +216,7 @@ class GlobalPlan::Content final : public dcp::MetadataContent {
   Content(const State& state, const Reports& reports, const MetadataOptions& options)
       : state_(state), save_id_(options.save_id), scan_(state.all) {
     std::size_t chunks = 0;
-    for (const Chosen& each : state.chosen) {
+    for (const ChosenParts& each : state.chosen) {
       first_place_.push_back(static_cast<std::uint32_t>(chunks));
       chunks += each.total();
     }
@@ -243,16 +245,16 @@ class GlobalPlan::Content final : public dcp::MetadataContent {
     const TensorParts& parts = scan_.parts();
     for (std::size_t i = 0; i < parts.holdings().size(); ++i) {
       const Holding& holding = parts.holdings()[i];
-      const Chosen& chosen = state_.chosen[holding.rank];
+      const ChosenParts& chosen = state_.chosen[holding.rank];
       if (!chosen.has(holding.number)) continue;
-      const auto number = static_cast<std::uint32_t>(chosen.before(holding.number));
+      const auto number = static_cast<std::uint32_t>(chosen.count_before(holding.number));
       use({.offsets = parts.offsets_of(i),
            .sizes = parts.sizes_of(i),
            .number = first_place_[holding.rank] + number});
     }
   }
 
-  // The places lie in as many regions as there are ranks. A loop that does nothing else lets the
+  // The places are in one memory region for each rank. A loop that does nothing else lets the
   // processor wait for several of them at a time.
   void get_places(std::span<const std::uint32_t> numbers,
                   std::span<dcp::WrittenPlace> places) const override {
@@ -275,7 +277,7 @@ class GlobalPlan::Content final : public dcp::MetadataContent {
       if (report.rank >= names.size() || names[report.rank].size() != report.files.size()) {
         throw UsageError("rank " + std::to_string(report.rank) + " wrote " +
                          std::to_string(report.files.size()) +
-                         " files, and there are not as many names");
+                         " files, but there is another number of names");
       }
       std::ranges::copy(names[report.rank], files_.begin() + first_file);
     }
@@ -287,8 +289,9 @@ class GlobalPlan::Content final : public dcp::MetadataContent {
 
   const State& state_;
   const std::string save_id_;
-  std::vector<std::uint32_t> first_place_;  // of each rank's in places_
-  std::vector<dcp::WrittenPlace> places_;   // of what the ranks write, as their plans have it
+  std::vector<std::uint32_t> first_place_;  // by rank: the index of its first place in places_
+  // of all written parts, in the order of the ranks and their plans
+  std::vector<dcp::WrittenPlace> places_;
   std::vector<std::string> files_;
   mutable ItemScan scan_;
 };

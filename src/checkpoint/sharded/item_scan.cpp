@@ -17,7 +17,7 @@ std::string kind_of(const ItemHeader& item) {
   return std::string(name(*item.dtype)) + " " + dcp::describe(item.size);
 }
 
-// Runs `work`; its errors name the rank.
+// Runs `work`, and adds the rank to its errors.
 auto about_rank(std::uint32_t rank, auto&& work) {
   try {
     return work();
@@ -32,7 +32,8 @@ auto about_rank(std::uint32_t rank, auto&& work) {
 AllItems::AllItems(const std::vector<std::string>& names, std::vector<std::string> parts) {
   sort_ranks(std::move(parts));
   const std::vector<Table> tables = tables_of(names);
-  // First those of most ranks, of as many of the lowest.
+  // The names that most ranks share come first; if several are shared by equally many, those of the
+  // lowest rank.
   const auto most = std::max_element(
       tables.begin(), tables.end(),
       [](const Table& a, const Table& b) { return a.ranks.size() < b.ranks.size(); });
@@ -59,7 +60,7 @@ AllItems::AllItems(const std::vector<std::string>& names, std::vector<std::strin
   check_tree();
 }
 
-// Those that differ, each with the ranks whose they are; that of the lowest rank first.
+// The different names, each with the ranks that have them. The names of the lowest rank come first.
 std::vector<AllItems::Table> AllItems::tables_of(const std::vector<std::string>& names) const {
   std::map<std::string, std::string_view, std::less<>> by_digest;
   for (const std::string& text : names) {
@@ -70,7 +71,7 @@ std::vector<AllItems::Table> AllItems::tables_of(const std::vector<std::string>&
   for (std::uint32_t rank = 0; rank < ranks_.size(); ++rank) {
     const auto found = by_digest.find(ranks_[rank].names_digest);
     if (found == by_digest.end()) {
-      throw UsageError("the names of what " + of_rank(rank) + " has are missing");
+      throw UsageError("the names of the items of " + of_rank(rank) + " are missing");
     }
     const auto [place, is_new] = places.emplace(found->first, tables.size());
     if (is_new) tables.push_back({found->second, {}});
@@ -88,17 +89,17 @@ AllItems::Indices AllItems::add_all(std::vector<ItemHeader> headers, std::uint32
 }
 
 void AllItems::sort_ranks(std::vector<std::string> texts) {
-  if (texts.empty()) throw UsageError("a checkpoint of no rank");
+  if (texts.empty()) throw UsageError("a checkpoint needs the description of at least one rank");
   texts_.resize(texts.size());
   for (std::string& text : texts) {
     const RankPlace place = RankParts::parse(text).place;
     if (place.world_size != texts.size()) {
       throw UsageError(of_rank(place.rank) + " says that there are " +
-                       std::to_string(place.world_size) + " ranks; descriptions of " +
+                       std::to_string(place.world_size) + " ranks, but descriptions of " +
                        std::to_string(texts.size()) + " are there");
     }
     if (!texts_[place.rank].empty()) {
-      throw UsageError(of_rank(place.rank) + " described what it has twice");
+      throw UsageError(of_rank(place.rank) + " sent its description twice");
     }
     texts_[place.rank] = std::move(text);
   }
@@ -107,7 +108,7 @@ void AllItems::sort_ranks(std::vector<std::string> texts) {
   }
 }
 
-// The number of the item, which is a new one, or must be the same as another rank's.
+// Returns the number of the item. It is a new item, or must be the same as another rank's.
 std::uint32_t AllItems::add(ItemHeader header, std::uint32_t rank) {
   const auto number = static_cast<std::uint32_t>(headers_.size());
   const auto [known, is_new] = by_name_.emplace(header.fqn, number);
@@ -141,11 +142,11 @@ void AllItems::add_others(std::uint32_t rank, const Entries& entries, const Indi
       reader.next(headers_[item], [&](std::uint64_t, const std::int64_t*) { ++number; });
     }
     if (number == entries.first + entries.count && reader.at_end()) return;
-    throw CorruptError("what it has is not what its names say");
+    throw CorruptError("its parts do not fit its names");
   });
 }
 
-// Whether all of them make a tree: one rank's do.
+// Checks that the items of all ranks make a tree. (Each rank's own items do.)
 void AllItems::check_tree() const {
   constexpr std::uint64_t kBudget = std::uint64_t{256} << 20;
   dcp::Nesting tree(kBudget);
@@ -162,13 +163,13 @@ void AllItems::check_tree() const {
       tree.set(item, Value(true));
     } catch (const CorruptError& e) {
       throw UsageError(of_rank(named_by_[i]) + " has " + dcp::in_quotes(headers_[i].fqn) +
-                       ", which does not fit what other ranks have: " + e.what());
+                       ", which does not fit the items of other ranks: " + e.what());
     }
   }
 }
 
 std::uint64_t AllItems::memory() const {
-  constexpr std::size_t kNode = 64;  // of by_name_, and its place in the table
+  constexpr std::size_t kNode = 64;  // a node of by_name_, and its slot in the table
   std::uint64_t bytes = 0;
   for (const std::string& text : texts_) {
     bytes += text.capacity() + sizeof(std::string) + sizeof(RankParts);
@@ -176,7 +177,7 @@ std::uint64_t AllItems::memory() const {
   for (std::size_t i = 0; i < headers_.size(); ++i) {
     const ItemHeader& header = headers_[i];
     bytes += sizeof(ItemHeader) + header.path.capacity() * sizeof(ItemPath::value_type);
-    bytes += 3 * header.fqn.capacity();  // in the path, as the name, and in by_name_
+    bytes += 3 * header.fqn.capacity();  // in the path, in the name, and in by_name_
     bytes += kNode + sizeof(std::string) + others_[i].capacity() * sizeof(Other);
   }
   return bytes;
@@ -205,7 +206,7 @@ void ItemScan::read(std::uint32_t rank, EntryReader& reader, std::uint64_t& numb
   const std::uint32_t replica = all_.ranks_[rank].place.replica;
   const std::uint64_t end = all_.parts_of(rank);
   reader.next(all_.headers_[next_], [&](std::uint64_t mask, const std::int64_t* cuts) {
-    if (number >= end) throw CorruptError("it has more parts than it says");
+    if (number >= end) throw CorruptError("it has more parts than it announced");
     parts_.add({.rank = rank, .replica = replica, .number = number++}, mask, cuts);
   });
 }
@@ -231,7 +232,7 @@ void ItemScan::check_ends() const {
   for (std::size_t i = 0; i < cursors_.size(); ++i) {
     const std::uint32_t rank = all_.in_step_[i];
     if (cursors_[i].reader.at_end() && cursors_[i].number == all_.ranks_[rank].count) continue;
-    throw CorruptError(of_rank(rank) + ": what it has is not what its names say");
+    throw CorruptError(of_rank(rank) + ": its parts do not fit its names");
   }
 }
 

@@ -1,9 +1,10 @@
-// All items of a checkpoint that many ranks have, one after the other, and who has which parts of
-// each.
+// Goes through all items of a checkpoint of many ranks, one after the other, with the parts of each
+// item on all ranks.
 //
-// Most ranks of most jobs name the same items. What they have of them is read in step, an item at a
-// time, from their descriptions as they came: that of a thousand ranks and ten thousand tensors is
-// ten million parts. What ranks name otherwise is looked up by where it stands.
+// In most jobs, most ranks name the same items. The parts of these ranks are read in step, one item
+// at a time, straight from the descriptions that arrived: a thousand ranks with ten thousand
+// tensors have ten million parts. For ranks with other names, the place of each item's entry is
+// kept.
 #pragma once
 
 #include <cstdint>
@@ -16,25 +17,25 @@
 
 namespace cairn::sharded {
 
-// What all ranks have, sorted out. Immutable.
+// The items of all ranks, merged by name. Immutable.
 class AllItems {
  public:
-  // As GlobalPlan.
+  // Arguments and errors as for GlobalPlan.
   AllItems(const std::vector<std::string>& names, std::vector<std::string> parts);
 
   const std::vector<ItemHeader>& headers() const { return headers_; }
   std::uint32_t world_size() const { return static_cast<std::uint32_t>(ranks_.size()); }
-  // How many parts a rank has, own ones with them; what it sent.
+  // The number of parts of a rank, including those of its own items.
   std::size_t parts_of(std::uint32_t rank) const {
     return ranks_[rank].count + ranks_[rank].own_count;
   }
   const std::string& text_of(std::uint32_t rank) const { return texts_[rank]; }
-  // What it takes, about.
+  // The approximate memory that this object takes.
   std::uint64_t memory() const;
 
  private:
   friend class ItemScan;
-  // Of a rank that does not name what most do: where its entries of an item are.
+  // The entry of an item from a rank whose names are not those of most ranks.
   struct Other {
     std::uint32_t rank;
     std::uint64_t number;  // of the first of its parts
@@ -60,24 +61,25 @@ class AllItems {
   void check_tree() const;
 
   std::vector<std::string> texts_;  // by rank
-  std::vector<RankParts> ranks_;    // views of them
+  std::vector<RankParts> ranks_;    // views of texts_
   std::vector<ItemHeader> headers_;
-  std::vector<std::uint32_t> named_by_;  // of each: the first rank that has it
+  std::vector<std::uint32_t> named_by_;  // by item: the first rank that has it
   std::vector<std::vector<Other>> others_;
-  std::vector<std::uint32_t> in_step_;  // ranks that name the first `common_` items, in this order
+  // the ranks that name the first `common_` items, in this order
+  std::vector<std::uint32_t> in_step_;
   std::size_t common_ = 0;
   std::unordered_map<std::string, std::uint32_t, TextHash> by_name_;
 };
 
-// Goes through them. Not thread-safe; several may go through one AllItems.
+// Goes through AllItems. Not thread-safe, but several may go through one AllItems.
 class ItemScan {
  public:
   explicit ItemScan(const AllItems& all);
 
-  // Goes to an item; from the beginning again when it lies behind. CorruptError, naming the rank,
-  // for a description that does not fit its names.
+  // Goes to an item. Starts again from the beginning if the item is an earlier one. Throws
+  // CorruptError, naming the rank, for a description that does not fit its names.
   void go_to(std::size_t item);
-  // Who has which parts of it. Of an object, who has it.
+  // The parts of the item with the ranks that have them. For an object: the ranks that have it.
   TensorParts& parts() { return parts_; }
 
  private:
@@ -92,7 +94,7 @@ class ItemScan {
   void check_ends() const;
 
   const AllItems& all_;
-  std::vector<Cursor> cursors_;  // of all_.in_step_
+  std::vector<Cursor> cursors_;  // for each rank of all_.in_step_
   std::size_t next_ = 0;
   TensorParts parts_;
 };

@@ -15,10 +15,10 @@ namespace {
 constexpr std::string_view kQuestionMark = "CAsk__1\n";
 constexpr std::string_view kAnswerMark = "CHas__1\n";
 
-// Sets aside what is not as it was, until all have answered.
+// Collects the answers of all ranks, and keeps the descriptions that have changed.
 class Answers {
  public:
-  // `before`: null when nothing is kept of as many ranks.
+  // `before`: the kept plan; null if none is kept for this number of ranks.
   Answers(std::shared_ptr<const GlobalPlan> before, std::uint32_t ranks)
       : before_(std::move(before)), parts_(ranks) {}
 
@@ -57,17 +57,18 @@ class Answers {
  private:
   void expect_digest(std::uint32_t rank, std::string_view digest) const {
     if (before_ != nullptr && digest == digest_of_text(before_->text_of(rank))) return;
-    throw CorruptError("rank " + std::to_string(rank) +
-                       " says that it has what it had, and that is not what is kept of it");
+    throw CorruptError(
+        "rank " + std::to_string(rank) +
+        " says that its state is unchanged, but the kept description has another digest");
   }
 
   std::shared_ptr<const GlobalPlan> before_;
   std::vector<std::string> names_;
-  std::vector<std::optional<std::string>> parts_;  // nullopt: those of before
+  std::vector<std::optional<std::string>> parts_;  // nullopt: the kept ones
   bool is_new_ = false;
 };
 
-// Those that some rank has.
+// Returns the names that some rank uses.
 std::vector<std::string> names_in_use(const GlobalPlan& plan, std::vector<std::string> names) {
   std::set<std::string_view> digests;
   for (std::uint32_t rank = 0; rank < plan.world_size(); ++rank) {
@@ -97,12 +98,12 @@ std::string KeptPlan::answer(std::string_view asked, const Description& own) {
   const std::string kept(in.text());
   const std::string_view names_of_rank_0 = in.text();
   in.expect_end();
-  const Said before = std::exchange(said_, {save, digest_of_text(own.parts)});
+  const LastAnswer before = std::exchange(last_answer_, {save, digest_of_text(own.parts)});
   PackedWriter out;
   out.plain(kAnswerMark);
-  if (!kept.empty() && before.save == kept && before.digest == said_.digest) {
+  if (!kept.empty() && before.save == kept && before.digest == last_answer_.digest) {
     out.number(1);
-    out.text(said_.digest);
+    out.text(last_answer_.digest);
     return out.take();
   }
   out.number(0);

@@ -1,18 +1,21 @@
-// A plan that is used again while all ranks have what they had.
+// Keeps a plan, to use it again as long as no rank's description changes.
 //
-//  1. ask()     Who plans, rank 0, gives the save an id that no other has, and says of which save
-//               it keeps what all ranks said that they have, and the plan made of it.
-//  2. answer()  Each other rank describes itself as ever. Of what it said last it keeps the id of
-//               that save and a digest. Where both are the same it answers with the digest; else
-//               with its description, of names only those that are not rank 0's.
-//  3. plan()    Where what each rank has is what is kept, to the byte or by its digest, the plan is
-//               the one that is kept: it follows from nothing else. Otherwise all is planned anew,
-//               from what is kept of the ranks that gave a digest, and nobody is asked twice.
-//  4. What is kept belongs to the save that is being planned from now on. After a
-//               step 3 that failed nothing is.
+//  1. ask()     Rank 0 plans. It gives the save a unique id. It also says for which save it has
+//               kept the descriptions of all ranks and the plan made from them.
+//  2. answer()  Each other rank describes itself as always. It keeps the id of the save for which
+//               it last answered, and a digest of its description then. If both still match, it
+//               answers with the digest. Otherwise it answers with its description; the names are
+//               left out if they are rank 0's.
+//  3. plan()    If every rank's description is the kept one, byte for byte or by its digest, the
+//               kept plan is used, since it depends only on the descriptions. Otherwise all is
+//               planned anew. Ranks that sent a digest are planned from their kept descriptions, so
+//               that no rank is asked twice.
+//  4. From now on, the kept texts and plan are those of the save that is being planned. If step 3
+//     fails, nothing is kept.
 //
-// Nothing here communicates: questions and answers are texts that others carry. Numbers of files,
-// names of folders, bytes and their checksums are in no plan, and so are never those of before.
+// Nothing here communicates: the callers carry questions and answers, which are texts. Numbers of
+// files, names of folders, bytes and checksums are not part of a plan, so none of them is ever
+// reused.
 #pragma once
 
 #include <cstdint>
@@ -27,13 +30,13 @@
 
 namespace cairn::sharded {
 
-// Of one rank, for the saves that it makes with the same others, one after the other. Kept are: of
-// rank 0 a GlobalPlan with names and descriptions, of up to kMostKept in all; of each other some
+// Belongs to one rank, for its consecutive saves with the same other ranks. Rank 0 keeps a
+// GlobalPlan with names and descriptions, kMostKept bytes at most. Each other rank keeps some
 // dozens of bytes.
 class KeptPlan {
  public:
-  // 10,000 tensors on 1,024 ranks take 58 to 86 MiB, less than a tenth of the `.metadata` that rank
-  // 0 makes of them with every save.
+  // 10,000 tensors on 1,024 ranks take 58 to 86 MiB. That is less than a tenth of the `.metadata`
+  // that rank 0 makes from them in every save.
   static constexpr std::uint64_t kMostKept = std::uint64_t{128} << 20;
   using AnswerOf = std::function<std::string(std::uint32_t rank)>;
 
@@ -41,15 +44,15 @@ class KeptPlan {
 
   // Step 1.
   std::string ask(const std::string& save, const Description& own);
-  // Step 2. CorruptError for what is no question.
+  // Step 2. Throws CorruptError if `asked` is not a question.
   std::string answer(std::string_view asked, const Description& own);
-  // Step 3, behind ask(). Calls answer_of(rank) for 1 to `ranks` - 1. As GlobalPlan's constructor;
-  // CorruptError for what is no answer.
+  // Step 3; call it after ask(). Calls answer_of(rank) for the ranks 1 to `ranks` - 1. Throws what
+  // GlobalPlan's constructor throws, and CorruptError for a text that is not an answer.
   std::shared_ptr<const GlobalPlan> plan(const Description& own, std::uint32_t ranks,
                                          const AnswerOf& answer_of);
 
  private:
-  struct Said {
+  struct LastAnswer {
     std::string save = {};
     std::string digest = {};
   };
@@ -60,9 +63,9 @@ class KeptPlan {
   };
 
   std::uint64_t most_kept_;
-  Said said_;
-  Kept kept_;          // of rank 0
-  std::string asked_;  // that, too: the id of the save that is being planned
+  LastAnswer last_answer_;
+  Kept kept_;          // on rank 0
+  std::string asked_;  // on rank 0: the id of the save that is being planned
 };
 
 }  // namespace cairn::sharded

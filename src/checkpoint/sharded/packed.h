@@ -1,5 +1,6 @@
-// Numbers and texts as ranks send them to one another: seven bits a byte, the lowest first; a text
-// behind its length. What arrives is checked as anything that somebody else wrote.
+// Packs numbers and texts that ranks send to one another. A number has seven bits in each byte, the
+// lowest first. A text follows its length. A reader checks received bytes like those of any foreign
+// file.
 #pragma once
 
 #include <bit>
@@ -34,7 +35,7 @@ class PackedWriter {
   std::string out_;
 };
 
-// No read goes past the end: CorruptError, which names what was being read.
+// No read goes past the end. Throws CorruptError, which names what was being read.
 class PackedReader {
  public:
   PackedReader(std::string_view bytes, const char* what)
@@ -49,15 +50,15 @@ class PackedReader {
     }
     return long_number();
   }
-  // One of at most `most`.
+  // Reads a number of at most `most`.
   std::uint64_t number(std::uint64_t most) {
     const std::uint64_t v = number();
     if (v > most) {
-      fail("has " + std::to_string(v) + " where at most " + std::to_string(most) + " can be");
+      fail("has " + std::to_string(v) + " where at most " + std::to_string(most) + " is possible");
     }
     return v;
   }
-  // How many things follow that take a byte each at least.
+  // Reads the number of following things, each of which takes at least a byte.
   std::size_t count() { return static_cast<std::size_t>(number(remaining())); }
   std::string_view text() { return plain(count()); }
   std::string_view plain(std::size_t size) {
@@ -66,32 +67,34 @@ class PackedReader {
     at_ += size;
     return v;
   }
-  // What stands in front of a text: what it is, and the version of its layout. UnsupportedError.
+  // Reads the mark before a text: its kind, and the version of its layout. Throws UnsupportedError
+  // for another mark.
   void expect_mark(std::string_view mark) {
     if (remaining() < mark.size()) fail("is too short to be one");
     if (plain(mark.size()) == mark) return;
-    throw UnsupportedError(std::string(what_) +
-                           " is told in another way than this cairn's: all ranks must run the same "
-                           "version");
+    throw UnsupportedError(
+        std::string(what_) +
+        " has another layout than this cairn's: all ranks must run the same version");
   }
   void expect_end() const {
-    if (at_ != end_) fail("goes on behind its end");
+    if (at_ != end_) fail("goes on after its end");
   }
   [[noreturn]] void fail(const std::string& how) const {
     throw CorruptError(std::string(what_) + " " + how);
   }
 
  private:
-  // Takes up to eight bytes at once. There are tens of millions of numbers, and a processor cannot
-  // foresee how long the next one is.
+  // Reads up to eight bytes at once. There are tens of millions of numbers, and a processor cannot
+  // predict the length of the next one.
   [[gnu::noinline]] std::uint64_t long_number() {
     std::uint64_t v = 0;
     if (remaining() < sizeof v) return number_by_bytes();
     std::memcpy(&v, at_, sizeof v);
-    const std::uint64_t last = ~v & 0x8080808080808080U;  // the top bits of bytes that may be last
+    // the top bits of the bytes that may be the last
+    const std::uint64_t last = ~v & 0x8080808080808080U;
     if (last == 0) return number_by_bytes();
     at_ += std::countr_zero(last) / 8 + 1;
-    v &= last ^ (last - 1);  // up to that of the first
+    v &= last ^ (last - 1);  // the bits up to the first of these
     v = (v & 0x007F007F007F007FU) | (v & 0x7F007F007F007F00U) >> 1;
     v = (v & 0x00003FFF00003FFFU) | (v & 0x3FFF00003FFF0000U) >> 2;
     return (v & 0x0FFFFFFFU) | (v & 0x0FFFFFFF00000000U) >> 4;

@@ -13,7 +13,7 @@
 namespace cairn::sharded {
 namespace {
 
-// Something that the rank writes.
+// A part that the rank writes.
 struct Written {
   const RankState::Item* item;
   const Value* part;
@@ -55,7 +55,7 @@ std::size_t spread(std::vector<Written>& chosen, std::size_t most_files) {
   return files;
 }
 
-// A file that got nothing has no number.
+// Renumbers the files, so that files without content have no number.
 void close_gaps(std::vector<Written>& chosen, std::size_t files) {
   std::vector<std::uint32_t> number(files);
   for (const Written& each : chosen) {

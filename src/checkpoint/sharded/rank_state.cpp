@@ -12,13 +12,13 @@
 namespace cairn::sharded {
 namespace {
 
-// In front of each text: what it is, and the version of its layout.
+// The mark before each text: its kind, and the version of its layout.
 constexpr std::string_view kNamesMark = "CNames1\n";
 constexpr std::string_view kPartsMark = "CParts1\n";
 constexpr std::size_t kDigestSize = kSealDigits;
 constexpr std::size_t kMostLevels = 1000;
 
-// Throws for what as_chunk() would refuse when it is too late.
+// Throws for a tensor that as_chunk() would refuse later, when it is too late.
 void check_part(const TensorView& tensor) {
   if (tensor.quantizer != nullptr) {
     throw UnsupportedError("a quantized tensor: torch.distributed.checkpoint fails to read one");
@@ -29,11 +29,11 @@ void check_part(const TensorView& tensor) {
   try {
     check_bounds(tensor);
   } catch (const CorruptError& e) {
-    throw UsageError(e.what());  // the caller's tensor, no file
+    throw UsageError(e.what());  // it is the caller's tensor, not a file
   }
 }
 
-// What `.metadata` could not name, or nobody would read back.
+// Throws for a name that `.metadata` cannot hold, or that no reader accepts.
 void check_name(const std::string& fqn) {
   constexpr std::size_t kMostBytes = std::size_t{64} << 10;
   if (fqn.size() > kMostBytes) {
@@ -114,13 +114,13 @@ ItemHeader read_header(PackedReader& in) {
   const std::string_view dtype = in.text();
   if (dtype.empty()) return item;
   item.dtype = find_dtype(dtype);
-  if (!item.dtype) in.fail("names a dtype that there is not");
+  if (!item.dtype) in.fail("names an unknown dtype");
   item.requires_grad = in.number(1) == 1;
   item.size.resize(in.number(kMostDims));
   for (std::int64_t& size : item.size) {
     size = static_cast<std::int64_t>(in.number(kMostInt64));
   }
-  dcp::box_bytes({.offsets = {}, .sizes = item.size}, *item.dtype);  // refuses what overflows
+  dcp::box_bytes({.offsets = {}, .sizes = item.size}, *item.dtype);  // throws if it overflows
   return item;
 }
 
@@ -172,11 +172,11 @@ void RankState::add_part(std::string_view fqn, const TensorView& part) {
                                  [&](const Item& each) { return each.header.fqn == fqn; });
   const std::string in_quotes = dcp::in_quotes(fqn);
   if (item == items_.end())
-    throw UsageError("a further part of " + in_quotes + ", of which is none");
+    throw UsageError("a further part of " + in_quotes + ", which is not in the state");
   check_part(part);
   if (item->header.dtype != part.dtype || part.part == nullptr ||
       part.part->global_shape != item->header.size) {
-    throw UsageError("a further part of " + in_quotes + " that is none of " +
+    throw UsageError("a further part of " + in_quotes + " that is not a part of a tensor of size " +
                      dcp::describe(item->header.size));
   }
   item->parts.emplace_back(part);
@@ -223,14 +223,14 @@ std::vector<ItemHeader> parse_names(std::string_view names) {
 }
 
 RankParts RankParts::parse(std::string_view parts) {
-  PackedReader in(parts, "what a rank has");
+  PackedReader in(parts, "the description of a rank's parts");
   in.expect_mark(kPartsMark);
   constexpr std::uint64_t kMostRanks = std::uint64_t{1} << 24;
   RankParts rank;
   rank.place.rank = static_cast<std::uint32_t>(in.number(kMostRanks));
   rank.place.world_size = static_cast<std::uint32_t>(in.number(kMostRanks));
   rank.place.replica = static_cast<std::uint32_t>(in.number(kMostRanks));
-  if (rank.place.rank >= rank.place.world_size) in.fail("is of a rank that there is not");
+  if (rank.place.rank >= rank.place.world_size) in.fail("is of a rank that does not exist");
   rank.names_digest = in.plain(kDigestSize);
   rank.count = in.count();
   rank.entries = in.text();

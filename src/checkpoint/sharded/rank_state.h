@@ -1,10 +1,12 @@
-// What one rank has of the state that all ranks save together, and how it tells the others.
+// One rank's part of a state that all ranks save together, and its description for the other ranks.
 //
-//  1. RankState: the rank's items by name: whole tensors, parts of larger ones, and objects.
-//  2. describe(): the same without the bytes, in two texts. `names` says which items there are, and
-//     is the same on all ranks of most jobs: whoever gathers needs each only once. `parts` says
-//     which parts of them this rank has, some bytes for each.
-//  3. Who gathers: parse_names(), RankParts. What arrives is bounded by its length.
+//  1. RankState holds the rank's items by name: whole tensors, parts of larger tensors, and
+//     objects.
+//  2. describe() describes them without their bytes, in two texts. `names` lists the items. In most
+//     jobs it is the same on all ranks, so the gathering rank needs each different one only once.
+//     `parts` says which parts of the items this rank has, with a few bytes for each.
+//  3. The gathering rank uses parse_names() and RankParts. The length of the received texts bounds
+//     what they can describe.
 #pragma once
 
 #include <array>
@@ -23,12 +25,12 @@
 
 namespace cairn::sharded {
 
-// PyTorch's own limit; a bit for each.
+// PyTorch's own limit; a mask has a bit for each.
 inline constexpr std::size_t kMostDims = 64;
 
 using ItemPath = std::vector<std::variant<std::string, std::int64_t>>;
 
-// What all ranks that have an item say of it.
+// The facts about an item that are the same on all ranks that have it.
 struct ItemHeader {
   ItemPath path = {};
   std::string fqn = {};                       // the path, joined by dots
@@ -40,8 +42,8 @@ struct ItemHeader {
 struct RankPlace {
   std::uint32_t rank = 0;
   std::uint32_t world_size = 1;
-  // Of hybrid sharding: which of the copies of the state the rank has a part of. Parts that several
-  // replicas have are written by the first.
+  // For hybrid sharding: the copy of the state of which the rank has a part. If several replicas
+  // have a part, the first one writes it.
   std::uint32_t replica = 0;
 };
 
@@ -49,23 +51,25 @@ class RankState {
  public:
   struct Item {
     ItemHeader header = {};
-    std::vector<Value> parts = {};  // of a tensor its parts, which may be several; else the object
+    std::vector<Value> parts = {};  // the parts of a tensor, one or several; or the object
   };
 
-  // Flattens `tree` as dcp::flatten() does. UnsupportedError for what a folder cannot hold.
-  // UsageError for a tensor whose part does not fit it.
+  // Flattens `tree` as dcp::flatten() does. Throws UnsupportedError for values that a folder cannot
+  // hold, and UsageError for a tensor whose part does not fit it.
   RankState(const RankPlace& place, const Value& tree);
 
-  // A further part of a tensor that is there already, under `fqn`. UsageError when it is not.
+  // Adds a further part of a tensor that is already there under `fqn`. Throws UsageError if it is
+  // not there, or if the part does not fit it.
   void add_part(std::string_view fqn, const TensorView& part);
-  // What is this rank's alone, as item number `rank` of the list `list` ("rng"): its random state.
+  // Adds a value that only this rank has, such as its random state, as item number `rank` of the
+  // list `list` ("rng").
   void add_own(const std::string& list, const Value& value);
 
   const RankPlace& place() const { return place_; }
   const std::vector<Item>& items() const { return items_; }
   const std::vector<Item>& own_items() const { return own_; }
 
-  // Calls use(item, part) for each part of each item, own ones last: they are numbered so.
+  // Calls use(item, part) for each part of each item, own items last. This order numbers the parts.
   void for_each_part(auto&& use) const {
     for (const auto* items : {&items_, &own_}) {
       for (const Item& item : *items) {
@@ -89,34 +93,36 @@ struct Description {
 
 Description describe(const RankState& state);
 
-// What `names` says. CorruptError; UnsupportedError of another version of cairn.
+// Returns the items that `names` lists. Throws CorruptError, and UnsupportedError for a text of
+// another version of cairn.
 std::vector<ItemHeader> parse_names(std::string_view names);
-// By which `parts` says which names it is about.
+// The digest by which `parts` refers to its names.
 std::string digest_of_text(std::string_view text);
 
-// The beginning of `parts`, which must outlive it.
+// The parsed `parts` text, which must outlive this object. The entries are not parsed.
 struct RankParts {
   RankPlace place = {};
   std::string_view names_digest = {};
-  std::string_view entries = {};  // of the items that the names tell, in order
-  std::size_t count = 0;          // of parts in them
+  std::string_view entries = {};  // of the items in the names, in order
+  std::size_t count = 0;          // the number of parts in the entries
   std::vector<ItemHeader> own = {};
   std::string_view own_entries = {};
   std::size_t own_count = 0;
 
-  // CorruptError; UnsupportedError of another version of cairn.
+  // Throws CorruptError, and UnsupportedError for a text of another version of cairn.
   static RankParts parse(std::string_view parts);
 };
 
 // Reads entries, one item after the other.
 class EntryReader {
  public:
-  explicit EntryReader(std::string_view entries) : reader_(entries, "what a rank has") {}
+  explicit EntryReader(std::string_view entries)
+      : reader_(entries, "the description of a rank's parts") {}
 
   // Calls use(mask, cuts) for each part that the rank has of the next item, which is `item`. The
-  // bits of `mask` are the dimensions in which it is cut, and `cuts` offset and size in each of
-  // these; of the others it has all. Objects have no dimensions. CorruptError for a part outside of
-  // the tensor.
+  // bits of `mask` are the dimensions in which the part is cut, and `cuts` has offset and size for
+  // each of these. In the other dimensions the part is whole. Objects have no dimensions. Throws
+  // CorruptError for a part outside of the tensor.
   void next(const ItemHeader& item, auto&& use) {
     std::array<std::int64_t, 2 * kMostDims> cuts;
     for (std::size_t count = reader_.count(); count > 0; --count) {

@@ -31,7 +31,8 @@ std::string text_of(DType dtype, const Dims& shape) {
   return std::string(name(dtype)) + " " + dcp::describe(shape);
 }
 
-// The wanted tensors; MismatchError with what does not fit, of which the first ones are named.
+// Returns the wanted tensors. Throws MismatchError if some do not fit, and names the first of
+// these.
 std::vector<const TensorView*> find_tensors(const TensorsByName& tensors,
                                             const std::vector<PartRead>& parts) {
   constexpr std::size_t kMostNamed = 10;
@@ -44,20 +45,20 @@ std::vector<const TensorView*> find_tensors(const TensorsByName& tensors,
   for (const PartRead& part : parts) {
     const auto tensor = tensors.find(part.name);
     if (tensor == tensors.end()) {
-      add(dcp::in_quotes(part.name) + " is not there");
+      add(dcp::in_quotes(part.name) + " is not in the checkpoint");
       continue;
     }
     found.push_back(tensor->second);
     if (found.back()->dtype == part.dtype && found.back()->shape == part.global_shape) continue;
     add(dcp::in_quotes(part.name) + " is " + text_of(found.back()->dtype, found.back()->shape) +
-        " there, and " + text_of(part.dtype, part.global_shape) + " here");
+        " in the checkpoint, but " + text_of(part.dtype, part.global_shape) + " here");
   }
   if (count == 0) return found;
   if (count > kMostNamed) problems += "\n  and " + std::to_string(count - kMostNamed) + " more";
   throw MismatchError("the checkpoint does not fit:" + problems);
 }
 
-// How many bytes the place of a part has to have.
+// The number of bytes that the place of a part must have.
 std::uint64_t room_for(const PartRead& part) {
   std::uint64_t elements = 1;
   for (std::size_t d = 0; d < part.shape.size(); ++d) {
@@ -83,7 +84,7 @@ void check_place(const PartRead& part) {
                    (is_strided ? " with strides " + dcp::describe(part.strides) : ""));
 }
 
-// What goes to places that do not lie side by side.
+// The elements of a part whose place is strided. They are read side by side first.
 struct Scattered {
   const PartRead* part;
   std::vector<std::byte> bytes;
@@ -122,7 +123,8 @@ VerifyReport read_parts(const Checkpoint& checkpoint, const std::vector<PartRead
     }
     VerifyReport report;
     if (how == Verify::kQuick) {
-      PendingReads(reads).finish(Access::kRaw);  // what there is of structure was seen on the way
+      // opening and reading the tree have checked the structure
+      PendingReads(reads).finish(Access::kRaw);
     } else {
       report = source.read_into(reads, how);
     }

@@ -10,7 +10,7 @@
 namespace cairn::sharded {
 namespace {
 
-// What is left of `box` without `other`: at most two boxes for each dimension.
+// Adds the rest of `box` without `other` to `rest`: at most two boxes for each dimension.
 void cut_out(const dcp::Box& box, const dcp::Box& other, std::vector<dcp::Box>& rest) {
   const auto both = dcp::intersect(box, other);
   if (!both) return rest.push_back(box);
@@ -52,7 +52,8 @@ dcp::Box TensorParts::box_of(std::size_t index) const {
 std::uint64_t TensorParts::bytes_of(std::size_t index) const {
   std::uint64_t bytes = item_size(*item_->dtype);
   for (const std::int64_t size : sizes_of(index)) {
-    bytes *= static_cast<std::uint64_t>(size);  // the whole tensor's did not overflow
+    // cannot overflow, since the whole tensor's size did not
+    bytes *= static_cast<std::uint64_t>(size);
   }
   return bytes;
 }
@@ -90,7 +91,7 @@ void TensorParts::group(KnownLayouts& known) {
     if (!is_empty(i)) order_.push_back(i);
   }
   const auto before = [this](std::uint32_t a, std::uint32_t b) { return is_before(a, b); };
-  // Ranks mostly have the parts in their order.
+  // In most jobs the ranks have the parts in their order already.
   if (!std::is_sorted(order_.begin(), order_.end(), before)) {
     std::stable_sort(order_.begin(), order_.end(), before);
   }
@@ -98,8 +99,9 @@ void TensorParts::group(KnownLayouts& known) {
   check_boxes(known);
 }
 
-// Whether `indices`, whose boxes are the same in the dimensions before `d`, fill all others: cut in
-// slabs across `d`, each of which is filled in turn. Slices, and meshes of ranks, are such.
+// Whether the boxes of `indices`, which are equal in the dimensions before `d`, fill all other
+// dimensions. They must be cut in slabs across `d`, and each slab must be filled in turn. Slices
+// and meshes of ranks are such boxes.
 bool TensorParts::fills_in_slabs(std::span<const std::uint32_t> indices, std::size_t d) const {
   const std::size_t dims = item_->size.size();
   if (d == dims) return !indices.empty();
@@ -158,11 +160,11 @@ std::string TensorParts::text_of(std::size_t index) const {
          " at " + dcp::describe(box.offsets);
 }
 
-// They do not fill the tensor: how.
+// Throws the UsageError that says why the parts do not fill the tensor.
 void TensorParts::explain() const {
   const std::string tensor =
       "tensor " + dcp::in_quotes(item_->fqn) + " of size " + dcp::describe(item_->size) + ": ";
-  constexpr std::size_t kMostBoxes = 4096;  // what looking costs grows with their square
+  constexpr std::size_t kMostBoxes = 4096;  // the cost of the search grows with the square
   std::vector<std::size_t> distinct;
   for_each_group([&](std::span<const std::uint32_t> group) { distinct.push_back(group.front()); });
   if (distinct.size() > kMostBoxes) {

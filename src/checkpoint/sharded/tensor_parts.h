@@ -1,4 +1,5 @@
-// The parts that all ranks have of one tensor: which are the same, and whether they are all of it.
+// The parts of one tensor on all ranks: finds equal parts, and whether all parts together fill the
+// tensor.
 #pragma once
 
 #include <bit>
@@ -12,22 +13,23 @@
 
 namespace cairn::sharded {
 
-// A part that a rank has: its number among those of the rank, and which replica the rank is of.
+// A part that a rank has: its number among the rank's parts, and the rank's replica.
 struct Holding {
   std::uint32_t rank = 0;
   std::uint32_t replica = 0;
   std::uint64_t number = 0;
 };
 
-// Layouts that were found good, so that a model's thousand layers are not a thousand searches.
+// Digests of layouts that were found good, so that a thousand equal layers of a model are checked
+// only once.
 using KnownLayouts = std::unordered_set<std::string>;
 
-// Used again for one tensor after the other, so that it allocates little.
+// The same object is used for one tensor after the other, so that it allocates little.
 class TensorParts {
  public:
-  // Of which item parts are added from now on; it must outlive them.
+  // Begins with another item, to which add() then adds parts. `item` must outlive its use here.
   void begin(const ItemHeader& item);
-  // As EntryReader::next() gives them.
+  // Adds a part; arguments as from EntryReader::next().
   void add(const Holding& holding, std::uint64_t mask, const std::int64_t* cuts) {
     holdings_.push_back(holding);
     boxes_.insert(boxes_.end(), whole_.begin(), whole_.end());
@@ -41,17 +43,17 @@ class TensorParts {
   }
 
   const std::vector<Holding>& holdings() const { return holdings_; }
-  // Of the part that holdings()[index] is.
+  // For the part holdings()[index].
   std::span<const std::int64_t> offsets_of(std::size_t index) const { return numbers(2 * index); }
   std::span<const std::int64_t> sizes_of(std::size_t index) const { return numbers(2 * index + 1); }
   std::uint64_t bytes_of(std::size_t index) const;
-  bool is_whole(std::size_t index) const;  // the tensor, and no part of it
+  bool is_whole(std::size_t index) const;  // whether it is the whole tensor
 
-  // Brings equal parts together. Parts without elements are left out, unless nobody has others of a
-  // tensor that has none itself: then the first. UsageError, naming the tensor and ranks, when two
-  // overlap or together they are not all of it.
+  // Groups equal parts. Parts without elements are left out. If the tensor itself has no elements,
+  // only the first part stays. Throws UsageError, naming the tensor and ranks, if two parts overlap
+  // or if all parts together do not fill the tensor.
   void group(KnownLayouts& known);
-  // Calls use(indices) for each group, of indices into holdings().
+  // Calls use(indices) for each group, with indices into holdings().
   void for_each_group(auto&& use) const {
     for (std::size_t begin = 0; begin < order_.size();) {
       std::size_t end = begin + 1;
@@ -79,10 +81,10 @@ class TensorParts {
   dcp::Box box_of(std::size_t index) const;
 
   const ItemHeader* item_ = nullptr;
-  std::vector<std::int64_t> whole_;  // its box: offsets, then sizes
+  std::vector<std::int64_t> whole_;  // the box of the whole tensor: offsets, then sizes
   std::vector<Holding> holdings_;
-  std::vector<std::int64_t> boxes_;   // of each holding: offsets, then sizes, of all dimensions
-  std::vector<std::uint32_t> order_;  // of group()
+  std::vector<std::int64_t> boxes_;   // for each holding: offsets, then sizes, of all dimensions
+  std::vector<std::uint32_t> order_;  // the order that group() makes
 };
 
 }  // namespace cairn::sharded

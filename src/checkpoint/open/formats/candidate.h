@@ -1,4 +1,4 @@
-// A file or folder that is being recognised, and the row of each format that may recognise it.
+// A file or folder whose format is being recognised, and the row of each format.
 #pragma once
 
 #include <functional>
@@ -13,19 +13,19 @@ namespace cairn {
 
 struct Candidate {
   std::shared_ptr<ObjectStore> store = nullptr;
-  std::string path;  // as the user gave it: for messages, and the key of a folder's files
+  std::string path;  // as the user gave it; for messages, and to find a folder's files
   bool is_folder = false;
-  // The content of a file, without the containers taken off so far; its ends are read ahead.
+  // The content of a file, without the containers removed so far. Its ends are read ahead.
   std::shared_ptr<Windows> source = nullptr;
-  SharedBytes start = {};                    // its first KiB, by which it is recognised
-  std::uint64_t stored_bytes = 0;            // of the file on disk
-  std::vector<std::string> containers = {};  // taken off so far, outermost first
+  SharedBytes start = {};                    // its first KiB, which shows the format
+  std::uint64_t stored_bytes = 0;            // the size of the file on disk
+  std::vector<std::string> containers = {};  // removed so far, outermost first
   std::string scratch_folder = {};
   std::function<void(std::uint64_t bytes)> on_progress = nullptr;  // see OpenOptions; may be null
   Access access = Access::kVerified;
 
-  // Sets the content that is recognised next. Reads once, all that recognising and opening it ask
-  // for.
+  // Sets the content to recognise next. Reads ahead, with one read, the bytes that recognising and
+  // opening usually need.
   void set_content(std::shared_ptr<const ByteSource> content);
 };
 
@@ -33,12 +33,13 @@ struct Candidate {
 struct FormatRow {
   const char* name;  // SourceInfo::format, or the container's name
   bool (*matches)(const Candidate&);
-  // A format's row opens; a container's row gives what was inside, to be recognised in turn.
+  // A format's row has `open`. A container's row has `unwrap`, which returns the content, to be
+  // recognised in turn.
   std::unique_ptr<CheckpointSource> (*open)(Candidate) = nullptr;
   Candidate (*unwrap)(Candidate) = nullptr;
 };
 
-// Each is defined beside its reader, and listed in source.cpp. The function compression() of
+// Each row is defined beside its reader and listed in source.cpp. compression() of
 // compressed_source.h makes the rows of compressions.
 extern const FormatRow kDcpFormat;
 extern const FormatRow kDcpSafetensorsFormat;

@@ -15,15 +15,16 @@
 namespace cairn {
 namespace {
 
-// How large a file may become. Memory is not in danger: everything streams into a scratch file.
-// Time and the disk are.
+// The largest size to which a file may expand. Memory is not in danger, since everything streams
+// into a scratch file. Time and the disk are.
 //
-//  - The disk: a bomb must not fill it, because a run that trains beside it saves to it. A tenth of
-//    what is free stays free. That says nothing about the file: with more room it may be fine.
-//  - Time: parameters shrink to a half at best, but a state that is all zeros is honest, too.
-//    65,536 is beyond what any of the formats but bzip2 makes of zeros (gzip 1,032, xz 7,000, zstd
-//    33,000); bzip2's blocks of 900,000 zeros, as cairn writes them, are 22,000 times smaller. A
-//    bomb of 10 kB is over after 1.6 GB, seconds.
+//  - The disk: a run that trains on this machine saves to it, so a decompression bomb must not fill
+//    it. A tenth of the free space stays free. Hitting that limit says nothing about the file: with
+//    more space it may be fine.
+//  - Time: parameters shrink to a half at best, but a state that is all zeros is legitimate, too.
+//    Except for bzip2, no format compresses zeros by 65,536 (gzip 1,032, xz 7,000, zstd 33,000);
+//    bzip2 with blocks of 900,000 zeros, as cairn writes them, reaches 22,000. A bomb of 10 kB ends
+//    after 1.6 GB, which takes seconds.
 std::uint64_t most_bytes(std::uint64_t compressed) {
   constexpr std::uint64_t kMostTimes = 65'536;
   constexpr std::uint64_t kAlways = std::uint64_t{1} << 30;
@@ -31,7 +32,7 @@ std::uint64_t most_bytes(std::uint64_t compressed) {
   return compressed > kLargest / kMostTimes ? kLargest : kAlways + compressed * kMostTimes;
 }
 
-// A scratch file that leaves a tenth of the room where it lies.
+// Writes into a scratch file, and leaves a tenth of the free space in its folder free.
 class ModestSink final : public ByteSink {
  public:
   explicit ModestSink(ScratchFile& to) : to_(to), room_(to.available() / 10 * 9), left_(room_) {}
@@ -59,8 +60,8 @@ bool has_object(const zip::Directory& directory) {
       directory.entries, [](const zip::Entry& entry) { return entry.record.name == "data.pkl"; });
 }
 
-// The candidate with the bytes that `write` puts into a ScratchFile. `name` is that of the
-// container, for messages.
+// Returns the candidate with the bytes that `write` puts into a ScratchFile as its content. `name`
+// is the container's, for messages.
 Candidate expand(Candidate candidate, const char* name,
                  const std::function<void(ByteSink& out)>& write) {
   try {
@@ -78,7 +79,7 @@ Candidate expand(Candidate candidate, const char* name,
 }
 
 bool is_deflated_zip(const Candidate& candidate) {
-  constexpr std::size_t kVersionAt = 4;  // of the first record; torch.save and cairn write 0
+  constexpr std::size_t kVersionAt = 4;  // offset in the first record; torch.save and cairn write 0
   const std::string_view start = as_text(candidate.start.view);
   if (!start.starts_with("PK\x03\x04")) return false;
   if (start.substr(kVersionAt, 2) == std::string_view("\0\0", 2)) return false;
@@ -89,7 +90,7 @@ bool is_deflated_zip(const Candidate& candidate) {
   } catch (const StorageError&) {
     throw;
   } catch (const Error&) {
-    return false;  // open_torch_zip() says what is wrong
+    return false;  // open_torch_zip() will report the problem
   }
 }
 

@@ -1,4 +1,4 @@
-// Compression around a checkpoint, as rows of source.cpp.
+// Compression around a checkpoint, as rows for source.cpp.
 #pragma once
 
 #include "checkpoint/open/formats/candidate.h"
@@ -6,12 +6,12 @@
 
 namespace cairn {
 
-// The candidate with its bytes decompressed into a ScratchFile. All of the data's own checksums are
-// checked: CorruptError.
+// Returns the candidate with its bytes decompressed into a ScratchFile. Checks all checksums in the
+// compressed data, and throws CorruptError if one fails.
 Candidate decompress(Candidate candidate, const Codec& codec);
 
-// torch.save's zip whose records are compressed, and the same with its records stored, in a
-// ScratchFile; every CRC is checked.
+// A zip of torch.save whose records are compressed. It is unwrapped into a ScratchFile as the same
+// zip with stored records; every CRC is checked.
 extern const FormatRow kDeflatedZipFormat;
 
 // The row of a compression.

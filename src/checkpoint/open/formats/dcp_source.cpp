@@ -1,4 +1,4 @@
-// torch.distributed.checkpoint's folders, of both forms, as a CheckpointSource.
+// The folders of torch.distributed.checkpoint, in both forms, as a CheckpointSource.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -30,7 +30,7 @@ namespace {
 constexpr std::string_view kMetadata = ".metadata";
 constexpr std::string_view kData = ".distcp";
 
-// N of "__N.metadata": what each rank writes for itself without collectives.
+// Returns N of "__N.metadata", the file that each rank writes when it saves without collectives.
 std::optional<std::uint32_t> rank_of(std::string_view name) {
   if (!name.starts_with("__") || !name.ends_with(kMetadata)) return std::nullopt;
   const std::string_view digits = name.substr(2, name.size() - 2 - kMetadata.size());
@@ -46,7 +46,7 @@ bool is_dcp_name(const std::string& name) {
          (name.starts_with("__") && name.ends_with(kData));
 }
 
-// The files of the folder, each opened once: what one looks at is what the others read.
+// The files of the folder. Each is opened once, so that all code reads the same file.
 class FolderFiles {
  public:
   using File = std::shared_ptr<const VerifiedSource>;
@@ -54,20 +54,20 @@ class FolderFiles {
   FolderFiles(std::shared_ptr<ObjectStore> store, std::string folder)
       : store_(std::move(store)), folder_(std::move(folder)) {}
 
-  // From any thread.
+  // Thread-safe.
   File open(const std::string& name) {
     if (auto known = opened(name)) return known;
     File file = verified(name, store_->open(join_path(folder_, name)));
     const std::scoped_lock lock(mutex_);
     return opened_.try_emplace(name, std::move(file)).first->second;
   }
-  // nullptr when it is no regular file.
+  // Returns nullptr if it is not a regular file.
   File find(const std::string& name) {
     if (auto known = opened(name)) return known;
     const auto info = store_->stat(join_path(folder_, name));
     return info && info->type == ObjectInfo::Type::kObject ? open(name) : nullptr;
   }
-  // All of a file, which is in memory from now on.
+  // Reads all of a file. From now on the file is in memory.
   SharedBytes load(const std::string& name) {
     const auto file = open(name);
     const SharedBytes bytes = read_all(*file);
@@ -80,7 +80,7 @@ class FolderFiles {
   std::vector<std::string> names() { return list_names(*store_, folder_); }
 
  private:
-  using Items = std::weak_ptr<const dcp::Folder>;  // weak, since the folder has the files
+  using Items = std::weak_ptr<const dcp::Folder>;  // weak, because the folder owns the files
 
   File verified(const std::string& name, std::shared_ptr<const ByteSource> file) {
     return std::make_shared<const VerifiedSource>(
@@ -142,7 +142,7 @@ dcp::Metadata read_metadata(FolderFiles& files) {
   return dcp::merge_metadata(std::move(metadata));
 }
 
-// Runs `work`; its errors name the folder.
+// Runs `work`, and adds the folder's path to its errors.
 template <class Work>
 auto in_folder(const std::string& path, Work work) {
   try {
@@ -178,51 +178,51 @@ const DcpForm kSafetensors = {kDcpSafetensorsFormat,
                               "a torch.distributed.checkpoint folder in safetensors form",
                               read_shards};
 
-// The folder's manifest and the files that it lists. Opened with the folder, and read when it is
-// first asked for: loading without verifying does without it.
+// The folder's manifest and the files that it lists. The manifest is opened with the folder, but
+// read only when it is needed: loading without verifying does not need it.
 class ManifestCheck {
  public:
-  // `files` must outlive it; nobody else uses them once the folder is open.
+  // `files` must outlive this object. No other code uses it after the folder is open.
   explicit ManifestCheck(FolderFiles& files) : files_(files), text_(files.find(kFolderManifest)) {}
 
   std::uint64_t bytes() const { return text_ ? text_->size() : 0; }
   std::string writer() const {
-    const Said& said = read();
-    if (!said.newer.empty()) return "a newer cairn";
-    return said.manifest ? said.manifest->writer : "PyTorch";
+    const ManifestState& state = read();
+    if (!state.newer.empty()) return "a newer cairn";
+    return state.manifest ? state.manifest->writer : "PyTorch";
   }
-  // Why the manifest of a newer cairn says nothing here; otherwise empty.
+  // Why the manifest of a newer cairn cannot be used; otherwise empty.
   const std::string& newer() const { return read().newer; }
-  bool has_said_something() const {
-    const Said& said = read();
-    return said.manifest.has_value() || !said.problem.empty();
+  bool applies_here() const {
+    const ManifestState& state = read();
+    return state.manifest.has_value() || !state.problem.empty();
   }
 
-  // Of the hashes of its files.
+  // A hash over the hashes of the files.
   std::string content() const {
-    const Said& said = read();
-    if (!said.manifest) return {};
+    const ManifestState& state = read();
+    if (!state.manifest) return {};
     Xxh3 hash;
-    for (const ManifestFile& file : said.manifest->files) {
+    for (const ManifestFile& file : state.manifest->files) {
       hash.write(as_bytes(file.name + " " + file.xxh3_128 + "\n"));
     }
     return hash.digest128();
   }
 
-  // Adds what differs; of data files with Verify::kFull only: a hash of all of a file says nothing
-  // of a part. Takes from `reads` what it checks.
+  // Adds damage where a file differs from the manifest. Checks data files only with Verify::kFull,
+  // because a hash of the whole file says nothing about a part. Takes from `reads` what it checks.
   void verify(Verify how, const std::function<void(std::uint64_t)>& on_progress,
               PendingReads& reads, VerifyReport& report) const {
-    const Said& said = read();
-    if (!said.problem.empty()) {
+    const ManifestState& state = read();
+    if (!state.problem.empty()) {
       report.damage.push_back(
-          {.what = said.problem, .record = kFolderManifest, .begin = 0, .end = bytes()});
+          {.what = state.problem, .record = kFolderManifest, .begin = 0, .end = bytes()});
     }
-    if (!said.manifest) return;
-    for (std::size_t i = 0; i < said.contents.size(); ++i) {
-      const ManifestFile& file = said.manifest->files[i];
+    if (!state.manifest) return;
+    for (std::size_t i = 0; i < state.contents.size(); ++i) {
+      const ManifestFile& file = state.manifest->files[i];
       if (how != Verify::kFull && file.name != kMetadata) continue;
-      const VerifiedSource& content = *said.contents[i];
+      const VerifiedSource& content = *state.contents[i];
       const std::string found = digest(
           {.file = content.under(), .on_progress = on_progress, .places = reads.take(content)});
       if (found == file.xxh3_128) {
@@ -238,36 +238,36 @@ class ManifestCheck {
   }
 
  private:
-  struct Said {
+  struct ManifestState {
     std::string problem = {};
     std::string newer = {};
     std::optional<FolderManifest> manifest = std::nullopt;
     std::vector<FolderFiles::File> contents = {};  // the files that it lists
   };
 
-  const Said& read() const {
-    std::call_once(is_read_, [this] { said_ = parse(); });
-    return said_;
+  const ManifestState& read() const {
+    std::call_once(is_read_, [this] { manifest_state_ = parse(); });
+    return manifest_state_;
   }
 
-  Said parse() const {
+  ManifestState parse() const {
     if (!text_) return {};
-    Said said;
+    ManifestState state;
     const SharedBytes text = read_all(*text_);
     try {
-      said.manifest = parse_folder_manifest(as_text(text.view));
+      state.manifest = parse_folder_manifest(as_text(text.view));
     } catch (const CorruptError& e) {
       return {.problem = e.what()};
-    } catch (const UnsupportedError& e) {  // a newer cairn's: the folder is whole without it
+    } catch (const UnsupportedError& e) {  // from a newer cairn: the folder is whole without it
       return {.newer = e.what()};
     }
-    for (const ManifestFile& file : said.manifest->files) {
-      said.contents.push_back(files_.find(file.name));
-      // Files of other sizes are others: PyTorch has saved into the folder. If they are damaged,
-      // their own structure says so.
-      if (!said.contents.back() || said.contents.back()->size() != file.bytes) return {};
+    for (const ManifestFile& file : state.manifest->files) {
+      state.contents.push_back(files_.find(file.name));
+      // A file of another size is another file: PyTorch has saved into the folder. If such files
+      // are damaged, their own structure shows it.
+      if (!state.contents.back() || state.contents.back()->size() != file.bytes) return {};
     }
-    return said;
+    return state;
   }
 
   static std::string digest(const CheckedRead& read) {
@@ -280,7 +280,7 @@ class ManifestCheck {
   FolderFiles& files_;
   std::shared_ptr<const ByteSource> text_;
   mutable std::once_flag is_read_;
-  mutable Said said_;
+  mutable ManifestState manifest_state_;
 };
 
 class DcpSource final : public CheckpointSource {
@@ -336,13 +336,13 @@ class DcpSource final : public CheckpointSource {
   VerifyReport check(PendingReads& reads, Verify how) const override {
     VerifyReport report;
     report.bytes = bytes();
-    // What is made, and elements that stand there alone, have no checksums of their own.
+    // Storages that have to be made, and plain tensors, have no checksums of their own.
     const bool is_whole = reads.has_made() || folder_->has_plain_tensors();
     if (how == Verify::kWhatIsRead && is_whole) how = Verify::kFull;
     manifest_.verify(how, on_progress_, reads, report);
-    report.has_manifest = manifest_.has_said_something();
-    // Files that are what was written need no second look at their records; others do, so that the
-    // tensors are named.
+    report.has_manifest = manifest_.applies_here();
+    // The records of files that match the manifest are not checked again. Other files' records are
+    // checked, so that the report names the tensors.
     const bool is_known = how == Verify::kFull && report.has_manifest && report.ok();
     const bool is_of_all = how == Verify::kFull || (how == Verify::kQuick && reads.empty());
     const auto data_file = [&](std::string_view name) -> const VerifiedSource& {
@@ -362,7 +362,7 @@ class DcpSource final : public CheckpointSource {
 
  private:
   bool is_verified() const { return access_ == Access::kVerified; }
-  // Throws unless the metadata is what the manifest was written for.
+  // Throws unless the metadata matches the manifest.
   void check_metadata() const {
     PendingReads none({});
     VerifyReport report;
@@ -391,11 +391,12 @@ class DcpSource final : public CheckpointSource {
   std::function<void(std::uint64_t)> on_progress_;
   Access access_;
   const DcpForm& form_;
-  const std::shared_ptr<FolderFiles> files_;  // folder_ has them, too
+  const std::shared_ptr<FolderFiles> files_;  // folder_ uses them, too
   ManifestCheck manifest_;
   std::shared_ptr<const dcp::Folder> folder_;
-  // What was read or verified: who verifies, asks what it is and loads makes it once. A few hundred
-  // bytes a tensor; an object what its Value takes, up to 14 bytes for each of its file.
+  // The tree that was read or verified, so that verify(), info() and load() make it only once. It
+  // takes a few hundred bytes for each tensor. An object takes up to 14 bytes for each byte of its
+  // file.
   mutable std::mutex mutex_;
   mutable std::optional<Value> tree_;
 };
@@ -406,7 +407,7 @@ bool is_dcp(const Candidate& candidate) {
   return std::any_of(names.begin(), names.end(), is_dcp_name);
 }
 
-// By value, as all of the rows' functions. NOLINTNEXTLINE(performance-unnecessary-value-param)
+// By value, like the functions of all rows. NOLINTNEXTLINE(performance-unnecessary-value-param)
 std::unique_ptr<CheckpointSource> open_dcp(Candidate candidate) {
   return std::make_unique<DcpSource>(candidate, kPickled);
 }

@@ -1,9 +1,9 @@
 // DeepSpeed's ZeRO folders as a CheckpointSource.
 //
-//  1. The folder is one of `*_model_states.pt` and `*_optim_states.pt`, or its `latest` names the
-//     one below it that is.
-//  2. Ranks are ordered by the number in their names.
-//  3. What is read is the fp32 weights. verify() checks each file as what it is.
+//  1. The folder has `*_model_states.pt` and `*_optim_states.pt`, or its `latest` names a subfolder
+//     that has them.
+//  2. Ranks are ordered by the number in the file names.
+//  3. read() returns the fp32 weights. verify() checks each file by its own format.
 #include <algorithm>
 #include <charconv>
 #include <functional>
@@ -34,7 +34,7 @@ struct RankFile {
   std::uint32_t model_parallel_rank = 0;
 };
 
-// "12_mp_rank_00_": takes the number at the start.
+// Takes the number at the start of a text such as "12_mp_rank_00_".
 bool take_number(std::string_view& text, std::uint32_t& number) {
   const auto [stop, error] = std::from_chars(text.data(), text.data() + text.size(), number);
   if (error != std::errc()) return false;
@@ -48,9 +48,9 @@ bool take_text(std::string_view& text, std::string_view start) {
   return true;
 }
 
-// [bf16_]zero_pp_rank_<D>_mp_rank_<MM>_optim_states.pt,
-// zero_pp_rank_<D>_mp_rank_<MM>_model_states.pt, mp_rank_<MM>_model_states.pt; very old ones
-// without the underscore after MM.
+// Names: [bf16_]zero_pp_rank_<D>_mp_rank_<MM>_optim_states.pt,
+// zero_pp_rank_<D>_mp_rank_<MM>_model_states.pt, mp_rank_<MM>_model_states.pt. Very old files lack
+// the underscore after MM.
 RankFile parse_name(std::string_view name) {
   RankFile file;
   const bool is_model = name.ends_with(kModelStates);
@@ -78,7 +78,7 @@ bool has_rank_files(ObjectStore& store, const std::string& folder) {
   });
 }
 
-// The tag in a file such as `latest`: a plain name, or nothing.
+// The tag in a file such as `latest`. Empty unless it is a plain name.
 std::string read_tag(ObjectStore& store, const std::string& path) {
   if (!store.stat(path)) return {};
   constexpr std::uint64_t kMostBytes = 4096;
@@ -98,7 +98,8 @@ bool is_universal(ObjectStore& store, const std::string& folder) {
   return info && info->type == ObjectInfo::Type::kObject;
 }
 
-// The folder with the ranks' files: `folder`, or what its `latest` names. Empty when there is none.
+// The folder with the ranks' files: `folder`, or the subfolder that its `latest` names. Empty if
+// there is none.
 std::string find_ranks(ObjectStore& store, const std::string& folder) {
   if (has_rank_files(store, folder)) return folder;
   const std::string tag = read_tag(store, join_path(folder, "latest"));
@@ -163,8 +164,8 @@ class DeepSpeedSource final : public CheckpointSource {
     if (file.kind == FileKind::kOther) return;
     if (file.kind == FileKind::kNotRead || file.model_parallel_rank != 0) {
       throw UnsupportedError(join_path(folder_, name) +
-                             ": this checkpoint is of a model cut by layers, experts or tensors; "
-                             "only its program can put that together");
+                             ": this checkpoint is of a model that is split by layers, experts or "
+                             "tensors; only its program can put that together");
     }
     auto& kind = file.kind == FileKind::kModel ? model_ : optimizer_;
     if (!kind.emplace(file.rank, name).second) {
@@ -173,7 +174,7 @@ class DeepSpeedSource final : public CheckpointSource {
     }
   }
 
-  // Errors name `path`.
+  // Runs `work`, and adds `path` to its errors.
   template <class Work>
   static auto named(const std::string& path, Work work) -> decltype(work()) {
     try {
@@ -219,10 +220,10 @@ class DeepSpeedSource final : public CheckpointSource {
   std::function<void(std::uint64_t)> on_progress_;
   Access access_;
   std::shared_ptr<ObjectStore> store_;
-  std::string folder_;  // of the ranks' files
+  std::string folder_;  // the folder with the ranks' files
   std::map<std::uint32_t, std::string> model_;
   std::map<std::uint32_t, std::string> optimizer_;
-  std::map<std::string, TorchCheckpoint> opened_;  // of both, by name
+  std::map<std::string, TorchCheckpoint> opened_;  // the files of both kinds, by name
   std::uint64_t bytes_ = 0;
   deepspeed::Consolidated consolidated_;
 };

@@ -1,4 +1,4 @@
-// Files of torch.save before PyTorch 1.6 as a CheckpointSource.
+// Files of torch.save from before PyTorch 1.6, as a CheckpointSource.
 #include <algorithm>
 
 #include "cairn/error.h"
@@ -28,13 +28,14 @@ class LegacySource final : public CheckpointSource {
   Value read() const override { return read_legacy_object(source_).value; }
   std::uint64_t expanded_bytes() const override { return source_->size(); }
 
-  // There are no checksums: all objects of the file must be whole, and end with the file.
+  // There are no checksums. Checks that all objects of the file are whole, and that the last one
+  // ends with the file.
   VerifyReport check(PendingReads&, Verify) const override {
     constexpr std::uint64_t kAheadBytes = std::uint64_t{256} << 10;
     VerifyReport report;
     report.bytes = source_->size();
     report.has_checksums = false;
-    auto ahead = std::make_shared<Windows>(source_);  // objects may be many, and small
+    auto ahead = std::make_shared<Windows>(source_);  // there may be many small objects
     for (std::uint64_t at = 0; at < report.bytes; ++report.records) {
       if (!ahead->has(at, std::min(kAheadBytes / 2, report.bytes - at))) {
         ahead = std::make_shared<Windows>(source_);

@@ -10,7 +10,7 @@
 namespace cairn {
 namespace {
 
-// A pickle has no place for the storages of tensors.
+// A plain pickle has no place for the storages of tensors.
 class NoStorages final : public pickle::StorageLoader {
  public:
   std::shared_ptr<const Storage> load(const pickle::StorageReference& reference) override {
@@ -54,7 +54,7 @@ class PickleSource final : public CheckpointSource {
 
   std::uint64_t expanded_bytes() const override { return candidate_.source->size(); }
 
-  // There are no checksums: it must make an object.
+  // There are no checksums. Checks that the pickle makes an object.
   VerifyReport check(PendingReads&, Verify) const override {
     read();
     VerifyReport report;
@@ -68,8 +68,8 @@ class PickleSource final : public CheckpointSource {
   Candidate candidate_;
 };
 
-// Protocols 0 and 1 have no mark: the file has to be one pickle from its first byte to its last,
-// and to begin with an opcode that begins an object of state.
+// Protocols 0 and 1 have no mark. The file has to be one pickle from its first byte to its last,
+// and its first opcode has to begin an object that a state can be.
 bool is_old_pickle(const Candidate& candidate) {
   constexpr std::string_view kFirst = "(]})c";
   const std::string_view start = as_text(candidate.start.view);

@@ -1,5 +1,5 @@
-// One rank's tar (checkpoint/plan/rank_tar.h) as a CheckpointSource: what that rank has of the
-// training state, in which tensors say which rows they are.
+// One rank's tar (checkpoint/plan/rank_tar.h) as a CheckpointSource: that rank's part of the
+// training state. Its tensors say which rows they are.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -40,8 +40,8 @@ class RankTarSource final : public CheckpointSource {
 
   SourceInfo info() const override {
     SourceInfo info{.format = kRankTarFormat.name,
-                    .description = fmt::format("what rank {} of {} has of a checkpoint", rank_.rank,
-                                               rank_.world_size),
+                    .description = fmt::format("the part of rank {} of {} of a checkpoint",
+                                               rank_.rank, rank_.world_size),
                     .containers = containers_,
                     .writer = "cairn",
                     .bytes = stored_bytes_,
@@ -120,11 +120,11 @@ class RankTarSource final : public CheckpointSource {
   std::vector<tar::File> files_;
   deepspeed::RankOfSave rank_;
   std::vector<TorchCheckpoint> opened_;  // composer_states.pt, the model's, the optimizer's
-  std::vector<std::string> names_;       // of these
+  std::vector<std::string> names_;       // the names of these files
   Value value_;
 };
 
-// By the name of its first file.
+// Recognised by the name of its first file.
 bool is_rank_tar(const Candidate& candidate) {
   if (!kTarFormat.matches(candidate)) return false;
   const std::string_view name = as_text(candidate.start.view).substr(tar::kName.offset);

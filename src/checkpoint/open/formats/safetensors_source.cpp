@@ -23,10 +23,10 @@
 namespace cairn {
 namespace {
 
-// For each tensor its offset, and the XXH3-64 that its bytes had when they were written.
+// The offset of each tensor, and the XXH3-64 of its bytes when they were written.
 using HashesByOffset = std::vector<std::pair<std::uint64_t, std::uint64_t>>;
 
-// The name of the tensor at `offset`; empty if no tensor is there any more.
+// The name of the tensor at `offset`; empty if the file has no tensor there any more.
 std::string tensor_at(const std::shared_ptr<const ByteSource>& source, std::uint64_t offset) {
   const SafetensorsFile file(source);
   const auto found = std::ranges::find_if(file.entries(), [&](const SafetensorsEntry& entry) {
@@ -35,7 +35,7 @@ std::string tensor_at(const std::shared_ptr<const ByteSource>& source, std::uint
   return found == file.entries().end() ? std::string() : found->name;
 }
 
-// VerifiedSource::Check of a file.
+// The VerifiedSource::Check of a file.
 void check_tensors(const std::shared_ptr<const ByteSource>& source, const HashesByOffset& expected,
                    const CheckedRead& read, const std::vector<FileRecord>& tensors,
                    VerifyReport& report) {
@@ -104,7 +104,8 @@ class SafetensorsSource final : public CheckpointSource {
     return with_tied(file_.read(), ties_);
   }
 
-  // Opening has checked all that the format can tell; the rest are the checksums that cairn adds.
+  // Opening the file has checked everything that the format itself can show. This checks the
+  // checksums that cairn adds.
   VerifyReport check(PendingReads& reads, Verify how) const override {
     VerifyReport report;
     report.records = file_.entries().size();
@@ -167,7 +168,8 @@ bool is_safetensors(const Candidate& candidate) {
   return !candidate.is_folder && safetensors::has_header(candidate.start.view);
 }
 
-// What torch.distributed.checkpoint cut tensors into is no checkpoint by itself.
+// Throws UnsupportedError for a file with parts of tensors from torch.distributed.checkpoint: such
+// a file alone is not a checkpoint.
 void refuse_part(const SafetensorsFile& file, const std::string& path) {
   if (file.find_metadata(dcp::kShardingKey) == nullptr) return;
   const std::string name = base_name(path);
@@ -183,12 +185,11 @@ void refuse_part(const SafetensorsFile& file, const std::string& path) {
     throw CorruptError(path + ": " + e.what(), path, e.offset());
   }
   if (!is_part) return;
-  throw UnsupportedError(
-      path +
-      ": it has only one rank's parts of its tensors. Files of all ranks are named "
-      "shard-00001-..., "
-      "and their folder is read as one; PyTorch's HuggingFaceStorageWriter writes them with "
-      "save_distributed=True, without it several processes save over one another");
+  throw UnsupportedError(path +
+                         ": it has only one rank's parts of its tensors. Files of all ranks are "
+                         "named shard-00001-..., and their folder is read as one; PyTorch's "
+                         "HuggingFaceStorageWriter writes them with save_distributed=True; without "
+                         "it, several processes overwrite one another's files");
 }
 
 std::unique_ptr<CheckpointSource> open_safetensors(Candidate candidate) {

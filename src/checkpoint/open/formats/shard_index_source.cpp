@@ -1,14 +1,17 @@
-// A model in several files with an index, as Hugging Face's libraries write it, as a
-// CheckpointSource: model.safetensors.index.json, pytorch_model.bin.index.json.
+// A model in several files with an index, as Hugging Face's libraries write it
+// (model.safetensors.index.json, pytorch_model.bin.index.json), as a CheckpointSource.
 //
 //  1. The index is opened, or the folder that holds it. A folder with a model.safetensors or
-//     pytorch_model.bin and no index is that one file.
-//  2. Every file that it names is opened; each must lie beside it and may be no index itself.
-//  3. Every tensor that it names must be in its file; what else the files hold is passed over. A
-//     tied name counts where a shard's metadata has it (cairn), or the index's (huggingface_hub).
-//  4. An index that cairn wrote says what it is and which files it was written with: verify().
-//  5. torch.distributed.checkpoint's own index counts the tensors' bytes of all processes: files
-//     with fewer were written over one another, and their tensors may be parts of themselves.
+//     pytorch_model.bin and without an index stands for that file.
+//  2. Every file that the index names is opened. It must be in the index's folder and must not be
+//     an index itself.
+//  3. Every tensor that the index names must be in its file. Other content of the files is ignored.
+//     A tied name counts where a shard's metadata has it (cairn), or the index's (huggingface_hub).
+//  4. An index that cairn wrote has a checksum of itself, and says with which files it was written.
+//     verify() checks both.
+//  5. The index of torch.distributed.checkpoint counts the tensor bytes of all processes. If the
+//     files have fewer bytes, several processes overwrote one another's files, and the tensors may
+//     be incomplete.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -34,13 +37,13 @@ namespace {
 
 using safetensors::ShardIndex;
 
-// "model.safetensors.index.json", and with a variant "model.safetensors.index.fp16.json".
+// True for "model.safetensors.index.json", and with a variant "model.safetensors.index.fp16.json".
 bool is_index_name(const std::string& name) {
   return name.ends_with(".json") && (name.find(".safetensors.index.") != std::string::npos ||
                                      name.find(".bin.index.") != std::string::npos);
 }
 
-// The file of a folder that stands for all of it; empty when there is none.
+// The file that stands for the whole folder; empty if there is none.
 std::string main_file(ObjectStore& store, const std::string& folder) {
   const std::vector<std::string> names = list_names(store, folder);
   const auto has = [&](const std::string& name) {
@@ -102,7 +105,7 @@ class ShardIndexSource final : public CheckpointSource {
     for (const auto& [name, shard] : shards_) {
       const SourceInfo of_shard = shard->info();
       info.notes.emplace_back("shard " + name, of_shard.description);
-      for (const auto& note : of_shard.notes) {  // what all have in common stands once
+      for (const auto& note : of_shard.notes) {  // a note that all shards have is added once
         if (std::find(info.notes.begin(), info.notes.end(), note) == info.notes.end()) {
           info.notes.push_back(note);
         }
@@ -121,7 +124,7 @@ class ShardIndexSource final : public CheckpointSource {
 
   VerifyReport check(PendingReads& reads, Verify how) const override {
     VerifyReport report = check_files(reads, how);
-    if (report.ok()) tree();  // whether everything is where the index says
+    if (report.ok()) tree();  // throws unless every tensor is where the index says
     return report;
   }
 
@@ -191,8 +194,8 @@ class ShardIndexSource final : public CheckpointSource {
     return report;
   }
 
-  // Whether the shard, good in itself, is the one that was written with the index. What its header
-  // says of the rest of it was checked.
+  // Checks that the shard, which is good in itself, is the one that was written with the index. The
+  // checksums in the shard's header were checked before.
   void check_belongs(std::size_t number, VerifyReport& of_shard) const {
     if (!checksums_ || !checksums_->problem.empty()) return;
     const std::uint64_t expected = checksums_->of_parts[number];
@@ -206,8 +209,8 @@ class ShardIndexSource final : public CheckpointSource {
          .end = of_shard.bytes});
   }
 
-  // Whether torch.distributed.checkpoint wrote the files: its count is exact, tied tensors among
-  // it, where other tools count differently.
+  // Whether torch.distributed.checkpoint wrote the files. Its byte count is exact and includes tied
+  // tensors; other tools count differently.
   bool is_dcp() const {
     return std::all_of(shards_.begin(), shards_.end(), [](const auto& shard) {
       const SourceInfo info = shard.second->info();
@@ -233,21 +236,22 @@ class ShardIndexSource final : public CheckpointSource {
     throw CorruptError(
         fmt::format(
             "{}: the index counts {} bytes of tensors, its files hold {}: several processes "
-            "saved over one another; save with HuggingFaceStorageWriter's save_distributed",
+            "overwrote one another's files; save with HuggingFaceStorageWriter's save_distributed",
             path_, expected, found),
         path_);
   }
 
-  // With its start read ahead, which is its header.
+  // Opens a shard, and reads ahead its start, which has the header.
   std::shared_ptr<Windows> open_shard(const Candidate& candidate, const std::string& name,
                                       const std::string& path) const {
     constexpr std::uint64_t kShardStartBytes = std::uint64_t{1} << 20;
     const auto there = candidate.store->stat(path);
-    if (!there && checksums_ && !checksums_->problem.empty()) {  // it may never have been its name
+    // the damaged index may name a wrong file
+    if (!there && checksums_ && !checksums_->problem.empty()) {
       throw CorruptError(path_ + ": " + checksums_->problem, path_);
     }
     if (!there) throw NotFoundError(path_ + ": the shard " + name + " is missing");
-    // A folder, or an index: one that named itself would be opened for ever.
+    // A folder or an index is refused: an index that names itself would be opened for ever.
     if (there->type == ObjectInfo::Type::kObject) {
       auto file = std::make_shared<Windows>(candidate.store->open(path));
       file->fetch({{0, kShardStartBytes}});
@@ -262,18 +266,19 @@ class ShardIndexSource final : public CheckpointSource {
   Access access_;
   ShardIndex index_;
   std::optional<safetensors::Checksums> checksums_;
-  std::vector<std::optional<std::uint64_t>> digests_;  // of the shards' headers, in their order
+  // of the shards' headers, in the order of the shards
+  std::vector<std::optional<std::uint64_t>> digests_;
   safetensors::Ties ties_;
   std::map<std::string, std::unique_ptr<CheckpointSource>> shards_;
 };
 
 bool is_shard_index(const Candidate& candidate) {
-  // Not in a container: what a compressed index names could be itself.
+  // An index in a container is not accepted: a compressed index could name itself.
   return !candidate.is_folder && candidate.containers.empty() &&
          safetensors::may_be_index(*candidate.source);
 }
 
-// By value, as all of the rows' functions. NOLINTNEXTLINE(performance-unnecessary-value-param)
+// By value, like the functions of all rows. NOLINTNEXTLINE(performance-unnecessary-value-param)
 std::unique_ptr<CheckpointSource> open_shard_index(Candidate candidate) {
   return std::make_unique<ShardIndexSource>(candidate);
 }
@@ -286,8 +291,9 @@ std::unique_ptr<CheckpointSource> open_model_folder(Candidate candidate) {
   const std::string name = main_file(*candidate.store, candidate.path);
   const std::string path = join_path(candidate.path, name);
   const auto there = candidate.store->stat(path);
-  if (!there || there->type != ObjectInfo::Type::kObject) {  // a link to its own folder, say
-    throw CorruptError(path + " is no file", path);
+  if (!there ||
+      there->type != ObjectInfo::Type::kObject) {  // for example, a link to its own folder
+    throw CorruptError(path + " is not a file", path);
   }
   return open_source(path, {.store = candidate.store,
                             .scratch_folder = candidate.scratch_folder,

@@ -11,7 +11,7 @@
 namespace cairn {
 namespace {
 
-// Composer's file; in a tar of somebody else, its only one.
+// Chooses Composer's file. In other tars, chooses the only file.
 const tar::File& choose(const std::vector<tar::File>& files) {
   const auto composers = std::find_if(
       files.begin(), files.end(), [](const tar::File& file) { return file.name == kTarMember; });

@@ -11,8 +11,8 @@
 namespace cairn {
 namespace {
 
-// Names damaged records and the tensors in them. Decodes the file once more for this, so that
-// nothing has to be kept for a good file.
+// Finds the names of damaged records and of the tensors in them. It decodes the file once more for
+// this, so that nothing has to be kept for a good file.
 class RecordNames {
  public:
   explicit RecordNames(const std::shared_ptr<const ByteSource>& source) {
@@ -46,7 +46,7 @@ class RecordNames {
   std::unordered_map<std::uint64_t, Record> by_offset_;
 };
 
-// VerifiedSource::Check of a file.
+// The VerifiedSource::Check of a file.
 void check_torch_records(const std::shared_ptr<const ByteSource>& source, const CheckedRead& read,
                          const std::vector<FileRecord>& records, VerifyReport& report) {
   const std::vector<std::uint32_t> crcs = crcs_of(read, records);

@@ -1,4 +1,4 @@
-// A torch.save file with what cairn adds to it.
+// A torch.save file, with cairn's manifest if there is one.
 #pragma once
 
 #include <functional>
@@ -22,12 +22,13 @@ struct TorchCheckpoint {
 
   std::string path;
   std::shared_ptr<const ByteSource> source;
-  std::shared_ptr<const VerifiedSource> tensors;  // the same bytes; the tensors are ranges of it
+  // the same bytes, verified; the tensors are ranges of it
+  std::shared_ptr<const VerifiedSource> tensors;
   TorchFile file;
   std::optional<Manifest> manifest = std::nullopt;
 
-  // How the records differ from the manifest; empty when they do not, or there is none. Found once:
-  // it takes a look at each record. From any thread.
+  // Describes how the records differ from the manifest. Empty if they do not differ, or if there is
+  // no manifest. Computed once, since it looks at each record. Thread-safe.
   const std::string& difference() const;
 
  private:
@@ -38,12 +39,13 @@ struct TorchCheckpoint {
   std::shared_ptr<Difference> difference_ = std::make_shared<Difference>();
 };
 
-// Reads the directory of records and the manifest. UnsupportedError, CorruptError.
+// Reads the directory of records and the manifest. Throws UnsupportedError and CorruptError.
 TorchCheckpoint open_torch_checkpoint(const std::shared_ptr<const ByteSource>& source,
                                       Access access);
 
-// CheckpointSource::check() of what open_torch_checkpoint() could open. When something is read,
-// what was read while it was opened is not read again, so that each byte is read once.
+// CheckpointSource::check() for a checkpoint from open_torch_checkpoint(). If `reads` want
+// anything, the bytes that were read while the file was opened are not read again, so that each
+// byte is read once.
 VerifyReport verify_opened(const TorchCheckpoint& checkpoint, Verify how, PendingReads& reads,
                            const std::function<void(std::uint64_t)>& on_progress);
 

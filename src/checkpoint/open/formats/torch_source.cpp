@@ -1,4 +1,4 @@
-// torch.save's zip files as a CheckpointSource.
+// The zip files of torch.save as a CheckpointSource.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -13,8 +13,8 @@
 namespace cairn {
 namespace {
 
-// The PyTorch that wrote a torch.save file, as far as its records tell. TorchScript archives have
-// the same records in every version.
+// The version of PyTorch that wrote a torch.save file, as far as its records show. TorchScript
+// archives have the same records in every version.
 std::string torch_version(const TorchFile& file) {
   if (file.find_record(".format_version") != nullptr) return "2.7 or newer";
   if (file.find_record("byteorder") != nullptr) return "2.1 to 2.6";
@@ -64,8 +64,8 @@ class TorchSource final : public CheckpointSource {
     if (checkpoint_.file.is_torchscript()) {
       info.format = "torchscript";
       info.description = "a TorchScript archive (torch.jit.save or C++ torch::save)";
-      info.notes.emplace_back(
-          "code", "left alone; only attributes are read, and which of them are weights");
+      info.notes.emplace_back("code",
+                              "not run; only attributes are read, and which of them are weights");
     }
     if (checkpoint_.manifest) {
       info.writer = checkpoint_.manifest->writer;
@@ -105,7 +105,7 @@ class TorchSource final : public CheckpointSource {
     const TorchFile& file = checkpoint_.file;
     return file.has_checksums() && file.checked_records().size() == file.records().size();
   }
-  // Throws unless the records are those of the manifest.
+  // Throws unless the records match the manifest.
   void check_described() const {
     if (access_ == Access::kRaw || checkpoint_.difference().empty()) return;
     VerifyReport report;

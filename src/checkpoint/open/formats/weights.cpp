@@ -16,7 +16,7 @@ const Value& weights_of(const Value& root) {
 
 namespace {
 
-// `prefix` is the path of `module`, with a dot at its end; one text for all, however deep it goes.
+// `prefix` is the path of `module` with a dot at its end. All levels share one text.
 void add_weights(const Value& module, std::string& prefix, Dict& weights) {
   const std::size_t size = prefix.size();
   for (const auto& [key, value] : module.as_dict()) {

@@ -1,17 +1,18 @@
-// Where the weights are in a checkpoint.
+// Finds the weights in a checkpoint.
 #pragma once
 
 #include "cairn/value.h"
 
 namespace cairn {
 
-// The model's part of `root`: "state/model" (Composer), "model", "state_dict" or "module" (other
-// trainers), the first that is a dict with a tensor in it: a "model" may be the model's options.
-// `root` itself when it has none of them. Lives as long as `root`.
+// Returns the model's part of `root`: the first of "state/model" (Composer), "model", "state_dict"
+// and "module" (other trainers) that is a dict with a tensor in it. The tensor is required because
+// a "model" may be the model's options. Returns `root` itself if there is none. The result lives as
+// long as `root`.
 const Value& weights_of(const Value& root);
 
-// The names that Python's state_dict() has for the weights in nested dicts, one for each module:
-// {"layers": {"0": {"weight"}}} gives {"layers.0.weight"}.
+// Returns the weights of nested dicts, one dict for each module, under the names that Python's
+// state_dict() gives: {"layers": {"0": {"weight"}}} becomes {"layers.0.weight"}.
 Value script_state_dict(const Value& module);
 
 }  // namespace cairn

@@ -16,27 +16,29 @@
 namespace cairn {
 namespace {
 
-// What one core reads and looks at before it leaves its cache.
+// Bytes that one core reads and checks while they are in its cache.
 constexpr std::uint64_t kRecordBatchBytes = std::uint64_t{1} << 20;
-// Where one core has to look at all of a file: so much is read by several, past the page cache.
+// Bytes for one read if one core has to check all of a file: large enough to be read by several
+// threads, past the page cache.
 constexpr std::uint64_t kAloneBatchBytes = std::uint64_t{40} << 20;
 
-// Some bytes of a record, or of none; all of them go to one place, or nobody wants them.
+// Some bytes of one record, or bytes outside of all records. All of them go to one place, or none
+// is wanted.
 struct RecordPiece {
   static constexpr std::size_t kNoRecord = ~std::size_t{0};
 
   std::size_t record = kNoRecord;
   std::uint64_t offset = 0;  // in the file
   std::uint64_t size = 0;
-  std::span<std::byte> place = {};  // empty: nobody wants the bytes
+  std::span<std::byte> place = {};  // empty: the bytes are not wanted
 };
 
-// Records, and what is wanted besides, into pieces, those of a record one behind the other. They
-// are in the file's order, unless records lie in one another, as those of a hostile file may: the
-// first one gets the places then.
+// Cuts records, and wanted bytes outside of them, into pieces. The pieces of a record are
+// consecutive. Pieces are in the file's order unless records overlap, as those of a hostile file
+// may. Then the first record gets the places.
 class Cut {
  public:
-  // `most`: bytes of a piece.
+  // `most`: the largest size of a piece in bytes.
   Cut(std::span<const ByteSource::Range> places, std::uint64_t most)
       : places_(places), most_(most) {}
 
@@ -80,7 +82,8 @@ class Cut {
     }
   }
 
-  // Records begin no earlier from now on: what is wanted before is in none of them.
+  // Adds the wanted bytes before `at` that have no piece yet. They are in no record, because all
+  // further records begin at `at` or later.
   void pass(std::uint64_t at) {
     for (; next_ < places_.size() && places_[next_].offset < at; ++next_) {
       const ByteSource::Range& place = places_[next_];
@@ -98,12 +101,12 @@ class Cut {
 
   const std::span<const ByteSource::Range> places_;
   const std::uint64_t most_;
-  std::size_t next_ = 0;    // of places_: the first that is wanted behind done_
-  std::uint64_t done_ = 0;  // all that is wanted before is in pieces_
+  std::size_t next_ = 0;    // index of the first place with bytes after done_
+  std::uint64_t done_ = 0;  // all wanted bytes before this offset are in pieces_
   std::vector<RecordPiece> pieces_;
 };
 
-// What is wanted and not checked is read here.
+// Cuts the records into pieces. Reads the wanted bytes outside of them here, without a check.
 std::vector<RecordPiece> cut(const CheckedRead& read, const std::vector<FileRecord>& records) {
   std::vector<RecordPiece> pieces = Cut(read.places, kRecordBatchBytes).all(records);
   std::vector<ByteSource::Range> rest;
@@ -116,7 +119,7 @@ std::vector<RecordPiece> cut(const CheckedRead& read, const std::vector<FileReco
   return pieces;
 }
 
-// Pieces that stand together in `pieces`, as many as fit `most` bytes.
+// Batches of consecutive pieces, each with as many as fit into `most` bytes.
 std::vector<std::span<RecordPiece>> batches_of(std::span<RecordPiece> pieces, std::uint64_t most) {
   std::vector<std::span<RecordPiece>> batches;
   for (std::size_t begin = 0; begin < pieces.size();) {
@@ -144,7 +147,7 @@ void look_in_memory(const ByteSource& file, std::span<RecordPiece> batch, auto&&
   }
 }
 
-// A place for what nobody wants of a batch. `own` is used for large ones.
+// Memory for the bytes of a batch that are not wanted. `own` is used for large batches.
 std::span<std::byte> scratch_for(std::span<const RecordPiece> batch, std::vector<std::byte>& own) {
   std::uint64_t bytes = 0;
   for (const RecordPiece& piece : batch) {
@@ -177,7 +180,7 @@ void read_and_look(const ByteSource& file, std::span<RecordPiece> batch,
   }
 }
 
-// Calls look(piece, its bytes), in order.
+// Calls look(piece, its bytes) for each piece, in order.
 void for_each_of(const CheckedRead& read, std::span<RecordPiece> batch, std::vector<std::byte>& own,
                  auto&& look) {
   const auto look_and_tell = [&](RecordPiece& piece, ByteView bytes) {
@@ -188,7 +191,7 @@ void for_each_of(const CheckedRead& read, std::span<RecordPiece> batch, std::vec
   read_and_look(read.file, batch, scratch_for(batch, own), look_and_tell);
 }
 
-// Of records whose bytes come in any order, and from several threads.
+// Computes the CRCs of records whose bytes arrive in any order and from several threads.
 class CrcsOfRecords {
  public:
   explicit CrcsOfRecords(std::span<const FileRecord> records)
@@ -228,13 +231,13 @@ class CrcsOfRecords {
   const std::span<const FileRecord> records_;
   std::vector<std::uint32_t> crcs_;
   std::mutex mutex_;
-  std::vector<Some> some_;  // of records that did not come as a whole
+  std::vector<Some> some_;  // of records that arrived in several portions
 };
 
-// The pieces of each record one after the other, those of small records together.
+// Runs of consecutive pieces: all pieces of one record, or of several small records.
 std::vector<std::span<RecordPiece>> runs_of(std::span<RecordPiece> pieces) {
   std::vector<std::span<RecordPiece>> runs;
-  std::uint64_t room = 0;  // of the last run
+  std::uint64_t room = 0;  // left in the last run
   for (std::size_t begin = 0; begin < pieces.size();) {
     std::size_t end = begin;
     std::uint64_t bytes = 0;
@@ -271,21 +274,21 @@ std::vector<FileRecord> wanted(const std::vector<FileRecord>& records,
     return place != places.end() && place->offset < record.offset + record.size;
   };
   std::vector<FileRecord> found;
-  found.reserve(std::min(records.size(), 2 * places.size()));  // most are one place each
+  found.reserve(std::min(records.size(), 2 * places.size()));  // most records are one place each
   std::copy_if(records.begin(), records.end(), std::back_inserter(found), is_wanted);
   return found;
 }
 
 namespace {
 
-// Some records, and the places of their bytes.
+// Some records, and the places for their bytes.
 struct Portion {
   std::span<const FileRecord> records;
   std::span<const ByteSource::Range> places;
 };
 
-// Records that are read with one call: of all of 100,000 what is noted would take 30 MiB, and the
-// disk would wait for it. What little is left is not cut.
+// Groups of records, each read with one call. For 100,000 records at once the notes on the pieces
+// would take 30 MiB, and the disk would wait while they are made. A small rest is not split off.
 std::vector<std::span<const FileRecord>> groups_of(std::span<const FileRecord> records) {
   constexpr std::size_t kRecords = std::size_t{8} << 10;
   constexpr std::uint64_t kBytes = std::uint64_t{64} << 20;
@@ -307,7 +310,7 @@ std::vector<std::span<const FileRecord>> groups_of(std::span<const FileRecord> r
   return groups;
 }
 
-// The places, cut where a group begins.
+// Cuts the places where a group begins.
 std::vector<ByteSource::Range> cut_between(std::span<const std::span<const FileRecord>> groups,
                                            std::span<const ByteSource::Range> places) {
   std::vector<ByteSource::Range> cut;
@@ -328,7 +331,7 @@ std::vector<ByteSource::Range> cut_between(std::span<const std::span<const FileR
   return cut;
 }
 
-// `places`, none of which has bytes of several groups.
+// Assigns the places to the groups. No place may have bytes of several groups.
 std::vector<Portion> portions_of(std::span<const std::span<const FileRecord>> groups,
                                  std::span<const ByteSource::Range> places) {
   std::vector<Portion> portions;
@@ -343,7 +346,8 @@ std::vector<Portion> portions_of(std::span<const std::span<const FileRecord>> gr
   return portions;
 }
 
-// Whether one has more than half of all bytes: then whoever reads it should have all threads.
+// Whether one portion has more than half of all bytes. Then the call that reads it should have all
+// threads.
 bool has_most(std::span<const Portion> portions) {
   std::uint64_t most = 0;
   std::uint64_t all = 0;
@@ -358,7 +362,7 @@ bool has_most(std::span<const Portion> portions) {
   return most > all / 2;
 }
 
-// Reads them with one call.
+// Reads the portions with one call.
 void add_crcs(const CheckedRead& read, std::span<const Portion> portions, CrcsOfRecords& crcs) {
   std::vector<RecordPiece> pieces;
   for (const Portion& portion : portions) {
@@ -388,10 +392,10 @@ void add_crcs(const CheckedRead& read, std::span<const Portion> portions, CrcsOf
 
 }  // namespace
 
-// Two portions with one call, one from either end: what a file has in the page cache is mostly its
-// beginning, and is looked at while the disk gives what it has not. Of a file two such calls at a
-// time, so that the disk works while one is prepared, or waits for its last bytes. A source that
-// shows bytes in order is read from its beginning to its end.
+// Reads two portions with one call, one from either end of the file. The page cache mostly has the
+// beginning of a file; that is checked while the disk reads the rest. Two such calls run at a time
+// on a file, so that the disk works while a call is being prepared or waits for its last bytes. A
+// source that shows bytes in order is read from beginning to end.
 std::vector<std::uint32_t> crcs_of(const CheckedRead& read,
                                    const std::vector<FileRecord>& records) {
   CrcsOfRecords crcs(records);
@@ -419,7 +423,7 @@ std::vector<std::uint32_t> crcs_of(const CheckedRead& read,
 
 namespace {
 
-// The hashes of records whose bytes come one record after another, each in order.
+// Computes the hashes of records whose bytes arrive one record after another, each in order.
 class HashesInOrder {
  public:
   using Use = std::function<void(std::size_t index, const Xxh3& hash)>;
@@ -443,7 +447,7 @@ class HashesInOrder {
   std::optional<Xxh3> hash_{std::in_place};
 };
 
-// With one call, of a source that shows bytes in order.
+// Reads all pieces with one call, from a source that shows bytes in order.
 void hash_as_shown(const CheckedRead& read, std::span<const RecordPiece> pieces,
                    const HashesInOrder::Use& use) {
   std::vector<ByteSource::Part> parts;

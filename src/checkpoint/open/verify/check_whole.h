@@ -1,4 +1,4 @@
-// What was verified and is damaged is used by nobody.
+// Refuses checkpoints that verification found damaged.
 #pragma once
 
 #include <string>
@@ -9,12 +9,12 @@
 namespace cairn {
 
 struct Refusal {
-  std::string_view called = {};  // the file, in the message; empty: by its path
+  std::string_view called = {};  // the file's name in the message; empty: its path
   std::string_view advice = "try an older checkpoint";
 };
 
-// CorruptError about the file `path`, at its first damage: "PATH is SUMMARY; ADVICE". Nothing when
-// the report is ok().
+// Throws CorruptError about the file `path`, at its first damage: "PATH is SUMMARY; ADVICE". Does
+// nothing if the report is ok().
 void check_whole(const VerifyReport& report, const std::string& path, const Refusal& refusal = {});
 
 }  // namespace cairn

@@ -10,7 +10,7 @@
 namespace cairn {
 namespace {
 
-// Returns the places in the order that a CheckedRead wants; none if two of them overlap.
+// Returns the places in the order that a CheckedRead needs; none if two of them overlap.
 std::vector<ByteSource::Range> places_of(std::span<const ByteSource::Range> ranges) {
   std::vector<ByteSource::Range> places;
   places.reserve(ranges.size());
@@ -99,7 +99,7 @@ void VerifiedSource::read_each(std::span<const Part> parts, const Look& look) co
   under_->read_each(parts, look);
 }
 
-// Checks bytes that lie in memory, or are mapped, without a copy.
+// Checks bytes that are in memory or mapped without copying them.
 SharedBytes VerifiedSource::view(std::uint64_t offset, std::uint64_t size) const {
   check_range(offset, size);
   if (is_good()) return under_->view(offset, size);
@@ -111,8 +111,7 @@ SharedBytes VerifiedSource::view(std::uint64_t offset, std::uint64_t size) const
 }
 
 // Step 2. Returns whether the places, if there are any, were filled. They are not if nothing was
-// left to verify. A thread that waits has claimed no record, so two threads never wait for each
-// other.
+// left to verify. A waiting thread has claimed no record, so two threads never wait for each other.
 bool VerifiedSource::verify(std::span<const Extent> wanted,
                             const std::vector<Range>& places) const {
   bool is_filled = false;
@@ -132,8 +131,8 @@ bool VerifiedSource::verify(std::span<const Extent> wanted,
   }
 }
 
-// Returns the records that this thread is to verify. None if all are good: first waits for records
-// that other threads verify.
+// Returns the records that this thread has to verify. First waits for records that other threads
+// verify. Empty if all are good.
 std::vector<FileRecord> VerifiedSource::claim(std::span<const Extent> wanted) const {
   std::unique_lock lock(mutex_);
   for (;;) {
@@ -150,7 +149,7 @@ std::vector<FileRecord> VerifiedSource::claim(std::span<const Extent> wanted) co
       }
     }
     std::ranges::sort(claimed, {}, &FileRecord::offset);
-    const auto is_same = [](const FileRecord& a, const FileRecord& b) {  // extents overlap
+    const auto is_same = [](const FileRecord& a, const FileRecord& b) {  // extents may overlap
       return a.offset == b.offset;
     };
     claimed.erase(std::unique(claimed.begin(), claimed.end(), is_same), claimed.end());
@@ -174,7 +173,8 @@ void VerifiedSource::give_up(const std::vector<FileRecord>& claimed) const {
 void VerifiedSource::note(const std::vector<FileRecord>& records,
                           std::span<const Damage> damage) const {
   const std::lock_guard lock(mutex_);
-  for (const Damage& one : damage) {  // first, as it takes memory: no damaged record becomes good
+  // first, because it may fail to get memory: then no damaged record becomes good
+  for (const Damage& one : damage) {
     damage_.insert_or_assign(one.begin, one);
   }
   auto at = entries_.begin();

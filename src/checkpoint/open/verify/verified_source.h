@@ -9,7 +9,7 @@
 //  4. CheckpointSource::check() verifies through here, too. Records that it found good are not
 //     verified again.
 //
-// Bytes outside of all records are given as they are.
+// Bytes outside of all records are read without a check.
 #pragma once
 
 #include <atomic>
@@ -44,7 +44,7 @@ class VerifiedSource final : public ByteSource {
   const ByteSource& under() const { return *under_; }
   const std::shared_ptr<const ByteSource>& shared_under() const { return under_; }
 
-  // Step 1. Records must not overlap. Records that are known already stay as they are. Thread-safe.
+  // Step 1. Records must not overlap. Records that are already known stay as they are. Thread-safe.
   void add(const std::vector<FileRecord>& records) const;
   // Step 4: verifies these records, also those that were verified before. `read` reads under().
   void check(const CheckedRead& read, const std::vector<FileRecord>& records,

@@ -21,12 +21,12 @@
 namespace cairn {
 namespace {
 
-// What lies between the records: headers and the directory. It passes with them, and is kept, so
-// that it needs no read of its own; unless there is far more than a writer of such files puts
-// there.
-class Between {
+// The bytes between the records: headers and the directory. They are read in the same pass as the
+// records and kept, so that they need no read of their own. They are not kept if there are far more
+// than a writer of such files makes.
+class BytesBetween {
  public:
-  explicit Between(const TorchCheckpoint& checkpoint) : windows_(checkpoint.source) {
+  explicit BytesBetween(const TorchCheckpoint& checkpoint) : windows_(checkpoint.source) {
     const std::vector<FileRecord>& records = checkpoint.file.records();
     constexpr std::uint64_t kFewBytes = std::uint64_t{4} << 20;
     constexpr std::uint64_t kMostBytesOfARecord = 1024;
@@ -53,8 +53,9 @@ class Between {
     add(checkpoint.source->size());
   }
 
-  // `places`, in order, and what is to be kept here; but for what is wanted elsewhere, too: that is
-  // looked at there, where a place has all of it, and is memory.
+  // Returns `places` with the ranges to keep added, in order. A range that a place wants, too, is
+  // not added: its bytes are checked in that place, if the place has all of them and is host
+  // memory.
   std::vector<ByteSource::Range> with(std::vector<ByteSource::Range> places, const PutBytes& put) {
     const auto end_of = [](const ByteSource::Range& range) {
       return range.offset + range.into.size();
@@ -78,7 +79,7 @@ class Between {
     return all;
   }
 
-  // The file again, when what with() gave was read: of that nothing costs a read.
+  // Returns the file, after the ranges of with() were read. These ranges cost no further read.
   const ByteSource& bytes() {
     for (const ByteSource::Range& range : kept_) {
       windows_.add(range.offset, {range.into, bytes_});
@@ -89,13 +90,13 @@ class Between {
  private:
   Windows windows_;
   std::shared_ptr<std::vector<std::byte>> bytes_ = std::make_shared<std::vector<std::byte>>();
-  std::vector<ByteSource::Range> ranges_;  // what lies there
-  std::vector<ByteSource::Range> kept_;    // that somebody reads
+  std::vector<ByteSource::Range> ranges_;  // the bytes between the records
+  std::vector<ByteSource::Range> kept_;    // the ranges that with() added
 };
 
 void check_layout(const TorchCheckpoint& checkpoint, const ByteSource& bytes,
                   VerifyReport& report) {
-  // Those of another layout have only their CRCs, and so have other writers'.
+  // Files with another layout, or from another writer, have only their CRCs.
   const bool is_known = checkpoint.manifest && checkpoint.manifest->layout == kManifestLayout;
   std::uint64_t offset = 0;
   if (is_known && checkpoint.file.has_canonical_layout(&offset, &bytes)) return;
@@ -134,7 +135,7 @@ VerifyReport verify_opened(const TorchCheckpoint& checkpoint, Verify how, Pendin
                        },
                    .put = reads.put()};
   const VerifiedSource& tensors = *checkpoint.tensors;
-  std::optional<Between> between;
+  std::optional<BytesBetween> between;
   if (report.has_checksums && how == Verify::kFull) {
     read.places = reads.take(tensors);
     read.places = between.emplace(checkpoint).with(std::move(read.places), read.put);
@@ -162,7 +163,7 @@ VerifyReport verify(const std::string& path, Verify how,
 
 namespace {
 
-// Of a file of `bytes` that could not even be opened.
+// The report on a file of `bytes` bytes that could not even be opened.
 VerifyReport report_of(const CorruptError& error, const std::string& path, std::uint64_t bytes) {
   VerifyReport report;
   report.bytes = bytes;

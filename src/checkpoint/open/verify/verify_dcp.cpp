@@ -21,12 +21,12 @@ using dcp::Item;
 
 using Ranges = std::vector<ByteSource::Range>;
 
-// Makes the tree beside the check. Whether it can be made is asked only of what has no damage.
+// Makes the tree during the check. If there is damage, an error of making the tree does not count.
 class TreeBeside {
  public:
   explicit TreeBeside(const Folder& folder) : reader_(folder) {}
 
-  // What was opened of the piece: an object's file, or a tensor.
+  // `opened`: the open piece, which is an object's file or a tensor.
   void add(const dcp::Piece& piece, const auto& opened) {
     if (problem_ || !dcp::TreeReader::takes(piece)) return;
     try {
@@ -47,10 +47,11 @@ class TreeBeside {
 
 struct Findings {
   std::map<std::string_view, std::vector<FileRecord>> files;  // records to verify, by file
-  // With Scope::kWhatIsRead: what is wanted of each file. Others have nothing here.
+  // With Scope::kWhatIsRead: the places that want bytes of each file. Other scopes have nothing
+  // here.
   std::map<std::string_view, Ranges> places;
   VerifyReport& report;
-  std::optional<TreeBeside> tree = std::nullopt;  // of Scope::kAll
+  std::optional<TreeBeside> tree = std::nullopt;  // with Scope::kAll
 };
 
 bool is_wanted(const Ranges& places, std::uint64_t begin, std::uint64_t end) {
@@ -60,7 +61,8 @@ bool is_wanted(const Ranges& places, std::uint64_t begin, std::uint64_t end) {
   return place != places.end() && place->offset < end;
 }
 
-// Of Scope::kWhatIsRead: takes what is wanted, and leaves the pieces in which some of it lies.
+// For Scope::kWhatIsRead: takes the wanted ranges, and keeps only the pieces that have some of
+// them.
 void keep_wanted(const Folder& folder, std::vector<dcp::Piece>& pieces, PendingReads& reads,
                  Findings& findings) {
   std::erase_if(pieces, [&](const dcp::Piece& piece) {
@@ -70,11 +72,11 @@ void keep_wanted(const Folder& folder, std::vector<dcp::Piece>& pieces, PendingR
     return !is_wanted(file->second, location.offset, location.offset + location.size);
   });
   for (const auto& [file, places] : findings.places) {
-    findings.files[file];  // what is in no record is read, too
+    findings.files[file];  // wanted bytes in no record are read, too
   }
 }
 
-constexpr const char* kBadDecoded = "what it decodes to does not have the CRC-32 that was written";
+constexpr const char* kBadDecoded = "its decoded bytes do not have the CRC-32 that was written";
 
 Damage damage_of(const Item& item, std::string_view file) {
   return {.record = std::string(file), .tensors = {std::string(item.fqn)}};
@@ -131,7 +133,8 @@ void add_records(const TorchFile& file, const Item& item, const Chunk& chunk, Fi
   }
 }
 
-// Adds what is wrong with a stored piece as such, the records to look into, and it to the tree.
+// Checks a stored piece: adds its own damage to the report, its records to those to verify, and the
+// piece to the tree.
 void check_chunk(const Folder& folder, const dcp::Piece& piece, const dcp::ChunkHeads& heads,
                  Verify how, Findings& findings) {
   VerifyReport& report = findings.report;
@@ -217,7 +220,7 @@ std::optional<Value> verify_dcp(const Folder& folder, const DcpCheck& check, Pen
         .places = taken == findings.places.end() ? reads.take(file) : std::move(taken->second)};
     file.check(read, known, report);
   }
-  // Who reads parts of it has the tree.
+  // A caller that reads only parts has the tree already.
   if (!report.ok() || !findings.tree) return std::nullopt;
   return findings.tree->take();
 }

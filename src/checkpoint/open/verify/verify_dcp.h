@@ -1,4 +1,4 @@
-// Checking a torch.distributed.checkpoint folder.
+// Verifies a torch.distributed.checkpoint folder.
 #pragma once
 
 #include <cstdint>
@@ -16,8 +16,8 @@
 
 namespace cairn {
 
-// Of which items: all, or those of which `reads` want something. Of these every byte is read once;
-// what has to be made is not seen.
+// The items to check: all, or only those with bytes that `reads` want. In the second case every
+// byte is read once, and storages that have to be made are not seen.
 enum class Scope : std::uint8_t { kAll, kWhatIsRead };
 
 struct DcpCheck {
@@ -28,19 +28,20 @@ struct DcpCheck {
   std::function<const VerifiedSource&(std::string_view name)> data_file;
 };
 
-// Every item must be a torch.save file of what the metadata says; but with Verify::kQuick, every
-// record of it must also match its CRC-32. Of Scope::kAll what has no damage makes the tree that
-// load() gives, and is returned: CorruptError when it does not. Damage names the item, its file and
-// the range in it. Sets what the report says of content. Takes from `reads` what it checks.
+// Checks that every item is a torch.save file of the content that the metadata names. Unless `how`
+// is kQuick, every record must also match its CRC-32. With Scope::kAll and without damage, returns
+// the tree that load() gives, and throws CorruptError if the tree cannot be made. Damage names the
+// item, its file and the range in it. Sets the report's fields about the content. Takes from
+// `reads` what it checks.
 std::optional<Value> verify_dcp(const dcp::Folder& folder, const DcpCheck& check,
                                 PendingReads& reads, VerifyReport& report);
 
-// VerifiedSource::Check of the data file `file`. Damage names the item if there is a `folder`.
+// The VerifiedSource::Check of the data file `file`. Damage names the item if `folder` is given.
 void check_data_records(const dcp::Folder* folder, const CheckedRead& read, std::string_view file,
                         const std::vector<FileRecord>& records, VerifyReport& report);
 
 // For a dcp::OnChunk, with the chunk's data file: from now on reads of the chunk are verified.
-// CorruptError if the chunk is encoded and does not decode to what was written.
+// Throws CorruptError if the chunk is encoded and does not decode to what was written.
 void expect_chunk(const VerifiedSource& data_file, const dcp::Piece& piece, const TorchFile& file);
 
 }  // namespace cairn

@@ -1,5 +1,5 @@
-// A checkpoint that is one file, brought into memory as it lies there and verified on the way, by
-// threads of its own: while the disk is busy, its caller decodes it.
+// Reads a checkpoint that is one file into memory as it is, and verifies it in the same pass. It
+// uses its own threads, so the caller can decode the checkpoint while the disk is busy.
 #pragma once
 
 #include <atomic>
@@ -15,18 +15,19 @@ namespace cairn {
 
 class WholeRead {
  public:
-  // The file, which all tensors of the checkpoint are ranges of, where reading all of it costs no
-  // more than Verify::kFull; otherwise nullptr.
+  // The file of which all tensors of the checkpoint are ranges, if reading all of it costs no more
+  // than Verify::kFull. Otherwise nullptr.
   static std::shared_ptr<const ByteSource> file_of(const Checkpoint& checkpoint);
 
-  // Begins. `place` is as long as file_of(), and must outlive it. std::system_error when there is
-  // no thread.
+  // Begins to read. `place` is as long as file_of(), and must outlive this object. Throws
+  // std::system_error if no thread can be started.
   WholeRead(const Checkpoint& checkpoint, std::span<std::byte> place);
   ~WholeRead();  // ends it
   WholeRead(const WholeRead&) = delete;
   WholeRead& operator=(const WholeRead&) = delete;
 
-  // Waits, once: as Checkpoint::read() of everything with Verify::kFull.
+  // Waits for the end; call it once. Returns and throws what Checkpoint::read() of everything with
+  // Verify::kFull does.
   VerifyReport finish();
 
  private:
@@ -36,11 +37,10 @@ class WholeRead {
   std::jthread thread_;
 };
 
-// The same file while nothing can be read into its place yet: the disk brings it into the page
-// cache meanwhile, as far as it comes.
+// Reads the same file into the page cache while its place is not available yet.
 class CacheAhead {
  public:
-  // Begins. std::system_error when there is no thread.
+  // Begins to read. Throws std::system_error if no thread can be started.
   explicit CacheAhead(std::shared_ptr<const ByteSource> file);
   ~CacheAhead();  // ends it
   CacheAhead(const CacheAhead&) = delete;

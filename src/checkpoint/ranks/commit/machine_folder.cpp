@@ -14,17 +14,17 @@ void MachineFolder::join_or_create(const std::string& id, bool may_put_aside) {
   if (folder_ == nullptr) {
     home_ = call_.me().rank;
     AttemptFolderOptions own = options_;
-    own.overwrite = true;  // rank 0 says what is kept
-    // Disks that do not give something take long.
-    call_.beating([&] { put_unknown_aside(store_, options_.path, may_put_aside); });
+    own.overwrite = true;  // rank 0 decides what is kept
+    // Failing disks take long.
+    call_.with_signs_of_life([&] { put_unknown_aside(store_, options_.path, may_put_aside); });
     folder_ = create_attempt_folder(store_, own);
     refuse_rivals();
-    call_.beating([&] { name_ = look_at_name(store_, options_.path); });
+    call_.with_signs_of_life([&] { name_ = look_at_name(store_, options_.path); });
   }
   call_.set("home/" + std::to_string(call_.me().rank), std::to_string(home_));
 }
 
-// The folder may be rank 0's or this machine's: they have the same name. The first rank of the
+// The folder may be rank 0's or this machine's; both have the same name. The first rank of the
 // machine says which one it is.
 void MachineFolder::join(const std::string& id) {
   options_.id = id;
@@ -33,31 +33,30 @@ void MachineFolder::join(const std::string& id) {
   folder_ = join_attempt_folder(store_, options_);
   if (folder_ != nullptr) return;
   throw UsageError(fmt::format(
-      "the folder in which this attempt's files are put together, beside {}, is not there for "
-      "it, and rank {} of the same machine has it. Is the path relative, or a mount of its own?",
+      "the folder in which this attempt's files are put together, beside {}, is not visible to it, "
+      "and rank {} of the same machine has it. Is the path relative, or on another mount?",
       store_.describe(options_.path), leader));
 }
 
 void MachineFolder::refuse_rivals() const {
   if (!folder_->has_rival()) return;
-  throw StorageError(
-      fmt::format("another process, of an earlier start of this job perhaps, still writes {}: it "
-                  "must end first",
-                  store_.describe(options_.path)),
-      EBUSY, /*retryable=*/true);
+  throw StorageError(fmt::format("another process, perhaps of an earlier start of this job, still "
+                                 "writes {}: it must end first",
+                                 store_.describe(options_.path)),
+                     EBUSY, /*retryable=*/true);
 }
 
 void MachineFolder::check_size(std::int64_t rank, const ManifestFile& file) const {
   const auto there = folder_->size_of(file.name);
   if (there == file.bytes) return;
   throw StorageError(
-      fmt::format("{} of rank {} in {} has {}, and {} bytes were written", file.name, rank,
-                  folder_->where(),
-                  there ? std::to_string(*there) + " bytes" : "not come to be there", file.bytes),
+      fmt::format("{} of rank {} in {} has {}, but {} bytes were written", file.name, rank,
+                  folder_->where(), there ? std::to_string(*there) + " bytes" : "not appeared",
+                  file.bytes),
       0, /*retryable=*/true);
 }
 
-bool MachineFolder::was_taken() const {
+bool MachineFolder::was_removed_by_other() const {
   try {
     return folder_ != nullptr && !is_own() && !folder_->is_there();
   } catch (const Error&) {

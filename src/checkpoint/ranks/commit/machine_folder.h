@@ -17,17 +17,17 @@ namespace cairn {
 
 class MachineFolder {
  public:
-  // `options`: rank 0's have the id. The store and the call must outlive it.
+  // `options`: only rank 0's have the id. The store and the call must outlive this object.
   MachineFolder(ObjectStore& store, RollCall& call, AttemptFolderOptions options)
       : store_(store), call_(call), options_(std::move(options)) {}
 
-  // For rank 0. Throws as create_attempt_folder().
+  // For rank 0. Throws what create_attempt_folder() throws.
   void create() { folder_ = create_attempt_folder(store_, options_); }
-  // For the first rank of a machine. Joins rank 0's folder, or makes one for all ranks of this
-  // machine if it cannot see that folder. Tells the machine's ranks whose folder they use.
-  // `may_put_aside`: whether an unknown thing that has the name here may be renamed.
+  // For the first rank of a machine. Joins rank 0's folder, or makes a folder for all ranks of this
+  // machine if it cannot see rank 0's. Tells the machine's ranks whose folder they use.
+  // `may_put_aside`: whether an unknown file or folder that has the name here may be renamed.
   void join_or_create(const std::string& id, bool may_put_aside);
-  // For the other ranks. UsageError when this rank does not see the folder.
+  // For the other ranks. Throws UsageError if this rank does not see the folder.
   void join(const std::string& id);
 
   AttemptFolder& folder() { return *folder_; }
@@ -35,17 +35,18 @@ class MachineFolder {
   // The rank that made the folder.
   std::int64_t home() const { return home_; }
   bool is_own() const { return home_ == call_.me().rank; }
-  // On the rank that made a folder: the state of the name on this machine before that.
+  // On a rank that made a folder: the state of the name on this machine before that.
   const NameOnMachine& name() const { return name_; }
 
-  // For a rank that made a folder. Where a checkpoint is more than one folder, a rename does not
-  // show that another process, of an attempt that was given up, still writes. StorageError then.
+  // For a rank that made a folder. Throws StorageError if another process, of an attempt that was
+  // given up, still writes. A checkpoint of more than one folder needs this check, because a rename
+  // would not show such a process.
   void refuse_rivals() const;
-  // StorageError unless the file of `rank` has as many bytes as it wrote.
+  // Throws StorageError unless the file of `rank` has as many bytes as it wrote.
   void check_size(std::int64_t rank, const ManifestFile& file) const;
-  // Whether another rank made the folder, and has removed it.
-  bool was_taken() const;
-  // Ends the use of the folder. Removes what this rank wrote, unless it `keeps` that.
+  // Whether another rank made the folder and has removed it.
+  bool was_removed_by_other() const;
+  // Ends the use of the folder. Removes what this rank wrote, unless `keeps` is true.
   void release(bool keeps);
 
  private:

@@ -11,7 +11,7 @@
 
 namespace cairn {
 
-// The note, which may be bytes of any kind, follows the first line.
+// The note, which may have any bytes, follows the first line.
 std::string text_of(const PartReport& report) {
   Json files = Json::array();
   for (const ManifestFile& file : report.part.files) {
@@ -25,17 +25,17 @@ std::string text_of(const PartReport& report) {
   return json_text(said, -1) + "\n" + report.part.note;
 }
 
-Json parse_said(const std::string& text) {
+Json parse_message(const std::string& text) {
   try {
     return Json::parse(text);
   } catch (const Json::exception& e) {
-    throw MeetingError("what a rank said cannot be read: " + std::string(e.what()));
+    throw MeetingError("a message of another rank cannot be read: " + std::string(e.what()));
   }
 }
 
 PartReport parse_part_report(const std::string& text) {
   const std::size_t line = std::min(text.find('\n'), text.size());
-  const Json read = parse_said(text.substr(0, line));
+  const Json read = parse_message(text.substr(0, line));
   try {
     PartReport report{.id = read.at("id").get<std::string>(),
                       .home = read.at("home").get<std::int64_t>(),
@@ -57,7 +57,8 @@ PartReport parse_part_report(const std::string& text) {
 void PartReports::add(std::int64_t rank, PartReport report) {
   for (const ManifestFile& file : report.part.files) {
     if (!names_of_files_.insert(file.name).second) {
-      throw UsageError(fmt::format("rank {} wrote {}, which is another one's", rank, file.name));
+      throw UsageError(fmt::format(
+          "rank {} wrote {}, but another file of the checkpoint has this name", rank, file.name));
     }
     files_.push_back(file);
     if (report.home != 0) files_.back().machine = report.machine;

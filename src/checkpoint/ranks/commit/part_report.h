@@ -1,5 +1,5 @@
-// Each rank's report of the files that it has written, and rank 0's collection of them: steps 3 and
-// 4 of commit_over_ranks.cpp.
+// Each rank's report of the files that it has written, and rank 0's collection of these reports:
+// steps 3 and 4 of commit_over_ranks.cpp.
 #pragma once
 
 #include <cstdint>
@@ -17,21 +17,22 @@ namespace cairn {
 
 struct PartReport {
   std::string id;         // of the attempt
-  std::int64_t home = 0;  // the rank that made the folder that the files are in
+  std::int64_t home = 0;  // the rank that made the folder of the files
   std::string machine;
   WrittenPart part;
   NameOnMachine name = {};  // MachineFolder::name()
 };
 
-// As it travels between ranks. parse_part_report(): MeetingError.
+// The text that is sent between ranks. parse_part_report() throws MeetingError.
 std::string text_of(const PartReport& report);
 PartReport parse_part_report(const std::string& text);
-// JSON that another rank wrote. MeetingError.
-Json parse_said(const std::string& text);
+// Parses JSON that another rank wrote. Throws MeetingError.
+Json parse_message(const std::string& text);
 
 class PartReports {
  public:
-  // In the order of the ranks. UsageError when it names a file that is there already.
+  // Adds a report; call it in the order of the ranks. Throws UsageError if the report has a file
+  // name that is already taken.
   void add(std::int64_t rank, PartReport report);
 
   const std::vector<RankPart>& parts() const { return parts_; }
@@ -39,8 +40,8 @@ class PartReports {
   const std::vector<ManifestFile>& files() const { return files_; }
   // The ranks that made a folder, without rank 0.
   const std::vector<std::int64_t>& homes() const { return homes_; }
-  // The homes() whose machine keeps something under the checkpoint's name (is_kept()).
-  // `of_rank_0`: the state of the name on rank 0's machine.
+  // The homes() whose machines keep what has the checkpoint's name (is_kept()). `of_rank_0`: the
+  // state of the name on rank 0's machine.
   std::vector<std::int64_t> homes_that_keep(const NameOnMachine& of_rank_0) const;
 
  private:

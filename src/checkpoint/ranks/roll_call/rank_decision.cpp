@@ -13,7 +13,7 @@ namespace {
 const std::string kDecisions = "decisions";
 constexpr std::size_t kDecisionsKept = 8;
 
-// "decisions": a line each, "<number> <verdict>", the last first.
+// The value of "decisions": one line for each, "<number> <verdict>", the latest first.
 using Decisions = std::map<std::int64_t, std::string, std::greater<>>;
 
 Decisions parse_decisions(const std::string& text) {
@@ -42,12 +42,12 @@ std::optional<Verdict> decision_on(std::int64_t number, const Decisions& decisio
   if (decisions.size() < kDecisionsKept || number > decisions.rbegin()->first) return std::nullopt;
   return Verdict{.kind = Verdict::Kind::kFailed,
                  .rank = 0,
-                 .why = "went on with the others long ago, and without this rank"};
+                 .why = "went on long ago with the other ranks, without this one"};
 }
 
 std::string read_decisions(const RankTable& table) {
   const auto found = table.ask([&] { return table.meeting->find(kDecisions); });
-  if (!found) throw MeetingError("nobody has opened the meeting place: rank 0 did not come");
+  if (!found) throw MeetingError("the meeting place is not open: rank 0 did not come");
   return *found;
 }
 
@@ -72,7 +72,7 @@ Verdict RankDecision::settle(const Verdict& verdict) {
     const std::string proposal = text_of(all);
     const auto now =
         table_.ask([&] { return table_.meeting->exchange(kDecisions, stands, proposal); });
-    if (!now) throw MeetingError("the meeting place has forgotten everything");
+    if (!now) throw MeetingError("the meeting place has lost its content");
     stands = *now;
   }
 }

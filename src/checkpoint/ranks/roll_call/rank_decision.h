@@ -9,19 +9,19 @@
 
 namespace cairn {
 
-// Before any rank meets the others: by one of them, once.
+// Opens the meeting place. One rank must call it once, before any rank meets the others.
 void open_table(Meeting& meeting);
 
 class RankDecision {
  public:
-  // `table` must outlive it.
+  // `table` must outlive this object.
   RankDecision(const RankTable& table, std::int64_t number) : table_(table), number_(number) {}
 
-  // Whether it was decided for the number, as far as settle() and look() have seen.
+  // Whether the decision was for the number, as far as settle() and look() have seen.
   bool is_good() const { return is_good_; }
-  // The decision, if there is one. MeetingError.
+  // Returns the decision, if there is one. Throws MeetingError.
   std::optional<Verdict> look();
-  // Decides, or learns what was decided before. MeetingError.
+  // Decides, or returns the decision that was made before. Throws MeetingError.
   Verdict settle(const Verdict& verdict);
 
  private:

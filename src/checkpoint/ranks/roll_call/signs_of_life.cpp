@@ -41,7 +41,8 @@ std::optional<WatchedRanks::Silent> WatchedRanks::look() {
   for (auto& [rank, watched] : watched_) {
     if (!is_silent(rank, watched)) continue;
     const double seconds = std::chrono::duration<double>(table_.patience.silence).count();
-    const char* const what = watched.beat.empty() ? "did not come within" : "was not heard of for";
+    const char* const what =
+        watched.beat.empty() ? "did not come within" : "was not heard from for";
     return Silent{rank,
                   fmt::format("{} {} s: its process ended, hangs, or is cut off", what, seconds)};
   }

@@ -1,5 +1,5 @@
-// The keys "beat/<rank>": a rank moves its own on, and watches those of others (steps 2, 3 and 7 of
-// roll_call.h).
+// The keys "beat/<rank>": a rank changes its own, and watches those of the others (steps 2, 3 and 7
+// of roll_call.h).
 #pragma once
 
 #include <cstdint>
@@ -11,16 +11,16 @@
 
 namespace cairn {
 
-// This rank's own, while it is at one number.
+// This rank's signs of life for one number.
 class SignsOfLife {
  public:
   // `table` must outlive it.
   SignsOfLife(const RankTable& table, std::int64_t number);
 
   bool is_due(Meeting::Time now) const;
-  // One call to the meeting place. MeetingError.
+  // Gives a sign, with one call to the meeting place. Throws MeetingError.
   void give();
-  // The last one: this rank has done with the number. MeetingError.
+  // Gives the last sign: this rank is done with the number. Throws MeetingError.
   void leave();
 
  private:
@@ -36,21 +36,23 @@ class WatchedRanks {
   // `table` must outlive it.
   WatchedRanks(const RankTable& table, std::int64_t number) : table_(table), number_(number) {}
 
-  // From now on.
+  // Watches `rank` from now on.
   void add(std::int64_t rank);
   void remove(std::int64_t rank) { watched_.erase(rank); }
-  // As if all had been added at that time: this rank was away, and has missed signs of life.
+  // Begins to watch all ranks anew at `time`, because this rank was away and has missed signs of
+  // life.
   void begin_anew(Meeting::Time time);
 
   struct Silent {
     std::int64_t rank;
-    std::string why;  // what it did, for messages
+    std::string why;  // for messages
   };
-  // Looks at each. The first that has given none for Patience::silence, if there is one.
-  // MeetingError.
+  // Looks at each rank. Returns the first that has been silent for Patience::silence, if there is
+  // one. Throws MeetingError.
   std::optional<Silent> look();
 
-  // Whether a rank has done with the number: it left, or went on to the next. MeetingError.
+  // Whether a rank is done with the number: it left, or went on to the next number. Throws
+  // MeetingError.
   bool has_left(std::int64_t rank) const;
 
  private:
