@@ -34,12 +34,15 @@ struct CopyResult {
 // Copies the checkpoint `from` to `to`. `from` is a file, a folder, or a pointer to one of them. If
 // `to` ends with a slash, the copy keeps its own name in that folder. Copies exactly what it
 // verified: if an object is replaced meanwhile, it throws StorageError. A file appears whole. In a
-// folder, what makes it a checkpoint appears last. Memory: 8 MiB besides what the stores need.
-// Objects of a far store are read once, on their way to this machine. Others are read twice: to
-// verify, and to copy. Throws NotFoundError; CorruptError, with nothing written;
-// AlreadyExistsError; StorageError. Throws UsageError if `from` is not a checkpoint, or is a folder
-// with folders or pointers in it; if `to` is a folder with other files, has another format's
-// extension (use convert()), or is the same place.
+// folder, what makes it a checkpoint appears last.
+//
+// Memory: 8 MiB besides what the stores need. Objects of a far store are read once, on their way to
+// this machine. Others are read twice: to verify, and to copy.
+//
+// Throws NotFoundError; CorruptError, with nothing written; AlreadyExistsError; StorageError.
+// Throws UsageError if `from` is not a checkpoint, or is a folder with folders or pointers in it.
+// Throws it, too, if `to` is a folder with other files, has another format's extension (use
+// convert()), or is `from` or inside of it.
 CopyResult copy_checkpoint(const std::string& from, const std::string& to,
                            const CopyOptions& options = {});
 
