@@ -41,11 +41,14 @@ struct SaveOptions {
 // Writes `value` to `path` and returns when the file would survive a power cut. Creates missing
 // folders. After an error nothing of that name has changed, and no temporary file is left. There is
 // one exception: if only the last step fails, syncing the folder, the new file exists but may not
-// survive a power cut. The extension selects the container: ".pt" or none, ".tar", ".tar.gz",
-// ".tgz", ".tar.bz2", ".tar.lzma", ".pt.gz", ".pt.bz2", ".pt.xz", ".pt.lzma", ".pt.lz4", ".pt.zst",
-// ".pt.lzo" (docs/formats/containers.md). Other dots are part of the name. Throws UsageError for a
-// likely mistake such as ".zstd". Memory: at most 64 MiB besides `value`; 256 MiB when it is
-// compressed.
+// survive a power cut.
+//
+// The extension selects the container: ".pt" or none, ".tar", ".tar.gz", ".tgz", ".tar.bz2",
+// ".tar.lzma", ".pt.gz", ".pt.bz2", ".pt.xz", ".pt.lzma", ".pt.lz4", ".pt.zst", ".pt.lzo"
+// (docs/formats/containers.md). Other dots are part of the name. Throws UsageError for a likely
+// mistake such as ".zstd".
+//
+// Memory: at most 64 MiB besides `value`; 256 MiB when it is compressed.
 void save(const Value& value, const std::string& path, const SaveOptions& options = {});
 
 enum class Verify {
