@@ -102,8 +102,8 @@ class StorageError : public Error {
   bool retryable_;
 };
 
-// A file or object exists, but it or some of its bytes cannot be read: a bad block, a failed
-// checksum of the file system, a file that was truncated or written to while it was read, a server
+// A file or object exists, but some or all of its bytes cannot be read. The reason may be a bad
+// block, a failed checksum of the file system, a write or truncation during the read, or a server
 // that lost it. The message names the file and the byte. The checkpoint may be whole, but this
 // machine cannot continue from it now: autoresume takes an older checkpoint, and removes none.
 //

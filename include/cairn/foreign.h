@@ -33,7 +33,7 @@ struct Foreign {
   Made made = Made::kNamed;
   std::string module = {};  // of kNamed and kBack: "torchmetrics.classification.accuracy"
   std::string name = {};    // "Accuracy"
-  // Of the other kinds; None if there is none.
+  // For the other kinds; None if there is none.
   Value function = {};  // a Foreign
   Value args = {};      // tuple
   Value keywords = {};  // dict

@@ -184,7 +184,7 @@ struct TensorView {
   SharedBytes contiguous_bytes() const;
 };
 
-// What the integers of a quantized tensor stand for: scale * (integer - zero point).
+// The meaning of a quantized tensor's integers: scale * (integer - zero point).
 struct Quantizer {
   double scale = 1;
   std::int64_t zero_point = 0;

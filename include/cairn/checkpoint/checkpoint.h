@@ -23,7 +23,7 @@
 
 namespace cairn {
 
-// What a checkpoint says about itself. It is in the record ".cairn/manifest.json" of the file,
+// A checkpoint's description of itself. It is in the record ".cairn/manifest.json" of the file,
 // which PyTorch ignores, and is read without decoding the file.
 struct CheckpointInfo {
   std::string kind = "value";  // "full", "weights" (a Trainer's), or "value" (anything else)
@@ -94,7 +94,7 @@ struct Damage {
 };
 
 struct VerifyReport {
-  std::vector<Damage> damage;  // empty: what was checked is good
+  std::vector<Damage> damage;  // empty: everything that was checked is good
   std::size_t records = 0;
   std::uint64_t bytes = 0;
   bool has_manifest = false;  // cairn wrote it, so every byte of the file is accounted for
@@ -119,17 +119,17 @@ struct StorageRead {
 // An opened checkpoint. It keeps referring to the same file, even if the name is removed or reused,
 // so load() decodes what verify() found good. (Another program may still write *into* the file. If
 // you decode long after verify(), verify again.) Copies share it; safe to use from several threads.
-// The file stays open while a copy or one of its tensors lives. Of a folder's files, as many stay
-// open as the limit of open files allows. The others are reopened when needed; it is an error if
-// one of them is no longer the same file.
+// The file stays open while a copy or one of its tensors lives. A folder's files stay open up to
+// the limit of open files. The others are reopened when needed; it is an error if one of them is no
+// longer the same file.
 class Checkpoint {
  public:
   // Made by open_checkpoint() and find_latest().
   const std::string& path() const;
-  // What it says about itself. Without a manifest, what its content shows: "full" if it holds a
+  // Its own description. Without a manifest it is derived from the content: "full" if there is a
   // Trainer's timestamp. Reads no tensor.
   CheckpointInfo info() const;
-  // As verify() above. Each call reads the tensors again. What describes them, such as a folder's
+  // As verify() above. Each call reads the tensors again. Their description, such as a folder's
   // `.metadata`, is in memory since opening, and checked there.
   VerifyReport verify(Verify how = Verify::kFull) const;
   // Brings bytes into memory and verifies them, in one pass if the format has checksums of its

@@ -40,7 +40,7 @@ struct ConvertOptions {
   // even. 8-bit floats, integers and complex numbers stay.
   std::optional<DType> dtype = std::nullopt;
 
-  // What to do with objects of classes that cairn does not know (cairn/foreign.h).
+  // Whether to leave out objects of classes that cairn does not know (cairn/foreign.h).
   //
   // If false, they are written again as they were, where the format can hold them. Python runs the
   // code of their classes when it loads the result, as before. Throws UnsupportedError if the

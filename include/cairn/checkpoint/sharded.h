@@ -41,7 +41,7 @@ struct PartRead {
 };
 
 // Reads parts of a checkpoint of any format, straight into their destinations unless they have
-// strides. Of a checkpoint in many files it reads only the files and ranges that hold some of the
+// strides. If the checkpoint has many files, reads only the files and ranges that hold some of the
 // parts, near ranges together.
 //
 // With Verify::kWhatIsRead, verifies the bytes as they pass, by the format's checksums. A checksum

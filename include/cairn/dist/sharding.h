@@ -20,7 +20,7 @@
 // Without a Trainer, in every process, on one thread:
 //
 //   auto sharded = cairn::fully_shard(net.ptr());
-//   torch::optim::AdamW optimizer(cairn::parameters(*net), 1e-3);  // behind it
+//   torch::optim::AdamW optimizer(cairn::parameters(*net), 1e-3);  // after fully_shard()
 //   sharded->begin();
 //   at::Tensor loss = loss_of(net->forward(input));
 //   sharded->backward(loss);  // the gradients are averages over all ranks, each rank has its rows

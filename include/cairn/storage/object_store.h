@@ -86,9 +86,9 @@ struct StoreFeatures {
   // begin_folder() makes several objects visible at once. Without this feature they appear one by
   // one, the object that readers know the folder by last.
   bool whole_folders = false;
-  // A folder is only a common prefix of names, and "a/b.pt" is in "a" just as "a.pt" is. list()
+  // A folder is only a common prefix of names, and "a/b.pt" is in "a" just as "a.pt" is. So list()
   // gives all names below, with dots for slashes. remove_folder() removes only what begin_folder()
-  // makes; it throws UnsupportedError for anything else, which may have a name of its own.
+  // makes. It throws UnsupportedError for anything else, which may have a name of its own.
   bool flat_names = false;
   // The server does copy() and FolderWrite::copy(): no bytes pass through this machine.
   bool server_copies = false;
@@ -211,8 +211,8 @@ class ObjectStore {
 
   // Begins to write an object. Throws AlreadyExistsError, now or in commit(), if the condition does
   // not hold. Throws UsageError if a folder, a device or a pipe has that name; a bucket, where a
-  // folder is only a common prefix, may not notice a folder. What a killed writer leaves is not
-  // visible under any name.
+  // folder is only a common prefix, may not notice a folder. A killed writer leaves nothing that is
+  // visible under a name.
   virtual std::unique_ptr<ObjectWrite> begin(const std::string& name,
                                              const BeginOptions& options = {}) = 0;
   // Begins to write a folder; with `overwrite`, in place of one of that name. Throws

@@ -244,7 +244,7 @@ std::shared_ptr<DataLoaderBase> from_torch_data(TorchLoader& loader,
 // Functions that are not set default to Composer's.
 struct DataSpec {
   Handle<DataLoaderBase> dataloader = nullptr;
-  // Of an epoch. For your own code: the Trainer counts the batches that it gets.
+  // Numbers per epoch, for your own code: the Trainer counts the batches that it gets.
   std::optional<std::int64_t> num_samples = std::nullopt;
   std::optional<std::int64_t> num_tokens = std::nullopt;
   std::function<Batch(Batch)> batch_transforms = nullptr;       // on the host, the whole batch

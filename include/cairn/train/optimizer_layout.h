@@ -112,8 +112,8 @@ class StateFields {
   virtual void number(const char* key, std::optional<double>& value) = 0;
 };
 
-// What Python keeps in a parameter group besides the class's options. It is added with the group's
-// first scheduler or load. That invalidates earlier references to the group's options.
+// Python's entries of a parameter group besides the class's options. They are added with the
+// group's first scheduler or load. That invalidates earlier references to the group's options.
 struct GroupExtras {
   std::optional<double> initial_lr = std::nullopt;  // group["initial_lr"]
   Dict loaded = {};  // the group in the last loaded file: keys that keep its form when saved again
