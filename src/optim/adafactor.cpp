@@ -1,11 +1,11 @@
 // Adafactor. Step k, for a parameter w with gradient g (arXiv:1804.04235, as PyTorch 2.5's Python
-// computes it); n is the number of elements, eps1 that of w's dtype when eps has none:
+// computes it); n is the number of elements. If eps has no eps1, it is the epsilon of w's dtype.
 //
 //  1. rho = min(lr, 1 / sqrt(k));  a = max(eps2, |w| / sqrt(n)) * rho;  b = k^beta2_decay.
 //  2. w = w * (1 - lr * weight_decay).
-//  3. Of a matrix (the last two dimensions): r = lerp(r, mean of g^2 along each row, b),
+//  3. For a matrix (the last two dimensions): r = lerp(r, mean of g^2 along each row, b),
 //     c = lerp(c, mean along each column, b), v = r c / max(mean of r, eps1);
-//     else v = lerp(v, g^2, b), which is kept.
+//     otherwise v = lerp(v, g^2, b), which is kept.
 //  4. u = g / sqrt(max(v, eps1^2));  w = w - a / max(1, |u| / (d * sqrt(n))) * u.
 #include <torch/torch.h>
 
@@ -101,7 +101,7 @@ class AdafactorOptimizer final : public OptimizerOf<AdafactorOptions, AdafactorS
         .div_(static_cast<double>(gradient.size(dim)));
   }
 
-  // The estimates of step 3, to be changed by the caller.
+  // The estimates v of step 3. The caller may change the result.
   static at::Tensor of_matrix(const Update& u, double weight, double eps1) {
     State& s = u.state;
     if (!s.row_var.defined()) {

@@ -1,4 +1,4 @@
-// A ComposerScheduler at work, as PyTorch's LambdaLR with one function for all groups.
+// Runs a ComposerScheduler as PyTorch's LambdaLR, with one function for all groups.
 #include "cairn/schedulers/schedulers.h"
 #include "cairn/train/state.h"
 

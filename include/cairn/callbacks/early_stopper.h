@@ -45,7 +45,8 @@ class Comparison {
 struct EarlyStopperOptions {
   std::string monitor = {};           // name of the metric: "MulticlassAccuracy"
   std::string dataloader_label = {};  // "train", or an evaluator's label
-  // Default: "less" if the metric's name contains loss, error or perplexity; otherwise "greater".
+  // Default: "less" if the metric's name contains loss, error, perplexity or crossentropy, in any
+  // case of letters; otherwise "greater".
   Comparison comp = nullptr;
   double min_delta = 0.0;  // smaller improvements do not count
   // Epochs or batches without improvement before training ends. If it is shorter than the
