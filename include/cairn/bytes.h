@@ -29,8 +29,8 @@ struct SharedBytes {
   void (*release_pages)(ByteView part, const void* owner) = nullptr;
 
   // For a mapped file: gives the memory of a part of `view`, and of the bytes shortly before it,
-  // back to the kernel, which reads them again when needed. Code that streams through more bytes
-  // than memory holds calls it for finished parts. Otherwise does nothing.
+  // back to the kernel. The kernel reads them again when needed. Code that streams through more
+  // bytes than memory holds calls it for finished parts. Otherwise does nothing.
   void release(ByteView part) const {
     if (release_pages != nullptr) release_pages(part, owner.get());
   }

@@ -19,9 +19,10 @@
 
 namespace cairn {
 
-// Stands for an object of a class that cairn does not know, or for such a class or function itself:
-// its name and the data that the file gives for it. It is inert: cairn never imports, looks up or
-// calls anything by that name, neither here nor when it writes the object again.
+// Stands for an object of a class that cairn does not know, or for such a class or function itself.
+// Holds the name, and the data that the file gives for the object. It is inert: cairn never
+// imports, looks up or calls anything by that name, neither here nor when it writes the object
+// again.
 struct Foreign {
   enum class Made : std::uint8_t {
     kNamed,    // the class or function itself

@@ -203,13 +203,13 @@ struct Timestamp {
   Time get(TimeUnit unit) const;
 
   // The timestamp after one more batch of this many samples and tokens, or after the end of the
-  // epoch or iteration, whose *_in_* counters start again at 0.
+  // epoch or iteration. At such an end its *_in_* counters start again at 0.
   Timestamp to_next_batch(std::int64_t samples, std::int64_t tokens, TimeDelta duration) const;
   Timestamp to_next_epoch() const;
   Timestamp to_next_iteration() const;
 
   // Composer's 14 keys in Composer's order. from_value() needs the seven that every Composer
-  // version wrote (epoch, batch, sample, token and the three *_in_epoch), and throws MismatchError
+  // version wrote: epoch, batch, sample, token and the three *_in_epoch. It throws MismatchError
   // naming a missing or wrongly typed one. The others default to 0.
   Value state_dict() const;
   static Timestamp from_value(const Value& state);

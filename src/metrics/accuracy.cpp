@@ -1,7 +1,7 @@
-// torchmetrics counts four things in "micro" accuracy: tp = correct answers, fp = fn = wrong
-// answers, and tn = the rest of num_classes answers per sample. All of them follow from the correct
-// answers and the total. Only the correct answers are counted on the device, so neither an update
-// nor state_dict() waits for the device.
+// For "micro" accuracy torchmetrics counts tp = correct answers, fp = fn = wrong answers, and tn =
+// the rest of num_classes answers per sample. All of them follow from the correct answers and the
+// total. Only the correct answers are counted on the device, so neither an update nor state_dict()
+// waits for the device.
 #include <fmt/format.h>
 #include <torch/torch.h>
 

@@ -9,7 +9,7 @@ namespace {
 
 struct LambdaRule {
   static constexpr const char* kName = "LambdaLR";
-  static constexpr bool kIsOfTime = true;
+  static constexpr bool kDependsOnTime = true;
   const ComposerScheduler* scheduler;
   const State* state;
   double ssr;

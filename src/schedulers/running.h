@@ -29,7 +29,7 @@ namespace cairn {
 // A Rule has
 //   kName                                       PyTorch's class name
 //   double next(step, lr, base_lr) const        the rate of step number `step` (0, 1, ...)
-//   kIsOfTime                                   if next() is a function of the state's time
+//   kDependsOnTime                              if next() is a function of the state's time
 //   void visit(visitor)                         its entries, see scheduler_state.h
 //   void visit_last(visitor, groups)            entries that come after the common ones
 template <class Rule>
@@ -61,7 +61,7 @@ class Running final : public RunningScheduler {
   }
 
   std::optional<bool> is_of_present_time() const override {
-    if constexpr (requires { Rule::kIsOfTime; }) {
+    if constexpr (requires { Rule::kDependsOnTime; }) {
       constexpr double kRounding = 1e-12;
       for (std::size_t g = 0; g < counts_.base_lrs.size(); ++g) {
         const double base = counts_.base_lrs[g];

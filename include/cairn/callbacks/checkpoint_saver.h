@@ -76,8 +76,9 @@ struct CheckpointSaverOptions {
 class CheckpointSaver final : public Callback {
  public:
   // Throws UsageError for a name with an unknown extension, or with one whose program is not
-  // installed (".pt.lzo": lzop); for a link that could have a checkpoint's name; and for an invalid
-  // interval. Throws UnsupportedError for a folder that is a URI if no store is given.
+  // installed (".pt.lzo": lzop). Throws it, too, for a link that could have a checkpoint's name,
+  // and for an invalid interval. Throws UnsupportedError for a folder that is a URI if no store is
+  // given.
   explicit CheckpointSaver(CheckpointSaverOptions options = {});
   explicit CheckpointSaver(EmptyBraces)  // CheckpointSaver({.folder = "ckpt"})
       : CheckpointSaver(CheckpointSaverOptions()) {}

@@ -192,7 +192,7 @@ struct FoundCheckpoint {
 
 // Finds the checkpoint that is furthest in training, among those in `folder` that verify and hold a
 // state: a Trainer's, or what save() wrote. Verifies in full unless `options` ask for less. Names
-// say where to look first. A file whose name claims less progress than the answer is not opened, so
+// say where to look first. A file whose name claims less progress than the answer is not opened. So
 // the search costs the same in a folder of ten as in one of ten thousand. Damaged files, foreign
 // files and links to nothing are reported and left where they are. Returns nullopt if there is no
 // checkpoint or no folder. Throws StorageError for a candidate that cannot be read now (no

@@ -94,8 +94,8 @@ struct ConvertResult {
   // Paths of values, not tensors, that differ between the files of the ranks. The first file's
   // values were written.
   std::vector<std::string> differing;
-  // Tensors whose keys are not strings, which the format needs: the name that was written, and what
-  // the key was ("of type int", "none: the tensor is the whole object").
+  // Tensors whose keys are not strings, although the format needs strings: the name that was
+  // written, and the key ("of type int", "none: the tensor is the whole object").
   std::vector<std::pair<std::string, std::string>> renamed_keys;
   // Pairs of names for one tensor: the additional name and the tensor's own. safetensors keeps them
   // in its metadata.

@@ -31,9 +31,9 @@ class IgnoreKeys {
 
   // Removes what matches from `root`, a dict. Returns the patterns that matched nothing, for a
   // warning. If this removes `state`, an empty `state` takes its place. A container that occurs at
-  // several places stays one shared container if it loses nothing, or if the same patterns reach
-  // each of its places ("*/x", not "a/x" and "b/x"). Neither time nor memory grows with the number
-  // of places.
+  // several places stays shared if it loses nothing. It also stays shared if the same patterns
+  // reach each of its places ("*/x", not "a/x" and "b/x"). Neither time nor memory grows with the
+  // number of places.
   std::vector<std::string> apply(Value& root) const;
 
  private:

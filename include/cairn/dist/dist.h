@@ -91,11 +91,11 @@ std::vector<at::Tensor> all_gather(const at::Tensor& tensor);
 Value broadcast_value(const Value& value, std::int64_t root = 0);
 std::vector<Value> all_gather_values(const Value& value);
 
-// Tells the other ranks that this rank is busy, so that they wait for it and do not take it for
-// hanging: while it writes a file or asks a server. While one is in scope the others wait, even
-// longer than the timeout, for at most six hours. They still notice when the process ends or is cut
-// off. Saves, uploads and loads of a Trainer do this by themselves. May be nested. Use it on the
-// training thread. In a job of one process it does nothing.
+// Tells the other ranks that this rank is busy, for example writing a file, so that they wait and
+// do not take it for hanging. While one is in scope the others wait, even longer than the timeout,
+// for at most six hours. They still notice when the process ends or is cut off. Saves, uploads and
+// loads of a Trainer do this by themselves. May be nested. Use it on the training thread. In a job
+// of one process it does nothing.
 //
 //   if (cairn::dist::rank() == 0) {
 //     const cairn::dist::LongWork work;

@@ -82,8 +82,9 @@ class ShardedModule {
   void backward(const at::Tensor& loss, bool contributes = true);
 
   // For a rank that has less to do than others: repeats the communication of its last pass, without
-  // computing anything: that of its forward() alone, or of all of it. Call it after end(). Throws
-  // Makes forward_prefetch follow the order of units in the last pass. Call it before a batch.
+  // computing anything. `with_backward`: of the whole pass, otherwise of its forward() alone. Call
+  // it after end(). Throws Makes forward_prefetch follow the order of units in the last pass. Call
+  // it before a batch.
   void repeat_for_others(bool with_backward);
   // Sets the order that forward_prefetch follows from now on. Call it before a batch.
   void note_order();

@@ -92,8 +92,8 @@ class TorchFile {
   const ByteSource& source() const;
 
   // Decodes the object. Checks data.pkl's CRC, and every tensor against its record, but not the
-  // tensors' bytes. For a TorchScript archive returns the attributes of the module as a dict, its
-  // submodules as dicts, and the constants of its code, if there are any, as "constants".
+  // tensors' bytes. For a TorchScript archive returns the attributes of the module as a dict, with
+  // its submodules as dicts. The constants of its code, if there are any, are in "constants".
   //
   // An object of an unknown class becomes a Foreign. An object of one of `data_classes`
   // ("module.name") becomes the dict of its fields or, if it has none, the argument of its class's

@@ -28,9 +28,9 @@ struct RunDirectoryUploaderOptions {
   std::chrono::seconds store_patience{1800};     // as in RemoteUploaderDownloaderOptions
 };
 
-// Every n batches, at the end of each epoch and of fit(), and at close(), each file in the folder
-// that has changed is copied aside and uploaded. Its name is "PREFIX/rank_0/PATH IN THE FOLDER",
-// with this process's rank; an existing object is replaced. Links are skipped. Throws as
+// Uploads a copy of each file in the folder that has changed: every n batches, at the end of each
+// epoch and of fit(), and at close(). The object's name is "PREFIX/rank_0/PATH IN THE FOLDER", with
+// this process's rank. An existing object is replaced. Links are skipped. Throws as
 // RemoteUploaderDownloader does.
 class RunDirectoryUploader final : public LoggerDestination {
  public:

@@ -1,10 +1,10 @@
 // Composer's learning-rate schedulers (composer/optim/scheduler.py).
 //
 // Each is a pure function from the State to the multiplier of the initial learning rate, called
-// alpha below. t is the state's time in the unit of the option that it is compared with. Times may
-// be in any unit except seconds. "dur" is a fraction of max_duration, and epochs are counted in
-// batches, which needs a train loader of known size. A scale_schedule_ratio multiplies all times
-// that are not in "dur".
+// alpha below. Below, t is the state's time in the unit of the option that it is compared with.
+// Times may be in any unit except seconds. "dur" is a fraction of max_duration, and epochs are
+// counted in batches, which needs a train loader of known size. A scale_schedule_ratio multiplies
+// all times that are not in "dur".
 //
 // As in Composer, the multiplier is computed after the optimizer's step and before the time
 // advances. So each batch uses the multiplier for the time at which the previous batch began.

@@ -187,8 +187,8 @@ class ObjectStore {
   // local.
   //
   // Whether a call may fail now and succeed later, or be done although its answer is lost. If so,
-  // cairn calls again, checks what it wrote before it relies on it, replaces only what is provably
-  // its own, and never reads a whole object only to judge it.
+  // cairn calls again, and checks what it wrote before it relies on it. It replaces only what is
+  // provably its own, and never reads a whole object only to judge it.
   virtual bool may_be_far() const { return true; }
   // Whether names are paths of this machine: "run/a.pt" is the file run/a.pt, which other programs
   // open, too. If so, cairn follows links to compare names, loggers upload the files, and each
@@ -210,9 +210,9 @@ class ObjectStore {
   virtual ListPage list(const std::string& folder, const std::string& page = {}) = 0;
 
   // Begins to write an object. Throws AlreadyExistsError, now or in commit(), if the condition does
-  // not hold. Throws UsageError if a folder, a device or a pipe has that name; a bucket, where a
-  // folder is only a common prefix, may not notice a folder. A killed writer leaves nothing that is
-  // visible under a name.
+  // not hold. Throws UsageError if a folder, a device or a pipe has that name. (A bucket, where a
+  // folder is only a common prefix, may not notice a folder.) A killed writer leaves nothing that
+  // is visible under a name.
   virtual std::unique_ptr<ObjectWrite> begin(const std::string& name,
                                              const BeginOptions& options = {}) = 0;
   // Begins to write a folder; with `overwrite`, in place of one of that name. Throws

@@ -30,7 +30,7 @@ struct WandbOptions {
 // Contacts no server yet. Throws UsageError for invalid options; UnsupportedError if cairn was
 // built without network stores.
 //
-// A write makes a new version of the artifact, with one file of at most 5 GiB and Composer's
+// A write makes a new version of the artifact, with one file of at most 5 GiB. It gets Composer's
 // aliases: `latest`, and ep1-ba20 if the name says so. Earlier versions stay until remove(), which
 // removes the artifact with all versions, or the version that an alias names. Names are flat
 // (features()): list("project/run") gives the names that begin with "run.". A checkpoint that is a

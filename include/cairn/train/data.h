@@ -80,7 +80,7 @@ class DataLoaderBase {
   virtual std::optional<Batch> next() = 0;
 
   // In a job of several processes: the number of samples at the end of this rank's epoch that other
-  // ranks have, too, so that all ranks have equally many. Evaluations do not count them.
+  // ranks have, too. They make all ranks have equally many. Evaluations do not count them.
   virtual std::int64_t num_repeated() const { return 0; }
   // False if every rank would get the same samples; the Trainer refuses such a loader in a job of
   // several processes. The default is true, so your own loaders are trusted.
@@ -103,10 +103,10 @@ class DataLoaderBase {
 
   // The next two are for an epoch that continues with another number of ranks.
   //
-  // Returns how many samples all ranks together had of an epoch: the first `had`, and then
-  // `batches` batches on each rank, when their loaders had the state `saved`. Returns nullopt if
-  // those loaders differ from this one in more than the number of ranks and the batch size of each,
-  // or if this loader cannot say. Then load_state_dict() decides.
+  // Returns how many samples of an epoch all ranks together had taken, when their loaders had the
+  // state `saved`: the first `had`, and then `batches` batches on each rank. Returns nullopt if
+  // this loader cannot tell. It also does if those loaders differ from this one in more than the
+  // number of ranks and the batch size of each. Then load_state_dict() decides.
   virtual std::optional<std::int64_t> samples_after(const Value& /*saved*/, std::int64_t /*had*/,
                                                     std::int64_t /*batches*/) const {
     return std::nullopt;

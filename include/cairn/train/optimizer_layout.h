@@ -1,5 +1,5 @@
-// Describes what Python's state_dict() of an optimizer holds: the keys of a parameter group and of
-// a parameter's state, each written down once, for saving and for loading.
+// Describes the content of Python's state_dict() of an optimizer: the keys of a parameter group and
+// of a parameter's state. Each key is written down once, for saving and for loading.
 //
 // With cairn/optim/own_optimizer.h you write an optimizer of your own in a few lines. A class that
 // already derives from torch::optim::Optimizer, with options and states in libtorch's form, adds a

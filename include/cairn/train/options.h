@@ -146,8 +146,8 @@ struct TrainerOptions {  // NOLINT(clang-analyzer-optin.performance.Padding)
   // Resume from the newest whole checkpoint in save_folder, or begin if there is none: one command
   // starts and restarts a job. Requires run_name, save_folder and save_latest_filename.
   bool autoresume = false;
-  // If false, fit() refuses to begin anew if save_folder holds a whole checkpoint of this run that
-  // autoresume cannot take: UsageError that says which one and why. (Its name is of another
+  // If false, the start throws UsageError if save_folder holds a whole checkpoint of this run that
+  // autoresume cannot take. The error says which one and why. (Its name is of another
   // save_filename, another form of run saved it, or it cannot be loaded.) If true, the run begins
   // anew.
   bool autoresume_may_begin_anew = false;

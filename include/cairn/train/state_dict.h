@@ -28,10 +28,10 @@ class State;
 // storage alive. Tensors that share storage give views that share one Storage while `tensor`'s
 // storage lives.
 //
-// On a GPU each read copies the bytes to the host, after all work that was in the current streams
-// of the reader and of this call at that time. A read throws StorageError if the device fails.
-// view_of() throws UnsupportedError for a sparse or quantized tensor, and UsageError for one
-// without elements (of the meta device) or on a device of another kind.
+// On a GPU each read copies the bytes to the host. It first waits for all work that the current
+// streams of the reader and of this call have been given until then. A read throws StorageError if
+// the device fails. view_of() throws UnsupportedError for a sparse or quantized tensor. It throws
+// UsageError for one without elements (of the meta device) or on a device of another kind.
 TensorView view_of(const at::Tensor& tensor);
 
 // A torch tensor with the view's elements. With `share` it shares the view's memory, and keeps the

@@ -75,9 +75,10 @@ class Trainer {
 
   // Trains until max_duration. Throws UsageError if there is nothing to train (unless an
   // autoresumed run is finished) or if training would never end. Throws what callbacks, the model
-  // or a save threw: cairn's own errors and classes of yours unchanged, and exceptions of libtorch
-  // or the standard library as a TrainingError. That says in which batch, of which shapes, or in
-  // which callback; the original is nested in it (std::rethrow_if_nested has its backtrace).
+  // or a save threw. cairn's own errors and classes of yours arrive unchanged. Exceptions of
+  // libtorch or the standard library arrive as a TrainingError, which says in which batch, of which
+  // shapes, or in which callback. The original is nested in it (std::rethrow_if_nested has its
+  // backtrace).
   FitResult fit(FitOptions options = {});
   FitResult fit(Duration) = delete;  // fit({.duration = "1ep"})
 
