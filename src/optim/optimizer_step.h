@@ -41,8 +41,8 @@ inline at::Tensor decayed_gradient(const at::Tensor& parameter, const at::Tensor
 }
 
 // The factor of a parameter before its update, as in Composer's optimizers; 1 without weight decay.
-// Unlike 1 - lr * weight_decay it makes the decay of a whole run depend on the schedule of the rate,
-// and not on the rate.
+// Unlike 1 - lr * weight_decay it makes the decay of a whole run depend on the schedule of the
+// rate, and not on the rate.
 inline double decay_factor(double weight_decay, double lr, double initial_lr) {
   return 1 - weight_decay * (initial_lr == 0 ? 1 : lr / initial_lr);
 }
