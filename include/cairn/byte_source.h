@@ -67,9 +67,11 @@ class ByteSource {
   // memory. It is also a view, of a mapped file, while load(), verify(), save() or convert() reads
   // a file. Otherwise it is a buffer that is filled now.
   //
-  // Pages of a mapped file are read when they are touched. If the disk fails then, that call throws
-  // UnreadableError. Touching such a view outside of these calls raises SIGBUS instead, as with any
-  // mapped file, and the process ends. Throws UsageError, StorageError.
+  // Pages of a mapped file are read when they are touched. If the disk fails then, the call of
+  // load(), verify(), save() or convert() throws UnreadableError. Touching such a view without such
+  // a call raises SIGBUS instead, as with any mapped file, and the process ends.
+  //
+  // Throws UsageError, StorageError.
   virtual SharedBytes view(std::uint64_t offset, std::uint64_t size) const;
 
   // The same bytes without verification, if this source verifies what it reads (a source of cairn's

@@ -29,7 +29,7 @@ class Error : public std::runtime_error {
   void add_context(const std::string& doing) noexcept;
 
  private:
-  // the message with its contexts; empty without one, so that a copy takes no memory
+  // The message with its contexts; empty without one, so that a copy takes no memory
   std::string text_;
 };
 

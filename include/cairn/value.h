@@ -1,4 +1,4 @@
-// Value: a tree of state: what Python calls an object made of dicts, lists, numbers and tensors.
+// Value: a tree of state. In Python it is an object made of dicts, lists, numbers and tensors.
 //
 // A checkpoint is one Value. Leaves keep Python's types, so Python gets the same objects when a
 // Value that was read from a file is written again. int and float stay apart, tuples stay tuples,
@@ -97,7 +97,7 @@ struct NdArray {
   std::string dtype;
   Dims shape;
   SharedBytes bytes;  // little-endian, C order
-  // the file has column order, as numpy held it; `bytes` are in C order all the same
+  // The file has column order, as numpy held it; `bytes` are in C order all the same
   bool is_fortran = false;
   NumpyNames names = NumpyNames::kNumpy2;
 };

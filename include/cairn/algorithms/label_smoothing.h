@@ -20,7 +20,7 @@ struct LabelSmoothingOptions {
   std::variant<std::int64_t, std::string> target_key = std::int64_t{1};
 };
 
-// Replaces the targets while the loss is computed by (1 - smoothing) * one-hot + smoothing /
+// While the loss is computed, replaces the targets by (1 - smoothing) * one-hot + smoothing /
 // classes. The loss must take probabilities, as soft_cross_entropy() does. A negative class index
 // (an ignored sample) becomes smoothing / classes in every class, as in Composer. The model must
 // give one output tensor.

@@ -39,11 +39,11 @@ class NameFormat {
   std::string text_;
 };
 
-// The process that saves: {run_name} {rank} {local_rank} {world_size} {local_world_size}
-// {node_rank}. Ranks come from the launcher's environment variables (RANK, LOCAL_RANK, ...; Slurm's
-// and Open MPI's), or from dist::initialize(). Without a launcher the process is alone: ranks 0,
-// sizes 1. With a launcher, a variable that it did not set has no value, and stays in a name as it
-// is. Throws UsageError for a variable that is not a number.
+// Variables of the process that saves: {run_name} {rank} {local_rank} {world_size}
+// {local_world_size} {node_rank}. Ranks come from the launcher's environment variables (RANK,
+// LOCAL_RANK, ...; Slurm's and Open MPI's), or from dist::initialize(). Without a launcher the
+// process is alone: ranks 0, sizes 1. With a launcher, a variable that it did not set has no value,
+// and stays in a name as it is. Throws UsageError for a variable that is not a number.
 using ReadEnvironment = std::function<const char*(const char* name)>;
 FormatVariables dist_variables(const std::string& run_name,
                                const ReadEnvironment& read = nullptr);  // std::getenv when null

@@ -83,10 +83,9 @@ class ShardedModule {
 
   // For a rank that has less to do than others: repeats the communication of its last pass, without
   // computing anything. `with_backward`: of the whole pass, otherwise of its forward() alone. Call
-  // it after end(). Throws Makes forward_prefetch follow the order of units in the last pass. Call
-  // it before a batch.
+  // it after end(). Throws UsageError before the first pass.
   void repeat_for_others(bool with_backward);
-  // Sets the order that forward_prefetch follows from now on. Call it before a batch.
+  // Makes forward_prefetch follow the order of units in the last pass. Call it before a batch.
   void note_order();
 
   // This rank's rows of `parameter`, which is compared by identity. nullopt: it is not sharded

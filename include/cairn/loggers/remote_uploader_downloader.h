@@ -67,10 +67,10 @@ class RemoteUploaderDownloader final : public LoggerDestination {
   std::string name() const override { return "RemoteUploaderDownloader"; }
   // Makes sure that the store can be written to (StorageError). A second call throws UsageError.
   void init(State& state, Logger& logger) override;
-  // throws the error of a failed upload
+  // Throws the error of a failed upload
   void batch_end(State& state, Logger& logger) override;
   void epoch_end(State& state, Logger& logger) override;  // as batch_end()
-  // waits for uploads, and throws as batch_end()
+  // Waits for uploads, and throws as batch_end()
   void fit_end(State& state, Logger& logger) override;
   void eval_standalone_end(State& state, Logger& logger) override;  // as fit_end()
   void predict_end(State& state, Logger& logger) override;          // as fit_end()

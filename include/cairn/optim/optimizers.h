@@ -28,7 +28,7 @@ struct SGDOptions {
   double momentum = 0;   // 0.9 is usual
   double dampening = 0;  // this fraction of a gradient is not added to the momentum
   double weight_decay = 0;
-  // Computes the gradient ahead, along the momentum; requires momentum, and no dampening.
+  // Nesterov's momentum, which looks ahead; requires momentum, and no dampening.
   bool nesterov = false;
 };
 
@@ -187,8 +187,8 @@ struct LBFGSOptions {
 };
 
 // Composer's SGD with decoupled weight decay (arXiv:1711.05101): weight_decay is multiplied by lr /
-// initial lr, not by lr. So it is PyTorch's times the initial lr, and does not have to change with
-// it. State: as SGD.
+// initial lr, not by lr. So the right value is PyTorch's times the initial lr, and stays right when
+// lr is changed. State: as SGD.
 struct DecoupledSGDWOptions {
   double lr = 0.1;
   double momentum = 0;

@@ -1,7 +1,7 @@
 // Composer's learning-rate schedulers (composer/optim/scheduler.py).
 //
 // Each is a pure function from the State to the multiplier of the initial learning rate, called
-// alpha below. Below, t is the state's time in the unit of the option that it is compared with.
+// alpha below. There, t is the state's time in the unit of the option that it is compared with.
 // Times may be in any unit except seconds. "dur" is a fraction of max_duration, and epochs are
 // counted in batches, which needs a train loader of known size. A scale_schedule_ratio multiplies
 // all times that are not in "dur".

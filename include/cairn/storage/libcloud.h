@@ -21,7 +21,7 @@ struct LibcloudOptions {
   std::string key = {};
   std::string secret = {};
   std::string region = {};
-  // of the server; required for providers without servers of their own ("minio")
+  // Name of the server; required for providers without servers of their own ("minio")
   std::string host = {};
   std::optional<int> port = std::nullopt;  // nullopt: the default of http or https
   bool secure = true;                      // https

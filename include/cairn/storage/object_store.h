@@ -46,7 +46,7 @@ struct ListedName {
 
 struct ListPage {
   std::vector<ListedName> names;  // in no particular order
-  // the argument of list() for the next page; empty: this is the last page
+  // The argument of list() for the next page; empty: this is the last page.
   std::string next = {};
 };
 

@@ -1,5 +1,4 @@
-// Checkpoints in buckets of Amazon S3, or of servers with its protocol (Ceph, MinIO, CoreWeave,
-// ...).
+// Checkpoints in buckets of Amazon S3 and servers with its protocol (Ceph, MinIO, CoreWeave, ...).
 //
 //   save(value, "s3://bucket/run/ep1.pt");             // all from the environment
 //   auto store = s3_store({.bucket = "bucket", .endpoint_url = "https://minio.lan:9000"});

@@ -32,7 +32,7 @@ class Batch {
   bool empty() const { return tensors_.empty(); }
   bool is_named() const { return !names_.empty(); }
   const std::vector<at::Tensor>& tensors() const { return tensors_; }
-  // empty if the tensors have no names
+  // Empty if the tensors have no names
   const std::vector<std::string>& names() const { return names_; }
 
   // Throws UsageError, listing what there is, for a position or name that does not exist.

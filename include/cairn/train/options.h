@@ -165,7 +165,7 @@ struct TrainerOptions {  // NOLINT(clang-analyzer-optin.performance.Padding)
   // In [0, 2^32 - 1]. Default: random. A resumed run takes the checkpoint's seed.
   std::optional<std::int64_t> seed = std::nullopt;
   // Use PyTorch's deterministic algorithms: slower on a GPU, the same bits every time. Operations
-  // without one throw.
+  // that have none throw.
   bool deterministic_mode = false;
 
   // --- Several processes (docs/distributed.md) ---------------------------------------------------
