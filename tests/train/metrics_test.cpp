@@ -147,7 +147,7 @@ TEST(MetricsTest, RefuseStatesThatDoNotFitByName) {
               HasSubstr("no tensor \"total_batches\""));
   EXPECT_THAT(refusal(CrossEntropy(), Dict{{"sum_loss", entry(torch::zeros({}))},
                                            {"total_batches", entry(torch::zeros({}))}}),
-              HasSubstr("no whole number"));
+              HasSubstr("not a whole number"));
 }
 
 // How often libtorch was asked for what waits for a device: the number in a tensor, or the tensor
