@@ -1,5 +1,5 @@
-// All of cairn: the core, and training on libtorch. Costs a second or two of compilation besides
-// <torch/torch.h>, which it does not include: precompile both in a project of several files.
+// All of cairn: the core, and training on libtorch. Adds a second or two of compilation to
+// <torch/torch.h>, which it does not include. In a project of several files, precompile both.
 //
 // Programs that only read, write and convert checkpoints include cairn/checkpoint.h and link
 // cairn::core: neither needs libtorch.

@@ -1,6 +1,6 @@
-// The core of cairn: checkpoints without libtorch. Saving, loading, verifying, finding and
-// converting them, whoever wrote them; link cairn::core. With libtorch include cairn/cairn.h, which
-// has this.
+// The core of cairn, without libtorch: saving, loading, verifying, finding and converting
+// checkpoints of any origin. Link cairn::core. With libtorch include cairn/cairn.h, which includes
+// this header.
 #pragma once
 
 #include "cairn/bytes.h"

@@ -8,8 +8,9 @@
 //     }
 //   }
 //
-// In a Value a DTensor stays the Foreign that the file holds, so that it is written again as it
-// was. convert_ranks() (cairn/checkpoint/convert.h) makes full tensors of the shards of all ranks.
+// In a Value a DTensor is the Foreign that the file holds, so that it can be written again
+// unchanged. convert_ranks() (cairn/checkpoint/convert.h) makes full tensors from the shards of all
+// ranks.
 #pragma once
 
 #include <cstdint>
@@ -34,7 +35,7 @@ struct Placement {
   Kind kind = Kind::kReplicate;
   std::int64_t dim = 0;           // of kShard and kStridedShard
   std::int64_t split_factor = 1;  // of kStridedShard
-  std::string reduce_op = {};     // of kPartial: "sum"; empty when the file does not say it
+  std::string reduce_op = {};     // of kPartial: "sum"; empty if the file does not say it
 
   bool operator==(const Placement&) const = default;
 };
@@ -43,9 +44,10 @@ struct Placement {
 struct DeviceMesh {
   std::string device_type = {};             // "cuda"
   Dims shape = {};                          // ranks along each dimension
-  std::vector<std::string> dim_names = {};  // empty when the dimensions have no names
-  std::optional<Dims> coordinate = {};      // of the rank that wrote the file; none: outside
-  Value object = {};                        // a Foreign: the mesh as the file holds it
+  std::vector<std::string> dim_names = {};  // empty if the dimensions have no names
+  // The place in the mesh of the rank that wrote the file; nullopt: it is not in the mesh.
+  std::optional<Dims> coordinate = {};
+  Value object = {};  // a Foreign: the mesh as the file holds it
 };
 
 struct DTensor {
@@ -59,12 +61,12 @@ struct DTensor {
   std::vector<std::size_t> order = {};
 };
 
-// Reads the DTensor that `object` is. Knows the DTensors of PyTorch 2.0 and newer, in every module
-// that has held the class. nullopt for other objects, and for a layout or placements that cairn
-// does not know. CorruptError if the DTensor contradicts itself. Reads no tensor.
+// Reads `object` as a DTensor. Knows the DTensors of PyTorch 2.0 and newer, in every module that
+// has held the class. Returns nullopt for other objects, and for a layout or placements that cairn
+// does not know. Throws CorruptError if the DTensor contradicts itself. Reads no tensor.
 std::optional<DTensor> find_dtensor(const Foreign& object);
 
-// The shard of a DTensor, whatever its mesh is; nullptr for other objects. Lives as long as
+// The shard of a DTensor, whatever its mesh is; nullptr for other objects. Valid as long as
 // `object`.
 const TensorView* local_tensor(const Foreign& object);
 // As above, for any Value.

@@ -1,12 +1,12 @@
-// Foreign: what stands in a Value where a file holds an object of a class that cairn does not know.
+// Foreign: stands in a Value for an object of a class that cairn does not know.
 //
 //   const Value value = load("ep1.pt");  // the objects are in it
 //   for (const auto& [path, object] : foreign_objects(value)) {
 //     std::cout << path << ": " << object->class_name() << "\n";
 //   }
 //
-// Whoever asks such a Value for something else (as_dict(), as_tensor()) gets an UnsupportedError
-// that names the class.
+// Asking such a Value for another type (as_dict(), as_tensor()) throws UnsupportedError, which
+// names the class.
 #pragma once
 
 #include <cstddef>
@@ -19,21 +19,22 @@
 
 namespace cairn {
 
-// A placeholder for an object of a class that cairn does not know, or for that class or function
-// itself: its name and the data that the file gives for it. Inert: nothing is imported, looked up
-// or called by its name, here or when it is written again as it was.
+// Stands for an object of a class that cairn does not know, or for such a class or function itself.
+// Holds the name, and the data that the file gives for the object. It is inert: cairn never
+// imports, looks up or calls anything by that name, neither here nor when it writes the object
+// again.
 struct Foreign {
   enum class Made : std::uint8_t {
     kNamed,    // the class or function itself
     kCalled,   // what `function` returns for `args`
     kNew,      // an instance of the class `function`, made with `args` and `keywords`
-    kBack,     // a reference to an object around it: a cycle, which a tree cannot hold
+    kBack,     // a reference to an enclosing object: a cycle, which a tree cannot hold
     kStorage,  // a torch storage by itself; args: a one-dimensional tensor of all its elements
   };
   Made made = Made::kNamed;
   std::string module = {};  // of kNamed and kBack: "torchmetrics.classification.accuracy"
   std::string name = {};    // "Accuracy"
-  // Of the others; each None when there is none.
+  // For the other kinds; None if there is none.
   Value function = {};  // a Foreign
   Value args = {};      // tuple
   Value keywords = {};  // dict
@@ -41,7 +42,7 @@ struct Foreign {
   Value entries = {};   // dict: set, as to a subclass of dict
   Value state = {};     // its attributes, mostly a dict
   bool has_state = false;
-  std::uint64_t id = 0;  // within its file: that of the object that a kBack means
+  std::uint64_t id = 0;  // within its file: the id of the object that a kBack refers to
 
   // The class of an object, as far as cairn can tell:
   // "torchmetrics.classification.accuracy.Accuracy". For a parameter, the class of its tensor.
@@ -52,11 +53,11 @@ struct Foreign {
 // Whether a defaultdict's factory is None or one of Python's own types (int, list, ...).
 bool is_plain_factory(const Value& factory);
 
-// The classes of the foreign objects in `root` and how many there are of each, by name. Objects
+// The classes of the foreign objects in `root`, by name, and how many there are of each. Objects
 // within foreign objects do not count.
 std::vector<std::pair<std::string, std::size_t>> foreign_classes(const Value& root);
-// The foreign objects themselves, with their paths, in tree order: also those that are keys, the
-// attributes of dicts and factories that are not plain.
+// All foreign objects with their paths, in tree order. Includes those that are keys, attributes of
+// dicts, and factories that are not plain.
 std::vector<std::pair<std::string, const Foreign*>> foreign_objects(const Value& root);
 
 }  // namespace cairn

@@ -6,7 +6,7 @@
 
 namespace cairn {
 
-// A duration of std::chrono, or a number of seconds, as in Python: std::chrono::minutes(5), 300.0.
+// A std::chrono duration, or a number of seconds as in Python: std::chrono::minutes(5), 300.0.
 class Seconds : public std::chrono::duration<double> {
  public:
   // NOLINTBEGIN(google-explicit-constructor): options read like Python

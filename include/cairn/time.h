@@ -1,7 +1,8 @@
 // Training time: Composer's Time, TimeUnit and Timestamp (composer/core/time.py).
 //
-// Time strings are a number and a unit, "10ep", "500ba", "0.25dur", or hours, minutes and seconds,
-// "1h20m40s". Two accidents of Composer's parser are errors here: "" and a bare number.
+// A time string is a number and a unit ("10ep", "500ba", "0.25dur"), or hours, minutes and seconds
+// ("1h20m40s"). "" and a number without a unit, which Composer's parser accepts by accident, are
+// errors here.
 //
 //   Time max = "10ep";
 //   if (state.timestamp < max) ...            // compares the counter of max's unit
@@ -20,8 +21,8 @@
 
 namespace cairn {
 
-// datetime.timedelta, normalised as Python does: 0 <= seconds < 86400, 0 <= microseconds < 10^6.
-// What checkpoints hold as wall-clock times.
+// Python's datetime.timedelta, normalised as Python does: 0 <= seconds < 86400, 0 <= microseconds <
+// 10^6. Checkpoints hold wall-clock times in this form.
 struct TimeDelta {
   std::int64_t days = 0;
   std::int32_t seconds = 0;
@@ -35,11 +36,11 @@ struct TimeDelta {
 TimeDelta operator+(TimeDelta a, TimeDelta b);
 
 enum class TimeUnit : std::uint8_t {  // in the order of operator""_time's table
-  kIteration,  // of State::iteration_length: some epochs or tokens that belong together
-  kEpoch,      // once through the train loader
-  kBatch,      // an optimizer step
+  kIteration,                         // of State::iteration_length: a group of epochs or tokens
+  kEpoch,                             // one pass over the train loader
+  kBatch,                             // an optimizer step
   kSample,
-  kToken,     // what DataSpec::get_num_tokens_in_batch counts
+  kToken,     // as DataSpec::get_num_tokens_in_batch counts them
   kDuration,  // a fraction of max_duration
   kSecond,    // of training by the clock: for intervals, not for max_duration
 };
@@ -50,12 +51,12 @@ std::string_view name(TimeUnit unit);
 template <class T>
 concept Number = std::integral<T> || std::floating_point<T>;
 
-// An amount of training in one unit: a length (max_duration), an interval, a point (a milestone).
-// Counts are whole numbers; only kDuration (a fraction of the whole run) is not.
+// An amount of training in one unit: a length (max_duration), an interval, or a point in time (a
+// milestone). Counts are whole numbers. Only kDuration (a fraction of the whole run) is not.
 //
-// Arithmetic and comparison need equal units. A text on the other side is parsed first, a number on
-// the right is taken to be in this Time's unit. UsageError for unequal units, a fraction of a
-// counted unit, a division by zero, and a result outside int64.
+// Arithmetic and comparison need equal units. A text on the other side is parsed first; a number on
+// the right has this Time's unit. Throws UsageError for unequal units, a fraction of a counted
+// unit, a division by zero, and a result outside int64.
 class Time {
  public:
   constexpr Time(std::int64_t value, TimeUnit unit)
@@ -63,10 +64,10 @@ class Time {
         value_(unit == TimeUnit::kDuration ? 0 : value),
         unit_(unit) {}
   Time(std::floating_point auto value, TimeUnit unit) = delete;  // of_duration() for a fraction
-  // Of the whole run: 0.25 is "0.25dur". UsageError for an infinity or a NaN.
+  // A fraction of the whole run: 0.25 is "0.25dur". Throws UsageError for an infinity or a NaN.
   static Time of_duration(double fraction);
 
-  // Parses a time string; UsageError, with the grammar, for anything else. Implicit, so that
+  // Parses a time string. Throws UsageError, with the grammar, for anything else. Implicit, so that
   // options read like Python: `.max_duration = "10ep"`.
   Time(const char* text);         // NOLINT(google-explicit-constructor)
   Time(const std::string& text);  // NOLINT(google-explicit-constructor)
@@ -77,16 +78,16 @@ class Time {
   static Time batches(std::int64_t n) { return {n, TimeUnit::kBatch}; }
 
   TimeUnit unit() const { return unit_; }
-  // The count; UsageError for kDuration, whose value is fraction().
+  // The count. Throws UsageError for kDuration, whose value is fraction().
   std::int64_t value() const;
   double fraction() const;  // UsageError for every other unit
-  // Either, as a double: exact for counts below 2^53.
+  // The count or the fraction as a double: exact for counts below 2^53.
   double number() const;
 
-  // "5ep", "0.5dur": what the constructor from text takes.
+  // "5ep", "0.5dur": the constructor from text parses it.
   std::string to_string() const;
 
-  // Between times of one unit, and of times with texts: `time + "2ep"`.
+  // Between times of one unit, or a time and a text: `time + "2ep"`.
   friend bool operator==(const Time& a, const Time& b);
   friend std::partial_ordering operator<=>(const Time& a, const Time& b);
   friend Time operator+(const Time& a, const Time& b);
@@ -172,10 +173,11 @@ consteval Time operator""_time(const char* text, std::size_t size) {
 
 class Value;
 
-// How far training has come. A value object: the to_next_* functions give a new one.
-// State::timestamp is the run's; a checkpoint holds it, and names its file by it.
+// How far training has come. A value type: the to_next_* functions return a new one.
+// State::timestamp is the run's; a checkpoint holds it, and its file is named by it.
 //
-// All count what is finished: during the first batch `batch` is 0, in its batch_end it is 1.
+// All counters count what is finished: `batch` is 0 during the first batch, and 1 in that batch's
+// batch_end.
 struct Timestamp {
   // Since the start of the run.
   std::int64_t iteration = 0;
@@ -183,31 +185,32 @@ struct Timestamp {
   std::int64_t batch = 0;
   std::int64_t sample = 0;
   std::int64_t token = 0;
-  // Since the start of the iteration or epoch that is under way.
+  // Since the start of the current iteration or epoch.
   std::int64_t epoch_in_iteration = 0;
   std::int64_t token_in_iteration = 0;
   std::int64_t batch_in_epoch = 0;
   std::int64_t sample_in_epoch = 0;
   std::int64_t token_in_epoch = 0;
-  // Wall-clock time of training alone, without evaluation and without the time between a save and
-  // the resume from it; of the last batch in batch_wct.
+  // Wall-clock time of training alone: without evaluation, and without the time between a save and
+  // the resume from it. batch_wct is the time of the last batch.
   TimeDelta total_wct = {};
   TimeDelta iteration_wct = {};
   TimeDelta epoch_wct = {};
   TimeDelta batch_wct = {};
 
-  // The counter of `unit`, whole seconds of total_wct for kSecond; UsageError for kDuration.
+  // The counter of `unit`; for kSecond, whole seconds of total_wct. Throws UsageError for
+  // kDuration.
   Time get(TimeUnit unit) const;
 
-  // What it is after one more batch of so many samples and tokens; after the end of the epoch or
-  // iteration, whose *_in_* counters begin at 0 again.
+  // The timestamp after one more batch of this many samples and tokens, or after the end of the
+  // epoch or iteration. At such an end its *_in_* counters start again at 0.
   Timestamp to_next_batch(std::int64_t samples, std::int64_t tokens, TimeDelta duration) const;
   Timestamp to_next_epoch() const;
   Timestamp to_next_iteration() const;
 
-  // Composer's 14 keys in Composer's order. from_value() needs the seven that every Composer wrote
-  // (epoch, batch, sample, token and the three *_in_epoch) and throws MismatchError naming a
-  // missing or wrongly typed one; the others keep their zero.
+  // Composer's 14 keys in Composer's order. from_value() needs the seven that every Composer
+  // version wrote: epoch, batch, sample, token and the three *_in_epoch. It throws MismatchError
+  // naming a missing or wrongly typed one. The others default to 0.
   Value state_dict() const;
   static Timestamp from_value(const Value& state);
 

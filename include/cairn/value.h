@@ -1,12 +1,12 @@
-// Value: the state tree. What Python calls an object made of dicts, lists, numbers and tensors.
+// Value: a tree of state. In Python it is an object made of dicts, lists, numbers and tensors.
 //
-// A checkpoint is one Value. Leaves keep Python's types, so that a file written from a Value that
-// was read from a file gives Python the same objects: int and float stay apart, tuples stay tuples,
-// dict keys need not be strings and keep their order.
+// A checkpoint is one Value. Leaves keep Python's types, so Python gets the same objects when a
+// Value that was read from a file is written again. int and float stay apart, tuples stay tuples,
+// and dict keys may be of any type and keep their order.
 //
-// A Value is small (16 bytes) and cheap to copy: what does not fit into it (texts, containers,
-// tensors) is shared and copied on write, so a copy behaves like a deep one. Reading one Value from
-// several threads is safe; changing it needs the usual exclusion. Containers never form cycles.
+// A Value is small (16 bytes) and cheap to copy. Larger contents (texts, containers, tensors) are
+// shared and copied on write, so a copy behaves like a deep one. Reading one Value from several
+// threads is safe; changing it needs the usual exclusion. Containers never form cycles.
 #pragma once
 
 #include <array>
@@ -42,8 +42,8 @@ struct None {
 // An integer outside int64: two's complement, little-endian, no superfluous sign bytes.
 struct BigInt {
   std::string twos_complement;
-  // Decimal as Python prints it, up to the 4,300 digits that it prints; beyond them hexadecimal,
-  // "-0x1f...", whose making takes time in proportion to its length.
+  // Decimal as Python prints it, for up to Python's limit of 4,300 digits. Longer ones are
+  // hexadecimal, "-0x1f...", which takes time in proportion to their length.
   std::string text() const;
   bool operator==(const BigInt&) const = default;
 };
@@ -61,7 +61,7 @@ struct Tuple {
   List items;
 };
 
-// set, or frozenset when `frozen`; insertion order is kept, as it is in the file.
+// set, or frozenset if `frozen`. Keeps the file's insertion order.
 struct Set {
   List items;
   bool frozen = false;
@@ -79,38 +79,39 @@ struct Device {
   bool operator==(const Device&) const = default;
 };
 
-// A torch.layout, torch.memory_format or torch.qscheme, which are only names: "torch.strided",
-// "torch.channels_last", "torch.per_tensor_affine".
+// A torch.layout, torch.memory_format or torch.qscheme, which consist of a name only:
+// "torch.strided", "torch.channels_last", "torch.per_tensor_affine".
 struct TorchConstant {
   std::string name;
   bool operator==(const TorchConstant&) const = default;
 };
 
-// By which name a file calls numpy's inner module. numpy before 1.26 knows only that of numpy 1;
-// PyTorch's weights_only, with Composer's list, only that of numpy 2. kNone: it does not call it,
-// but numpy.ndarray itself, which all of them know; only arrays can be made so. What was read keeps
-// its name.
+// The name of numpy's inner module in a file. numpy before 1.26 knows only numpy 1's name.
+// PyTorch's weights_only, with Composer's list, knows only numpy 2's. kNone: the file names
+// numpy.ndarray itself, which all of them know; that works only for arrays. A Value that was read
+// keeps its name.
 enum class NumpyNames : std::uint8_t { kNumpy2, kNumpy1, kNone };
 
 // A numpy array of numbers: `dtype` is numpy's code without byte order ("u4", "f8").
 struct NdArray {
   std::string dtype;
   Dims shape;
-  SharedBytes bytes;        // little-endian, C order
-  bool is_fortran = false;  // written column by column, as numpy held it; `bytes` are not
+  SharedBytes bytes;  // little-endian, C order
+  // The file has column order, as numpy held it; `bytes` are in C order all the same
+  bool is_fortran = false;
   NumpyNames names = NumpyNames::kNumpy2;
 };
 
-// One number of numpy's, numpy.float32(0.5): a dtype and its bytes.
+// A scalar of numpy's, such as numpy.float32(0.5): a dtype and its bytes.
 struct NumpyScalar {
-  char type = 'f';  // numpy's: b i u f c
+  char type = 'f';  // numpy's letter: b i u f c
   std::uint8_t size = 8;
   NumpyNames names = NumpyNames::kNumpy2;
   std::array<std::byte, 16> bytes = {};  // the first `size`, little-endian
 
   std::string dtype() const { return type + std::to_string(size); }
   ByteView view() const { return {bytes.data(), size}; }
-  // Python's number of the same value: a bool, int, float or complex.
+  // The Python number of the same value: a bool, int, float or complex.
   Value number() const;
 };
 
@@ -178,7 +179,7 @@ class Value {
   explicit Value(std::shared_ptr<const Foreign> v);  // cairn/foreign.h
 
   Kind kind() const { return static_cast<Kind>(data_.index()); }
-  // "dict", "OrderedDict", "int", "tensor": for messages.
+  // The Python name of the type: "dict", "OrderedDict", "int", "tensor". For messages.
   std::string_view type_name() const;
 
   bool is_none() const { return kind() == Kind::kNone; }
@@ -187,12 +188,12 @@ class Value {
   bool is_list() const { return kind() == Kind::kList; }
   bool is_tuple() const { return kind() == Kind::kTuple; }
   bool is_dict() const { return kind() == Kind::kDict; }
-  bool is_tensor() const { return kind() == Kind::kTensor; }  // not for a sparse one
+  bool is_tensor() const { return kind() == Kind::kTensor; }  // false for a sparse tensor
   bool is_foreign() const { return kind() == Kind::kForeign; }
 
-  // The content, when it is of that type; UsageError naming both types otherwise, UnsupportedError
-  // naming the class where a Foreign stands. as_float() also accepts an int, as Python does, and
-  // the numbers numpy's of their kind; as_items() accepts a list or a tuple.
+  // The content. Throws UsageError naming both types if it is of another type, and UnsupportedError
+  // naming the class for a Foreign. as_bool(), as_int() and as_float() also accept numpy's numbers
+  // of their kind. as_float() accepts an int, as Python does; as_items() a list or a tuple.
   bool as_bool() const;
   std::int64_t as_int() const;
   double as_float() const;
@@ -216,29 +217,28 @@ class Value {
     }
   }
 
-  // The content to be changed; copies it first when it is shared.
-  List& mutable_list();  // list only
+  // The content for changes. Copies it first if it is shared.
+  List& mutable_list();  // a list only
   Dict& mutable_dict();
 
-  // A dict's entry by string key. at() throws NotFoundError naming the key and the keys there are;
-  // find() gives nullptr.
+  // A dict's entry by string key. at() throws NotFoundError naming the key and the existing ones;
+  // find() returns nullptr.
   const Value& at(std::string_view key) const;
   const Value* find(std::string_view key) const;
 
-  // Identity of the shared container, tensor or bytes. Two Values with one identity are one object,
-  // as two references to one dict are in Python. nullptr for scalars, and for an empty container
-  // that a file refers to once: it takes no memory of its own, and is no other's.
+  // The identity of the shared container, tensor or bytes. Two Values with the same identity are
+  // one object, like two references to one dict in Python. It is nullptr for scalars, and for an
+  // empty container that a file refers to once, which takes no memory of its own.
   const void* identity() const;
-  // Whether another Value may have the same identity(). False: what walks a tree need not remember
-  // this one, it will not come by again. A Foreign always may.
+  // Whether another Value may have the same identity(). If false, code that walks a tree need not
+  // remember this Value, since it will not occur again. Always true for a Foreign.
   bool may_be_shared() const;
 
-  // Equality by content, Python's: 1 == 1.0 == True, lists by items, dicts without regard to
-  // order, OrderedDict like dict. Tensors are equal when dtype, shape and every byte are (and what
-  // quantized integers stand for), sparse ones when layout, shape and their parts are. A number of
-  // numpy's equals Python's. Foreign objects are equal when they are one object; so are tensors
-  // where they are keys of dicts or items of sets, as in Python: of a file that is read twice such
-  // dicts are not equal.
+  // Equality by content, as in Python: 1 == 1.0 == True, lists by items, dicts without regard to
+  // order, OrderedDict like dict. Tensors are equal if dtype, shape, every byte and the quantizer
+  // are equal; sparse ones if layout, shape and their parts are. A numpy number equals Python's.
+  // Foreign objects are equal only if they are one object. So are tensors as keys of dicts or items
+  // of sets, as in Python: such dicts from two reads of one file are not equal.
   friend bool operator==(const Value& a, const Value& b);
 
  private:
@@ -256,14 +256,14 @@ class Value {
   Data data_;
 };
 
-// A list, tuple, set or dict without items that takes no memory: see Value::identity().
+// A list, tuple, set or dict without items, which takes no memory: see Value::identity().
 Value empty_container(Kind kind);
 
-// dict, and those of Python's subclasses that state holds: of `collections`.
+// dict, and its subclasses in Python's `collections` that state holds.
 enum class DictType : std::uint8_t { kDict, kOrderedDict, kCounter, kDefaultDict };
 
-// A dict: insertion-ordered, keys of any hashable kind. A tensor is a key by its identity(): the
-// state of a whole optimizer is found by the parameter itself, and by no copy of it.
+// A dict: insertion-ordered, with keys of any hashable kind. A tensor is a key by its identity().
+// So an optimizer's state is found by the parameter itself, and not by a copy of it.
 class Dict {
  public:
   using Entry = std::pair<Value, Value>;
@@ -273,17 +273,17 @@ class Dict {
       std::initializer_list<Entry> entries, bool ordered = false);
   explicit Dict(DictType type) : type_(type) {}
   static Dict ordered(std::initializer_list<Entry> entries = {}) { return {entries, true}; }
-  // Without entries; of the same type, with the same attributes and factory.
+  // A dict without entries, of the same type, with the same attributes and factory.
   Dict empty_like() const;
 
   DictType type() const { return type_; }
   bool is_ordered() const { return type_ == DictType::kOrderedDict; }
 
-  // What Python's object has beside its entries: the `_metadata` of a module's state_dict() is
-  // {"_metadata": ...} here. None when there is nothing.
+  // The attributes of Python's object, beside its entries: the `_metadata` of a module's
+  // state_dict() is {"_metadata": ...} here. None if there are none.
   const Value& attributes() const;
   void set_attributes(Value attributes);
-  // A defaultdict's: a Foreign that names a class (never called), or None.
+  // The factory of a defaultdict: a Foreign that names a class (never called), or None.
   const Value& default_factory() const;
   void set_default_factory(Value factory);
 
@@ -293,23 +293,24 @@ class Dict {
   std::vector<Entry>::const_iterator begin() const { return entries_.begin(); }
   std::vector<Entry>::const_iterator end() const { return entries_.end(); }
 
-  // nullptr when the key is not there. Average constant time.
+  // nullptr if there is no such key. Average constant time.
   const Value* find(const Value& key) const;
   Value* find(const Value& key);
 
-  // The value of a string key; NotFoundError naming the key and those there are.
+  // The value of a string key. Throws NotFoundError naming the key and the existing ones.
   const Value& at(std::string_view key) const;
 
-  // Replaces the value of an equal key (which keeps its place), or appends: a NaN, equal to none,
-  // always does. UsageError for a key that Python could not hash (list, dict, set, array).
+  // Replaces the value of an equal key, which keeps its place, or appends the entry. A NaN equals
+  // no key, so it is always appended. Throws UsageError for a key that Python could not hash (list,
+  // dict, set, array).
   void set(Value key, Value value);
-  // Makes place for that many entries in all.
+  // Reserves memory for this many entries in all.
   void reserve(std::size_t entries);
 
-  // The value of `key`, which becomes None when it is new.
+  // The value of `key`. A new key gets the value None.
   Value& operator[](std::string_view key);
 
-  // False when the key is not there. Linear time.
+  // Returns false if there is no such key. Linear time.
   bool erase(const Value& key);
 
  private:
@@ -321,7 +322,7 @@ class Dict {
   void append(Value key, Value value, std::size_t hash);
 
   std::vector<Entry> entries_;
-  std::vector<std::uint32_t> slots_;  // open addressing over entries_; empty while there are few
+  std::vector<std::uint32_t> slots_;  // open addressing over entries_; empty for few entries
   struct Extras {
     Value attributes = {};
     Value default_factory = {};
@@ -330,18 +331,19 @@ class Dict {
   DictType type_ = DictType::kDict;
 };
 
-// Hash of a key, the same for all that a Dict takes for one key; UsageError for an unhashable kind.
-// Other numbers in each process, so that no file can be made whose keys collide.
+// The hash of a key: the same for all keys that a Dict considers equal. Throws UsageError for an
+// unhashable kind. It differs from process to process, so that nobody can make a file whose keys
+// collide.
 std::size_t hash_value(const Value& key);
 
-// --- Paths: the "/"-joined keys by which messages, globs and tools name a part of the tree. ------
+// --- Paths: "/"-joined keys, by which messages, globs and tools name a part of the tree. --------
 
-// "state/model/module.0.weight": dict keys and list indices joined by "/".
-// nullptr when there is no such part. Tuples are entered, too.
+// The part at "state/model/module.0.weight": dict keys and list indices joined by "/". nullptr if
+// there is no such part. Indices also work in tuples.
 const Value* find_path(const Value& root, std::string_view path);
 
-// Every tensor with its path, in tree order. One at two places is listed twice. A sparse one is
-// listed by its parts ("w/indices"), a DTensor (cairn/dtensor.h) by its shard.
+// Every tensor with its path, in tree order. A tensor at two places is listed twice. A sparse one
+// is listed by its parts ("w/indices"), a DTensor (cairn/dtensor.h) by its shard.
 std::vector<std::pair<std::string, const TensorView*>> tensors_of(const Value& root);
 
 }  // namespace cairn

@@ -1,4 +1,4 @@
-// Options that are one of a few words: an enumerator, or Composer's word for it, as
+// Word: an option that is one of a few words: an enumerator, or Composer's word for it, such as
 // Precision::kAmpBf16 and "amp_bf16".
 #pragma once
 
@@ -9,12 +9,13 @@
 
 namespace cairn {
 
-// Specialised for each enumeration: kAll, the words in the order of the enumerators, from 0 on.
+// Specialised for each enumeration: kAll holds the words in the order of the enumerators, which
+// count from 0.
 template <class Enum>
 struct WordsOf;
 
-// It is a std::string, so that programs may read the option as a text. Another text than these
-// words is refused where the option is used, with a UsageError.
+// A std::string, so that programs can read the option as text. If it is none of the words, the
+// Trainer or class that uses it throws UsageError.
 template <class Enum>
 class Word : public std::string {
  public:

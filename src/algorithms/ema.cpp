@@ -1,16 +1,16 @@
-// One set of weights is in the model, the other in parameters_ and buffers_; ema_weights_active_
-// says which is which.
+// One set of weights is in the model, the other in parameters_ and buffers_. ema_weights_active_
+// says which one the model has.
 //
-//  1. INIT: copy the weights, so that there is something to load a checkpoint into.
-//  2. End of a batch or epoch: put the training weights into the model; from ema_start on, copy
-//     them once and then update the average whenever update_interval divides the count.
-//  3. EVAL_START, and a checkpoint event at which a callback will save: exchange, if the average is
-//     not in the model. A checkpoint's "model" is what one wants to use.
+//  1. INIT: copy the weights, so that a checkpoint can be loaded into the copies.
+//  2. End of a batch or epoch: put the training weights into the model. From ema_start on, copy
+//     them once, and then update the average whenever update_interval divides the count.
+//  3. EVAL_START, and a checkpoint event at which a callback will save: exchange, unless the model
+//     has the average. So a checkpoint's "model" holds the weights to be used.
 //  4. EVAL_END and BATCH_START: exchange back.
 //  5. In a run that began in Composer up to 0.10.0 a checkpoint event exchanges nothing.
 //
-// The exchange copies elements instead of exchanging storages: parameters may be tied, viewed, or
-// flattened by what holds them.
+// The exchange copies elements and does not exchange storages, since parameters may be tied, be
+// views, or be parts of a flat tensor.
 #include "cairn/algorithms/ema.h"
 
 #include <fmt/format.h>
@@ -55,7 +55,7 @@ NamedTensors copies(NamedTensors tensors) {
   return tensors;
 }
 
-// The live tensors are those that were copied, in the same order, as long as the model keeps its
+// The live tensors are those that were copied, in the same order, unless the model replaced its
 // parameters.
 void check_same(const NamedTensors& live, const NamedTensors& copied) {
   bool same = live.size() == copied.size();
@@ -108,7 +108,7 @@ Value as_dict(const NamedTensors& tensors) {
   return dict;
 }
 
-// Fresh tensors like `templates` with the saved elements; what does not fit goes to `misfits`.
+// New tensors like `templates`, with the saved elements. Adds what does not fit to `misfits`.
 NamedTensors read_tensors(const Value* saved, const NamedTensors& templates,
                           const std::string& where, std::vector<std::string>& misfits) {
   NamedTensors result;
@@ -131,7 +131,7 @@ NamedTensors read_tensors(const Value* saved, const NamedTensors& templates,
   }
   for (const auto& [key, value] : saved->as_dict()) {
     if (key.is_str() && known.contains(key.as_str())) continue;
-    misfits.push_back(fmt::format("{} has \"{}\", which the model has not", where,
+    misfits.push_back(fmt::format("{} has \"{}\", which the model does not have", where,
                                   key.is_str() ? key.as_str() : key.type_name()));
   }
   return result;
@@ -140,15 +140,15 @@ NamedTensors read_tensors(const Value* saved, const NamedTensors& templates,
 bool read_flag(const Value& state, const char* key, std::vector<std::string>& misfits) {
   const Value* value = state.find(key);
   if (value != nullptr && value->kind() == Kind::kBool) return value->as_bool();
-  misfits.push_back(fmt::format("\"{}\" is no bool", key));
+  misfits.push_back(fmt::format("\"{}\" is not a bool", key));
   return false;
 }
 
 EMAOptions checked(EMAOptions options) {
   if (options.half_life && options.smoothing) {
     throw UsageError(
-        "EMA: give half_life or smoothing, not both (half_life=nullopt takes away the "
-        "default)");
+        "EMA: give half_life or smoothing, not both (to use smoothing, set half_life to "
+        "nullopt)");
   }
   if (!options.half_life && !options.smoothing) {
     throw UsageError("EMA: give half_life or smoothing");
@@ -210,7 +210,7 @@ bool EMA::match(Event event, const State& state) const {
     case Event::kBatchCheckpoint:
     case Event::kEpochCheckpoint:
     case Event::kIterationCheckpoint:
-      // Every callback is asked, since the answer of each may depend on having been asked.
+      // Every callback is asked, since its answer may depend on having been asked.
       return ema_started_ &&
              std::ranges::count_if(
                  state.callbacks,

@@ -7,7 +7,7 @@
 namespace cairn {
 namespace {
 
-// The tensors of a list, by the names of their positions.
+// The tensors of a list as a dict. `names` are the names for its positions.
 Dict named(const Value* list, const std::vector<std::string>& names, const char* what) {
   const bool fits = list != nullptr && (list->is_list() || list->is_tuple()) &&
                     list->as_items().size() == names.size();
@@ -26,7 +26,8 @@ Dict named(const Value* list, const std::vector<std::string>& names, const char*
   return found;
 }
 
-// The entries of these names; what is missing is left out, and found missing by who reads it.
+// The entries with these names. Missing entries are left out; the code that reads the result
+// reports them.
 Dict part(const Dict& all, const std::vector<std::string>& names) {
   Dict found;
   for (const std::string& name : names) {

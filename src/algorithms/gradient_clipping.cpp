@@ -20,8 +20,8 @@
 namespace cairn {
 namespace {
 
-// The L2 norm of each unit of a weight or its gradient, kept broadcastable: of the whole for
-// vectors, of a row for matrices, of a filter for convolutions.
+// The L2 norm of each unit of a weight or its gradient, with dimensions kept for broadcasting. A
+// unit is the whole vector, a row of a matrix, or a filter of a convolution.
 at::Tensor unit_norms(const at::Tensor& tensor) {
   if (tensor.dim() <= 1) return tensor.norm();
   std::vector<std::int64_t> dims;
@@ -41,9 +41,10 @@ void clip_adaptive(const std::vector<at::Tensor>& parameters, double threshold) 
   }
 }
 
-// The L2 norm, rounded as PyTorch 2 rounds it on x86: squares summed in eight lanes, then the lanes
-// in order. libtorch 1.13 fuses product and sum, which changes the last bit; see adam.h for why a
-// last bit can matter. Larger tensors are split among threads and have no one order.
+// The L2 norm, rounded as PyTorch 2 rounds it on x86: squares are summed in eight lanes, and then
+// the lanes in order. libtorch 1.13 fuses product and sum, which changes the last bit.
+// optim/adam.cpp says why a last bit can matter. Larger tensors are split among threads and have no
+// fixed order.
 constexpr std::int64_t kLargestInOneThread = 32768;
 
 at::Tensor l2_norm(const at::Tensor& tensor) {
@@ -85,7 +86,7 @@ void clip_norm(const std::vector<at::Tensor>& parameters, double threshold) {
   }
 }
 
-// The same of gradients of which each rank has some rows.
+// The same for gradients of which each rank has some rows.
 void clip_sharded_norm(const std::vector<at::Tensor>& parameters, double threshold,
                        const ShardedModule& sharding) {
   const torch::NoGradGuard no_grad;
@@ -137,8 +138,8 @@ void GradientClipping::apply(Event /*event*/, State& state, Logger& /*logger*/) 
     clip_sharded_norm(parameters, options_.clipping_threshold, *state.sharding);
   } else if (state.sharding && options_.clipping_type == ClippingType::kAdaptive) {
     throw UnsupportedError(
-        "GradientClipping: \"adaptive\" looks at whole weights, of which a sharded model has a "
-        "part on each rank: give clipping_type \"norm\" or \"value\"");
+        "GradientClipping: \"adaptive\" needs whole weights, and each rank of a sharded model has "
+        "only a part of them: use clipping_type \"norm\" or \"value\"");
   } else if (options_.clipping_type == ClippingType::kNorm) {
     clip_norm(parameters, options_.clipping_threshold);
   } else if (options_.clipping_type == ClippingType::kValue) {

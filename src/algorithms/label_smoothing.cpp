@@ -11,8 +11,8 @@
 namespace cairn {
 namespace {
 
-// Probabilities over the classes, which are dimension 1 of `outputs`; rows of zeros for negative
-// indices.
+// Probabilities over the classes, which are dimension 1 of `outputs`. Rows of negative indices are
+// zeros.
 at::Tensor probabilities(const at::Tensor& outputs, const at::Tensor& target) {
   if (outputs.sizes() == target.sizes()) return target.to(outputs.scalar_type());
   if (outputs.dim() != target.dim() + 1) {

@@ -27,7 +27,7 @@ bool is_better_when_less(const std::string& name) {
   });
 }
 
-// The number of the call of fit() that is under way in this run, from 1.
+// The number of the current fit() in this run, counted from 1.
 std::int64_t number_of_fit(const State& state) {
   if (!state.fit_calls) return 1;
   return state.fit_calls->finished + static_cast<std::int64_t>(state.fit_calls->current) + 1;
@@ -35,7 +35,7 @@ std::int64_t number_of_fit(const State& state) {
 
 std::string quoted(const std::string& text) { return "\"" + text + "\""; }
 
-// The metrics of the training data or of an evaluator; nullptr where nothing has that label.
+// The metrics of the training data or of an evaluator; nullptr if no data has that label.
 const Metrics* find_metrics(const State& state, const std::string& label) {
   if (label == state.dataloader_label) return &state.train_metrics;
   const auto found = std::ranges::find(state.eval_metrics, label,
@@ -93,7 +93,8 @@ EarlyStopper::EarlyStopper(EarlyStopperOptions options) : options_(std::move(opt
   }
 }
 
-// Finds before training what would otherwise do nothing, or fail after the first evaluation.
+// Finds mistakes before training. Without it the stopper would do nothing, or fail after the first
+// evaluation.
 void EarlyStopper::check(const State& state, Logger& logger) const {
   const std::string& label = options_.dataloader_label;
   const Metrics* metrics = find_metrics(state, label);
@@ -109,7 +110,7 @@ void EarlyStopper::check(const State& state, Logger& logger) const {
   }
 }
 
-// Ends a fit() that patience had ended before the run was started again. A later fit() trains on.
+// Ends a fit() that patience had ended before the run was restarted. A later fit() trains on.
 void EarlyStopper::fit_start(State& state, Logger& logger) {
   check(state, logger);
   if (stopped_fit_ == number_of_fit(state) && is_patience_over(state)) stop(state, logger);
@@ -163,17 +164,17 @@ Value EarlyStopper::state_dict() const {
 
 void EarlyStopper::load_state_dict(const Value& state) {
   const Value* best = state.is_dict() ? state.find("best") : nullptr;
-  if (best == nullptr || best->is_none()) {  // None, or Composer's, which keeps nothing
+  if (best == nullptr || best->is_none()) {  // None, or Composer's state, which is empty
     best_.reset();
     stopped_fit_ = 0;
     return;
   }
   const Value* occurred = state.find("best_occurred");
   if (best->kind() != Kind::kFloat || occurred == nullptr) {
-    throw MismatchError("EarlyStopper's state is no best value with its time");
+    throw MismatchError("EarlyStopper's state has no best value with its time");
   }
   const Value* fit = state.find("stopped_fit");
-  const Value* stopped = state.find("stopped");  // older files have this, or neither
+  const Value* stopped = state.find("stopped");  // older files have this, or neither of the two
   best_occurred_ = Timestamp::from_value(*occurred);
   best_ = best->as_float();
   const bool is_stopped = stopped != nullptr && stopped->get_if<bool>() && stopped->as_bool();

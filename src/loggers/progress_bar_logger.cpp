@@ -59,7 +59,7 @@ ProgressBarLogger::ProgressBarLogger(ProgressBarLoggerOptions options)
   if (!options_.now) options_.now = steady_seconds;
 }
 
-// Which metrics a bar shows is Composer's choice: losses of training, results of evaluation.
+// The choice of metrics is Composer's: losses in training, results in evaluation.
 void ProgressBarLogger::log_metrics(const Dict& metrics, std::int64_t /*step*/) {
   for (const auto& [key, value] : metrics) {
     const std::string& name = key.as_str();
@@ -125,7 +125,7 @@ void ProgressBarLogger::epoch_start(State& state, Logger& /*logger*/) {
 }
 
 void ProgressBarLogger::batch_end(State& state, Logger& /*logger*/) {
-  if (!train_) {  // resumed inside an epoch, whose start was in another process
+  if (!train_) {  // resumed inside an epoch that another process began
     begin_train_bar(state);
     train_->initial = position(state) - 1;
   }

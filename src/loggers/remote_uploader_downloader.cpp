@@ -1,12 +1,12 @@
-// The queue is storage/publish/upload_queue.h's; here is what Composer's names and events mean.
+// Maps Composer's names and events to the queue, which is storage/publish/upload_queue.h.
 //
-//  1. upload_file() opens the file: a checkpoint as it is, whose bytes stay also when it is
-//     removed; any other as an unnamed copy, which is gone with its upload.
-//  2. Errors are thrown by batch_end and epoch_end, once; fit_end waits first.
-//  3. An object that had a checkpoint's name when the run began is looked into before it is
-//     replaced: a checkpoint that is not this run's stays, and that is an error.
-//  4. Uploads that are not done within upload_timeout are given up. That is an error of fit_end,
-//     and a warning of close(), which then does not wait once more.
+//  1. upload_file() opens the file. A checkpoint is sent as it is: its bytes stay readable even if
+//     it is removed. Any other file is copied, without a name; the copy is gone after the upload.
+//  2. batch_end and epoch_end throw an error once; fit_end waits first.
+//  3. An object that had a checkpoint's name when the run began is read before it is replaced. A
+//     checkpoint of another run stays, and that is an error.
+//  4. Uploads that are not done within upload_timeout are abandoned. That is an error of fit_end,
+//     and a warning of close(), which then does not wait again.
 #include "cairn/loggers/remote_uploader_downloader.h"
 
 #include <mutex>
@@ -61,8 +61,8 @@ RemoteUploaderDownloaderOptions checked(RemoteUploaderDownloaderOptions options)
   }
   if (options.store != nullptr) {
     throw UsageError(
-        "RemoteUploaderDownloader: backend_kwargs are of bucket_uri, and there is a store: give "
-        "one of them");
+        "RemoteUploaderDownloader: backend_kwargs apply to bucket_uri, but there is a store, too: "
+        "give one of them");
   }
   options.store = store_with_kwargs(options.bucket_uri, options.backend_kwargs);
   return options;
@@ -79,7 +79,7 @@ struct RemoteUploaderDownloader::Impl {
   NameFormat object_format(const NameFormat& remote_file_name) const {
     if (!run_name) {
       throw UsageError(
-          "RemoteUploaderDownloader: the run name is not set. It is at the event init: give the "
+          "RemoteUploaderDownloader: the run name is not set yet. The event init sets it: give the "
           "logger to a Trainer first");
     }
     const FormatVariables dist = dist_variables(*run_name);
@@ -142,11 +142,11 @@ struct RemoteUploaderDownloader::Impl {
   }
 
   RemoteUploaderDownloaderOptions options;
-  const std::shared_ptr<Notes> notes = std::make_shared<Notes>();  // of the queue's threads
-  std::optional<std::string> run_name;                             // since init
+  const std::shared_ptr<Notes> notes = std::make_shared<Notes>();  // from the queue's threads
+  std::optional<std::string> run_name;                             // set by init
   std::mutex found_mutex;
-  std::set<std::string> found;         // names that were there, and were not looked into yet
-  std::unique_ptr<UploadQueue> queue;  // since init, until close()
+  std::set<std::string> found;         // names that existed at the start and were not read yet
+  std::unique_ptr<UploadQueue> queue;  // from init to close()
   bool is_overdue = false;
 };
 
@@ -163,7 +163,7 @@ const RemoteUploaderDownloaderOptions& RemoteUploaderDownloader::options() const
 
 void RemoteUploaderDownloader::init(State& state, Logger& /*logger*/) {
   if (impl_->run_name) {
-    throw UsageError("RemoteUploaderDownloader is initialized already: one Trainer, one of them");
+    throw UsageError("RemoteUploaderDownloader is initialized already: give each Trainer its own");
   }
   impl_->run_name = state.run_name;
   const RetryPolicy retry = impl_->retry();
@@ -209,7 +209,7 @@ void RemoteUploaderDownloader::look_before_uploads(const NameFormat& remote_file
   const RetryPolicy retry = impl_->retry();
   const NameFormat pointer = latest.empty() ? NameFormat() : impl_->object_format(latest);
   if (!pointer.empty() && !has_counter(pointer)) {
-    // Of others each save has its own.
+    // Only such a pointer may be another job's: otherwise each save has a pointer of its own.
     impl_->queue->publisher().look_at_pointer(only_name(pointer), retry);
   }
   const NameFormat file = impl_->object_format(remote_file_name);
@@ -219,7 +219,8 @@ void RemoteUploaderDownloader::look_before_uploads(const NameFormat& remote_file
   const NameFormat inside(file.text().substr(fixed));
   with_retries(retry, [&] {
     ObjectStore& store = *impl_->options.store;
-    // Far away it would be a request for each folder, and others may be about to finish theirs.
+    // In a far store this would cost a request per folder, and other ranks may be about to finish
+    // theirs.
     if (!store.may_be_far()) remove_leftovers_of_formats(store, folder, {inside}, {});
     for (const std::string& name : format_folders(store, folder, inside, {})) {
       const std::string where = name.empty() ? folder : join_path(folder, name);

@@ -33,8 +33,8 @@ RemoteUploaderDownloaderOptions uploader_options(const RunDirectoryUploaderOptio
           .store_patience = options.store_patience};
 }
 
-// Of the files, by path: which version is on its way or has arrived. Reported by the uploader's
-// threads.
+// For each file, by path: the version that is on its way or has arrived. Called by the uploader's
+// threads, too.
 class Versions {
  public:
   bool is_sent(const std::string& path, const std::string& version) {
@@ -45,14 +45,14 @@ class Versions {
   void send(const std::string& path, const std::string& version) {
     const std::scoped_lock lock(mutex_);
     Known& known = known_[path];
-    if (known.version != version) known = {version};  // else it has arrived already
+    if (known.version != version) known = {version};  // otherwise it has arrived already
   }
   void arrive(const std::string& path, const std::string& version) {
     const std::scoped_lock lock(mutex_);
     const Known& known = known_.try_emplace(path, Known{version}).first->second;
     if (known.version == version) known_[path].has_arrived = true;
   }
-  // Of a file that is gone nothing is worth remembering: a run may make as many as it likes.
+  // Forgets files that are gone: a run may make any number of them.
   void forget_all_but(const std::set<std::string>& paths) {
     const std::scoped_lock lock(mutex_);
     std::erase_if(known_, [&](const auto& known) { return !paths.contains(known.first); });
@@ -106,15 +106,15 @@ struct RunDirectoryUploader::Impl {
                               .file_path = path,
                               .overwrite = true,
                               .on_done = arrived});
-      } catch (const NotFoundError&) {  // removed since
+      } catch (const NotFoundError&) {  // removed meanwhile
         continue;
       }
       versions->send(path, info->version);
     }
   }
 
-  // Does what may throw what an upload threw. Which it was nobody knows: what has not arrived by
-  // then is sent again the next time.
+  // Calls `act`, which may throw the error of an upload. The error does not say which file failed,
+  // so everything that has not arrived by then is sent again the next time.
   template <class Act>
   void watch(const Act& act) {
     try {
@@ -127,7 +127,7 @@ struct RunDirectoryUploader::Impl {
 
   RunDirectoryUploaderOptions options;
   RemoteUploaderDownloader uploader;
-  std::string folder;  // since init
+  std::string folder;  // set by init
   const std::shared_ptr<Versions> versions = std::make_shared<Versions>();
 };
 
@@ -165,7 +165,7 @@ void RunDirectoryUploader::close(State& state, Logger& logger) {
   } catch (...) {
     failed = std::current_exception();
   }
-  impl_->uploader.close(state, logger);  // what is on its way arrives all the same
+  impl_->uploader.close(state, logger);  // uploads that are on their way still arrive
   if (failed != nullptr) std::rethrow_exception(failed);
 }
 

@@ -1,7 +1,7 @@
-// torchmetrics counts four things in "micro" accuracy: tp = the correct ones, fp = fn = the wrong
-// ones, tn = what is left of num_classes answers a sample. All follow from the correct and the
-// total, and only the correct ones are counted on the device: neither an update nor the gathering
-// of a state waits for it.
+// For "micro" accuracy torchmetrics counts tp = correct answers, fp = fn = wrong answers, and tn =
+// the rest of num_classes answers per sample. All of them follow from the correct answers and the
+// total. Only the correct answers are counted on the device, so neither an update nor state_dict()
+// waits for the device.
 #include <fmt/format.h>
 #include <torch/torch.h>
 
@@ -65,8 +65,8 @@ void Accuracy::load_state_dict(const Value& state) {
   const std::int64_t fp = metric_count(name(), state, "fp", {1});
   const std::int64_t tn = metric_count(name(), state, "tn", {1});
   const std::int64_t fn = metric_count(name(), state, "fn", {1});
-  // Of classes, and not of scores, it does not learn how many there are: state_dict() has so few
-  // true negatives then as there would be of no class.
+  // From classes, unlike from scores, the metric does not learn the number of classes. state_dict()
+  // then computes the true negatives for a number of 0.
   const bool knows_classes = tn + tp + fp + fn != 0;
   if (tp < 0 || fp < 0 || (tn < 0 && knows_classes) || fp != fn) {
     throw MismatchError(

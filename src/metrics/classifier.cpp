@@ -10,7 +10,7 @@
 namespace cairn {
 namespace {
 
-// The user's network as the attribute "module", from which its names in checkpoints come.
+// The user's network as the attribute "module", which gives the names in checkpoints.
 struct Wrapper : torch::nn::Module {
   explicit Wrapper(const std::shared_ptr<torch::nn::Module>& net)
       : torch::nn::Module("ComposerClassifier") {
@@ -64,7 +64,8 @@ at::Tensor soft_cross_entropy(const at::Tensor& outputs, const at::Tensor& targe
         "(one dimension less) or probabilities (the same shape)",
         fmt::join(outputs.sizes(), ", "), fmt::join(target.sizes(), ", ")));
   }
-  // The mean over samples whose probabilities sum to one; others weigh as much as they sum to.
+  // The mean over samples if their probabilities sum to one; otherwise a sample's weight is its
+  // sum.
   const at::Tensor weight = target.sum();
   if (weight.item<double>() == 0) {
     throw UsageError("soft_cross_entropy: all target probabilities are zero");

@@ -30,7 +30,7 @@ std::int64_t metric_count(const std::string& metric, const Value& state, const c
   const at::Tensor count = metric_entry(metric, state, key, shape);
   if (!at::isIntegralType(count.scalar_type(), /*includeBool=*/false)) {
     throw MismatchError(
-        fmt::format("\"{}\" in the saved state of metric {} is no whole number", key, metric));
+        fmt::format("\"{}\" in the saved state of metric {} is not a whole number", key, metric));
   }
   return count.item<std::int64_t>();
 }

@@ -1,4 +1,4 @@
-// Reading a metric's state, for messages that name the metric and the entry.
+// Reads a metric's state, with messages that name the metric and the entry.
 #pragma once
 
 #include <torch/torch.h>
@@ -9,7 +9,7 @@
 
 namespace cairn {
 
-// The tensor under `key`, with the shape that torchmetrics gives it; MismatchError otherwise.
+// The tensor under `key`. Throws MismatchError unless it has torchmetrics' shape.
 at::Tensor metric_entry(const std::string& metric, const Value& state, const char* key,
                         const Dims& shape);
 // The same for a count.

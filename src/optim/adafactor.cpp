@@ -1,11 +1,11 @@
 // Adafactor. Step k, for a parameter w with gradient g (arXiv:1804.04235, as PyTorch 2.5's Python
-// computes it); n is the number of elements, eps1 that of w's dtype when eps has none:
+// computes it); n is the number of elements. If eps has no eps1, it is the epsilon of w's dtype.
 //
 //  1. rho = min(lr, 1 / sqrt(k));  a = max(eps2, |w| / sqrt(n)) * rho;  b = k^beta2_decay.
 //  2. w = w * (1 - lr * weight_decay).
-//  3. Of a matrix (the last two dimensions): r = lerp(r, mean of g^2 along each row, b),
+//  3. For a matrix (the last two dimensions): r = lerp(r, mean of g^2 along each row, b),
 //     c = lerp(c, mean along each column, b), v = r c / max(mean of r, eps1);
-//     else v = lerp(v, g^2, b), which is kept.
+//     otherwise v = lerp(v, g^2, b), which is kept.
 //  4. u = g / sqrt(max(v, eps1^2));  w = w - a / max(1, |u| / (d * sqrt(n))) * u.
 #include <torch/torch.h>
 
@@ -87,7 +87,7 @@ class AdafactorOptimizer final : public OptimizerOf<AdafactorOptions, AdafactorS
     if (o.weight_decay != 0) u.parameter.mul_(1 - o.lr * o.weight_decay);
     const double weight = std::pow(step, o.beta2_decay);
     const at::Tensor estimate =
-        u.parameter.dim() > 1 ? of_matrix(u, weight, eps1) : of_vector(u, weight);
+        u.parameter.dim() > 1 ? estimate_matrix(u, weight, eps1) : estimate_vector(u, weight);
     const at::Tensor change = estimate.clamp_(eps1 * eps1).rsqrt_().mul_(u.gradient);
     u.parameter.add_(change, -alpha / std::max(1.0, norm_of(change) / (size * o.d)));
   }
@@ -101,8 +101,8 @@ class AdafactorOptimizer final : public OptimizerOf<AdafactorOptions, AdafactorS
         .div_(static_cast<double>(gradient.size(dim)));
   }
 
-  // The estimates of step 3, to be changed by the caller.
-  static at::Tensor of_matrix(const Update& u, double weight, double eps1) {
+  // The estimates v of step 3. The caller may change the result.
+  static at::Tensor estimate_matrix(const Update& u, double weight, double eps1) {
     State& s = u.state;
     if (!s.row_var.defined()) {
       s.row_var = at::zeros(shape_without(u.gradient, -1), u.gradient.options());
@@ -112,7 +112,7 @@ class AdafactorOptimizer final : public OptimizerOf<AdafactorOptions, AdafactorS
     s.col_var.lerp_(mean_square(u.gradient, -2), weight);
     return at::matmul(s.row_var, s.col_var).div_(s.row_var.mean(-2, /*keepdim=*/true).clamp_(eps1));
   }
-  static at::Tensor of_vector(const Update& u, double weight) {
+  static at::Tensor estimate_vector(const Update& u, double weight) {
     prepare(u.gradient, {&u.state.variance});
     u.state.variance.lerp_(u.gradient.square(), weight);
     return u.state.variance.clone();

@@ -4,8 +4,8 @@
 //  1. s = s + g^2.
 //  2. w = w - lr / (1 + (k - 1) * lr_decay) * g / (sqrt(s) + eps).
 //
-// Of a sparse gradient only the rows that it has. The options, states and archives are libtorch's,
-// whose own step takes squares of complex numbers.
+// A sparse gradient changes only its rows. The options, states and archives are libtorch's. Its own
+// step is not used, since it squares complex numbers.
 #include <torch/torch.h>
 
 #include "cairn/error.h"
@@ -44,7 +44,7 @@ class AdagradOptimizer final : public StepOf<torch::optim::Adagrad, torch::optim
 
   static void update_rows(const Update& u, double rate) {
     if (u.options.weight_decay() != 0) {
-      throw UnsupportedError("Adagrad: weight_decay does not go with sparse gradients");
+      throw UnsupportedError("Adagrad: weight_decay does not work with sparse gradients");
     }
     const SparseRows rows(u.gradient);
     if (rows.empty()) return;

@@ -5,10 +5,10 @@
 //     multiplies w by 1 - lr * weight_decay.
 //  2. m = lerp(m, g, 1 - beta1).
 //  3. adam_step().
-//
 // libtorch's own step updates the first moment with a product and a sum; Python's (since 2.0) with
-// lerp. The last bits differ, and where a gradient is nothing but rounding, Adam makes whole steps
-// of them: only with Python's order does a run go on as Python's would. The options, states and
+// lerp. The last bits differ. If a gradient is only rounding error, Adam turns it into whole steps,
+// so a run continues as in Python only with Python's order of operations. The options, states and
+// archives are libtorch's.
 // archives are libtorch's.
 #include <torch/torch.h>
 
@@ -26,7 +26,8 @@ namespace {
 
 constexpr const char* kDecoupled = "decoupled_weight_decay";
 
-// Newer Python's Adam(decoupled_weight_decay=True), an entry that libtorch's options lack.
+// Adam(decoupled_weight_decay=True) of newer Python versions, an option that libtorch's options
+// lack.
 bool is_decoupled(const torch::optim::OptimizerOptions& options) {
   const GroupExtras* extras = find_extras(options);
   const Value* flag = extras == nullptr ? nullptr : extras->loaded.find(kDecoupled);
@@ -54,7 +55,7 @@ class AdamStepOf : public StepOf<TorchClass, Options, State> {
     adam_step(weights, gradient, moments, {o.lr(), {beta1, beta2}, o.eps(), o.amsgrad(), s.step()});
   }
 
-  // Step 1; gives the gradient to go on with.
+  // Step 1. Returns the gradient for the next steps.
   virtual at::Tensor decay(const at::Tensor& weights, const at::Tensor& gradient,
                            const Options& options) const = 0;
 };
@@ -69,7 +70,7 @@ at::Tensor decayed(const at::Tensor& parameter, const at::Tensor& gradient, cons
   return gradient;
 }
 
-// Options as libtorch has them.
+// Converts to libtorch's options.
 template <class To, class From>
 To adam_options(const From& from) {
   return To(from.lr)
@@ -79,7 +80,7 @@ To adam_options(const From& from) {
       .amsgrad(from.amsgrad);
 }
 
-// Follows the flag, unlike libtorch's; the group keeps it as it keeps all that was loaded.
+// Implements the flag, unlike libtorch's class. The group keeps it among its loaded entries.
 class AdamOptimizer final : public AdamStepBase, public TorchAdamLayout {
  public:
   AdamOptimizer(std::vector<at::Tensor> parameters, const cairn::AdamOptions& options)
@@ -89,7 +90,7 @@ class AdamOptimizer final : public AdamStepBase, public TorchAdamLayout {
         adam_options<torch::optim::AdamOptions>(options));
     decoupled->loaded.set(kDecoupled, true);
     param_groups_.front().set_options(decoupled->clone());
-    defaults_ = std::move(decoupled);  // of groups that are added
+    defaults_ = std::move(decoupled);  // for groups that are added later
   }
 
  private:

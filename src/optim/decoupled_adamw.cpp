@@ -21,7 +21,7 @@ void DecoupledAdamWOptions::describe(GroupFields& group) {
   group.number("weight_decay", weight_decay);
   group.flag("amsgrad", amsgrad);
   group.python_only("foreach", None{});
-  group.python_only("maximize", false);  // Composer's ignores these, too
+  group.python_only("maximize", false);  // Composer's class ignores these, too
   group.python_only("capturable", false);
   group.python_only("differentiable", false);
   group.python_only("fused", None{});

@@ -21,7 +21,7 @@ void DecoupledSGDWOptions::describe(GroupFields& group) {
   group.number("dampening", dampening, 0);
   group.number("weight_decay", weight_decay, 0);
   group.flag("nesterov", nesterov);
-  group.python_only("maximize", false);  // Composer's ignores it, too
+  group.python_only("maximize", false);  // Composer's class ignores it, too
   group.python_only("foreach", None{});
   group.python_only("differentiable", false);
   group.python_only("fused", None{});

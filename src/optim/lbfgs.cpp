@@ -1,4 +1,4 @@
-// LBFGS: libtorch's.
+// LBFGS: libtorch's class.
 #include <torch/torch.h>
 
 #include "cairn/error.h"

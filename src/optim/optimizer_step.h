@@ -1,4 +1,4 @@
-// What the steps of cairn's optimizers share.
+// Code that the steps of cairn's optimizers share.
 #pragma once
 
 #include <torch/torch.h>
@@ -10,12 +10,13 @@
 
 namespace cairn {
 
-// Complex numbers as pairs of real ones, which a step treats like any others (as PyTorch does).
+// Views complex numbers as pairs of real ones, which a step treats like any others (as PyTorch
+// does).
 inline at::Tensor real_view(const at::Tensor& tensor) {
   return tensor.defined() && tensor.is_complex() ? at::view_as_real(tensor) : tensor;
 }
 
-// Zeros like the parameter, where there is nothing yet.
+// Makes each undefined moment zeros like the parameter.
 inline void prepare(const at::Tensor& parameter, std::initializer_list<at::Tensor*> moments) {
   for (at::Tensor* moment : moments) {
     if (!moment->defined()) *moment = at::zeros_like(parameter, at::MemoryFormat::Preserve);
@@ -28,8 +29,8 @@ inline at::Tensor with_decay(const at::Tensor& gradient, const at::Tensor& param
   return weight_decay == 0 ? gradient : gradient.add(parameter, weight_decay);
 }
 
-// The gradient to go on with when weight decay may be decoupled, as in AdamW: then the parameter is
-// decayed and the gradient stays.
+// The gradient for the next steps if weight decay may be decoupled, as in AdamW. If it is, decays
+// the parameter and returns the gradient unchanged.
 inline at::Tensor decayed_gradient(const at::Tensor& parameter, const at::Tensor& gradient,
                                    const auto& options) {
   if (!options.decoupled_weight_decay) {
@@ -39,9 +40,9 @@ inline at::Tensor decayed_gradient(const at::Tensor& parameter, const at::Tensor
   return gradient;
 }
 
-// What a parameter is multiplied by before its update, as Composer's optimizers do: not
-// 1 - lr * weight_decay, so that the decay of a whole run depends on the schedule of the rate and
-// not on the rate. 1 without weight decay.
+// The factor of a parameter before its update, as in Composer's optimizers; 1 without weight decay.
+// Unlike 1 - lr * weight_decay it makes the decay of a whole run depend on the schedule of the
+// rate, and not on the rate.
 inline double decay_factor(double weight_decay, double lr, double initial_lr) {
   return 1 - weight_decay * (initial_lr == 0 ? 1 : lr / initial_lr);
 }
@@ -50,8 +51,8 @@ inline double power(double base, std::int64_t exponent) {
   return std::pow(base, static_cast<double>(exponent));
 }
 
-// The moments of Adam and its kin, as real numbers. Made on the first gradient; the largest second
-// moment when amsgrad is on, which may be later.
+// The moments of Adam and similar optimizers, as real numbers. Made at the first gradient. The
+// largest second moment is made when amsgrad is on, which may be later.
 struct Moments {
   Moments(const at::Tensor& parameter, bool amsgrad, const std::array<at::Tensor*, 3>& moments) {
     prepare(parameter, {moments[0], moments[1]});
@@ -66,10 +67,10 @@ struct Moments {
   at::Tensor max_exp_avg_sq;
 };
 
-// The beginning of a step of NAdam and RAdam:
+// The first part of a step of NAdam and RAdam:
 //  g = decayed_gradient();  m = lerp(m, g, 1 - beta1);  v = beta2 * v + (1 - beta2) * g^2
 struct DecayedMoments {
-  // `u` is their Update; its state has step, exp_avg and exp_avg_sq.
+  // `u` is the optimizer's Update; its state has step, exp_avg and exp_avg_sq.
   explicit DecayedMoments(const auto& u) {
     const auto [beta1, beta2] = u.options.betas;
     prepare(u.parameter, {&u.state.exp_avg, &u.state.exp_avg_sq});
@@ -86,12 +87,12 @@ struct DecayedMoments {
   at::Tensor exp_avg_sq;
 };
 
-// The rows that a sparse gradient has.
+// The rows of a sparse gradient.
 struct SparseRows {
   explicit SparseRows(const at::Tensor& given)
       : gradient(given.coalesce()), values(gradient.values()) {}
   bool empty() const { return values.numel() == 0; }
-  // Those rows with other values, and of a dense tensor its values there.
+  // with(): these rows with other values. values_of(): a dense tensor's values in these rows.
   at::Tensor with(const at::Tensor& other_values) const {
     return at::sparse_coo_tensor(gradient.indices(), other_values, gradient.sizes());
   }
@@ -111,10 +112,10 @@ struct AdamStep {
   std::int64_t step;  // counted from 1
 };
 
-// From the first moment m, already updated, and the gradient g:
+// Takes the first moment m, already updated, and the gradient g:
 //  v = beta2 * v + (1 - beta2) * g^2
-//  w = w - lr / (1 - beta1^k) * m / (sqrt(v) / sqrt(1 - beta2^k) + eps), where with amsgrad v is
-//  the largest so far.
+//  w = w - lr / (1 - beta1^k) * m / (sqrt(v) / sqrt(1 - beta2^k) + eps)
+// With amsgrad, the last line uses the largest v so far.
 inline void adam_step(const at::Tensor& parameter, const at::Tensor& gradient, Moments& moments,
                       const AdamStep& step) {
   const auto [beta1, beta2] = step.betas;

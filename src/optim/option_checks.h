@@ -10,7 +10,7 @@
 
 namespace cairn {
 
-// UsageError names the optimizer and the first option that is out of range.
+// Throws UsageError naming the optimizer and the first option that is out of range.
 class OptionChecks {
  public:
   explicit OptionChecks(std::string_view optimizer) : optimizer_(optimizer) {}
@@ -44,7 +44,7 @@ class OptionChecks {
     }
   }
 
-  // What several optimizers have.
+  // Options that several optimizers have.
   void sgd(const auto& options) const {
     not_negative("lr", options.lr);
     not_negative("momentum", options.momentum);

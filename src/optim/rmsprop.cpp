@@ -5,7 +5,8 @@
 //     and n = sqrt(v - a^2) + eps.
 //  2. w = w - lr * g / n; with momentum: b = momentum * b + g / n and w = w - lr * b.
 //
-// The options, states and archives are libtorch's, whose own step takes squares of complex numbers.
+// The options, states and archives are libtorch's. Its own step is not used, since it squares
+// complex numbers.
 #include <torch/torch.h>
 
 #include "cairn/optim/optimizers.h"

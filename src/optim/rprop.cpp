@@ -1,8 +1,8 @@
 // Rprop. One step, for each weight w with gradient g and step size s (Riedmiller and Braun 1993, as
 // PyTorch's Python computes it):
 //
-//  1. g as before in sign: s = s * etas[1]; turned: s = s * etas[0] and g = 0; s kept in
-//     step_sizes.
+//  1. If the sign of g is the previous one: s = s * etas[1]. If it changed: s = s * etas[0] and
+//     g = 0. Then s is clamped to step_sizes.
 //  2. w = w - sign(g) * s.
 #include <torch/torch.h>
 

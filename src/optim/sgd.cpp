@@ -1,4 +1,4 @@
-// SGD: libtorch's, which computes as Python's does.
+// SGD: libtorch's class, which computes the same as Python's.
 #include <torch/torch.h>
 
 #include "cairn/optim/optimizers.h"

@@ -1,6 +1,6 @@
-// SparseAdam. Step k, for the rows of a parameter w that the sparse gradient g has
-// (arXiv:1412.6980, as PyTorch's Python computes it); all other rows, and their moments, stay as
-// they are:
+// SparseAdam. Step k, for the rows of a parameter w that are in the sparse gradient g
+// (arXiv:1412.6980, as PyTorch's Python computes it). All other rows and their moments do not
+// change:
 //
 //  1. m = m + (g - m) * (1 - beta1);  v = v + (g^2 - v) * (1 - beta2).
 //  2. w = w - lr * sqrt(1 - beta2^k) / (1 - beta1^k) * m / (sqrt(v) + eps).

@@ -1,4 +1,4 @@
-// How schedulers read their times against a State.
+// Converts the times of schedulers for a State.
 #pragma once
 
 #include "cairn/time.h"
@@ -6,13 +6,13 @@
 
 namespace cairn {
 
-// `time` in the unit that training is counted in: "dur" becomes the unit of max_duration (batches
-// when that is in epochs), epochs become batches; times that were not in "dur" are multiplied by
-// `ssr`, since max_duration already is. Counts are truncated. UsageError for seconds, without a
-// max_duration, and for epochs of unknown length.
+// Returns `time` in the unit that training is counted in. "dur" becomes the unit of max_duration,
+// or batches if that is in epochs. Epochs become batches. Times that were not in "dur" are
+// multiplied by `ssr`, since max_duration already is. Counts are truncated. Throws UsageError for
+// seconds, without a max_duration, and for epochs of unknown length.
 Time convert_time(const Time& time, const State& state, double ssr = 1.0);
 
-// The state's time in the unit of `like`, and what part of `whole` it is.
+// The state's time in the unit of `like`, and the same as a fraction of `whole`.
 Time current_time(const State& state, const Time& like);
 double fraction_of(const State& state, const Time& whole);
 

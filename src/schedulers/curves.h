@@ -1,4 +1,4 @@
-// The shapes that several schedulers share.
+// Shapes that several schedulers share.
 #pragma once
 
 #include <vector>

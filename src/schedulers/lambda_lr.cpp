@@ -1,4 +1,4 @@
-// A ComposerScheduler at work, as PyTorch's LambdaLR with one function for all groups.
+// Runs a ComposerScheduler as PyTorch's LambdaLR, with one function for all groups.
 #include "cairn/schedulers/schedulers.h"
 #include "cairn/train/state.h"
 
@@ -9,7 +9,7 @@ namespace {
 
 struct LambdaRule {
   static constexpr const char* kName = "LambdaLR";
-  static constexpr bool kIsOfTime = true;
+  static constexpr bool kDependsOnTime = true;
   const ComposerScheduler* scheduler;
   const State* state;
   double ssr;

@@ -1,9 +1,11 @@
-// What PyTorch's LRScheduler does around the formula of one class (torch 2.6):
+// The part of PyTorch's LRScheduler (torch 2.6) that all classes share; a Rule is one class's
+// formula.
 //
 //  1. Construction takes each group's initial learning rate as its base and steps once, so the
 //     rates of step 0 are in effect before the first batch.
-//  2. step() counts, then sets each group's rate to what the formula makes of the present one.
-//  3. The state is every attribute but the optimizer: the class's own first, then the common ones.
+//  2. step() counts, and then applies the formula to each group's present rate.
+//  3. The state has every attribute except the optimizer: the class's own first, then the common
+//     ones.
 #pragma once
 
 #include <fmt/format.h>
@@ -24,12 +26,12 @@
 
 namespace cairn {
 
-// Rule has
+// A Rule has
 //   kName                                       PyTorch's class name
 //   double next(step, lr, base_lr) const        the rate of step number `step` (0, 1, ...)
-//   kIsOfTime                                   there if next() is a function of the state's time
+//   kDependsOnTime                              if next() is a function of the state's time
 //   void visit(visitor)                         its entries, see scheduler_state.h
-//   void visit_last(visitor, groups)            those that stand after the common ones
+//   void visit_last(visitor, groups)            entries that come after the common ones
 template <class Rule>
 class Running final : public RunningScheduler {
  public:
@@ -59,7 +61,7 @@ class Running final : public RunningScheduler {
   }
 
   std::optional<bool> is_of_present_time() const override {
-    if constexpr (requires { Rule::kIsOfTime; }) {
+    if constexpr (requires { Rule::kDependsOnTime; }) {
       constexpr double kRounding = 1e-12;
       for (std::size_t g = 0; g < counts_.base_lrs.size(); ++g) {
         const double base = counts_.base_lrs[g];

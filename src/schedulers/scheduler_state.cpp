@@ -13,7 +13,7 @@ namespace cairn {
 
 namespace {
 
-// A key of a Counter; torch.distributed.checkpoint makes texts of all keys.
+// A key of a Counter, which torch.distributed.checkpoint turns into text.
 std::optional<std::int64_t> int_key(const Value& key) {
   if (key.is_int()) return key.as_int();
   if (!key.is_str()) return std::nullopt;
@@ -28,7 +28,7 @@ std::optional<std::int64_t> int_key(const Value& key) {
 
 void SchedulerStateWriter::counts(const char* key,
                                   const std::map<std::int64_t, std::int64_t>& values) {
-  Dict dict(DictType::kCounter);  // PyTorch asks it for elements()
+  Dict dict(DictType::kCounter);  // PyTorch calls its elements()
   for (const auto& [value, times] : values) {
     dict.set(value, times);
   }
@@ -83,7 +83,8 @@ void SchedulerStateReader::numbers(const char* key, std::vector<double>& target)
   }
   for (std::size_t i = 0; i < target.size(); ++i) {
     const Value& item = value->as_items()[i];
-    const std::optional<double> number = find_number(item);  // a tensor with Adam(lr=tensor)
+    // a tensor if the optimizer is Adam(lr=tensor)
+    const std::optional<double> number = find_number(item);
     if (!number) return wrong(key, "a list of numbers", item);
     target[i] = *number;
   }

@@ -1,5 +1,5 @@
-// A scheduler's state as a dict: what it has in common with all others, and the visitors that write
-// and read it. A visitor has
+// A scheduler's state as a dict: the common entries, and the visitors that write and read all
+// entries. A visitor has
 //   count(key, int64&)                                must be in a file; all others may be absent
 //   steps(key, int64&)                                1 or more
 //   number(key, double&)
@@ -45,7 +45,7 @@ class SchedulerStateReader {
   void counts(const char* key, std::map<std::int64_t, std::int64_t>& target);
   void constant(const char* /*key*/, const Value& /*value*/) {}
 
-  // MismatchError listing what did not fit.
+  // Throws MismatchError listing what did not fit.
   void finish() const;
 
  private:

@@ -92,7 +92,7 @@ double CosineAnnealingWarmRestartsScheduler::operator()(const State& state, doub
   const std::int64_t now = current_time(state, first).value();
   std::int64_t length = first.value();
   std::int64_t end = length;
-  if (length > 0 && options_.t_mult == 1) {  // no need to walk: all cycles are alike
+  if (length > 0 && options_.t_mult == 1) {  // no need to walk: all cycles are equal
     end = (now / length + 1) * length;
   }
   while (end <= now) {

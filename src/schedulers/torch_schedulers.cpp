@@ -70,7 +70,7 @@ struct ExponentialRule {
   void visit_last(auto& /*visitor*/, std::size_t /*groups*/) const {}
 };
 
-// From one step to the next, so that it also follows rates that were changed by hand.
+// Computes each rate from the previous one, so it also follows rates that were changed by hand.
 struct CosineRule {
   static constexpr const char* kName = "CosineAnnealingLR";
   std::int64_t t_max;
@@ -79,7 +79,7 @@ struct CosineRule {
   double next(std::int64_t step, double lr, double base_lr) const {
     if (step == 0) return lr;
     const double angle = std::numbers::pi / static_cast<double>(t_max);
-    if ((step - 1 - t_max) % (2 * t_max) == 0) {  // the step away from the lowest point
+    if ((step - 1 - t_max) % (2 * t_max) == 0) {  // the step up from the lowest point
       return lr + (base_lr - eta_min) * (1 - std::cos(angle)) / 2;
     }
     const auto height = [&](std::int64_t at) {

@@ -9,8 +9,8 @@
 namespace cairn {
 namespace {
 
-// Where a warmup stands: while it lasts the height of the ramp, nothing after it. Its end is not
-// scaled; with scale_warmup its slope is.
+// The height of the warmup's ramp; nullopt after the warmup. The ratio does not scale its end. With
+// scale_warmup it scales the slope.
 std::optional<double> ramp(const State& state, const Time& t_warmup, bool scale_warmup,
                            double ssr) {
   const Time end = convert_time(t_warmup, state);
@@ -19,7 +19,7 @@ std::optional<double> ramp(const State& state, const Time& t_warmup, bool scale_
   return std::min(1.0, fraction_of(state, slope));
 }
 
-// In batches where that is how they compare; nullopt when they do not.
+// `time` in the unit of `other` if they can be compared (batches and epochs); otherwise nullopt.
 std::optional<double> comparable(const Time& time, const Time& other, const State& state) {
   if (time.unit() == other.unit()) return time.number();
   if (time.unit() == TimeUnit::kEpoch && other.unit() == TimeUnit::kBatch && state.dataloader_len) {
@@ -31,7 +31,7 @@ std::optional<double> comparable(const Time& time, const Time& other, const Stat
   return std::nullopt;
 }
 
-// What part of the way from the end of the warmup to t_max is done, in [0, 1].
+// The fraction of the way from the end of the warmup to t_max, in [0, 1].
 double after_warmup(const State& state, const Time& t_warmup, const Time& t_max, double ssr) {
   const Time from = convert_time(t_warmup, state);
   const Time to = convert_time(t_max, state, ssr);
@@ -48,7 +48,7 @@ void check(const State& state, const Time& t_warmup, const Time& t_max, double s
                      ") must be in units that can be compared; they come out as " +
                      warmup.to_string() + " and " + end.to_string());
   }
-  const Time& run = *state.max_duration;  // there is one, or convert_time() had thrown
+  const Time& run = *state.max_duration;  // exists, or convert_time() would have thrown
   const std::optional<double> length = comparable(end, run, state);
   if (length && *length < run.number()) {
     throw UsageError("t_max (" + end.to_string() + ") must not be less than max_duration (" +
@@ -56,7 +56,8 @@ void check(const State& state, const Time& t_warmup, const Time& t_max, double s
   }
 }
 
-// Every scheduler with a warmup but MultiStep: checks, then `top` times the ramp, then `after`.
+// For every scheduler with a warmup except MultiStep: checks, then returns `top` times the ramp, or
+// after it `after`.
 template <class Options, class After>
 double with_warmup(const State& state, double ssr, const Options& options, double top,
                    After after) {

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Compiles a file of mistakes, and looks at what the compiler says of each.
+"""Compiles a file of mistakes, and checks the compiler's message for each.
 
     expect_errors.py FILE COMPILER [ARGUMENT...]
 
-The line after a line "// says: TEXT" must not compile, and TEXT must be in what the compiler says
-of it, including the lines of headers that it shows (or BY_COMPILER). No other line of FILE or of
+The line after a line "// says: TEXT" must not compile. The compiler's message for it, including
+the lines of headers that it shows, must contain TEXT (or BY_COMPILER). No other line of FILE or of
 cairn's headers may have an error.
 """
 import os
@@ -13,7 +13,7 @@ import subprocess
 import sys
 
 SAYS = "// says: "
-# GCC 16 says this of X{.field = ...}, and looks at no constructor of X that could say more.
+# GCC 16 says this for X{.field = ...}, and shows no constructor of X, whose line would say more.
 BY_COMPILER = "designated initializers cannot be used with a non-aggregate type"
 
 
@@ -25,7 +25,7 @@ def mistakes_in(path):
 
 
 def said_of_lines(path, output):
-    """{line number of an error in `path`: all that is said of it}; of cairn's headers under 0."""
+    """{line number of an error in `path`: its whole message}; errors in cairn's headers: 0."""
     begins = re.compile(r"(.*?):(\d+):\d+: (?:fatal )?error: ")
     said = {}
     number = None
@@ -54,9 +54,9 @@ def main():
         if number not in said:
             wrong.append(f"{path}:{number}: compiles")
         elif text not in said[number] and not (is_gcc_16 and BY_COMPILER in said[number]):
-            wrong.append(f"{path}:{number}: not said: {text}\n{said[number]}")
+            wrong.append(f"{path}:{number}: the message lacks: {text}\n{said[number]}")
     for number in said.keys() - mistakes.keys():
-        wrong.append(f"{path}:{number}: an error that is not expected:\n{said[number]}")
+        wrong.append(f"{path}:{number}: an unexpected error:\n{said[number]}")
     print("\n".join(wrong))
     print(f"{len(mistakes) - len(wrong)} of {len(mistakes)} mistakes name what to write instead")
     return 1 if wrong else 0

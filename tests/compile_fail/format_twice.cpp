@@ -1,4 +1,4 @@
-// A name that was formatted, formatted again: the braces of a run's name would become variables.
+// Formats a formatted name again, which would take the braces in a run's name for variables.
 #include "cairn/checkpoint/names.h"
 
 std::string format_twice(const cairn::FormatVariables& dist) {

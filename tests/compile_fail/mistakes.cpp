@@ -1,5 +1,5 @@
-// Common mistakes. The compiler has to say the text after "says:" of the line below it
-// (expect_errors.py), which names what to write instead.
+// Common mistakes. The compiler's message for each line must contain the text after "says:" above
+// it (expect_errors.py), which names what to write instead.
 #include <torch/torch.h>
 
 #include "cairn/cairn.h"

@@ -1,5 +1,5 @@
-// Frozen: users' programs, see CMakeLists.txt. Checkpoints without libtorch: values of every kind,
-// opening, verifying and reading them, names, times.
+// Frozen: users' programs, see CMakeLists.txt. Checkpoints without libtorch: values of every kind;
+// opening, verifying and reading checkpoints; names; times.
 #include <complex>
 #include <cstddef>
 #include <fstream>
@@ -84,7 +84,7 @@ void look_into(const cairn::Value& value) {
   check(was_refused, "an int is no text");
 }
 
-// One byte of a tensor becomes another one.
+// Changes one byte of a tensor.
 void damage(const std::string& path) {
   std::ifstream in(path, std::ios::binary);
   std::string bytes(std::istreambuf_iterator<char>(in), {});

@@ -1,9 +1,9 @@
-// Frozen: a user's program, see CMakeLists.txt. A run of one rank or several, in every form of
-// checkpoints:
+// Frozen: a user's program, see CMakeLists.txt. A run of one or several ranks, in every form of
+// checkpoint:
 //   old_run one_file|async|uploads|disk|wrapped|sharded|disk_sharded|tars [stop=BATCH]
 //           [folder=FOLDER] [duration=DURATION]
 // It saves in the folder "run" of the working directory, or in FOLDER. With stop= it kills itself
-// before that batch. tests/data/run-354b4a8e/README.md says what was made with it.
+// before that batch. tests/data/run-354b4a8e/README.md says which files it made.
 #include <torch/torch.h>
 
 #include <cinttypes>
@@ -91,7 +91,7 @@ cairn::TrainerOptions old_options(const std::string& form, Words& words, const N
   options.seed = 7;
   options.handle_signals = false;
 
-  if (form == "uploads") {  // here only until they are there
+  if (form == "uploads") {  // kept on this machine only until they are uploaded
     options.loggers = {cairn::RemoteUploaderDownloader(
         {.file_path_format_string = "archive/{remote_file_name}", .store = cairn::local_store()})};
     options.save_num_checkpoints_to_keep = 0;
@@ -112,7 +112,7 @@ cairn::TrainerOptions old_options(const std::string& form, Words& words, const N
   return options;
 }
 
-// Of this rank's weights: every bit (FNV-1a), and their sum.
+// Prints a hash (FNV-1a) of every bit of this rank's weights, and their sum.
 void say_weights(const torch::nn::Module& net, const char* when) {
   std::uint64_t hash = 14695981039346656037U;
   double sum = 0;

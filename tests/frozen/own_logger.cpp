@@ -1,6 +1,6 @@
-// Frozen: users' programs, see CMakeLists.txt. Two loggers of one's own that keep files. One has no
-// place_of(): checkpoints go through upload_file() alone. From the other one a run goes on that has
-// lost its own folder.
+// Frozen: users' programs, see CMakeLists.txt. Two loggers of the user's own that keep files. One
+// has no place_of(): checkpoints only go through upload_file(). From the other, a run that has lost
+// its folder resumes.
 #include <torch/torch.h>
 
 #include <filesystem>
@@ -67,7 +67,7 @@ class Archive final : public cairn::LoggerDestination {
   std::string folder_;
 };
 
-// Keeps files in a store, and says where.
+// Keeps files in a store, and says where they are.
 class Vault final : public cairn::LoggerDestination {
  public:
   std::string name() const override { return "Vault"; }

@@ -1,5 +1,5 @@
-// Frozen: users' programs, see CMakeLists.txt. A training loop of one's own, without a Trainer:
-// with save() and load(), and with the State of a run and save_checkpoint().
+// Frozen: users' programs, see CMakeLists.txt. A training loop of the user's own, without a
+// Trainer: with save() and load(), and with the State of a run and save_checkpoint().
 #include <torch/torch.h>
 
 #include <memory>
@@ -24,7 +24,7 @@ torch::nn::Sequential loop_net() {
 
 class Loop {
  public:
-  // Goes on from the newest checkpoint in the folder.
+  // Resumes from the newest checkpoint in the folder.
   explicit Loop(const std::string& folder) : folder_(folder) {
     const auto newest = cairn::find_latest(folder_, {.filename = "step{batch}.pt"});
     if (!newest) return;

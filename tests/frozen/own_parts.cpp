@@ -1,5 +1,5 @@
-// Frozen: users' programs, see CMakeLists.txt. A run all of whose parts are a user's own: model,
-// metric, data, loader, optimizer, scheduler, algorithm and callback. It is stopped, and goes on.
+// Frozen: users' programs, see CMakeLists.txt. A run in which every part is the user's own: model,
+// metric, data, loader, optimizer, scheduler, algorithm and callback. It is stopped, and resumes.
 #include <torch/torch.h>
 
 #include <algorithm>
@@ -79,7 +79,7 @@ class Waves final : public cairn::Dataset {
   }
 };
 
-// Batches in order, without a dataset.
+// Gives batches in order, without a dataset.
 class InOrder final : public cairn::DataLoaderBase {
  public:
   std::optional<std::int64_t> num_batches() const override { return 3; }
@@ -196,7 +196,7 @@ class Diary final : public cairn::Callback {
   double last_loss = 0;
 };
 
-// Ends the process' run as a crash would, for the Trainer: by an exception in the middle.
+// Ends the run in the middle by an exception. For the Trainer that is like a crash.
 class Crash final : public cairn::Callback {
  public:
   explicit Crash(std::int64_t batch) : batch_(batch) {}

@@ -1,5 +1,5 @@
-// Frozen: users' programs, see CMakeLists.txt. A store of one's own, registered for a scheme; and
-// one that wraps local_store().
+// Frozen: users' programs, see CMakeLists.txt. A store of the user's own, registered for a scheme,
+// and one that wraps local_store().
 #include <algorithm>
 #include <map>
 #include <memory>

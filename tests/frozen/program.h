@@ -1,4 +1,4 @@
-// Frozen: a user's program, see CMakeLists.txt. What the programs in this folder are run by.
+// Frozen: a user's program, see CMakeLists.txt. Runs the programs in this folder.
 #pragma once
 
 #include <cstdio>

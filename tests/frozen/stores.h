@@ -24,9 +24,8 @@
 
 namespace frozen {
 
-// Objects are files below a folder, and pointers are files whose names end in ".pointer". An object
-// appears by a rename. The store does not know that it is on this machine: cairn treats it as one
-// that is far away.
+// Objects are files below a folder. Pointers are files whose names end in ".pointer". An object
+// appears by a rename. may_be_far() has its default, so cairn treats this store as a far one.
 class DiskStore final : public cairn::ObjectStore {
  public:
   explicit DiskStore(std::string root) : root_(std::move(root)) {
@@ -137,7 +136,7 @@ class DiskStore final : public cairn::ObjectStore {
     std::string bytes_;
   };
 
-  // All below with the lock held.
+  // All functions below are called with the lock held.
 
   std::string path_of(const std::string& name) const {
     const std::string path = (std::filesystem::path(root_) / ("./" + name)).lexically_normal();

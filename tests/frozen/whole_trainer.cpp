@@ -1,6 +1,6 @@
-// Frozen: users' programs, see CMakeLists.txt. A Trainer with nearly all options that have to do
-// with checkpoints, as designated initializers in their order; one with two CheckpointSavers of
-// one's own; one that is interrupted; and one that saves in stores of the program's own.
+// Frozen: users' programs, see CMakeLists.txt. Four Trainers. One has nearly all options that
+// concern checkpoints, as designated initializers in their order. One has two CheckpointSavers of
+// the user's own. One is interrupted. One saves in stores of the user's own.
 #include <torch/torch.h>
 
 #include <chrono>
@@ -114,7 +114,7 @@ cairn::TrainerOptions run_in_store(const std::shared_ptr<cairn::ObjectStore>& st
   return options;
 }
 
-// A run in two starts, and one in a single start, end with the same state.
+// Checks that a run in two starts and a run in one start end with the same state.
 void go_on_in_store(const std::shared_ptr<cairn::ObjectStore>& store, const std::string& folder) {
   cairn::Trainer(run_in_store(store, folder + "/straight", "6ba")).fit();
   cairn::Trainer(run_in_store(store, folder + "/run", "4ba")).fit();
@@ -185,7 +185,7 @@ void whole_trainer(const std::string& folder) {
   check(tuned.predict(shuffled_loader(4)).size() == 4, "predictions");
 }
 
-// The whole state often, and weights alone every epoch.
+// One saver saves the whole state often, the other saves weights alone every epoch.
 void two_savers(const std::string& folder) {
   cairn::TrainerOptions options = whole_run(folder, "2ep");
   options.save_folder = std::nullopt;
@@ -214,7 +214,7 @@ void two_savers(const std::string& folder) {
   check(trainer.saved_checkpoints().size() == 1, "the first saver's");
 }
 
-// The scheduler's signal: the run saves, and says that it is to be started again.
+// The job scheduler sends a signal: the run saves, and its exit code asks for a restart.
 void interrupted_run(const std::string& folder) {
   struct Asked final : cairn::Callback {
     void batch_start(cairn::State& state, cairn::Logger& /*logger*/) override {

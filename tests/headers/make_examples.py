@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""Takes the examples out of the comments of the public headers and makes a program of them.
+"""Makes a program from the examples in the comments of the public headers.
 
     make_examples.py core|train HEADERS OUT
 
 HEADERS is include/cairn/, OUT the .cpp file to write. An example is a run of comment lines that are
-indented by three spaces or more. EXAMPLES says of each what a reader is expected to have around it;
-what is no code stands in NO_CODE. An example that stands in neither is an error, and so is a row
-without an example. The program runs the examples that need no server, in an empty folder.
+indented by three spaces or more. EXAMPLES has a row for each with the code that surrounds it at a
+reader's. NO_CODE lists examples that are not code. An example in neither list is an error, and so
+is a row without an example. The program runs the examples that need no server, in an empty folder.
 """
 import pathlib
 import re
@@ -18,9 +18,9 @@ NET = "torch::nn::Sequential net(torch::nn::Linear(64, 10));"
 
 
 class Example:
-    """`before` and `after` stand around the example, `top` in front of the function. `replace`:
-    what the example leaves to the reader ("..."). `is_type`: it stands outside of functions.
-    `runs`: it can run; else it is only compiled."""
+    """`before` and `after` surround the example, and `top` comes before its function. `replace`
+    fills in what the example leaves to the reader ("..."). `is_type`: the example is outside of
+    functions. `runs`: the example is run, otherwise it is only compiled."""
 
     def __init__(self, part="core", before="", after="", top="", replace=(), is_type=False,
                  runs=True):
@@ -33,7 +33,7 @@ def far(before=VALUE, replace=()):
 
 
 def option(after, before=NET):
-    """A field of TrainerOptions, or what may be one."""
+    """A field of TrainerOptions, or a value for one."""
     return Example("train", before=before, after=after)
 
 
@@ -47,7 +47,7 @@ EXAMPLES = {
         before="[[maybe_unused]] const struct { IgnoreKeys load_ignore_keys; } options{",
         after="};")],
     "checkpoint/sharded.h": [far()],
-    "dtensor.h": [Example(runs=False)],  # a file of a rank
+    "dtensor.h": [Example(runs=False)],  # it needs a rank's file
     "foreign.h": [Example(before='save(Dict{{"step", 1}}, "ep1.pt");')],
     "storage/azure.h": [far()],
     "storage/backend_kwargs.h": [Example(
@@ -136,7 +136,7 @@ NO_CODE = {  # by the beginning of the first line
     "loggers/file_logger.h": ['{"batch"'],
     "sparse_tensor.h": ["COO"],
     "train/event.h": ["fit_start"],
-    # A part of a class; examples/ has one that is whole.
+    # A part of a class; examples/ has a whole one.
     "train/optimizer_layout.h": ["class Lion"],
 }
 

@@ -1,5 +1,5 @@
-# Installs the build BUILD to a fresh prefix below WORK, moves the prefix (a package must not
-# remember where it was made), and builds and runs the consumer against it.
+# Installs the build BUILD to a new prefix below WORK, moves the prefix (a package must not depend
+# on where it was made), and builds and runs the consumer against it.
 #   cmake -DBUILD=... -DWORK=... -DSOURCE=... -DCOMPONENTS=core;train -DARGUMENTS=... -P this
 function(run)
   execute_process(COMMAND ${ARGN} COMMAND_ERROR_IS_FATAL ANY)
@@ -9,7 +9,7 @@ file(REMOVE_RECURSE ${WORK})
 run(${CMAKE_COMMAND} --install ${BUILD} --prefix ${WORK}/made)
 file(RENAME ${WORK}/made ${WORK}/prefix)
 
-# Nothing of the build may leak: neither its folders, nor libraries that are headers only.
+# The package must not name the build's folders or header-only libraries.
 file(GLOB_RECURSE files ${WORK}/prefix/*.cmake)
 foreach(file IN LISTS files)
   file(STRINGS ${file} leaks REGEX "${SOURCE}|${BUILD}|nlohmann_json::")

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""A step of ./quickstart that fails is named, with the file that has its whole output.
+"""Checks that ./quickstart names a step that fails, and the file that has its whole output.
 
     quickstart_test.py QUICKSTART
 
-Runs it in a folder where programs that it calls are replaced, so that one of them fails.
+Runs it in a folder where the programs that it calls are replaced, so that one of them fails.
 """
 import os
 import pathlib
@@ -29,7 +29,7 @@ def fail_at(quickstart, broken):
         shutil.copy(quickstart, folder)
         for program in PROGRAMS:
             write_program(folder / program, "exit 0\n")
-        # As if it had been killed where it was told to be.
+        # quickstart has this program killed at a batch.
         write_program(folder / "build/release/bin/digits",
                       'case "$*" in *--kill-at-batch*) kill -9 $$ ;; esac\n')
         write_program(folder / broken, "echo what went wrong\nexit 3\n")

@@ -1,4 +1,5 @@
-// The four logger destinations, each on a stream or file of its own.
+// Console, progress bar, file and in-memory loggers, each on a stream or file of its own; the
+// message sink.
 
 #include <gmock/gmock.h>
 
@@ -210,13 +211,13 @@ TEST_F(FileLoggerTest, ResumedRunContinuesTheFileAlsoAfterATornLine) {
   EXPECT_EQ(objects().size(), before);
 }
 
-// Takes metrics only.
+// Takes metrics, and no messages.
 class MetricsOnly final : public LoggerDestination {
  public:
   std::string name() const override { return "MetricsOnly"; }
 };
 
-// Puts the sink of before back.
+// Sets a message sink, and restores the previous one when it is destroyed.
 struct Sink {
   explicit Sink(MessageSink sink) : before(set_message_sink(std::move(sink))) {}
   ~Sink() { set_message_sink(std::move(before)); }

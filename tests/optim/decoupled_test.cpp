@@ -1,4 +1,4 @@
-// The update rules of DecoupledSGDW and DecoupledAdamW, worked out by hand in double.
+// The update rules of DecoupledSGDW and DecoupledAdamW, computed by hand in double precision.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <torch/torch.h>
@@ -11,7 +11,7 @@
 namespace cairn {
 namespace {
 
-// One parameter of one element, so that the rule can be followed with plain numbers.
+// One parameter of one element, so that plain numbers can follow the rule.
 struct Scalar {
   explicit Scalar(double value)
       : tensor(torch::full({1}, value, torch::dtype(at::kDouble).requires_grad(true))) {}
@@ -84,7 +84,7 @@ TEST(DecoupledSGDWTest, LeavesParametersWithoutGradientAlone) {
   EXPECT_DOUBLE_EQ(w.value(), 2);
 }
 
-// By the formulas of the paper as Composer applies them; see decoupled_adamw.cpp.
+// Compares with the paper's formulas as Composer applies them; see decoupled_adamw.cpp.
 void expect_adamw(bool amsgrad) {
   Scalar w(3);
   const auto optimizer =

@@ -1,4 +1,5 @@
-// Optimizer states written by PyTorch 1.13, 2.6 and 2.14, through libtorch's optimizers and back.
+// Loads optimizer states written by PyTorch 1.13, 2.6 and 2.14 into libtorch's optimizers, and
+// writes them again.
 #include <gtest/gtest.h>
 #include <torch/torch.h>
 
@@ -35,14 +36,14 @@ std::vector<Fixture> fixtures() {
   return all;
 }
 
-// Net 0.weight, 0.bias, 2.weight, 2.bias with the file's weights.
+// A net with parameters 0.weight, 0.bias, 2.weight and 2.bias, and the file's weights.
 torch::nn::Sequential net_of(const Value& file) {
   torch::nn::Sequential net(torch::nn::Linear(4, 4), torch::nn::Tanh(), torch::nn::Linear(4, 2));
   load_state_dict(*net, file.at("model"));
   return net;
 }
 
-// Equal in content and type; `step` may have become a tensor, or one of another dtype.
+// Expects equal content and type. `step` may have become a tensor, or a tensor of another dtype.
 void expect_same(const Value& found, const Value& expected, const std::string& where) {
   if (found.is_tensor() && expected.is_tensor()) {
     const at::Tensor a = tensor_of(found.as_tensor()).to(at::kDouble);

@@ -19,7 +19,7 @@ using ::testing::IsEmpty;
 using testing::keys;
 using testing::share;
 
-// A small network with an optimizer, and some training.
+// A small network with an optimizer, trained for some steps.
 struct Trained {
   explicit Trained(const OptimizerRecipe& recipe, int steps = 0)
       : net(torch::nn::Linear(3, 2), torch::nn::Linear(2, 2)) {
@@ -78,7 +78,7 @@ Value frozen(const Value& state) {
   return state;
 }
 
-// What the misfit message is for a changed state; checks that nothing was changed by the attempt.
+// Returns the error for a changed state. Checks that the failed load changed nothing.
 std::string refusal(const OptimizerRecipe& recipe, const Value& state) {
   Trained live(recipe, 2);
   const Value before = frozen(live.state());
@@ -226,12 +226,12 @@ TEST_P(EveryOptimizerTest, LoadsBeforeAnyStepWasSaved) {
   Trained live(*GetParam().recipe, 2);
   live.load(fresh);
   EXPECT_EQ(live.state(), fresh);
-  live.step();  // and goes on
+  live.step();  // training continues
   EXPECT_THAT(keys(live.state().at("state")), ::testing::SizeIs(4));
 }
 
-// One optimizer, or two whose states differ in nothing but the class name, by which checkpoints
-// file them.
+// Whether both are the same optimizer, or have states that differ only in the class name, under
+// which checkpoints store them.
 bool are_alike(const std::string& a, const std::string& b) {
   const auto both_have = [&](const char* text) {
     return a.find(text) != std::string::npos && b.find(text) != std::string::npos;
@@ -378,7 +378,7 @@ TEST(OptimizerStateDictTest, GroupsMayLackPythonOnlyOptions) {
   EXPECT_EQ(live.state(), state);
 }
 
-// PyTorch 1.7 to 1.11: numbers where there are tensors now, and fewer options.
+// PyTorch 1.7 to 1.11 has numbers where newer versions have tensors, and fewer options.
 TEST(OptimizerStateDictTest, TakesTheLayoutsOfOlderPyTorch) {
   const auto as_old = [](const Value& state, const std::vector<std::string>& numbers) {
     const auto number = [](const Value& tensor) {
@@ -446,7 +446,7 @@ TEST(OptimizerStateDictTest, RefusesOptionsUnderWhichPyTorchTrainsDifferently) {
   EXPECT_THROW(adamw.load(with_option(before, "maximize", true)), UnsupportedError);
   EXPECT_THROW(adamw.load(with_option(before, "decoupled_weight_decay", false)), UnsupportedError);
   EXPECT_EQ(adamw.state(), before);
-  torch::nn::Linear net(1, 1);  // libtorch's own Adam does not follow it; cairn's does
+  torch::nn::Linear net(1, 1);  // libtorch's own Adam ignores the flag; cairn's implements it
   torch::optim::Adam adam(net->parameters());
   const Value state = optimizer_state_dict(adam, *net);
   EXPECT_THROW(
@@ -454,7 +454,7 @@ TEST(OptimizerStateDictTest, RefusesOptionsUnderWhichPyTorchTrainsDifferently) {
       UnsupportedError);
 }
 
-// What Adam(decoupled_weight_decay=True) of PyTorch 2.7 saved trains on as AdamW.
+// A state that Adam(decoupled_weight_decay=True) of PyTorch 2.7 saved continues like AdamW.
 TEST(OptimizerStateDictTest, AdamFollowsDecoupledWeightDecayOfAFile) {
   Trained adam(Adam({.weight_decay = 0.5, .decoupled_weight_decay = true}), 2);
   EXPECT_TRUE(group_of(adam.state()).at("decoupled_weight_decay").as_bool());
@@ -489,7 +489,7 @@ TEST(OptimizerStateDictTest, NumbersKeepTheFormThatAFileHadWhileTheyAreTheSame) 
   EXPECT_EQ(group.at("betas").as_items()[0].kind(), Kind::kInt);
   EXPECT_EQ(group_of(Trained(Adam()).state()).at("weight_decay").kind(), Kind::kInt);
 
-  set_learning_rates(*live.optimizer, {0.1});  // no float32 has that
+  set_learning_rates(*live.optimizer, {0.1});  // float32 cannot hold this number
   const TensorView lr = group_of(live.state()).at("lr").as_tensor();
   EXPECT_EQ(lr.dtype, DType::kFloat64);
   EXPECT_EQ(tensor_of(lr).item<double>(), 0.1);

@@ -1,5 +1,5 @@
-// Every optimizer against PyTorch 1.13, and Adafactor against its paper: the weights step by step,
-// the state, and going on from Python's.
+// Compares every optimizer with PyTorch 1.13, and Adafactor with its paper: the weights after each
+// step, the state, and training that continues from Python's state.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <torch/torch.h>
@@ -27,7 +27,7 @@ class OptimizerStepsTest : public ::testing::TestWithParam<OptimizerCase> {
         .at(name);
   }
   CaseRun start() const { return {*GetParam().recipe, file_, weights_after(0)}; }
-  // After that many steps.
+  // The weights after this many steps.
   const List& weights_after(std::size_t steps) const {
     return steps == 0 ? file_.at("start").as_items()
                       : file_.at("weights").as_items()[steps - 1].as_items();
@@ -58,7 +58,7 @@ double number_of(const Value& value) {
                            : value.as_float();
 }
 
-// Numbers may be tensors in one and not in the other, as they are in PyTorch's releases.
+// A number may be a tensor in one and a plain number in the other, as in PyTorch's releases.
 void expect_close(const Value& found, const Value& expected, const std::string& where) {
   if (found.is_list()) {
     ASSERT_EQ(found.as_items().size(), expected.as_items().size()) << where;
@@ -76,7 +76,8 @@ void expect_close(const Value& found, const Value& expected, const std::string& 
   }
 }
 
-// Python's state by number, ours by name; without 1.13's {"momentum_buffer": None}.
+// Python's state is keyed by number, cairn's by name, and 1.13's {"momentum_buffer": None} is
+// missing in cairn's.
 void expect_states(const Value& found, const Value& expected) {
   for (const auto& [index, state] : expected.at("state").as_dict()) {
     const std::string name = testing::weight_name(static_cast<std::size_t>(index.as_int()));
@@ -100,7 +101,7 @@ TEST_P(OptimizerStepsTest, ComputesWhatPythonComputes) {
   }
 }
 
-// To the type: Python's 0 is no 0.0.
+// Compares types, too: Python's 0 is not 0.0.
 TEST_P(OptimizerStepsTest, HasPythonsDefaultsAndWritesItsEntries) {
   const Value state = start().state();
   const Value& group = state.at("param_groups").as_items().at(0);
@@ -156,7 +157,7 @@ TEST_P(OptimizerStepsTest, GoesOnFromItsOwnStateBitForBit) {
 // --- What the golden files do not have
 // -----------------------------------------------------------
 
-// The weights after some steps of a quadratic, with decay.
+// The weights after a few steps on a quadratic, with decay.
 template <class Recipe, class Options>
 at::Tensor trained(const Options& options, double decay_outside = 0) {
   at::Tensor w = torch::linspace(-1, 2, 6, at::kDouble).requires_grad_();

@@ -104,7 +104,7 @@ TEST(OptimizersTest, InitialRatesAreKeptFromTheFirstCallOn) {
 TEST(OptimizersTest, OptimizersOfOtherClassesAreRefusedByName) {
   testing::UnsavedLion lion(parameters());
   EXPECT_THROW(optimizer_name(lion), UnsupportedError);
-  EXPECT_THAT(initial_learning_rates(lion), ElementsAre(1e-4));  // schedulers work all the same
+  EXPECT_THAT(initial_learning_rates(lion), ElementsAre(1e-4));  // schedulers work nevertheless
 }
 
 }  // namespace

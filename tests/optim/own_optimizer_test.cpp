@@ -1,4 +1,4 @@
-// A user's own optimizer, in both forms of testing/lion.h.
+// Tests a user's own optimizer, in both forms of testing/lion.h.
 #include "cairn/optim/own_optimizer.h"
 
 #include <gmock/gmock.h>
@@ -123,7 +123,7 @@ struct WrongLayout final : UnsavedLion, LayoutOf<OtherOptions, testing::OldLionS
                       const OtherOptions& /*options*/) const override {}
 };
 
-// --- A step of one's own for a class of libtorch's
+// --- Another step for a class of libtorch's
 
 class SignedAdam final
     : public StepOf<torch::optim::Adam, torch::optim::AdamOptions, torch::optim::AdamParamState> {

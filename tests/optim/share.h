@@ -1,4 +1,4 @@
-// A recipe of its own type, as the lists of the tests hold it.
+// Makes a shared pointer to a recipe, for the lists of the tests.
 #pragma once
 
 #include <memory>

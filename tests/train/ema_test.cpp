@@ -250,9 +250,9 @@ TEST(EMATest, RefusesAStateOfAnotherModelAndKeepsItsOwn) {
     ADD_FAILURE() << "nothing was thrown";
   } catch (const MismatchError& e) {
     EXPECT_THAT(e.what(), AllOf(HasSubstr("no tensor \"module.weight\""),
-                                HasSubstr("\"head.weight\", which the model has not"),
+                                HasSubstr("\"head.weight\", which the model does not have"),
                                 HasSubstr("\"module.counter\" has another shape"),
-                                HasSubstr("\"ema_started\" is no bool")));
+                                HasSubstr("\"ema_started\" is not a bool")));
   }
   EXPECT_THROW(run.ema.load_state_dict(Dict(), run.state), MismatchError);
   EXPECT_EQ(run.ema.state_dict(), before);

@@ -147,7 +147,7 @@ TEST(MetricsTest, RefuseStatesThatDoNotFitByName) {
               HasSubstr("no tensor \"total_batches\""));
   EXPECT_THAT(refusal(CrossEntropy(), Dict{{"sum_loss", entry(torch::zeros({}))},
                                            {"total_batches", entry(torch::zeros({}))}}),
-              HasSubstr("no whole number"));
+              HasSubstr("not a whole number"));
 }
 
 // Counts the calls of libtorch that wait for a device: reading the number in a tensor, or moving

@@ -16,35 +16,40 @@
 
 namespace cairn {
 
-// Exactly one of half_life and smoothing; times in epochs or batches.
+// Set exactly one of half_life and smoothing. half_life and update_interval are in epochs or in
+// batches, both in the same unit.
 struct EMAOptions {
-  // After which a weight counts half: some percent of the run.
+  // Time after which a weight's influence on the average has halved. A few percent of the run is
+  // usual.
   std::optional<Time> half_life = "1000ba";
-  // The factor of the average at each update, in (0, 1); set half_life to nullopt with it.
+  // The factor of the average at each update, in (0, 1). Set half_life to nullopt when you set
+  // this.
   std::optional<double> smoothing = std::nullopt;
-  // Leaves the first, fast part of training out of the average.
+  // When averaging starts. A later start leaves the fast, first part of training out of the
+  // average.
   Time ema_start = "0.0dur";
-  // Default: 1 of half_life's unit, else 1ba. More saves a pass over the weights each batch.
+  // Time between two updates. Default: 1 of half_life's unit, or 1ba without half_life. A longer
+  // interval saves a pass over the weights in most batches.
   std::optional<Time> update_interval = std::nullopt;
 };
 
 // ema = smoothing * ema + (1 - smoothing) * weights, for every trainable parameter and every
 // buffer, at the end of each update_interval. The average starts with the weights at ema_start.
 //
-// The model holds the averaged weights during evaluation, and from a checkpoint event at which a
-// callback saves until the next batch starts: a checkpoint's "model" is the average, and the
-// training weights stand in this algorithm's state. After a fit() whose last batch was saved the
-// model is left with the average, as in Composer.
+// The model holds the averaged weights during evaluation. It also holds them from a checkpoint
+// event at which a callback saves until the next batch starts. So a checkpoint's "model" is the
+// average, and the training weights are in this algorithm's state. If the last batch of a fit() was
+// saved, the model keeps the average afterwards, as in Composer.
 //
-// Composer up to 0.10.0 averaged for evaluation only. A run that began there goes on so: the model
-// in its checkpoints, and at its end, is the trained one, and the average is in this algorithm's
-// state.
+// Composer up to 0.10.0 averaged for evaluation only. A run that began there continues that way:
+// "model" in its checkpoints, and the model at its end, hold the trained weights. The average is in
+// this algorithm's state.
 //
-// Costs a second copy of parameters and buffers, in memory and in checkpoints, a pass over them at
-// each update, and a copy each way around evaluations and saves.
+// Costs a second copy of parameters and buffers, in memory and in checkpoints. Each update costs a
+// pass over them; each evaluation and each save costs a copy in and a copy out.
 class EMA final : public Algorithm {
  public:
-  // UsageError unless one of half_life and smoothing is given, in range.
+  // Throws UsageError unless exactly one of half_life and smoothing is given, and in range.
   explicit EMA(EMAOptions options = {});
   explicit EMA(EmptyBraces) : EMA(EMAOptions()) {}  // EMA({.half_life = "100ba"})
   template <detail::AnyOfNone T>
@@ -56,11 +61,11 @@ class EMA final : public Algorithm {
   void apply(Event event, State& state, Logger& logger) override;
 
   // {"repr", "ema_model": {"named_parameters_dict", "named_buffers_dict"}, "ema_weights_active",
-  // "ema_started"}. ema_model holds the set of weights that the model does not. A run that began in
-  // Composer up to 0.10.0 has "averages_checkpoints": False, too.
+  // "ema_started"}. ema_model holds the set of weights that the model does not hold. A run that
+  // began in Composer up to 0.10.0 also has "averages_checkpoints": False.
   Value state_dict() const override;
-  // Also takes the layouts of Composer 0.7 to 0.12. MismatchError, and nothing is changed, when the
-  // state is not of this model.
+  // Also reads the layouts of Composer 0.7 to 0.12. Throws MismatchError, and changes nothing, if
+  // the state is of another model.
   void load_state_dict(const Value& saved, const State& live) override;
 
  private:

@@ -1,4 +1,4 @@
-// GradientClipping: keeps gradients small (composer/algorithms/gradient_clipping).
+// GradientClipping: limits the size of gradients (composer/algorithms/gradient_clipping).
 #pragma once
 
 #include <array>
@@ -28,11 +28,11 @@ struct GradientClippingOptions {
   double clipping_threshold = 0;          // required: more than 0
 };
 
-// After each batch, on unscaled gradients, when all microbatches are in. "norm" is the usual
-// choice: it keeps the direction; 1.0 is a usual threshold. Costs a pass over the gradients.
+// Clips once per batch, after all microbatches, when gradients are unscaled. "norm" is the usual
+// choice, since it keeps the direction; 1.0 is a usual threshold. Costs a pass over the gradients.
 class GradientClipping final : public Algorithm {
  public:
-  // UsageError for another type, or a threshold of 0 or less.
+  // Throws UsageError for another type, or a threshold of 0 or less.
   explicit GradientClipping(GradientClippingOptions options);
   explicit GradientClipping(EmptyBraces)  // GradientClipping({.clipping_type = "norm", ...})
       : GradientClipping(GradientClippingOptions()) {}

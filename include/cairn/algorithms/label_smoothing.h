@@ -1,4 +1,4 @@
-// LabelSmoothing: targets that are not quite sure (arXiv:1512.00567;
+// LabelSmoothing: moves a part of each target's probability to all classes (arXiv:1512.00567;
 // composer/algorithms/label_smoothing).
 #pragma once
 
@@ -20,12 +20,13 @@ struct LabelSmoothingOptions {
   std::variant<std::int64_t, std::string> target_key = std::int64_t{1};
 };
 
-// While the loss is computed the targets are (1 - smoothing) * one-hot + smoothing / classes; the
-// loss must take probabilities, as soft_cross_entropy() does. Negative class indices (ignored ones)
-// become smoothing / classes everywhere, as in Composer. The model must give one output tensor.
+// While the loss is computed, replaces the targets by (1 - smoothing) * one-hot + smoothing /
+// classes. The loss must take probabilities, as soft_cross_entropy() does. A negative class index
+// (an ignored sample) becomes smoothing / classes in every class, as in Composer. The model must
+// give one output tensor.
 class LabelSmoothing final : public Algorithm {
  public:
-  // UsageError for a smoothing out of range.
+  // Throws UsageError for a smoothing out of range.
   explicit LabelSmoothing(LabelSmoothingOptions options = {});
   explicit LabelSmoothing(EmptyBraces)  // LabelSmoothing({.smoothing = 0.1})
       : LabelSmoothing(LabelSmoothingOptions()) {}
@@ -39,10 +40,10 @@ class LabelSmoothing final : public Algorithm {
 
  private:
   LabelSmoothingOptions options_;
-  at::Tensor original_;  // between before_loss and after_loss
+  at::Tensor original_;  // the batch's targets, from before_loss to after_loss
 };
 
-// The targets that LabelSmoothing gives for class indices or probabilities.
+// Returns the targets that LabelSmoothing makes from class indices or probabilities.
 at::Tensor smooth_labels(const at::Tensor& outputs, const at::Tensor& target, double smoothing);
 
 }  // namespace cairn

@@ -39,33 +39,34 @@ class Comparison {
   Function function_;
 };
 
-// UsageError without monitor and dataloader_label.
+// Throws UsageError without monitor or dataloader_label.
 //
 //   EarlyStopper({.monitor = "CrossEntropy", .dataloader_label = "eval", .patience = 3})
 struct EarlyStopperOptions {
   std::string monitor = {};           // name of the metric: "MulticlassAccuracy"
-  std::string dataloader_label = {};  // "train", or an evaluator's
-  // Default: "less" where the metric's name contains loss, error or perplexity; "greater"
-  // otherwise.
+  std::string dataloader_label = {};  // "train", or an evaluator's label
+  // Default: "less" if the metric's name contains loss, error, perplexity or crossentropy, in any
+  // case of letters; otherwise "greater".
   Comparison comp = nullptr;
   double min_delta = 0.0;  // smaller improvements do not count
-  // Epochs or batches without improvement after which training still goes on. Below the
-  // eval_interval the first evaluation that is no improvement ends it.
+  // Epochs or batches without improvement before training ends. If it is shorter than the
+  // eval_interval, the first evaluation without improvement ends training.
   Duration patience = 1;
 };
 
-// Looks at the metric at the end of every evaluation with that label, or of every epoch for the
-// training loader's. Training ends after the batch or epoch in which it says so.
+// Compares the metric at the end of every evaluation with that label, or, for the training
+// loader's, at the end of every epoch. When patience is over, training ends after the current batch
+// or epoch.
 //
-// fit() throws UsageError before it trains if no data has that label, or the data with that label
-// have no such metric.
+// fit() throws UsageError before it trains if no data has that label, or if the data with that
+// label does not have the metric.
 //
-// It ends training where it is; the weights of the best evaluation are in the checkpoint of that
-// time, if one was saved and kept.
+// The model keeps its last weights. The weights of the best evaluation are in the checkpoint of
+// that time, if one was saved and kept.
 //
 // Checkpoints hold the best value, when it was reached, and which fit() the stopper has ended.
-// (Composer starts over on resume.) A run that goes on from there ends that fit() again before it
-// trains a batch. It does not if patience is larger now.
+// (Composer starts over on resume.) A run that resumes from one ends that fit() again before it
+// trains a batch, unless patience is larger now.
 class EarlyStopper final : public Callback {
  public:
   explicit EarlyStopper(EarlyStopperOptions options);  // UsageError
@@ -91,7 +92,7 @@ class EarlyStopper final : public Callback {
   EarlyStopperOptions options_;
   std::optional<double> best_;
   Timestamp best_occurred_;
-  std::int64_t stopped_fit_ = 0;  // the number of the fit() that it ended last; 0: none
+  std::int64_t stopped_fit_ = 0;  // number of the fit() that this stopper ended last; 0: none
 };
 
 }  // namespace cairn

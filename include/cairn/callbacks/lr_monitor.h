@@ -5,8 +5,8 @@
 
 namespace cairn {
 
-// Logs "lr-<Optimizer>/group<i>", the rate that the next batch will be trained with: with
-// schedulers that step every batch, that after the step. Costs nothing to speak of.
+// Logs "lr-<Optimizer>/group<i>": the rate of the next batch. With schedulers that step every
+// batch, it is the rate after that step. The cost is negligible.
 class LRMonitor final : public Callback {
  public:
   std::string name() const override { return "LRMonitor"; }

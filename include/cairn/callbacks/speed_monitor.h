@@ -19,19 +19,19 @@ struct WordsOf<WallTimeUnit> {
 };
 
 struct SpeedMonitorOptions {
-  // Batches that a throughput is the mean of: nothing is logged of it before so many. Smaller for
-  // short runs, larger for steadier numbers.
+  // Number of batches that a throughput is averaged over. Throughput is logged only after that many
+  // batches. Smaller for short runs, larger for steadier numbers.
   int window_size = 100;
   // The unit of time/*: "seconds", "minutes", "hours" or "days".
   Word<WallTimeUnit> time_unit = WallTimeUnit::kHours;
 };
 
-// After every batch, once the window is full:
+// Logs, after every batch, once the window is full:
 //   throughput/batches_per_sec, throughput/samples_per_sec, throughput/tokens_per_sec (where there
 //   are tokens), and the same below throughput/device/;
-// after every batch: time/train, time/val, time/total.
-// Times are those of the Timestamp: training without evaluation. The window begins anew after a
-// resume; the time spent evaluating is kept.
+// and after every batch: time/train, time/val, time/total. Times are those of the Timestamp:
+// training without evaluation. After a resume the window is empty; the time spent evaluating is
+// kept.
 class SpeedMonitor final : public Callback {
  public:
   explicit SpeedMonitor(const SpeedMonitorOptions& options = {});  // UsageError

@@ -5,7 +5,7 @@
 //   auto newest = find_latest("ckpt");                // the newest that verifies, open; or nullopt
 //   if (newest) again = load(newest->checkpoint);     // of that very file
 //
-// docs/checkpoints.md says what you have after a crash at any moment.
+// docs/checkpoints.md says what is left after a crash at any moment.
 #pragma once
 
 #include <functional>
@@ -23,8 +23,8 @@
 
 namespace cairn {
 
-// What a checkpoint says of itself, readable without decoding it: kept in the record
-// ".cairn/manifest.json" inside the file, which PyTorch ignores.
+// A checkpoint's description of itself. It is in the record ".cairn/manifest.json" of the file,
+// which PyTorch ignores, and is read without decoding the file.
 struct CheckpointInfo {
   std::string kind = "value";  // "full", "weights" (a Trainer's), or "value" (anything else)
   std::string run_name = {};
@@ -32,39 +32,42 @@ struct CheckpointInfo {
 };
 
 struct SaveOptions {
-  // Replace a file of this name. When false and it exists: AlreadyExistsError, nothing changed.
+  // If false and a file of this name exists: throws AlreadyExistsError and changes nothing.
   bool overwrite = true;
   CheckpointInfo info = {};
-  std::shared_ptr<ObjectStore> store = nullptr;  // where; local_store() when null
+  std::shared_ptr<ObjectStore> store = nullptr;  // null: local_store()
 };
 
-// Writes `value` to `path` and returns when it would survive a power cut. Missing folders are
-// created. On any error nothing of that name changed and no temporary file is left; only when the
-// very last step fails, syncing the folder, does the new file stand there without that promise.
-// The extension says what is written: ".pt" or none, ".tar", ".tar.gz", ".tgz", ".tar.bz2",
+// Writes `value` to `path` and returns when the file would survive a power cut. Creates missing
+// folders. After an error nothing of that name has changed, and no temporary file is left. There is
+// one exception: if only the last step fails, syncing the folder, the new file exists but may not
+// survive a power cut.
+//
+// The extension selects the container: ".pt" or none, ".tar", ".tar.gz", ".tgz", ".tar.bz2",
 // ".tar.lzma", ".pt.gz", ".pt.bz2", ".pt.xz", ".pt.lzma", ".pt.lz4", ".pt.zst", ".pt.lzo"
-// (docs/formats/containers.md). Other dots are part of the name; UsageError for what was meant as
-// an extension and is none (".zstd").
+// (docs/formats/containers.md). Other dots are part of the name. Throws UsageError for a likely
+// mistake such as ".zstd".
+//
 // Memory: at most 64 MiB besides `value`; 256 MiB when it is compressed.
 void save(const Value& value, const std::string& path, const SaveOptions& options = {});
 
 enum class Verify {
-  kFull,   // every byte; a manifest when there is one, the CRCs of the records otherwise
-  kQuick,  // structure, sizes and manifest; no tensor bytes are read
-  // kQuick, and of Checkpoint::read() every byte that it brings into memory, where the format has
-  // checksums of its tensors (kFull for the others): for a part of what is far away.
+  kFull,   // every byte, by the manifest if there is one, otherwise by the CRCs of the records
+  kQuick,  // structure, sizes and manifest; reads no tensor bytes
+  // kQuick, and every byte that Checkpoint::read() brings into memory, if the format has checksums
+  // of its tensors; otherwise kFull. For reading a part of a far checkpoint.
   kWhatIsRead,
 };
 
-// A few bytes may be shown as terabytes: by a tensor with a stride of 0, or by a part that stands
-// at many places of a tree. Each byte of a checkpoint's files may be shown as this many bytes; 256
-// MiB more are always allowed.
+// A few bytes can appear as terabytes: through a stride of 0, or through a part that occurs at many
+// places of a tree. Each byte of a checkpoint's files may appear this many times; 256 MiB more are
+// always allowed.
 inline constexpr std::uint64_t kMostRepetition = 256;
 
 struct LoadOptions {
   Verify verify = Verify::kFull;
   IgnoreKeys ignore_keys = {};
-  // UnsupportedError if the object shows more bytes than this allows; nullopt: no limit.
+  // Throws UnsupportedError if the object shows more bytes than this allows; nullopt: no limit.
   std::optional<std::uint64_t> most_repetition = kMostRepetition;
   // If true, nothing is verified, neither now nor when a tensor is read: for rescuing what is left
   // of a damaged file. Only for load() of a path: UsageError for a Checkpoint.
@@ -72,16 +75,15 @@ struct LoadOptions {
   std::shared_ptr<ObjectStore> store = nullptr;  // as SaveOptions::store
 };
 
-// Reads a checkpoint of any format, in any container. Tensors are ranges of the file. They are read
-// when they are asked for, and keep the file open while one of them lives. Tensors of a compressed
-// file are ranges of an unnamed file in $TMPDIR or else /var/tmp. Verify::kQuick leaves records
-// unverified until a tensor is read. The read then verifies its record, once, and throws
-// CorruptError if it is damaged. Throws NotFoundError; CorruptError naming the damaged tensors and
-// byte ranges; UnsupportedError saying what the file is; UsageError for a folder that is no
-// checkpoint.
+// Reads a checkpoint of any format, in any container. Tensors are ranges of the file: each is read
+// when it is asked for, and the file stays open while one of them lives. Tensors of a compressed
+// file are ranges of an unnamed file in $TMPDIR or else /var/tmp. With Verify::kQuick a record is
+// verified when one of its tensors is first read, which throws CorruptError if the record is
+// damaged. Throws NotFoundError; CorruptError naming the damaged tensors and byte ranges;
+// UnsupportedError saying what the file is; UsageError for a folder that is not a checkpoint.
 Value load(const std::string& path, const LoadOptions& options = {});
 
-// One thing that is wrong with a file.
+// One damaged place of a file.
 struct Damage {
   std::string what = {};                  // "CRC-32 differs: expected 1b2c3d4e, found 00000000"
   std::string record = {};                // "data/3"; empty when it is the file's own structure
@@ -92,10 +94,10 @@ struct Damage {
 };
 
 struct VerifyReport {
-  std::vector<Damage> damage;  // empty: as good as was asked to be checked
+  std::vector<Damage> damage;  // empty: everything that was checked is good
   std::size_t records = 0;
   std::uint64_t bytes = 0;
-  bool has_manifest = false;  // written by cairn, so every byte of the file is accounted for
+  bool has_manifest = false;  // cairn wrote it, so every byte of the file is accounted for
   bool has_checksums = true;  // false: its writer left the CRCs out, so no content was checked
   std::size_t unchecked = 0;  // records without a CRC, beside others that have one
   std::optional<CheckpointInfo> info;
@@ -103,77 +105,80 @@ struct VerifyReport {
   std::string summary() const;  // one line
 };
 
-// Checks a file without loading it. Damage is a result, not an error; NotFoundError, UsageError and
-// StorageError as for load().
+// Checks a file without loading it. Damage is a result, not an error. Throws NotFoundError,
+// UsageError and StorageError as load() does.
 VerifyReport verify(const std::string& path, Verify how = Verify::kFull,
                     const std::shared_ptr<ObjectStore>& store = nullptr);
 
-// A storage of a Value that load() gave, and memory for all of its bytes.
+// A storage of a Value that load() returned, and memory for all of its bytes.
 struct StorageRead {
   std::shared_ptr<const Storage> storage;
   std::span<std::byte> into;  // as long as the storage
 };
 
-// A checkpoint that was opened. It stays the file that it was, whatever becomes of its name: what
-// verify() found good is what load() decodes. (Somebody may still write *into* the file: what is
-// decoded long after verify() can be verified once more.) Copies share it; safe from several
-// threads. The file stays open while a copy lives, or a tensor of it; of the files of a folder as
-// many as the limit of open files allows, the others are opened again and known again, or an error.
+// An opened checkpoint. It keeps referring to the same file, even if the name is removed or reused,
+// so load() decodes what verify() found good. (Another program may still write *into* the file. If
+// you decode long after verify(), verify again.) Copies share it; safe to use from several threads.
+// The file stays open while a copy or one of its tensors lives. A folder's files stay open up to
+// the limit of open files. The others are reopened when needed; it is an error if one of them is no
+// longer the same file.
 class Checkpoint {
  public:
-  // open_checkpoint() and find_latest() make it.
+  // Made by open_checkpoint() and find_latest().
   const std::string& path() const;
-  // What it says of itself; without a manifest, what the content gives away ("full" when it holds a
-  // Trainer's timestamp). Reads no tensor.
+  // Its own description. Without a manifest it is derived from the content: "full" if there is a
+  // Trainer's timestamp. Reads no tensor.
   CheckpointInfo info() const;
-  // As verify() below. Damage is a result. Each call looks at the tensors again; what says where
-  // they are, such as a folder's `.metadata`, is in memory since opening, and checked there.
+  // As verify() above. Each call reads the tensors again. Their description, such as a folder's
+  // `.metadata`, is in memory since opening, and checked there.
   VerifyReport verify(Verify how = Verify::kFull) const;
-  // Brings bytes into memory and verifies, in one pass where the format has checksums of its
-  // tensors: what the report is about is what stands in the places then, whatever becomes of the
-  // file. Tensors that have to be made (decoded, bytes swapped) are read for it once more.
-  // Damage is a result, not an error. After damage or an error the content of the places is
-  // undefined. With Verify::kQuick the places get the bytes of the file without a check.
-  // StorageError, UsageError for a place of another length.
+  // Brings bytes into memory and verifies them, in one pass if the format has checksums of its
+  // tensors. The report is about the bytes in memory, whatever happens to the file later. Tensors
+  // that must be decoded or byte-swapped are read once more for that. Damage is a result, not an
+  // error. After damage or an error the content of the destinations is undefined. With
+  // Verify::kQuick the destinations get the bytes of the file without a check. Throws StorageError;
+  // UsageError for a destination of another length.
   VerifyReport read(const std::vector<StorageRead>& reads, Verify how = Verify::kFull) const;
 
-  struct Impl;  // what cairn itself does with it: internal
+  struct Impl;  // cairn's own access to it: internal
 
  private:
   explicit Checkpoint(std::shared_ptr<const Impl> impl);
   std::shared_ptr<const Impl> impl_;
 };
 
-// Opens a checkpoint of any format. Throws as load(), but for what only verifying finds.
+// Opens a checkpoint of any format. Throws as load() does, except for damage that only verifying
+// finds.
 Checkpoint open_checkpoint(const std::string& path,
                            const std::shared_ptr<ObjectStore>& store = nullptr);
 
-// As load() above; LoadOptions::store does not matter.
+// As load() above; LoadOptions::store is ignored.
 Value load(const Checkpoint& checkpoint, const LoadOptions& options = {});
 
 struct FindOptions {
-  // The names to look at. Empty: "ep{epoch}-ba{batch}-rank{rank}.pt", the names of a Trainer. If
+  // The names to look for. Empty: "ep{epoch}-ba{batch}-rank{rank}.pt", the Trainer's default. If
   // none of these is good: all other checkpoints directly in the folder, the newest file first.
   NameFormat filename = {};
   std::string run_name = {};  // value of {run_name} in it
-  // A link to look at as well, or a text file of that name and ".symlink"; may be empty.
+  // A link to follow as well, or a text file of that name plus ".symlink"; may be empty.
   NameFormat latest_filename = "latest-rank{rank}.pt";
-  // For stores where listing costs more than a request: when that link leads to a checkpoint that
-  // is good, it is the answer, and nothing is listed. A checkpoint that a run was killed behind
-  // before it could move the link is not found then; it is as soon as the link's is not good.
+  // For stores where listing costs more than a request. If true and the link leads to a good
+  // checkpoint, that is the answer, and nothing is listed. The search then misses a newer
+  // checkpoint whose run was killed before it moved the link, until the link's own checkpoint is
+  // not good.
   bool trust_latest = false;
   bool full_state_only = true;  // pass over a Trainer's saves of weights alone
-  // Verify::kQuick is for who verifies while loading, and then looks for an older one.
+  // Verify::kQuick is for callers that verify while loading, and then look for an older checkpoint.
   Verify verify = Verify::kFull;
-  std::vector<std::string> except = {};  // paths to pass over without a word
-  // Called for each candidate that is passed over, with its path and why, one line. Null: the lines
-  // go to stderr. A function that does nothing silences them.
+  std::vector<std::string> except = {};  // paths to pass over silently
+  // Called for each candidate that is passed over, with its path and the reason, in one line. Null:
+  // the lines go to stderr. A function that does nothing silences them.
   std::function<void(const std::string& path, const std::string& why)> on_skip = nullptr;
-  // When set, candidates that say they are of another run than `run_name` are passed over, too, and
-  // this is called for each. When not, it does not matter whose they are.
+  // If set, candidates that say that they belong to another run than `run_name` are passed over,
+  // and this is called for each. If null, candidates of any run are taken.
   std::function<void(const std::string& path, const std::string& run_name)> on_other_run = nullptr;
-  // Called for each candidate behind the one that was found, the furthest first. Most were not even
-  // opened: their timestamps have the counters that are in their names.
+  // Called for each candidate that is older than the answer, the furthest in training first. Most
+  // of them were not opened: their timestamps hold only the counters in their names.
   std::function<void(const std::string& path, const Timestamp& timestamp)> on_older = nullptr;
   std::shared_ptr<ObjectStore> store = nullptr;  // as SaveOptions::store
 };
@@ -185,15 +190,15 @@ struct FoundCheckpoint {
   Checkpoint checkpoint;  // the file that was verified
 };
 
-// Finds the checkpoint that training got furthest with, among those in `folder` that verify and
-// hold a state: a Trainer's, or what save() wrote. Verifies in full unless `options` ask for less.
-// Names say where to look first. Files whose names claim less progress than the answer has are not
-// opened. So the search costs the same in a folder of ten as in one of ten thousand. Damaged files,
-// foreign files and names of no file are reported and left where they are. nullopt if there is no
-// checkpoint or no folder. StorageError for a candidate that cannot be read now (no permission, no
-// room in $TMPDIR, too many open files) and might be the furthest. `folder` is a path, and braces
-// are part of it. If it is a format, strict_format(folder, dist_variables(run_name)) makes the
-// path. The names in `options` may hold dist variables.
+// Finds the checkpoint that is furthest in training, among those in `folder` that verify and hold a
+// state: a Trainer's, or what save() wrote. Verifies in full unless `options` ask for less. Names
+// say where to look first. A file whose name claims less progress than the answer is not opened. So
+// the search costs the same in a folder of ten as in one of ten thousand. Damaged files, foreign
+// files and links to nothing are reported and left where they are. Returns nullopt if there is no
+// checkpoint or no folder. Throws StorageError for a candidate that cannot be read now (no
+// permission, no room in $TMPDIR, too many open files) and might be the furthest. `folder` is a
+// path, and braces are part of it. If it is a format, strict_format(folder,
+// dist_variables(run_name)) makes the path. The names in `options` may hold dist variables.
 std::optional<FoundCheckpoint> find_latest(const std::string& folder,
                                            const FindOptions& options = {});
 

@@ -1,4 +1,4 @@
-// Copying a checkpoint as it is, from one place to another: folders of this machine, buckets.
+// Copies a checkpoint unchanged from one place to another: local folders, buckets.
 //
 //   copy_checkpoint("ckpt/ep1-ba10-rank0.pt", "s3://bucket/run/");
 #pragma once
@@ -14,32 +14,35 @@
 namespace cairn {
 
 struct CopyOptions {
-  // A file that has the name, or a folder with no file but a checkpoint's own, and those that
-  // `from` has, too.
+  // May replace a file, or a folder that holds only a checkpoint's files or files that `from` has,
+  // too.
   bool overwrite = false;
-  Verify verify = Verify::kFull;  // of what is copied, before anything of it has the new name
-  // In which the names are: by default what their places say (cairn/storage/stores.h).
+  Verify verify = Verify::kFull;  // of the source, before anything has the new name
+  // The stores of `from` and `to`. Default: the stores that the names say (cairn/storage/stores.h).
   std::shared_ptr<ObjectStore> from_store = nullptr;
   std::shared_ptr<ObjectStore> to_store = nullptr;
-  // Called now and then, from the calling thread: bytes that were written since.
+  // Called from time to time, in the calling thread, with the bytes written since the last call.
   std::function<void(std::uint64_t more)> on_progress = nullptr;
 };
 
 struct CopyResult {
-  std::string path;         // what was written
-  std::size_t objects = 0;  // 1, or those of the folder
+  std::string path;         // the name that was written
+  std::size_t objects = 0;  // 1, or the number of the folder's objects
   std::uint64_t bytes = 0;  // in them
 };
 
-// Writes the bytes of the checkpoint `from`, a file or a folder of them, or what a pointer of that
-// name points at, under the name `to`; under its own name in `to` when that ends with a slash.
-// What was verified is what is copied, or nothing is: an object that was replaced meanwhile is a
-// StorageError. It appears whole, and of a folder what readers know it by last.
-// Memory: 8 MiB beside what the stores need. A far store's objects are read once on their way to
-// this machine. Anything else is read twice: to verify, and to copy. NotFoundError; CorruptError,
-// and nothing was written; AlreadyExistsError; UsageError for what is no checkpoint, for a folder
-// with folders or pointers in it, for one to replace that holds other files, for a name with
-// another format's extension (convert() is for that), and for a place in itself; StorageError.
+// Copies the checkpoint `from` to `to`. `from` is a file, a folder, or a pointer to one of them. If
+// `to` ends with a slash, the copy keeps its own name in that folder. Copies exactly what it
+// verified: if an object is replaced meanwhile, it throws StorageError. A file appears whole. In a
+// folder, what makes it a checkpoint appears last.
+//
+// Memory: 8 MiB besides what the stores need. Objects of a far store are read once, on their way to
+// this machine. Others are read twice: to verify, and to copy.
+//
+// Throws NotFoundError; CorruptError, with nothing written; AlreadyExistsError; StorageError.
+// Throws UsageError if `from` is not a checkpoint, or is a folder with folders or pointers in it.
+// Throws it, too, if `to` is a folder with other files, has another format's extension (use
+// convert()), or is `from` or inside of it.
 CopyResult copy_checkpoint(const std::string& from, const std::string& to,
                            const CopyOptions& options = {});
 

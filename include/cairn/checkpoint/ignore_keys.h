@@ -1,5 +1,5 @@
-// Leaving parts out of a checkpoint when it is saved or loaded, or giving them other names:
-// save_ignore_keys, load_ignore_keys.
+// Leaves parts out of a checkpoint when it is saved or loaded, or renames them: save_ignore_keys,
+// load_ignore_keys.
 #pragma once
 
 #include <concepts>
@@ -13,9 +13,9 @@
 
 namespace cairn {
 
-// Either glob patterns over paths ("state/model/layer*.weight": `*` also crosses "/", `?`, `[...]`,
-// `[!...]`; the whole path must match), or a function that may change the tree as it likes. An
-// empty list ignores nothing.
+// Either glob patterns over paths, or a function that may change the tree in any way. Patterns such
+// as "state/model/layer*.weight" must match the whole path; `*` also crosses "/", and `?`, `[...]`,
+// `[!...]` work. An empty list ignores nothing.
 class IgnoreKeys {
  public:
   IgnoreKeys() = default;
@@ -30,25 +30,26 @@ class IgnoreKeys {
   bool empty() const;
 
   // Removes what matches from `root`, a dict. Returns the patterns that matched nothing, for a
-  // warning. When `state` is gone afterwards it is there again, empty. What is one container at
-  // several places stays one where it loses nothing, and where the same patterns lead to each of
-  // its places ("*/x", not "a/x" and "b/x"); neither time nor memory grows with their number.
+  // warning. If this removes `state`, an empty `state` takes its place. A container that occurs at
+  // several places stays shared if it loses nothing. It also stays shared if the same patterns
+  // reach each of its places ("*/x", not "a/x" and "b/x"). Neither time nor memory grows with the
+  // number of places.
   std::vector<std::string> apply(Value& root) const;
 
  private:
   std::variant<std::vector<std::string>, std::function<void(Value&)>> rule_;
 };
 
-// Returns `state_dict` with other names. In each name `from` becomes `to` once: where it first
-// stands at the beginning or after a dot. An empty `from` puts `to` before every name. Names
-// without `from` stay. MismatchError if two names become one; UsageError if `state_dict` is no
-// dict.
+// Returns `state_dict` with other names. In each name `from` becomes `to` once: at its first
+// occurrence at the beginning or after a dot. An empty `from` puts `to` before every name. Names
+// without `from` stay. Throws MismatchError if two names become one, and UsageError if `state_dict`
+// is not a dict.
 Value rename_weights(const Value& state_dict, const std::string& from, const std::string& to);
 // A rule for load_ignore_keys: renames the weights of a whole checkpoint (its "state/model").
 //   .load_ignore_keys = cairn::rename_weights("_orig_mod.", "")   // saved from torch.compile()
 IgnoreKeys rename_weights(const std::string& from, const std::string& to);
 
-// Shell-style match of a whole text, as Python's fnmatch.fnmatchcase.
+// Shell-style match of a whole text, like Python's fnmatch.fnmatchcase.
 bool glob_match(const std::string& pattern, const std::string& text);
 
 }  // namespace cairn

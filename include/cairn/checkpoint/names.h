@@ -13,17 +13,16 @@
 
 namespace cairn {
 
-// Variables in order, each an int, a float or a text, as Python's str.format sees them.
+// Variables in order. Each is an int, a float or a text, as in Python's str.format.
 using FormatValue = std::variant<std::int64_t, double, std::string>;
 struct FormatVariables : std::vector<std::pair<std::string, FormatValue>> {
   using vector::vector;
   friend FormatVariables operator+(FormatVariables a, const FormatVariables& b);
 };
 
-// A format: text with {variables}. A name that was made from a format is a std::string, another
-// type. The name may hold braces (from a run's name), and formatting it again would take them for
-// variables. So formatting a std::string does not compile. A literal is a format; NameFormat(text)
-// says that `text` is one.
+// A format: text with {variables}. A name made from a format is a std::string. It may hold braces,
+// from a run's name, and formatting it again would take them for variables. So formatting a
+// std::string does not compile. A literal is a format; NameFormat(text) makes a format of `text`.
 class NameFormat {
  public:
   NameFormat() = default;  // empty
@@ -40,11 +39,11 @@ class NameFormat {
   std::string text_;
 };
 
-// Who is saving: {run_name} {rank} {local_rank} {world_size} {local_world_size} {node_rank}. Ranks
-// come from what the launcher put into the environment (RANK, LOCAL_RANK, ...; Slurm's and Open
-// MPI's variables), or from dist::initialize(). Without a launcher the process is the only one:
-// ranks 0, sizes 1. With one, a variable that it did not set has no value and is left in a name as
-// it stands. UsageError for one that is no number.
+// Variables of the process that saves: {run_name} {rank} {local_rank} {world_size}
+// {local_world_size} {node_rank}. Ranks come from the launcher's environment variables (RANK,
+// LOCAL_RANK, ...; Slurm's and Open MPI's), or from dist::initialize(). Without a launcher the
+// process is alone: ranks 0, sizes 1. With a launcher, a variable that it did not set has no value,
+// and stays in a name as it is. Throws UsageError for a variable that is not a number.
 using ReadEnvironment = std::function<const char*(const char* name)>;
 FormatVariables dist_variables(const std::string& run_name,
                                const ReadEnvironment& read = nullptr);  // std::getenv when null
@@ -54,23 +53,23 @@ FormatVariables dist_variables(const std::string& run_name,
 FormatVariables time_variables(const Timestamp& timestamp);
 
 // Replaces the variables that have a value, and leaves "{other}", "{other:05d}" and "{}" as they
-// are. The result is a format that makes the same names. So "{{" and "}}" stay, and braces in a
-// value are doubled. UsageError for a text that is no format string, a spec that does not fit the
-// value ("{run_name:d}"), and Python's "{a.b}", "{a[0]}", "{a!r}" and "{a:{b}}".
+// are. The result is a format that makes the same names, so "{{" and "}}" stay, and braces in a
+// value are doubled. Throws UsageError for text that is not a format string, for a spec that does
+// not fit the value ("{run_name:d}"), and for Python's "{a.b}", "{a[0]}", "{a!r}" and "{a:{b}}".
 NameFormat partial_format(const NameFormat& format, const FormatVariables& variables);
 
-// Makes the name: every variable is replaced by its value, and "{{" and "}}" become single braces.
-// Throws as partial_format() does. A variable without a value is a UsageError that names it and the
+// Makes the name: replaces every variable by its value, and "{{" and "}}" by single braces. Throws
+// as partial_format() does. A variable without a value is a UsageError that names it and the
 // variables that exist.
 std::string strict_format(const NameFormat& format, const FormatVariables& variables);
 
 // --- Recognising names -------------------------------------------------------------------------
 
-// The counters that a name gives away ({"epoch": 3, "batch": 120}), in the format's order, or
-// nullopt when `name` was not made from `format`. Format specs and the {*_wct} variables are
-// understood; what is in `dist` must have its value there, anything else must stand as in `format`.
-// A variable that occurs twice must have one value. Where variables touch ("{epoch}{batch}") the
-// first takes as much as it can.
+// Returns the counters that `name` holds ({"epoch": 3, "batch": 120}), in the format's order, or
+// nullopt if `name` was not made from `format`. Understands format specs and the {*_wct} variables.
+// Variables in `dist` must have their value there; all other text must match `format`. A variable
+// that occurs twice must have one value. Where variables touch ("{epoch}{batch}"), the first takes
+// as much as it can.
 std::optional<std::vector<std::pair<std::string, std::int64_t>>> parse_name(
     const NameFormat& format, const std::string& name, const FormatVariables& dist);
 

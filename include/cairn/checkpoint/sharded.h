@@ -1,5 +1,5 @@
-// Reading what one process needs of a checkpoint, and no more: of tensors that are spread over many
-// ranks, the part that this rank has, whoever saved it in whatever parts, or whole.
+// Reads only the parts of a checkpoint that one process needs: this rank's part of each tensor,
+// regardless of how the tensor was split when it was saved.
 //
 //   const Checkpoint checkpoint = open_checkpoint("s3://bucket/run/ep1-ba10");
 //   std::vector<float> rows(25 * 512);                    // rows 50 to 74 of 100
@@ -10,7 +10,7 @@
 //                            .shape = {25, 512},
 //                            .into = std::as_writable_bytes(std::span(rows))}});
 //
-// docs/distributed.md says what a checkpoint of many ranks is.
+// docs/distributed.md describes checkpoints of many ranks.
 #pragma once
 
 #include <cstddef>
@@ -24,49 +24,50 @@
 
 namespace cairn {
 
-// A part of a tensor of a checkpoint, and where its elements go. A whole tensor is the part at 0
-// that is as large.
+// A part of a tensor of a checkpoint, and the destination of its elements. A part at offsets 0 with
+// the tensor's own shape is the whole tensor.
 struct PartRead {
-  // The keys that lead to it, joined by dots: "state.model.fc.weight". A list's items are numbers.
+  // The keys that lead to the tensor, joined by dots: "state.model.fc.weight". A list's items are
+  // numbers.
   std::string name;
-  DType dtype = DType::kFloat32;  // of the stored tensor, too: nothing is converted
+  DType dtype = DType::kFloat32;  // must be the stored dtype: nothing is converted
   Dims global_shape = {};         // of the whole tensor
   Dims offsets = {};              // where the part begins, in elements
-  Dims shape = {};                // of the part; one of size 0 is nothing to read
-  // Room for just the part's elements. They stand there in row-major order, or, with `strides`
-  // (in elements, one for each dimension), where those say; then the room is up to the last one.
+  Dims shape = {};                // of the part; a dimension of 0: nothing is read
+  // The destination. Without `strides` it has room for exactly the part's elements, in row-major
+  // order. With `strides` (in elements, one for each dimension) it ends after the last element.
   std::span<std::byte> into = {};
   Dims strides = {};
 };
 
-// Reads parts of a checkpoint of any format: of one in many files the files and ranges that have
-// some of them, near ones together, and nothing else of its tensors. Straight into their places,
-// unless they have strides.
+// Reads parts of a checkpoint of any format, straight into their destinations unless they have
+// strides. If the checkpoint has many files, reads only the files and ranges that hold some of the
+// parts, near ranges together.
 //
-// With Verify::kWhatIsRead what is read is verified as it passes, by the format's checksums, which
-// are of what one rank stored of one tensor: of a piece that is wanted in part all of it is read
-// for that. With Verify::kQuick only what is wanted is read, and nothing verified. With
-// Verify::kFull all of the checkpoint. Damage is a result; then, and after an error, what stands in
-// the places is undefined.
+// With Verify::kWhatIsRead, verifies the bytes as they pass, by the format's checksums. A checksum
+// covers what one rank stored of one tensor, so all of such a piece is read even if only a part is
+// wanted. With Verify::kQuick, reads only the parts and verifies nothing. With Verify::kFull,
+// verifies all of the checkpoint. Damage is a result. After damage or an error the content of the
+// destinations is undefined.
 //
-// MismatchError, before anything is read, naming all that are not there, or of another dtype or
-// shape. UsageError for a part outside of its tensor, or a place of another size. StorageError;
-// CorruptError for what says where things are; UnsupportedError for a tree that repeats itself out
-// of all proportion to its size.
+// Throws MismatchError, before anything is read, naming all tensors that are missing or have
+// another dtype or shape. Throws UsageError for a part outside of its tensor or a destination of
+// another size; StorageError; CorruptError for damage in what describes the tensors;
+// UnsupportedError for a tree that repeats itself out of proportion to its size (kMostRepetition).
 VerifyReport read_parts(const Checkpoint& checkpoint, const std::vector<PartRead>& parts,
                         Verify how = Verify::kWhatIsRead);
 
-// A part of a tensor of a Value that load() gave: offsets and shape as in PartRead.
+// A part of a tensor of a Value that load() returned: offsets and shape as in PartRead.
 struct PartOf {
   TensorView whole;
   Dims offsets = {};
   Dims shape = {};
 };
 
-// Each as a contiguous tensor with its `part`, whose bytes are read when they are asked for, and
-// then no others: for Checkpoint::read(), or to put in the whole one's place in a Value. Where a
-// tensor's pieces lie is looked up for all of them together. UsageError for a part outside of its
-// tensor; CorruptError, StorageError.
+// Returns each as a contiguous tensor with its `part`. Its bytes, and no others, are read when they
+// are asked for. Pass it to Checkpoint::read(), or put it in the place of the whole tensor in a
+// Value. The pieces of all tensors are looked up together. Throws UsageError for a part outside of
+// its tensor; CorruptError, StorageError.
 std::vector<TensorView> parts_of(const std::vector<PartOf>& parts);
 
 }  // namespace cairn

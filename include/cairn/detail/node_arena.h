@@ -1,5 +1,5 @@
 // NodeArena: memory for the many small objects of a tree that is made in one go. For cairn itself:
-// its readers, and what gathers a state, use one.
+// its readers and the code that gathers a state use it.
 #pragma once
 
 #include <cstddef>
@@ -17,12 +17,12 @@ namespace cairn::detail {
 // makes are in its blocks.
 //
 // A block is freed with its last object, on any thread. So one object that is kept may hold 64 KiB,
-// and a thread keeps the block that it cut from last. An arena is for whole trees, and not for
-// Values that are made and kept one at a time.
+// and a thread keeps the block that it cut from last. Use an arena for whole trees, not for Values
+// that are made and kept one at a time.
 class NodeArena {
  public:
-  // Inside another NodeArena of the same thread it changes nothing. Costs nothing until a node is
-  // made.
+  // A NodeArena inside another one of the same thread changes nothing. Costs nothing until a node
+  // is made.
   NodeArena() noexcept;
   // Nodes live on.
   ~NodeArena();

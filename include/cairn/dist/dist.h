@@ -1,18 +1,17 @@
-// Several processes that train together: who this one is, and what they do at one moment together.
+// Several processes that train together: their ranks, and collectives over them.
 //
 //   cairn::dist::initialize();                       // a Trainer does it by itself
 //   if (cairn::dist::rank() == 0) ...
 //   at::Tensor sum = at::tensor({loss});
 //   cairn::dist::all_reduce(sum);                    // now the same on every rank
 //
-// The processes are started by torchrun, srun, mpirun or cairn-run: docs/distributed.md. Tensors
-// travel by c10d's Gloo, those of a GPU by its NCCL where cairn was built with that. A process that
-// nobody started together with others is rank 0 of 1, and everything here does nothing then, at no
-// cost.
+// torchrun, srun, mpirun or cairn-run starts the processes: docs/distributed.md. Tensors travel by
+// c10d's Gloo; those of a GPU by its NCCL, if cairn was built with it. A process that was started
+// alone is rank 0 of 1. All functions here then do nothing, at no cost.
 //
-// All ranks call the same of these functions in the same order, on one thread each. A rank that
-// does not come within the timeout, or whose process ended, is an error on all others, which names
-// it: DistError. The group cannot be used after that; a job is started again, and resumes.
+// All ranks call the same of these functions in the same order, each on one thread. If a rank does
+// not come within the timeout, or its process ends, all others throw a DistError that names it. The
+// group cannot be used after that: start the job again, and it resumes.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -28,74 +27,75 @@
 
 namespace cairn::dist {
 
-// Another rank ended, hangs, or cannot be reached. What to do next: look into the log of the ranks
-// that are named, and start the job again.
+// Another rank ended, hangs or cannot be reached. Look into the logs of the ranks that are named,
+// and start the job again.
 class DistError : public Error {
  public:
   DistError(const std::string& message, std::vector<std::int64_t> missing_ranks)
       : Error(message), missing_ranks_(std::move(missing_ranks)) {}
-  // Those that did not come; empty when that is not known.
+  // The ranks that did not come; empty if that is not known.
   const std::vector<std::int64_t>& missing_ranks() const { return missing_ranks_; }
 
  private:
   std::vector<std::int64_t> missing_ranks_;
 };
 
-// What is not set comes from the environment: torchrun's variables, then Slurm's, then Open MPI's.
+// Options that are not set come from the environment: torchrun's variables, then Slurm's, then Open
+// MPI's.
 struct InitializeOptions {
   std::optional<std::int64_t> rank = std::nullopt;
   std::optional<std::int64_t> world_size = std::nullopt;
   std::optional<std::int64_t> local_rank = std::nullopt;
   std::optional<std::int64_t> local_world_size = std::nullopt;
   std::optional<std::int64_t> node_rank = std::nullopt;
-  // Where rank 0 listens, and all others find it.
+  // Where rank 0 listens, and all other ranks connect.
   std::optional<std::string> master_addr = std::nullopt;
   std::optional<std::int64_t> master_port = std::nullopt;
-  // Of each thing that is done together: how long the first to come waits for the last, unless that
-  // one says why (LongWork).
+  // For each collective: how long the first rank waits for the last, unless the last is in a
+  // LongWork.
   std::chrono::milliseconds timeout = std::chrono::seconds(300);
 };
 
-// Meets the other processes. Call it before anything else of this file, once; a Trainer calls it
-// when nobody did. UsageError for options or variables that contradict each other or lack
-// something; DistError when not all came within the timeout.
+// Meets the other processes. Call it once, before anything else in this file. A Trainer calls it if
+// the program did not. Throws UsageError for options or variables that are contradictory or
+// incomplete, and DistError if not all ranks came within the timeout.
 void initialize(const InitializeOptions& options = {});
 bool is_initialized();
-// Leaves the group, if there is one; a process that ends does it by itself.
+// Leaves the group, if there is one. A process that ends does so by itself.
 void shutdown();
 
-// Before initialize() as the environment says.
+// Before initialize() these are as the environment says.
 std::int64_t rank();
 std::int64_t world_size();
 std::int64_t local_rank();        // among the processes of this machine
-std::int64_t local_world_size();  // how many they are
-std::int64_t node_rank();         // of the machine
+std::int64_t local_world_size();  // number of processes on this machine
+std::int64_t node_rank();         // number of this machine
 
-// Which launcher's variables were taken: "rank 1 of 4 (torchrun's variables)".
+// The rank, and which launcher's variables gave it: "rank 1 of 4 (torchrun's variables)".
 std::string describe();
 
 enum class ReduceOp : std::uint8_t { kSum, kProduct, kMin, kMax };
 
-// Returns when all ranks have called it. `what` stands in the error's message.
+// Returns when all ranks have called it. `what` appears in the error's message.
 void barrier(const std::string& what = "barrier()");
-// The tensors of all ranks, which have one shape and dtype and lie all on the CPU or each on a GPU
-// of its own, become one, in place.
+// Reduces the tensors of all ranks into one, in place. They have one shape and dtype, and are all
+// on the CPU, or each on a GPU of its own.
 void all_reduce(at::Tensor& tensor, ReduceOp op = ReduceOp::kSum);
-// Rank `root`'s goes to all others, in place.
+// Sends rank `root`'s tensor to all others, in place.
 void broadcast(at::Tensor& tensor, std::int64_t root = 0);
-// By rank. All have one shape and dtype.
+// Returns the tensors of all ranks, by rank. All have one shape and dtype.
 std::vector<at::Tensor> all_gather(const at::Tensor& tensor);
 
-// The same of anything that a checkpoint could hold, which may differ from rank to rank in shape
-// and size: it travels as a torch.save file.
+// The same for any Value that a checkpoint could hold. Shape and size may differ from rank to rank:
+// the Value travels as a torch.save file.
 Value broadcast_value(const Value& value, std::int64_t root = 0);
 std::vector<Value> all_gather_values(const Value& value);
 
-// Around what this rank alone does for so long that the others, who wait for it, must not take it
-// for hanging: writing a file, asking a server. As long as one lives they wait, however short the
-// timeout is, and know nevertheless when the process ends or is cut off: it goes on saying that it
-// is there, for at most six hours. Saves, uploads and loads of a Trainer do that by themselves.
-// They may stand in one another; on the training thread; in one process they do nothing.
+// Tells the other ranks that this rank is busy, for example writing a file, so that they wait and
+// do not take it for hanging. While one is in scope the others wait, even longer than the timeout,
+// for at most six hours. They still notice when the process ends or is cut off. Saves, uploads and
+// loads of a Trainer do this by themselves. May be nested. Use it on the training thread. In a job
+// of one process it does nothing.
 //
 //   if (cairn::dist::rank() == 0) {
 //     const cairn::dist::LongWork work;

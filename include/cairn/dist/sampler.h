@@ -1,4 +1,5 @@
-// DistributedSampler: which samples are whose (torch.utils.data.DistributedSampler, to the bit).
+// DistributedSampler: deals samples to ranks (torch.utils.data.DistributedSampler, with the same
+// result).
 #pragma once
 
 #include <cstdint>
@@ -7,37 +8,37 @@
 
 namespace cairn {
 
-// In PyTorch's order. Its shuffle is true by default, as there.
+// In PyTorch's order. As there, shuffle is true by default.
 struct DistributedSamplerOptions {
   // Default: dist::world_size() and dist::rank().
   std::optional<std::int64_t> num_replicas = std::nullopt;
   std::optional<std::int64_t> rank = std::nullopt;
-  // Epoch e is the order randperm(n) of a generator seeded with seed + e; the same on all ranks.
+  // The order of epoch e is randperm(n) of a generator seeded with seed + e: the same on all ranks.
   bool shuffle = true;
-  // Absent: DataLoaderOptions::seed says which seed a DataLoader takes.
+  // nullopt: the DataLoader's seed, see DataLoaderOptions::seed.
   std::optional<std::int64_t> seed = std::nullopt;
-  // All ranks have equally many samples. True: what is left over is left out. False: the first ones
-  // of the epoch are there a second time, at the end; evaluations do not count those.
+  // All ranks get equally many samples. If true, the samples left over are dropped. If false, the
+  // first samples of the epoch occur again at its end; evaluations do not count those.
   bool drop_last = false;
 };
 
-// Rank r has every num_replicas-th sample of an epoch, beginning with the r-th.
+// Rank r gets every num_replicas-th sample of an epoch, beginning with the r-th.
 class DistributedSampler {
  public:
-  // UsageError for a rank that is not below num_replicas.
+  // Throws UsageError for a rank outside of 0 to num_replicas - 1.
   explicit DistributedSampler(std::int64_t dataset_size, DistributedSamplerOptions options = {});
 
   const DistributedSamplerOptions& options() const { return options_; }  // ranks filled in
-  // The seed where the options give none; 0 until it is set. Holds for later calls of indices().
+  // Sets the seed that later calls of indices() use if the options give none. 0 until then.
   void set_default_seed(std::int64_t seed) { default_seed_ = seed; }
   std::int64_t seed() const { return options_.seed.value_or(default_seed_); }
-  std::int64_t size() const { return size_; }  // of this rank's part
-  // How many of them, at the end, are there for the sake of equal numbers only: 0 or 1, and more
-  // only where there are fewer samples than ranks.
+  std::int64_t size() const { return size_; }  // number of this rank's samples
+  // How many samples at the end of this rank's part are repeated ones: 0 or 1, or more if there are
+  // fewer samples than ranks.
   std::int64_t num_repeated() const;
   std::vector<std::int64_t> indices(std::int64_t epoch) const;
-  // What is behind the first `had` samples of the epoch's order, whoever had them, dealt as if it
-  // were an epoch of its own: a job that goes on with another number of ranks.
+  // This rank's part of the epoch without its first `had` samples, which any ranks have taken. The
+  // rest is dealt like an epoch of its own. For a job that resumes with another number of ranks.
   std::vector<std::int64_t> rest_of(std::int64_t epoch, std::int64_t had) const;
 
  private:

@@ -11,15 +11,16 @@
 //   };
 //   TrainerOptions: .parallelism_config = cairn::ParallelismConfig{.fsdp = cairn::FSDPConfig{}},
 //
-// `Sharded<Holder>` is used as Holder is: registered, called, put into a Sequential; names in state
-// dicts stay. Until the module is sharded it does nothing. Each parameter is cut along its first
-// dimension: rank r of n has the r-th part of ceil(rows / n) rows; the last ones may be smaller,
-// or empty. Between passes a parameter *is* that part: what steps or counts it sees no more.
+// Use `Sharded<Holder>` as you use Holder: register it, call it, put it into a Sequential. Names in
+// state dicts do not change. Until the module is sharded it does nothing. Each parameter is cut
+// along its first dimension: rank r of n has the r-th part of ceil(rows / n) rows. The last parts
+// may be smaller or empty. Between passes a parameter *is* that part: code that steps or counts it
+// sees only this rank's rows.
 //
 // Without a Trainer, in every process, on one thread:
 //
 //   auto sharded = cairn::fully_shard(net.ptr());
-//   torch::optim::AdamW optimizer(cairn::parameters(*net), 1e-3);  // behind it
+//   torch::optim::AdamW optimizer(cairn::parameters(*net), 1e-3);  // after fully_shard()
 //   sharded->begin();
 //   at::Tensor loss = loss_of(net->forward(input));
 //   sharded->backward(loss);  // the gradients are averages over all ranks, each rank has its rows
@@ -50,82 +51,86 @@ class ModuleHolder;
 
 namespace cairn {
 
-// Which rows of a parameter are this rank's.
+// This rank's rows of a parameter.
 struct ShardedRows {
-  std::string name = {};  // the first one in the module
+  std::string name = {};  // the parameter's first name in the module
   Dims global_shape = {};
   std::int64_t begin = 0;
   std::int64_t count = 0;
-  std::int64_t per_rank = 0;  // of all but the last
+  std::int64_t per_rank = 0;  // of all ranks except the last ones
 };
 
-// A module of which this rank has its part. All ranks of the job make it of like modules, and call
-// the same of its functions in the same order; each on one thread. Errors: dist::DistError when
-// another rank does not come; after one of forward or backward, end() makes it fit for use again,
-// if the other ranks had the same.
+// A module of which this rank has its part. All ranks of the job make it from equal modules, and
+// call the same of its functions in the same order, each on one thread. Throws dist::DistError if
+// another rank does not come. After an error in forward or backward, end() makes it usable again if
+// the other ranks had the same error.
 class ShardedModule {
  public:
-  // fully_shard() makes it. When it goes, the module keeps this rank's part and can no longer
-  // compute.
+  // Made by fully_shard(). When it is destroyed, the module keeps this rank's part and can no
+  // longer compute.
   ~ShardedModule();
   ShardedModule(const ShardedModule&) = delete;
   ShardedModule& operator=(const ShardedModule&) = delete;
 
-  // Around every use of the module, in training, evaluation or for its own sake: between the two
-  // its forward() works, and parameters of no unit are whole.
+  // Call these around every use of the module, in training and in evaluation. Between them its
+  // forward() works, and parameters outside of units are whole.
   void begin();
   void end();
-  // loss.backward(), once between the two, and the gradients of all ranks averaged. Not
-  // `contributes`: this rank's count as 0. Gradients add up over several passes, as ever.
+  // Runs loss.backward(), and averages the gradients of all ranks. Call it once between begin() and
+  // end(). If `contributes` is false, this rank's gradients count as 0. Gradients add up over
+  // several passes, as usual.
   void backward(const at::Tensor& loss, bool contributes = true);
 
-  // For a rank that has less to do than others: what its last pass did is done once more as far as
-  // others need it, without computing anything; its forward() alone, or all. Behind end().
-  // UsageError before any pass.
+  // For a rank that has less to do than others: repeats the communication of its last pass, without
+  // computing anything. `with_backward`: of the whole pass, otherwise of its forward() alone. Call
+  // it after end(). Throws UsageError before the first pass.
   void repeat_for_others(bool with_backward);
-  // What forward_prefetch goes by from now on. Before a batch.
+  // Makes forward_prefetch follow the order of units in the last pass. Call it before a batch.
   void note_order();
 
-  // By the parameter's identity; nullopt: it is none of these.
+  // This rank's rows of `parameter`, which is compared by identity. nullopt: it is not sharded
+  // here.
   std::optional<ShardedRows> find(const at::Tensor& parameter) const;
-  // This rank's rows, whether or not the parameter is whole now. Shares its memory.
+  // This rank's rows, whether or not the parameter is whole now. Shares the parameter's memory.
   at::Tensor own_rows(const at::Tensor& parameter) const;
-  // How many ranks share one whole, this one's place among them, and how often the whole is there.
+  // Number of ranks that share one copy of the state, this rank's index among them, and the number
+  // of copies.
   std::int64_t shard_count() const;
   std::int64_t shard_index() const;
   std::int64_t replicas() const;
-  // The sum over the ranks that share a whole, of what each knows of its own rows.
+  // The sum of `own` over the ranks that share one copy. `what` is for error messages.
   double sum_over_shards(double own, const std::string& what) const;
 
-  // Of this rank now, in bytes: parameters as they are kept, what is whole now, gradients.
+  // Memory of this rank now, in bytes: its rows of the parameters, whole units, gradients.
   struct Bytes {
     std::int64_t parameters = 0;
     std::int64_t whole = 0;
     std::int64_t gradients = 0;
   };
   Bytes bytes() const;
-  // The most that was whole at once since it was made.
+  // The largest number of whole bytes at one time so far.
   std::int64_t peak_whole_bytes() const;
-  // A line for each unit: its name, parameters, rows of this rank.
+  // A line for each unit: its name, its parameters and this rank's elements.
   std::string describe() const;
 
-  struct Impl;  // what cairn itself does with it: internal
+  struct Impl;  // cairn's own access to it: internal
 
  private:
   explicit ShardedModule(std::unique_ptr<Impl> impl);
   std::unique_ptr<Impl> impl_;
 };
 
-// Cuts the module's parameters, of which each rank keeps its rows, and begins with rank 0's. Meet
-// the others first (dist::initialize()). Optimizers are made afterwards, or have no state yet.
-// UsageError, UnsupportedError for what `config` says, and for parameters without a dimension.
+// Cuts the module's parameters: each rank keeps its rows of rank 0's weights. Call
+// dist::initialize() first. Make optimizers afterwards; one that exists must have no state yet.
+// Throws UsageError or UnsupportedError for values of `config`, and for parameters without a
+// dimension.
 std::shared_ptr<ShardedModule> fully_shard(const std::shared_ptr<torch::nn::Module>& module,
                                            const FSDPConfig& config = {});
 
-// UsageError or UnsupportedError as fully_shard() throws them, of what can be known before.
+// Throws the UsageError or UnsupportedError of fully_shard() that `config` alone decides.
 void check_fsdp_config(const FSDPConfig& config);
 
-// What a Sharded<Holder> is beside what it holds.
+// The part of a Sharded<Holder> that cairn needs.
 class ShardedUnit {
  public:
   ShardedUnit() = default;
@@ -133,10 +138,10 @@ class ShardedUnit {
   ShardedUnit(const ShardedUnit&) {}  // a copy is sharded by itself
   ShardedUnit& operator=(const ShardedUnit&) { return *this; }
 
-  // Which unit of what fully_shard() cut: its own.
+  // The unit's index in what fully_shard() cut; internal.
   struct Place;
 
-  // One forward() of it: whole from construction to its end.
+  // One forward() of a unit, which is whole as long as this lives.
   class Call {
    public:
     explicit Call(ShardedUnit& unit);
@@ -145,7 +150,7 @@ class ShardedUnit {
     Call& operator=(const Call&) = delete;
 
     at::Tensor input(const at::Tensor& tensor);
-    // Also brings the unit back for the backward() through it.
+    // Also makes the unit whole again when backward() goes through the output.
     at::Tensor output(const at::Tensor& tensor);
 
    private:
@@ -160,7 +165,7 @@ class ShardedUnit {
   std::shared_ptr<const Place> place_;
 };
 
-// What Sharded<> looks into for tensors: others go through as they are.
+// How Sharded<> finds tensors in inputs and outputs. Other values pass unchanged.
 namespace sharded_detail {
 
 template <class T>
@@ -196,7 +201,7 @@ decltype(auto) map_input(ShardedUnit::Call& call, T&& argument) {
 }
 
 template <class Impl, class = void>
-struct Forward {  // overloaded, or a template: Sequential's
+struct Forward {  // overloaded, or a template, such as Sequential's
   static constexpr bool kIsPlain = false;
 };
 template <class R, class... Args>
@@ -259,7 +264,7 @@ class ShardedImpl<Impl, sharded_detail::AnyArguments> final : public Impl, publi
   }
 };
 
-// Of torch::nn::Linear, or a holder made with TORCH_MODULE.
+// Holder is torch::nn::Linear, or a holder made with TORCH_MODULE.
 template <class Holder>
 using Sharded = torch::nn::ModuleHolder<ShardedImpl<typename Holder::ContainedType>>;
 

@@ -14,20 +14,20 @@
 
 namespace cairn {
 
-// The defaults print every batch, which is much for long runs: "10ba", "1ep".
+// The default prints every batch, which is too much for long runs: use "10ba" or "1ep".
 struct ConsoleLoggerOptions {
   Interval log_interval = "1ba";   // epochs or batches
   std::ostream* stream = nullptr;  // must outlive the logger; std::cerr when null
-  bool log_traces = false;         // also which algorithm ran at which event
+  bool log_traces = false;         // also log which algorithm ran at which event
 };
 
-// Holds metrics back until the interval, where the last value of each is printed. Hyperparameters
-// are printed at fit_start, messages at once. The stream is flushed each time. TrainerOptions's
-// log_to_console makes one.
+// Collects metrics until the interval, and then prints the last value of each. Prints
+// hyperparameters at fit_start and messages at once. Flushes the stream each time.
+// TrainerOptions::log_to_console makes one.
 class ConsoleLogger final : public LoggerDestination {
  public:
-  // UsageError for an interval in other units. A function as interval is asked at batch_end,
-  // epoch_end and fit_end.
+  // Throws UsageError for an interval in other units. If the interval is a function, it is called
+  // at batch_end, epoch_end and fit_end.
   explicit ConsoleLogger(ConsoleLoggerOptions options = {});
   explicit ConsoleLogger(EmptyBraces)  // ConsoleLogger({.log_interval = "10ba"})
       : ConsoleLogger(ConsoleLoggerOptions()) {}

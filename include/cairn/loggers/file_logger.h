@@ -1,13 +1,12 @@
-// FileLogger: everything that is logged, one JSON object a line:
+// FileLogger: writes everything that is logged, one JSON object per line:
 //
 //   {"batch":20,"metric":"loss/train/total","value":0.2134}
 //   {"hyperparameter":"rank_zero_seed","value":17}
 //   {"batch":20,"message":"saved ckpt/ep1-ba20-rank0.pt  1.2 MiB  0.01 s"}
 //
-// Values that JSON does not have (NaN, infinities, tensors) are null. A file that is there is
-// continued, also when its writer was killed inside a line: the log of a run that was resumed is
-// one file. Lines logged after the checkpoint that a run resumed from occur twice then; the later
-// ones count.
+// Values that JSON does not have (NaN, infinities, tensors) are null. An existing file is
+// continued, even if its writer was killed inside a line, so a run that resumes has one log. Lines
+// logged after the checkpoint that a run resumed from then occur twice; the later ones count.
 #pragma once
 
 #include <memory>
@@ -20,11 +19,11 @@ namespace cairn {
 
 struct FileLoggerOptions {
   std::string filename = "{run_name}/logs-rank{rank}.jsonl";  // dist variables
-  // Begin with an empty file. False, for runs that are resumed: continue the one that is there.
+  // If true, begin with an empty file. If false, continue an existing one, as resumed runs need.
   bool overwrite = false;
 };
 
-// Each line is the kernel's when the call returns: it survives a kill of the process.
+// Each line is in the kernel when the call returns, so it survives a kill of the process.
 class FileLogger final : public LoggerDestination {
  public:
   explicit FileLogger(FileLoggerOptions options = {});

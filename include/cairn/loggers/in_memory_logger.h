@@ -11,9 +11,9 @@
 
 namespace cairn {
 
-// For notebooks and tests: give it as a shared pointer, and look at it afterwards. Every value of
-// every metric stays in memory, some hundred bytes each: on long runs take FileLogger. What is kept
-// is not part of a checkpoint. Used on the training thread only.
+// For notebooks and tests: pass it as a shared pointer, and read it afterwards. Every value of
+// every metric stays in memory, a few hundred bytes each: on long runs use FileLogger. Its data are
+// not part of a checkpoint. Use it on the training thread only.
 class InMemoryLogger final : public LoggerDestination {
  public:
   using Series = std::vector<std::pair<Timestamp, Value>>;
@@ -26,11 +26,11 @@ class InMemoryLogger final : public LoggerDestination {
 
   // All values of every metric with the training time at which each was logged, oldest first.
   const std::map<std::string, Series>& data() const { return data_; }
-  // A metric to plot: its values under its own name, and beside them those of every field of the
-  // training time, under Composer's names ("epoch", "batch", ..., "total_wct" in seconds). Values
-  // that are no numbers are NaN. NotFoundError naming the metrics there are.
+  // Data for a plot: the metric's values under its name, and for each value the fields of the
+  // training time under Composer's names ("epoch", "batch", ..., "total_wct" in seconds). Values
+  // that are not numbers become NaN. Throws NotFoundError, which lists the known metrics.
   std::map<std::string, std::vector<double>> get_timeseries(const std::string& metric) const;
-  // NotFoundError naming the metrics there are.
+  // Throws NotFoundError, which lists the known metrics.
   const Value& most_recent_value(const std::string& metric) const;
   const Dict& hyperparameters() const { return hyperparameters_; }
   const std::vector<std::string>& messages() const { return messages_; }

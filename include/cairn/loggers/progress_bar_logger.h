@@ -1,6 +1,6 @@
 // ProgressBarLogger: a tqdm-like bar of training and of evaluation
-// (composer/loggers/progress_bar_logger.py). On a terminal it is redrawn in place; elsewhere it is
-// a line from time to time, and one when a bar is complete.
+// (composer/loggers/progress_bar_logger.py). A terminal shows a bar that is redrawn in place. Other
+// streams get a line from time to time, and one when a bar is complete.
 #pragma once
 
 #include <functional>
@@ -16,22 +16,23 @@
 
 namespace cairn {
 
-// The defaults suit a terminal and a log alike; tests give a stream and a clock of their own.
+// The defaults suit terminals and logs; tests pass a stream and a clock of their own.
 struct ProgressBarLoggerOptions {
   std::ostream* stream = nullptr;  // must outlive the logger; std::cerr when null
-  bool log_traces = false;         // also which algorithm ran at which event
-  // Whether the bar is redrawn in place. Absent: found out. Set it where that is wrong: true where
-  // a notebook shows the output, false in a recorded session.
+  bool log_traces = false;         // also log which algorithm ran at which event
+  // Whether the bar is redrawn in place. nullopt: detected. Set it where detection is wrong: true
+  // if a notebook shows the output, false in a recorded session.
   std::optional<bool> is_terminal = std::nullopt;
-  // At most so often, on a terminal and elsewhere: drawing never holds up short batches.
+  // The shortest time between two redraws (terminal) or two lines (elsewhere), so that drawing does
+  // not slow short batches down.
   Seconds redraw_seconds = 0.1;
   Seconds line_seconds = 10;
   // A clock in seconds, for tests; the steady clock when empty.
   std::function<double()> now = nullptr;
 };
 
-// TrainerOptions::progress_bar makes one; make your own to draw elsewhere or at another pace. The
-// bar shows the last metrics that were logged; messages are printed above it.
+// TrainerOptions::progress_bar makes one; make your own for another stream or another pace. The bar
+// shows the last metrics that were logged. Messages are printed above it.
 class ProgressBarLogger final : public LoggerDestination {
  public:
   explicit ProgressBarLogger(ProgressBarLoggerOptions options = {});
@@ -54,8 +55,8 @@ class ProgressBarLogger final : public LoggerDestination {
   void eval_end(State& state, Logger& logger) override;
   void close(State& state, Logger& logger) override;
 
-  // Composer's two keys, each None: the bars are made from the training time, so nothing has to be
-  // kept, but Composer's reader insists on them.
+  // Composer's two keys, both None. The bars follow from the training time, but Composer's reader
+  // requires the keys.
   Value state_dict() const override;
 
  private:
@@ -79,7 +80,7 @@ class ProgressBarLogger final : public LoggerDestination {
   std::optional<Bar> train_;
   std::optional<Bar> eval_;
   double last_drawn_ = 0;
-  bool is_line_dirty_ = false;  // a bar stands in the terminal's current line
+  bool is_line_dirty_ = false;  // a bar is in the terminal's current line
   Dict hyperparameters_;
 };
 

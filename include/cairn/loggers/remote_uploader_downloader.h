@@ -5,10 +5,10 @@
 //   options.save_folder = "checkpoints";       // local, and from there to the bucket
 //   options.save_num_checkpoints_to_keep = 0;  // here only until they are there
 //
-// Whatever goes through Logger::upload_file() goes there in the background: all checkpoints that
-// are saved on this machine, and what a program uploads. A pointer (`latest`) is moved only when
-// what it names is durable in the store, and never back. docs/checkpoints.md says what a crash
-// leaves.
+// Files passed to Logger::upload_file() are uploaded in the background: all checkpoints that are
+// saved on this machine, and what the program passes. The pointer (`latest`) moves only when the
+// checkpoint that it names is durable in the store, and never moves back. docs/checkpoints.md says
+// what a crash leaves.
 #pragma once
 
 #include <chrono>
@@ -23,37 +23,38 @@
 
 namespace cairn {
 
-// Composer's arguments in Composer's order, then cairn's own. There are threads, and no processes.
+// Composer's arguments in Composer's order, then cairn's own. Uploads use threads, not processes.
 struct RemoteUploaderDownloaderOptions {
-  std::string bucket_uri = {};  // "s3://bucket"; names are those in the bucket
-  // Of the bucket's store, in place of what the environment says, by Composer's names:
+  std::string bucket_uri = {};  // "s3://bucket"; names are names in the bucket
+  // Arguments of the bucket's store, by Composer's names. They replace what the environment says:
   // {{"endpoint_url", "https://minio.lan:9000"}, {"region_name", "eu"}}. docs/storage.md lists
-  // them; others are a UsageError that names them. Values are never logged.
+  // them; other names are a UsageError that names them. Values are never logged.
   BackendKwargs backend_kwargs = {};
-  // What an object is called: dist variables and {remote_file_name}.
+  // The name of an object: dist variables and {remote_file_name}.
   std::string file_path_format_string = "{remote_file_name}";
   int num_concurrent_uploads = 1;
-  // Where files that may still change are copied to, unnamed, until they are sent: $TMPDIR or else
-  // /var/tmp. Checkpoints are not copied.
+  // Folder for unnamed copies of files that may change before they are sent. nullopt: $TMPDIR or
+  // else /var/tmp. Checkpoints are not copied.
   std::optional<std::string> upload_staging_folder = std::nullopt;
-  int num_attempts = 3;  // at an upload, when its errors may pass
+  int num_attempts = 3;  // attempts per upload, for errors that may pass
 
-  // In place of bucket_uri: names are the store's.
+  // Used in place of bucket_uri; names are names in the store.
   std::shared_ptr<ObjectStore> store = nullptr;
-  // Files that may wait before upload_file(), and training, waits for one.
+  // Files that may wait. One more upload_file() waits, and training with it, until there is room.
   int max_waiting_uploads = 16;
-  // How long the end of fit(), and close(), wait for what is on its way. What is not there by then
-  // is given up, and named; nothing half is left.
+  // How long the end of fit(), and close(), wait for uploads. Uploads that have not finished by
+  // then are abandoned and named in a message; they leave no partial object.
   std::chrono::seconds upload_timeout{3600};
-  // How long the store may be away: after num_attempts it is tried again until then.
+  // How long cairn retries an upload, after num_attempts, while the store does not answer.
   std::chrono::seconds store_patience{1800};
 };
 
-// upload_file(): AlreadyExistsError at once for a name that is on its way, and at the next event
-// for one that is in the store, unless `overwrite`.
+// Unless `overwrite` is set, upload_file() throws AlreadyExistsError at once if an upload of that
+// name is on its way. If the store has an object of that name, the next event throws it.
 class RemoteUploaderDownloader final : public LoggerDestination {
  public:
-  // UsageError for numbers below 1, and no bucket; UnsupportedError for a scheme without a store.
+  // Throws UsageError for numbers below 1 and for a missing bucket, and UnsupportedError for a
+  // scheme without a store.
   explicit RemoteUploaderDownloader(RemoteUploaderDownloaderOptions options);
   explicit RemoteUploaderDownloader(EmptyBraces)  // ...({.bucket_uri = "s3://bucket"})
       : RemoteUploaderDownloader(RemoteUploaderDownloaderOptions()) {}
@@ -64,14 +65,16 @@ class RemoteUploaderDownloader final : public LoggerDestination {
   const RemoteUploaderDownloaderOptions& options() const;
 
   std::string name() const override { return "RemoteUploaderDownloader"; }
-  // Makes sure that the store can be written to: StorageError. UsageError the second time.
+  // Makes sure that the store can be written to (StorageError). A second call throws UsageError.
   void init(State& state, Logger& logger) override;
-  void batch_end(State& state, Logger& logger) override;            // throws what an upload threw
-  void epoch_end(State& state, Logger& logger) override;            // as batch_end()
-  void fit_end(State& state, Logger& logger) override;              // waits, too
+  // Throws the error of a failed upload
+  void batch_end(State& state, Logger& logger) override;
+  void epoch_end(State& state, Logger& logger) override;  // as batch_end()
+  // Waits for uploads, and throws as batch_end()
+  void fit_end(State& state, Logger& logger) override;
   void eval_standalone_end(State& state, Logger& logger) override;  // as fit_end()
   void predict_end(State& state, Logger& logger) override;          // as fit_end()
-  // Waits; what was not uploaded is logged.
+  // Waits for uploads, and logs those that did not finish.
   void close(State& state, Logger& logger) override;
 
   bool can_upload_files() const override { return true; }
@@ -80,7 +83,7 @@ class RemoteUploaderDownloader final : public LoggerDestination {
   void download_file(const std::string& remote_file_name, const std::string& destination,
                      bool overwrite = false) override;
   std::optional<RemotePlace> place_of(const NameFormat& remote_file_name) const override;
-  // What the object of that name is called by the store's own tools: "s3://bucket/name".
+  // The object's name for the store's own tools: "s3://bucket/name".
   std::string get_uri_for_file(const std::string& remote_file_name) const;
 
  private:

@@ -1,6 +1,6 @@
-// RunDirectoryUploader: a folder of this machine kept up to date in an object store, as Composer
-// had it until 0.7 (there a callback). New programs: RemoteUploaderDownloader, which uploads each
-// checkpoint once, without a copy, and moves `latest` behind it.
+// RunDirectoryUploader: keeps an object store's copy of a local folder up to date, as Composer did
+// until 0.7 (there as a callback). New programs use RemoteUploaderDownloader: it uploads each
+// checkpoint once, without a copy, and moves `latest` afterwards.
 #pragma once
 
 #include <chrono>
@@ -14,7 +14,7 @@
 
 namespace cairn {
 
-// Composer's arguments, but for the store's, then cairn's own.
+// Composer's arguments, except those for the store, then cairn's own.
 struct RunDirectoryUploaderOptions {
   std::string bucket_uri = {};                                   // "s3://bucket"
   std::string run_directory = "{run_name}";                      // dist variables
@@ -24,14 +24,14 @@ struct RunDirectoryUploaderOptions {
   int upload_every_n_batches = 100;
 
   std::shared_ptr<ObjectStore> store = nullptr;  // in place of bucket_uri
-  std::chrono::seconds upload_timeout{3600};     // as RemoteUploaderDownloaderOptions
-  std::chrono::seconds store_patience{1800};     // the same
+  std::chrono::seconds upload_timeout{3600};     // as in RemoteUploaderDownloaderOptions
+  std::chrono::seconds store_patience{1800};     // as in RemoteUploaderDownloaderOptions
 };
 
-// Every n batches, at the end of each epoch and fit(), and when it is closed, each file in the
-// folder that has changed is copied aside, and uploaded as "PREFIX/rank_0/PATH IN THE FOLDER", with
-// the process's rank, over what has that name. Links are passed over. Errors as
-// RemoteUploaderDownloader.
+// Uploads a copy of each file in the folder that has changed: every n batches, at the end of each
+// epoch and of fit(), and at close(). The object's name is "PREFIX/rank_0/PATH IN THE FOLDER", with
+// this process's rank. An existing object is replaced. Links are skipped. Throws as
+// RemoteUploaderDownloader does.
 class RunDirectoryUploader final : public LoggerDestination {
  public:
   explicit RunDirectoryUploader(RunDirectoryUploaderOptions options);  // UsageError
@@ -48,7 +48,7 @@ class RunDirectoryUploader final : public LoggerDestination {
   void fit_end(State& state, Logger& logger) override;
   void close(State& state, Logger& logger) override;
 
-  // What a file of the folder is called in the store.
+  // The name in the store of a file of the folder.
   std::string get_uri_for_uploaded_file(const std::string& path) const;
 
  private:

@@ -1,6 +1,6 @@
-// Metrics of classifiers, with torchmetrics' names, definitions and state. classifier() has them by
-// default; their sums stay on the outputs' device, so that updating does not wait for it. Other
-// metrics: derive from Metric.
+// Metrics of classifiers, with torchmetrics' names, definitions and state. classifier() uses them
+// by default. Their sums stay on the outputs' device, so that updating does not wait for it. For
+// other metrics derive from Metric.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -13,11 +13,11 @@
 
 namespace cairn {
 
-// Part of the samples whose class has the highest score: torchmetrics' MulticlassAccuracy with
+// The fraction of samples whose class has the highest score: torchmetrics' MulticlassAccuracy with
 // average="micro". Outputs are scores with the classes in dimension 1, or classes; targets are
 // class indices.
 struct AccuracyOptions {
-  // Only for the saved count of true negatives. When absent: the width of the first outputs.
+  // Only for the saved count of true negatives. nullopt: the width of the first outputs.
   std::optional<std::int64_t> num_classes = std::nullopt;
 };
 class Accuracy final : public Metric {
@@ -39,10 +39,10 @@ class Accuracy final : public Metric {
   std::int64_t total_ = 0;
 };
 
-// Mean over the updates of the mean cross-entropy (Composer's CrossEntropy): a short last batch
-// counts as much as a full one. Targets as for soft_cross_entropy().
+// The mean over updates of the mean cross-entropy (Composer's CrossEntropy). A short last batch
+// counts as much as a full one. Targets are as in soft_cross_entropy().
 struct CrossEntropyOptions {
-  // Class index that does not count: what padding is labelled with.
+  // The class index that does not count, such as the label of padding.
   std::int64_t ignore_index = -100;
 };
 class CrossEntropy final : public Metric {

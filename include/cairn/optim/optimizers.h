@@ -1,12 +1,12 @@
 // PyTorch's and Composer's optimizers, with their options and defaults, in their order. They
-// compute what Python's do, and their states go both ways. Options that only choose how Python
-// computes (foreach, capturable, differentiable, fused) are kept from a file, and have no field
-// here. An optimizer of your own: cairn/optim/own_optimizer.h.
+// compute what Python's do, and either side loads the other's state. Options that only choose how
+// Python computes (foreach, capturable, differentiable, fused) have no field here; values from a
+// file are kept. For an optimizer of your own see cairn/optim/own_optimizer.h.
 //
-// Common to all: `lr` is what schedulers multiply; `eps` keeps divisions finite, and is worth
-// raising (1e-4) for low precision; `weight_decay` pulls weights towards 0, in the gradient unless
-// it is called decoupled; `maximize` climbs. UsageError for values out of range, when the optimizer
-// is made. Memory: the states that are named below, each of the size of the parameters.
+// Common to all: schedulers multiply `lr`. `eps` keeps divisions finite; a larger one (1e-4) helps
+// in low precision. `weight_decay` pulls weights towards 0, through the gradient unless the
+// optimizer's decay is decoupled. `maximize` steps uphill. Values out of range throw UsageError
+// when the optimizer is made. Memory: each "State" below counts tensors of the parameters' size.
 #pragma once
 
 #include <array>
@@ -26,17 +26,17 @@ class GroupFields;
 struct SGDOptions {
   double lr = 1e-3;
   double momentum = 0;   // 0.9 is usual
-  double dampening = 0;  // takes this part off what a gradient adds to the momentum
+  double dampening = 0;  // this fraction of a gradient is not added to the momentum
   double weight_decay = 0;
-  // Looks ahead along the momentum; needs momentum, and no dampening.
+  // Nesterov's momentum, which looks ahead; requires momentum, and no dampening.
   bool nesterov = false;
 };
 
-// Steps by the ratio of the mean gradient to its size, so that lr is about the step of each weight
-// (arXiv:1412.6980). State: two, three with amsgrad. For weight decay take AdamW.
+// Steps by the ratio of the mean gradient to its size, so that each weight moves by about lr
+// (arXiv:1412.6980). State: two, or three with amsgrad. Use AdamW for weight decay.
 struct AdamOptions {
   double lr = 1e-3;
-  // How much of the mean gradient, and of its mean square, is kept from step to step.
+  // The fractions of the mean gradient, and of its mean square, that are kept from step to step.
   std::array<double, 2> betas = {0.9, 0.999};
   double eps = 1e-8;
   double weight_decay = 0;
@@ -46,7 +46,7 @@ struct AdamOptions {
 };
 
 // Adam with decoupled weight decay: weights shrink by lr * weight_decay, whatever their gradients
-// (arXiv:1711.05101). What most networks are trained with. State: as Adam.
+// are (arXiv:1711.05101). The usual choice for most networks. State: as Adam.
 struct AdamWOptions {
   double lr = 1e-3;
   std::array<double, 2> betas = {0.9, 0.999};
@@ -55,32 +55,32 @@ struct AdamWOptions {
   bool amsgrad = false;
 };
 
-// Steps by the gradient divided by its mean size. State: one; one more each with momentum and when
-// centered.
+// Steps by the gradient divided by its mean size. State: one; one more with momentum, and one more
+// if centered.
 struct RMSpropOptions {
   double lr = 1e-2;
-  double alpha = 0.99;  // of the mean square, kept from step to step
+  double alpha = 0.99;  // fraction of the mean square that is kept from step to step
   double eps = 1e-8;
   double weight_decay = 0;
   double momentum = 0;
   bool centered = false;  // divides by the deviation from the mean gradient instead
 };
 
-// Divides by the root of the sum of all squares so far: steps only get smaller, and rare features
+// Divides by the root of the sum of all squares so far. Steps only get smaller, and rare features
 // keep large ones. State: one.
 struct AdagradOptions {
   double lr = 1e-2;
   double lr_decay = 0;  // lr / (1 + steps * lr_decay)
   double weight_decay = 0;
-  // Of every sum; above 0 it damps the first steps.
+  // The start of every sum; above 0 it damps the first steps.
   double initial_accumulator_value = 0;
   double eps = 1e-10;
 };
 
 // Adagrad with windows instead of sums (arXiv:1212.5701): there is no lr to choose. State: two.
 struct AdadeltaOptions {
-  double lr = 1.0;   // times what it computes
-  double rho = 0.9;  // of both windows, kept from step to step
+  double lr = 1.0;   // multiplies the computed step
+  double rho = 0.9;  // fraction of both windows that is kept from step to step
   double eps = 1e-6;
   double weight_decay = 0;
   bool maximize = false;
@@ -98,7 +98,7 @@ struct AdamaxOptions {
   void describe(GroupFields& group);
 };
 
-// Adam with Nesterov's momentum. State: two, and a number each.
+// Adam with Nesterov's momentum. State: two, and one number per parameter.
 struct NAdamOptions {
   double lr = 2e-3;
   std::array<double, 2> betas = {0.9, 0.999};
@@ -110,8 +110,8 @@ struct NAdamOptions {
   void describe(GroupFields& group);
 };
 
-// Adam that begins without its second moment, until that can be relied on (arXiv:1908.03265): in
-// place of a warmup. State: two.
+// Adam that starts without its second moment until that is reliable (arXiv:1908.03265). Replaces a
+// warmup. State: two.
 struct RAdamOptions {
   double lr = 1e-3;
   std::array<double, 2> betas = {0.9, 0.999};
@@ -123,7 +123,7 @@ struct RAdamOptions {
 };
 
 // SGD that also keeps the average of the weights, from step t0 on ("ax" in its state). The model
-// holds the weights themselves: for evaluating and saving averages, EMA. State: one.
+// holds the weights themselves; to evaluate and save averages use EMA. State: one.
 struct ASGDOptions {
   double lr = 1e-2;
   // Decay of the weights and, with alpha, of lr: lr / (1 + lambd * lr * step)^alpha.
@@ -135,33 +135,35 @@ struct ASGDOptions {
   void describe(GroupFields& group);
 };
 
-// A step of its own for each weight, by the signs of its gradients; for whole batches, as the noise
-// of small ones turns signs. State: two.
+// A step size for each weight, which follows the signs of its gradients. For training on whole
+// batches, since the noise of small ones flips signs. State: two.
 struct RpropOptions {
   double lr = 1e-2;  // the first step
-  // What a step is multiplied by when the sign changed, and when it did not.
+  // The factors of a step size after the sign changed, and after it did not.
   std::array<double, 2> etas = {0.5, 1.2};
   std::array<double, 2> step_sizes = {1e-6, 50};  // the smallest and the largest
   bool maximize = false;
   void describe(GroupFields& group);
 };
 
-// Second moments of matrices kept as a row and a column (arXiv:1804.04235), as PyTorch 2.5 has it.
-// For models whose states do not fit the memory: that of a matrix is a row and a column.
+// Keeps the second moments of a matrix as a row and a column (arXiv:1804.04235), like PyTorch 2.5.
+// For models whose optimizer state does not fit the memory. State: for a matrix, a row and a
+// column.
 struct AdafactorOptions {
-  double lr = 1e-2;  // in proportion to the size of the weights; 1 / sqrt(step) where that is less
-  // Of the mean square 1 - step^beta2_decay is kept from step to step: the more the later.
+  double lr = 1e-2;  // relative to the size of the weights; limited by 1 / sqrt(step)
+  // The fraction of the mean square that is kept is 1 - step^beta2_decay, which grows with the
+  // steps.
   double beta2_decay = -0.8;
-  // Added to the squares; the least size that weights are taken to have.
+  // The smallest root mean square that gradients, and that weights, are taken to have.
   std::pair<std::optional<double>, double> eps = {std::nullopt, 1e-3};  // nullopt: the dtype's
-  double d = 1.0;  // updates of a larger root mean square are scaled down to it
+  double d = 1.0;  // updates with a larger root mean square are scaled down to it
   double weight_decay = 0.0;
   bool maximize = false;
   void describe(GroupFields& group);
 };
 
-// Adam for sparse gradients, where only the rows that have a gradient are touched: for embeddings
-// that were made sparse. UnsupportedError for a dense one. State: two.
+// Adam for sparse gradients: only rows that have a gradient change. For embeddings that were made
+// sparse. Throws UnsupportedError for a dense gradient. State: two.
 struct SparseAdamOptions {
   double lr = 1e-3;
   std::array<double, 2> betas = {0.9, 0.999};
@@ -170,23 +172,23 @@ struct SparseAdamOptions {
   void describe(GroupFields& group);
 };
 
-// libtorch's. Each step evaluates the batch up to max_eval times, by a closure that fit() gives it:
-// the events from before_train_batch to after_train_batch then happen as often. Not with amp_fp16.
-// For small models and whole batches. State: 2 * history_size + 3.
+// libtorch's LBFGS. Each step evaluates the batch up to max_eval times through a closure, which
+// fit() passes. The events from before_train_batch to after_train_batch happen at each evaluation.
+// Does not work with amp_fp16. For small models and whole batches. State: 2 * history_size + 3.
 struct LBFGSOptions {
-  double lr = 1;                                        // with a line search: where it begins
+  double lr = 1;                                        // with a line search: its first step
   std::int64_t max_iter = 20;                           // of one step
   std::optional<std::int64_t> max_eval = std::nullopt;  // nullopt: max_iter * 5 / 4
-  // A step ends early below these: the largest gradient, and the change of weights or loss.
+  // A step ends early when the largest gradient, or the change of weights or loss, is below these.
   double tolerance_grad = 1e-7;
   double tolerance_change = 1e-9;
-  std::int64_t history_size = 100;  // of past updates, of which curvature is learned
+  std::int64_t history_size = 100;  // number of past updates from which it estimates the curvature
   std::optional<std::string> line_search_fn = std::nullopt;  // or "strong_wolfe"
 };
 
-// Composer's SGD with decoupled weight decay (arXiv:1711.05101): weight_decay is multiplied by
-// lr / initial lr, not by lr. So it is smaller than PyTorch's by the factor of the initial lr, and
-// stays right when that is changed. State: as SGD.
+// Composer's SGD with decoupled weight decay (arXiv:1711.05101): weight_decay is multiplied by lr /
+// initial lr, not by lr. So the right value is PyTorch's times the initial lr, and stays right when
+// lr is changed. State: as SGD.
 struct DecoupledSGDWOptions {
   double lr = 0.1;
   double momentum = 0;
@@ -197,8 +199,8 @@ struct DecoupledSGDWOptions {
   void describe(GroupFields& group);
 };
 
-// Composer's AdamW with decoupled weight decay, likewise: AdamW's 1e-2 with lr 1e-3 is 1e-5 here.
-// State: as Adam.
+// Composer's AdamW with decoupled weight decay as in DecoupledSGDW: AdamW's 1e-2 at lr 1e-3 is 1e-5
+// here. State: as Adam.
 struct DecoupledAdamWOptions {
   double lr = 1e-3;
   std::array<double, 2> betas = {0.9, 0.95};
@@ -209,9 +211,9 @@ struct DecoupledAdamWOptions {
   void describe(GroupFields& group);
 };
 
-// A recipe per optimizer: SGD(SGDOptions), Adam(AdamOptions), ..., each with defaults. Cheap to
-// copy; create() may be called several times, and each time makes an optimizer that owns its state.
-// The compiler shows the line of a class whose options are not written as its comment says.
+// A recipe for each optimizer: SGD(SGDOptions), Adam(AdamOptions), ..., with defaults. Cheap to
+// copy. Each call of create() makes an optimizer that owns its state. For options that are written
+// in another way, the compiler shows the line of the class, whose comment says how.
 #define CAIRN_OPTIMIZER(Name)                                        \
   class Name final : public OptimizerRecipe {                        \
    public:                                                           \

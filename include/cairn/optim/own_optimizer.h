@@ -1,4 +1,4 @@
-// An optimizer of your own: options, what it keeps of a parameter, and the update.
+// An optimizer of your own: its options, the state that it keeps of a parameter, and the update.
 //
 //   struct LionOptions {
 //     double lr = 1e-4;
@@ -34,8 +34,8 @@
 //
 //   .optimizers = cairn::RecipeOf<Lion>({.lr = 1e-4}),
 //
-// It is saved, loaded and resumed like cairn's own, which are made in the same way; Python's Lion
-// with such a state_dict() takes it over.
+// It is saved, loaded and resumed like cairn's own optimizers, which are made in the same way.
+// Python's Lion loads its state if it has such a state_dict().
 #pragma once
 
 #include <ATen/core/grad_mode.h>
@@ -52,7 +52,7 @@
 
 namespace cairn {
 
-// Options as libtorch keeps them in a parameter group.
+// Options in the form in which libtorch keeps them in a parameter group.
 template <class Options>
 struct GroupOf final : torch::optim::OptimizerOptions, GroupExtras {
   explicit GroupOf(const Options& options) : values(options) {
@@ -77,32 +77,32 @@ struct StateOf final : torch::optim::OptimizerParamState {
   State values;
 };
 
-// The loss of a closure, computed with gradients; undefined without one.
+// Calls the closure with gradients enabled and returns its loss; undefined without a closure.
 at::Tensor closure_loss(const torch::optim::Optimizer::LossClosure& closure);
 
-// The gradient that a step goes by; undefined: the parameter is left alone.
+// Returns the gradient for a step of `parameter`; undefined: the parameter is not stepped.
 struct GradientOptions {
   bool maximize = false;
-  bool takes_sparse = false;  // UnsupportedError otherwise
+  bool takes_sparse = false;  // if false, throws UnsupportedError for a sparse gradient
 };
 at::Tensor gradient_of(const at::Tensor& parameter, const torch::optim::Optimizer& optimizer,
                        const GradientOptions& options);
 
-// Where an optimizer keeps a parameter's state; null before the first.
+// The place where an optimizer keeps a parameter's state; null before the first step.
 std::unique_ptr<torch::optim::OptimizerParamState>& state_slot(torch::optim::Optimizer& optimizer,
                                                                const at::Tensor& parameter);
 
-// A group's "initial_lr", the schedule's base; the present rate where there is none.
+// A group's "initial_lr", which schedulers multiply; the current rate if there is none.
 double initial_lr_of(const torch::optim::OptimizerOptions& options);
 
-// UsageError: a group has options of another class than the optimizer's.
+// Throws UsageError: a group has options of another class than the optimizer's.
 [[noreturn]] void refuse_options(const torch::optim::Optimizer& optimizer,
                                  const torch::optim::OptimizerOptions& options);
 [[noreturn]] void refuse_archive(const OptimizerLayout& layout);
 
 // A class of optimizers whose step is written as the update of one parameter. OptimizerOf derives
-// from it; so does what gives another step to a class of libtorch's, whose options, states and
-// archives it keeps, and with them the casts of who knows that class:
+// from it. You can also use it to give another step to a class of libtorch's. Such a class keeps
+// its options, states and archives, so code that casts to libtorch's types still works:
 //
 //   class MyAdam final : public cairn::StepOf<torch::optim::Adam, torch::optim::AdamOptions,
 //                                             torch::optim::AdamParamState> {
@@ -113,9 +113,9 @@ double initial_lr_of(const torch::optim::OptimizerOptions& options);
 //     void update(const Update& u) override { ... u.options.lr(), u.state.exp_avg() ... }
 //   };
 //
-// OptionsType and StateType: libtorch's, or what GroupOf and StateOf keep. Options that derive from
-// OptimizerOptions override get_lr(): libtorch's own throws, and a step asks for the rate. Where
-// the options have `bool maximize`, gradients are negated.
+// OptionsType and StateType are libtorch's, or the Options and State that GroupOf and StateOf wrap.
+// Options that derive from OptimizerOptions must override get_lr(), since a step reads the rate and
+// libtorch's own get_lr() throws. If the options have `bool maximize`, gradients are negated.
 template <class Base, class OptionsType, class StateType>
 class StepOf : public Base {
  public:
@@ -123,7 +123,7 @@ class StepOf : public Base {
   using Options = OptionsType;
   using State = StateType;
 
-  // Parameters without a gradient are passed over, as Python does.
+  // Skips parameters without a gradient, as Python does.
   at::Tensor step(torch::optim::Optimizer::LossClosure closure = nullptr) final {
     at::Tensor loss = closure_loss(closure);
     const at::NoGradGuard no_grad;
@@ -150,12 +150,12 @@ class StepOf : public Base {
  protected:
   struct Update {
     const at::Tensor& parameter;  // to be changed in place
-    const at::Tensor& gradient;   // shared with the parameter: not to be changed
-    State& state;                 // as made by default before the first update
+    const at::Tensor& gradient;   // shared with the parameter: do not change it
+    State& state;                 // default-constructed before the first update
     const Options& options;
-    double initial_lr;  // the schedule's base; the present rate without a scheduler
+    double initial_lr;  // what schedulers multiply; the current rate without a scheduler
   };
-  // One parameter's step, without gradients being recorded.
+  // Steps one parameter, with gradient recording disabled.
   virtual void update(const Update& u) = 0;
   virtual bool takes_sparse_gradients() const { return false; }
 
@@ -175,9 +175,9 @@ class StepOf : public Base {
   }
 };
 
-// OptionsType: an aggregate with `double lr` and `void describe(GroupFields&)`. Where it has a
-// constant kHasInitialLr, groups have "initial_lr" from their construction on.
-// StateType: an aggregate with `void describe(StateFields&, const OptionsType&)`.
+// OptionsType: an aggregate with `double lr` and `void describe(GroupFields&)`. If it has a
+// constant kHasInitialLr, groups have "initial_lr" from their construction on. StateType: an
+// aggregate with `void describe(StateFields&, const OptionsType&)`.
 template <class OptionsType, class StateType>
 class OptimizerOf : public StepOf<torch::optim::Optimizer, OptionsType, StateType>,
                     public LayoutOf<GroupOf<OptionsType>, StateOf<StateType>> {
@@ -202,7 +202,7 @@ class OptimizerOf : public StepOf<torch::optim::Optimizer, OptionsType, StateTyp
   explicit OptimizerOf(std::vector<at::Tensor> parameters, const Options& options = {})
       : Step(std::move(parameters), std::make_unique<Group>(options)) {}
 
-  // torch::save and torch::load: UnsupportedError; cairn::optimizer_state_dict() has the state.
+  // torch::save and torch::load throw UnsupportedError; use cairn::optimizer_state_dict() instead.
   void save(torch::serialize::OutputArchive& /*archive*/) const final { refuse_archive(*this); }
   void load(torch::serialize::InputArchive& /*archive*/) final { refuse_archive(*this); }
 
@@ -217,7 +217,8 @@ class OptimizerOf : public StepOf<torch::optim::Optimizer, OptionsType, StateTyp
   }
 };
 
-// TrainerOptions' `.optimizers` for such a class: made when the Trainer has the model's parameters.
+// TrainerOptions' `.optimizers` for such a class. The Trainer makes the optimizer when it has the
+// model's parameters.
 template <class Optimizer>
 class RecipeOf final : public OptimizerRecipe {
  public:

@@ -1,16 +1,16 @@
 // Composer's learning-rate schedulers (composer/optim/scheduler.py).
 //
-// Each is a pure function of the State to the multiplier of the initial learning rate, which is
-// called alpha below. t is the state's time in the unit of the option it is compared with. Times
-// may be in any unit but seconds: "dur" is a fraction of max_duration, epochs count as batches
-// (which needs a sized train loader). With a scale_schedule_ratio, times that are not in "dur" are
-// multiplied by it.
+// Each is a pure function from the State to the multiplier of the initial learning rate, called
+// alpha below. There, t is the state's time in the unit of the option that it is compared with.
+// Times may be in any unit except seconds. "dur" is a fraction of max_duration, and epochs are
+// counted in batches, which needs a train loader of known size. A scale_schedule_ratio multiplies
+// all times that are not in "dur".
 //
-// The multiplier in effect during a batch is the one of the batch before, as in Composer: it is
-// computed after the optimizer's step and before the time advances.
+// As in Composer, the multiplier is computed after the optimizer's step and before the time
+// advances. So each batch uses the multiplier for the time at which the previous batch began.
 //
-// Options without an initializer are required. All throw UsageError when they are called: for a
-// time that cannot be converted, and for what the class says.
+// Options without an initializer are required. Calling a scheduler throws UsageError for a time
+// that cannot be converted, and in the cases that its class names.
 #pragma once
 
 #include <functional>
@@ -25,20 +25,20 @@
 
 namespace cairn {
 
-// Which one? LinearWithWarmup or CosineAnnealingWithWarmup where the length of the run is known,
-// which is what most recipes use; MultiStep to reproduce older ones; Exponential for open ends.
+// Which one? LinearWithWarmup or CosineAnnealingWithWarmup if the length of the run is known, as in
+// most recipes; MultiStep to reproduce older recipes; Exponential for runs without a planned end.
 //
-// They are cheap to copy and hold no state: one may serve several Trainers. Options are checked
-// when the class is made or first called. t_max of "1dur" follows max_duration, also when fit()
-// prolongs the run, which moves the schedule.
+// They are cheap to copy and hold no state, so several Trainers may share one. Options are checked
+// when the scheduler is made or first called. A t_max of "1dur" follows max_duration, even if a
+// later fit() extends the run, which stretches the schedule.
 
-// A required number: the constructor throws UsageError when it is still this.
+// A required number: the constructor throws UsageError if it still has this value.
 inline constexpr double kRequired = std::numeric_limits<double>::quiet_NaN();
 
-// gamma^floor(t / step_size): a stair of equal treads.
+// gamma^floor(t / step_size): equal steps down.
 struct StepSchedulerOptions {
   Time step_size;      // required
-  double gamma = 0.1;  // what each step multiplies the rate with
+  double gamma = 0.1;  // the factor of the rate at each step
 };
 class StepScheduler final : public ComposerScheduler {
  public:
@@ -52,7 +52,7 @@ class StepScheduler final : public ComposerScheduler {
   StepSchedulerOptions options_;
 };
 
-// gamma^(number of milestones reached): a stair whose steps you place, the classic of image models.
+// gamma^(number of milestones reached): steps at chosen times, the classic for image models.
 struct MultiStepSchedulerOptions {
   std::vector<Time> milestones;  // required; in any order, "0.5dur" among them
   double gamma = 0.1;
@@ -68,7 +68,8 @@ class MultiStepScheduler final : public ComposerScheduler {
   MultiStepSchedulerOptions options_;
 };
 
-// alpha before t_max, 1 from then on. With t_max short of the run: a first stage at another rate.
+// alpha before t_max, and 1 from then on. With t_max below the run's length it is a first stage at
+// another rate.
 struct ConstantSchedulerOptions {
   double alpha = 1.0;  // 1: the initial rate itself
   Time t_max = "1dur";
@@ -84,11 +85,11 @@ class ConstantScheduler final : public ComposerScheduler {
   ConstantSchedulerOptions options_;
 };
 
-// From alpha_i to alpha_f on a straight line over t_max, then alpha_f. The usual choice for
+// A straight line from alpha_i to alpha_f over t_max, then alpha_f. The usual choice for
 // fine-tuning.
 struct LinearSchedulerOptions {
   double alpha_i = 1.0;
-  double alpha_f = 0.0;  // 0.1 where the end of training is to go on learning
+  double alpha_f = 0.0;  // 0.1 if the model is to keep learning at the end
   Time t_max = "1dur";
 };
 class LinearScheduler final : public ComposerScheduler {
@@ -102,14 +103,14 @@ class LinearScheduler final : public ComposerScheduler {
   LinearSchedulerOptions options_;
 };
 
-// gamma^(t / decay_period), not in steps. It has no end, so that it suits runs of unknown length.
+// gamma^(t / decay_period), continuously. It has no end, so it suits runs of unknown length.
 struct ExponentialSchedulerOptions {
-  double gamma = kRequired;  // 0.97: 3 % less each decay_period
+  double gamma = kRequired;  // 0.97: 3 % less after each decay_period
   Time decay_period = "1ep";
 };
 class ExponentialScheduler final : public ComposerScheduler {
  public:
-  // UsageError without gamma.
+  // Throws UsageError without gamma.
   explicit ExponentialScheduler(ExponentialSchedulerOptions options);
   explicit ExponentialScheduler(EmptyBraces)  // ExponentialScheduler({.gamma = 0.9})
       : ExponentialScheduler(ExponentialSchedulerOptions()) {}
@@ -119,8 +120,8 @@ class ExponentialScheduler final : public ComposerScheduler {
   ExponentialSchedulerOptions options_;
 };
 
-// From 1 to alpha_f on half a cosine over t_max, then alpha_f. Stays high for long and lands
-// softly. Its shape depends on the length: prolonging the run moves the whole curve.
+// Half a cosine from 1 to alpha_f over t_max, then alpha_f. Stays high for long and lands softly.
+// The shape depends on the length: extending the run moves the whole curve.
 struct CosineAnnealingSchedulerOptions {
   Time t_max = "1dur";
   double alpha_f = 0.0;
@@ -137,8 +138,9 @@ class CosineAnnealingScheduler final : public ComposerScheduler {
   CosineAnnealingSchedulerOptions options_;
 };
 
-// The cosine over and over: a first cycle of t_0, each next one t_mult times as long (truncated).
-// The end of each cycle is a good moment for a checkpoint. UsageError for a cycle of length 0.
+// The cosine again and again: the first cycle takes t_0, each next one t_mult times as long
+// (truncated). The end of a cycle is a good moment for a checkpoint. Throws UsageError for a cycle
+// of length 0.
 struct CosineAnnealingWarmRestartsSchedulerOptions {
   Time t_0;             // required
   double t_mult = 1.0;  // 2: cycles of 1, 2, 4, ... times t_0
@@ -157,8 +159,8 @@ class CosineAnnealingWarmRestartsScheduler final : public ComposerScheduler {
   CosineAnnealingWarmRestartsSchedulerOptions options_;
 };
 
-// alpha_f + (1 - alpha_f) * (1 - t / t_max)^power, then alpha_f: between a straight line (1) and
-// an early drop (2, 3).
+// alpha_f + (1 - alpha_f) * (1 - t / t_max)^power, then alpha_f. A power of 1 is a straight line;
+// 2 or 3 drop early.
 struct PolynomialSchedulerOptions {
   double power = kRequired;
   Time t_max = "1dur";
@@ -166,7 +168,7 @@ struct PolynomialSchedulerOptions {
 };
 class PolynomialScheduler final : public ComposerScheduler {
  public:
-  // UsageError without power.
+  // Throws UsageError without power.
   explicit PolynomialScheduler(PolynomialSchedulerOptions options);
   explicit PolynomialScheduler(EmptyBraces)  // PolynomialScheduler({.power = 2})
       : PolynomialScheduler(PolynomialSchedulerOptions()) {}
@@ -176,20 +178,20 @@ class PolynomialScheduler final : public ComposerScheduler {
   PolynomialSchedulerOptions options_;
 };
 
-// --- With warmup
-// ----------------------------------------------------------------------------------
+// --- With warmup ---
 //
-// alpha rises on a straight line from 0 over t_warmup; what follows is stretched between t_warmup
-// and t_max. The end of the warmup is not scaled by the scale_schedule_ratio; with scale_warmup the
-// slope is, so that for a ratio below 1 the top is reached early and held.
+// alpha rises in a straight line from 0 over t_warmup. The rest of the schedule then runs between
+// t_warmup and t_max. The scale_schedule_ratio does not scale the end of the warmup. With
+// scale_warmup it scales the slope: for a ratio below 1 alpha reaches the top early and stays
+// there.
 //
-// For large rates and for optimizers whose first estimates are poor (Adam): some percent of the
-// run.
+// For large rates, and for optimizers whose first estimates are poor (Adam). A few percent of the
+// run is usual.
 //
-// All but MultiStepWithWarmup throw UsageError when t_warmup and t_max have different units (after
-// conversion), and when t_max is less than max_duration.
+// All except MultiStepWithWarmup throw UsageError if t_warmup and t_max have different units (after
+// conversion), or if t_max is less than max_duration.
 
-// 1 at the top, then as MultiStepScheduler, whose milestones count from the start of the run.
+// 1 at the top, then as MultiStepScheduler, with milestones counted from the start of the run.
 struct MultiStepWithWarmupSchedulerOptions {
   Time t_warmup;  // required
   std::vector<Time> milestones;
@@ -209,7 +211,7 @@ class MultiStepWithWarmupScheduler final : public ComposerScheduler {
   MultiStepWithWarmupSchedulerOptions options_;
 };
 
-// alpha at the top and for ever after (ConstantScheduler goes to 1 at t_max, this one does not).
+// alpha at the top and from then on. (ConstantScheduler goes to 1 at t_max; this one does not.)
 struct ConstantWithWarmupSchedulerOptions {
   Time t_warmup;
   double alpha = 1.0;
@@ -229,8 +231,8 @@ class ConstantWithWarmupScheduler final : public ComposerScheduler {
   ConstantWithWarmupSchedulerOptions options_;
 };
 
-// alpha_i at the top, then to alpha_f on a straight line: the triangle of most language models'
-// fine-tuning.
+// alpha_i at the top, then a straight line to alpha_f: the usual schedule for fine-tuning language
+// models.
 struct LinearWithWarmupSchedulerOptions {
   Time t_warmup;
   double alpha_i = 1.0;
@@ -251,8 +253,8 @@ class LinearWithWarmupScheduler final : public ComposerScheduler {
   LinearWithWarmupSchedulerOptions options_;
 };
 
-// 1 at the top, then to alpha_f on half a cosine: what large language models are trained with, most
-// of them with an alpha_f of 0.1.
+// 1 at the top, then half a cosine to alpha_f: the usual schedule for training large language
+// models, mostly with an alpha_f of 0.1.
 struct CosineAnnealingWithWarmupSchedulerOptions {
   Time t_warmup;
   Time t_max = "1dur";
@@ -272,7 +274,7 @@ class CosineAnnealingWithWarmupScheduler final : public ComposerScheduler {
   CosineAnnealingWithWarmupSchedulerOptions options_;
 };
 
-// 1 at the top, then to alpha_f as PolynomialScheduler.
+// 1 at the top, then as PolynomialScheduler to alpha_f.
 struct PolynomialWithWarmupSchedulerOptions {
   Time t_warmup;
   double power = 2.0;  // 1: LinearWithWarmup
@@ -293,14 +295,14 @@ class PolynomialWithWarmupScheduler final : public ComposerScheduler {
   PolynomialWithWarmupSchedulerOptions options_;
 };
 
-// Any function (state, ssr) -> multiplier. UsageError for an empty one. Called once a batch (or an
-// epoch), on the training thread; it must depend on the state's time alone, or a resumed run will
-// not go on where it was.
+// A scheduler from any function (state, ssr) -> multiplier. Throws UsageError for an empty one. The
+// function is called once per batch (or epoch), on the training thread. It must depend on the
+// state's time only, or a resumed run will continue with another rate.
 std::shared_ptr<ComposerScheduler> function_scheduler(
     std::function<double(const State& state, double ssr)> function);
 
-// A ComposerScheduler at work, for loops of your own: the Trainer calls it for its schedulers.
-// `state` and `scheduler` must outlive the result, and so must `optimizer`. `ssr` is the
+// Attaches a ComposerScheduler to an optimizer, for loops of your own. The Trainer does this for
+// its schedulers. `scheduler`, `state` and `optimizer` must outlive the result. `ssr` is the
 // scale_schedule_ratio.
 std::unique_ptr<RunningScheduler> attach_lambda_lr(const ComposerScheduler& scheduler,
                                                    const State& state,

@@ -1,9 +1,9 @@
-// PyTorch's own learning-rate schedulers (torch.optim.lr_scheduler). They count their steps: with
-// one of them among its schedulers, the Trainer steps all of them once an epoch unless it is told
-// otherwise (step_schedulers_every_batch).
+// PyTorch's own learning-rate schedulers (torch.optim.lr_scheduler). They count their steps. If one
+// of them is among its schedulers, the Trainer steps all schedulers once per epoch, unless
+// step_schedulers_every_batch says otherwise.
 //
-// They are here for runs that go on from Python, and for recipes that are given in PyTorch's terms.
-// Composer's (cairn/schedulers/schedulers.h) take times, "30ep", and need no count of steps.
+// Use them for runs that continue from Python, and for recipes in PyTorch's terms. Composer's
+// (cairn/schedulers/schedulers.h) take times such as "30ep", and need no count of steps.
 //
 // A scale_schedule_ratio scales step_size, milestones and T_max (truncated to whole steps), and
 // replaces ExponentialLR's gamma by gamma^(1 / ratio).
@@ -18,7 +18,8 @@
 
 namespace cairn {
 
-// Multiplies the learning rate by gamma every step_size steps. UsageError for a step_size below 1.
+// Multiplies the learning rate by gamma every step_size steps. Throws UsageError for a step_size
+// below 1.
 struct StepLROptions {
   std::int64_t step_size = 0;  // required: 1 or more
   double gamma = 0.1;
@@ -34,7 +35,7 @@ class StepLR final : public TorchScheduler {
   StepLROptions options_;
 };
 
-// Multiplies it by gamma at each milestone, once for each time that the milestone is listed.
+// Multiplies the rate by gamma at each milestone, once for each time that the milestone is listed.
 struct MultiStepLROptions {
   std::vector<std::int64_t> milestones = {};  // in steps
   double gamma = 0.1;
@@ -51,7 +52,7 @@ class MultiStepLR final : public TorchScheduler {
   MultiStepLROptions options_;
 };
 
-// Multiplies it by gamma every step: with steps of a batch, gamma is very near to 1.
+// Multiplies the rate by gamma every step. If steps are batches, gamma is very near to 1.
 struct ExponentialLROptions {
   double gamma = 0;  // required: more than 0
 };
@@ -67,11 +68,11 @@ class ExponentialLR final : public TorchScheduler {
   ExponentialLROptions options_;
 };
 
-// A cosine from the initial rate to eta_min over T_max steps, and back over the next T_max: set
-// T_max to all steps of the run, or the rate rises again before its end.
+// A cosine from the initial rate to eta_min over T_max steps, and back over the next T_max. Set
+// T_max to the number of steps of the run, or the rate rises again before its end.
 struct CosineAnnealingLROptions {
   std::int64_t T_max = 0;  // NOLINT(readability-identifier-naming): PyTorch's. Required: 1 or more
-  double eta_min = 0;      // a rate, no multiplier
+  double eta_min = 0;      // a rate, not a multiplier
 };
 class CosineAnnealingLR final : public TorchScheduler {
  public:

@@ -1,4 +1,4 @@
-// Checkpoints in containers of Azure Blob Storage, and of Azurite, which speaks its protocol.
+// Checkpoints in containers of Azure Blob Storage, or of Azurite, which speaks its protocol.
 //
 //   save(value, "azure://container/run/ep1.pt");       // all from the environment
 //   auto store = azure_store({.container = "container", .account_name = "mine"});
@@ -14,11 +14,10 @@
 
 namespace cairn {
 
-// What is empty comes from the environment, under the names that Composer and Azure's own tools
-// have for it.
+// Empty options come from the environment, under the names that Composer and Azure's own tools use.
 struct AzureOptions {
   std::string container = {};  // required
-  // What all names are below: "runs" makes the object "runs/a.pt" of the name "a.pt".
+  // A prefix of all names: with "runs" the name "a.pt" is the object "runs/a.pt".
   std::string prefix = {};
   // AZURE_ACCOUNT_NAME, AZURE_STORAGE_ACCOUNT.
   std::string account_name = {};
@@ -26,27 +25,27 @@ struct AzureOptions {
   std::string account_key = {};
   // A shared access signature, in place of the key: AZURE_STORAGE_SAS_TOKEN.
   std::string sas_token = {};
-  // All of these in one: AZURE_STORAGE_CONNECTION_STRING. What the options say goes first, then
-  // this, then the other variables.
+  // All of these in one: AZURE_STORAGE_CONNECTION_STRING. The options above take precedence over
+  // it, and it over the other variables.
   std::string connection_string = {};
-  // Another server than https://ACCOUNT.blob.core.windows.net: AZURE_STORAGE_SERVICE_ENDPOINT. For
+  // A server in place of https://ACCOUNT.blob.core.windows.net: AZURE_STORAGE_SERVICE_ENDPOINT. For
   // Azurite "http://127.0.0.1:10000/devstoreaccount1".
   std::string endpoint_url = {};
-  // A larger object is sent in blocks of so many bytes (at least 1 MiB), or more where there would
-  // be too many. An upload holds at most `parallel_requests` + 1 blocks in memory.
+  // Larger objects are sent in blocks of this size (at least 1 MiB), or in larger ones if there
+  // would be too many. An upload holds at most `parallel_requests` + 1 blocks in memory.
   std::uint64_t part_bytes = 8 << 20;
-  int parallel_requests = 6;  // of one upload; reads have up to twice as many
-  // How often a request is tried before it is an error. nullopt (or 0): 8.
+  int parallel_requests = 6;  // per upload; reads have up to twice as many
+  // Attempts per request. nullopt (or 0): 8.
   std::optional<int> attempts = std::nullopt;
 };
 
-// A store over one container. Nothing is asked of the server yet. UsageError for options that
-// cannot be, and without a key or a token; UnsupportedError where cairn was built without network
+// Makes a store over one container, without contacting the server. Throws UsageError for invalid
+// options, and without a key or a token; UnsupportedError if cairn was built without network
 // stores.
 //
-// Pointers are Composer's: an object NAME.symlink whose text is the name of another. Folders are
-// what names begin with; whole folders cannot be written at once. All conditions hold, also against
-// another process in the same instant. docs/storage.md says more.
+// A pointer is an object NAME.symlink whose text is the name of another, as in Composer. A folder
+// is a common prefix of names; whole folders cannot be written at once. All conditions also hold
+// against another process at the same instant. docs/storage.md says more.
 std::shared_ptr<ObjectStore> azure_store(const AzureOptions& options);
 
 }  // namespace cairn

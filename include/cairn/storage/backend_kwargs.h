@@ -1,4 +1,4 @@
-// Composer's backend_kwargs: the arguments of a bucket's store, by name.
+// Composer's backend_kwargs: named arguments of a bucket's store.
 //
 //   BackendKwargs kwargs = {{"provider", "s3"},
 //                           {"container", "my-bucket"},
@@ -13,7 +13,7 @@
 
 namespace cairn {
 
-// One of them: a text, or texts by name, as in libcloud's provider_kwargs.
+// One argument: a text, or texts by name, as in libcloud's provider_kwargs.
 class BackendKwarg {
  public:
   using Nested = std::map<std::string, std::string>;
@@ -25,7 +25,7 @@ class BackendKwarg {
   BackendKwarg(std::initializer_list<Nested::value_type> nested)  // NOLINT: implicit
       : value_(Nested(nested)) {}
 
-  // nullptr if it is the other.
+  // nullptr if the argument is of the other kind.
   const std::string* text() const { return std::get_if<std::string>(&value_); }
   const Nested* nested() const { return std::get_if<Nested>(&value_); }
 

@@ -13,27 +13,27 @@
 
 namespace cairn {
 
-// What is empty comes from the environment and from ~/.databrickscfg, as Databricks' tools take it.
+// Empty options come from the environment and from ~/.databrickscfg, as for Databricks' tools.
 struct DbfsOptions {
-  std::string host = {};   // DATABRICKS_HOST; the profile's. With https, unless it is this machine
-  std::string token = {};  // a personal one: DATABRICKS_TOKEN; the profile's
-  // A service principal, in place of a token: DATABRICKS_CLIENT_ID, DATABRICKS_CLIENT_SECRET; the
-  // profile's. Its tokens are fetched, and renewed before they end.
+  // DATABRICKS_HOST, or the profile's; must be https, except for this machine
+  std::string host = {};
+  std::string token = {};  // a personal token: DATABRICKS_TOKEN, or the profile's
+  // A service principal, in place of a token: DATABRICKS_CLIENT_ID and DATABRICKS_CLIENT_SECRET, or
+  // the profile's. Its tokens are fetched, and renewed before they expire.
   std::string client_id = {};
   std::string client_secret = {};
-  std::string profile = {};  // DATABRICKS_CONFIG_PROFILE; else DEFAULT
-  // Where MLflow's runs are: "databricks", or the URL of an MLflow server. MLFLOW_TRACKING_URI;
-  // else "databricks".
+  std::string profile = {};  // DATABRICKS_CONFIG_PROFILE, or else DEFAULT
+  // The server of MLflow's runs: "databricks", or the URL of an MLflow server. MLFLOW_TRACKING_URI,
+  // or else "databricks".
   std::string tracking_uri = {};
 };
 
-// A store of both: names are what stands behind "dbfs:/". Nothing is asked of a server yet.
-// UsageError for options that cannot be; UnsupportedError where cairn was built without network
-// stores.
+// Makes a store for both; a name is the text after "dbfs:/". Contacts no server yet. Throws
+// UsageError for invalid options; UnsupportedError if cairn was built without network stores.
 //
-// An object goes with one request, when it is committed: until then it is kept in memory, or in a
-// file of $TMPDIR when it has more than 8 MiB. Pointers are Composer's: an object NAME.symlink
-// whose text is the name of another. docs/storage.md says what each server guarantees.
+// An object is sent with one request when it is committed. Until then it is in memory, or in a file
+// of $TMPDIR if it has more than 8 MiB. A pointer is an object NAME.symlink whose text is the name
+// of another, as in Composer. docs/storage.md says what each server guarantees.
 std::shared_ptr<ObjectStore> dbfs_store(const DbfsOptions& options = {});
 
 }  // namespace cairn

@@ -1,5 +1,5 @@
-// Stores by the names that Apache libcloud has for them, as Composer's LibcloudObjectStore takes
-// them, and before it ObjectStoreHparams. New programs name the store itself (cairn/storage/s3.h).
+// Stores by Apache libcloud's provider names, as Composer's LibcloudObjectStore takes them, and
+// before it ObjectStoreHparams. New programs make the store itself (cairn/storage/s3.h).
 #pragma once
 
 #include <memory>
@@ -13,24 +13,25 @@ namespace cairn {
 struct LibcloudOptions {
   std::string provider = {};   // required: "s3", "minio", "digitalocean_spaces", ... in any case
   std::string container = {};  // required: the bucket
-  // Names of the variables of the environment that hold the key and the secret. When neither is
-  // given, and no key: what the store itself looks for.
+  // Names of the environment variables that hold the key and the secret. If neither these nor a key
+  // are given, the store looks for credentials by itself.
   std::string key_environ = {};
   std::string secret_environ = {};
-  // Of libcloud's provider_kwargs.
+  // From libcloud's provider_kwargs.
   std::string key = {};
   std::string secret = {};
   std::string region = {};
-  std::string host = {};  // of the server; required where the provider is no company
-  std::optional<int> port = std::nullopt;  // nullopt: that of http or https
+  // Name of the server; required for providers without servers of their own ("minio")
+  std::string host = {};
+  std::optional<int> port = std::nullopt;  // nullopt: the default of http or https
   bool secure = true;                      // https
 };
 
-// UsageError for what is missing, or a variable that is not set, by its name; UnsupportedError for
-// a provider without a store here, saying what to do instead.
+// Throws UsageError naming a missing option, or a variable that is not set. Throws UnsupportedError
+// for a provider without a store here, saying what to do instead.
 std::shared_ptr<ObjectStore> libcloud_store(const LibcloudOptions& options);
 
-// Composer's, until 0.7.
+// Composer's class of that name, until 0.7.
 struct ObjectStoreHparams {
   std::string provider = {};
   std::string container = {};

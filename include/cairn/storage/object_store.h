@@ -1,11 +1,11 @@
-// Where checkpoints are kept: a folder of this machine, memory, a store of the program's own.
+// ObjectStore: where checkpoints are kept: in a local folder, in memory, or in a store of your own.
 //
 //   auto store = memory_store();
 //   save(value, "run/ep1.pt", {.store = store});
 //   auto newest = find_latest("run", {.store = store});
 //
-// Everything that finds, writes, lists and removes checkpoints does it through this one interface,
-// and asks features() before it relies on what not every store can do.
+// All code that finds, writes, lists and removes checkpoints uses this one interface. It asks
+// features() before it relies on something that not every store can do.
 #pragma once
 
 #include <chrono>
@@ -24,15 +24,14 @@ namespace cairn {
 struct ObjectInfo {
   enum class Type : std::uint8_t {
     kObject,   // bytes with a name
-    kFolder,   // what other names begin with, up to a slash
-    kPointer,  // names another object: move_pointer()
-    kOther,    // a device, a pipe: nothing that may be opened
+    kFolder,   // a common prefix of names, up to a slash
+    kPointer,  // the name of another object: move_pointer()
+    kOther,    // a device or a pipe, which may not be opened
   };
   Type type = Type::kObject;
   std::uint64_t size = 0;
   std::chrono::system_clock::time_point modified = {};
-  // Differs from that of another content under the same name: an ETag, a generation. Empty for
-  // folders.
+  // Differs for different contents under one name: an ETag, a generation. Empty for folders.
   std::string version = {};
   // True if only the owner may read the object (a file of mode 0600). False in a store without
   // owners.
@@ -42,27 +41,28 @@ struct ObjectInfo {
 // A name directly below a folder.
 struct ListedName {
   std::string name;
-  std::optional<ObjectInfo> info = std::nullopt;  // where listing tells it without another request
+  std::optional<ObjectInfo> info = std::nullopt;  // if listing tells it without another request
 };
 
 struct ListPage {
   std::vector<ListedName> names;  // in no particular order
-  std::string next = {};          // what list() takes for the next page; empty: there is none
+  // The argument of list() for the next page; empty: this is the last page.
+  std::string next = {};
 };
 
 struct Pointer {
-  std::string target;   // the name of what it points at; empty: it exists, but names nothing
-  std::string version;  // for move_pointer(); empty where the store has no conditions
+  std::string target;   // the name that it points at; empty: the pointer exists, but names nothing
+  std::string version;  // for move_pointer(); empty if the store has no conditions
 
   bool is_broken() const { return target.empty(); }
 };
 
-// What must hold for a write to be done. A store does not begin what it cannot check.
+// The condition of a write. A store refuses at once a condition that it cannot check.
 struct WriteCondition {
   enum class If : std::uint8_t {
     kAlways,
-    kAbsent,   // nothing has that name: AlreadyExistsError otherwise
-    kVersion,  // what has that name is of `version`: AlreadyExistsError otherwise
+    kAbsent,   // nothing has that name; otherwise AlreadyExistsError
+    kVersion,  // the object of that name has `version`; otherwise AlreadyExistsError
   };
   If when = If::kAlways;
   std::string version = {};
@@ -74,77 +74,78 @@ struct WriteCondition {
 };
 
 struct StoreFeatures {
-  // begin() takes WriteCondition::of_version(); without it: UnsupportedError. kAbsent holds in
-  // every store.
+  // begin() takes WriteCondition::of_version(); without this feature it throws UnsupportedError.
+  // kAbsent works in every store.
   bool versioned_writes = false;
-  // A condition of begin() holds also against another process in the same instant, for objects of
-  // any size; without it, against everything that was done before commit().
+  // A condition of begin() also holds against another process at the same instant, for objects of
+  // any size. Without this feature it holds against everything that was done before commit().
   bool fenced_writes = false;
-  // A condition of move_pointer() holds also against another process in the same instant; without
-  // it, against everything that was done before the call.
+  // A condition of move_pointer() also holds against another process at the same instant. Without
+  // this feature it holds against everything that was done before the call.
   bool fenced_pointers = false;
-  // begin_folder(): several objects that appear at once. Without it: one by one, what the folder is
-  // known by last.
+  // begin_folder() makes several objects visible at once. Without this feature they appear one by
+  // one, the object that readers know the folder by last.
   bool whole_folders = false;
-  // A folder is no more than what names begin with, and "a/b.pt" is in "a" as "a.pt" is: list()
-  // gives all names below with dots for slashes, and remove_folder() takes nothing but what
-  // begin_folder() makes: UnsupportedError for anything else, that may have a name of its own.
+  // A folder is only a common prefix of names, and "a/b.pt" is in "a" just as "a.pt" is. So list()
+  // gives all names below, with dots for slashes. remove_folder() removes only what begin_folder()
+  // makes. It throws UnsupportedError for anything else, which may have a name of its own.
   bool flat_names = false;
-  // copy() is done by the server, and so is FolderWrite::copy(): no bytes come through this
-  // machine.
+  // The server does copy() and FolderWrite::copy(): no bytes pass through this machine.
   bool server_copies = false;
 };
 
-// An object that is being written. Nothing of that name changes before commit() has returned; the
-// destructor of one that was not committed leaves nothing behind. Either write() or write_at(), not
-// both. One thread at a time. After an error it is dead: it can only be destroyed.
+// An object that is being written. Nothing of that name changes before commit() has returned. If it
+// is destroyed without commit(), nothing is left. Use either write() or write_at(), not both, in
+// one thread at a time. After an error it can only be destroyed.
 class ObjectWrite : public ByteSink {
  public:
-  // Places owned bytes, in any order; at the end there is no gap and no overlap (UsageError of
-  // commit() otherwise). Stores that send parts override it; the default passes on what is next in
-  // order to append(), and keeps what comes early until then. The bytes may be read, also by other
-  // threads, until their owner is let go of; that must not take another call, for which the writer
-  // may be waiting: whoever keeps bytes for longer copies them.
+  // Places owned bytes, in any order. At the end there must be no gap and no overlap; otherwise
+  // commit() throws UsageError. Stores that send parts override it. The default passes the bytes
+  // that are next in order to append(), and keeps early ones until then.
+  //
+  // The bytes may be read, also by other threads, until their owner is released. The store must not
+  // need another call before it releases them, since the writer may be waiting for that. A store
+  // that keeps bytes for longer copies them.
   virtual void write_at(std::uint64_t offset, SharedBytes bytes);
 
-  // How large the pieces are, at most, that it is best given. A writer that passes them on from
-  // where they are wants large ones, which is the default; one that copies them first wants what
-  // the processor's cache still has of whoever put them together.
+  // Preferred size of one write. Zero-copy writers want large pieces (the default, 4 MiB); writers
+  // that copy want pieces that fit the cache.
   virtual std::size_t piece_bytes() const { return std::size_t{4} << 20; }
 
-  // Does what of commit() can be done before anybody sees the object, which takes long and fails
-  // for want of room: for who publishes several together. Nothing is written behind it. Stores that
-  // have nothing to do then leave the default, which does nothing.
+  // Does the part of commit() that can be done before the object is visible: the part that takes
+  // long and fails if there is no room. For callers that publish several objects together. No write
+  // may follow. The default does nothing, for stores without such a part.
   virtual void make_durable() {}
-  // Makes the object durable and visible, in this order. AlreadyExistsError when the condition does
-  // not hold (any more); StorageError. Once.
+  // Makes the object durable, then visible. Throws AlreadyExistsError if the condition does not
+  // hold (any more); StorageError. Call it once.
   void commit();
-  // After commit(): size and version of what the store said that it has. nullopt where only another
-  // request tells them.
+  // After commit(): size and version as the store reported them. nullopt if only another request
+  // tells them.
   virtual std::optional<ObjectInfo> committed() const { return std::nullopt; }
 
  protected:
   virtual void publish() = 0;
-  // What write_at() has in order: by default a write().
+  // Takes what write_at() has in order. The default calls write().
   virtual void append(const SharedBytes& bytes) { write(bytes.view); }
 
  private:
-  std::uint64_t front_ = 0;                     // of write_at(): all before it was passed on
-  std::map<std::uint64_t, SharedBytes> early_;  // behind a gap
+  std::uint64_t front_ = 0;                     // of write_at(): everything before it was passed on
+  std::map<std::uint64_t, SharedBytes> early_;  // after a gap
 };
 
 struct BeginOptions {
   WriteCondition condition = {};
-  std::uint64_t expected_bytes = 0;  // a hint; 0 when not known
+  std::uint64_t expected_bytes = 0;  // a hint; 0: not known
   bool is_private = false;           // as ObjectInfo::is_private; ignored in a store without owners
 };
 
-// A folder that is being written; as ObjectWrite, all of it at once.
+// A folder that is being written. The rules of ObjectWrite apply, to all objects at once.
 class FolderWrite {
  public:
   virtual ~FolderWrite() = default;
-  // Begins to write the object `name`, without slashes, in it. Its commit() does not make it part
-  // of a checkpoint: that of the folder does. `expected_bytes` as in BeginOptions.
+  // Begins to write the object `name`, without slashes, in this folder. The object's commit() does
+  // not make it part of a checkpoint; the folder's commit() does. `expected_bytes` as in
+  // BeginOptions.
   virtual std::unique_ptr<ObjectWrite> begin(const std::string& name,
                                              std::uint64_t expected_bytes) = 0;
   // As begin(), for an object that is_private (BeginOptions). The default calls begin().
@@ -152,137 +153,142 @@ class FolderWrite {
                                                      std::uint64_t expected_bytes) {
     return begin(name, expected_bytes);
   }
-  // Copies an object of the same store into it, as ObjectStore::copy() with `from_version` does.
-  // False, and nothing was done: begin(), and write its bytes. The default.
+  // Copies an object of the same store into this folder, as ObjectStore::copy() with `from_version`
+  // does. Returns false, as the default does, if it did nothing: then call begin() and write the
+  // bytes.
   virtual bool copy(const std::string& /*from*/, const std::string& /*name*/,
                     const std::string& /*from_version*/) {
     return false;
   }
-  // Reads an object of it that was committed.
+  // Reads an object of this folder that was committed.
   virtual std::shared_ptr<const ByteSource> open(const std::string& name) const = 0;
-  // Makes all of them durable and visible, at once, or, without features().whole_folders, what
-  // readers know the folder by (`.metadata`, an index) last: until then it is no checkpoint. Once,
-  // when every object is committed.
+  // Makes all objects durable and visible at once. Without features().whole_folders, the object
+  // that readers know the folder by (`.metadata`, an index) appears last: until then it is no
+  // checkpoint. Call it once, when every object is committed.
   virtual void commit() = 0;
 };
 
 // Names are UTF-8 with slashes between folders, as the store's own tools show them; "a//b" and
-// "a/./b" are "a/b". Folders need not be made.
+// "a/./b" mean "a/b". Folders need not be created.
 //
-// Safe from several threads. Failures are StorageError, retryable() where the same call may work
-// later, with a message that says describe(name). To write a store of one's own: derive, and let
-// object_store_checks() (cairn/storage/object_store_checks.h) tell what is missing.
+// Safe to use from several threads. Failures are StorageError, retryable() if the same call may
+// succeed later, with a message that includes describe(name). To write a store of your own, derive
+// from this class, and run object_store_checks() (cairn/storage/object_store_checks.h).
 class ObjectStore {
  public:
-  class Files;  // of this machine: local_store() has them
+  class Files;  // of this machine, for local_store()
 
   virtual ~ObjectStore() = default;
 
   virtual StoreFeatures features() const { return {}; }
 
-  // The two features below cost no request, never throw and never change. A store that passes each
-  // call on to another store passes these on, too: around local_store() it is then as that one is.
+  // The next two features cost no request, never throw and never change. A store that passes every
+  // call on to another store passes these on, too, so that a wrapper of local_store() counts as
+  // local.
   //
-  // Whether a call may fail now and work later, or be done although its answer is lost. If so,
-  // cairn calls again, looks at what it wrote before it relies on it, replaces only what is
-  // provably its own, and reads no whole object only to judge it.
+  // Whether a call may fail now and succeed later, or be done although its answer is lost. If so,
+  // cairn calls again, and checks what it wrote before it relies on it. It replaces only what is
+  // provably its own, and never reads a whole object only to judge it.
   virtual bool may_be_far() const { return true; }
   // Whether names are paths of this machine: "run/a.pt" is the file run/a.pt, which other programs
   // open, too. If so, cairn follows links to compare names, loggers upload the files, and each
   // machine of a job may have files of its own.
   virtual bool names_are_paths() const { return false; }
 
-  // How people name it: "s3://bucket/run/ep1.pt".
+  // The name for people: "s3://bucket/run/ep1.pt".
   virtual std::string describe(const std::string& name) const { return name; }
 
-  // What has this name; nullopt when nothing has. What a pointer points at is meant when `follow`;
-  // nullopt then for one that leads nowhere.
+  // Information about the object of this name; nullopt if there is none. With `follow`, a pointer
+  // stands for the object that it points at, and nullopt also means a pointer that leads nowhere.
   virtual std::optional<ObjectInfo> stat(const std::string& name, bool follow = true) = 0;
-  // Opens an object, or what a pointer points at. NotFoundError; UsageError for a folder and for
-  // what may not be opened.
+  // Opens an object, or the object that a pointer points at. Throws NotFoundError; UsageError for a
+  // folder and for what may not be opened (ObjectInfo::Type::kOther).
   virtual std::shared_ptr<const ByteSource> open(const std::string& name) = 0;
-  // Names directly in `folder`, as many as one request gives; without what is being written or
-  // removed. `page` is the first one when empty, otherwise ListPage::next of the one before.
-  // NotFoundError when there is no such folder, UsageError when it is none.
+  // Names directly in `folder`, as many as one request gives, without objects that are being
+  // written or removed. An empty `page` asks for the first page; for the next pass ListPage::next.
+  // Throws NotFoundError if there is no such folder, and UsageError if the name is not a folder.
   virtual ListPage list(const std::string& folder, const std::string& page = {}) = 0;
 
-  // Begins to write an object. AlreadyExistsError, now or by commit(), when the condition does not
-  // hold; UsageError when a folder, a device or a pipe has that name; in a bucket, where a folder
-  // is only what names begin with, perhaps not. What a killed writer leaves is no object of any
-  // name.
+  // Begins to write an object. Throws AlreadyExistsError, now or in commit(), if the condition does
+  // not hold. Throws UsageError if a folder, a device or a pipe has that name. (A bucket, where a
+  // folder is only a common prefix, may not notice a folder.) A killed writer leaves nothing that
+  // is visible under a name.
   virtual std::unique_ptr<ObjectWrite> begin(const std::string& name,
                                              const BeginOptions& options = {}) = 0;
-  // Begins to write a folder, in place of one of that name when `overwrite`. AlreadyExistsError,
-  // UsageError. The default writes its objects with begin(), and the store must outlive it; a
-  // writer that is killed while it replaces a folder may then leave neither of the two.
+  // Begins to write a folder; with `overwrite`, in place of one of that name. Throws
+  // AlreadyExistsError, UsageError. The default writes the objects with begin(), and the store must
+  // outlive the result. A writer that is killed while it replaces a folder may then leave neither
+  // of the two.
   virtual std::unique_ptr<FolderWrite> begin_folder(const std::string& name, bool overwrite);
 
-  // Removes an object or a pointer, for good when this returns. False when there is none, or a
-  // living process is writing it. UsageError for a folder.
+  // Removes an object or a pointer, for good when this returns. Returns false if there is none, or
+  // if a living process is writing it. Throws UsageError for a folder.
   virtual bool remove(const std::string& name) = 0;
-  // Removes a folder with all that is in it: it is there whole, or gone, also after a crash in
-  // between. False when there is none.
+  // Removes a folder with everything in it. It is whole or gone, even after a crash in between.
+  // Returns false if there is none.
   virtual bool remove_folder(const std::string& name) = 0;
-  // Copies an object, or what a pointer points at, as it is now: `to` appears at once. With
-  // `from_version` only an object of that version. Its own name changes nothing. NotFoundError;
-  // AlreadyExistsError when the condition of begin() does not hold; StorageError also when `from`
-  // is of another version or changes meanwhile. The default reads and writes the bytes.
+  // Copies an object, or the object that a pointer points at, as it is now; `to` appears at once.
+  // With `from_version`, copies only that version. Copying a name to itself changes nothing. Throws
+  // NotFoundError; AlreadyExistsError as begin() does; StorageError, also if `from` has another
+  // version or changes meanwhile. The default reads and writes the bytes.
   virtual void copy(const std::string& from, const std::string& to,
                     const WriteCondition& condition = {}, const std::string& from_version = {});
-  // Gives an object another name, in place of what has it; its own changes nothing. The default
-  // does copy() and remove().
+  // Gives an object another name, replacing what has it. Renaming to the same name changes nothing.
+  // The default calls copy() and remove().
   virtual void rename(const std::string& from, const std::string& to);
 
-  // nullopt when there is no pointer of that name.
+  // nullopt if there is no pointer of that name.
   virtual std::optional<Pointer> read_pointer(const std::string& name) = 0;
-  // Makes `name` point at `target`, durably, at once: whoever reads it sees the old target or the
-  // new one. With `expected` only when the pointer is of that version, "" for one that is not
-  // there: AlreadyExistsError otherwise.
+  // Makes `name` point at `target`, durably and atomically: a reader sees the old target or the new
+  // one. With `expected`, only if the pointer has that version, or, for "", does not exist;
+  // otherwise throws AlreadyExistsError.
   virtual void move_pointer(const std::string& name, const std::string& target,
                             const std::optional<std::string>& expected = std::nullopt) = 0;
-  // Does the same, and returns the version that the pointer has then: empty where only another
-  // request tells it, as the default does, which calls move_pointer().
+  // As move_pointer(), and returns the pointer's new version. The default calls move_pointer() and
+  // returns "": only another request tells the version.
   virtual std::string move_pointer_versioned(const std::string& name, const std::string& target,
                                              const std::optional<std::string>& expected) {
     move_pointer(name, target, expected);
     return {};
   }
 
-  // Makes sure, before it matters, that `folder` can be written to, as far as that can be told.
+  // Checks in advance that `folder` can be written to, as far as that can be told.
   virtual void prepare(const std::string& /*folder*/) {}
-  // Removes what killed writers left directly in `folder`: all of it, or what was to become `of`, a
-  // name in it. Gives the names of what was removed. What cannot be removed is left.
+  // Removes what killed writers left directly in `folder`: everything, or only what was to become
+  // `of`, a name in the folder. Returns the names that it removed. Leaves what it cannot remove.
   virtual std::vector<std::string> remove_leftovers(const std::string& /*folder*/,
                                                     const std::string& /*of*/ = {}) {
     return {};
   }
-  // Finishes what a killed writer had done all but the last step of, so that `name` is there. False
-  // when it is not.
+  // If a killed writer has done everything except the last step, finishes it, so that `name`
+  // exists. Returns false if `name` does not exist.
   virtual bool restore(const std::string& /*name*/) { return false; }
   // Whether a living process is still writing the object, or one in the folder.
   virtual bool is_being_written(const std::string& /*name*/) { return false; }
 
  private:
-  // nullptr: the store is used through the calls above alone.
+  // nullptr: only the calls above are used.
   friend const Files* local_files_of(const ObjectStore& store);
   virtual const Files* local_files() const { return nullptr; }
 };
 
-// This machine's file systems: names are paths, pointers are symbolic links (or NAME.symlink files
-// where there are none). One for the whole process.
+// This machine's file systems. Names are paths; pointers are symbolic links (or NAME.symlink files
+// on file systems without links). There is one for the whole process.
 std::shared_ptr<ObjectStore> local_store();
 
-// A local_store() for one saver that keeps few checkpoints, which writes each over the file of one
-// that it removed: faster than into a new file, and for the price of one more checkpoint's room.
+// A local_store() for one saver that keeps few checkpoints. It writes each checkpoint over the file
+// of one that it removed. That is faster than a new file, and costs the room of one more
+// checkpoint.
 //
-// remove() keeps the file under a temporary name, on ext4 and XFS; the next begin() in its folder
-// writes over it, when nobody else has it open or mapped and it has no other name. Otherwise, and
-// when the store goes, it is removed. Only files that this store wrote, and nobody touched since,
-// are kept, one at a time. docs/checkpoints.md says what to know before you use it: files that
-// other machines read over NFS, or that are bind-mounted one by one, are not for it.
+// On ext4 and XFS remove() keeps the file under a temporary name. The next begin() in its folder
+// writes over it, unless another process has it open or mapped, or it has another name. Otherwise,
+// and when the store is destroyed, the file is removed. Only files that this store wrote, and that
+// nothing else touched, are kept, one at a time. Do not use it for files that other machines read
+// over NFS, or that are bind-mounted one by one; see docs/checkpoints.md.
 std::shared_ptr<ObjectStore> recycling_local_store();
 
-// A new, empty store in this process's memory: for tests, and for what need not outlive it.
+// Makes a new, empty store in this process's memory: for tests, and for data that need not outlive
+// it.
 std::shared_ptr<ObjectStore> memory_store();
 
 }  // namespace cairn

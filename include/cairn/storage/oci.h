@@ -14,31 +14,31 @@
 
 namespace cairn {
 
-// What is empty comes from the profile, as Oracle's own tools have it.
+// Empty options come from the profile, as for Oracle's own tools.
 struct OciOptions {
   std::string bucket = {};  // required; "bucket@namespace" names the namespace, too
-  // What all names are below: "runs" makes the object "runs/a.pt" of the name "a.pt".
+  // A prefix of all names: with "runs" the name "a.pt" is the object "runs/a.pt".
   std::string prefix = {};
-  std::string config_file = {};  // OCI_CONFIG_FILE; else ~/.oci/config
-  std::string profile = {};      // else DEFAULT; what it lacks is DEFAULT's
+  std::string config_file = {};  // OCI_CONFIG_FILE, or else ~/.oci/config
+  std::string profile = {};      // default: DEFAULT, which also supplies what a profile lacks
   std::string region = {};       // "eu-frankfurt-1"
-  // Another server than https://objectstorage.REGION.oraclecloud.com: CAIRN_OCI_ENDPOINT.
+  // A server in place of https://objectstorage.REGION.oraclecloud.com: CAIRN_OCI_ENDPOINT.
   std::string endpoint_url = {};
-  // A larger object is sent in parts of so many bytes (at least 5 MiB), or more where there would
-  // be too many. An upload holds at most `parallel_requests` + 1 parts in memory.
+  // Larger objects are sent in parts of this size (at least 5 MiB), or in larger ones if there
+  // would be too many. An upload holds at most `parallel_requests` + 1 parts in memory.
   std::uint64_t part_bytes = 8 << 20;
-  int parallel_requests = 6;  // of one upload; reads have up to twice as many
-  // How often a request is tried before it is an error. nullopt (or 0): 8.
+  int parallel_requests = 6;  // per upload; reads have up to twice as many
+  // Attempts per request. nullopt (or 0): 8.
   std::optional<int> attempts = std::nullopt;
 };
 
-// A store over one bucket. Nothing is asked of the server yet. UsageError for options and a profile
-// that cannot be; UnsupportedError where cairn was built without network stores, and for profiles
-// that sign with a session's token.
+// Makes a store over one bucket, without contacting the server. Throws UsageError for invalid
+// options or an invalid profile; UnsupportedError if cairn was built without network stores, and
+// for profiles that sign with a session's token.
 //
-// Pointers are Composer's: an object NAME.symlink whose text is the name of another. Folders are
-// what names begin with; whole folders cannot be written at once. All conditions hold, also against
-// another process in the same instant. docs/storage.md says more.
+// A pointer is an object NAME.symlink whose text is the name of another, as in Composer. A folder
+// is a common prefix of names; whole folders cannot be written at once. All conditions also hold
+// against another process at the same instant. docs/storage.md says more.
 std::shared_ptr<ObjectStore> oci_store(const OciOptions& options);
 
 }  // namespace cairn

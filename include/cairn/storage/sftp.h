@@ -1,5 +1,5 @@
-// Checkpoints in folders of another machine, by SFTP, over the user's own `ssh` program: with its
-// keys, its agent, its ~/.ssh/config, and the host keys that it knows.
+// Checkpoints in folders of another machine, by SFTP through the user's own `ssh` program. It uses
+// that program's keys, agent, ~/.ssh/config and known host keys.
 //
 //   save(value, "sftp://user@host/run/ep1.pt");         // "run" is in the folder one logs in to
 //   save(value, "sftp://host/%2Fdata/run/ep1.pt");      // "/data/run"
@@ -17,32 +17,33 @@
 
 namespace cairn {
 
-// What is empty is as the user's ssh has it.
+// Empty options are as the user's ssh has them.
 struct SftpOptions {
   std::string host = {};  // required: a name, an address, a Host of ~/.ssh/config
   std::string user = {};
   std::optional<int> port = std::nullopt;
-  // What all names are below: "/data", or "runs" in the folder that one logs in to.
+  // A prefix of all names: "/data", or "runs" in the login folder.
   std::string folder = {};
-  // A private key, besides those of the agent and of ~/.ssh: COMPOSER_SFTP_KEY_FILE.
+  // A private key, in addition to those of the agent and of ~/.ssh: COMPOSER_SFTP_KEY_FILE.
   std::string key_file = {};
-  // Of the hosts' keys, in place of ~/.ssh/known_hosts: COMPOSER_SFTP_KNOWN_HOSTS_FILE.
+  // The file of host keys, in place of ~/.ssh/known_hosts: COMPOSER_SFTP_KNOWN_HOSTS_FILE.
   std::string known_hosts_file = {};
   // Further arguments of ssh: {"-o", "ProxyJump=gate"}.
   std::vector<std::string> ssh_arguments = {};
-  // In place of ssh and all its arguments: what speaks SFTP on its standard input and output.
+  // A program that speaks SFTP on its standard input and output, in place of ssh and all its
+  // arguments.
   std::vector<std::string> command = {};
-  // The server says nothing for so long: the connection is given up. Making a file durable may take
-  // it ten minutes.
+  // If the server sends nothing for this long, the connection is given up. It has ten minutes to
+  // make a file durable.
   std::chrono::milliseconds stall{30'000};
-  int attempts = 5;  // of what a connection that broke off was in the way of
+  int attempts = 5;  // attempts per operation when the connection breaks
 };
 
-// A store over one server. Nothing is connected yet. UsageError for options that cannot be.
+// Makes a store over one server, without connecting. Throws UsageError for invalid options.
 //
-// An object is written under a hidden name and renamed, so that it is there whole or not at all;
-// pointers are Composer's, files NAME.symlink whose text is the name of another, and symbolic links
-// are followed. docs/storage.md says what is guaranteed.
+// An object is written under a hidden name and then renamed, so that it appears whole or not at
+// all. A pointer is a file NAME.symlink whose text is the name of another, as in Composer. Symbolic
+// links are followed. docs/storage.md says what is guaranteed.
 std::shared_ptr<ObjectStore> sftp_store(const SftpOptions& options);
 
 }  // namespace cairn

@@ -1,6 +1,6 @@
-// From a URI to the store that it names: "s3://bucket/run/ep1.pt" is the name "run/ep1.pt" in the
-// bucket's store. Every function that takes a place takes one: save(), load(), find_latest(), the
-// Trainer's folders, the tool.
+// Finds the store that a URI names: "s3://bucket/run/ep1.pt" is the name "run/ep1.pt" in the
+// bucket's store. Every function that takes a place accepts URIs: save(), load(), find_latest(),
+// the Trainer's folders, the tool.
 //
 //   register_object_store("mystore", [](const std::string& root) {   // "mystore://host"
 //     return std::make_shared<MyStore>(root);
@@ -17,20 +17,20 @@
 
 namespace cairn {
 
-// Makes the store of all names below `root`: "s3://bucket" of "s3://bucket/a/b", "dbfs:" of
-// "dbfs:/a/b". The scheme is in lower case; the rest is as it was given. Called for each use of a
-// place, from any thread: one that is costly to make is kept by the factory.
+// Makes the store for all names below `root`: "s3://bucket" for "s3://bucket/a/b", "dbfs:" for
+// "dbfs:/a/b". The scheme is in lower case; the rest is unchanged. Called for each use of a place,
+// from any thread. A factory whose stores are costly to make keeps them.
 using ObjectStoreFactory = std::function<std::shared_ptr<ObjectStore>(const std::string& root)>;
 
-// Gives a scheme ("s3", in lower case) a store of the program's own, also in place of one of
-// cairn's. Before the first use of such a place. UsageError for what is no scheme.
+// Registers a store of the program's own for a scheme ("s3", in lower case), also in place of one
+// of cairn's. Call it before such a place is first used. Throws UsageError for an invalid scheme.
 void register_object_store(const std::string& scheme, ObjectStoreFactory factory);
 
-// The schemes that there are stores for, sorted.
+// The schemes that have stores, sorted.
 std::vector<std::string> object_store_schemes();
 
-// The store of a place: that takes the place's whole URI, and everything below it, as names.
-// local_store() for a path. UnsupportedError for a scheme without a store.
+// The store of a place. Its names are the place's whole URI and all URIs below. Returns
+// local_store() for a path. Throws UnsupportedError for a scheme without a store.
 std::shared_ptr<ObjectStore> object_store_of(const std::string& place);
 
 }  // namespace cairn

@@ -1,4 +1,4 @@
-// Batch: what a data loader yields and a model takes. Also what a model gives back.
+// Batch: what a data loader yields and a model takes. Also what a model returns.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -12,8 +12,8 @@
 namespace cairn {
 
 // Tensors by position, like Python's (input, target), or by name, like {"input_ids": ...}. The
-// first dimension of each is the sample: by it batches are counted and cut into microbatches,
-// unless DataSpec says otherwise. Copies share the tensors' memory.
+// first dimension of each is the sample: it determines how batches are counted and cut into
+// microbatches, unless DataSpec says otherwise. Copies share the tensors' memory.
 //
 //   Batch{images, labels};   Batch::named({{"input_ids", ids}, {"labels", labels}});
 //   batch[0];                batch["labels"];
@@ -25,26 +25,27 @@ class Batch {
   Batch(std::initializer_list<at::Tensor> tensors) : tensors_(tensors) {}
   Batch(std::vector<at::Tensor> tensors) : tensors_(std::move(tensors)) {}
   // NOLINTEND(google-explicit-constructor)
-  // UsageError for a name that is there twice.
+  // Throws UsageError for a name that occurs twice.
   static Batch named(const std::vector<std::pair<std::string, at::Tensor>>& items);
 
   std::size_t size() const { return tensors_.size(); }
   bool empty() const { return tensors_.empty(); }
   bool is_named() const { return !names_.empty(); }
   const std::vector<at::Tensor>& tensors() const { return tensors_; }
-  const std::vector<std::string>& names() const { return names_; }  // empty when by position
+  // Empty if the tensors have no names
+  const std::vector<std::string>& names() const { return names_; }
 
-  // UsageError, saying what there is, for a position or name that is not there.
+  // Throws UsageError, listing what there is, for a position or name that does not exist.
   at::Tensor& operator[](std::size_t i);
   const at::Tensor& operator[](std::size_t i) const;
   at::Tensor& operator[](std::string_view name);
   const at::Tensor& operator[](std::string_view name) const;
-  const at::Tensor* find(std::string_view name) const;  // nullptr when it is not there
+  const at::Tensor* find(std::string_view name) const;  // nullptr if it does not exist
 
-  // The only tensor; UsageError when there is not exactly one.
+  // The only tensor. Throws UsageError unless there is exactly one.
   const at::Tensor& single() const;
 
-  // The same names with every tensor replaced by `change(tensor)`: moved, cast, cut.
+  // A batch with the same names in which each tensor is `change(tensor)`: moved, cast, cut.
   template <class Change>
   Batch map(Change change) const {
     Batch result = *this;
@@ -59,10 +60,11 @@ class Batch {
   std::vector<std::string> names_;
 };
 
-// Of Model::forward: what Model::loss and the metrics take; one tensor of scores for a classifier.
+// The result of Model::forward, which Model::loss and the metrics take. For a classifier: one
+// tensor of scores.
 using Outputs = Batch;
-// Of Model::loss: one, several (their sum is trained), or named ("total" is then the one trained).
-// Each is logged as loss/train/<name>.
+// The result of Model::loss: one loss, several (their sum is trained), or named ones ("total" is
+// then the one trained). Each is logged as loss/train/<name>.
 using Losses = Batch;
 
 }  // namespace cairn

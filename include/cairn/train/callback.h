@@ -11,9 +11,9 @@ namespace cairn {
 class Logger;
 class State;
 
-// One method per event, all empty. Called on the training thread. An exception ends fit(), which
-// throws it; close() follows when the Trainer is closed or destroyed. An instance belongs to one
-// open Trainer at a time; a copy belongs to none.
+// One method for each event, all empty. Called on the training thread. fit() ends with an exception
+// that one throws; close() follows when the Trainer is closed or destroyed. An instance belongs to
+// one open Trainer at a time; a copy belongs to none.
 //
 //   struct Printer final : cairn::Callback {
 //     void batch_end(cairn::State& state, cairn::Logger& logger) override {
@@ -21,17 +21,17 @@ class State;
 //     }
 //   };
 //
-// What it reads of tensors on a GPU waits for them: in an event of every batch that is a cost.
+// Reading a tensor on a GPU waits for the GPU, which is costly in an event of every batch.
 class Callback {
  public:
   Callback() = default;
   virtual ~Callback() = default;
 
-  // Key of its state in a checkpoint: the class's name without namespace. Two callbacks of one name
-  // in one Trainer get "Name", "Name-1", ... there.
+  // The key of its state in a checkpoint: the class's name without namespace. In a Trainer with
+  // several callbacks of one name, the keys are "Name", "Name-1", ...
   virtual std::string name() const;
 
-  // The events, in the order of cairn/train/event.h, which says when each happens.
+  // The events, in the order of cairn/train/event.h, which says when each one happens.
   virtual void init(State& /*state*/, Logger& /*logger*/) {}
   virtual void before_load(State& /*state*/, Logger& /*logger*/) {}
   virtual void after_load(State& /*state*/, Logger& /*logger*/) {}
@@ -73,28 +73,28 @@ class Callback {
   virtual void predict_batch_end(State& /*state*/, Logger& /*logger*/) {}
   virtual void predict_end(State& /*state*/, Logger& /*logger*/) {}
 
-  // Whether this callback will save the state when it is given this checkpoint event; asked before
-  // it, by algorithms that then put other weights into the model (EMA).
+  // Whether this callback will save the state at this checkpoint event. Called before the event by
+  // algorithms that put other weights into the model for a save (EMA).
   virtual bool will_save(Event /*event*/, const State& /*state*/) { return false; }
 
-  // After the last event, also when training failed: for what a destructor would do too late, such
-  // as closing files that others read. Then post_close(), on those whose close() did not throw;
-  // errors in either are logged, not thrown.
+  // Called after the last event, also when training failed, for work that a destructor would do too
+  // late, such as closing files that others read. post_close() follows for callbacks whose close()
+  // did not throw. Errors in either are logged, not thrown.
   virtual void close(State& /*state*/, Logger& /*logger*/) {}
   virtual void post_close() {}
 
-  // Calls the method of `event`. Override to see every event; call the base class's, too, where the
-  // methods are to go on working.
+  // Calls the method of `event`. Override it to see every event. If the methods are to keep
+  // working, call the base class's, too.
   virtual void run_event(Event event, State& state, Logger& logger);
 
-  // What is saved in checkpoints, and given back on load before after_load: all that a run which is
-  // resumed needs to go on as if it had never stopped. An empty dict by default.
+  // The state that is saved in checkpoints, and loaded before after_load: everything that a resumed
+  // run needs to continue as if it had never stopped. The default is an empty dict.
   virtual Value state_dict() const;
-  // MismatchError for what does not fit; then nothing may be changed. Other versions of the class
-  // may have written it.
+  // Throws MismatchError for a state that does not fit; then nothing may be changed. Another
+  // version of the class may have written the state.
   virtual void load_state_dict(const Value& /*state*/) {}
 
- protected:  // copied as the derived class only
+ protected:  // copied only as part of the derived class
   Callback(const Callback&) = default;
   Callback(Callback&&) = default;
   Callback& operator=(const Callback&) = default;

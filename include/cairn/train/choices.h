@@ -1,4 +1,4 @@
-// The words of TrainerOptions, as enumerators: cairn/word.h.
+// The words of TrainerOptions as enumerators: see cairn/word.h.
 #pragma once
 
 #include <array>
@@ -14,8 +14,8 @@ struct WordsOf<DeviceKind> {
   static constexpr std::array kAll = {"cpu", "gpu"};
 };
 
-// The precision of forward and loss. The amp_* ones compute in 16 bits where that is safe
-// (autocast), on a GPU.
+// The precision of forward and loss. On a GPU, the amp_* ones compute in 16 bits where that is safe
+// (autocast).
 enum class Precision : std::uint8_t { kFp32, kAmpFp16, kAmpBf16 };
 template <>
 struct WordsOf<Precision> {

@@ -1,4 +1,4 @@
-// Data loading whose position is part of a checkpoint: resuming seeks, it does not replay.
+// Data loaders. Their position is part of a checkpoint: a resumed run seeks, it does not replay.
 #pragma once
 
 #include <concepts>
@@ -18,19 +18,19 @@
 
 namespace cairn {
 
-// A finite collection of samples. Its methods are called from loader threads, so they must be safe
-// to call concurrently and must not draw from torch's global random generator.
+// A finite collection of samples. Its methods are called from loader threads. So they must be safe
+// to call concurrently, and must not draw from torch's global random generator.
 class Dataset {
  public:
   virtual ~Dataset() = default;
   virtual std::int64_t size() const = 0;
-  // The samples of these indices, stacked along dimension 0.
+  // The samples with these indices, stacked along dimension 0.
   virtual Batch get_batch(std::span<const std::int64_t> indices) const = 0;
 
-  // The same for data that differ from epoch to epoch, as random augmentation makes them. This is
-  // what DataLoader calls; it gives get_batch() unless overridden. A sample must depend on its
-  // index and the epoch alone: then a resumed run sees what a run never stopped would have seen,
-  // whatever num_workers and batch_size are. A generator of its own for each does that:
+  // The same for data that differ from epoch to epoch, such as random augmentation. DataLoader
+  // calls this; the default calls get_batch(). A sample must depend only on its index and the
+  // epoch. Then a resumed run sees the same samples as a run that never stopped, whatever
+  // num_workers and batch_size are. Use one generator per sample:
   //
   //   Batch get_batch_in_epoch(std::span<const std::int64_t> indices,
   //                            std::int64_t epoch) const override {
@@ -43,35 +43,35 @@ class Dataset {
   //     return at::stack(images);
   //   }
   //
-  // `epoch` counts from 0; in an evaluation it is the number of batches trained before it.
+  // `epoch` counts from 0. In an evaluation it is the number of batches trained before it.
   virtual Batch get_batch_in_epoch(std::span<const std::int64_t> indices,
                                    std::int64_t /*epoch*/) const {
     return get_batch(indices);
   }
 };
 
-// A seed for one sample in one epoch: well mixed, so that neighbours have nothing in common, and
-// the same in every version of cairn.
+// A seed for one sample in one epoch. It is well mixed, so seeds of neighbours are unrelated, and
+// it is the same in every version of cairn.
 std::uint64_t sample_seed(std::int64_t seed, std::int64_t epoch, std::int64_t index);
 
-// Samples are the rows of `tensors`, which have one length.
+// Samples are the rows of `tensors`, which have equal length.
 std::shared_ptr<Dataset> tensor_dataset(Batch tensors);
 std::shared_ptr<Dataset> tensor_dataset(Batch, Batch) = delete;  // tensor_dataset({x, y})
 
-// What the Trainer draws batches from. Used on the training thread only.
+// The source of the Trainer's batches. Used on the training thread only.
 //
-// An epoch is one call of start_epoch() and then next() until it gives nothing. The batches of an
-// epoch must depend on the epoch's number and the loader's options alone, unless the loader says
-// otherwise with uses_global_rng().
+// An epoch is one call of start_epoch(), and then next() until it returns nothing. The batches of
+// an epoch must depend only on the epoch's number and the loader's options, unless
+// uses_global_rng() is true.
 class DataLoaderBase {
  public:
   virtual ~DataLoaderBase() = default;
 
-  // Batches of an epoch, when known.
+  // Batches of an epoch, if known.
   virtual std::optional<std::int64_t> num_batches() const = 0;
-  // Samples of a full batch, when known.
+  // Samples of a full batch, if known.
   virtual std::optional<std::int64_t> batch_size() const = 0;
-  // Samples of an epoch, when known.
+  // Samples of an epoch, if known.
   virtual std::optional<std::int64_t> num_samples() const { return std::nullopt; }
 
   // Begins epoch `epoch` so that next() gives batch `first_batch`. Loaders that cannot seek draw
@@ -79,65 +79,67 @@ class DataLoaderBase {
   virtual void start_epoch(std::int64_t epoch, std::int64_t first_batch) = 0;
   virtual std::optional<Batch> next() = 0;
 
-  // In a job of several processes: how many samples at the end of this rank's epoch other ranks
-  // have, too, so that all have equally many. Evaluations do not count them.
+  // In a job of several processes: the number of samples at the end of this rank's epoch that other
+  // ranks have, too. They make all ranks have equally many. Evaluations do not count them.
   virtual std::int64_t num_repeated() const { return 0; }
-  // False when every rank would be given the same samples: the Trainer refuses such a loader in a
-  // job of several processes. Your own loaders are believed.
+  // False if every rank would get the same samples; the Trainer refuses such a loader in a job of
+  // several processes. The default is true, so your own loaders are trusted.
   virtual bool is_of_rank() const { return true; }
 
-  // Called by the Trainer before an epoch begins, with the seed of the run. It is for an order of
-  // the loader's own that the user gave no seed.
+  // Called by the Trainer before an epoch begins, with the seed of the run. For loaders with an
+  // order of their own and no seed from the user.
   virtual void set_default_seed(std::int64_t /*seed*/) {}
 
-  // True when the order of batches comes from torch's global generator. The Trainer then saves that
+  // True if the order of batches comes from torch's global generator. The Trainer then saves the
   // generator's state at the start of the epoch, and restores it before start_epoch() on resume.
   virtual bool uses_global_rng() const { return false; }
 
-  // Options that fix the order of samples, compared on resume: a loader with another seed or batch
-  // size would silently continue on other data. None when there is nothing to compare.
+  // The options that fix the order of samples. They are compared on resume, since a loader with
+  // another seed or batch size would silently continue on other data. None if there is nothing to
+  // compare.
   virtual Value state_dict() const { return None{}; }
-  // MismatchError when training cannot continue exactly with this loader.
+  // Throws MismatchError if training cannot continue exactly with this loader.
   virtual void load_state_dict(const Value& /*state*/) {}
 
-  // The next two are for an epoch that goes on with another number of ranks.
+  // The next two are for an epoch that continues with another number of ranks.
   //
-  // How many samples all ranks together had of an epoch, `batches` batches behind the first `had`
-  // samples of it, when their loaders had the state `saved`. nullopt: those differ from this one in
-  // more than how many ranks there are and how large a batch each has, or this one cannot say. Then
-  // load_state_dict() decides.
+  // Returns how many samples of an epoch all ranks together had taken, when their loaders had the
+  // state `saved`: the first `had`, and then `batches` batches on each rank. Returns nullopt if
+  // this loader cannot tell. It also does if those loaders differ from this one in more than the
+  // number of ranks and the batch size of each. Then load_state_dict() decides.
   virtual std::optional<std::int64_t> samples_after(const Value& /*saved*/, std::int64_t /*had*/,
                                                     std::int64_t /*batches*/) const {
     return std::nullopt;
   }
-  // As start_epoch(), behind the first `had` samples of the epoch, which samples_after() gave: the
-  // others are dealt to the ranks that are there now. Returns how many batches that makes.
+  // As start_epoch(), after the first `had` samples of the epoch, as samples_after() returned.
+  // Deals the other samples to the present ranks. Returns the number of batches on this rank.
   virtual std::int64_t continue_epoch(std::int64_t /*epoch*/, std::int64_t /*had*/) { return 0; }
 };
 
 // In PyTorch's order.
 struct DataLoaderOptions {
   std::int64_t batch_size = 1;  // samples of a step
-  // Order of epoch e: randperm(n) of a generator seeded with seed + e, as Python's
-  // DistributedSampler. When false: 0, 1, 2, ...
+  // The order of epoch e is randperm(n) of a generator seeded with seed + e, as in Python's
+  // DistributedSampler. If false: 0, 1, 2, ...
   bool shuffle = false;
-  // Threads that fetch ahead; 0, PyTorch's default, fetches on the training thread, which is
+  // Threads that fetch ahead. 0, PyTorch's default, fetches on the training thread, which is
   // fastest for data in memory. The order never depends on it.
   int num_workers = 0;
-  // Leaves out a last batch that is not full: where BatchNorm or a compiled shape minds.
+  // Drops a last batch that is not full, if BatchNorm or a compiled shape needs full ones.
   bool drop_last = false;
-  // Seeds the order, where PyTorch has a generator. Absent: TrainerOptions::seed, or the seed that
-  // the run began with if it resumes; 0 without a Trainer. Compared when a run resumes.
+  // The seed of the order, in place of PyTorch's generator. nullopt: TrainerOptions::seed, or, in a
+  // run that resumes, the seed that the run began with; 0 without a Trainer. Compared when a run
+  // resumes.
   std::optional<std::int64_t> seed = std::nullopt;
-  // Batches fetched ahead by each worker: what they hold of memory is num_workers times this.
+  // Batches that each worker fetches ahead; num_workers times as many are in memory.
   int prefetch_factor = 2;
-  // In a job of several processes: this rank's part of the samples, in the place of shuffle and
-  // seed, which stay unset: .sampler = DistributedSamplerOptions{.shuffle = true}. batch_size is
-  // that of one rank.
+  // In a job of several processes: this rank's part of the samples. It replaces shuffle and seed,
+  // which stay unset: .sampler = DistributedSamplerOptions{.shuffle = true}. batch_size is that of
+  // one rank.
   std::optional<DistributedSamplerOptions> sampler = std::nullopt;
 };
 
-// cairn's own loader. start_epoch() takes constant time besides one permutation.
+// cairn's own loader. start_epoch() takes constant time, plus one permutation.
 class DataLoader final : public DataLoaderBase {
  public:
   explicit DataLoader(std::shared_ptr<const Dataset> dataset, DataLoaderOptions options = {});
@@ -155,7 +157,7 @@ class DataLoader final : public DataLoaderBase {
   DataLoader(DataLoader&&) noexcept;
   DataLoader& operator=(DataLoader&&) noexcept;
 
-  const DataLoaderOptions& options() const;  // as given; the sampler's ranks filled in
+  const DataLoaderOptions& options() const;  // as given, with the sampler's ranks filled in
   std::optional<std::int64_t> num_batches() const override;
   std::optional<std::int64_t> batch_size() const override;
   std::optional<std::int64_t> num_samples() const override;
@@ -175,7 +177,7 @@ class DataLoader final : public DataLoaderBase {
   std::unique_ptr<Impl> impl_;
 };
 
-// A loader around a function that begins an epoch and gives a function for its batches. Resuming
+// A loader from a function that begins an epoch and returns a function for its batches. Resuming
 // inside an epoch draws and drops the batches before the position, one by one.
 struct IteratorLoaderOptions {
   std::optional<std::int64_t> num_batches = std::nullopt;
@@ -189,8 +191,8 @@ std::shared_ptr<DataLoaderBase> iterator_loader(
 
 namespace detail {
 
-// What the workers of a torch::data loader still fetch for an iterator that was left early is
-// thrown away: begin() refuses before. Only a class derived from it can reach that.
+// Drops the batches that the workers of a torch::data loader still fetch for an iterator that was
+// left early; before that, begin() refuses. Only a derived class can do this.
 template <class TorchLoader>
 struct InFlight : TorchLoader {
   static void drop(TorchLoader& loader) { (loader.*&InFlight::shuttle_).drain(); }
@@ -198,8 +200,8 @@ struct InFlight : TorchLoader {
 
 }  // namespace detail
 
-// Adapts a torch::data loader whose batches are Example<> (data, target) of stacked tensors, or
-// whose batch `to_batch` turns into a Batch. It must outlive the result. Resuming inside an epoch
+// Adapts a torch::data loader, which must outlive the result. Its batches are Example<> (data,
+// target) of stacked tensors, or `to_batch` turns them into a Batch. Resuming inside an epoch
 // replays the sampler from the generator's saved state and drops batches one by one.
 template <class TorchLoader, class ToBatch>
 std::shared_ptr<DataLoaderBase> from_torch_data(TorchLoader& loader, ToBatch to_batch,
@@ -208,7 +210,8 @@ std::shared_ptr<DataLoaderBase> from_torch_data(TorchLoader& loader, ToBatch to_
       [&loader, to_batch,
        is_inside = std::make_shared<bool>(false)](std::int64_t) -> BatchIterator {
         if constexpr (requires { loader.options().workers; }) {
-          // Of another one's iterator nothing: begin() refuses, as that one would lose its batches.
+          // Only for this loader's own iterator. If other code holds one, begin() refuses, since
+          // that code would lose batches.
           if (*is_inside) detail::InFlight<TorchLoader>::drop(loader);
         }
         *is_inside = true;
@@ -238,10 +241,10 @@ std::shared_ptr<DataLoaderBase> from_torch_data(TorchLoader& loader,
 
 // How the Trainer treats the batches of a loader (composer/core/data_spec.py), in Composer's order:
 //   DataSpec{.dataloader = loader, .get_num_tokens_in_batch = count_tokens}
-// Functions that are not set have Composer's defaults.
+// Functions that are not set default to Composer's.
 struct DataSpec {
   Handle<DataLoaderBase> dataloader = nullptr;
-  // Of an epoch. For code of yours that asks: the Trainer counts what it is given.
+  // Numbers per epoch, for your own code: the Trainer counts the batches that it gets.
   std::optional<std::int64_t> num_samples = std::nullopt;
   std::optional<std::int64_t> num_tokens = std::nullopt;
   std::function<Batch(Batch)> batch_transforms = nullptr;       // on the host, the whole batch
@@ -249,16 +252,16 @@ struct DataSpec {
   // By default every tensor is cut along dimension 0.
   std::function<std::vector<Batch>(const Batch&, std::int64_t microbatch_size)> split_batch =
       nullptr;
-  // By default the length of dimension 0. What counts samples in times, and weighs microbatches.
+  // Counts samples in times, and weighs microbatches. Default: the length of dimension 0.
   std::function<std::int64_t(const Batch&)> get_num_samples_in_batch = nullptr;
-  // What counts tokens ("1e9tok"). By default the elements of a tensor named "input_ids", padding
-  // among them; without one there are none.
+  // Counts tokens ("1e9tok"). Default: the elements of a tensor named "input_ids", including
+  // padding; 0 if there is none.
   std::function<std::int64_t(const Batch&)> get_num_tokens_in_batch = nullptr;
 
   explicit operator bool() const { return static_cast<bool>(dataloader); }
 };
 
-// What options called `dataloader` take: a loader, by value or by pointer, or a DataSpec.
+// The type of options called `dataloader`: a loader, by value or by pointer, or a DataSpec.
 struct DataSpecOrLoader : DataSpec {
   DataSpecOrLoader() = default;
   // NOLINTBEGIN(google-explicit-constructor)

@@ -1,4 +1,4 @@
-// Duration: how long, where Composer takes Union[int, str, Time].
+// Duration: a length of training, where Composer takes Union[int, str, Time].
 #pragma once
 
 #include <concepts>
@@ -9,8 +9,8 @@
 
 namespace cairn {
 
-// An int of epochs, a time string, or a Time: 20, "20ep", Time::epochs(20). Which units may be used
-// the option says. UsageError for a text that is no time.
+// A number of epochs, a time string, or a Time: 20, "20ep", Time::epochs(20). The option says which
+// units it accepts. Throws UsageError for a text that is not a time.
 class Duration {
  public:
   // NOLINTBEGIN(google-explicit-constructor)

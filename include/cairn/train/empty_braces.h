@@ -1,13 +1,13 @@
-// How the compiler tells how options are written.
+// Makes the compiler's errors say how options are written.
 #pragma once
 
 #include <concepts>
 
 namespace cairn {
 
-// {} and nothing else. A class with options takes it, too: EMA({}) is EMA(). For options that it
-// does not take (EMA("4ba"), EMA({.half_lief = "4ba"})) the compiler shows the line of each
-// constructor, and that of this one says what to write.
+// Converts from {} only. A class with options takes it, too: EMA({}) is EMA(). For wrong options
+// (EMA("4ba"), EMA({.half_lief = "4ba"})) the compiler shows the line of each constructor. The
+// comment on this constructor's line says what to write.
 enum class EmptyBraces : unsigned char {};
 
 namespace detail {
@@ -17,7 +17,7 @@ struct NoValue {
 };
 
 // A deleted constructor of std::initializer_list<AnyOfNone> is never chosen. It makes GCC list the
-// constructors for EMA{.half_life = "4ba"}, too. It is not for classes whose options have fields
+// constructors for EMA{.half_life = "4ba"}, too. Do not use it in classes whose options have fields
 // that are written in braces: GCC would call Adam({.betas = {0.9, 0.99}}) ambiguous.
 template <class T>
 concept AnyOfNone = std::same_as<T, NoValue>;

@@ -1,4 +1,4 @@
-// Evaluator: a labelled data loader with the metrics to compute on it and when
+// Evaluator: a labelled data loader, the metrics to compute on it, and when
 // (composer/core/evaluator.py).
 #pragma once
 
@@ -17,24 +17,24 @@ namespace cairn {
 //   .eval_dataloader = {{.label = "val", .dataloader = val},
 //                       {.label = "hard", .dataloader = hard, .eval_interval = "5ep"}}
 //
-// Metrics are logged as metrics/<label>/<name>. Evaluating runs the whole loader without gradients,
-// in evaluation mode; training waits for it.
+// Metrics are logged as metrics/<label>/<name>. An evaluation runs the whole loader without
+// gradients, in evaluation mode; training waits for it.
 struct Evaluator {
   std::string label = "eval";
   DataSpecOrLoader dataloader = {};
-  // Fragments of metric names, matched anywhere in them without regard to case; absent: all. One
-  // that is in no name is a UsageError of the Trainer.
+  // Fragments of metric names, matched anywhere in a name, ignoring case. nullopt: all metrics. If
+  // a fragment matches no name, the Trainer throws UsageError.
   std::optional<std::vector<std::string>> metric_names = std::nullopt;
-  // Absent: the Trainer's eval_subset_num_batches and eval_interval.
+  // nullopt: the Trainer's eval_subset_num_batches and eval_interval.
   std::optional<std::int64_t> subset_num_batches = std::nullopt;
   std::optional<Interval> eval_interval = std::nullopt;
-  // Batches are computed in parts of so many samples, for what does not fit the memory. Absent:
-  // whole.
+  // Batches are computed in parts of this many samples, if whole ones do not fit the memory.
+  // nullopt: whole.
   std::optional<std::int64_t> device_eval_microbatch_size = std::nullopt;
 };
 
-// None, a bare loader or DataSpec (label "eval", all metrics), or several Evaluators, whose labels
-// must differ: metrics and their saved state are kept by them.
+// No evaluator, a bare loader or DataSpec (label "eval", all metrics), or several Evaluators. Their
+// labels must differ, since metrics and their saved state are stored under the labels.
 class EvaluatorList {
  public:
   // NOLINTBEGIN(google-explicit-constructor)

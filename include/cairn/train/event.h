@@ -1,8 +1,9 @@
 // The points of a training run at which callbacks and algorithms act, in Composer's order
 // (composer/core/event.py).
 //
-// At each, algorithms run first, then callbacks, then loggers (at init the other way round). Once a
-// Trainer: init, before_load and after_load, also when nothing is loaded. Then, for each fit():
+// At each event algorithms run first, then callbacks, then loggers. At init the order is reversed.
+// Once per Trainer: init, before_load and after_load, even if nothing is loaded. Then, for each
+// fit():
 //
 //   fit_start
 //     iteration_start, epoch_start
@@ -18,8 +19,8 @@
 //     iteration_end, (evaluation), iteration_checkpoint
 //   fit_end, (evaluation)
 //
-// A run that resumes inside an epoch has no iteration_start and no epoch_start for it. What is
-// saved in a *_checkpoint event holds what callbacks did in the *_end before it.
+// A run that resumes inside an epoch has no iteration_start and no epoch_start for it. A checkpoint
+// saved in a *_checkpoint event includes what callbacks did in the *_end event before it.
 #pragma once
 
 #include <cstdint>
@@ -53,7 +54,7 @@ enum class Event : std::uint8_t {
   kIterationEnd,
   kIterationCheckpoint,
   kFitEnd,
-  // Around all evaluators that are due, and in each, within fit().
+  // Within fit(): around all evaluators that are due, and in each of them.
   kEvalBeforeAll,
   kEvalStart,
   kEvalBatchStart,
@@ -73,13 +74,13 @@ enum class Event : std::uint8_t {
   kPredictEnd,
 };
 
-// All of them count from 0 without gaps.
+// Events are numbered from 0 without gaps.
 inline constexpr int kNumEvents = static_cast<int>(Event::kPredictEnd) + 1;
 
-// Composer's value: "batch_end". Of callbacks it is the name of the method.
+// Composer's value: "batch_end". It is also the name of the callback's method.
 std::string_view name(Event event);
 
-// The inverse, in any case of letters; nullopt for a name that is none.
+// The inverse, ignoring case; nullopt for an unknown name.
 std::optional<Event> find_event(std::string_view name);
 
 }  // namespace cairn

@@ -1,8 +1,8 @@
-// Handles let options take an object by value or by pointer, as Python takes both alike:
+// Handle: lets options take an object by value or by pointer, as in Python:
 //   .callbacks = {SpeedMonitor({.window_size = 10}), my_monitor}
 //
-// An object that is given by value is moved, or copied, to where the Trainer owns it. To look at it
-// during training give a std::shared_ptr and keep one:
+// An object that is passed by value is moved or copied into the Trainer. To inspect it during
+// training, pass a std::shared_ptr and keep a copy:
 //   auto monitor = std::make_shared<MyMonitor>();
 //   Trainer trainer(TrainerOptions{..., .callbacks = monitor});
 #pragma once
@@ -16,8 +16,8 @@
 
 namespace cairn {
 
-// A shared pointer to a T that is also made from any object derived from T. Empty by default: what
-// takes handles says whether it may be. Copies share the object.
+// A shared pointer to a T, which also converts from any object derived from T. Empty by default;
+// each option says whether it may be empty. Copies share the object.
 template <class T>
 class Handle {
  public:
@@ -35,20 +35,20 @@ class Handle {
       : object_(std::make_shared<std::remove_cvref_t<U>>(std::forward<U>(object))) {}
   // NOLINTEND(google-explicit-constructor)
 
-  // Not when it is empty.
+  // Must not be empty.
   T& operator*() const { return *object_; }
   T* operator->() const { return object_.get(); }
   T* get() const { return object_.get(); }
   const std::shared_ptr<T>& shared() const { return object_; }
-  // False when it is empty.
+  // False if it is empty.
   explicit operator bool() const { return object_ != nullptr; }
 
  private:
   std::shared_ptr<T> object_;
 };
 
-// None, one or several: `= {}`, `= SpeedMonitor()`, `= {SpeedMonitor(), LRMonitor()}`. An element
-// may be an empty handle only until the Trainer looks at it (UsageError).
+// None, one or several: `= {}`, `= SpeedMonitor()`, `= {SpeedMonitor(), LRMonitor()}`. The Trainer
+// throws UsageError for an empty handle among them.
 template <class T>
 class HandleList {
  public:

@@ -1,4 +1,4 @@
-// How often: an epoch count, a time string, a Time, or a function of (state, event).
+// Interval: how often something happens: an epoch count, a time string, a Time, or a function.
 #pragma once
 
 #include <concepts>
@@ -14,14 +14,14 @@ namespace cairn {
 
 class State;
 
-// Asked at the events that the option looks at (of saving the *_checkpoint ones): whether it is
-// time.
+// Says whether it is time. Called at the events that the option uses (for saving, the *_checkpoint
+// ones).
 using IntervalFunction = std::function<bool(const State& state, Event event)>;
 
-// `1` and "1ep" are every epoch, "100ba" every hundred batches, "0.1dur" ten times a run; 0 is
-// never where that makes sense (eval_interval). Counts are those of the run, not of a fit() or
-// since a resume: "100ba" falls on the same batches however often the run is stopped. A function
-// decides for itself at each event, on the training thread; it must depend on the state alone.
+// `1` and "1ep" mean every epoch, "100ba" every hundred batches, "0.1dur" ten times per run. 0
+// means never, if the option allows that (eval_interval). Counts are those of the run, not of a
+// fit() or since a resume: "100ba" is at the same batches however often the run is stopped. A
+// function decides at each event, on the training thread; it must depend on the state only.
 class Interval {
  public:
   // NOLINTBEGIN(google-explicit-constructor)
@@ -37,7 +37,7 @@ class Interval {
       : rule_(IntervalFunction(std::move(function))) {}
   // NOLINTEND(google-explicit-constructor)
 
-  // One of the two; nullptr for the other.
+  // The rule, if it is of that kind; otherwise nullptr.
   const Time* time() const { return std::get_if<Time>(&rule_); }
   const IntervalFunction* function() const { return std::get_if<IntervalFunction>(&rule_); }
 
@@ -46,15 +46,15 @@ class Interval {
 };
 
 struct IntervalScheduleOptions {
-  // Whether the end of training counts as well when the interval does not fall on it.
+  // Whether the end of training counts, too, if the interval does not end there.
   bool include_end_of_training = true;
-  // React to the *_CHECKPOINT events (saving); false: to the *_END events (evaluating), where the
-  // end of training is FIT_END.
+  // If true, use the *_CHECKPOINT events (saving). If false, use the *_END events (evaluating),
+  // where the end of training is FIT_END.
   bool checkpoint_events = true;
 };
 
-// The function that says, at each event, whether it is time. It remembers when it last fired, so
-// every user needs one of its own. UsageError for an interval that cannot be.
+// Returns a function that says, at each event, whether it is time. It remembers when it last said
+// yes, so every user needs one of its own. Throws UsageError for an invalid interval.
 std::function<bool(const State& state, Event event)> create_interval_scheduler(
     const Interval& interval, IntervalScheduleOptions options = {});
 

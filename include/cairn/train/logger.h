@@ -16,49 +16,52 @@
 
 namespace cairn {
 
-// A file of this machine that a destination is to keep elsewhere.
+// A local file that a destination is to keep elsewhere.
 struct FileUpload {
-  std::string remote_file_name;  // what it is called there
+  std::string remote_file_name;  // its name at the destination
   std::string file_path;
-  bool overwrite = false;  // what has that name there
-  // Of `overwrite`: only what look_before_uploads() found there, or what was uploaded so under that
-  // name since. What another job put there meanwhile is left, and is an AlreadyExistsError.
+  bool overwrite = false;  // may replace an existing object of that name
+  // Restricts `overwrite` to objects that look_before_uploads() found, or that were uploaded with
+  // this flag since. If another job wrote the object meanwhile, it stays, and the upload fails with
+  // AlreadyExistsError.
   bool only_known = false;
-  // What remote_file_name was made of (its {epoch}, {batch}, ...), and when: with that a
-  // destination can forget what it knew, for only_known, of names that do not come again. Empty: it
-  // forgets none.
+  // The format that remote_file_name was made from (with its {epoch}, {batch}, ...), and the time.
+  // With these a destination can forget what only_known needs about names that cannot occur again.
+  // Empty: it forgets nothing.
   NameFormat remote_file_name_format = {};
   Timestamp timestamp = {};
-  // Another name there, which points at remote_file_name as soon as that is durable: `latest`.
-  // Empty: none.
+  // A pointer, `latest`, that moves to remote_file_name as soon as that is durable. Empty: none.
   std::string latest_remote_file_name = {};
-  // Names there that this makes superfluous: removed behind that.
+  // Names that this upload makes superfluous. They are removed after the pointer has moved.
   std::vector<std::string> remove_afterwards = {};
-  // Nobody writes into the file any more, so it need not be copied before it is sent. It may be
+  // The file is no longer written to, so it need not be copied before it is sent. It may be
   // removed.
   bool is_immutable = false;
-  // Called when all that is done, in any thread, with what was removed. Not behind an error, nor
-  // for a file whose name another one took before it was sent.
+  // Called in any thread when all of this is done, with the names that were removed. Not called
+  // after an error, nor for a file that another upload of the same name replaced before it was
+  // sent.
   std::function<void(const std::vector<std::string>& removed)> on_done = nullptr;
 };
 
-// Where what was uploaded can be read.
+// Where uploaded files can be read.
 struct RemotePlace {
   std::shared_ptr<ObjectStore> store;
-  NameFormat name;  // with the variables that were in the name that was asked for
+  NameFormat name;  // with the variables of the name that was asked for
 };
 
-// A place that log entries go to: derive from it to send them elsewhere. It is a callback, too;
-// logger destinations run before other callbacks at init and after them at every other event.
-// Called on the training thread, which waits: what is slow belongs on a thread of its own.
+// A place that log entries go to. Derive from it to send them elsewhere. It is a callback, too:
+// logger destinations run before other callbacks at init, and after them at every other event.
+// Called on the training thread, which waits: do slow work on a thread of your own.
 class LoggerDestination : public Callback {
  public:
   // Keys are "loss/train/total", "metrics/eval/MulticlassAccuracy"; values are scalars.
   virtual void log_metrics(const Dict& /*metrics*/, std::int64_t /*step*/) {}
-  // What does not change during a run: the seed, the number of devices, the enabled algorithms.
+  // Values that do not change during a run: the seed, the number of devices, the enabled
+  // algorithms.
   virtual void log_hyperparameters(const Dict& /*hyperparameters*/) {}
   virtual void log_traces(const Dict& /*traces*/) {}
-  // A line for people: "saved ckpt/ep1.pt", "skipped ckpt/ep2.pt: damaged". This one takes none.
+  // A line for people: "saved ckpt/ep1.pt", "skipped ckpt/ep2.pt: damaged". The default does not
+  // take messages.
   virtual void log_message(const std::string& message);
 
   // Whether upload_file() keeps files.
@@ -68,15 +71,16 @@ class LoggerDestination : public Callback {
   // filled in. `latest` empty: no pointer.
   virtual void look_before_uploads(const NameFormat& /*remote_file_name*/,
                                    const NameFormat& /*latest*/) {}
-  // Takes a file, which may change and go when this has returned; sends it in the background. An
-  // error of sending is thrown by an event: at the latest by fit_end.
+  // Takes a file, which may change or be removed after this returns, and sends it in the
+  // background. An event throws the error of a failed upload, fit_end at the latest.
   virtual void upload_file(const FileUpload& /*file*/) {}
-  // Writes what is kept under that name, or what a pointer of that name points at, to the file
-  // `destination`. NotFoundError; AlreadyExistsError. This one throws UnsupportedError.
+  // Writes the object of that name, or the object that a pointer of that name points at, to the
+  // file `destination`. Throws NotFoundError; AlreadyExistsError. The default throws
+  // UnsupportedError.
   virtual void download_file(const std::string& remote_file_name, const std::string& destination,
                              bool overwrite = false);
-  // The place where names of that format are kept, to read them without a copy: autoresume looks
-  // there. nullopt: there is none.
+  // The place where names of that format are kept, for reading them without a copy. autoresume
+  // searches it. nullopt: there is none.
   virtual std::optional<RemotePlace> place_of(const NameFormat& /*remote_file_name*/) const {
     return std::nullopt;
   }
@@ -86,14 +90,14 @@ class LoggerDestination : public Callback {
   bool took_message_ = true;
 };
 
-// Where messages go that no destination takes: by default to stderr, a line each, so that a warning
-// is never lost. Called in the thread that logs; must not throw.
+// Takes the messages that no destination takes. The default writes them to stderr, one per line, so
+// that no warning is lost. Called in the thread that logs; must not throw.
 using MessageSink = std::function<void(const std::string& message)>;
-// Replaces it, for the whole process, and returns the one of before. An empty one silences.
-// Any thread.
+// Replaces the sink for the whole process and returns the previous one. An empty sink discards
+// messages. Safe to call from any thread.
 MessageSink set_message_sink(MessageSink sink);
 
-// Fans out to the destinations. Used on the training thread only.
+// Sends entries to all destinations. Used on the training thread only.
 class Logger {
  public:
   explicit Logger(State& state) : state_(state) {}
@@ -101,10 +105,10 @@ class Logger {
   void log_metrics(const Dict& metrics);  // step: the batch count of the state
   void log_hyperparameters(const Dict& hyperparameters);
   void log_traces(const Dict& traces);
-  // Information and warnings. Warnings start with "warning: ". When no destination takes the
-  // message it goes to the message sink.
+  // Information and warnings. Warnings start with "warning: ". If no destination takes the message,
+  // it goes to the message sink.
   void log_message(const std::string& message);
-  // To every destination that keeps files. Dist variables in both names are filled in.
+  // Passes the file to every destination that keeps files. Fills in dist variables in both names.
   void upload_file(FileUpload file);
 
   void add(std::shared_ptr<LoggerDestination> destination);

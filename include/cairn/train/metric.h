@@ -1,4 +1,4 @@
-// Metric: what is measured over the batches of an evaluation (torchmetrics' Metric).
+// Metric: a value measured over the batches of an evaluation (torchmetrics' Metric).
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -13,38 +13,38 @@
 
 namespace cairn {
 
-// A metric of your own derives from it and keeps sums, not values: batches may be many. It is given
-// to classifier() (train_metrics, val_metrics) or by Model::get_metrics(); the Trainer resets it
-// before each batch of training and each evaluation, updates it without gradients, and logs what it
-// computes as metrics/<label>/<name>. Not thread-safe.
+// Derive your own metric from it, and keep sums, not values, since there may be many batches. Pass
+// it to classifier() (train_metrics, val_metrics), or return it from Model::get_metrics(). The
+// Trainer resets it before each training batch and each evaluation, updates it without gradients,
+// and logs the result as metrics/<label>/<name>. Not thread-safe.
 class Metric {
  public:
   virtual ~Metric() = default;
 
-  // Key under which it is logged and saved: Python's class name, "MulticlassAccuracy".
+  // The key under which it is logged and saved: Python's class name, "MulticlassAccuracy".
   virtual std::string name() const = 0;
-  // Another one with the same options; each evaluator has its own.
+  // A new metric with the same options. Each evaluator has its own.
   virtual std::unique_ptr<Metric> clone() const = 0;
 
-  virtual void reset() = 0;  // as if it had seen nothing
-  // `outputs` as the model gave them, `target` as the batch has it.
+  virtual void reset() = 0;  // back to the state before any update
+  // `outputs` are the model's, `target` is the batch's.
   virtual void update(const at::Tensor& outputs, const at::Tensor& target) = 0;
-  // Of all updates since reset(); a scalar. NaN before the first.
+  // The value over all updates since reset(): a scalar. NaN before the first update.
   virtual at::Tensor compute() = 0;
 
   // torchmetrics' state: names of the accumulators -> tensors, in Python's order.
   virtual Value state_dict() const = 0;
-  // MismatchError naming what does not fit; nothing is changed then.
+  // Throws MismatchError naming what does not fit; then nothing is changed.
   virtual void load_state_dict(const Value& state) = 0;
 
-  // In a job of several processes: the state_dict() of all that the ranks saw, from those of each.
-  // By default every tensor is the sum of the ranks' (torchmetrics' dist_reduce_fx="sum");
-  // UnsupportedError for states that have none. What it gives is loaded into a clone, which
-  // computes.
+  // In a job of several processes: merges the state_dict() of each rank into that of all samples.
+  // By default every tensor is the sum over the ranks (torchmetrics' dist_reduce_fx="sum"). Throws
+  // UnsupportedError for states without a sum. The result is loaded into a clone, which computes
+  // the value.
   virtual Value merge_states(const std::vector<Value>& states) const;
 };
 
-// Metrics by key, in order. The key, usually name(), is what they are logged and saved under.
+// Metrics by key, in order. They are logged and saved under the key, usually name().
 using Metrics = std::vector<std::pair<std::string, std::shared_ptr<Metric>>>;
 
 }  // namespace cairn

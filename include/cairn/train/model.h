@@ -21,7 +21,7 @@ class Module;
 
 namespace cairn {
 
-// For supervised classifiers classifier(net) is all that is needed; derive for everything else:
+// classifier(net) is enough for supervised classifiers; derive from Model for everything else:
 //
 //   struct Autoencoder final : cairn::Model {
 //     torch::nn::Module& module() override { return *net; }
@@ -32,35 +32,37 @@ namespace cairn {
 //     Net net;
 //   };
 //
-// All methods are called on the training thread, with batches on the device. What they throw ends
+// All methods are called on the training thread, with batches on the device. An exception ends
 // fit(), with the batch and its shapes in the message.
 class Model {
  public:
   virtual ~Model() = default;
 
   // The network whose parameters are trained and whose state_dict() is saved. Names in checkpoints
-  // are the names in this module. Always the same one; its training mode is the Trainer's to set.
+  // are the names in this module. Must always return the same module. The Trainer sets its training
+  // mode.
   virtual torch::nn::Module& module() = 0;
 
-  // Of a microbatch, in training mode and with gradients; under autocast with an amp precision.
+  // Called for each microbatch, in training mode and with gradients; under autocast with an amp
+  // precision.
   virtual Outputs forward(const Batch& batch) = 0;
 
-  // Mean losses over the batch, see Losses. A mean and not a sum, since microbatches are weighed by
-  // their samples.
+  // Mean losses over the batch, see Losses. They must be means, not sums, since microbatches are
+  // weighed by their samples.
   virtual Losses loss(const Outputs& outputs, const Batch& batch) = 0;
 
-  // What metrics are computed of, and what predict() gives: in evaluation mode, without gradients.
-  // `outputs` are those of forward() when the trainer has them, and what the default gives then;
-  // nullptr otherwise, where it calls forward(). Override for a model that evaluates otherwise.
+  // The outputs for metrics and predict(), in evaluation mode, without gradients. `outputs` are
+  // those of forward() if the Trainer has them; the default returns these. Otherwise it is nullptr,
+  // and the default calls forward(). Override it for a model that evaluates in another way.
   virtual Outputs eval_forward(const Batch& batch, const Outputs* outputs);
 
-  // Fresh metrics; the Trainer keeps them. Default: none.
+  // New metrics, which the Trainer keeps. Default: none.
   virtual Metrics get_metrics(bool is_train);
   // Default: metric.update(outputs.single(), batch[1]).
   virtual void update_metric(const Batch& batch, const Outputs& outputs, Metric& metric);
 };
 
-// What TrainerOptions::model takes: an object of a class derived from Model, by value or by
+// The type of TrainerOptions::model: an object of a class derived from Model, by value or by
 // pointer.
 class ModelHandle : public Handle<Model> {
  public:
@@ -81,7 +83,7 @@ class ModelHandle : public Handle<Model> {
 };
 
 struct ClassifierOptions {
-  // Number of classes; when absent the width of the first output is taken. Only for metrics' state.
+  // Number of classes, which only metrics' state needs. nullopt: the width of the first output.
   std::optional<std::int64_t> num_classes = std::nullopt;
   // Defaults: train {Accuracy}, eval {CrossEntropy, Accuracy}, as Composer's.
   std::optional<HandleList<Metric>> train_metrics = std::nullopt;
@@ -90,12 +92,12 @@ struct ClassifierOptions {
   std::function<at::Tensor(const at::Tensor&, const at::Tensor&)> loss_fn = nullptr;
 };
 
-// Composer's default loss: `target` holds class indices (ignored where -100) or, with the shape of
+// Composer's default loss. `target` holds class indices (-100 is ignored) or, with the shape of
 // `outputs`, probabilities.
 at::Tensor soft_cross_entropy(const at::Tensor& outputs, const at::Tensor& target);
 
-// Composer's ComposerClassifier around `net`: batches are (input, target); parameter names start
-// with "module.". Shares ownership of `net`.
+// Composer's ComposerClassifier around `net`: batches are (input, target), and parameter names
+// start with "module.". Shares ownership of `net`.
 std::shared_ptr<Model> make_classifier(const std::shared_ptr<torch::nn::Module>& net,
                                        std::function<at::Tensor(const at::Tensor&)> forward,
                                        ClassifierOptions options);
@@ -109,7 +111,8 @@ concept HoldsModule = requires(std::remove_cvref_t<Net>& net, const at::Tensor& 
 
 }  // namespace detail
 
-// The same for a std::shared_ptr<Net> or a module holder whose `forward(Tensor)` gives a Tensor:
+// The same for a std::shared_ptr<Net>, or for a module holder whose `forward(Tensor)` returns a
+// Tensor:
 //
 //   torch::nn::Sequential net(torch::nn::Linear(64, 10));
 //   .model = cairn::classifier(net, {.num_classes = 10}),

@@ -1,6 +1,6 @@
-// Optimizers for TrainerOptions: a recipe, `AdamW({.lr = 1e-3})`, which the Trainer applies to the
-// model's parameters, or an optimizer that you made yourself, as a shared pointer.
-// cairn/optim/ has the recipes.
+// Optimizers for TrainerOptions. Pass a recipe, `AdamW({.lr = 1e-3})`, which the Trainer applies to
+// the model's parameters, or a shared pointer to an optimizer that you made. cairn/optim/ has the
+// recipes.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -23,12 +23,12 @@ class Module;
 
 namespace cairn {
 
-// How to make an optimizer, before its parameters are known: options, checked when it is made.
-// Derived from by the classes of cairn/optim/optimizers.h and by RecipeOf, for your own.
+// Makes an optimizer once its parameters are known. Holds options, which are checked then. The
+// classes of cairn/optim/optimizers.h derive from it; RecipeOf does it for your own optimizers.
 class OptimizerRecipe {
  public:
   virtual ~OptimizerRecipe() = default;
-  // UsageError for options out of range.
+  // Throws UsageError for options out of range.
   virtual std::shared_ptr<torch::optim::Optimizer> create(
       std::vector<at::Tensor> parameters) const = 0;
 };
@@ -40,9 +40,9 @@ concept PointsToOptimizer = std::convertible_to<Pointer, std::shared_ptr<torch::
 
 }  // namespace detail
 
-// What TrainerOptions::optimizers takes. A recipe gets every parameter of the model, trainable or
-// not (what has no gradient is not stepped); for parameter groups, or for a part of the model, make
-// the optimizer yourself from cairn::parameters().
+// The type of TrainerOptions::optimizers. A recipe gets every parameter of the model, trainable or
+// not; those without a gradient are not stepped. For parameter groups, or for a part of the model,
+// make the optimizer yourself from cairn::parameters().
 class OptimizerHandle {
  public:
   // NOLINTBEGIN(google-explicit-constructor)
@@ -65,7 +65,7 @@ class OptimizerHandle {
 
   explicit operator bool() const { return recipe_ || optimizer_; }
   bool is_recipe() const { return recipe_ != nullptr; }
-  // The optimizer itself, or the recipe applied to `parameters`.
+  // Returns the optimizer itself, or applies the recipe to `parameters`.
   std::shared_ptr<torch::optim::Optimizer> create(std::vector<at::Tensor> parameters) const;
 
  private:
@@ -73,36 +73,37 @@ class OptimizerHandle {
   std::shared_ptr<torch::optim::Optimizer> optimizer_;
 };
 
-// Python's class name: "AdamW", "DecoupledSGDW". UnsupportedError for a class that does not say how
-// it is saved: cairn/optim/own_optimizer.h.
+// Python's class name: "AdamW", "DecoupledSGDW". Throws UnsupportedError for a class that does not
+// define how it is saved: see cairn/optim/own_optimizer.h.
 std::string optimizer_name(const torch::optim::Optimizer& optimizer);
 
 // Whether optimizer_state_dict() can save it.
 bool can_be_saved(const torch::optim::Optimizer& optimizer);
 
-// Whether step() has to be given a closure, as LBFGS's.
+// Whether step() needs a closure, like LBFGS.
 bool needs_closure(const torch::optim::Optimizer& optimizer);
 
-// Python's state, keyed by parameter name: {"state": {name: {...}}, "param_groups": [{...,
-// "params": [names]}]} (torch 2.6's keys). Tensors are views of the live ones: valid while those
-// live, and changed by the next step. The names are those of `module`; UsageError for a parameter
-// that is none of its.
+// Python's state, by parameter name, with torch 2.6's keys: {"state": {name: {...}},
+// "param_groups": [{..., "params": [names]}]}. Tensors are views of the live ones: valid as long as
+// those live, and changed by the next step. The names are those in `module`. Throws UsageError for
+// a parameter that is not in it.
 Value optimizer_state_dict(const torch::optim::Optimizer& optimizer,
                            const torch::nn::Module& module);
 
-// Takes state written by any PyTorch since 1.7 or by cairn, keyed by name or by position; learning
-// rates and other options come with it. Everything is checked first: MismatchError lists what does
-// not fit, and nothing is changed then; so is UnsupportedError thrown for options that libtorch's
-// optimizers do not follow (maximize=True). References to a group's options become invalid.
+// Loads state written by any PyTorch since 1.7 or by cairn, keyed by name or by position, including
+// learning rates and other options. Checks everything first, so that an error changes nothing.
+// Throws MismatchError, which lists what does not fit, and UnsupportedError for options that
+// libtorch's optimizers do not implement (maximize=True). References to a group's options become
+// invalid.
 void load_optimizer_state_dict(torch::optim::Optimizer& optimizer, const torch::nn::Module& module,
                                const Value& state);
 
-// The learning rate of each parameter group. A scheduler sets it anew at its next step.
+// The learning rate of each parameter group. A scheduler replaces it at its next step.
 std::vector<double> learning_rates(const torch::optim::Optimizer& optimizer);
 void set_learning_rates(torch::optim::Optimizer& optimizer, const std::vector<double>& rates);
 
-// Python's group["initial_lr"], which schedulers multiply: the current rate, kept from the first
-// call on (or from a load), saved with the group. References to a group's options become invalid.
+// Python's group["initial_lr"], which schedulers multiply. It is the rate at the first call (or
+// from a load), and is saved with the group. References to a group's options become invalid.
 std::vector<double> initial_learning_rates(torch::optim::Optimizer& optimizer);
 
 }  // namespace cairn

@@ -1,9 +1,9 @@
-// How an optimizer says what Python's state_dict() of it holds: the keys of a parameter group and
-// of a parameter's state, each written down once, for saving and for loading.
+// Describes the content of Python's state_dict() of an optimizer: the keys of a parameter group and
+// of a parameter's state. Each key is written down once, for saving and for loading.
 //
-// cairn/optim/own_optimizer.h has an optimizer of your own in a few lines. A class that derives
-// from torch::optim::Optimizer already, with options and states as libtorch's have them, says it by
-// a second base:
+// With cairn/optim/own_optimizer.h you write an optimizer of your own in a few lines. A class that
+// already derives from torch::optim::Optimizer, with options and states in libtorch's form, adds a
+// second base instead:
 //
 //   class Lion : public torch::optim::Optimizer, public cairn::LayoutOf<LionOptions, LionState> {
 //     std::string python_name() const override { return "Lion"; }
@@ -16,8 +16,8 @@
 //       state.tensor("exp_avg", values.exp_avg());
 //     }
 //
-// Checkpoints then hold it key for key as Python's class of that name would write it, by the names
-// of the parameters, and load back from either.
+// Checkpoints then hold it, by parameter names, with the keys that Python's class of that name
+// would write. It loads from either kind of checkpoint.
 #pragma once
 
 #include <torch/optim/optimizer.h>
@@ -37,38 +37,40 @@
 
 namespace cairn {
 
-// The keys of a parameter group, in Python's order. Saving reads the values, loading sets them: a
-// key that a file lacks, or has with another type, is listed as a misfit unless said otherwise.
+// The keys of a parameter group, in Python's order. Saving reads the values, loading sets them. If
+// a file lacks a key, or has it with another type, it is listed as a misfit, unless stated
+// otherwise.
 class GroupFields {
  public:
   virtual ~GroupFields() = default;
 
   void number(const char* key, double& value) { visit(key, value, std::nullopt); }
-  // Of an option whose default in Python is an int (weight_decay=0): an int while it has it.
+  // An option whose default in Python is an int (weight_decay=0): written as an int as long as it
+  // has that value.
   void number(const char* key, double& value, std::int64_t python_default) {
     visit(key, value, python_default);
   }
   // A count: an int in Python.
   virtual void whole(const char* key, std::int64_t& value) = 0;
   virtual void flag(const char* key, bool& value) = 0;
-  // A flag that older releases of PyTorch do not write: left as it is when a file lacks it.
+  // A flag that older releases of PyTorch do not write: if a file lacks it, it does not change.
   virtual void newer_flag(const char* key, bool& value) = 0;
   virtual void text_or_none(const char* key, std::optional<std::string>& value) = 0;
   void pair(const char* key, std::array<double, 2>& values) { pair(key, values, None{}); }
-  // Likewise written as `python_default`, a tuple, while it has its values.
+  // Also written as `python_default`, a tuple, as long as it has those values.
   virtual void pair(const char* key, std::array<double, 2>& values,
                     const Value& python_default) = 0;
   void pair(const char* key, std::tuple<double, double>& values);
   virtual void pair(const char* key, std::pair<std::optional<double>, double>& values) = 0;
 
-  // A key without effect here ("foreach"): `value`, or what a loaded file had.
+  // A key without effect here ("foreach"): written as `value`, or as a loaded file had it.
   virtual void python_only(const char* key, const Value& value) = 0;
-  // A key that is not followed here ("maximize"): UnsupportedError for a file with another value,
-  // under which training would go on differently.
+  // A key that cairn does not implement ("maximize"). Throws UnsupportedError for a file with
+  // another value, since training would continue differently.
   virtual void must_be(const char* key, bool wanted) = 0;
-  // Likewise, and not written unless a loaded file had it.
+  // As must_be(), but written only if a loaded file had it.
   virtual void must_be_if_present(const char* key, bool wanted) = 0;
-  // A flag that newer releases write, kept in GroupExtras::loaded.
+  // A flag that newer releases write; kept in GroupExtras::loaded.
   virtual void flag_if_present(const char* key) = 0;
 
  private:
@@ -76,9 +78,9 @@ class GroupFields {
 };
 
 struct TensorField {
-  bool required = true;                      // false: written when defined, and may be absent
-  bool or_none = false;                      // Python's None while undefined
-  std::optional<Dims> shape = std::nullopt;  // nullopt: its parameter's
+  bool required = true;                      // if false, written when defined, and may be absent
+  bool or_none = false;                      // None in Python while undefined
+  std::optional<Dims> shape = std::nullopt;  // nullopt: the parameter's shape
 };
 
 // The keys of a parameter's state, in Python's order.
@@ -86,36 +88,35 @@ class StateFields {
  public:
   virtual ~StateFields() = default;
 
-  // The parameter, and all of its group.
+  // The parameter, and all parameters of its group.
   virtual const at::Tensor& parameter() const = 0;
   virtual const std::vector<at::Tensor>& group() const = 0;
 
-  // On the parameter's device after loading and, where it is a float, in its dtype. Its elements
-  // come to another device than the CPU later: describe_state() and is_empty() must not look at
-  // them.
+  // A tensor that is on the parameter's device after loading and, if it is a float, has its dtype.
+  // On devices other than the CPU its elements arrive later, so describe_state() and is_empty()
+  // must not read them.
   virtual void tensor(const char* key, at::Tensor& value, const TensorField& field) = 0;
   void tensor(const char* key, at::Tensor& value) { tensor(key, value, {}); }
-  // A list of such, each of TensorField's shape or None; written when there is one.
+  // A list of such tensors, each of TensorField's shape or None; written if there is one.
   virtual void tensors(const char* key, std::optional<std::vector<at::Tensor>>& values,
                        const TensorField& field) = 0;
-  // A tensor without dimensions on the CPU, whose dtype stays; read from Python's numbers, too.
-  // Written when defined, and may be absent where `required` is false.
+  // A tensor without dimensions on the CPU, whose dtype is kept; also read from Python's numbers.
+  // Written when defined, and may be absent if `required` is false.
   virtual void scalar(const char* key, at::Tensor& value, bool required) = 0;
   void scalar(const char* key, at::Tensor& value) { scalar(key, value, true); }
-  // The number of steps, as PyTorch keeps it since 1.12: in a float32 tensor. Read from an int,
-  // too.
+  // The number of steps in a float32 tensor, as in PyTorch since 1.12; also read from an int.
   virtual void step(const char* key, std::int64_t& value) = 0;
   // A Python int.
   virtual void count(const char* key, std::int64_t& value) = 0;
-  // A Python float; written when there is one.
+  // A Python float; written if there is one.
   virtual void number(const char* key, std::optional<double>& value) = 0;
 };
 
-// What Python keeps in a parameter group besides the class's options. Comes with the group's first
-// scheduler or load: a reference to a group's options taken before is invalid after.
+// Python's entries of a parameter group besides the class's options. They are added with the
+// group's first scheduler or load. That invalidates earlier references to the group's options.
 struct GroupExtras {
   std::optional<double> initial_lr = std::nullopt;  // group["initial_lr"]
-  Dict loaded = {};  // the group in the last file loaded: what keeps its form when saved again
+  Dict loaded = {};  // the group in the last loaded file: keys that keep its form when saved again
 };
 
 template <class Options>
@@ -127,14 +128,14 @@ class OptionsWithExtras final : public Options, public GroupExtras {
   }
 };
 
-// The layout of one class of optimizer. Derive from LayoutOf, which has the types.
+// The layout of one class of optimizer. Derive from LayoutOf, which knows the types.
 class OptimizerLayout {
  public:
   virtual ~OptimizerLayout() = default;
 
-  // The class's name in Python, under which checkpoints file the state.
+  // The class's name in Python. Checkpoints store the state under it.
   virtual std::string python_name() const = 0;
-  // Whether step() has to be given a closure, which it may call several times (LBFGS).
+  // Whether step() needs a closure, which it may call several times (LBFGS).
   virtual bool needs_closure() const { return false; }
   // Whether groups have "initial_lr" from their construction on, as Composer's optimizers do.
   virtual bool has_initial_lr() const { return false; }
@@ -147,16 +148,16 @@ class OptimizerLayout {
   virtual std::unique_ptr<torch::optim::OptimizerOptions> with_extras(
       const torch::optim::OptimizerOptions& options) const = 0;
 
-  // What a parameter has before its first step; nullptr for nothing.
+  // The state of a parameter before its first step; nullptr: none.
   virtual std::unique_ptr<torch::optim::OptimizerParamState> initial_state(
       const at::Tensor& /*parameter*/, const torch::optim::OptimizerOptions& /*options*/) const {
     return nullptr;
   }
-  // Whether a state that was read stands for none.
+  // Whether a loaded state means that there is none.
   virtual bool is_empty(const torch::optim::OptimizerParamState& /*state*/) const { return false; }
 
  protected:
-  // UsageError: a group's options, or a state, are not of the class that the layout names.
+  // Throws UsageError: a group's options, or a state, are not of the class that the layout names.
   [[noreturn]] void refuse_class(const char* what, const std::type_info& found) const;
 };
 

@@ -1,7 +1,7 @@
 // TrainerOptions: Composer's Trainer arguments, in Composer's order, as designated initializers.
 // docs/trainer.md explains each: its default, and when to change it.
-// Arguments that this version does not have (profiler, compile, remote stores, ...) are
-// listed in docs/from_composer.md.
+// docs/from_composer.md lists the arguments that this version does not have (profiler, compile,
+// remote stores, ...).
 #pragma once
 
 #include <chrono>
@@ -30,183 +30,187 @@
 
 namespace cairn {
 
-// In Composer's order. Everything but the model has a default that fits most runs; what is commonly
-// set: train_dataloader, max_duration, optimizers, save_folder, run_name and autoresume. The
-// Trainer owns what is given by value, and shares what is given as a shared pointer.
+// In Composer's order. Everything except the model has a default that fits most runs. Commonly set
+// are train_dataloader, max_duration, optimizers, save_folder, run_name and autoresume. The Trainer
+// owns what is passed by value, and shares what is passed as a shared pointer.
 struct TrainerOptions {  // NOLINT(clang-analyzer-optin.performance.Padding)
   // --- What is trained --------------------------------------------------------------------------
 
-  // Required: classifier(net), or a class of yours derived from Model.
+  // Required: classifier(net), or an object of your own class derived from Model.
   ModelHandle model = {};
-  // Or give it to fit(). torch's own loaders go through from_torch_data().
+  // May be passed to fit() instead. For torch's own loaders use from_torch_data().
   DataSpecOrLoader train_dataloader = {};
-  // Metrics of training are logged under metrics/<label>/.
+  // Training metrics are logged under metrics/<label>/.
   std::string train_dataloader_label = "train";
-  // Ends every epoch after this many batches. For trying things out, and for loaders that do not
-  // know their length. nullopt, or Composer's -1: none is cut.
+  // Ends every epoch after this many batches: for trying things out, and for loaders that do not
+  // know their length. nullopt, or Composer's -1: epochs are not cut.
   std::optional<std::int64_t> train_subset_num_batches = std::nullopt;
-  // On resume inside an epoch: go on behind the batches that were trained. False saves the seek
-  // with loaders that can only draw and drop, and trains those batches twice.
+  // A run that resumes inside an epoch continues after the batches that were trained. If false,
+  // loaders that can only draw and drop are spared that, and those batches are trained twice.
   bool spin_dataloaders = true;
-  // "20ep", "900ba", "1e6sp", ...; not in "dur" or "sec". Or give fit() a duration.
+  // "20ep", "900ba", "1e6sp", ...; not in "dur" or "sec". May be replaced by fit()'s duration.
   std::optional<Duration> max_duration = std::nullopt;
-  // What changes the computation: EMA, GradientClipping, LabelSmoothing. They run in this order, at
-  // events called after_* in the reverse one.
+  // Code that changes the computation: EMA, GradientClipping, LabelSmoothing. They run in this
+  // order, and at events called after_* in reverse order.
   HandleList<Algorithm> algorithms = {};
   // A recipe, AdamW({.lr = 1e-3}), or a shared pointer to an optimizer over the model's parameters.
-  // Default: DecoupledSGDW(lr=0.1), with a warning: it fits few models.
+  // Default: DecoupledSGDW(lr=0.1), with a warning, since it suits few models.
   OptimizerHandle optimizers = {};
-  // Composer's or PyTorch's, of cairn/schedulers/. None: a constant rate.
+  // Composer's or PyTorch's, from cairn/schedulers/. None: a constant rate.
   HandleList<Scheduler> schedulers = {};
-  // Makes max_duration and all schedules so much longer or shorter: a short trial of a long recipe.
-  // UsageError without schedulers.
+  // Multiplies max_duration and all schedules by this factor, for a short trial of a long recipe.
+  // Throws UsageError without schedulers.
   double scale_schedule_ratio = 1.0;
-  // Whether rates change every batch or every epoch. Default: every batch, every epoch when there
-  // is a scheduler of PyTorch's: docs/from_composer.md.
+  // Whether rates change every batch or every epoch. Default: every batch, or every epoch if there
+  // is one of PyTorch's schedulers: docs/from_composer.md.
   std::optional<bool> step_schedulers_every_batch = std::nullopt;
-  // A loader, a DataSpec, or Evaluators with a label each.
+  // A loader, a DataSpec, or Evaluators with different labels.
   EvaluatorList eval_dataloader = {};
-  // How often they run; 0: never. The time they take is not counted as training.
+  // How often they run; 0: never. Their time does not count as training.
   Interval eval_interval = 1;
-  // For every Evaluator that does not say otherwise. nullopt, or Composer's -1: all batches.
+  // For every Evaluator that does not set it. nullopt, or Composer's -1: all batches.
   std::optional<std::int64_t> eval_subset_num_batches = std::nullopt;
-  // Code at the events of the run. With any callback or logger the losses are read after each
-  // batch, which waits for a GPU.
+  // Code that runs at events. With any callback or logger the losses are read after each batch,
+  // which waits for a GPU.
   HandleList<Callback> callbacks = {};
   HandleList<LoggerDestination> loggers = {};
-  // What {run_name} in file names stands for, and how autoresume knows its checkpoints. Default:
-  // COMPOSER_RUN_NAME, then RUN_NAME of the environment, then an invented one.
+  // The value of {run_name} in file names, by which autoresume finds the run's checkpoints.
+  // Default: the environment's COMPOSER_RUN_NAME, then RUN_NAME, then an invented name.
   std::optional<std::string> run_name = std::nullopt;
-  // On a terminal redrawn in place, elsewhere a line from time to time.
+  // Redrawn in place on a terminal; elsewhere a line from time to time.
   bool progress_bar = true;
-  // Metrics as lines of text, for logs that are kept; the bar is best off then.
+  // Metrics as lines of text, for logs that are kept. Turn the bar off then.
   bool log_to_console = false;
-  // The stream of both: "stderr" or "stdout".
+  // The stream of the bar and of log_to_console: "stderr" or "stdout".
   Word<ConsoleStream> console_stream = ConsoleStream::kStderr;
-  // Of log_to_console: epochs or batches.
+  // The interval of log_to_console: epochs or batches.
   Interval console_log_interval = "1ba";
   // Also log which algorithm ran at which event.
   bool log_traces = false;
 
   // --- Loading ----------------------------------------------------------------------------------
 
-  // The checkpoint to begin with, of cairn or Composer; {run_name} and {rank} are filled in. With
-  // autoresume it counts only while the run has no checkpoint of its own.
+  // The checkpoint to begin with, written by cairn or Composer; {run_name} and {rank} are filled
+  // in. With autoresume it is used only while the run has no checkpoint of its own.
   std::optional<std::string> load_path = std::nullopt;
-  // Where load_path is; null: local_store(). Autoresume looks into the savers' stores.
+  // The store of load_path; null: local_store(). Autoresume searches the savers' stores.
   std::shared_ptr<ObjectStore> load_object_store = nullptr;
-  // Only the model's weights: for fine-tuning. Time, optimizer and random state start afresh.
+  // Load only the model's weights, for fine-tuning. Time, optimizer and random state start afresh.
   bool load_weights_only = false;
-  // Every name of the model must be in the file and the other way round. Shapes must fit always.
+  // The names in the model and in the file must be the same. Shapes must always fit.
   bool load_strict_model_weights = true;
-  // How far a load from a store that is far away is: a line on console_stream.
+  // Show the progress of a load from a far store as a line on console_stream.
   bool load_progress_bar = true;
-  // Weights are read straight into the model: no memory beside it, and less time. A disk that fails
-  // meanwhile, or damage that is found then, leaves it with some of each: load_path throws, and
-  // autoresume goes on to an older checkpoint, or throws when there is none.
+  // Read weights straight into the model: no additional memory, and less time. If a disk fails or
+  // damage is found meanwhile, the model has old and new weights. load_path then throws. autoresume
+  // continues with an older checkpoint, or throws if there is none.
   bool load_in_place = false;
-  // Parts of the file to pass over: patterns of paths, or a function.
+  // Parts of the file to leave out: patterns of paths, or a function.
   IgnoreKeys load_ignore_keys = {};
-  // Names of algorithms whose saved state is passed over.
+  // Names of algorithms whose saved state is not loaded.
   std::vector<std::string> load_exclude_algorithms = {};
-  // The most that one request asks a far store for, in bytes, at least 256 KiB. nullopt (or 0): as
-  // the store likes, which is faster. Composer had this option until 0.7, with 1 MiB.
+  // The most bytes that one request asks a far store for, at least 256 KiB. nullopt (or 0): the
+  // store decides, which is faster. Composer had this option until 0.7, with 1 MiB.
   std::optional<std::uint64_t> load_chunk_size = std::nullopt;
 
   // --- Saving -----------------------------------------------------------------------------------
 
-  // None: nothing is saved. Adds a CheckpointSaver, unless there is one among the callbacks.
+  // nullopt: nothing is saved. Otherwise adds a CheckpointSaver, unless there is one among the
+  // callbacks.
   std::optional<std::string> save_folder = std::nullopt;
-  // dist and time variables; the extension chooses container and compression.
+  // dist and time variables; the extension selects container and compression.
   std::string save_filename = "ep{epoch}-ba{batch}-rank{rank}.pt";
-  // A link to the newest, which autoresume needs; nullopt: none.
+  // A link to the newest checkpoint, which autoresume needs; nullopt: none.
   std::optional<std::string> save_latest_filename = "latest-rank{rank}.pt";
-  // Names that loggers give to uploaded checkpoints and to the link; dist and time variables.
-  // Default: {save_folder}/{save_filename}. Refused where save_folder is in a store.
+  // Names under which loggers upload checkpoints and the link; dist and time variables. Default:
+  // {save_folder}/{save_filename}. A UsageError if save_folder is in a store.
   std::optional<std::string> save_remote_file_name = std::nullopt;
   std::optional<std::string> save_latest_remote_file_name = std::nullopt;
-  // False: fit() refuses to start where it would replace a file.
+  // If false, fit() refuses to start if it would replace a file.
   bool save_overwrite = false;
-  // What a crash can cost. Training waits for a copy in memory only, so "100ba" is no luxury.
+  // How much training a crash can lose. Training only waits for a copy in memory, so "100ba" is
+  // cheap.
   Interval save_interval = "1ep";
-  // Files that nothing can be resumed from; a third of the size with Adam.
+  // Saves weights only, a third of the size with Adam. A run cannot resume from them.
   bool save_weights_only = false;
   IgnoreKeys save_ignore_keys = {};
-  // The oldest are removed when a newer one is durable. nullopt, or Composer's -1, keeps all. 0 is
-  // of use only with loggers that upload: each file is removed when it is uploaded. In a store
-  // nothing is on this machine.
+  // Checkpoints to keep on this machine. The oldest are removed when a newer one is durable.
+  // nullopt, or Composer's -1, keeps all. 0 is useful only with loggers that upload: each file is
+  // removed after its upload. Has no effect in a store.
   std::optional<int> save_num_checkpoints_to_keep = std::nullopt;
-  // The state of metrics, too: for runs that stop inside epochs whose metrics matter.
+  // Save the state of metrics, too: for runs that stop inside epochs whose metrics matter.
   bool save_metrics = false;
 
   // --- Resuming, device, randomness -------------------------------------------------------------
 
-  // Go on from the newest checkpoint in save_folder that is whole, or begin where there is none:
-  // one command starts and restarts a job. Needs run_name, save_folder and save_latest_filename.
+  // Resume from the newest whole checkpoint in save_folder, or begin if there is none: one command
+  // starts and restarts a job. Requires run_name, save_folder and save_latest_filename.
   bool autoresume = false;
-  // Begin anew even if save_folder holds a whole checkpoint of this run that autoresume cannot
-  // take. (Its name is of another save_filename, another form of run saved it, or it cannot be
-  // loaded.) If false, such a start is refused: UsageError that says which checkpoint and why.
+  // If false, the start throws UsageError if save_folder holds a whole checkpoint of this run that
+  // autoresume cannot take. The error says which one and why. (Its name is of another
+  // save_filename, another form of run saved it, or it cannot be loaded.) If true, the run begins
+  // anew.
   bool autoresume_may_begin_anew = false;
-  // "cpu" or "gpu"; default: gpu if there is one.
+  // "cpu" or "gpu". Default: gpu if there is one.
   std::optional<Word<DeviceKind>> device = std::nullopt;
-  // "fp32", "amp_fp16", "amp_bf16"; default: amp_fp16 on a GPU, fp32 elsewhere, which is all that a
-  // CPU can. amp_bf16, on newer GPUs, needs no loss scaling.
+  // "fp32", "amp_fp16" or "amp_bf16". Default: amp_fp16 on a GPU, and fp32, the only choice, on a
+  // CPU. amp_bf16, on newer GPUs, needs no loss scaling.
   std::optional<Word<Precision>> precision = std::nullopt;
-  // The batch is computed in parts of so many samples with the gradient of the whole, for what does
-  // not fit the memory. Default: whole. What looks across a batch (BatchNorm) sees the parts.
+  // The batch is computed in parts of this many samples, with the gradient of the whole, for
+  // batches that do not fit the memory. Default: whole. Code that looks across a batch (BatchNorm)
+  // sees the parts.
   std::optional<std::int64_t> device_train_microbatch_size = std::nullopt;
-  // Weighs the parts by tokens, not samples: for padded text.
+  // Weighs the parts by tokens, not by samples: for padded text.
   bool accumulate_train_batch_on_tokens = false;
-  // [0, 2^32 - 1]; default: random. A resumed run takes the checkpoint's.
+  // In [0, 2^32 - 1]. Default: random. A resumed run takes the checkpoint's seed.
   std::optional<std::int64_t> seed = std::nullopt;
-  // PyTorch's deterministic algorithms: slower on a GPU, the same bits every time; an error where
-  // there is none.
+  // Use PyTorch's deterministic algorithms: slower on a GPU, the same bits every time. Operations
+  // that have none throw.
   bool deterministic_mode = false;
 
   // --- Several processes (docs/distributed.md) ---------------------------------------------------
 
-  // How long one rank waits for the others, in whatever they do together.
+  // How long one rank waits for the others in each collective.
   Seconds dist_timeout = std::chrono::minutes(5);
-  // When gradients are averaged over the ranks: "single_auto_sync", in the last microbatch's
-  // backward(), "multi_auto_sync", in every one's, "forced_sync", after the last one.
+  // When gradients are averaged over the ranks: "single_auto_sync": in the last microbatch's
+  // backward(); "multi_auto_sync": in every backward(); "forced_sync": after the last backward().
   Word<DdpSyncStrategy> ddp_sync_strategy = DdpSyncStrategy::kSingleAutoSync;
-  // Parameters, gradients and optimizer state spread over the ranks: {.fsdp = FSDPConfig{}}. For
-  // models that do not fit beside their optimizer's state; wrap their parts in Sharded<>.
+  // Spreads parameters, gradients and optimizer state over the ranks: {.fsdp = FSDPConfig{}}. For
+  // models that do not fit together with their optimizer's state; wrap their parts in Sharded<>.
   std::optional<ParallelismConfig> parallelism_config = std::nullopt;
-  // Composer's, of the time before FSDP: Dict{{"zero_optimization", Dict{{"stage", 3}}}}. Shards as
-  // parallelism_config does (stage 0: not at all), and every rank saves a tar of its own, with
+  // Composer's option from before FSDP: Dict{{"zero_optimization", Dict{{"stage", 3}}}}. Shards as
+  // parallelism_config does (stage 0: does not shard). Every rank saves a tar of its own, with
   // {rank} in save_filename, that holds DeepSpeed's files: docs/distributed.md. Other keys are
-  // refused, but for those that say what holds anyway.
+  // refused, except those that describe what cairn does anyway.
   std::optional<Value> deepspeed_config = std::nullopt;
 
   // --- cairn's own ------------------------------------------------------------------------------
 
-  // Writes in the background, from a copy of the state that is kept for the next save. False: a
-  // save is durable when its event returns, and needs no copy.
+  // Saves are written in the background, from a copy of the state, whose memory is reused. If
+  // false, a save is durable when its event returns, and needs no copy.
   bool save_async = true;
   // Saves that may wait for the background thread, each with a copy of its own.
   int save_max_pending = 1;
-  // save_num_checkpoints_to_keep in a store, and where loggers upload to; at least 1.
+  // Checkpoints to keep in a store, and where loggers upload to; at least 1.
   std::optional<int> save_num_remote_checkpoints_to_keep = std::nullopt;
-  // How long the end of fit() and close() wait for checkpoints on their way to a store.
+  // How long the end of fit() and close() wait for uploads of checkpoints.
   std::chrono::seconds save_upload_timeout = std::chrono::seconds(3600);
-  // How long a store may be away, when the run starts and when it saves, before the run ends with
-  // the store's error (kStorage). Training goes on meanwhile.
+  // How long the run retries a store that does not answer, at the start and at each save, before it
+  // ends with the store's error (kStorage). Training goes on meanwhile.
   std::chrono::seconds save_store_patience = std::chrono::seconds(1800);
-  // Where save_folder is, and where save_checkpoint() writes; null: local_store().
+  // The store of save_folder and of save_checkpoint(); null: local_store().
   std::shared_ptr<ObjectStore> save_object_store = nullptr;
-  // From construction to close(). SIGTERM, SIGINT, SIGUSR1: fit() saves and stops; SIGUSR2: saves.
-  // False where the program has handlers of its own.
+  // Handle signals from construction to close(): on SIGTERM, SIGINT and SIGUSR1 fit() saves and
+  // stops; on SIGUSR2 it saves. Set it to false if the program has handlers of its own.
   bool handle_signals = true;
-  // FitResult::exit_code after such a stop (sysexits' EX_TEMPFAIL), by which whoever started the
-  // job knows to start it again.
+  // FitResult::exit_code after such a stop (sysexits' EX_TEMPFAIL). It tells the job's launcher to
+  // start the job again.
   int interrupted_exit_code = 75;
 };
 
-// TrainerOptions after all checks, with defaults filled in and names completed. If a rank other
-// than 0 has no run_name, it stays absent: the Trainer takes rank 0's.
-// Throws one UsageError that lists every conflict and names its options.
+// Returns TrainerOptions after all checks, with defaults filled in and names completed. If a rank
+// other than 0 has no run_name, it stays absent: the Trainer takes rank 0's. Throws one UsageError
+// that lists every conflict and names its options.
 TrainerOptions resolve(TrainerOptions options);
 
 }  // namespace cairn

@@ -1,6 +1,6 @@
 // A module's tensors as Python lists them: each once, under its first name, module by module.
 // libtorch's own parameters() lists a tensor that is registered twice (tied weights, one module
-// under two names) twice: an optimizer made from that list would step it twice.
+// under two names) twice. An optimizer made from that list would step it twice.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -15,7 +15,7 @@ class Module;
 
 namespace cairn {
 
-// Python's named_parameters(): those that are defined, trainable or not.
+// Python's named_parameters(): all defined parameters, trainable or not.
 std::vector<std::pair<std::string, at::Tensor>> named_parameters(const torch::nn::Module& module);
 // Python's named_buffers().
 std::vector<std::pair<std::string, at::Tensor>> named_buffers(const torch::nn::Module& module);
@@ -24,7 +24,7 @@ std::vector<std::pair<std::string, at::Tensor>> named_buffers(const torch::nn::M
 //   std::make_shared<torch::optim::SGD>(cairn::parameters(*net), 0.1)
 std::vector<at::Tensor> parameters(const torch::nn::Module& module);
 
-// `tensors` without those that came before.
+// Returns `tensors` without repetitions.
 std::vector<at::Tensor> each_once(std::vector<at::Tensor> tensors);
 
 }  // namespace cairn

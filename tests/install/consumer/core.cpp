@@ -1,5 +1,5 @@
-// Uses what an installed cairn::core promises: save, verify, load, the checks of a store. Argument:
-// a file to write.
+// Uses what an installed cairn::core promises: saving, verifying, loading, and the checks of a
+// store. Argument: a file to write.
 #include <cairn/checkpoint.h>
 #include <cairn/storage/object_store_checks.h>
 
@@ -12,7 +12,7 @@ int main(int argc, char** argv) {
   cairn::save(state, argv[1]);
   if (!cairn::verify(argv[1]).ok() || !(cairn::load(argv[1]) == state)) return 1;
   for (const cairn::ObjectStoreCheck& check : cairn::object_store_checks()) {
-    check.run(*cairn::memory_store(), "run");  // throws when the store is not as it should be
+    check.run(*cairn::memory_store(), "run");  // throws if the store fails the check
   }
   std::puts(argv[1]);
 }
