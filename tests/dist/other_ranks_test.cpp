@@ -76,7 +76,7 @@ TEST(DistOtherRanks, DigitsOfFourGoOnWithTwoWithOneAndWithThree) {
   ASSERT_THAT(job.exit_codes(), Each(0)) << job.output(0);
   const std::string output = part(job.output(0), 0);
   EXPECT_THAT(output,
-              AllOf(HasSubstr("behind 640 of its samples: the others are dealt to 3"),
+              AllOf(HasSubstr("after 640 of its samples: the others are dealt to 3"),
                     HasSubstr("batch 21 samples 673 "), HasSubstr("batch 22 samples 706 "),
                     // 797 were left: 24 batches of 33, and one of 6, one of them twice.
                     HasSubstr("batch 45 samples 1438 "), HasSubstr("batch 46 samples 1471 ")));

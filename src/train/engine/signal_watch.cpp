@@ -9,11 +9,11 @@
 namespace cairn {
 namespace {
 
-// A handler can reach nothing but globals.
-std::atomic<int> servers = 0;      // watches that expect to serve
-std::atomic<int> stop_signal = 0;  // asked for and not yet taken
+// A signal handler can reach only globals.
+std::atomic<int> servers = 0;      // Watches that expect to serve.
+std::atomic<int> stop_signal = 0;  // Requested, and not yet taken.
 std::atomic<int> save_signal = 0;
-std::atomic<int> interrupts = 0;  // SIGTERM and SIGINT so far
+std::atomic<int> interrupts = 0;  // SIGTERM and SIGINT so far.
 static_assert(std::atomic<int>::is_always_lock_free);
 
 constexpr std::array kSignals = {SIGTERM, SIGINT, SIGUSR1, SIGUSR2};
@@ -54,7 +54,8 @@ void install() {
   sigemptyset(&action.sa_mask);
   for (std::size_t i = 0; i < kSignals.size(); ++i) {
     ::sigaction(kSignals[i], nullptr, &displaced[i]);
-    // Who started the program had it ignore the signal: a shell's background job, say.
+    // An ignored signal stays ignored: whoever started the program (a shell's background job, say)
+    // wanted that.
     if (displaced[i].sa_handler != SIG_IGN) ::sigaction(kSignals[i], &action, nullptr);
   }
 }
