@@ -14,13 +14,11 @@
 //     run:
 //     nothing draws between the checkpoint and the next batch.
 //  4. Composer's files have no such entry. Loaders with their own order need none. The position
-//     that
-//     a Python dataset wrote there is not written again: it would be stale.
+//     that a Python dataset wrote there is not written again: it would be stale.
 //  5. With another number of ranks, the position is the number of samples that all ranks together
 //     had.
 //     The rest of the epoch is dealt to the present ranks. The epoch then has as many batches as
-//     were
-//     trained, plus those of the rest. The point of the new deal is kept until the epoch ends:
+//     were trained, plus those of the rest. The point of the new deal is kept until the epoch ends:
 //     positions count batches from there.
 //  6. An evaluation may use the train loader's own object. Before training draws from it again, the
 //     loader seeks as on resume, with the generators as they are.

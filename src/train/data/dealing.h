@@ -1,12 +1,9 @@
 // How the samples of an epoch are dealt to ranks, as a DataLoader's state_dict() describes it.
 //
 // The order of an epoch does not depend on the number of ranks. Batch k of all ranks together
-// begins
-// at position k * ranks * batch_size of the order. So a job with another number of ranks can
-// continue
-// after the samples that were used. If its batches over all ranks are as large as before, they are
-// the
-// batches of the uninterrupted run.
+// begins at position k * ranks * batch_size of the order. So a job with another number of ranks can
+// continue after the samples that were used. If its batches over all ranks are as large as before,
+// they are the batches of the uninterrupted run.
 #pragma once
 
 #include <cstdint>

@@ -1,14 +1,12 @@
 // Prefetcher: threads that fetch numbered batches ahead and deliver them in order.
 //
 //  1. A worker claims the lowest unclaimed batch, if it is less than `capacity` ahead of the next
-//     one
-//     to be delivered. That bounds memory.
+//     one to be delivered. That bounds memory.
 //  2. It fetches without holding the lock, and puts the result or the exception into the slot
 //     (number modulo capacity), which is free by step 1.
 //  3. next() takes slots strictly in order, so the order never depends on which worker was faster.
 //  4. next() wakes a worker when half of the slots are free, not for each one: waking costs more
-//     than
-//     fetching a small batch. A worker that finds more to claim wakes the next.
+//     than fetching a small batch. A worker that finds more to claim wakes the next.
 //  5. start() begins a new generation. Results of the old generation are discarded.
 #pragma once
 

@@ -2,12 +2,10 @@
 //
 //  1. A separate thread asks the store, so training waits for no answer.
 //  2. The thread looks once per call of look(); the caller decides how often. A look costs one
-//     request
-//     per name.
+//     request per name.
 //  3. A file that exists is removed first and then reported, so that it is obeyed once. A file that
 //     cannot be removed is not reported, or it would be obeyed forever. If the answer to a removal
-//     was
-//     lost and the file is gone at the next look, it is reported.
+//     was lost and the file is gone at the next look, it is reported.
 //  4. If the store cannot be asked, nothing is found; the next look() asks again.
 //  5. A removed name is kept until take(), for the life of this object. It outlives a fit(), which
 //     may end between the removal and its next take().

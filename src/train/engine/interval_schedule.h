@@ -2,22 +2,17 @@
 //
 // At each moment of training the scheduler says whether it fires. An interval is one of:
 //   - a count ("2ep", "100ba", "1e6tok", "600sec", "1iter"): fires if a multiple of it was reached
-//     or
-//     passed since the last batch, epoch or iteration; once, even if several were passed. A count
-//     of 0
-//     or less never fires.
+//     or passed since the last batch, epoch or iteration; once, even if several were passed. A
+//     count of 0 or less never fires.
 //   - a fraction of the run ("0.1dur"), resolved with max_duration when asked. If max_duration is
-//     in
-//     epochs or batches, the fraction becomes a whole number n of batches, and fires at multiples
-//     of
-//     n. Otherwise it becomes a count of samples, tokens, seconds or iterations, which fires as
-//     above.
+//     in epochs or batches, the fraction becomes a whole number n of batches, and fires at
+//     multiples of n. Otherwise it becomes a count of samples, tokens, seconds or iterations, which
+//     fires as above.
 // At the end of training it fires once more, unless it already fired for the same batch.
 //
 // Differences from Composer:
 //   - A fraction whose product is whole except for rounding error is not rounded up (0.07dur of
-//     100ba
-//     is 7, not 8).
+//     100ba is 7, not 8).
 //   - "0dur" is an error at construction, not a division by zero.
 //   - Fractions of a max_duration in seconds or iterations also fire.
 //   - If max_duration is in iterations, the end of the run is seen when its last iteration ends.

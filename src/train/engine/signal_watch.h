@@ -5,8 +5,7 @@
 //     The last watch restores the previous handlers. Signals that the process was started to ignore
 //     stay ignored.
 //  2. The handlers only set flags, which take_signals() clears. A request that comes before fit()
-//     is
-//     remembered until fit() serves it.
+//     is remembered until fit() serves it.
 //  3. While a Trainer evaluates outside fit() or is about to be closed, nothing serves requests. A
 //     SIGTERM or SIGINT that comes then takes its previous effect at once. SIGUSR1 and SIGUSR2 are
 //     remembered for the next fit(). So are signals that came while a fit() was under way.

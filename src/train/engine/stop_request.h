@@ -8,21 +8,16 @@
 //     constructed.
 //  2. The training thread calls poll() after each batch. It looks for the files at most once per
 //     `file_interval`, since a stat of a network folder for every batch would be felt. In a store
-//     that
-//     may_be_far(), another thread looks once per `store_interval`, and a later poll() reports what
-//     it
-//     found (control_files.h). So no batch waits for a server.
+//     that may_be_far(), another thread looks once per `store_interval`, and a later poll() reports
+//     what it found (control_files.h). So no batch waits for a server.
 //  3. poll() removes a file before the request is served. So a failed save is not retried forever,
-//     and
-//     a STOP file does not stop the next run.
+//     and a STOP file does not stop the next run.
 //  4. Each request is served once, by the fit() that receives it. A request after the last poll()
-//     of a
-//     fit() (a signal, too) goes to the Trainer's next fit(), before its first batch. So a program
-//     of
-//     many short fit()s can be stopped, although each batch may be the last of its fit().
-//     A stop then saves what the earlier fit()s trained. A save waits until a batch is trained,
-//     even
-//     if that batch is the last. If this fit() throws before, the save waits for the next fit().
+//     of a fit() (a signal, too) goes to the Trainer's next fit(), before its first batch. So a
+//     program of many short fit()s can be stopped, although each batch may be the last of its
+//     fit(). A stop then saves what the earlier fit()s trained. A save waits until a batch is
+//     trained, even if that batch is the last. If this fit() throws before, the save waits for the
+//     next fit().
 #pragma once
 
 #include <chrono>

@@ -1,14 +1,11 @@
 // Adds the place in the run to what user code throws. If a model's forward() meets a wrong shape,
-// the
-// error names the batch, its tensors and the layer, besides quoting libtorch.
+// the error names the batch, its tensors and the layer, besides quoting libtorch.
 //
 //   - Exceptions of libtorch and the standard library become a TrainingError. The original, with
-//     its
-//     backtrace, is nested in it (std::rethrow_if_nested).
+//     its backtrace, is nested in it (std::rethrow_if_nested).
 //   - cairn's own errors keep their type. If a batch was at work, the place is put in front.
 //   - Any other exception, such as a class of the user's own, passes unchanged: the user's code
-//     that
-//     throws it also catches it.
+//     that throws it also catches it.
 #pragma once
 
 #include <string>

@@ -2,15 +2,11 @@
 //
 //  1. fit_start.
 //  2. Go to the position. Between epochs the loaded generators are restored now; inside an epoch
-//     the
-//     loader seeks first (data_position.h). After this step, nothing draws that would not have
-//     drawn
-//     in an uninterrupted run. A new run draws what Composer draws (base_seed.h).
-//     If the checkpoint was taken at the last batch or epoch of an iteration, the iteration ends
-//     now.
+//     the loader seeks first (data_position.h). After this step, nothing draws that would not have
+//     drawn in an uninterrupted run. A new run draws what Composer draws (base_seed.h). If the
+//     checkpoint was taken at the last batch or epoch of an iteration, the iteration ends now.
 //  3. Until max_duration: [iteration_start] [epoch_start], then batches. If the checkpoint was
-//     taken
-//     at an epoch's last batch, no batch is left: the epoch ends without training.
+//     taken at an epoch's last batch, no batch is left: the epoch ends without training.
 //  4. Each batch: before_dataloader, fetch, after_dataloader, batch_start, the optimizer step
 //     (train_batch.h), schedulers (before time advances, so that rates lag one batch as in
 //     Composer), time advances, batch_end, evaluators, batch_checkpoint. Then requests from outside
@@ -19,11 +15,9 @@
 //     epoch_end, evaluators, epoch_checkpoint.
 //     In a job of several processes each rank has its own batches. Counts are summed and losses
 //     averaged. The first rank that has no more batches ends the epoch for all. A stop_training()
-//     on
-//     one rank stops all, before the next step that depends on it.
+//     on one rank stops all, before the next step that depends on it.
 //  6. Requests from before training that are not served yet; fit_end; then the evaluators that are
-//     due
-//     at the end.
+//     due at the end.
 #pragma once
 
 #include <chrono>

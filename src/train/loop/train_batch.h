@@ -2,28 +2,23 @@
 //
 //  1. before_train_batch. Gradients are dropped, not zeroed, so that backward writes them once.
 //  2. The batch is cut into microbatches. Each mean loss is weighted with the microbatch's share of
-//     the
-//     batch's samples (or tokens), so that the gradient is that of the whole batch.
+//     the batch's samples (or tokens), so that the gradient is that of the whole batch.
 //  3. For each microbatch: before_forward .. after_backward. Then the train metrics see the
-//     microbatch
-//     as it was before algorithms changed it.
+//     microbatch as it was before algorithms changed it.
 //  4. Gradients are unscaled (fp16), after_train_batch (where they are clipped), optimizer step.
 //
 // In a job of several processes each rank does so with its own batch. The batch is weighted by its
 // size relative to the ranks' average. GradientSync averages the gradients
 // (dist/sharding/gradient_sync.h). As in PyTorch's DDP, rank 0 sends its buffers (BatchNorm's) to
-// all
-// at the beginning of each batch.
+// all at the beginning of each batch.
 //
 // A sharded model (State::sharding) averages its gradients itself, in every microbatch, whatever
-// the
-// strategy is. All ranks do as many passes as the rank with the most microbatches.
+// the strategy is. All ranks do as many passes as the rank with the most microbatches.
 //
 // An optimizer that needs a closure (LBFGS) receives steps 1 to 4, without its own step, as a
 // closure.
 // As in Composer, it runs the closure as often as it likes; losses and metrics are those of the
-// last
-// run.
+// last run.
 #pragma once
 
 #include <memory>

@@ -27,21 +27,21 @@ namespace {
 enum class FieldKind : std::uint8_t {
   kNone,
   kTensor,
-  kStep,      // in a float32
-  kLongStep,  // in a float64
+  kStep,      // Stored as a float32.
+  kLongStep,  // Stored as a float64.
   kCount,
   kNumber,
-  kOther,  // what is not compared
+  kOther,  // Not compared.
 };
 
-// What a state's layout says, one field after the other, as StateWriter writes it.
+// The fields that a state's layout describes, in the order in which StateWriter writes them.
 class StateLook : public StateFields {
  public:
   struct Field {
     const char* key;
     FieldKind kind;
-    const at::Tensor* tensor = nullptr;  // kTensor
-    std::int64_t number = 0;             // of the others; a float's bits
+    const at::Tensor* tensor = nullptr;  // For kTensor.
+    std::int64_t number = 0;             // For the other kinds; the bits of a float.
   };
 
   StateLook(const at::Tensor& parameter, const std::vector<at::Tensor>& group)
@@ -86,7 +86,7 @@ class StateLook : public StateFields {
 
 bool is_step(FieldKind kind) { return kind == FieldKind::kStep || kind == FieldKind::kLongStep; }
 
-// The fields of all states, one behind the other.
+// The fields of all states, in sequence.
 class SeenFields {
  public:
   struct Cursor {
@@ -94,7 +94,7 @@ class SeenFields {
     SeenTensors::Cursor tensor = {};
   };
 
-  // `written`: what StateWriter made of the state of which `field` is one.
+  // `written`: the Value that StateWriter made from the state that `field` belongs to.
   void add(const StateLook::Field& field, const Value& written) {
     const Value* const value = written.find(field.key);
     Seen seen{.key = key_index(field.key), .kind = field.kind, .number = field.number};
@@ -103,7 +103,7 @@ class SeenFields {
     if (field.kind == FieldKind::kOther) has_other_ = true;
     fields_.push_back(seen);
   }
-  // Something else was written, too: a key came twice, say.
+  // Something else was written, too; for example, a key came twice.
   void note_other() { has_other_ = true; }
 
   bool can_be_compared() const { return !has_other_ && tensors_.are_live(); }
@@ -111,7 +111,7 @@ class SeenFields {
   void note_streams() const { tensors_.note_streams(); }
   std::size_t size() const { return fields_.size(); }
 
-  // Whether `field` is what the next one was. A count of steps may be another one, as long as its
+  // Whether `field` equals the next remembered field. A count of steps may differ, as long as its
   // tensor has the same type.
   bool is_next(Cursor& at, const StateLook::Field& field) const {
     if (at.field == fields_.size()) return false;
@@ -122,7 +122,7 @@ class SeenFields {
     if (seen.step != nullptr) set_step(seen, static_cast<double>(field.number));
     return true;
   }
-  // The counts of steps are those of a Value that goes.
+  // The Value that owns the steps' memory is about to go.
   void let_go_of_steps() {
     for (Seen& seen : fields_)
       seen.step = nullptr;
@@ -133,7 +133,8 @@ class SeenFields {
     std::uint32_t key = 0;  // in keys_
     FieldKind kind = FieldKind::kOther;
     std::int64_t number = 0;
-    std::byte* step = nullptr;  // that the Value of before has, if somebody keeps that
+    std::byte* step = nullptr;  // The bytes of this step in the previous Value; null if that Value
+                                // is not kept.
   };
 
   std::uint32_t key_index(std::string_view key) {
@@ -145,7 +146,7 @@ class SeenFields {
     return static_cast<std::uint32_t>(found - keys_.begin());
   }
 
-  // The bytes of a tensor that StateWriter made for a number of steps: nobody else's.
+  // The bytes of the tensor that StateWriter made for a number of steps. It has no other owner.
   static std::byte* step_memory(const Value& value) {
     return const_cast<std::byte*>(value.as_tensor().storage->try_view()->view.data());
   }
@@ -159,7 +160,7 @@ class SeenFields {
     }
   }
 
-  std::vector<std::string> keys_;  // each once: few
+  std::vector<std::string> keys_;  // Each key once; there are few.
   std::vector<Seen> fields_;
   SeenTensors tensors_;
   bool has_other_ = false;
@@ -196,7 +197,7 @@ class Comparing final : public StateLook {
   bool is_same_ = true;
 };
 
-// As write_state(): of a copy, because who describes a state may write.
+// As write_state(). Visits a copy, because a layout's describe functions may write.
 void look_at_state(const OptimizerLayout& layout, const LiveState& state, StateLook& look) {
   layout.visit_state(look, *state.values.clone(), state.group.options());
 }
@@ -205,7 +206,7 @@ void look_at_state(const OptimizerLayout& layout, const LiveState& state, StateL
 
 class OptimizerGatherer::Known {
  public:
-  // Of what was just made by optimizer_state_dict().
+  // `made`: what optimizer_state_dict() just returned.
   Known(const torch::optim::Optimizer& optimizer, const torch::nn::Module& module,
         const Value& made)
       : layout_(&layout_of(optimizer)), states_(made.at("state")) {
@@ -227,7 +228,7 @@ class OptimizerGatherer::Known {
            has_same_names(module) && has_same_states(optimizer);
   }
 
-  // From now on only what is compared is kept, and nothing of the Value.
+  // Keeps from now on only what is compared, and nothing of the Value.
   void let_go() {
     states_ = {};
     names_of_groups_.clear();
@@ -236,21 +237,21 @@ class OptimizerGatherer::Known {
   bool is_kept() const { return !states_.is_none(); }
 
   const Value& states() const { return states_; }
-  // Of each group those of its parameters, a list.
+  // For each group the list of its parameters' names.
   const std::vector<Value>& names_of_groups() const { return names_of_groups_; }
   void note_streams() const { fields_.note_streams(); }
 
  private:
-  // A parameter of a group, as the groups list them.
+  // A parameter as a group lists it.
   struct Listed {
     const void* tensor = nullptr;
     ParamStateKey key = {};
-    bool is_first = false;   // that it is listed
-    bool has_state = false;  // which is written with the first
+    bool is_first = false;   // Listed for the first time.
+    bool has_state = false;  // Written where it is listed first.
     std::size_t fields_end = 0;
   };
 
-  // What is written are the states of parameters in the order in which they are listed first.
+  // States are written in the order in which their parameters are listed first.
   void remember(const torch::optim::Optimizer& optimizer) {
     PointerMap<bool> listed_before;
     auto written = states_.as_dict().begin();
@@ -326,10 +327,10 @@ class OptimizerGatherer::Known {
   const OptimizerLayout* layout_;
   Value states_;
   std::vector<Value> names_of_groups_;
-  SeenNames names_;                 // of the module's parameters
-  std::vector<const void*> named_;  // which those are
+  SeenNames names_;                 // Of the module's parameters.
+  std::vector<const void*> named_;  // The tensors of those names.
   std::vector<Listed> listed_;
-  std::vector<std::size_t> group_ends_;  // in listed_
+  std::vector<std::size_t> group_ends_;  // In listed_.
   SeenFields fields_;
 };
 
