@@ -215,7 +215,7 @@ TEST(Meeting, OnSeveralMachinesItSaysThatItListensEverywhere) {
 
 const std::string kDrifts =
     "the ranks do not train the same model any more: in the save of batch 4, the parameter "
-    "\"module.first.bias\" of rank 1 is another than rank 0's";
+    "\"module.first.bias\" of rank 1 differs from rank 0's";
 
 // In the batch after the third: the save of the fourth has it, the next one finds it.
 Command drifting(const Command& more, const std::string& folder) {
@@ -249,7 +249,7 @@ TEST(DifferentRanks, ReplicasOfAHybridAreComparedByTheirRows) {
   const TempFolder folder;
   Job job(4, drifting({"shard=HYBRID_SHARD", "replicas=2"}, folder / "saves"));
   EXPECT_THAT(job.exit_codes(), Each(2)) << outputs_of(job);
-  EXPECT_THAT(job.output(0), HasSubstr("\"module.first.bias\" of rank 3 is another than rank 1's"));
+  EXPECT_THAT(job.output(0), HasSubstr("\"module.first.bias\" of rank 3 differs from rank 1's"));
 }
 
 // Each rank has rows that no other rank has.

@@ -8,7 +8,7 @@
 namespace cairn {
 namespace {
 
-// Sets the time for as long as this lives.
+// Sets the time while it lives.
 class TimeGuard {
  public:
   TimeGuard(State& state, const Timestamp& time)
@@ -22,7 +22,7 @@ class TimeGuard {
   const Timestamp before_;
 };
 
-// Assumes that all batches had as many samples and tokens.
+// Assumes that all batches had the same number of samples and tokens.
 Timestamp one_batch_before(Timestamp time) {
   if (time.batch == 0) return time;
   time.sample -= time.sample / time.batch;

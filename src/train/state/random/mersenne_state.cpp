@@ -25,8 +25,8 @@ Words words_of_number(std::uint32_t seed) {
   return words;
 }
 
-// Matsumoto and Nishimura's initialisation by an array, here of the one word `key`, as Python
-// seeds from an int below 2^32.
+// Matsumoto and Nishimura's initialization by an array, here of the one word `key`. Python seeds
+// this way from an int below 2^32.
 Words words_of_key(std::uint32_t key) {
   Words words = words_of_number(19650218U);
   std::size_t i = 1;
@@ -82,7 +82,7 @@ List words_of_array(const NdArray& array) {
 
 Value python_random_state(std::uint32_t seed) {
   List words = items_of(words_of_key(seed));
-  words.emplace_back(kWords);  // position: everything is drawn, so the next draw makes new words
+  words.emplace_back(kWords);  // Position at the end: the next draw makes new words.
   return Tuple{{3, Tuple{std::move(words)}, None{}}};
 }
 
