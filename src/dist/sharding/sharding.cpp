@@ -41,7 +41,7 @@ void Sharding::bind() {
 
 void Sharding::begin() {
   if (std::exchange(is_begun_, true)) {
-    throw UsageError("ShardedModule::begin() was called twice: call end() behind the first");
+    throw UsageError("ShardedModule::begin() was called twice: call end() after the first");
   }
   if (!cut_) return;
   pass_ = std::make_shared<ShardPass>(
@@ -60,7 +60,7 @@ std::shared_ptr<ShardPass> Sharding::pass_for(std::size_t unit) const {
   if (is_begun_) return pass_;
   throw UsageError(
       fmt::format("{} of a sharded module is used outside of a pass, where it is not whole: call "
-                  "ShardedModule::begin() before, on all ranks, and end() behind it",
+                  "ShardedModule::begin() before it and end() after it, on all ranks",
                   cut_->text_of(unit)));
 }
 

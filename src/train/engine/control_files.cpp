@@ -84,9 +84,8 @@ bool ControlFiles::take_away(const std::string& name) {
   } catch (const CancelledError&) {
     return false;
   } catch (const StorageError& e) {
-    if (!e.retryable())
-      seen_.erase(name);  // The removal was refused: if the file goes later,
-                          // somebody else removed it.
+    // After a refused removal, a later absence of the file says nothing.
+    if (!e.retryable()) seen_.erase(name);
     return false;
   } catch (const std::exception&) {
     seen_.erase(name);

@@ -31,7 +31,7 @@ class Engine {
   Engine& operator=(const Engine&) = delete;
 
   // Throws UsageError after close(), for a callback that another open Engine runs, and for an event
-  // whose data loader or max_duration is missing. What a callback or an algorithm throws names the
+  // whose data loader or max_duration is missing. An error of a callback or an algorithm names the
   // thrower and the event (event_failure.h).
   void run_event(Event event);
 

@@ -56,7 +56,7 @@ class IntervalScheduler {
 
   Time interval_;
   FinalMoment final_moment_;
-  std::optional<std::int64_t> last_batch_ = std::nullopt;  // The last batch at which the interval
+  std::optional<std::int64_t> last_batch_ = std::nullopt;  // The last at which the interval
                                                            // itself fired.
 };
 

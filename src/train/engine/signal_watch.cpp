@@ -54,8 +54,7 @@ void install() {
   sigemptyset(&action.sa_mask);
   for (std::size_t i = 0; i < kSignals.size(); ++i) {
     ::sigaction(kSignals[i], nullptr, &displaced[i]);
-    // An ignored signal stays ignored: whoever started the program (a shell's background job, say)
-    // wanted that.
+    // The program was started to ignore this signal, for example as a shell's background job.
     if (displaced[i].sa_handler != SIG_IGN) ::sigaction(kSignals[i], &action, nullptr);
   }
 }

@@ -1,4 +1,4 @@
-// What a user asks of a running fit() from outside: by signal, or by a file in the save folder.
+// A user's requests to a running fit() from outside: by signal, or by a file in the save folder.
 //
 //   SIGTERM, SIGINT, SIGUSR1, <save_folder>/STOP   save after the next batch, then stop
 //   SIGUSR2, <save_folder>/SAVE                    save after the next batch, go on

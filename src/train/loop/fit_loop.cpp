@@ -268,8 +268,7 @@ void FitLoop::advance(std::int64_t samples, std::int64_t tokens) {
   const Clock::time_point now = Clock::now();
   auto duration = std::chrono::duration_cast<std::chrono::microseconds>(now - last_batch_end_);
   last_batch_end_ = now;
-  if (context_.group != nullptr) {  // Use rank 0's, so that intervals in seconds end at the same
-                                    // batch.
+  if (context_.group != nullptr) {  // Rank 0's, so that intervals in seconds agree.
     const double own = dist::rank() == 0 ? static_cast<double>(duration.count()) : 0;
     duration = std::chrono::microseconds(
         static_cast<std::int64_t>(dist::sum({own}, "agreeing on the time")[0]));

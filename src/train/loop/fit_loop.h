@@ -42,7 +42,7 @@ struct FitLoopOptions {
   bool check_loader = false;                // The position comes from a loaded checkpoint.
   std::string resumed_from = {};            // The checkpoint that autoresume found; empty if none.
   std::optional<Value> rng = std::nullopt;  // Generators of the loaded checkpoint.
-  // Called whenever time advances: what was loaded for the position is then obsolete. May be empty.
+  // Called whenever time advances: values loaded for the position are then obsolete. May be empty.
   std::function<void()> moved_on = nullptr;
   // Called after each batch except the last: serves requests from outside (save), and returns
   // whether to stop. May be empty.

@@ -1,4 +1,4 @@
-// What the training, evaluation and prediction loops share.
+// State and functions that the training, evaluation and prediction loops share.
 #pragma once
 
 #include <ATen/core/Tensor.h>

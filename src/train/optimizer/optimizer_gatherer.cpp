@@ -327,7 +327,7 @@ class OptimizerGatherer::Known {
   const OptimizerLayout* layout_;
   Value states_;
   std::vector<Value> names_of_groups_;
-  SeenNames names_;                 // Of the module's parameters.
+  SeenNames names_;                 // Names of the module's parameters.
   std::vector<const void*> named_;  // The tensors of those names.
   std::vector<Listed> listed_;
   std::vector<std::size_t> group_ends_;  // In listed_.

@@ -29,12 +29,11 @@ struct GroupSource {
 // A saved parameter state, and the live parameter that it is for.
 struct StateSource {
   const Dict& saved;
-  std::string name;  // Of the parameter, for messages.
+  std::string name;  // The parameter's name, for messages.
   const at::Tensor& parameter;
   const std::vector<at::Tensor>& group;           // The live parameters of its group.
-  const torch::optim::OptimizerOptions& options;  // Of the group that the state was saved with.
-  std::vector<at::Tensor>& shared;  // Gets the read tensors that share the memory of the saved
-                                    // ones.
+  const torch::optim::OptimizerOptions& options;  // The saved options of its group.
+  std::vector<at::Tensor>& shared;  // Gets the read tensors that share the saved ones' memory.
   DeviceUploads& uploads;           // Gets what has yet to be uploaded to a device.
 };
 struct LiveState {

@@ -11,7 +11,7 @@ namespace {
 
 constexpr std::int64_t kLastStage = 3;
 
-// Keys of DeepSpeed's, and what does that here.
+// A key of DeepSpeed's, and the option that does the same here.
 struct Instead {
   const char* key;
   const char* option;
@@ -33,10 +33,10 @@ constexpr std::array kInstead = {
 };
 
 [[noreturn]] void refuse_key(const std::string& where, const std::string& instead) {
-  throw UnsupportedError("deepspeed_config: \"" + where +
-                         "\" is not followed by this version, which has zero_optimization.stage" +
-                         (instead.empty() ? std::string() : ": set " + instead + " in its place") +
-                         ". Leave it out");
+  throw UnsupportedError(
+      "deepspeed_config: \"" + where +
+      "\" is not supported by this version, which reads zero_optimization.stage" +
+      (instead.empty() ? std::string() : ": set " + instead + " instead") + ". Leave the key out");
 }
 
 std::string text_of_key(const Value& key) {

@@ -19,10 +19,10 @@
 namespace cairn {
 namespace {
 
-// Of one fit(): somebody serves what is asked from outside.
+// Serves requests from outside during one fit().
 class Attended {
  public:
-  // Makes `requests` when there are none yet; nullopt: nobody is to be asked.
+  // Makes `requests` on the first use. nullopt: there are none to serve.
   Attended(std::optional<StopRequest>& requests, std::optional<StopRequestOptions> options)
       : requests_(requests) {
     if (!options) return;
@@ -46,12 +46,12 @@ class Attended {
 void warn_quietly(Logger& logger, const std::exception& error) noexcept {
   try {
     logger.log_message(std::string("warning: closing the Trainer failed: ") + error.what());
-  } catch (const std::exception&) {  // for example, no memory for the message
+  } catch (const std::exception&) {  // For example, no memory for the message.
   }
 }
 
-// A checkpoint that knows no calls is of an older cairn, of Composer, or of another program. A
-// fit() with a duration is then taken to have begun with the run, if that is possible.
+// A checkpoint that knows no calls comes from an older cairn, from Composer, or from another
+// program. A fit() with a duration is then taken to have begun with the run, if that is possible.
 void guess_begin(const State& state, Logger& logger, const Time& duration) {
   const Time& end = *state.max_duration;
   const Time now = state.timestamp.get(end.unit());
@@ -163,7 +163,8 @@ void Trainer::Impl::for_each_saver(const std::function<void(CheckpointSaver&)>& 
   if (failed) std::rethrow_exception(failed);
 }
 
-// Before any callback is closed: what is saved last still goes to the loggers that keep files.
+// Must run before any callback is closed: the last files saved still go to the loggers that keep
+// files.
 void Trainer::Impl::finish_saves() {
   for_each_saver([this](CheckpointSaver& saver) { saver.close(state, logger); });
 }
@@ -287,7 +288,7 @@ FitResult Trainer::Impl::fit(FitOptions fit_options) {
     try {
       ended_well = false;
       const FitResult of_loop = run_loop(fit_options);
-      // Launchers end a job with the first process that leaves, and a program may leave at once.
+      // Launchers end a job when the first process exits, and a program may exit at once.
       if (context.group != nullptr) dist::barrier("ending fit()");
       ended_well = true;
       return of_loop;
@@ -305,7 +306,7 @@ FitResult Trainer::Impl::run_loop(const FitOptions& fit_options) {
   const FitResult interrupted = {FitResult::Reason::kInterrupted, options.interrupted_exit_code};
   const Attended attended(outside.requests,
                           outside.signals ? std::optional(request_options()) : std::nullopt);
-  // What is asked of one rank is asked of all, whoever of them handles signals.
+  // A request to one rank is a request to all, whichever rank handles signals.
   const auto agreed = [&](const Requests& asked) {
     return of_all_ranks(both(std::exchange(outside.unserved, {}), asked));
   };
@@ -335,14 +336,14 @@ FitResult Trainer::Impl::run_loop(const FitOptions& fit_options) {
   const std::int64_t first_batch = state.timestamp.batch;
   if (!loop.run()) return interrupted;
   for_each_saver([&](auto& saver) { CheckpointSaver::OfRun::loggers_are_done(saver, logger); });
-  // What came during the last batch stops nothing here: the next fit() serves it.
-  // The last checkpoint may be from before its epoch ended; then the loop did only that.
+  // A request during the last batch stops nothing here: the next fit() serves it.
+  // The last checkpoint may be from before its epoch ended. Then the loop only ended the epoch.
   const bool has_trained = state.timestamp.batch != first_batch;
   if (!resumed.from.empty() && !has_trained) return already_finished();
   return {FitResult::Reason::kFinished, 0};
 }
 
-// Of what was trained by an earlier fit() the last batch is saved, unless it is already.
+// Saves the last batch that an earlier fit() trained, unless it is saved already.
 void Trainer::Impl::stop_before_first_batch(const Requests& asked) {
   if (state.previous_timestamp) {
     serve(asked);
@@ -362,7 +363,7 @@ FitResult Trainer::Impl::already_finished() {
 
 StopRequestOptions Trainer::Impl::request_options() const {
   StopRequestOptions request_options;
-  if (dist::rank() != 0) return request_options;  // files are rank 0's to find
+  if (dist::rank() != 0) return request_options;  // Only rank 0 looks for the files.
   if (const CheckpointSaver* saver = reference_saver()) {
     request_options.folder =
         strict_format(NameFormat(saver->options().folder), dist_variables(state.run_name));
@@ -402,7 +403,7 @@ bool Trainer::Impl::excuses(const Error& failed_save) {
   return true;
 }
 
-// An earlier save that failed must not cost this one: it is the last.
+// If an earlier save failed, this one must still happen: it is the last.
 void Trainer::Impl::save_at_last() {
   for_each_saver([&](CheckpointSaver& saver) {
     try {

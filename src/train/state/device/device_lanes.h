@@ -43,7 +43,7 @@ using DeviceUpload = DevicePiece<ByteView>;
 unsigned lanes_for(std::uint64_t bytes);
 std::size_t buffer_bytes_for(std::uint64_t bytes, unsigned lanes);
 
-// What is known about libtorch's page-locked memory for a device.
+// Knowledge about libtorch's page-locked memory for a device.
 struct Pinning {
   std::atomic<bool> has_worked = false;
   std::atomic<bool> is_missing = false;  // Failed before it ever worked.

@@ -45,7 +45,7 @@ class DeviceMemory final : public DeviceSource {
   void read(std::span<const Range> ranges) const override;
   // Throws libtorch's exceptions.
   void upload(const std::vector<DeviceUpload>& pieces) const {
-    // Which may still use the old elements.
+    // This stream may still use the old elements.
     copy<UploadLane>(pieces, {guard().getStream(device_)});
   }
   // Lanes for so many bytes, at most `most`. Throws libtorch's exceptions.

@@ -27,12 +27,12 @@ bool is_whole(const at::Tensor& target, const TensorView& view) {
 // A tensor of the module, and what of the checkpoint can be read straight into its storage.
 struct Placed {
   at::Tensor target;
-  Value* value;  // Of the same name, or null.
+  Value* value;  // Its namesake, or null.
   const c10::StorageImpl* live;
   const Storage* saved;  // The value's, or null.
 };
 
-// Which storage of the checkpoint goes into which storage of the module: one into one, or none.
+// Pairs storages of the checkpoint with storages of the module: one into one, or none.
 class Pairs {
  public:
   // Leaves in `placed` only storages that pair one to one.
@@ -84,7 +84,7 @@ class Pairs {
     if (!std::ranges::is_sorted(memory_, {}, &Memory::begin)) {
       std::ranges::sort(memory_, {}, &Memory::begin);
     }
-    const Memory* furthest = nullptr;  // Of the previous ones.
+    const Memory* furthest = nullptr;  // Among the previous ones.
     for (const Memory& memory : memory_) {
       if (furthest != nullptr && memory.begin < furthest->end) {
         *by_live_.find(memory.storage) = nullptr;

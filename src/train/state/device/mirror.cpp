@@ -47,8 +47,7 @@ struct Mirror::Memory {
     if (holders.fetch_sub(1) == 1) delete this;
   }
   static void release(void* hold) {
-    const Hold dropped = *static_cast<Hold*>(hold);  // A copy: the object lies in memory that this
-                                                     // call may free.
+    const Hold dropped = *static_cast<Hold*>(hold);  // A copy: this call may free the object.
     dropped.memory->drop(dropped);
   }
 

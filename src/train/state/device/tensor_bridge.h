@@ -18,7 +18,7 @@ namespace cairn {
 std::shared_ptr<const Storage> storage_over(const c10::Storage& memory,
                                             std::string location = "cpu");
 
-// The memory behind a storage_over() or a device_storage(); nullptr for others.
+// The memory of a storage_over() or a device_storage(); nullptr for others.
 const c10::StorageImpl* live_memory_of(const Storage& storage);
 
 // Forgets the Storages that view_of() remembers on this thread and that no longer exist: they keep

@@ -53,7 +53,7 @@ class TensorLoad {
   void copy_back() noexcept;  // Restores what put_aside() saved.
   static void wait_for_devices(const std::vector<TensorLoad>& loads);
   void put() noexcept;      // Step 2 or 3.
-  void release() noexcept;  // What step 2 left, and step 1 made.
+  void release() noexcept;  // Frees what step 2 left and step 1 made.
   static void put_all(std::vector<TensorLoad>& loads) noexcept;  // Calls put() and release().
 
   at::Tensor target_;

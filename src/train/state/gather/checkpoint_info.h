@@ -8,7 +8,7 @@ namespace cairn {
 class Logger;
 class State;
 
-// What a checkpoint of `state` says about itself in its manifest.
+// The description of a checkpoint of `state` in its manifest.
 CheckpointInfo checkpoint_info(const State& state, bool weights_only);
 
 // Whether another rank writes this job's checkpoints. Ranks above 0 only give that rank, in

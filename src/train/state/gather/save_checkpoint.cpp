@@ -58,7 +58,7 @@ const torch::nn::Module& module_of(const State& state) {
 struct Gathered {
   Value model = {};
   Value optimizer = {};
-  Value rng = {};  // Of all ranks.
+  Value rng = {};  // All ranks' states.
   WholeState& whole;
   bool at_once = false;  // WholeState::complete()
 };

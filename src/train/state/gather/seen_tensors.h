@@ -50,7 +50,7 @@ class SeenTensors {
   static Seen look_at(const at::Tensor& tensor);
 
   std::vector<Seen> seen_;
-  std::vector<std::int64_t> extents_;  // Of each tensor: its sizes, its strides.
+  std::vector<std::int64_t> extents_;  // Each tensor's sizes, then its strides.
   std::vector<c10::Device> devices_;   // Other than the CPU, each once.
   std::weak_ptr<const int> thread_;    // The thread whose views share storages (view_of()).
   bool are_live_ = true;

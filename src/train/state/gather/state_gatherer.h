@@ -1,5 +1,5 @@
-// Gathers the state of a run as a Value, repeatedly. What did not change since the previous time is
-// compared, and not built again. Comparing allocates nothing per tensor.
+// Gathers the state of a run as a Value, repeatedly. Parts that did not change since the previous
+// time are compared, and not built again. Comparing allocates nothing per tensor.
 //
 // The gatherer keeps the previous Value, and with it the memory of its tensors, until it gathers
 // again or is destroyed. It assumes nothing that it can check: each time it compares every tensor

@@ -15,7 +15,7 @@ class JointStore;
 
 struct LoadJob {
   std::string path = {};
-  std::optional<Checkpoint> checkpoint = std::nullopt;  // Of `path`, if it is already open.
+  std::optional<Checkpoint> checkpoint = std::nullopt;  // The one at `path`, if already open.
   // CheckpointSource::content() of the checkpoint that another rank opened at `path`. The one
   // opened here must be equal. Empty: any content.
   std::string content = {};

@@ -43,7 +43,7 @@ class LoadStaging {
 
   // Whether step 2 can use targets.
   bool takes_targets() const;
-  // What step 2 stages.
+  // The tensors that step 2 stages.
   struct Wanted {
     bool with_others = true;                         // Also the entries beside "state".
     std::function<bool(const Value& key)> of_state;  // The entries of "state".
