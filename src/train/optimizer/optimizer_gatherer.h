@@ -1,5 +1,5 @@
 // Gathers an optimizer's state as a Value, repeatedly. Parts that did not change since the previous
-// time is compared, and not built again.
+// time are compared, and not built again.
 //
 //  1. The first time, optimizer_state_dict() makes the state. The gatherer remembers what it was
 //     made from: the names of the module's parameters, the parameters of the groups, and every
@@ -14,8 +14,8 @@
 //     groups are few and are written anew, since learning rates change.
 //  5. A count of steps changes with every step, and is a tensor in a checkpoint. The gatherer owns
 //     that tensor, and writes the current number into it.
-//  6. If anything differs, it starts again at 1. Fields that cannot be compared (a list of tensors, a view
-//     of a copy) are not remembered.
+//  6. If anything differs, it starts again at 1. Fields that cannot be compared (a list of tensors,
+//     a view of a copy) are not remembered.
 #pragma once
 
 #include <memory>
