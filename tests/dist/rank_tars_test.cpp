@@ -245,7 +245,8 @@ TEST(RankTarsTrainer, WhatCannotBeIsRefusedBeforeTraining) {
       {run + Words{"weights_only=1", "no_resume=1"}, "weights_only"},
       {Words{"train", "deepspeed=2", in}, "is Double, and DeepSpeed's files hold float32"},
       {run + Words{"shard=FULL_SHARD"}, "deepspeed_config and parallelism_config both say"},
-      {Words{"train", "float=1", "deepspeed=4", in}, "zero_optimization.stage is 0, 1, 2 or 3"},
+      {Words{"train", "float=1", "deepspeed=4", in},
+       "zero_optimization.stage must be 0, 1, 2 or 3"},
   };
   for (const auto& [words, expected] : cases) {
     Job job(2, in_turn({words}));

@@ -126,7 +126,7 @@ void StopRequest::rest() { impl_->claim.reset(); }
 
 void StopRequest::attend() {
   if (!impl_->options.handle_signals) return;
-  if (impl_->claim) throw UsageError("fit() is under way: it cannot be called once more inside it");
+  if (impl_->claim) throw UsageError("fit() is under way: it cannot be called again inside itself");
   impl_->claim.emplace();
 }
 

@@ -85,7 +85,8 @@ void describe_conflicts(const Evaluator& evaluator, std::int64_t default_subset,
     try {
       const std::regex compiles(fragment);
     } catch (const std::regex_error&) {
-      found.push_back(fmt::format("{}metric_names: '{}' is no regular expression", who, fragment));
+      found.push_back(
+          fmt::format("{}metric_names: '{}' is not a regular expression", who, fragment));
     }
   }
 }

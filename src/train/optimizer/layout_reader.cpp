@@ -205,7 +205,7 @@ void StateReader::tensors(const char* key, std::optional<std::vector<at::Tensor>
                           const TensorField& field) {
   const Value* saved = take(key);
   if (saved == nullptr) return;
-  if (!saved->is_list()) return wrong(key, fmt::format("is a {}, no list", saved->type_name()));
+  if (!saved->is_list()) return wrong(key, fmt::format("is a {}, not a list", saved->type_name()));
   values.emplace();
   for (const Value& item : saved->as_items()) {
     values->emplace_back();
@@ -217,7 +217,8 @@ void StateReader::tensors(const char* key, std::optional<std::vector<at::Tensor>
 // As in Python: on the parameter's device and, for a float, in its dtype.
 void StateReader::read(const std::string& key, const Value& value, at::Tensor& target,
                        const TensorField& field) {
-  if (!value.is_tensor()) return wrong(key, fmt::format("is a {}, no tensor", value.type_name()));
+  if (!value.is_tensor())
+    return wrong(key, fmt::format("is a {}, not a tensor", value.type_name()));
   const TensorView& view = value.as_tensor();
   const at::Tensor& parameter = source_.parameter;
   const at::IntArrayRef shape = field.shape ? at::IntArrayRef(*field.shape) : parameter.sizes();

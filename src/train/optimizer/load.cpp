@@ -90,7 +90,7 @@ void OptimizerLoadPlan::read(const Value& saved) {
       read_group(g, saved_groups[g].as_dict());
     } else {
       misfits.push_back(
-          fmt::format("param_groups/{} is a {}, no dict", g, saved_groups[g].type_name()));
+          fmt::format("param_groups/{} is a {}, not a dict", g, saved_groups[g].type_name()));
     }
   }
   refuse_unlisted_states();
@@ -162,7 +162,7 @@ void OptimizerLoadPlan::read_state(const Value& key, std::size_t g, std::size_t 
     state = cairn::read_state(
         layout_, {saved->as_dict(), name, parameter, group, options, shared_, uploads_}, misfits);
   } else {
-    misfits.push_back(fmt::format("state/{} is a {}, no dict", name, saved->type_name()));
+    misfits.push_back(fmt::format("state/{} is a {}, not a dict", name, saved->type_name()));
   }
   if (state) states_.emplace_back(parameter, std::move(state));
   // The host holds what was read for a device until then.

@@ -211,7 +211,7 @@ void Trainer::Impl::apply(FitOptions& fit_options, const FitNumbers::Start& star
 
 void Trainer::Impl::check_can_fit() const {
   if (!state.max_duration) {
-    throw UsageError("fit() does not know how long: set max_duration, or duration in fit()");
+    throw UsageError("fit() does not know when to end: set max_duration, or duration in fit()");
   }
   check_iteration_length(state);
   require_iteration_length(state, *state.max_duration, "max_duration", "training would never end");

@@ -388,7 +388,7 @@ void Trainer::Impl::Setup::check_position_of_ranks() const {
              std::to_string(all[of].as_items().at(0).as_int()) + ", batch " +
              std::to_string(all[of].as_items().at(1).as_int());
     };
-    throw UsageError("the ranks do not begin at one position: " + text(0) + ", " + text(rank) +
+    throw UsageError("the ranks do not begin at the same position: " + text(0) + ", " + text(rank) +
                      ". Give all the same checkpoint");
   }
   torch::nn::Module& module = state.model->module();

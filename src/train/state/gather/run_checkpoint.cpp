@@ -91,7 +91,7 @@ std::string why_no_run(const Value& checkpoint) {
 
 void require_run(const Value& checkpoint, const std::string& why) {
   if (why_no_run(checkpoint).empty()) return;
-  throw MismatchError("it is no checkpoint of a Trainer: " + why +
+  throw MismatchError("it is not a checkpoint of a Trainer: " + why +
                       ". load() and load_state_dict() read other files");
 }
 

@@ -188,7 +188,7 @@ void CheckpointLoad::cut(Value& checkpoint) {
 
 void CheckpointLoad::check(const Value& checkpoint) {
   Value saved = checkpoint.at("state");
-  if (!saved.is_dict()) return findings_.misfit("its \"state\" is no dict");
+  if (!saved.is_dict()) return findings_.misfit("its \"state\" is not a dict");
   migrate_state(saved);
   pass_over(saved, needed_parts(state_, saved));
   if (const Value* model = saved.find("model")) {
@@ -200,7 +200,7 @@ void CheckpointLoad::check(const Value& checkpoint) {
   }
   finish_reading_();
   if (const auto unused = unused_parts(state_, saved, checkpoint); !unused.empty()) {
-    findings_.log(fmt::format("the checkpoint holds more, which this run has no use for: {}",
+    findings_.log(fmt::format("the checkpoint also holds entries that this run does not use: {}",
                               fmt::join(unused, ", ")));
   }
   const Value* rng = checkpoint.find("rng");

@@ -60,7 +60,7 @@ at::Tensor state_tensor(const Value& state) {
   }
   if (state.as_tensor().numel() > kMostBytes) {
     throw MismatchError("torch's generator state has " + std::to_string(state.as_tensor().numel()) +
-                        " bytes, which none has");
+                        " bytes, more than any generator has");
   }
   return tensor_of(state.as_tensor()).contiguous();
 }
@@ -112,7 +112,7 @@ void check_device(const Value& entry, RngCheck& found, Restored& restored) {
     if (restored.cuda && restored.cuda->numel() != generator_state(*generator).numel()) {
       found.warnings.push_back("the checkpoint's CUDA random state has " +
                                std::to_string(restored.cuda->numel()) +
-                               " bytes, which this libtorch does not take; it is ignored");
+                               " bytes, which this libtorch does not accept; it is ignored");
       restored.cuda.reset();
     }
   }
@@ -131,9 +131,10 @@ Restored check(const Value& states, bool is_of_own_rank, RngCheck& found) {
   const auto ranks = static_cast<std::int64_t>(states.as_items().size());
   const std::int64_t expected = is_of_own_rank ? 1 : dist::world_size();
   if (ranks != expected && dist::world_size() > 1) {
-    found.warnings.push_back("the checkpoint has random states of " + std::to_string(ranks) +
-                             " ranks, and this job has " + std::to_string(dist::world_size()) +
-                             ": each takes its own, and without one keeps the present one");
+    found.warnings.push_back(
+        "the checkpoint has random states of " + std::to_string(ranks) +
+        " ranks, and this job has " + std::to_string(dist::world_size()) +
+        ": each rank takes its own, or keeps its present state if it has none there");
   } else if (ranks > 1 && dist::world_size() == 1) {
     found.warnings.push_back("the checkpoint has random states of " + std::to_string(ranks) +
                              " ranks; only the first is restored");
