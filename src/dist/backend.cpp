@@ -53,7 +53,7 @@ namespace {
 // (Debian's 2.14), and then throws. This selects the other implementation, which speaks the same
 // protocol. Returns whether libuv was selected before.
 template <class Options>
-bool leave_out_libuv(Options& options) {
+bool disable_libuv(Options& options) {
   if constexpr (requires { options.useLibUV; }) return std::exchange(options.useLibUV, false);
   return false;
 }
@@ -66,7 +66,7 @@ c10::intrusive_ptr<c10d::TCPStore> make_store(const std::string& host,
     return c10::make_intrusive<c10d::TCPStore>(host, options);
   } catch (const std::exception& error) {
     const bool is_of_libuv = std::string(error.what()).find("libuv") != std::string::npos;
-    if (!is_of_libuv || !leave_out_libuv(options)) throw;
+    if (!is_of_libuv || !disable_libuv(options)) throw;
   }
   return c10::make_intrusive<c10d::TCPStore>(host, options);
 }

@@ -26,7 +26,7 @@ std::atomic<bool> is_given_up = false;
 
 // c10d registers MPI_Finalize() for the end of the process. MPI_Finalize() waits for pending calls
 // of MPI and for all other ranks. If the process ends without it, mpirun ends the other ranks, too.
-void end_without_goodbye(int status, void*) {
+void end_without_finalize(int status, void*) {
   if (!is_given_up) return;
   std::fflush(nullptr);
   std::_Exit(status);
@@ -36,7 +36,7 @@ void end_without_goodbye(int status, void*) {
 
 c10::intrusive_ptr<Backend> open_mpi(const Member& member) {
   const auto backend = c10d::ProcessGroupMPI::createProcessGroupMPI();
-  on_exit(end_without_goodbye, nullptr);  // Registered after c10d's handler, so it runs before it.
+  on_exit(end_without_finalize, nullptr);  // Registered after c10d's handler, so it runs before it.
   if (backend->getRank() != member.rank || backend->getSize() != member.world_size) {
     throw UsageError("CAIRN_CPU_BACKEND is mpi, and MPI calls rank " + std::to_string(member.rank) +
                      " of " + std::to_string(member.world_size) + " its rank " +

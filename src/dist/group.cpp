@@ -178,7 +178,7 @@ void Group::meet() {
                     {0});
   }
   try {
-    watch_->come_to(0);
+    watch_->report_number(0);
     store_->wait(watch_->all_places(), timeout_);
   } catch (const std::exception& error) {
     fail("meeting at " + where, error.what());
@@ -204,7 +204,7 @@ void Group::wait(const WorkPtr& work, const Channel& channel) {
     const auto left = std::chrono::duration_cast<milliseconds>(deadline_ - Clock::now());
     const milliseconds limit = std::max(left, milliseconds(1));
     if (channel.is_polled() ? polls(work, std::min(limit, kLongWait)) : waits(work, limit)) return;
-    if (channel.is_polled() && watch_->is_anybody_gone()) {
+    if (channel.is_polled() && watch_->is_any_rank_gone()) {
       throw std::runtime_error("a process gives no sign of life");
     }
     if (Clock::now() < deadline_) continue;

@@ -55,7 +55,7 @@ struct Left {
   std::string text() const { return whose + " " + text_of(form); }
 };
 
-std::vector<Left> all_that_is_left() {
+std::vector<Left> all_left() {
   std::vector<Left> all;
   for (const std::string whose : {"own", "weights", "another run's"}) {
     for (const RunForm form : kRunForms) {
@@ -332,7 +332,7 @@ TEST_F(ResumeForms, AreGoneOnFromAsTheToolSays) {
   for (const RunForm form : kRunForms) {
     tables.emplace(form, testing::GoldenTable("resuming.txt", text_of(form)));
   }
-  for (const Left& left : all_that_is_left()) {
+  for (const Left& left : all_left()) {
     for (const std::string& state : kStates) {
       lay(left, state);
       const bool has_logger = state.ends_with("logger's place");

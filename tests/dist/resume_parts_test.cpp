@@ -126,7 +126,7 @@ std::string said_by_tool(const std::string& folder) {
          name_in(folder, said.at("path"));
 }
 
-std::string done_by_trainer(const std::string& folder, const std::string& output) {
+std::string trainer_result(const std::string& folder, const std::string& output) {
   std::string error = rest_of_line(output, "error: ");
   for (const std::string prefix : {"rank 0: ", "autoresume: "}) {
     if (error.starts_with(prefix)) error = error.substr(prefix.size());
@@ -158,7 +158,7 @@ TEST_P(ResumeParts, AreGoneOnFromOrRefusedAsTheToolSays) {
   GoldenTable table("resuming_parts.txt",
                     std::to_string(GetParam()) + (GetParam() == 1 ? " rank" : " ranks"));
   for (std::size_t i = 0; i < cells.size(); ++i) {
-    const std::string done = done_by_trainer(folders[i], part(job.output(0), i));
+    const std::string done = trainer_result(folders[i], part(job.output(0), i));
     EXPECT_EQ(done, said[i]) << cells[i] << "\n" << part(job.output(0), i);
     table.add(cells[i], done + (done == said[i] ? "" : "; the tool: " + said[i]));
   }

@@ -66,8 +66,8 @@ class StoreAwayOfRanks : public ::testing::TestWithParam<Layout> {
   }
 
   // Expects a rank that has its own names to say that it saved these batches.
-  void expect_told(const std::string& output, std::size_t rank,
-                   const std::vector<int>& batches) const {
+  void expect_reported(const std::string& output, std::size_t rank,
+                       const std::vector<int>& batches) const {
     for (int batch = 1; batch <= 12; ++batch) {
       const std::string line = "kept " + name_of(GetParam().names.at(rank), batch) + "\n";
       const bool is_saved = std::ranges::find(batches, batch) != batches.end();
@@ -92,7 +92,7 @@ TEST_P(StoreAwayOfRanks, TrainingGoesOnAndAllLeaveOutTheSameSaves) {
     EXPECT_EQ(said.find(line) == std::string::npos, is_saved) << line;
   }
   for (std::size_t rank = 0; rank < GetParam().names.size(); ++rank)
-    expect_told(part(job.output(rank), 0), rank, saved);
+    expect_reported(part(job.output(rank), 0), rank, saved);
   for (const auto& rank : job.ranks)
     EXPECT_THAT(part(rank->output(), 1), HasSubstr("begins at batch 12"));
   std::vector<int> all = saved;

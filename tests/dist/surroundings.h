@@ -24,10 +24,10 @@
 #include "testing/watched_store.h"
 
 // It cannot give its state on that rank.
-class Mute final : public cairn::Callback {
+class StatelessOnRank final : public cairn::Callback {
  public:
-  explicit Mute(std::int64_t rank) : rank_(rank) {}
-  std::string name() const override { return "Mute"; }
+  explicit StatelessOnRank(std::int64_t rank) : rank_(rank) {}
+  std::string name() const override { return "StatelessOnRank"; }
   cairn::Value state_dict() const override {
     if (cairn::dist::rank() == rank_) throw cairn::UsageError("it cannot be told");
     return {};
@@ -97,7 +97,8 @@ class Surroundings {
       options.autoresume = false;
     }
     if (arguments_.has("no_state")) {
-      options.callbacks.push_back(std::make_shared<Mute>(arguments_.number("no_state", 0)));
+      options.callbacks.push_back(
+          std::make_shared<StatelessOnRank>(arguments_.number("no_state", 0)));
     }
     if (arguments_.has("nodes") && is_first) {
       log_ = std::make_shared<cairn::InMemoryLogger>();

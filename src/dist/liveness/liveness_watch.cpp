@@ -56,7 +56,7 @@ LivenessWatch::LivenessWatch(c10::intrusive_ptr<c10d::Store> store, std::int64_t
                              std::int64_t world_size)
     : shared_(std::make_shared<Shared>(Shared{std::move(store), rank, world_size})) {}
 
-void LivenessWatch::come_to(std::int64_t number) { shared_->come_to(number); }
+void LivenessWatch::report_number(std::int64_t number) { shared_->report_number(number); }
 
 void LivenessWatch::beat() { shared_->store->add(busy_key(shared_->rank), 1); }
 
@@ -78,7 +78,7 @@ bool LivenessWatch::is_awaited(std::int64_t number) {
 
 void LivenessWatch::live() { shared_->store->add(life_key(shared_->rank), 1); }
 
-bool LivenessWatch::is_anybody_gone() {
+bool LivenessWatch::is_any_rank_gone() {
   const auto life =
       ask<std::string>([](Shared& shared) { return shared.life_of_next(); }).value_or(kAlarm);
   if (life == kAlarm) return true;
@@ -111,7 +111,7 @@ std::optional<Answer> LivenessWatch::ask(std::function<Answer(Shared&)> question
   return std::nullopt;
 }
 
-void LivenessWatch::Shared::come_to(std::int64_t number) {
+void LivenessWatch::Shared::report_number(std::int64_t number) {
   store->set(place_key(rank), bytes_of(std::to_string(number)));
 }
 
@@ -129,7 +129,7 @@ std::vector<std::int64_t> LivenessWatch::Shared::absent(std::int64_t number) {
 }
 
 std::vector<std::int64_t> LivenessWatch::Shared::find_absent(std::int64_t number) {
-  come_to(number);
+  report_number(number);
   std::vector<std::int64_t> missing;
   bool is_said = false;
   look_for_a_while([&] {
@@ -156,7 +156,7 @@ std::string LivenessWatch::Shared::life_of_next() {
 }
 
 bool LivenessWatch::Shared::is_awaited(std::int64_t number) {
-  come_to(number);
+  report_number(number);
   const std::vector<std::int64_t> missing = absent(number);
   if (missing.empty()) return false;
   const std::vector<std::string> before = beats(missing);

@@ -34,7 +34,7 @@ class LivenessWatch {
   LivenessWatch(c10::intrusive_ptr<c10d::Store> store, std::int64_t rank, std::int64_t world_size);
 
   // Steps 1 and 2, for this rank. Throws c10d's exceptions.
-  void come_to(std::int64_t number);
+  void report_number(std::int64_t number);
   void beat();
   // The keys of step 1. In the beginning, a rank waits for all of them.
   std::vector<std::string> all_places() const;
@@ -47,7 +47,7 @@ class LivenessWatch {
   void live();
   // True if the next rank raised nothing during the last kSilentLooks calls, or another rank raised
   // the alarm, or the store is gone. Call it about every second.
-  bool is_anybody_gone();
+  bool is_any_rank_gone();
 
   // Whether a rank that is not at `number` is doing long work now. Takes some seconds if none is.
   bool is_awaited(std::int64_t number);
@@ -58,7 +58,7 @@ class LivenessWatch {
     std::int64_t rank;
     std::int64_t world_size;
 
-    void come_to(std::int64_t number);
+    void report_number(std::int64_t number);
     bool is_absent(std::int64_t of_rank, std::int64_t number);
     std::vector<std::int64_t> absent(std::int64_t number);
     std::vector<std::string> beats(const std::vector<std::int64_t>& ranks);

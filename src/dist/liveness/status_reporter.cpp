@@ -77,7 +77,7 @@ void StatusReporter::report(std::chrono::milliseconds interval) {
     if (!tells && !beats && !lives) continue;
     lock.unlock();
     try {
-      if (tells) watch_.come_to(told = number);
+      if (tells) watch_.report_number(told = number);
       if (beats) watch_.beat();
       if (lives) watch_.live();
     } catch (const std::exception&) {  // Rank 0 is gone: a waiting rank will notice.

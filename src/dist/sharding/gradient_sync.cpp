@@ -42,7 +42,7 @@ GradientSync::~GradientSync() {
     hook.node->del_post_hook(hook.key);
 }
 
-bool GradientSync::is_of(const std::vector<at::Tensor>& parameters) const {
+bool GradientSync::has_parameters(const std::vector<at::Tensor>& parameters) const {
   return std::ranges::equal(parameters_, parameters, [](const auto& one, const auto& other) {
     return one.unsafeGetTensorImpl() == other.unsafeGetTensorImpl();
   });

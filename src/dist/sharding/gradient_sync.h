@@ -46,7 +46,7 @@ class GradientSync {
   GradientSync& operator=(const GradientSync&) = delete;
 
   // Whether it was made with these parameters, in this order.
-  bool is_of(const std::vector<at::Tensor>& parameters) const;
+  bool has_parameters(const std::vector<at::Tensor>& parameters) const;
 
   // Announces that the next backward() is the last before finish(), so complete buckets are sent
   // during it. Without this call, finish() sends everything.

@@ -88,7 +88,7 @@ void ShardPass::add_hook(const at::Tensor& output, const std::shared_ptr<Call>& 
           "ShardedModule::backward(), between begin() and end()");
     }
     try {
-      pass->come_back_to(call);
+      pass->begin_backward_of(call);
     } catch (...) {
       pass->error_ = std::current_exception();
       throw;
@@ -97,7 +97,7 @@ void ShardPass::add_hook(const at::Tensor& output, const std::shared_ptr<Call>& 
 }
 
 // Steps 2 and 3, before backward() computes with the unit.
-void ShardPass::come_back_to(const std::shared_ptr<Call>& call) {
+void ShardPass::begin_backward_of(const std::shared_ptr<Call>& call) {
   if (!is_backward_) {
     throw UsageError(
         "ShardedModule::backward() computes the gradients of a sharded module: call it, "

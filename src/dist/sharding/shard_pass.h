@@ -45,7 +45,7 @@ class ShardPass : public std::enable_shared_from_this<ShardPass> {
   void end();
   // Call it after end().
   void repeat_for_others(bool with_backward);
-  bool did_nothing() const { return notes_.empty(); }
+  bool has_no_collectives() const { return notes_.empty(); }
   // The units, in the order in which their forward() began.
   std::vector<std::size_t> forward_order() const;
 
@@ -73,7 +73,7 @@ class ShardPass : public std::enable_shared_from_this<ShardPass> {
   void bring(std::size_t unit);
   void prefetch_forward(std::size_t unit);
   void prefetch_backward(const Call& call);
-  void come_back_to(const std::shared_ptr<Call>& call);
+  void begin_backward_of(const std::shared_ptr<Call>& call);
   void finish_units_after(std::uint64_t end);
   void send_gradients(std::size_t unit);
   void finish_sending();

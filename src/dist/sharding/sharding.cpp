@@ -78,14 +78,14 @@ void Sharding::average_gradients() {
         trainable, [&](const at::Tensor& other) { return other.is_same(parameter); });
     if (parameter.requires_grad() && !is_known) trainable.push_back(parameter);
   }
-  if (!sync_ || !sync_->is_of(trainable))
+  if (!sync_ || !sync_->has_parameters(trainable))
     sync_ = std::make_unique<GradientSync>(*group_, trainable);
   sync_->finish("averaging the gradients");
 }
 
 void Sharding::repeat_for_others(bool with_backward) {
   if (!cut_) return;
-  if (!pass_ || pass_->did_nothing()) {
+  if (!pass_ || pass_->has_no_collectives()) {
     throw UsageError(
         "a rank has no batch at all where others have one: a sharded module computes on all "
         "ranks together. Give each at least one, or fewer ranks");

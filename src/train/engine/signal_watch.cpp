@@ -25,7 +25,7 @@ int watches = 0;  // guarded by install_mutex
 std::array<struct sigaction, kSignals.size()> displaced =
     {};  // written while no handler is installed
 
-void raise_as_before(int number) {
+void raise_with_previous_handler(int number) {
   for (std::size_t i = 0; i < kSignals.size(); ++i) {
     if (kSignals[i] == number) ::sigaction(number, &displaced[i], nullptr);
   }
@@ -38,7 +38,7 @@ extern "C" void cairn_on_signal(int number) {
     return;
   }
   if (is_interrupt(number) && (interrupts.fetch_add(1) > 0 || servers == 0)) {
-    raise_as_before(number);  // delivered when this handler returns
+    raise_with_previous_handler(number);  // delivered when this handler returns
     return;
   }
   stop_signal = number;
@@ -90,7 +90,8 @@ bool is_stop_asked() { return stop_signal != 0; }
 void leave_if_interrupted() {
   if (servers > 0) return;
   int asked = stop_signal;
-  if (is_interrupt(asked) && stop_signal.compare_exchange_strong(asked, 0)) raise_as_before(asked);
+  if (is_interrupt(asked) && stop_signal.compare_exchange_strong(asked, 0))
+    raise_with_previous_handler(asked);
 }
 
 }  // namespace cairn

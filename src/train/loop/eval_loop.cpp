@@ -192,7 +192,7 @@ void EvalLoop::run(Evaluator& evaluator, const Metrics& metrics) {
     }
     if (!has_any_rank(batch.has_value())) break;
     if (!batch) {
-      take_part_in(state, passes_of_others(state, 0), /*with_backward=*/false);
+      repeat_passes(state, passes_of_others(state, 0), /*with_backward=*/false);
       advance({});
       continue;
     }
@@ -235,7 +235,7 @@ void EvalLoop::advance(Round round) {
 // Removes repeated samples, which other ranks evaluate, from the end of state.batch. Works on the
 // loader's batch, since transforms may change the number of samples. Leaves state.batch empty if
 // all of its samples are repeated.
-void EvalLoop::leave_out_repeated(const DataSpec& spec) {
+void EvalLoop::remove_repeated(const DataSpec& spec) {
   const DataLoaderBase& loader = *spec.dataloader;
   const auto all = loader.num_samples();
   const auto size = loader.batch_size();
@@ -254,9 +254,9 @@ EvalLoop::Round EvalLoop::run_batch(const Evaluator& evaluator, const Metrics& m
   const DataSpec& spec = evaluator.dataloader;
   state.outputs = Outputs();  // Drop those of the last batch.
   if (context_.group != nullptr) {
-    leave_out_repeated(spec);
+    remove_repeated(spec);
     if (state.batch.empty()) {
-      take_part_in(state, passes_of_others(state, 0), /*with_backward=*/false);
+      repeat_passes(state, passes_of_others(state, 0), /*with_backward=*/false);
       return {};
     }
   }
@@ -280,7 +280,7 @@ EvalLoop::Round EvalLoop::run_batch(const Evaluator& evaluator, const Metrics& m
     pass.end();
   };
   for_each_microbatch(context_, size, {.use = use});
-  take_part_in(state, passes, /*with_backward=*/false);
+  repeat_passes(state, passes, /*with_backward=*/false);
   const auto duration = std::chrono::duration_cast<std::chrono::microseconds>(
       std::chrono::steady_clock::now() - start);
   return {samples, tokens, duration};

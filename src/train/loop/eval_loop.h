@@ -41,7 +41,7 @@ class EvalLoop {
     std::chrono::microseconds duration{};
   };
   Round run_batch(const Evaluator& evaluator, const Metrics& metrics);
-  void leave_out_repeated(const DataSpec& spec);
+  void remove_repeated(const DataSpec& spec);
   bool has_any_rank(bool batch) const;
   void advance(Round round);
 

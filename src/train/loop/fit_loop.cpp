@@ -279,7 +279,7 @@ void FitLoop::advance(std::int64_t samples, std::int64_t tokens) {
 
 void FitLoop::move_to(const Timestamp& next) {
   context_.state.timestamp = next;
-  if (options_.moved_on) options_.moved_on();
+  if (options_.on_time_advanced) options_.on_time_advanced();
 }
 
 // Evaluation does not count as training time.

@@ -43,7 +43,7 @@ struct FitLoopOptions {
   std::string resumed_from = {};            // The checkpoint that autoresume found; empty if none.
   std::optional<Value> rng = std::nullopt;  // Generators of the loaded checkpoint.
   // Called whenever time advances: values loaded for the position are then obsolete. May be empty.
-  std::function<void()> moved_on = nullptr;
+  std::function<void()> on_time_advanced = nullptr;
   // Called after each batch except the last: serves requests from outside (save), and returns
   // whether to stop. May be empty.
   std::function<bool()> serve_requests = nullptr;

@@ -66,7 +66,7 @@ std::vector<Outputs> run_predict(LoopContext& context, DataSpec& dataloader,
     }
     if (!has_any_rank(state, batch.has_value())) break;
     if (!batch) {
-      take_part_in(state, 1, /*with_backward=*/false);
+      repeat_passes(state, 1, /*with_backward=*/false);
       continue;
     }
     state.batch = std::move(*batch);

@@ -37,14 +37,14 @@ class ShardedPass {
 
 // A sharded model computes on all ranks together. Call this before this rank's `own` passes. It
 // returns how many more passes another rank has at most: this rank joins these after its own
-// (take_part_in()). Returns 0 if the model is not sharded.
+// (repeat_passes()). Returns 0 if the model is not sharded.
 inline std::int64_t passes_of_others(const State& state, std::int64_t own) {
   if (state.sharding == nullptr) return 0;
   at::Tensor most = at::full({1}, own, at::kLong);
   dist::all_reduce(most, dist::ReduceOp::kMax);
   return most.item<std::int64_t>() - own;
 }
-inline void take_part_in(const State& state, std::int64_t passes, bool with_backward) {
+inline void repeat_passes(const State& state, std::int64_t passes, bool with_backward) {
   for (std::int64_t i = 0; i < passes; ++i)
     state.sharding->repeat_for_others(with_backward);
 }

@@ -72,7 +72,7 @@ void BatchTrainer::join_ranks() {
   for (const at::Tensor& parameter : each_once(cairn::parameters(module))) {
     if (parameter.requires_grad()) parameters.push_back(parameter);
   }
-  const bool is_other = !state.sharding && (!sync_ || !sync_->is_of(parameters));
+  const bool is_other = !state.sharding && (!sync_ || !sync_->has_parameters(parameters));
   const double own = weight_of(state.batch);
   const auto [all, others] = [&] {
     const auto sums = dist::sum({own, is_other ? 1.0 : 0.0}, "weighing a batch");
@@ -163,7 +163,7 @@ void BatchTrainer::run_microbatches() {
                              run_microbatch(rank_share_ == 0 ? 0 : share * rank_share_);
                            },
                        .weight = [&](const Batch& part) { return weight_of(part); }});
-  take_part_in(state, passes, /*with_backward=*/true);
+  repeat_passes(state, passes, /*with_backward=*/true);
   for (std::size_t i = 0; i < syncs; ++i)
     sync_->finish("averaging the gradients of another rank's microbatch");
 }

@@ -35,7 +35,7 @@ enum class FieldKind : std::uint8_t {
 };
 
 // The fields that a state's layout describes, in the order in which StateWriter writes them.
-class StateLook : public StateFields {
+class FieldVisitor : public StateFields {
  public:
   struct Field {
     const char* key;
@@ -44,7 +44,7 @@ class StateLook : public StateFields {
     std::int64_t number = 0;             // For the other kinds; the bits of a float.
   };
 
-  StateLook(const at::Tensor& parameter, const std::vector<at::Tensor>& group)
+  FieldVisitor(const at::Tensor& parameter, const std::vector<at::Tensor>& group)
       : parameter_(parameter), group_(group) {}
 
   const at::Tensor& parameter() const override { return parameter_; }
@@ -95,7 +95,7 @@ class SeenFields {
   };
 
   // `written`: the Value that StateWriter made from the state that `field` belongs to.
-  void add(const StateLook::Field& field, const Value& written) {
+  void add(const FieldVisitor::Field& field, const Value& written) {
     const Value* const value = written.find(field.key);
     Seen seen{.key = key_index(field.key), .kind = field.kind, .number = field.number};
     if (is_step(field.kind)) seen.step = step_memory(*value);
@@ -113,7 +113,7 @@ class SeenFields {
 
   // Whether `field` equals the next remembered field. A count of steps may differ, as long as its
   // tensor has the same type.
-  bool is_next(Cursor& at, const StateLook::Field& field) const {
+  bool is_next(Cursor& at, const FieldVisitor::Field& field) const {
     if (at.field == fields_.size()) return false;
     const Seen& seen = fields_[at.field++];
     if (seen.kind != field.kind || keys_[seen.key] != field.key) return false;
@@ -123,7 +123,7 @@ class SeenFields {
     return true;
   }
   // The Value that owns the steps' memory is about to go.
-  void let_go_of_steps() {
+  void forget_steps() {
     for (Seen& seen : fields_)
       seen.step = nullptr;
   }
@@ -166,10 +166,10 @@ class SeenFields {
   bool has_other_ = false;
 };
 
-class Remembering final : public StateLook {
+class StateRecorder final : public FieldVisitor {
  public:
-  Remembering(SeenFields& seen, const Value& written, const LiveState& state)
-      : StateLook(state.parameter, state.group.params()), seen_(seen), written_(written) {}
+  StateRecorder(SeenFields& seen, const Value& written, const LiveState& state)
+      : FieldVisitor(state.parameter, state.group.params()), seen_(seen), written_(written) {}
   std::size_t fields() const { return fields_; }
 
  private:
@@ -183,10 +183,10 @@ class Remembering final : public StateLook {
   std::size_t fields_ = 0;
 };
 
-class Comparing final : public StateLook {
+class Comparing final : public FieldVisitor {
  public:
   Comparing(const SeenFields& seen, SeenFields::Cursor& at, const LiveState& state)
-      : StateLook(state.parameter, state.group.params()), seen_(seen), at_(at) {}
+      : FieldVisitor(state.parameter, state.group.params()), seen_(seen), at_(at) {}
   bool is_same() const { return is_same_; }
 
  private:
@@ -198,7 +198,7 @@ class Comparing final : public StateLook {
 };
 
 // As write_state(). Visits a copy, because a layout's describe functions may write.
-void look_at_state(const OptimizerLayout& layout, const LiveState& state, StateLook& look) {
+void visit_state_copy(const OptimizerLayout& layout, const LiveState& state, FieldVisitor& look) {
   layout.visit_state(look, *state.values.clone(), state.group.options());
 }
 
@@ -232,7 +232,7 @@ class OptimizerGatherer::Known {
   void let_go() {
     states_ = {};
     names_of_groups_.clear();
-    fields_.let_go_of_steps();
+    fields_.forget_steps();
   }
   bool is_kept() const { return !states_.is_none(); }
 
@@ -272,8 +272,8 @@ class OptimizerGatherer::Known {
   }
 
   void remember(const LiveState& state, const Value& written) {
-    Remembering look(fields_, written, state);
-    look_at_state(*layout_, state, look);
+    StateRecorder look(fields_, written, state);
+    visit_state_copy(*layout_, state, look);
     if (look.fields() != written.as_dict().size()) fields_.note_other();
   }
 
@@ -320,7 +320,7 @@ class OptimizerGatherer::Known {
     if (state == nullptr) return true;
     const LiveState live{*state, place.parameter, place.group};
     Comparing look(fields_, at, live);
-    look_at_state(*layout_, live, look);
+    visit_state_copy(*layout_, live, look);
     return look.is_same() && at.field == before.fields_end;
   }
 

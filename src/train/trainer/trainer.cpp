@@ -20,10 +20,10 @@ namespace cairn {
 namespace {
 
 // Serves requests from outside during one fit().
-class Attended {
+class RequestService {
  public:
   // Makes `requests` on the first use. nullopt: there are none to serve.
-  Attended(std::optional<StopRequest>& requests, std::optional<StopRequestOptions> options)
+  RequestService(std::optional<StopRequest>& requests, std::optional<StopRequestOptions> options)
       : requests_(requests) {
     if (!options) return;
     if (requests) {
@@ -32,11 +32,11 @@ class Attended {
       requests.emplace(std::move(*options));
     }
   }
-  ~Attended() {
+  ~RequestService() {
     if (requests_) requests_->rest();
   }
-  Attended(const Attended&) = delete;
-  Attended& operator=(const Attended&) = delete;
+  RequestService(const RequestService&) = delete;
+  RequestService& operator=(const RequestService&) = delete;
 
  private:
   std::optional<StopRequest>& requests_;
@@ -90,7 +90,7 @@ FitResult Trainer::fit(FitOptions options) { return impl_->fit(std::move(options
 
 void Trainer::eval(const std::optional<EvaluatorList>& evaluators,
                    std::optional<std::int64_t> subset_num_batches) {
-  impl_->unattended([&] {
+  impl_->run_unattended([&] {
     if (evaluators) check_loaders_of_rank(*evaluators);
     impl_->evaluators.run_standalone(evaluators, subset_num_batches.value_or(-1));
   });
@@ -99,7 +99,7 @@ void Trainer::eval(const std::optional<EvaluatorList>& evaluators,
 std::vector<Outputs> Trainer::predict(DataSpecOrLoader dataloader,
                                       std::optional<std::int64_t> subset_num_batches) {
   std::vector<Outputs> outputs;
-  impl_->unattended(
+  impl_->run_unattended(
       [&] { outputs = run_predict(impl_->context, dataloader, subset_num_batches.value_or(-1)); });
   return outputs;
 }
@@ -304,8 +304,8 @@ FitResult Trainer::Impl::fit(FitOptions fit_options) {
 
 FitResult Trainer::Impl::run_loop(const FitOptions& fit_options) {
   const FitResult interrupted = {FitResult::Reason::kInterrupted, options.interrupted_exit_code};
-  const Attended attended(outside.requests,
-                          outside.signals ? std::optional(request_options()) : std::nullopt);
+  const RequestService attended(outside.requests,
+                                outside.signals ? std::optional(request_options()) : std::nullopt);
   // A request to one rank is a request to all, whichever rank handles signals.
   const auto agreed = [&](const Requests& asked) {
     return of_all_ranks(both(std::exchange(outside.unserved, {}), asked));
@@ -324,7 +324,7 @@ FitResult Trainer::Impl::run_loop(const FitOptions& fit_options) {
        .check_loader = resumed.is_there,
        .resumed_from = resumed.from,
        .rng = resumed.rng,
-       .moved_on =
+       .on_time_advanced =
            [&] {
              resumed.is_there = false;
              resumed.rng.reset();
@@ -373,7 +373,7 @@ StopRequestOptions Trainer::Impl::request_options() const {
   return request_options;
 }
 
-void Trainer::Impl::unattended(const std::function<void()>& work) {
+void Trainer::Impl::run_unattended(const std::function<void()>& work) {
   if (outside.signals && !trained) {
     outside.signals->expect_to_serve(false);
     leave_if_interrupted();

@@ -56,7 +56,7 @@ struct Trainer::Impl {
   FitResult fit(FitOptions fit_options);
   // Runs an eval() or predict() outside fit(). Nothing serves a SIGTERM that comes there, or that
   // came before any fit(). One that came during the last batch of a fit() is for the next fit().
-  void unattended(const std::function<void()>& work);
+  void run_unattended(const std::function<void()>& work);
   CheckpointSaver* reference_saver() const;  // The first one; null if there is none.
   // Calls all savers, even if one throws. Then throws the first exception.
   void for_each_saver(const std::function<void(CheckpointSaver&)>& act);

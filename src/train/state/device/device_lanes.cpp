@@ -114,8 +114,8 @@ void StagingLane::enqueue(Buffer& buffer, at::Tensor to, const at::Tensor& from)
   to.copy_(from, /*non_blocking=*/true);
 }
 
-bool StagingLane::by_way_of_room(Buffer& buffer, std::size_t pieces,
-                                 const std::function<void()>& enqueue_all) {
+bool StagingLane::copy_through_room(Buffer& buffer, std::size_t pieces,
+                                    const std::function<void()>& enqueue_all) {
   if (pieces < kWorthGathering || !buffer.room.defined()) return false;
   try {
     const c10::StreamGuard on_side(buffer.stream);
@@ -142,7 +142,7 @@ void StagingLane::wait(Buffer& buffer) const {
 void DownloadLane::copy(std::span<const DeviceDownload> pieces) {
   Buffer& filled = next();
   empty(filled);
-  if (by_way_of_room(filled, pieces.size(), [&] { gather(filled, pieces); })) return;
+  if (copy_through_room(filled, pieces.size(), [&] { gather(filled, pieces); })) return;
   filled.places.clear();
   std::size_t used = 0;
   for (const DeviceDownload& piece : pieces) {
@@ -244,7 +244,7 @@ void UploadLane::flush() {
     room(filled, 0, used).copy_(staged(filled, 0, used), /*non_blocking=*/true);
     spread(to, from);
   };
-  if (by_way_of_room(filled, pieces.size(), scatter)) return;
+  if (copy_through_room(filled, pieces.size(), scatter)) return;
   for (const DeviceUpload& piece : pieces) {
     enqueue(filled, on_device(piece), staged(filled, begin_of(piece), piece.host.size()));
   }

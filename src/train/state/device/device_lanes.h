@@ -95,7 +95,8 @@ class StagingLane {
   static void enqueue(Buffer& buffer, at::Tensor to, const at::Tensor& from);
   // Copies by way of the room on the device, if there is one, so that the host copies once for many
   // pieces. Returns whether `enqueue_all` succeeded. A device that cannot do this is asked once.
-  bool by_way_of_room(Buffer& buffer, std::size_t pieces, const std::function<void()>& enqueue_all);
+  bool copy_through_room(Buffer& buffer, std::size_t pieces,
+                         const std::function<void()>& enqueue_all);
   void wait(Buffer& buffer) const;
 
  private:

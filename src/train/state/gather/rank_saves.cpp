@@ -50,7 +50,7 @@ void add_newer_entries(Value& entries) {
 
 // In dcp.load(), a dict here would hide what Composer has for most datasets, None. So cairn's dict
 // goes beside it, and RunValuesLoad::plan() puts it back.
-void put_own_beside(Value& entries) {
+void move_own_dataset_state(Value& entries) {
   Value* const dataset = entries.mutable_dict().find("dataset_state");
   Value* const train = dataset == nullptr ? nullptr : dataset->mutable_dict().find("train");
   if (train == nullptr || !train->is_dict() || train->as_dict().size() != 1) return;
@@ -86,7 +86,7 @@ void RankSaves::fill(SaveJob& job, const State& state, const SaveCheckpointOptio
   Value entries = what.weights_only ? state.model_state_dict() : state.state_dict();
   if (!what.weights_only) {
     add_newer_entries(entries);
-    put_own_beside(entries);
+    move_own_dataset_state(entries);
   }
   Value tree = Dict{{"state", std::move(entries)}};
   leave_out(tree, what.ignore_keys, dist::rank() == 0 ? logger : nullptr);

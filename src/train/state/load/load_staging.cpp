@@ -34,11 +34,11 @@ constexpr Refusal kRefusal = {.called = "it"};  // The code that catches it adds
 // The most bytes of a checkpoint that can be wanted: the weights, and the optimizer's state, which
 // is up to five times as large for weights in half precision. Also whether most of the weights are
 // on devices.
-struct AboutWanted {
+struct WantedEstimate {
   std::uint64_t bytes = 0;
   bool is_of_devices = false;
 };
-AboutWanted about_wanted(const State& state, const LoadCheckpointOptions& options) {
+WantedEstimate estimate_wanted(const State& state, const LoadCheckpointOptions& options) {
   constexpr std::uint64_t kWithOptimizer = 6;
   std::uint64_t bytes = 0;
   std::uint64_t of_devices = 0;
@@ -98,7 +98,7 @@ void LoadStaging::begin(const State& state, const LoadCheckpointOptions& options
   try {
     const bool is_large = file->size() >= kLeastAhead;
     if (options.in_place && is_large) ahead_ = std::make_unique<CacheAhead>(file);
-    const AboutWanted wanted = about_wanted(state, options);  // This takes time, too.
+    const WantedEstimate wanted = estimate_wanted(state, options);  // This takes time, too.
     if (file->size() / 5 * 4 > wanted.bytes + kMostUnwanted) {
       ahead_ = nullptr;
       return;
