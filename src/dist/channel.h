@@ -1,7 +1,7 @@
 // Sends tensors of one device between some of the ranks.
 //
 //  1. The backend gets a message. It is the tensor itself if the backend can reach its memory (Gloo
-//     the host's, NCCL a GPU's), otherwise a copy in host memory, which is page-locked if a GPU
+//     the host's, NCCL a GPU's). Otherwise it is a copy in host memory, page-locked if a GPU
 //     copies.
 //  2. unpack() copies a received message back into the tensor, or arrived() copies it to the
 //     device. Copies are ordered with the current stream's work.

@@ -12,8 +12,8 @@
 //  3. Collectives are numbered. A rank that waits for long writes its number into the store
 //     (StatusReporter). So every rank can find out which ranks have come and which have not
 //     (LivenessWatch). This uses a second connection, since the first may be waiting. It is opened
-//     at the beginning: libtorch 1.13 aborts a process that opens one while rank 0 dies (its thread
-//     for callbacks throws when the connection is reset).
+//     at the beginning, since libtorch 1.13 aborts a process that opens one while rank 0 dies. (Its
+//     thread for callbacks throws when the connection is reset.)
 //  4. Time limits are kept here and not by Gloo, whose limits cannot be extended. After `timeout` a
 //     rank looks for missing ranks. If a missing rank says that it does long work (LongWork), the
 //     limit starts again. While works on a device run, the rank checks every second whether a

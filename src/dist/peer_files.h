@@ -2,9 +2,9 @@
 //
 //  1. Each rank that has files answers on its own thread, until this object is destroyed. It reads
 //     this rank's file in pieces of a few MiB.
-//  2. A rank that wants ranges sends one message with the question, and waits for an answer with a
-//     number that no other thread of this process waits for. So several threads may read at once.
-//     The bytes, or the text of an error, follow the answer.
+//  2. A rank that wants ranges sends one message with the question, and waits for the answer. The
+//     answer has a number that no other thread of this process waits for, so several threads may
+//     read at once. The bytes, or the text of an error, follow the answer.
 //  3. These messages are point to point, beside the collectives of the group. Only the reading rank
 //     and the rank that has the file are involved.
 #pragma once

@@ -6,8 +6,8 @@
 //     tables as were ever needed at once, however often a job saves.
 //  2. Ranks release a table at different times. All take the first one that is free on every rank,
 //     or a new one if there is none.
-//  3. Each use numbers its roll calls after all of the previous uses, the same on all ranks: in a
-//     use that failed, some ranks may have made fewer.
+//  3. Each use numbers its roll calls after all of the previous uses, the same on all ranks.
+//     Counting on would not do: in a use that failed, some ranks may have made fewer.
 #pragma once
 
 #include <cstddef>

@@ -11,7 +11,7 @@
 //     at the cost of a few messages each.
 //  4. verdict: the missing ranks, as the first rank that gave up found them. It holds for all.
 //
-// The store may be on another machine, and c10d's calls have no time limit: if the network is cut,
+// The store may be on another machine, and c10d's calls have no time limit. If the network is cut,
 // they return when TCP gives up, after a quarter of an hour. So each question is asked on its own
 // thread, which is abandoned if there is no answer in time.
 #pragma once

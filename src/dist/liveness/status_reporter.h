@@ -1,5 +1,5 @@
-// A thread that tells the other ranks about this one: its number, when it waits for long; that it
-// does long work (LongWork); that it is alive, after show_life(). Short work costs no message.
+// A thread that tells the other ranks about this one: its number when it waits for long, and its
+// long work (LongWork). After show_life(), also that it is alive. Short work costs no message.
 #pragma once
 
 #include <chrono>

@@ -6,8 +6,8 @@
 //     the first backward(). A resumed run would then add in another order than an uninterrupted
 //     one, and end with other bits. That is why this class exists.
 //  2. A hook on each parameter's gradient counts. When a bucket is full and those before it are
-//     under way, its gradients are copied into one array, divided by the number of ranks, and
-//     summed over them by Gloo's threads, or NCCL's stream. So all ranks send their buckets in one
+//     under way, its gradients are copied into one array and divided by the number of ranks. Gloo's
+//     threads, or NCCL's stream, sum them over the ranks. So all ranks send their buckets in one
 //     order.
 //  3. finish() sends the rest (gradients of earlier microbatches whose parameters the last one did
 //     not use), waits, and copies the averages back.

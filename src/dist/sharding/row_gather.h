@@ -3,7 +3,7 @@
 //  1. All ranks add the same tensors in the same order, each with its own rows. The tensors' bytes,
 //     one tensor after the other, are one source.
 //  2. Rank 0 reads ranges of it, in any order, and from any thread. Small ranges go in batches,
-//     since a round trip costs as much as a MiB: rank 0 sends the ranges to all, and each rank
+//     since a round trip costs as much as a MiB. Rank 0 sends the ranges to all, and each rank
 //     sends its bytes of them in one message. A large range goes alone, without a copy on either
 //     side. The other ranks serve() meanwhile.
 //  3. finish() ends their serve(). A read after it is an error.

@@ -6,7 +6,7 @@
 //     (FULL_SHARD), or stays (SHARD_GRAD_OP). A hook on its output gathers it again before
 //     backward() goes through it.
 //  3. backward() computes the latest results first. So when it comes to a unit, it is done with all
-//     units whose forward() began after this one's had ended: their gradients are sent, and they
+//     units whose forward() began after this one's had ended. Their gradients are sent, and they
 //     are released. The other units are finished at the end: the outer ones of nested units, and
 //     the first.
 //  4. The gradients of at most one unit are under way at a time, and at most one unit is gathered

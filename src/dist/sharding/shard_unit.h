@@ -8,8 +8,8 @@
 //     wholes: the same objects of libtorch with other elements (set_data()). So the module's
 //     members, which hold these objects, compute with the wholes.
 //  3. autograd keeps views of the wholes for backward(). So release() frees their memory without
-//     libtorch's knowledge, and the next gather gives the same storages memory with the same
-//     elements again. The views are valid whenever they are used.
+//     libtorch's knowledge. The next gather gives the same storages memory again, with the same
+//     elements. The views are valid whenever they are used.
 //  4. begin_reduce() takes the gradients of the wholes and sends them (UnitGradients).
 //     finish_reduce() puts the averages into the rows' gradients.
 #pragma once

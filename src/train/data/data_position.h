@@ -11,15 +11,13 @@
 //     "dealt" is written by step 5. Before the first epoch dataset_state is None.
 //  3. A resume inside an epoch restores the generator from the start of the epoch, seeks, and then
 //     restores the generators of the checkpoint. So every later draw is that of an uninterrupted
-//     run:
-//     nothing draws between the checkpoint and the next batch.
+//     run: nothing draws between the checkpoint and the next batch.
 //  4. Composer's files have no such entry. Loaders with their own order need none. The position
 //     that a Python dataset wrote there is not written again: it would be stale.
 //  5. With another number of ranks, the position is the number of samples that all ranks together
-//     had.
-//     The rest of the epoch is dealt to the present ranks. The epoch then has as many batches as
-//     were trained, plus those of the rest. The point of the new deal is kept until the epoch ends:
-//     positions count batches from there.
+//     had. The rest of the epoch is dealt to the present ranks. The epoch then has as many batches
+//     as were trained, plus those of the rest. The point of the new deal is kept until the epoch
+//     ends: positions count batches from there.
 //  6. An evaluation may use the train loader's own object. Before training draws from it again, the
 //     loader seeks as on resume, with the generators as they are.
 //  7. A shuffling loader without its own seed takes the run's. That is rank_zero_seed of the first

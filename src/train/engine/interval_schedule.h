@@ -42,7 +42,7 @@ struct IntervalState {
 
 class IntervalScheduler {
  public:
-  // UsageError for a fraction that is not above zero.
+  // Throws UsageError for a fraction that is not above zero.
   explicit IntervalScheduler(Time interval, FinalMoment final_moment = FinalMoment::kStep);
 
   // Call it exactly once at each moment: it remembers when it fired. Throws UsageError for a

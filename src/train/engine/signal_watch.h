@@ -1,9 +1,8 @@
 // Signals that ask for a save or a stop, from a Trainer's construction to its end.
 //
 //  1. While any SignalWatch lives, the process has handlers for SIGTERM, SIGINT, SIGUSR1 and
-//     SIGUSR2.
-//     The last watch restores the previous handlers. Signals that the process was started to ignore
-//     stay ignored.
+//     SIGUSR2. The last watch restores the previous handlers. Signals that the process was started
+//     to ignore stay ignored.
 //  2. The handlers only set flags, which take_signals() clears. A request that comes before fit()
 //     is remembered until fit() serves it.
 //  3. While a Trainer evaluates outside fit() or is about to be closed, nothing serves requests. A

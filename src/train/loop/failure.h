@@ -4,7 +4,7 @@
 //   - Exceptions of libtorch and the standard library become a TrainingError. The original, with
 //     its backtrace, is nested in it (std::rethrow_if_nested).
 //   - cairn's own errors keep their type. If a batch was at work, the place is put in front.
-//   - Any other exception, such as a class of the user's own, passes unchanged: the user's code
+//   - Any other exception, such as a class of the user's own, passes unchanged. The user's code
 //     that throws it also catches it.
 #pragma once
 

@@ -12,10 +12,10 @@
 //     Composer), time advances, batch_end, evaluators, batch_checkpoint. Then requests from outside
 //     (save; save and stop) are served.
 //  5. An epoch that is exhausted, or was left at its last batch: metrics, schedulers, time,
-//     epoch_end, evaluators, epoch_checkpoint.
-//     In a job of several processes each rank has its own batches. Counts are summed and losses
-//     averaged. The first rank that has no more batches ends the epoch for all. A stop_training()
-//     on one rank stops all, before the next step that depends on it.
+//     epoch_end, evaluators, epoch_checkpoint. In a job of several processes each rank has its own
+//     batches. Counts are summed and losses averaged. The first rank that has no more batches ends
+//     the epoch for all. A stop_training() on one rank stops all, before the next step that depends
+//     on it.
 //  6. Requests from before training that are not served yet; fit_end; then the evaluators that are
 //     due at the end.
 #pragma once

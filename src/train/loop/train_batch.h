@@ -16,9 +16,8 @@
 // the strategy is. All ranks do as many passes as the rank with the most microbatches.
 //
 // An optimizer that needs a closure (LBFGS) receives steps 1 to 4, without its own step, as a
-// closure.
-// As in Composer, it runs the closure as often as it likes; losses and metrics are those of the
-// last run.
+// closure. As in Composer, it runs the closure as often as it likes; losses and metrics are those
+// of the last run.
 #pragma once
 
 #include <memory>

@@ -13,8 +13,8 @@
 //     Pointers to the old elements are invalid then, as after resize_().
 //  3. Otherwise it copies from memory to memory. Elements that were read in place stay. The old
 //     memory of a small tensor is released right after its step, while it is in the cache. Large
-//     memory is released after all steps, by several threads: to unmap a GiB of small pages takes
-//     the kernel a tenth of the time of reading one.
+//     memory is released after all steps, by several threads: the kernel unmaps a GiB of small
+//     pages in a tenth of the time of reading one.
 //  4. Copies that libtorch itself must do (to a device, if 2 does not apply; into a layout that is
 //     not strided) may fail. They are done first, and undone on failure. Devices work
 //     asynchronously and report failures late, so they are waited for before 2 and 3.

@@ -16,9 +16,9 @@
 //     in_place, weights that can be read straight into the model are left out of 2. They are read
 //     here first. That can fail; the error then says that the weights are lost.
 //  6. If something did not fit in 3, or anything was thrown before 5 (out of memory, or by a logger
-//     that cannot write): release the plans' memory, restore the state of all tried objects, and
-//     throw one error, which names the file. It is a MismatchError that lists everything that did
-//     not fit.
+//     that cannot write), undo. Release the plans' memory, restore the state of all tried objects,
+//     and throw one error, which names the file. It is a MismatchError that lists everything that
+//     did not fit.
 // clang-format on
 #include <fmt/format.h>
 #include <fmt/ranges.h>

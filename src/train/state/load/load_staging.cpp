@@ -31,9 +31,9 @@ constexpr std::uint64_t kMostUnwanted = std::uint64_t{16} << 20;
 
 constexpr Refusal kRefusal = {.called = "it"};  // The code that catches it adds the name.
 
-// The most bytes of a checkpoint that can be wanted: the weights, and the optimizer's state, which
-// is up to five times as large for weights in half precision. Also whether most of the weights are
-// on devices.
+// The most bytes of a checkpoint that can be wanted: the weights, and the optimizer's state. The
+// latter is up to five times as large for weights in half precision. Also whether most of the
+// weights are on devices.
 struct WantedEstimate {
   std::uint64_t bytes = 0;
   bool is_of_devices = false;
