@@ -43,7 +43,7 @@ struct Trainer::Impl {
   struct Outside {                        // Requests from outside.
     std::optional<SignalWatch> signals;   // From construction to close(); with handle_signals.
     std::optional<StopRequest> requests;  // From the first fit() to close(); none without signals.
-    Requests unserved;  // Taken, but not served, because a fit() threw or did not handle signals.
+    Requests unserved;  // Taken, but not served yet: the fit() threw, or has not polled since.
   };
   struct Resumed {
     std::string from;          // LoadOutcome's.

@@ -29,8 +29,8 @@ bool is_sharded(const State& state);
 // Step 1. `entries`: from State::state_dict().
 void mark_own_parts(const State& state, Value& entries);
 
-// Step 2, while it lives. Construct it on all ranks. On ranks above 0, its end waits until rank 0's
-// is destroyed. Does nothing for a state that is not sharded.
+// Step 2, while it lives. Construct it on all ranks. On ranks above 0 the constructor returns when
+// rank 0's object is destroyed. Does nothing for a state that is not sharded.
 class WholeState {
  public:
   // Throws DistError.
