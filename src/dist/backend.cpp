@@ -1,4 +1,4 @@
-// Debian's libtorch, and PyTorch's own, have Gloo; a build that is known to lack it sets this.
+// Debian's libtorch, and PyTorch's own, have Gloo. A build that lacks it defines this.
 #if !defined(CAIRN_WITHOUT_GLOO) && !defined(USE_C10D_GLOO)
 #define USE_C10D_GLOO
 #endif
@@ -27,7 +27,7 @@ namespace cairn::dist {
 #ifdef CAIRN_WITHOUT_GLOO
 
 namespace {
-// Before anybody waits for anybody.
+// Throws before any rank waits for another.
 [[noreturn]] void refuse() {
   throw UnsupportedError(
       "this cairn was built without Gloo, which several processes need: install Gloo's headers "
@@ -49,11 +49,11 @@ c10::intrusive_ptr<Backend> open_gloo(const c10::intrusive_ptr<c10d::Store>&, co
 
 namespace {
 
-// Where there is a choice TCPStore serves by libuv, also in a libtorch that was built without it
-// (Debian's 2.14), and then says so. Whether there was that choice; now it is the other way, which
-// speaks the same.
+// If c10d offers a choice, TCPStore uses libuv by default, even in a libtorch built without libuv
+// (Debian's 2.14), and then throws. This selects the other implementation, which speaks the same
+// protocol. Returns whether libuv was selected before.
 template <class Options>
-bool leave_out_libuv(Options& options) {
+bool disable_libuv(Options& options) {
   if constexpr (requires { options.useLibUV; }) return std::exchange(options.useLibUV, false);
   return false;
 }
@@ -66,18 +66,18 @@ c10::intrusive_ptr<c10d::TCPStore> make_store(const std::string& host,
     return c10::make_intrusive<c10d::TCPStore>(host, options);
   } catch (const std::exception& error) {
     const bool is_of_libuv = std::string(error.what()).find("libuv") != std::string::npos;
-    if (!is_of_libuv || !leave_out_libuv(options)) throw;
+    if (!is_of_libuv || !disable_libuv(options)) throw;
   }
   return c10::make_intrusive<c10d::TCPStore>(host, options);
 }
 
-// Connects to rank 0 of this machine, which may not listen yet. c10d tries once a second, and whole
-// jobs waited for that: a look costs microseconds here.
+// Connects to rank 0 of this machine, which may not listen yet. c10d tries only once a second,
+// which delayed whole jobs. A look here costs microseconds.
 c10::intrusive_ptr<c10d::TCPStore> join_at_loopback(c10d::TCPStoreOptions options) {
   using std::chrono::milliseconds;
   using std::chrono::steady_clock;
   constexpr milliseconds kPause{5};
-  constexpr milliseconds kOneTry{1000};  // of c10d
+  constexpr milliseconds kOneTry{1000};  // c10d's.
   const milliseconds timeout = options.timeout;
   const auto deadline = steady_clock::now() + timeout;
   while (!is_listened_at_loopback(options.port) && steady_clock::now() < deadline)
@@ -89,9 +89,9 @@ c10::intrusive_ptr<c10d::TCPStore> join_at_loopback(c10d::TCPStoreOptions option
   return store;
 }
 
-// Makes a TCPStore that listens at the loopback address alone. Old ones (libtorch 1.13) take no
-// socket of the caller. Such a store begins to listen at any port; then its descriptor becomes our
-// socket.
+// Makes a TCPStore that listens only at the loopback address. Old versions (libtorch 1.13) take no
+// socket from the caller. Such a store begins to listen at any port; then its descriptor is
+// replaced with our socket.
 template <class Options>
 c10::intrusive_ptr<c10d::TCPStore> serve_loopback(Options options) {
   FileDescriptor own = listen_at_loopback(options.port);
@@ -102,9 +102,9 @@ c10::intrusive_ptr<c10d::TCPStore> serve_loopback(Options options) {
     options.port = 0;
     auto store = make_store(kLoopback, options);
     const auto wait_for_answer = [&] { store->check({"listens"}); };
-    wait_for_answer();  // our connections are accepted now: closing the old socket resets others
+    wait_for_answer();  // Our connections are accepted: closing the old socket resets others.
     replace_listener(store->getPort(), own);
-    wait_for_answer();  // the store has stopped waiting on the old socket, which is closed
+    wait_for_answer();  // The store has stopped waiting on the old socket, which is closed.
     return store;
   }
 }
@@ -116,7 +116,7 @@ c10::intrusive_ptr<c10d::Store> open_store(const MeetingPlace& place, bool liste
   c10d::TCPStoreOptions options;
   options.port = place.port;
   options.isServer = listens;
-  options.waitWorkers = false;  // who is missing is found out by name, see group.cpp
+  options.waitWorkers = false;  // group.cpp finds missing ranks by name.
   options.timeout = timeout;
   if (!place.is_of_loopback) return make_store(place.host, options);
   return listens ? serve_loopback(options) : join_at_loopback(options);
@@ -148,7 +148,7 @@ c10::intrusive_ptr<Backend> open_gloo(const c10::intrusive_ptr<c10d::Store>& sto
 
 namespace {
 
-// What a variable asks for: "" when it is not there.
+// The value of a variable; "" if it is not set.
 std::string wanted_by(const char* variable, const std::string& direct, const char* usual) {
   const char* const value = getenv(variable);
   const std::string wanted = value == nullptr ? "" : value;
@@ -165,9 +165,9 @@ Transport transport_of_gpu() {
 #else
   if (wanted == "nccl") {
     throw UsageError(
-        "CAIRN_CUDA_BACKEND is nccl, and this cairn was built without it: build it with a libtorch "
-        "for CUDA and NCCL's headers (Debian: libnccl-dev), or leave the variable out: then what "
-        "GPUs send goes through host memory");
+        "CAIRN_CUDA_BACKEND is nccl, and this cairn was built without NCCL: build it with a "
+        "libtorch for CUDA and NCCL's headers (Debian: libnccl-dev), or leave the variable out. "
+        "GPUs then send through host memory");
   }
   return Transport::kGloo;
 #endif
@@ -179,9 +179,9 @@ Transport transport_of_host() {
   return Transport::kMpi;
 #else
   throw UsageError(
-      "CAIRN_CPU_BACKEND is mpi, and this cairn was built without it: build it with a libtorch "
-      "that has MPI (Debian's and PyTorch's own have not) and MPI's headers, or leave the variable "
-      "out: mpirun starts processes that use Gloo, too");
+      "CAIRN_CPU_BACKEND is mpi, and this cairn was built without MPI: build it with MPI's headers "
+      "and a libtorch that has MPI (Debian's and PyTorch's own do not), or leave the variable out. "
+      "mpirun also starts processes that use Gloo");
 #endif
 }
 

@@ -1,5 +1,5 @@
-// What knows c10d's classes by name (backend_nccl.cpp and backend_mpi.cpp those that few builds of
-// libtorch have): what differs between versions of libtorch is here.
+// All code that knows c10d's classes by name, so differences between versions of libtorch are here.
+// backend_nccl.cpp and backend_mpi.cpp have the classes that few builds of libtorch contain.
 #pragma once
 
 #include <c10/core/Device.h>
@@ -29,44 +29,44 @@ using WorkPtr = c10::intrusive_ptr<c10d::Work>;
 struct MeetingPlace {
   std::string host;
   std::uint16_t port = 0;
-  bool is_of_loopback = false;  // 127.0.0.1, whatever `host` says: all ranks are on one machine
+  bool is_of_loopback = false;  // Use 127.0.0.1 instead of `host`: one machine has all ranks.
 };
 
 // Opens c10d's TCPStore. `listens`: this process listens, and all others connect to it. TCPStore
 // has no authentication, and listens on all interfaces unless `place` is of loopback. Other
-// processes try for `timeout` to connect. Throws what c10d throws; StorageError if the port of
+// processes try for `timeout` to connect. Throws c10d's exceptions, and StorageError if the port of
 // loopback is taken.
 c10::intrusive_ptr<c10d::Store> open_store(const MeetingPlace& place, bool listens,
                                            std::chrono::milliseconds timeout);
 c10::intrusive_ptr<c10d::Store> with_prefix(const std::string& prefix,
                                             c10::intrusive_ptr<c10d::Store> store);
 
-// One of those who connect with each other.
+// One of the processes that connect with each other.
 struct Member {
   int rank = 0;
   int world_size = 1;
   std::chrono::milliseconds timeout{};
-  bool is_one_machine = false;  // then nothing of Gloo's leaves it: 127.0.0.1
+  bool is_one_machine = false;  // Gloo then uses only 127.0.0.1.
 };
 
-// Connects to all others, who call it, too. GLOO_SOCKET_IFNAME names the interface, as PyTorch's.
-// UnsupportedError when this libtorch was built without Gloo.
+// Connects to all other members, which must call it, too. GLOO_SOCKET_IFNAME names the interface,
+// as in PyTorch. Throws UnsupportedError if this libtorch was built without Gloo.
 c10::intrusive_ptr<Backend> open_gloo(const c10::intrusive_ptr<c10d::Store>& store,
                                       const Member& member);
 
-// What tensors of a device travel by.
+// The library that sends tensors of a device.
 enum class Transport { kGloo, kNccl, kMpi };
 
-// A GPU's by NCCL where cairn was built with it and CAIRN_CUDA_BACKEND is not "gloo"; the host's by
-// MPI when CAIRN_CPU_BACKEND is "mpi"; all others by Gloo. UsageError when a variable asks for what
-// this cairn was built without, or for something else.
+// For a GPU: NCCL, if cairn was built with it and CAIRN_CUDA_BACKEND is not "gloo". For the host:
+// MPI, if CAIRN_CPU_BACKEND is "mpi". Otherwise Gloo. Throws UsageError if a variable has an
+// unknown value, or names a library that this cairn was built without.
 Transport transport_of(at::Device device);
-// As open_gloo(), for tensors on `device`, a GPU that no other of them has.
+// As open_gloo(), for tensors on `device`, a GPU that no other member uses.
 c10::intrusive_ptr<Backend> open_nccl(const c10::intrusive_ptr<c10d::Store>& store,
                                       const Member& member, at::Device device);
-// Of all ranks, once in a process. UsageError when MPI numbers them otherwise.
+// For all ranks, once in a process. Throws UsageError if MPI numbers the ranks differently.
 c10::intrusive_ptr<Backend> open_mpi(const Member& member);
-// A call of MPI's, if there was one, will not return: the process is to end without waiting for it.
+// A pending call of MPI will not return: the process must end without waiting for it.
 void give_up_mpi();
 
 }  // namespace cairn::dist

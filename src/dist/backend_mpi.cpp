@@ -1,8 +1,8 @@
-// In a build with a libtorch that has MPI, and with MPI's headers.
+// For a build with a libtorch that has MPI, and with MPI's headers.
 #ifndef USE_C10D_MPI
 #define USE_C10D_MPI
 #endif
-// Of MPI's C++ interface, which left its standard, nothing is wanted, nor its library.
+// MPI's C++ interface, which was removed from the standard, is not needed, nor its library.
 #define OMPI_SKIP_MPICXX 1
 #define MPICH_SKIP_MPICXX 1
 
@@ -24,9 +24,9 @@ namespace {
 
 std::atomic<bool> is_given_up = false;
 
-// c10d registers MPI_Finalize() for the end of the process, which waits for a call of MPI that has
-// not returned, and for all other ranks. Ended without it, mpirun ends the others, too.
-void end_without_goodbye(int status, void*) {
+// c10d registers MPI_Finalize() for the end of the process. MPI_Finalize() waits for pending calls
+// of MPI and for all other ranks. If the process ends without it, mpirun ends the other ranks, too.
+void end_without_finalize(int status, void*) {
   if (!is_given_up) return;
   std::fflush(nullptr);
   std::_Exit(status);
@@ -36,7 +36,7 @@ void end_without_goodbye(int status, void*) {
 
 c10::intrusive_ptr<Backend> open_mpi(const Member& member) {
   const auto backend = c10d::ProcessGroupMPI::createProcessGroupMPI();
-  on_exit(end_without_goodbye, nullptr);  // behind c10d's own, and so before it
+  on_exit(end_without_finalize, nullptr);  // Registered after c10d's handler, so it runs before it.
   if (backend->getRank() != member.rank || backend->getSize() != member.world_size) {
     throw UsageError("CAIRN_CPU_BACKEND is mpi, and MPI calls rank " + std::to_string(member.rank) +
                      " of " + std::to_string(member.world_size) + " its rank " +

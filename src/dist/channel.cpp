@@ -26,7 +26,7 @@ at::Tensor Channel::empty_message(std::int64_t bytes) const {
 
 void Channel::unpack(const at::Tensor& message, const at::Tensor& into) const {
   if (message.is_same(into)) return;
-  // Not behind the host's back: the message may be gone before the device has it.
+  // Blocking: the message may be freed before an asynchronous copy has read it.
   into.copy_(message, /*non_blocking=*/false);
 }
 

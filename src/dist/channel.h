@@ -1,10 +1,10 @@
-// Tensors of one device on their way between some of the ranks.
+// Sends tensors of one device between some of the ranks.
 //
-//  1. What is given to the backend is a message: the tensor itself where the backend reaches its
-//     memory (Gloo the host's, NCCL a GPU's), a copy in host memory otherwise, page-locked where a
-//     GPU copies.
-//  2. What came goes back into the tensor by unpack(), or is copied to the device by arrived().
-//     Copies stand in the order of the current stream's work.
+//  1. The backend gets a message. It is the tensor itself if the backend can reach its memory (Gloo
+//     the host's, NCCL a GPU's). Otherwise it is a copy in host memory, page-locked if a GPU
+//     copies.
+//  2. unpack() copies a received message back into the tensor, or arrived() copies it to the
+//     device. Copies are ordered with the current stream's work.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -17,17 +17,17 @@ namespace cairn::dist {
 
 struct Channel {
   c10::intrusive_ptr<Backend> backend = {};
-  at::Device device = at::kCPU;  // of the tensors
-  at::Device home = at::kCPU;    // of the messages: `device`, or the host
+  at::Device device = at::kCPU;  // Where the tensors are.
+  at::Device home = at::kCPU;    // Where the messages are: `device`, or the host.
 
   at::Tensor message_of(const at::Tensor& tensor) const;
   at::Tensor empty_message(std::int64_t bytes) const;
   void unpack(const at::Tensor& message, const at::Tensor& into) const;
   at::Tensor arrived(const at::Tensor& message) const;
-  // Whether numbers of this type can be added on the way: by MPI no halves. UsageError.
+  // Throws UsageError if the backend cannot add numbers of this type: MPI cannot add halves.
   void check_adds(at::ScalarType type) const;
-  // Whether the end of a work is asked for: NCCL's works tell nobody of it. The same of what goes
-  // through host memory, so that there is one way.
+  // Whether the end of a work must be polled, since NCCL's works do not notify. Device messages
+  // through host memory are polled, too, so that there is only one way.
   bool is_polled() const { return !device.is_cpu(); }
 
  private:

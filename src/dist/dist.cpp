@@ -22,7 +22,7 @@ struct Initialized {
   bool is = false;
   // Not destroyed with the process: a collective that a rank gave up may still be under way.
   Group* group = nullptr;
-  std::vector<std::string> machines;  // by rank
+  std::vector<std::string> machines;  // By rank.
 };
 
 Initialized& initialized() {
@@ -48,7 +48,7 @@ Launch launch_from(const InitializeOptions& options) {
       throw UsageError(fmt::format("dist::initialize(): rank {} is not in 0 to world_size - 1, {}",
                                    launch.rank, launch.world_size - 1));
     }
-    // Where they meet may still be the environment's.
+    // The meeting place may still come from the environment.
     read_meeting_place(launch);
   }
   if (options.local_rank) launch.local_rank = options.local_rank;
@@ -211,7 +211,7 @@ void shutdown() {
   set_launch(std::nullopt);
 }
 
-// RANK may be any number of a process alone.
+// In a job of one process, RANK may be any number.
 std::int64_t rank() {
   const Launch launch = launch_of();
   return launch.world_size == 1 ? 0 : launch.rank;
@@ -312,7 +312,7 @@ void broadcast_tensors(const std::vector<at::Tensor>& tensors, const std::string
     std::int64_t at = 0;
     for (std::size_t i = 0; i < small.size(); ++i) {
       const std::int64_t size = parts[i].numel();
-      // A copy: memory of another type must begin where that type may.
+      // A copy: memory of another type must be aligned for that type.
       const at::Tensor bytes = packed.narrow(0, at, size).clone();
       small[i].copy_(bytes.view(small[i].scalar_type()).view(small[i].sizes()));
       at += size;

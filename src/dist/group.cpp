@@ -17,7 +17,7 @@ namespace {
 
 using std::chrono::milliseconds;
 
-// The backends' own limit, which is not to come before ours (step 4).
+// The backends' own limit. It must not expire before ours (step 4).
 constexpr milliseconds kTheirTimeout = std::chrono::hours(24);
 
 // c10d's messages end with a backtrace.
@@ -28,20 +28,21 @@ std::string absent_text(const std::vector<std::int64_t>& absent) {
                      fmt::join(absent, ", "));
 }
 
-// Whether a work ends within `limit`. Both throw what it failed with.
+// waits() and polls(): whether a work ends within `limit`. Both throw the error that the work
+// failed with.
 bool waits(const WorkPtr& work, milliseconds limit) {
   try {
     work->wait(limit);
     return true;
   } catch (const std::exception&) {
     if (work->isCompleted() && !work->isSuccess()) throw;
-    return work->isCompleted();  // in this moment
+    return work->isCompleted();  // It may have ended just now.
   }
 }
 
-// On a device: of its end nobody tells the host.
+// For a work on a device: the host is not notified of its end.
 bool polls(const WorkPtr& work, milliseconds limit) {
-  constexpr milliseconds kSpin{1};  // most have ended by then
+  constexpr milliseconds kSpin{1};  // Most works have ended by then.
   const auto begin = std::chrono::steady_clock::now();
   while (!work->isCompleted()) {
     const auto passed = std::chrono::steady_clock::now() - begin;
@@ -60,7 +61,7 @@ bool polls(const WorkPtr& work, milliseconds limit) {
 
 Group::Group(Launch launch, milliseconds timeout)
     : launch_(std::move(launch)), timeout_(timeout), tables_(std::make_unique<RankTables>()) {
-  transport_of(at::kCPU);  // what cannot be had is said before anybody waits
+  transport_of(at::kCPU);  // Throws for an unavailable library before any rank waits.
   if (const auto soft = soft_limit_for(launch_.world_size, open_file_limit()))
     set_soft_open_file_limit(*soft);
   meet();
@@ -80,7 +81,7 @@ c10::intrusive_ptr<c10d::Store> Group::connect() const {
                      open_store(place(), /*listens=*/false, timeout_));
 }
 
-// c10d's limits are not ours: so it connects on a thread that is left behind after our time.
+// c10d has other limits than ours, so it connects on a thread, which is abandoned after our time.
 Channel Group::connect(const std::string& name, std::int64_t index, std::int64_t count,
                        at::Device device, Transport transport) {
   const Member member = {.rank = static_cast<int>(index),
@@ -134,7 +135,7 @@ Channel Group::connect_some(const std::string& name, const std::vector<std::int6
   const auto own = std::ranges::find(ranks, launch_.rank) - ranks.begin();
   if (count == 1) return {.device = device};
   if (!device.is_cpu()) reporter_->show_life();
-  // c10d's MPI calls one function at a time in a process: two groups could wait for each other.
+  // c10d's MPI runs one call at a time per process: two groups could wait for each other.
   const Transport transport = device.is_cpu() ? Transport::kGloo : transport_of(device);
   return connect("some/" + name, own, count, device, transport);
 }
@@ -145,13 +146,14 @@ void Group::meet() {
   try {
     const auto door =
         with_prefix("cairn" + launch_.attempt, open_store(place(), listens, timeout_));
-    if (launch_.is_store_hosted) door->check({"job"});  // other versions connect, and then close
+    // Another version of c10d accepts the connection, and then closes it.
+    if (launch_.is_store_hosted) door->check({"job"});
     launch_.job_id = agree_on_job(*door, launch_, timeout_);
     store_ = with_prefix(launch_.job_id, door);
     watch_.emplace(connect(), launch_.rank, launch_.world_size);
     reporter_.emplace(*watch_, std::min(kLongWait, timeout_ / 4));
   } catch (const std::exception& error) {
-    // A StorageError says that the port is taken, as what c10d throws does.
+    // A StorageError says that the port is taken, as c10d's exceptions do.
     const bool is_of_place = dynamic_cast<const Error*>(&error) == nullptr ||
                              dynamic_cast<const StorageError*>(&error) != nullptr;
     if (!is_of_place) throw;
@@ -176,7 +178,7 @@ void Group::meet() {
                     {0});
   }
   try {
-    watch_->come_to(0);
+    watch_->report_number(0);
     store_->wait(watch_->all_places(), timeout_);
   } catch (const std::exception& error) {
     fail("meeting at " + where, error.what());
@@ -202,7 +204,7 @@ void Group::wait(const WorkPtr& work, const Channel& channel) {
     const auto left = std::chrono::duration_cast<milliseconds>(deadline_ - Clock::now());
     const milliseconds limit = std::max(left, milliseconds(1));
     if (channel.is_polled() ? polls(work, std::min(limit, kLongWait)) : waits(work, limit)) return;
-    if (channel.is_polled() && watch_->is_anybody_gone()) {
+    if (channel.is_polled() && watch_->is_any_rank_gone()) {
       throw std::runtime_error("a process gives no sign of life");
     }
     if (Clock::now() < deadline_) continue;
@@ -248,8 +250,8 @@ void Group::fail(const std::string& what, const std::string& why) {
 
 std::optional<std::uint64_t> soft_limit_for(std::int64_t world_size, const OpenFileLimit& limit) {
   constexpr std::uint64_t kOfProgram = 64;
-  constexpr std::uint64_t kOfRank = 3;  // Gloo's, and at rank 0 two of the store's
-  // Groups of shards, and each thread that saves, have connections of their own.
+  constexpr std::uint64_t kOfRank = 3;  // Gloo's, and at rank 0 two for the store.
+  // Groups of shards, and each thread that saves, have their own connections.
   constexpr std::uint64_t kOfRankLater = 8;
   const auto ranks = static_cast<std::uint64_t>(world_size);
   const std::uint64_t needed = kOfProgram + kOfRank * ranks;

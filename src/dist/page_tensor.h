@@ -6,14 +6,14 @@
 
 namespace cairn::dist {
 
-// Returns a contiguous tensor, not initialized. A large one on the CPU has pages of its own, which
-// go back to the system when its storage ends. Memory of malloc would stay in the heap, between
-// chunks that live longer. So rows and their gradients have pages of their own, too. Small tensors,
-// and those of other devices, have libtorch's memory.
+// Returns an uninitialized, contiguous tensor. A large one on the CPU has its own pages, which are
+// released to the system when its storage ends. Memory from malloc would stay in the heap, between
+// chunks that live longer. So rows and their gradients also have their own pages. Small tensors,
+// and tensors of other devices, use libtorch's memory.
 at::Tensor page_tensor(at::IntArrayRef sizes, const at::TensorOptions& options);
 
-// Gives the free memory of the heap back to the system. It looks at all of the heap: call it once
-// a pass at most, and not for small models.
+// Releases the free memory of the heap to the system. It scans the whole heap: call it at most once
+// per pass, and not for small models.
 void give_back_heap();
 
 }  // namespace cairn::dist

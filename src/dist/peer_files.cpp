@@ -19,19 +19,19 @@
 namespace cairn::dist {
 namespace {
 
-constexpr std::uint64_t kMostBytes = std::uint64_t{4} << 20;  // of one answer
-constexpr std::size_t kMostRanges = 256;                      // of one question
-constexpr int kFirstQuestionTag = 1 << 10;                    // row_gather.cpp has lower ones
+constexpr std::uint64_t kMostBytes = std::uint64_t{4} << 20;  // Per answer.
+constexpr std::size_t kMostRanges = 256;                      // Per question.
+constexpr int kFirstQuestionTag = 1 << 10;                    // row_gather.cpp has lower ones.
 constexpr int kFirstAnswerTag = 1 << 20;
 constexpr int kAnswerTags = 1 << 20;
 
-// A question: the tag of its answer, which file, how many ranges, then the offset and the size of
-// each. Always of one length, since who receives it must know.
+// A question: the tag of its answer, the file, the number of ranges, then the offset and the size
+// of each. All questions have one length, since the receiver must know it.
 constexpr std::int64_t kHead = 4;
 constexpr std::int64_t kQuestion = kHead + 2 * static_cast<std::int64_t>(kMostRanges);
 
-// An answer: how many bytes follow, and whether they are why there is no other answer; its errno,
-// and its ReadFault.
+// An answer: the number of bytes that follow; whether they are an error's text; its errno; its
+// ReadFault.
 enum Answer : std::int64_t { kBytes, kIsError, kStatus, kFault, kAnswerHead };
 constexpr std::int64_t kMostOfWhy = 64 << 10;
 
@@ -40,7 +40,7 @@ struct Wanted {
   std::uint64_t size = 0;
 };
 
-// What a question asks for, as far as it is one.
+// The ranges of a question. Throws UsageError if it is malformed.
 std::vector<Wanted> ranges_of(const std::int64_t* numbers) {
   const auto count = static_cast<std::size_t>(numbers[3]);
   if (count > kMostRanges) throw UsageError("another version of cairn asks for a file's bytes");
@@ -79,7 +79,7 @@ at::Tensor bytes_of_text(std::string text) {
   return bytes;
 }
 
-// What the other rank has found of its file is found of it here.
+// Throws the class of error that the other rank found for its file.
 [[noreturn]] void throw_read_fault(const std::string& why, int status, std::int64_t fault) {
   switch (static_cast<ReadFault>(fault)) {
     case ReadFault::kContent:
@@ -125,11 +125,11 @@ void PeerFiles::answer_all(const Open& open) {
         if (is_over_) return;
         work = awaited_ = group_.backend().recvAnysource(question, question_tag_);
       }
-      if (!work->wait()) return;  // aborted
+      if (!work->wait()) return;  // Aborted.
       answer(open, work->sourceRank(), question[0]);
     }
   } catch (const std::exception&) {
-    return;  // the group has failed, and whoever asks notices
+    return;  // The group has failed, and the ranks that ask notice it.
   }
 }
 
@@ -161,13 +161,13 @@ void PeerFiles::answer(const Open& open, int to, const at::Tensor& question) {
     if (bytes.numel() > 0) group_.backend().send(body, to, tag)->wait(group_.timeout());
     said->wait(group_.timeout());
   } catch (const std::exception&) {
-    return;  // who asked is gone; others may still ask
+    return;  // The asking rank is gone; others may still ask.
   }
 }
 
 void PeerFiles::read(const FileOfRank& file, std::span<const ByteSource::Range> ranges) const {
   if (is_over_) {
-    throw UsageError("a checkpoint of several machines can be read while all ranks load it alone");
+    throw UsageError("a checkpoint of several machines can be read only while all ranks load it");
   }
   for_each_batch(ranges, {.ranges = kMostRanges, .bytes = kMostBytes},
                  [&](const std::vector<ByteSource::Range>& batch) { ask(file, batch); });
@@ -199,7 +199,7 @@ void PeerFiles::ask(const FileOfRank& file, std::span<const ByteSource::Range> r
     const auto* const said_of = head[0].data_ptr<std::int64_t>();
     const std::int64_t most = said_of[kIsError] != 0 ? kMostOfWhy : wanted;
     if (said_of[kBytes] < 0 || said_of[kBytes] > most) {
-      throw std::length_error("its answer is of another length; is it another version of cairn?");
+      throw std::length_error("its answer has the wrong length; is it another version of cairn?");
     }
     body[0] = at::empty({said_of[kBytes]}, at::kByte);
     if (body[0].numel() > 0) backend.recv(body, from, tag)->wait(group_.timeout());
@@ -218,7 +218,7 @@ void PeerFiles::ask(const FileOfRank& file, std::span<const ByteSource::Range> r
     const std::string why(reinterpret_cast<const char*>(bytes),
                           static_cast<std::size_t>(body[0].numel()));
     throw_read_fault(fmt::format("rank {}, which has it, cannot read it: {}", from,
-                                 said[kIsError] != 0 ? why : "its answer is of another length"),
+                                 said[kIsError] != 0 ? why : "its answer has the wrong length"),
                      static_cast<int>(said[kStatus]), said[kFault]);
   }
   for (const ByteSource::Range& range : ranges) {

@@ -1,12 +1,12 @@
-// Files that lie on other machines, read over the ranks while a checkpoint is loaded.
+// Reads files on other machines, over the ranks, while a checkpoint is loaded.
 //
-//  1. Each rank that has files answers on a thread of its own, until it is gone. What is read there
-//     is this rank's file, in pieces of a few MiB.
-//  2. Who wants ranges sends one message that says which, and waits for an answer with a number
-//     that nobody else in this process waits for: several threads may read at once. The bytes come
-//     behind it, or why there are none.
-//  3. These messages are point to point, beside the collectives of the group: no rank takes part in
-//     what another one reads but the one that has it.
+//  1. Each rank that has files answers on its own thread, until this object is destroyed. It reads
+//     this rank's file in pieces of a few MiB.
+//  2. A rank that wants ranges sends one message with the question, and waits for the answer. The
+//     answer has a number that no other thread of this process waits for, so several threads may
+//     read at once. The bytes, or the text of an error, follow the answer.
+//  3. These messages are point to point, beside the collectives of the group. Only the reading rank
+//     and the rank that has the file are involved.
 #pragma once
 
 #include <atomic>
@@ -25,21 +25,22 @@ class Group;
 
 class PeerFiles final : public OthersFiles {
  public:
-  // Gives a file of this rank; throws what it has to say. Called by the thread of step 1.
+  // Returns a file of this rank. Its exceptions are sent to the asking rank. Called by the thread
+  // of step 1.
   using Open = std::function<std::shared_ptr<const ByteSource>(const FileOfRank& file)>;
 
-  // On all ranks together, as often and in the same order.
+  // Construct it on all ranks together, equally often and in the same order.
   explicit PeerFiles(Group& group);
   ~PeerFiles() override;
   PeerFiles(const PeerFiles&) = delete;
   PeerFiles& operator=(const PeerFiles&) = delete;
 
-  // Step 1. Once.
+  // Step 1. Call it once.
   void serve(Open open);
-  // Ends step 1, when no rank reads any more: a barrier, or something like it, comes before.
-  // Reading is a UsageError from then on.
+  // Ends step 1. Call it when no rank reads any more, for example after a barrier. A later read
+  // throws UsageError.
   void end();
-  // DistError when the rank is gone.
+  // Throws DistError if the rank is gone.
   void read(const FileOfRank& file, std::span<const ByteSource::Range> ranges) const override;
 
  private:
@@ -48,10 +49,10 @@ class PeerFiles final : public OthersFiles {
   void ask(const FileOfRank& file, std::span<const ByteSource::Range> ranges) const;
 
   Group& group_;
-  const int question_tag_;  // another one for each: what is left of one before disturbs nobody
+  const int question_tag_;  // Differs for each object, so old messages do no harm.
   mutable std::atomic<int> answers_ = 0;
   std::mutex mutex_;
-  WorkPtr awaited_;  // the next question
+  WorkPtr awaited_;  // The next question.
   std::atomic<bool> is_over_ = false;
   std::thread thread_;
 };

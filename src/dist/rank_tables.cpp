@@ -22,7 +22,7 @@ constexpr std::int64_t kRollCallsOfOneUse = std::int64_t{1} << 32;
 
 const std::string kDoing = "meeting to save or to resume";
 
-// Of CAIRN_SAVE_SILENCE: seconds.
+// From CAIRN_SAVE_SILENCE, in seconds.
 std::optional<std::chrono::milliseconds> silence_asked_for() {
   const char* const text = std::getenv("CAIRN_SAVE_SILENCE");
   if (text == nullptr || *text == 0) return std::nullopt;
@@ -41,7 +41,7 @@ std::optional<std::chrono::milliseconds> silence_asked_for() {
 struct RankTables::Table {
   std::string name;
   RankTable table;
-  std::shared_ptr<StoreMeeting> meeting;  // the table's
+  std::shared_ptr<StoreMeeting> meeting;  // The table's.
   std::atomic<bool> is_free = false;
 };
 
@@ -81,7 +81,7 @@ std::shared_ptr<RankTable> RankTables::take(Group& group) {
 void RankTables::open(const Group& group, RankTable& table) {
   table.has_threads = true;
   if (group.launch().rank == 0) open_table(*table.meeting);
-  barrier(kDoing);  // then it is open, for all
+  barrier(kDoing);  // After it, the table is open for all.
   const std::vector<std::string> machines = machines_of_ranks();
   table.me = {.rank = group.launch().rank, .world_size = group.launch().world_size};
   table.me.machine = machines.at(static_cast<std::size_t>(table.me.rank));

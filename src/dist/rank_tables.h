@@ -1,13 +1,13 @@
 // The tables at which this process meets the others of its group, to save and to resume.
 //
-//  1. What a roll call leaves in c10d's store goes with the next one at the same table, when all
-//     have come to that (checkpoint/ranks/roll_call.h): nobody else knows when all have read it. So
-//     a table that nobody needs any more is used again, and there are as many as were ever needed
-//     at once, however often a job saves.
-//  2. One rank lets go of a table later than another. All take the first that is free on every
-//     rank; where there is none, a new one.
-//  3. Each use numbers its roll calls behind all of those before it, on all ranks alike: of one
-//     that failed some ranks may have made fewer.
+//  1. The entries of a roll call in c10d's store are removed by the next one at the same table,
+//     when all ranks have come to that (checkpoint/ranks/roll_call.h). Only then is it known that
+//     all have read them. So a table that is no longer needed is reused: there are only as many
+//     tables as were ever needed at once, however often a job saves.
+//  2. Ranks release a table at different times. All take the first one that is free on every rank,
+//     or a new one if there is none.
+//  3. Each use numbers its roll calls after all of the previous uses, the same on all ranks.
+//     Counting on would not do: in a use that failed, some ranks may have made fewer.
 #pragma once
 
 #include <cstddef>
@@ -25,7 +25,8 @@ class RankTables {
  public:
   RankTables();
   ~RankTables();
-  // On all ranks together. Whoever lets go of it last, on any thread, gives it back. DistError.
+  // Call it on all ranks together. Releasing the last reference, on any thread, frees the table.
+  // Throws DistError.
   std::shared_ptr<RankTable> take(Group& group);
 
  private:
@@ -33,13 +34,13 @@ class RankTables {
   std::size_t find_free(const Group& group) const;
   static void open(const Group& group, RankTable& table);
 
-  std::vector<std::shared_ptr<Table>> tables_;  // as many on all ranks
+  std::vector<std::shared_ptr<Table>> tables_;  // Equally many on all ranks.
   std::int64_t uses_ = 0;
 };
 
-// How this process meets the others of its group to commit and to agree (commit_over_ranks.h), once
-// for each thread that does, for as long as it is kept. All ranks call it together. UsageError when
-// it is alone.
+// How this process meets the others of its group to commit and to agree (commit_over_ranks.h). Take
+// one for each thread that does so. All ranks must call it together. Throws UsageError for a single
+// process.
 std::shared_ptr<RankTable> rank_table();
 
 }  // namespace cairn::dist

@@ -21,7 +21,7 @@ std::string error_text(const std::exception& e) noexcept {
     const std::string text = e.what();
     return "c10d: " + text.substr(0, text.find('\n'));
   } catch (const std::bad_alloc&) {
-    return "no memory";  // this text takes none
+    return "no memory";  // This text allocates nothing.
   }
 }
 
@@ -31,11 +31,11 @@ struct StoreMeeting::Line {
   c10::intrusive_ptr<c10d::Store> store;
   std::mutex mutex;
   std::condition_variable changed;
-  std::function<Answer(c10d::Store&)> call;  // to be made, or being made
+  std::function<Answer(c10d::Store&)> call;  // To be made, or being made.
   std::uint64_t asked = 0;
   std::uint64_t answered = 0;
   Answer answer;
-  std::string error;  // of the last call; empty: it was answered
+  std::string error;  // The last call's. Empty: it was answered.
   bool is_closing = false;
 };
 
@@ -51,7 +51,7 @@ StoreMeeting::~StoreMeeting() {
   line_->changed.notify_all();
 }
 
-// Step 1, of the thread.
+// Step 1, on the thread.
 void StoreMeeting::serve(const std::shared_ptr<Line>& line) {
   std::unique_lock lock(line->mutex);
   for (;;) {
@@ -81,7 +81,7 @@ StoreMeeting::Answer StoreMeeting::ask(std::function<Answer(c10d::Store&)> call)
   const auto no_answer = [this] {
     return MeetingError("no answer within " + std::to_string(most_.count()) + " ms");
   };
-  if (!line_->changed.wait_until(lock, deadline, is_idle)) throw no_answer();  // step 2
+  if (!line_->changed.wait_until(lock, deadline, is_idle)) throw no_answer();  // Step 2.
   line_->call = std::move(call);
   ++line_->asked;
   line_->changed.notify_all();
@@ -90,8 +90,8 @@ StoreMeeting::Answer StoreMeeting::ask(std::function<Answer(c10d::Store&)> call)
   return std::exchange(line_->answer, std::nullopt);
 }
 
-// TCPStore sends what is set and waits for no answer, and another connection may be served before
-// this one. The question behind it comes to the server after it.
+// TCPStore sends the value without waiting for an answer, and may serve another connection before
+// this one. The question that follows reaches the server after the value.
 void StoreMeeting::set(const std::string& key, const std::string& value) {
   ask([=](c10d::Store& store) -> Answer {
     store.set(key, to_bytes(value));
@@ -100,7 +100,7 @@ void StoreMeeting::set(const std::string& key, const std::string& value) {
   });
 }
 
-// get() would wait for it.
+// get() alone would wait for the key.
 std::optional<std::string> StoreMeeting::find(const std::string& key) {
   return ask([=](c10d::Store& store) -> Answer {
     if (!store.check({key})) return std::nullopt;
@@ -108,7 +108,7 @@ std::optional<std::string> StoreMeeting::find(const std::string& key) {
   });
 }
 
-// compareSet() gives the expected value for a key that nobody has set (1.13), and makes none.
+// For a missing key, compareSet() returns the expected value (1.13), and stores nothing.
 std::optional<std::string> StoreMeeting::exchange(const std::string& key, const std::string& from,
                                                   const std::string& to) {
   return ask([=](c10d::Store& store) -> Answer {

@@ -1,10 +1,10 @@
 // c10d's store as the place where ranks meet (checkpoint/ranks/meeting.h).
 //
-//  1. A call of c10d's may wait for as long as the network likes: it has no deadline for an answer.
-//     So calls are made by a thread of their own, and who asked waits for so long and no longer.
-//  2. Until that call has ended none can follow on its connection. The next one waits for it first,
-//     out of its own time.
-//  3. A call that never ends keeps its thread, which then holds nothing but the connection.
+//  1. A call of c10d's has no deadline, and may wait as long as the network does. So calls are made
+//     on a separate thread, and the caller waits only for its limit.
+//  2. Until that call has ended, none can follow on its connection. The next caller first waits for
+//     it, within its own limit.
+//  3. A call that never ends keeps its thread, which then holds only the connection.
 #pragma once
 
 #include <chrono>
@@ -20,7 +20,7 @@ namespace cairn::dist {
 
 class StoreMeeting final : public Meeting {
  public:
-  // `most`: how long a call takes before it is a MeetingError.
+  // `most`: how long a call may take before it throws MeetingError.
   explicit StoreMeeting(c10::intrusive_ptr<c10d::Store> store,
                         std::chrono::milliseconds most = std::chrono::seconds(2));
   ~StoreMeeting() override;
@@ -30,7 +30,7 @@ class StoreMeeting final : public Meeting {
   std::optional<std::string> exchange(const std::string& key, const std::string& from,
                                       const std::string& to) override;
   void remove(const std::string& key) override;
-  // Whether the last call has ended, and well: who uses it again need not wait for an old one.
+  // Whether the last call has ended without an error, so that the next caller need not wait for it.
   bool is_sound() const;
 
  private:
@@ -40,7 +40,7 @@ class StoreMeeting final : public Meeting {
   Answer ask(std::function<Answer(c10d::Store&)> call);
 
   const std::chrono::milliseconds most_;
-  const std::shared_ptr<Line> line_;  // the thread's, too
+  const std::shared_ptr<Line> line_;  // Shared with the thread.
 };
 
 }  // namespace cairn::dist

@@ -2,12 +2,12 @@
 // that save meet in roll calls: checkpoint/ranks/roll_call.h.)
 //
 // All ranks make the same calls in the same order. Each call is one collective. A team of one
-// process calls the function that it is given and does nothing else.
+// process only calls the function that it is given.
 //
 // An error on one rank is an error on all: that rank throws its own exception, and the others throw
 // one of the same class, which names the rank. A DistError is thrown at once, because then the
-// ranks cannot agree on anything. While a function runs, the other ranks wait for as long as it
-// takes (dist::LongWork).
+// ranks cannot agree on anything. While a function runs, the other ranks wait as long as it takes
+// (dist::LongWork).
 #pragma once
 
 #include <cstdint>
@@ -21,7 +21,7 @@ namespace cairn {
 
 class Team {
  public:
-  // All ranks of this job. One process alone is a team, too.
+  // All ranks of this job. A single process is a team, too.
   static Team of_job();
 
   std::int64_t rank() const { return rank_; }
@@ -37,7 +37,8 @@ class Team {
   // As together(). Returns the results of all ranks, by rank.
   std::vector<Value> all_say(const std::string& doing, const std::function<Value()>& act) const;
 
-  // The same for what cannot fail.
+  // Rank 0's value on all ranks, and the values of all ranks, by rank. For values whose making
+  // cannot fail.
   Value of_first(const Value& own) const;
   std::vector<Value> of_all(const Value& own) const;
 

@@ -1,4 +1,4 @@
-// What a dist_program is told, and how it answers.
+// Arguments of a dist_program, and its answers.
 #pragma once
 
 #include <fcntl.h>
@@ -16,7 +16,7 @@
 
 #include "io/file_descriptor.h"
 
-// KEY=VALUE...
+// Parses KEY=VALUE...
 class Arguments {
  public:
   explicit Arguments(const std::vector<std::string>& texts) {
@@ -40,7 +40,7 @@ class Arguments {
 
 inline void say(const std::string& text) { std::cout << text << std::endl; }
 
-// Until a Gate of job.h is opened, whose file this is.
+// Waits until a Gate of job.h is opened. `path` is the Gate's file.
 inline void wait_at_gate(const std::string& path) {
   const cairn::FileDescriptor gate(open(path.c_str(), O_RDONLY | O_CLOEXEC));
   if (!gate.is_open() || flock(gate.get(), LOCK_SH) != 0) {
@@ -48,7 +48,7 @@ inline void wait_at_gate(const std::string& path) {
   }
 }
 
-// Until whoever started this program writes one.
+// Waits until the test that started this program writes a line.
 inline void wait_for_line() {
   say("waits");
   std::string line;
@@ -59,7 +59,7 @@ inline void demand(bool holds, const std::string& what) {
   if (!holds) throw cairn::UsageError("not so: " + what);
 }
 
-// Once.
+// Does nothing when called again.
 inline void initialize(const Arguments& arguments) {
   if (cairn::dist::is_initialized()) return;
   say("comes");

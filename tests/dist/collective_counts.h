@@ -1,4 +1,4 @@
-// Counts what Gloo is asked for, in programs that tests start.
+// Counts requests to Gloo, in programs that tests start.
 #pragma once
 
 #include <ATen/record_function.h>
@@ -9,15 +9,15 @@
 #include <string>
 #include <utility>
 
-// Counts the collectives that Gloo was asked for since the previous take(), by kind. libtorch
-// reports them to a profiler.
+// Counts the collectives requested from Gloo since the previous take(), by kind. libtorch reports
+// them to a profiler.
 class Collectives {
  public:
   static void count() {
     at::addGlobalCallback(
         at::RecordFunctionCallback(&Collectives::note).scopes({at::RecordScope::USER_SCOPE}));
   }
-  // Counts one kind, as "broadcast".
+  // Counts one kind, such as "broadcast".
   static int of(const std::string& kind) {
     const std::scoped_lock lock(mutex());
     return counts()[kind];

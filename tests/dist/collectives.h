@@ -1,4 +1,4 @@
-// Every collective of cairn/dist/dist.h, with what each rank must find behind it.
+// Every collective of cairn/dist/dist.h, with the result that each rank must get.
 #pragma once
 
 #include <torch/torch.h>
@@ -12,7 +12,7 @@
 #include "arguments.h"
 #include "testing/sim_device.h"
 
-// Where tensors are; device=sim: on a simulated device, device=cuda: on a GPU.
+// The device of the tensors. device=sim: a simulated device, device=cuda: a GPU.
 inline at::TensorOptions tensors_of(const Arguments& arguments) {
   if (!arguments.has("device")) return {};
   if (arguments.text("device") == "cuda") return at::TensorOptions(at::Device(at::kCUDA, 0));

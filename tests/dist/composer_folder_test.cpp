@@ -1,5 +1,5 @@
-// Sharded checkpoints as Composer lays them out: tests/data/composer-0.33/sharded/ep0-ba3, which
-// two ranks of PyTorch wrote of Composer's own adamw_cosine/ep0-ba3-rank0.pt.
+// Sharded checkpoints in Composer's layout: tests/data/composer-0.33/sharded/ep0-ba3. Two ranks of
+// PyTorch wrote it from Composer's own adamw_cosine/ep0-ba3-rank0.pt.
 #include <gmock/gmock.h>
 
 #include <algorithm>
@@ -41,7 +41,7 @@ Words run_of(int ranks, const std::string& folder, const std::string& duration) 
           "duration=" + duration};
 }
 
-// As Composer's run leaves its save_folder.
+// Makes a save_folder as Composer's run leaves it.
 void lay_out(const std::string& folder) {
   std::filesystem::copy(kComposer + "sharded/ep0-ba3", folder + "/ep0-ba3");
   std::filesystem::create_symlink("ep0-ba3", folder + "/latest-rank0.pt");
@@ -63,7 +63,7 @@ void expect_equal(const Value& found, const Value& expected, const std::string& 
   EXPECT_TRUE(std::ranges::equal(one.view, other.view)) << path;
 }
 
-// Every path to something that is no dict; of lists of dicts, through them.
+// Adds every path to a value that is not a dict. Goes through lists of dicts.
 void add_paths(const Value& value, const std::string& path, std::set<std::string>& paths) {
   const bool has_dicts = value.is_list() && !value.as_items().empty() &&
                          std::ranges::all_of(value.as_items(), &Value::is_dict);
@@ -80,7 +80,7 @@ void add_paths(const Value& value, const std::string& path, std::set<std::string
 
 class ComposerFolder : public ::testing::TestWithParam<int> {};
 
-// Loads, and saves at once what it has: that is Composer's, bit for bit.
+// Loads, and saves at once: the saved state is Composer's, bit for bit.
 TEST_P(ComposerFolder, IsGoneOnFrom) {
   const TempFolder folder;
   lay_out(folder.path());
@@ -101,13 +101,14 @@ TEST_P(ComposerFolder, IsGoneOnFrom) {
                whole.at("optimizers").at(name).at("state"), name);
   const auto losses = losses_of(part(job.output(0), 1));
   ASSERT_EQ(losses.size(), 2U);
-  if (ranks > 1) return;  // BatchNorm sees the batch of one rank
+  if (ranks > 1) return;  // BatchNorm sees the batch of one rank.
   EXPECT_TRUE(std::filesystem::exists(folder.path() + "/ep0-ba5/.metadata"));
 }
 
 INSTANTIATE_TEST_SUITE_P(Ranks, ComposerFolder, ::testing::Values(1, 2, 3));
 
-// By load_path, for a run of its own; and Composer finds in what that writes all that it wrote.
+// Loads by load_path, for a run of its own. Composer finds all of its entries in what that run
+// writes.
 TEST(ComposerLayout, IsLoadedByPathAndWritten) {
   const TempFolder folder;
   Words run = run_of(2, folder.path(), "5ba");

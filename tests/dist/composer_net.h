@@ -1,4 +1,4 @@
-// What Composer trained in tests/data/composer-0.33/adamw_cosine, with units that ranks share.
+// The network of tests/data/composer-0.33/adamw_cosine, with units that ranks share.
 #pragma once
 
 #include <torch/torch.h>

@@ -46,7 +46,7 @@ TEST(RankFacts, TheFirstDifferenceIsNamed) {
   EXPECT_EQ(find_difference(first, {{"b", "2"}, {"a", "1"}}).name, "number 0 in order");
 }
 
-// Each would end in an abort of Gloo's, in a wait without a word, or in other weights.
+// Otherwise each case would end in an abort of Gloo, in a silent wait, or with different weights.
 TEST(DifferentRanks, AreRefusedWithTheFieldAndTheRanks) {
   const TempFolder folder;
   const std::string saves = "folder=" + folder / "saves";
@@ -126,7 +126,7 @@ class Start {
   std::string port_;
 };
 
-// The old job neither takes the new one's rank for its own nor suffers from it.
+// The old job does not accept the new one's rank, and is not harmed by it.
 TEST(Meeting, ARankOfAnotherJobIsRefused) {
   const ReservedPort port;
   const Start start(port.number());
@@ -181,7 +181,7 @@ TEST(Meeting, AnAgentsStoreThatHangsUpIsToldWithWhatHelps) {
                                     HasSubstr("TORCH_DISABLE_SHARE_RDZV_TCP_STORE=1")));
 }
 
-// The addresses, as /proc/net/tcp has them, at which the processes of a job listen.
+// The addresses, in the form of /proc/net/tcp, at which the processes of a job listen.
 std::set<std::string> listeners_in(const std::string& output) {
   std::set<std::string> addresses;
   std::istringstream lines(output);
@@ -192,14 +192,14 @@ std::set<std::string> listeners_in(const std::string& output) {
   return addresses;
 }
 
-constexpr const char* kLoopback = "0100007F";  // 127.0.0.1, in the order of this machine
+constexpr const char* kLoopback = "0100007F";  // 127.0.0.1, in this machine's byte order.
 
 TEST(Meeting, OnOneMachineNobodyListensAtAnotherAddressThanLoopback) {
   const TempFolder folder;
   const testing::Ran ran = testing::run(
       {CAIRN_RUN, "-n", "2", "--stdout", folder / "out-{rank}", DIST_PROGRAM, "listeners"});
   EXPECT_EQ(ran.exit_code, 0) << ran.output;
-  EXPECT_THAT(listeners_in(ran.output), ElementsAre(kLoopback));  // the store's, and Gloo's
+  EXPECT_THAT(listeners_in(ran.output), ElementsAre(kLoopback));  // The store's, and Gloo's.
   EXPECT_THAT(listeners_in(testing::read_file(folder / "out-1")), Each(kLoopback));
   EXPECT_THAT(ran.output, Not(HasSubstr("warning")));
 }
@@ -215,9 +215,10 @@ TEST(Meeting, OnSeveralMachinesItSaysThatItListensEverywhere) {
 
 const std::string kDrifts =
     "the ranks do not train the same model any more: in the save of batch 4, the parameter "
-    "\"module.first.bias\" of rank 1 is another than rank 0's";
+    "\"module.first.bias\" of rank 1 differs from rank 0's";
 
-// In the batch after the third: the save of the fourth has it, the next one finds it.
+// Changes weights in the batch after the third. The save of the fourth contains it; the next save
+// finds it.
 Command drifting(const Command& more, const std::string& folder) {
   return program(
       Command{"train", "interval=2ba", "drifts=1", "at_batch=3", "samples=32", "folder=" + folder} +
@@ -244,12 +245,12 @@ TEST(DifferentRanks, AreFoundAtTheEndWhenNoSaveFollows) {
   EXPECT_THAT(job.output(0), HasSubstr(kDrifts));
 }
 
-// Ranks 0 and 2, 1 and 3 have the same rows: rank 1's are changed.
+// Ranks 0 and 2, and ranks 1 and 3, have the same rows. Rank 1's are changed.
 TEST(DifferentRanks, ReplicasOfAHybridAreComparedByTheirRows) {
   const TempFolder folder;
   Job job(4, drifting({"shard=HYBRID_SHARD", "replicas=2"}, folder / "saves"));
   EXPECT_THAT(job.exit_codes(), Each(2)) << outputs_of(job);
-  EXPECT_THAT(job.output(0), HasSubstr("\"module.first.bias\" of rank 3 is another than rank 1's"));
+  EXPECT_THAT(job.output(0), HasSubstr("\"module.first.bias\" of rank 3 differs from rank 1's"));
 }
 
 // Each rank has rows that no other rank has.

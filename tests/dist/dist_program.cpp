@@ -1,7 +1,7 @@
 // One process of a job, for dist_test.cpp, which starts several:
 //   dist_program MODE KEY=VALUE... [-- MODE KEY=VALUE...]...
-// Of several cases each comes after the other, in one group of processes; the exit code is that of
-// the last. An argument R:KEY=VALUE is rank R's alone.
+// Several cases run one after the other, in one group of processes. The exit code is that of the
+// last. An argument R:KEY=VALUE is only for rank R.
 #include <sched.h>
 #include <signal.h>
 #include <torch/torch.h>
@@ -55,7 +55,7 @@ namespace {
 
 using cairn::testing::At;
 
-// All but one rank come to a barrier; device=sim: where tensors of a device are added.
+// All ranks except one come to a barrier. device=sim: to a sum of tensors on a device.
 void miss_a_barrier(const Arguments& arguments) {
   initialize(arguments);
   at::Tensor ones = at::ones({3}, tensors_of(arguments));
@@ -96,7 +96,7 @@ cairn::DataLoader loader_of(const Arguments& arguments, bool is_train) {
     return cairn::DataLoader(composer_data(arguments.text("composer")), options);
   }
   const bool is_uneven = arguments.has("uneven") && is_train;
-  if (is_uneven) {  // 4 more samples for each rank above the first, all of them its own
+  if (is_uneven) {  // 4 more samples for each rank above the first, all of them its own.
     const std::int64_t ranks = cairn::dist::world_size();
     const std::int64_t samples = arguments.number("samples", 24) + 4 * cairn::dist::rank();
     options.sampler->num_replicas = 1;
@@ -110,7 +110,7 @@ cairn::DataLoader loader_of(const Arguments& arguments, bool is_train) {
   return cairn::testing::tiny_loader((is_train ? arguments.number("samples", 24) : 11), options);
 }
 
-// Batches that say they have no tokens, of rank 1 or of all.
+// Batches that say they have no tokens, on rank 1 or on all ranks.
 cairn::DataSpec weightless(const Arguments& arguments, cairn::DataLoader loader) {
   const bool is_of_all = arguments.text("weightless") == "all";
   return {.dataloader = std::move(loader),
@@ -119,7 +119,7 @@ cairn::DataSpec weightless(const Arguments& arguments, cairn::DataLoader loader)
           }};
 }
 
-// Of each sample two, as a transform that makes several views of an image.
+// Makes two samples of each, like a transform that makes several views of an image.
 cairn::DataSpec doubled(cairn::DataLoader loader) {
   return {.dataloader = std::move(loader), .batch_transforms = [](const cairn::Batch& batch) {
             return batch.map([](const at::Tensor& tensor) { return at::cat({tensor, tensor}); });
@@ -128,7 +128,7 @@ cairn::DataSpec doubled(cairn::DataLoader loader) {
 
 struct Net : torch::nn::Module {
   explicit Net(const Arguments& arguments) : dropout(arguments.number("dropout", 0) / 100.0) {
-    torch::manual_seed(static_cast<std::uint64_t>(1 + cairn::dist::rank()));  // ranks differ
+    torch::manual_seed(static_cast<std::uint64_t>(1 + cairn::dist::rank()));  // Ranks differ.
     const std::int64_t width = arguments.number("width", 8);
     first = register_module("first", cairn::Sharded<torch::nn::Linear>(4, width));
     if (arguments.has("norm")) norm = register_module("norm", torch::nn::BatchNorm1d(width));
@@ -148,7 +148,7 @@ struct Net : torch::nn::Module {
   at::ScalarType type;
 };
 
-// deepspeed_config and what goes with it.
+// deepspeed_config, and the options used with it.
 void deepspeed_options(const Arguments& arguments, cairn::TrainerOptions& options) {
   if (arguments.has("deepspeed")) {
     options.deepspeed_config = cairn::Dict{
@@ -201,7 +201,7 @@ cairn::TrainerOptions options_of(const Arguments& arguments) {
   }
   if (arguments.has("folder")) {
     options.save_folder = arguments.text("folder");
-    if (arguments.has("machines")) {  // each has a disk of its own
+    if (arguments.has("machines")) {  // Each machine has its own disk.
       *options.save_folder += "/" + std::to_string(cairn::dist::node_rank());
     }
     if (arguments.has("load_here")) {
@@ -217,9 +217,9 @@ cairn::TrainerOptions options_of(const Arguments& arguments) {
   return options;
 }
 
-// For somebody who sees "waits" and asks for something. Any thread may be the one that gets the
-// signal, so what is waited for is that one did, in front of who listened before.
-std::array<int, 2> g_signalled = {-1, -1};  // a pipe
+// For a test that waits for "waits" and then sends a signal. Any thread may get the signal. So this
+// handler notes the signal, and calls the previous handler.
+std::array<int, 2> g_signalled = {-1, -1};  // A pipe.
 std::map<int, struct sigaction> g_listened;
 
 void note_signal(int number, siginfo_t* info, void* context) {
@@ -265,7 +265,7 @@ void act_at(const Arguments& arguments, cairn::State& state) {
   if (how == "mkdir") std::filesystem::create_directories(arguments.text("makes"));
 }
 
-// As long as it lives this process may run on one processor, another one than its neighbours.
+// While it lives, this process may run on only one processor, and its neighbours on others.
 class Bound {
  public:
   Bound() {
@@ -287,14 +287,14 @@ class Bound {
   cpu_set_t before_{};
 };
 
-// Whether the checkpoint is there with which a run that was stopped at `batch` ends.
+// Whether the last checkpoint of a run that was stopped at `batch` exists.
 void look_for_last_save(const Arguments& arguments, std::int64_t batch) {
   const std::string name = "ep0-ba" + std::to_string(batch) + "-rank0.pt";
   say(std::filesystem::exists(arguments.text("folder") + "/" + name) ? "the last save is there"
                                                                      : "the last save is missing");
 }
 
-// The network, which `options` then train.
+// Returns the network, which `options` then train.
 std::shared_ptr<torch::nn::Module> make_network(const Arguments& arguments,
                                                 cairn::TrainerOptions& options) {
   torch::manual_seed(17);
@@ -304,13 +304,13 @@ std::shared_ptr<torch::nn::Module> make_network(const Arguments& arguments,
     return net.ptr();
   }
   if (arguments.has("composer")) return make_composer_net(options);
-  if (arguments.text("data") == "digits") {  // without what each rank does for itself
+  if (arguments.text("data") == "digits") {  // Without layers that each rank computes for itself.
     const torch::nn::Sequential net(torch::nn::Flatten(), torch::nn::Linear(64, 32),
                                     torch::nn::ReLU(), torch::nn::Linear(32, 10));
     options.model = cairn::classifier(net, {.num_classes = 10});
     return net.ptr();
   }
-  if (arguments.has("names")) {  // rank 1's losses have other names
+  if (arguments.has("names")) {  // Rank 1's losses have other names.
     const auto model = std::make_shared<cairn::testing::TinyModel>(
         cairn::testing::TinyModelOptions{.by_name = cairn::dist::rank() == 1});
     options.model = model;
@@ -318,7 +318,7 @@ std::shared_ptr<torch::nn::Module> make_network(const Arguments& arguments,
   }
   const auto net = std::make_shared<Net>(arguments);
   options.model = cairn::classifier(net, {.num_classes = 3});
-  if (arguments.has("thaw")) {  // a layer that is trained from the second epoch on
+  if (arguments.has("thaw")) {  // A layer that is trained from the second epoch on.
     options.callbacks.push_back(At(cairn::Event::kEpochStart, [net](cairn::State& state) {
       net->first->weight.set_requires_grad(state.timestamp.epoch > 0);
     }));
@@ -326,7 +326,7 @@ std::shared_ptr<torch::nn::Module> make_network(const Arguments& arguments,
   return net;
 }
 
-// What is asked of a Trainer that has trained. On rank 1 a sample is bad.
+// Evaluates with a Trainer that has trained. On rank 1 a sample is bad.
 void evaluate_badly(const Arguments& arguments, cairn::Trainer& trainer, bool& is_bad) {
   try {
     trainer.eval(cairn::EvaluatorList{cairn::Evaluator{
@@ -339,7 +339,7 @@ void evaluate_badly(const Arguments& arguments, cairn::Trainer& trainer, bool& i
   trainer.eval();
 }
 
-// What a rank predicts of its own samples, of which rank 1 has more than the others.
+// Predicts each rank's own samples. Rank 1 has more than the others.
 void predict(cairn::Trainer& trainer) {
   const std::int64_t samples = cairn::dist::rank() == 1 ? 7 : 3;
   double sum = 0;
@@ -367,7 +367,7 @@ void say_accuracy(const cairn::State& state) {
   say(line);
 }
 
-// Rank 0 has found a checkpoint, and the others have not opened it yet: another one gets its name.
+// After rank 0 has found a checkpoint, and before the others open it, another one gets its name.
 void swap_when_found(const Arguments& arguments) {
   auto before = std::make_shared<cairn::MessageSink>();
   *before = cairn::set_message_sink([before, arguments](const std::string& message) {
@@ -388,7 +388,7 @@ int train(const Arguments& arguments) {
   BrokenOnce broken;
   const bool breaks = arguments.has("breaks") && cairn::dist::rank() == 0;
   if (breaks) options.save_object_store = broken.store();
-  if (arguments.has("second")) {  // a saver that nothing is in the way of
+  if (arguments.has("second")) {  // A saver whose store never fails.
     cairn::CheckpointSaverOptions first = {.folder = arguments.text("folder"),
                                            .save_interval = "1ba",
                                            .save_async = true,
@@ -401,7 +401,7 @@ int train(const Arguments& arguments) {
     options.save_object_store.reset();
   }
   bool is_bad = false;
-  std::int64_t eval_batches = 0;  // that began and have not ended
+  std::int64_t eval_batches = 0;  // Begun and not ended.
   bool is_balanced = true;
   options.callbacks.push_back(At(cairn::Event::kEvalBatchStart, [&](cairn::State&) {
     ++eval_batches;
@@ -428,7 +428,7 @@ int train(const Arguments& arguments) {
       if (is_at(arguments, state, "before_save")) raise(SIGKILL);
     }));
   }
-  if (arguments.has("drifts")) {  // one element of one parameter
+  if (arguments.has("drifts")) {  // One element of one parameter.
     options.callbacks.push_back(At(cairn::Event::kBatchStart, [&](cairn::State& state) {
       if (!is_at(arguments, state, "drifts")) return;
       const torch::NoGradGuard no_grad;
@@ -436,7 +436,7 @@ int train(const Arguments& arguments) {
     }));
   }
   PeakMemory peak;
-  if (arguments.has("peak")) {  // around a save: the saver comes behind this
+  if (arguments.has("peak")) {  // Around a save: the saver runs after this callback.
     options.callbacks.push_back(
         At(cairn::Event::kBatchCheckpoint, [&](cairn::State&) { peak.begin(); }));
     options.callbacks.push_back(At(cairn::Event::kFitEnd, [&](cairn::State&) {
@@ -476,7 +476,7 @@ int train(const Arguments& arguments) {
   return 0;
 }
 
-// Two checkpoints that all ranks write together; rank `dies` does in its part of the second.
+// All ranks write two checkpoints together. Rank `dies` is killed in its part of the second.
 void commit_together(const Arguments& arguments) {
   initialize(arguments);
   const auto table = cairn::dist::rank_table();
@@ -530,7 +530,7 @@ int run(const std::string& mode, const Arguments& arguments) {
   return 0;
 }
 
-// The words of each case, without those of other ranks alone.
+// The words of each case, without those for other ranks.
 std::vector<std::vector<std::string>> cases_of(const std::vector<std::string>& words) {
   std::vector<std::vector<std::string>> cases(1);
   const std::string own = std::to_string(cairn::dist::rank()) + ":";
@@ -560,7 +560,7 @@ int main(int argc, char** argv) {
       cases[i].erase(cases[i].begin());
       try {
         code = run(mode, Arguments(cases[i]));
-      } catch (const cairn::UsageError& error) {  // on all ranks
+      } catch (const cairn::UsageError& error) {  // On all ranks.
         if (!Arguments(cases[i]).has("may_fail")) throw;
         say(std::string("error: ") + error.what());
       } catch (const cairn::StorageError& error) {

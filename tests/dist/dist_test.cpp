@@ -107,10 +107,10 @@ TEST(Dist, EachRankHasAGpuOfItsOwn) {
               Optional(HasSubstr("rank 0 trains on gpu and rank 1 on cpu")));
 }
 
-// Four jobs at once, since most of it is waiting: in each one rank is missing.
+// Four jobs at once, since they mostly wait. Each has a missing rank.
 TEST(Dist, WhoDoesNotComeIsNamed) {
   Gate gate;
-  // What waits for a device looks for signs of life, long before its time is over.
+  // A wait for a device looks for signs of life, long before its time limit.
   Job silent(3, program({"miss", "rank=1", "how=stopped", "device=sim", "timeout_ms=3600000"}));
   const Command hurried = {"timeout_ms=6000", gate.argument()};
   Job hanging(3, program(Command{"miss", "rank=1", "how=hangs"} + hurried));
@@ -120,7 +120,7 @@ TEST(Dist, WhoDoesNotComeIsNamed) {
   Job dying(4, program({"miss", "rank=2", "how=dead"}));
   ASSERT_TRUE(dying.ranks[2]->wait_for_line("away")) << dying.output(2);
 
-  // Of one that dies the others hear at once.
+  // When one dies, the others notice at once.
   const auto begin = std::chrono::steady_clock::now();
   EXPECT_THAT(dying.exit_codes(), ElementsAre(3, 3, -1, 3));
   EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(30));
@@ -141,13 +141,13 @@ TEST(Dist, WhoDoesNotComeIsNamed) {
   }
 }
 
-// c10d would try again after a second.
+// c10d would try again only after a second.
 TEST(Dist, RanksThatComeBeforeRankZeroJoinItAtOnce) {
   auto fastest = std::chrono::steady_clock::duration::max();
-  for (int i = 0; i < 3; ++i) {  // the machine may be busy with something else
+  for (int i = 0; i < 3; ++i) {  // The machine may be busy with other work.
     Gate gate;
     Job job(3, program({"collectives", "0:" + gate.argument()}));
-    gate.open_for({&job});  // all others have come
+    gate.open_for({&job});  // All others have come.
     const auto begin = std::chrono::steady_clock::now();
     ASSERT_TRUE(job.ranks[1]->wait_for_line("rank 1 of 3")) << job.output(1);
     fastest = std::min(fastest, std::chrono::steady_clock::now() - begin);
@@ -163,7 +163,7 @@ TEST(Dist, TheSoftLimitOfOpenFilesGrowsWithTheRanks) {
   EXPECT_EQ(raised(4, 1024, 4096), std::nullopt);
   EXPECT_EQ(raised(1024, 1024, 1 << 20), 64U + 8 * 1024);
   EXPECT_EQ(raised(1024, 1 << 16, 1 << 20), std::nullopt);
-  // As far as it goes.
+  // The hard limit bounds it.
   EXPECT_EQ(raised(1024, 1024, 4096), 4096U);
   EXPECT_EQ(raised(1024, 4096, 4096), std::nullopt);
   EXPECT_THAT(message_of<UsageError>([&] { raised(2048, 1024, 4096); }),
@@ -171,7 +171,7 @@ TEST(Dist, TheSoftLimitOfOpenFilesGrowsWithTheRanks) {
                     HasSubstr("`ulimit -n 16448`"), HasSubstr("LimitNOFILE=16448")));
 }
 
-// `limit`: words of ulimit's.
+// `limit`: arguments of ulimit.
 Command limited(const std::string& limit, const Command& command) {
   return Command{"/bin/sh", "-c", "ulimit " + limit + " && exec \"$0\" \"$@\""} + command;
 }
@@ -226,7 +226,7 @@ TEST(Dist, SeveralProcessesMustMeetFirst) {
   EXPECT_THAT(message_of<UsageError>([] { dist::barrier(); }), HasSubstr("dist::initialize()"));
 }
 
-// Where the launcher is installed. torchrun's agent has the store; mpirun gives none.
+// Runs where the launcher is installed. torchrun's agent has the store; mpirun provides none.
 class StartedBy : public ::testing::TestWithParam<std::pair<Command, std::string>> {};
 
 TEST_P(StartedBy, ItJustWorks) {
@@ -243,7 +243,7 @@ TEST_P(StartedBy, ItJustWorks) {
   }
 }
 
-// Redirections: torchrun 1.13 needs them under Python 3.11.
+// The redirections: torchrun 1.13 needs them under Python 3.11.
 INSTANTIATE_TEST_SUITE_P(
     Dist, StartedBy,
     ::testing::Values(std::pair(Command{"/usr/bin/torchrun", "--no_python", "--nproc_per_node=3",
@@ -253,8 +253,8 @@ INSTANTIATE_TEST_SUITE_P(
                                         "-n", "3"},
                                 std::string("Open MPI"))));
 
-// mpirun hands SIGUSR1 on to all, and ends a job with the first process that fails: all that are
-// asked must have saved then.
+// mpirun passes SIGUSR1 on to all processes, and ends a job when the first process fails. By then,
+// every process that got the signal must have saved.
 TEST(Dist, ARunThatOpenMpiInterruptsGoesOnBitForBit) {
   const std::string mpirun = "/usr/bin/mpirun";
   if (access(mpirun.c_str(), X_OK) != 0) GTEST_SKIP() << "no " << mpirun;
@@ -285,7 +285,7 @@ TEST(Dist, ARunThatOpenMpiInterruptsGoesOnBitForBit) {
 
 const Command kDigits = {"train", "data=digits", "duration=44ba"};
 
-// With as many samples in a batch of all ranks.
+// All ranks together have the same number of samples in a batch.
 std::vector<Command> cases_of(int ranks) {
   const auto batch = [ranks](int all) { return "batch=" + std::to_string(all / ranks); };
   const Command train = {"train", batch(8)};
@@ -298,8 +298,8 @@ std::vector<Command> cases_of(int ranks) {
           kDigits + Command{batch(32)}};
 }
 
-// One process with batches of all ranks' samples, and the same in several. The last case is in
-// float, with real data, up to the batch in which samples are there twice.
+// Compares one process, whose batches have all ranks' samples, with several processes. The last
+// case is in float, with real data, up to the batch that contains samples twice.
 TEST(Dist, TrainingIsAsInOneProcess) {
   const auto alone = cases_of(1);
   Job one(1, in_turn(alone));
@@ -338,25 +338,25 @@ void expect_same_weights(const Job& job, std::size_t number) {
 TEST(Dist, RanksThatDifferStayTogether) {
   const TempFolder folder;
   Job job(2,
-          in_turn({// Rank 1 has more samples; in the last batches rank 0's is smaller, then it has
-                   // none.
+          in_turn({// Rank 1 has more samples. In the last batches rank 0's batch is smaller, then
+                   // it has none.
                    {"train", "uneven=1", "samples=13", "batch=2", "micro=1",
                     "strategy=multi_auto_sync"},
                    // Rank 1's batches weigh nothing.
                    {"train", "weightless=1", "views=1"},
                    // One rank stops, in the middle of an epoch.
                    {"train", "how=stop", "rank=1", "at_batch=3"},
-                   // Each has a processor of its own, which is not to be shared once more.
+                   // Each rank has its own processor, which must not be divided again.
                    {"train", "bind=1"},
-                   // Rank 0 alone is in the way of a save, and all are to stop.
+                   // A save fails on rank 0 alone, and all ranks must stop.
                    {"train", "breaks=1", "second=1", "async=1", "how=term", "at_batch=2",
                     "folder=" + folder / "broken"},
-                   // Rank 0 writes while the other has nothing to do.
+                   // Rank 0 writes while the other rank has nothing to do.
                    {"train", "interval=1ep", "look=1", "how=term", "rank=1", "at_batch=3",
                     "keeps=1", "folder=" + folder / "last"},
-                   // One rank stops inside a batch, before the schedulers look at the end.
+                   // One rank stops inside a batch, before the schedulers read the end of training.
                    {"train", "rates=1", "inside=1", "how=stop", "rank=1", "at_batch=2"},
-                   // Rank 1 alone fails, when all have trained.
+                   // Rank 1 alone fails, after all have trained.
                    {"train", "bad=1"}}));
   EXPECT_THAT(job.exit_codes(), ElementsAre(3, 2)) << job.output(0) << job.output(1);
   for (const std::size_t number : {0, 1, 2, 3, 4, 5, 6})
@@ -393,7 +393,8 @@ TEST(Dist, ALoaderThatGivesAllRanksTheSameIsRefused) {
 
 const Command kRealDigits = {"train", "data=digits", "net=digits", "batch=64", "duration=12ba"};
 
-// A rank, or all of them, die in the middle of an epoch. Whoever is left ends soon, and knows why.
+// One rank, or all of them, die in the middle of an epoch. The remaining ranks end soon, and know
+// why.
 TEST(Dist, AKilledRunGoesOnBitForBit) {
   const TempFolder folder;
   struct Killed {

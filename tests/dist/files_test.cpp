@@ -1,4 +1,4 @@
-// What becomes of the files of several ranks, and of those that wait for them.
+// The files of several ranks, and ranks that wait for them.
 #include <gmock/gmock.h>
 
 #include <string>
@@ -24,7 +24,7 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-// Rank 0 takes longer than all that the others wait for anything else.
+// Rank 0 takes longer than the other ranks' time limit.
 TEST(DistFiles, NobodyGivesUpOnASaveThatIsSlow) {
   const TempFolder folder;
   Gate gate;
@@ -36,7 +36,7 @@ TEST(DistFiles, NobodyGivesUpOnASaveThatIsSlow) {
   EXPECT_THAT(job.output(1), HasSubstr("ends at batch 3"));
 }
 
-// Each case in its own folder. A launcher need not say how many processes are on a machine.
+// Each case has its own folder. A launcher need not say how many processes are on a machine.
 TEST(DistFiles, WhatOneRankDoesForAllAndWhatEachDoes) {
   const TempFolder folder;
   const Command far = {"train", "far=1", "folder=" + folder / "far"};
@@ -53,7 +53,7 @@ TEST(DistFiles, WhatOneRankDoesForAllAndWhatEachDoes) {
     EXPECT_EQ(rest_of_line(part(job.output(2), number), "weights "),
               rest_of_line(part(job.output(0), number), "weights "));
   }
-  // The first rank of the machine fetches what all load.
+  // The first rank of the machine fetches the checkpoint that all load.
   EXPECT_GT(std::stoll(rest_of_line(part(job.output(0), 1), "read ")), 1000);
   for (const std::size_t rank : {1, 2}) {
     EXPECT_EQ(rest_of_line(part(job.output(rank), 1), "read "), "0");
@@ -71,7 +71,7 @@ TEST(DistFiles, WhatOneRankDoesForAllAndWhatEachDoes) {
                     HasSubstr("file /sent/rank_2/note")));
   EXPECT_THAT(part(job.output(0), 4), AllOf(HasSubstr("file /1ep/ep1-ba4-rank0.pt"),
                                             HasSubstr("file /4ba/ep0-ba4-rank0.pt")));
-  // Rank 1's losses have names that the others do not know: they count as 0 there.
+  // Rank 1's losses have names that the other ranks do not know: they count as 0 there.
   for (const std::size_t rank : {0, 1, 2}) {
     EXPECT_THAT(part(job.output(rank), 5),
                 AllOf(HasSubstr("loss loss/train/ce"), HasSubstr("loss loss/train/l2"),
@@ -79,7 +79,7 @@ TEST(DistFiles, WhatOneRankDoesForAllAndWhatEachDoes) {
   }
 }
 
-// A stop was asked for, which excuses a save that failed, but not a rank that is gone.
+// A requested stop excuses a failed save, but not a rank that is gone.
 TEST(DistFiles, ARankThatDiesInASaveEndsTheJob) {
   const TempFolder folder;
   Job job(2, program({"train", "rank=0", "at_batch=2", "how=term", "before_save=1",
@@ -90,7 +90,7 @@ TEST(DistFiles, ARankThatDiesInASaveEndsTheJob) {
                     Not(HasSubstr("a save failed")), Not(HasSubstr("any more, since"))));
 }
 
-// Or some ranks would go on with another run's optimizer state, and nobody would know.
+// Otherwise some ranks would silently continue with another run's optimizer state.
 TEST(DistFiles, AllRanksGoOnFromTheCheckpointThatOneFound) {
   const TempFolder folder;
   const std::string name = "ep0-ba2-rank0.pt";
@@ -104,12 +104,12 @@ TEST(DistFiles, AllRanksGoOnFromTheCheckpointThatOneFound) {
   EXPECT_THAT(swapped.exit_codes(), Each(2));
   EXPECT_THAT(swapped.output(1), AllOf(HasSubstr(name), HasSubstr("it was replaced meanwhile"),
                                        Not(HasSubstr("begins at"))));
-  Job again(2, resume({"samples=48"}));  // all from what has the name now
+  Job again(2, resume({"samples=48"}));  // All load the checkpoint that has the name now.
   EXPECT_THAT(again.exit_codes(), Each(0)) << again.output(0);
   EXPECT_THAT(again.output(1), HasSubstr("begins at batch 2"));
 }
 
-// The same of load_path: each reads it from the store itself, or one for all of a machine.
+// The same for load_path: each rank reads from the store itself, or one rank for its whole machine.
 TEST(DistFiles, AllRanksLoadTheCheckpointThatRankZeroOpened) {
   for (const std::vector<int>& nodes : {std::vector{0, 1}, std::vector{0, 0}}) {
     const TempFolder folder;
@@ -123,13 +123,14 @@ TEST(DistFiles, AllRanksLoadTheCheckpointThatRankZeroOpened) {
     EXPECT_THAT(swapped.exit_codes(), Each(2)) << swapped.output(0) << swapped.output(1);
     EXPECT_THAT(swapped.output(1), AllOf(HasSubstr("is not the checkpoint that rank 0 found"),
                                          Not(HasSubstr("begins at"))));
-    Job again(nodes, program(load + Command{"samples=48"}));  // all load what has the name now
+    // All load the checkpoint that has the name now.
+    Job again(nodes, program(load + Command{"samples=48"}));
     EXPECT_THAT(again.exit_codes(), Each(0)) << again.output(0) << again.output(1);
     EXPECT_THAT(again.output(1), HasSubstr("begins at batch 2"));
   }
 }
 
-// The pointer of a run that still saves is moved when rank 0 has opened what it pointed at.
+// The pointer of a run that still saves is moved after rank 0 has opened its target.
 TEST(DistFiles, AllRanksLoadWhatThePointerSaidToRankZero) {
   for (const std::vector<int>& nodes : {std::vector{0, 1}, std::vector{0, 0}}) {
     const TempFolder folder;
@@ -148,7 +149,7 @@ TEST(DistFiles, AllRanksLoadWhatThePointerSaidToRankZero) {
   }
 }
 
-// Or the others would begin to load what nobody compares with anything.
+// Otherwise the others would begin to load a checkpoint that nothing is compared with.
 TEST(DistFiles, NoRankLoadsWhatRankZeroCouldNotOpen) {
   const TempFolder folder;
   Job first(2, program({"train", "duration=2ba", "folder=" + folder / "own"}));

@@ -32,7 +32,7 @@ using ::testing::HasSubstr;
 
 using Words = std::vector<std::string>;
 
-// 32 samples on 2 ranks are 4 batches of an epoch.
+// 32 samples on 2 ranks are 4 batches per epoch.
 const Words kSameRun = {"train", "float=1", "batch=4", "samples=32", "interval=1ep", "may_fail=1"};
 
 struct Form {
@@ -46,13 +46,13 @@ const std::vector<Form> kForms = {
     {"sharded folder", {"shard=FULL_SHARD", "state=sharded"}},
     {"tar of each rank", {"deepspeed=3"}},
 };
-constexpr std::size_t kTars = 3;  // the last one
+constexpr std::size_t kTars = 3;  // The last one.
 
 enum Condition { kNoLink, kNewestDamaged };
 
-// Flips the middle half of the largest file of the newest checkpoint, by the names that each form
-// gives it; of tars in rank 0's, which `cairn resume --explain` looks at. A sharded load reads only
-// the bytes that its ranks need: some of them are in that half.
+// Flips the middle half of the largest file of the newest checkpoint, which each form names
+// differently. Among tars that is rank 0's, which `cairn resume --explain` reads. A sharded load
+// reads only the bytes that its ranks need: some of them are in that half.
 void damage_newest(const std::string& folder) {
   fs::path largest;
   for (const auto& entry : fs::recursive_directory_iterator(folder)) {
@@ -77,7 +77,7 @@ nlohmann::json explained(const std::string& folder) {
   return nlohmann::json::parse(tool.output().substr(begin));
 }
 
-// All forms of the run, from copies of what one form saved.
+// All forms of the run, from copies of the saves of one form.
 class FormChange : public ::testing::TestWithParam<std::size_t> {
  protected:
   std::string copy(const std::string& saved, std::size_t form, Condition condition) const {

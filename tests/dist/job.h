@@ -23,14 +23,14 @@ namespace cairn::testing {
 
 class Job {
  public:
-  // `world_size` processes that are told so; `started` of them, all by default.
+  // Starts `started` (by default all) of `world_size` processes.
   Job(int world_size, const Command& command, int started = -1) {
     for (int rank = 0; rank < (started < 0 ? world_size : started); ++rank)
       start({.rank = rank, .node = 0, .local_rank = rank, .local_world_size = world_size},
             world_size, command);
   }
 
-  // On several machines, as far as the launcher says: the node of each rank, in their order.
+  // On several machines, according to the launcher's variables: the node of each rank, by rank.
   Job(const std::vector<int>& nodes, const Command& command) {
     const auto world_size = static_cast<int>(nodes.size());
     std::map<int, int> here;
@@ -44,7 +44,7 @@ class Job {
     }
   }
 
-  // Waits for all; those that were killed have -1.
+  // Waits for all. The code of a killed process is -1.
   std::vector<int> exit_codes() {
     std::vector<int> codes;
     for (const auto& rank : ranks)
@@ -72,7 +72,7 @@ class Job {
                                  "MASTER_ADDR=127.0.0.1",
                                  "MASTER_PORT=" + std::to_string(port_.number()),
                                  "OMP_NUM_THREADS=1"};
-    // Between machines Gloo asks for the name of this one, which need not be known here.
+    // Between machines Gloo looks up this machine's name, which may be unknown here.
     const bool is_one_machine = place.local_world_size == world_size;
     const Command where = is_one_machine ? Command{} : Command{"GLOO_SOCKET_IFNAME=lo"};
     ranks.push_back(std::make_unique<ChildProcess>(environment + where + command));
@@ -81,8 +81,8 @@ class Job {
   ReservedPort port_;
 };
 
-// Where the processes of jobs with short deadlines wait for each other before they begin: how long
-// one takes to start is nothing that such a deadline may depend on.
+// Processes of jobs with short deadlines wait here for each other before they begin, since the time
+// to start a process must not count against such a deadline.
 class Gate {
  public:
   Gate() : file_(open(path_.c_str(), O_CREAT | O_RDWR | O_CLOEXEC, 0600)) {
@@ -103,7 +103,7 @@ class Gate {
   FileDescriptor file_;
 };
 
-// What all of them have written, rank after rank.
+// The outputs of all ranks, one after the other.
 inline std::string outputs_of(const Job& job) {
   std::string all;
   for (const auto& rank : job.ranks)
@@ -111,7 +111,7 @@ inline std::string outputs_of(const Job& job) {
   return all;
 }
 
-// What is in a folder, in order; nothing in one that is not there.
+// The names in a folder, sorted; none if it does not exist.
 inline std::vector<std::string> names_in(const std::string& folder) {
   std::vector<std::string> names;
   if (!std::filesystem::exists(folder)) return names;
@@ -121,7 +121,7 @@ inline std::vector<std::string> names_in(const std::string& folder) {
   return names;
 }
 
-// What stands behind `begin` in the first line that begins so; empty when none does.
+// The rest of the first line that begins with `begin`; empty if there is none.
 inline std::string rest_of_line(const std::string& output, const std::string& begin) {
   std::istringstream lines(output);
   for (std::string line; std::getline(lines, line);) {
@@ -130,7 +130,7 @@ inline std::string rest_of_line(const std::string& output, const std::string& be
   return "";
 }
 
-// The numbers behind "loss", by batch.
+// The numbers after "loss", by batch.
 inline std::map<int, double> losses_of(const std::string& output) {
   std::map<int, double> losses;
   std::istringstream lines(output);
@@ -167,14 +167,14 @@ inline Command in_turn(const std::vector<Command>& cases) {
   return program(all);
 }
 
-// What the process wrote in one of them.
+// The output of the process for one of the cases.
 inline std::string part(const std::string& output, std::size_t number) {
   const auto begin = output.find("case " + std::to_string(number) + "\n");
   if (begin == std::string::npos) return "";
   return output.substr(begin, output.find("case " + std::to_string(number + 1) + "\n") - begin);
 }
 
-// With all that a rank draws, and that ranks share.
+// A run with everything that a rank draws, and that ranks share.
 inline const Command kDifficult = {"train", "dropout=30", "norm=1", "samples=40", "duration=3ep"};
 
 }  // namespace cairn::testing

@@ -17,21 +17,21 @@
 inline std::set<std::string> own_sockets() {
   std::set<std::string> inodes;
   for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd")) {
-    std::error_code gone;  // the folder's own descriptor
+    std::error_code gone;  // For the folder's own descriptor.
     const std::string target = std::filesystem::read_symlink(entry.path(), gone);
     if (target.starts_with("socket:[")) inodes.insert(target.substr(8, target.size() - 9));
   }
   return inodes;
 }
 
-// Says at which addresses this process waits for connections, while all ranks live.
+// Prints the addresses at which this process waits for connections, while all ranks live.
 inline void say_listeners(const Arguments& arguments) {
   initialize(arguments);
   const std::set<std::string> own = own_sockets();
   for (const char* table : {"/proc/self/net/tcp", "/proc/self/net/tcp6"}) {
     std::ifstream lines(table);
     std::string line;
-    std::getline(lines, line);  // the heading
+    std::getline(lines, line);  // The heading.
     while (std::getline(lines, line)) {
       std::istringstream words(line);
       std::vector<std::string> word(10);

@@ -1,5 +1,5 @@
-// Jobs on several machines without a file system in common, as far as a launcher can say that of
-// this one: each has a folder of its own, under another path. Real processes, each a dist_program.
+// Jobs on several machines without a common file system, as the launcher's variables make them:
+// each machine has its own folder, under another path. Real processes, each a dist_program.
 #include <gmock/gmock.h>
 
 #include <algorithm>
@@ -35,7 +35,7 @@ using ::testing::Not;
 
 using Nodes = std::vector<int>;
 
-// 4 batches in an epoch of 4 ranks.
+// 4 batches per epoch on 4 ranks.
 const Command kMachinesRun = {"train",      "norm=1",           "batch=4",     "samples=64",
                               "dropout=30", "shard=FULL_SHARD", "clip=norm",   "interval=1ep",
                               "machines=1", "timeout_ms=60000", "duration=3ep"};
@@ -43,8 +43,8 @@ const Command kInParts = kMachinesRun + Command{"state=sharded"};
 
 Command in(const TempFolder& folder) { return {"folder=" + folder.path()}; }
 
-// The first byte of each tensor in a data file, whose structure stays as it is: behind the local
-// header of its entry in its zip file.
+// Flips the first byte of each tensor in a data file, and keeps its structure. The byte follows the
+// local header of the tensor's entry in the zip file.
 void flip_elements(const std::string& path) {
   std::string bytes;
   {
@@ -80,7 +80,7 @@ class TwoMachines : public ::testing::Test {
   static void SetUpTestSuite() {
     saved_ = new TempFolder();
     Job job(Nodes{0, 0, 1, 1}, in_turn({kInParts + in(*saved_) + Command{"duration=2ep"},
-                                        kInParts}));  // without a folder nothing is saved
+                                        kInParts}));  // Without a folder, so nothing is saved.
     ASSERT_THAT(job.exit_codes(), Each(0)) << outputs_of(job);
     for (const auto& rank : job.ranks)
       unbroken_.push_back(rest_of_line(part(rank->output(), 1), "weights "));
@@ -101,7 +101,7 @@ class TwoMachines : public ::testing::Test {
   std::string machine(int number) const { return folder_.path() + "/" + std::to_string(number); }
 
   static inline TempFolder* saved_ = nullptr;
-  static inline std::vector<std::string> unbroken_;  // the weights of each rank in the end
+  static inline std::vector<std::string> unbroken_;  // The final weights of each rank.
   const TempFolder folder_;
 };
 
@@ -112,7 +112,7 @@ TEST_F(TwoMachines, EachHasItsPartsAndARunGoesOnBitForBit) {
       names_in(machine(1) + "/ep2-ba8"),
       ElementsAre(".cairn_manifest.json", ".cairn_published", "__2_0.distcp", "__3_0.distcp"));
   const std::string mark = machine(1) + "/ep2-ba8/.cairn_published";
-  std::filesystem::remove(mark);  // as if its rank had died before it could leave it
+  std::filesystem::remove(mark);  // As if its rank had died before it could write the mark.
   Job job(Nodes{0, 0, 1, 1}, program(kInParts + in(folder_)));
   ASSERT_THAT(job.exit_codes(), Each(0)) << outputs_of(job);
   EXPECT_TRUE(std::filesystem::exists(mark));
@@ -121,15 +121,15 @@ TEST_F(TwoMachines, EachHasItsPartsAndARunGoesOnBitForBit) {
   expect_unbroken(job);
 }
 
-// Whatever lies where, is read from there: on three machines, of which one is new; from another
-// first one; on one of each; and where all of it lies on one.
+// Ranks find the parts wherever they lie: on three machines, of which one is new; and on the two
+// machines in another order, with one rank on each and with two.
 TEST_F(TwoMachines, AnyNumberOfRanksOnAnyMachinesGoesOn) {
   for (const Nodes& nodes : {Nodes{0, 1, 2}, Nodes{1, 0}, Nodes{1, 1, 0, 0}}) {
     const TempFolder folder;
     std::filesystem::copy(
         folder_.path(), folder.path(),
         std::filesystem::copy_options::recursive | std::filesystem::copy_options::copy_symlinks);
-    // As many samples in a batch of all ranks, where that can be.
+    // The same number of samples in a batch of all ranks, where possible.
     const std::string batch = nodes.size() == 2 ? "batch=8" : "batch=4";
     Job job(nodes, program(kInParts + in(folder) + Command{batch}));
     ASSERT_THAT(job.exit_codes(), Each(0)) << outputs_of(job);
@@ -170,7 +170,8 @@ TEST_F(TwoMachines, WhereTheOtherMachineIsGoneNobodyBeginsAnew) {
   }
 }
 
-// It has what publishes the checkpoints of both. Gone, or there without its disk.
+// The first machine has the files that publish the checkpoints. It is gone, or is there without its
+// disk.
 TEST_F(TwoMachines, WhereTheFirstMachineIsGoneNobodyBeginsAnewEither) {
   std::filesystem::rename(machine(0), machine(9));
   for (const Nodes& nodes : {Nodes{2, 2, 1, 1}, Nodes{1, 1, 2, 2}, Nodes{0, 0, 1, 1}}) {
@@ -191,7 +192,7 @@ TEST_F(TwoMachines, WhereTheFirstMachineIsGoneNobodyBeginsAnewEither) {
   expect_unbroken(job);
 }
 
-// What a logger keeps, of all ranks, is whole.
+// A logger's copy of all ranks' parts is complete.
 TEST_F(TwoMachines, WhereTheOtherMachineIsGoneAndALoggerHasAllOfItAllGoOnFromThere) {
   const TempFolder there;
   const std::string sent = there.path() + machine(0);
@@ -236,11 +237,12 @@ TEST(SeveralMachines, AKilledRunGoesOnBitForBitAndNobodyKeepsMoreThanAsked) {
     EXPECT_EQ(rest_of_line(part(rank->output(), 0), "weights "),
               rest_of_line(part(rank->output(), 1), "weights "));
   }
-  EXPECT_THAT(names_in(folder.path() + "/0"), ::testing::SizeIs(3));  // two, and the link
+  EXPECT_THAT(names_in(folder.path() + "/0"), ::testing::SizeIs(3));  // Two, and the link.
   EXPECT_THAT(names_in(folder.path() + "/1"), ::testing::SizeIs(2));
 }
 
-// What one rank meets before the first batch, all say at once; nobody waits for the time limit.
+// An error of one rank before the first batch is reported by all at once; no rank waits for the
+// time limit.
 TEST(SeveralMachines, AFolderThatOneOfThemCannotHaveStopsAllAndTheErrorNamesTheRank) {
   for (const int machine : {0, 1}) {
     const TempFolder folder;
@@ -248,7 +250,7 @@ TEST(SeveralMachines, AFolderThatOneOfThemCannotHaveStopsAllAndTheErrorNamesTheR
     const Nodes nodes = {0, 1, 1};
     Job job(nodes, program(kInParts + in(folder) + Command{"timeout_ms=600000"}));
     EXPECT_THAT(job.exit_codes(), Each(2)) << outputs_of(job);
-    const int rank = machine == 0 ? 0 : 1;  // the first there
+    const int rank = machine == 0 ? 0 : 1;  // The first rank there.
     const std::string who = "rank " + std::to_string(rank) + ", preparing ";
     for (int other = 0; other < 3; ++other) {
       EXPECT_THAT(job.output(static_cast<std::size_t>(other)),
@@ -258,8 +260,8 @@ TEST(SeveralMachines, AFolderThatOneOfThemCannotHaveStopsAllAndTheErrorNamesTheR
   }
 }
 
-// One file, which rank 0 has written: all others have it from there, whether they read all of it
-// or their rows, and wherever rank 0 is next.
+// Rank 0 writes one file. All other ranks get it from there, whether they read all of it or only
+// their rows, and wherever rank 0 is next.
 TEST(SeveralMachines, OneFileOfOneMachineIsLoadedByAll) {
   for (const std::string how : {"shard=NO_SHARD", "shard=FULL_SHARD"}) {
     const TempFolder folder;

@@ -1,4 +1,4 @@
-// What is left where the ranks meet, which nothing but the end of the job takes away.
+// Keys left at the meeting place, which only the end of the job removes.
 #pragma once
 
 #include <chrono>
@@ -15,7 +15,7 @@
 #include "dist/group.h"
 #include "dist/rank_tables.h"
 
-// All that all ranks have set there, when all have come. On all ranks together.
+// The number of keys set there when all ranks have come. Call it on all ranks together.
 inline std::int64_t keys_at_the_meeting_place() {
   namespace dist = cairn::dist;
   dist::barrier();
@@ -28,7 +28,7 @@ inline std::int64_t keys_at_the_meeting_place() {
   return count;
 }
 
-// saves_again=N: so often in a row, by save_checkpoint().
+// saves_again=N: calls save_checkpoint() N times in a row.
 inline void save_again(const Arguments& arguments, cairn::Trainer& trainer) {
   std::int64_t behind_first = 0;
   for (std::int64_t i = 0; i < arguments.number("saves_again", 0); ++i) {
@@ -36,11 +36,11 @@ inline void save_again(const Arguments& arguments, cairn::Trainer& trainer) {
                             "-rank{rank}.pt");
     const std::int64_t count = keys_at_the_meeting_place();
     if (i == 0) behind_first = count;
-    // A rank that is slow once says so, in a key that stays (dist/liveness/liveness_watch.h, step
+    // If a rank was slow once, it says so in a key that stays (dist/liveness/liveness_watch.h, step
     // 2).
     demand(count <= behind_first + cairn::dist::world_size(),
-           std::to_string(count) + " keys behind save " + std::to_string(i) + ", and " +
-               std::to_string(behind_first) + " behind the first");
+           std::to_string(count) + " keys after save " + std::to_string(i) + ", and " +
+               std::to_string(behind_first) + " after the first");
   }
 }
 
@@ -50,7 +50,7 @@ inline void agree(cairn::RankTable& table) {
   demand(cairn::agree_over_ranks(table, job).empty(), "all find nothing");
 }
 
-// Of two ranks.
+// For two ranks.
 inline void use_tables(const Arguments& arguments) {
   initialize(arguments);
   using cairn::dist::rank_table;
@@ -68,7 +68,7 @@ inline void use_tables(const Arguments& arguments) {
     auto third = rank_table();
     demand(third.get() == of_first, "what nobody needs is used again");
     agree(*third);
-    if (is_late) third->number += 3;  // as behind some that failed
+    if (is_late) third->number += 3;  // As after uses that failed.
   }
   demand(keys_at_the_meeting_place() == keys, "nothing more is left there");
   say("all of it holds");

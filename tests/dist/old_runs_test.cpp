@@ -38,9 +38,9 @@ using Words = std::vector<std::string>;
 const std::string kOldRuns = kData + "/run-354b4a8e";
 
 struct OldRun {
-  std::string form;   // of old_run.cpp
-  std::string state;  // "saved", or when it was killed
-  Words left = {};    // all files in the end
+  std::string form;   // As in old_run.cpp.
+  std::string state;  // "saved", or the moment of the kill.
+  Words left = {};    // All files at the end.
 };
 
 void PrintTo(const OldRun& run, std::ostream* out) {  // NOLINT: gtest's name
@@ -75,7 +75,7 @@ class OldFolder {
     EXPECT_EQ(tar.wait().exit_code, 0) << tar.output();
   }
 
-  // The lines of each rank. All begin with every bit of the weights that were saved.
+  // Returns the output of each rank. Expects every bit of the weights that were saved.
   Words go_on(const Words& more = {}) const {
     const nlohmann::json& first = expected_.at("first");
     Job job(static_cast<int>(first.size()),

@@ -1,4 +1,4 @@
-// Runs that go on with another number of ranks, inside an epoch and between two.
+// Runs that go on with another number of ranks, inside an epoch and between two epochs.
 #include <gmock/gmock.h>
 
 #include <filesystem>
@@ -26,20 +26,20 @@ using ::testing::AnyOf;
 using ::testing::Each;
 using ::testing::HasSubstr;
 
-// A run of digits with so many samples in a batch of all ranks, or with three ranks one more. An
-// epoch has 45 batches of 32.
+// A run of digits with 32 samples in a batch of all ranks; with three ranks, 33. An epoch has 45
+// batches of 32.
 Command digits_of(int ranks, const std::string& folder) {
   return {"train",         "data=digits",  "batch=" + std::to_string((32 + ranks - 1) / ranks),
           "duration=50ba", "interval=1ep", "folder=" + folder};
 }
 
-// Behind `first`, and up to `last`.
+// The losses after batch `first`, up to `last`.
 std::map<int, double> losses_between(const std::map<int, double>& all, int first, int last) {
   return {all.upper_bound(first), all.upper_bound(last)};
 }
 
-// Batch 20 is inside an epoch; of 45 only its end is still to come. In that batch four ranks have
-// other samples twice than two.
+// Batch 20 is inside an epoch. After batch 45 only the end of the epoch is left. In batch 45, four
+// ranks repeat other samples than two ranks.
 TEST(DistOtherRanks, DigitsOfFourGoOnWithTwoWithOneAndWithThree) {
   const TempFolder folder;
   const auto stopped_at = [](int batch) {
@@ -69,16 +69,16 @@ TEST(DistOtherRanks, DigitsOfFourGoOnWithTwoWithOneAndWithThree) {
     expect_near(losses_of(behind), losses_between(expected, 45, 50), 1e-5);
   }
 
-  // Three have one more in a batch, and are themselves stopped in what is left of the epoch.
+  // Three ranks have one more sample in a batch, and are stopped again in the rest of the epoch.
   const std::string twice = copy_of("at20", 33);
   Job job(3, in_turn({digits_of(3, copy_of("at20", 3)), digits_of(3, twice) + stopped_at(27),
                       digits_of(3, twice), digits_of(3, copy_of("at45", 3))}));
   ASSERT_THAT(job.exit_codes(), Each(0)) << job.output(0);
   const std::string output = part(job.output(0), 0);
   EXPECT_THAT(output,
-              AllOf(HasSubstr("behind 640 of its samples: the others are dealt to 3"),
+              AllOf(HasSubstr("after 640 of its samples: the others are dealt to 3"),
                     HasSubstr("batch 21 samples 673 "), HasSubstr("batch 22 samples 706 "),
-                    // 797 were left: 24 batches of 33, and one of 6, one of them twice.
+                    // 797 were left: 24 batches of 33, and one of 6, with one sample twice.
                     HasSubstr("batch 45 samples 1438 "), HasSubstr("batch 46 samples 1471 ")));
   EXPECT_NEAR(losses_of(output).at(21), expected.at(21), 0.1);
   EXPECT_THAT(part(job.output(0), 2), HasSubstr("begins at batch 27"));
@@ -89,7 +89,7 @@ TEST(DistOtherRanks, DigitsOfFourGoOnWithTwoWithOneAndWithThree) {
   }
 }
 
-// Each batch of a rank is as large as ever, so that epochs have other numbers of batches.
+// Each rank's batch keeps its size, so epochs have other numbers of batches.
 TEST(DistOtherRanks, RanksThatKeepTheirBatchesHaveOthersOfAllTogether) {
   const TempFolder folder;
   const Command run = {"train",        "dropout=30",   "samples=40",
@@ -100,7 +100,7 @@ TEST(DistOtherRanks, RanksThatKeepTheirBatchesHaveOthersOfAllTogether) {
   EXPECT_THAT(of_three.exit_codes(), Each(75)) << of_three.output(0);
   EXPECT_THAT(of_three.output(2),
               AllOf(HasSubstr("begins at batch 5"),
-                    // 20 were left: 3 batches of 6, and one of 3, one of them twice.
+                    // 20 were left: 3 batches of 6, and one of 3, with one sample twice.
                     HasSubstr("batch 8 samples 38 "), HasSubstr("batch 9 samples 41 ")));
   EXPECT_THAT(of_three.output(0), HasSubstr("warning"));
   Job of_one(1, program(run));
@@ -109,7 +109,7 @@ TEST(DistOtherRanks, RanksThatKeepTheirBatchesHaveOthersOfAllTogether) {
               AllOf(HasSubstr("begins at batch 9\n"), HasSubstr("ends at batch 49")));
 }
 
-// The program of the examples, killed with all of its processes, three times.
+// The example program, killed three times with all of its processes.
 TEST(DistOtherRanks, TheExampleGoesOnWithWhateverRanksThereAre) {
   const TempFolder folder;
   const Command digits = {DIGITS_PROGRAM, "--save-folder", folder.path(),    "--save-interval",
@@ -117,7 +117,7 @@ TEST(DistOtherRanks, TheExampleGoesOnWithWhateverRanksThereAre) {
   const std::map<int, int> kills = {{20, 4}, {60, 2}, {100, 1}};
   for (const auto& [batch, ranks] : kills) {
     Job job(ranks, digits + Command{"--kill-at-batch", std::to_string(batch)});
-    // Who is killed a moment later may see that the others are gone.
+    // A process killed a moment later may see that the others are gone.
     EXPECT_THAT(job.exit_codes(), Each(AnyOf(-1, 3))) << job.output(0);
   }
   Job last(3, digits);

@@ -36,9 +36,9 @@ class BrokenOnce {
   std::atomic<bool> has_failed_ = false;
 };
 
-// No call comes through after batch `from`, until batch `to` is trained. No save is under way when
-// it begins, and when it is over. The save of the batch `from` + 1 is tried in vain; training waits
-// until that is tried again, since the saver knows then that the store is away.
+// All calls fail after batch `from`, until batch `to` is trained. No save is under way when the
+// outage begins, or when it is over. The save of batch `from` + 1 fails. Training waits until that
+// save is tried again, since then the saver knows that the store is away.
 class Outage {
  public:
   Outage(std::int64_t from, std::int64_t to) : from_(from), to_(to) {}
@@ -79,5 +79,5 @@ class Outage {
   const std::int64_t from_;
   const std::int64_t to_;
   std::atomic<bool> is_away_ = false;
-  std::atomic<int> refused_ = 0;  // calls
+  std::atomic<int> refused_ = 0;  // The number of refused calls.
 };

@@ -5,7 +5,7 @@
 #include <fstream>
 #include <string>
 
-// How much memory this process has had at most since the last call, beyond what it had then.
+// The peak of this process's memory since begin(), minus its memory at that time.
 class PeakMemory {
  public:
   void begin() {

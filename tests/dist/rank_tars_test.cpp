@@ -1,4 +1,4 @@
-// deepspeed_config: checkpoints that are a tar of each rank. Real processes on this machine.
+// deepspeed_config: checkpoints of one tar per rank. Real processes on this machine.
 #include <gmock/gmock.h>
 
 #include <algorithm>
@@ -53,10 +53,10 @@ void unpack_tar(const std::string& path, const std::string& into) {
   }
 }
 
-// 32 samples on 2 ranks are 4 batches of an epoch.
+// 32 samples on 2 ranks are 4 batches per epoch.
 const Words kTarRun = {"train", "float=1", "norm=1", "batch=4", "samples=32", "dropout=30"};
 
-// Each rank in a folder of its own, as on machines without a common file system.
+// Each rank has its own folder, as on machines without a common file system.
 Words in_own_folders(const TempFolder& folder) {
   return {"folder=" + folder.path() + "/{rank}", "interval=1ep"};
 }
@@ -76,8 +76,8 @@ void expect_end_alike(const Job& job, std::size_t one, std::size_t other) {
 
 class RankTars : public ::testing::TestWithParam<int> {};
 
-// Saved in the middle, gone on from, and bit for bit what an unbroken run is; all ranks' tars in
-// one folder are DeepSpeed's checkpoint of the weights that a file of the whole has.
+// The run is saved in the middle, and goes on to the same bits as an unbroken run. All ranks' tars
+// unpacked into one folder are a checkpoint of DeepSpeed with the same weights as one whole file.
 TEST_P(RankTars, ARunGoesOnBitForBit) {
   const std::string stage = std::to_string(GetParam());
   const TempFolder folder;
@@ -108,14 +108,15 @@ TEST_P(RankTars, ARunGoesOnBitForBit) {
   const Value expected = load(plain_folder / "ep2-ba8-rank0.pt").at("state").at("model");
   ASSERT_EQ(weights.as_dict().size(), expected.as_dict().size());
   for (const auto& [name, tensor] : expected.as_dict()) {
-    if (tensor.as_tensor().dtype != DType::kFloat32) continue;  // a counter, as float32 there
+    // A counter, which is a float32 there.
+    if (tensor.as_tensor().dtype != DType::kFloat32) continue;
     EXPECT_EQ(weights.at(name.as_str()), tensor) << name.as_str();
   }
 }
 
 INSTANTIATE_TEST_SUITE_P(Stages, RankTars, ::testing::Values(0, 1, 3));
 
-// A store that is far away, whose objects appear whole.
+// A far store, whose objects appear whole.
 TEST(RankTarsTrainer, InAStoreTheyAreSavedAndGoneOnFromAlike) {
   const TempFolder folder;
   const Words run = kTarRun + Words{"deepspeed=2"};
@@ -134,7 +135,7 @@ TEST(RankTarsTrainer, InAStoreTheyAreSavedAndGoneOnFromAlike) {
 
 class KilledRankTars : public ::testing::TestWithParam<Words> {};
 
-// Rank 1 is killed at its third save, the tars of rank 0 go on being from the one before.
+// Rank 1 is killed at its third save, so rank 0's tars to resume from are those of the second.
 TEST_P(KilledRankTars, TheRunGoesOnFromTheSaveThatAllHave) {
   const TempFolder folder;
   const Words run = kTarRun + Words{"deepspeed=2", "timeout_ms=60000"};
@@ -159,7 +160,7 @@ TEST(RankTarsTrainer, WhoIsFurtherThanOthersGoesBackAndNobodyBeginsAlone) {
     Job job(2, in_turn({saved}));
     ASSERT_THAT(job.exit_codes(), Each(0)) << outputs_of(job);
   }
-  // As when rank 1 died before its last one had its name.
+  // As if rank 1 had died before its last tar had its name.
   fs::remove(tar_of(folder, "ep2-ba8", 1));
   {
     Job job(2, in_turn({saved, run}));
@@ -169,7 +170,7 @@ TEST(RankTarsTrainer, WhoIsFurtherThanOthersGoesBackAndNobodyBeginsAlone) {
     EXPECT_THAT(job.output(1), HasSubstr("begins at batch 4"));
     expect_end_alike(job, 0, 1);
   }
-  // One whose bytes are bad is passed over by all.
+  // All ranks pass over a save if the bytes of one tar are bad.
   std::string bytes = read_file(tar_of(folder, "ep2-ba8", 1));
   bytes[bytes.find("data.pkl", bytes.rfind("optim_states.pt")) + 300] ^= 1;
   write_file(tar_of(folder, "ep2-ba8", 1), bytes);
@@ -244,7 +245,8 @@ TEST(RankTarsTrainer, WhatCannotBeIsRefusedBeforeTraining) {
       {run + Words{"weights_only=1", "no_resume=1"}, "weights_only"},
       {Words{"train", "deepspeed=2", in}, "is Double, and DeepSpeed's files hold float32"},
       {run + Words{"shard=FULL_SHARD"}, "deepspeed_config and parallelism_config both say"},
-      {Words{"train", "float=1", "deepspeed=4", in}, "zero_optimization.stage is 0, 1, 2 or 3"},
+      {Words{"train", "float=1", "deepspeed=4", in},
+       "zero_optimization.stage must be 0, 1, 2 or 3"},
   };
   for (const auto& [words, expected] : cases) {
     Job job(2, in_turn({words}));
@@ -292,7 +294,7 @@ TEST(ChooseTars, TakesOneSaveThatAllHave) {
       choose_tars({seen_tar(0, "b", 30), seen_tar(1, "a", 20), seen_tar(2, "b", 30)}, false);
   EXPECT_EQ(further.kind, TarChoice::kGoBack);
   EXPECT_THAT(further.goes_back, ElementsAre(true, false, true));
-  // The same batch, saved twice, of which one rank has the older one.
+  // The same batch was saved twice, and one rank has the older save.
   const TarChoice twice =
       choose_tars({seen_tar(0, "b", 30), seen_tar(1, "a", 30), seen_tar(2, "b", 30)}, false);
   EXPECT_THAT(twice.goes_back, ElementsAre(true, true, true));

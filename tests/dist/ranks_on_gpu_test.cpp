@@ -1,5 +1,5 @@
-// Ranks that train on GPUs, by NCCL and by Gloo. One GPU is enough: each rank says that it is of a
-// machine of its own, and NCCL, told the same, goes over loopback. Skipped where there is none.
+// Ranks that train on GPUs, by NCCL and by Gloo. One GPU is enough: each rank claims to be on its
+// own machine, so NCCL goes over loopback. Skipped without a GPU.
 #include <gmock/gmock.h>
 #include <torch/torch.h>
 
@@ -57,7 +57,7 @@ TEST_P(RanksOnGpu, EveryStrategyOfShardingComputesWhatOneModelDoes) {
   EXPECT_THAT(job.exit_codes(), Each(0)) << outputs_of(job);
 }
 
-// NCCL itself waits for ever for who is gone.
+// NCCL itself waits forever for a rank that is gone.
 TEST_P(RanksOnGpu, WhoIsGoneIsNamedSoon) {
   Job job = two_ranks(program({"miss", "device=cuda", "rank=1", "how=dead"}));
   const auto begin = std::chrono::steady_clock::now();

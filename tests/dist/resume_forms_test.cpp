@@ -48,14 +48,14 @@ std::string text_of(RunForm form) {
   return kTexts.at(static_cast<std::size_t>(form));
 }
 
-// A run has left two checkpoints, of batch 5 and of batch 10.
+// Two checkpoints that a run has left, of batch 5 and of batch 10.
 struct Left {
   RunForm form;
-  std::string whose;  // "own", "weights", "another run's"
+  std::string whose;  // "own", "weights" or "another run's".
   std::string text() const { return whose + " " + text_of(form); }
 };
 
-std::vector<Left> all_that_is_left() {
+std::vector<Left> all_left() {
   std::vector<Left> all;
   for (const std::string whose : {"own", "weights", "another run's"}) {
     for (const RunForm form : kRunForms) {
@@ -66,7 +66,7 @@ std::vector<Left> all_that_is_left() {
   return all;
 }
 
-// The states of what is left, in the order of the table.
+// The states of the checkpoints, in the order of the table.
 const std::vector<std::string> kStates = {
     "good link",
     "no link",
@@ -81,7 +81,7 @@ const std::vector<std::string> kStates = {
     "newer in the logger's place",
 };
 
-// A model in float32, in which all forms save.
+// A model in float32, which all forms can save.
 struct FormNetImpl : torch::nn::Module {
   FormNetImpl() {
     torch::manual_seed(1);
@@ -108,7 +108,7 @@ TrainerOptions options_of(RunForm form, const std::string& folder) {
   return made;
 }
 
-// The newest or the older checkpoint of a folder, in whatever form.
+// A folder's checkpoint of that batch, in any form.
 std::string checkpoint_in(const std::string& folder, const std::string& batch) {
   for (const auto& entry : fs::directory_iterator(folder)) {
     const std::string name = entry.path().filename();
@@ -192,9 +192,9 @@ void bring_into_state(const std::string& folder, const std::string& state) {
 
 // The answer of the tool or of the Trainer.
 struct Choice {
-  std::string path = {};     // empty: none
-  std::int64_t batch = 0;    // where training begins
-  std::string refusal = {};  // empty: it begins
+  std::string path = {};     // Empty: none.
+  std::int64_t batch = 0;    // The batch at which training begins.
+  std::string refusal = {};  // Empty: training begins.
 
   // Without the names of the folders, which differ from test to test.
   std::string text(const std::string& folder, const std::string& sent) const {
@@ -212,7 +212,7 @@ struct Choice {
 
 struct ToolAnswer {
   Choice choice;
-  std::string needs;  // the option without which no Trainer takes it
+  std::string needs;  // The option without which no Trainer takes it.
 };
 
 ToolAnswer ask_tool(const std::string& folder) {
@@ -260,7 +260,7 @@ Choice ask_trainer(TrainerOptions made) {
     choice.path = message.substr(begin.size());
     choice.path.resize(std::min(choice.path.find(" ("), choice.path.size()));
   }
-  if (choice.batch == 0) choice.path.clear();  // what it tried to go on from was damaged
+  if (choice.batch == 0) choice.path.clear();  // The checkpoint that it tried was damaged.
   return choice;
 }
 
@@ -332,7 +332,7 @@ TEST_F(ResumeForms, AreGoneOnFromAsTheToolSays) {
   for (const RunForm form : kRunForms) {
     tables.emplace(form, testing::GoldenTable("resuming.txt", text_of(form)));
   }
-  for (const Left& left : all_that_is_left()) {
+  for (const Left& left : all_left()) {
     for (const std::string& state : kStates) {
       lay(left, state);
       const bool has_logger = state.ends_with("logger's place");

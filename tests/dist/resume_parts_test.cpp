@@ -32,7 +32,7 @@ using ::testing::Each;
 
 using Words = std::vector<std::string>;
 
-// 4 batches of an epoch on 2 ranks, 8 on one.
+// 4 batches per epoch on 2 ranks, 8 on one.
 const Words kPartsRun = {"train", "float=1", "batch=4", "samples=32", "interval=1ep", "may_fail=1"};
 
 struct StartForm {
@@ -53,7 +53,7 @@ struct PartsState {
   std::string text;
   Has older;
   Has newest;
-  int machine = 0;  // whose parts they are: the first machine has the metadata
+  int machine = 0;  // The machine with the parts. The first machine has the metadata.
 };
 
 const std::vector<PartsState> kPartsStates = {
@@ -67,8 +67,8 @@ const std::vector<PartsState> kPartsStates = {
     {"both without one file", Has::kAllButOne, Has::kAllButOne},
 };
 
-// Two machines without a common file system have saved two epochs: each its parts, in the folder of
-// its number.
+// Two machines without a common file system have saved two epochs: each its parts, in the folder
+// named by its number.
 class ResumeParts : public ::testing::TestWithParam<int> {
  protected:
   void SetUp() override {
@@ -77,7 +77,7 @@ class ResumeParts : public ::testing::TestWithParam<int> {
     ASSERT_THAT(job.exit_codes(), Each(0)) << outputs_of(job);
   }
 
-  // The manifest of the first machine is that of the whole checkpoint.
+  // The first machine's manifest is that of the whole checkpoint.
   void bring(const std::string& checkpoint, Has has, int machine, const std::string& to) const {
     for (const int from : {1, 0}) {
       const bool is_there = has == Has::kItsPart ? from == machine : has != Has::kNothing;
@@ -106,8 +106,8 @@ std::string name_in(const std::string& folder, const std::string& path) {
   return path.starts_with(folder + "/") ? path.substr(folder.size() + 1) : path;
 }
 
-// The checkpoint for which a start is refused, of which other machines have parts. Otherwise the
-// whole text.
+// Names the refused checkpoint if other machines have parts of it. Otherwise returns the whole
+// text.
 std::string refusal_of(const std::string& folder, const std::string& text) {
   const std::size_t end = text.find(" has the files of one machine");
   if (end == std::string::npos || !text.starts_with(folder + "/")) return "refused: " + text;
@@ -126,7 +126,7 @@ std::string said_by_tool(const std::string& folder) {
          name_in(folder, said.at("path"));
 }
 
-std::string done_by_trainer(const std::string& folder, const std::string& output) {
+std::string trainer_result(const std::string& folder, const std::string& output) {
   std::string error = rest_of_line(output, "error: ");
   for (const std::string prefix : {"rank 0: ", "autoresume: "}) {
     if (error.starts_with(prefix)) error = error.substr(prefix.size());
@@ -144,7 +144,7 @@ TEST_P(ResumeParts, AreGoneOnFromOrRefusedAsTheToolSays) {
   std::vector<std::string> said;
   for (const PartsState& state : kPartsStates) {
     for (const StartForm& form : kStartForms) {
-      // Two ranks take longer, and in tars they find what one rank finds.
+      // Two ranks take longer, and find the same tars as one rank.
       if (GetParam() == 2 && form.text == "tar of each rank") continue;
       folders.push_back(lay(state, folders.size()));
       said.push_back(said_by_tool(folders.back()));
@@ -158,7 +158,7 @@ TEST_P(ResumeParts, AreGoneOnFromOrRefusedAsTheToolSays) {
   GoldenTable table("resuming_parts.txt",
                     std::to_string(GetParam()) + (GetParam() == 1 ? " rank" : " ranks"));
   for (std::size_t i = 0; i < cells.size(); ++i) {
-    const std::string done = done_by_trainer(folders[i], part(job.output(0), i));
+    const std::string done = trainer_result(folders[i], part(job.output(0), i));
     EXPECT_EQ(done, said[i]) << cells[i] << "\n" << part(job.output(0), i);
     table.add(cells[i], done + (done == said[i] ? "" : "; the tool: " + said[i]));
   }

@@ -101,7 +101,7 @@ TEST(DataLoaderOfARank, LeavesTheShuffleToItsSampler) {
 
 TEST(DataLoaderOfARank, KnowsWhoItsCheckpointWasMadeFor) {
   DataLoader loader = loader_of(1);
-  loader.load_state_dict(loader_of(0).state_dict());  // the ranks share one checkpoint
+  loader.load_state_dict(loader_of(0).state_dict());  // The ranks share one checkpoint.
   DataLoader alone(tensor_dataset(at::arange(7)), {.batch_size = 2});
   EXPECT_THAT(message_of<MismatchError>([&] { loader.load_state_dict(alone.state_dict()); }),
               HasSubstr("num_replicas: none in the checkpoint, 2 here"));
@@ -109,12 +109,12 @@ TEST(DataLoaderOfARank, KnowsWhoItsCheckpointWasMadeFor) {
               HasSubstr("num_replicas: 2 in the checkpoint, none here"));
 }
 
-// A job of so many ranks, each with batches of its own.
+// A job of so many ranks, each with its own batches.
 struct Loaders {
   Loaders(std::int64_t samples, std::int64_t ranks, DataLoaderOptions options) {
     for (std::int64_t rank = 0; rank < ranks; ++rank) {
       options.sampler = DistributedSamplerOptions{.num_replicas = ranks, .rank = rank, .seed = 3};
-      if (ranks == 1) {  // the same order without a sampler
+      if (ranks == 1) {  // The same order without a sampler.
         options.sampler.reset();
         options.shuffle = true;
         options.seed = 3;
@@ -122,7 +122,7 @@ struct Loaders {
       loaders.emplace_back(tensor_dataset(at::arange(samples)), options);
     }
   }
-  // What all together have in each batch, sorted; of what is left of an epoch.
+  // For each batch left in the epoch, the samples of all ranks together, sorted.
   std::vector<Numbers> rest() {
     std::vector<Numbers> batches;
     for (;;) {
@@ -147,8 +147,8 @@ struct Loaders {
   std::vector<DataLoader> loaders;
 };
 
-// Every sample of the epoch comes once, but for those that make the parts of the ranks equal; with
-// as many in a batch of all ranks, the batches are the same, too.
+// Every sample of the epoch comes once, except those that make the ranks' parts equal. If all ranks
+// together have as many samples in a batch as before, the batches are the same, too.
 void expect_to_go_on(Loaders& before, Loaders& after, std::int64_t samples) {
   const auto whole = before.epoch();
   const bool is_same_size =
@@ -198,12 +198,12 @@ TEST(DataLoaderOfARank, GoesOnInAnEpochWithAnotherNumberOfRanks) {
   }
 }
 
-// What it trained is what a job of three goes on from, to the rank.
+// A job of three goes on from exactly what it trained, rank by rank.
 TEST(DataLoaderOfARank, GoesOnOnceMoreWhereItsEpochWasDealtAnew) {
   Loaders first(31, 3, {.batch_size = 2});
   Loaders second(31, 3, {.batch_size = 2});
   for (DataLoader& loader : first.loaders)
-    EXPECT_EQ(loader.continue_epoch(2, 8), 4);  // 23 samples
+    EXPECT_EQ(loader.continue_epoch(2, 8), 4);  // 23 samples.
   std::vector<Numbers> expected = first.rest();
   const Value saved = first.loaders[0].state_dict();
   for (DataLoader& loader : second.loaders) {

@@ -1,8 +1,8 @@
 // One process of a job, for shard_test.cpp, which starts several:
 //   shard_program MODE...
-// Each mode compares what the ranks compute together with one model that this process trains with
-// the batches of all of them, and says in the end that all held. What is sharded lies on the CPU,
-// or, behind the mode "device", on a simulated one, behind "cuda" on a GPU.
+// Each mode compares the ranks' common result with one model that this process trains on the
+// batches of all ranks. At the end it prints that all of it holds. The sharded module lies on the
+// CPU; after the mode "device" on a simulated device, after "cuda" on a GPU.
 #include <torch/torch.h>
 
 #include <algorithm>
@@ -36,7 +36,7 @@ using cairn::FSDPConfig;
 using cairn::FSDPMixedPrecision;
 using cairn::Sharded;
 
-at::DeviceType device = at::kCPU;  // where what is sharded lies
+at::DeviceType device = at::kCPU;  // Where the sharded module lies.
 
 void put_on_device(torch::nn::Module& module) {
   if (device == at::kCUDA) module.to(device);
@@ -63,7 +63,7 @@ void demand_error(const std::string& part, const std::function<void()>& act) {
   throw std::runtime_error("no error with \"" + part + "\": " + found);
 }
 
-// Parameters that are no unit's between two that are.
+// Has parameters of no unit between two units.
 struct BlockImpl : torch::nn::Module {
   explicit BlockImpl(std::int64_t width) {
     first = register_module("first", Sharded<torch::nn::Linear>(width, 7));
@@ -98,7 +98,7 @@ struct NetImpl : torch::nn::Module {
     at::Tensor x = words(tokens);
     x = twice(x);
     x = std::get<0>(block(x, true));
-    x = twice->forward(x).relu_();  // through the pointer, too, and changed in place
+    x = twice->forward(x).relu_();  // Also through the pointer, and changed in place.
     x = layers->forward(x);
     return last(x * frozen).mean(1);
   }
@@ -131,7 +131,7 @@ double difference(const at::Tensor& one, const at::Tensor& other) {
   return (one.to(at::kCPU, at::kDouble) - from).abs().max().item<double>();
 }
 
-// Of `whole`, what this rank has of it.
+// This rank's rows of `whole`.
 at::Tensor rows_of(const cairn::ShardedModule& sharded, const at::Tensor& parameter,
                    const at::Tensor& whole) {
   const auto rows = sharded.find(parameter);
@@ -162,7 +162,7 @@ void train(const FSDPConfig& config, double tolerance, at::ScalarType type = at:
   Net plain(type);
   Net net(type);
   put_on_device(*net);
-  for (at::Tensor& parameter : net->parameters()) {  // rank 0's weights count
+  for (at::Tensor& parameter : net->parameters()) {  // Rank 0's weights count.
     if (cairn::dist::rank() != 0) parameter.set_data(torch::rand_like(parameter));
   }
   const auto sharded = cairn::fully_shard(net.ptr(), config);
@@ -175,7 +175,7 @@ void train(const FSDPConfig& config, double tolerance, at::ScalarType type = at:
         parameter.mutable_grad().reset();
     }
     sharded->note_order();
-    for (std::int64_t part = 0; part < 2; ++part) {  // two microbatches
+    for (std::int64_t part = 0; part < 2; ++part) {  // Two microbatches.
       sharded->begin();
       const at::Tensor loss = loss_of(net, cairn::dist::rank(), 2 * step + part);
       sharded->backward(loss);
@@ -190,7 +190,7 @@ void train(const FSDPConfig& config, double tolerance, at::ScalarType type = at:
   compare(*sharded, net, plain, tolerance);
   sharded->begin();
   {
-    const torch::NoGradGuard no_grad;  // an evaluation
+    const torch::NoGradGuard no_grad;  // An evaluation.
     demand(difference(loss_of(net, 1, 9), loss_of(plain, 1, 9)) <= tolerance, "an evaluation");
   }
   sharded->end();
@@ -216,7 +216,7 @@ void try_strategies() {
   say("all of it holds");
 }
 
-// What is of each rank between steps.
+// The memory of each rank between steps.
 void try_memory() {
   torch::nn::Sequential net;
   for (int i = 0; i < 6; ++i)
@@ -260,7 +260,7 @@ void try_uneven() {
       continue;
     }
     sharded->begin();
-    // Rank 0's second part is of no weight.
+    // Rank 0's second part weighs nothing.
     sharded->backward(loss_of(net, rank, part), /*contributes=*/part == 0 || rank != 0);
     sharded->end();
   }
@@ -269,7 +269,7 @@ void try_uneven() {
       (loss_of(plain, each, part) / static_cast<double>(world)).backward();
   }
   compare(*sharded, net, plain, 1e-12);
-  const torch::NoGradGuard no_grad;  // an evaluation that rank 0 has no batch of
+  const torch::NoGradGuard no_grad;  // An evaluation in which rank 0 has no batch.
   if (rank == 0) {
     sharded->repeat_for_others(/*with_backward=*/false);
   } else {
@@ -312,7 +312,7 @@ void try_errors() {
   sharded->end();
   for (at::Tensor& parameter : net->parameters())
     parameter.mutable_grad().reset();
-  sharded->begin();  // and it goes on
+  sharded->begin();  // After the errors, it still works.
   sharded->backward(loss_of(net, 0, 0));
   sharded->end();
   sharded.reset();
@@ -320,7 +320,7 @@ void try_errors() {
   say("all of it holds");
 }
 
-// What is not finite on one rank leaves the step out on all.
+// An infinite gradient on one rank makes all ranks skip the step.
 void try_scaler() {
   torch::nn::Linear net(4, 4);
   put_on_device(*net);
@@ -344,7 +344,7 @@ void try_scaler() {
   say("all of it holds");
 }
 
-// Of /proc/self/status, in MiB.
+// A line of /proc/self/status, in MiB.
 std::int64_t memory_of(const std::string& what) {
   std::ifstream status("/proc/self/status");
   std::int64_t kib = 0;
@@ -355,7 +355,7 @@ std::int64_t memory_of(const std::string& what) {
   return kib / 1024;
 }
 
-// One file of 256 MiB, of which each rank has a part: what nobody has in memory at once.
+// Saves one file of 256 MiB, of which each rank has a part. No rank ever has all of it in memory.
 void try_full_save(const std::string& folder) {
   torch::nn::Sequential net;
   for (int i = 0; i < 64; ++i)
@@ -364,8 +364,8 @@ void try_full_save(const std::string& folder) {
   state.run_name = "memory";
   state.model = cairn::classifier(net, {.num_classes = 1024});
   state.sharding = cairn::fully_shard(net.ptr());
-  for (int i = 0; i < 2; ++i) {                     // the first one warms up
-    std::ofstream("/proc/self/clear_refs") << "5";  // VmHWM begins anew
+  for (int i = 0; i < 2; ++i) {                     // The first one warms up.
+    std::ofstream("/proc/self/clear_refs") << "5";  // VmHWM begins anew.
     const std::int64_t before = memory_of("VmRSS");
     cairn::save_checkpoint(state, folder + "/" + std::to_string(i) + ".pt", {.weights_only = true});
     const std::int64_t grown = memory_of("VmHWM") - before;
@@ -374,8 +374,8 @@ void try_full_save(const std::string& folder) {
   say("all of it holds");
 }
 
-// A state of many small tensors and a few large ones, of which some ranks have no rows, and an
-// optimizer that has them in another order than the module.
+// A state of many small tensors and a few large ones. Some ranks have no rows of some tensors. The
+// optimizer lists the tensors in another order than the module.
 void make_many(cairn::State& state, const FSDPConfig& config) {
   torch::nn::Sequential net;
   for (int i = 0; i < 300; ++i) {
@@ -395,11 +395,11 @@ void make_many(cairn::State& state, const FSDPConfig& config) {
       torch::optim::OptimizerParamGroup(biases), torch::optim::OptimizerParamGroup(weights)};
   state.optimizer = std::make_shared<torch::optim::Adam>(groups, torch::optim::AdamOptions(0.01));
   for (at::Tensor& parameter : net->parameters())
-    parameter.mutable_grad() = parameter.detach().clone();  // replicas stay alike
+    parameter.mutable_grad() = parameter.detach().clone();  // Replicas stay alike.
   state.optimizer->step();
 }
 
-// One file of all that the ranks have, in few messages. Each rank finds its rows in it.
+// Saves all ranks' rows into one file, in few messages. Each rank finds its rows in it.
 void try_many_tensors(const std::string& folder, const FSDPConfig& config) {
   cairn::State state;
   make_many(state, config);
@@ -410,7 +410,7 @@ void try_many_tensors(const std::string& folder, const FSDPConfig& config) {
   const int broadcasts = Collectives::of("broadcast");
   demand(broadcasts < 40, "few messages: " + std::to_string(broadcasts));
   const cairn::Value at_once = cairn::checkpoint_value(state, {}, nullptr);
-  cairn::dist::barrier();  // rank 0 has written it
+  cairn::dist::barrier();  // Rank 0 has written it.
   const auto model_in = [](const cairn::Value& value) { return value.at("state").at("model"); };
   const auto moments_in = [](const cairn::Value& value) {
     return value.at("state").at("optimizers").at("Adam").at("state");
@@ -438,7 +438,8 @@ void try_many_tensors(const std::string& folder, const FSDPConfig& config) {
 void try_resident_memory() {
   constexpr int kUnits = 16;
   constexpr std::int64_t kWidth = 2048;
-  torch::rand({2, kWidth}).mm(torch::rand({kWidth, kWidth}));  // what OpenBLAS and libtorch keep
+  // OpenBLAS and libtorch keep some memory from it.
+  torch::rand({2, kWidth}).mm(torch::rand({kWidth, kWidth}));
   const std::int64_t before = memory_of("VmRSS");
   torch::nn::Sequential net;
   for (int i = 0; i < kUnits; ++i)

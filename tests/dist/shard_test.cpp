@@ -38,7 +38,7 @@ TEST_P(Sharding, EveryStrategyComputesWhatDataParallelDoes) {
   EXPECT_THAT(job.exit_codes(), Each(0)) << outputs_of(job);
 }
 
-// What messages are made of is enqueued there, and done late.
+// The content of messages is enqueued on the device, and computed late.
 TEST_P(Sharding, OnADeviceTheyComputeTheSame) {
   Job job(GetParam(), {SHARD_PROGRAM, "device", "strategies", "uneven", "scaler"});
   const std::vector<int> codes = job.exit_codes();
@@ -50,7 +50,7 @@ TEST_P(Sharding, OnADeviceTheyComputeTheSame) {
 
 INSTANTIATE_TEST_SUITE_P(Ranks, Sharding, ::testing::Values(2, 3, 4));
 
-// Parameters, gradients and optimizer state of one rank, in bytes: of 6 layers of 256 x 256 with
+// Parameters, gradients and optimizer state of one rank, in bytes: 6 layers of 256 x 256 with
 // biases, float32, with Adam.
 TEST(ShardedModules, MemoryOfARankFallsWithTheirNumber) {
   constexpr int kAll = 6 * (256 * 256 + 256) * 4 * 4;
@@ -69,7 +69,7 @@ TEST(ShardedModules, AFullSaveTakesNoMemoryForTheWhole) {
   EXPECT_GT(std::filesystem::file_size(folder / "1.pt"), 256U << 20);
 }
 
-// To the byte, and not with a round trip for each.
+// Exact to the byte, and without a round trip for each tensor.
 TEST(ShardedModules, AFullSaveGathersManyTensorsAtATime) {
   const TempFolder folder;
   Job job(3, {SHARD_PROGRAM, "many=" + folder.path()});
@@ -101,7 +101,8 @@ TEST(ShardedModules, WhatCannotBeIsRefused) {
 Words runs(const std::vector<Words>& each) { return in_turn(each); }
 Words with(const Words& one, const Words& more) { return one + more; }
 
-// The network is float64; a batch of 4 in microbatches of 2, of 11 evaluated samples some twice.
+// The network is float64. A batch of 4 is cut into microbatches of 2. Some of 11 evaluated samples
+// come twice.
 const Words kRun = {"train", "norm=1", "clip=norm", "batch=4", "micro=2", "samples=32"};
 
 std::vector<std::string> files_in(const std::string& folder) {
@@ -126,7 +127,7 @@ TEST(ShardedTrainer, TrainsAsDataParallelDoes) {
     std::vector<Words> all = {
         kRun, with(kRun, {"shard=FULL_SHARD"}), with(kRun, {"shard=SHARD_GRAD_OP"}),
         with(kRun, {"shard=HYBRID_SHARD", "replicas=2"}), with(kRun, {"shard=NO_SHARD"})};
-    // Of ranks with more samples than others, of which one has no tokens.
+    // Ranks with different numbers of samples, one of them without tokens.
     const Words uneven = {"train", "uneven=1", "batch=3", "micro=2", "weightless=1"};
     all.push_back(uneven);
     all.push_back(with(uneven, {"shard=FULL_SHARD"}));
@@ -141,7 +142,7 @@ TEST(ShardedTrainer, TrainsAsDataParallelDoes) {
                 rest_of_line(part(job.output(0), 0), "accuracy"));
     }
     expect_same_losses(part(job.output(0), 5), part(job.output(0), 6));
-    // An evaluation's last batch is only some ranks'.
+    // Only some ranks have a last batch of the evaluation.
     expect_same_losses(part(job.output(0), 7), part(job.output(0), 8));
     EXPECT_EQ(rest_of_line(part(job.output(0), 7), "accuracy"),
               rest_of_line(part(job.output(0), 8), "accuracy"));
@@ -180,8 +181,9 @@ TEST(ShardedTrainer, OneFileIsLoadedByAnyNumberOfRanks) {
   const std::string half = "duration=1ep";
   Job job(2, runs({sharded, saved(kRun, plain_folder.path(), {half}),
                    saved(sharded, sharded_folder.path(), {half, "async=1"}),
-                   saved(sharded, sharded_folder.path()),   // goes on from its own
-                   saved(sharded, plain_folder.path())}));  // and from data parallel's
+                   saved(sharded, sharded_folder.path()),   // Goes on from its own checkpoint.
+                   saved(sharded, plain_folder.path())}));  // Goes on from data parallel's
+                                                            // checkpoint.
   ASSERT_THAT(job.exit_codes(), Each(0)) << outputs_of(job);
   for (const std::size_t rank : {0U, 1U}) {
     const std::string& output = job.output(rank);
@@ -193,7 +195,7 @@ TEST(ShardedTrainer, OneFileIsLoadedByAnyNumberOfRanks) {
     for (const auto& [batch, loss] : losses_of(part(output, 4)))
       EXPECT_NEAR(losses.at(batch), loss, 1e-9);
   }
-  // What both wrote at the end of the first epoch is one thing.
+  // At the end of the first epoch both wrote the same.
   const std::string name = "/ep1-ba4-rank0.pt";
   const Value of_sharded = load(sharded_folder.path() + name);
   const Value of_plain = load(plain_folder.path() + name);
@@ -211,8 +213,8 @@ TEST(ShardedTrainer, OneFileIsLoadedByAnyNumberOfRanks) {
   }
 }
 
-// Between epochs, as above. 4 ranks, of which one has nothing of some tensors, and 1 go on from
-// what 2 have written together, and 2 from what those wrote.
+// Between epochs, as above. 1 rank, and 4 (one of which has no rows of some tensors), go on from a
+// checkpoint of 2 ranks. Then 2 ranks go on from theirs.
 TEST(ShardedTrainer, AFolderOfAllRanksIsLoadedByAnyNumberOfRanks) {
   const TempFolder folder;
   const Words sharded = kRun + Words{"shard=FULL_SHARD"};
@@ -248,7 +250,7 @@ TEST(ShardedTrainer, AFolderOfAllRanksIsLoadedByAnyNumberOfRanks) {
   }
 }
 
-// Its state is an empty dict, which such a folder does not keep.
+// The optimizer's state is an empty dict, which such a folder does not keep.
 TEST(ShardedTrainer, AnOptimizerWithoutStateGoesOnFromAFolder) {
   const TempFolder folder;
   const Words sharded = kRun + Words{"shard=FULL_SHARD", "sgd=1"};
@@ -260,9 +262,9 @@ TEST(ShardedTrainer, AnOptimizerWithoutStateGoesOnFromAFolder) {
             rest_of_line(part(job.output(0), 0), "weights "));
 }
 
-// With 65536 hidden units each of 4 ranks has a quarter of 12 MiB of weights and optimizer state.
-// Beside its rows it reads `.metadata`, the objects, and what stands around tensors, some KiB of
-// each; rank 0 twice, since it looks for the checkpoint.
+// With 65536 hidden units, each of 4 ranks has a quarter of 12 MiB of weights and optimizer state.
+// Besides its rows, a rank reads `.metadata`, the objects, and the bytes around tensors, some KiB
+// of each. Rank 0 reads these twice, since it looks for the checkpoint.
 TEST(ShardedTrainer, ARankReadsItsRowsAndNoOthers) {
   const TempFolder folder;
   const Words run = {"train",
@@ -286,7 +288,7 @@ TEST(ShardedTrainer, ARankReadsItsRowsAndNoOthers) {
     const std::string output = part(job.output(rank), 1);
     EXPECT_THAT(output, HasSubstr("begins at batch 2"));
     const std::int64_t read = std::stoll(rest_of_line(output, "read "));
-    // A third of what has 3 rows.
+    // A third of a tensor with 3 rows.
     EXPECT_LT(read, all * 2 / 5 + (rank == 0 ? kAround : 0)) << "of " << all;
   }
 }
@@ -318,7 +320,7 @@ TEST(ShardedTrainer, AStopOfOneRankSavesAFolderOfAllRanks) {
   }
 }
 
-// One whose .metadata was lost, say: its tensors could still be rescued.
+// For example one that lost its .metadata: its tensors could still be rescued.
 TEST(ShardedTrainer, AFolderThatIsNoCheckpointIsPutAside) {
   const TempFolder folder;
   std::filesystem::create_directories(folder.path() + "/ep1-ba4");
@@ -338,7 +340,7 @@ TEST(ShardedTrainer, ARunThatIsFoundFinishedRemovesOlderFolders) {
   Job job(2, runs({sharded, sharded + Words{"keep=2"}}));
   ASSERT_THAT(job.exit_codes(), Each(0)) << outputs_of(job);
   EXPECT_THAT(part(job.output(0), 1), HasSubstr("of which 2 are kept"));
-  EXPECT_THAT(files_in(folder.path()), SizeIs(3)) << outputs_of(job);  // two, and the link
+  EXPECT_THAT(files_in(folder.path()), SizeIs(3)) << outputs_of(job);  // Two, and the link.
   EXPECT_TRUE(verify(folder.path() + "/latest-rank0.pt").ok());
 }
 
@@ -347,7 +349,7 @@ TEST(ShardedTrainer, OlderFoldersAreRemoved) {
   const Words sharded = kRun + Words{"shard=FULL_SHARD", "state=sharded", "interval=2ba"};
   Job job(2, runs({sharded + Words{"folder=" + folder.path(), "keep=2"}}));
   ASSERT_THAT(job.exit_codes(), Each(0)) << outputs_of(job);
-  EXPECT_THAT(files_in(folder.path()), SizeIs(3)) << outputs_of(job);  // two, and the link
+  EXPECT_THAT(files_in(folder.path()), SizeIs(3)) << outputs_of(job);  // Two, and the link.
   EXPECT_TRUE(verify(folder.path() + "/latest-rank0.pt").ok());
 }
 

@@ -1,4 +1,4 @@
-// Sharded checkpoints that loggers keep elsewhere: real processes, each with a logger of its own.
+// Sharded checkpoints that loggers keep elsewhere: real processes, each with its own logger.
 #include <gmock/gmock.h>
 
 #include <algorithm>
@@ -29,7 +29,7 @@ using ::testing::Not;
 
 using Words = std::vector<std::string>;
 
-// Four batches an epoch.
+// Four batches per epoch.
 const Words kUnsaved = {"train", "batch=4", "samples=32", "duration=3ep", "shard=FULL_SHARD"};
 
 class ShardedUploads : public ::testing::Test {
@@ -45,7 +45,7 @@ class ShardedUploads : public ::testing::Test {
   const TempFolder folder;
   const TempFolder there;
   const std::string here = folder / "run";
-  const std::string sent = there.path() + here;  // a Trainer's names there are those here
+  const std::string sent = there.path() + here;  // A Trainer's names there are those here.
 };
 
 TEST_F(ShardedUploads, OfAllRanksAreGoneOnFromWhenNothingIsLeftHere) {
@@ -77,7 +77,7 @@ TEST_F(ShardedUploads, WhatWasGoneOnFromIsRemovedInItsTurnHereAndThere) {
   EXPECT_THAT(kept_there(), ElementsAre("ep2-ba8", "ep3-ba12", "latest-rank0.pt"));
 }
 
-// On machines of their own, whose folders have other paths.
+// On two machines, whose folders have other paths.
 TEST_F(ShardedUploads, PartsOfAllGoToOnePlaceWhateverTheirFoldersAreCalled) {
   const std::vector<int> nodes = {0, 1};
   Job job(nodes, in_turn({run({"machines=1", "duration=1ep"})}));
@@ -92,7 +92,8 @@ TEST_F(ShardedUploads, PartsOfAllGoToOnePlaceWhateverTheirFoldersAreCalled) {
   verify(sent + "/0/ep2-ba8");
 }
 
-// All go on from there, since here a part of the newest is gone: then that is not the newest here.
+// All ranks go on from there, since a part of the newest checkpoint is gone here. So it is not the
+// newest here.
 TEST_F(ShardedUploads, WhatLacksPartsHereIsNotTakenForWhatWasGoneOnFrom) {
   const std::vector<int> nodes = {0, 1};
   Job job(nodes, in_turn({run({"machines=1", "duration=2ep"})}));
@@ -102,10 +103,10 @@ TEST_F(ShardedUploads, WhatLacksPartsHereIsNotTakenForWhatWasGoneOnFrom) {
   Job again(nodes, in_turn({run({"machines=1", "duration=2ep"})}));
   ASSERT_THAT(again.exit_codes(), Each(0)) << outputs_of(again);
   EXPECT_THAT(again.output(1), HasSubstr("begins at batch 8"));
-  EXPECT_THAT(names_in(here + "/0"), ElementsAre("ep1-ba4", "ep2-ba8"));  // and no link to it
+  EXPECT_THAT(names_in(here + "/0"), ElementsAre("ep1-ba4", "ep2-ba8"));  // And no link to it.
 }
 
-// The last save of a job that is stopped, where the store was away for a moment before.
+// The last save of a job that is stopped. The store was away for a moment before.
 TEST_F(ShardedUploads, ARetryOfWhatFailedThereLeavesWhatIsHereAlone) {
   const Words stopped = {"machines=1", "async=1",       "interval=2ba", "at_batch=2",
                          "how=term",   "fails=ep0-ba2", "fails_times=1"};
@@ -117,7 +118,7 @@ TEST_F(ShardedUploads, ARetryOfWhatFailedThereLeavesWhatIsHereAlone) {
   EXPECT_THAT(names_in(here + "/0"), ElementsAre("ep0-ba2", "latest-rank0.pt"));
 }
 
-// Something got in the way here, and nobody can save behind it: there it is saved all the same.
+// Something is in the way here, so the save fails here. It still succeeds there.
 TEST_F(ShardedUploads, WhatFailsHereIsSentAllTheSame) {
   Job job(std::vector<int>{0, 1}, in_turn({run({"machines=1", "duration=1ep", "at_batch=2",
                                                 "how=mkdir", "makes=" + here + "/0/ep1-ba4"})}));

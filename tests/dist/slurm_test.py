@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""Jobs of a real Slurm, which it interrupts itself, end with the bits of one that it did not.
+"""Jobs that a real Slurm interrupts end with the same bits as uninterrupted jobs.
 
     tests/dist/with_slurm tests/dist/slurm_test.py DIST_PROGRAM
 
-They run beside each other, since most of it is waiting for Slurm.
+The jobs run side by side, since they mostly wait for Slurm.
 """
 import pathlib
 import re
@@ -17,7 +17,7 @@ PROGRAM = None
 RUN = ["train", "dropout=30", "norm=1", "samples=40", "duration=3ep"]
 RANKS = 4
 LIMIT_S = 240
-# Saved: start me again. What docs/distributed.md says.
+# Exit code 75 means: saved, start me again. The script is the one in docs/distributed.md.
 REQUEUES_ITSELF = ('srun $COMMAND; code=$?; echo "ended with $code"\n'
                    '[ $code != 75 ] || scontrol requeue $SLURM_JOB_ID\n'
                    'exit $code')
@@ -62,7 +62,7 @@ class SlurmTest(unittest.TestCase):
         folder = tempfile.TemporaryDirectory()
         cls.addClassCleanup(folder.cleanup)
         cls.folder = pathlib.Path(folder.name)
-        # SIGTERM, half a minute before the limit, to the tasks of the step.
+        # Slurm sends SIGTERM to the step's tasks, half a minute before the limit.
         cls.limited = Job(cls.folder / "limited", REQUEUES_ITSELF, "--time=1", "--signal=TERM@30")
         ran = subprocess.run(["srun", "-n", str(RANKS), PROGRAM, *RUN], text=True, timeout=LIMIT_S,
                              capture_output=True, check=False)
@@ -81,7 +81,7 @@ class SlurmTest(unittest.TestCase):
         self.assertEqual(len(self.undisturbed), RANKS)
         self.assertEqual(len(set(self.undisturbed)), 1)
 
-    # Of a program that srun starts with a terminal, and no shell, all tasks are a job.
+    # If srun starts a program with a terminal and without a shell, all tasks are one job.
     def test_2_a_program_with_a_terminal(self):
         command = f"srun --pty -n 2 {PROGRAM} collectives"
         ran = subprocess.run(["script", "-qec", command, "/dev/null"], text=True, timeout=LIMIT_S,
@@ -90,7 +90,7 @@ class SlurmTest(unittest.TestCase):
         self.assertIn("rank 0 of 2 (Slurm's variables)", ran.stdout)
         self.assertIn("all of it holds", ran.stdout)
 
-    # By hand.
+    # Requeued by hand.
     def test_3_a_job_that_is_requeued(self):
         job = Job(self.folder / "requeued", "exec srun $COMMAND")
         job.wait_until_all_wait()
@@ -103,7 +103,7 @@ class SlurmTest(unittest.TestCase):
         self.limited.wait_for("the script", lambda text: "ended with 0" in text)
         self.assertIn("ended with 75", self.limited.text())
 
-    # For one that is more important, needs all processors, and is short.
+    # Preempted by a short job that is more important and needs all processors.
     def test_5_a_job_that_is_preempted(self):
         job = Job(self.folder / "preempted", REQUEUES_ITSELF, "--partition=spare")
         job.wait_until_all_wait()

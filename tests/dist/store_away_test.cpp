@@ -1,5 +1,5 @@
-// Checkpoints that all ranks write together, in a store that is away for a time: for rank 0 alone,
-// as the others find out what it knows. Real processes on this machine.
+// Checkpoints that all ranks write together, in a store that is away for a time. Only rank 0 loses
+// it; the others learn that from rank 0. Real processes on this machine.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -30,8 +30,8 @@ using ::testing::UnorderedElementsAreArray;
 using Words = std::vector<std::string>;
 
 struct Layout {
-  Words words;                     // of the program
-  std::vector<std::string> names;  // of what a checkpoint is, with # for the batch
+  Words words;                     // Arguments of the program.
+  std::vector<std::string> names;  // The names of a checkpoint's files, with # for the batch.
   std::vector<std::string> links;
 };
 
@@ -40,7 +40,7 @@ const Layout kTarLayout = {{"deepspeed=2"},
                            {"ba#-rank0.pt.tar", "ba#-rank1.pt.tar"},
                            {"latest-rank0.pt.tar", "latest-rank1.pt.tar"}};
 
-// 12 batches, of which each is saved.
+// 12 batches, each of which is saved.
 class StoreAwayOfRanks : public ::testing::TestWithParam<Layout> {
  protected:
   Words run() const {
@@ -53,7 +53,7 @@ class StoreAwayOfRanks : public ::testing::TestWithParam<Layout> {
     return "ep0-" + name.replace(name.find('#'), 1, std::to_string(batch));
   }
 
-  // The folder holds these, and all of them are whole.
+  // Expects the folder to hold the checkpoints of these batches, complete.
   void expect_saved(const std::vector<int>& batches) const {
     std::vector<std::string> expected = GetParam().links;
     for (const int batch : batches) {
@@ -65,9 +65,9 @@ class StoreAwayOfRanks : public ::testing::TestWithParam<Layout> {
     EXPECT_THAT(names_in(folder_.path()), UnorderedElementsAreArray(expected));
   }
 
-  // A rank that has names of its own says that it has saved these.
-  void expect_told(const std::string& output, std::size_t rank,
-                   const std::vector<int>& batches) const {
+  // Expects a rank that has its own names to say that it saved these batches.
+  void expect_reported(const std::string& output, std::size_t rank,
+                       const std::vector<int>& batches) const {
     for (int batch = 1; batch <= 12; ++batch) {
       const std::string line = "kept " + name_of(GetParam().names.at(rank), batch) + "\n";
       const bool is_saved = std::ranges::find(batches, batch) != batches.end();
@@ -92,7 +92,7 @@ TEST_P(StoreAwayOfRanks, TrainingGoesOnAndAllLeaveOutTheSameSaves) {
     EXPECT_EQ(said.find(line) == std::string::npos, is_saved) << line;
   }
   for (std::size_t rank = 0; rank < GetParam().names.size(); ++rank)
-    expect_told(part(job.output(rank), 0), rank, saved);
+    expect_reported(part(job.output(rank), 0), rank, saved);
   for (const auto& rank : job.ranks)
     EXPECT_THAT(part(rank->output(), 1), HasSubstr("begins at batch 12"));
   std::vector<int> all = saved;

@@ -1,4 +1,4 @@
-// Where the files of a run of dist_program go, and what becomes of them on the way.
+// Where the files of a run of dist_program go, and how the way there is disturbed.
 #pragma once
 
 #include <condition_variable>
@@ -23,11 +23,11 @@
 #include "outage.h"
 #include "testing/watched_store.h"
 
-// Of that rank it has no state.
-class Mute final : public cairn::Callback {
+// It cannot give its state on that rank.
+class StatelessOnRank final : public cairn::Callback {
  public:
-  explicit Mute(std::int64_t rank) : rank_(rank) {}
-  std::string name() const override { return "Mute"; }
+  explicit StatelessOnRank(std::int64_t rank) : rank_(rank) {}
+  std::string name() const override { return "StatelessOnRank"; }
   cairn::Value state_dict() const override {
     if (cairn::dist::rank() == rank_) throw cairn::UsageError("it cannot be told");
     return {};
@@ -42,18 +42,24 @@ class Surroundings {
   explicit Surroundings(const Arguments& arguments)
       : arguments_(arguments), folder_(arguments.text("folder")) {}
 
-  // slow_ms=N: rank 0 takes so long to begin the save of batch 2; slow_line=1: until it is told to.
-  // far=1: the folder is in a store
-  // that counts what is read; away_from=BATCH away_to=BATCH: an Outage of rank 0's;
-  // patience=SECONDS: save_store_patience. saves=1: the saved checkpoints are told. uploads=1: rank
-  // 0 alone sends what is saved to another place, and nothing is kept. sends=FOLDER: each rank
-  // (sender=R: that one alone) has a logger that keeps files in that folder, as a store that is far
-  // away; fails=PART: rank 1 cannot write what has PART in its name there; fails_times=N: the first
-  // N times. run_directory=1: each rank sends a folder of its own. events=1: two savers, one after
-  // batches, the other after epochs. nodes=1: what is logged of the machines. no_state=R: rank R
-  // cannot give the state of a callback. swap=FILE over=NAME, with load_path: as soon as rank 0 has
-  // opened something, and before the others do, FILE gets that name. fails_open=1, with load_path:
-  // what rank 0 opens first cannot be opened, and can be the next time.
+  // Applies these arguments:
+  //  - slow_ms=N: rank 0 takes so long to begin the save of batch 2; slow_line=1: until it reads a
+  //    line.
+  //  - far=1: the folder is in a store that counts the bytes read.
+  //  - away_from=BATCH away_to=BATCH: an Outage of rank 0's.
+  //  - patience=SECONDS: save_store_patience.
+  //  - saves=1: prints the saved checkpoints.
+  //  - uploads=1: only rank 0 sends its checkpoints to another place, and none is kept.
+  //  - sends=FOLDER: each rank (sender=R: only that one) has a logger that keeps files in that
+  //    folder, as in a far store. fails=PART: there rank 1 cannot write names that contain PART;
+  //    fails_times=N: the first N times.
+  //  - run_directory=1: each rank sends its own folder.
+  //  - events=1: two savers, one after batches, the other after epochs.
+  //  - nodes=1: prints what is logged about the machines.
+  //  - no_state=R: rank R cannot give the state of a callback.
+  //  - swap=FILE over=NAME, with load_path: after rank 0 has opened something, and before the
+  //    others do, FILE gets that name.
+  //  - fails_open=1, with load_path: rank 0's first open fails, and the next one succeeds.
   void change(cairn::TrainerOptions& options) {
     const bool is_first = cairn::dist::rank() == 0;
     const bool is_slow = arguments_.has("slow_ms") || arguments_.has("slow_line");
@@ -91,7 +97,8 @@ class Surroundings {
       options.autoresume = false;
     }
     if (arguments_.has("no_state")) {
-      options.callbacks.push_back(std::make_shared<Mute>(arguments_.number("no_state", 0)));
+      options.callbacks.push_back(
+          std::make_shared<StatelessOnRank>(arguments_.number("no_state", 0)));
     }
     if (arguments_.has("nodes") && is_first) {
       log_ = std::make_shared<cairn::InMemoryLogger>();
@@ -99,7 +106,7 @@ class Surroundings {
     }
   }
 
-  // Of a Trainer that is constructed.
+  // Call it when the Trainer is constructed.
   void describe() const {
     if (counted_) say("read " + std::to_string(counted_->bytes_read()));
     for (const char* name : {"num_nodes", "num_cpus_per_node"}) {
@@ -108,7 +115,7 @@ class Surroundings {
     }
   }
 
-  // saves_first=1: before the first batch, what is not saved.
+  // saves_first=1: saves before the first batch, unless it is saved.
   void save_first(cairn::Trainer& trainer) const {
     if (!arguments_.has("saves_first")) return;
     for (const auto& callback : trainer.state().callbacks) {
@@ -117,7 +124,7 @@ class Surroundings {
     }
   }
 
-  // Of one that is closed.
+  // Call it when the Trainer is closed.
   void describe_files(cairn::Trainer& trainer) const {
     if (arguments_.has("saves")) {
       for (const std::string& path : trainer.saved_checkpoints())
@@ -140,14 +147,14 @@ class Surroundings {
           if (call != StoreCall::kBegin || name.find("ba2-") == std::string::npos) return;
           say("saves slowly");
           if (arguments_.has("slow_line")) return wait_for_line();
-          std::mutex mutex;  // a disk that is slow
+          std::mutex mutex;  // A disk that is slow.
           std::unique_lock lock(mutex);
           std::condition_variable never;
           never.wait_for(lock, std::chrono::milliseconds(arguments_.number("slow_ms", 0)));
         }});
   }
 
-  // Of no hooks: far away for cairn, as the other ranks' is.
+  // Without hooks: cairn takes it for a far store, as on the other ranks.
   static std::shared_ptr<cairn::ObjectStore> plain_store() {
     return std::make_shared<cairn::testing::WatchedStore>(cairn::local_store());
   }

@@ -98,7 +98,7 @@ inline void call_as_team(const Arguments& arguments) {
                   });
                 }));
   }
-  // Two ranks fail: each throws its own, and the third hears of the first.
+  // Two ranks fail: each throws its own error, and the third throws rank 0's.
   const std::string own_error = team.rank() == 2 ? "BusyError: rank 0, trying: of 0"
                                                  : "BusyError: of " + std::to_string(team.rank());
   demand_text("two fail", own_error, error_of([&] {

@@ -35,7 +35,8 @@ TracedLayout layout_of(const Arguments& arguments) {
 }
 
 // Writes, for each event of a run, the collectives from its beginning to that of the next event.
-// Events without any are left out. It comes before the savers, so theirs count for their event.
+// Events without any are left out. This callback comes before the savers, so theirs count for their
+// event.
 class EventCosts final : public cairn::Callback {
  public:
   explicit EventCosts(std::shared_ptr<Trace> trace) : trace_(std::move(trace)) {}
@@ -87,7 +88,7 @@ void trace(const Arguments& arguments) {
                   .is_async = arguments.has("async")};
   TracingFiles files(cairn::posix_file_system(), lines);
   if (arguments.text("trace") == "files") runs.store = cairn::local_store(files);
-  if (arguments.text("trace") == "store") {  // one whose objects appear one by one
+  if (arguments.text("trace") == "store") {  // A store whose objects appear one by one.
     const cairn::StoreFeatures features = {.fenced_writes = true};
     runs.store = std::make_shared<TracingStore>(cairn::local_store(), lines, features);
   }

@@ -1,5 +1,5 @@
-// Guards: what the saves of several processes do. Their calls of a store and of a file system, and
-// how many collectives each event costs. golden_trace.h says how the golden files are written anew.
+// Guards for the saves of several processes: their calls of a store and of a file system, and how
+// many collectives each event costs. golden_trace.h says how to write the golden files anew.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -23,7 +23,7 @@ using ::testing::Each;
 
 using Lines = std::vector<std::string>;
 
-// Ranks that begin at once may look at each other's probe of the folder, or not.
+// Ranks that begin at the same time may see each other's probe of the folder, or not.
 bool is_of_another_probe(const std::string& line) {
   return line.find(".cairn-tmp-probe-") != std::string::npos && !line.starts_with("create ") &&
          !line.starts_with("unlink ");
@@ -41,7 +41,7 @@ Lines trace_in(const std::string& output) {
   return lines;
 }
 
-// The traces of all ranks. One that is equal to that of the rank before is not repeated.
+// The traces of all ranks. A trace that equals the previous rank's is not repeated.
 Lines traces_of(int ranks, const std::vector<std::string>& arguments) {
   const TempFolder folder;
   Job job(ranks, std::vector<std::string>{TRACE_PROGRAM} + arguments +

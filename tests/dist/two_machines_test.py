@@ -3,7 +3,7 @@
 
     tests/dist/two_machines_test.py DIST_PROGRAM
 
-Ends with 77 when nobody may make them (ip, unshare; root).
+Exits with 77 if they cannot be made (needs ip, unshare, root).
 """
 import concurrent.futures
 import os
@@ -21,12 +21,12 @@ RUN = ["train", "dropout=30", "samples=40", "duration=2ep"]
 RANKS = 4
 TIMEOUT_S = 15
 LIMIT_S = 120
-# dist_timeout, what finding out who is missing may take (LivenessWatch's kPatience), and an end.
+# dist_timeout, plus time to find the missing ranks (LivenessWatch's kPatience) and to end.
 BOUND_S = TIMEOUT_S + 60
 
 
 class Process:
-    """One rank. What it writes is read as it comes."""
+    """One rank. Its output is read as it comes."""
 
     def __init__(self, command, environment):
         self.text = ""
@@ -113,8 +113,8 @@ class TwoMachinesTest(unittest.TestCase):
             self.assertEqual(process.end(), 0, process.text)
         return processes
 
-    # `begin` brings all to where the cable is pulled; `then` is what is done behind that, until
-    # nothing is awaited any more but the network. `run` says more of what is trained.
+    # `begin` brings all ranks to the point where the cable is pulled. `then` runs after that, until
+    # the ranks wait only for the network. `run` has more arguments of the training.
     def pull_at(self, name, begin, then, *arguments, run=()):
         with tempfile.TemporaryDirectory() as folder:
             machines = Machines(name)
@@ -152,11 +152,11 @@ class TwoMachinesTest(unittest.TestCase):
         for process in again:
             self.assertIn("begins at batch 3", process.text)  # it was not saved yet
 
-    # No disk that both have: what a rank lacks comes over the cable.
+    # The machines share no disk: a rank gets missing files over the cable.
     def while_training_with_a_disk_each(self):
         self.while_training("disks", ["machines=1", "shard=FULL_SHARD", "state=sharded"])
 
-    # Rank 0 saves for longer than the others would wait for anything else. What it saves is whole.
+    # Rank 0 saves for longer than the other ranks' time limit. Its checkpoint is complete.
     def while_saving(self):
         def then(processes):
             for process in processes[2:]:
@@ -167,7 +167,7 @@ class TwoMachinesTest(unittest.TestCase):
         for process in again:
             self.assertIn("begins at batch 2", process.text)
 
-    # Beside each other, since most of it is waiting.
+    # Side by side, since they mostly wait.
     def test_the_cable_is_pulled(self):
         with concurrent.futures.ThreadPoolExecutor() as pool:
             for done in [pool.submit(self.while_training), pool.submit(self.while_saving),

@@ -1,4 +1,4 @@
-// A cairn that was built without Gloo: this program has src/dist/backend.cpp of its own.
+// A cairn that was built without Gloo: this program has its own src/dist/backend.cpp.
 #include <gmock/gmock.h>
 
 #include "cairn/dist/dist.h"

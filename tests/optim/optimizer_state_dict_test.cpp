@@ -584,7 +584,7 @@ TEST(OptimizerMisfitTest, ThingsThatAreNoOptimizerState) {
   EXPECT_THAT(refusal(SGD(), None{}), HasSubstr("is a dict with a dict \"state\""));
   EXPECT_THAT(refusal(SGD(), Dict{{"state", List{}}}), HasSubstr("is a dict with a dict"));
   EXPECT_THAT(refusal(SGD(), Dict{{"state", Dict{}}, {"param_groups", List{1}}}),
-              HasSubstr("param_groups/0 is a int, no dict"));
+              HasSubstr("param_groups/0 is a int, not a dict"));
   EXPECT_THAT(refusal(SGD(), Dict{{"state", Dict{}}, {"param_groups", List{Dict{}}}}),
               HasSubstr("param_groups/0: \"lr\" is missing"));
 }

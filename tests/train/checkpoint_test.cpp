@@ -318,7 +318,7 @@ TEST_F(CheckpointTest, OneThatRefusesItsOwnStateKeepsNoOtherFromItsOwn) {
   EXPECT_EQ(before->count, 41);
   EXPECT_THAT(message, HasSubstr(path));
   EXPECT_THAT(message, HasSubstr("\n  callback Refusing: not me"));
-  EXPECT_THAT(message, HasSubstr("but what does not take its own state back (callback Refusing"));
+  EXPECT_THAT(message, HasSubstr("except objects that refused their own state (callback Refusing"));
 }
 
 // A destination that cannot write its line because the disk is full.

@@ -81,7 +81,7 @@ TEST_F(RunCheckpoint, WhatHasNoModelIsNoCheckpointOfARun) {
         EXPECT_THAT(message_of<MismatchError>([&] {
                       load_checkpoint(folder / "other.pt", trainer.state(), trainer.logger(), how);
                     }),
-                    AllOf(HasSubstr("other.pt"), HasSubstr("is no checkpoint of a Trainer"),
+                    AllOf(HasSubstr("other.pt"), HasSubstr("is not a checkpoint of a Trainer"),
                           HasSubstr(why), HasSubstr("load_state_dict()")));
         EXPECT_EQ(load_back(trainer), before);
       }
@@ -130,7 +130,7 @@ TEST_F(RunCheckpoint, WhatALoadLeavesAloneIsALine) {
   made.load_strict_model_weights = false;
   const Trainer trainer(std::move(made));
   EXPECT_THAT(log->messages,
-              Contains("the checkpoint holds more, which this run has no use for: "
+              Contains("the checkpoint also holds entries that this run does not use: "
                        "state/schedulers/StepLR, state/callbacks/Profiler, state/ema_model"));
   EXPECT_THAT(log->messages,
               Contains(HasSubstr("weights of the checkpoint that the model lacks (1): \"more\"")));

@@ -16,9 +16,9 @@ namespace {
 using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 
-constexpr milliseconds kGrace{3000};     // to find out who is missing, or that a count goes up
-constexpr milliseconds kPoll{20};        // meanwhile
-constexpr milliseconds kPatience{8000};  // for an answer, that time among it
+constexpr milliseconds kGrace{3000};     // To find missing ranks, or to see a count rise.
+constexpr milliseconds kPoll{20};        // Between looks within kGrace.
+constexpr milliseconds kPatience{8000};  // For an answer; includes kGrace.
 constexpr int kSilentLooks = 15;
 const std::string kVerdict = "verdict";
 const std::string kAlarm = "alarm";
@@ -40,7 +40,7 @@ std::vector<std::int64_t> numbers_of(const std::string& text) {
   return numbers;
 }
 
-// Calls `look` until it says that it is done, or the grace is over.
+// Calls `look` until it returns true, or kGrace is over.
 template <class Look>
 void look_for_a_while(Look look) {
   const auto deadline = Clock::now() + kGrace;
@@ -56,7 +56,7 @@ LivenessWatch::LivenessWatch(c10::intrusive_ptr<c10d::Store> store, std::int64_t
                              std::int64_t world_size)
     : shared_(std::make_shared<Shared>(Shared{std::move(store), rank, world_size})) {}
 
-void LivenessWatch::come_to(std::int64_t number) { shared_->come_to(number); }
+void LivenessWatch::report_number(std::int64_t number) { shared_->report_number(number); }
 
 void LivenessWatch::beat() { shared_->store->add(busy_key(shared_->rank), 1); }
 
@@ -78,11 +78,12 @@ bool LivenessWatch::is_awaited(std::int64_t number) {
 
 void LivenessWatch::live() { shared_->store->add(life_key(shared_->rank), 1); }
 
-bool LivenessWatch::is_anybody_gone() {
+bool LivenessWatch::is_any_rank_gone() {
   const auto life =
       ask<std::string>([](Shared& shared) { return shared.life_of_next(); }).value_or(kAlarm);
   if (life == kAlarm) return true;
-  const bool is_silent = life == life_of_next_ && !life.empty();  // not before its first sign
+  // Not before its first sign of life.
+  const bool is_silent = life == life_of_next_ && !life.empty();
   silent_looks_ = is_silent ? silent_looks_ + 1 : 0;
   life_of_next_ = life;
   if (silent_looks_ < kSilentLooks) return false;
@@ -103,14 +104,14 @@ std::optional<Answer> LivenessWatch::ask(std::function<Answer(Shared&)> question
   if (answer.wait_for(kPatience) == std::future_status::ready) {
     try {
       return answer.get();
-    } catch (const std::exception&) {  // the store is gone
+    } catch (const std::exception&) {  // The store is gone.
     }
   }
   is_lost_ = true;
   return std::nullopt;
 }
 
-void LivenessWatch::Shared::come_to(std::int64_t number) {
+void LivenessWatch::Shared::report_number(std::int64_t number) {
   store->set(place_key(rank), bytes_of(std::to_string(number)));
 }
 
@@ -128,7 +129,7 @@ std::vector<std::int64_t> LivenessWatch::Shared::absent(std::int64_t number) {
 }
 
 std::vector<std::int64_t> LivenessWatch::Shared::find_absent(std::int64_t number) {
-  come_to(number);
+  report_number(number);
   std::vector<std::int64_t> missing;
   bool is_said = false;
   look_for_a_while([&] {
@@ -147,7 +148,7 @@ std::vector<std::string> LivenessWatch::Shared::beats(const std::vector<std::int
   return counts;
 }
 
-// kAlarm where there is one.
+// kAlarm if another rank raised it.
 std::string LivenessWatch::Shared::life_of_next() {
   if (store->check({kAlarm})) return kAlarm;
   const std::string key = life_key((rank + 1) % world_size);
@@ -155,7 +156,7 @@ std::string LivenessWatch::Shared::life_of_next() {
 }
 
 bool LivenessWatch::Shared::is_awaited(std::int64_t number) {
-  come_to(number);
+  report_number(number);
   const std::vector<std::int64_t> missing = absent(number);
   if (missing.empty()) return false;
   const std::vector<std::string> before = beats(missing);

@@ -6,7 +6,7 @@
 namespace cairn::dist {
 namespace {
 
-// Nothing that is worth waiting for takes longer.
+// No work that is worth waiting for takes longer.
 constexpr std::chrono::hours kLongestWork{6};
 
 }  // namespace
@@ -46,21 +46,21 @@ void StatusReporter::begin_long_work() {
 
 void StatusReporter::end_long_work() {
   const std::scoped_lock lock(mutex_);
-  if (long_works_ > 0) --long_works_;  // not of one that is older than the group
+  if (long_works_ > 0) --long_works_;  // The LongWork may be older than the group.
 }
 
-// Now, too: a process may end before it has come to say anything.
+// Also shows it now: a process may end before the thread's first report.
 void StatusReporter::show_life() {
   try {
     watch_.live();
-  } catch (const std::exception&) {  // rank 0 is gone: a rank that waits will know
+  } catch (const std::exception&) {  // Rank 0 is gone: a waiting rank will notice.
   }
   const std::scoped_lock lock(mutex_);
   shows_life_ = true;
 }
 
 bool StatusReporter::is_busy(Clock::time_point now) const {
-  if (is_waiting_) return false;  // for the others
+  if (is_waiting_) return false;  // It waits for the others.
   return long_works_ > 0 && now - busy_since_ >= kLongWait / 2 && now - busy_since_ < kLongestWork;
 }
 
@@ -77,10 +77,10 @@ void StatusReporter::report(std::chrono::milliseconds interval) {
     if (!tells && !beats && !lives) continue;
     lock.unlock();
     try {
-      if (tells) watch_.come_to(told = number);
+      if (tells) watch_.report_number(told = number);
       if (beats) watch_.beat();
       if (lives) watch_.live();
-    } catch (const std::exception&) {  // rank 0 is gone: a rank that waits will know
+    } catch (const std::exception&) {  // Rank 0 is gone: a waiting rank will notice.
       return;
     }
     lock.lock();

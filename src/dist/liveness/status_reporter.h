@@ -1,6 +1,5 @@
-// A thread that tells the other ranks about this one: how far it is, when it waits for long; that
-// it does something long (LongWork); that it is alive, after show_life(). Work that takes no time
-// costs no message.
+// A thread that tells the other ranks about this one: its number when it waits for long, and its
+// long work (LongWork). After show_life(), also that it is alive. Short work costs no message.
 #pragma once
 
 #include <chrono>
@@ -13,23 +12,24 @@
 
 namespace cairn::dist {
 
-// A rank that waits for so long tells the others how far it is.
+// A rank that waits for so long tells the others its number.
 inline constexpr std::chrono::milliseconds kLongWait{1000};
 
 class StatusReporter {
  public:
-  // Tells `watch`, every `interval` if there is something to tell. Keeps a reference to it.
+  // Reports to `watch`, every `interval` if there is something to report. Keeps a reference to it.
   StatusReporter(LivenessWatch& watch, std::chrono::milliseconds interval);
   ~StatusReporter();
   StatusReporter(const StatusReporter&) = delete;
   StatusReporter& operator=(const StatusReporter&) = delete;
 
-  // Around what all ranks do together. Each begins the next number, on all ranks alike.
+  // Call them around each collective. begin_waiting() begins the next number, the same on all
+  // ranks.
   void begin_waiting();
   void end_waiting();
   std::int64_t number();
 
-  // Around a LongWork. LongWorks may be in one another.
+  // Call them around a LongWork. LongWorks may be nested.
   void begin_long_work();
   void end_long_work();
 
@@ -51,7 +51,7 @@ class StatusReporter {
   bool is_closing_ = false;
   int long_works_ = 0;
   Clock::time_point busy_since_;
-  std::thread thread_;  // the last: it uses all of these
+  std::thread thread_;  // Last: it uses all of these.
 };
 
 }  // namespace cairn::dist

@@ -11,7 +11,7 @@
 namespace cairn::dist {
 namespace {
 
-// A model of this size computes for much longer than giving back the heap takes.
+// A model of this size computes for much longer than releasing the heap takes.
 constexpr std::int64_t kTrimmedBytes = std::int64_t{64} << 20;
 
 at::Device device_of(const torch::nn::Module& module) {
@@ -39,7 +39,7 @@ struct CutModule::Collected {
     at::Tensor tensor;
     std::size_t unit;
   };
-  std::vector<Found> parameters;  // each once, in the order of names
+  std::vector<Found> parameters;  // Each once, in the order of names.
   std::unordered_map<const c10::TensorImpl*, std::size_t> known;
   std::vector<ShardedUnit*> wrapped = {nullptr};
   std::vector<std::string> names = {""};
@@ -94,7 +94,7 @@ CutModule::CutModule(Group& group, const MeshShape& shape, torch::nn::Module& mo
     of_units[unit].emplace_back(name, tensor);
   }
   for (std::size_t i = 0; i < of_units.size(); ++i) {
-    // Parameters of no unit are used by modules that cast nothing.
+    // Modules that cast nothing use the parameters of no unit.
     units_.push_back(std::make_unique<ShardUnit>(mesh_, found.names[i], std::move(of_units[i]),
                                                  i == kRoot ? UnitDtypes() : dtypes_));
   }
@@ -124,7 +124,7 @@ void CutModule::release() {
     unit->release();
     bytes += unit->whole_bytes();
   }
-  // Gradients of wholes, which autograd makes, and copies that c10d makes come from malloc.
+  // malloc provides the gradients of wholes, which autograd makes, and copies that c10d makes.
   if (mesh_.row().device.is_cpu() && bytes >= kTrimmedBytes) give_back_heap();
 }
 

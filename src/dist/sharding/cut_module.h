@@ -1,8 +1,8 @@
-// A module cut into units: which unit has which parameters.
+// A module cut into units: the assignment of its parameters to units.
 //
 //  1. Unit 0, the root, has the parameters of no Sharded<>. Each Sharded<> is a unit, in the order
 //     in which the module names them.
-//  2. A parameter that several units use is the root's: the units would be whole at different
+//  2. A parameter that several units use is the root's, since the units are whole at different
 //     times.
 #pragma once
 
@@ -25,7 +25,7 @@ class CutModule {
  public:
   static constexpr std::size_t kRoot = 0;
 
-  // UnsupportedError for parameters that cannot be sharded.
+  // Throws UnsupportedError for parameters that cannot be sharded.
   CutModule(Group& group, const MeshShape& shape, torch::nn::Module& module,
             const FSDPConfig& config);
   CutModule(const CutModule&) = delete;
@@ -37,15 +37,15 @@ class CutModule {
   const std::vector<ShardedUnit*>& wrapped() const { return wrapped_; }
   std::optional<at::ScalarType> compute_dtype() const { return dtypes_.compute; }
 
-  // By the parameter's identity; null: it is of another module.
+  // By the parameter's identity. Null for a parameter of another module.
   const ShardParameter* find(const at::Tensor& parameter) const;
   // For messages.
   std::string text_of(std::size_t unit) const;
 
-  // ShardUnit::finish_gather(), and notes how much is whole then.
+  // Calls ShardUnit::finish_gather(), and notes how much is whole then.
   void finish_gather(std::size_t unit);
   std::int64_t peak_whole_bytes() const { return peak_whole_bytes_; }
-  // ShardUnit::release() of all units.
+  // Calls ShardUnit::release() of all units.
   void release();
 
  private:
@@ -58,7 +58,7 @@ class CutModule {
   const UnitDtypes dtypes_;
   std::vector<ShardedUnit*> wrapped_;
   std::vector<std::unique_ptr<ShardUnit>> units_;
-  // Of each parameter the unit, and its place in it.
+  // For each parameter its unit, and its index in it.
   std::unordered_map<const c10::TensorImpl*, std::pair<std::size_t, std::size_t>> places_;
   std::int64_t peak_whole_bytes_ = 0;
 };

@@ -42,7 +42,7 @@ GradientSync::~GradientSync() {
     hook.node->del_post_hook(hook.key);
 }
 
-bool GradientSync::is_of(const std::vector<at::Tensor>& parameters) const {
+bool GradientSync::has_parameters(const std::vector<at::Tensor>& parameters) const {
   return std::ranges::equal(parameters_, parameters, [](const auto& one, const auto& other) {
     return one.unsafeGetTensorImpl() == other.unsafeGetTensorImpl();
   });
@@ -111,8 +111,8 @@ void GradientSync::expect() {
   is_expecting_ = true;
 }
 
-// Errors wait for finish(): through autograd's engine they would lose their class, and what c10d
-// says of a connection would not say whose.
+// Errors wait for finish(): autograd's engine would change their class, and c10d's errors do not
+// name the rank whose connection failed.
 void GradientSync::on_gradient(std::size_t index_of_bucket, std::size_t index) {
   const std::scoped_lock lock(mutex_);
   if (!is_expecting_ || error_) return;

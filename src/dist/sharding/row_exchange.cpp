@@ -5,7 +5,7 @@
 namespace cairn::dist {
 namespace {
 
-// Elements of any dtype may begin there.
+// Elements of any dtype may begin at a multiple of it.
 constexpr std::int64_t kPartAlignment = 16;
 
 }  // namespace

@@ -18,7 +18,7 @@ struct RowExchange {
   WorkPtr work = {};
 
   bool is_under_way() const { return work != nullptr; }
-  // `begin()` returns the work. DistError; `what` is for messages.
+  // `begin()` returns the work. `what` is for messages. Throws DistError.
   template <class Begin>
   void start(const ShardMesh& mesh, const std::string& what, Begin begin) {
     try {
@@ -32,7 +32,7 @@ struct RowExchange {
 
 std::int64_t part_bytes(std::int64_t elements, at::ScalarType type);
 
-// The part at the byte `at`, which moves to the end of the part.
+// The part that begins at the byte `at`. Moves `at` to the end of the part.
 at::Tensor next_part(const at::Tensor& bytes, std::int64_t& at, std::int64_t elements,
                      at::ScalarType type);
 

@@ -16,13 +16,13 @@ namespace {
 
 constexpr int kTag = 0;
 constexpr BatchSize kMostOfBatch = {.ranges = 1 << 15, .bytes = std::uint64_t{32} << 20};
-constexpr std::size_t kFirstNumbers = 65;                  // of the first message: of 32 ranges
-constexpr std::size_t kAloneBytes = std::size_t{1} << 20;  // a copy would cost more than a batch
+constexpr std::size_t kFirstNumbers = 65;  // In the first message: room for 32 ranges.
+constexpr std::size_t kAloneBytes = std::size_t{1} << 20;  // A copy would cost more than a batch.
 const std::string kWhat = "gathering the sharded state for rank 0";
 
-// What one rank sends of a batch: a single piece from place to place, several together.
+// One rank's bytes of a batch: a single piece is sent in place, several are packed together.
 struct SentPieces {
-  std::vector<std::span<std::byte>> places = {};  // on this side
+  std::vector<std::span<std::byte>> places = {};  // On this side.
   std::vector<at::Tensor> message = {};
   WorkPtr work = {};
 
@@ -62,8 +62,8 @@ std::uint64_t RowGather::size() const {
   return tensors_.empty() ? 0 : tensors_.back().begin + tensors_.back().rows.all_bytes;
 }
 
-// Calls take(rows, begin, at, size) for each piece that a rank has of a range of the source: where
-// it begins in the rank's own rows, and in the range.
+// Calls take(rows, begin, at, size) for each piece of a range of the source that a rank has.
+// `begin` is where the piece begins in the rank's own rows, and `at` where it begins in the range.
 template <class Take>
 void RowGather::for_each_piece(std::int64_t rank, const Wanted& wanted, Take take) const {
   const auto begin_of = [](const Tensor& tensor, std::int64_t of_rank) {
@@ -80,8 +80,9 @@ void RowGather::for_each_piece(std::int64_t rank, const Wanted& wanted, Take tak
   }
 }
 
-// From rank 0 to all: how many ranges, then the offset and the size of each. None: the end. Those
-// of a large batch take a second message, since the others know the length of the first one alone.
+// Rank 0 sends the number of ranges to all, then the offset and the size of each. No ranges mean
+// the end. A large batch takes a second message, since the receivers only know the length of the
+// first.
 std::vector<RowGather::Wanted> RowGather::tell(const std::vector<Range>& batch) const {
   std::vector<std::int64_t> numbers = {static_cast<std::int64_t>(batch.size())};
   for (const Range& range : batch) {
@@ -107,7 +108,7 @@ std::vector<RowGather::Wanted> RowGather::tell(const std::vector<Range>& batch) 
 void RowGather::read(std::span<const Range> ranges) const {
   const std::scoped_lock lock(mutex_);
   if (is_finished_) {
-    throw UsageError("a sharded state was read when the ranks did not give their parts any more");
+    throw UsageError("a sharded state was read after the ranks had stopped sending their parts");
   }
   for (const Range& range : ranges)
     check_range(range.offset, range.into.size());

@@ -30,7 +30,7 @@ MeshShape mesh_shape(const FSDPConfig& config, std::int64_t world_size,
   }
   std::int64_t shards = config.data_parallel_shard_degree;
   std::int64_t replicas = config.data_parallel_replicate_degree.value_or(1);
-  // As PyTorch: without numbers a machine has one whole.
+  // As in PyTorch: without numbers, each machine has one whole.
   const bool is_by_machine =
       is_hybrid(strategy) && shards == -1 && !config.data_parallel_replicate_degree;
   if (is_by_machine) shards = local_world_size;
@@ -49,7 +49,7 @@ MeshShape mesh_shape(const FSDPConfig& config, std::int64_t world_size,
 
 ShardMesh::ShardMesh(Group& group, const MeshShape& shape, at::Device device)
     : group_(group), shape_(shape) {
-  // Of several modules each has its own connections, so that each has its own order of messages.
+  // Each module has its own connections, so that each has its own order of messages.
   static std::atomic<int> meshes = 0;
   const std::string number = std::to_string(meshes++);
   std::vector<std::int64_t> row;

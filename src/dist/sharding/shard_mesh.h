@@ -1,5 +1,5 @@
-// Which ranks share one whole of a sharded module, and which have the same part of it: the ranks in
-// rows of `shards`, each row a whole; ranks below one another have the same part.
+// The ranks as a rectangle with rows of `shards`. The ranks of a row share one whole of a sharded
+// module. The ranks of a column have the same part of it.
 #pragma once
 
 #include <cstdint>
@@ -15,17 +15,17 @@ namespace cairn::dist {
 struct MeshShape {
   std::int64_t replicas = 1;
   std::int64_t shards = 1;
-  bool reshards_after_forward = true;  // FULL_SHARD, not SHARD_GRAD_OP
+  bool reshards_after_forward = true;  // FULL_SHARD, not SHARD_GRAD_OP.
 };
 
-// What `config` means for so many ranks, `local_world_size` of them on this machine. UsageError
-// when that cannot be.
+// The shape that `config` gives so many ranks, `local_world_size` of them on this machine. Throws
+// UsageError if that is impossible.
 MeshShape mesh_shape(const FSDPConfig& config, std::int64_t world_size,
                      std::int64_t local_world_size);
 
 class ShardMesh {
  public:
-  // Connects them, for tensors on `device`. All ranks together.
+  // Connects the ranks, for tensors on `device`. Call it on all ranks together.
   ShardMesh(Group& group, const MeshShape& shape, at::Device device);
 
   Group& group() const { return group_; }
@@ -37,7 +37,7 @@ class ShardMesh {
 
   // Between the ranks of one whole.
   const Channel& row() const { return row_; }
-  // Between those that have the same part; only with several replicas.
+  // Between the ranks that have the same part; only with several replicas.
   const Channel& column() const { return column_; }
 
  private:

@@ -39,7 +39,7 @@ void ShardParameter::add_gradient(const at::Tensor& sum) {
   const at::Tensor own_rows = sum.view(shape).to(rows().scalar_type());
   if (gradient.defined()) {
     gradient.add_(own_rows);
-  } else {  // no view of the message
+  } else {  // A copy, not a view of the message.
     gradient = page_tensor(own_rows.sizes(), own_rows.options()).copy_(own_rows);
   }
 }

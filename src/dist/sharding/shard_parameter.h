@@ -12,22 +12,22 @@ namespace cairn::dist {
 
 struct ShardParameter {
   std::string name;
-  at::Tensor tensor;  // the module's
+  at::Tensor tensor;  // The module's.
   Dims global_shape;
   std::int64_t per_rank = 0;
   std::int64_t begin = 0;
   std::int64_t count = 0;
-  at::ScalarType compute = at::kFloat;  // dtype of the whole
-  at::ScalarType reduce = at::kFloat;   // dtype in which gradients are sent and summed
-  at::Tensor whole = {};                // its storage has memory while it is whole
-  at::Tensor own = {};                  // while it is whole: the rows
-  at::Tensor kept_gradient = {};        // while it is whole: of earlier passes
+  at::ScalarType compute = at::kFloat;  // dtype of the whole.
+  at::ScalarType reduce = at::kFloat;   // dtype in which gradients are sent and summed.
+  at::Tensor whole = {};                // Its storage has memory while it is whole.
+  at::Tensor own = {};                  // While it is whole: the rows.
+  at::Tensor kept_gradient = {};        // While it is whole: the gradient of earlier passes.
 
   std::int64_t row_elements() const;
   std::int64_t rows_of(std::int64_t shard) const;
   at::Tensor rows() const { return own.defined() ? own : tensor; }
 
-  // The gradient that backward() made; undefined if there is none. UnsupportedError if it is
+  // The gradient that backward() made; undefined if there is none. Throws UnsupportedError if it is
   // sparse.
   at::Tensor take_gradient() const;
   // Adds this rank's rows of a gradient to the gradient of earlier passes.

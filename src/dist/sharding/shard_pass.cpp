@@ -21,7 +21,7 @@ ShardPass::ShardPass(std::shared_ptr<CutModule> cut, Prefetch prefetch)
     : cut_(std::move(cut)),
       units_(cut_->units()),
       prefetch_(std::move(prefetch)),
-      forward_notes_(std::numeric_limits<std::size_t>::max()) {}  // all, until backward()
+      forward_notes_(std::numeric_limits<std::size_t>::max()) {}  // All of them, until backward().
 
 void ShardPass::begin() {
   if (!units_[kRoot]->parameters().empty()) bring(kRoot);
@@ -59,7 +59,7 @@ std::shared_ptr<ShardPass::Call> ShardPass::begin_call(std::size_t unit) {
   return call;
 }
 
-// The unit that followed this one in the noted order.
+// Asks for the unit that followed this one in the noted order.
 void ShardPass::prefetch_forward(std::size_t unit) {
   const std::vector<std::size_t>& order = prefetch_.forward_order;
   const std::size_t at = calls_.size();
@@ -88,7 +88,7 @@ void ShardPass::add_hook(const at::Tensor& output, const std::shared_ptr<Call>& 
           "ShardedModule::backward(), between begin() and end()");
     }
     try {
-      pass->come_back_to(call);
+      pass->begin_backward_of(call);
     } catch (...) {
       pass->error_ = std::current_exception();
       throw;
@@ -96,11 +96,11 @@ void ShardPass::add_hook(const at::Tensor& output, const std::shared_ptr<Call>& 
   });
 }
 
-// Step 2 and 3, before what computes with the unit.
-void ShardPass::come_back_to(const std::shared_ptr<Call>& call) {
+// Steps 2 and 3, before backward() computes with the unit.
+void ShardPass::begin_backward_of(const std::shared_ptr<Call>& call) {
   if (!is_backward_) {
     throw UsageError(
-        "a sharded module's gradients are the business of ShardedModule::backward(): call that, "
+        "ShardedModule::backward() computes the gradients of a sharded module: call it, "
         "between begin() and end(), instead of loss.backward()");
   }
   if (std::exchange(call->is_back, true)) return;
@@ -165,7 +165,7 @@ void ShardPass::backward(const at::Tensor& loss, bool contributes) {
   check_all_went_through_units(before);
   finish_units_after(0);
   if (!units_[kRoot]->parameters().empty()) {
-    send_gradients(kRoot);  // it stays: metrics may compute with it, until end()
+    send_gradients(kRoot);  // The root stays whole until end(), as metrics may compute with it.
   }
   finish_sending();
 }
@@ -175,7 +175,7 @@ bool ShardPass::has_sent(std::size_t unit) const {
       notes_, [&](const Note& note) { return note.done == Done::kReduced && note.unit == unit; });
 }
 
-// A unit that was used past its wrapper computed with this rank's rows.
+// A unit that was used without its wrapper computed with this rank's rows.
 void ShardPass::check_all_went_through_units(const std::vector<std::vector<bool>>& before) const {
   for (std::size_t unit = 1; unit < units_.size(); ++unit) {
     const bool is_active =

@@ -1,17 +1,21 @@
-// A pass through a sharded module, forward and backward: which unit is whole when.
+// A pass through a sharded module, forward and backward: decides which unit is whole when.
 //
-//  1. begin(): the parameters that no unit has (the root's) come, and stay until end().
-//  2. A unit comes when its forward() begins, and goes when that ends (FULL_SHARD), or stays
-//     (SHARD_GRAD_OP). A hook on what it gave brings it back before backward() goes through it.
-//  3. backward() computes what was made last first. So when it comes to a unit, all units whose
-//     forward() began after this one's had ended are done with: their gradients are sent, and they
-//     go. Others are done with at the end: the outer ones of nested units, and the first.
-//  4. The gradients of one unit at a time are under way, and one unit is asked for ahead at most.
+//  1. begin(): the parameters that no unit has (the root's) are gathered, and stay whole until
+//     end().
+//  2. A unit is gathered when its forward() begins. When that ends, the unit is released
+//     (FULL_SHARD), or stays (SHARD_GRAD_OP). A hook on its output gathers it again before
+//     backward() goes through it.
+//  3. backward() computes the latest results first. So when it comes to a unit, it is done with all
+//     units whose forward() began after this one's had ended. Their gradients are sent, and they
+//     are released. The other units are finished at the end: the outer ones of nested units, and
+//     the first.
+//  4. The gradients of at most one unit are under way at a time, and at most one unit is gathered
+//     ahead.
 //  5. A pass notes its collectives. A rank that has nothing to compute while others have repeats
-//     them without gradients of its own (repeat_for_others()): Gloo matches messages by their
-//     order. So the order of forward_prefetch changes between batches only.
-//  6. Errors in hooks end backward(), for a unit that did not come has no memory. They are thrown
-//     anew after it, since autograd's engine loses their class.
+//     them with no gradients of its own (repeat_for_others()): Gloo matches messages by their
+//     order. So the order of forward_prefetch changes only between batches.
+//  6. Errors in hooks end backward(), since a unit that was not gathered has no memory. They are
+//     thrown again after it, since autograd's engine loses their class.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -29,7 +33,8 @@ class ShardPass : public std::enable_shared_from_this<ShardPass> {
  public:
   struct Prefetch {
     BackwardPrefetch backward;
-    std::vector<std::size_t> forward_order;  // units, of a pass before; empty: no forward_prefetch
+    std::vector<std::size_t> forward_order;  // Units of an earlier pass; empty: no
+                                             // forward_prefetch.
   };
   ShardPass(std::shared_ptr<CutModule> cut, Prefetch prefetch);
 
@@ -38,23 +43,23 @@ class ShardPass : public std::enable_shared_from_this<ShardPass> {
   void begin();
   void backward(const at::Tensor& loss, bool contributes);
   void end();
-  // After end().
+  // Call it after end().
   void repeat_for_others(bool with_backward);
-  bool did_nothing() const { return notes_.empty(); }
-  // The units, as their forward() began.
+  bool has_no_collectives() const { return notes_.empty(); }
+  // The units, in the order in which their forward() began.
   std::vector<std::size_t> forward_order() const;
 
-  // A unit's forward().
+  // A call of a unit's forward().
   struct Call {
     std::size_t unit = 0;
     std::uint64_t begin = 0;
-    std::uint64_t end = 0;  // 0: not yet
-    bool is_back = false;   // backward() has come to it
+    std::uint64_t end = 0;  // 0: not yet.
+    bool is_back = false;   // backward() has come to it.
   };
   std::shared_ptr<Call> begin_call(std::size_t unit);
   void end_call(const std::shared_ptr<Call>& call);
   void add_hook(const at::Tensor& output, const std::shared_ptr<Call>& call);
-  // Whether one forward() is under way, not one in another.
+  // Whether exactly one forward() is under way, not one inside another.
   bool is_outermost() const;
 
  private:
@@ -68,7 +73,7 @@ class ShardPass : public std::enable_shared_from_this<ShardPass> {
   void bring(std::size_t unit);
   void prefetch_forward(std::size_t unit);
   void prefetch_backward(const Call& call);
-  void come_back_to(const std::shared_ptr<Call>& call);
+  void begin_backward_of(const std::shared_ptr<Call>& call);
   void finish_units_after(std::uint64_t end);
   void send_gradients(std::size_t unit);
   void finish_sending();
@@ -76,16 +81,16 @@ class ShardPass : public std::enable_shared_from_this<ShardPass> {
   void check_all_went_through_units(const std::vector<std::vector<bool>>& before) const;
 
   const std::shared_ptr<CutModule> cut_;
-  const std::vector<std::unique_ptr<ShardUnit>>& units_;  // cut_'s
+  const std::vector<std::unique_ptr<ShardUnit>>& units_;  // cut_'s.
   const Prefetch prefetch_;
   bool is_backward_ = false;
   bool contributes_ = true;
   std::uint64_t clock_ = 0;
   std::vector<std::shared_ptr<Call>> calls_;
-  std::vector<std::shared_ptr<Call>> active_;  // backward() is in them
-  std::optional<std::size_t> sending_;         // unit
-  std::vector<Note> notes_;                    // step 5
-  std::size_t forward_notes_;                  // so many of them before backward()
+  std::vector<std::shared_ptr<Call>> active_;  // backward() is inside them.
+  std::optional<std::size_t> sending_;         // The unit whose gradients are being sent.
+  std::vector<Note> notes_;                    // Step 5.
+  std::size_t forward_notes_;                  // The number of notes before backward().
   std::exception_ptr error_;
 };
 

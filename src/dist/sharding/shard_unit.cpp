@@ -54,7 +54,7 @@ std::int64_t ShardUnit::whole_bytes() const {
   return bytes;
 }
 
-// --- Step 2 and 3 --------------------------------------------------------------------------------
+// --- Steps 2 and 3 -------------------------------------------------------------------------------
 
 at::Tensor ShardUnit::packed_rows() const {
   const torch::NoGradGuard no_grad;
@@ -172,7 +172,7 @@ void ShardUnit::begin_reduce(const Reduce& how) {
     gradients.push_back(is_whole_ && how.contributes ? parameter.take_gradient() : at::Tensor());
   }
   for (const ShardParameter& parameter : parameters_) {
-    if (is_whole_) parameter.tensor.mutable_grad().reset();  // of what does not count
+    if (is_whole_) parameter.tensor.mutable_grad().reset();  // Gradients that do not count.
   }
   if (!how.stays_whole) release();
   if (!trained.empty()) gradients_.begin(std::move(trained), gradients);

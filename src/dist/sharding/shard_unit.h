@@ -1,16 +1,17 @@
 // The parameters of one unit, which are whole together.
 //
-//  1. At rest each parameter of the module is this rank's rows of it, in memory of their own. Who
-//     has fewer rows, or none, sends padding behind them, so that all send equally much.
+//  1. At rest each parameter of the module is this rank's rows of it, in their own memory. A rank
+//     with fewer rows, or none, sends padding after them, so that all ranks send equally many
+//     bytes.
 //  2. begin_gather() sends the rows to all ranks of the whole, as bytes, in the dtype that the unit
-//     computes in; finish_gather() puts together what came, and makes the parameters the wholes:
-//     the same objects of libtorch with other elements (set_data()), so that whoever has one, as
-//     the module's members do, computes with the whole.
-//  3. What autograd keeps for backward() are views of the wholes. So release() lets go of their
-//     memory behind libtorch's back, and the next gather gives the same storages memory again, with
-//     the same elements in it: the views are good again when they are needed.
-//  4. begin_reduce() takes the gradients of the wholes and sends them (UnitGradients);
-//     finish_reduce() has the averages in the rows' gradients.
+//     computes in. finish_gather() assembles the received rows, and makes the parameters the
+//     wholes: the same objects of libtorch with other elements (set_data()). So the module's
+//     members, which hold these objects, compute with the wholes.
+//  3. autograd keeps views of the wholes for backward(). So release() frees their memory without
+//     libtorch's knowledge. The next gather gives the same storages memory again, with the same
+//     elements. The views are valid whenever they are used.
+//  4. begin_reduce() takes the gradients of the wholes and sends them (UnitGradients).
+//     finish_reduce() puts the averages into the rows' gradients.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -32,7 +33,7 @@ class ShardUnit {
  public:
   using NamedParameters = std::vector<std::pair<std::string, at::Tensor>>;
 
-  // Cuts them (1). They lie on the mesh's device.
+  // Cuts the parameters (step 1). They must lie on the mesh's device.
   ShardUnit(const ShardMesh& mesh, std::string name, NamedParameters parameters,
             const UnitDtypes& dtypes);
   ShardUnit(const ShardUnit&) = delete;
@@ -43,13 +44,13 @@ class ShardUnit {
   bool is_coming() const { return gathering_.is_under_way(); }
   bool has_trainable() const;
 
-  void begin_gather();  // does nothing when it is whole or coming
+  void begin_gather();  // Does nothing if it is whole or coming.
   void finish_gather(const std::string& what);
-  void release();  // also of what is only coming
-  // begin_gather() and what comes is let go of: for the others.
+  void release();  // Also if it is only coming.
+  // Gathers for the other ranks, and discards what this rank receives.
   void gather_for_others(const std::string& what);
 
-  // Of what it sends. Not `contributes`: 0.
+  // The gradients that begin_reduce() sends. If the rank does not contribute, it sends 0.
   struct Reduce {
     bool contributes = true;
     bool stays_whole = false;
@@ -57,12 +58,12 @@ class ShardUnit {
   void begin_reduce(const Reduce& how);
   void finish_reduce(const std::string& what) { gradients_.finish(what); }
 
-  // Whether a parameter at rest has a gradient, of each.
+  // For each parameter at rest, whether it has a gradient.
   std::vector<bool> have_gradients() const;
 
   const std::vector<ShardParameter>& parameters() const { return parameters_; }
-  std::int64_t whole_bytes() const;  // of the wholes, whether they are there or not
-  // What a unit without inputs computes in and gives.
+  std::int64_t whole_bytes() const;  // Counts the wholes, whether they are in memory or not.
+  // The dtype in which a unit without inputs computes, and of its output.
   at::ScalarType stored_dtype() const { return parameters_.front().tensor.scalar_type(); }
 
  private:

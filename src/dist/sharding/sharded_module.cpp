@@ -119,15 +119,17 @@ std::string ShardedModule::describe() const {
 struct ShardedUnit::Call::Impl {
   std::shared_ptr<dist::ShardPass> pass;
   std::shared_ptr<dist::ShardPass::Call> call;
-  std::optional<at::ScalarType> outside;  // dtype of the first input that has one
+  std::optional<at::ScalarType> outside;  // dtype of the first floating-point input.
 };
 
 ShardedUnit::Call::Call(ShardedUnit& unit) : impl_(std::make_unique<Impl>()) {
   const auto sharding = unit.place_->sharding.lock();
   if (sharding == nullptr) {
     throw UsageError(
-        "this module was sharded, and its ShardedModule, or the Trainer that had it, is gone: it "
-        "has this rank's part only. Keep that one, or load a checkpoint into a new module");
+        "this module was sharded, and its ShardedModule (or the Trainer that had it) is gone, so "
+        "it "
+        "has only this rank's part. Keep the ShardedModule, or load a checkpoint into a new "
+        "module");
   }
   impl_->pass = sharding->pass_for(unit.place_->index);
   impl_->call = impl_->pass->begin_call(unit.place_->index);
@@ -136,7 +138,7 @@ ShardedUnit::Call::Call(ShardedUnit& unit) : impl_(std::make_unique<Impl>()) {
 ShardedUnit::Call::~Call() {
   try {
     impl_->pass->end_call(impl_->call);
-  } catch (const std::exception&) {  // of a group that failed, which says so itself
+  } catch (const std::exception&) {  // The group has failed, and reports that itself.
   }
 }
 

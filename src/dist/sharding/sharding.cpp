@@ -41,7 +41,7 @@ void Sharding::bind() {
 
 void Sharding::begin() {
   if (std::exchange(is_begun_, true)) {
-    throw UsageError("ShardedModule::begin() was called twice: call end() behind the first");
+    throw UsageError("ShardedModule::begin() was called twice: call end() after the first");
   }
   if (!cut_) return;
   pass_ = std::make_shared<ShardPass>(
@@ -60,7 +60,7 @@ std::shared_ptr<ShardPass> Sharding::pass_for(std::size_t unit) const {
   if (is_begun_) return pass_;
   throw UsageError(
       fmt::format("{} of a sharded module is used outside of a pass, where it is not whole: call "
-                  "ShardedModule::begin() before, on all ranks, and end() behind it",
+                  "ShardedModule::begin() before it and end() after it, on all ranks",
                   cut_->text_of(unit)));
 }
 
@@ -78,14 +78,14 @@ void Sharding::average_gradients() {
         trainable, [&](const at::Tensor& other) { return other.is_same(parameter); });
     if (parameter.requires_grad() && !is_known) trainable.push_back(parameter);
   }
-  if (!sync_ || !sync_->is_of(trainable))
+  if (!sync_ || !sync_->has_parameters(trainable))
     sync_ = std::make_unique<GradientSync>(*group_, trainable);
   sync_->finish("averaging the gradients");
 }
 
 void Sharding::repeat_for_others(bool with_backward) {
   if (!cut_) return;
-  if (!pass_ || pass_->did_nothing()) {
+  if (!pass_ || pass_->has_no_collectives()) {
     throw UsageError(
         "a rank has no batch at all where others have one: a sharded module computes on all "
         "ranks together. Give each at least one, or fewer ranks");

@@ -1,4 +1,4 @@
-// What is behind a ShardedModule: its passes, and what stays between them.
+// The implementation of a ShardedModule: its passes, and the state between them.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -18,32 +18,32 @@ class Sharding : public std::enable_shared_from_this<Sharding> {
  public:
   Sharding(Group* group, std::shared_ptr<torch::nn::Module> module, const FSDPConfig& config);
 
-  // Makes the units know it; once it is a shared_ptr.
+  // Makes the units refer to this object. Call it when it is owned by a shared_ptr.
   void bind();
 
-  // As ShardedModule's.
+  // As in ShardedModule.
   void begin();
   void end();
   void backward(const at::Tensor& loss, bool contributes);
   void repeat_for_others(bool with_backward);
   void note_order();
 
-  // The pass that uses the unit. UsageError outside of a pass.
+  // The pass that uses the unit. Throws UsageError outside of a pass.
   std::shared_ptr<ShardPass> pass_for(std::size_t unit) const;
-  const CutModule* cut() const { return cut_.get(); }  // null: nothing is sharded
+  const CutModule* cut() const { return cut_.get(); }  // Null: nothing is sharded.
 
  private:
   void average_gradients();
 
-  Group* group_;  // null: one process
+  Group* group_;  // Null: one process.
   std::shared_ptr<torch::nn::Module> module_;
   BackwardPrefetch backward_prefetch_;
   bool forward_prefetch_;
   std::shared_ptr<CutModule> cut_;
-  std::unique_ptr<GradientSync> sync_;  // NO_SHARD in several processes
+  std::unique_ptr<GradientSync> sync_;  // For NO_SHARD with several processes.
   bool is_begun_ = false;
-  std::shared_ptr<ShardPass> pass_;  // the last one; null where nothing is sharded
-  std::vector<std::size_t> order_;   // forward_prefetch
+  std::shared_ptr<ShardPass> pass_;  // The last one; null if nothing is sharded.
+  std::vector<std::size_t> order_;   // For forward_prefetch.
 };
 
 }  // namespace cairn::dist
@@ -52,7 +52,7 @@ namespace cairn {
 
 struct ShardedUnit::Place {
   std::weak_ptr<dist::Sharding> sharding;
-  std::size_t index = 0;  // of the unit
+  std::size_t index = 0;  // The unit's.
 
   static void set(ShardedUnit& unit, Place place) {
     unit.place_ = std::make_shared<const Place>(std::move(place));

@@ -1,4 +1,4 @@
-// What of an FSDPConfig can be followed.
+// Checks which parts of an FSDPConfig this version supports.
 #include <torch/torch.h>
 
 #include <array>
@@ -26,7 +26,7 @@ std::optional<at::ScalarType> find_floating_dtype(const std::optional<std::strin
 
 [[noreturn]] void refuse(const std::string& field, const std::string& instead) {
   throw UnsupportedError("parallelism_config: " + field +
-                         " is not there in this version: " + instead);
+                         " is not supported by this version: " + instead);
 }
 
 void check_dtype(const std::string& field, const std::optional<std::string>& text) {
@@ -75,12 +75,12 @@ void check_fsdp_config(const FSDPConfig& config) {
   if (shards == 0 || shards < -1 || (replicas && (*replicas == 0 || *replicas < -1))) {
     throw UsageError(
         "parallelism_config: data_parallel_shard_degree and data_parallel_replicate_degree are "
-        "positive numbers, or -1 for what is left");
+        "positive numbers, or -1 for all remaining ranks");
   }
   if (shards == -1 && replicas == -1) {
     throw UsageError(
         "parallelism_config: only one of data_parallel_shard_degree and "
-        "data_parallel_replicate_degree can be -1, what is left");
+        "data_parallel_replicate_degree can be -1 (all remaining ranks)");
   }
   if (strategy == ShardingStrategy::kNoShard) {
     if (shards > 1) {

@@ -1,4 +1,4 @@
-// What the units of a sharded module compute and send in.
+// The dtypes in which the units of a sharded module compute and send.
 #pragma once
 
 #include <c10/core/ScalarType.h>
@@ -10,11 +10,11 @@
 namespace cairn::dist {
 
 struct UnitDtypes {
-  std::optional<at::ScalarType> compute = std::nullopt;  // default: as the parameters are
-  std::optional<at::ScalarType> reduce = std::nullopt;   // default: as they compute
+  std::optional<at::ScalarType> compute = std::nullopt;  // Default: the parameters' own.
+  std::optional<at::ScalarType> reduce = std::nullopt;   // Default: as `compute`.
 };
 
-// What FSDPConfig::mixed_precision says.
+// The dtypes that FSDPConfig::mixed_precision names.
 UnitDtypes unit_dtypes(const FSDPConfig& config);
 
 }  // namespace cairn::dist

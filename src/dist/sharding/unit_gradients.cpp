@@ -8,7 +8,8 @@
 
 namespace cairn::dist {
 
-// What is sent to a rank: its rows of each, then a byte of each that says whether they are there.
+// The size of the message to a rank: its rows of each gradient, then a byte for each that says
+// whether the sender has it.
 std::int64_t UnitGradients::message_bytes(std::int64_t shard) const {
   std::int64_t bytes = part_bytes(static_cast<std::int64_t>(parameters_.size()), at::kByte);
   for (const ShardParameter* const parameter : parameters_)
@@ -91,7 +92,8 @@ void UnitGradients::finish(const std::string& what) {
   exchange_ = {};
 }
 
-// In float64 where a parameter is, in float32 otherwise: not every backend adds bfloat16.
+// Adds in float64 if a parameter is float64, otherwise in float32, since not every backend adds
+// bfloat16.
 void UnitGradients::add_over_replicas(Sums& sums, const std::string& what) const {
   const bool is_double = std::ranges::any_of(
       sums.values, [](const at::Tensor& sum) { return sum.scalar_type() == at::kDouble; });

@@ -1,12 +1,12 @@
-// The gradients of a unit on their way to the ranks that have the rows.
+// Sends the gradients of a unit to the ranks that have the rows.
 //
 //  1. begin() takes the gradients of the wholes, divided by the number of ranks, and sends each
-//     rank its rows (an all-to-all of bytes: what a reduce-scatter sends, of any dtype, which Gloo
-//     lacks).
-//  2. finish() adds what came, in the order of the ranks, then over the replicas, and to the
+//     rank its rows. This is an all-to-all of bytes: it sends what a reduce-scatter sends, which
+//     Gloo lacks, and works for any dtype.
+//  2. finish() adds the received rows in the order of the ranks, then over the replicas, and to the
 //     gradients of earlier passes.
-//  3. With each part travels whether the rank had a gradient: one that nobody has stays without, as
-//     in one process.
+//  3. Each part includes whether the rank had a gradient. If no rank had one, the parameter keeps
+//     none, as in one process.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -27,7 +27,7 @@ class UnitGradients {
   // `unit` is a name for messages.
   UnitGradients(const ShardMesh& mesh, std::string unit) : mesh_(mesh), unit_(std::move(unit)) {}
 
-  // `gradients`: one for each parameter, undefined where this rank has none. Keeps pointers to the
+  // `gradients`: one for each parameter, undefined if this rank has none. Keeps pointers to the
   // parameters until finish().
   void begin(std::vector<ShardParameter*> parameters, const std::vector<at::Tensor>& gradients);
   void finish(const std::string& what);
@@ -46,7 +46,7 @@ class UnitGradients {
   const ShardMesh& mesh_;
   std::string unit_;
   RowExchange exchange_;
-  std::vector<ShardParameter*> parameters_;  // under way
+  std::vector<ShardParameter*> parameters_;  // Under way.
 };
 
 }  // namespace cairn::dist

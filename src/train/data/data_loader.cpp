@@ -28,7 +28,7 @@ void check(const std::shared_ptr<const Dataset>& dataset, const DataLoaderOption
   throw UsageError("DataLoader:" + wrong);
 }
 
-// Order of the samples, the same as Python's DistributedSampler(seed).set_epoch(epoch).
+// The order of the samples, equal to that of Python's DistributedSampler(seed).set_epoch(epoch).
 at::Tensor shuffled_order(std::int64_t size, std::int64_t seed, std::int64_t epoch) {
   const auto of_epoch = static_cast<std::uint64_t>(seed + epoch);
   return at::randperm(size, at::detail::createCPUGenerator(of_epoch), at::kLong);
@@ -39,7 +39,7 @@ at::Tensor shuffled_order(std::int64_t size, std::int64_t seed, std::int64_t epo
 std::uint64_t sample_seed(std::int64_t seed, std::int64_t epoch, std::int64_t index) {
   std::uint64_t mixed = 0;
   for (const std::int64_t part : {seed, epoch, index}) {
-    // SplitMix64: a step, and its finalizer.
+    // SplitMix64: one step, then its finalizer.
     mixed = (mixed ^ static_cast<std::uint64_t>(part)) + 0x9E3779B97F4A7C15;
     mixed = (mixed ^ (mixed >> 30)) * 0xBF58476D1CE4E5B9;
     mixed = (mixed ^ (mixed >> 27)) * 0x94D049BB133111EB;
@@ -52,14 +52,14 @@ struct DataLoader::Impl {
   std::shared_ptr<const Dataset> dataset;
   DataLoaderOptions options;
   std::optional<DistributedSampler> sampler;
-  std::int64_t size;  // of an epoch
+  std::int64_t size;  // Samples per epoch.
   std::int64_t num_batches;
-  std::int64_t default_seed = 0;  // of the Trainer
+  std::int64_t default_seed = 0;  // From the Trainer.
   std::int64_t epoch = 0;
-  at::Tensor order = {};  // of the epoch; int64, contiguous
+  at::Tensor order = {};  // Of this epoch; int64, contiguous.
   std::int64_t next_batch = 0;
-  std::int64_t end_batch = 0;                        // of `order`
-  std::unique_ptr<Prefetcher> prefetcher = nullptr;  // null without workers
+  std::int64_t end_batch = 0;                        // In `order`.
+  std::unique_ptr<Prefetcher> prefetcher = nullptr;  // Null without workers.
 
   std::int64_t batches_of(std::int64_t samples) const {
     const std::int64_t round_up = options.drop_last ? 0 : options.batch_size - 1;
@@ -68,13 +68,13 @@ struct DataLoader::Impl {
   std::int64_t seed() const {
     return sampler ? sampler->seed() : options.seed.value_or(default_seed);
   }
-  // All of an epoch; without a sampler.
+  // The order of a whole epoch. Only without a sampler.
   at::Tensor order_of_all(std::int64_t epoch_of) const {
     return options.shuffle ? shuffled_order(size, seed(), epoch_of) : at::arange(size, at::kLong);
   }
   void begin(std::int64_t epoch_of, at::Tensor order_of, std::int64_t first_batch);
 
-  // Called from loader threads with their own reference to the order, and their epoch.
+  // Called on loader threads, with their own reference to the order and their own epoch.
   Batch fetch(const at::Tensor& order_of, std::int64_t epoch_of, std::int64_t number) const {
     const std::int64_t begin = number * options.batch_size;
     const std::int64_t end = std::min(begin + options.batch_size, order_of.numel());
@@ -113,7 +113,7 @@ std::optional<std::int64_t> DataLoader::num_samples() const {
 std::int64_t DataLoader::num_repeated() const {
   const Impl& self = *impl_;
   if (!self.sampler) return 0;
-  // What drop_last leaves out is at the end, too.
+  // The samples that drop_last leaves out are at the end, too.
   return std::max<std::int64_t>(0,
                                 self.sampler->num_repeated() - (self.size - num_samples().value()));
 }

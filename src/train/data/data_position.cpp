@@ -29,13 +29,13 @@ std::int64_t loader_seed(const State& state) {
   return state.timestamp.batch == 0 ? state.rank_zero_seed : 0;
 }
 
-// Where in an epoch its samples were dealt last.
+// The last point in an epoch at which its samples were dealt to ranks.
 struct Dealt {
-  std::int64_t batch = 0;    // number in the epoch
-  std::int64_t samples = 0;  // that all ranks had before
+  std::int64_t batch = 0;    // Number in the epoch.
+  std::int64_t samples = 0;  // Samples that all ranks together had before it.
 };
 
-// Sets what later checkpoints hold of the loader; `rng` is of the start of the epoch.
+// Sets what later checkpoints hold about the loader. `rng` is from the start of the epoch.
 void keep_entries(State& state, const DataLoaderBase& loader, const std::optional<Value>& rng,
                   const std::optional<Dealt>& dealt = std::nullopt) {
   Dict entries = {{"seed", loader_seed(state)}};
@@ -47,7 +47,7 @@ void keep_entries(State& state, const DataLoaderBase& loader, const std::optiona
   state.dataset_state = Dict{{"cairn", std::move(entries)}};
 }
 
-// Of this rank's generator; of several processes a list with those of all.
+// The state of this rank's generator; in a job of several processes, a list of all ranks' states.
 Value generator_states() {
   if (dist::world_size() == 1) return cpu_rng_state();
   List states;
@@ -56,7 +56,7 @@ Value generator_states() {
   return states;
 }
 
-// This rank's; nullptr when the checkpoint was made by fewer.
+// The state of this rank; nullptr if fewer ranks made the checkpoint.
 const Value* own_state(const Value* saved) {
   if (saved == nullptr || !saved->is_list()) return saved;
   const auto rank = static_cast<std::size_t>(dist::rank());
@@ -74,7 +74,8 @@ std::optional<Dealt> find_dealt(const State& state) {
   return Dealt{batch->as_int(), samples->as_int()};
 }
 
-// Step 5: where the loader is to deal the rest of the epoch; nullopt when it can go on by itself.
+// Step 5: the point from which the loader deals the rest of the epoch anew; nullopt if it can
+// simply seek.
 std::optional<Dealt> find_deal(const State& state, std::int64_t batch) {
   const DataLoaderBase& loader = *state.train_dataloader.dataloader;
   const Value* saved = find_entry(state, "loader");
@@ -87,7 +88,7 @@ std::optional<Dealt> find_deal(const State& state, std::int64_t batch) {
   return Dealt{batch, *had};
 }
 
-// Of the batches that the rest of the epoch makes those that train_subset_num_batches leaves.
+// Limits the `rest` batches of the epoch to those that train_subset_num_batches leaves.
 std::int64_t batches_of_subset(const State& state, std::int64_t samples_had, std::int64_t rest) {
   const DataLoaderBase& loader = *state.train_dataloader.dataloader;
   const auto all = loader.num_batches();
@@ -124,9 +125,10 @@ std::optional<std::int64_t> seek_in_epoch(State& state, Logger& logger, std::int
       set_cpu_rng_state(*own);
     } else {
       logger.log_message(
-          "warning: the order of the data comes from the global random generator, whose state at "
-          "the start of the epoch is not in the checkpoint: the rest of this epoch has other "
-          "samples than it would have had");
+          "warning: the order of the data comes from the global random generator, and the "
+          "checkpoint lacks the generator's state at the start of the epoch. The rest of this "
+          "epoch "
+          "has other samples than without the restart");
     }
   }
   const auto deal = find_deal(state, batch);
@@ -148,7 +150,7 @@ void check_loader(State& state, Logger& logger, const std::string& resumed_from)
   if (saved == nullptr) return;
   if (state.timestamp.batch_in_epoch > 0) {
     if (const auto deal = find_deal(state, state.timestamp.batch_in_epoch)) {
-      logger.log_message("inside epoch " + std::to_string(state.timestamp.epoch) + ", behind " +
+      logger.log_message("inside epoch " + std::to_string(state.timestamp.epoch) + ", after " +
                          std::to_string(deal->samples) +
                          " of its samples: the others are dealt to " +
                          std::to_string(dist::world_size()) +

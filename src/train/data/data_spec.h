@@ -1,4 +1,4 @@
-// What the loops ask of a DataSpec: its functions, or Composer's defaults where they are not set.
+// What the loops need from a DataSpec: its functions, or Composer's defaults for those not set.
 #pragma once
 
 #include <cstdint>
@@ -9,24 +9,24 @@
 
 namespace cairn {
 
-// Samples of a batch: the common length of dimension 0. UsageError naming the option to set when
-// tensors disagree or have no dimension.
+// Samples of a batch: the common length of dimension 0. Throws UsageError if tensors disagree or
+// have no dimension; the error names the option to set.
 std::int64_t num_samples_in_batch(const DataSpec& spec, const Batch& batch);
 
-// Tokens of a batch: elements of "input_ids", padding included; 0 where there are none, so that
+// Tokens of a batch: elements of "input_ids", padding included. 0 without such a tensor, so that
 // time in tokens stands still.
 std::int64_t num_tokens_in_batch(const DataSpec& spec, const Batch& batch);
 
-// Consecutive parts of at most `microbatch_size` samples; the batch itself when it has no more.
+// Consecutive parts of at most `microbatch_size` samples. The batch itself if it has no more.
 std::vector<Batch> split_batch(const DataSpec& spec, const Batch& batch,
                                std::int64_t microbatch_size);
 
-// The first of such parts, of a batch that has more samples; unlike split_batch() it asks nobody
-// how many.
+// The first `count` samples of a batch that has more. Unlike split_batch(), it does not count the
+// samples.
 Batch first_samples(const DataSpec& spec, const Batch& batch, std::int64_t count);
 
-// Batches of an epoch after subsetting: min(subset, the loader's), whichever is known; nullopt when
-// neither is. `subset` is -1 for all.
+// Batches of an epoch after subsetting: the smaller of `subset` and the loader's number, as far as
+// known. nullopt if neither is known. A `subset` of -1 means all.
 std::optional<std::int64_t> epoch_length(const DataSpec& spec, std::int64_t subset);
 
 }  // namespace cairn

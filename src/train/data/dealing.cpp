@@ -7,7 +7,7 @@
 namespace cairn {
 namespace {
 
-// Products of two such numbers fit.
+// The product of two such numbers fits into 64 bits.
 constexpr std::int64_t kMost = std::numeric_limits<std::int32_t>::max();
 
 bool read(const Value& state, std::string_view key, std::int64_t& number) {
@@ -52,7 +52,7 @@ bool Dealing::may_go_on_from(const Dealing& before) const {
   if (ranks == before.ranks) {
     return batch_size == before.batch_size && rank_drop_last == before.rank_drop_last;
   }
-  // To one rank it makes no difference.
+  // With one rank the flag makes no difference.
   return ranks == 1 || before.ranks == 1 || rank_drop_last == before.rank_drop_last;
 }
 

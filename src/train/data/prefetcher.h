@@ -1,13 +1,13 @@
-// Prefetcher: threads that fetch numbered batches ahead and hand them over in order.
+// Prefetcher: threads that fetch numbered batches ahead and deliver them in order.
 //
-//  1. A worker claims the lowest batch that nobody has claimed, if it is less than `capacity` ahead
-//     of the next one to be delivered: that bounds memory.
-//  2. It fetches without holding the lock and puts the result, or the exception, into the slot
-//     number modulo capacity, which is free by step 1.
+//  1. A worker claims the lowest unclaimed batch, if it is less than `capacity` ahead of the next
+//     one to be delivered. That bounds memory.
+//  2. It fetches without holding the lock, and puts the result or the exception into the slot
+//     (number modulo capacity), which is free by step 1.
 //  3. next() takes slots strictly in order, so the order never depends on which worker was faster.
 //  4. next() wakes a worker when half of the slots are free, not for each one: waking costs more
 //     than fetching a small batch. A worker that finds more to claim wakes the next.
-//  5. start() begins a new generation: what workers of the old one still bring is thrown away.
+//  5. start() begins a new generation. Results of the old generation are discarded.
 #pragma once
 
 #include <condition_variable>
@@ -26,19 +26,19 @@ namespace cairn {
 
 class Prefetcher {
  public:
-  // Called from several threads at once.
+  // Called on several threads at once.
   using Fetch = std::function<Batch(std::int64_t number)>;
 
-  // StorageError where a thread cannot be started; then none is left.
+  // Throws StorageError if a thread cannot be started; no thread is left then.
   Prefetcher(int workers, int capacity);
-  ~Prefetcher();  // waits for the fetches under way
+  ~Prefetcher();  // Waits for fetches under way.
   Prefetcher(const Prefetcher&) = delete;
   Prefetcher& operator=(const Prefetcher&) = delete;
 
-  // Forgets what is under way and fetches the batches [begin, end).
+  // Discards fetches under way, and fetches the batches [begin, end).
   void start(Fetch fetch, std::int64_t begin, std::int64_t end);
 
-  // The next batch; nullopt after the last. Throws what its fetch threw.
+  // Returns the next batch; nullopt after the last. Throws what its fetch threw.
   std::optional<Batch> next();
 
  private:

@@ -21,7 +21,7 @@ class TensorDataset final : public Dataset {
 
   Batch get_batch(std::span<const std::int64_t> indices) const override {
     const torch::NoGradGuard no_grad;
-    // index_select only reads the indices; from_blob has no const form.
+    // index_select only reads the indices, but from_blob has no const form.
     const at::Tensor rows = at::from_blob(const_cast<std::int64_t*>(indices.data()),
                                           {static_cast<std::int64_t>(indices.size())}, at::kLong);
     return tensors_.map([&](const at::Tensor& tensor) {

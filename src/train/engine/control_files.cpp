@@ -73,7 +73,7 @@ void ControlFiles::look_for_all() {
   }
 }
 
-// Step 3: whether it was there, and is no more.
+// Step 3. True if the file was there and is now removed.
 bool ControlFiles::take_away(const std::string& name) {
   const std::string path = join_path(folder_, name);
   try {
@@ -84,7 +84,8 @@ bool ControlFiles::take_away(const std::string& name) {
   } catch (const CancelledError&) {
     return false;
   } catch (const StorageError& e) {
-    if (!e.retryable()) seen_.erase(name);  // it may not be removed: that it goes says nothing
+    // After a refused removal, a later absence of the file says nothing.
+    if (!e.retryable()) seen_.erase(name);
     return false;
   } catch (const std::exception&) {
     seen_.erase(name);

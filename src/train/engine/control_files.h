@@ -1,14 +1,14 @@
-// The files SAVE and STOP in a folder of a store that is far away.
+// The files SAVE and STOP in a folder of a far store.
 //
-//  1. A thread of its own asks the store: training waits for no answer.
-//  2. It looks once for each look(); how often that is, is the caller's business. A look is one
-//     question for each name.
-//  3. What is there is removed first, and then reported, so that it is obeyed once. One that cannot
-//     be removed is not reported: it would be obeyed for ever. Behind a removal whose answer was
-//     lost it is gone: that is reported, too.
-//  4. A store that cannot be asked has nothing: it is asked again by the next look().
-//  5. What was removed is kept until somebody takes it, for as long as this object lives: through
-//     all fit()s of a Trainer, since one may end between the removal and its next take().
+//  1. A separate thread asks the store, so training waits for no answer.
+//  2. The thread looks once per call of look(); the caller decides how often. A look costs one
+//     request per name.
+//  3. A file that exists is removed first and then reported, so that it is obeyed once. A file that
+//     cannot be removed is not reported, or it would be obeyed forever. If the answer to a removal
+//     was lost and the file is gone at the next look, it is reported.
+//  4. If the store cannot be asked, nothing is found; the next look() asks again.
+//  5. A removed name is kept until take(), for the life of this object. It outlives a fit(), which
+//     may end between the removal and its next take().
 #pragma once
 
 #include <condition_variable>
@@ -29,15 +29,15 @@ class ControlFiles {
  public:
   ControlFiles(std::shared_ptr<ObjectStore> store, std::string folder,
                std::vector<std::string> names);
-  // Ends what is under way.
+  // Cancels a look that is under way.
   ~ControlFiles();
   ControlFiles(const ControlFiles&) = delete;
   ControlFiles& operator=(const ControlFiles&) = delete;
 
-  // Begins to look, and does not wait for it. False while it is looking still, or when no thread is
-  // to be had: then this call is as if it had not been.
+  // Starts a look and returns at once. Returns false, and does nothing, if the previous look still
+  // runs or no thread can be started.
   bool look();
-  // Those of the names that were found since the last call, in their order.
+  // The names found since the last call, in the order of `names`.
   std::vector<std::string> take();
 
  private:
@@ -49,11 +49,11 @@ class ControlFiles {
   const std::string folder_;
   const std::vector<std::string> names_;
   Cancellation cancellation_{"training is over"};
-  std::set<std::string> seen_;  // and not known to be removed; the thread's own
+  std::set<std::string> seen_;  // Found, removal not confirmed. Only the thread uses it.
 
   std::mutex mutex_;
   std::condition_variable changed_;
-  bool is_asked_ = false;  // from look() until all was looked for
+  bool is_asked_ = false;  // From look() until every name has been looked for.
   bool is_over_ = false;
   std::set<std::string> found_;
   std::thread thread_;

@@ -17,7 +17,7 @@
 namespace cairn {
 namespace {
 
-// Which open Engine runs a callback: at most one does.
+// Records which open Engine runs each callback. At most one does.
 class Owners {
  public:
   bool is_of_another(const Callback* callback, const Engine* engine) {
@@ -37,7 +37,7 @@ class Owners {
   }
 
  private:
-  std::mutex mutex_;  // Trainers may live on several threads
+  std::mutex mutex_;  // Trainers may live on several threads.
   std::unordered_map<const Callback*, const Engine*> engine_of_;
 };
 
@@ -51,8 +51,9 @@ bool is_checkpoint_event(Event event) {
          event == Event::kIterationCheckpoint;
 }
 
-// At which callbacks look for, write and send files, on rank 0 alone as a rule: the others wait for
-// them as long as it takes. Inside a batch a callback that takes long is one that hangs.
+// Events at which callbacks look for, write and send files, usually on rank 0 alone. The other
+// ranks wait for these as long as they take. At any other event, a callback that takes long counts
+// as hanging.
 bool is_event_of_files(Event event) {
   using enum Event;
   return is_checkpoint_event(event) || event == kInit || event == kAfterLoad ||

@@ -1,17 +1,16 @@
 // Engine: runs algorithms, callbacks and loggers at each event (composer/core/engine.py).
 //
-//  1. init: logger destinations, then other callbacks, then algorithms: a logger is ready when
-//     anything else wants to log.
-//  2. Every other event: algorithms, then callbacks in the order of state.callbacks, then logger
-//     destinations: what is logged is what the others left.
-//  3. Algorithms that match an event are ordered by the passes that algorithms have
-//     (Algorithm::passes()), and the whole list is reversed at events named after_*, so that what
-//     was applied last is undone first. The engine knows no algorithm by name.
-//     At *_checkpoint events each callback gets its turn, and the first error is thrown afterwards:
-//     it may be one of this process alone, and one that does not end training, while the other
-//     processes are at the next saver already.
-//  4. close() calls close() of every callback and then post_close() of those whose close() did not
-//     throw. Errors are logged: each callback gets its turn.
+//  1. At init: logger destinations, then other callbacks, then algorithms. So a logger is ready
+//     before anything else logs.
+//  2. At every other event: algorithms, then callbacks in the order of state.callbacks, then logger
+//     destinations. So loggers log the final values.
+//  3. Algorithms that match an event are ordered by the algorithms' passes (Algorithm::passes()).
+//     At events named after_* the list is then reversed, so that the last one applied is undone
+//     first. The engine knows no algorithm by name. At *_checkpoint events every callback runs, and
+//     the first error is thrown afterwards. The error may concern this process alone and need not
+//     end training, while other processes are already at the next saver.
+//  4. close() calls close() of every callback, and then post_close() of those whose close() did not
+//     throw. Errors are logged, so every callback is closed.
 #pragma once
 
 #include <memory>
@@ -31,15 +30,15 @@ class Engine {
   Engine(const Engine&) = delete;
   Engine& operator=(const Engine&) = delete;
 
-  // UsageError after close(), for a callback that another open Engine runs, and for an event that
-  // needs a data loader or a max_duration that is not there. What a callback or an algorithm throws
-  // names it and the event (event_failure.h).
+  // Throws UsageError after close(), for a callback that another open Engine runs, and for an event
+  // whose data loader or max_duration is missing. An error of a callback or an algorithm names the
+  // thrower and the event (event_failure.h).
   void run_event(Event event);
 
-  // Idempotent; never throws what a callback threw.
+  // Idempotent. Logs what callbacks throw, and does not rethrow it.
   void close();
 
-  // The last that was run.
+  // The event that was run last.
   Event last_event() const { return last_event_; }
 
  private:
@@ -55,11 +54,11 @@ class Engine {
   Logger& logger_;
   bool closed_ = false;
   Event last_event_ = Event::kInit;
-  // state_.callbacks, as of the last event, in two parts.
+  // state_.callbacks as of the last event: all of them, then split into the two lists below.
   std::vector<std::shared_ptr<Callback>> adopted_;
   std::vector<Callback*> callbacks_;
   std::vector<Callback*> loggers_;
-  // state_.algorithms, as of the last event, and their passes.
+  // state_.algorithms as of the last event, and their passes.
   std::vector<std::shared_ptr<Algorithm>> algorithms_;
   std::vector<AlgorithmPass> passes_;
 };

@@ -10,8 +10,8 @@
 namespace cairn {
 namespace {
 
-// In the order of Event. To add an event: its enumerator, its method of Callback, and its row here;
-// what does not agree does not compile. (A method that has no row is found by tools/tidy.py.)
+// In the order of Event. To add an event, add its enumerator, its method of Callback, and its row
+// here. A mismatch does not compile. tools/tidy.py finds a method that has no row.
 constexpr auto kEvents = [] {
   using enum Event;
   using enum EventNeeds;
@@ -59,7 +59,7 @@ constexpr auto kEvents = [] {
   });
 }();
 
-// A constant as the compiler spells it, without what stands before its name: "kInit", "batch_end".
+// The compiler's spelling of a constant, without qualifiers: "kInit", "batch_end".
 template <auto kConstant>
 consteval std::string_view spelling() {
   std::string_view text = __PRETTY_FUNCTION__;
@@ -68,7 +68,7 @@ consteval std::string_view spelling() {
   return text.substr(text.rfind(':') + 1);
 }
 
-// Whether an enumerator is that of a name: kBatchEnd of "batch_end".
+// Whether an enumerator matches a name: kBatchEnd matches "batch_end".
 consteval bool is_enumerator_of(std::string_view enumerator, std::string_view name) {
   if (enumerator.empty() || enumerator.front() != 'k') return false;
   enumerator.remove_prefix(1);

@@ -1,4 +1,4 @@
-// The same as failure.h, for callbacks and algorithms.
+// As failure.h, for callbacks and algorithms.
 #pragma once
 
 #include <string>
@@ -8,7 +8,8 @@
 
 namespace cairn {
 
-// Inside a handler. `who` is "the callback SpeedMonitor". cairn's own errors pass as they are.
+// Call it inside a handler. `who` is "the callback SpeedMonitor". Rethrows cairn's own errors
+// unchanged.
 [[noreturn]] void rethrow_from_event(const std::string& who, Event event, const State& state);
 
 }  // namespace cairn

@@ -1,5 +1,5 @@
-// What each event of a run is: its name, the method of a Callback that it calls, and what has to be
-// there before it can run. One table in event.cpp has all of it, a row an event.
+// A row per event: its name, the method of Callback that it calls, and what the state must have
+// before it can run. The table is in event.cpp.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,7 @@ namespace cairn {
 enum class EventNeeds : std::uint8_t {
   kNothing,
   kLoader,    // state.dataloader
-  kTraining,  // that and state.max_duration
+  kTraining,  // state.dataloader and state.max_duration
 };
 
 struct EventRow {

@@ -25,8 +25,8 @@ bool is_multiple_between(const Timestamp& previous, const Timestamp& now, const 
   return periods(previous) != periods(now);
 }
 
-// fraction * whole, rounded up, at least 1. A product that misses a whole number by rounding only
-// (100 * 0.07 == 7.000000000000001) is that number.
+// fraction * whole, rounded up, at least 1. A product that is whole except for rounding error (100
+// * 0.07 == 7.000000000000001) counts as that whole number.
 std::int64_t part_of(double fraction, double whole) {
   const double product = fraction * whole;
   const double nearest = std::round(product);
@@ -48,7 +48,7 @@ IntervalScheduler::IntervalScheduler(Time interval, FinalMoment final_moment)
 bool IntervalScheduler::operator()(const IntervalState& state, Moment moment) {
   const bool is_fraction = interval_.unit() == TimeUnit::kDuration;
   if (!is_fraction && interval_ <= 0) return false;
-  // Time was set back; a batch's own moment is its first one.
+  // Forget it if time was set back, or if this batch is only beginning its moments.
   if (last_batch_ > state.now.batch ||
       (moment == Moment::kBatch && last_batch_ == state.now.batch)) {
     last_batch_.reset();

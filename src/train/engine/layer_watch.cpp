@@ -15,7 +15,7 @@
 namespace cairn {
 namespace {
 
-// Which tensors, by identity: a handle would keep them alive, or copy-on-write from happening.
+// Tensors, identified by address. A handle would keep them alive, or prevent copy-on-write.
 using Inputs = std::vector<const c10::TensorImpl*>;
 
 struct OperatorCall final : at::ObserverContext {
@@ -62,7 +62,7 @@ std::optional<std::string> layer_of(const Inputs& inputs, const LayerNames& name
 
 std::string layer_class(const torch::nn::Module& layer) {
   std::string full_name = layer.name();
-  constexpr std::string_view kUnit = "cairn::ShardedImpl<";  // of what it is a unit
+  constexpr std::string_view kUnit = "cairn::ShardedImpl<";  // The wrapper of a sharded unit.
   if (full_name.starts_with(kUnit)) {
     full_name = full_name.substr(kUnit.size(), full_name.find(',') - kUnit.size());
   }
@@ -74,14 +74,15 @@ std::string layer_class(const torch::nn::Module& layer) {
   return name;
 }
 
-// The library's callbacks are functions, not closures: they find their observer by the thread.
-// Other threads have them, too, without an observer: libtorch gives those who work for this one
-// (c10d's, autograd's) what is this thread's own, and some keep it until later.
+// libtorch's callbacks are functions, not closures, so they find their observer through a
+// thread_local. Other threads may run these callbacks without an observer: libtorch copies
+// thread-local state to the threads that work for this one (c10d's, autograd's). Some of them keep
+// it until later.
 struct LayerWatch::Observer {
   static std::unique_ptr<at::ObserverContext> start(const at::RecordFunction& call) {
     if (current == nullptr) return nullptr;
     Observer& self = *current;
-    self.failed.clear();  // what failed before was caught: this call comes after it
+    self.failed.clear();  // An earlier failure was caught, as this call follows it.
     auto context = std::make_unique<OperatorCall>();
     for (const c10::IValue& value : call.inputs()) {
       collect(value, context->inputs);
@@ -140,7 +141,7 @@ std::string LayerWatch::failed_layer(const torch::nn::Module& network) const {
 
 std::size_t KnownBatches::kind_of(std::string_view doing, const Batch& batch) {
   std::size_t kind = std::hash<std::string_view>()(doing) + batch.size();
-  const auto mix = [&kind](std::uint64_t word) {  // FNV-1a, by words
+  const auto mix = [&kind](std::uint64_t word) {  // FNV-1a, word by word
     kind = (kind ^ static_cast<std::size_t>(word)) * 0x100000001b3;
   };
   for (const at::Tensor& tensor : batch.tensors()) {
@@ -158,7 +159,8 @@ std::size_t KnownBatches::kind_of(std::string_view doing, const Batch& batch) {
 }
 
 void KnownBatches::insert(std::string_view doing, const Batch& batch) {
-  constexpr std::size_t kMost = 4096;  // where each batch has a shape of its own, all are watched
+  constexpr std::size_t kMost = 4096;  // Enough: beyond it, batches are watched although their
+                                       // shapes may repeat.
   if (kinds_.size() < kMost) kinds_.insert(kind_of(doing, batch));
 }
 

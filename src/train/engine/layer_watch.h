@@ -1,9 +1,9 @@
-// Which layer of a model an exception of libtorch's came from. Modules in C++ have no hooks, but
-// libtorch tells an observer (at::RecordFunction, the profiler's) of each of its operators, with
-// the tensors that go in: those that are a layer's parameters or buffers say which layer it is.
+// Finds the layer of a model in which libtorch threw an exception. Modules in C++ have no hooks.
+// But libtorch tells an observer (at::RecordFunction, the profiler's) about each operator and its
+// input tensors. Inputs that are parameters or buffers of a layer identify the layer.
 //
-// An observer costs about a microsecond an operator, and wrong shapes and types appear with the
-// first batch that has them. So only batches are watched whose like was not computed before.
+// An observer costs about a microsecond per operator. Wrong shapes and types appear with the first
+// batch that has them, so only batches of a new kind are watched.
 #pragma once
 
 #include <torch/nn/module.h>
@@ -18,13 +18,13 @@
 
 namespace cairn {
 
-// "Linear", for a torch::nn::LinearImpl.
+// "Linear" for a torch::nn::LinearImpl.
 std::string layer_class(const torch::nn::Module& layer);
 
-// The shapes and types of the batches that went through the model, some thousand of them.
+// The shapes and types of batches that went through the model, at most a few thousand kinds.
 class KnownBatches {
  public:
-  // `doing` is "forward()", or another thing that models do.
+  // `doing` is the call of the model, such as "forward()".
   bool contains(std::string_view doing, const Batch& batch) const {
     return kinds_.contains(kind_of(doing, batch));
   }
@@ -36,7 +36,7 @@ class KnownBatches {
   std::set<std::size_t> kinds_;
 };
 
-// Watches this thread's operators as long as it lives.
+// Watches the operators of this thread while it lives.
 class LayerWatch {
  public:
   LayerWatch();
@@ -44,8 +44,8 @@ class LayerWatch {
   LayerWatch(const LayerWatch&) = delete;
   LayerWatch& operator=(const LayerWatch&) = delete;
 
-  // After an exception. "layers.2 (Linear), in aten::linear"; "after layers.2 (Linear), in
-  // aten::add" where no layer's tensors were involved; "" when no operator was at work.
+  // Call it after an exception. Returns "layers.2 (Linear), in aten::linear"; or "after layers.2
+  // (Linear), in aten::add" if no layer's tensors were involved; or "" if no operator was running.
   std::string failed_layer(const torch::nn::Module& network) const;
 
  private:

@@ -34,13 +34,13 @@ std::string format_dict(const Dict& dict) {
   return text + "}";
 }
 
-// Of several processes those above rank 0 say which they are.
+// Ranks above 0 of several processes say which rank they are.
 std::string rank_prefix() {
   if (!dist::is_initialized() || dist::rank() == 0) return "";
   return "rank " + std::to_string(dist::rank()) + ": ";
 }
 
-// stderr has no buffer: one write a message, so that the lines of several processes stay whole.
+// stderr is unbuffered. One write per message keeps the lines of several processes whole.
 void write_to_stderr(const std::string& message) {
   const std::string line = rank_prefix() + printable(message) + "\n";
   std::fwrite(line.data(), 1, line.size(), stderr);
@@ -78,12 +78,13 @@ void Logger::log_traces(const Dict& traces) {
     destination->log_traces(traces);
 }
 
-// Messages quote names and texts of files: none of them moves a terminal's cursor.
+// Messages quote names and texts of files, so control characters are escaped: they could move the
+// cursor of a terminal.
 void Logger::log_message(const std::string& message) {
   const std::string shown = printable(message);
   bool taken = false;
   for (const auto& destination : destinations_) {
-    destination->took_message_ = true;  // unless it is left to the method of the base class
+    destination->took_message_ = true;  // The base class's method sets it to false.
     destination->log_message(shown);
     taken = taken || destination->took_message_;
   }

@@ -6,11 +6,11 @@
 
 namespace cairn {
 
-// The environment's name; nullopt when neither variable is set, or it is empty.
+// The name from the environment; nullopt if both variables are unset or empty.
 std::optional<std::string> run_name_of_environment();
 
-// "<unix seconds>-<two words>", "1654298855-amber-otter": sorts by time, and differs between runs
-// also when their seeds are equal.
+// "<unix seconds>-<two words>", such as "1654298855-amber-otter". Sorts by time, and differs
+// between runs even if their seeds are equal.
 std::string invent_run_name();
 
 }  // namespace cairn

@@ -9,11 +9,11 @@
 namespace cairn {
 namespace {
 
-// A handler can reach nothing but globals.
-std::atomic<int> servers = 0;      // watches that expect to serve
-std::atomic<int> stop_signal = 0;  // asked for and not yet taken
+// A signal handler can reach only globals.
+std::atomic<int> servers = 0;      // Watches that expect to serve.
+std::atomic<int> stop_signal = 0;  // Requested, and not yet taken.
 std::atomic<int> save_signal = 0;
-std::atomic<int> interrupts = 0;  // SIGTERM and SIGINT so far
+std::atomic<int> interrupts = 0;  // SIGTERM and SIGINT so far.
 static_assert(std::atomic<int>::is_always_lock_free);
 
 constexpr std::array kSignals = {SIGTERM, SIGINT, SIGUSR1, SIGUSR2};
@@ -25,7 +25,7 @@ int watches = 0;  // guarded by install_mutex
 std::array<struct sigaction, kSignals.size()> displaced =
     {};  // written while no handler is installed
 
-void raise_as_before(int number) {
+void raise_with_previous_handler(int number) {
   for (std::size_t i = 0; i < kSignals.size(); ++i) {
     if (kSignals[i] == number) ::sigaction(number, &displaced[i], nullptr);
   }
@@ -38,7 +38,7 @@ extern "C" void cairn_on_signal(int number) {
     return;
   }
   if (is_interrupt(number) && (interrupts.fetch_add(1) > 0 || servers == 0)) {
-    raise_as_before(number);  // delivered when this handler returns
+    raise_with_previous_handler(number);  // delivered when this handler returns
     return;
   }
   stop_signal = number;
@@ -54,7 +54,7 @@ void install() {
   sigemptyset(&action.sa_mask);
   for (std::size_t i = 0; i < kSignals.size(); ++i) {
     ::sigaction(kSignals[i], nullptr, &displaced[i]);
-    // Who started the program had it ignore the signal: a shell's background job, say.
+    // The program was started to ignore this signal, for example as a shell's background job.
     if (displaced[i].sa_handler != SIG_IGN) ::sigaction(kSignals[i], &action, nullptr);
   }
 }
@@ -90,7 +90,8 @@ bool is_stop_asked() { return stop_signal != 0; }
 void leave_if_interrupted() {
   if (servers > 0) return;
   int asked = stop_signal;
-  if (is_interrupt(asked) && stop_signal.compare_exchange_strong(asked, 0)) raise_as_before(asked);
+  if (is_interrupt(asked) && stop_signal.compare_exchange_strong(asked, 0))
+    raise_with_previous_handler(asked);
 }
 
 }  // namespace cairn

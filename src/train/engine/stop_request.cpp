@@ -17,7 +17,7 @@ namespace {
 const std::string kStop = "STOP";
 const std::vector<std::string> kNames = {"SAVE", kStop};
 
-std::atomic<bool> signals_taken = false;  // an object polls signals
+std::atomic<bool> signals_taken = false;  // An object polls the signals.
 
 std::string signal_name(int number) {
   switch (number) {
@@ -32,7 +32,7 @@ std::string signal_name(int number) {
   }
 }
 
-// One object at a time takes the signals.
+// At most one object at a time takes the signals.
 class Claim {
  public:
   Claim() {
@@ -59,12 +59,12 @@ struct StopRequest::Impl {
     if (options.folder && is_far) far_files.emplace(options.store, *options.folder, kNames);
   }
 
-  // True, and the file is gone, when it was there.
+  // True if the file was there; it is now removed.
   bool take(const std::string& path) const {
     try {
       if (options.store) return options.store->stat(path) && options.store->remove(path);
       return options.files->stat(path) && options.files->remove(path);
-    } catch (const Error&) {  // a folder that cannot be read: no reason to stop training
+    } catch (const Error&) {  // An unreadable folder is no reason to stop training.
       return false;
     }
   }
@@ -126,11 +126,11 @@ void StopRequest::rest() { impl_->claim.reset(); }
 
 void StopRequest::attend() {
   if (!impl_->options.handle_signals) return;
-  if (impl_->claim) throw UsageError("fit() is under way: it cannot be called once more inside it");
+  if (impl_->claim) throw UsageError("fit() is under way: it cannot be called again inside itself");
   impl_->claim.emplace();
 }
 
-// On this machine a look costs nothing worth an interval, and the next one is soon.
+// On this machine a look is cheap enough to ignore the interval, and the next look comes soon.
 Requests StopRequest::poll_before_training() {
   Requests requests;
   impl_->poll_signals(requests);

@@ -18,7 +18,7 @@ bool is_set(std::initializer_list<const char*> variables) {
                              [](const char* name) { return std::getenv(name) != nullptr; });
 }
 
-bool somebody_chose(int usual) {
+bool is_number_chosen(int usual) {
   return is_set({"OMP_NUM_THREADS", "MKL_NUM_THREADS"}) || at::get_num_threads() != usual;
 }
 
@@ -31,7 +31,7 @@ std::string counted(int number, const std::string& what) {
 std::string set_up_threads(double processors, std::optional<int> usual) {
   const int most = std::max(1, static_cast<int>(processors));
   if (!usual) usual = at::intraop_default_num_threads();
-  if (at::get_num_threads() > most && !somebody_chose(*usual)) at::set_num_threads(most);
+  if (at::get_num_threads() > most && !is_number_chosen(*usual)) at::set_num_threads(most);
   const int threads = at::get_num_threads();
   std::optional<Blas> blas = loaded_blas();
   if (blas && blas->has_own_pool && blas->threads > 1 && threads > 1 &&

@@ -1,4 +1,4 @@
-// How many threads the process computes with, and with what.
+// Sets how many threads the process computes with, and says with which library it computes.
 #pragma once
 
 #include <optional>
@@ -6,15 +6,17 @@
 
 namespace cairn {
 
-// `processors` are those that the process may use, machine_limits().cpus; `usual` is the number
-// that libtorch starts with, by default what it says (one for each core of the machine). Where
-// nobody chose a number: no more threads than processors that the control group gives
-// (OMP_NUM_THREADS and torch::set_num_threads() choose), and one thread for a BLAS with a pool of
-// its own beside OpenMP's (OPENBLAS_NUM_THREADS and BLIS_NUM_THREADS choose). Two pools that wait
-// for work by spinning make two threads slower than one.
+// `processors` are those that the process may use (machine_limits().cpus). `usual` is libtorch's
+// initial number of threads; by default what libtorch says (one per core of the machine). Unless
+// the user chose a number:
+//   - no more threads than the control group gives processors. OMP_NUM_THREADS and
+//     torch::set_num_threads() count as a choice.
+//   - one thread for a BLAS that has its own pool beside OpenMP's. OPENBLAS_NUM_THREADS and
+//     BLIS_NUM_THREADS count as a choice. Two pools that spin while they wait for work make two
+//     threads slower than one.
 //
-// Returns what a run's first line says: the BLAS, the threads, the processors; beginning with
-// "warning: " when the BLAS is the slow one.
+// Returns the first line of a run: the BLAS, the threads, the processors. The line begins with
+// "warning: " if the BLAS is the slow one.
 std::string set_up_threads(double processors, std::optional<int> usual = std::nullopt);
 
 }  // namespace cairn

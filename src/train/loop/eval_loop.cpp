@@ -28,7 +28,7 @@ namespace {
       label, fragment, names.empty() ? "none" : fmt::format("{}", fmt::join(names, ", "))));
 }
 
-// UsageError for a fragment that is in no name: a misspelt one would evaluate nothing.
+// Throws UsageError if a fragment is part of no name: a misspelt one would evaluate nothing.
 Metrics wanted_metrics(Model& model, const Evaluator& evaluator) {
   const Metrics all = model.get_metrics(/*is_train=*/false);
   if (!evaluator.metric_names) return all;
@@ -50,7 +50,7 @@ Metrics wanted_metrics(Model& model, const Evaluator& evaluator) {
   return wanted;
 }
 
-// For logs, as Composer: where batches are not cut, that of the loader's batches.
+// For logs, as in Composer: the loader's batch size if batches are not cut.
 std::optional<std::int64_t> microbatch_size(const Evaluator& evaluator) {
   if (evaluator.device_eval_microbatch_size) return evaluator.device_eval_microbatch_size;
   return evaluator.dataloader.dataloader->batch_size();
@@ -85,7 +85,8 @@ void describe_conflicts(const Evaluator& evaluator, std::int64_t default_subset,
     try {
       const std::regex compiles(fragment);
     } catch (const std::regex_error&) {
-      found.push_back(fmt::format("{}metric_names: '{}' is no regular expression", who, fragment));
+      found.push_back(
+          fmt::format("{}metric_names: '{}' is not a regular expression", who, fragment));
     }
   }
 }
@@ -179,7 +180,7 @@ void EvalLoop::run(Evaluator& evaluator, const Metrics& metrics) {
   for (const auto& [name, metric] : metrics)
     metric->reset();
   DataLoaderBase& loader = *evaluator.dataloader.dataloader;
-  // The count of train batches is the epoch of a shuffled loader, as in Composer.
+  // As in Composer, the number of train batches serves as the epoch of a shuffled loader.
   start_pass(context_, loader, state.timestamp.batch);
   if (context_.group != nullptr) {
     dist::broadcast_tensors(state.model->module().buffers(), "sending the model's buffers");
@@ -191,13 +192,14 @@ void EvalLoop::run(Evaluator& evaluator, const Metrics& metrics) {
     }
     if (!has_any_rank(batch.has_value())) break;
     if (!batch) {
-      take_part_in(state, passes_of_others(state, 0), /*with_backward=*/false);
+      repeat_passes(state, passes_of_others(state, 0), /*with_backward=*/false);
       advance({});
       continue;
     }
     state.batch = std::move(*batch);
     advance(run_batch(evaluator, metrics));
-    // Of a batch that only others evaluate there was no start.
+    // A batch that only other ranks evaluate had no start event here, so it has no end event
+    // either.
     if (!state.batch.empty()) context_.engine.run_event(Event::kEvalBatchEnd);
   }
   if (context_.logging()) {
@@ -216,7 +218,7 @@ bool EvalLoop::has_any_rank(bool batch) const {
   return dist::sum({batch ? 1.0 : 0.0}, "fetching a batch to evaluate")[0] > 0;
 }
 
-// Of the samples of all ranks.
+// Counts the samples of all ranks.
 void EvalLoop::advance(Round round) {
   State& state = context_.state;
   if (context_.group != nullptr) {
@@ -230,9 +232,10 @@ void EvalLoop::advance(Round round) {
                                                             TimeDelta::of(round.duration));
 }
 
-// Those at the end that other ranks evaluate, of what the loader gave: transforms may make any
-// number of samples of one. state.batch is empty when there are no others in it.
-void EvalLoop::leave_out_repeated(const DataSpec& spec) {
+// Removes repeated samples, which other ranks evaluate, from the end of state.batch. Works on the
+// loader's batch, since transforms may change the number of samples. Leaves state.batch empty if
+// all of its samples are repeated.
+void EvalLoop::remove_repeated(const DataSpec& spec) {
   const DataLoaderBase& loader = *spec.dataloader;
   const auto all = loader.num_samples();
   const auto size = loader.batch_size();
@@ -249,11 +252,11 @@ EvalLoop::Round EvalLoop::run_batch(const Evaluator& evaluator, const Metrics& m
   State& state = context_.state;
   const auto start = std::chrono::steady_clock::now();
   const DataSpec& spec = evaluator.dataloader;
-  state.outputs = Outputs();  // those of the last batch
+  state.outputs = Outputs();  // Drop those of the last batch.
   if (context_.group != nullptr) {
-    leave_out_repeated(spec);
+    remove_repeated(spec);
     if (state.batch.empty()) {
-      take_part_in(state, passes_of_others(state, 0), /*with_backward=*/false);
+      repeat_passes(state, passes_of_others(state, 0), /*with_backward=*/false);
       return {};
     }
   }
@@ -277,7 +280,7 @@ EvalLoop::Round EvalLoop::run_batch(const Evaluator& evaluator, const Metrics& m
     pass.end();
   };
   for_each_microbatch(context_, size, {.use = use});
-  take_part_in(state, passes, /*with_backward=*/false);
+  repeat_passes(state, passes, /*with_backward=*/false);
   const auto duration = std::chrono::duration_cast<std::chrono::microseconds>(
       std::chrono::steady_clock::now() - start);
   return {samples, tokens, duration};

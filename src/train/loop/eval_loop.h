@@ -21,14 +21,16 @@ class EvalLoop {
  public:
   explicit EvalLoop(LoopContext& context) : context_(context) {}
 
-  // Makes these the Trainer's evaluators, with fresh metrics. UsageError for what
-  // evaluator_conflicts() names.
+  // Replaces the Trainer's evaluators, with fresh metrics. Throws UsageError for the conflicts of
+  // evaluator_conflicts().
   void set_evaluators(const EvaluatorList& evaluators, const EvalDefaults& defaults);
 
-  // Runs those whose interval is due at `event`, between eval_before_all and eval_after_all.
+  // Runs the evaluators whose interval is due at `event`, between eval_before_all and
+  // eval_after_all.
   void run_due(Event event);
 
-  // Trainer::eval(): all of the Trainer's evaluators, or `others`, whatever their intervals.
+  // Trainer::eval(): runs all of the Trainer's evaluators, or `others`, regardless of their
+  // intervals.
   void run_standalone(const std::optional<EvaluatorList>& others, std::int64_t subset_num_batches);
 
  private:
@@ -39,15 +41,15 @@ class EvalLoop {
     std::chrono::microseconds duration{};
   };
   Round run_batch(const Evaluator& evaluator, const Metrics& metrics);
-  void leave_out_repeated(const DataSpec& spec);
+  void remove_repeated(const DataSpec& spec);
   bool has_any_rank(bool batch) const;
   void advance(Round round);
 
   LoopContext& context_;
-  std::vector<std::function<bool(const State&, Event)>> is_due_;  // by evaluator
+  std::vector<std::function<bool(const State&, Event)>> is_due_;  // By evaluator.
 };
 
-// What is wrong with a list of evaluators, a sentence each: equal labels, no loader, an unsized
+// The conflicts in a list of evaluators, a sentence each: equal labels, no loader, an unsized
 // loader without a subset.
 std::vector<std::string> evaluator_conflicts(const EvaluatorList& evaluators,
                                              std::int64_t default_subset);

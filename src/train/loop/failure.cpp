@@ -36,7 +36,7 @@ std::string text_of(const Batch& batch) {
   return text.empty() ? "no tensors" : text;
 }
 
-// "Float", or "Float and Half on cuda:0": what its inputs usually have to be.
+// "Float", or "Float and Half on cuda:0": the types that inputs usually need, too.
 std::string parameters_text(const torch::nn::Module& network) {
   std::set<std::string> kinds;
   for (const at::Tensor& parameter : network.parameters()) {
@@ -84,7 +84,8 @@ bool is_of_the_standard_library(const std::exception& error) {
          dynamic_cast<const std::bad_alloc*>(&error) == nullptr;
 }
 
-// Rethrows libtorch's and the standard library's as a TrainingError, and anything else as it is.
+// Rethrows an exception of libtorch or the standard library as a TrainingError, any other
+// unchanged.
 [[noreturn]] void rethrow_as_training_error(const std::string& place, const std::string& details) {
   try {
     throw;

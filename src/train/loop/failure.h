@@ -1,11 +1,11 @@
-// What user code throws during a run, with the place in the run added: a model's forward() that
-// meets a wrong shape says which batch, of which tensors, in which layer, and not only libtorch's
-// sentence.
+// Adds the place in the run to what user code throws. If a model's forward() meets a wrong shape,
+// the error names the batch, its tensors and the layer, besides quoting libtorch.
 //
-//  - libtorch's and the standard library's exceptions become a TrainingError; the original, with
-//    its backtrace, is nested in it (std::rethrow_if_nested).
-//  - cairn's own errors keep their type; those of a batch get the place in front.
-//  - Anything else, a class of the user's own, passes as it is: whoever throws it also catches it.
+//   - Exceptions of libtorch and the standard library become a TrainingError. The original, with
+//     its backtrace, is nested in it (std::rethrow_if_nested).
+//   - cairn's own errors keep their type. If a batch was at work, the place is put in front.
+//   - Any other exception, such as a class of the user's own, passes unchanged. The user's code
+//     that throws it also catches it.
 #pragma once
 
 #include <string>
@@ -15,14 +15,14 @@
 
 namespace cairn {
 
-// The user's network: what classifier() puts around it is no news.
+// The user's network, without the wrapper that classifier() puts around it.
 const torch::nn::Module& network_of(const torch::nn::Module& module);
 
-// Inside a handler. `layer` is what failed_layer() says.
+// Call it inside a handler. `layer` is the result of failed_layer().
 [[noreturn]] void rethrow_from_batch(const LoopContext& context, const std::string& doing,
                                      bool has_batch, const std::string& layer = "");
 
-// Runs `work`; `doing` is for the message: "forward()", "the data loader".
+// Runs `work`. `doing` is for the message: "forward()" or "the data loader".
 template <class Work>
 decltype(auto) in_batch(const LoopContext& context, const char* doing, Work&& work) {
   try {
@@ -32,7 +32,7 @@ decltype(auto) in_batch(const LoopContext& context, const char* doing, Work&& wo
   }
 }
 
-// The same for what the model computes from state.batch: the error names the layer, too.
+// As in_batch(), for what the model computes from state.batch: the error also names the layer.
 template <class Work>
 auto in_model(LoopContext& context, const char* doing, Work&& work) {
   const Batch& batch = context.state.batch;
@@ -50,7 +50,7 @@ auto in_model(LoopContext& context, const char* doing, Work&& work) {
   }
 }
 
-// The same where state.batch is not there yet, or not any more.
+// As in_batch(), where state.batch is not there yet, or no longer.
 template <class Work>
 decltype(auto) around_batch(const LoopContext& context, const char* doing, Work&& work) {
   try {

@@ -25,7 +25,7 @@ struct Counts {
   std::int64_t tokens = 0;
 };
 
-// Training goes on as long as every rank has a batch, as Composer's.
+// As in Composer, training goes on as long as every rank has a batch.
 bool all_ranks_have(bool batch) {
   if (dist::group() == nullptr) return batch;
   return dist::sum({batch ? 0.0 : 1.0}, "fetching a batch")[0] == 0;
@@ -46,8 +46,8 @@ bool FitLoop::run() {
   State& state = context_.state;
   state.model->module().train();
   last_batch_end_ = Clock::now();
-  // Checkpoints of an iteration's last batch or epoch are from before it ended. One of more epochs
-  // than an iteration has is of a run that had another iteration_length.
+  // A checkpoint at the last batch or epoch of an iteration was written before the iteration ended.
+  // If it has more epochs than an iteration has, it comes from a run with another iteration_length.
   const bool has_last_epoch = state.timestamp.batch_in_epoch == 0 &&
                               is_iteration_over(TimeUnit::kEpoch) &&
                               state.timestamp.epoch_in_iteration == state.iteration_length->value();
@@ -98,7 +98,7 @@ void FitLoop::go_to_position() {
   loader_started_ = true;
 }
 
-// stop_training() may be called on one rank, by a callback that looks at a clock or a file.
+// stop_training() may be called on one rank only, by a callback that looks at a clock or a file.
 void FitLoop::agree_on_end() {
   if (context_.group == nullptr) return;
   const bool is_over = is_training_over(context_.state);
@@ -144,12 +144,12 @@ void FitLoop::start_loader() {
   context_.train_loader_left = false;
 }
 
-// That of an epoch which went on with another number of ranks is its own.
+// An epoch that continued with another number of ranks has its own length.
 std::optional<std::int64_t> FitLoop::epoch_length() const {
   return dealt_length_ ? dealt_length_ : context_.state.dataloader_len;
 }
 
-// True when the loader has no more batches; false when the loop was left before that.
+// Returns true if the loader has no more batches, false if the loop was left before.
 bool FitLoop::train_batches() {
   State& state = context_.state;
   const bool from_start = next_batch_ == 0;
@@ -167,7 +167,7 @@ bool FitLoop::train_batches() {
     if (interrupted_) return false;
     if (is_iteration_over(TimeUnit::kToken)) {
       end_iteration();
-      loader_started_ = true;  // the epoch goes on where it is
+      loader_started_ = true;  // The epoch continues where it is.
       return false;
     }
   }
@@ -191,7 +191,7 @@ void FitLoop::train_batch(Batch batch) {
   State& state = context_.state;
   const DataSpec& spec = state.train_dataloader;
   state.batch = std::move(batch);
-  state.outputs = Outputs();  // those of the last batch
+  state.outputs = Outputs();  // Drop those of the last batch.
   transform_batch(context_, spec);
   const std::int64_t samples = num_samples_in_batch(spec, state.batch);
   const std::int64_t tokens = num_tokens_in_batch(spec, state.batch);
@@ -203,7 +203,7 @@ void FitLoop::train_batch(Batch batch) {
   trainer_.train();
   if (is_observed()) trainer_.publish_losses();
   if (context_.logging()) log_losses();
-  agree_on_end();  // schedulers look at it
+  agree_on_end();  // Schedulers read it.
   const bool steps = options_.step_schedulers_every_batch;
   if (steps && !state.schedulers_step_after_time) step_schedulers();
   if (is_observed()) compute_metrics(context_, state.dataloader_label, state.train_metrics);
@@ -215,7 +215,7 @@ void FitLoop::train_batch(Batch batch) {
   checkpoint(Event::kBatchCheckpoint);
 }
 
-// UsageError when the run ends after so many tokens, and there has been none.
+// Throws UsageError if the run ends after a number of tokens, and no token has been counted yet.
 void FitLoop::refuse_to_count_no_tokens() const {
   const State& state = context_.state;
   const Time& max = *state.max_duration;
@@ -229,8 +229,8 @@ void FitLoop::refuse_to_count_no_tokens() const {
                    "never end: set DataSpec::get_num_tokens_in_batch, or give it in another unit");
 }
 
-// Whether anybody can see the losses and metrics of a batch before the next one. Reading them
-// waits for the device. On every rank alike: they are read together.
+// Whether anything may read the losses and metrics of this batch before the next one. Reading them
+// waits for the device. The same on every rank, as the ranks read them together.
 bool FitLoop::is_observed() const {
   if (context_.group != nullptr) return true;
   return !context_.state.callbacks.empty() || !context_.state.algorithms.empty();
@@ -268,7 +268,7 @@ void FitLoop::advance(std::int64_t samples, std::int64_t tokens) {
   const Clock::time_point now = Clock::now();
   auto duration = std::chrono::duration_cast<std::chrono::microseconds>(now - last_batch_end_);
   last_batch_end_ = now;
-  if (context_.group != nullptr) {  // rank 0's, so that intervals in seconds end on one batch
+  if (context_.group != nullptr) {  // Rank 0's, so that intervals in seconds agree.
     const double own = dist::rank() == 0 ? static_cast<double>(duration.count()) : 0;
     duration = std::chrono::microseconds(
         static_cast<std::int64_t>(dist::sum({own}, "agreeing on the time")[0]));
@@ -279,10 +279,10 @@ void FitLoop::advance(std::int64_t samples, std::int64_t tokens) {
 
 void FitLoop::move_to(const Timestamp& next) {
   context_.state.timestamp = next;
-  if (options_.moved_on) options_.moved_on();
+  if (options_.on_time_advanced) options_.on_time_advanced();
 }
 
-// The time it takes is no training time.
+// Evaluation does not count as training time.
 void FitLoop::evaluate(Event event) {
   if (context_.state.evaluators.empty()) return;
   const Clock::time_point before = Clock::now();
@@ -310,7 +310,7 @@ void FitLoop::end_epoch() {
   compute_metrics(context_, state.dataloader_label, state.train_metrics);
   const bool steps = !options_.step_schedulers_every_batch;
   if (steps && !state.schedulers_step_after_time) step_schedulers();
-  // After a resume at the last batch no batch was trained yet; intervals in epochs must still see
+  // After a resume at the last batch no batch was trained yet. Intervals in epochs must still see
   // this epoch end.
   if (!state.previous_timestamp) state.previous_timestamp = state.timestamp;
   move_to(state.timestamp.to_next_epoch());

@@ -1,22 +1,22 @@
-// FitLoop: training until max_duration (Composer's _train_loop; the order of events is a test).
+// FitLoop: trains until max_duration (Composer's _train_loop; a test checks the order of events).
 //
 //  1. fit_start.
-//  2. Go to the position: between epochs the loaded generators are restored now; inside an epoch
-//     the loader seeks first (data_position.h). From here nothing is drawn that a run never
-//     stopped would not have drawn. A run that begins draws what Composer draws (base_seed.h).
-//     A checkpoint of an iteration's last batch or epoch: the iteration is ended.
-//  3. Until max_duration: [iteration_start] [epoch_start], then batches. A checkpoint of an epoch's
-//     last batch has none left: the epoch is ended, and nothing is trained.
+//  2. Go to the position. Between epochs the loaded generators are restored now; inside an epoch
+//     the loader seeks first (data_position.h). After this step, nothing draws that would not have
+//     drawn in an uninterrupted run. A new run draws what Composer draws (base_seed.h). If the
+//     checkpoint was taken at the last batch or epoch of an iteration, the iteration ends now.
+//  3. Until max_duration: [iteration_start] [epoch_start], then batches. If the checkpoint was
+//     taken at an epoch's last batch, no batch is left: the epoch ends without training.
 //  4. Each batch: before_dataloader, fetch, after_dataloader, batch_start, the optimizer step
 //     (train_batch.h), schedulers (before time advances, so that rates lag one batch as in
-//     Composer), time advances, batch_end, evaluators, batch_checkpoint, then what was asked from
-//     outside (save now; save and stop).
+//     Composer), time advances, batch_end, evaluators, batch_checkpoint. Then requests from outside
+//     (save; save and stop) are served.
 //  5. An epoch that is exhausted, or was left at its last batch: metrics, schedulers, time,
-//     epoch_end, evaluators, epoch_checkpoint.
-//     Of several processes each has batches of its own: counts are summed, losses averaged, and the
-//     first rank that has no more batches ends the epoch for all. Whoever calls stop_training()
-//     stops all, before the next thing that depends on it.
-//  6. What was asked before training and is not served yet; fit_end, then the evaluators that are
+//     epoch_end, evaluators, epoch_checkpoint. In a job of several processes each rank has its own
+//     batches. Counts are summed and losses averaged. The first rank that has no more batches ends
+//     the epoch for all. A stop_training() on one rank stops all, before the next step that depends
+//     on it.
+//  6. Requests from before training that are not served yet; fit_end; then the evaluators that are
 //     due at the end.
 #pragma once
 
@@ -33,25 +33,25 @@
 
 namespace cairn {
 
-// Whether time has reached max_duration; false without one.
+// Whether time has reached max_duration. False if there is no max_duration.
 bool is_training_over(const State& state);
 
 struct FitLoopOptions {
   bool spin_dataloaders = true;
   bool step_schedulers_every_batch = true;
-  bool check_loader = false;                // the position comes from a loaded checkpoint
-  std::string resumed_from = {};            // the one that autoresume found; empty without
-  std::optional<Value> rng = std::nullopt;  // generators of the loaded checkpoint
-  // Called whenever time moves on: what was loaded for the position is used up. May be empty.
-  std::function<void()> moved_on = nullptr;
-  // Asked after each batch that is not the last: serves what was asked from outside (save now)
-  // and says whether to stop. May be empty.
+  bool check_loader = false;                // The position comes from a loaded checkpoint.
+  std::string resumed_from = {};            // The checkpoint that autoresume found; empty if none.
+  std::optional<Value> rng = std::nullopt;  // Generators of the loaded checkpoint.
+  // Called whenever time advances: values loaded for the position are then obsolete. May be empty.
+  std::function<void()> on_time_advanced = nullptr;
+  // Called after each batch except the last: serves requests from outside (save), and returns
+  // whether to stop. May be empty.
   std::function<bool()> serve_requests = nullptr;
-  // Called when training has finished, before fit_end: serves what was asked before the first batch
-  // and is not served yet. May be empty.
+  // Called after training, before fit_end: serves requests from before the first batch that are not
+  // served yet. May be empty.
   std::function<void()> serve_at_end = nullptr;
-  // Asked when a checkpoint event failed: true when serve_requests, which comes next, will save and
-  // stop, so that this error need not end training. May be empty.
+  // Called when a checkpoint event failed. Returns true if serve_requests, which comes next, will
+  // save and stop, so that this error need not end training. May be empty.
   std::function<bool(const Error&)> excuses_failed_save = nullptr;
 };
 
@@ -63,7 +63,7 @@ class FitLoop {
         options_(std::move(options)),
         trainer_(context) {}
 
-  // False when a request to stop ended it; then fit_end did not happen.
+  // Returns false if a request to stop ended it; fit_end did not happen then.
   bool run();
 
  private:
@@ -97,9 +97,10 @@ class FitLoop {
   EvalLoop& evaluators_;
   FitLoopOptions options_;
   BatchTrainer trainer_;
-  std::int64_t next_batch_ = 0;  // of the loader, in the epoch
+  std::int64_t next_batch_ = 0;  // Number in the epoch of the loader's next batch.
   bool loader_started_ = false;
-  std::optional<std::int64_t> dealt_length_;  // in batches, of this epoch (data_position.h, step 5)
+  std::optional<std::int64_t> dealt_length_;  // Batches in this epoch, if it was dealt anew
+                                              // (data_position.h, step 5).
   bool interrupted_ = false;
   Clock::time_point last_batch_end_;
 };

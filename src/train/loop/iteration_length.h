@@ -1,5 +1,4 @@
-// State::iteration_length: without it there are no iterations, and what waits for one waits
-// forever.
+// State::iteration_length. Without it there are no iterations, and waiting for one lasts forever.
 #pragma once
 
 #include <string>
@@ -9,16 +8,16 @@
 
 namespace cairn {
 
-// UsageError when there is a length, and it is none: it is 1 or more, in epochs or tokens.
+// Throws UsageError if the length is set but invalid. It must be 1 or more, in epochs or tokens.
 void check_iteration_length(const State& state);
 
-// UsageError when `time` is in iterations and there is no length. `what` is the option's name, and
-// `consequence` what would become of it: "training would never end".
+// Throws UsageError if `time` is in iterations and no length is set. `what` is the option's name.
+// `consequence` says what would happen: "training would never end".
 void require_iteration_length(const State& state, const Time& time, const std::string& what,
                               const std::string& consequence);
 
-// The same for an interval that would never come. One that is a function, or 0 or less, waits for
-// nothing.
+// As above, for an interval that would never come. An interval that is a function, or is 0 or less,
+// never waits for an iteration.
 void require_iteration_length(const State& state, const Interval& interval,
                               const std::string& what);
 

@@ -13,7 +13,7 @@
 namespace cairn {
 namespace {
 
-// Each metric with what all ranks saw; in one process the metric itself.
+// Each metric, merged over all ranks. In one process, the metric itself.
 Metrics over_ranks(const LoopContext& context, const Metrics& metrics) {
   if (context.group == nullptr) return metrics;
   List mine;
@@ -43,7 +43,7 @@ void start_pass(LoopContext& context, DataLoaderBase& loader, std::int64_t epoch
 void transform_batch(LoopContext& context, const DataSpec& spec) {
   if (!spec.batch_transforms) return;
   State& state = context.state;
-  // A copy of the handles goes in, so that a failure can describe them.
+  // Pass a copy of the handles, so that a failure can describe them.
   state.batch = in_batch(context, "batch_transforms()",  //
                          [&] { return spec.batch_transforms(state.batch); });
 }

@@ -1,4 +1,4 @@
-// What the training, evaluation and prediction loops share.
+// State and functions that the training, evaluation and prediction loops share.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -23,19 +23,19 @@ struct LoopContext {
   at::Device device = at::kCPU;
   Precision precision = Precision::kFp32;
   bool accumulate_on_tokens = false;
-  dist::Group* group = nullptr;  // null: there is one process
+  dist::Group* group = nullptr;  // Null in a job of one process.
   DdpSyncStrategy sync_strategy = DdpSyncStrategy::kSingleAutoSync;
 
-  // The part of a batch that is at work, and the batch of predict(): for messages (failure.h).
+  // The current microbatch, and the current batch of predict(), for messages (failure.h).
   std::size_t microbatch = 0;
   std::size_t microbatches = 1;
   std::optional<std::int64_t> predict_batch = std::nullopt;
   KnownBatches known_batches = {};
-  // An evaluation or a prediction went over the train loader's own object: before it gives training
-  // its next batch it must be brought back.
+  // An evaluation or a prediction used the train loader's own object. It must seek back before it
+  // gives training its next batch.
   bool train_loader_left = false;
 
-  // Whether anybody sees what is logged: nothing is gathered for nobody.
+  // Whether any destination takes what is logged. Without one, nothing is gathered.
   bool logging() const { return !logger.destinations().empty(); }
 };
 
@@ -44,15 +44,15 @@ inline Batch to_device(Batch batch, const at::Device& device) {
   return batch.map([&](const at::Tensor& tensor) { return tensor.to(device); });
 }
 
-// Begins epoch `epoch` of a loader that is evaluated or predicted over.
+// Begins epoch `epoch` of a loader, for evaluation or prediction.
 void start_pass(LoopContext& context, DataLoaderBase& loader, std::int64_t epoch);
 
-// state.batch through the loader's batch_transforms.
+// Passes state.batch through the loader's batch_transforms.
 void transform_batch(LoopContext& context, const DataSpec& spec);
-// state.batch to the device, and through the loader's microbatch_transforms.
+// Moves state.batch to the device, and passes it through the loader's microbatch_transforms.
 void place_microbatch(LoopContext& context);
 
-// The number of parts of the batch at work, as long as it lives.
+// Holds the number of parts of the current batch, while it lives.
 class MicrobatchCount {
  public:
   MicrobatchCount(LoopContext& context, std::size_t count) : context_(context) {
@@ -69,7 +69,7 @@ class MicrobatchCount {
   LoopContext& context_;
 };
 
-// Forgets the number of the batch of predict() at its end.
+// Clears the batch number of predict() at its end.
 class PredictBatch {
  public:
   explicit PredictBatch(LoopContext& context) : context_(context) {}
@@ -81,7 +81,7 @@ class PredictBatch {
   LoopContext& context_;
 };
 
-// Model::update_metric() for each of `metrics`.
+// Calls Model::update_metric() for each of `metrics`.
 void update_all_metrics(LoopContext& context, const Metrics& metrics, const Batch& batch,
                         const Outputs& outputs);
 
@@ -89,7 +89,7 @@ void update_all_metrics(LoopContext& context, const Metrics& metrics, const Batc
 // as "metrics/<label>/<name>".
 void compute_metrics(LoopContext& context, const std::string& label, const Metrics& metrics);
 
-// The model in eval mode, and back.
+// Sets the model to eval mode, and restores its mode at the end.
 class EvalMode {
  public:
   explicit EvalMode(torch::nn::Module& module);
@@ -102,7 +102,7 @@ class EvalMode {
   bool was_training_;
 };
 
-// Puts state.dataloader and its companions back, also when an event throws.
+// Restores state.dataloader and its companions, also when an event throws.
 class DataloaderGuard {
  public:
   explicit DataloaderGuard(State& state)

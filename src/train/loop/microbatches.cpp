@@ -12,7 +12,7 @@ namespace {
 
 using Weight = std::function<double(const Batch& part)>;
 
-// Of each part, its share of all; empty when all weigh nothing.
+// The share of each part in the total weight. Empty if the total is 0.
 std::vector<double> shares_by(const std::vector<Batch>& parts, const Weight& weight) {
   std::vector<double> shares;
   for (const Batch& part : parts) {
@@ -26,7 +26,7 @@ std::vector<double> shares_by(const std::vector<Batch>& parts, const Weight& wei
   return shares;
 }
 
-// A batch whose parts all weigh nothing counts by samples, as it would in one part.
+// If all parts weigh nothing, they count by samples, as if the batch were one part.
 std::vector<double> shares_of(const std::vector<Batch>& parts, const DataSpec& spec,
                               const MicrobatchWork& work) {
   if (!work.weight) return std::vector<double>(parts.size(), 1.0);

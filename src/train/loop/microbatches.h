@@ -1,4 +1,4 @@
-// A batch in parts, of which the device holds one at a time.
+// Cuts a batch into parts, of which the device holds one at a time.
 #pragma once
 
 #include <cstdint>
@@ -10,19 +10,20 @@
 namespace cairn {
 
 struct MicrobatchWork {
-  // Called with state.batch being the part, on the device. `share` is the part's weight in that of
-  // all; 1 where there is no weight to ask for. Where all weigh nothing samples count.
+  // Called while state.batch is the part, on the device. `share` is the part's share in the total
+  // weight, or 1 if there is no `weight`. If all parts weigh nothing, samples count.
   std::function<void(double share)> use;
-  std::function<double(const Batch& part)> weight = nullptr;  // before anything is used
+  // Called for all parts before the first use().
+  std::function<double(const Batch& part)> weight = nullptr;
 };
 
-// Does `work` for each part of state.batch in turn: parts of at most `size` samples, or the batch
-// itself when it has no more, or `size` is absent. Afterwards state.batch is the whole again.
-// What the model made of the part before is dropped before the next one is placed.
+// Does `work` for each part of state.batch in turn. Parts have at most `size` samples. The batch
+// stays whole if it has no more, or if `size` is absent. Afterwards state.batch is the whole again.
+// The model's outputs for a part are dropped before the next part is placed.
 void for_each_microbatch(LoopContext& context, std::optional<std::int64_t> size,
                          const MicrobatchWork& work);
 
-// Into how many parts it would be cut.
+// The number of parts that for_each_microbatch() would make.
 std::size_t count_microbatches(const LoopContext& context, std::optional<std::int64_t> size);
 
 }  // namespace cairn

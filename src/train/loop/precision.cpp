@@ -6,7 +6,7 @@
 namespace cairn {
 namespace {
 
-// libtorch 2.4 replaced the functions for CUDA by functions for any device.
+// libtorch 2.4 replaced the functions for CUDA with functions for any device.
 #if TORCH_VERSION_MAJOR > 2 || (TORCH_VERSION_MAJOR == 2 && TORCH_VERSION_MINOR >= 4)
 bool is_enabled() { return at::autocast::is_autocast_enabled(at::kCUDA); }
 void set_enabled(bool enabled) { at::autocast::set_autocast_enabled(at::kCUDA, enabled); }
@@ -32,7 +32,7 @@ AutocastGuard::AutocastGuard(Precision precision) : active_(precision != Precisi
 
 AutocastGuard::~AutocastGuard() {
   if (!active_) return;
-  // Weights cast for this forward are stale after the next step.
+  // Casts of the weights, cached for this forward, are stale after the next step.
   if (at::autocast::decrement_nesting() == 0) at::autocast::clear_cache();
   set_dtype(old_dtype_);
   set_enabled(was_enabled_);

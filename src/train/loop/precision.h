@@ -7,7 +7,7 @@
 
 namespace cairn {
 
-// Autocast of CUDA operations while it lives; does nothing for kFp32.
+// Enables autocast of CUDA operations while it lives. Does nothing for kFp32.
 class AutocastGuard {
  public:
   explicit AutocastGuard(Precision precision);

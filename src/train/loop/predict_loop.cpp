@@ -14,7 +14,7 @@ namespace {
 
 Outputs predict_batch(LoopContext& context) {
   State& state = context.state;
-  state.outputs = Outputs();  // those of the last batch
+  state.outputs = Outputs();  // Drop those of the last batch.
   transform_batch(context, *state.dataloader);
   place_microbatch(context);
   context.engine.run_event(Event::kPredictBatchStart);
@@ -32,7 +32,7 @@ Outputs predict_batch(LoopContext& context) {
   return outputs;
 }
 
-// Whether there is a pass to take part in.
+// Whether another rank still computes, so that this one must join its pass.
 bool has_any_rank(const State& state, bool batch) {
   if (state.sharding == nullptr) return batch;
   return dist::sum({batch ? 1.0 : 0.0}, "fetching a batch to predict")[0] > 0;
@@ -66,7 +66,7 @@ std::vector<Outputs> run_predict(LoopContext& context, DataSpec& dataloader,
     }
     if (!has_any_rank(state, batch.has_value())) break;
     if (!batch) {
-      take_part_in(state, 1, /*with_backward=*/false);
+      repeat_passes(state, 1, /*with_backward=*/false);
       continue;
     }
     state.batch = std::move(*batch);

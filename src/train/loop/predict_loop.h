@@ -7,7 +7,8 @@
 
 namespace cairn {
 
-// The outputs of each batch, on the host. UsageError for an unsized loader without a subset.
+// Returns the outputs of each batch, on the host. Throws UsageError for an unsized loader without a
+// subset.
 std::vector<Outputs> run_predict(LoopContext& context, DataSpec& dataloader,
                                  std::int64_t subset_num_batches);
 

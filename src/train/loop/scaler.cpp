@@ -57,7 +57,7 @@ void GradScaler::unscale_(torch::optim::Optimizer& optimizer) {
   if (!options_.enabled || unscaled_) return;
   const torch::NoGradGuard no_grad;
   const double inverse = 1 / scale_;
-  at::Tensor finite;  // a sum on the device, so that it is waited for once
+  at::Tensor finite;  // Summed on the device, so that the host waits once.
   for (const auto& group : optimizer.param_groups()) {
     for (const at::Tensor& parameter : each_once(group.params())) {
       const at::Tensor& gradient = parameter.grad();
@@ -104,7 +104,7 @@ Value GradScaler::state_dict() const {
               {"_growth_tracker", growth_tracker_}};
 }
 
-// An empty state comes from a machine without a GPU: the scaler goes on from where it is.
+// An empty state comes from a machine without a GPU. The scaler keeps its own state then.
 void GradScaler::load_state_dict(const Value& state) {
   if (!state.is_dict()) {
     throw MismatchError(

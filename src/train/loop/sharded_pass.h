@@ -1,4 +1,4 @@
-// The model of a sharded run at work, as long as this lives (ShardedModule::begin() and end()).
+// Keeps the model of a sharded run in a pass while it lives (ShardedModule::begin() and end()).
 #pragma once
 
 #include <algorithm>
@@ -20,13 +20,13 @@ class ShardedPass {
   ~ShardedPass() {
     try {
       end();
-    } catch (const std::exception&) {  // behind an error, which says more
+    } catch (const std::exception&) {  // An earlier error says more.
     }
   }
   ShardedPass(const ShardedPass&) = delete;
   ShardedPass& operator=(const ShardedPass&) = delete;
 
-  // DistError.
+  // Throws DistError.
   void end() {
     if (sharding_ != nullptr) std::exchange(sharding_, nullptr)->end();
   }
@@ -35,15 +35,16 @@ class ShardedPass {
   ShardedModule* sharding_;
 };
 
-// A sharded model computes on all ranks together. Before this one's `own` passes: how many more
-// others have, which it takes part in behind them (take_part_in()). 0 of what is not sharded.
+// A sharded model computes on all ranks together. Call this before this rank's `own` passes. It
+// returns how many more passes another rank has at most: this rank joins these after its own
+// (repeat_passes()). Returns 0 if the model is not sharded.
 inline std::int64_t passes_of_others(const State& state, std::int64_t own) {
   if (state.sharding == nullptr) return 0;
   at::Tensor most = at::full({1}, own, at::kLong);
   dist::all_reduce(most, dist::ReduceOp::kMax);
   return most.item<std::int64_t>() - own;
 }
-inline void take_part_in(const State& state, std::int64_t passes, bool with_backward) {
+inline void repeat_passes(const State& state, std::int64_t passes, bool with_backward) {
   for (std::int64_t i = 0; i < passes; ++i)
     state.sharding->repeat_for_others(with_backward);
 }

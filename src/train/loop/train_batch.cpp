@@ -23,7 +23,7 @@ namespace {
 
 at::Tensor mean_of(const at::Tensor& loss) { return loss.dim() == 0 ? loss : loss.mean(); }
 
-// The scalar to train: the named total, or the sum of the means.
+// The scalar to train: the loss named "total", or the sum of the means.
 at::Tensor scalar_of(const Losses& losses) {
   if (losses.empty()) throw UsageError("Model::loss() gave no tensor");
   if (losses.is_named()) {
@@ -56,14 +56,15 @@ void BatchTrainer::train() {
   const Batch whole = state.batch;
   state.optimizer->step([&] {
     const torch::AutoGradMode with_gradients(true);
-    state.batch = whole;  // as it was before the last evaluation's transforms
+    state.batch = whole;  // Undo the transforms of the last evaluation.
     evaluate();
     if (!is_of_several()) return totals_.back().second;
     return at::scalar_tensor(average_over_ranks(totals_.back().second.item<double>()), at::kDouble);
   });
 }
 
-// What the ranks agree on before each batch, and behind whatever may freeze a layer before it.
+// Before each batch, agrees over the ranks on parameters, weight and buffers. Comes after
+// everything that may freeze a layer for this batch.
 void BatchTrainer::join_ranks() {
   State& state = context_.state;
   torch::nn::Module& module = state.model->module();
@@ -71,19 +72,20 @@ void BatchTrainer::join_ranks() {
   for (const at::Tensor& parameter : each_once(cairn::parameters(module))) {
     if (parameter.requires_grad()) parameters.push_back(parameter);
   }
-  const bool is_other = !state.sharding && (!sync_ || !sync_->is_of(parameters));
+  const bool is_other = !state.sharding && (!sync_ || !sync_->has_parameters(parameters));
   const double own = weight_of(state.batch);
   const auto [all, others] = [&] {
     const auto sums = dist::sum({own, is_other ? 1.0 : 0.0}, "weighing a batch");
     return std::pair(sums[0], sums[1]);
   }();
-  // Frozen, unfrozen or replaced, if only on one rank: then the others hear that they differ.
+  // Frozen, unfrozen or replaced, perhaps on one rank only: then the constructor tells the others
+  // that they differ.
   if (others > 0) {
-    sync_.reset();  // its hooks are on the same parameters
+    sync_.reset();  // First: its hooks are on the same parameters.
     sync_ = std::make_unique<dist::GradientSync>(*context_.group, parameters);
   }
   dist::broadcast_tensors(module.buffers(), "sending the model's buffers");
-  // Of batches that all weigh nothing each counts as in one process.
+  // If all ranks' batches weigh nothing, each counts as in one process.
   rank_share_ = all == 0 ? 1.0 : own * static_cast<double>(dist::world_size()) / all;
 }
 
@@ -157,16 +159,16 @@ void BatchTrainer::run_microbatches() {
   for_each_microbatch(context_, size,
                       {.use =
                            [&](double share) {
-                             // A batch that weighs nothing has parts that are no number of it.
+                             // If the batch weighs nothing, the shares of its parts mean nothing.
                              run_microbatch(rank_share_ == 0 ? 0 : share * rank_share_);
                            },
                        .weight = [&](const Batch& part) { return weight_of(part); }});
-  take_part_in(state, passes, /*with_backward=*/true);
+  repeat_passes(state, passes, /*with_backward=*/true);
   for (std::size_t i = 0; i < syncs; ++i)
     sync_->finish("averaging the gradients of another rank's microbatch");
 }
 
-// With multi_auto_sync a rank with fewer microbatches than others averages with them all the same.
+// With multi_auto_sync, a rank with fewer microbatches still averages with the other ranks.
 std::size_t BatchTrainer::syncs_beyond_own(std::optional<std::int64_t> size) const {
   if (!sync_ || context_.sync_strategy != DdpSyncStrategy::kMultiAutoSync) return 0;
   const auto own = static_cast<std::int64_t>(count_microbatches(context_, size));
@@ -186,7 +188,7 @@ void BatchTrainer::run_microbatch(double weight) {
   pass.end();
 }
 
-// Up to before_backward, so that what is counted is what algorithms made of the loss.
+// Ends at before_backward, so that the losses counted are those that algorithms changed.
 Losses BatchTrainer::forward() {
   State& state = context_.state;
   Engine& engine = context_.engine;
@@ -217,9 +219,9 @@ void BatchTrainer::backward(double weight) {
   if (context_.precision == Precision::kAmpFp16) loss = state.scaler->scale(loss);
   if (weight != 1.0) loss = loss * weight;
   sync_gradients(/*is_before_backward=*/true);
-  // The mean over nothing is no number, also times 0.
+  // The mean over no elements is NaN, and NaN times 0 is NaN.
   const bool weighs_nothing = weight == 0;
-  if (state.sharding) {  // also for the others' sake
+  if (state.sharding) {  // Needed even without weight: the other ranks wait for this pass.
     in_batch(context_, "backward()", [&] { state.sharding->backward(loss, !weighs_nothing); });
   } else if (!weighs_nothing) {
     in_batch(context_, "backward()", [&] { loss.backward(); });
@@ -241,7 +243,7 @@ void BatchTrainer::accumulate(const Losses& losses, double weight) {
 
 void BatchTrainer::add_loss(const std::string& name, const at::Tensor& loss, double weight) {
   at::Tensor share = loss.detach();
-  if (weight == 0) share = at::zeros_like(share);  // it may be no number
+  if (weight == 0) share = at::zeros_like(share);  // It may be NaN.
   if (weight != 0 && weight != 1.0) share = share * weight;
   for (auto& [known, total] : totals_) {
     if (known == name) {
@@ -262,7 +264,7 @@ void BatchTrainer::publish_losses() {
     context_.state.total_loss_dict.set("loss/train/" + name, value);
 }
 
-// A rank may have a loss that others have not, as a microbatch may: it counts as 0 there.
+// A rank may lack a loss that others have, as a microbatch may. The loss counts as 0 there.
 BatchTrainer::NamedLosses BatchTrainer::average_over_ranks(const NamedLosses& own) const {
   const auto ranks = static_cast<double>(dist::world_size());
   std::string names;

@@ -1,21 +1,23 @@
 // BatchTrainer: one optimizer step on state.batch (Composer's _train_batch).
 //
-//  1. before_train_batch; gradients are dropped, not zeroed: backward then writes them once.
-//  2. The batch is cut into microbatches. Each one's mean loss is weighted with its share of the
-//     batch's samples (or tokens), so that the gradient is that of the whole batch.
-//  3. For each: before_forward .. after_backward; then the train metrics see it as it was before
-//     algorithms changed it.
+//  1. before_train_batch. Gradients are dropped, not zeroed, so that backward writes them once.
+//  2. The batch is cut into microbatches. Each mean loss is weighted with the microbatch's share of
+//     the batch's samples (or tokens), so that the gradient is that of the whole batch.
+//  3. For each microbatch: before_forward .. after_backward. Then the train metrics see the
+//     microbatch as it was before algorithms changed it.
 //  4. Gradients are unscaled (fp16), after_train_batch (where they are clipped), optimizer step.
 //
-// Of several processes each does so with a batch of its own, which weighs as much as it is of all
-// ranks' average; its gradients are averaged by GradientSync (dist/sharding/gradient_sync.h).
-// Buffers (BatchNorm's) are rank 0's at the beginning of each batch, as with PyTorch's DDP.
+// In a job of several processes each rank does so with its own batch. The batch is weighted by its
+// size relative to the ranks' average. GradientSync averages the gradients
+// (dist/sharding/gradient_sync.h). As in PyTorch's DDP, rank 0 sends its buffers (BatchNorm's) to
+// all at the beginning of each batch.
 //
 // A sharded model (State::sharding) averages its gradients itself, in every microbatch, whatever
-// the strategy is; all ranks have as many passes as the one with the most microbatches.
+// the strategy is. All ranks do as many passes as the rank with the most microbatches.
 //
-// An optimizer that needs a closure (LBFGS) is given 1 to 4 up to its step as one, and runs it as
-// often as it likes, as in Composer; losses and metrics are those of the last time.
+// An optimizer that needs a closure (LBFGS) receives steps 1 to 4, without its own step, as a
+// closure. As in Composer, it runs the closure as often as it likes; losses and metrics are those
+// of the last run.
 #pragma once
 
 #include <memory>
@@ -38,11 +40,11 @@ class BatchTrainer {
 
   void train();
 
-  // Fills state.total_loss_dict from the last batch, of all ranks. Waits for the device.
+  // Fills state.total_loss_dict from the last batch of all ranks. Waits for the device.
   void publish_losses();
 
  private:
-  void evaluate();  // all but the optimizer step
+  void evaluate();  // Everything except the optimizer step.
   void run_microbatches();
   void run_microbatch(double weight);
   Losses forward();
@@ -62,9 +64,9 @@ class BatchTrainer {
   LoopContext& context_;
   bool is_of_several() const { return context_.group != nullptr; }
 
-  std::unique_ptr<dist::GradientSync> sync_;  // null in one process, and of a sharded model
-  double rank_share_ = 1.0;                   // of this rank's batch in the average one
-  std::vector<std::pair<std::string, at::Tensor>> totals_;  // of the batch, on the device
+  std::unique_ptr<dist::GradientSync> sync_;  // Null in one process, and for a sharded model.
+  double rank_share_ = 1.0;  // Weight of this rank's batch relative to the average.
+  std::vector<std::pair<std::string, at::Tensor>> totals_;  // Losses of the batch, on the device.
 };
 
 // Drops the gradients of every parameter.

@@ -17,7 +17,7 @@
 namespace cairn {
 namespace {
 
-// A count as Python holds one: an int, a float, or a tensor of one element.
+// A count as Python may hold it: an int, a float, or a tensor of one element.
 std::optional<std::int64_t> find_count(const Value& value) {
   const std::optional<double> number = find_number(value);
   if (!number || *number < 0 || *number != std::floor(*number) || *number > 0x1p53) {
@@ -129,7 +129,8 @@ GroupExtras GroupReader::extras() {
     extras.initial_lr = find_number(*value);
     if (!extras.initial_lr) wrong("initial_lr", "a number", *value);
   }
-  // Copies: tensors are not to keep a whole file in memory. What shares bytes still does.
+  // Copy tensors, so that they do not keep a whole file in memory. Tensors that share bytes still
+  // do.
   std::map<const Storage*, std::shared_ptr<const Storage>> copies;
   for (const auto& [key, value] : saved_) {
     if (key.is_str() && key.as_str() == "params") continue;
@@ -177,7 +178,7 @@ void StateReader::number(const char* key, std::optional<double>& value) {
   if (!value) wrong(key, "must be a number");
 }
 
-// Python's numbers become what PyTorch makes of them: tensors of its default dtype.
+// Python's numbers become tensors of PyTorch's default dtype, as PyTorch does it.
 void StateReader::scalar(const char* key, at::Tensor& value, bool required) {
   const Value* saved = take(key);
   if (saved == nullptr) {
@@ -204,7 +205,7 @@ void StateReader::tensors(const char* key, std::optional<std::vector<at::Tensor>
                           const TensorField& field) {
   const Value* saved = take(key);
   if (saved == nullptr) return;
-  if (!saved->is_list()) return wrong(key, fmt::format("is a {}, no list", saved->type_name()));
+  if (!saved->is_list()) return wrong(key, fmt::format("is a {}, not a list", saved->type_name()));
   values.emplace();
   for (const Value& item : saved->as_items()) {
     values->emplace_back();
@@ -213,10 +214,11 @@ void StateReader::tensors(const char* key, std::optional<std::vector<at::Tensor>
   }
 }
 
-// As Python does: on the parameter's device and, where it is a float, in its dtype.
+// As in Python: on the parameter's device and, for a float, in its dtype.
 void StateReader::read(const std::string& key, const Value& value, at::Tensor& target,
                        const TensorField& field) {
-  if (!value.is_tensor()) return wrong(key, fmt::format("is a {}, no tensor", value.type_name()));
+  if (!value.is_tensor())
+    return wrong(key, fmt::format("is a {}, not a tensor", value.type_name()));
   const TensorView& view = value.as_tensor();
   const at::Tensor& parameter = source_.parameter;
   const at::IntArrayRef shape = field.shape ? at::IntArrayRef(*field.shape) : parameter.sizes();

@@ -1,4 +1,4 @@
-// Reading Python's state into an optimizer's groups and states.
+// Reads Python's state into an optimizer's groups and states.
 #pragma once
 
 #include <torch/torch.h>
@@ -31,15 +31,15 @@ class GroupReader final : public GroupFields {
 
   void flag_if_present(const char* key) override { must_be_bool(key); }
 
-  // Call last: "initial_lr", and the whole group as it was.
+  // Call it last. Returns "initial_lr" and the whole saved group.
   GroupExtras extras();
 
  private:
   void visit(const char* key, double& value, std::optional<std::int64_t> as_int) override;
   const Value* require(const char* key);
-  // The two items of a tuple or list; nullptr, and a misfit, for anything else.
+  // The two items of a tuple or list. For anything else adds a misfit and returns nullptr.
   const List* require_pair(const char* key);
-  const Value* must_be_bool(const char* key);  // nullptr when it is absent, or no bool
+  const Value* must_be_bool(const char* key);  // Nullptr if absent, or not a bool.
   void wrong(const char* key, const char* wanted, const Value& found);
 
   const Dict& saved_;
@@ -65,7 +65,8 @@ class StateReader final : public StateFields {
   void count(const char* key, std::int64_t& value) override { step(key, value); }
   void number(const char* key, std::optional<double>& value) override;
 
-  // Call last: entries that were not asked for belong to another optimizer.
+  // Call it last. Entries that were not asked for belong to another optimizer: adds a misfit for
+  // each.
   void refuse_the_rest();
 
  private:

@@ -1,4 +1,4 @@
-// Writing an optimizer's groups and states as Python's state_dict() has them.
+// Writes an optimizer's groups and states in the form of Python's state_dict().
 #pragma once
 
 #include <torch/torch.h>
@@ -9,7 +9,7 @@
 
 namespace cairn {
 
-// Values that are those of the last file loaded keep its form: an int, a tensor, a list.
+// A value that equals the one in the last loaded file keeps its form: an int, a tensor, a list.
 class GroupWriter final : public GroupFields {
  public:
   GroupWriter(Dict& group, const Dict& loaded) : group_(group), loaded_(loaded) {}
@@ -27,7 +27,7 @@ class GroupWriter final : public GroupFields {
 
   void flag_if_present(const char* /*key*/) override {}
 
-  // Call last: "initial_lr", and what the file had and the layout does not name.
+  // Call it last. Writes "initial_lr", and entries of the file that the layout does not name.
   void rest(std::optional<double> initial_lr);
 
  private:
@@ -38,8 +38,8 @@ class GroupWriter final : public GroupFields {
   const Dict& loaded_;
 };
 
-// Whether that number of steps is written in a float32, as PyTorch does; counting in one ends at
-// 2^24, and beyond that it is a float64, which PyTorch takes as well.
+// Whether this number of steps is written as a float32, as in PyTorch. A float32 counts up to 2^24.
+// Larger numbers are written as a float64, which PyTorch also accepts.
 inline bool is_exact_step(std::int64_t steps) { return steps <= std::int64_t{1} << 24; }
 
 class StateWriter final : public StateFields {

@@ -1,12 +1,11 @@
-// Loading an optimizer's state:
+// Loads an optimizer's state:
 //
-//  1. Every live group gets its saved group: by place, as PyTorch does. The parameters inside it
-//     are matched by name when the file has names, else by place; names or numbers that are not
-//     the live ones are listed.
-//  2. Each saved group and each saved parameter state is read into fresh objects. A parameter that
-//     the file lists without a state had none: it had no gradient yet.
-//  3. States of parameters that no group lists are listed, too.
-//  4. Only when nothing was listed, the fresh objects replace the live ones.
+//  1. Match every live group to a saved group by position, as PyTorch does. Match the parameters
+//     inside it by name if the file has names, else by position. List names or numbers that differ.
+//  2. Read each saved group and each saved parameter state into fresh objects. A parameter that the
+//     file lists without a state had no gradient yet.
+//  3. List states of parameters that no group names.
+//  4. Only if nothing was listed, replace the live objects with the fresh ones.
 #include "train/optimizer/load.h"
 
 #include <fmt/format.h>
@@ -48,7 +47,7 @@ class OptimizerLoadPlan final : public OptimizerLoad {
 
  private:
   void read_group(std::size_t g, const Dict& saved);
-  // The keys of the live group's parameters in the file; empty when they do not fit.
+  // The file's keys of the live group's parameters; empty if they do not fit.
   std::vector<Value> match_parameters(std::size_t g, const Value* params);
   std::vector<Value> match_names(std::size_t g, const List& params);
   void read_state(const Value& key, std::size_t g, std::size_t i);
@@ -58,15 +57,15 @@ class OptimizerLoadPlan final : public OptimizerLoad {
   const OptimizerLayout& layout_;
   std::vector<NamedGroup> live_;
   const Dict* saved_states_ = nullptr;
-  Dict listed_;  // keys of all parameters in the file's groups
+  Dict listed_;  // Keys of all parameters in the file's groups.
   std::vector<OptionsPointer> options_;
   std::vector<std::pair<at::Tensor, StatePointer>> states_;
-  std::vector<at::Tensor> shared_;  // of states_
-  DeviceUploads uploads_;           // of states_
-  ParamStates fresh_;               // prepare()
+  std::vector<at::Tensor> shared_;  // Tensors in states_ that share the memory of the saved ones.
+  DeviceUploads uploads_;           // For states_.
+  ParamStates fresh_;               // Filled by prepare().
 };
 
-// Without a "state": of an optimizer that has none (SGD), from a folder of
+// A missing "state" belongs to an optimizer without state (SGD), saved as a folder of
 // torch.distributed.checkpoint, which keeps no empty dicts.
 void OptimizerLoadPlan::read(const Value& saved) {
   static const Value kNone = Dict();
@@ -91,7 +90,7 @@ void OptimizerLoadPlan::read(const Value& saved) {
       read_group(g, saved_groups[g].as_dict());
     } else {
       misfits.push_back(
-          fmt::format("param_groups/{} is a {}, no dict", g, saved_groups[g].type_name()));
+          fmt::format("param_groups/{} is a {}, not a dict", g, saved_groups[g].type_name()));
     }
   }
   refuse_unlisted_states();
@@ -163,10 +162,10 @@ void OptimizerLoadPlan::read_state(const Value& key, std::size_t g, std::size_t 
     state = cairn::read_state(
         layout_, {saved->as_dict(), name, parameter, group, options, shared_, uploads_}, misfits);
   } else {
-    misfits.push_back(fmt::format("state/{} is a {}, no dict", name, saved->type_name()));
+    misfits.push_back(fmt::format("state/{} is a {}, not a dict", name, saved->type_name()));
   }
   if (state) states_.emplace_back(parameter, std::move(state));
-  // What was read for it is in memory until then.
+  // The host holds what was read for a device until then.
   if (uploads_.bytes() >= kMostWaiting) uploads_.finish();
 }
 
@@ -193,7 +192,7 @@ void OptimizerLoadPlan::apply() noexcept {
   for (std::size_t g = 0; g < options_.size(); ++g) {
     optimizer_.param_groups()[g].set_options(std::move(options_[g]));
   }
-  optimizer_.state().swap(fresh_);  // std::swap() would make an empty one, which takes memory
+  optimizer_.state().swap(fresh_);  // std::swap() would make an empty map, which allocates.
 }
 
 }  // namespace

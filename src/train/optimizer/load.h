@@ -1,4 +1,4 @@
-// Loading an optimizer in two halves, so that a whole checkpoint can be checked before any of it is
+// Loads an optimizer in two halves, so that a whole checkpoint can be checked before any of it is
 // applied.
 #pragma once
 
@@ -10,23 +10,23 @@
 
 namespace cairn {
 
-// What apply() will put into the optimizer it was planned for.
+// A checked state, which apply() puts into the optimizer that it was planned for.
 class OptimizerLoad {
  public:
   virtual ~OptimizerLoad() = default;
 
-  // What does not fit; empty: apply() will succeed.
+  // Descriptions of what does not fit. If empty, apply() will succeed.
   std::vector<std::string> misfits;
 
-  // Once nobody needs the Value that it was planned from any more, and before apply(): brings what
-  // is for a device there, and makes the state's own what lies in memory that others have, too.
-  // What libtorch throws.
+  // Call it before apply(), when the Value that the load was planned from is no longer needed.
+  // Uploads what belongs on a device. Copies tensors whose memory has other owners. Throws
+  // libtorch's exceptions.
   virtual void prepare() = 0;
-  virtual void apply() noexcept = 0;  // once
+  virtual void apply() noexcept = 0;  // Call it once.
 };
 
-// Throws UnsupportedError for an optimizer, or an option of the saved one, that cairn does not
-// have. `optimizer` must outlive the result.
+// Throws UnsupportedError for an optimizer, or a saved option, that cairn does not support.
+// `optimizer` must outlive the result.
 std::unique_ptr<OptimizerLoad> plan_optimizer_load(torch::optim::Optimizer& optimizer,
                                                    const torch::nn::Module& module,
                                                    const Value& state);

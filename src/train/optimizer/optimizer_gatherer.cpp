@@ -27,24 +27,24 @@ namespace {
 enum class FieldKind : std::uint8_t {
   kNone,
   kTensor,
-  kStep,      // in a float32
-  kLongStep,  // in a float64
+  kStep,      // Stored as a float32.
+  kLongStep,  // Stored as a float64.
   kCount,
   kNumber,
-  kOther,  // what is not compared
+  kOther,  // Not compared.
 };
 
-// What a state's layout says, one field after the other, as StateWriter writes it.
-class StateLook : public StateFields {
+// The fields that a state's layout describes, in the order in which StateWriter writes them.
+class FieldVisitor : public StateFields {
  public:
   struct Field {
     const char* key;
     FieldKind kind;
-    const at::Tensor* tensor = nullptr;  // kTensor
-    std::int64_t number = 0;             // of the others; a float's bits
+    const at::Tensor* tensor = nullptr;  // For kTensor.
+    std::int64_t number = 0;             // For the other kinds; the bits of a float.
   };
 
-  StateLook(const at::Tensor& parameter, const std::vector<at::Tensor>& group)
+  FieldVisitor(const at::Tensor& parameter, const std::vector<at::Tensor>& group)
       : parameter_(parameter), group_(group) {}
 
   const at::Tensor& parameter() const override { return parameter_; }
@@ -86,7 +86,7 @@ class StateLook : public StateFields {
 
 bool is_step(FieldKind kind) { return kind == FieldKind::kStep || kind == FieldKind::kLongStep; }
 
-// The fields of all states, one behind the other.
+// The fields of all states, in sequence.
 class SeenFields {
  public:
   struct Cursor {
@@ -94,8 +94,8 @@ class SeenFields {
     SeenTensors::Cursor tensor = {};
   };
 
-  // `written`: what StateWriter made of the state of which `field` is one.
-  void add(const StateLook::Field& field, const Value& written) {
+  // `written`: the Value that StateWriter made from the state that `field` belongs to.
+  void add(const FieldVisitor::Field& field, const Value& written) {
     const Value* const value = written.find(field.key);
     Seen seen{.key = key_index(field.key), .kind = field.kind, .number = field.number};
     if (is_step(field.kind)) seen.step = step_memory(*value);
@@ -103,7 +103,7 @@ class SeenFields {
     if (field.kind == FieldKind::kOther) has_other_ = true;
     fields_.push_back(seen);
   }
-  // Something else was written, too: a key came twice, say.
+  // Something else was written, too; for example, a key came twice.
   void note_other() { has_other_ = true; }
 
   bool can_be_compared() const { return !has_other_ && tensors_.are_live(); }
@@ -111,9 +111,9 @@ class SeenFields {
   void note_streams() const { tensors_.note_streams(); }
   std::size_t size() const { return fields_.size(); }
 
-  // Whether `field` is what the next one was. A count of steps may be another one, as long as its
+  // Whether `field` equals the next remembered field. A count of steps may differ, as long as its
   // tensor has the same type.
-  bool is_next(Cursor& at, const StateLook::Field& field) const {
+  bool is_next(Cursor& at, const FieldVisitor::Field& field) const {
     if (at.field == fields_.size()) return false;
     const Seen& seen = fields_[at.field++];
     if (seen.kind != field.kind || keys_[seen.key] != field.key) return false;
@@ -122,8 +122,8 @@ class SeenFields {
     if (seen.step != nullptr) set_step(seen, static_cast<double>(field.number));
     return true;
   }
-  // The counts of steps are those of a Value that goes.
-  void let_go_of_steps() {
+  // The Value that owns the steps' memory is about to go.
+  void forget_steps() {
     for (Seen& seen : fields_)
       seen.step = nullptr;
   }
@@ -133,7 +133,8 @@ class SeenFields {
     std::uint32_t key = 0;  // in keys_
     FieldKind kind = FieldKind::kOther;
     std::int64_t number = 0;
-    std::byte* step = nullptr;  // that the Value of before has, if somebody keeps that
+    std::byte* step = nullptr;  // The bytes of this step in the previous Value; null if that Value
+                                // is not kept.
   };
 
   std::uint32_t key_index(std::string_view key) {
@@ -145,7 +146,7 @@ class SeenFields {
     return static_cast<std::uint32_t>(found - keys_.begin());
   }
 
-  // The bytes of a tensor that StateWriter made for a number of steps: nobody else's.
+  // The bytes of the tensor that StateWriter made for a number of steps. It has no other owner.
   static std::byte* step_memory(const Value& value) {
     return const_cast<std::byte*>(value.as_tensor().storage->try_view()->view.data());
   }
@@ -159,16 +160,16 @@ class SeenFields {
     }
   }
 
-  std::vector<std::string> keys_;  // each once: few
+  std::vector<std::string> keys_;  // Each key once; there are few.
   std::vector<Seen> fields_;
   SeenTensors tensors_;
   bool has_other_ = false;
 };
 
-class Remembering final : public StateLook {
+class StateRecorder final : public FieldVisitor {
  public:
-  Remembering(SeenFields& seen, const Value& written, const LiveState& state)
-      : StateLook(state.parameter, state.group.params()), seen_(seen), written_(written) {}
+  StateRecorder(SeenFields& seen, const Value& written, const LiveState& state)
+      : FieldVisitor(state.parameter, state.group.params()), seen_(seen), written_(written) {}
   std::size_t fields() const { return fields_; }
 
  private:
@@ -182,10 +183,10 @@ class Remembering final : public StateLook {
   std::size_t fields_ = 0;
 };
 
-class Comparing final : public StateLook {
+class Comparing final : public FieldVisitor {
  public:
   Comparing(const SeenFields& seen, SeenFields::Cursor& at, const LiveState& state)
-      : StateLook(state.parameter, state.group.params()), seen_(seen), at_(at) {}
+      : FieldVisitor(state.parameter, state.group.params()), seen_(seen), at_(at) {}
   bool is_same() const { return is_same_; }
 
  private:
@@ -196,8 +197,8 @@ class Comparing final : public StateLook {
   bool is_same_ = true;
 };
 
-// As write_state(): of a copy, because who describes a state may write.
-void look_at_state(const OptimizerLayout& layout, const LiveState& state, StateLook& look) {
+// As write_state(). Visits a copy, because a layout's describe functions may write.
+void visit_state_copy(const OptimizerLayout& layout, const LiveState& state, FieldVisitor& look) {
   layout.visit_state(look, *state.values.clone(), state.group.options());
 }
 
@@ -205,7 +206,7 @@ void look_at_state(const OptimizerLayout& layout, const LiveState& state, StateL
 
 class OptimizerGatherer::Known {
  public:
-  // Of what was just made by optimizer_state_dict().
+  // `made`: what optimizer_state_dict() just returned.
   Known(const torch::optim::Optimizer& optimizer, const torch::nn::Module& module,
         const Value& made)
       : layout_(&layout_of(optimizer)), states_(made.at("state")) {
@@ -227,30 +228,30 @@ class OptimizerGatherer::Known {
            has_same_names(module) && has_same_states(optimizer);
   }
 
-  // From now on only what is compared is kept, and nothing of the Value.
+  // Keeps from now on only what is compared, and nothing of the Value.
   void let_go() {
     states_ = {};
     names_of_groups_.clear();
-    fields_.let_go_of_steps();
+    fields_.forget_steps();
   }
   bool is_kept() const { return !states_.is_none(); }
 
   const Value& states() const { return states_; }
-  // Of each group those of its parameters, a list.
+  // For each group the list of its parameters' names.
   const std::vector<Value>& names_of_groups() const { return names_of_groups_; }
   void note_streams() const { fields_.note_streams(); }
 
  private:
-  // A parameter of a group, as the groups list them.
+  // A parameter as a group lists it.
   struct Listed {
     const void* tensor = nullptr;
     ParamStateKey key = {};
-    bool is_first = false;   // that it is listed
-    bool has_state = false;  // which is written with the first
+    bool is_first = false;   // Listed for the first time.
+    bool has_state = false;  // Written where it is listed first.
     std::size_t fields_end = 0;
   };
 
-  // What is written are the states of parameters in the order in which they are listed first.
+  // States are written in the order in which their parameters are listed first.
   void remember(const torch::optim::Optimizer& optimizer) {
     PointerMap<bool> listed_before;
     auto written = states_.as_dict().begin();
@@ -271,8 +272,8 @@ class OptimizerGatherer::Known {
   }
 
   void remember(const LiveState& state, const Value& written) {
-    Remembering look(fields_, written, state);
-    look_at_state(*layout_, state, look);
+    StateRecorder look(fields_, written, state);
+    visit_state_copy(*layout_, state, look);
     if (look.fields() != written.as_dict().size()) fields_.note_other();
   }
 
@@ -319,17 +320,17 @@ class OptimizerGatherer::Known {
     if (state == nullptr) return true;
     const LiveState live{*state, place.parameter, place.group};
     Comparing look(fields_, at, live);
-    look_at_state(*layout_, live, look);
+    visit_state_copy(*layout_, live, look);
     return look.is_same() && at.field == before.fields_end;
   }
 
   const OptimizerLayout* layout_;
   Value states_;
   std::vector<Value> names_of_groups_;
-  SeenNames names_;                 // of the module's parameters
-  std::vector<const void*> named_;  // which those are
+  SeenNames names_;                 // Names of the module's parameters.
+  std::vector<const void*> named_;  // The tensors of those names.
   std::vector<Listed> listed_;
-  std::vector<std::size_t> group_ends_;  // in listed_
+  std::vector<std::size_t> group_ends_;  // In listed_.
   SeenFields fields_;
 };
 

@@ -17,7 +17,7 @@ Dict write_group(const OptimizerLayout& layout, const torch::optim::OptimizerOpt
   if (extras == nullptr) extras = &none;
   Dict group;
   GroupWriter writer(group, extras->loaded);
-  layout.visit_group(writer, *options.clone());  // visitors of live options may write
+  layout.visit_group(writer, *options.clone());  // Visit a copy: visitors may write.
   writer.rest(extras->initial_lr);
   return group;
 }
@@ -37,7 +37,7 @@ std::unique_ptr<torch::optim::OptimizerOptions> read_group(const OptimizerLayout
   layout.visit_group(reader, *options);
   auto& extras = dynamic_cast<GroupExtras&>(*options);
   extras = reader.extras();
-  // Composer's optimizers take the learning rate that they have for the initial one.
+  // Composer's optimizers take their current learning rate for the initial one.
   if (layout.has_initial_lr() && !extras.initial_lr) extras.initial_lr = options->get_lr();
   return options;
 }

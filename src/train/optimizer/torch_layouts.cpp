@@ -28,7 +28,7 @@ class SGDLayout final : public LayoutOf<torch::optim::SGDOptions, SGDState> {
                       const torch::optim::SGDOptions& /*options*/) const override {
     state.tensor("momentum_buffer", values.momentum_buffer(), {.or_none = true});
   }
-  // libtorch takes any state for one with a buffer; PyTorch 1.13 writes None without momentum.
+  // libtorch takes any state for one with a buffer. PyTorch 1.13 writes None without momentum.
   bool is_empty(const torch::optim::OptimizerParamState& state) const override {
     return !static_cast<const SGDState&>(state).momentum_buffer().defined();
   }
@@ -75,7 +75,7 @@ class AdagradLayout final : public LayoutOf<torch::optim::AdagradOptions, Adagra
     state.step("step", values.step());
     state.tensor("sum", values.sum());
   }
-  // Adagrad's state is there from its construction on, and its step() counts on that.
+  // Adagrad has its state from construction on, and its step() relies on that.
   std::unique_ptr<torch::optim::OptimizerParamState> initial_state(
       const at::Tensor& parameter, const torch::optim::OptimizerOptions& options) const override {
     auto state = std::make_unique<AdagradState>();
@@ -86,10 +86,10 @@ class AdagradLayout final : public LayoutOf<torch::optim::AdagradOptions, Adagra
   }
 };
 
-// --- LBFGS: its state is one for all parameters, kept with the first: vectors that are as long as
-// all of them together.
+// --- LBFGS: one state for all parameters, kept with the first. Its vectors are as long as all
+// parameters together.
 
-// An optional text: of c10 in libtorch 1.13, of std in newer ones.
+// An optional text: c10's in libtorch 1.13, std's in newer ones.
 using SearchName =
     std::remove_cvref_t<decltype(std::declval<torch::optim::LBFGSOptions&>().line_search_fn())>;
 
@@ -119,7 +119,7 @@ class LBFGSLayout final : public LayoutOf<torch::optim::LBFGSOptions, LBFGSState
     options.line_search_fn(search ? SearchName(*search) : SearchName());
     group.must_be_if_present("maximize", false);
   }
-  // Before its first iteration, that of a gradient of zero, there are only the counts.
+  // Before its first iteration with a nonzero gradient, LBFGS has only the counts.
   void describe_state(StateFields& state, LBFGSState& values,
                       const torch::optim::LBFGSOptions& /*options*/) const override {
     std::int64_t size = 0;

@@ -7,14 +7,14 @@
 
 namespace cairn {
 
-// nullptr for an optimizer of another class.
+// Nullptr for an optimizer of another class.
 const OptimizerLayout* find_torch_layout(const torch::optim::Optimizer& optimizer);
 
-// What Adagrad's sums begin with.
+// The initial value of Adagrad's sums.
 at::Tensor first_adagrad_sum(const at::Tensor& parameter,
                              const torch::optim::AdagradOptions& options);
 
-// Adam's and AdamW's, which differ in the place of "maximize" and "foreach".
+// For Adam and AdamW, which differ in the place of "maximize" and "foreach".
 template <class Options, class State, bool kIsAdamW>
 class AdamLayout : public LayoutOf<Options, State> {
  public:
@@ -42,7 +42,7 @@ class AdamLayout : public LayoutOf<Options, State> {
     state.tensor("exp_avg_sq", values.exp_avg_sq());
     state.tensor("max_exp_avg_sq", values.max_exp_avg_sq(), {.required = options.amsgrad()});
   }
-  // Newer PyTorch's flag "decoupled_weight_decay", which libtorch's Adam does not follow.
+  // Newer PyTorch's flag "decoupled_weight_decay". libtorch's Adam ignores it.
   virtual void describe_decoupled(GroupFields& group) const {
     group.must_be_if_present("decoupled_weight_decay", kIsAdamW);
   }

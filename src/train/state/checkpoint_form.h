@@ -1,5 +1,5 @@
-// What the checkpoints of a run are: one file, a folder that all ranks write, or a tar of each
-// rank. The Trainer says it when it is made. The default is one file.
+// The form of a run's checkpoints: one file (the default), a folder that all ranks write, or one
+// tar per rank. The Trainer sets it at construction.
 #pragma once
 
 #include <cstdint>
@@ -11,11 +11,11 @@
 namespace cairn {
 
 struct State::CheckpointForm {
-  // Folders that all ranks write (FSDPConfig::state_dict_type "sharded"): the format of their
-  // names. Empty: a checkpoint is no such folder.
+  // For folders that all ranks write (FSDPConfig::state_dict_type "sharded"): the format of their
+  // names. Empty: the checkpoints are not such folders.
   std::string sharded_ckpt_prefix_dir;
-  // Tars of each rank (TrainerOptions::deepspeed_config): the ZeRO stage that was asked for, 0
-  // to 3. nullopt: none is asked for.
+  // For one tar per rank (TrainerOptions::deepspeed_config): the requested ZeRO stage, 0 to 3.
+  // nullopt: not requested.
   std::optional<std::int64_t> deepspeed_stage;
 
   static CheckpointForm& of(State& state) { return *state.checkpoint_form_; }

@@ -10,7 +10,7 @@
 
 namespace cairn {
 
-// An int, a float, or a tensor of one element; nullopt for all else.
+// An int, a float, or a tensor of one element; nullopt for anything else.
 inline std::optional<double> find_number(const Value& value) {
   if (value.kind() == Kind::kInt || value.kind() == Kind::kFloat) return value.as_float();
   if (!value.is_tensor() || value.as_tensor().numel() != 1) return std::nullopt;

@@ -1,5 +1,5 @@
-// Python's order is a walk over the modules, a parent before its children, which also
-// state_dict() takes; a tensor's first name is the one that this walk meets first.
+// Python walks over the modules, a parent before its children, and so does state_dict(). A tensor's
+// first name is the one that this walk meets first.
 #include "cairn/train/parameters.h"
 
 #include <torch/torch.h>
@@ -14,8 +14,8 @@ using NamedTensorList = std::vector<std::pair<std::string, at::Tensor>>;
 
 enum Kinds : std::uint8_t { kParameters = 1, kBuffers = 2 };
 
-// Module::named_parameters() copies a table of names and tensors for each module. What derives from
-// Module may look at the table itself (libtorch's ParameterDict does).
+// Module::named_parameters() copies a table of names and tensors for each module. A class derived
+// from Module can read the table itself, as libtorch's ParameterDict does.
 struct ParametersOf : torch::nn::Module {
   static const torch::OrderedDict<std::string, at::Tensor>& in(const torch::nn::Module& module) {
     return module.*(&ParametersOf::parameters_);
@@ -37,7 +37,7 @@ void walk(const torch::nn::Module& module, const std::string& prefix, int kinds,
   }
 }
 
-// Remembers the tensors that it was asked about.
+// Returns true the first time that it sees a tensor.
 class FirstTime {
  public:
   explicit FirstTime(std::size_t tensors) : seen_(tensors) {}

@@ -45,7 +45,7 @@ Hashes hashes_of(const std::vector<TensorView>& views, bool in_parallel) {
   return hashes;
 }
 
-// The tensors that other ranks have, too: whole parameters, or this rank's rows of them.
+// The tensors that other ranks also have: whole parameters, or this rank's rows of them.
 std::vector<std::pair<std::string, at::Tensor>> replicated(const State& state) {
   if (state.sharding && state.sharding->replicas() == 1) return {};
   auto parameters = named_parameters(state.model->module());
@@ -121,7 +121,7 @@ std::optional<Divergence> find_divergence(const std::vector<Said>& all, Hashes S
     const auto first = static_cast<std::size_t>(
         std::ranges::find_if(all, [&](const Said& each) { return are_peers(each, all[rank]); }) -
         all.begin());
-    if (first >= rank) continue;  // it has no peer before it
+    if (first >= rank) continue;  // No earlier rank is a peer.
     const Hashes& others = all[first].*of;
     const Hashes& own = all[rank].*of;
     const auto at = std::ranges::mismatch(others, own).in1;
@@ -134,7 +134,7 @@ std::optional<Divergence> find_divergence(const std::vector<Said>& all, Hashes S
 }
 
 std::string describe(const Divergence& found, const std::string& what) {
-  return fmt::format("{} of rank{} {} is another than rank {}'s", what,
+  return fmt::format("{} of rank{} {} differs from rank {}'s", what,
                      found.ranks.size() == 1 ? "" : "s", fmt::join(found.ranks, ", "), found.first);
 }
 
@@ -167,7 +167,7 @@ void ReplicaCheck::hash_here(const State& state) {
       views.push_back(view_of(tensor));
     }
     done.set_value(hashes_of(views, is_on_host));
-  } catch (const std::exception&) {  // on this rank alone, which compare() then leaves out
+  } catch (const std::exception&) {  // On this rank alone; compare() then leaves the rank out.
     done.set_exception(std::current_exception());
   }
   hashes_ = done.get_future();
@@ -193,7 +193,7 @@ void ReplicaCheck::hash_copies(const State& state, SaveJob& job) {
       hashes_ = std::async(std::launch::async, [views = std::move(views)] {
         return hashes_of(views, /*in_parallel=*/false);
       });
-    } catch (const std::exception&) {  // no memory or no thread for it: this rank is not compared
+    } catch (const std::exception&) {  // No memory or no thread for it: this rank is not compared.
     }
   };
 }
@@ -204,7 +204,7 @@ void ReplicaCheck::compare() {
   try {
     if (hashes_.valid()) own.hashes = hashes_.get();
     own.has_hashes = own.hashes.size() == names_.size() && !names_.empty();
-  } catch (const std::exception&) {  // no memory, on this rank alone: it is not compared
+  } catch (const std::exception&) {  // No memory, on this rank alone: it is not compared.
   }
   std::vector<Said> digests;
   for (const at::Tensor& of_rank : dist::all_gather(digest_of(own))) {

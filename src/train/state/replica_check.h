@@ -41,11 +41,11 @@ class ReplicaCheck {
   void hash_here(const State& state);
 
   bool is_begun_ = false;
-  std::int64_t batch_ = 0;          // of the save
-  std::int64_t shard_ = 0;          // ranks with the same number have the same rows
-  std::vector<std::string> names_;  // of the hashed tensors, in order
-  Hashes rates_;                    // of each group's learning rate
-  std::future<Hashes> hashes_;      // not valid: there are none
+  std::int64_t batch_ = 0;          // The save's.
+  std::int64_t shard_ = 0;          // Ranks with the same number have the same rows.
+  std::vector<std::string> names_;  // Names of the hashed tensors, in order.
+  Hashes rates_;                    // A hash of each group's learning rate.
+  std::future<Hashes> hashes_;      // Not valid: there are none.
 };
 
 }  // namespace cairn

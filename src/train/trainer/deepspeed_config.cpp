@@ -11,7 +11,7 @@ namespace {
 
 constexpr std::int64_t kLastStage = 3;
 
-// Keys of DeepSpeed's, and what does that here.
+// A key of DeepSpeed's, and the option that does the same here.
 struct Instead {
   const char* key;
   const char* option;
@@ -33,14 +33,14 @@ constexpr std::array kInstead = {
 };
 
 [[noreturn]] void refuse_key(const std::string& where, const std::string& instead) {
-  throw UnsupportedError("deepspeed_config: \"" + where +
-                         "\" is not followed by this version, which has zero_optimization.stage" +
-                         (instead.empty() ? std::string() : ": set " + instead + " in its place") +
-                         ". Leave it out");
+  throw UnsupportedError(
+      "deepspeed_config: \"" + where +
+      "\" is not supported by this version, which reads zero_optimization.stage" +
+      (instead.empty() ? std::string() : ": set " + instead + " instead") + ". Leave the key out");
 }
 
 std::string text_of_key(const Value& key) {
-  if (!key.is_str()) throw UsageError("deepspeed_config: its keys are texts");
+  if (!key.is_str()) throw UsageError("deepspeed_config: its keys must be strings");
   return key.as_str();
 }
 
@@ -51,13 +51,13 @@ bool is_disabled(const Value& value) {
 }
 
 std::int64_t stage_of(const Value& zero) {
-  if (!zero.is_dict()) throw UsageError("deepspeed_config: zero_optimization is a dict");
+  if (!zero.is_dict()) throw UsageError("deepspeed_config: zero_optimization must be a dict");
   std::int64_t stage = 0;
   for (const auto& [key, value] : zero.as_dict()) {
     const std::string name = text_of_key(key);
     if (name != "stage") refuse_key("zero_optimization." + name, "");
     if (!value.is_int() || value.as_int() < 0 || value.as_int() > kLastStage) {
-      throw UsageError("deepspeed_config: zero_optimization.stage is 0, 1, 2 or 3");
+      throw UsageError("deepspeed_config: zero_optimization.stage must be 0, 1, 2 or 3");
     }
     stage = value.as_int();
   }
@@ -69,7 +69,8 @@ std::int64_t stage_of(const Value& zero) {
 std::int64_t deepspeed_stage(const Value& config) {
   if (!config.is_dict()) {
     throw UsageError(
-        "deepspeed_config is a dict, as Dict{{\"zero_optimization\", Dict{{\"stage\", 3}}}}");
+        "deepspeed_config must be a dict, such as Dict{{\"zero_optimization\", Dict{{\"stage\", "
+        "3}}}}");
   }
   std::int64_t stage = 0;
   for (const auto& [key, value] : config.as_dict()) {

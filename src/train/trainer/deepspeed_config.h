@@ -1,4 +1,4 @@
-// TrainerOptions::deepspeed_config, as far as this version can follow it.
+// TrainerOptions::deepspeed_config, as far as this version supports it.
 #pragma once
 
 #include <cstdint>
@@ -8,13 +8,14 @@
 
 namespace cairn {
 
-// The ZeRO stage that a DeepSpeed configuration asks for; DeepSpeed's default is 0. Every other key
-// says what DeepSpeed's engine is to do, which is not there: those that ask for what holds anyway
-// ({"fp16": {"enabled": false}}) go through, all others are an UnsupportedError that names them and
-// the option that does it here. UsageError for what is no configuration.
+// Returns the ZeRO stage that a DeepSpeed configuration asks for; DeepSpeed's default is 0. All
+// other keys are for DeepSpeed's engine, which does not exist here. Keys that ask for nothing
+// ({"fp16": {"enabled": false}}) are accepted. For any other, throws UnsupportedError, which names
+// the key and the option that does the same here. Throws UsageError if `config` is not a
+// configuration.
 std::int64_t deepspeed_stage(const Value& config);
 
-// What does the same here. Stage 1 keeps gradients whole in DeepSpeed; here they are sharded as in
+// The equivalent sharding. In DeepSpeed, stage 1 keeps whole gradients. Here they are sharded as in
 // stage 2, which computes the same with less memory.
 ParallelismConfig sharding_of_stage(std::int64_t stage);
 

@@ -1,11 +1,11 @@
-// Numbers the calls of fit(), so that a program that is started again finds where it is.
+// Numbers the calls of fit(), so that a restarted program finds its position.
 //
-//  1. Every call of fit() takes the next number of this process, whatever becomes of the call. Only
-//     options that are refused take none.
-//  2. Autoresume gives the calls that the checkpoint knows. A number among them is that call: what
-//     it trained counts, its end stays where it was, and its time is not set back again.
-//  3. A call that reached its end is finished, and so are all calls before it. A program that went
-//     on after a call threw is done with that call, too.
+//  1. Every call of fit() takes the next number of this process, even if the call fails. Only a
+//     call whose options are refused takes none.
+//  2. Autoresume gives the calls that the checkpoint knows. A number among them is that call: its
+//     training counts, its end stays where it was, and its time is not set back again.
+//  3. A call that reached its end is finished, and so are all calls before it. If a program
+//     continues after a call threw, that call is finished, too.
 //  4. A finished call returns at once. A call without a duration does so only if a later call
 //     began. Otherwise max_duration decides, which may have been raised since.
 //  5. A number that the checkpoint does not know is a new call: its end is counted from now. If the
@@ -25,13 +25,13 @@ class FitNumbers {
   void resume(std::optional<FitCalls> known);
 
   struct Start {
-    std::int64_t number = 0;         // from 1
-    bool is_over = false;            // step 4: `end` is its max_duration
-    bool is_known = false;           // step 2
-    std::optional<Time> begin = {};  // of a call that did not begin now
-    std::optional<Time> end = {};    // of a known call, as a duration or a callback set it
+    std::int64_t number = 0;         // From 1.
+    bool is_over = false;            // Step 4: `end` is its max_duration.
+    bool is_known = false;           // Step 2.
+    std::optional<Time> begin = {};  // If the call began earlier.
+    std::optional<Time> end = {};    // If the call is known; set by its duration or a callback.
   };
-  // Steps 1 to 4, for a call with this duration. UsageError if the run knows the call with a
+  // Steps 1 to 4, for a call with this duration. Throws UsageError if the run knows the call with a
   // duration in another unit.
   Start next(const std::optional<Time>& duration);
   // Step 5: notes the end of a call that has a duration or sets the time back. Call it after
@@ -48,8 +48,8 @@ class FitNumbers {
   Start known_call(std::size_t index, const std::optional<Time>& duration);
 
   FitCalls calls_;
-  std::int64_t made_ = 0;   // in this process
-  bool is_silent_ = false;  // resumed from a checkpoint that knows no calls
+  std::int64_t made_ = 0;   // In this process.
+  bool is_silent_ = false;  // Resumed from a checkpoint that knows no calls.
 };
 
 }  // namespace cairn

@@ -84,8 +84,8 @@ void add_model(const Group& facts, const torch::nn::Module& module) {
     facts.add(name, shape_of(buffer));
 }
 
-// Does not compare the user's own loaders, nor samplers that deal to another number of ranks than
-// the job's. There the user deals the samples, and a rank may have more than another.
+// Does not compare the user's own loaders, nor samplers for a number of ranks other than the job's.
+// There the user deals the samples, and ranks may have different numbers of samples.
 void add_loader(const Group& facts, const DataSpec& spec) {
   facts.add("", std::string(spec ? "given" : kNotGiven));
   const auto* loader = dynamic_cast<const DataLoader*>(spec.dataloader.get());
@@ -97,7 +97,7 @@ void add_loader(const Group& facts, const DataSpec& spec) {
   if (replicas->as_int() != dist::world_size()) return;
   facts.add(": samples of the dataset", state.at("size"));
   facts.add(": shuffle of the sampler", state.at("shuffle"));
-  // As given: a rank without one takes that of the run.
+  // As given: a rank without a seed takes the run's.
   if (state.at("shuffle").as_bool()) {
     facts.add(": seed of the sampler", loader->options().sampler->seed);
   }
@@ -115,7 +115,7 @@ void add_evaluators(const Group& facts, const EvaluatorList& list) {
   }
 }
 
-// A user's algorithm may differ between ranks, for example in a seed; cairn's do not.
+// A user's algorithm may differ between ranks, for example in a seed. cairn's algorithms must not.
 std::vector<std::string> texts_of(const HandleList<Algorithm>& algorithms) {
   std::vector<std::string> texts;
   for (const auto& algorithm : algorithms) {
@@ -148,7 +148,7 @@ void add_savers(const Group& facts, const TrainerOptions& options) {
   }
   facts.add("CheckpointSavers of callbacks", count);
   facts.add("save_folder", std::string(options.save_folder ? "given" : kNotGiven));
-  if (!options.save_folder || count > 0) return;  // the others are not used
+  if (!options.save_folder || count > 0) return;  // The other save_ options are not used.
   facts.add("save_latest_filename",
             std::string(options.save_latest_filename ? "given" : kNotGiven));
   facts.add("save_overwrite", options.save_overwrite);
@@ -233,14 +233,15 @@ std::string cut_short(const std::string& text) {
   return text.size() <= kMost ? text : text.substr(0, kMost) + "...";
 }
 
-// `differences`: how each rank differs from rank 0, as find_difference() gave it.
+// `differences`: how each rank differs from rank 0, as find_difference() returned it.
 std::string describe(const std::vector<FactDifference>& differences) {
   const auto worst = std::ranges::find_if(
       differences, [](const FactDifference& each) { return !each.name.empty(); });
   std::map<std::string, std::vector<std::int64_t>> ranks_with;
   for (std::size_t rank = 0; rank < differences.size(); ++rank) {
     const FactDifference& own = differences[rank];
-    if (!own.name.empty() && own.name != worst->name) continue;  // it was not compared there
+    // This rank did not compare the fact.
+    if (!own.name.empty() && own.name != worst->name) continue;
     ranks_with[own.name.empty() ? worst->first : own.own].push_back(
         static_cast<std::int64_t>(rank));
   }
@@ -343,8 +344,8 @@ void require_same_on_ranks(const RankFacts& own) {
     all.push_back({texts.at(0).as_str(), texts.at(1).as_str(), texts.at(2).as_str()});
   }
   throw UsageError("the ranks of this job differ: " + describe(all) +
-                   ". All ranks must be started with the same program and options, but for paths "
-                   "and loggers (docs/distributed.md)");
+                   ". All ranks must be started with the same program and options, except "
+                   "paths and loggers (docs/distributed.md)");
 }
 
 }  // namespace cairn

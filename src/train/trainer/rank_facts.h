@@ -1,6 +1,6 @@
 // Facts that must be the same on all ranks of a job, as pairs of a name and a text.
 //
-// Ranks may differ in the following facts, which are left out:
+// Ranks may differ in the following, which is left out:
 //  (a) paths and stores (save_folder, load_path, file names): each machine has its own;
 //  (b) loggers, callbacks except CheckpointSavers, progress and console: often on rank 0 alone;
 //  (c) how much a rank computes at once (batch_size, device_train_microbatch_size, workers);
@@ -34,9 +34,9 @@ struct FactDifference {
 };
 FactDifference find_difference(const RankFacts& first, const RankFacts& own);
 
-// Throws UsageError, on all ranks alike, with the first fact in which ranks differ and these ranks.
-// Costs one collective of a digest while all agree. All ranks call it together; one process alone
-// compares nothing.
+// Throws UsageError, on all ranks alike, if facts differ between ranks. It names the first such
+// fact and the ranks. If all ranks agree, costs one collective of a digest. All ranks must call it
+// together. One process alone compares nothing.
 void require_same_on_ranks(const RankFacts& own);
 
 }  // namespace cairn

@@ -97,7 +97,7 @@ Requests of_all_ranks(Requests own) {
   const auto sums = dist::sum({own.save ? 1.0 : 0.0, own.stop ? 1.0 : 0.0}, "asking for signals");
   own.save = sums[0] > 0;
   own.stop = sums[1] > 0;
-  if ((own.save || own.stop) && own.reason.empty()) own.reason = "asked of another rank";
+  if ((own.save || own.stop) && own.reason.empty()) own.reason = "requested on another rank";
   return own;
 }
 

@@ -1,5 +1,5 @@
-// resolve(): every check of TrainerOptions that needs no data, and the defaults; and the checks of
-// FitOptions that need none.
+// resolve(): every check of TrainerOptions that needs no data, and the defaults. Also the checks of
+// FitOptions that need no data.
 
 #include <stdlib.h>
 #include <torch/torch.h>
@@ -193,10 +193,10 @@ void check_autoresume(const TrainerOptions& options, Conflicts& found) {
                        });
   found.add(
       !saves_state,
-      "autoresume needs a saver of the whole state, and none is: a restarted job cannot go on "
-      "from weights alone (save_weights_only, or weights_only of a CheckpointSaver), nor from "
-      "what is not kept (save_num_checkpoints_to_keep is 0, and no logger uploads). Save "
-      "weights with a second CheckpointSaver");
+      "autoresume needs a saver of the whole state, and there is none. A restarted job cannot go "
+      "on from weights alone (save_weights_only, or weights_only of a CheckpointSaver), nor if "
+      "nothing is kept (save_num_checkpoints_to_keep is 0, and no logger uploads). Save weights "
+      "with a second CheckpointSaver");
   found.add(!options.save_latest_filename && savers.empty(),
             "autoresume needs save_latest_filename");
 }
@@ -221,7 +221,7 @@ void check_device(const TrainerOptions& options, Conflicts& found) {
             "seed is outside [0, 2^32 - 1]");
 }
 
-// UnsupportedErrors of what `config` says go through.
+// Lets UnsupportedErrors about `config` through.
 void check_sharding(const TrainerOptions& options, const FSDPConfig& config, Conflicts& found) {
   try {
     check_fsdp_config(config);
@@ -238,7 +238,7 @@ void check_sharding(const TrainerOptions& options, const FSDPConfig& config, Con
             "gradients in every backward(); leave it out");
 }
 
-// UnsupportedErrors go through.
+// Lets UnsupportedErrors through.
 void check_deepspeed(const TrainerOptions& options, Conflicts& found) {
   if (!options.deepspeed_config) return;
   found.add(options.parallelism_config && options.parallelism_config->fsdp,
@@ -257,7 +257,7 @@ void check_deepspeed(const TrainerOptions& options, Conflicts& found) {
 }
 
 void check_ranks(const TrainerOptions& options, Conflicts& found) {
-  dist::world_size();  // a UsageError where the environment does not say who this is
+  dist::world_size();  // Throws UsageError if the environment does not tell this process its rank.
   const double timeout = options.dist_timeout.count();
   found.add(!(timeout > 0) || !std::isfinite(timeout),
             "dist_timeout is not a positive number of seconds");
@@ -284,7 +284,7 @@ TrainerOptions resolve(TrainerOptions options) {
   found.raise();
 
   if (!options.run_name) options.run_name = run_name_of_environment();
-  // The other ranks take rank 0's (join_ranks()).
+  // The other ranks take rank 0's name (join_ranks()).
   if (!options.run_name && dist::rank() == 0) options.run_name = invent_run_name();
   if (!options.device) {
     options.device = torch::cuda::is_available() ? DeviceKind::kGpu : DeviceKind::kCpu;

@@ -19,11 +19,11 @@
 namespace cairn {
 namespace {
 
-// Of one fit(): somebody serves what is asked from outside.
-class Attended {
+// Serves requests from outside during one fit().
+class RequestService {
  public:
-  // Makes `requests` when there are none yet; nullopt: nobody is to be asked.
-  Attended(std::optional<StopRequest>& requests, std::optional<StopRequestOptions> options)
+  // Makes `requests` on the first use. nullopt: there are none to serve.
+  RequestService(std::optional<StopRequest>& requests, std::optional<StopRequestOptions> options)
       : requests_(requests) {
     if (!options) return;
     if (requests) {
@@ -32,11 +32,11 @@ class Attended {
       requests.emplace(std::move(*options));
     }
   }
-  ~Attended() {
+  ~RequestService() {
     if (requests_) requests_->rest();
   }
-  Attended(const Attended&) = delete;
-  Attended& operator=(const Attended&) = delete;
+  RequestService(const RequestService&) = delete;
+  RequestService& operator=(const RequestService&) = delete;
 
  private:
   std::optional<StopRequest>& requests_;
@@ -46,12 +46,12 @@ class Attended {
 void warn_quietly(Logger& logger, const std::exception& error) noexcept {
   try {
     logger.log_message(std::string("warning: closing the Trainer failed: ") + error.what());
-  } catch (const std::exception&) {  // for example, no memory for the message
+  } catch (const std::exception&) {  // For example, no memory for the message.
   }
 }
 
-// A checkpoint that knows no calls is of an older cairn, of Composer, or of another program. A
-// fit() with a duration is then taken to have begun with the run, if that is possible.
+// A checkpoint that knows no calls comes from an older cairn, from Composer, or from another
+// program. A fit() with a duration is then taken to have begun with the run, if that is possible.
 void guess_begin(const State& state, Logger& logger, const Time& duration) {
   const Time& end = *state.max_duration;
   const Time now = state.timestamp.get(end.unit());
@@ -90,7 +90,7 @@ FitResult Trainer::fit(FitOptions options) { return impl_->fit(std::move(options
 
 void Trainer::eval(const std::optional<EvaluatorList>& evaluators,
                    std::optional<std::int64_t> subset_num_batches) {
-  impl_->unattended([&] {
+  impl_->run_unattended([&] {
     if (evaluators) check_loaders_of_rank(*evaluators);
     impl_->evaluators.run_standalone(evaluators, subset_num_batches.value_or(-1));
   });
@@ -99,7 +99,7 @@ void Trainer::eval(const std::optional<EvaluatorList>& evaluators,
 std::vector<Outputs> Trainer::predict(DataSpecOrLoader dataloader,
                                       std::optional<std::int64_t> subset_num_batches) {
   std::vector<Outputs> outputs;
-  impl_->unattended(
+  impl_->run_unattended(
       [&] { outputs = run_predict(impl_->context, dataloader, subset_num_batches.value_or(-1)); });
   return outputs;
 }
@@ -163,7 +163,8 @@ void Trainer::Impl::for_each_saver(const std::function<void(CheckpointSaver&)>& 
   if (failed) std::rethrow_exception(failed);
 }
 
-// Before any callback is closed: what is saved last still goes to the loggers that keep files.
+// Must run before any callback is closed: the last files saved still go to the loggers that keep
+// files.
 void Trainer::Impl::finish_saves() {
   for_each_saver([this](CheckpointSaver& saver) { saver.close(state, logger); });
 }
@@ -210,7 +211,7 @@ void Trainer::Impl::apply(FitOptions& fit_options, const FitNumbers::Start& star
 
 void Trainer::Impl::check_can_fit() const {
   if (!state.max_duration) {
-    throw UsageError("fit() does not know how long: set max_duration, or duration in fit()");
+    throw UsageError("fit() does not know when to end: set max_duration, or duration in fit()");
   }
   check_iteration_length(state);
   require_iteration_length(state, *state.max_duration, "max_duration", "training would never end");
@@ -287,7 +288,7 @@ FitResult Trainer::Impl::fit(FitOptions fit_options) {
     try {
       ended_well = false;
       const FitResult of_loop = run_loop(fit_options);
-      // Launchers end a job with the first process that leaves, and a program may leave at once.
+      // Launchers end a job when the first process exits, and a program may exit at once.
       if (context.group != nullptr) dist::barrier("ending fit()");
       ended_well = true;
       return of_loop;
@@ -303,9 +304,9 @@ FitResult Trainer::Impl::fit(FitOptions fit_options) {
 
 FitResult Trainer::Impl::run_loop(const FitOptions& fit_options) {
   const FitResult interrupted = {FitResult::Reason::kInterrupted, options.interrupted_exit_code};
-  const Attended attended(outside.requests,
-                          outside.signals ? std::optional(request_options()) : std::nullopt);
-  // What is asked of one rank is asked of all, whoever of them handles signals.
+  const RequestService attended(outside.requests,
+                                outside.signals ? std::optional(request_options()) : std::nullopt);
+  // A request to one rank is a request to all, whichever rank handles signals.
   const auto agreed = [&](const Requests& asked) {
     return of_all_ranks(both(std::exchange(outside.unserved, {}), asked));
   };
@@ -323,7 +324,7 @@ FitResult Trainer::Impl::run_loop(const FitOptions& fit_options) {
        .check_loader = resumed.is_there,
        .resumed_from = resumed.from,
        .rng = resumed.rng,
-       .moved_on =
+       .on_time_advanced =
            [&] {
              resumed.is_there = false;
              resumed.rng.reset();
@@ -335,14 +336,14 @@ FitResult Trainer::Impl::run_loop(const FitOptions& fit_options) {
   const std::int64_t first_batch = state.timestamp.batch;
   if (!loop.run()) return interrupted;
   for_each_saver([&](auto& saver) { CheckpointSaver::OfRun::loggers_are_done(saver, logger); });
-  // What came during the last batch stops nothing here: the next fit() serves it.
-  // The last checkpoint may be from before its epoch ended; then the loop did only that.
+  // A request during the last batch stops nothing here: the next fit() serves it.
+  // The last checkpoint may be from before its epoch ended. Then the loop only ended the epoch.
   const bool has_trained = state.timestamp.batch != first_batch;
   if (!resumed.from.empty() && !has_trained) return already_finished();
   return {FitResult::Reason::kFinished, 0};
 }
 
-// Of what was trained by an earlier fit() the last batch is saved, unless it is already.
+// Saves the last batch that an earlier fit() trained, unless it is saved already.
 void Trainer::Impl::stop_before_first_batch(const Requests& asked) {
   if (state.previous_timestamp) {
     serve(asked);
@@ -362,7 +363,7 @@ FitResult Trainer::Impl::already_finished() {
 
 StopRequestOptions Trainer::Impl::request_options() const {
   StopRequestOptions request_options;
-  if (dist::rank() != 0) return request_options;  // files are rank 0's to find
+  if (dist::rank() != 0) return request_options;  // Only rank 0 looks for the files.
   if (const CheckpointSaver* saver = reference_saver()) {
     request_options.folder =
         strict_format(NameFormat(saver->options().folder), dist_variables(state.run_name));
@@ -372,7 +373,7 @@ StopRequestOptions Trainer::Impl::request_options() const {
   return request_options;
 }
 
-void Trainer::Impl::unattended(const std::function<void()>& work) {
+void Trainer::Impl::run_unattended(const std::function<void()>& work) {
   if (outside.signals && !trained) {
     outside.signals->expect_to_serve(false);
     leave_if_interrupted();
@@ -402,7 +403,7 @@ bool Trainer::Impl::excuses(const Error& failed_save) {
   return true;
 }
 
-// An earlier save that failed must not cost this one: it is the last.
+// If an earlier save failed, this one must still happen: it is the last.
 void Trainer::Impl::save_at_last() {
   for_each_saver([&](CheckpointSaver& saver) {
     try {

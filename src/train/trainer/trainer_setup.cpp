@@ -44,7 +44,7 @@ namespace cairn {
 namespace {
 
 void make_deterministic(bool on_gpu) {
-  // cuBLAS reads it when it is first used; a value that the user chose stays.
+  // cuBLAS reads it on first use. A value that the user chose stays.
   if (on_gpu) setenv("CUBLAS_WORKSPACE_CONFIG", ":4096:8", /*overwrite=*/0);
   at::globalContext().setDeterministicAlgorithms(true, /*warn_only=*/false);
   at::globalContext().setBenchmarkCuDNN(false);
@@ -58,8 +58,8 @@ bool has(const Logger& logger) {
   });
 }
 
-// As Composer's Trainer: a local folder is a part of the objects' names, too, unless `remote` says
-// what they are called.
+// As in Composer's Trainer, a local folder is also a part of the objects' names, unless `remote`
+// gives the names.
 std::optional<std::string> remote_name(const TrainerOptions& options,
                                        const std::optional<std::string>& remote,
                                        const std::optional<std::string>& name) {
@@ -117,7 +117,7 @@ class Trainer::Impl::Setup {
   void assemble_loggers();
   void assemble_callbacks();
   void check_savers();
-  // The first that saves the whole state; null without one.
+  // The first saver of the whole state; null if there is none.
   CheckpointSaver* autoresume_saver() const;
   void log_hyperparameters();
   void make_scaler();
@@ -131,7 +131,8 @@ class Trainer::Impl::Setup {
   Engine& engine;
   LoopContext& context;
   EvalLoop& evaluators;
-  bool uploads = false;  // whether a logger keeps files, of several processes one of rank 0's
+  bool uploads = false;  // Whether a logger keeps files; with several processes, whether rank 0 has
+                         // such a logger.
 };
 
 Trainer::Impl::Impl(TrainerOptions resolved_options) : options(std::move(resolved_options)) {
@@ -157,9 +158,9 @@ void Trainer::Impl::Setup::run() {
   make_optimizer();
   check_sharded();
   engine.run_event(Event::kInit);
-  // Again, by the names of what ranks save together, which they are told there.
+  // Again, with the names of checkpoints that ranks save together: savers learn those at init.
   check_paths(savers_among(state.callbacks), state.run_name, uploads);
-  if (state.optimizer) named_groups(*state.optimizer, state.model->module());  // after surgery
+  if (state.optimizer) named_groups(*state.optimizer, state.model->module());  // After surgery.
 
   log_hyperparameters();
   state.train_metrics = state.model->get_metrics(/*is_train=*/true);
@@ -206,8 +207,8 @@ void Trainer::Impl::Setup::join_ranks() {
   if (dist::rank() != 0) options.load_progress_bar = false;
 }
 
-// As Composer's: the process's number on its machine, where the launcher does not show each its
-// own.
+// As in Composer: the process's number on its machine, unless the launcher shows each process only
+// its own GPU.
 void Trainer::Impl::Setup::choose_device_of_rank() {
   const auto shown = static_cast<std::int64_t>(torch::cuda::device_count());
   RankDevice own = {.device = *options.device};
@@ -236,7 +237,7 @@ void Trainer::Impl::Setup::choose_device() {
 void Trainer::Impl::Setup::make_optimizer() {
   torch::nn::Module& module = state.model->module();
   std::vector<at::Tensor> parameters = cairn::parameters(module);
-  if (parameters.empty()) return;  // a model that cannot be trained; fit() says so
+  if (parameters.empty()) return;  // A model that cannot be trained; fit() reports it.
   if (!options.optimizers) {
     logger.log_message(
         "warning: no optimizer was given; training with DecoupledSGDW(lr=0.1). Set optimizers.");
@@ -247,8 +248,9 @@ void Trainer::Impl::Setup::make_optimizer() {
   check_optimizer();
 }
 
-// What would fail at the first save, or train nothing, fails before the first batch. Of an
-// optimizer that cannot be saved the weights can: that is no error until somebody asks for more.
+// Finds errors before the first batch that would otherwise appear at the first save, or train
+// nothing. If the optimizer cannot be saved, the weights can: that is an error only if a saver
+// needs more.
 void Trainer::Impl::Setup::check_optimizer() {
   if (needs_closure(*state.optimizer) && context.precision == Precision::kAmpFp16) {
     throw UsageError("precision amp_fp16 does not go with the optimizer " +
@@ -272,7 +274,7 @@ void Trainer::Impl::Setup::assemble_loggers() {
   for (const auto& destination : options.loggers)
     logger.add(destination.shared());
   std::ostream* stream = options.console_stream == ConsoleStream::kStdout ? &std::cout : &std::cerr;
-  const bool is_first = dist::rank() == 0;  // the others would write over its lines
+  const bool is_first = dist::rank() == 0;  // Other ranks would write over its lines.
   if (options.progress_bar && is_first && !has<ProgressBarLogger>(logger)) {
     logger.add(std::make_shared<ProgressBarLogger>(
         ProgressBarLoggerOptions{.stream = stream, .log_traces = options.log_traces}));
@@ -328,7 +330,7 @@ CheckpointSaver* Trainer::Impl::Setup::autoresume_saver() const {
 
 void Trainer::Impl::Setup::log_hyperparameters() {
   if (!context.logging()) return;
-  // By name: not every launcher says how many processes are on a machine.
+  // By name: not every launcher says how many processes a machine has.
   const std::vector<std::string> machines = dist::machines_of_ranks();
   const auto here =
       std::ranges::count(machines, machines.at(static_cast<std::size_t>(dist::rank())));
@@ -340,7 +342,7 @@ void Trainer::Impl::Setup::log_hyperparameters() {
 }
 
 void Trainer::Impl::Setup::make_scaler() {
-  // Enabled also for fp32 on a GPU, as in Composer: its state is then in the file.
+  // Enabled also for fp32 on a GPU, as in Composer, so that its state is in the file.
   state.scaler =
       std::make_unique<GradScaler>(GradScalerOptions{.enabled = !context.device.is_cpu()});
   state.scaler->set_name(context.precision == Precision::kAmpFp16 ? "GradScaler"
@@ -362,7 +364,7 @@ void Trainer::Impl::Setup::load() {
       CheckpointSaver::OfRun::set_loaded_checkpoint(*autoresume_saver(), outcome.path_of_parts);
   }
   if (trainer.resumed.from.empty())
-    state.fit_calls.reset();  // of another run, or of one begun anew
+    state.fit_calls.reset();  // They belong to another run, or the run begins anew.
   Timestamp& now = state.timestamp;
   if (now.iteration == 0 && now.token_in_iteration == 0 && now.epoch_in_iteration == 0) {
     // Files written before Composer 0.19.1 do not have these counters.
@@ -375,7 +377,7 @@ void Trainer::Impl::Setup::load() {
   seed_generators(state.rank_zero_seed);
 }
 
-// And all have rank 0's weights, whatever they were made with.
+// Also gives all ranks rank 0's weights, whatever they began with.
 void Trainer::Impl::Setup::check_position_of_ranks() const {
   if (context.group == nullptr) return;
   const auto all = Team::of_job().of_all(List{state.timestamp.epoch, state.timestamp.batch});
@@ -386,11 +388,11 @@ void Trainer::Impl::Setup::check_position_of_ranks() const {
              std::to_string(all[of].as_items().at(0).as_int()) + ", batch " +
              std::to_string(all[of].as_items().at(1).as_int());
     };
-    throw UsageError("the ranks do not begin at one position: " + text(0) + ", " + text(rank) +
+    throw UsageError("the ranks do not begin at the same position: " + text(0) + ", " + text(rank) +
                      ". Give all the same checkpoint");
   }
   torch::nn::Module& module = state.model->module();
-  std::vector<at::Tensor> tensors;  // of a sharded model each rank has its own
+  std::vector<at::Tensor> tensors;  // Each rank of a sharded model has its own parameters.
   if (!state.sharding) tensors = each_once(parameters(module));
   for (const at::Tensor& buffer : module.buffers())
     tensors.push_back(buffer);
@@ -415,26 +417,26 @@ void Trainer::Impl::Setup::shard_model() {
   if (state.sharding && config.verbose) logger.log_message(state.sharding->describe());
 }
 
-// What looks at whole weights or gradients, which no rank has.
+// Refuses what reads whole weights or gradients, which no rank has.
 void Trainer::Impl::Setup::check_sharded() const {
   if (!state.sharding) return;
   for (const auto& algorithm : state.algorithms) {
     if (dynamic_cast<const EMA*>(algorithm.get()) == nullptr) continue;
     throw UnsupportedError(
-        "parallelism_config: EMA keeps a copy of whole weights, of which a sharded model has a "
-        "part on each rank: leave it out, or set sharding_strategy to NO_SHARD");
+        "parallelism_config: EMA needs whole weights, and each rank of a sharded model has "
+        "only a part: leave it out, or set sharding_strategy to NO_SHARD");
   }
   if (!state.optimizer || !can_be_saved(*state.optimizer)) return;
   const std::string name = optimizer_name(*state.optimizer);
   if (needs_closure(*state.optimizer) || name == "Adafactor" || name == "SparseAdam") {
     throw UnsupportedError("parallelism_config: the optimizer " + name +
-                           " looks at whole weights, of which a sharded model has a part on each "
-                           "rank: take one that steps each element by itself, as AdamW");
+                           " needs whole weights, and each rank of a sharded model has only a "
+                           "part: use one that steps each element by itself, such as AdamW");
   }
   if (!options.optimizers.is_recipe() && !state.optimizer->state().empty()) {
     throw UsageError(
         "parallelism_config: the optimizer has state of whole weights, and the model is sharded "
-        "now: give a recipe, as AdamW({.lr = ...})");
+        "now: give a recipe, such as AdamW({.lr = ...})");
   }
 }
 
@@ -443,8 +445,8 @@ CheckpointSaver* Trainer::Impl::reference_saver() const {
   return savers.empty() ? nullptr : savers.front();
 }
 
-// What callbacks still do in close(), rank 0's uploads for one, would end with the first process
-// that leaves. Not behind an error: the others may be elsewhere.
+// If the first process exited now, its launcher would end the others in the middle of their
+// close(), such as rank 0's uploads. Not after an error: the other ranks may be elsewhere.
 void Trainer::Impl::leave_together() {
   if (dist::group() == nullptr || !std::exchange(ended_well, false)) return;
   dist::barrier("closing the Trainer");

@@ -13,12 +13,13 @@
 namespace cairn {
 namespace {
 
-// Of each buffer: 64 MiB in all. One processor copies out of them at a fraction of a device's rate.
+// Per buffer: 64 MiB in all. One processor copies out of them at a fraction of a device's rate.
 constexpr std::size_t kStagingBytes = std::size_t{4} << 20;
-constexpr std::uint64_t kLaneBytes = std::uint64_t{4} << 20;  // for less a thread does not pay
+constexpr std::uint64_t kLaneBytes = std::uint64_t{4} << 20;  // For less, a thread does not pay.
 
-// Memory that the device can write to while the host goes on. Where it has none (libtorch pins for
-// CUDA and the like), or none is left, any: then the copies do not overlap, and are right.
+// Memory that the device can write to while the host goes on. If libtorch cannot pin memory for
+// this device, or none is left, this is ordinary memory: copies are then correct but do not
+// overlap.
 at::Tensor staging_of(std::size_t bytes, Pinning& pinning) {
   const auto size = static_cast<std::int64_t>(bytes);
   const at::TensorOptions options = at::TensorOptions(at::kByte);
@@ -34,7 +35,7 @@ at::Tensor staging_of(std::size_t bytes, Pinning& pinning) {
   return at::empty({size}, options);
 }
 
-// to[i].copy_(from[i]) of each; with few kernels for many, where libtorch can.
+// to[i].copy_(from[i]) for each i. Where libtorch can, with few kernels for many tensors.
 #if TORCH_VERSION_MAJOR > 2 || (TORCH_VERSION_MAJOR == 2 && TORCH_VERSION_MINOR >= 1)
 constexpr bool kCanSpread = true;
 void spread(const std::vector<at::Tensor>& to, const std::vector<at::Tensor>& from) {
@@ -56,7 +57,7 @@ unsigned lanes_for(std::uint64_t bytes) {
   return static_cast<unsigned>(std::clamp<std::uint64_t>(bytes / kLaneBytes, 1, most));
 }
 
-// Each lane fills both of its buffers, where there is enough.
+// Each lane fills both of its buffers, if there are enough bytes.
 std::size_t buffer_bytes_for(std::uint64_t bytes, unsigned lanes) {
   const std::uint64_t share = round_up(bytes / (std::uint64_t{2} * lanes), kStagedAlignment);
   const std::uint64_t least = std::min<std::uint64_t>(bytes, kLaneBytes / 4);
@@ -87,7 +88,7 @@ StagingLane::~StagingLane() {
   for (Buffer& buffer : buffers_) {
     try {
       wait(buffer);
-    } catch (...) {  // the error that is on its way says what happened
+    } catch (...) {  // The error under way says what happened.
     }
   }
 }
@@ -109,19 +110,19 @@ at::Tensor StagingLane::room(const Buffer& buffer, std::size_t begin, std::size_
 
 void StagingLane::enqueue(Buffer& buffer, at::Tensor to, const at::Tensor& from) {
   const c10::StreamGuard on_side(buffer.stream);
-  buffer.is_at_work = true;  // before: the device may have begun when something is thrown
+  buffer.is_at_work = true;  // Set it first: the device may have begun even if copy_() throws.
   to.copy_(from, /*non_blocking=*/true);
 }
 
-bool StagingLane::by_way_of_room(Buffer& buffer, std::size_t pieces,
-                                 const std::function<void()>& enqueue_all) {
+bool StagingLane::copy_through_room(Buffer& buffer, std::size_t pieces,
+                                    const std::function<void()>& enqueue_all) {
   if (pieces < kWorthGathering || !buffer.room.defined()) return false;
   try {
     const c10::StreamGuard on_side(buffer.stream);
     buffer.is_at_work = true;
     enqueue_all();
     return true;
-  } catch (const c10::Error&) {  // a device that is broken says so again, piece by piece
+  } catch (const c10::Error&) {  // A broken device fails again, piece by piece.
   }
   for (Buffer& one : buffers_) {
     wait(one);
@@ -141,7 +142,7 @@ void StagingLane::wait(Buffer& buffer) const {
 void DownloadLane::copy(std::span<const DeviceDownload> pieces) {
   Buffer& filled = next();
   empty(filled);
-  if (by_way_of_room(filled, pieces.size(), [&] { gather(filled, pieces); })) return;
+  if (copy_through_room(filled, pieces.size(), [&] { gather(filled, pieces); })) return;
   filled.places.clear();
   std::size_t used = 0;
   for (const DeviceDownload& piece : pieces) {
@@ -152,7 +153,7 @@ void DownloadLane::copy(std::span<const DeviceDownload> pieces) {
 }
 
 void DownloadLane::finish() {
-  empty(next());  // the older one first
+  empty(next());  // The older one first.
   empty(next());
 }
 
@@ -209,7 +210,7 @@ void UploadLane::add(const DeviceUpload& piece) {
   }
 }
 
-// What goes on where the last one ends is one copy with it.
+// A piece that continues the previous one, on both sides, is copied together with it.
 void UploadLane::add_piece(const DeviceUpload& piece) {
   DeviceUpload* const last = pieces_.empty() ? nullptr : &pieces_.back();
   const bool goes_on = last != nullptr &&
@@ -225,7 +226,7 @@ void UploadLane::add_piece(const DeviceUpload& piece) {
 
 void UploadLane::flush() {
   if (pieces_.empty()) return;
-  stream_fence();  // what a device reads now was copied past the cache
+  stream_fence();  // The bytes that the device reads now were copied past the cache.
   Buffer& filled = *std::exchange(filling_, nullptr);
   const std::size_t used = std::exchange(used_, 0);
   const std::vector<DeviceUpload> pieces = std::exchange(pieces_, {});
@@ -243,7 +244,7 @@ void UploadLane::flush() {
     room(filled, 0, used).copy_(staged(filled, 0, used), /*non_blocking=*/true);
     spread(to, from);
   };
-  if (by_way_of_room(filled, pieces.size(), scatter)) return;
+  if (copy_through_room(filled, pieces.size(), scatter)) return;
   for (const DeviceUpload& piece : pieces) {
     enqueue(filled, on_device(piece), staged(filled, begin_of(piece), piece.host.size()));
   }
@@ -274,7 +275,7 @@ class UploadLanes::Turn {
   ~Turn() {
     {
       const std::lock_guard lock(of_.mutex_);
-      of_.free_.push_back(lane_);  // there is room: it had it before
+      of_.free_.push_back(lane_);  // Cannot allocate: the slot was there before.
     }
     of_.given_back_.notify_one();
   }
@@ -292,7 +293,7 @@ void UploadLanes::write(const DeviceUpload& piece) {
   const Turn turn(*this);
   const torch::NoGradGuard no_grad;
   turn.lane().add(piece);
-  stream_fence();  // before another thread's turn
+  stream_fence();  // Before another thread's turn.
 }
 
 void UploadLanes::finish() {

@@ -1,4 +1,4 @@
-// The lanes of device_storage.h, through which bytes go to a device and come from there.
+// The lanes of device_storage.h, through which bytes move to a device and from it.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -27,9 +27,9 @@ namespace cairn {
 
 constexpr unsigned kMostLanes = 8;
 constexpr std::size_t kStagedAlignment = 64;
-constexpr std::size_t kWorthGathering = 8;  // pieces: each copy of its own costs as much as 200 KiB
+constexpr std::size_t kWorthGathering = 8;  // Pieces. Each separate copy costs as much as 200 KiB.
 
-// So much of a storage, and where it is, or goes to, on the host.
+// A range of a storage, and its source or target on the host.
 template <class Bytes>
 struct DevicePiece {
   c10::Storage memory;
@@ -39,27 +39,27 @@ struct DevicePiece {
 using DeviceDownload = DevicePiece<std::span<std::byte>>;
 using DeviceUpload = DevicePiece<ByteView>;
 
-// How many for so many bytes, and how much each of their buffers has.
+// The number of lanes for so many bytes, and the size of each of their buffers.
 unsigned lanes_for(std::uint64_t bytes);
 std::size_t buffer_bytes_for(std::uint64_t bytes, unsigned lanes);
 
-// Of libtorch's page-locked memory, what is known of a device.
+// Knowledge about libtorch's page-locked memory for a device.
 struct Pinning {
   std::atomic<bool> has_worked = false;
-  std::atomic<bool> is_missing = false;  // failed before it ever worked
+  std::atomic<bool> is_missing = false;  // Failed before it ever worked.
 };
 
-// Two buffers, each with a side stream of its own. What they are used for is waited for in the end,
-// also when something was thrown: until then the device may be at work in them.
+// Two buffers, each with its own side stream. The destructor waits for the device to finish with
+// them, also after an exception: until then the device may be using them.
 class StagingLane {
  public:
   using Streams = std::array<c10::Stream, 2>;
 
-  // What all lanes of a call share.
+  // Shared by all lanes of a call.
   struct Common {
-    std::vector<c10::Event> before;  // what their streams wait for
+    std::vector<c10::Event> before;  // Events that the lanes' streams wait for.
     std::size_t buffer_bytes;
-    at::Tensor rooms;  // on the device, two for each lane; or undefined
+    at::Tensor rooms;  // On the device, two per lane; or undefined.
     Pinning& pinning;
   };
 
@@ -70,19 +70,19 @@ class StagingLane {
 
  protected:
   struct BufferRange {
-    std::size_t begin;  // in the buffer
+    std::size_t begin;  // In the buffer.
     std::span<std::byte> into;
   };
   struct Buffer {
     c10::Stream stream;
     at::Tensor staging = {};
-    at::Tensor room = {};  // as much on the device, or undefined
+    at::Tensor room = {};  // As many bytes on the device, or undefined.
     bool is_at_work = false;
     std::vector<BufferRange> places = {};
   };
 
   std::size_t buffer_bytes() const { return bytes_; }
-  // The other one than the last time.
+  // The buffer that was not used last.
   Buffer& next();
   at::Tensor staged(Buffer& buffer, std::size_t begin, std::size_t size) const;
   static at::Tensor room(const Buffer& buffer, std::size_t begin, std::size_t size);
@@ -93,9 +93,10 @@ class StagingLane {
                        at::TensorOptions(at::kByte).device(device_));
   }
   static void enqueue(Buffer& buffer, at::Tensor to, const at::Tensor& from);
-  // Whether `enqueue_all` could: by way of the room, where there is one, so that the host copies
-  // once for many pieces. A device that cannot is asked once.
-  bool by_way_of_room(Buffer& buffer, std::size_t pieces, const std::function<void()>& enqueue_all);
+  // Copies by way of the room on the device, if there is one, so that the host copies once for many
+  // pieces. Returns whether `enqueue_all` succeeded. A device that cannot do this is asked once.
+  bool copy_through_room(Buffer& buffer, std::size_t pieces,
+                         const std::function<void()>& enqueue_all);
   void wait(Buffer& buffer) const;
 
  private:
@@ -111,7 +112,7 @@ class DownloadLane : public StagingLane {
   using StagingLane::StagingLane;
   static constexpr bool kUsesRooms = true;
 
-  // What fits a buffer.
+  // The pieces must fit into a buffer.
   void copy(std::span<const DeviceDownload> pieces);
   void finish();
 
@@ -120,15 +121,15 @@ class DownloadLane : public StagingLane {
   void empty(Buffer& filled);
 };
 
-// The other way. A buffer goes to the device when it is full, or flush() is called.
+// The other direction. A buffer goes to the device when it is full, or on flush().
 class UploadLane : public StagingLane {
  public:
   using StagingLane::StagingLane;
   static const bool kUsesRooms;
 
-  // What fits a buffer, at once.
+  // Copies at once. The pieces must fit into a buffer.
   void copy(std::span<const DeviceUpload> pieces);
-  // The piece may have any size, also 0. A stream_fence() comes before another thread's turn.
+  // The piece may have any size, including 0. Call stream_fence() before another thread's turn.
   void add(const DeviceUpload& piece);
   void flush();
   void finish();
@@ -137,28 +138,28 @@ class UploadLane : public StagingLane {
   void add_piece(const DeviceUpload& piece);
 
   Buffer* filling_ = nullptr;
-  std::size_t used_ = 0;              // of that
-  std::vector<DeviceUpload> pieces_;  // that stand there
+  std::size_t used_ = 0;              // Bytes used in filling_.
+  std::vector<DeviceUpload> pieces_;  // The pieces in filling_.
 };
 
-// Lanes that threads have by turns.
+// Lanes that threads use in turns.
 class UploadLanes {
  public:
-  // As many as there are streams for.
+  // At most as many lanes as there are streams for.
   UploadLanes(std::span<const StagingLane::Streams> sides, StagingLane::Common common);
 
-  // Copies the bytes; what the device has of them is known behind finish(). From any thread.
+  // Copies the bytes. The device has them after finish(). Thread-safe.
   void write(const DeviceUpload& piece);
   void finish();
 
  private:
-  class Turn;  // of a thread, which has a lane to itself
+  class Turn;  // A thread's exclusive use of a lane.
 
-  StagingLane::Common common_;  // outlives them
+  StagingLane::Common common_;  // Outlives the lanes.
   std::vector<std::unique_ptr<UploadLane>> lanes_;
   std::mutex mutex_;
   std::condition_variable given_back_;
-  std::vector<UploadLane*> free_;  // the last one's buffer may have something
+  std::vector<UploadLane*> free_;  // The last one's buffer may be partly filled.
 };
 
 }  // namespace cairn

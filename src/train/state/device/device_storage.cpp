@@ -25,10 +25,10 @@
 namespace cairn {
 namespace {
 
-// Step 2: every storage of a device has a range, which no other gets.
+// Step 2: every storage of a device has a range of its own.
 class DeviceMemory final : public DeviceSource {
  public:
-  // One a device. UsageError when it has no streams.
+  // One per device. Throws UsageError if the device has no streams.
   static std::shared_ptr<DeviceMemory> of(c10::Device device);
 
   explicit DeviceMemory(c10::Device device) : device_(device), name_(device.str()) {
@@ -43,11 +43,12 @@ class DeviceMemory final : public DeviceSource {
   }
   const std::string& name() const override { return name_; }
   void read(std::span<const Range> ranges) const override;
-  // What libtorch throws.
+  // Throws libtorch's exceptions.
   void upload(const std::vector<DeviceUpload>& pieces) const {
-    copy<UploadLane>(pieces, {guard().getStream(device_)});  // which may still use what was there
+    // This stream may still use the old elements.
+    copy<UploadLane>(pieces, {guard().getStream(device_)});
   }
-  // For so many bytes, by `most` lanes. What libtorch throws.
+  // Lanes for so many bytes, at most `most`. Throws libtorch's exceptions.
   std::unique_ptr<UploadLanes> lanes_to(std::uint64_t bytes, bool has_small, unsigned most) const;
 
   std::uint64_t add(const c10::Storage& memory);
@@ -55,14 +56,14 @@ class DeviceMemory final : public DeviceSource {
   void note_stream();
 
  private:
-  using Memories = std::map<std::uint64_t, c10::Storage>;  // by where they begin
+  using Memories = std::map<std::uint64_t, c10::Storage>;  // By begin of their range.
 
   c10::impl::VirtualGuardImpl guard() const { return c10::impl::VirtualGuardImpl(device_.type()); }
   c10::Stream side_stream() const { return guard().getStreamFromGlobalPool(device_); }
-  // With the lock held. `at`: where the range before was found; becomes where this one is. In the
-  // order of their offsets nothing is looked for.
+  // With the lock held. `at` is where the previous range was found; becomes where this one is.
+  // Ranges in the order of their offsets need no search.
   DeviceDownload piece_of(const Range& range, Memories::const_iterator& at) const;
-  // Memory of the device, of the current stream; undefined when there is none left.
+  // Memory of the device, for the current stream; undefined if none is left.
   at::Tensor rooms(std::size_t bytes) const;
   // Steps 3 to 5, by lanes of this kind.
   template <class Lane, class Piece>
@@ -75,7 +76,7 @@ class DeviceMemory final : public DeviceSource {
   mutable std::mutex mutex_;
   Memories memories_;
   std::uint64_t end_ = 0;
-  std::vector<c10::Stream> streams_;  // step 1's
+  std::vector<c10::Stream> streams_;  // Step 1's.
 };
 
 std::shared_ptr<DeviceMemory> DeviceMemory::of(c10::Device device) {
@@ -103,7 +104,7 @@ std::uint64_t DeviceMemory::add(const c10::Storage& memory) {
 }
 
 void DeviceMemory::remove(std::uint64_t begin) {
-  Memories::node_type memory;  // let go of without the lock
+  Memories::node_type memory;  // Released without the lock.
   const std::lock_guard lock(mutex_);
   memory = memories_.extract(begin);
   if (memories_.empty()) streams_.clear();
@@ -130,8 +131,9 @@ DeviceDownload DeviceMemory::piece_of(const Range& range, Memories::const_iterat
     const std::uint64_t bytes = memory.nbytes();
     if (offset <= bytes && range.into.size() <= bytes - offset) return {memory, offset, range.into};
   }
-  throw UsageError("bytes of " + name_ + " were asked for that no storage has any more: one was " +
-                   "resized after its state_dict() was taken, or given back");
+  throw UsageError("bytes of " + name_ +
+                   " were requested that no storage holds any more: a storage " +
+                   "was resized or freed after its state_dict() was taken");
 }
 
 at::Tensor DeviceMemory::rooms(std::size_t bytes) const {
@@ -152,8 +154,8 @@ void DeviceMemory::copy(const std::vector<Piece>& wholes,
   }
   const unsigned lanes = lanes_for(bytes);
   const std::size_t buffer_bytes = buffer_bytes_for(bytes, lanes);
-  std::vector<Piece> pieces;       // that fit a buffer
-  std::vector<std::size_t> fills;  // of a buffer: the first piece of each
+  std::vector<Piece> pieces;       // Each fits into a buffer.
+  std::vector<std::size_t> fills;  // The first piece of each buffer filling.
   pieces.reserve(wholes.size() + bytes / buffer_bytes);
   std::size_t room = 0;
   for (const Piece& whole : wholes) {
@@ -192,7 +194,7 @@ void DeviceMemory::copy(const std::vector<Piece>& wholes,
       }
       lane.finish();
     } catch (...) {
-      next = fills.size();  // a few increments past it do no harm
+      next = fills.size();  // A few increments past the end do no harm.
       throw;
     }
   };
@@ -258,7 +260,7 @@ class DeviceStorage final : public Storage {
 
  private:
   const std::shared_ptr<DeviceMemory> device_;
-  const c10::StorageImpl* const memory_;  // which device_ keeps
+  const c10::StorageImpl* const memory_;  // device_ keeps it alive.
   const std::uint64_t begin_;
   const bool is_fresh_;
 };
@@ -294,7 +296,7 @@ const c10::StorageImpl* fresh_device_memory_of(const Storage& storage) {
 
 bool has_streams(c10::Device device) {
   if (device.is_cpu() || device.is_meta()) return false;
-  // One is asked for again and again, and "no" takes an exception to find out.
+  // The same device is asked about repeatedly, and "no" costs an exception.
   thread_local std::pair<c10::Device, bool> last(c10::kCPU, false);
   if (last.first == device) return last.second;
   bool has = true;

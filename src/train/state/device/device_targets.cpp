@@ -38,7 +38,7 @@ void DeviceTargets::add_optimizer(const torch::optim::Optimizer& optimizer,
     if (params == nullptr || !(params->is_list() || params->is_tuple())) continue;
     const List& keys = params->as_items();
     for (std::size_t i = 0; i < std::min(live[g].size(), keys.size()); ++i) {
-      const auto& [name, parameter] = live[g][i];  // by name, where there are names
+      const auto& [name, parameter] = live[g][i];  // By name, if there are names.
       if (!keys[i].is_str() && !keys[i].is_int()) continue;
       const Value* const state = states->as_dict().find(keys[i].is_str() ? Value(name) : keys[i]);
       if (state == nullptr || !state->is_dict()) continue;

@@ -1,4 +1,4 @@
-// Which tensors of a checkpoint a load brings to a device as they are: they are read into memory of
+// The tensors of a checkpoint that a load moves to a device unchanged. They are read into memory of
 // that device, and never lie on the host.
 #pragma once
 
@@ -22,29 +22,29 @@ namespace cairn {
 
 class State;
 
-// A choice that costs time and memory when it is wrong, and nothing else: whoever takes a tensor
-// brings it where it has to be. The storages are known by their addresses: the trees must live.
+// A wrong choice costs time and memory, and nothing else: the code that takes a tensor moves it
+// where it belongs. The storages are known by address, so the trees must stay alive.
 class DeviceTargets {
  public:
-  // `model`: a state_dict. Those that are whole storages, and that the tensor of that name takes as
-  // they are: the same dtype, shape and order of elements.
+  // `model`: a state_dict. Adds tensors that are whole storages and match the module's tensor of
+  // the same name in dtype, shape and order of elements.
   void add_model(const torch::nn::Module& module, const Value& model);
-  // `saved`: the state of an optimizer. Those that its parameter would take so, as what torch's own
-  // keep for each element. What does not fit the live one is left to who loads it. UsageError as
-  // named_groups().
+  // `saved`: the state of an optimizer. Adds tensors that match their parameter in the same way,
+  // such as the per-element state of torch's optimizers. Other code reports what does not fit the
+  // live optimizer. Throws UsageError as named_groups() does.
   void add_optimizer(const torch::optim::Optimizer& optimizer, const torch::nn::Module& module,
                      const Value& saved);
-  // Both, for the "state" of a checkpoint. Entries that an older Composer names otherwise go
-  // through memory of the host.
+  // Both of the above, for the "state" of a checkpoint. Entries that an older Composer names
+  // differently go through memory of the host.
   void add_state(const State& state, const Value& saved, bool with_optimizer);
 
-  // Nothing: the host.
+  // Nullopt: the host.
   std::optional<c10::Device> of(const Storage& storage) const;
 
  private:
   void add(const Value& value, const at::Tensor& target);
 
-  // Nothing: wanted on several.
+  // Nullopt: wanted on several devices.
   PointerMap<std::optional<c10::Device>> devices_;
 };
 

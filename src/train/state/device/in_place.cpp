@@ -24,18 +24,18 @@ bool is_whole(const at::Tensor& target, const TensorView& view) {
          target.storage().nbytes() == byte_size(view);
 }
 
-// A tensor of the module, and what of the checkpoint may be read straight into its storage.
+// A tensor of the module, and what of the checkpoint can be read straight into its storage.
 struct Placed {
   at::Tensor target;
-  Value* value;  // of the same name, or null
+  Value* value;  // Its namesake, or null.
   const c10::StorageImpl* live;
-  const Storage* saved;  // of the value, or null
+  const Storage* saved;  // The value's, or null.
 };
 
-// Which storage of the checkpoint goes into which of the module: one into one, or none.
+// Pairs storages of the checkpoint with storages of the module: one into one, or none.
 class Pairs {
  public:
-  // What goes both ways to one other remains of `placed`.
+  // Leaves in `placed` only storages that pair one to one.
   static void leave_only_pairs(std::vector<Placed>& placed) {
     Pairs pairs(placed.size());
     pairs.for_each(placed, [&](const Placed& each) { pairs.add(each); });
@@ -79,12 +79,12 @@ class Pairs {
     if (is_first) *other = placed.live;
     if (*other != placed.live) *other = nullptr;
   }
-  // Behind all of add(): what lies in one memory with another storage goes into none.
+  // Call it after all add(). Drops storages that overlap another one.
   void leave_out_overlaps() {
     if (!std::ranges::is_sorted(memory_, {}, &Memory::begin)) {
       std::ranges::sort(memory_, {}, &Memory::begin);
     }
-    const Memory* furthest = nullptr;  // of those before
+    const Memory* furthest = nullptr;  // Among the previous ones.
     for (const Memory& memory : memory_) {
       if (furthest != nullptr && memory.begin < furthest->end) {
         *by_live_.find(memory.storage) = nullptr;
@@ -98,12 +98,12 @@ class Pairs {
            *by_saved_.find(placed.saved) == placed.live;
   }
 
-  std::vector<Memory> memory_;          // each storage of the module once
-  PointerMap<const Storage*> by_live_;  // null: several, or something else
+  std::vector<Memory> memory_;          // Each storage of the module once.
+  PointerMap<const Storage*> by_live_;  // Null: several storages, or none that fits.
   PointerMap<const void*> by_saved_;
 };
 
-// What may be placed, each with its value; `model` is nobody else's.
+// The tensors that can be placed, with their values. `model` must have no other owner.
 std::vector<Placed> candidates(const torch::nn::Module& module, const Value& model,
                                bool with_devices) {
   std::vector<Placed> found;
@@ -119,13 +119,13 @@ std::vector<Placed> candidates(const torch::nn::Module& module, const Value& mod
     const Storage* saved = nullptr;
     if (value != nullptr && value->is_tensor()) {
       const TensorView& view = value->as_tensor();
-      // To a device it goes in pieces: what has to be made would be whole on the host.
+      // Reading to a device goes in pieces. A storage that is computed would be whole on the host.
       const bool has_bytes = view.storage != nullptr && view.numel() != 0 &&
                              (device.is_cpu() || view.storage->source() != nullptr);
       if (has_bytes && is_alike(view, target) && is_whole(target, view)) saved = view.storage.get();
     }
     found.push_back({.target = target,
-                     .value = const_cast<Value*>(value),  // NOLINT: of a dict nobody else has
+                     .value = const_cast<Value*>(value),  // NOLINT: of a dict without another owner
                      .live = target.storage().unsafeGetStorageImpl(),
                      .saved = saved});
   });
@@ -133,14 +133,14 @@ std::vector<Placed> candidates(const torch::nn::Module& module, const Value& mod
   return found;
 }
 
-// Gives a tensor another storage: in a copy when others have it, too.
+// Gives a tensor another storage. If the value has other owners, in a copy.
 void set_storage(Value& value, const std::shared_ptr<const Storage>& storage) {
   if (value.may_be_shared()) {
     TensorView view = value.as_tensor();
     view.storage = storage;
     value = std::move(view);
   } else {
-    // NOLINTNEXTLINE(cppcoreguidelines-pro-type-const-cast): nobody else's, and no const object
+    // NOLINTNEXTLINE(cppcoreguidelines-pro-type-const-cast): has no other owner, is no const object
     const_cast<TensorView&>(value.as_tensor()).storage = storage;
   }
 }
@@ -151,8 +151,8 @@ void InPlace::check() const {
   for (const auto& [saved, memory, data] : places) {
     if (memory.data() == data && memory.nbytes() == saved->size()) continue;
     throw Error(
-        "a weight was given other memory while the checkpoint was loaded (by the "
-        "load_state_dict() of an algorithm or a callback, say): not with in_place");
+        "a weight moved to other memory while the checkpoint was loaded (by the load_state_dict() "
+        "of an algorithm or a callback, say): load without in_place");
   }
 }
 
@@ -168,15 +168,16 @@ StagedReads InPlace::reads() const {
 void place_in(const torch::nn::Module& module, Value& model, bool with_devices, InPlace& in_place) {
   if (!model.is_dict()) return;
   const detail::NodeArena arena;
-  model.mutable_dict();  // nobody else's from now on
+  model.mutable_dict();  // No other owner from now on.
   const std::vector<Placed> found = candidates(module, model, with_devices);
   in_place.places.reserve(found.size());
-  PointerMap<std::shared_ptr<const Storage>> made;  // of storages that several may have
+  PointerMap<std::shared_ptr<const Storage>> made;  // For storages that several tensors may share.
   for (const Placed& placed : found) {
     const at::Tensor& target = placed.target;
     Value* const value = placed.value;
     const std::shared_ptr<const Storage> saved = value->as_tensor().storage;
-    const bool is_alone = saved.use_count() == 2 && !value->may_be_shared();  // its, and this one
+    // The tensor's, and this one.
+    const bool is_alone = saved.use_count() == 2 && !value->may_be_shared();
     std::shared_ptr<const Storage> live;
     if (!is_alone) live = *made.try_emplace(saved.get()).first;
     if (live == nullptr) {

@@ -17,31 +17,31 @@ class Module;
 
 namespace cairn {
 
-// Memory of live tensors that a checkpoint is read into: until reads() are done the elements of
-// before stand there.
+// Memory of live tensors that a checkpoint is read into. It holds the old elements until reads()
+// are done.
 class InPlace {
  public:
   // A storage of the checkpoint, and the memory of the live tensor that it goes into.
   struct Place {
     std::shared_ptr<const Storage> saved;
     c10::Storage memory;
-    const void* data;  // where that was
+    const void* data;  // Where `memory` was.
   };
   std::vector<Place> places;
 
-  // Error when a weight was given other memory meanwhile.
+  // Throws Error if a weight has moved to other memory meanwhile.
   void check() const;
-  // What is then to be read.
+  // The reads to do after that.
   StagedReads reads() const;
 };
 
-// Replaces the storages of tensors of `model`, the state_dict of a checkpoint, by the memory of the
-// module's tensor of that name, and adds them to `in_place`. A tensor qualifies that lies in memory
-// of the host or, `with_devices`, of a device with streams, and has the dtype, the shape and the
-// order of elements of the checkpoint's, when each of the two is the whole of its storage, and has
-// it for itself, or for tensors of the same names in both, and no other storage of the module has
-// any of its memory. The others stay as they are. What nobody else has of `model` is changed where
-// it is.
+// Replaces storages of `model`, the state_dict of a checkpoint, with the memory of the module's
+// tensor of the same name, and adds them to `in_place`. A tensor qualifies if:
+//   - it lies in memory of the host or, `with_devices`, of a device with streams;
+//   - it has the dtype, shape and order of elements of the checkpoint's tensor;
+//   - both are the whole of their storage, which only tensors of the same names share;
+//   - its memory overlaps no other storage of the module.
+// Others stay unchanged. Parts of `model` without another owner are changed in place.
 void place_in(const torch::nn::Module& module, Value& model, bool with_devices, InPlace& in_place);
 
 }  // namespace cairn

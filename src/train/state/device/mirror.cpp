@@ -17,7 +17,7 @@ constexpr std::size_t kPieceOfMirror = std::size_t{32} << 20;
 }  // namespace
 
 struct Mirror::Memory {
-  // What a part holds: some pieces.
+  // The pieces that a part holds.
   struct Hold {
     Memory* memory;
     std::size_t begin;
@@ -27,7 +27,7 @@ struct Mirror::Memory {
   explicit Memory(std::size_t bytes)
       : pages(bytes), users((bytes + kPieceOfMirror - 1) / kPieceOfMirror) {
     for (auto& count : users) {
-      count = 1;  // the mirror's own
+      count = 1;  // The mirror's own.
     }
   }
 
@@ -37,7 +37,7 @@ struct Mirror::Memory {
     }
     ++holders;
   }
-  // Ends itself with the last.
+  // Deletes this object with the last hold.
   void drop(const Hold& hold) noexcept {
     for (std::size_t i = hold.begin; i < hold.end; ++i) {
       if (users[i].fetch_sub(1) > 1) continue;
@@ -47,14 +47,14 @@ struct Mirror::Memory {
     if (holders.fetch_sub(1) == 1) delete this;
   }
   static void release(void* hold) {
-    const Hold dropped = *static_cast<Hold*>(hold);  // which lies in what it may end
+    const Hold dropped = *static_cast<Hold*>(hold);  // A copy: this call may free the object.
     dropped.memory->drop(dropped);
   }
 
   PageMemory pages;
-  std::vector<std::atomic<std::size_t>> users;  // of each piece
+  std::vector<std::atomic<std::size_t>> users;  // Per piece.
   std::atomic<std::size_t> holders = 1;
-  std::deque<Hold> holds;  // a part's deleter is given its own
+  std::deque<Hold> holds;  // The deleter of a part gets its own element.
 };
 
 Mirror::Mirror(std::uint64_t bytes) : memory_(new Memory(bytes)) {}
@@ -69,7 +69,7 @@ c10::Storage Mirror::part(std::uint64_t offset, std::size_t bytes) {
       Memory::Hold{.memory = memory_, .begin = offset / kPieceOfMirror, .end = end});
   memory_->add(hold);
   at::DataPtr data(memory_->pages.data() + offset, &hold, Memory::release, c10::kCPU);
-  // In parentheses: newer ones take a signed number of bytes.
+  // In parentheses: newer versions take a signed number of bytes.
   return c10::Storage(c10::Storage::use_byte_size_t(), bytes, std::move(data),
                       c10::GetAllocator(c10::kCPU), /*resizable=*/true);
 }

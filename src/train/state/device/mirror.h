@@ -1,8 +1,8 @@
-// Memory that lies as a file does, so that a file is read into it whole, without a copy for each
-// tensor, and tensors are made of its parts.
+// Memory with the layout of a file. The file is read into it whole, without a copy for each tensor,
+// and tensors are made from its parts.
 //
-// It is one range of addresses, given back in pieces of 32 MiB: each when no part has any of it any
-// more. What stands between the tensors (headers, some hundred bytes each) stays with its piece.
+// It is one range of addresses, released in pieces of 32 MiB: each when no part uses it any more.
+// Bytes between the tensors (headers, some hundred bytes each) stay with their piece.
 #pragma once
 
 #include <c10/core/Storage.h>
@@ -15,19 +15,19 @@ namespace cairn {
 
 class Mirror {
  public:
-  // std::bad_alloc when there is no address space. Its memory is not touched here.
+  // Throws std::bad_alloc if there is no address space. Does not touch the memory.
   explicit Mirror(std::uint64_t bytes);
-  // Gives back what no part has.
+  // Releases the pieces that no part uses.
   ~Mirror();
   Mirror(const Mirror&) = delete;
   Mirror& operator=(const Mirror&) = delete;
 
   std::span<std::byte> all() const;
-  // The memory from `offset` on, which must lie inside, as libtorch's own that may be resized: it
-  // keeps its pieces when the mirror is gone. Parts may have the same memory. std::bad_alloc.
+  // The memory from `offset` on, which must lie inside, as resizable memory of libtorch. A part
+  // keeps its pieces alive after the mirror is gone. Parts may overlap. Throws std::bad_alloc.
   c10::Storage part(std::uint64_t offset, std::size_t bytes);
 
-  // Whether the memory is a part's of some mirror.
+  // Whether the memory is a part of some mirror.
   static bool is_part(const c10::Storage& storage) noexcept;
 
  private:

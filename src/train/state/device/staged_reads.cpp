@@ -29,7 +29,7 @@ std::vector<StorageRead> StagedReads::places() const {
   std::vector<StorageRead> places;
   places.reserve(reads_.size());
   for (const Read& read : reads_) {
-    auto* const data = static_cast<std::byte*>(read.into.data_ptr().get());  // data() may be const
+    auto* const data = static_cast<std::byte*>(read.into.data_ptr().get());  // data() may be const.
     places.push_back({read.from, {data, read.into.nbytes()}});
   }
   return places;

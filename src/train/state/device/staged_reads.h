@@ -1,12 +1,12 @@
-// Reading a checkpoint's storages into memory, some of it on devices.
+// Reads a checkpoint's storages into memory, some of it on devices.
 //
 // StagedReads owns the memory that it reads into until the bytes are there. A tree of Values that
 // is no longer needed may be dropped before its bytes have come.
 //
 // Bytes for devices go there during the one read of the file. Each piece is read into a buffer of
-// DeviceWrites, checked, and sent on to its device while other pieces are read. So the disk has
-// everything to do at once, and waits for a device only when the device is slower. The host never
-// holds more bytes for devices than those buffers.
+// DeviceWrites, checked, and sent on to its device while other pieces are read. So the disk is
+// always busy, and waits for a device only if the device is slower. The host never holds more bytes
+// for devices than those buffers.
 #pragma once
 
 #include <c10/core/Storage.h>
@@ -22,10 +22,10 @@ class StagedReads {
  public:
   void reserve(std::size_t reads) { reads_.reserve(reads); }
   bool empty() const { return reads_.empty(); }
-  // `from` is read into all of `into`, memory of the host or of a device, each storage once.
+  // Reads `from` into all of `into`, memory of the host or of a device. Add each storage once.
   void add(std::shared_ptr<const Storage> from, c10::Storage into);
 
-  // How many bytes go into memory of the host.
+  // Bytes that go into memory of the host.
   std::uint64_t bytes_on_host() const;
 
  private:
@@ -45,15 +45,15 @@ class StagedReads {
   std::vector<Read> reads_;
 };
 
-// Whether read_staged() can fill memory of devices: only from one file that is read as it lies
-// there.
+// Whether read_staged() can fill memory of devices. It can only for one file whose bytes are used
+// as stored.
 bool may_read_to_devices(const Checkpoint& checkpoint);
 
 // Fill the memory, and give up their share of it. Memory without another owner is not filled. The
-// first function checks nothing, and takes only memory of the host: StorageError, CorruptError. The
-// second one calls Checkpoint::read(), and also throws what libtorch does. When it returns or
-// throws, no device works in that memory any more. Before that, only work on this thread's current
-// streams may use the memory.
+// first function checks nothing, and takes only memory of the host; throws StorageError and
+// CorruptError. The second one calls Checkpoint::read(), and also throws libtorch's exceptions.
+// When it returns or throws, no device works in that memory any more. Before that, only work on
+// this thread's current streams may use the memory.
 void read_staged(StagedReads reads);
 VerifyReport read_staged(const Checkpoint& checkpoint, StagedReads reads, Verify how);
 

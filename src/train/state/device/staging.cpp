@@ -17,11 +17,11 @@
 namespace cairn {
 namespace {
 
-// The little more is for what stands between tensors: eight of 4 MiB fit, and what they do not
-// fill of the last huge page is not touched.
+// The extra bytes are for gaps between tensors. Eight tensors of 4 MiB fit, and the unused rest of
+// the last huge page is not touched.
 constexpr std::size_t kSlabBytes = (std::size_t{32} << 20) + (std::size_t{64} << 10);
 constexpr std::size_t kLargestShared = kSlabBytes / 4;
-constexpr std::size_t kStorageAlignment = 64;  // libtorch's
+constexpr std::size_t kStorageAlignment = 64;  // libtorch's.
 constexpr std::size_t kPageBytes = 4096;
 constexpr std::size_t kPhasedBytes = std::size_t{1} << 20;
 
@@ -43,8 +43,8 @@ class Slabs {
   Slabs& operator=(const Slabs&) = delete;
   ~Slabs() { release(); }
 
-  // A large one lies in its page as at `offset` of its file, so that it can be read from the disk
-  // without a copy.
+  // A large storage has the same position in its page as `offset` in its file, so that it can be
+  // read from the disk without a copy.
   at::Storage take(std::size_t bytes, std::uint64_t offset) {
     const bool has_phase = bytes >= kPhasedBytes && offset % kStorageAlignment == 0;
     const std::size_t phase = has_phase ? offset % kPageBytes : 0;
@@ -58,7 +58,7 @@ class Slabs {
     ++slab_->users;
     at::DataPtr memory(slab_->memory.data() + begin, slab_, release_slab, c10::kCPU);
     used_ = begin + room;
-    // In parentheses: newer ones take a signed number of bytes.
+    // In parentheses: newer versions take a signed number of bytes.
     return at::Storage(at::Storage::use_byte_size_t(), bytes, std::move(memory),
                        c10::GetAllocator(c10::kCPU), /*resizable=*/true);
   }
@@ -74,8 +74,8 @@ class Slabs {
   std::size_t used_ = 0;
 };
 
-// Walks a tree and gives its tensors memory: in place where nobody else has the object, otherwise
-// in a copy, once for all that share it.
+// Walks a tree and gives its tensors memory. An object without another owner is changed in place, a
+// shared one in a copy, made once for all its owners.
 class Stager {
  public:
   Stager(const std::function<bool(const Storage&)>& is_wanted, StagedReads& reads,
@@ -95,7 +95,7 @@ class Stager {
     const std::size_t index = changed_.size();
     *place = index;
     changed_.emplace_back();
-    before_.push_back(value);  // so that no other object comes to be at its address
+    before_.push_back(value);  // So that no other object reuses its address.
     value = copy_of(value);
     change(value);
     changed_[index] = value;
@@ -111,7 +111,7 @@ class Stager {
     return value.as_sparse();
   }
 
-  // What nobody else has, and is no const object: Value has no access that says so for all kinds.
+  // For objects without another owner that are not const. Value has no such access for all kinds.
   template <class T>
   static T& own(Value& value) {
     return const_cast<T&>(*value.get_if<T>());  // NOLINT(cppcoreguidelines-pro-type-const-cast)
@@ -135,18 +135,18 @@ class Stager {
     }
   }
 
-  // By storage only: a storage that is seen in two dtypes stays one. What belongs to one tensor
-  // alone comes by once.
+  // By storage only: a storage that is seen in two dtypes stays one. The storage of one tensor only
+  // is visited once.
   void change(TensorView& tensor) {
     const std::shared_ptr<const Storage> storage = tensor.storage;
     if (storage == nullptr || storage->size() == 0 || !is_wanted_(*storage)) return;
-    if (storage.use_count() == 2) {  // the tensor's, and this one
+    if (storage.use_count() == 2) {  // The tensor's, and this one.
       tensor.storage = make(storage);
       return;
     }
     std::shared_ptr<const Storage>& made = *known_.try_emplace(storage.get()).first;
     if (made == nullptr) made = make(storage);
-    kept_.push_back(storage);  // as before_
+    kept_.push_back(storage);  // As before_.
     tensor.storage = made;
   }
 
@@ -170,7 +170,7 @@ class Stager {
     return storage_over(memory, storage->location());
   }
 
-  // Null when the device has no memory for it.
+  // Null if the device has no memory for it.
   std::shared_ptr<const Storage> make_on(c10::Device device,
                                          const std::shared_ptr<const Storage>& storage) {
     const auto size = static_cast<std::int64_t>(storage->size());
@@ -197,7 +197,7 @@ class Stager {
   Slabs slabs_;
   PointerMap<std::shared_ptr<const Storage>> known_;
   std::vector<std::shared_ptr<const Storage>> kept_;
-  PointerMap<std::size_t> places_;  // of shared objects, by identity, in changed_
+  PointerMap<std::size_t> places_;  // Indices into changed_ of shared objects, by identity.
   std::vector<Value> changed_;
   std::vector<Value> before_;
 };

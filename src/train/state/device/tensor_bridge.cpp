@@ -1,4 +1,4 @@
-// Tensors of libtorch as tensors of the core, and back, without copying where that can be.
+// Converts tensors of libtorch to tensors of the core and back, without copying where possible.
 #include "train/state/device/tensor_bridge.h"
 
 #include <torch/torch.h>
@@ -31,7 +31,7 @@ struct DTypeRow {
   std::string_view torch_name;  // c10::toString()
 };
 
-// By name rather than by enumerator: which of them exist depends on the libtorch compiled against.
+// By name, not by enumerator: the enumerators that exist depend on the libtorch compiled against.
 constexpr std::array kDTypes = {
     DTypeRow{DType::kUInt8, "Byte"},
     DTypeRow{DType::kInt8, "Char"},
@@ -59,7 +59,7 @@ constexpr std::array kDTypes = {
 
 constexpr std::size_t kScalarTypes = static_cast<std::size_t>(at::ScalarType::NumOptions);
 
-// Those tables by enumerators, made once.
+// The table indexed by both enumerators, made once.
 struct DTypeTables {
   DTypeTables() {
     of_core.fill(at::ScalarType::Undefined);
@@ -74,7 +74,7 @@ struct DTypeTables {
   }
 
   std::array<std::optional<DType>, kScalarTypes> of_torch = {};
-  std::array<at::ScalarType, 256> of_core = {};  // Undefined: this libtorch has none
+  std::array<at::ScalarType, 256> of_core = {};  // Undefined: this libtorch has no such type.
 };
 
 const DTypeTables& dtype_tables() {
@@ -92,7 +92,7 @@ DType dtype_of(const at::Tensor& tensor) {
                          " cannot be saved; convert them first, or save their parts");
 }
 
-// A storage of libtorch on the CPU, and what looks at its bytes: one object.
+// A storage of libtorch on the CPU, and the view of its bytes, in one object.
 class TorchStorage final : public Storage, public std::enable_shared_from_this<TorchStorage> {
  public:
   TorchStorage(c10::Storage memory, std::string location)
@@ -115,15 +115,15 @@ class TorchStorage final : public Storage, public std::enable_shared_from_this<T
   const ByteView bytes_;
 };
 
-// The Storages that view_of() handed out and that are still in use, so that the next tensor of the
-// same memory gets the same one: tied weights must be one record of a file. The entries own
+// The Storages that view_of() returned and that are still in use. The next tensor of the same
+// memory gets the same Storage, since tied weights must be one record of a file. The entries own
 // nothing. One cache per thread, so no locks.
 class LiveStorages {
  public:
   std::shared_ptr<const Storage> of(const at::Storage& memory) {
     if (entries_.size() >= sweep_at_) sweep();
     Entry& entry = *entries_.try_emplace(memory.unsafeGetStorageImpl()).first;
-    // A live entry keeps its StorageImpl alive, so the key cannot have been reused; but a storage
+    // A live entry keeps its StorageImpl alive, so the key cannot have been reused. But a storage
     // may have been resized in place.
     auto known = entry.storage.lock();
     if (known && known->size() == memory.nbytes() && entry.data == memory.data()) {
@@ -251,7 +251,7 @@ at::Tensor near_tensor_of(const TensorView& view) {
       has_elements ? fresh_device_memory_of(*view.storage) : nullptr;
   if (found == nullptr || view.quantizer != nullptr) return tensor_of(view, /*share=*/true);
   check_bounds(view);
-  auto* const memory = const_cast<c10::StorageImpl*>(found);  // NOLINT: which the storage keeps
+  auto* const memory = const_cast<c10::StorageImpl*>(found);  // NOLINT: the storage keeps it
   const c10::Storage storage(c10::intrusive_ptr<c10::StorageImpl>::reclaim_copy(memory));
   return tensor_over(storage, {view.shape, view.strides, view.storage_offset},
                      at::TensorOptions(scalar_type_of(view.dtype)).device(storage.device()));
@@ -264,7 +264,7 @@ at::Tensor tensor_of(const TensorView& view, bool share) {
   }
   const at::TensorOptions options = at::TensorOptions(scalar_type_of(view.dtype));
   const std::size_t size = item_size(view.dtype);
-  share ? check_bounds(view) : check_extent(view);  // what is copied has each element
+  share ? check_bounds(view) : check_extent(view);  // A copy has each element.
   if (view.numel() == 0) return at::empty(view.shape, options);
   if (typeid(*view.storage) == typeid(TorchStorage)) {
     const auto& memory = static_cast<const TorchStorage&>(*view.storage).memory();
@@ -278,7 +278,7 @@ at::Tensor tensor_of(const TensorView& view, bool share) {
   const Reach reach = reach_of(view);
   const SharedBytes loaded = view.storage->bytes(reach.offset, reach.size);
   const std::byte* const data = loaded.view.data();
-  if (!is_aligned(data, size)) {  // a file not written by PyTorch
+  if (!is_aligned(data, size)) {  // A file not written by PyTorch.
     const SharedBytes bytes = view.contiguous_bytes();
     at::Tensor copy = at::empty(view.shape, options);
     std::memcpy(copy.data_ptr(), bytes.view.data(), bytes.view.size());

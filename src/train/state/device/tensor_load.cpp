@@ -19,8 +19,8 @@
 namespace cairn {
 namespace {
 
-// conj() and imag() give tensors that are read otherwise than they are stored: makes both what is
-// stored.
+// conj() and imag() give tensors whose elements differ from the stored ones. Converts both tensors
+// to the stored form.
 void as_stored(at::Tensor& target, at::Tensor& elements) {
   if (target.is_conj()) {
     target = target.conj();
@@ -54,7 +54,7 @@ TensorLoad::TensorLoad(const at::Tensor& target, const TensorView& elements,
   if (before_elements && (target_.is_conj() || target_.is_neg())) before_elements();
   as_stored(target_, elements_);
   arrange(before_elements);
-  if (is_on_host_) target_.data_ptr();  // memory that is copied on write is, now
+  if (is_on_host_) target_.data_ptr();  // Forces memory that is copied on write to be copied now.
 }
 
 void TensorLoad::arrange(const std::function<void()>& before_elements) {
@@ -124,7 +124,7 @@ void TensorLoad::copy_back() noexcept {
   try {
     const torch::NoGradGuard no_grad;
     target_.copy_(before_);
-  } catch (...) {  // a device that does not take what it had is lost, and says so when it is used
+  } catch (...) {  // A device that refuses its old elements is lost; its next use reports that.
   }
 }
 
@@ -146,7 +146,8 @@ void TensorLoad::put() noexcept {
         {static_cast<std::byte*>(target_.data_ptr()), span_of(target_.strides())},
         {static_cast<const std::byte*>(elements_.data_ptr()), span_of(elements_.strides())});
   }
-  // As every change in place, so that a backward() that still needs the old elements is an error.
+  // As every change in place does, so that a backward() that still needs the old elements is an
+  // error.
   if (!target_.is_inference()) target_.unsafeGetTensorImpl()->bump_version();
 }
 
@@ -167,7 +168,7 @@ void TensorLoad::release() noexcept {
 }
 
 void TensorLoad::put_all(std::vector<TensorLoad>& loads) noexcept {
-  constexpr std::uint64_t kWorthAThread = std::uint64_t{256} << 10;  // on an average
+  constexpr std::uint64_t kWorthAThread = std::uint64_t{256} << 10;  // On average.
   std::uint64_t bytes = 0;
   for (const TensorLoad& load : loads) {
     if (load.is_on_host_ && !load.is_there()) bytes += bytes_of_elements(load.elements_);
@@ -181,7 +182,7 @@ void TensorLoad::put_all(std::vector<TensorLoad>& loads) noexcept {
     try {
       for_each_parallel(
           loads.size(), [&](std::size_t i) { loads[i].release(); }, bytes);
-    } catch (...) {  // no thread, no memory for one: then here
+    } catch (...) {  // No thread, or no memory for one: release below.
     }
   }
   loads.clear();

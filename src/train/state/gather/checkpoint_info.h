@@ -8,18 +8,18 @@ namespace cairn {
 class Logger;
 class State;
 
-// What a checkpoint of `state` says of itself in its manifest.
+// The description of a checkpoint of `state` in its manifest.
 CheckpointInfo checkpoint_info(const State& state, bool weights_only);
 
-// Whether another rank writes the checkpoints of this job: those above 0 only give it what it
-// cannot know, in checkpoint_value().
+// Whether another rank writes this job's checkpoints. Ranks above 0 only give that rank, in
+// checkpoint_value(), what it cannot know itself.
 bool is_written_elsewhere();
 
-// Takes out of a checkpoint what the keys match. `logger`, if not null, gets a warning for each
+// Removes from a checkpoint what the keys match. `logger`, if not null, gets a warning for each
 // pattern that matched nothing.
 void leave_out(Value& checkpoint, const IgnoreKeys& keys, Logger* logger);
 
-// rng_states() of all ranks, by rank; all call it. In one process its own.
+// rng_states() of all ranks, by rank. All ranks must call it. In one process, its own.
 Value rng_of_all_ranks();
 
 }  // namespace cairn

@@ -28,7 +28,7 @@ Value environment() {
               {"num_nodes", dist::count_machines()},
               {"gpu_model", devices > 0 ? "CUDA" : "N/A"},
               {"num_gpus_per_node", devices},
-              {"num_gpus", dist::world_size()},  // Composer's name for the number of processes
+              {"num_gpus", dist::world_size()},  // Composer's name for the number of processes.
               {"cuda_device_count", devices}};
 }
 

@@ -11,11 +11,11 @@ namespace cairn {
 
 class State;
 
-// Composer's keys. What Composer says of its own installation is said of cairn's here.
+// Uses Composer's keys. Where Composer describes its own installation, this describes cairn's.
 Value checkpoint_metadata(const State& state);
 
-// Samples of a part of a train batch, for logs and checkpoints, as Composer: where batches are not
-// cut, those of the loader's batches, if it says how many.
+// Samples in a part of a train batch, for logs and checkpoints, as in Composer. If batches are not
+// cut, the loader's batch size, if it has one.
 std::optional<std::int64_t> microbatch_size(const State& state);
 
 }  // namespace cairn

@@ -6,9 +6,9 @@
 
 namespace cairn {
 
-// Composer keys state by class name, so that of two savers only the last keeps its state. Here the
-// first keeps the plain name, and the others are "Name-1", "Name-2", in order. Files of Composer
-// have the plain name alone.
+// Composer keys state by class name, so of two savers only the last keeps its state. Here the first
+// keeps the plain name, and the others are "Name-1", "Name-2", in order. Composer's files have only
+// the plain name.
 std::vector<std::string> entry_names(const std::vector<std::string>& class_names);
 
 }  // namespace cairn

@@ -32,7 +32,7 @@ std::string shape_text(std::span<const std::int64_t> shape) {
   return text + "]";
 }
 
-// Why nothing can be written into `target`; empty when it can.
+// The reason why nothing can be written into `target`; empty if it can.
 std::string why_read_only(const std::string& name, const at::Tensor& target) {
   if (target.is_sparse() || target.is_sparse_csr()) {
     return name +
@@ -53,7 +53,7 @@ bool is_same_shape(at::IntArrayRef sizes, const Dims& shape) {
   return std::ranges::equal(sizes, shape);
 }
 
-// Why `view` cannot be copied into `target`; empty when it can.
+// The reason why `view` cannot be copied into `target`; empty if it can.
 std::string misfit(const std::string& name, const at::Tensor& target, const TensorView& view) {
   if (std::string reason = why_read_only(name, target); !reason.empty()) return reason;
   // Files from before PyTorch 0.4 have scalars as one-element vectors.
@@ -71,7 +71,8 @@ std::string misfit(const std::string& name, const at::Tensor& target, const Tens
          " in the checkpoint cannot become " + c10::toString(target.scalar_type());
 }
 
-// `state` with fresh memory for what the module needs of it and `is_wanted` takes: `reads` fill it.
+// `state`, with fresh memory for the tensors that the module needs and `is_wanted` accepts. `reads`
+// must fill the memory.
 Value staged_for(const torch::nn::Module& module, const Value& state,
                  const std::function<bool(const Storage&)>& is_wanted, StagedReads& reads,
                  const StageMemory& memory = {}) {
@@ -93,18 +94,18 @@ Value staged_for(const torch::nn::Module& module, const Value& state,
   return result;
 }
 
-// The names of a module's tensors as Values. Those of the last module that a thread saved are kept:
-// the next save most often has the same ones, and makes none then.
+// The names of a module's tensors as Values. Each thread keeps those of the module it saved last.
+// The next save usually has the same names, and then makes none.
 class NameValues {
  public:
   std::size_t size() const { return names_.size(); }
   void begin() { next_ = 0; }
-  // The names in the order of the walk.
+  // The next name, in the order of the walk.
   const Value& next(const std::string& prefix, const std::string& name) {
     if (next_ == names_.size()) names_.emplace_back();
     Value& known = names_[next_++];
     if (!known.is_str() || !is_sum(known.as_str(), prefix, name)) {
-      const detail::NodeArena::Pause pause;  // the trees that it is a key of come and go
+      const detail::NodeArena::Pause pause;  // Trees with this key come and go; the name stays.
       known = prefix + name;
     }
     return known;
@@ -121,7 +122,7 @@ class NameValues {
   std::size_t next_ = 0;
 };
 
-// Plans what it finds of a module's tensors in a state dict, one after the other.
+// Plans the load of a module's tensors from a state dict, one after the other.
 class ModulePlanner {
  public:
   ModulePlanner(const Value& state, const PlanModuleLoadOptions& options)
@@ -142,7 +143,7 @@ class ModulePlanner {
   }
 
   ModuleLoad finish() && {
-    const bool is_all = known_.size() == state_.as_dict().size();  // each name comes by once
+    const bool is_all = known_.size() == state_.as_dict().size();  // Each name is visited once.
     if (!is_all) std::ranges::sort(known_);
     for (const auto& [key, value] : state_.as_dict()) {
       if (is_all) break;
@@ -158,7 +159,8 @@ class ModulePlanner {
   }
 
  private:
-  // Does all that may fail, too: what cannot be decoded is found before anything is written.
+  // Does everything that may fail, so that undecodable tensors are found before anything is
+  // written.
   void add(const std::string& name, const at::Tensor& target, const TensorView& view) {
     std::string reason = misfit(name, target, view);
     if (!reason.empty()) return refuse(name, std::move(reason));
@@ -183,28 +185,28 @@ class ModulePlanner {
 
   const Value& state_;
   const PlanModuleLoadOptions& options_;
-  // The module's tensors, and where their plans are: one that stands at two places gets what the
-  // second has, as in Python.
+  // The module's tensors, and the indices of their plans. A tensor with two names gets the value of
+  // the second one, as in Python.
   PointerMap<std::size_t> planned_;
-  std::vector<const Value*> known_;  // the entries that the module has a name for
+  std::vector<const Value*> known_;  // The entries that the module has a name for.
   ModuleLoad load_;
 };
 
 }  // namespace
 
 Value state_dict(const torch::nn::Module& module) {
-  forget_dead_storages();  // first: with them goes what is left of the tree before
+  forget_dead_storages();  // First: this frees what is left of the previous tree.
   const detail::NodeArena arena;
   static const PerThread<NameValues> names_of_threads;
   NameValues& names = names_of_threads.here();
   names.begin();
   Dict result = Dict::ordered();
   result.reserve(names.size());
-  PointerMap<Value> seen;  // a tensor that stands at two places is one Value
+  PointerMap<Value> seen;  // A tensor with two names is one Value.
   const auto add = [&](const std::string& prefix, const std::string& own_name,
                        const at::Tensor& tensor) {
     const Value& name = names.next(prefix, own_name);
-    if (tensor.use_count() > 1) {  // otherwise it stands nowhere else
+    if (tensor.use_count() > 1) {  // Otherwise it has no other name.
       const auto [view, is_new] = seen.try_emplace(tensor.unsafeGetTensorImpl());
       if (is_new) *view = view_of(tensor);
       result.set(name, *view);
@@ -238,7 +240,7 @@ void ModuleGatherer::forget() {
   names_ = {};
 }
 
-// Of a module whose state_dict() was just made. False when one of its views is of a copy.
+// For a module whose state_dict() was just made. False if one of its views is of a copy.
 bool ModuleGatherer::remember(const torch::nn::Module& module) {
   for_each_named_tensor(
       module, [&](const std::string& prefix, const std::string& name, const at::Tensor& tensor) {
@@ -281,7 +283,8 @@ ModuleLoad plan_module_load(const torch::nn::Module& module, const Value& state,
 
 namespace {
 
-// What is in memory. Move it in: memory that nobody else has is handed over.
+// For a `state` whose elements are in memory. Move it in: memory without another owner is handed
+// over.
 IncompatibleKeys put(torch::nn::Module& module, Value state, const LoadStateDictOptions& options) {
   ModuleLoad load = plan_module_load(module, state, {.strict = options.strict});
   state = Value();
@@ -301,7 +304,7 @@ IncompatibleKeys put(torch::nn::Module& module, Value state, const LoadStateDict
 
 IncompatibleKeys load_state_dict(torch::nn::Module& module, const Value& state,
                                  LoadStateDictOptions options) {
-  // What is far away, or a file whose reading may fail, is read before anything is changed.
+  // Read far storages, and files whose reading may fail, before anything is changed.
   const auto is_far = [](const Storage& storage) {
     return storage.source() != nullptr && !storage.source()->in_memory();
   };

@@ -17,7 +17,7 @@
 namespace cairn {
 namespace {
 
-// Of hybrid sharding: which of the wholes this rank has a part of.
+// For hybrid sharding: the index of the replica of the model that this rank has a part of.
 std::uint32_t replica_of(const State& state) {
   if (!state.sharding) return 0;
   return static_cast<std::uint32_t>(dist::rank() / state.sharding->shard_count());
@@ -30,8 +30,8 @@ std::shared_ptr<RankTable> table_of_job() {
   return alone;
 }
 
-// dcp.load() refuses a folder that lacks an entry of what it loads into, and passes over what that
-// does not have. So what PyTorch 2.7 added to Adam's groups is there,
+// dcp.load() refuses a folder that lacks an entry of what it loads into, and ignores additional
+// entries. So add the entry that PyTorch 2.7 added to Adam's groups.
 void add_newer_entries(Value& entries) {
   constexpr const char* kKey = "decoupled_weight_decay";
   Value* const optimizers = entries.mutable_dict().find("optimizers");
@@ -48,9 +48,9 @@ void add_newer_entries(Value& entries) {
   }
 }
 
-// and what Composer has of most datasets, None, which a dict there would hide: cairn's own is
-// beside it, and CheckpointLoad::plan_values() puts it back.
-void put_own_beside(Value& entries) {
+// In dcp.load(), a dict here would hide what Composer has for most datasets, None. So cairn's dict
+// goes beside it, and RunValuesLoad::plan() puts it back.
+void move_own_dataset_state(Value& entries) {
   Value* const dataset = entries.mutable_dict().find("dataset_state");
   Value* const train = dataset == nullptr ? nullptr : dataset->mutable_dict().find("train");
   if (train == nullptr || !train->is_dict() || train->as_dict().size() != 1) return;
@@ -79,14 +79,14 @@ bool RankSaves::is_first_of_another_machine() const {
 
 void RankSaves::fill(SaveJob& job, const State& state, const SaveCheckpointOptions& what,
                      Logger* logger) {
-  // Planning and committing are numbered by the saves that all ranks began: one that failed on a
-  // rank before it came to the others puts nobody out of step.
+  // Planning and committing are numbered by the saves that every rank began. So a save that failed
+  // on one rank before it met the others does not shift the numbers.
   constexpr std::int64_t kRollCalls = 2;
   const std::int64_t number = std::exchange(number_, number_ + kRollCalls);
   Value entries = what.weights_only ? state.model_state_dict() : state.state_dict();
   if (!what.weights_only) {
     add_newer_entries(entries);
-    put_own_beside(entries);
+    move_own_dataset_state(entries);
   }
   Value tree = Dict{{"state", std::move(entries)}};
   leave_out(tree, what.ignore_keys, dist::rank() == 0 ? logger : nullptr);
@@ -96,7 +96,7 @@ void RankSaves::fill(SaveJob& job, const State& state, const SaveCheckpointOptio
   over_ranks.replica = replica_of(state);
   over_ranks.kept = kept_;
   job.value = std::move(tree);
-  // What has all of it is rank 0's to remove.
+  // Rank 0 removes complete checkpoints.
   if (dist::rank() != 0) job.may_remove = is_part_of_one;
   if (dist::rank() != 0 && !is_first_of_another_machine()) job.remove_afterwards.clear();
   job.is_of_all_ranks = true;

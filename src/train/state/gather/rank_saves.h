@@ -1,4 +1,4 @@
-// Sharded checkpoints of a run (parallelism_config with state_dict_type "sharded"): what a rank has
+// Sharded checkpoints of a run (parallelism_config with state_dict_type "sharded"): a rank's part
 // of them, and how all ranks write one together (checkpoint/ranks/save_over_ranks.h).
 #pragma once
 
@@ -23,44 +23,47 @@ class KeptPlan;
 // Whether the checkpoints of this run are folders that all ranks write.
 bool saves_over_ranks(const State& state);
 
-// Whether they are a tar of each rank (checkpoint/ranks/save_rank_tars.h).
+// Whether they are one tar per rank (checkpoint/ranks/save_rank_tars.h).
 bool saves_rank_tars(const State& state);
 
 class RankSaves {
  public:
-  // On all ranks together: once for each thread that saves. DistError.
+  // Call it on all ranks together, once for each thread that saves. Throws DistError.
   RankSaves();
   ~RankSaves();
   RankSaves(const RankSaves&) = delete;
   RankSaves& operator=(const RankSaves&) = delete;
 
-  // Makes the job one of all ranks: its value is what this rank has, views of live memory, and
-  // its `write` ends on all ranks alike, as save_over_ranks() does. Each rank gives its pipeline
-  // the same jobs in the same order; rank 0 alone with `latest`. What becomes superfluous rank 0
-  // removes, and the first rank of another machine the parts that lie there alone.
+  // Makes the job one of all ranks. Its value becomes this rank's part, as views of live memory.
+  // Its `write` ends alike on all ranks, as save_over_ranks() does. Each rank must give its
+  // pipeline the same jobs in the same order; only rank 0 gives them `latest`. Rank 0 removes
+  // superfluous checkpoints. The first rank of each other machine removes the parts that only its
+  // machine has.
   void fill(SaveJob& job, const State& state, const SaveCheckpointOptions& what, Logger* logger);
-  // The same of a run that saves_rank_tars(): each rank gives the job a path of its own, and its
-  // `latest`. On all ranks together. DistError; UnsupportedError for weights alone.
+  // The same for a run that saves_rank_tars(): each rank gives the job its own path and its own
+  // `latest`. Call it on all ranks together. Throws DistError, and UnsupportedError for weights
+  // alone.
   void fill_tar(SaveJob& job, const State& state, const SaveCheckpointOptions& what,
                 Logger* logger);
 
-  // Whether it is the first rank of a machine that is not rank 0's.
+  // Whether this is the first rank of its machine, and the machine is not rank 0's.
   bool is_first_of_another_machine() const;
 
  private:
-  std::shared_ptr<RankTable> table_;         // of the thread that saves
-  std::shared_ptr<sharded::KeptPlan> kept_;  // that one's, too
-  std::int64_t number_ = 0;                  // of roll calls that are taken, on all ranks alike
+  std::shared_ptr<RankTable> table_;         // For the thread that saves.
+  std::shared_ptr<sharded::KeptPlan> kept_;  // For that thread, too.
+  std::int64_t number_ = 0;                  // Roll calls used so far; the same on all ranks.
 };
 
-// save_checkpoint() of a run that saves_rank_tars(). UsageError for a name without {rank};
-// AlreadyExistsError for one without a counter that some rank has a file of.
+// save_checkpoint() for a run that saves_rank_tars(). Throws UsageError for a name without {rank}.
+// Throws AlreadyExistsError if the name has no counter and some rank's file exists.
 std::string save_rank_tar(const State& state, const std::string& filename,
                           const SaveCheckpointOptions& options);
 
-// UsageError unless {rank} is in it.
+// Throws UsageError unless the format contains {rank}.
 void require_rank(const std::string& format);
-// UnsupportedError naming what of the model no such file can hold.
+// Throws UnsupportedError if the model has a parameter that no such file can hold; the error names
+// it.
 void check_rank_tars(const State& state);
 
 }  // namespace cairn

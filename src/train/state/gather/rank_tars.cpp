@@ -1,9 +1,10 @@
 // RankSaves::fill_tar(): what a rank's tar holds of a State.
 //
-//  1. Its own rows of what is sharded, all of what is not; its random state, its loader's, its
-//     metrics': everything that it needs to go on, and nothing that another has.
-//  2. Buffers are rank 0's, as they are before every batch. So the files that all ranks have alike
-//     are alike, whichever is unpacked last.
+//  1. The rank's own rows of what is sharded, and all of what is not. Its random state, its
+//     loader's state and its metrics' state. So it has everything the rank needs, and nothing of
+//     other ranks.
+//  2. Buffers are rank 0's, as they are before every batch. So files that all ranks write are
+//     equal, whichever is unpacked last.
 #include <fmt/format.h>
 #include <torch/torch.h>
 
@@ -34,7 +35,7 @@ namespace cairn {
 namespace {
 
 deepspeed::ModelNames names_of(const torch::nn::Module& module) {
-  std::unordered_map<const c10::TensorImpl*, std::string> parameters;  // by their first names
+  std::unordered_map<const c10::TensorImpl*, std::string> parameters;  // By their first names.
   for (const auto& [name, tensor] : named_parameters(module))
     parameters.emplace(tensor.unsafeGetTensorImpl(), name);
   deepspeed::ModelNames names;
@@ -51,7 +52,7 @@ deepspeed::ModelNames names_of(const torch::nn::Module& module) {
   return names;
 }
 
-// Step 2. On all ranks together.
+// Step 2. Call it on all ranks together.
 void take_buffers_of_rank_0(const std::vector<std::string>& names, Value& state) {
   const Team team = Team::of_job();
   if (team.is_alone() || names.empty()) return;

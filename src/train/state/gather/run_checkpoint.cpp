@@ -17,7 +17,7 @@
 namespace cairn {
 namespace {
 
-// The parts that training goes on from.
+// The parts that training needs to continue.
 constexpr std::array<std::string_view, 11> kRunParts = {
     "optimizers", "schedulers",     "algorithms",    "callbacks",     "scaler",      "timestamp",
     "run_name",   "rank_zero_seed", "dataset_state", "train_metrics", "eval_metrics"};
@@ -35,7 +35,7 @@ bool is_empty(const Value& value) {
   return value.is_none() || (value.is_dict() && value.as_dict().empty());
 }
 
-// Adds the entries of a part whose names no live object has.
+// Adds the entries of a part that no live object is named after.
 void add_unused(const Value& saved, const std::string& part, const std::set<std::string>& names,
                 std::vector<std::string>& unused) {
   const Value* const entries = saved.find(part);
@@ -58,7 +58,8 @@ std::set<std::string> names_of(const auto& objects) {
   return all;
 }
 
-// Where a weight lies: its storage, and the place there. Empty for what is no tensor.
+// The place of each weight: its storage, and the offset there. Empty for a value that is not a
+// tensor.
 using WeightPlace = std::pair<const Storage*, std::int64_t>;
 
 std::map<std::string, WeightPlace> weights_of(const Value& checkpoint) {
@@ -68,7 +69,7 @@ std::map<std::string, WeightPlace> weights_of(const Value& checkpoint) {
   for (const auto& [key, value] : model->as_dict()) {
     if (!key.is_str()) continue;
     weights[key.as_str()] = value.is_tensor() ? WeightPlace(value.as_tensor().storage.get(),
-                                                       value.as_tensor().storage_offset)
+                                                            value.as_tensor().storage_offset)
                                               : WeightPlace();
   }
   return weights;
@@ -80,7 +81,7 @@ std::string why_no_run(const Value& checkpoint) {
   const Value* const found = checkpoint.is_dict() ? checkpoint.find("state") : nullptr;
   if (found == nullptr) return "it has no \"state\"";
   if (!found->is_dict()) return "its \"state\" is a " + std::string(found->type_name());
-  for (const char* name : {"model", "_model"}) {  // Composer's before 0.4.1
+  for (const char* name : {"model", "_model"}) {  // "_model" is from Composer before 0.4.1.
     if (found->find(name) != nullptr) return {};
   }
   std::string why = "its \"state\" has no \"model\"";
@@ -90,7 +91,7 @@ std::string why_no_run(const Value& checkpoint) {
 
 void require_run(const Value& checkpoint, const std::string& why) {
   if (why_no_run(checkpoint).empty()) return;
-  throw MismatchError("it is no checkpoint of a Trainer: " + why +
+  throw MismatchError("it is not a checkpoint of a Trainer: " + why +
                       ". load() and load_state_dict() read other files");
 }
 

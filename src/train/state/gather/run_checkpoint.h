@@ -15,7 +15,8 @@ class State;
 // checkpoint has a dict "state" with a "model", whatever else was left out when it was saved. Empty
 // if the file may be one. Many other files have a "state", such as an optimizer's state_dict().
 std::string why_no_run(const Value& checkpoint);
-// MismatchError if `checkpoint` cannot be one either. `why`: what why_no_run() said of the file.
+// Throws MismatchError if `checkpoint` cannot be one either. `why`: the result of why_no_run() for
+// the file.
 void require_run(const Value& checkpoint, const std::string& why);
 
 // Names in the "state/model" of `before` that `after` no longer has. A tensor that has a new name

@@ -58,12 +58,12 @@ const torch::nn::Module& module_of(const State& state) {
 struct Gathered {
   Value model = {};
   Value optimizer = {};
-  Value rng = {};  // of all ranks
+  Value rng = {};  // All ranks' states.
   WholeState& whole;
   bool at_once = false;  // WholeState::complete()
 };
 
-// `model` and `optimizer` gather those of the state, which `parts` lacks.
+// `model` and `optimizer` gather the state of the module and of the optimizer, which `parts` lacks.
 template <class GatherModel, class GatherOptimizer>
 Gathered gather(const State& state, const SaveCheckpointOptions& options, Gathered parts,
                 GatherModel model, GatherOptimizer optimizer) {
@@ -93,7 +93,9 @@ Value checkpoint_of(const State& state, Gathered parts, const SaveCheckpointOpti
 Value checkpoint_value(const State& state, const SaveCheckpointOptions& options, Logger* logger) {
   Value rng = options.weights_only ? Value() : rng_of_all_ranks();
   WholeState whole(state, options.weights_only);
-  if (is_written_elsewhere()) return Dict();  // rank 0 needs nothing but this of it
+  if (is_written_elsewhere())
+    return Dict();  // Rank 0 needs only the two calls above from this
+                    // rank.
   Gathered parts{.rng = std::move(rng), .whole = whole, .at_once = true};
   return checkpoint_of(state,
                        gather(state, options, std::move(parts), state_dict, optimizer_state_dict),
@@ -113,8 +115,8 @@ Value StateGatherer::checkpoint_value(const State& state, Value rng, WholeState&
 
 namespace {
 
-// The folder has its name from the batch, not from the program: what a saver saved of that batch
-// may be there. Of what cannot be read now nobody knows that it is not: that is an error, too.
+// The batch names the folder, not the program, so a saver may have saved that batch here. A
+// checkpoint that cannot be read now might be a whole state, so that is an error, too.
 void refuse_to_replace_state(const std::shared_ptr<ObjectStore>& store, const std::string& path) {
   CheckpointInfo there;
   try {
@@ -131,7 +133,7 @@ void refuse_to_replace_state(const std::shared_ptr<ObjectStore>& store, const st
                            "it: give save_checkpoint() a name in another folder");
 }
 
-// All ranks write the folder that stands in the place of the file `path`.
+// All ranks write the folder that takes the place of the file `path`.
 std::string save_sharded(const State& state, const std::string& path,
                          const SaveCheckpointOptions& options) {
   SaveJob job;

@@ -1,4 +1,4 @@
-// The names that a walk over a module gave, to be compared with those that it gives now.
+// The names from an earlier walk over a module, to compare with the present names.
 #pragma once
 
 #include <cstdint>
@@ -15,13 +15,13 @@ class SeenNames {
     std::size_t letter = 0;
   };
 
-  // A name is `prefix` and `name`, one behind the other.
+  // A name is `prefix` followed by `name`.
   void add(const std::string& prefix, const std::string& name) {
     sizes_.push_back(prefix.size() + name.size());
     letters_.append(prefix).append(name);
   }
 
-  // Whether that is the next one; goes on behind it.
+  // Whether this name is the next one. Advances.
   bool is_next(Cursor& at, const std::string& prefix, const std::string& name) const {
     if (at.name == sizes_.size() || sizes_[at.name] != prefix.size() + name.size()) return false;
     const std::string_view before(letters_.data() + at.letter, sizes_[at.name]);
@@ -33,7 +33,7 @@ class SeenNames {
 
  private:
   std::vector<std::size_t> sizes_;
-  std::string letters_;  // of all, one name behind the other
+  std::string letters_;  // All names, concatenated.
 };
 
 }  // namespace cairn

@@ -27,7 +27,7 @@ namespace cairn {
 namespace {
 
 using Shape = Dims;
-// What to put in the place of this rank's rows, or of a whole.
+// The shape of this rank's rows.
 using Replace = std::function<Value(const ShardedRows& rows, const TensorView& tensor)>;
 
 Shape own_shape(const ShardedRows& rows) {
@@ -36,14 +36,14 @@ Shape own_shape(const ShardedRows& rows) {
   return shape;
 }
 
-// A dict below `entries` that may be changed; null when there is none.
+// A dict below `entries` that may be changed; null if there is none.
 Dict* dict_at(Value* entries, const char* key) {
   if (entries == nullptr || !entries->is_dict()) return nullptr;
   Value* const found = entries->mutable_dict().find(key);
   return found == nullptr || !found->is_dict() ? nullptr : &found->mutable_dict();
 }
 
-// The tensors of one parameter's optimizer state that have `shape`, as exp_avg; not the step.
+// The tensors in one parameter's optimizer state that have `shape`, such as exp_avg; not the step.
 void replace_in(Dict& state, const ShardedRows& rows, const Shape& shape, const Replace& replace) {
   std::vector<Value> keys;
   for (const auto& [key, value] : std::as_const(state)) {
@@ -53,11 +53,11 @@ void replace_in(Dict& state, const ShardedRows& rows, const Shape& shape, const 
     state.set(key, replace(rows, state.find(key)->as_tensor()));
 }
 
-// Of State::state_dict(), in one order on all ranks.
+// For the result of State::state_dict(). Uses the same order on all ranks.
 void replace_own_rows(const State& state, Value& entries, const Replace& replace) {
   const ShardedModule& sharded = *state.sharding;
   const torch::nn::Module& module = state.model->module();
-  std::unordered_map<const c10::TensorImpl*, Value> made;  // what is tied stays so
+  std::unordered_map<const c10::TensorImpl*, Value> made;  // Keeps tied tensors tied.
   std::unordered_map<std::string, ShardedRows> by_name;
   Dict* const model = dict_at(&entries, "model");
   for_each_named_tensor(module, [&](const std::string& prefix, const std::string& own_name,
@@ -90,20 +90,21 @@ std::uint64_t row_bytes(const ShardedRows& rows, DType dtype) {
   return static_cast<std::uint64_t>(elements) * item_size(dtype);
 }
 
-// Wholes in whose places their rows of this rank come, all together: where the pieces of tensors
-// lie is looked up once, and nothing of other rows is read.
+// Replaces whole tensors with this rank's rows of them, all together. So the pieces of the tensors
+// are looked up once, and other rows are never read.
 class Cuts {
  public:
   void add(const ShardedRows& rows, const TensorView& whole, Dict& in, const Value& key) {
     Shape offsets(rows.global_shape.size(), 0);
-    offsets[0] = std::min(rows.begin, rows.global_shape[0]);  // of no rows
+    // A rank without rows may begin after the end.
+    offsets[0] = std::min(rows.begin, rows.global_shape[0]);
     parts_.push_back({.whole = whole, .offsets = std::move(offsets), .shape = own_shape(rows)});
     places_.emplace_back(&in, key);
   }
   void apply() {
     std::vector<TensorView> own = parts_of(parts_);
     for (std::size_t i = 0; i < own.size(); ++i) {
-      own[i].part = nullptr;  // for who loads it, it is all that there is
+      own[i].part = nullptr;  // The rest of the load treats it as a complete tensor.
       places_[i].first->set(places_[i].second, std::move(own[i]));
     }
   }
@@ -113,16 +114,17 @@ class Cuts {
   std::vector<std::pair<Dict*, Value>> places_;
 };
 
-// Whether it is just these rows.
+// Whether `saved` is exactly these rows.
 bool is_part(const TensorView& saved, const ShardedRows& rows) {
   return saved.part != nullptr && saved.part->global_shape == rows.global_shape &&
          saved.part->offsets.front() == rows.begin && saved.shape == own_shape(rows);
 }
 
 std::string describe_misfit(const std::string& name, const TensorView& part) {
-  return fmt::format("model: {} is a part of it, [{}] at [{}] of [{}], and not what this rank has",
-                     name, fmt::join(part.shape, ", "), fmt::join(part.part->offsets, ", "),
-                     fmt::join(part.part->global_shape, ", "));
+  return fmt::format(
+      "model: the checkpoint has a part of {}, [{}] at [{}] of [{}], not this rank's part", name,
+      fmt::join(part.shape, ", "), fmt::join(part.part->offsets, ", "),
+      fmt::join(part.part->global_shape, ", "));
 }
 
 void cut_model(const State& state, Dict& model, Cuts& cuts, std::vector<std::string>& misfits) {
@@ -134,7 +136,7 @@ void cut_model(const State& state, Dict& model, Cuts& cuts, std::vector<std::str
         const Value* const value = rows ? model.find(name) : nullptr;
         if (value == nullptr || !value->is_tensor()) return;
         const TensorView& saved = value->as_tensor();
-        if (is_part(saved, *rows)) {  // of a file of this rank's own
+        if (is_part(saved, *rows)) {  // From this rank's own file.
           TensorView own = saved;
           own.part = nullptr;
           model.set(name, std::move(own));
@@ -215,13 +217,13 @@ WholeState::~WholeState() {
   if (gather_ == nullptr || dist::rank() != 0) return;
   try {
     gather_->finish();
-  } catch (const std::exception&) {  // of ranks that are gone: what is done together next says so
+  } catch (const std::exception&) {  // Other ranks are gone: the next collective says so.
   }
 }
 
 void WholeState::complete(Value& entries, bool at_once) {
   if (gather_ == nullptr) return;
-  std::vector<ByteSource::Range> wanted;  // at once
+  std::vector<ByteSource::Range> wanted;  // Only at once.
   replace_own_rows(state_, entries, [&](const ShardedRows& rows, const TensorView& own) {
     TensorView whole = own;
     whole.shape = rows.global_shape;

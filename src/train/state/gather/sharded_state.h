@@ -1,10 +1,10 @@
 // The state of a sharded run (State::sharding) as Values.
 //
-//  1. Each rank's own: tensors that say which part of the whole they are (own_parts()).
+//  1. Each rank's own part: tensors that say which part of the whole they are (mark_own_parts()).
 //  2. The whole, for rank 0 (WholeState): tensors whose bytes come from the other ranks when they
-//     are read, as by a saver's snapshot, which so holds the whole state once, and nobody twice.
-//  3. The other way round, of a whole that is loaded: what is this rank's of it, before any of it
-//     is read, so that no more is (cut_to_own_rows()).
+//     are read, as by a saver's snapshot. The snapshot then holds the only copy of the whole state.
+//  3. The reverse, when a whole is loaded: this rank's rows are cut out before anything is read, so
+//     that nothing else is read (cut_to_own_rows()).
 #pragma once
 
 #include <functional>
@@ -23,23 +23,24 @@ namespace cairn {
 class State;
 struct ShardedRows;
 
-// Whether ranks have parts of its model.
+// Whether ranks have only parts of its model.
 bool is_sharded(const State& state);
 
-// Step 1. `entries` as State::state_dict() makes it.
+// Step 1. `entries`: from State::state_dict().
 void mark_own_parts(const State& state, Value& entries);
 
-// Step 2, as long as it lives. Made on all ranks: it returns on the others when rank 0's is gone.
-// Does nothing of what is not sharded.
+// Step 2, while it lives. Construct it on all ranks. On ranks above 0 the constructor returns when
+// rank 0's object is destroyed. Does nothing for a state that is not sharded.
 class WholeState {
  public:
-  // DistError.
+  // Throws DistError.
   WholeState(const State& state, bool weights_only);
   ~WholeState();
   WholeState(const WholeState&) = delete;
   WholeState& operator=(const WholeState&) = delete;
 
-  // Rank 0, once: puts wholes in the place of its own rows. `at_once`: in memory. DistError.
+  // Rank 0 calls it once: replaces its own rows with wholes. `at_once`: in memory. Throws
+  // DistError.
   void complete(Value& entries, bool at_once = false);
 
  private:
@@ -48,8 +49,9 @@ class WholeState {
   std::shared_ptr<dist::RowGather> gather_;
 };
 
-// Step 3. `entries`: what a checkpoint has at "state". Gives what does not fit, as "w is [2], ...".
-// What is this rank's alone already (TensorView::part) stays; parts of others do not fit.
+// Step 3. `entries`: a checkpoint's "state". Returns descriptions of what does not fit, as "w is
+// [2], ...". A part that is exactly this rank's (TensorView::part) stays; parts of other ranks do
+// not fit.
 std::vector<std::string> cut_to_own_rows(const State& state, Value& entries);
 
 }  // namespace cairn

@@ -1,4 +1,4 @@
-// State::state_dict(): what a checkpoint holds, key for key as Composer writes it.
+// State::state_dict(): the content of a checkpoint, key for key as Composer writes it.
 #include <torch/torch.h>
 
 #include <cmath>
@@ -43,8 +43,8 @@ Value algorithm_entries(const State& state) {
   return entries;
 }
 
-// Composer's reader on CUDA refuses the empty state of a disabled scaler, and its reader without
-// CUDA ignores a full one: so all five entries are there always.
+// Composer's reader on CUDA refuses the empty state of a disabled scaler. Its reader without CUDA
+// ignores a full one. So all five entries are always written.
 Value scaler_entry(const GradScaler& scaler) {
   const Value state = scaler.state_dict();
   if (!state.as_dict().empty()) return Dict{{scaler.name(), state}};
@@ -53,7 +53,7 @@ Value scaler_entry(const GradScaler& scaler) {
   return Dict{{scaler.name(), GradScaler(enabled).state_dict()}};
 }
 
-// float32 as torchmetrics computes, but for a number of a metric that computes in float64.
+// float32, as torchmetrics computes. float64 for a number that needs it.
 Value computed_tensor(double number) {
   const bool is_float = std::isnan(number) || static_cast<float>(number) == number;
   return view_of(torch::tensor(number, is_float ? at::kFloat : at::kDouble));

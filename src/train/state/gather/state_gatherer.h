@@ -1,9 +1,9 @@
-// Gathering the state of a run as a Value, again and again: what did not change since the time
-// before is compared, and not made anew. Comparing allocates nothing for a tensor.
+// Gathers the state of a run as a Value, repeatedly. Parts that did not change since the previous
+// time are compared, and not built again. Comparing allocates nothing per tensor.
 //
-// What is kept is the Value of the time before, and with it the memory of those tensors: for as
-// long as the gatherer lives, or until it gathers again. Nothing is believed that cannot be looked
-// at: every tensor of a module is compared, each time, in everything that its view was made from.
+// The gatherer keeps the previous Value, and with it the memory of its tensors, until it gathers
+// again or is destroyed. It assumes nothing that it can check: each time it compares every tensor
+// of a module in everything that its view was made from.
 #pragma once
 
 #include "cairn/train/state_dict.h"
@@ -18,8 +18,8 @@ class WholeState;
 
 class ModuleGatherer {
  public:
-  // What state_dict(module) gives; of one identity() with the time before, if that is still what it
-  // gives. Throws as that does. One thread at a time.
+  // Returns the same as state_dict(module). The result keeps its identity() if nothing changed.
+  // Throws as state_dict() does. One thread at a time.
   Value gather(const torch::nn::Module& module);
 
  private:
@@ -27,15 +27,15 @@ class ModuleGatherer {
   bool remember(const torch::nn::Module& module);
   void forget();
 
-  Value known_;  // None: nothing
+  Value known_;  // None: nothing is known.
   SeenTensors tensors_;
   SeenNames names_;
 };
 
 class StateGatherer {
  public:
-  // What cairn::checkpoint_value() gives, with `rng` for what rng_of_all_ranks() gave; of a sharded
-  // run with the tensors of `whole`.
+  // Returns the same as cairn::checkpoint_value(), with `rng` as the result of rng_of_all_ranks().
+  // For a sharded run, uses the tensors of `whole`.
   Value checkpoint_value(const State& state, Value rng, WholeState& whole,
                          const SaveCheckpointOptions& options, Logger* logger);
 
@@ -44,8 +44,8 @@ class StateGatherer {
   OptimizerGatherer optimizer_;
 };
 
-// State::state_dict() and State::model_state_dict(), with `model` for the state of its module, and
-// `optimizer` for that of its optimizer, if it has one.
+// State::state_dict() and State::model_state_dict(), with `model` as the state of the module, and
+// `optimizer` as that of the optimizer, if there is one.
 Value full_state_dict(const State& state, Value model, Value optimizer);
 Value weights_state_dict(const State& state, Value model);
 

@@ -1,24 +1,24 @@
-// Loading a whole checkpoint: all of it is applied, or nothing.
+// Loads a whole checkpoint: all of it is applied, or nothing.
 //
 // clang-format off
-//  1. Decode it: structure, manifest and pickle are checked, no tensor is read. Drop what
-//     load_ignore_keys names.
+//  1. Decode it: check structure, manifest and pickle; read no tensor. Remove what load_ignore_keys
+//     names.
 //  2. Read every tensor that may be needed, once, into fresh memory, and check every byte of the
-//     file as it passes (load_staging.h). Its end is waited for where elements are first looked at:
-//     while the disk works, 1 is done and the model planned. From there on nobody looks at the
-//     file: what was checked is applied.
-//  3. Compare with the live objects, after the layouts of older Composers were brought to the
-//     present one. Model, optimizer and plain values are planned, which changes nothing; so are
-//     metrics, on a copy. Schedulers, algorithms, callbacks, scaler and metrics can only be tried:
-//     each is loaded after its own state was put aside.
-//  4. Make everything that applying needs: conversions, tables, copies of what others hold, too.
-//  5. Apply the plans: moves, swaps, and copies from memory to memory. None of it can fail.
-//     In place, weights that can be read straight into the model are left out of 2 and read here,
-//     first: that can fail, and says that they are lost.
-//  6. When something did not fit in 3, or anything at all was thrown before 5 (for want of memory;
-//     by a logger that cannot write its line, say): let go of the plans' memory, give the tried
-//     objects their state back, all of them, and throw one error, which names the file:
-//     MismatchError that lists everything that did not fit.
+//     file on the way (load_staging.h). The end of reading is waited for before elements are first
+//     used: while the disk works, step 1 finishes and the model is planned. After that, nothing
+//     reads the file again: the bytes that were checked are applied.
+//  3. Bring layouts of older Composers to the present one, and compare with the live objects. Plan
+//     model, optimizer and plain values, which changes nothing; also metrics, on a copy.
+//     Schedulers, algorithms, callbacks, scaler and metrics can only be tried: save the present
+//     state of each, then load it.
+//  4. Allocate everything that applying needs: conversions, tables, copies of shared memory.
+//  5. Apply the plans: moves, swaps, and copies from memory to memory. None of these can fail. With
+//     in_place, weights that can be read straight into the model are left out of 2. They are read
+//     here first. That can fail; the error then says that the weights are lost.
+//  6. If something did not fit in 3, or anything was thrown before 5 (out of memory, or by a logger
+//     that cannot write), undo. Release the plans' memory, restore the state of all tried objects,
+//     and throw one error, which names the file. It is a MismatchError that lists everything that
+//     did not fit.
 // clang-format on
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -61,7 +61,7 @@
 namespace cairn {
 namespace {
 
-struct Refused {};  // something does not fit
+struct Refused {};  // Something does not fit.
 
 class CheckpointLoad {
  public:
@@ -73,22 +73,22 @@ class CheckpointLoad {
         needs_all_weights_(weights_are_lost_ != nullptr && *weights_are_lost_),
         findings_(logger) {}
 
-  // Steps 1, but for decoding, to 6. Returns the entry "rng".
+  // Does steps 1 (except decoding) to 6. Returns the entry "rng".
   std::optional<Value> run(const std::string& path, LoadStaging& staging, Value checkpoint);
 
  private:
   void filter(Value& checkpoint, const std::string& path);
   void cut(Value& checkpoint);
-  void stage(LoadStaging& staging, Value& checkpoint);  // step 2, up to its end
-  void place_model(Value& saved, bool with_devices);    // step 2, in place
-  void read_in_place(LoadStaging& staging);             // step 5
+  void stage(LoadStaging& staging, Value& checkpoint);  // Step 2, except its end.
+  void place_model(Value& saved, bool with_devices);    // Step 2, in place.
+  void read_in_place(LoadStaging& staging);             // Step 5.
   Verify how_to_read() const;
   bool may_need(const std::string& key) const;
   void check(const Value& checkpoint);
   void check_weights(const Value& checkpoint);
-  void refuse_misfits() const;  // throws Refused
+  void refuse_misfits() const;  // Throws Refused.
   std::string listed_misfits() const;
-  // Step 6: gives back, and says what became of the live objects.
+  // Step 6: restores the live objects. Returns a text about their state.
   std::string undo();
   void prepare();
   void apply_plans() noexcept;
@@ -100,16 +100,17 @@ class CheckpointLoad {
   State& state_;
   Logger& logger_;
   const LoadCheckpointOptions& options_;
-  bool* const weights_are_lost_;  // LoadJob's
+  bool* const weights_are_lost_;  // LoadJob's.
   const bool needs_all_weights_;
 
-  std::set<std::string> ignored_names_;  // of the model: not missing, whatever `strict` says
+  std::set<std::string> ignored_names_;  // Names in the model that are not missing, whatever
+                                         // `strict` says.
   LoadFindings findings_;
   ObjectLoads tried_;
   ModuleLoad model_;
   InPlace in_place_;
-  std::function<void()> finish_reading_;  // the end of step 2; nothing when it has come
-  bool is_overwriting_ = false;           // the weights are no longer what they were
+  std::function<void()> finish_reading_;  // The end of step 2. Does nothing when called again.
+  bool is_overwriting_ = false;           // The weights are no longer the old ones.
   std::unique_ptr<OptimizerLoad> optimizer_;
   RunValuesLoad values_;
   MetricsLoad metrics_;
@@ -165,7 +166,7 @@ void CheckpointLoad::plan_optimizer(const Value& saved) {
 }
 
 void CheckpointLoad::filter(Value& checkpoint, const std::string& path) {
-  // A file that is no dict has no keys. It is refused later, as no checkpoint of a run.
+  // A file that is not a dict has no keys. It is refused later, as it is not a checkpoint of a run.
   if (options_.ignore_keys.empty() || !checkpoint.is_dict()) return;
   const Value before = checkpoint;
   for (const std::string& pattern : options_.ignore_keys.apply(checkpoint)) {
@@ -174,8 +175,8 @@ void CheckpointLoad::filter(Value& checkpoint, const std::string& path) {
   ignored_names_ = names_left_out(before, checkpoint);
 }
 
-// Of a sharded run: what this rank has of it. The names must be those of today for that. Others
-// refuse what is a part only.
+// In a sharded run, cuts tensors to this rank's rows, which needs the present names. Other runs
+// refuse a tensor that is only a part.
 void CheckpointLoad::cut(Value& checkpoint) {
   Value saved = checkpoint.at("state");
   if (is_sharded(state_)) migrate_state(saved);
@@ -187,7 +188,7 @@ void CheckpointLoad::cut(Value& checkpoint) {
 
 void CheckpointLoad::check(const Value& checkpoint) {
   Value saved = checkpoint.at("state");
-  if (!saved.is_dict()) return findings_.misfit("its \"state\" is no dict");
+  if (!saved.is_dict()) return findings_.misfit("its \"state\" is not a dict");
   migrate_state(saved);
   pass_over(saved, needed_parts(state_, saved));
   if (const Value* model = saved.find("model")) {
@@ -199,7 +200,7 @@ void CheckpointLoad::check(const Value& checkpoint) {
   }
   finish_reading_();
   if (const auto unused = unused_parts(state_, saved, checkpoint); !unused.empty()) {
-    findings_.log(fmt::format("the checkpoint holds more, which this run has no use for: {}",
+    findings_.log(fmt::format("the checkpoint also holds entries that this run does not use: {}",
                               fmt::join(unused, ", ")));
   }
   const Value* rng = checkpoint.find("rng");
@@ -207,7 +208,7 @@ void CheckpointLoad::check(const Value& checkpoint) {
     return findings_.warn("the checkpoint holds only weights; everything else stays as it is");
   }
   values_.plan(saved, state_, findings_);
-  saved = with_plain_numbers(saved);  // but for what the dataset gets, which was its own
+  saved = with_plain_numbers(saved);  // Not what the dataset gets, which keeps its own numbers.
   plan_optimizer(saved);
   RunObjectsLoad objects(saved, state_, findings_, tried_);
   objects.load_schedulers();
@@ -263,7 +264,7 @@ std::string CheckpointLoad::undo() {
                            "was changed"
                          : "nothing was changed";
   if (refused.empty()) return text;
-  text += " but what does not take its own state back";
+  text += ", except objects that refused their own state";
   for (const std::string& object : refused) {
     text += " (" + object + ")";
   }
@@ -281,13 +282,13 @@ void CheckpointLoad::apply_plans() noexcept {
   metrics_.apply(state_);
 }
 
-// Whether anything of this entry of "state", of whatever Composer's, may be asked for its tensors.
+// Whether the load may need tensors of this entry of "state", as any version of Composer names it.
 bool CheckpointLoad::may_need(const std::string& key) const {
   if (options_.load_weights_only) return key.find("model") != std::string::npos;
   return state_.optimizer || key.find("optimizers") == std::string::npos;
 }
 
-// Not where the names are those of an older Composer, or those of another entry are taken.
+// Skipped if the names are an older Composer's, or if another entry is taken for the model.
 void CheckpointLoad::place_model(Value& saved, bool with_devices) {
   const auto is_taken_as_it_is = [&] {
     const Value* const model = saved.find("model");
@@ -318,8 +319,8 @@ void CheckpointLoad::stage(LoadStaging& staging, Value& checkpoint) try {
   staging.refuse_size(options_.verify);
 }
 
-// What is read in two parts is checked in two: what is loaded, then, and no byte twice. Of a
-// sharded run each rank reads a part.
+// A read in two parts checks in two parts: the loaded bytes, each once. In a sharded run each rank
+// reads a part.
 Verify CheckpointLoad::how_to_read() const {
   const bool is_part = !in_place_.places.empty() || is_sharded(state_);
   return is_part && options_.verify == Verify::kFull ? Verify::kWhatIsRead : options_.verify;
@@ -339,7 +340,7 @@ std::optional<Value> CheckpointLoad::run(const std::string& path, LoadStaging& s
   try {
     const std::string why = why_no_run(checkpoint);
     filter(checkpoint, path);
-    if (!why.empty()) require_run(checkpoint, why);  // unless load_ignore_keys made one of it
+    if (!why.empty()) require_run(checkpoint, why);  // Unless load_ignore_keys turned it into one.
     cut(checkpoint);
     stage(staging, checkpoint);
     finish_reading_ = [&] { staging.finish(how_to_read()); };
@@ -349,14 +350,14 @@ std::optional<Value> CheckpointLoad::run(const std::string& path, LoadStaging& s
       finish_reading_();
     } else {
       check(checkpoint);
-      finish_reading_();  // also when nothing of it is of use: damage is told first
+      finish_reading_();  // Also if nothing of it is used: damage is reported first.
       if (const Value* found = checkpoint.find("rng")) rng = *found;
     }
     refuse_misfits();
     metrics_.load(tried_);
     refuse_misfits();
-    check_mapped_reads(path);  // of what is in no tensor
-    checkpoint = Value();      // so that the plans are the only owners of their memory
+    check_mapped_reads(path);  // For bytes that are in no tensor.
+    checkpoint = Value();      // So that the plans are the only owners of their memory.
     prepare();
     apply_all(model_.tensors, [&] { read_in_place(staging); });
   } catch (const Refused&) {
@@ -371,7 +372,7 @@ std::optional<Value> CheckpointLoad::run(const std::string& path, LoadStaging& s
     checkpoint = Value();
     e.add_context("cannot load " + path + ", " + undo());
     throw;
-  } catch (const std::exception& e) {  // libtorch's, or of user code
+  } catch (const std::exception& e) {  // From libtorch or from user code.
     checkpoint = Value();
     throw Error("cannot load " + path + ", " + undo() + ": " + e.what());
   }
@@ -390,7 +391,7 @@ std::optional<Value> load_now(const LoadJob& job, State& state, Logger& logger) 
   if (!job.content.empty()) check_content(opened, job.content);
   const GuardedReads guard;
   LoadStaging staging(opened);
-  if (!is_sharded(state)) staging.begin(state, job.options);  // which reads all of it
+  if (!is_sharded(state)) staging.begin(state, job.options);  // Reads the whole file.
   Value checkpoint = load(opened, {.verify = Verify::kQuick});
   if (checkpoint.is_foreign()) {
     throw UnsupportedError(path + " holds an object of " + checkpoint.as_foreign().class_name() +

@@ -38,7 +38,7 @@ void list_algorithms(Value& state) {
   state.mutable_dict()["algorithms"] = std::move(pairs);
 }
 
-// One iteration that never ended: all that was counted was counted in it.
+// As one iteration that never ended, which includes everything counted so far.
 void count_iterations(Value& state) {
   const Value* timestamp = find_path(state, "timestamp/Timestamp");
   if (timestamp == nullptr || !timestamp->is_dict() || timestamp->find("iteration") != nullptr) {

@@ -1,4 +1,4 @@
-// Checkpoints of older Composers, brought to the present form.
+// Brings checkpoints of older Composers to the present form.
 #pragma once
 
 #include "cairn/value.h"

@@ -1,5 +1,5 @@
-// State::fit_calls as a checkpoint holds it: the entry "fit_calls" beside the Timestamp, which
-// Composer and older versions of cairn pass over.
+// State::fit_calls in a checkpoint: the entry "fit_calls" beside the Timestamp. Composer and older
+// versions of cairn ignore it.
 //
 //   {"finished": 1, "end": "2ep", "open": [{"duration": "3ep", "begin": "2ep", "end": "5ep"}]}
 #pragma once
@@ -11,12 +11,12 @@
 
 namespace cairn {
 
-// nullopt for a run of one fit() up to max_duration, which needs no note: its files have the
-// entries that Composer's have. The end of the call under way is State::max_duration, which
-// callbacks move.
+// Nullopt for a run of one fit() up to max_duration: it needs no entry, so its files have the same
+// entries as Composer's. The end of the current call is State::max_duration, which callbacks may
+// move.
 std::optional<Value> fit_calls_value(const State& state);
 
-// MismatchError, UsageError for anything that fit_calls_value() does not give.
+// Throws MismatchError or UsageError for anything that fit_calls_value() does not return.
 FitCalls fit_calls_from(const Value& value);
 
 }  // namespace cairn

@@ -38,7 +38,7 @@ std::string first_of(const std::vector<std::string>& paths) {
   return paths.size() <= 2 ? text : fmt::format("{} and {} more", text, paths.size() - 2);
 }
 
-// Whether a tree has numbers of numpy's. What stands at several places is looked through once.
+// Whether a tree has numpy's numbers. Visits a shared object once.
 class NumpySearch {
  public:
   bool finds_in(const Value& value) {
@@ -58,7 +58,7 @@ class NumpySearch {
   std::unordered_set<const void*> seen_;
 };
 
-// What is one object at several places is made once, and stays one.
+// Converts a shared object once, so that it stays one object.
 class PlainNumbers {
  public:
   Value plain(const Value& value) {
@@ -88,7 +88,7 @@ class PlainNumbers {
     return items;
   }
 
-  std::unordered_map<const void*, Value> done_;  // by identity of what was there
+  std::unordered_map<const void*, Value> done_;  // By identity of the original.
 };
 
 }  // namespace
@@ -109,7 +109,8 @@ std::vector<std::string> needed_parts(const State& state, const Value& saved) {
   };
   add_names("schedulers", state.schedulers);
   add_names("callbacks", state.callbacks);
-  std::map<std::string, std::size_t> live;  // as many entries of a name as try_algorithms() takes
+  std::map<std::string, std::size_t> live;  // The number of entries that load_algorithms() takes of
+                                            // each name.
   for (const auto& algorithm : state.algorithms) {
     ++live[algorithm->name()];
   }

@@ -11,8 +11,8 @@
 
 namespace cairn {
 
-// Autoresume takes its checkpoint whole: load_ignore_keys is for load_path. One start with these
-// options leaves parts of `path` out, and later starts may autoresume again.
+// Autoresume loads the whole checkpoint; load_ignore_keys works only with load_path. One start with
+// these options leaves parts of `path` out, and later starts may autoresume again.
 inline std::string one_start_without_autoresume(const std::string& path) {
   return fmt::format("start once with autoresume = false, load_path = \"{}\"",
                      printable_line(path));
@@ -24,7 +24,7 @@ inline std::string advice_to_ignore(const std::vector<std::string>& patterns) {
                      fmt::join(patterns, "\", \""));
 }
 
-// The pattern that matches `name` and nothing else.
+// The pattern that matches only `name`.
 inline std::string glob_of(const std::string& name) {
   std::string pattern;
   for (const char c : name) {

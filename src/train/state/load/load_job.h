@@ -1,5 +1,5 @@
-// What every way to load a checkpoint into a State is translated into: load_checkpoint()'s, that of
-// load_path, autoresume's.
+// The common form of every way to load a checkpoint into a State: load_checkpoint(), load_path and
+// autoresume.
 #pragma once
 
 #include <memory>
@@ -15,19 +15,19 @@ class JointStore;
 
 struct LoadJob {
   std::string path = {};
-  std::optional<Checkpoint> checkpoint = std::nullopt;  // of `path`, when it is open already
-  // CheckpointSource::content() of what another rank opened at `path`: what is there must have
-  // the same. Empty: whatever is there.
+  std::optional<Checkpoint> checkpoint = std::nullopt;  // The one at `path`, if already open.
+  // CheckpointSource::content() of the checkpoint that another rank opened at `path`. The one
+  // opened here must be equal. Empty: any content.
   std::string content = {};
-  LoadCheckpointOptions options = {};  // where `path` is, and what of it to load
-  // The same as options.store, when machines have parts of the checkpoint; null otherwise.
+  LoadCheckpointOptions options = {};  // Where `path` is, and what to load from it.
+  // The same as options.store, if machines have parts of the checkpoint; null otherwise.
   std::shared_ptr<const JointStore> joint = nullptr;
-  // Set when options.in_place lost the weights. When it is set already, a checkpoint that does not
-  // replace all of them is a MismatchError, whatever options.strict_model_weights says.
+  // Set if options.in_place lost the weights. If it is already set, a checkpoint that does not
+  // replace all weights is a MismatchError, whatever options.strict_model_weights says.
   bool* weights_are_lost = nullptr;
 };
 
-// Does it, as load_checkpoint().
+// Loads the checkpoint, as load_checkpoint() does.
 std::optional<Value> load_now(const LoadJob& job, State& state, Logger& logger);
 
 }  // namespace cairn

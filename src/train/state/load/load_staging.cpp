@@ -22,22 +22,23 @@
 namespace cairn {
 namespace {
 
-// Less than this is read as soon as a thread is made.
+// Reading less takes no longer than starting a thread.
 constexpr std::uint64_t kLeastWhole = std::uint64_t{1} << 20;
-// Opening a smaller file has brought it into the page cache, or it comes with a few reads.
+// Opening a smaller file brought it into the page cache, or it takes only a few reads.
 constexpr std::uint64_t kLeastAhead = std::uint64_t{32} << 20;
-// How much of the file may be read for nothing.
+// The most bytes of the file that may be read in vain.
 constexpr std::uint64_t kMostUnwanted = std::uint64_t{16} << 20;
 
-constexpr Refusal kRefusal = {.called = "it"};  // whoever catches it says which
+constexpr Refusal kRefusal = {.called = "it"};  // The code that catches it adds the name.
 
-// How much of a checkpoint is wanted at most: the weights, and what an optimizer keeps of them:
-// those of weights in half precision five times as much. And whether most of it is for devices.
-struct AboutWanted {
+// The most bytes of a checkpoint that can be wanted: the weights, and the optimizer's state. The
+// latter is up to five times as large for weights in half precision. Also whether most of the
+// weights are on devices.
+struct WantedEstimate {
   std::uint64_t bytes = 0;
   bool is_of_devices = false;
 };
-AboutWanted about_wanted(const State& state, const LoadCheckpointOptions& options) {
+WantedEstimate estimate_wanted(const State& state, const LoadCheckpointOptions& options) {
   constexpr std::uint64_t kWithOptimizer = 6;
   std::uint64_t bytes = 0;
   std::uint64_t of_devices = 0;
@@ -51,8 +52,8 @@ AboutWanted about_wanted(const State& state, const LoadCheckpointOptions& option
   return {is_all ? kWithOptimizer * bytes : bytes, of_devices > bytes / 2};
 }
 
-// The entries of a dict with such keys, each with None left in its place: what nobody else has is
-// staged where it is.
+// Moves the entries with such keys out of a dict, and leaves None in their place. Without another
+// owner they are staged in place.
 Dict taken_out(Value& dict, const std::function<bool(const Value& key)>& is_wanted) {
   std::vector<Value> keys;
   for (const auto& [key, value] : dict.as_dict()) {
@@ -61,7 +62,8 @@ Dict taken_out(Value& dict, const std::function<bool(const Value& key)>& is_want
   Dict taken;
   for (const Value& key : keys) {
     Value* const value = dict.mutable_dict().find(key);
-    if (value != nullptr) taken.set(key, std::exchange(*value, Value()));  // nobody finds a NaN
+    // A NaN key is never found.
+    if (value != nullptr) taken.set(key, std::exchange(*value, Value()));
   }
   return taken;
 }
@@ -80,7 +82,7 @@ struct LoadStaging::Whole {
 
   std::shared_ptr<const ByteSource> file;
   Mirror memory;
-  WholeRead read;  // ends first
+  WholeRead read;  // Destroyed first.
 };
 
 LoadStaging::LoadStaging(Checkpoint opened) : opened_(std::move(opened)) {}
@@ -96,7 +98,7 @@ void LoadStaging::begin(const State& state, const LoadCheckpointOptions& options
   try {
     const bool is_large = file->size() >= kLeastAhead;
     if (options.in_place && is_large) ahead_ = std::make_unique<CacheAhead>(file);
-    const AboutWanted wanted = about_wanted(state, options);  // takes time, too
+    const WantedEstimate wanted = estimate_wanted(state, options);  // This takes time, too.
     if (file->size() / 5 * 4 > wanted.bytes + kMostUnwanted) {
       ahead_ = nullptr;
       return;
@@ -107,8 +109,8 @@ void LoadStaging::begin(const State& state, const LoadCheckpointOptions& options
       return;
     }
     whole_ = std::make_unique<Whole>(opened_, std::move(file));
-  } catch (const std::bad_alloc&) {     // step 3 reads it, or says that there is no memory
-  } catch (const std::system_error&) {  // nor a thread
+  } catch (const std::bad_alloc&) {     // Step 3 reads the file, or reports that memory is short.
+  } catch (const std::system_error&) {  // No thread, either.
   }
 }
 
@@ -141,7 +143,7 @@ void LoadStaging::finish(Verify verify) {
   try {
     if (auto whole = std::exchange(whole_, nullptr)) {
       check_whole(whole->read.finish(), opened_.path(), kRefusal);
-      whole = nullptr;  // what is a part of it stays
+      whole = nullptr;  // The parts in use stay.
       copy_from_mirror();
       if (reads_.empty()) return;
     }
@@ -152,7 +154,7 @@ void LoadStaging::finish(Verify verify) {
   }
 }
 
-// Each piece of the mirror goes with the last that is copied from it.
+// Each piece of the mirror is freed after the last copy from it.
 void LoadStaging::copy_from_mirror() {
   std::uint64_t bytes = 0;
   for (const MirrorCopy& copy : copies_) {

@@ -1,16 +1,16 @@
-// Bringing the tensors of a checkpoint into fresh memory, verified: what a load does before it
-// looks at any of them.
+// Brings the tensors of a checkpoint into fresh memory, verified. A load does this before it uses
+// any of them.
 //
 // clang-format off
-//  1. begin(), before the checkpoint is decoded. When it is one file that lies here, and most of it
-//     is wanted, threads read it whole into memory that lies as the file does (mirror.h), and
-//     verify it on the way: the disk works while the caller decodes. In place, and where the
-//     weights lie on devices, there is nothing yet that it could be read into: then it comes into
-//     the page cache meanwhile, as far as it goes.
-//  2. stage() gives what is wanted of the decoded tree its memory: parts of that, otherwise memory
-//     of its own (staging.h), on the host or on the device that it is for (device_targets.h).
-//  3. finish() waits for 1, or reads and verifies now. What lies in the file so that libtorch could
-//     not use it there is copied. From then on nobody looks at the file.
+//  1. begin(), before the checkpoint is decoded. If the checkpoint is one local file, and most of
+//     it is wanted, threads read it whole. It goes into memory with the layout of the file
+//     (mirror.h), and is verified on the way. So the disk works while the caller decodes. With
+//     in_place, or if the weights lie on devices, there is no memory to read into yet. Then the
+//     file is read into the page cache meanwhile, as far as that goes.
+//  2. stage() gives the wanted tensors of the decoded tree their memory: parts of the mirror, or
+//     memory of their own (staging.h), on the host or on their device (device_targets.h).
+//  3. finish() waits for 1, or reads and verifies now. Tensors whose place in the file does not
+//     suit libtorch are copied. After that, nothing reads the file.
 // clang-format on
 #pragma once
 
@@ -33,36 +33,37 @@ class CacheAhead;
 class LoadStaging {
  public:
   explicit LoadStaging(Checkpoint opened);
-  // Ends 1.
+  // Ends step 1.
   ~LoadStaging();
   LoadStaging(const LoadStaging&) = delete;
   LoadStaging& operator=(const LoadStaging&) = delete;
 
-  // Step 1, for this load, where it pays.
+  // Step 1, if it pays for this load.
   void begin(const State& state, const LoadCheckpointOptions& options);
 
-  // Whether step 2 has a use for targets.
+  // Whether step 2 can use targets.
   bool takes_targets() const;
-  // What step 2 is about.
+  // The tensors that step 2 stages.
   struct Wanted {
-    bool with_others = true;                         // the entries beside "state"
-    std::function<bool(const Value& key)> of_state;  // which of that
-    std::function<bool(const Storage&)> storage;     // which storages of those
-    const DeviceTargets* targets = nullptr;          // which of them lie on devices then
+    bool with_others = true;                         // Also the entries beside "state".
+    std::function<bool(const Value& key)> of_state;  // The entries of "state".
+    std::function<bool(const Storage&)> storage;     // The storages of those entries.
+    const DeviceTargets* targets = nullptr;          // The storages that go to devices.
   };
-  // Step 2, once: `checkpoint`, a dict with a "state", with fresh memory for what is wanted, filled
-  // by step 3. What nobody else has of it is changed where it is. std::bad_alloc, which leaves it
-  // in part.
+  // Step 2. Call it once, with a dict that has a "state". The wanted storages get fresh memory,
+  // which step 3 fills. Parts without another owner are changed in place. Throws std::bad_alloc,
+  // which leaves `checkpoint` partly staged.
   void stage(Value& checkpoint, const Wanted& wanted);
 
-  // Step 3, once: called again it does nothing, or fails as it did. `verify`: of what step 1 does
-  // not read. CorruptError that says what is damaged, StorageError; what libtorch throws.
+  // Step 3. A second call does nothing, or throws the same error again. `verify` applies to what
+  // step 1 does not read. Throws CorruptError, which says what is damaged, StorageError, and
+  // libtorch's exceptions.
   void finish(Verify verify);
-  // Fills the memory of `reads`, verified as `verify` says. Throws as finish() does.
+  // Fills the memory of `reads`, verified according to `verify`. Throws as finish() does.
   void read(StagedReads reads, Verify verify);
 
-  // Of a file that is too large for the machine. CorruptError when it is damaged, for that is worth
-  // more to know, and a file may say that it is large; otherwise Error.
+  // For a file that is too large for the machine. Throws CorruptError if the file is damaged: that
+  // is more useful to know, and a damaged file may claim any size. Otherwise throws Error.
   [[noreturn]] void refuse_size(Verify verify);
 
  private:
@@ -75,7 +76,7 @@ class LoadStaging {
   StagedReads reads_;
   std::vector<MirrorCopy> copies_;
   bool is_finished_ = false;
-  std::exception_ptr failure_;  // of finish()
+  std::exception_ptr failure_;  // From finish().
 };
 
 }  // namespace cairn

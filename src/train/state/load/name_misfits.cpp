@@ -17,12 +17,12 @@ namespace {
 using Names = std::vector<std::string>;
 using FromAndTo = std::pair<std::string, std::string>;
 
-// Wrappers of modules put these somewhere into the names of the weights that they wrap.
+// Module wrappers insert these into the names of the weights that they wrap.
 constexpr const char* kWrappers[] = {"_orig_mod.", "_fsdp_wrapped_module.",
                                      "_checkpoint_wrapped_module."};
 
-// Calls use(suffix) for the name and for what follows each of its dots, longest first, until `use`
-// returns true.
+// Calls use(suffix) for the name and for the rest after each of its dots, longest first, until
+// `use` returns true.
 void for_each_suffix(std::string_view name, const auto& use) {
   while (!use(name)) {
     const std::size_t dot = name.find('.');

@@ -14,12 +14,12 @@ namespace cairn {
 struct Renaming {
   std::string from;
   std::string to;
-  std::size_t fits = 0;  // how many missing names fit then
+  std::size_t fits = 0;  // How many missing names fit then.
 };
 
 // Finds the renaming after which most names fit: at least three quarters of the missing names, or
 // of the unexpected ones. It removes a wrapper that torch.compile(), FSDP or activation
-// checkpointing puts into names, or replaces one prefix by another. nullopt if there is none.
+// checkpointing puts into names, or replaces one prefix with another. nullopt if there is none.
 std::optional<Renaming> find_renaming(const IncompatibleKeys& keys);
 
 // "missing names: ...", "unexpected names: ...", and the renaming that helps: a line for each that

@@ -22,7 +22,7 @@ Value copy_of(const Value& state) {
 void add_reason(std::string& line, const char* reason) noexcept {
   try {
     line.append(": ").append(reason);
-  } catch (const std::bad_alloc&) {  // then the name alone has to do
+  } catch (const std::bad_alloc&) {  // The name alone has to do.
   }
 }
 
@@ -49,10 +49,10 @@ void ObjectLoads::load(const std::string& where, const Value& state, const Objec
     throw;
   } catch (const std::bad_alloc&) {
     throw;
-  } catch (const std::exception& e) {  // of user code, too: everything must be undone
+  } catch (const std::exception& e) {  // User code may throw anything; everything must be undone.
     misfits_.push_back(where + ": " + e.what());
   } catch (...) {
-    misfits_.push_back(where + ": threw something that is no std::exception");
+    misfits_.push_back(where + ": threw an object that is not a std::exception");
   }
 }
 
@@ -66,7 +66,7 @@ std::vector<std::string> ObjectLoads::undo() noexcept {
       add_reason(refused_.back(), e.what());
     } catch (...) {
       refused_.push_back(std::move(last.where));
-      add_reason(refused_.back(), "threw something that is no std::exception");
+      add_reason(refused_.back(), "threw an object that is not a std::exception");
     }
   }
   return std::move(refused_);

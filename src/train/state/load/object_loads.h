@@ -1,4 +1,4 @@
-// Loading the state of objects that cannot check it beforehand, so that it can be undone.
+// Loads the state of objects that cannot check it beforehand, in a way that can be undone.
 #pragma once
 
 #include <functional>
@@ -11,9 +11,9 @@
 
 namespace cairn {
 
-// States in a checkpoint's "algorithms", by the algorithm's name; those of one name in their order.
+// The states in a checkpoint's "algorithms", by the algorithm's name; those of one name in order.
 using StatesByName = std::map<std::string, std::vector<const Value*>>;
-// `list`: the entry, null where there is none. nullopt: it is not a list of (name, state).
+// `list`: the entry, or null. nullopt: the entry is not a list of (name, state).
 std::optional<StatesByName> algorithm_states(const Value* list);
 
 class ObjectLoads {
@@ -23,11 +23,11 @@ class ObjectLoads {
     std::function<void(const Value& state)> load;
   };
 
-  // Puts the object's present state aside and loads `state`. What that throws becomes a misfit,
-  // prefixed with `where`: but for StorageError and std::bad_alloc, which say nothing about whether
-  // the state fits, and go on to the caller.
+  // Saves the object's present state and loads `state`. An exception becomes a misfit, prefixed
+  // with `where`. Only StorageError and std::bad_alloc go on to the caller: they say nothing about
+  // whether the state fits.
   void load(const std::string& where, const Value& state, const Object& object);
-  // An object with state_dict() and load_state_dict(), which must outlive this.
+  // An object with state_dict() and load_state_dict(). It must outlive this.
   template <class T>
   void load(const std::string& where, const Value& state, T& object) {
     load(where, state,
@@ -35,9 +35,9 @@ class ObjectLoads {
                 [&object](const Value& value) { object.load_state_dict(value); }});
   }
 
-  // Gives every object its state back, last one first; one that refuses stops no other. Returns
-  // those that refused, with the reason: their state is now undefined. Needs no memory but what the
-  // objects do.
+  // Restores every object's state, in reverse order; an object that refuses does not stop the
+  // others. Returns those that refused, with the reason: their state is now undefined. Allocates
+  // nothing beyond what the objects allocate.
   std::vector<std::string> undo() noexcept;
 
   const std::vector<std::string>& misfits() const { return misfits_; }
@@ -49,7 +49,7 @@ class ObjectLoads {
     Object object;
   };
   std::vector<Loaded> loaded_;
-  std::vector<std::string> refused_;  // with room for all of loaded_
+  std::vector<std::string> refused_;  // Has room for all of loaded_.
   std::vector<std::string> misfits_;
 };
 

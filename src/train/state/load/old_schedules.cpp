@@ -8,7 +8,7 @@
 namespace cairn {
 namespace {
 
-// Sets the time for as long as this lives.
+// Sets the time while it lives.
 class TimeGuard {
  public:
   TimeGuard(State& state, const Timestamp& time)
@@ -22,7 +22,7 @@ class TimeGuard {
   const Timestamp before_;
 };
 
-// Assumes that all batches had as many samples and tokens.
+// Assumes that all batches had the same number of samples and tokens.
 Timestamp one_batch_before(Timestamp time) {
   if (time.batch == 0) return time;
   time.sample -= time.sample / time.batch;
@@ -32,7 +32,8 @@ Timestamp one_batch_before(Timestamp time) {
   return time;
 }
 
-std::optional<bool> is_of(const Timestamp& time, const RunningScheduler& scheduler, State& state) {
+std::optional<bool> has_rates_of(const Timestamp& time, const RunningScheduler& scheduler,
+                                 State& state) {
   const TimeGuard guard(state, time);
   return scheduler.is_of_present_time();
 }
@@ -43,10 +44,10 @@ bool find_steps(const Value& saved, const Timestamp& time, State& state) {
   if (saved.find("metadata") != nullptr) return false;
   bool has_any = false;
   for (const auto& scheduler : state.schedulers) {
-    const auto now = is_of(time, *scheduler, state);
+    const auto now = has_rates_of(time, *scheduler, state);
     if (!now) continue;
     has_any = true;
-    if (now != is_of(one_batch_before(time), *scheduler, state)) return *now;
+    if (now != has_rates_of(one_batch_before(time), *scheduler, state)) return *now;
   }
   return has_any && saved.find("run_name") == nullptr;
 }

@@ -17,7 +17,7 @@ void RunObjectsLoad::load_schedulers() {
   names = entry_names(names);
   for (std::size_t i = 0; i < names.size(); ++i) {
     const Value* entry = entries == nullptr ? nullptr : entries->find(names[i]);
-    // Composer keeps one entry a class, and gives it to all of the class.
+    // Composer keeps one entry per class, and gives it to all objects of the class.
     if (entry == nullptr && entries != nullptr) entry = entries->find(state_.schedulers[i]->name());
     if (entry == nullptr) {
       findings_.warn("scheduler " + names[i] + " is not in the checkpoint; it starts afresh");

@@ -1,5 +1,5 @@
-// Loading the schedulers, algorithms, callbacks and the scaler of a run, which can only be tried:
-// each is loaded after its own state was put aside (object_loads.h).
+// Loads the schedulers, algorithms, callbacks and the scaler of a run. They can only be tried: the
+// present state of each is saved, then the new one is loaded (object_loads.h).
 #pragma once
 
 #include <string>

@@ -33,7 +33,7 @@ void RunValuesLoad::plan(const Value& saved, const State& state, LoadFindings& f
   }
   if (const Dict* dataset = findings.dict_entry(saved, "dataset_state")) {
     const Value* train = dataset->find("train");
-    const Value* beside = dataset->find("cairn");  // of sharded checkpoints (rank_saves.cpp)
+    const Value* beside = dataset->find("cairn");  // From sharded checkpoints (rank_saves.cpp).
     dataset_state_ = train == nullptr ? Value() : *train;
     if (beside != nullptr && dataset_state_->is_none()) dataset_state_ = Dict{{"cairn", *beside}};
   }
@@ -78,7 +78,7 @@ void MetricsLoad::plan_group(const std::string& label, const Metrics& metrics, c
     }
     states_.emplace_back(metric, *state);
     const Value* computed = entry->find("_computed");
-    if (computed == nullptr) continue;  // None when it was not computed
+    if (computed == nullptr) continue;  // None if it was not computed.
     if (const auto number = find_number(*computed)) values_.push_back({label, {key, *number}});
   }
 }

@@ -1,4 +1,4 @@
-// Loading the plain values and the metrics of a run. Each is planned first, which changes nothing,
+// Loads the plain values and the metrics of a run. Each is planned first, which changes nothing,
 // and applied when everything fits.
 #pragma once
 
@@ -17,16 +17,16 @@
 
 namespace cairn {
 
-// The time, the seed, the name of the run, what its dataset gets.
+// The time, the seed, the name of the run, and the dataset's state.
 class RunValuesLoad {
  public:
   // `saved`: the "state" of a checkpoint.
   void plan(const Value& saved, const State& state, LoadFindings& findings);
-  // The planned time; nullopt when the checkpoint has none.
+  // The planned time; nullopt if the checkpoint has none.
   const std::optional<Timestamp>& timestamp() const { return timestamp_; }
-  // State::schedulers_step_after_time: known when the schedulers have their state.
+  // State::schedulers_step_after_time. It is known after the schedulers have their state.
   void set_steps_after_time(bool steps) { steps_after_time_ = steps; }
-  // Once.
+  // Call it once.
   void apply(State& state) noexcept;
 
  private:
@@ -38,16 +38,16 @@ class RunValuesLoad {
   std::optional<Value> dataset_state_;
 };
 
-// The metrics, and the values that they had last.
+// The metrics, and their last computed values.
 class MetricsLoad {
  public:
-  // `saved`: the "state" of a checkpoint. Tries each metric's state on a copy of it.
+  // `saved`: the "state" of a checkpoint. Tries each metric's state on a copy of the metric.
   void plan(const Value& saved, const State& state, LoadFindings& findings);
-  // Loads the metrics themselves, after their copies took it.
+  // Loads the metrics themselves, after their copies accepted the states.
   void load(ObjectLoads& loads) const;
-  // Makes what apply() needs. std::bad_alloc.
+  // Makes what apply() needs. Throws std::bad_alloc.
   void prepare(const State& state);
-  // Once, after prepare().
+  // Call it once, after prepare().
   void apply(State& state) noexcept { state.metric_values = std::move(all_values_); }
 
  private:

@@ -25,8 +25,8 @@ Words words_of_number(std::uint32_t seed) {
   return words;
 }
 
-// Matsumoto and Nishimura's initialisation by an array, here of the one word `key`, as Python
-// seeds from an int below 2^32.
+// Matsumoto and Nishimura's initialization by an array, here of the one word `key`. Python seeds
+// this way from an int below 2^32.
 Words words_of_key(std::uint32_t key) {
   Words words = words_of_number(19650218U);
   std::size_t i = 1;
@@ -82,7 +82,7 @@ List words_of_array(const NdArray& array) {
 
 Value python_random_state(std::uint32_t seed) {
   List words = items_of(words_of_key(seed));
-  words.emplace_back(kWords);  // position: everything is drawn, so the next draw makes new words
+  words.emplace_back(kWords);  // Position at the end: the next draw makes new words.
   return Tuple{{3, Tuple{std::move(words)}, None{}}};
 }
 
@@ -102,7 +102,7 @@ Value checked_python_state(const Value& state) {
   check_ints(words, kWords, kWords + 1, kWords);
   if (parts[0] != Value(3)) throw MismatchError("Python's random state is not of version 3");
   if (!parts[2].is_none() && parts[2].kind() != Kind::kFloat) {
-    throw MismatchError("the cached Gaussian of Python's random state is no float");
+    throw MismatchError("the cached Gaussian of Python's random state is not a float");
   }
   return Tuple{{parts[0], Tuple{words}, parts[2]}};
 }
@@ -116,7 +116,7 @@ Value checked_numpy_state(const Value& state) {
   check_ints(parts, 2, 3, kWords);
   check_ints(parts, 3, 4, 1);
   if (parts[4].kind() != Kind::kFloat && !parts[4].is_int()) {
-    throw MismatchError("the cached Gaussian of numpy's state is no float");
+    throw MismatchError("the cached Gaussian of numpy's state is not a float");
   }
   const Value kept = array != nullptr ? parts[1] : Value(Tuple{std::move(words)});
   return Tuple{{parts[0], kept, parts[2], parts[3], parts[4]}};

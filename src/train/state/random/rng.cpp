@@ -20,15 +20,15 @@
 namespace cairn {
 namespace {
 
-// What Python's generators would hold. Global because torch's generators, which they accompany,
-// are; they are read and set together.
+// The states that Python's generators would have. Global, because torch's generators are; both are
+// read and set together.
 struct PythonStates {
   Value python;
   Value numpy;
 };
 
 PythonStates& python_states() {
-  static PythonStates states = [] {  // never seeded: as if with torch's initial seed
+  static PythonStates states = [] {  // Never seeded: as if with torch's initial seed.
     const std::uint64_t seed = at::detail::getDefaultCPUGenerator().current_seed();
     return PythonStates{python_random_state(static_cast<std::uint32_t>(seed)),
                         numpy_random_state(static_cast<std::uint32_t>(seed))};
@@ -46,7 +46,7 @@ void set_generator_state(at::Generator generator, const at::Tensor& state) {
   generator.set_state(state);
 }
 
-// The current device's generator, when there is a device.
+// The current device's generator, if there is a device.
 std::optional<at::Generator> device_generator() {
   if (!torch::cuda::is_available()) return std::nullopt;
   const c10::impl::VirtualGuardImpl cuda(at::kCUDA);
@@ -54,18 +54,18 @@ std::optional<at::Generator> device_generator() {
 }
 
 at::Tensor state_tensor(const Value& state) {
-  constexpr std::int64_t kMostBytes = std::int64_t{1} << 20;  // the largest has some 5,000
+  constexpr std::int64_t kMostBytes = std::int64_t{1} << 20;  // The largest has some 5,000.
   if (!state.is_tensor() || state.as_tensor().dtype != DType::kUInt8) {
     throw MismatchError("torch's generator state is not a uint8 tensor");
   }
   if (state.as_tensor().numel() > kMostBytes) {
     throw MismatchError("torch's generator state has " + std::to_string(state.as_tensor().numel()) +
-                        " bytes, which none has");
+                        " bytes, more than any generator has");
   }
   return tensor_of(state.as_tensor()).contiguous();
 }
 
-// The state as a tensor; MismatchError when a CPU generator would refuse it.
+// The state as a tensor. Throws MismatchError if a CPU generator would refuse it.
 at::Tensor checked_cpu_state(const Value& state) {
   at::Tensor tensor = state_tensor(state);
   try {
@@ -108,11 +108,11 @@ void check_device(const Value& entry, RngCheck& found, Restored& restored) {
     found.warnings.emplace_back("the checkpoint's CUDA random state is ignored: no CUDA here");
   } else if (generator) {
     restored.cuda = checked(entry, "cuda", found, state_tensor);
-    // 816 bytes before PyTorch 2.1, 16 since; they do not convert.
+    // 816 bytes before PyTorch 2.1, 16 since. They cannot be converted.
     if (restored.cuda && restored.cuda->numel() != generator_state(*generator).numel()) {
       found.warnings.push_back("the checkpoint's CUDA random state has " +
                                std::to_string(restored.cuda->numel()) +
-                               " bytes, which this libtorch does not take; it is ignored");
+                               " bytes, which this libtorch does not accept; it is ignored");
       restored.cuda.reset();
     }
   }
@@ -131,9 +131,10 @@ Restored check(const Value& states, bool is_of_own_rank, RngCheck& found) {
   const auto ranks = static_cast<std::int64_t>(states.as_items().size());
   const std::int64_t expected = is_of_own_rank ? 1 : dist::world_size();
   if (ranks != expected && dist::world_size() > 1) {
-    found.warnings.push_back("the checkpoint has random states of " + std::to_string(ranks) +
-                             " ranks, and this job has " + std::to_string(dist::world_size()) +
-                             ": each takes its own, and without one keeps the present one");
+    found.warnings.push_back(
+        "the checkpoint has random states of " + std::to_string(ranks) +
+        " ranks, and this job has " + std::to_string(dist::world_size()) +
+        ": each rank takes its own, or keeps its present state if it has none there");
   } else if (ranks > 1 && dist::world_size() == 1) {
     found.warnings.push_back("the checkpoint has random states of " + std::to_string(ranks) +
                              " ranks; only the first is restored");

@@ -1,4 +1,4 @@
-// What restore_rng_states() would do with a list, found out beforehand.
+// A dry run of restore_rng_states() with a list.
 #pragma once
 
 #include <string>
@@ -9,12 +9,12 @@
 namespace cairn {
 
 struct RngCheck {
-  std::vector<std::string> misfits;   // malformed entries: restore_rng_states() would throw
-  std::vector<std::string> warnings;  // what it would leave alone
+  std::vector<std::string> misfits;   // Malformed entries: restore_rng_states() would throw.
+  std::vector<std::string> warnings;  // Entries that it would leave alone.
 };
 
-// `states` is the "rng" list of a checkpoint. `is_of_own_rank`: it has the states of this rank
-// alone, as a rank's tar does.
+// `states` is the "rng" list of a checkpoint. `is_of_own_rank`: it has only the states of this
+// rank, as a rank's tar does.
 RngCheck check_rng_states(const Value& states, bool is_of_own_rank = false);
 
 }  // namespace cairn
