@@ -13,6 +13,9 @@ MAX_WORDS = 35
 MAX_CELL_WORDS = 40  # in a cell of a table
 LEAST_WORDS = 3  # fewer are a label, no sentence
 LEAST_WORDS_OF_MESSAGE = 5  # fewer are a key, a path, half a sentence of a test
+MAX_LINE_OF_MESSAGE = 200  # characters
+QUERY = re.compile(r"(?:query|mutation) \w+\(")  # of a server: no message
+WRAPPED = "src/cli/"  # --help breaks its explanations into lines
 
 RULES = (
     ("opens with a fragment",
@@ -85,8 +88,8 @@ def messages(text):
     """The string literals of C++ that are sentences."""
     code = re.sub(r"^\s*//.*$", "", text, flags=re.M)
     for match in LITERALS.finditer(code):
-        message = "".join(LITERAL.findall(match[0])).replace(r"\n", " ")
-        if len(message.split()) >= LEAST_WORDS_OF_MESSAGE:
+        message = "".join(LITERAL.findall(match[0]))
+        if len(message.split()) >= LEAST_WORDS_OF_MESSAGE and not QUERY.match(message):
             yield code.count("\n", 0, match.start()) + 1, message
 
 
@@ -124,11 +127,25 @@ def sentences(block):
 def blocks_of(path, text):
     if path.endswith(".md"):
         return paragraphs(text)
-    return comments(text) + (list(messages(text)) if path.startswith(("src/", "include/")) else [])
+    blocks = comments(text)
+    if path.startswith(("src/", "include/")):
+        blocks += [(line, message.replace(r"\n", " ")) for line, message in messages(text)]
+    return blocks
+
+
+def long_lines(path, text):
+    if not path.startswith("src/") or path.startswith(WRAPPED):
+        return
+    for line, message in messages(text):
+        for part in message.split(r"\n"):
+            if len(part) > MAX_LINE_OF_MESSAGE:
+                limit = f"(limit {MAX_LINE_OF_MESSAGE})"
+                yield line, f"has a line of {len(part)} characters {limit}", part
 
 
 def findings(path, text):
     """Yields (line, what is wrong, the sentence)."""
+    yield from long_lines(path, text)
     for line, block in blocks_of(path, text):
         is_cell = block.startswith("\0")
         words = len(block.split())

@@ -166,8 +166,8 @@ Transport transport_of_gpu() {
   if (wanted == "nccl") {
     throw UsageError(
         "CAIRN_CUDA_BACKEND is nccl, and this cairn was built without NCCL: build it with a "
-        "libtorch for CUDA and NCCL's headers (Debian: libnccl-dev), or leave the variable out. "
-        "GPUs then send through host memory");
+        "libtorch for CUDA and NCCL's headers (Debian: libnccl-dev), or leave the variable "
+        "out.\nGPUs then send through host memory");
   }
   return Transport::kGloo;
 #endif
@@ -180,8 +180,8 @@ Transport transport_of_host() {
 #else
   throw UsageError(
       "CAIRN_CPU_BACKEND is mpi, and this cairn was built without MPI: build it with MPI's headers "
-      "and a libtorch that has MPI (Debian's and PyTorch's own do not), or leave the variable out. "
-      "mpirun also starts processes that use Gloo");
+      "and a libtorch that has MPI (Debian's and PyTorch's own do not), or leave the variable "
+      "out.\nmpirun also starts processes that use Gloo");
 #endif
 }
 

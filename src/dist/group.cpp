@@ -164,10 +164,10 @@ void Group::meet() {
     }
     if (launch_.is_store_hosted) {
       throw DistError(
-          fmt::format("rank {} cannot use the store of torchrun at {}: {}. If torchrun's PyTorch "
-                      "is of another version than this program's libtorch ({}), start it as "
+          fmt::format("rank {} cannot use the store of torchrun at {}: {}.\nIf torchrun's PyTorch "
+                      "is of another version than this program's libtorch ({}), use\n  "
                       "TORCH_DISABLE_SHARE_RDZV_TCP_STORE=1 torchrun --rdzv_backend c10d (or "
-                      "--standalone): then rank 0 has the store",
+                      "--standalone). Rank 0 then has the store",
                       launch_.rank, where, first_line(error.what()), TORCH_VERSION),
           {});
     }
@@ -258,11 +258,13 @@ std::optional<std::uint64_t> soft_limit_for(std::int64_t world_size, const OpenF
   const std::uint64_t wanted = kOfProgram + kOfRankLater * ranks;
   if (limit.hard < needed) {
     throw UsageError(fmt::format(
-        "a job of {0} ranks needs at least {1} open files in a process, since each has a socket to "
-        "each other one, and this process may have {2} (the hard limit RLIMIT_NOFILE). Raise it "
-        "where the job is started: `ulimit -n {3}` as root, LimitNOFILE={3} in a systemd unit "
-        "(slurmd's, say), `nofile {3}` in /etc/security/limits.conf, or --ulimit nofile={3} for a "
-        "container",
+        "a job of {0} ranks needs at least {1} open files in a process, since each has a socket "
+        "to each other one, and this process may have {2} (the hard limit RLIMIT_NOFILE).\n"
+        "Raise it where the job is started, with one of:\n"
+        "  `ulimit -n {3}` as root\n"
+        "  LimitNOFILE={3} in a systemd unit (slurmd's, say)\n"
+        "  `nofile {3}` in /etc/security/limits.conf\n"
+        "  --ulimit nofile={3} for a container",
         ranks, needed, limit.hard, wanted));
   }
   if (limit.soft >= std::min(limit.hard, wanted)) return std::nullopt;

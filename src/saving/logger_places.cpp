@@ -38,7 +38,7 @@ void check_loggers(const std::optional<std::vector<RemoteFolder>>& own) {
     if (counts[rank] < 0) {
       throw UnsupportedError(
           "sharded checkpoints (state_dict_type \"sharded\") go only to loggers that say where "
-          "they keep files (place_of()), as RemoteUploaderDownloader does. Save into the place "
+          "they keep files (place_of()), as RemoteUploaderDownloader does.\nSave into the place "
           "itself, for example with save_folder s3://bucket/{run_name}, or set state_dict_type to "
           "\"full\"");
     }

@@ -89,8 +89,8 @@ void settle_lost(std::vector<LostObject> lost, const Job& job, ConvertResult& re
   throw UnsupportedError(
       result.format +
       " cannot hold these objects, and without them their tensors would be lost:" + names +
-      "\nGive the files of all ranks to put the shards of a DTensor together, save the "
-      "state_dict() of a module, and a plain tensor in place of a subclass's. A .pt file holds "
+      "\nGive the files of all ranks to put the shards of a DTensor together. Save the "
+      "state_dict() of a module, and a plain tensor in place of a subclass's.\nA .pt file holds "
       "objects as they are; --drop-objects (ConvertOptions::drop_objects) leaves them out");
 }
 

@@ -252,8 +252,8 @@ class Search {
     if (++behind_their_names_ < kMostBehindTheirNames) return;
     throw UsageError(fmt::format(
         "{}: {} files were opened whose names promise more than they hold ({} holds epoch {}, "
-        "batch {}), so that names do not tell which checkpoint is the furthest. Move such files to "
-        "another folder, or rename them after what they hold, which `cairn ls --all` shows",
+        "batch {}), so that names do not tell which checkpoint is the furthest.\nMove such files "
+        "to another folder, or rename them after what they hold, which `cairn ls --all` shows",
         store_->describe(folder_), behind_their_names_, base_name(seen.path), seen.timestamp.epoch,
         seen.timestamp.batch));
   }
@@ -263,15 +263,15 @@ class Search {
       throw UsageError(
           fmt::format("{0}: {1} checkpoints were opened that are of other runs or not of the whole "
                       "state, and the search for one of the run \"{2}\" ends here, because opening "
-                      "each costs requests. Give each run a folder of its own (save_folder "
+                      "each costs requests.\nGive each run a folder of its own (save_folder "
                       "\"{3}/{{run_name}}\"), or move the others away",
                       store_->describe(folder_), not_wanted_, options_.find.run_name, folder_));
     }
     if (unusable_ < kMostUnusable) return;
     throw UsageError(fmt::format(
         "{}: {} files were opened whose names are those of checkpoints, and none of them can be "
-        "used (the last was {}). The search for a good one ends here. Move such files to another "
-        "folder, and it goes on with the checkpoints that are left",
+        "used (the last was {}). The search for a good one ends here.\nMove such files to another "
+        "folder: the search then continues with the checkpoints that are left",
         store_->describe(folder_), unusable_, last_unusable_));
   }
 

@@ -64,12 +64,12 @@ std::string described(const RunLockHolder& holder) {
 }
 
 [[noreturn]] void throw_busy(const RunLockRequest& request, const RunLockHolder& holder) {
-  throw BusyError(fmt::format(
-      "the run \"{0}\" is training already, and saves into {1}: {2}. Two starts of one run would "
-      "overwrite each other's checkpoints. Wait until that one has ended, or give this one "
-      "another run_name or save_folder. If its machine is dead, `cairn lock {1} --release` "
-      "releases the lock",
-      printable_line(request.run_name), request.folder, described(holder)));
+  throw BusyError(
+      fmt::format("the run \"{0}\" is training already, and saves into {1}: {2}. Two starts of one "
+                  "run would overwrite each other's checkpoints.\nWait until that one has ended, "
+                  "or give this one another run_name or save_folder.\nIf its machine is dead, "
+                  "`cairn lock {1} --release` releases the lock",
+                  printable_line(request.run_name), request.folder, described(holder)));
 }
 
 // The locks that this process holds, by their paths.

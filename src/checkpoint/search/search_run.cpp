@@ -89,9 +89,9 @@ class PlaceSearch {
       if (!parse_name(place_.filename, name, dist)) continue;
       return fmt::format(
           "{0} has no checkpoint of the run \"{1}\", but {2} of the run \"{3}\" has a name that "
-          "this run would write. To go on with that run, set run_name to \"{3}\". To begin another "
-          "one, give it a folder of its own (save_folder \"{0}/{{run_name}}\") or put {{run_name}} "
-          "into save_filename, and set load_path to begin from that checkpoint.",
+          "this run would write.\nTo go on with that run, set run_name to \"{3}\".\nTo begin "
+          "another one, give it a folder of its own (save_folder \"{0}/{{run_name}}\") or put "
+          "{{run_name}} into save_filename, and set load_path to begin from that checkpoint.",
           place_.folder, place_.run_name, path, whose);
     }
     return "";

@@ -5,7 +5,9 @@
 #include <cstdlib>
 #include <cstring>
 #include <ios>
+#include <memory>
 #include <new>
+#include <sstream>
 #include <system_error>
 
 #include "cairn/error.h"
@@ -136,8 +138,27 @@ std::string hint_at_option(const CLI::App& app, const std::vector<std::string>& 
   return {};
 }
 
+// Help whose explanation is broken into lines that a terminal shows whole.
+class WrappedHelp final : public CLI::Formatter {
+ public:
+  std::string make_footer(const CLI::App* app) const override {
+    constexpr std::size_t kColumns = 80;
+    std::istringstream words(app->get_footer());
+    std::string lines;
+    std::size_t column = 0;
+    for (std::string word; words >> word; column += word.size()) {
+      const bool fits = column + 1 + word.size() <= kColumns;
+      if (!lines.empty()) lines += fits ? ' ' : '\n';
+      column = fits && column > 0 ? column + 1 : 0;
+      lines += word;
+    }
+    return lines.empty() ? lines : lines + '\n';
+  }
+};
+
 int run_command(const std::vector<std::string>& arguments, std::ostream& out, std::ostream& err) {
   CLI::App app("Looks into checkpoints, verifies, compares, converts and prunes them.", "cairn");
+  app.formatter(std::make_shared<WrappedHelp>());  // of the commands, too: they inherit it
   GlobalOptions options;
   add_global_options(app, options);
   app.set_version_flag("--version", "cairn " CAIRN_VERSION);

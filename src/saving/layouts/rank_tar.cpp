@@ -34,9 +34,8 @@ class RankTar final : public CheckpointLayout {
       throw UsageError(
           "\"" + options.filename +
           "\" is the same name at every save, and the ranks' tars cannot all be replaced at once: "
-          "a rank that dies meanwhile would leave no complete save. Put a counter into the name, "
-          "for "
-          "example ep{epoch}-ba{batch}-rank{rank}.tar, and limit their number with "
+          "a rank that dies meanwhile would leave no complete save.\nPut a counter into the name, "
+          "for example ep{epoch}-ba{batch}-rank{rank}.tar, and limit their number with "
           "save_num_checkpoints_to_keep");
     }
     options.filename = as_tar_format(options.filename);

@@ -25,9 +25,9 @@ void NameRights::look_at_folder(const SaverPlace& place, bool may_rewrite_own) {
     begin(place, found);
     if (!not_looked_at_.empty()) {
       messages_.push_back(fmt::format(
-          "warning: {} has many files under names that this run will write after batch {}. {} of "
-          "them were not examined before training ({} is one). Each is examined before the save "
-          "with its name, and is not overwritten unless it is this run's",
+          "warning: {} has many files under names that this run will write after batch {}; {} of "
+          "them (such as {}) are only examined at the save of their name. Files that are not this "
+          "run's are not overwritten",
           place.folder, place.now.batch, not_looked_at_.size(), *not_looked_at_.begin()));
     }
   }

@@ -139,7 +139,7 @@ void OwnObjects::refuse(const std::string& name, const std::string& there,
       store_->describe(name) + " is of version " + there + ", but this job knows " + knows +
       (known.was_cancelled
            ? ": another job writes it, too, or a write of this job was given up (a deadline "
-             "passed) before its answer came. The object was not overwritten. If there is no "
+             "passed) before its answer came. The object was not overwritten.\nIf there is no "
              "other job, remove the object, or start again with autoresume; otherwise stop"
            : ": another job writes it, too. The object was not overwritten. Stop") +
       " one of the two jobs, or give them run names of their own");

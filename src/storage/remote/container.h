@@ -15,7 +15,7 @@
 
 namespace cairn {
 
-// What the server reports about an object.
+// A server's report about an object.
 struct RemoteHead {
   std::uint64_t size = 0;
   std::string version;  // an ETag or a generation, which conditions compare
@@ -68,7 +68,7 @@ struct RemoteUpload {
   std::optional<NetTime> begun = std::nullopt;  // nullopt: the server does not report it readably
 };
 
-// What the object must be after a write. `version` and `checksum` are compared unless they are
+// The object as it must be after a write. `version` and `checksum` are compared unless they are
 // empty.
 struct SentObject {
   std::string key;
@@ -157,7 +157,7 @@ class RemoteContainer {
   // Whether the answer to a write says that its condition does not hold.
   virtual bool is_refused(const HttpResponse& response, const WriteCondition& condition) const;
 
-  // What the answer to HEAD, GET or PUT reports about the object.
+  // The report that the answer to HEAD, GET or PUT gives.
   virtual RemoteHead head_in(const HttpResponse& response) const = 0;
   // Begins to write an object in parts. The object gets `write_id`.
   virtual std::unique_ptr<PartedUpload> begin_upload(const std::string& key,

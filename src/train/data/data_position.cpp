@@ -125,10 +125,9 @@ std::optional<std::int64_t> seek_in_epoch(State& state, Logger& logger, std::int
       set_cpu_rng_state(*own);
     } else {
       logger.log_message(
-          "warning: the order of the data comes from the global random generator, and the "
-          "checkpoint lacks the generator's state at the start of the epoch. The rest of this "
-          "epoch "
-          "has other samples than without the restart");
+          "warning: the order of the data comes from the global random generator, whose state at "
+          "the start of the epoch is not in the checkpoint. The rest of this epoch differs from a "
+          "run without the restart");
     }
   }
   const auto deal = find_deal(state, batch);

@@ -60,10 +60,11 @@ const OptimizerLayout* find_layout(const torch::optim::Optimizer& optimizer) {
 const OptimizerLayout& layout_of(const torch::optim::Optimizer& optimizer) {
   if (const OptimizerLayout* found = find_layout(optimizer)) return *found;
   throw UnsupportedError(fmt::format(
-      "the optimizer {} cannot be saved or loaded: it does not say what its state is. Derive it "
-      "from cairn::OptimizerOf (cairn/optim/own_optimizer.h), or give it the second base "
-      "cairn::LayoutOf (cairn/train/optimizer_layout.h), which takes a few lines; or use one of "
-      "cairn/optim/optimizers.h",
+      "the optimizer {} cannot be saved or loaded: it does not say what its state is. Do one of:\n"
+      "  derive it from cairn::OptimizerOf (cairn/optim/own_optimizer.h)\n"
+      "  give it the second base cairn::LayoutOf (cairn/train/optimizer_layout.h), "
+      "a few lines\n"
+      "  use an optimizer of cairn/optim/optimizers.h",
       class_name(typeid(optimizer))));
 }
 

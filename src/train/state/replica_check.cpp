@@ -227,9 +227,9 @@ void ReplicaCheck::compare() {
     what = describe(*rates, fmt::format("the learning rate of group {}", rates->index));
   }
   throw TrainingError(fmt::format(
-      "the ranks do not train the same model any more: in the save of batch {}, {}. Look for what "
+      "the ranks do not train the same model any more: in the save of batch {}, {}.\nLook for what "
       "changes weights, gradients or rates on some ranks only: algorithms, callbacks, hooks, or a "
-      "broken machine. The checkpoints have rank 0's weights; go on from one that is older",
+      "broken machine. The checkpoints have rank 0's weights: resume from one that is older",
       batch_, what));
 }
 

@@ -41,7 +41,7 @@ std::optional<std::string> find_device_conflict(const std::vector<RankDevice>& r
     if (is_new || own.can_share) continue;
     return fmt::format(
         "the ranks {} and {} both have cuda:{} of {}: LOCAL_RANK, which the launcher sets, must "
-        "tell the processes of a machine apart, or CUDA_VISIBLE_DEVICES give each its own. To try "
+        "tell the processes of a machine apart, or CUDA_VISIBLE_DEVICES give each its own.\nTo try "
         "several ranks on one GPU set CAIRN_CUDA_BACKEND=gloo",
         other->second, rank, own.gpu, own.machine);
   }

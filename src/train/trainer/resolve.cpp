@@ -191,12 +191,10 @@ void check_autoresume(const TrainerOptions& options, Conflicts& found) {
                      : std::ranges::any_of(savers, [uploads](const CheckpointSaver* saver) {
                          return saves_whole_state(*saver, uploads);
                        });
-  found.add(
-      !saves_state,
-      "autoresume needs a saver of the whole state, and there is none. A restarted job cannot go "
-      "on from weights alone (save_weights_only, or weights_only of a CheckpointSaver), nor if "
-      "nothing is kept (save_num_checkpoints_to_keep is 0, and no logger uploads). Save weights "
-      "with a second CheckpointSaver");
+  found.add(!saves_state,
+            "autoresume needs a saver of the whole state that keeps its checkpoints: "
+            "save_weights_only (weights_only of a CheckpointSaver) is set, or "
+            "save_num_checkpoints_to_keep is 0 and no logger uploads");
   found.add(!options.save_latest_filename && savers.empty(),
             "autoresume needs save_latest_filename");
 }

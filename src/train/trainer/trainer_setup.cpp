@@ -184,9 +184,9 @@ void Trainer::Impl::Setup::run() {
 void Trainer::Impl::Setup::warn_of_open_port(const Launch& launch) {
   if (launch.rank != 0 || launch.is_store_hosted || is_on_one_machine(launch)) return;
   logger.log_message(
-      "warning: rank 0 listens on all network interfaces, without authentication: let only the "
-      "machines of this job reach its port. If all ranks are on one machine, start them with "
-      "cairn-run, or set LOCAL_WORLD_SIZE: rank 0 then listens at 127.0.0.1");
+      "warning: rank 0 listens on all network interfaces, without authentication: let only this "
+      "job's machines reach its port. If all ranks are on one machine, set LOCAL_WORLD_SIZE, or "
+      "use cairn-run");
 }
 
 void Trainer::Impl::Setup::join_ranks() {

@@ -185,11 +185,12 @@ void refuse_part(const SafetensorsFile& file, const std::string& path) {
     throw CorruptError(path + ": " + e.what(), path, e.offset());
   }
   if (!is_part) return;
-  throw UnsupportedError(path +
-                         ": it has only one rank's parts of its tensors. Files of all ranks are "
-                         "named shard-00001-..., and their folder is read as one; PyTorch's "
-                         "HuggingFaceStorageWriter writes them with save_distributed=True; without "
-                         "it, several processes overwrite one another's files");
+  throw UnsupportedError(
+      path +
+      ": it has only one rank's parts of its tensors. Files of all ranks are named "
+      "shard-00001-..., and their folder is read as one checkpoint.\nPyTorch's "
+      "HuggingFaceStorageWriter writes such a folder with save_distributed=True. Without it, "
+      "several processes overwrite one another's files");
 }
 
 std::unique_ptr<CheckpointSource> open_safetensors(Candidate candidate) {

@@ -3,8 +3,8 @@
 //
 //  1. One GraphQL query reports an artifact's files, their sizes and digests, and a signed URL for
 //     each. W&B's key is sent only with the queries.
-//  2. Bytes come from the storage behind the URL, in ranges of the version that was opened. A new
-//     URL replaces one that expires.
+//  2. Bytes come from the storage that the URL names, in ranges of the version that was opened. A
+//     new URL replaces one that expires.
 //  3. A write makes a new version of an artifact with one file (write.h). Earlier versions stay. A
 //     write has no conditions: cairn looks first at what exists.
 //  4. A removal removes the artifact with all its versions, or the one version that is named.
@@ -431,8 +431,8 @@ class WandbStore final : public ObjectStore, public std::enable_shared_from_this
     const std::uint64_t size = source == nullptr ? 0 : source->size();
     if (source == nullptr || size != file->info.size) {
       throw StorageError(describe(name) + ": W&B says that it has " +
-                             std::to_string(file->info.size) +
-                             " bytes, and the storage behind it " + "has " + std::to_string(size),
+                             std::to_string(file->info.size) + " bytes, but the stored file has " +
+                             std::to_string(size),
                          0);
     }
     return source;

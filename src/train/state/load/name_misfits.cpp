@@ -93,11 +93,11 @@ void add_renaming(const IncompatibleKeys& keys, std::vector<std::string>& lines)
   const auto found = find_renaming(keys);
   if (!found) return;
   const auto& [from, to, fits] = *found;
-  lines.push_back(fmt::format(
-      "{} of {} missing names fit when \"{}\" becomes \"{}\" in the names of the checkpoint: set "
-      "load_ignore_keys = cairn::rename_weights(\"{}\", \"{}\"); for load_state_dict() give "
-      "rename_weights(state_dict, \"{}\", \"{}\")",
-      fits, keys.missing.size(), from, to, from, to, from, to));
+  lines.push_back(
+      fmt::format("{} of {} missing names fit when \"{}\" becomes \"{}\" in the names of the "
+                  "checkpoint.\nSet load_ignore_keys = cairn::rename_weights(\"{}\", \"{}\"); for "
+                  "load_state_dict() give rename_weights(state_dict, \"{}\", \"{}\")",
+                  fits, keys.missing.size(), from, to, from, to, from, to));
 }
 
 }  // namespace
