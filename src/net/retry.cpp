@@ -28,7 +28,7 @@ bool Attempts::again(std::optional<milliseconds> server_asks) {
   const RetryPolicy& policy = retries_.policy;
   ++made_;
   if (made_ >= most_) return false;
-  milliseconds pause = pause_behind(policy, made_);
+  milliseconds pause = pause_after(policy, made_);
   if (server_asks) pause = std::max(pause, std::min(*server_asks, policy.longest_pause));
   (retries_.clock ? *retries_.clock : *real_net_clock()).sleep_for(pause);
   return true;

@@ -41,7 +41,7 @@ class Attempts {
   // pause that the server asks for, cut to `longest_pause`.
   bool again(std::optional<std::chrono::milliseconds> server_asks = std::nullopt);
   // Called when bytes have arrived: the count starts again.
-  void progress() { made_ = 0; }
+  void reset() { made_ = 0; }
   int made() const { return made_; }
 
  private:

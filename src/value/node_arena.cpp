@@ -159,8 +159,8 @@ void give_back_node(void* place, std::size_t bytes, bool is_in_arena) noexcept {
   if (!is_in_arena) return ::operator delete(place);
   mark_free(place, room_of(bytes));
   const auto address = reinterpret_cast<std::uintptr_t>(place);
-  release_nodes(reinterpret_cast<NodeBlock*>(address / kNodeBlockBytes * kNodeBlockBytes),
-                1);  // NOLINT
+  // NOLINTNEXTLINE(performance-no-int-to-ptr)
+  release_nodes(reinterpret_cast<NodeBlock*>(address / kNodeBlockBytes * kNodeBlockBytes), 1);
 }
 
 }  // namespace cairn::detail

@@ -95,7 +95,7 @@ TEST(Retries, ProgressBeginsTheCountAnew) {
     } catch (StorageError& e) {
       ASSERT_NO_THROW(retries.pause_or_rethrow(e));
     }
-    retries.progress();
+    retries.reset();
   }
 }
 

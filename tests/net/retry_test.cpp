@@ -56,7 +56,7 @@ TEST(RetryTest, ProgressBeginsAnew) {
   Attempts attempts(policy);
   for (int i = 0; i < 20; ++i) {
     EXPECT_TRUE(attempts.again());
-    attempts.progress();
+    attempts.reset();
   }
 }
 

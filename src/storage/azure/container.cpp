@@ -174,7 +174,7 @@ class Container final : public RemoteContainer {
     while (response.header("x-ms-copy-status") == "pending") {
       if (std::string now(response.header("x-ms-copy-progress")); now != progress) {
         progress = std::move(now);
-        attempts.progress();
+        attempts.reset();
       }
       if (!attempts.again()) refuse_copy(to, "makes no progress");
       response = connection_->send({.method = "HEAD", .key = to});

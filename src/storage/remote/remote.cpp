@@ -230,7 +230,7 @@ bool RemoteCall::is_final(const HttpResponse& response) {
   if (response.is_too_long && request_.returns_too_long) return true;
   // A server that sends only a few bytes at a time does not count as progress: otherwise this would
   // never end.
-  if (resume_after(response) && !response.is_stalled) attempts_.progress();
+  if (resume_after(response) && !response.is_stalled) attempts_.reset();
   const std::string text = request_.method + " of " + remote_.described(request_.key, response) +
                            ": " + printable_line(response.failure);
   if (response.cancelled) {

@@ -57,7 +57,7 @@ class Connection {
       try {
         return once(act);
       } catch (StorageError& e) {
-        if (progress && progress() != std::exchange(seen, progress())) retries.progress();
+        if (progress && progress() != std::exchange(seen, progress())) retries.reset();
         retries.pause_or_rethrow(e);
       }
     }

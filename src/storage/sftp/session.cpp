@@ -128,9 +128,9 @@ void Session::pump(std::chrono::milliseconds patience) {
 bool Session::moved_within(std::chrono::milliseconds most) {
   take_answers();
   const auto moved = stream_.pump(most);
-  if (moved == ProgramDialog::Moved::kNothing) return false;
-  if (moved == ProgramDialog::Moved::kWoken) check_cancelled_here();
-  if (moved == ProgramDialog::Moved::kEnded) {
+  if (moved == ProgramDialog::PumpResult::kNothing) return false;
+  if (moved == ProgramDialog::PumpResult::kWoken) check_cancelled_here();
+  if (moved == ProgramDialog::PumpResult::kEnded) {
     lose(is_started_ ? "the connection broke off" : "no connection");
   }
   take_answers();
