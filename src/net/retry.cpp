@@ -24,7 +24,7 @@ std::shared_ptr<NetClock> real_net_clock() {
   return clock;
 }
 
-bool Attempts::again(std::optional<milliseconds> server_asks) {
+bool Attempts::wait_for_next(std::optional<milliseconds> server_asks) {
   const RetryPolicy& policy = retries_.policy;
   ++made_;
   if (made_ >= most_) return false;

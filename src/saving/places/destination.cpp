@@ -229,7 +229,7 @@ SaveJob Destination::plan(const SaveRequest& what) try {
   } else {
     // OwnObjects knows which versions are this job's: one of them may still have to be written.
     job.replace = Replace::kOwn;
-    job.has_passed = [here](const std::string& old) { return here.has_passed(old); };
+    job.is_retired = [here](const std::string& old) { return here.is_retired(old); };
   }
   return job;
 } catch (...) {
@@ -426,7 +426,7 @@ void Destination::retain(const State& state, Logger& logger) {
 std::vector<std::pair<std::string, Timestamp>> Destination::finished_saves() const {
   if (!layout_->is_writer()) return {};
   auto saves = saved_.finished();
-  Existence exists(options_.store);
+  ExistenceCache exists(options_.store);
   std::erase_if(saves, [&exists](const auto& one) { return !exists(one.first); });
   return saves;
 }

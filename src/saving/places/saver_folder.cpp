@@ -184,9 +184,9 @@ std::string SaverPlace::name() const {
 
 std::string SaverPlace::path() const { return join_path(folder, name()); }
 
-bool SaverPlace::has_passed(const std::string& path) const {
+bool SaverPlace::is_retired(const std::string& path) const {
   const std::string name = relative_path(normal_path(path), normal_path(folder));
-  return cairn::has_passed(filename, name, dist(), now);
+  return cairn::is_retired(filename, name, dist(), now);
 }
 
 bool SaverPlace::may_have_gone_on_from(const std::string& path) const {
@@ -280,7 +280,7 @@ FolderConflicts check_next_save(const SaverPlace& place, const SavedCheckpoints&
 void adopt_saved(const SaverPlace& place, SavedCheckpoints& saved) {
   const std::string here = normal_path(place.folder);
   const FormatVariables dist = place.dist();
-  Existence exists(place.store);
+  ExistenceCache exists(place.store);
   const auto is_own_name = [&](const std::string& name) {
     return parse_name(place.filename, name, dist).has_value();
   };

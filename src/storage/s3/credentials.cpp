@@ -58,7 +58,7 @@ class FetchedCredentials final : public CredentialSource {
     return kept_;
   }
 
-  void refused(const Credentials& used) override {
+  void note_refused(const Credentials& used) override {
     const Turn turn(turns_);
     // Another thread may have fetched new keys meanwhile.
     if (used.access_key == kept_.access_key && used.session_token == kept_.session_token) {
