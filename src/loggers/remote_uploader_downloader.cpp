@@ -115,7 +115,7 @@ struct RemoteUploaderDownloader::Impl {
       if (!found.contains(name)) return;
     }
     const auto there =
-        with_retries(retry(), [&] { return look_into(options.store, name, Verify::kQuick); });
+        with_retries(retry(), [&] { return inspect_file(options.store, name, Verify::kQuick); });
     if (there.info && there.info->run_name != *run_name) {
       const std::string& whose = there.info->run_name;
       throw AlreadyExistsError(

@@ -316,7 +316,7 @@ void SavePipeline::submit(SaveJob job) try {
   throw_out_of_memory("saving a checkpoint");
 }
 
-void SavePipeline::let_go() {
+void SavePipeline::release_tensors() {
   impl_->layout->known = {};
   impl_->layout->encoded.forget();
 }
