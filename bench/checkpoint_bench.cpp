@@ -195,7 +195,7 @@ class Bench {
     prints_ = print;
     time("gather", [&] { (void)weights(); });
     time("memcpy", [&] { std::memcpy(to_.data(), from_.data(), from_.size()); });
-    back_memory();
+    warm_up_memory();
     time("memcpy_fresh", [&] {
       const cairn::PageMemory fresh(from_.size());
       std::memcpy(fresh.data(), from_.data(), from_.size());
@@ -293,7 +293,7 @@ class Bench {
     if (std::memcmp(from_.data(), to_.data(), to_.size()) != 0) {
       throw std::runtime_error("a raw read gave other bytes");
     }
-    back_memory();
+    warm_up_memory();
     time("raw_read_fresh", [&] {
       const cairn::PageMemory fresh(from_.size());
       RawFile(path(), O_RDONLY).read(fresh.data(), fresh.size());
@@ -324,10 +324,10 @@ class Bench {
                                {.load_weights_only = true, .in_place = in_place});
       };
       drop_from_page_cache();
-      back_memory();
+      warm_up_memory();
       time((name + "_cold").c_str(), load);
       RawFile(path(), O_RDONLY, /*direct=*/false).read(to_.data(), to_.size());
-      back_memory();
+      warm_up_memory();
       time((name + "_warm").c_str(), load);
       memory((name + "_memory").c_str(), load);
     }
@@ -340,7 +340,7 @@ class Bench {
   // The host of a virtual machine provides memory when it is first touched, and takes back memory
   // that was free for some seconds. So one measurement can take ten times as long as another. This
   // makes as much memory as a measurement needs in use just before it.
-  void back_memory() const {
+  void warm_up_memory() const {
     const cairn::PageMemory memory(from_.size() + from_.size() / 4);
     std::memset(memory.data(), 1, memory.size());
   }

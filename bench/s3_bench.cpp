@@ -338,7 +338,7 @@ std::vector<Peer> peers_of(const Server& server, Kind kind) {
 
 // --- The table -----------------------------------------------------------------------------------
 
-struct Way {
+struct DirectionCosts {
   Costs cairn = {};
   std::vector<Costs> peers = {};
 };
@@ -348,17 +348,17 @@ void print_costs(const char* what, const char* name, const Costs& costs, double 
               costs.cpu() / gib, costs.server_cpu() / gib);
 }
 
-void print_way(const char* what, const Way& way, const std::vector<Peer>& peers,
-               std::size_t bytes) {
+void print_direction(const char* what, const DirectionCosts& direction,
+                     const std::vector<Peer>& peers, std::size_t bytes) {
   const double gib = static_cast<double>(bytes) / (1 << 30);
   const double cores = std::max(1U, std::thread::hardware_concurrency());
-  print_costs(what, "cairn", way.cairn, gib);
+  print_costs(what, "cairn", direction.cairn, gib);
   std::printf("   on %.0f cores at least %.2f s\n", cores,
-              (way.cairn.cpu() + way.cairn.server_cpu()) / cores);
+              (direction.cairn.cpu() + direction.cairn.server_cpu()) / cores);
   for (std::size_t i = 0; i < peers.size(); ++i) {
-    const Costs& costs = way.peers[i];
+    const Costs& costs = direction.peers[i];
     print_costs("", peers[i].name.c_str(), costs, gib);
-    std::printf("   ratio %5.2f (at least %.1f)\n", costs.wall() / way.cairn.wall(),
+    std::printf("   ratio %5.2f (at least %.1f)\n", costs.wall() / direction.cairn.wall(),
                 peers[i].at_least);
   }
 }
@@ -395,10 +395,10 @@ class Bench {
                 kind_ == Kind::kUnsigned ? ", unsigned" : "", wanted_.bytes >> 20, wanted_.rounds);
     std::fflush(stdout);
     measure_up();
-    print_way("upload", up_, peers_, wanted_.bytes);
+    print_direction("upload", up_, peers_, wanted_.bytes);
     std::vector<std::byte> place(wanted_.bytes);
     measure_down(place);
-    print_way("download", down_, peers_, wanted_.bytes);
+    print_direction("download", down_, peers_, wanted_.bytes);
     if (!wanted_.folder.empty()) measure_save(place);
     std::printf("memory of an upload: %ld MiB more (at most 64)\n", upload_mib_);
     std::fflush(stdout);
@@ -460,8 +460,8 @@ class Bench {
   std::vector<Peer> peers_;
   std::vector<std::byte> block_;
   std::string zeros_;
-  Way up_;
-  Way down_;
+  DirectionCosts up_;
+  DirectionCosts down_;
   long upload_mib_ = 0;
 };
 

@@ -93,7 +93,7 @@ double median(std::vector<double> values) {
   return values[values.size() / 2];
 }
 
-struct Beside {
+struct UploadCase {
   const char* what;
   double rate;
   std::vector<double> slowed = {};  // batches/s relative to a quiet block
@@ -125,12 +125,12 @@ int main(int argc, char** argv) {
   };
   train();  // warm up
   std::vector<double> alone;
-  std::vector<Beside> all = {{.what = "as fast as it goes", .rate = 0},
-                             {.what = "1 Gbit/s", .rate = kGigabit}};
+  std::vector<UploadCase> all = {{.what = "as fast as it goes", .rate = 0},
+                                 {.what = "1 Gbit/s", .rate = kGigabit}};
   for (int i = 0; i < blocks; ++i) {
     const double before = train();
     alone.push_back(before);
-    for (Beside& beside : all) {
+    for (UploadCase& beside : all) {
       Uploads uploads(*store, block, beside.rate);
       const double with = train();
       beside.rates.push_back(uploads.stop());
@@ -139,7 +139,7 @@ int main(int argc, char** argv) {
   }
   std::printf("%lld batches a block, medians of %d: %.0f batches/s\n",
               static_cast<long long>(batches), blocks, median(alone));
-  for (const Beside& beside : all) {
+  for (const UploadCase& beside : all) {
     std::printf("beside an upload, %-19s %6.0f MB/s: %.3f of that speed\n", beside.what,
                 median(beside.rates) / 1e6, median(beside.slowed));
   }

@@ -23,7 +23,7 @@ namespace cairn::dist {
 
 class Group;
 
-class PeerFiles final : public OthersFiles {
+class PeerFiles final : public PeerFileReader {
  public:
   // Returns a file of this rank. Its exceptions are sent to the asking rank. Called by the thread
   // of step 1.

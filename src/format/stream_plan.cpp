@@ -37,7 +37,7 @@ class PartsAhead {
   explicit PartsAhead(const std::vector<CheckpointPlan::Part>& parts) : parts_(parts) {}
 
   // Returns whether that part is to be written by this class's write().
-  static bool reads(const CheckpointPlan::Part& part) {
+  static bool should_read_ahead(const CheckpointPlan::Part& part) {
     const ByteSource* const source = part.storage->source();
     if (source == nullptr || part.elements != nullptr || part.storage->try_view()) return false;
     const std::uint64_t small = source->shows_in_order() ? kAheadBytes : kSmallBytes;
@@ -88,7 +88,7 @@ class PartsAhead {
       const CheckpointPlan::Part& part = parts_[i];
       // write() asked for the first part, so it is read even if its storage now says otherwise.
       // Parts that write() will not ask for, such as those in memory, get no bytes here.
-      const bool is_asked_for = part.size > 0 && (i == first_ || reads(part));
+      const bool is_asked_for = part.size > 0 && (i == first_ || should_read_ahead(part));
       const std::uint64_t size = is_asked_for ? part.size : 0;
       if (size > left.size() || (is_asked_for && part.storage->source() != &source)) break;
       const auto into = left.first(size);
@@ -122,7 +122,7 @@ class PartStream {
     try {
       const CheckpointPlan::Part& part = plan_.parts()[index];
       if (part.size == 0) return;
-      PartsAhead::reads(part) ? ahead_.write(index, sink) : write(part, sink);
+      PartsAhead::should_read_ahead(part) ? ahead_.write(index, sink) : write(part, sink);
     } catch (Error& e) {
       const std::string name = plan_.name_of(index);
       if (!name.empty()) e.add_context(name);

@@ -149,7 +149,7 @@ class RecordStorages final : public pickle::KeyedStorages {
     return storage_of(
         expected,
         [source = source_.source, offset, expected, dtype = reference.dtype.value()] {
-          return pickle::swapped(source->view(offset, expected), dtype);
+          return pickle::swap_bytes(source->view(offset, expected), dtype);
         },
         std::move(location));
   }

@@ -160,8 +160,8 @@ std::uint64_t TorchPlan::size() const {
 void TorchPlan::check_extra_names(const ExtraRecords& extra) const {
   for (std::size_t i = 0; i < extra.size(); ++i) {
     check_name(extra[i].first);
-    const std::string folded = zip::folded(extra[i].first);
-    const auto is_same = [&](const auto& other) { return zip::folded(other.first) == folded; };
+    const std::string folded = zip::fold_case(extra[i].first);
+    const auto is_same = [&](const auto& other) { return zip::fold_case(other.first) == folded; };
     if (std::any_of(extra.begin(), extra.begin() + static_cast<std::ptrdiff_t>(i), is_same)) {
       throw UsageError("extra record \"" + extra[i].first + "\": the name is taken");
     }
@@ -174,7 +174,7 @@ void TorchPlan::check_name(const std::string& name) const {
     throw UsageError("\"" + prefix_ + name +
                      "\" cannot be the name of a record in a torch.save file");
   }
-  const std::string folded = zip::folded(name);
+  const std::string folded = zip::fold_case(name);
   bool is_taken = folded == kPickleRecord || folded == kOrderRecord || folded == kVersionRecord;
   if (folded.starts_with(kStorageFolder)) {
     const std::string number = folded.substr(kStorageFolder.size());

@@ -6,7 +6,7 @@
 
 namespace cairn {
 
-inline std::string two_files(std::uint64_t second) {
+inline std::string two_files_message(std::uint64_t second) {
   return "two files stand here one after the other, and the second begins at byte " +
          std::to_string(second) + "; cut them apart: \"head -c " + std::to_string(second) +
          " FILE > FIRST\" and \"tail -c +" + std::to_string(second + 1) + " FILE > SECOND\"";

@@ -52,7 +52,7 @@ bool are_bytes_lost(int error) {
   }
 }
 
-std::string told(int error, const std::string& doing) {
+std::string errno_message(int error, const std::string& doing) {
   return doing + ": " + std::generic_category().message(error) + " (errno " +
          std::to_string(error) + ")";
 }
@@ -60,7 +60,7 @@ std::string told(int error, const std::string& doing) {
 }  // namespace
 
 void throw_storage_error(int error, const std::string& doing) {
-  std::string message = told(error, doing);
+  std::string message = errno_message(error, doing);
   const std::string what_to_do = advice(error);
   if (!what_to_do.empty()) message += "; " + what_to_do;
   throw StorageError(message, error, error == ENOSPC || error == EDQUOT || error == EFBIG);
@@ -68,9 +68,9 @@ void throw_storage_error(int error, const std::string& doing) {
 
 void throw_read_error(int error, const std::string& doing) {
   if (!are_bytes_lost(error)) throw_storage_error(error, doing);
-  throw UnreadableError(
-      told(error, doing) + "; the disk or the server does not deliver it: check the kernel log",
-      error);
+  throw UnreadableError(errno_message(error, doing) +
+                            "; the disk or the server does not deliver it: check the kernel log",
+                        error);
 }
 
 }  // namespace cairn

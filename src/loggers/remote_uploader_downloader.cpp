@@ -115,7 +115,7 @@ struct RemoteUploaderDownloader::Impl {
       if (!found.contains(name)) return;
     }
     const auto there =
-        with_retries(retry(), [&] { return look_into(options.store, name, Verify::kQuick); });
+        with_retries(retry(), [&] { return inspect_file(options.store, name, Verify::kQuick); });
     if (there.info && there.info->run_name != *run_name) {
       const std::string& whose = there.info->run_name;
       throw AlreadyExistsError(
@@ -247,10 +247,10 @@ void RemoteUploaderDownloader::upload_file(const FileUpload& file) {
   if (file.only_known)
     upload.check = [impl = impl_.get(), name] { impl->check_found(normal_path(name)); };
   if (!file.remote_file_name_format.empty()) {
-    upload.has_passed = [format = NameFormat(normal_path(
+    upload.is_retired = [format = NameFormat(normal_path(
                              impl_->object_format(file.remote_file_name_format).text())),
                          now = file.timestamp](const std::string& object) {
-      return has_passed(format, object, {}, now);
+      return is_retired(format, object, {}, now);
     };
   }
   if (!file.latest_remote_file_name.empty()) {

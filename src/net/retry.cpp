@@ -24,11 +24,11 @@ std::shared_ptr<NetClock> real_net_clock() {
   return clock;
 }
 
-bool Attempts::again(std::optional<milliseconds> server_asks) {
+bool Attempts::wait_for_next(std::optional<milliseconds> server_asks) {
   const RetryPolicy& policy = retries_.policy;
   ++made_;
   if (made_ >= most_) return false;
-  milliseconds pause = pause_behind(policy, made_);
+  milliseconds pause = pause_after(policy, made_);
   if (server_asks) pause = std::max(pause, std::min(*server_asks, policy.longest_pause));
   (retries_.clock ? *retries_.clock : *real_net_clock()).sleep_for(pause);
   return true;

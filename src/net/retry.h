@@ -39,9 +39,9 @@ class Attempts {
 
   // Called after a failed attempt: pauses, and returns whether to try again. `server_asks` is the
   // pause that the server asks for, cut to `longest_pause`.
-  bool again(std::optional<std::chrono::milliseconds> server_asks = std::nullopt);
+  bool wait_for_next(std::optional<std::chrono::milliseconds> server_asks = std::nullopt);
   // Called when bytes have arrived: the count starts again.
-  void progress() { made_ = 0; }
+  void reset() { made_ = 0; }
   int made() const { return made_; }
 
  private:

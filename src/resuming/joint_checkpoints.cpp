@@ -56,7 +56,7 @@ JointCheckpoints::JointCheckpoints(const std::shared_ptr<ObjectStore>& here,
   const auto table = dist::rank_table();
   const bool speaks = table->me.machine_leader == table->me.rank;
   agreed_ = agree_over_ranks(*table, {.look =
-                                          [&](const std::function<void()>& /*move_on*/) {
+                                          [&](const std::function<void()>& /*keep_alive*/) {
                                             if (failed) std::rethrow_exception(failed);
                                             return speaks ? seen : std::vector<SeenCheckpoint>();
                                           },

@@ -18,7 +18,7 @@ std::vector<ListedName> list_all(ObjectStore& store, const std::string& folder) 
   do {
     page = store.list(folder, page.next);
     std::move(page.names.begin(), page.names.end(), std::back_inserter(all));
-  } while (pages.go_on(page.next));
+  } while (pages.advance(page.next));
   std::sort(all.begin(), all.end(),
             [](const ListedName& a, const ListedName& b) { return a.name < b.name; });
   return all;
@@ -57,7 +57,7 @@ std::optional<ObjectInfo> info_of(ObjectStore& store, const std::string& folder,
   return listed.info ? listed.info : store.stat(join_path(folder, listed.name), /*follow=*/false);
 }
 
-bool Existence::operator()(const std::string& name) {
+bool ExistenceCache::operator()(const std::string& name) {
   if (!store_->may_be_far()) return store_->stat(name).has_value();
   const std::string own = normal_path(name);
   const std::string folder = parent_path(own);

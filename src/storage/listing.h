@@ -27,9 +27,9 @@ std::optional<ObjectInfo> info_of(ObjectStore& store, const std::string& folder,
 
 // Whether an object of a name exists; a pointer counts if its target exists. For many names: in a
 // store that may_be_far() each folder is listed only once, at the first question about it.
-class Existence {
+class ExistenceCache {
  public:
-  explicit Existence(std::shared_ptr<ObjectStore> store) : store_(std::move(store)) {}
+  explicit ExistenceCache(std::shared_ptr<ObjectStore> store) : store_(std::move(store)) {}
   bool operator()(const std::string& name);
 
  private:

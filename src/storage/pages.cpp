@@ -9,7 +9,7 @@ constexpr std::size_t kMostPages = 100'000;  // mostly of a thousand names each
 
 }  // namespace
 
-bool Pages::go_on(const std::string& next) {
+bool Pages::advance(const std::string& next) {
   if (next.empty()) return false;
   if (!seen_.insert(next).second) refuse_page_again(what_);
   if (seen_.size() > kMostPages) refuse_endless(what_);

@@ -17,8 +17,8 @@ class Pages {
   const std::string& now() const { return now_; }
   // Goes on to `next`, the token that the page gave. Returns false after the last page (""). Throws
   // StorageError if `next` was there before, or there are more pages than any folder has.
-  bool go_on(const std::string& next);
-  // The number of go_on() calls that found a next page.
+  bool advance(const std::string& next);
+  // The number of advance() calls that found a next page.
   std::size_t count() const { return seen_.size(); }
 
  private:
@@ -27,7 +27,7 @@ class Pages {
   std::set<std::string> seen_ = {};
 };
 
-// They throw the StorageErrors of go_on().
+// They throw the StorageErrors of advance().
 [[noreturn]] void refuse_page_again(const std::string& what);
 [[noreturn]] void refuse_endless(const std::string& what);
 

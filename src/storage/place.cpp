@@ -53,7 +53,7 @@ class Schemes {
     own_.insert(scheme);
   }
   // Whether the program registered the scheme.
-  bool is_own(const std::string& scheme) {
+  bool is_registered(const std::string& scheme) {
     const std::scoped_lock lock(mutex_);
     return own_.contains(scheme);
   }
@@ -176,7 +176,7 @@ std::string place_problem(const std::string& place) {
   const std::string& scheme = uri.scheme;
   if (scheme.empty()) return {};
   if (schemes().find(scheme) != nullptr) {
-    if (schemes().is_own(scheme)) return {};
+    if (schemes().is_registered(scheme)) return {};
     if ((is_of_web(uri) || scheme == kSsh) && has_cut_password(uri)) {
       return printable_line(shown_place(place)) +
              ": it is unclear where the password ends, or the host's port is no number; in a " +
@@ -213,7 +213,7 @@ std::string place_problem(const std::string& place) {
 std::string writing_problem(const std::string& place) {
   const std::string scheme = scheme_in(place);
   const bool is_for_loading = scheme == "http" || scheme == "https";
-  if ((!is_for_loading && scheme != "wandb") || schemes().is_own(scheme)) {
+  if ((!is_for_loading && scheme != "wandb") || schemes().is_registered(scheme)) {
     return place_problem(place);
   }
   if (is_for_loading) {

@@ -65,16 +65,16 @@ class ForeignFinder {
 
   std::string path() const {
     std::string path;
-    for (const Part& part : way_) {
+    for (const Part& part : path_) {
       path += (path.empty() ? "" : "/") + text_of(part);
     }
     return path;
   }
 
   void visit_below(const Part& part, const Value& value) {
-    way_.push_back(part);
+    path_.push_back(part);
     visit(value);
-    way_.pop_back();
+    path_.pop_back();
   }
 
   // Value trees are at most a thousand levels deep, whatever file they come from.
@@ -103,7 +103,7 @@ class ForeignFinder {
     }
   }
 
-  std::vector<Part> way_;
+  std::vector<Part> path_;
   std::vector<std::pair<std::string, const Foreign*>> found_;
 };
 

@@ -64,7 +64,7 @@ NodeBlock* new_block() {
   return block;
 }
 
-void let_go(NodeBlock* block, std::uint32_t nodes) noexcept {
+void release_nodes(NodeBlock* block, std::uint32_t nodes) noexcept {
   if (block->nodes.fetch_sub(nodes, std::memory_order_acq_rel) != nodes) return;
   mark_used(block, kNodeBlockBytes);
   block->~NodeBlock();
@@ -89,7 +89,7 @@ class Cutter {
   }
 
   void finish() noexcept {
-    if (block_ != nullptr) let_go(std::exchange(block_, nullptr), kHeld - cut_);
+    if (block_ != nullptr) release_nodes(std::exchange(block_, nullptr), kHeld - cut_);
     begin();
   }
   // Starts the block again from its beginning, if it has no nodes.
@@ -159,7 +159,8 @@ void give_back_node(void* place, std::size_t bytes, bool is_in_arena) noexcept {
   if (!is_in_arena) return ::operator delete(place);
   mark_free(place, room_of(bytes));
   const auto address = reinterpret_cast<std::uintptr_t>(place);
-  let_go(reinterpret_cast<NodeBlock*>(address / kNodeBlockBytes * kNodeBlockBytes), 1);  // NOLINT
+  // NOLINTNEXTLINE(performance-no-int-to-ptr)
+  release_nodes(reinterpret_cast<NodeBlock*>(address / kNodeBlockBytes * kNodeBlockBytes), 1);
 }
 
 }  // namespace cairn::detail

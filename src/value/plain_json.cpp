@@ -71,7 +71,7 @@ Json plain_tensor(const TensorView& tensor) {
 }
 
 // Writes values that JSON does not have.
-Json described(const Value& value) {
+Json describe_special(const Value& value) {
   switch (value.kind()) {
     case Kind::kFloat:
       return plain_float(value.as_float());
@@ -129,7 +129,7 @@ Json plain_json(const Value& value, NoJson no_json) {
     default:
       break;
   }
-  return no_json == NoJson::kDescribed ? described(value) : Json(nullptr);
+  return no_json == NoJson::kDescribed ? describe_special(value) : Json(nullptr);
 }
 
 }  // namespace cairn

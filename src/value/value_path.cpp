@@ -53,7 +53,7 @@ std::string key_text(const Value& key) {
   }
 }
 
-bool is_told_by_text(const Value& key) {
+bool has_unique_text(const Value& key) {
   switch (key.kind()) {
     case Kind::kNone:
     case Kind::kBool:

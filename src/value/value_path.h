@@ -11,6 +11,6 @@ namespace cairn {
 std::string key_text(const Value& key);
 // Returns whether two keys of this kind with the same text are always equal. That is not so for
 // tensors, tuples, bytes and other objects, whose keys must be compared themselves.
-bool is_told_by_text(const Value& key);
+bool has_unique_text(const Value& key);
 
 }  // namespace cairn

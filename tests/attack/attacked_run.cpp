@@ -12,10 +12,10 @@
 namespace cairn::attack {
 namespace {
 
-class Teller final : public LoggerDestination {
+class EventReporter final : public LoggerDestination {
  public:
-  explicit Teller(const Report& report) : report_(report) {}
-  std::string name() const override { return "Teller"; }
+  explicit EventReporter(const Report& report) : report_(report) {}
+  std::string name() const override { return "EventReporter"; }
   void log_message(const std::string& message) override { report_.tell("message", message); }
 
  private:
@@ -39,7 +39,7 @@ TrainerOptions options_of(const std::string& folder, const Report& report) {
   options.max_duration = "2ep";  // kBatches
   options.optimizers = AdamW({.lr = 0.01});
   options.run_name = "attacked";
-  options.loggers = Teller(report);
+  options.loggers = EventReporter(report);
   options.save_folder = folder + "/run";
   options.save_interval = "2ba";
   options.save_num_checkpoints_to_keep = 2;

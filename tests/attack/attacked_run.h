@@ -28,7 +28,7 @@ inline void PrintTo(const Variant& variant, std::ostream* out) {  // NOLINT: gte
   *out << variant.name;
 }
 
-struct Outcome : Ended {
+struct Outcome : ChildResult {
   std::optional<std::int64_t> began = {};  // the batch that it resumed from
   std::int64_t reached = 0;                // the last batch that it trained
   std::string weights = {};                // at the end, as bytes

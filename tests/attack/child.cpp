@@ -42,7 +42,7 @@ void Report::tell(const std::string& word, const std::string& text) const {
   if (::write(pipe_, line.data(), line.size()) != static_cast<ssize_t>(line.size())) _exit(9);
 }
 
-std::string Ended::lines(const std::string& word) const {
+std::string ChildResult::lines(const std::string& word) const {
   std::string found;
   for (const auto& [key, text] : told) {
     if (key == word) found += text + "\n";
@@ -50,7 +50,7 @@ std::string Ended::lines(const std::string& word) const {
   return found;
 }
 
-std::string Ended::text() const {
+std::string ChildResult::text() const {
   std::ostringstream out;
   out << "signal " << signal << ", exit code " << exit_code << ", " << calls << " calls\n";
   for (const auto& [word, line] : told)
@@ -58,7 +58,7 @@ std::string Ended::text() const {
   return out.str();
 }
 
-Ended run_child(const Plan& plan, const std::function<int(const Report&)>& job) {
+ChildResult run_child(const Plan& plan, const std::function<int(const Report&)>& job) {
   std::array<int, 2> ends{};
   EXPECT_EQ(pipe(ends.data()), 0);
   const pid_t child = fork();
@@ -69,7 +69,7 @@ Ended run_child(const Plan& plan, const std::function<int(const Report&)>& job) 
   int status = 0;
   EXPECT_EQ(waitpid(child, &status, 0), child);
 
-  Ended ended;
+  ChildResult ended;
   if (WIFSIGNALED(status)) ended.signal = WTERMSIG(status);
   if (WIFEXITED(status)) ended.exit_code = WEXITSTATUS(status);
   for (std::string line; std::getline(told, line);) {

@@ -22,7 +22,7 @@ class Report {
   int pipe_;
 };
 
-struct Ended {
+struct ChildResult {
   int signal = 0;          // the signal that ended the process, or 0
   int exit_code = -1;      // what the job returned; 2 when it threw
   std::string error = {};  // of the exception that it threw
@@ -36,6 +36,6 @@ struct Ended {
 };
 
 // Calls `job` under `plan`. Call it where no other thread runs.
-Ended run_child(const Plan& plan, const std::function<int(const Report&)>& job);
+ChildResult run_child(const Plan& plan, const std::function<int(const Report&)>& job);
 
 }  // namespace cairn::attack

@@ -52,7 +52,7 @@ class UnreadableBlock : public ::testing::TestWithParam<Where> {
                       : GetParam() == Where::kMiddle  ? size / 2
                                                       : size - 1);
   }
-  static Ended run_tool(const std::vector<std::string>& arguments) {
+  static ChildResult run_tool(const std::vector<std::string>& arguments) {
     return run_child({}, [&](const Report& report) {
       std::ostringstream out;
       const int code = cli::run_tool(arguments, out, out);
@@ -107,7 +107,7 @@ TEST_P(UnreadableBlock, TheToolSaysSoAndTakesNothingForDamaged) {
         {"prune", "--keep-last", "1", "--yes", folder},
         {"convert", newest_, disk_->folder() + "/copy.pt"}}) {
     SCOPED_TRACE(arguments[0] + " " + arguments[1]);
-    const Ended ended = run_tool(arguments);
+    const ChildResult ended = run_tool(arguments);
     EXPECT_EQ(ended.signal, 0) << ended.text();
     EXPECT_THAT(ended.exit_code, Not(AnyOf(kDamaged, -1))) << ended.text();
     EXPECT_THAT(ended.lines("output"), Not(HasSubstr("DAMAGED")));

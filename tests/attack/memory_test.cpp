@@ -308,7 +308,7 @@ int do_under_attack(const Work& work, const std::string& folder, std::uint64_t a
   return code;
 }
 
-Ended run_under_attack(const Job& job, const TempFolder& folder, std::uint64_t at) {
+ChildResult run_under_attack(const Job& job, const TempFolder& folder, std::uint64_t at) {
   const EnvironmentVariable tmp("TMPDIR", (folder / "tmp").c_str());
   return run_child({.folder = "/none"}, [&](const Report& report) {
     return do_under_attack(job.work, folder / "run", at, report);
@@ -342,7 +342,7 @@ class FailedAllocation : public ::testing::TestWithParam<Job> {
  protected:
   void SetUp() override {
     // In a child process, so that nothing that cairn keeps per process is made in this one.
-    const Ended ended = run_child({.folder = "/none"}, [&](const Report&) {
+    const ChildResult ended = run_child({.folder = "/none"}, [&](const Report&) {
       make_checkpoints(good_.path());
       return 0;
     });
@@ -353,7 +353,7 @@ class FailedAllocation : public ::testing::TestWithParam<Job> {
     const TempFolder folder;
     fs::copy(good_.path(), folder.path(),
              fs::copy_options::recursive | fs::copy_options::copy_symlinks);
-    const Ended ended = run_under_attack(GetParam(), folder, at);
+    const ChildResult ended = run_under_attack(GetParam(), folder, at);
     EXPECT_EQ(ended.signal, 0) << ended.text();
     EXPECT_EQ(ended.lines("untyped"), "") << ended.text();
     if (ended.exit_code != GetParam().code) {
@@ -370,7 +370,7 @@ TEST_P(FailedAllocation, IsAnErrorAndLosesNothing) {
   const TempFolder straight_folder;
   fs::copy(good_.path(), straight_folder.path(),
            fs::copy_options::recursive | fs::copy_options::copy_symlinks);
-  const Ended straight = run_under_attack(GetParam(), straight_folder, 0);
+  const ChildResult straight = run_under_attack(GetParam(), straight_folder, 0);
   ASSERT_EQ(straight.exit_code, GetParam().code) << straight.text();
   const std::uint64_t allocations = std::stoull(straight.lines("allocations"));
   ASSERT_GT(allocations, 20U);

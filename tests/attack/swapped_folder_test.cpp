@@ -178,7 +178,7 @@ TEST_P(SwappedFolder, NothingOutsideIsCreatedRenamedOrRemoved) {
                     .deed = AttackKind::kSwap,
                     .swap = attacked.swap(scenario.swapped),
                     .openat2_error = openat2_error};
-    const Ended ended = run_child(plan, [&](const Report&) {
+    const ChildResult ended = run_child(plan, [&](const Report&) {
       scenario.work(attacked.folder());
       return 0;
     });
@@ -228,7 +228,7 @@ TEST(LinkedFolder, IsNamedWhenARunWouldSaveThere) {
   const Attacked attacked;
   ASSERT_TRUE(attacked.swap("ep1").make());
   const auto before = all_in(attacked.victim());
-  const Ended ended = run_child({.folder = attacked.path()}, [&](const Report&) {
+  const ChildResult ended = run_child({.folder = attacked.path()}, [&](const Report&) {
     local_store()->prepare(attacked.folder());
     save_sample(attacked.folder() + "/ep1/ba3.pt", "", 3);
     return 0;

@@ -19,7 +19,7 @@ TEST(SyncFolder, HavingNothingToSyncIsNoErrorAndOthersAre) {
   constexpr std::uint64_t kFsync = 2;  // open, fsync, close
   ASSERT_EQ(run_child({.folder = folder.path()}, sync).calls, 3U);
   for (const int error : {EINVAL, EOPNOTSUPP, EIO, ENOSPC}) {
-    const Ended ended = run_child(
+    const ChildResult ended = run_child(
         {.folder = folder.path(), .at = kFsync, .deed = AttackKind::kFail, .error = error}, sync);
     const bool has_none = error == EINVAL || error == EOPNOTSUPP;
     EXPECT_EQ(ended.exit_code, has_none ? 0 : 2) << error << "\n" << ended.text();

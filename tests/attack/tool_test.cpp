@@ -47,7 +47,7 @@ class ToolInAFolder : public ::testing::Test {
   }
 
   // Runs the command with FOLDER and NEWEST replaced.
-  Ended run_tool(Arguments arguments, const Plan& plan) const {
+  ChildResult run_tool(Arguments arguments, const Plan& plan) const {
     for (std::string& argument : arguments) {
       if (argument == "FOLDER") argument = folder_.path();
       if (argument == "NEWEST") argument = folder_ / "ep3-ba30-rank0.pt";
@@ -78,7 +78,7 @@ INSTANTIATE_TEST_SUITE_P(
 TEST_P(ToolUnderAttack, GoodCheckpointsAreNeverDamagedNorRemoved) {
   const auto names = posix_file_system().list(folder_.path());
   Plan plan{.folder = folder_.path(), .calls = Calls::kReading};
-  const Ended good = run_tool(GetParam(), plan);
+  const ChildResult good = run_tool(GetParam(), plan);
   ASSERT_EQ(good.exit_code, 0) << good.text();
   ASSERT_GT(good.calls, 2U);
   for (const AttackKind deed : {AttackKind::kFail, AttackKind::kFailForever}) {
@@ -90,7 +90,7 @@ TEST_P(ToolUnderAttack, GoodCheckpointsAreNeverDamagedNorRemoved) {
         plan.at = at;
         plan.deed = deed;
         plan.error = error;
-        const Ended ended = run_tool(GetParam(), plan);
+        const ChildResult ended = run_tool(GetParam(), plan);
         EXPECT_EQ(ended.signal, 0) << ended.text();
         EXPECT_THAT(ended.exit_code, Not(AnyOf(kNegativeAnswer, kDamaged))) << ended.text();
         EXPECT_THAT(ended.lines("output"),
@@ -105,12 +105,12 @@ TEST_P(ToolUnderAttack, GoodCheckpointsAreNeverDamagedNorRemoved) {
 // Whichever call reports that the server has forgotten the file.
 TEST_F(ToolInAFolder, VerifySaysWhichFileTheServerDoesNotGive) {
   Plan plan{.folder = folder_.path(), .calls = Calls::kReading};
-  const Ended good = run_tool({"verify", "NEWEST"}, plan);
+  const ChildResult good = run_tool({"verify", "NEWEST"}, plan);
   ASSERT_EQ(good.exit_code, 0) << good.text();
   plan.deed = AttackKind::kFail;
   plan.error = ESTALE;
   for (plan.at = 1; plan.at <= good.calls; ++plan.at) {
-    const Ended ended = run_tool({"verify", "NEWEST"}, plan);
+    const ChildResult ended = run_tool({"verify", "NEWEST"}, plan);
     EXPECT_EQ(ended.exit_code, kFailed) << ended.text();
     EXPECT_THAT(ended.lines("output"),
                 AllOf(HasSubstr("ep3-ba30-rank0.pt"), HasSubstr("not read"),

@@ -68,8 +68,8 @@ std::vector<std::string> agree(const std::vector<std::vector<SeenCheckpoint>>& b
     const auto number = static_cast<std::size_t>(rank.number());
     try {
       const auto agreed = agree_over_ranks(rank.table, {.look =
-                                                            [&](const auto& move_on) {
-                                                              move_on();
+                                                            [&](const auto& keep_alive) {
+                                                              keep_alive();
                                                               return by_rank[number];
                                                             },
                                                         .may_lack_all = may_lack_all});

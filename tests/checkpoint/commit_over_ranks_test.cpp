@@ -87,7 +87,7 @@ TEST_F(CommitOverRanksTest, ALongWriteIsNoHang) {
   work_ = [this](SimJob::Rank& rank, PartPlace& place) {
     for (int block = 0; rank.number() == 1 && block < 300; ++block) {
       fibers_.pause(milliseconds(500));
-      place.move_on();
+      place.keep_alive();
     }
   };
   const auto heard = save(3);
@@ -100,7 +100,7 @@ TEST_F(CommitOverRanksTest, ALongWriteEndsWhenAnotherRankFails) {
     if (rank.number() == 2) throw StorageError("this rank's disk is gone", EIO);
     for (int block = 0; block < 300; ++block) {
       fibers_.pause(milliseconds(500));
-      place.move_on();
+      place.keep_alive();
     }
   };
   expect_one_error(save(3), "RankFailure of rank 2, errno 5");
@@ -233,7 +233,7 @@ TEST_F(CommitOverRanksTest, AProcessOfAnEarlierAttemptDoesNotWriteIntoThisOne) {
     work_ = [&](SimJob::Rank&, PartPlace& place) {
       for (int second = 0; !before.ranks()[2]->has_ended && second < 30; ++second) {
         fibers_.pause(seconds(1));
-        place.move_on();
+        place.keep_alive();
       }
     };
     SimJob now(fibers_, {.world_size = 2, .disks = {disks_[0].get()}, .seed = 2});

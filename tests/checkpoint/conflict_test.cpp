@@ -91,8 +91,8 @@ TEST(ConflictTest, CountersWithinAnEpochNeedTheEpochInTheName) {
 
 // A long run may forget the names that no later save can have.
 TEST(HasPassedTest, WhatNoSaveOfNowOrLaterIsCalled) {
-  const auto has_passed = [](const NameFormat& format, const std::string& name) {
-    return cairn::has_passed(format, name, dist(), kPosition);
+  const auto is_retired = [](const NameFormat& format, const std::string& name) {
+    return cairn::is_retired(format, name, dist(), kPosition);
   };
   const auto at = [](const NameFormat& format, Timestamp then) {
     return strict_format(format, dist() + time_variables(then));
@@ -106,13 +106,13 @@ TEST(HasPassedTest, WhatNoSaveOfNowOrLaterIsCalled) {
   later.epoch += 1;
   for (const char* format : {"ep{epoch}-ba{batch}.pt", "ba{batch:08d}.pt", "ep{epoch}.pt",
                              "e{epoch}/b{batch_in_epoch}"}) {
-    EXPECT_FALSE(has_passed(format, at(format, kPosition))) << format;
-    EXPECT_FALSE(has_passed(format, at(format, later))) << format;
-    EXPECT_TRUE(has_passed(format, at(format, before))) << format;
+    EXPECT_FALSE(is_retired(format, at(format, kPosition))) << format;
+    EXPECT_FALSE(is_retired(format, at(format, later))) << format;
+    EXPECT_TRUE(is_retired(format, at(format, before))) << format;
   }
-  EXPECT_FALSE(has_passed("ckpt.pt", "ckpt.pt"));
-  EXPECT_FALSE(has_passed("ep{epoch}.pt", "ep1-another.pt"));   // Another format.
-  EXPECT_FALSE(has_passed("ba{batch_in_epoch}.pt", "ba0.pt"));  // The name returns in each epoch.
+  EXPECT_FALSE(is_retired("ckpt.pt", "ckpt.pt"));
+  EXPECT_FALSE(is_retired("ep{epoch}.pt", "ep1-another.pt"));   // Another format.
+  EXPECT_FALSE(is_retired("ba{batch_in_epoch}.pt", "ba0.pt"));  // The name returns in each epoch.
 }
 
 }  // namespace

@@ -180,7 +180,7 @@ TEST_P(FarPipelineTest, KnowsNoMoreOfALongRunThanOfAShortOne) {
     pipeline.submit({.value = batch,
                      .path = path,
                      .replace = Replace::kOwn,
-                     .has_passed = [path](const std::string& other) { return other != path; }});
+                     .is_retired = [path](const std::string& other) { return other != path; }});
     most = std::max(most, pipeline.publisher().own().size());
   }
   pipeline.wait();

@@ -81,7 +81,7 @@ class JointStoreTest : public ::testing::Test {
   }
 
   // Reads from the other machine's disk, and counts the bytes.
-  class Others final : public OthersFiles {
+  class Others final : public PeerFileReader {
    public:
     explicit Others(std::shared_ptr<JointStore> asked) : asked_(std::move(asked)) {}
     void read(const FileOfRank& file, std::span<const ByteSource::Range> ranges) const override {
@@ -96,7 +96,7 @@ class JointStoreTest : public ::testing::Test {
   };
 
   std::shared_ptr<JointStore> joint_of(std::size_t machine,
-                                       std::shared_ptr<const OthersFiles> others) const {
+                                       std::shared_ptr<const PeerFileReader> others) const {
     return std::make_shared<JointStore>(disks_[machine],
                                         JointStore::View{.folder = machine == 0 ? "a" : "b",
                                                          .agreed = agreed(),
@@ -153,11 +153,11 @@ TEST_F(JointStoreTest, WhatADiskDoesNotGiveIsToldAndTheOthersAreSeen) {
 
 TEST_F(JointStoreTest, WhichHasNotAllOfItsFilesIsAPart) {
   save("ep1-ba4", "one");
-  EXPECT_TRUE(is_part_of_one(*disks_[0], "a/ep1-ba4"));
-  EXPECT_TRUE(is_part_of_one(*disks_[1], "b/ep1-ba4"));
+  EXPECT_TRUE(is_machine_part(*disks_[0], "a/ep1-ba4"));
+  EXPECT_TRUE(is_machine_part(*disks_[1], "b/ep1-ba4"));
   put(*disks_[0], "a/ep1-ba4/__1_0.distcp", "west");  // The files were brought together.
-  EXPECT_FALSE(is_part_of_one(*disks_[0], "a/ep1-ba4"));
-  EXPECT_FALSE(is_part_of_one(*disks_[0], "a/ep7-ba7"));
+  EXPECT_FALSE(is_machine_part(*disks_[0], "a/ep1-ba4"));
+  EXPECT_FALSE(is_machine_part(*disks_[0], "a/ep7-ba7"));
 }
 
 TEST_F(JointStoreTest, AFileIsKnownByItsEnd) {

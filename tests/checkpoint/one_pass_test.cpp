@@ -492,7 +492,7 @@ TEST(ReadElsewhereTest, PlacesAnywhereGetTheirBytes) {
   const auto made = storage_of(100, [] { return shared(std::string(100, 'x')); });
   Elsewhere other(100);
   PendingReads pending({{made, other.place(0, 100)}}, nullptr, other.put());
-  EXPECT_TRUE(pending.has_made());
+  EXPECT_TRUE(pending.has_storages_to_make());
   pending.finish();
   EXPECT_EQ(other.text(0, 100), std::string(100, 'x'));
 }

@@ -186,7 +186,7 @@ TEST(RankTarTest, WritingMovesOnHoweverWellItCompresses) {
                   .checkpoint = Dict{{"state", Dict{{"model", Dict{{"w", zeros}}}}}},
                   .names = kNames,
                   .rank = {.stage = 2, .attempt = "a"},
-                  .move_on = [&moves] { ++moves; }},
+                  .keep_alive = [&moves] { ++moves; }},
                  sink);
   EXPECT_GE(moves, kMiB);
 }

@@ -10,7 +10,7 @@
 namespace cairn {
 namespace {
 
-using Moved = ProgramDialog::Moved;
+using PumpResult = ProgramDialog::PumpResult;
 constexpr std::chrono::milliseconds kLong = std::chrono::seconds(60);
 
 TEST(ProgramDialogTest, MuchGoesBothWaysAtOnce) {
@@ -19,7 +19,7 @@ TEST(ProgramDialogTest, MuchGoesBothWaysAtOnce) {
   ByteView output = as_bytes(bytes);
   std::string input;
   while (input.size() < bytes.size())
-    ASSERT_EQ(cat.pump(output, input, kLong), Moved::kSome);
+    ASSERT_EQ(cat.pump(output, input, kLong), PumpResult::kSome);
   EXPECT_TRUE(input == bytes);
 }
 
@@ -27,18 +27,18 @@ TEST(ProgramDialogTest, TheEndIsTold) {
   ProgramDialog program({"sh", "-c", "echo out; echo why >&2"});
   ByteView nothing;
   std::string input;
-  while (program.pump(nothing, input, kLong) != Moved::kEnded)
+  while (program.pump(nothing, input, kLong) != PumpResult::kEnded)
     continue;
   EXPECT_EQ(input, "out\n");
   EXPECT_EQ(program.messages(), "why\n");
-  EXPECT_EQ(program.pump(nothing, input, kLong), Moved::kEnded) << "and stays so";
+  EXPECT_EQ(program.pump(nothing, input, kLong), PumpResult::kEnded) << "and stays so";
 }
 
 TEST(ProgramDialogTest, WaitingHasAnEnd) {
   ProgramDialog silent({"cat"});
   ByteView nothing;
   std::string input;
-  EXPECT_EQ(silent.pump(nothing, input, std::chrono::milliseconds(1)), Moved::kNothing);
+  EXPECT_EQ(silent.pump(nothing, input, std::chrono::milliseconds(1)), PumpResult::kNothing);
 }
 
 TEST(ProgramDialogTest, WhatItStartedEndsWithIt) {
@@ -46,10 +46,10 @@ TEST(ProgramDialogTest, WhatItStartedEndsWithIt) {
   std::thread other([&] { program.interrupt(); });
   ByteView nothing;
   std::string input;
-  Moved moved = Moved::kSome;
-  while (moved == Moved::kSome)
+  PumpResult moved = PumpResult::kSome;
+  while (moved == PumpResult::kSome)
     moved = program.pump(nothing, input, kLong);
-  EXPECT_EQ(moved, Moved::kEnded) << "and not that it has waited for so long in vain";
+  EXPECT_EQ(moved, PumpResult::kEnded) << "and not that it has waited for so long in vain";
   other.join();
 }
 

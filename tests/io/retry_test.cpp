@@ -36,7 +36,7 @@ class Outage {
 
   int ask() {
     ++asked;
-    if (now_ < length_) throw StorageError("no connection", 0, is_passing);
+    if (now_ < length_) throw StorageError("no connection", 0, is_temporary);
     return 7;
   }
 
@@ -44,7 +44,7 @@ class Outage {
 
   std::vector<std::string> told;
   int asked = 0;
-  bool is_passing = true;
+  bool is_temporary = true;
 
  private:
   milliseconds length_;
@@ -79,7 +79,7 @@ TEST(Retries, WhenPatienceEndsTheErrorNamesTheOption) {
 
 TEST(Retries, NoPatienceWithWhatDoesNotPass) {
   Outage outage(minutes(5));
-  outage.is_passing = false;
+  outage.is_temporary = false;
   const RetryPolicy policy = outage.policy(minutes(30));
   EXPECT_THROW(with_retries(policy, [&] { return outage.ask(); }), StorageError);
   EXPECT_EQ(outage.asked, 1);
@@ -95,7 +95,7 @@ TEST(Retries, ProgressBeginsTheCountAnew) {
     } catch (StorageError& e) {
       ASSERT_NO_THROW(retries.pause_or_rethrow(e));
     }
-    retries.progress();
+    retries.reset();
   }
 }
 

@@ -280,9 +280,9 @@ TEST_F(CredentialsTest, TheyAreFetchedAgainBeforeTheirEnd) {
       clock);
   EXPECT_EQ(source->get().access_key, "ID1");
   EXPECT_EQ(source->get().access_key, "ID1");
-  source->refused({.access_key = "another"});
+  source->note_refused({.access_key = "another"});
   EXPECT_EQ(source->get().access_key, "ID1");
-  source->refused(source->get());
+  source->note_refused(source->get());
   EXPECT_EQ(source->get().access_key, "ID2");
   EXPECT_EQ(source->get().access_key, "ID2") << "others would end as soon";
   clock->time += std::chrono::seconds(31);
@@ -296,7 +296,7 @@ TEST_F(CredentialsTest, TheyAreFetchedAgainBeforeTheirEnd) {
     clock->time += std::chrono::seconds(31);
     EXPECT_EQ(source->get().access_key, "ID3") << "it still holds";
   }
-  source->refused(source->get());
+  source->note_refused(source->get());
   for (const auto& way : ways) {
     fails = way;
     EXPECT_THROW(source->get(), StorageError);
@@ -326,7 +326,7 @@ TEST_F(CredentialsTest, ASourceThatFailsIsLeftAloneForAWhile) {
   clock->time += std::chrono::seconds(31);
   EXPECT_EQ(source->get().access_key, "ID");
   EXPECT_EQ(asked, 3);
-  source->refused(source->get());
+  source->note_refused(source->get());
   EXPECT_THROW(source->get(), StorageError);
   EXPECT_EQ(asked, 4) << "keys that are refused do not hold";
 }

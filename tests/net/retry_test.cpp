@@ -25,9 +25,9 @@ TEST(RetryTest, WaitsLongerEachTimeAndNotForEver) {
   const NetRetries policy = policy_of(clock, 0);
   Attempts attempts(policy);
   for (int i = 1; i < 5; ++i) {
-    EXPECT_TRUE(attempts.again()) << i;
+    EXPECT_TRUE(attempts.wait_for_next()) << i;
   }
-  EXPECT_FALSE(attempts.again());
+  EXPECT_FALSE(attempts.wait_for_next());
   EXPECT_THAT(clock->slept(), ElementsAre(milliseconds(50), milliseconds(100), milliseconds(150),
                                           milliseconds(150)));
 }
@@ -36,7 +36,7 @@ TEST(RetryTest, JitterIsHalfOfIt) {
   const auto clock = std::make_shared<testing::FakeNetClock>();
   const NetRetries policy = policy_of(clock, 0.999999);
   Attempts attempts(policy);
-  EXPECT_TRUE(attempts.again());
+  EXPECT_TRUE(attempts.wait_for_next());
   EXPECT_THAT(clock->slept(), ElementsAre(milliseconds(99)));
 }
 
@@ -44,9 +44,9 @@ TEST(RetryTest, TheServersWishIsGrantedUpToTheLongest) {
   const auto clock = std::make_shared<testing::FakeNetClock>();
   const NetRetries policy = policy_of(clock, 0);
   Attempts attempts(policy);
-  EXPECT_TRUE(attempts.again(milliseconds(200)));
-  EXPECT_TRUE(attempts.again(milliseconds(1)));
-  EXPECT_TRUE(attempts.again(std::chrono::hours(1)));
+  EXPECT_TRUE(attempts.wait_for_next(milliseconds(200)));
+  EXPECT_TRUE(attempts.wait_for_next(milliseconds(1)));
+  EXPECT_TRUE(attempts.wait_for_next(std::chrono::hours(1)));
   EXPECT_THAT(clock->slept(), ElementsAre(milliseconds(200), milliseconds(100), milliseconds(300)));
 }
 
@@ -55,8 +55,8 @@ TEST(RetryTest, ProgressBeginsAnew) {
   const NetRetries policy = policy_of(clock, 0);
   Attempts attempts(policy);
   for (int i = 0; i < 20; ++i) {
-    EXPECT_TRUE(attempts.again());
-    attempts.progress();
+    EXPECT_TRUE(attempts.wait_for_next());
+    attempts.reset();
   }
 }
 

@@ -154,7 +154,7 @@ TEST(PagesTest, ThereAreNotMoreThanAnyFolderHas) {
   Pages pages("x://folder");
   EXPECT_THAT(message_of<StorageError>([&] {
                 for (int i = 0; i < 200'000; ++i)
-                  pages.go_on(std::to_string(i));
+                  pages.advance(std::to_string(i));
               }),
               AllOf(HasSubstr("x://folder"), HasSubstr("without an end")));
 }

@@ -259,7 +259,7 @@ TEST_F(SftpLostTest, WhatCouldNotGoAtOnceGoesLater) {
     cleanup.handle.text = sftp::create(session, "left");
     cleanup.handle.session = connection.session();
     cleanup.asked.push_back(session.send(sftp::Request(sftp::Packet::kStat).text("left")));
-    std::thread other([&] { connection.let_go(cleanup); });
+    std::thread other([&] { connection.clean_up(cleanup); });
     other.join();
     EXPECT_TRUE(sftp::stat(session, "left"));
   });

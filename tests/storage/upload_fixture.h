@@ -42,11 +42,11 @@ inline ObjectToPublish object(const std::string& name, const std::string& text,
 
 // Uploads a text in place of what the queue knows under that name, and waits for the end.
 inline void upload_known(UploadQueue& queue, const std::string& name, const std::string& text,
-                         std::function<bool(const std::string&)> has_passed = nullptr) {
+                         std::function<bool(const std::string&)> is_retired = nullptr) {
   queue.submit({.name = name,
                 .file = file_of(text),
                 .replace = Replace::kOwn,
-                .has_passed = std::move(has_passed)});
+                .is_retired = std::move(is_retired)});
   EXPECT_TRUE(queue.wait(kForever));
 }
 

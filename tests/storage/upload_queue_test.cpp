@@ -396,7 +396,7 @@ TEST(UploadQueueTest, KnowsNoMoreOfALongRunThanOfAShortOne) {
     queue.submit({.name = name,
                   .file = file_of("x"),
                   .replace = Replace::kOwn,
-                  .has_passed = [name](const std::string& other) {
+                  .is_retired = [name](const std::string& other) {
                     return other != name && other != "run/constant";
                   }});
     queue.submit({.name = "run/constant", .file = file_of("x"), .replace = Replace::kOwn});

@@ -54,7 +54,7 @@ class LostFinder {
       const Dict& dict = value.as_dict();
       for (const auto& [key, item] : dict) {
         const std::string here = prefix + key_text(key);
-        if (!is_told_by_text(key)) add(key, here + " (key)");
+        if (!has_unique_text(key)) add(key, here + " (key)");
         visit(item, here);
       }
       add(dict.attributes(), prefix + "__dict__");

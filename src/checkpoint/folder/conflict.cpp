@@ -91,7 +91,7 @@ std::optional<Conflict> find_conflict(const NameFormat& format,
   return all.empty() ? std::nullopt : std::optional(all.front());
 }
 
-bool has_passed(const NameFormat& format, const std::string& name, const FormatVariables& dist,
+bool is_retired(const NameFormat& format, const std::string& name, const FormatVariables& dist,
                 const Timestamp& now) {
   const Fields fields(format);
   // such names repeat in every epoch

@@ -34,7 +34,7 @@ std::optional<Conflict> find_conflict(const NameFormat& format,
                                       const FormatVariables& dist, const Timestamp& now);
 
 // Whether `format` made `name` before `now`, and no save at `now` or later will have it.
-bool has_passed(const NameFormat& format, const std::string& name, const FormatVariables& dist,
+bool is_retired(const NameFormat& format, const std::string& name, const FormatVariables& dist,
                 const Timestamp& now);
 
 }  // namespace cairn

@@ -15,9 +15,9 @@
 //     cannot be loaded is not chosen. If it is good, it is the answer. It is returned open, so that
 //     the bytes that were checked are loaded. If it is not good, step 2 goes on.
 //     If names claim more than their files hold, they give no order. So the search ends with an
-//     error after kMostBehindTheirNames such files, and after kMostUnusable files that are not
+//     error after kMaxFalseNames such files, and after kMaxUnusable files that are not
 //     checkpoints any more. It must neither open any number of files, nor take one that may not be
-//     the furthest. With trust_latest it also ends after kMostOfOthersFarAway checkpoints of other
+//     the furthest. With trust_latest it also ends after kMaxFarOtherRuns checkpoints of other
 //     runs.
 //  4. FindOptions::filename may be empty, and no usual name may lead to a good checkpoint. Then all
 //     other checkpoints in the folder are candidates, the newest file first.
@@ -70,9 +70,9 @@ namespace cairn {
 namespace {
 
 constexpr const char* kUsualNames = "ep{epoch}-ba{batch}-rank{rank}.pt";
-constexpr std::size_t kMostBehindTheirNames = 16;
-constexpr std::size_t kMostUnusable = 64;
-constexpr std::size_t kMostOfOthersFarAway = 64;
+constexpr std::size_t kMaxFalseNames = 16;
+constexpr std::size_t kMaxUnusable = 64;
+constexpr std::size_t kMaxFarOtherRuns = 64;
 
 // A candidate that was opened.
 struct OpenedCheckpoint {
@@ -200,7 +200,7 @@ class Search {
     for (const ListedName& listed : list_all_if_any(*store_, folder_)) {
       const std::string path = normal_path(join_path(folder_, listed.name));
       if (is_known(path)) continue;
-      const auto info = unless_unusable(path, [&] { return info_of(*store_, folder_, listed); });
+      const auto info = read_or_skip(path, [&] { return info_of(*store_, folder_, listed); });
       if (!info) continue;
       const bool may_be_one = info->type == ObjectInfo::Type::kFolder
                                   ? is_checkpoint_folder(*store_, path)
@@ -243,23 +243,23 @@ class Search {
       const NamedFile file = names.take();
       const OpenedCheckpoint* seen = look_at(file);
       if (seen != nullptr && std::is_gt(names.compare(file.claim, seen->timestamp))) {
-        note_behind_its_name(*seen);
+        count_false_name(*seen);
       }
     }
   }
 
-  void note_behind_its_name(const OpenedCheckpoint& seen) {
-    if (++behind_their_names_ < kMostBehindTheirNames) return;
+  void count_false_name(const OpenedCheckpoint& seen) {
+    if (++false_names_ < kMaxFalseNames) return;
     throw UsageError(fmt::format(
         "{}: {} files were opened whose names promise more than they hold ({} holds epoch {}, "
         "batch {}), so that names do not tell which checkpoint is the furthest.\nMove such files "
         "to another folder, or rename them after what they hold, which `cairn ls --all` shows",
-        store_->describe(folder_), behind_their_names_, base_name(seen.path), seen.timestamp.epoch,
+        store_->describe(folder_), false_names_, base_name(seen.path), seen.timestamp.epoch,
         seen.timestamp.batch));
   }
 
   void refuse_if_too_many_were_opened() const {
-    if (not_wanted_ >= kMostOfOthersFarAway && options_.find.trust_latest) {
+    if (not_wanted_ >= kMaxFarOtherRuns && options_.find.trust_latest) {
       throw UsageError(
           fmt::format("{0}: {1} checkpoints were opened that are of other runs or not of the whole "
                       "state, and the search for one of the run \"{2}\" ends here, because opening "
@@ -267,7 +267,7 @@ class Search {
                       "\"{3}/{{run_name}}\"), or move the others away",
                       store_->describe(folder_), not_wanted_, options_.find.run_name, folder_));
     }
-    if (unusable_ < kMostUnusable) return;
+    if (unusable_ < kMaxUnusable) return;
     throw UsageError(fmt::format(
         "{}: {} files were opened whose names are those of checkpoints, and none of them can be "
         "used (the last was {}). The search for a good one ends here.\nMove such files to another "
@@ -286,7 +286,7 @@ class Search {
   const OpenedCheckpoint* look_at(const NamedFile& file) {
     if (is_known(file.path)) return nullptr;
     known_.insert(file.path);
-    auto sighting = unless_unusable(file.path, [&] { return open(file); });
+    auto sighting = read_or_skip(file.path, [&] { return open(file); });
     refuse_if_too_many_were_opened();
     if (!sighting) return nullptr;
     for (OpenedCheckpoint& other : opened_) {
@@ -300,7 +300,7 @@ class Search {
   // a candidate with that position.
   bool is_as_seen(OpenedCheckpoint& candidate) {
     const NamedFile file = {candidate.path, candidate.timestamp, candidate.modified};
-    auto again = unless_unusable(candidate.path, [&] { return open(file); });
+    auto again = read_or_skip(candidate.path, [&] { return open(file); });
     if (!again) return false;
     const bool is_same = again->order() == candidate.order();
     candidate = std::move(*again);
@@ -364,7 +364,7 @@ class Search {
 
   // Step 3.
   std::optional<FoundCheckpoint> check(const OpenedCheckpoint& candidate) {
-    return unless_unusable(candidate.path, [&]() -> std::optional<FoundCheckpoint> {
+    return read_or_skip(candidate.path, [&]() -> std::optional<FoundCheckpoint> {
       const std::shared_ptr<const CheckpointSource>& source = candidate.source;
       VerifyReport report = source->verify(options_.find.verify);
       if (!report.ok()) {
@@ -381,7 +381,7 @@ class Search {
   // Returns what `look` returns. Returns nothing, and reports it, if there is no file or its
   // content cannot be used.
   template <class Look>
-  auto unless_unusable(const std::string& path, const Look& look) -> decltype(look()) {
+  auto read_or_skip(const std::string& path, const Look& look) -> decltype(look()) {
     try {
       return look();
     } catch (Error& e) {
@@ -458,10 +458,10 @@ class Search {
   std::vector<OpenedCheckpoint> opened_;
   // The error of the furthest opened candidate that the disk does not return.
   std::exception_ptr unreadable_;
-  std::size_t behind_their_names_ = 0;  // whole checkpoints
-  std::size_t unusable_ = 0;            // damaged, foreign or unreadable
-  std::string last_unusable_;           // its name and the reason
-  std::size_t not_wanted_ = 0;          // whole, but of other runs or without the whole state
+  std::size_t false_names_ = 0;  // whole checkpoints
+  std::size_t unusable_ = 0;     // damaged, foreign or unreadable
+  std::string last_unusable_;    // its name and the reason
+  std::size_t not_wanted_ = 0;   // whole, but of other runs or without the whole state
 };
 
 // Throws if the folder does not exist and was meant as a format: finding nothing would lose the

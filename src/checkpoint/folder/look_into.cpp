@@ -6,8 +6,8 @@
 
 namespace cairn {
 
-LookedInto look_into(const std::shared_ptr<ObjectStore>& store, const std::string& path,
-                     Verify how) {
+FileFindings inspect_file(const std::shared_ptr<ObjectStore>& store, const std::string& path,
+                          Verify how) {
   try {
     const auto source = open_source(path, {.store = store});
     const VerifyReport report = source->verify(how);

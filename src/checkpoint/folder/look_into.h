@@ -11,7 +11,7 @@
 
 namespace cairn {
 
-struct LookedInto {
+struct FileFindings {
   std::optional<CheckpointInfo> info;  // from the checkpoint
   std::string problem;                 // or the reason why no run can resume from it
   // Set, besides `problem`, if the disk does not return all of the file.
@@ -21,7 +21,7 @@ struct LookedInto {
 // It is a problem if the file is damaged, missing or not a checkpoint, or if the disk does not
 // return all of it. An error that makes the file unreadable only this time is thrown, because then
 // it is not known what the file is.
-LookedInto look_into(const std::shared_ptr<ObjectStore>& store, const std::string& path,
-                     Verify how);
+FileFindings inspect_file(const std::shared_ptr<ObjectStore>& store, const std::string& path,
+                          Verify how);
 
 }  // namespace cairn

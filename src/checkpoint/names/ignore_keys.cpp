@@ -110,7 +110,7 @@ std::vector<std::string> IgnoreKeys::apply(Value& root) const {
   return unmatched;
 }
 
-std::string renamed(const std::string& name, const std::string& from, const std::string& to) {
+std::string rename_weight(const std::string& name, const std::string& from, const std::string& to) {
   std::size_t at = name.find(from);
   while (at != std::string::npos && at > 0 && name[at - 1] != '.') {
     at = name.find(from, at + 1);
@@ -126,7 +126,7 @@ Value rename_weights(const Value& state_dict, const std::string& from, const std
   }
   Dict result = state_dict.as_dict().empty_like();
   for (const auto& [key, value] : state_dict.as_dict()) {
-    const Value name = key.is_str() ? Value(renamed(key.as_str(), from, to)) : key;
+    const Value name = key.is_str() ? Value(rename_weight(key.as_str(), from, to)) : key;
     if (result.find(name) != nullptr) {
       throw MismatchError("rename_weights(\"" + from + "\", \"" + to +
                           "\"): two names of the file become \"" + key_text(name) +

@@ -49,7 +49,7 @@ class PendingReads {
   // Whether nothing was requested.
   bool empty() const { return is_empty_; }
   // Whether some storage has to be made from bytes that step 2 does not see.
-  bool has_made() const { return !made_.empty(); }
+  bool has_storages_to_make() const { return !made_.empty(); }
   // Step 2: takes the ranges of `source`, in order and without overlaps. A later call returns none.
   std::vector<ByteSource::Range> take(const ByteSource& source);
   // The functions for places outside host memory.

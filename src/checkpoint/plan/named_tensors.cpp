@@ -149,7 +149,7 @@ class Flattener {
     if (node.is_dict()) {
       for (const auto& [key, child] : node.as_dict()) {
         const Value* odd_key = key.is_str() ? way.odd_key : &key;
-        if (!is_told_by_text(key) && !way.is_known) {
+        if (!has_unique_text(key) && !way.is_known) {
           found_.left_out.push_back(below(way, key_text(key) + " (key)", odd_key).path);
         }
         has_tensors = visit(child, below(way, key_text(key), odd_key)) || has_tensors;

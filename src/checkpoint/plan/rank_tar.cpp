@@ -37,18 +37,19 @@ class CountingSink final : public PositionalSink {
   std::uint64_t bytes_ = 0;
 };
 
-// Calls move_on() before each piece.
+// Calls keep_alive() before each piece.
 class LivingSink final : public ByteSink {
  public:
-  LivingSink(ByteSink& to, const std::function<void()>& move_on) : to_(to), move_on_(move_on) {}
+  LivingSink(ByteSink& to, const std::function<void()>& keep_alive)
+      : to_(to), keep_alive_(keep_alive) {}
   void write(ByteView bytes) override {
-    if (move_on_) move_on_();
+    if (keep_alive_) keep_alive_();
     to_.write(bytes);
   }
 
  private:
   ByteSink& to_;
-  const std::function<void()>& move_on_;
+  const std::function<void()>& keep_alive_;
 };
 
 }  // namespace
@@ -112,7 +113,7 @@ std::uint64_t write_rank_tar(const RankTarJob& job, PositionalSink& sink) {
   BlockSink blocks(counted, block_bytes(composer.size() + model.size() + optimizer.size()));
   const auto compressed = extension.codec != nullptr ? extension.codec->encoder(blocks) : nullptr;
   LivingSink living(compressed != nullptr ? *compressed : static_cast<ByteSink&>(blocks),
-                    job.move_on);
+                    job.keep_alive);
   tar::Writer tar(living, std::string(kRankNote), note.size());
   write_text(tar, note);
   tar.next(std::string(kTarMember), composer.size());

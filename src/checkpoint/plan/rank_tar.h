@@ -42,7 +42,7 @@ struct RankTarJob {
   CheckpointInfo info = {};
   // Called before each piece (about 256 KiB, uncompressed) of the tar's content. The previous block
   // may have been written by then.
-  std::function<void()> move_on = nullptr;
+  std::function<void()> keep_alive = nullptr;
 };
 
 // Whether a file of that name is a tar, compressed or not. Throws UsageError as find_extension()

@@ -52,7 +52,7 @@ struct SaveJob {
   bool puts_aside = false;
   // Returns true if neither this save nor a later one uses `path`. OwnObjects then forgets most of
   // what it knows of `path`. Called on the thread that writes. Empty: OwnObjects forgets nothing.
-  std::function<bool(const std::string& path)> has_passed = nullptr;
+  std::function<bool(const std::string& path)> is_retired = nullptr;
   // Writes anything other than a torch.save file of `value`: begins, fills and commits the object
   // at `path`, and returns the number of bytes written. It may call `point` after `path` is
   // published, to move `latest` and see whether that fails. Otherwise `latest` is moved after

@@ -109,7 +109,7 @@ std::uint64_t publish_in(PipelineTarget& target, const SaveJob& job, FileImage* 
                          : write_checkpoint(publisher, job, image, target.encoded);
       });
   target.left.erase(job.path);
-  if (job.has_passed) publisher.own().shorten(job.has_passed);
+  if (job.is_retired) publisher.own().shorten_retired(job.is_retired);
   return bytes;
 }
 
@@ -316,7 +316,7 @@ void SavePipeline::submit(SaveJob job) try {
   throw_out_of_memory("saving a checkpoint");
 }
 
-void SavePipeline::let_go() {
+void SavePipeline::release_tensors() {
   impl_->layout->known = {};
   impl_->layout->encoded.forget();
 }

@@ -56,7 +56,7 @@ class SavePipeline {
   // Throws the error of an earlier save, once. Does not wait.
   void throw_error();
   // Releases the tensors of earlier saves (StorageList::Parts).
-  void let_go();
+  void release_tensors();
 
   // Does only the step "retain", on this thread, for a finished save: removes the files that `job`
   // lists. A failure becomes the report's warning. No save may be under way.

@@ -262,9 +262,9 @@ Agreed learn(RollCall& call, const Seen& own) {
 std::vector<AgreedCheckpoint> agree_over_ranks(RankTable& table, const AgreeJob& job) {
   return consult(table, fmt::format("{} on {} ranks", job.what, table.me.world_size),
                  "looking for checkpoints", [&](RollCall& call) {
-                   Seen own = job.look([&call] { call.move_on(); });
-                   return call.leads() ? choose(call, std::move(own), job.may_lack_all)
-                                       : learn(call, own);
+                   Seen own = job.look([&call] { call.keep_alive(); });
+                   return call.is_leader() ? choose(call, std::move(own), job.may_lack_all)
+                                           : learn(call, own);
                  });
 }
 

@@ -61,9 +61,10 @@ struct AgreedCheckpoint {
 struct AgreeJob {
   std::string what = "resuming";  // for messages
   // Returns what this rank sees: a bounded number of checkpoints (the furthest, or those that
-  // retention keeps). It may take long, and calls `move_on` at least every second meanwhile. An
+  // retention keeps). It may take long, and calls `keep_alive` at least every second meanwhile. An
   // exception fails the call on all ranks.
-  std::function<std::vector<SeenCheckpoint>(const std::function<void()>& move_on)> look = nullptr;
+  std::function<std::vector<SeenCheckpoint>(const std::function<void()>& keep_alive)> look =
+      nullptr;
   // True if there are other places to look when all published checkpoints lack something. Then this
   // is no error, and the caller throws why_none_is_whole() if the other places have nothing either.
   // Only rank 0's value counts.

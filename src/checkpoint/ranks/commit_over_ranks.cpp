@@ -100,7 +100,7 @@ class Attempt {
       begin();
       write();
       report();
-      if (call_.leads()) {
+      if (call_.is_leader()) {
         verify();
         decide();
         publish();
@@ -126,7 +126,7 @@ class Attempt {
   AttemptFolderOptions folder_options(const RankTable& table) {
     AttemptFolderOptions options{
         .path = job_.path, .id = {}, .overwrite = job_.overwrite, .retry = job_.retry};
-    if (call_.leads()) options.id = table.draw_id ? table.draw_id() : random_digits();
+    if (call_.is_leader()) options.id = table.draw_id ? table.draw_id() : random_digits();
     // A pause between two attempts at a far store must not look like a hang.
     options.retry.pause = [this](std::chrono::milliseconds time) { pause(time); };
     return options;
@@ -146,7 +146,7 @@ class Attempt {
   void begin() {
     doing_ = "beginning to save";
     call_.begin();
-    if (call_.leads()) {
+    if (call_.is_leader()) {
       folder_.create();
       const Json called = {{"id", folder_.id()},
                            {"name", base_name(job_.path)},
@@ -178,18 +178,18 @@ class Attempt {
     doing_ = "writing its part";
     PartPlace place(folder_.folder(), call_);
     part_ = job_.write_part(place);
-    call_.move_on();
+    call_.keep_alive();
     folder_.folder().sync();
     doing_ = "looking at its part";
     for (const ManifestFile& file : part_.files) {
-      call_.move_on();
+      call_.keep_alive();
       folder_.check_size(call_.me().rank, file);
     }
   }
 
   void report() {
-    if (call_.leads()) return;
-    call_.move_on();
+    if (call_.is_leader()) return;
+    call_.keep_alive();
     is_reported_ = true;
     call_.set("report/" + std::to_string(call_.me().rank), text_of(own_report()));
     for (const ManifestFile& file : part_.files) {
@@ -223,7 +223,7 @@ class Attempt {
     for (std::int64_t rank = 0; rank < call_.me().world_size; ++rank) {
       PartReport of_rank = report_of(rank);
       for (const ManifestFile& file : of_rank.part.files) {
-        call_.move_on();
+        call_.keep_alive();
         if (of_rank.home == 0) folder_.check_size(rank, file);
         bytes_ += file.bytes;
       }
@@ -234,7 +234,7 @@ class Attempt {
     call_.forget_earlier_calls();
     doing_ = "making .metadata";
     metadata_ = job_.metadata(reports_.parts());
-    call_.move_on();
+    call_.keep_alive();
   }
 
   // Looks at what has the name on each machine, before anything is published.
@@ -368,7 +368,7 @@ class Attempt {
 
   // After a decision for it, only rank 0 knows how far the attempt came.
   void release_folder() {
-    if (!is_published_) folder_.release(/*keeps=*/is_decided_ && !call_.leads());
+    if (!is_published_) folder_.release(/*keeps=*/is_decided_ && !call_.is_leader());
   }
 
   // The verdict for the current exception. If another rank has removed the folder under this rank,
@@ -400,7 +400,7 @@ class Attempt {
   }
 
   [[noreturn]] void end_with(const Verdict& verdict) {
-    if (call_.leads()) {
+    if (call_.is_leader()) {
       tell(verdict);
     } else {
       call_.end();
@@ -439,15 +439,15 @@ void PartPlace::write(const FileOfAttempt& file) {
   if (file.name.find('/') != std::string::npos || file.name.starts_with('.')) {
     throw UsageError("\"" + file.name + "\" is not a valid name for a file of a part");
   }
-  call_.move_on();
+  call_.keep_alive();
   FileOfAttempt living = file;
   living.fill = [&](ObjectWrite& out) {
     LivingWrite write(out, call_);
     file.fill(write);
-    call_.move_on();
+    call_.keep_alive();
   };
   folder_.write(living);
-  call_.move_on();
+  call_.keep_alive();
 }
 
 RankCommitReport commit_over_ranks(RankTable& table, ObjectStore& store, const RankCommitJob& job) {

@@ -30,7 +30,7 @@ class PartPlace {
   // pass.
   void write(const FileOfAttempt& file);
   // For long work that writes no block: call it at least every second.
-  void move_on() { call_.move_on(); }
+  void keep_alive() { call_.keep_alive(); }
 
  private:
   AttemptFolder& folder_;

@@ -13,7 +13,7 @@ namespace {
 class FileElsewhere final : public ByteSource {
  public:
   FileElsewhere(FileOfRank where, std::uint64_t size, std::string name,
-                std::shared_ptr<const OthersFiles> others)
+                std::shared_ptr<const PeerFileReader> others)
       : where_(where), size_(size), name_(std::move(name)), others_(std::move(others)) {}
 
   std::uint64_t size() const override { return size_; }
@@ -29,7 +29,7 @@ class FileElsewhere final : public ByteSource {
   const FileOfRank where_;
   const std::uint64_t size_;
   const std::string name_;
-  const std::shared_ptr<const OthersFiles> others_;
+  const std::shared_ptr<const PeerFileReader> others_;
 };
 
 // The files of the agreed content that this rank has.

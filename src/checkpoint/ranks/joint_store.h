@@ -30,9 +30,9 @@ struct FileOfRank {
 };
 
 // Reads files of other ranks. Thread-safe.
-class OthersFiles {
+class PeerFileReader {
  public:
-  virtual ~OthersFiles() = default;
+  virtual ~PeerFileReader() = default;
   // Fills every range, which must be in the file. Throws the StorageError of the rank that has the
   // file, and an error if that rank is gone.
   virtual void read(const FileOfRank& file, std::span<const ByteSource::Range> ranges) const = 0;
@@ -44,7 +44,7 @@ class JointStore final : public ForwardingStore {
     std::string folder = {};                    // this rank's folder, in which the names are
     std::vector<AgreedCheckpoint> agreed = {};  // those that lack something are left out
     std::vector<SeenCheckpoint> seen = {};      // by this rank
-    std::shared_ptr<const OthersFiles> others = nullptr;
+    std::shared_ptr<const PeerFileReader> others = nullptr;
   };
   // `here`: the store with this rank's files.
   JointStore(std::shared_ptr<ObjectStore> here, View view);

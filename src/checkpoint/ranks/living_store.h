@@ -115,16 +115,16 @@ class LivingStore final : public ForwardingStore {
   RollCall* call_ = nullptr;
 };
 
-// Calls move_on() before each block.
+// Calls keep_alive() before each block.
 class LivingWrite final : public ObjectWrite {
  public:
   LivingWrite(ObjectWrite& under, RollCall& call) : under_(under), call_(call) {}
   void write(ByteView bytes) override {
-    call_.move_on();
+    call_.keep_alive();
     under_.write(bytes);
   }
   void write_at(std::uint64_t offset, SharedBytes bytes) override {
-    call_.move_on();
+    call_.keep_alive();
     under_.write_at(offset, std::move(bytes));
   }
   std::size_t piece_bytes() const override { return under_.piece_bytes(); }

@@ -28,7 +28,7 @@ RollCall::RollCall(RankTable& table, std::string what)
       signs_(table, number_),
       watched_(table, number_),
       last_look_(meeting_.now()) {
-  if (!leads()) {
+  if (!is_leader()) {
     watched_.add(0);
     return;
   }
@@ -40,7 +40,7 @@ RollCall::RollCall(RankTable& table, std::string what)
 
 void RollCall::begin() {
   look_at_decision();
-  move_on();
+  keep_alive();
 }
 
 std::string RollCall::key(const std::string& name) const { return key_of_call(number_, name); }
@@ -55,7 +55,7 @@ std::optional<std::string> RollCall::find(const std::string& name) {
   return table_.ask([&] { return meeting_.find(full); });
 }
 
-void RollCall::move_on() {
+void RollCall::keep_alive() {
   const Meeting::Time now = meeting_.now();
   if (signs_.is_due(now)) table_.ask([this] { signs_.give(); });
   if (now - last_look_ >= table_.patience.look) look();
@@ -91,7 +91,7 @@ void RollCall::with_signs_of_life(const std::function<void()>& work) {
 void RollCall::pause(milliseconds time) {
   const Meeting::Time end = meeting_.now() + time;
   for (;;) {
-    move_on();
+    keep_alive();
     const auto left = std::chrono::duration_cast<milliseconds>(end - meeting_.now());
     if (left <= milliseconds(0)) return;
     meeting_.pause(std::min(left, table_.patience.look));
@@ -119,7 +119,7 @@ void RollCall::accuse(const WatchedRanks::Silent& silent) {
                            .why = silent.why,
                            .status = 0,
                            .is_retryable = true};
-  if (decision_.is_good() && !leads()) throw Unknown{silent.rank};
+  if (decision_.is_good() && !is_leader()) throw Unknown{silent.rank};
   if (decision_.is_good()) throw Settled{accusation};
   const Verdict stands = settle(accusation);
   if (stands.is_good()) throw Unknown{silent.rank};
@@ -130,7 +130,7 @@ std::string RollCall::wait_for(const std::string& name) {
   milliseconds poll{1};
   for (;;) {
     if (auto value = find(name)) return *value;
-    move_on();
+    keep_alive();
     meeting_.pause(poll);
     poll = std::min(2 * poll, table_.patience.longest_poll);
   }
@@ -141,7 +141,7 @@ void RollCall::wait_for_decision() {
   for (;;) {
     look_at_decision();
     if (decision_.is_good()) return;
-    move_on();
+    keep_alive();
     meeting_.pause(poll);
     poll = std::min(2 * poll, table_.patience.longest_poll);
   }
@@ -165,7 +165,7 @@ void RollCall::forget(std::int64_t number) {
   }
   for (const std::string& name : names) {
     table_.ask([&] { meeting_.remove(key_of_call(number, name)); });
-    move_on();
+    keep_alive();
   }
 }
 
@@ -173,7 +173,7 @@ void RollCall::forget(std::int64_t number) {
 void RollCall::end() {
   try {
     signs_.leave();
-    if (leads()) wait_for_farewells();
+    if (is_leader()) wait_for_farewells();
   } catch (const MeetingError&) {
     return;
   } catch (const CancelledError&) {  // the caller does not wait any more

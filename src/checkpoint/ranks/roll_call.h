@@ -50,14 +50,14 @@ class RollCall {
   // The next roll call. `what` is for messages.
   RollCall(RankTable& table, std::string what);
 
-  bool leads() const { return me().rank == 0; }
+  bool is_leader() const { return me().rank == 0; }
   const RankOfJob& me() const { return table_.me; }
   const std::string& what() const { return what_; }
 
-  // Joins the call; must be called before all other functions. Throws what move_on() throws.
+  // Joins the call; must be called before all other functions. Throws what keep_alive() throws.
   void begin();
   // Does steps 2 to 4 if it is time for them. Throws Settled, Unknown and MeetingError.
-  void move_on();
+  void keep_alive();
   // Waits for `time`, and moves on meanwhile.
   void pause(std::chrono::milliseconds time);
   // From now on rank 0 does not watch `rank`.

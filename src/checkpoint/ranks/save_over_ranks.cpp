@@ -55,7 +55,7 @@ Planned plan_over_ranks(RankTable& table, const std::string& what, KeptPlan& kep
                         const std::function<Description(RollCall&)>& describe) {
   return consult(table, what, "planning its part", [&](RollCall& call) -> Planned {
     const Description own = describe(call);
-    if (!call.leads()) {
+    if (!call.is_leader()) {
       const std::string answer = kept.answer(call.wait_for("call"), own);
       call.set(key_of("report", call.me().rank), answer);
       call.wait_for_decision();
@@ -69,7 +69,7 @@ Planned plan_over_ranks(RankTable& table, const std::string& what, KeptPlan& kep
     call.forget_earlier_calls();
     for (std::int64_t rank = 1; rank < call.me().world_size; ++rank) {
       call.set(key_of("plan", rank), planned.plan->plan_of(static_cast<std::uint32_t>(rank)));
-      call.move_on();
+      call.keep_alive();
     }
     planned.own = planned.plan->plan_of(0);
     decide_for(call);

@@ -41,7 +41,7 @@ std::string report_key(std::int64_t rank) { return "report/" + std::to_string(ra
 // Rank 0 waits for the reports of all others that they have done their part. The others wait for
 // its decision.
 void wait_for_reports(RollCall& call) {
-  if (!call.leads()) {
+  if (!call.is_leader()) {
     call.set(report_key(call.me().rank), "1");
     call.wait_for_decision();
     return;
@@ -60,7 +60,7 @@ std::string moment_of(const CheckpointInfo& info) {
 // Step 1.
 std::string learn_id(RankTable& table, RollCall& call, const RankTarsJob& job) {
   const std::string moment = moment_of(job.info);
-  if (call.leads()) {
+  if (call.is_leader()) {
     std::string id = table.draw_id ? table.draw_id() : random_digits();
     call.set("call", id + " " + moment);
     return id;
@@ -89,7 +89,7 @@ class OwnFile {
     file_ = with_retries(retry, [&] {
       auto file = living_.store().begin(job_.path, {.condition = condition_of(job_.replace)});
       report_.bytes = fill(call, *file);
-      call.move_on();
+      call.keep_alive();
       file->make_durable();
       return file;
     });
@@ -126,7 +126,7 @@ class OwnFile {
                                     .stage = job_.stage,
                                     .attempt = report_.attempt},
                            .info = job_.info,
-                           .move_on = [&call] { call.move_on(); }},
+                           .keep_alive = [&call] { call.keep_alive(); }},
                           sink);
   }
 

@@ -150,7 +150,7 @@ bool is_marked(ObjectStore& store, const std::string& folder, const std::string&
   }
 }
 
-bool is_part_of_one(ObjectStore& store, const std::string& path) {
+bool is_machine_part(ObjectStore& store, const std::string& path) {
   const auto seen = see_checkpoint(store, path, path);
   if (!seen || !seen->is_published) return seen.has_value();
   const std::set<std::string> has(seen->has.begin(), seen->has.end());

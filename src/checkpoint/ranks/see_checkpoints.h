@@ -25,7 +25,7 @@ std::optional<SeenCheckpoint> see_checkpoint(ObjectStore& store, const std::stri
                                              const std::string& name);
 
 // Whether the checkpoint has files of one machine, and lacks files that are on other machines.
-bool is_part_of_one(ObjectStore& store, const std::string& path);
+bool is_machine_part(ObjectStore& store, const std::string& path);
 
 // Whether the folder has the mark of that attempt. Throws StorageError.
 bool is_marked(ObjectStore& store, const std::string& folder, const std::string& attempt);

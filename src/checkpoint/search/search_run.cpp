@@ -104,7 +104,7 @@ class PlaceSearch {
                               .writer = variables_of_writer(place_.run_name)};
     for (const SeenCheckpoint& one : see_checkpoints(*place_.store, look_at)) {
       const std::string path = join_path(place_.folder, one.name);
-      const bool is_part = one.is_published ? is_part_of_one(*place_.store, path)  //
+      const bool is_part = one.is_published ? is_machine_part(*place_.store, path)  //
                                             : one.was_published;
       if (!is_part) continue;
       return path +

@@ -93,7 +93,7 @@ std::string holder_of(ObjectStore& store, const ListedCheckpoint& listed) {
 // Records in the candidate the problem that `look` returns, or an exception about the content.
 // Other exceptions end the work, before anything is removed.
 template <class Look>
-void unless_unusable(ObjectStore& store, Candidate& candidate, const Look& look) {
+void check_candidate(ObjectStore& store, Candidate& candidate, const Look& look) {
   std::string problem;
   bool is_damaged = true;
   try {
@@ -127,7 +127,7 @@ Candidate candidate_of(const std::shared_ptr<ObjectStore>& store, ListedCheckpoi
                     .held_by = holder_of(*store, listed)};
   candidate.listed = std::move(listed);
   if (wants_metrics && candidate.item.is_good) {
-    unless_unusable(*store, candidate, [&] {
+    check_candidate(*store, candidate, [&] {
       const auto source = open_source(candidate.listed.path, {.store = store});
       candidate.item.metrics = saved_metrics(source->read());
       return std::string();
@@ -207,22 +207,22 @@ class NamedCandidates {
     if (!listed) return;
     candidate = candidate_of(listing_.store, *std::move(listed), /*wants_metrics=*/false);
     const auto& held = candidate.item.timestamp;
-    if (held && claim && held->batch < claim->batch) note_behind_its_name(candidate);
+    if (held && claim && held->batch < claim->batch) count_false_name(candidate);
   }
 
-  void note_behind_its_name(const Candidate& candidate) {
-    constexpr std::size_t kMost = 16;
-    if (++behind_their_names_ < kMost) return;
+  void count_false_name(const Candidate& candidate) {
+    constexpr std::size_t kMax = 16;
+    if (++false_names_ < kMax) return;
     throw UsageError(fmt::format(
         "{}: {} files were opened whose names promise more than they hold ({} holds epoch {}, "
         "batch {}), so that names do not tell what to keep. --verify opens all of them",
-        parent_path(candidate.listed.path), kMost, candidate.listed.name,
+        parent_path(candidate.listed.path), kMax, candidate.listed.name,
         candidate.item.timestamp->epoch, candidate.item.timestamp->batch));
   }
 
   std::vector<Candidate>& candidates_;
   const ListOptions& listing_;
-  std::size_t behind_their_names_ = 0;
+  std::size_t false_names_ = 0;
 };
 
 // Step 1: verifies the furthest checkpoint of each series.
@@ -238,7 +238,7 @@ void verify_newest(std::vector<Candidate>& candidates, const OpenOptions& openin
     const auto found = newest.find(candidate.item.series);
     if (!candidate.item.is_good || found == newest.end()) continue;
     if (candidate.item.timestamp != found->second) continue;
-    unless_unusable(*opening.store, candidate, [&] {
+    check_candidate(*opening.store, candidate, [&] {
       const VerifyReport report =
           open_source(candidate.listed.path, opening)->verify(Verify::kFull);
       return report.ok() ? std::string() : report.summary();
@@ -345,7 +345,7 @@ Outcome prune(const std::shared_ptr<ObjectStore>& store, const PruneArgs& option
 }
 
 // Whether the checkpoint is removed, or would be.
-bool goes(const Candidate& candidate, const PruneArgs& options) {
+bool is_or_would_be_removed(const Candidate& candidate, const PruneArgs& options) {
   return options.yes ? candidate.is_removed : !candidate.decision.keep;
 }
 
@@ -358,7 +358,7 @@ struct Sums {
 Sums sums_of(const Outcome& outcome, const PruneArgs& options) {
   Sums sums;
   for (const Candidate& candidate : outcome.candidates) {
-    const bool is_gone = goes(candidate, options);
+    const bool is_gone = is_or_would_be_removed(candidate, options);
     ++(is_gone ? sums.remove : sums.keep);
     if (is_gone) sums.bytes += candidate.listed.bytes;
   }
@@ -382,7 +382,7 @@ void print(const Outcome& outcome, const PruneArgs& options, Console& console) {
   Table table({"", "NAME", ">SIZE", "WHY"});
   for (const Candidate& candidate : outcome.candidates) {
     if (console.quiet && candidate.item.is_good) continue;
-    const bool is_gone = goes(candidate, options);
+    const bool is_gone = is_or_would_be_removed(candidate, options);
     table.add({is_gone ? Cell(options.yes ? "removed" : "remove", &Console::red)
                        : Cell(options.yes ? "kept" : "keep", &Console::green),
                candidate.listed.name, console.bytes(candidate.listed.bytes),

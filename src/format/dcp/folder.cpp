@@ -313,7 +313,7 @@ Value Folder::read() const {
 TreeReader::TreeReader(const Folder& folder)
     : folder_(folder), memory_(folder.bytes()), values_(folder.metadata().items.size()) {}
 
-bool TreeReader::takes(const Piece& piece) { return is_in_one_place(*piece.item); }
+bool TreeReader::needs(const Piece& piece) { return is_in_one_place(*piece.item); }
 
 Value& TreeReader::value_of(const Piece& piece) {
   return values_[static_cast<std::size_t>(piece.item - folder_.metadata().items.data())];

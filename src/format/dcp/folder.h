@@ -129,7 +129,7 @@ class TreeReader {
 
   // Returns whether the tree needs this piece. Other pieces are read when their bytes are asked
   // for.
-  static bool takes(const Piece& piece);
+  static bool needs(const Piece& piece);
   // Adds a piece that the tree needs; each must be added once. Throws CorruptError,
   // UnsupportedError, StorageError.
   void add(const Piece& piece, const ChunkHeads& heads);

@@ -111,7 +111,7 @@ bool is_shard_name(std::string_view name) {
          name.ends_with(".safetensors");
 }
 
-bool begins_inside(const SafetensorsFile& file) {
+bool has_nonzero_offsets(const SafetensorsFile& file) {
   const Offsets offsets = offsets_in(file);
   return std::any_of(offsets.begin(), offsets.end(), [](const auto& tensor) {
     const Dims& begin = tensor.second;

@@ -33,7 +33,7 @@ inline constexpr const char* kShardingKey = "DCP_SHARDING_INFO";
 // Returns whether a tensor of the file begins inside the whole tensor, not at its start. All parts
 // of the first rank begin at the start, as do whole tensors that one process wrote. Throws
 // CorruptError if the metadata is not as PyTorch writes it.
-bool begins_inside(const SafetensorsFile& file);
+bool has_nonzero_offsets(const SafetensorsFile& file);
 
 // Makes the folder's metadata from its files and their names, with a read of each. Throws
 // CorruptError that names the file.

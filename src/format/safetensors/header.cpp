@@ -168,7 +168,7 @@ SafetensorsEntry to_entry(const Member& member, std::uint64_t data) {
 void check_one_file(const ByteSource& file, std::uint64_t at) {
   constexpr std::uint64_t kStartBytes = 128;  // more than has_header() reads
   const SharedBytes start = read_bytes(file, at, std::min(kStartBytes, file.size() - at));
-  if (has_header(start.view)) throw UnsupportedError(two_files(at));
+  if (has_header(start.view)) throw UnsupportedError(two_files_message(at));
 }
 
 // Sorts the tensors, and checks that they cover the data without holes or overlaps.

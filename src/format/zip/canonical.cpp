@@ -17,7 +17,7 @@ struct Piece {
   std::uint64_t begin = 0;
   std::uint64_t end = 0;
   bool is_of_directory = false;  // true: their lines in the directory; false: the records
-  std::string behind = {};       // the bytes between the last of them and `end`
+  std::string tail = {};         // the bytes between the last of them and `end`
 };
 
 // Cuts the file into pieces of some thousand entries: first all records, then all lines of the
@@ -45,9 +45,9 @@ std::vector<Piece> pieces_of(const Directory& directory, std::uint64_t file_size
   }
   pieces.front().begin = 0;  // wherever the directory says that the first record begins
   pieces.back().end = file_size;
-  pieces.back().behind = end_of_directory({.offset = directory.extent.offset,
-                                           .size = at - directory.extent.offset,
-                                           .entries = directory.entries.size()});
+  pieces.back().tail = end_of_directory({.offset = directory.extent.offset,
+                                         .size = at - directory.extent.offset,
+                                         .entries = directory.entries.size()});
   return pieces;
 }
 
@@ -78,7 +78,7 @@ bool is_same(Comparison& file, const Piece& piece, const std::string& prefix) {
         [&](std::string& out) { append_data_descriptor(out, entry.placed(), entry.record.crc32); });
     if (!is_descriptor) return false;
   }
-  return file.expect([&](std::string& out) { out += piece.behind; }) && file.finish(piece.end);
+  return file.expect([&](std::string& out) { out += piece.tail; }) && file.finish(piece.end);
 }
 
 }  // namespace

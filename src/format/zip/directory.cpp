@@ -90,7 +90,7 @@ RawEntry read_central_header(ByteReader& in, std::uint64_t directory_offset) {
 // other names.
 std::string_view number_in(std::string_view name) {
   constexpr std::string_view kFolder = "data/";
-  if (folded(name.substr(0, kFolder.size())) != kFolder) return {};
+  if (fold_case(name.substr(0, kFolder.size())) != kFolder) return {};
   const std::string_view number = name.substr(kFolder.size());
   const auto is_digit = [](char c) { return c >= '0' && c <= '9'; };
   return std::ranges::all_of(number, is_digit) ? number : std::string_view();
@@ -115,7 +115,7 @@ bool may_have_duplicates(const std::vector<Entry>& entries) {
   std::vector<std::uint64_t> hashes;
   for (const Entry& entry : entries) {
     const std::string& name = entry.record.name;
-    if (!has_numbers || number_in(name).empty()) hashes.push_back(seeded_hash(folded(name)));
+    if (!has_numbers || number_in(name).empty()) hashes.push_back(seeded_hash(fold_case(name)));
   }
   std::sort(hashes.begin(), hashes.end());
   return std::adjacent_find(hashes.begin(), hashes.end()) != hashes.end();
@@ -129,7 +129,7 @@ void check_duplicates(const Directory& directory) {
   if (!may_have_duplicates(directory.entries)) return;
   std::unordered_set<std::string, TextHash> seen;
   for (const Entry& entry : directory.entries) {
-    if (seen.insert(folded(entry.record.name)).second) continue;
+    if (seen.insert(fold_case(entry.record.name)).second) continue;
     throw CorruptError("record " + full_name(directory, entry) + " occurs twice", {},
                        directory.extent.offset);
   }
@@ -327,7 +327,7 @@ void fetch_small_records(Windows& source, const std::vector<Entry>& entries) {
   constexpr std::array<std::string_view, 6> kSmall = {
       "data.pkl", "constants.pkl", "byteorder",
       "version",  ".data/version", ".cairn/manifest.json"};  // checkpoint/plan/manifest.h
-  constexpr std::uint64_t kNear = 4096;                      // PyTorch has some after the pickle
+  constexpr std::uint64_t kMaxGap = 4096;                    // PyTorch has some after the pickle
   constexpr std::uint64_t kMostFetched = std::uint64_t{64} << 20;  // a sparse file may claim more
   std::vector<Windows::Extent> extents;
   for (const Entry& entry : entries) {
@@ -336,7 +336,7 @@ void fetch_small_records(Windows& source, const std::vector<Entry>& entries) {
                           std::find(kSmall.begin(), kSmall.end(), record.name) != kSmall.end();
     if (!is_small || entry.is_compressed() || source.has(record.offset, record.size)) continue;
     if (!extents.empty() &&
-        record.offset - (extents.back().offset + extents.back().size) <= kNear) {
+        record.offset - (extents.back().offset + extents.back().size) <= kMaxGap) {
       extents.back().size = record.offset + record.size - extents.back().offset;
     } else {
       extents.push_back({record.offset, record.size});
@@ -352,7 +352,7 @@ void check_one_zip(Windows& source) {
   if (!begin || *begin == 0 || source.size() - *begin < kLocalHeaderSize) return;
   const SharedBytes header = source.view(*begin, kLocalHeaderSize);
   if (load_little_endian<std::uint32_t>(header.view.data()) != kLocalSignature) return;
-  throw UnsupportedError(two_files(*begin));
+  throw UnsupportedError(two_files_message(*begin));
 }
 
 // Finds the directory in the part of the end that is in memory, if that suffices. Otherwise in all

@@ -19,7 +19,7 @@ bool is_safe_name(std::string_view name) {
   }
 }
 
-std::string folded(std::string_view name) {
+std::string fold_case(std::string_view name) {
   std::string out(name);
   for (char& c : out) {
     if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');

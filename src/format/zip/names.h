@@ -12,6 +12,6 @@ namespace cairn::zip {
 bool is_safe_name(std::string_view name);
 
 // Returns the name with ASCII letters in lower case: PyTorch ignores case when it looks up records.
-std::string folded(std::string_view name);
+std::string fold_case(std::string_view name);
 
 }  // namespace cairn::zip

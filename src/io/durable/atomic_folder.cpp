@@ -15,7 +15,7 @@ namespace cairn {
 namespace {
 
 // Whether a folder with that name exists and is to be replaced. Throws if it must not be.
-bool is_in_the_way(FileSystem& files, const FilePath& target, bool overwrite) {
+bool is_folder_to_replace(FileSystem& files, const FilePath& target, bool overwrite) {
   const std::string path = target.text();
   const auto there = files.stat(path, false);
   if (!there) return false;
@@ -56,7 +56,7 @@ AtomicFolder::AtomicFolder(FileSystem& files, FilePath path, bool overwrite,
                            std::string_view suffix)
     : files_(files), path_(std::move(path)), overwrite_(overwrite) {
   finish_replacement_of(files_, path_);
-  is_in_the_way(files_, path_, overwrite_);  // early, before the work; commit() checks again
+  is_folder_to_replace(files_, path_, overwrite_);  // early, before the work; commit() checks again
   do {  // a cleaner may take a new folder for a dead one before it is locked: try again
     temporary_ = suffix.empty() ? temporary_path(path_) : temporary_path(path_, suffix);
   } while (!make_temporary());
@@ -92,7 +92,7 @@ void AtomicFolder::commit() {
   check_mapped_pages();  // these files may contain bytes that were read from those pages
   files_.sync_folder(built());
   std::optional<FilePath> old;
-  if (is_in_the_way(files_, path_, overwrite_)) {
+  if (is_folder_to_replace(files_, path_, overwrite_)) {
     const auto old_lock = files_.lock_folder(path_.as_folder());
     old = replace();
     files_.sync_folder(path_.folder);

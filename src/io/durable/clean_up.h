@@ -10,7 +10,7 @@ namespace cairn {
 // Calls `act`, and calls it once more if there was no memory for it: the failed call has given its
 // memory back. The second call must continue where the first failed.
 template <class Act>
-void persist(const Act& act) {
+void retry_after_bad_alloc(const Act& act) {
   try {
     return act();
   } catch (const std::bad_alloc&) {
@@ -18,12 +18,12 @@ void persist(const Act& act) {
   act();
 }
 
-// As persist(), but ignores an Error and a lack of memory. Files that remain are leftovers, which
-// remove_leftovers() recognises.
+// As retry_after_bad_alloc(), but ignores an Error and a lack of memory. Files that remain are
+// leftovers, which remove_leftovers() recognises.
 template <class Act>
 void clean_up(const Act& act) {
   try {
-    persist(act);
+    retry_after_bad_alloc(act);
   } catch (const Error&) {
     return;
   } catch (const std::bad_alloc&) {

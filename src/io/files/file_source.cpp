@@ -62,7 +62,7 @@ struct FilePiece {
 
 // How many of the bytes at `offset` one piece takes: up to the end of a page, or all of them if the
 // rest would be too small for a direct read.
-std::uint64_t cut(std::uint64_t offset, std::uint64_t size) {
+std::uint64_t piece_size(std::uint64_t offset, std::uint64_t size) {
   if (size <= kFilePieceBytes + kLeastDirectPiece) return size;
   return kFilePieceBytes - offset % DirectReads::kAlignment;
 }
@@ -74,7 +74,7 @@ std::vector<Item> in_order(std::span<const ByteSource::Part> parts) {
     const ByteSource::Part& part = parts[i];
     for (std::uint64_t begin = 0; begin < part.size;) {
       const std::uint64_t at = part.offset + begin;
-      const std::uint64_t size = cut(at, part.size - begin);
+      const std::uint64_t size = piece_size(at, part.size - begin);
       items.push_back(
           {at, size, part.into.empty() ? part.into : part.into.subspan(begin, size), i, begin});
       begin += size;
@@ -98,7 +98,7 @@ bool fits(const Item& first, const Item& next, std::uint64_t end) {
 }
 
 // Whether the item directly follows the piece, in the file and in memory.
-bool goes_on(const FilePiece& piece, const Item& next) {
+bool is_adjacent(const FilePiece& piece, const Item& next) {
   return !piece.place.empty() && !next.into.empty() && next.offset == piece.end &&
          next.into.data() == piece.place.data() + piece.place.size();
 }
@@ -112,7 +112,7 @@ std::vector<FilePiece> pieces_of(std::span<const Item> items) {
     const std::uint64_t end = item.offset + item.size;
     const bool is_near = !pieces.empty() && item.offset >= pieces.back().end &&
                          item.offset - pieces.back().end <= kGapBytes;
-    const bool is_one = is_near && goes_on(pieces.back(), item) &&
+    const bool is_one = is_near && is_adjacent(pieces.back(), item) &&
                         end - items[first].offset <= kFilePieceBytes + kLeastDirectPiece;
     const bool joins =
         is_one || (is_near && i - first < kMostItems && fits(items[first], item, end));
@@ -130,7 +130,7 @@ std::vector<FilePiece> pieces_of(std::span<const Item> items) {
 }
 
 // Drops the first `bytes`.
-std::span<iovec> behind(std::span<iovec> places, std::size_t bytes) {
+std::span<iovec> without_first(std::span<iovec> places, std::size_t bytes) {
   while (!places.empty() && bytes >= places.front().iov_len) {
     bytes -= places.front().iov_len;
     places = places.subspan(1);
@@ -178,10 +178,10 @@ class Batch {
 
  private:
   void add_place(std::span<std::byte> into) {
-    const bool goes_on =
+    const bool is_adjacent =
         !places_.empty() &&
         static_cast<std::byte*>(places_.back().iov_base) + places_.back().iov_len == into.data();
-    if (goes_on) {
+    if (is_adjacent) {
       places_.back().iov_len += into.size();
     } else {
       places_.push_back({into.data(), into.size()});
@@ -244,7 +244,8 @@ class FileSource final : public ByteSource, public ByteSource::LocalFile {
       const bool is_large = direct && piece.end - piece.offset >= kLeastDirectPiece;
       if (is_large && !direct->is_cached(piece.offset, piece.end)) {
         if (read_in_place(*direct, piece, look)) return;
-        if (direct->read(piece.offset, piece.end, [&](ByteView all) { take(piece, all, look); })) {
+        if (direct->read(piece.offset, piece.end,
+                         [&](ByteView all) { deliver_items(piece, all, look); })) {
           return;
         }
       }
@@ -291,7 +292,7 @@ class FileSource final : public ByteSource, public ByteSource::LocalFile {
 
   // Takes the items out of a direct read's buffer. Copied bytes are shown while they are in the
   // core's cache.
-  static void take(const FilePiece& piece, ByteView all, const Look& look) {
+  static void deliver_items(const FilePiece& piece, ByteView all, const Look& look) {
     constexpr std::uint64_t kInCache = std::uint64_t{256} << 10;
     for (const Item& item : piece.items) {
       const ByteView bytes = all.subspan(item.offset - piece.offset, item.size);
@@ -321,9 +322,9 @@ class FileSource final : public ByteSource, public ByteSource::LocalFile {
         }
       });
     }
-    return direct.read_in_place(item.offset, item.into, piece.end - end, [&](ByteView behind) {
+    return direct.read_in_place(item.offset, item.into, piece.end - end, [&](ByteView rest) {
       look(item.part, item.begin, item.into);
-      take({end, piece.end, piece.items.subspan(1)}, behind, look);
+      deliver_items({end, piece.end, piece.items.subspan(1)}, rest, look);
     });
   }
 
@@ -349,7 +350,7 @@ class FileSource final : public ByteSource, public ByteSource::LocalFile {
           preadv(fd.get(), places.data(), static_cast<int>(places.size()), static_cast<off_t>(at));
       if (count < 0 && errno == EINTR) continue;
       if (count < 0) refuse(at, errno);
-      places = behind(places, static_cast<std::size_t>(count));
+      places = without_first(places, static_cast<std::size_t>(count));
       if (count == 0 && !places.empty()) refuse(at, 0);
       at += static_cast<std::uint64_t>(count);
     }

@@ -150,13 +150,13 @@ void PipeThrough::give_up() {
 
 bool PipeThrough::pump(ByteView& input) {
   const std::chrono::milliseconds left{milliseconds_left()};
-  const ProgramDialog::Moved moved = program_->pump(input, output_, left);
-  if (moved == ProgramDialog::Moved::kNothing || is_over()) give_up();
-  if (moved == ProgramDialog::Moved::kWoken) check_cancelled();
+  const ProgramDialog::PumpResult moved = program_->pump(input, output_, left);
+  if (moved == ProgramDialog::PumpResult::kNothing || is_over()) give_up();
+  if (moved == ProgramDialog::PumpResult::kWoken) check_cancelled();
   if (!output_.empty()) out_.write(as_bytes(output_));
   output_.clear();
   last_moved_ = Clock::now();  // out_ may have taken long
-  return moved != ProgramDialog::Moved::kEnded;
+  return moved != ProgramDialog::PumpResult::kEnded;
 }
 
 std::string PipeThrough::describe_end(int status, std::string_view messages) const {

@@ -40,21 +40,21 @@ bool ProgramDialog::has_ended(std::optional<int>& status) {
   return true;
 }
 
-ProgramDialog::Moved ProgramDialog::pump(ByteView& output, std::string& input,
-                                         std::chrono::milliseconds most) {
+ProgramDialog::PumpResult ProgramDialog::pump(ByteView& output, std::string& input,
+                                              std::chrono::milliseconds most) {
   const bool sends = !output.empty() && program_.input.is_open();
   std::array<pollfd, 4> ends = {pollfd{sends ? program_.input.get() : -1, POLLOUT, 0},
                                 pollfd{program_.output.get(), POLLIN, 0},
                                 pollfd{program_.errors.get(), POLLIN, 0},
                                 pollfd{wakeup_ ? wakeup_->descriptor() : -1, POLLIN, 0}};
-  if (!program_.output.is_open()) return Moved::kEnded;
+  if (!program_.output.is_open()) return PumpResult::kEnded;
   const int ready = poll(ends.data(), ends.size(), static_cast<int>(most.count()));
   if (ready < 0 && errno != EINTR) throw_storage_error(errno, "cannot wait for a program");
-  if (ready == 0) return Moved::kNothing;
-  if (ready < 0) return Moved::kSome;
+  if (ready == 0) return PumpResult::kNothing;
+  if (ready < 0) return PumpResult::kSome;
   if (ends[3].revents != 0) {
     wakeup_->take();
-    return Moved::kWoken;
+    return PumpResult::kWoken;
   }
   if (ends[0].revents != 0) {
     const ssize_t sent =
@@ -66,14 +66,14 @@ ProgramDialog::Moved ProgramDialog::pump(ByteView& output, std::string& input,
     }
   }
   if (ends[2].revents != 0) take_messages();
-  if (ends[1].revents == 0) return Moved::kSome;
+  if (ends[1].revents == 0) return PumpResult::kSome;
   const std::size_t before = input.size();
   input.resize(before + kMostRead);
   const ssize_t count = read(program_.output.get(), input.data() + before, kMostRead);
   input.resize(before + static_cast<std::size_t>(std::max<ssize_t>(count, 0)));
-  if (count > 0 || (count < 0 && errno == EINTR)) return Moved::kSome;
+  if (count > 0 || (count < 0 && errno == EINTR)) return PumpResult::kSome;
   program_.output.close();
-  return Moved::kEnded;
+  return PumpResult::kEnded;
 }
 
 void ProgramDialog::take_messages() {

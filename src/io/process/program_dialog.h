@@ -25,7 +25,7 @@ class ProgramDialog {
   ProgramDialog(const ProgramDialog&) = delete;
   ProgramDialog& operator=(const ProgramDialog&) = delete;
 
-  enum class Moved : std::uint8_t {
+  enum class PumpResult : std::uint8_t {
     kSome,     // bytes moved, in at least one direction
     kNothing,  // nothing moved for the given time
     kWoken,    // `wakeup` ended the wait
@@ -33,7 +33,7 @@ class ProgramDialog {
   };
   // Waits until bytes can move, and moves some: from the front of `output` to the program, and from
   // the program to the end of `input`, which grows by at most 64 KiB.
-  Moved pump(ByteView& output, std::string& input, std::chrono::milliseconds most);
+  PumpResult pump(ByteView& output, std::string& input, std::chrono::milliseconds most);
 
   // Ends the program's input.
   void close_input() { program_.input.close(); }

@@ -19,7 +19,7 @@ double any_number() {
 
 }  // namespace
 
-std::chrono::milliseconds pause_behind(const RetryPolicy& policy, int failures) {
+std::chrono::milliseconds pause_after(const RetryPolicy& policy, int failures) {
   constexpr int kMostDoublings = 20;
   const auto whole = std::min(policy.first_pause * (1 << std::min(failures - 1, kMostDoublings)),
                               policy.longest_pause);
@@ -45,7 +45,7 @@ bool Retries::is_last(std::chrono::milliseconds pause) {
 
 void Retries::pause_or_rethrow(StorageError& error) {
   if (!error.retryable()) throw;
-  const auto pause = pause_behind(policy_, failures_ + 1);
+  const auto pause = pause_after(policy_, failures_ + 1);
   if (is_last(pause)) {
     if (policy_.patience.count() > 0) {
       error.add_context(fmt::format(

@@ -38,7 +38,7 @@ std::function<void(const StorageError&, std::chrono::milliseconds)> told_by_line
 
 // The pause after that many failures: between half of first_pause * 2^(failures - 1) and all of it.
 // At most longest_pause.
-std::chrono::milliseconds pause_behind(const RetryPolicy& policy, int failures);
+std::chrono::milliseconds pause_after(const RetryPolicy& policy, int failures);
 
 // Counts the failed attempts of one operation.
 class Retries {
@@ -50,7 +50,7 @@ class Retries {
   // the exception being handled. Call it in a handler.
   void pause_or_rethrow(StorageError& error);
   // Call after a success: counts from zero again.
-  void progress() { failures_ = 0; }
+  void reset() { failures_ = 0; }
 
  private:
   bool is_last(std::chrono::milliseconds pause);

@@ -229,7 +229,7 @@ SaveJob Destination::plan(const SaveRequest& what) try {
   } else {
     // OwnObjects knows which versions are this job's: one of them may still have to be written.
     job.replace = Replace::kOwn;
-    job.has_passed = [here](const std::string& old) { return here.has_passed(old); };
+    job.is_retired = [here](const std::string& old) { return here.is_retired(old); };
   }
   return job;
 } catch (...) {
@@ -356,7 +356,7 @@ void Destination::throw_error() {
 void Destination::close() {
   const auto let_go = [this] {
     layout_->let_go();
-    pipeline_.let_go();
+    pipeline_.release_tensors();
   };
   let_go();  // a program that replaces the weights now need not have both in memory
   std::exception_ptr error;
@@ -410,7 +410,7 @@ void Destination::retain(const State& state, Logger& logger) {
     for (const Value& name : names)
       job.remove_afterwards.push_back(join_path(home, name.as_str()));
     // If the folder is whole there, both ranks see one file system, and rank 0 removes it.
-    if (has_parts) job.may_remove = is_part_of_one;
+    if (has_parts) job.may_remove = is_machine_part;
     if (!has_parts) ask_before_removal(job, place(state, logger), options_.store, saved_);
     job.is_of_all_ranks = layout_->is_of_all_ranks();
     const SaveReport done = pipeline_.retain(job);
@@ -426,7 +426,7 @@ void Destination::retain(const State& state, Logger& logger) {
 std::vector<std::pair<std::string, Timestamp>> Destination::finished_saves() const {
   if (!layout_->is_writer()) return {};
   auto saves = saved_.finished();
-  Existence exists(options_.store);
+  ExistenceCache exists(options_.store);
   std::erase_if(saves, [&exists](const auto& one) { return !exists(one.first); });
   return saves;
 }

@@ -71,7 +71,7 @@ bool is_made_at(const SaverPlace& place, const CheckpointInfo& info, const Times
 // A file that its disk fails to deliver may be any run's. Only an autoresumed run has given it up.
 // Even then, it must be possible to put it aside when its name is needed.
 void check_can_be_given_up(const SaverPlace& place, const std::string& path,
-                           const LookedInto& found, bool may_rewrite_own) {
+                           const FileFindings& found, bool may_rewrite_own) {
   if (!found.unreadable) return;
   if (may_rewrite_own) {
     place.store->stat(path, /*follow=*/false);
@@ -135,8 +135,8 @@ class ConflictCheck {
     // these are read quickly. In a far store, bytes that their writer verified are not fetched
     // again.
     const bool is_quick = place_.weights_only || place_.store->may_be_far();
-    const LookedInto found =
-        look_into(place_.store, path, is_quick ? Verify::kQuick : Verify::kFull);
+    const FileFindings found =
+        inspect_file(place_.store, path, is_quick ? Verify::kQuick : Verify::kFull);
     if (!found.info) {
       check_can_be_given_up(place_, path, found, may_rewrite_own_);
       result_.unusable.push_back({path, found.problem, version_far_away(place_, path, info)});
@@ -184,9 +184,9 @@ std::string SaverPlace::name() const {
 
 std::string SaverPlace::path() const { return join_path(folder, name()); }
 
-bool SaverPlace::has_passed(const std::string& path) const {
+bool SaverPlace::is_retired(const std::string& path) const {
   const std::string name = relative_path(normal_path(path), normal_path(folder));
-  return cairn::has_passed(filename, name, dist(), now);
+  return cairn::is_retired(filename, name, dist(), now);
 }
 
 bool SaverPlace::may_have_gone_on_from(const std::string& path) const {
@@ -196,14 +196,14 @@ bool SaverPlace::may_have_gone_on_from(const std::string& path) const {
 bool is_saved_in_parts(const SaverPlace& place, const std::string& path) {
   if (!place.saves_folders || !place.store->names_are_paths()) return false;
   try {
-    return is_part_of_one(*place.store, path);
+    return is_machine_part(*place.store, path);
   } catch (const UnreadableError&) {
     return false;  // Examining the folder itself gives the same error.
   }
 }
 
 bool holds_checkpoint_of_now(const SaverPlace& place, const std::string& path) {
-  const auto info = look_into(place.store, path, Verify::kQuick).info;
+  const auto info = inspect_file(place.store, path, Verify::kQuick).info;
   return info && info->run_name == place.run_name && is_at(*info, place.now) &&
          info->kind == (place.weights_only ? "weights" : "full");
 }
@@ -232,7 +232,7 @@ std::string find_obstacle(ObjectStore& store, const std::string& path, bool make
 std::optional<PutAside> examine_again(const std::shared_ptr<ObjectStore>& store,
                                       const std::string& path, const std::string& own_run,
                                       bool may_rewrite_own) {
-  const LookedInto found = look_into(store, path, Verify::kFull);
+  const FileFindings found = inspect_file(store, path, Verify::kFull);
   if (!found.info) {
     return PutAside{found.unreadable ? kAsideUnreadable : kAsideDamaged, found.problem};
   }
@@ -280,7 +280,7 @@ FolderConflicts check_next_save(const SaverPlace& place, const SavedCheckpoints&
 void adopt_saved(const SaverPlace& place, SavedCheckpoints& saved) {
   const std::string here = normal_path(place.folder);
   const FormatVariables dist = place.dist();
-  Existence exists(place.store);
+  ExistenceCache exists(place.store);
   const auto is_own_name = [&](const std::string& name) {
     return parse_name(place.filename, name, dist).has_value();
   };
@@ -299,7 +299,7 @@ void adopt_saved(const SaverPlace& place, SavedCheckpoints& saved) {
       // Parts do not say when they were made, so the name is trusted.
       const bool is_in_parts = is_saved_in_parts(place, now);
       const auto info =
-          is_in_parts ? std::nullopt : look_into(place.store, now, Verify::kQuick).info;
+          is_in_parts ? std::nullopt : inspect_file(place.store, now, Verify::kQuick).info;
       if (!is_in_parts && (!info || !is_made_at(place, *info, timestamp))) {
         ++asked[folder];
         return std::nullopt;
@@ -314,7 +314,7 @@ void adopt_saved(const SaverPlace& place, SavedCheckpoints& saved) {
 bool is_still_own(const SaverPlace& place, const std::string& path, const Timestamp& timestamp) {
   try {
     if (is_saved_in_parts(place, path) || !place.store->stat(path)) return true;
-    const auto info = look_into(place.store, path, Verify::kQuick).info;
+    const auto info = inspect_file(place.store, path, Verify::kQuick).info;
     if (!info) return false;
     const bool says_nothing = info->run_name.empty() && !info->timestamp;
     return is_made_at(place, *info, timestamp) || (place.weights_only && says_nothing);

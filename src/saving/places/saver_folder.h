@@ -33,7 +33,7 @@ struct SaverPlace {
   std::string path() const;
   std::string name() const;
   // Whether `path` belongs to a save before `now`, and to no save at `now` or later.
-  bool has_passed(const std::string& path) const;
+  bool is_retired(const std::string& path) const;
   // Whether the parts at `path` can be the checkpoint that was loaded.
   bool may_have_gone_on_from(const std::string& path) const;
 };

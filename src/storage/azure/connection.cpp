@@ -72,9 +72,9 @@ bool Connection::learn(const HttpResponse& response, const RemoteError& /*error*
   return response.status == 403 && learn_time(response, /*is_certain=*/false, signed_by);
 }
 
-bool Connection::is_passing(int status, const std::string& code) const {
+bool Connection::is_temporary(int status, const std::string& code) const {
   // A body that arrived damaged or shortened may arrive whole the next time.
-  return Remote::is_passing(status, code) || code == "Md5Mismatch" || code == "InvalidMd5" ||
+  return Remote::is_temporary(status, code) || code == "Md5Mismatch" || code == "InvalidMd5" ||
          code == "OperationTimedOut" || code == "ServerBusy" || code == "InternalError";
 }
 

@@ -50,7 +50,7 @@ class BlockUpload final : public PartedUpload {
             .body = {bytes}};
   }
 
-  void sent(int number, const HttpResponse& response) override {
+  void note_sent(int number, const HttpResponse& response) override {
     const std::string_view has = response.header("content-md5");
     if (has.empty() || has == md5s_[static_cast<std::size_t>(number) - 1]) return;
     throw StorageError("writing part " + std::to_string(number) + " of " +
@@ -174,9 +174,9 @@ class Container final : public RemoteContainer {
     while (response.header("x-ms-copy-status") == "pending") {
       if (std::string now(response.header("x-ms-copy-progress")); now != progress) {
         progress = std::move(now);
-        attempts.progress();
+        attempts.reset();
       }
-      if (!attempts.again()) refuse_copy(to, "makes no progress");
+      if (!attempts.wait_for_next()) refuse_copy(to, "makes no progress");
       response = connection_->send({.method = "HEAD", .key = to});
       connection_->check(response, "copying to", to);
     }

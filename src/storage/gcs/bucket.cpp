@@ -49,7 +49,7 @@ class GoogleUpload final : public s3::Upload {
  public:
   using Upload::Upload;
 
-  void gathering(ByteView bytes) override { of_part_.add(bytes); }
+  void note_gathered(ByteView bytes) override { of_part_.add(bytes); }
 
   RemoteRequest part(int number, const SharedBytes& bytes) override {
     RemoteRequest request = Upload::part(number, bytes);
@@ -60,8 +60,8 @@ class GoogleUpload final : public s3::Upload {
     return request;
   }
 
-  void sent(int number, const HttpResponse& response) override {
-    Upload::sent(number, response);
+  void note_sent(int number, const HttpResponse& response) override {
+    Upload::note_sent(number, response);
     const std::string given = crc32c_in(response);
     const std::string& wanted = of_parts_[static_cast<std::size_t>(number) - 1];
     if (given.empty() || given == wanted) return;

@@ -91,7 +91,7 @@ bool Connection::learn(const HttpResponse& response, const RemoteError& error,
   if (!config_.is_hmac) {
     if (response.status != 401) return false;
     const std::size_t end = signed_by.find('\n');
-    config_.credentials->refused(
+    config_.credentials->note_refused(
         {.access_key = signed_by.substr(0, end), .session_token = signed_by.substr(end + 1)});
     return true;
   }
@@ -100,7 +100,7 @@ bool Connection::learn(const HttpResponse& response, const RemoteError& error,
   return (is_skewed || error.code.empty()) && learn_time(response, is_skewed, signed_by);
 }
 
-bool Connection::is_passing(int status, const std::string& code) const {
+bool Connection::is_temporary(int status, const std::string& code) const {
   return is_temporary_status(status) || s3::is_temporary_code(code);
 }
 

@@ -228,7 +228,7 @@ class LocalStore final : public ObjectStore, public LocalFiles {
       throw UsageError("cannot remove " + name + " as a file: it is a folder");
     }
     const FilePath path = roots_.path_of(name);
-    if (there && recycler_ != nullptr && recycler_->retire(path)) return true;
+    if (there && recycler_ != nullptr && recycler_->keep_as_spare(path)) return true;
     if (there) return remove_file(files_, path);
     return read_link_file(files_, link_file(name)) && remove_file(files_, link_file(path));
   }

@@ -28,7 +28,7 @@ void Recycler::remember(const FilePath& path) {
   }
 }
 
-bool Recycler::retire(const FilePath& path) {
+bool Recycler::keep_as_spare(const FilePath& path) {
   const std::lock_guard lock(mutex_);
   const auto written = written_.extract(normal_path(path.text()));
   if (written.empty() || spare_ != nullptr) return false;

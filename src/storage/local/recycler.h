@@ -1,11 +1,11 @@
 // The spare file of recycling_local_store(); local_store() has none.
 //
 //  1. remember() notes the state of a file that was just published.
-//  2. retire() is called instead of a removal. It keeps the file as the spare
+//  2. keep_as_spare() is called instead of a removal. It keeps the file as the spare
 //     (io/durable/spare_file.h) if remember() knows it and nothing has changed: name, permissions,
 //     owner, attributes, bytes. So writing over it gives the same file as a new one.
-//  3. retire() also checks at once that the file may be overwritten, so that no useless file is
-//     kept. It may not be overwritten while it is being read, or if the file system cannot tell.
+//  3. keep_as_spare() also checks at once that the file may be overwritten, so that no useless file
+//     is kept. It may not be overwritten while it is being read, or if the file system cannot tell.
 //  4. take_spare() gives the spare to the next write in its folder, which checks again.
 #pragma once
 
@@ -26,7 +26,7 @@ class Recycler {
 
   void remember(const FilePath& path);
   // True: the name is free, durably. False: nothing was done. Throws StorageError.
-  bool retire(const FilePath& path);
+  bool keep_as_spare(const FilePath& path);
   // nullptr if there is no spare. Removes a spare from another folder, where it would wait for
   // ever.
   std::unique_ptr<SpareFile> take_spare(const FilePath& path);

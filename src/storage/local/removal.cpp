@@ -34,7 +34,7 @@ bool remove_folder(FileSystem& files, const FilePath& path) {
     return false;
   }
   files.sync_folder(path.folder);
-  persist([&] { remove_tree(files, hidden); });
+  retry_after_bad_alloc([&] { remove_tree(files, hidden); });
   return true;
 }
 

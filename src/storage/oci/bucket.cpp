@@ -59,7 +59,7 @@ class OracleUpload final : public PartedUpload {
             .body = {bytes}};
   }
 
-  void sent(int number, const HttpResponse& response) override {
+  void note_sent(int number, const HttpResponse& response) override {
     const std::string etag(response.header("etag"));
     if (etag.empty()) {
       throw StorageError("writing part " + std::to_string(number) + " of " +
@@ -159,7 +159,7 @@ class Bucket final : public RemoteContainer {
                          .begun = parse_iso_time(text_in(upload, "timeCreated"))});
       }
       const std::string next(response.header("opc-next-page"));
-      if (!pages.go_on(next)) return found;
+      if (!pages.advance(next)) return found;
     }
   }
 

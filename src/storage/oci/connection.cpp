@@ -136,7 +136,7 @@ bool Connection::learn(const HttpResponse& response, const RemoteError& /*error*
   return response.status == 401 && learn_time(response, /*is_certain=*/false, signed_by);
 }
 
-bool Connection::is_passing(int status, const std::string& code) const {
+bool Connection::is_temporary(int status, const std::string& code) const {
   return is_temporary_status(status) || code == "ConcurrentObjectUpdate" ||
          code == "IncorrectState" || code == "UnmatchedContentMD5" || code == "RequestTimeout";
 }

@@ -20,24 +20,24 @@ std::uint64_t hash_of(const std::string& text) { return xxh3_64(as_bytes(text));
 void OwnObjects::know(const std::string& name, const std::string& version) {
   const std::string normal = normal_path(name);
   const std::scoped_lock lock(mutex_);
-  passed_.erase(hash_of(normal));
+  retired_.erase(hash_of(normal));
   known_.insert_or_assign(normal, Known{.version = version});
 }
 
 void OwnObjects::forget(const std::string& name) {
   const std::scoped_lock lock(mutex_);
   known_.erase(normal_path(name));
-  passed_.erase(hash_of(normal_path(name)));
+  retired_.erase(hash_of(normal_path(name)));
 }
 
-void OwnObjects::shorten(const std::function<bool(const std::string& name)>& has_passed) {
+void OwnObjects::shorten_retired(const std::function<bool(const std::string& name)>& is_retired) {
   constexpr std::size_t kFew = 16;
   const std::scoped_lock lock(mutex_);
   if (known_.size() < std::max(shorten_at_, kFew)) return;
   std::erase_if(known_, [&](const auto& known) {
-    if (!has_passed(known.first)) return false;
+    if (!is_retired(known.first)) return false;
     const std::string& version = known.second.version;
-    if (!version.empty()) passed_[hash_of(known.first)] = hash_of(version);
+    if (!version.empty()) retired_[hash_of(known.first)] = hash_of(version);
     return true;
   });
   shorten_at_ = 2 * known_.size();
@@ -148,13 +148,13 @@ void OwnObjects::refuse(const std::string& name, const std::string& there,
 bool OwnObjects::knows(const std::string& name) const {
   const std::string normal = normal_path(name);
   const std::scoped_lock lock(mutex_);
-  return known_.contains(normal) || passed_.contains(hash_of(normal));
+  return known_.contains(normal) || retired_.contains(hash_of(normal));
 }
 
 bool OwnObjects::is_as_shortened(const std::string& name, const std::string& version) const {
   const std::scoped_lock lock(mutex_);
-  const auto found = passed_.find(hash_of(normal_path(name)));
-  return found != passed_.end() && found->second == hash_of(version);
+  const auto found = retired_.find(hash_of(normal_path(name)));
+  return found != retired_.end() && found->second == hash_of(version);
 }
 
 std::optional<OwnObjects::Known> OwnObjects::find(const std::string& name) const {

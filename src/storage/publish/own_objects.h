@@ -66,10 +66,10 @@ class OwnObjects {
   // This job removed the object, or may not write it, so it knows nothing about it any more.
   void forget(const std::string& name);
   // Replaces by hashes all names that will not be written again, as far as is known now: those for
-  // which `has_passed` returns true. Works only now and then, so that a call makes a small,
-  // constant number of `has_passed` calls on average. If such a name is written again, the object
+  // which `is_retired` returns true. Works only now and then, so that a call makes a small,
+  // constant number of `is_retired` calls on average. If such a name is written again, the object
   // is looked at first.
-  void shorten(const std::function<bool(const std::string& name)>& has_passed);
+  void shorten_retired(const std::function<bool(const std::string& name)>& is_retired);
   // A write of these bytes failed, or another write's object was there afterwards. It may have been
   // done.
   void note_sent(const std::string& name, BytesFingerprint sent);
@@ -94,7 +94,7 @@ class OwnObjects {
 
  private:
   struct Known {
-    std::string version = {};                     // empty: see passed_, or none is known
+    std::string version = {};                     // empty: see retired_, or none is known
     std::vector<BytesFingerprint> attempts = {};  // failed writes since then
     bool was_cancelled = false;                   // a write since then was cancelled
   };
@@ -111,9 +111,9 @@ class OwnObjects {
   mutable std::mutex mutex_;
   std::map<std::string, Known> known_;
   std::set<std::string> unfinished_;
-  // Filled by shorten(): the hash of a name -> the hash of its version.
-  std::unordered_map<std::uint64_t, std::uint64_t> passed_;
-  std::size_t shorten_at_ = 0;  // Size of known_ at which shorten() works again.
+  // Filled by shorten_retired(): the hash of a name -> the hash of its version.
+  std::unordered_map<std::uint64_t, std::uint64_t> retired_;
+  std::size_t shorten_at_ = 0;  // Size of known_ at which shorten_retired() works again.
 };
 
 }  // namespace cairn

@@ -46,7 +46,7 @@ struct UploadQueue::Impl {
   void work();
   std::vector<std::exception_ptr> transfer(Waiting& next);
   void publish_file(const Waiting& next);
-  void shorten_passed(const Upload& upload);
+  void shorten_retired(const Upload& upload);
   std::optional<std::string> next_superfluous(Waiting& done);
   RemovalReport remove_superfluous(Waiting& done, bool has_arrived);
   void withdraw_removals(const std::string& name);
@@ -150,15 +150,15 @@ void UploadQueue::Impl::publish_file(const Waiting& next) {
                                               .replace = upload.replace,
                                               .expected_bytes = upload.file->size(),
                                               .fill = fill});
-                      shorten_passed(upload);
+                      shorten_retired(upload);
                       return upload.file->size();
                     });
 }
 
 // Names that are on their way stay in full: one of them may belong to an earlier upload, which will
 // ask what it may replace.
-void UploadQueue::Impl::shorten_passed(const Upload& upload) {
-  if (!upload.has_passed) return;
+void UploadQueue::Impl::shorten_retired(const Upload& upload) {
+  if (!upload.is_retired) return;
   const std::scoped_lock lock(mutex);
   std::set<std::string> on_their_way;
   for (const auto& [name, upload_of_it] : under_way) {
@@ -167,8 +167,8 @@ void UploadQueue::Impl::shorten_passed(const Upload& upload) {
   for (const Waiting& next : waiting) {
     on_their_way.insert(normal_path(next.upload.name));
   }
-  publisher.own().shorten([&](const std::string& name) {
-    return !on_their_way.contains(name) && upload.has_passed(name);
+  publisher.own().shorten_retired([&](const std::string& name) {
+    return !on_their_way.contains(name) && upload.is_retired(name);
   });
 }
 

@@ -44,9 +44,9 @@ struct Upload {
   // Called before anything is sent, on a thread of the queue. An exception ends the upload.
   std::function<void()> check = nullptr;
   // Whether, as far as is known now, neither this upload nor a later one has the name. For such
-  // names the queue keeps only hashes (OwnObjects::shorten()). Called on a thread of the queue.
-  // Empty: no name.
-  std::function<bool(const std::string& name)> has_passed = nullptr;
+  // names the queue keeps only hashes (OwnObjects::shorten_retired()). Called on a thread of the
+  // queue. Empty: no name.
+  std::function<bool(const std::string& name)> is_retired = nullptr;
   std::string pointer = {};  // the pointer to move to `name`; empty: none
   // Names that this upload makes superfluous; `name` itself is ignored.
   std::vector<std::string> remove_afterwards = {};

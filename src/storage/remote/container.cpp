@@ -63,7 +63,7 @@ std::optional<RemoteHead> RemoteContainer::head(const std::string& key) {
     if (response.status == 404 && remote_->is_missing(why)) return std::nullopt;
     const bool may_be_missing = why.status == 404 && tells_why;
     const bool has_passed = is_success(why) || may_be_missing || why.status == 416;
-    if (!has_passed || !attempts.again()) {
+    if (!has_passed || !attempts.wait_for_next()) {
       remote_->refuse(has_passed ? response : why, "looking at", key);
     }
     response = remote_->send(request);
@@ -79,7 +79,7 @@ RemoteList RemoteContainer::list(const ListQuery& query) {
   for (;;) {
     RemoteList answer = list_page(asked);
     const bool is_empty = answer.objects.empty() && answer.prefixes.empty();
-    if (!is_empty || !pages.go_on(answer.next)) return answer;
+    if (!is_empty || !pages.advance(answer.next)) return answer;
     if (pages.count() > kMostEmptyPages) refuse_endless(remote_->describe(query.prefix));
     asked.page = answer.next;
   }
@@ -96,7 +96,7 @@ RemoteList RemoteContainer::list_page(const ListQuery& query) {
       if (query.most == 0) check_next_page(answer, query.page);
       return answer;
     } catch (StorageError& e) {
-      if (e.retryable() && attempts.again()) continue;
+      if (e.retryable() && attempts.wait_for_next()) continue;
       e.add_context("listing " + remote_->describe(query.prefix));
       throw;
     }

@@ -94,13 +94,13 @@ class PartedUpload {
   // Receives bytes of the next part, in order, while they are in the processor's cache. A checksum
   // that uses this need not read the part again. Called for all bytes of a part, or for none of
   // them.
-  virtual void gathering(ByteView /*bytes*/) {}
+  virtual void note_gathered(ByteView /*bytes*/) {}
   // Makes the request that sends a part. Called in order, from 1 on. Several parts may be under way
   // at once.
   virtual RemoteRequest part(int number, const SharedBytes& bytes) = 0;
   // Receives the answer to a part, which is 2xx, in the same order. Throws StorageError if the
   // server received something else.
-  virtual void sent(int number, const HttpResponse& response) = 0;
+  virtual void note_sent(int number, const HttpResponse& response) = 0;
   // Assembles the object from its parts, under the condition in these headers.
   virtual Completed complete(const std::vector<HttpHeader>& condition) = 0;
   // The request that gives up the upload; nullopt if the server forgets it by itself.

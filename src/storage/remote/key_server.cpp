@@ -28,9 +28,9 @@ HttpResponse ask_for_keys(HttpClient& client, const NetRetries& retries,
       response = call->wait();
     }
     if (response.cancelled) check_cancelled_here();
-    const bool is_passing =
+    const bool is_temporary =
         !response.failure.empty() || response.status >= 500 || response.status == 429;
-    if (!is_passing || !attempts.again()) return response;
+    if (!is_temporary || !attempts.wait_for_next()) return response;
   }
 }
 

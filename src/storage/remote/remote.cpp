@@ -94,7 +94,7 @@ SigningTime Remote::signing_time() const {
           .skew = std::to_string(skew_ms)};
 }
 
-bool Remote::is_passing(int status, const std::string& /*code*/) const {
+bool Remote::is_temporary(int status, const std::string& /*code*/) const {
   return is_temporary_status(status);
 }
 
@@ -136,13 +136,13 @@ std::string Remote::without_secrets(std::string text) const {
 }
 
 // Masks first: a secret that is cut, or has a byte replaced, would not be found.
-std::string Remote::told(const std::string& text) const {
+std::string Remote::safe_text(const std::string& text) const {
   return printable_line(without_secrets(text).substr(0, kLongestMessage));
 }
 
 std::string Remote::described(const std::string& key, const HttpResponse& response) const {
   if (response.redirected_to.empty()) return describe(key);
-  return describe(key) + " (redirected to " + told(response.redirected_to) + ")";
+  return describe(key) + " (redirected to " + safe_text(response.redirected_to) + ")";
 }
 
 void Remote::refuse(const HttpResponse& response, const std::string& doing,
@@ -150,13 +150,13 @@ void Remote::refuse(const HttpResponse& response, const std::string& doing,
   const RemoteError error = error_in(response);
   std::string text = doing + " " + described(key, response) + ": the server answered " +
                      std::to_string(response.status);
-  if (!error.code.empty()) text += " " + told(error.code);
-  if (!error.message.empty()) text += ": " + told(error.message);
+  if (!error.code.empty()) text += " " + safe_text(error.code);
+  if (!error.message.empty()) text += ": " + safe_text(error.message);
   text = without_secrets(std::move(text)) + advice_for(response.status, error.code);
   const bool is_known = settings_.has_plain_404 || is_missing(response);
   if (response.status == 404 && is_known) throw NotFoundError(text);
   if (response.status == 412) throw AlreadyExistsError(text);
-  throw StorageError(text, response.status, is_passing(response.status, error.code));
+  throw StorageError(text, response.status, is_temporary(response.status, error.code));
 }
 
 void Remote::check(const HttpResponse& response, const std::string& doing,
@@ -199,8 +199,8 @@ void RemoteCall::start() {
   if (hook_.is_cancelled()) call_->cancel();
 }
 
-bool RemoteCall::again(std::optional<std::chrono::milliseconds> server_asks) {
-  return !request_.is_cleanup && attempts_.again(server_asks);
+bool RemoteCall::wait_for_next(std::optional<std::chrono::milliseconds> server_asks) {
+  return !request_.is_cleanup && attempts_.wait_for_next(server_asks);
 }
 
 HttpResponse RemoteCall::wait() {
@@ -221,23 +221,23 @@ bool RemoteCall::is_final(const HttpResponse& response) {
     const bool may_be_error = response.status >= 300 || request_.is_answered_late;
     const RemoteError error = may_be_error ? remote_.error_in(response) : RemoteError();
     if (remote_.learn(response, error, signed_by_) && ++learned_ <= kMostLearned) return false;
-    if (!remote_.is_passing(response.status, error.code)) {
+    if (!remote_.is_temporary(response.status, error.code)) {
       if (response.status == 206) check_range(response);
       return true;
     }
-    return !again(retry_after(response.header("retry-after"), remote_.now()));
+    return !wait_for_next(retry_after(response.header("retry-after"), remote_.now()));
   }
   if (response.is_too_long && request_.returns_too_long) return true;
   // A server that sends only a few bytes at a time does not count as progress: otherwise this would
   // never end.
-  if (resume_after(response) && !response.is_stalled) attempts_.progress();
+  if (resume_after(response) && !response.is_stalled) attempts_.reset();
   const std::string text = request_.method + " of " + remote_.described(request_.key, response) +
                            ": " + printable_line(response.failure);
   if (response.cancelled) {
     check_cancelled_here();  // says why
     throw CancelledError(text);
   }
-  if (response.may_work_later && again()) return false;
+  if (response.may_work_later && wait_for_next()) return false;
   throw StorageError(
       text + (response.may_work_later ? " (tried " + std::to_string(attempts_.made()) + " times)"
                                       : std::string()),

@@ -134,7 +134,7 @@ class Remote {
   void check(const HttpResponse& response, const std::string& doing, const std::string& key) const;
   // A server's text in a form that is safe for messages: short, printable, without the secrets
   // given to keep_secret().
-  std::string told(const std::string& text) const;
+  std::string safe_text(const std::string& text) const;
   // The server's time.
   NetTime now() const;
   // The same time, together with what learn_time() needs. Both are of one moment.
@@ -166,7 +166,7 @@ class Remote {
     return false;
   }
   // Whether the fault of the server, or of the way to it, may be temporary.
-  virtual bool is_passing(int status, const std::string& code) const;
+  virtual bool is_temporary(int status, const std::string& code) const;
   // What to do next ("; check ..."), or nothing.
   virtual std::string advice_for(int /*status*/, const std::string& /*code*/) const { return {}; }
 
@@ -213,7 +213,7 @@ class RemoteCall {
 
  private:
   void start();
-  bool again(std::optional<std::chrono::milliseconds> server_asks = std::nullopt);
+  bool wait_for_next(std::optional<std::chrono::milliseconds> server_asks = std::nullopt);
   bool is_final(const HttpResponse& response);
   std::optional<std::uint64_t> first_byte() const;
   bool begins_at(const HttpResponse& response, std::uint64_t first) const;

@@ -344,7 +344,7 @@ std::shared_ptr<const ByteSource> open_object(std::shared_ptr<Remote> remote,
       Opened opened = parse_tail(*remote, key, std::move(response));
       return std::make_shared<const ObjectSource>(std::move(remote), key, std::move(opened));
     } catch (const StorageError& e) {
-      if (!e.retryable() || !attempts.again()) throw;
+      if (!e.retryable() || !attempts.wait_for_next()) throw;
     }
   }
 }

@@ -312,7 +312,7 @@ class RemoteStore final : public ObjectStore {
       answer = container_->list({.prefix = prefix, .page = answer.next});
       for (RemoteList::Object& object : answer.objects)
         keys.push_back(std::move(object.key));
-    } while (pages.go_on(answer.next));
+    } while (pages.advance(answer.next));
     return keys;
   }
 

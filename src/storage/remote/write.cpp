@@ -71,7 +71,7 @@ class RemoteWrite final : public ObjectWrite {
       part_->insert(part_->end(), bytes.begin(), bytes.begin() + static_cast<std::ptrdiff_t>(now));
       // Passes bytes of the copy, since the caller may change its own. The first part is hashed
       // later, as a whole.
-      if (upload_ != nullptr) upload_->gathering(ByteView(*part_).last(now));
+      if (upload_ != nullptr) upload_->note_gathered(ByteView(*part_).last(now));
       bytes = bytes.subspan(now);
       size_ += now;
     }
@@ -181,7 +181,7 @@ class RemoteWrite final : public ObjectWrite {
     spare_.push_back(std::move(sent.part));
     if (remote().is_missing(response)) refuse_removed(response.status);
     remote().check(response, "writing part " + std::to_string(sent.number) + " of", key_);
-    upload_->sent(sent.number, response);
+    upload_->note_sent(sent.number, response);
   }
 
   // Called if another program or a rule of the bucket removed the upload. The data is not at fault.

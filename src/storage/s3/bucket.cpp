@@ -33,7 +33,7 @@ class BucketUpload final : public Upload {
   BucketUpload(Bucket& bucket, const std::string& key, std::string id, bool with_crc64)
       : Upload(*bucket.remote(), key, std::move(id)), bucket_(bucket), with_crc64_(with_crc64) {}
 
-  void gathering(ByteView bytes) override {
+  void note_gathered(ByteView bytes) override {
     if (with_crc64_) of_part_.add(bytes);
   }
 
@@ -47,8 +47,8 @@ class BucketUpload final : public Upload {
     return request;
   }
 
-  void sent(int number, const HttpResponse& response) override {
-    Upload::sent(number, response);
+  void note_sent(int number, const HttpResponse& response) override {
+    Upload::note_sent(number, response);
     if (with_crc64_) parts().back().crc64 = of_parts_[static_cast<std::size_t>(number) - 1];
   }
 
@@ -323,7 +323,7 @@ class ProbeObject {
   ProbeObject& operator=(const ProbeObject&) = delete;
 
   const std::string& key() const { return key_; }
-  void is_there() { is_there_ = true; }
+  void note_created() { is_there_ = true; }
   // The id of an unfinished upload; "" for none.
   void set_upload(const std::string& id) { upload_ = id; }
 
@@ -374,7 +374,7 @@ Conditions Bucket::probe(const std::string& folder) {
   };
   const HttpResponse made = put(std::nullopt);
   connection_->check(made, "writing", key);
-  object.is_there();
+  object.note_created();
   const std::string etag(made.header("etag"));
   Conditions found;
   found.absent = put(HttpHeader{"if-none-match", "*"}).status == 412;
@@ -405,7 +405,7 @@ bool Bucket::probe_upload(const std::string& folder) {
   const std::vector<HttpHeader> headers = write_headers(new_write_id());
   const HttpResponse made = ask({.method = "PUT", .key = key, .headers = headers});
   connection_->check(made, "writing", key);
-  object.is_there();
+  object.note_created();
   const WriteCondition its_own = WriteCondition::of_version(std::string(made.header("etag")));
   const HttpResponse begun =
       ask({.method = "POST", .key = key, .query = {{"uploads", ""}}, .headers = headers});

@@ -15,7 +15,7 @@ namespace {
 constexpr BucketRules kRules = {.store = "an S3 store", .example = "s3://bucket/name"};
 
 // The first text that is not empty.
-std::string first_of(std::initializer_list<std::string> candidates) {
+std::string first_nonempty(std::initializer_list<std::string> candidates) {
   for (const std::string& candidate : candidates) {
     if (!candidate.empty()) return candidate;
   }
@@ -56,7 +56,7 @@ BucketOptions bucket_options(const S3Options& options) {
 
 bool path_style(const S3Options& options, bool is_amazon, const Profile& profile) {
   const std::string text =
-      first_of({environment("CAIRN_S3_ADDRESSING"), setting(profile, "s3.addressing_style")});
+      first_nonempty({environment("CAIRN_S3_ADDRESSING"), setting(profile, "s3.addressing_style")});
   if (options.addressing != S3Addressing::kAuto) {
     return options.addressing == S3Addressing::kPath;
   }
@@ -70,8 +70,9 @@ bool path_style(const S3Options& options, bool is_amazon, const Profile& profile
 
 // Uses AWS's own names for this setting.
 bool with_checksums(const Profile& profile) {
-  const std::string text = lower_case(first_of({environment("AWS_REQUEST_CHECKSUM_CALCULATION"),
-                                                setting(profile, "request_checksum_calculation")}));
+  const std::string text =
+      lower_case(first_nonempty({environment("AWS_REQUEST_CHECKSUM_CALCULATION"),
+                                 setting(profile, "request_checksum_calculation")}));
   if (text.empty() || text == "when_supported" || text == "when_required") {
     return text != "when_required";
   }
@@ -89,9 +90,9 @@ bool unsigned_payload(const S3Options& options) {
 }
 
 std::string endpoint_of(const S3Options& options, const Profile& profile) {
-  return first_of({options.endpoint_url, environment("S3_ENDPOINT_URL"),
-                   environment("AWS_ENDPOINT_URL_S3"), environment("AWS_ENDPOINT_URL"),
-                   setting(profile, "s3.endpoint_url"), setting(profile, "endpoint_url")});
+  return first_nonempty({options.endpoint_url, environment("S3_ENDPOINT_URL"),
+                         environment("AWS_ENDPOINT_URL_S3"), environment("AWS_ENDPOINT_URL"),
+                         setting(profile, "s3.endpoint_url"), setting(profile, "endpoint_url")});
 }
 
 std::string identity_of(const Config& config, const std::string& keys) {
@@ -115,9 +116,9 @@ Config resolve_config(const S3Options& options, const Outside& outside) {
   Config config;
   config.options = options;
   S3Options& o = config.options;
-  o.region = first_of({options.region, environment("AWS_REGION"), environment("AWS_DEFAULT_REGION"),
-                       setting(profile, "region")});
-  o.canned_acl = first_of({options.canned_acl, environment("S3_CANNED_ACL")});
+  o.region = first_nonempty({options.region, environment("AWS_REGION"),
+                             environment("AWS_DEFAULT_REGION"), setting(profile, "region")});
+  o.canned_acl = first_nonempty({options.canned_acl, environment("S3_CANNED_ACL")});
   o.endpoint_url = endpoint_of(options, profile);
   o.unsigned_payload = unsigned_payload(options);
   if (!o.endpoint_url.empty()) {
@@ -126,7 +127,7 @@ Config resolve_config(const S3Options& options, const Outside& outside) {
   config.is_path_style = path_style(options, o.endpoint_url.empty(), profile);
   config.with_checksums = with_checksums(profile);
   config.settings = bucket_settings(bucket_options(options), outside);
-  config.settings.ca_file = first_of(
+  config.settings.ca_file = first_nonempty(
       {environment("AWS_CA_BUNDLE"), setting(profile, "ca_bundle"), config.settings.ca_file});
   const FoundCredentials found = find_credentials(
       {.given = {options.access_key_id, options.secret_access_key, options.session_token},

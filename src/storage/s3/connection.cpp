@@ -116,7 +116,7 @@ bool Connection::learn(const HttpResponse& response, const RemoteError& error,
     return true;
   }
   if (is_one_of(error.code, {"ExpiredToken", "TokenRefreshRequired", "ExpiredTokenException"})) {
-    config_.credentials->refused({.access_key = access_key, .session_token = session_token});
+    config_.credentials->note_refused({.access_key = access_key, .session_token = session_token});
     return true;
   }
   const bool is_elsewhere = response.status == 301 || response.status == 307 ||
@@ -133,7 +133,7 @@ bool Connection::learn(const HttpResponse& response, const RemoteError& error,
   return true;
 }
 
-bool Connection::is_passing(int status, const std::string& code) const {
+bool Connection::is_temporary(int status, const std::string& code) const {
   return is_temporary_status(status) || is_temporary_code(code);
 }
 

@@ -50,7 +50,7 @@ class FetchedCredentials final : public CredentialSource {
     try {
       kept_ = fetch();
       is_refused_ = false;
-      next_try_ = pause_behind(clock_->now());
+      next_try_ = next_try_after(clock_->now());
     } catch (const StorageError&) {
       if (!holds || is_refused_) throw;
       next_try_ = clock_->now() + kPauseOfKeys;
@@ -58,7 +58,7 @@ class FetchedCredentials final : public CredentialSource {
     return kept_;
   }
 
-  void refused(const Credentials& used) override {
+  void note_refused(const Credentials& used) override {
     const Turn turn(turns_);
     // Another thread may have fetched new keys meanwhile.
     if (used.access_key == kept_.access_key && used.session_token == kept_.session_token) {
@@ -68,7 +68,7 @@ class FetchedCredentials final : public CredentialSource {
 
  private:
   // The time until which new keys are used although they expire soon.
-  NetTime pause_behind(NetTime now) const {
+  NetTime next_try_after(NetTime now) const {
     if (!kept_.expires || *kept_.expires <= now) return now;
     return now + std::min<NetTime::duration>(kPauseOfKeys, (*kept_.expires - now) / 2);
   }

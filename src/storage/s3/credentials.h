@@ -42,7 +42,7 @@ class CredentialSource {
   virtual Credentials get() = 0;
   // The server says that these keys have expired. The next get() fetches new keys, if the source
   // can.
-  virtual void refused(const Credentials& /*used*/) {}
+  virtual void note_refused(const Credentials& /*used*/) {}
 };
 
 std::shared_ptr<CredentialSource> fixed_credentials(Credentials credentials);

@@ -19,7 +19,7 @@ RemoteRequest Upload::part(int number, const SharedBytes& bytes) {
           .body = {bytes}};
 }
 
-void Upload::sent(int number, const HttpResponse& response) {
+void Upload::note_sent(int number, const HttpResponse& response) {
   const std::string etag(response.header("etag"));
   if (etag.empty()) {
     throw StorageError("writing part " + std::to_string(number) + " of " + remote_.describe(key_) +

@@ -17,7 +17,7 @@ class Upload : public PartedUpload {
       : remote_(remote), key_(std::move(key)), id_(std::move(id)) {}
 
   RemoteRequest part(int number, const SharedBytes& bytes) override;
-  void sent(int number, const HttpResponse& response) override;
+  void note_sent(int number, const HttpResponse& response) override;
   // The request that lets the server copy a part from the source in these headers. copied() takes
   // its answer, and returns whether the copy succeeded.
   RemoteRequest copied_part(int number, std::vector<HttpHeader> source) const;

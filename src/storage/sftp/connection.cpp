@@ -31,21 +31,21 @@ void Connection::clean_up_left() {
       cleanup = std::move(closing_.back());
       closing_.pop_back();
     }
-    tell(cleanup);
+    send_cleanup(cleanup);
   }
 }
 
-std::optional<Session::Id> Connection::tell(const Cleanup& cleanup) {
+std::optional<Session::Id> Connection::send_cleanup(const Cleanup& cleanup) {
   std::optional<Session::Id> last;
   if (cleanup.handle.session == number_) {  // otherwise it ended with its session
     for (const Session::Id id : cleanup.asked)
       session_->forget(id);
     if (!cleanup.handle.text.empty()) {
-      last = session_->tell(Request(Packet::kClose).text(cleanup.handle.text));
+      last = session_->send_and_forget(Request(Packet::kClose).text(cleanup.handle.text));
     }
   }
   if (!cleanup.temporary.empty()) {
-    last = session_->tell(Request(Packet::kRemove).text(cleanup.temporary));
+    last = session_->send_and_forget(Request(Packet::kRemove).text(cleanup.temporary));
   }
   return last;
 }
@@ -59,7 +59,7 @@ void Connection::close_later(Handle handle) noexcept {
   }
 }
 
-void Connection::let_go(Cleanup cleanup) noexcept {
+void Connection::clean_up(Cleanup cleanup) noexcept {
   const CancelScope scope(nullptr);
   try {
     const Turn turn(turns_, Session::kCleanupTime);
@@ -71,7 +71,7 @@ void Connection::let_go(Cleanup cleanup) noexcept {
     leave_parent();
     Session& own = opened(cleanup.handle.session);
     try {
-      if (const auto last = tell(cleanup)) own.settle(*last);
+      if (const auto last = send_cleanup(cleanup)) own.wait_for_last(*last);
     } catch (const ConnectionLost&) {
       session_.reset();
     }

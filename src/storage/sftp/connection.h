@@ -57,7 +57,7 @@ class Connection {
       try {
         return once(act);
       } catch (StorageError& e) {
-        if (progress && progress() != std::exchange(seen, progress())) retries.progress();
+        if (progress && progress() != std::exchange(seen, progress())) retries.reset();
         retries.pause_or_rethrow(e);
       }
     }
@@ -96,7 +96,7 @@ class Connection {
   void close_later(Handle handle) noexcept;
   // Cleans up after something failed or was cancelled. If the session is still open and soon free,
   // this happens at once; otherwise together with the next request.
-  void let_go(Cleanup cleanup) noexcept;
+  void clean_up(Cleanup cleanup) noexcept;
 
  private:
   // Call it in the thread's turn. After a fork, drops the parent's session, which the child must
@@ -107,7 +107,7 @@ class Connection {
   // Call it in the thread's turn. Does the cleanups that were left for later.
   void clean_up_left();
   // Call it in the thread's turn. Returns the last request that it sent, if any.
-  std::optional<Session::Id> tell(const Cleanup& cleanup);
+  std::optional<Session::Id> send_cleanup(const Cleanup& cleanup);
 
   const Config config_;
   Wakeup wakeup_;  // wakes the thread that has the session

@@ -177,7 +177,7 @@ std::optional<std::vector<Entry>> list(Session& session, const std::string& fold
   try {
     entries = entries_of(session, handle, doing);
   } catch (...) {
-    session.tell(Request(Packet::kClose).text(handle));
+    session.send_and_forget(Request(Packet::kClose).text(handle));
     throw;
   }
   close(session, handle, folder);

@@ -28,7 +28,7 @@ std::string PacketStream::take() {
   return packet;
 }
 
-ProgramDialog::Moved PacketStream::pump(std::chrono::milliseconds most) {
+ProgramDialog::PumpResult PacketStream::pump(std::chrono::milliseconds most) {
   input_.erase(0, input_at_);
   input_at_ = 0;
   ByteView unsent = as_bytes(output_).subspan(output_at_);

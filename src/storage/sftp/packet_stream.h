@@ -35,7 +35,7 @@ class PacketStream {
   std::string take();
 
   // Like ProgramDialog::pump().
-  ProgramDialog::Moved pump(std::chrono::milliseconds most);
+  ProgramDialog::PumpResult pump(std::chrono::milliseconds most);
   // Like ProgramDialog::messages().
   std::string messages() { return dialog_.messages(); }
 

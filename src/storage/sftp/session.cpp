@@ -89,13 +89,13 @@ Answer Session::wait(Id id, std::chrono::milliseconds patience) {
   return std::move(*asked_.extract(asked).mapped().answer);
 }
 
-Session::Id Session::tell(const Request& request) {
+Session::Id Session::send_and_forget(const Request& request) {
   const Id id = add(request, kShortAnswer);
   forget(id);
   return id;
 }
 
-void Session::settle(Id last) {
+void Session::wait_for_last(Id last) {
   const auto end = std::chrono::steady_clock::now() + kCleanupTime;
   while (asked_.contains(last)) {
     const auto left =
@@ -128,9 +128,9 @@ void Session::pump(std::chrono::milliseconds patience) {
 bool Session::moved_within(std::chrono::milliseconds most) {
   take_answers();
   const auto moved = stream_.pump(most);
-  if (moved == ProgramDialog::Moved::kNothing) return false;
-  if (moved == ProgramDialog::Moved::kWoken) check_cancelled_here();
-  if (moved == ProgramDialog::Moved::kEnded) {
+  if (moved == ProgramDialog::PumpResult::kNothing) return false;
+  if (moved == ProgramDialog::PumpResult::kWoken) check_cancelled_here();
+  if (moved == ProgramDialog::PumpResult::kEnded) {
     lose(is_started_ ? "the connection broke off" : "no connection");
   }
   take_answers();
@@ -174,7 +174,7 @@ void Session::take(std::string packet) {
   if (asked->second.is_forgotten) {
     asked_.erase(asked);
     if (answer.type() == Packet::kHandle) {
-      tell(Request(Packet::kClose).text(answer.text()));
+      send_and_forget(Request(Packet::kClose).text(answer.text()));
     }
   } else {
     asked->second.answer = std::move(answer);

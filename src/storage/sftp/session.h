@@ -57,9 +57,10 @@ class Session {
     return wait(send(request, most));
   }
   // Sends the request together with the next one. Its answer is dropped.
-  Id tell(const Request& request);
-  // Sends the requests of tell(), and waits for the answer to `last`, at most kCleanupTime.
-  void settle(Id last);
+  Id send_and_forget(const Request& request);
+  // Sends the requests of send_and_forget(), and waits for the answer to `last`, at most
+  // kCleanupTime.
+  void wait_for_last(Id last);
   // Drops the answer to one request, or to all requests from `first` on. The requests of other
   // callers, who use the session in turns, are not affected.
   void forget(Id id);

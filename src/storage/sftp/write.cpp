@@ -124,7 +124,7 @@ class FileWrite final : public ObjectWrite {
       if (!is_open_) cleanup.handle.text.clear();
       for (const Piece& piece : under_way_)
         cleanup.asked.push_back(piece.id);
-      connection_->let_go(std::move(cleanup));
+      connection_->clean_up(std::move(cleanup));
     } catch (...) {
       // remove_leftovers() will find what this does not remove.
     }
@@ -134,7 +134,7 @@ class FileWrite final : public ObjectWrite {
 
   void write(ByteView bytes) override {
     if (bytes.empty()) return;
-    const Unknown unknown(*this);
+    const FailureGuard guard(*this);
     connection_->once(
         [&](Session& session) {
           while (!bytes.empty()) {
@@ -162,19 +162,19 @@ class FileWrite final : public ObjectWrite {
 
   // Guards steps that must succeed. After a failure it is not known what the server has of the
   // file. Then no more is written, and the file does not get its name.
-  class Unknown {
+  class FailureGuard {
    public:
-    explicit Unknown(FileWrite& of) : of_(of), errors_(std::uncaught_exceptions()) {
+    explicit FailureGuard(FileWrite& of) : of_(of), errors_(std::uncaught_exceptions()) {
       if (of_.has_failed_) {
         throw StorageError("writing " + of_.file_.name() + " failed before; start it again", 0,
                            /*retryable=*/true);
       }
     }
-    ~Unknown() {
+    ~FailureGuard() {
       if (std::uncaught_exceptions() > errors_) of_.has_failed_ = true;
     }
-    Unknown(const Unknown&) = delete;
-    Unknown& operator=(const Unknown&) = delete;
+    FailureGuard(const FailureGuard&) = delete;
+    FailureGuard& operator=(const FailureGuard&) = delete;
 
    private:
     FileWrite& of_;
@@ -189,7 +189,7 @@ class FileWrite final : public ObjectWrite {
   }
 
   void publish() override {
-    const Unknown unknown(*this);
+    const FailureGuard guard(*this);
     std::optional<std::uint32_t> modified;
     connection_->once(
         [&](Session& session) {

@@ -256,7 +256,7 @@ std::optional<std::vector<Placement>> read_placements(const Value* value) {
   return placements;
 }
 
-bool cuts(const Placement& placement) {
+bool is_shard_like(const Placement& placement) {
   return placement.kind == Placement::Kind::kShard ||
          placement.kind == Placement::Kind::kStridedShard;
 }
@@ -279,7 +279,7 @@ void read_order(const Foreign* spec, DTensor& tensor) {
       for (const std::int64_t dim : *dims) {
         const auto mesh_dim = static_cast<std::size_t>(dim);
         const bool fits = dim >= 0 && mesh_dim < is_known.size() && !is_known[mesh_dim] &&
-                          cuts(tensor.placements[mesh_dim]) &&
+                          is_shard_like(tensor.placements[mesh_dim]) &&
                           tensor.placements[mesh_dim].dim == pair.as_items()[0].as_int();
         if (!fits) refuse("a shard order with dimension " + std::to_string(dim) + " of the mesh");
         is_known[mesh_dim] = true;
@@ -299,7 +299,7 @@ void check_placements(const DTensor& tensor, std::int64_t ranks) {
   }
   std::int64_t pieces = 1;
   for (const Placement& placement : tensor.placements) {
-    if (!cuts(placement)) continue;
+    if (!is_shard_like(placement)) continue;
     if (placement.dim < 0 || placement.dim >= static_cast<std::int64_t>(tensor.shape.size()) ||
         placement.split_factor < 1 || placement.split_factor > ranks / pieces) {
       refuse(text_of(placement) + " of a tensor " + numbers_text(tensor.shape, '[', ']') +

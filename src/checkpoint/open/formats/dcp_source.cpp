@@ -337,7 +337,7 @@ class DcpSource final : public CheckpointSource {
     VerifyReport report;
     report.bytes = bytes();
     // Storages that have to be made, and plain tensors, have no checksums of their own.
-    const bool is_whole = reads.has_made() || folder_->has_plain_tensors();
+    const bool is_whole = reads.has_storages_to_make() || folder_->has_plain_tensors();
     if (how == Verify::kWhatIsRead && is_whole) how = Verify::kFull;
     manifest_.verify(how, on_progress_, reads, report);
     report.has_manifest = manifest_.applies_here();

@@ -180,7 +180,7 @@ void refuse_part(const SafetensorsFile& file, const std::string& path) {
   }
   bool is_part = false;
   try {
-    is_part = dcp::begins_inside(file);
+    is_part = dcp::has_nonzero_offsets(file);
   } catch (const CorruptError& e) {
     throw CorruptError(path + ": " + e.what(), path, e.offset());
   }

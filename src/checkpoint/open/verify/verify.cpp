@@ -118,7 +118,7 @@ void check_layout(const TorchCheckpoint& checkpoint, const ByteSource& bytes,
 
 VerifyReport verify_opened(const TorchCheckpoint& checkpoint, Verify how, PendingReads& reads,
                            const std::function<void(std::uint64_t)>& on_progress) {
-  if (how == Verify::kWhatIsRead && reads.has_made()) how = Verify::kFull;
+  if (how == Verify::kWhatIsRead && reads.has_storages_to_make()) how = Verify::kFull;
   VerifyReport report;
   report.records = checkpoint.file.records().size();
   report.bytes = checkpoint.source->size();

@@ -28,7 +28,7 @@ class TreeBeside {
 
   // `opened`: the open piece, which is an object's file or a tensor.
   void add(const dcp::Piece& piece, const auto& opened) {
-    if (problem_ || !dcp::TreeReader::takes(piece)) return;
+    if (problem_ || !dcp::TreeReader::needs(piece)) return;
     try {
       reader_.add(piece, opened);
     } catch (const Error&) {

@@ -39,7 +39,7 @@ class LeafFinder {
     if (value.is_dict() && !value.as_dict().empty()) {
       for (const auto& [key, child] : value.as_dict()) {
         const std::string own = prefix + key_text(key);
-        if (!is_told_by_text(key)) visit(own + " (key)", key);
+        if (!has_unique_text(key)) visit(own + " (key)", key);
         visit(own, child);
       }
     } else if ((value.is_list() || value.is_tuple()) && !value.as_items().empty()) {

@@ -126,14 +126,14 @@ class MetadataPickler {
 
   // --- Tensors in several chunks, in lines_ ---
 
-  // Does the same as Pickler::say().
-  void say(LinePhrase& phrase, const auto& write) {
+  // Does the same as Pickler::write_phrase().
+  void write_phrase(LinePhrase& phrase, const auto& write) {
     if (phrase.size > 0) return lines_.phrase(phrase);
     lines_.move_to(out_);
-    Pickler::Phrase said;
-    out_.say(said, write);
-    if (said.size() > phrase.bytes.size()) return;
-    phrase.size = static_cast<std::size_t>(std::ranges::copy(said, phrase.bytes.begin()).out -
+    Pickler::Phrase written;
+    out_.write_phrase(written, write);
+    if (written.size() > phrase.bytes.size()) return;
+    phrase.size = static_cast<std::size_t>(std::ranges::copy(written, phrase.bytes.begin()).out -
                                            phrase.bytes.begin());
   }
   void end_fields_of_chunk() {
@@ -150,7 +150,7 @@ class MetadataPickler {
   // Writes a size. Only the whole size gets a memo number, which is returned.
   std::uint32_t size_of_chunk(std::span<const std::int64_t> dims) {
     if (dims.size() > kMaxDims) throw UnsupportedError("a tensor of more than 64 dimensions");
-    say(phrases_.size, [&] { out_.global("torch", "Size"); });
+    write_phrase(phrases_.size, [&] { out_.global("torch", "Size"); });
     if (dims.size() > 3) lines_.op(Op::kMark);
     for (const std::int64_t dim : dims) {
       lines_.integer(dim);
@@ -224,13 +224,13 @@ class MetadataPickler {
     bool is_first = true;
     out_.op(Op::kMark);
     content_.for_each_chunk(index, [&](const WrittenChunk& chunk) {
-      say(phrases_.chunk, [&] {
+      write_phrase(phrases_.chunk, [&] {
         begin_fields(kModule, "ChunkStorageMetadata", true);
         out_.text("offsets");
       });
       numbers_.push_back(chunk.number);
       offsets_.push_back(size_of_chunk(chunk.offsets));
-      say(phrases_.sizes, [&] { out_.text("sizes"); });
+      write_phrase(phrases_.sizes, [&] { out_.text("sizes"); });
       if (is_first || !std::ranges::equal(chunk.sizes, last_sizes)) {
         last_number = size_of_chunk(chunk.sizes);
         last_sizes.assign(chunk.sizes.begin(), chunk.sizes.end());
@@ -264,9 +264,9 @@ class MetadataPickler {
     if (item.chunks == 1) return only_location(item, places_.front());
     LinePhrase index;
     for (std::size_t i = 0; i < item.chunks; ++i) {
-      say(index, [&] { begin_index(item, true); });
+      write_phrase(index, [&] { begin_index(item, true); });
       lines_.integer(static_cast<std::int64_t>(i));
-      say(phrases_.offset, [&] { out_.text("offset"); });
+      write_phrase(phrases_.offset, [&] { out_.text("offset"); });
       lines_.get(offsets_[next_offsets_++]);
       end_fields_of_chunk();
       location(places_[i]);
@@ -282,14 +282,14 @@ class MetadataPickler {
   }
 
   void location(const WrittenPlace& place) {
-    say(phrases_.location, [&] {
+    write_phrase(phrases_.location, [&] {
       begin_fields(kFileModule, "_StorageInfo", true);
       out_.text("relative_path");
     });
-    say(files_[place.file], [&] { out_.text(content_.file_name(place.file)); });
-    say(phrases_.offset, [&] { out_.text("offset"); });
+    write_phrase(files_[place.file], [&] { out_.text(content_.file_name(place.file)); });
+    write_phrase(phrases_.offset, [&] { out_.text("offset"); });
     lines_.integer(static_cast<std::int64_t>(place.offset));
-    say(phrases_.length, [&] { out_.text("length"); });
+    write_phrase(phrases_.length, [&] { out_.text("length"); });
     lines_.integer(static_cast<std::int64_t>(place.size));
     end_fields_of_chunk();
     end_chunk();

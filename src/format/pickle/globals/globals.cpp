@@ -12,7 +12,7 @@ namespace {
 
 // Returns the Python 3 name of a module or class that Python 2 called otherwise. A pickle of
 // protocol 2 has Python 2's names, even if Python 3 wrote it.
-std::string_view today(std::string_view module) {
+std::string_view modern_module(std::string_view module) {
   if (module == "__builtin__") return "builtins";
   if (module == "copy_reg") return "copyreg";
   return module;
@@ -73,7 +73,7 @@ std::shared_ptr<const Storage> StorageLoader::storage_for_dtype(
   return storage;
 }
 
-std::shared_ptr<const Storage> StorageLoader::resolved(
+std::shared_ptr<const Storage> StorageLoader::resolve_bits(
     const std::shared_ptr<const Storage>& storage, DType dtype, PendingBits pending) {
   auto& resolved = resolved_[{storage, dtype, pending.is_conj, pending.is_neg}];
   if (resolved == nullptr) resolved = with_bits_resolved(storage, dtype, pending);
@@ -92,7 +92,7 @@ Ref resolve_global(Graph& graph, std::string_view module, std::string_view name,
     return graph.add(StorageClass{std::nullopt});
   }
   name = modern_name(module, name);
-  module = today(module);
+  module = modern_module(module);
   if (const Global* global = find_global(module, name, more)) return graph.add(global);
   if (const Global* global = find_memory_format(name)) return graph.add(global);
   check_name(module);

@@ -31,8 +31,8 @@ class StorageLoader {
   // Returns `storage` with pending bits applied, as with_bits_resolved() does. Tensors with the
   // same storage, dtype and bits get the same object. So tensors that share a storage still share
   // one, and it is made a few times at most.
-  std::shared_ptr<const Storage> resolved(const std::shared_ptr<const Storage>& storage,
-                                          DType dtype, PendingBits pending);
+  std::shared_ptr<const Storage> resolve_bits(const std::shared_ptr<const Storage>& storage,
+                                              DType dtype, PendingBits pending);
 
  private:
   using Wanted = std::tuple<std::shared_ptr<const Storage>, DType, bool, bool>;

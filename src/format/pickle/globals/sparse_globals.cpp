@@ -44,8 +44,8 @@ void set_coo(const Call& parts, SparseTensor& tensor) {
   tensor.indices = dense_argument(parts, 0);
   tensor.values = dense_argument(parts, 1);
   tensor.shape = size_argument(parts, 2);
-  const bool is_told = parts.args.size() == 4 && !parts.arg(3).is_none();
-  if (is_told) tensor.is_coalesced = parts.boolean(3);
+  const bool has_is_coalesced = parts.args.size() == 4 && !parts.arg(3).is_none();
+  if (has_is_coalesced) tensor.is_coalesced = parts.boolean(3);
 }
 
 // For the other layouts. `parts` is (compressed indices, plain indices, values, size).

@@ -35,7 +35,7 @@ void apply_metadata(const Call& call, std::size_t i, TensorView& tensor) {
     throw UnsupportedError("PyTorch has no lazily conjugated or negated tensors of dtype " +
                            std::string(name(tensor.dtype)));
   }
-  tensor.storage = call.storages.resolved(tensor.storage, tensor.dtype, pending);
+  tensor.storage = call.storages.resolve_bits(tensor.storage, tensor.dtype, pending);
 }
 
 Ref rebuild_tensor(const Call& call) {

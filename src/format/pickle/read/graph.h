@@ -81,9 +81,9 @@ struct NumpyDType {
 // registered the class's row decides what the instance means.
 struct Object {
   const Global* type = nullptr;
-  Refs args = {};                           // of the constructor
-  Ref state = None{};                       // from BUILD
-  std::optional<Ref> plain = std::nullopt;  // see graph_to_value.cpp
+  Refs args = {};                              // of the constructor
+  Ref state = None{};                          // from BUILD
+  std::optional<Ref> resolved = std::nullopt;  // see graph_to_value.cpp
 };
 
 // A finished node, in place of the node that it was made from; see graph_to_value.cpp.

@@ -85,30 +85,30 @@ class Converter {
 
   // Returns an object's data: its fields, or the only argument of its class; otherwise the object
   // itself.
-  Ref inside(const Object& object, const Ref& ref) const {
+  Ref unwrap(const Object& object, const Ref& ref) const {
     if (is_dict(object.state)) return object.state;
     if (object.args.size() == 1 && object.state.is_none()) return object.args[0];
     return ref;
   }
 
   // Does the same repeatedly, for objects in objects. Each object is resolved once.
-  Ref plain(const Ref& ref) {
+  Ref resolve(const Ref& ref) {
     Ref result = ref;
     while (const auto* object = graph_.find<Object>(result)) {
-      const Ref next = object->plain ? *object->plain : inside(*object, result);
+      const Ref next = object->resolved ? *object->resolved : unwrap(*object, result);
       if (next == result) break;
       result = next;
     }
     for (Ref at = ref; at != result;) {
       auto* object = graph_.find<Object>(at);
-      at = object->plain ? result : inside(*object, at);
-      object->plain = result;
+      at = object->resolved ? result : unwrap(*object, at);
+      object->resolved = result;
     }
     return result;
   }
 
   void enter(const Ref& item) {
-    const Ref ref = plain(item);
+    const Ref ref = resolve(item);
     auto* container = graph_.find<Container>(ref);
     if (container == nullptr) return;
     if (container->is_open) {
@@ -353,7 +353,7 @@ class Converter {
   }
 
   Value value_of(const Ref& item, Sums& sums) {
-    const Ref ref = plain(item);
+    const Ref ref = resolve(item);
     add_weight(1, sums);
     if (const auto id = ref.node()) return node_value(*id, ref, sums);
     if (const auto v = ref.boolean()) return *v;

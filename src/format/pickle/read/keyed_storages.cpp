@@ -89,7 +89,7 @@ std::size_t swapped_size(DType dtype) {
   return is_complex ? item_size(dtype) / 2 : item_size(dtype);
 }
 
-SharedBytes swapped(const SharedBytes& bytes, DType dtype) {
+SharedBytes swap_bytes(const SharedBytes& bytes, DType dtype) {
   const std::size_t part = swapped_size(dtype);
   if (part == 1) return bytes;
   const auto copy = std::make_shared<std::vector<std::byte>>(bytes.view.begin(), bytes.view.end());

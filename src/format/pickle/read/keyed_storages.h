@@ -48,6 +48,6 @@ std::uint64_t byte_size(const StorageReference& reference);
 // complex one.
 std::size_t swapped_size(DType dtype);
 // Returns a copy of the elements in the other byte order.
-SharedBytes swapped(const SharedBytes& bytes, DType dtype);
+SharedBytes swap_bytes(const SharedBytes& bytes, DType dtype);
 
 }  // namespace cairn::pickle

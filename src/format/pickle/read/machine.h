@@ -86,7 +86,7 @@ class Machine {
   void push_module_class(const Call& id);
   struct UsualTensor;
   bool is_rebuild_tensor(const Ref& ref);
-  Ref fetched(OpcodeCursor& in) const;
+  Ref read_get(OpcodeCursor& in) const;
   bool is_new_place(std::uint32_t index, UsualTensor& found) const;
   bool leave_out(OpcodeCursor& in, UsualTensor& found) const;
   bool find_storage(OpcodeCursor& in, UsualTensor& found);

@@ -383,7 +383,7 @@ bool Machine::is_rebuild_tensor(const Ref& ref) {
 
 // Returns the object that the next opcode, a GET, fetches; nothing if it is not a GET or the memo
 // lacks it.
-Ref Machine::fetched(OpcodeCursor& in) const {
+Ref Machine::read_get(OpcodeCursor& in) const {
   const auto index = in.index(Op::kBinGet, Op::kLongBinGet);
   return index && *index < memo_.size() ? memo_[*index] : Ref::nothing();
 }
@@ -411,17 +411,17 @@ bool Machine::find_storage(OpcodeCursor& in, UsualTensor& found) {
     const auto* text = graph_.find<Text>(ref);
     return text == nullptr || text->is_python2 ? std::string_view() : text->text;
   };
-  if (text_of(fetched(in)) != "storage") return false;
-  const auto* type = graph_.find<StorageClass>(fetched(in));
+  if (text_of(read_get(in)) != "storage") return false;
+  const auto* type = graph_.find<StorageClass>(read_get(in));
   if (type == nullptr || !type->dtype) return false;
   if (const auto key = in.text()) {
     found.storage.key = *key;
     found.key_index = in.index(Op::kBinPut, Op::kLongBinPut);
     if (found.key_index && !is_new_place(*found.key_index, found)) return false;
   } else {
-    found.storage.key = text_of(fetched(in));
+    found.storage.key = text_of(read_get(in));
   }
-  found.storage.location = text_of(fetched(in));
+  found.storage.location = text_of(read_get(in));
   const auto numel = in.integer();
   if (found.storage.key.empty() || found.storage.location.empty() || !numel || *numel < 0) {
     return false;
@@ -442,7 +442,7 @@ bool Machine::find_usual_tensor(UsualTensor& found) {
   if (!offset || !shape || !leave_out(in, found)) return false;
   auto strides = in.integers();
   if (!strides || !leave_out(in, found) || !in.skip(Op::kNewFalse)) return false;
-  if (!is_global(graph_, fetched(in), "collections", "OrderedDict")) return false;
+  if (!is_global(graph_, read_get(in), "collections", "OrderedDict")) return false;
   const bool is_call = in.skip(Op::kEmptyTuple) && in.skip(Op::kReduce) && leave_out(in, found) &&
                        in.skip(Op::kTuple) && leave_out(in, found) && in.skip(Op::kReduce);
   found.offset = *offset;

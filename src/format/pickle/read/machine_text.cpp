@@ -45,7 +45,7 @@ char take_escape(std::string_view& rest) {
 }
 
 // Decodes Python's repr of a Python 2 str: 'a\n\x00'.
-std::string unquoted(std::string_view line) {
+std::string decode_repr(std::string_view line) {
   const bool is_quoted =
       line.size() >= 2 && line.front() == line.back() && (line[0] == '\'' || line[0] == '"');
   if (!is_quoted) fail("holds a str without quotes");
@@ -96,7 +96,7 @@ bool Machine::run_line(Op op) {
       push_float_line(in_.line());
       return true;
     case Op::kString:
-      push(graph_.add(Text{graph_.keep(unquoted(in_.line())), true}));
+      push(graph_.add(Text{graph_.keep(decode_repr(in_.line())), true}));
       return true;
     case Op::kUnicode: {
       auto text = raw_unicode_escape_to_utf8(in_.line());

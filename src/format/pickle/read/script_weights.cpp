@@ -30,7 +30,7 @@ class Weights {
  public:
   Weights(Graph& graph, const ScriptClasses& classes) : graph_(graph), classes_(classes) {}
 
-  void keep_of(const Ref& root) {
+  void convert_tree(const Ref& root) {
     if (!is_module(root)) {
       throw UnsupportedError("the archive holds " + graph_.describe(root) +
                              ", which is not a module");
@@ -39,7 +39,7 @@ class Weights {
     while (!found_.empty()) {
       const Ref module = found_.back();
       found_.pop_back();
-      if (is_object(module)) keep(*module.node());
+      if (is_object(module)) convert(*module.node());
     }
   }
 
@@ -67,13 +67,13 @@ class Weights {
   }
 
   bool is_module(const Ref& ref) {
-    if (!is_object(ref)) return is_kept(ref);
+    if (!is_object(ref)) return is_converted(ref);
     const ScriptClass* type = definition_of(ref);
     return type == nullptr || type->is_module;
   }
 
   // Returns whether it was a module and is a dict by now.
-  bool is_kept(const Ref& ref) const {
+  bool is_converted(const Ref& ref) const {
     const auto* dict = graph_.find<Container>(ref);
     return dict != nullptr && dict->kind == Container::Kind::kScriptObject;
   }
@@ -95,7 +95,7 @@ class Weights {
     return ScriptRole::kBuffer;
   }
 
-  void keep(NodeId id) {
+  void convert(NodeId id) {
     const ScriptClass* type = definition_of(id);
     auto& of_object = std::get<Container>(graph_.node(id)).items;
     const Ref state = of_object.size() > kForeignState ? of_object[kForeignState] : Ref();
@@ -140,7 +140,7 @@ Value unpickle_weights(ByteView pickle, StorageLoader& storages, MemoryBudget& b
   const std::vector<Global> rows = rows_without_classes();
   Graph graph(budget);
   const Ref root = Machine(pickle, graph, storages, rows).run();
-  Weights(graph, classes).keep_of(root);
+  Weights(graph, classes).convert_tree(root);
   return to_value(graph, root, pickle.size(), storages);
 }
 

@@ -24,13 +24,13 @@ struct EncodeMemory::Part {
   std::size_t depth = 0;
   std::string text_before = {};  // written since the previous part
   Pickler::Room room_before = {};
-  Pickler behind = {};
+  Pickler pickler_after = {};
   std::vector<std::shared_ptr<const Storage>> storages = {};
   TensorEncoder::Storages known_storages = {};
   std::unordered_map<const void*, std::uint32_t> objects = {};
   std::size_t tensors = 0;  // written up to the end of the part
   bool has_dicts = false;   // the part contains dicts
-  // Texts that `behind` refers to: this part's, and those of earlier parts.
+  // Texts that `pickler_after` refers to: this part's, and those of earlier parts.
   std::vector<std::shared_ptr<const std::deque<std::string>>> texts = {};
   // The tensors and dicts in the part; filled at first use.
   mutable std::unordered_set<const void*> inside = {};
@@ -148,7 +148,7 @@ class Encoder {
 
   // Returns what was written since the previous part.
   std::string_view text_since_part() const {
-    const std::size_t begin = parts_.empty() ? 0 : parts_.back()->behind.written().size();
+    const std::size_t begin = parts_.empty() ? 0 : parts_.back()->pickler_after.written().size();
     return std::string_view(out_.written()).substr(begin);
   }
 
@@ -160,13 +160,13 @@ class Encoder {
                            .text_before = std::string(text_since_part()),
                            .room_before = out_.room_so_far()});
     const auto texts = std::make_shared<std::deque<std::string>>();
-    out_.move_texts(*texts, parts_.empty() ? 0 : parts_.back()->behind.texts());
+    out_.move_texts(*texts, parts_.empty() ? 0 : parts_.back()->pickler_after.texts());
     texts_.push_back(texts);
     const std::size_t most = std::exchange(most_parts_, 0);  // no parts within a part
     encode_new(value);
     if (!objects_.contains(value.identity())) return;  // nothing else holds it any more
     most_parts_ = most;
-    part->behind = out_;
+    part->pickler_after = out_;
     part->storages = storages_;
     part->known_storages = tensors_.known_storages();
     part->objects = objects_;
@@ -188,7 +188,7 @@ class Encoder {
   void continue_after_part() {
     const EncodeMemory::Part& part = *known_[known_count_++];
     parts_.push_back(known_[known_count_ - 1]);
-    out_ = part.behind;
+    out_ = part.pickler_after;
     storages_ = part.storages;
     tensors_.continue_from(part.known_storages);
     objects_ = part.objects;

@@ -63,7 +63,7 @@ class Pickler {
   using Phrase = std::string;
   // Writes the phrase. Calls `write` instead as long as the phrase is empty.
   template <class Write>
-  void say(Phrase& phrase, const Write& write) {
+  void write_phrase(Phrase& phrase, const Write& write) {
     if (!phrase.empty()) {
       out_ += phrase;
       return;

@@ -58,7 +58,7 @@ std::uint32_t TensorEncoder::encode_data(const TensorView& tensor, bool requires
   } else {
     if (usual_.dtype != tensor.dtype) usual_.head.clear();
     usual_.dtype = tensor.dtype;
-    out_.say(usual_.head, head);
+    out_.write_phrase(usual_.head, head);
   }
   encode_storage_rest(tensor, known, type);
   out_.integer(tensor.storage_offset);
@@ -66,7 +66,7 @@ std::uint32_t TensorEncoder::encode_data(const TensorView& tensor, bool requires
   out_.tuple_of(tensor.strides);
   if (tensor.quantizer != nullptr) encode_quantizer(*tensor.quantizer);
   out_.boolean(requires_grad);
-  out_.say(usual_.no_hooks, [&] { out_.global("collections", "OrderedDict"); });
+  out_.write_phrase(usual_.no_hooks, [&] { out_.global("collections", "OrderedDict"); });
   out_.empty_tuple();
   out_.reduce();
   if (type.empty()) out_.global("torch", name(tensor.dtype));
@@ -112,8 +112,9 @@ std::uint32_t TensorEncoder::encode_parts(const SparseTensor& tensor) {
   out_.tuple(1);
   out_.reduce();
   const auto parts = parts_of(tensor);
-  const bool is_told = tensor.layout == Layout::kSparseCoo && tensor.is_coalesced.has_value();
-  const bool is_long = parts.size() > 2 || is_told;
+  const bool has_is_coalesced =
+      tensor.layout == Layout::kSparseCoo && tensor.is_coalesced.has_value();
+  const bool is_long = parts.size() > 2 || has_is_coalesced;
   if (is_long) out_.op(Op::kMark);
   for (const auto& [part_name, part] : parts) {
     encode(*part);
@@ -122,7 +123,7 @@ std::uint32_t TensorEncoder::encode_parts(const SparseTensor& tensor) {
   out_.tuple_of(tensor.shape);
   out_.tuple(1);
   out_.reduce();
-  if (is_told) out_.boolean(*tensor.is_coalesced);
+  if (has_is_coalesced) out_.boolean(*tensor.is_coalesced);
   if (is_long) {
     out_.tuple_since_mark();
   } else {
@@ -160,7 +161,7 @@ void TensorEncoder::encode_storage_rest(const TensorView& tensor, const Known& k
       tensor.storage ? std::string_view(tensor.storage->location()) : "cpu";
   if (usual_.location != location) usual_.location_text.clear();
   usual_.location = location;
-  out_.say(usual_.location_text, [&] { out_.text(location); });
+  out_.write_phrase(usual_.location_text, [&] { out_.text(location); });
   out_.integer(static_cast<std::int64_t>(type.empty() ? bytes : bytes / item_size(tensor.dtype)));
   out_.tuple_since_mark();
   out_.op(Op::kBinPersId);

@@ -41,7 +41,7 @@ std::optional<ObjectInfo> ListedArtifacts::find(const std::string& path) {
     for (const ListedName& each : listed.names) {
       if (each.name == name) return each.info;
     }
-  } while (pages.go_on(listed.next));
+  } while (pages.advance(listed.next));
   return std::nullopt;
 }
 

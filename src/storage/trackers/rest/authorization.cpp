@@ -45,7 +45,7 @@ class FetchedAuthorization final : public Authorization {
     return kept_.header;
   }
 
-  bool refused(const std::string& used) override {
+  bool note_refused(const std::string& used) override {
     const Turn turn(turns_);
     if (used == kept_.header) is_refused_ = true;  // Another thread may have fetched a new token.
     return true;

@@ -18,7 +18,7 @@ class Authorization {
   // and there is none, and StorageError if it cannot be fetched now.
   virtual std::string header() = 0;
   // The server refuses this value. Returns whether header() may give another one now.
-  virtual bool refused(const std::string& /*used*/) { return false; }
+  virtual bool note_refused(const std::string& /*used*/) { return false; }
 };
 
 // Always returns the same value; "" for none.

@@ -96,12 +96,12 @@ RemoteError RestRemote::error_in(const HttpResponse& response) const {
 
 bool RestRemote::learn(const HttpResponse& response, const RemoteError& /*error*/,
                        const std::string& signed_by) {
-  return response.status == 401 && server_.authorization->refused(signed_by);
+  return response.status == 401 && server_.authorization->note_refused(signed_by);
 }
 
-bool RestRemote::is_passing(int status, const std::string& code) const {
+bool RestRemote::is_temporary(int status, const std::string& code) const {
   if (code == kRefused) return false;
-  return Remote::is_passing(status, code) ||
+  return Remote::is_temporary(status, code) ||
          std::find(std::begin(kPassingCodes), std::end(kPassingCodes), code) !=
              std::end(kPassingCodes);
 }

@@ -37,7 +37,7 @@ class RestRemote : public Remote {
   RemoteError error_in(const HttpResponse& response) const override;
   bool learn(const HttpResponse& response, const RemoteError& error,
              const std::string& signed_by) override;
-  bool is_passing(int status, const std::string& code) const override;
+  bool is_temporary(int status, const std::string& code) const override;
   std::string advice_for(int status, const std::string& code) const override;
 
  private:

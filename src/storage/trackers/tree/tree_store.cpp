@@ -258,7 +258,7 @@ class TreeStore final : public ObjectStore {
           const bool is_folder = each.info && each.info->type == ObjectInfo::Type::kFolder;
           (is_folder ? folders : files).push_back(below(folder, each.name));
         }
-      } while (pages.go_on(listed->next));
+      } while (pages.advance(listed->next));
     }
     return true;
   }

@@ -111,7 +111,7 @@ Json GraphQl::ask(const char* query, const Json& variables, const char* field,
   const Json answer = api().post("graphql", {{"query", query}, {"variables", variables}}, doing);
   const Json errors = array_of(answer, "errors");
   if (!errors.empty()) {
-    throw StorageError(doing + " W&B: " + api().told(text_of(errors.front(), "message")), 200);
+    throw StorageError(doing + " W&B: " + api().safe_text(text_of(errors.front(), "message")), 200);
   }
   return known_object(known_object(answer, "data", doing), field, doing);
 }

@@ -286,7 +286,7 @@ class WandbStore final : public ObjectStore, public std::enable_shared_from_this
   std::optional<ListPage> next_page(const NamedFolder& folder, const std::string& page) {
     auto listed = list_page(folder, page);
     Pages pages(describe(folder.project));
-    while (listed && listed->names.empty() && pages.go_on(listed->next))
+    while (listed && listed->names.empty() && pages.advance(listed->next))
       listed = list_page(folder, pages.now());
     return listed;
   }
@@ -394,7 +394,7 @@ class WandbStore final : public ObjectStore, public std::enable_shared_from_this
         File file = file_in(node);
         if (named.file.empty() || file.name == named.file) found.push_back(std::move(file));
       }
-      goes_on = pages.go_on(files->next);
+      goes_on = pages.advance(files->next);
     }
     if (found.size() > 1) {
       throw UsageError("the artifact " + describe(named.project + "/" + named.artifact) + " has " +

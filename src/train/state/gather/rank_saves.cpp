@@ -97,7 +97,7 @@ void RankSaves::fill(SaveJob& job, const State& state, const SaveCheckpointOptio
   over_ranks.kept = kept_;
   job.value = std::move(tree);
   // Rank 0 removes complete checkpoints.
-  if (dist::rank() != 0) job.may_remove = is_part_of_one;
+  if (dist::rank() != 0) job.may_remove = is_machine_part;
   if (dist::rank() != 0 && !is_first_of_another_machine()) job.remove_afterwards.clear();
   job.is_of_all_ranks = true;
   job.write = [table = table_, number, over_ranks = std::move(over_ranks)](

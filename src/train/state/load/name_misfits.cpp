@@ -109,7 +109,7 @@ std::optional<Renaming> find_renaming(const IncompatibleKeys& keys) {
     if (from == to) continue;
     std::unordered_set<std::string> fitting;
     for (const std::string& name : keys.unexpected) {
-      std::string other = renamed(name, from, to);
+      std::string other = rename_weight(name, from, to);
       if (missing.contains(other)) fitting.insert(std::move(other));
     }
     if (fitting.size() > best.fits) best = {from, to, fitting.size()};
