@@ -109,13 +109,13 @@ void CheckpointSaver::Impl::init(State& state, Logger& logger) {
   answer.reset();
   // The logger that keeps files may be on rank 0 alone. The answer must be the same on all ranks.
   const Team team = Team::of_job();
-  const Value of_first =
-      team.of_first(List{given.store->names_are_paths() && given.remote_file_name.has_value() &&
-                             SaverUploads::has_destination(logger),
-                         is_far(given)});
+  const Value of_first = team.broadcast_from_first(List{given.store->names_are_paths() &&
+                                                            given.remote_file_name.has_value() &&
+                                                            SaverUploads::has_destination(logger),
+                                                        is_far(given)});
   const bool has_uploads = of_first.as_items().at(0).as_bool();
   may_be_away = has_uploads || of_first.as_items().at(1).as_bool();
-  run.job = team.of_first(run.job).as_str();
+  run.job = team.broadcast_from_first(run.job).as_str();
   CheckpointSaverOptions options = given;
   auto layout = layout_of(state);
   layout->adapt(options, state, has_uploads);
@@ -211,7 +211,7 @@ List CheckpointSaver::Impl::places_to_leave_out(const SaveRequest& what) {
   List own;
   for (const auto& place : destinations)
     own.emplace_back(place->is_away());
-  const auto all = team.of_all(std::move(own));
+  const auto all = team.gather_all(std::move(own));
   List left_out;
   for (std::size_t i = 0; i < destinations.size(); ++i) {
     const bool is_away = std::ranges::any_of(
@@ -245,7 +245,7 @@ void CheckpointSaver::Impl::save_unless_saved(State& state, Logger& logger) {
   const Team team = Team::of_job();
   const CheckpointLayout& layout = home().layout();
   try {
-    team.together("looking at what is saved", [&] {
+    team.run_on_all("looking at what is saved", [&] {
       if (layout.is_of_all_ranks()) wait();  // Throws on all ranks, or on none.
       for (const auto& place : destinations)
         needed.emplace_back(needs_save(*place, state, logger, refused));
@@ -260,9 +260,10 @@ void CheckpointSaver::Impl::save_unless_saved(State& state, Logger& logger) {
   };
   if (layout.is_of_all_ranks() && !layout.makes_folders()) {
     // Each rank knows only its own tar. If one rank lacks its tar, all save again.
-    needed = {std::ranges::any_of(team.of_all(std::move(needed)), is_needed)};
+    needed = {std::ranges::any_of(team.gather_all(std::move(needed)), is_needed)};
   } else {
-    needed = team.of_first(std::move(needed)).as_items();  // The other ranks do not decide.
+    needed =
+        team.broadcast_from_first(std::move(needed)).as_items();  // The other ranks do not decide.
   }
   if (failed) std::rethrow_exception(failed);
   if (is_needed(needed)) save({state, logger, replicas, /*is_asked=*/true}, join(state), needed);

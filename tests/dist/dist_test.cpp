@@ -464,9 +464,10 @@ TEST(TeamTest, OneProcessCallsTheFunctionAndNothingElse) {
   const Team team = Team::of_job();
   EXPECT_TRUE(team.is_alone());
   EXPECT_EQ(team.do_on_first("trying", [] { return Value(7); }), Value(7));
-  EXPECT_EQ(message_of<BusyError>([&] { team.together("trying", [] { throw BusyError("why"); }); }),
-            "why");
-  EXPECT_EQ(team.of_all(3), std::vector<Value>{3});
+  EXPECT_EQ(
+      message_of<BusyError>([&] { team.run_on_all("trying", [] { throw BusyError("why"); }); }),
+      "why");
+  EXPECT_EQ(team.gather_all(3), std::vector<Value>{3});
 }
 
 TEST(RankTablesTest, WhatNoRankNeedsAnyMoreIsUsedAgain) {

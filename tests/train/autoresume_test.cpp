@@ -32,8 +32,8 @@ namespace cairn {
 namespace {
 
 using ::testing::AllOf;
-using testing::At;
 using testing::Ballast;
+using testing::CallAt;
 using ::testing::Contains;
 using ::testing::HasSubstr;
 using testing::LogRecorder;
@@ -119,7 +119,7 @@ TEST_F(Autoresume, FromTheLastEpochOfAnIterationEndsTheIteration) {
     TrainerOptions made = options();
     made.max_duration = "2iter";
     made.save_interval = "1ep";
-    made.callbacks.push_back(At(Event::kIterationEnd, [last](State& state) {
+    made.callbacks.push_back(CallAt(Event::kIterationEnd, [last](State& state) {
       if (state.timestamp.batch == last) throw CancelledError("killed");
     }));
     auto trainer = std::make_unique<Trainer>(std::move(made));

@@ -24,7 +24,7 @@
 namespace cairn {
 namespace {
 
-using testing::At;
+using testing::CallAt;
 using ::testing::Contains;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
@@ -55,7 +55,7 @@ struct FitAgain : ::testing::Test {
   // Makes the run throw after this process has trained and saved `count` batches.
   static void die_after(std::int64_t count, TrainerOptions& made) {
     const auto left = std::make_shared<std::int64_t>(count);
-    made.callbacks.push_back(At(Event::kBatchStart, [left](State& /*state*/) {
+    made.callbacks.push_back(CallAt(Event::kBatchStart, [left](State& /*state*/) {
       if (--*left < 0) throw CancelledError("killed");
     }));
   }
@@ -201,7 +201,7 @@ TEST_F(FitAgain, AScaledEndIsNotScaledAgain) {
 TEST_F(FitAgain, WhatACallbackStoppedStaysStopped) {
   const auto start = [&](std::int64_t last) {
     TrainerOptions made = options("ckpt");
-    made.callbacks.push_back(At(Event::kBatchEnd, [last](State& state) {
+    made.callbacks.push_back(CallAt(Event::kBatchEnd, [last](State& state) {
       if (state.timestamp.batch == last) state.stop_training();
     }));
     return std::make_unique<Trainer>(std::move(made));
@@ -253,7 +253,7 @@ TEST_F(FitAgain, ADurationInPlaceOfAMaxDurationCountsFromTheBeginningOfTheRun) {
 // A sharded run writes a folder.
 TEST_F(FitAgain, TheNoteGoesThroughAFolder) {
   TrainerOptions made = options("ckpt");
-  made.callbacks.push_back(At(Event::kBatchStart, [](State& state) {
+  made.callbacks.push_back(CallAt(Event::kBatchStart, [](State& state) {
     if (state.timestamp.batch == 4) throw CancelledError("killed");
   }));
   Trainer trainer(std::move(made));

@@ -192,7 +192,7 @@ TEST_F(RemoteSaver, ARequestInABatchThatWasJustSavedSendsNothingTwice) {
     const auto counting = std::make_shared<WatchedStore>(memory_store());
     TrainerOptions made = options("5ba", counting);
     made.handle_signals = true;
-    made.callbacks = {testing::At(Event::kBatchEnd, [asked](const State& state) {
+    made.callbacks = {testing::CallAt(Event::kBatchEnd, [asked](const State& state) {
       if (state.timestamp.batch == 3) raise(asked);
     })};
     Trainer trainer(std::move(made));
@@ -229,7 +229,7 @@ TEST_F(RemoteSaver, AStopBySignalSavesThereAndAStoreThatHangsIsGivenUp) {
     made.save_interval = "9ep";
     made.save_upload_timeout = timeout;
     made.handle_signals = true;
-    made.callbacks = {testing::At(Event::kBatchEnd, [](const State& state) {
+    made.callbacks = {testing::CallAt(Event::kBatchEnd, [](const State& state) {
       if (state.timestamp.batch == 3) raise(SIGTERM);
     })};
     return made;
@@ -263,7 +263,7 @@ TEST_F(RemoteSaver, ARefusedQuestionIsNoReasonToBeginAgain) {
 TEST_F(RemoteSaver, ForFineTuningOnlyTheWeightsAreFetched) {
   const auto with_large_part = [&](TrainerOptions made) {
     made.model->module().register_parameter("large", at::zeros({1 << 20}));
-    made.callbacks = {testing::At(Event::kAfterBackward, [](State& state) {
+    made.callbacks = {testing::CallAt(Event::kAfterBackward, [](State& state) {
       state.model->module().named_parameters()["large"].mutable_grad() = at::zeros({1 << 20});
     })};
     return made;

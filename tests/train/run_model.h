@@ -88,8 +88,8 @@ class Undisturbed {
     made.save_filename = "{batch}.pt";
     made.save_interval = "1ba";
     made.save_object_store = store;
-    made.callbacks = {At(Event::kBatchEnd,
-                         [this](State& state) { weights_.push_back(weights_of(*state.model)); })};
+    made.callbacks = {CallAt(
+        Event::kBatchEnd, [this](State& state) { weights_.push_back(weights_of(*state.model)); })};
     Trainer trainer(std::move(made));
     weights_.push_back(weights_of(*trainer.state().model));
     trainer.fit();

@@ -25,7 +25,7 @@
 namespace cairn {
 namespace {
 
-using testing::At;
+using testing::CallAt;
 using testing::essence;
 using testing::FaultyFileSystem;
 using testing::FileCall;
@@ -105,7 +105,7 @@ std::string path_of(std::int64_t batch) {
 // known to be durable.
 std::int64_t train(TrainerOptions made, bool async) {
   std::int64_t durable = 0;
-  made.callbacks.push_back(At(Event::kBatchStart, [&](State& state) {
+  made.callbacks.push_back(CallAt(Event::kBatchStart, [&](State& state) {
     // The next save waits for a background save.
     durable = std::max<std::int64_t>(0, state.timestamp.batch - (async ? 1 : 0));
   }));

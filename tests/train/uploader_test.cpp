@@ -375,7 +375,7 @@ TEST_F(Uploader, AStopBySignalStillBringsTheLastCheckpointThere) {
     made.callbacks = {
         CheckpointSaver(
             {.folder = folder / "ckpt", .save_interval = "1ep", .num_checkpoints_to_keep = keep}),
-        testing::At(Event::kBatchEnd, [](const State& state) {
+        testing::CallAt(Event::kBatchEnd, [](const State& state) {
           if (state.timestamp.batch == 3) raise(SIGTERM);
         })};
     Trainer trainer(std::move(made));
@@ -390,7 +390,8 @@ TEST_F(Uploader, AStopBySignalStillBringsTheLastCheckpointThere) {
 // The last save is uploaded even if training fails before the loggers are called again.
 TEST_F(Uploader, AFailureOfTrainingCostsNoCheckpoint) {
   TrainerOptions made = options("9ep");
-  made.callbacks = {CheckpointSaver(saver()), testing::At(Event::kBatchStart, [](const State& s) {
+  made.callbacks = {CheckpointSaver(saver()),
+                    testing::CallAt(Event::kBatchStart, [](const State& s) {
                       if (s.timestamp.batch == 3) throw TrainingError("the loss is NaN");
                     })};
   Trainer trainer(std::move(made));

@@ -154,7 +154,7 @@ TEST_F(WrappedStoreTest, WritesOnceWhatCannotBeWritten) {
   const auto store = std::make_shared<WrappedStore>();
   TrainerOptions made = options(store, "a");
   made.callbacks.push_back(
-      testing::At(Event::kFitStart, [&](State& /*state*/) { store->is_broken = true; }));
+      testing::CallAt(Event::kFitStart, [&](State& /*state*/) { store->is_broken = true; }));
   EXPECT_THROW(run(std::move(made)), StorageError);
   EXPECT_EQ(store->begun[folder / "a/ckpt/ep0-ba1-rank0.pt"], 1);
 }

@@ -69,8 +69,8 @@ class ShardPass : public std::enable_shared_from_this<ShardPass> {
     std::size_t unit;
   };
 
-  void ask_for(std::size_t unit);
-  void bring(std::size_t unit);
+  void begin_gather(std::size_t unit);
+  void gather(std::size_t unit);
   void prefetch_forward(std::size_t unit);
   void prefetch_backward(const Call& call);
   void begin_backward_of(const std::shared_ptr<Call>& call);

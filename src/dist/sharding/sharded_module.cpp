@@ -74,7 +74,7 @@ double ShardedModule::sum_over_shards(double own, const std::string& what) const
   const dist::Channel& row = mesh.row();
   std::vector<at::Tensor> sum = {
       at::full({1}, own, at::TensorOptions(row.home).dtype(at::kDouble))};
-  mesh.group().together(what, [&] { mesh.group().wait(row.backend->allreduce(sum), row); });
+  mesh.group().run_collective(what, [&] { mesh.group().wait(row.backend->allreduce(sum), row); });
   return sum[0].item<double>();
 }
 

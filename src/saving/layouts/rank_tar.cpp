@@ -53,8 +53,8 @@ class RankTar final : public CheckpointLayout {
 
   void save(Destination& to, const SaveRequest& what, Joined /*joined*/) override {
     SaveJob job;
-    Team::of_job().together("before saving " + save_path(to.options(), what.state),
-                            [&] { job = to.plan(what); });
+    Team::of_job().run_on_all("before saving " + save_path(to.options(), what.state),
+                              [&] { job = to.plan(what); });
     to.submit(std::move(job), [&](SaveJob& filled) {
       ranks_.fill_tar(filled, what.state, {to.options().weights_only, to.options().ignore_keys},
                       &what.logger);

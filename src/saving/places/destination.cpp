@@ -64,7 +64,7 @@ bool has_one_link(const CheckpointSaverOptions& options) {
 }
 
 std::optional<std::int64_t> same_on_all_ranks(std::optional<std::int64_t> batch) {
-  const std::int64_t of_first = Team::of_job().of_first(batch.value_or(-1)).as_int();
+  const std::int64_t of_first = Team::of_job().broadcast_from_first(batch.value_or(-1)).as_int();
   return of_first >= 0 ? std::optional(of_first) : std::nullopt;
 }
 
@@ -116,7 +116,7 @@ void Destination::prepare(const State& state, Logger& logger) {
   const std::string home = writers_folder(options_, state);
   lock_ = SaverLock(options_.store, home, state.run_name, run_.job);
   const Team team = Team::of_job();
-  team.together("preparing " + folder, [&] {
+  team.run_on_all("preparing " + folder, [&] {
     if (!layout_->is_writer()) return;
     check_is_text(*options_.store, folder, state.run_name);
     lock_.look(link_path(options_, state));
@@ -137,7 +137,7 @@ void Destination::prepare(const State& state, Logger& logger) {
   if (!layout_->makes_folders() || is_far(options_) || team.is_alone()) return;
   if (dist::count_machines() == 1) return;
   dist::barrier("looking for what killed saves left");  // who has one has looked by now
-  team.together("preparing " + home, [&] {
+  team.run_on_all("preparing " + home, [&] {
     if (!layout_->is_first_of_another_machine()) return;
     options_.store->prepare(home);
     remove_leftovers(options_, home, variables_of_writer(state.run_name), logger);
@@ -145,7 +145,7 @@ void Destination::prepare(const State& state, Logger& logger) {
 }
 
 void Destination::after_load(const State& state, Logger& logger) {
-  Team::of_job().together("looking at what is saved", [&] {
+  Team::of_job().run_on_all("looking at what is saved", [&] {
     if (keep_of(options_) != 0 && layout_->is_writer()) recognise_saved(state, logger);
     if (saves_here()) check_room(options_, *layout_, state);
   });
@@ -184,19 +184,19 @@ void Destination::begin_fit(const State& state, Logger& logger) {
     if (saves_here()) {
       // A custom store may be far away on one rank alone. So each rank asks its own store, within a
       // step that all ranks take together.
-      team.together("locking " + home, [&] {
+      team.run_on_all("locking " + home, [&] {
         if (is_written_elsewhere() || lock_.hold(link_path(options_, state))) return;
         logger.log_message(options_.store->describe(home) +
                            " has no locks (flock): a second start of this run would not be "
                            "noticed");
       });
       if (!team.is_alone() && layout_->is_of_all_ranks()) {
-        team.together("locking " + home, [&] {
+        team.run_on_all("locking " + home, [&] {
           if (layout_->is_first_of_another_machine()) lock_.share();
         });
       }
     }
-    team.together("looking at what is saved", [&] {
+    team.run_on_all("looking at what is saved", [&] {
       if (!layout_->is_writer() || !saves_here()) return;
       const SaverPlace here = place(state, logger);
       adopt_saved(here, saved_);
@@ -391,15 +391,15 @@ void Destination::retain(const State& state, Logger& logger) {
   const std::string home = writers_folder(options_, state);
   List names;
   const Team team = Team::of_job();
-  team.together("looking for superfluous checkpoints", [&] {
+  team.run_on_all("looking for superfluous checkpoints", [&] {
     if (!layout_->is_writer()) return;
     adopt_saved(place(state, logger), saved_);
     for (const std::string& path : saved_.superfluous(keep))
       names.emplace_back(relative_path(normal_path(path), normal_path(home)));
   });
   const bool over_ranks = layout_->makes_folders();
-  if (over_ranks) names = team.of_first(std::move(names)).as_items();
-  team.together("removing superfluous checkpoints", [&] {
+  if (over_ranks) names = team.broadcast_from_first(std::move(names)).as_items();
+  team.run_on_all("removing superfluous checkpoints", [&] {
     const bool has_parts = over_ranks && layout_->is_first_of_another_machine();
     if (names.empty() || !(layout_->is_writer() || has_parts)) return;
     const auto lock = lock_.take_unless_busy();

@@ -286,7 +286,7 @@ BatchTrainer::NamedLosses BatchTrainer::average_over_ranks(const NamedLosses& ow
   Dict mine;
   for (const auto& [name, value] : own)
     mine.set(name, value);
-  for (const Value& of_rank : Team::of_job().of_all(std::move(mine))) {
+  for (const Value& of_rank : Team::of_job().gather_all(std::move(mine))) {
     for (const auto& [key, value] : of_rank.as_dict()) {
       const std::string& name = key.as_str();
       auto found = std::ranges::find(averages, name, &NamedLosses::value_type::first);

@@ -200,7 +200,8 @@ void Trainer::Impl::Setup::join_ranks() {
   }
   context.group = dist::group();
   if (context.group == nullptr) return;
-  const Value agreed = Team::of_job().of_first(List{options.run_name.value_or(""), *options.seed});
+  const Value agreed =
+      Team::of_job().broadcast_from_first(List{options.run_name.value_or(""), *options.seed});
   if (!options.run_name) options.run_name = agreed.as_items().at(0).as_str();
   options.seed = agreed.as_items().at(1).as_int();
   require_same_on_ranks(facts_of(options));
@@ -288,7 +289,7 @@ void Trainer::Impl::Setup::assemble_loggers() {
   uploads = std::ranges::any_of(logger.destinations(), [](const auto& destination) {
     return destination->can_upload_files();
   });
-  uploads = Team::of_job().of_first(uploads).as_bool();
+  uploads = Team::of_job().broadcast_from_first(uploads).as_bool();
   if (has<ProgressBarLogger>(logger) && has<ConsoleLogger>(logger)) {
     logger.log_message(
         "warning: progress_bar and log_to_console write over each other; set one of them to false");
@@ -380,7 +381,7 @@ void Trainer::Impl::Setup::load() {
 // Also gives all ranks rank 0's weights, whatever they began with.
 void Trainer::Impl::Setup::check_position_of_ranks() const {
   if (context.group == nullptr) return;
-  const auto all = Team::of_job().of_all(List{state.timestamp.epoch, state.timestamp.batch});
+  const auto all = Team::of_job().gather_all(List{state.timestamp.epoch, state.timestamp.batch});
   for (std::size_t rank = 0; rank < all.size(); ++rank) {
     if (all[rank] == all[0]) continue;
     const auto text = [&](std::size_t of) {
