@@ -14,9 +14,9 @@
 #include "cairn/train/state_dict.h"
 #include "cairn/train/trainer.h"
 
-#include "testing/essence.h"
 #include "testing/keys.h"
 #include "testing/message_of.h"
+#include "testing/resumable_state.h"
 #include "testing/temp_folder.h"
 #include "testing/tiny_model.h"
 #include "train/state/load/fit_calls.h"
@@ -61,8 +61,8 @@ struct FitAgain : ::testing::Test {
   }
 
   using Program = std::function<void(Trainer& trainer)>;
-  // Runs the program until it ends. Each process dies after `batches` batches. Returns the essence
-  // of the last state.
+  // Runs the program until it ends. Each process dies after `batches` batches. Returns the
+  // resumable_state of the last state.
   Value run_dying(const std::string& where, const TrainerOptions& base, const Program& program,
                   std::int64_t batches) {
     for (int start = 0; start < 40; ++start) {
@@ -77,7 +77,7 @@ struct FitAgain : ::testing::Test {
       } catch (const CancelledError&) {
         continue;
       }
-      return testing::essence(load(trainer.save_checkpoint(folder / (where + "-end.pt"))));
+      return testing::resumable_state(load(trainer.save_checkpoint(folder / (where + "-end.pt"))));
     }
     ADD_FAILURE() << "it comes to no end";
     return {};

@@ -14,9 +14,9 @@
 
 #include "io/bytes/source_part.h"
 #include "storage/listing.h"
-#include "testing/essence.h"
 #include "testing/message_of.h"
 #include "testing/plain_store.h"
+#include "testing/resumable_state.h"
 #include "testing/tiny_model.h"
 #include "testing/watched_store.h"
 
@@ -25,10 +25,10 @@ namespace {
 
 using ::testing::Contains;
 using ::testing::ElementsAre;
-using testing::essence;
 using ::testing::HasSubstr;
 using testing::LogRecorder;
 using testing::message_of;
+using testing::resumable_state;
 using testing::StoreCall;
 using testing::StoreHooks;
 using testing::tiny_options;
@@ -56,7 +56,7 @@ struct RemoteSaver : ::testing::Test {
     Trainer trainer(std::move(made));
     trainer.fit();
     trainer.close();
-    return essence(load("run/checkpoints/latest-rank0.pt", {.store = elsewhere}));
+    return resumable_state(load("run/checkpoints/latest-rank0.pt", {.store = elsewhere}));
   }
   std::vector<std::string> names() { return list_names(*store, "run/checkpoints"); }
 
@@ -94,7 +94,7 @@ TEST_F(RemoteSaver, ResumesBitIdenticallyOnAMachineWithoutAnyFile) {
   for (const char* duration : {"2ba", "5ba", "9ba"}) {
     Trainer(options(duration, store)).fit();
   }
-  EXPECT_EQ(essence(load("run/checkpoints/latest-rank0.pt", {.store = store})),
+  EXPECT_EQ(resumable_state(load("run/checkpoints/latest-rank0.pt", {.store = store})),
             straight(options("9ba", store)));
   EXPECT_THAT(log->messages, Contains(HasSubstr("autoresume: going on from")));
 }
@@ -108,7 +108,7 @@ TEST_F(RemoteSaver, AKillBetweenObjectAndPointerIsGotOver) {
   EXPECT_EQ(resumed.state().timestamp.batch, 2);
   resumed.fit();
   resumed.close();
-  EXPECT_EQ(essence(load("run/checkpoints/latest-rank0.pt", {.store = store})),
+  EXPECT_EQ(resumable_state(load("run/checkpoints/latest-rank0.pt", {.store = store})),
             straight(options("5ba", store)));
 }
 

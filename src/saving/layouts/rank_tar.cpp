@@ -51,7 +51,7 @@ class RankTar final : public CheckpointLayout {
   bool is_first_of_another_machine() const override { return ranks_.is_first_of_another_machine(); }
   bool has_known_size(const CheckpointSaverOptions& /*options*/) const override { return false; }
 
-  void save(Destination& to, const SaveRequest& what, Joined /*joined*/) override {
+  void save(Destination& to, const SaveRequest& what, JoinedState /*joined*/) override {
     SaveJob job;
     Team::of_job().run_on_all("before saving " + save_path(to.options(), what.state),
                               [&] { job = to.plan(what); });

@@ -30,7 +30,7 @@ class ShardedFolder final : public CheckpointLayout {
   bool makes_folders() const override { return true; }
   bool has_known_size(const CheckpointSaverOptions& /*options*/) const override { return true; }
 
-  void save(Destination& to, const SaveRequest& what, Joined /*joined*/) override {
+  void save(Destination& to, const SaveRequest& what, JoinedState /*joined*/) override {
     // The folder's path may differ between ranks. Rank 0 sends names relative to it.
     const std::string home = writers_folder(to.options(), what.state);
     const std::string own = save_path(to.options(), what.state);

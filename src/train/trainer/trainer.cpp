@@ -7,7 +7,7 @@
 #include "cairn/train/state_dict.h"
 
 #include "saving/check_savers.h"
-#include "saving/saver_of_run.h"
+#include "saving/trainer_calls.h"
 #include "storage/local/local_store.h"
 #include "train/loop/fit_loop.h"
 #include "train/loop/iteration_length.h"
@@ -335,7 +335,7 @@ FitResult Trainer::Impl::run_loop(const FitOptions& fit_options) {
        .excuses_failed_save = [&](const Error& error) { return excuses(error); }});
   const std::int64_t first_batch = state.timestamp.batch;
   if (!loop.run()) return interrupted;
-  for_each_saver([&](auto& saver) { CheckpointSaver::OfRun::loggers_are_done(saver, logger); });
+  for_each_saver([&](auto& saver) { CheckpointSaver::TrainerCalls::after_uploads(saver, logger); });
   // A request during the last batch stops nothing here: the next fit() serves it.
   // The last checkpoint may be from before its epoch ended. Then the loop only ended the epoch.
   const bool has_trained = state.timestamp.batch != first_batch;

@@ -30,7 +30,7 @@
 #include "resuming/autoresume.h"
 #include "resuming/load_path.h"
 #include "saving/check_savers.h"
-#include "saving/saver_of_run.h"
+#include "saving/trainer_calls.h"
 #include "train/data/data_spec.h"
 #include "train/loop/compute.h"
 #include "train/optimizer/parameter_names.h"
@@ -317,7 +317,7 @@ void Trainer::Impl::Setup::check_savers() {
   const auto savers = savers_among(state.callbacks);
   check_paths(savers, state.run_name, uploads);
   for (CheckpointSaver* saver : savers) {
-    CheckpointSaver::OfRun::rewrite_own_files(*saver, options.autoresume);
+    CheckpointSaver::TrainerCalls::rewrite_own_files(*saver, options.autoresume);
   }
   if (options.autoresume) require_findable(*autoresume_saver());
 }
@@ -354,7 +354,7 @@ void Trainer::Impl::Setup::load() {
   engine.run_event(Event::kBeforeLoad);
   LoadOutcome outcome = options.autoresume ? autoresume(options, state, *autoresume_saver(), logger)
                                            : load_from_load_path(options, state, logger);
-  tell_unused_options(options, outcome, logger);
+  log_unused_options(options, outcome, logger);
   trainer.resumed.rng = rng_of_rank(std::move(outcome.rng));
   if (outcome.is_loaded) {
     Resumed& resumed = trainer.resumed;
@@ -362,7 +362,8 @@ void Trainer::Impl::Setup::load() {
     resumed.from = outcome.resumed_from;
     if (!resumed.from.empty()) trainer.fit_numbers.resume(state.fit_calls);
     if (options.autoresume)
-      CheckpointSaver::OfRun::set_loaded_checkpoint(*autoresume_saver(), outcome.path_of_parts);
+      CheckpointSaver::TrainerCalls::set_loaded_checkpoint(*autoresume_saver(),
+                                                           outcome.path_of_parts);
   }
   if (trainer.resumed.from.empty())
     state.fit_calls.reset();  // They belong to another run, or the run begins anew.
