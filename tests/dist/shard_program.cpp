@@ -174,7 +174,7 @@ void train(const FSDPConfig& config, double tolerance, at::ScalarType type = at:
       for (at::Tensor& parameter : each->parameters())
         parameter.mutable_grad().reset();
     }
-    sharded->note_order();
+    sharded->record_forward_order();
     for (std::int64_t part = 0; part < 2; ++part) {  // Two microbatches.
       sharded->begin();
       const at::Tensor loss = loss_of(net, cairn::dist::rank(), 2 * step + part);
@@ -256,7 +256,7 @@ void try_uneven() {
   const std::int64_t world = cairn::dist::world_size();
   for (std::int64_t part = 0; part < 2; ++part) {
     if (part == 1 && rank == 1) {
-      sharded->repeat_for_others(/*with_backward=*/true);
+      sharded->replay_communication(/*with_backward=*/true);
       continue;
     }
     sharded->begin();
@@ -271,7 +271,7 @@ void try_uneven() {
   compare(*sharded, net, plain, 1e-12);
   const torch::NoGradGuard no_grad;  // An evaluation in which rank 0 has no batch.
   if (rank == 0) {
-    sharded->repeat_for_others(/*with_backward=*/false);
+    sharded->replay_communication(/*with_backward=*/false);
   } else {
     sharded->begin();
     demand(difference(loss_of(net, 1, 5), loss_of(plain, 1, 5)) < 1e-12, "an evaluation");

@@ -188,7 +188,7 @@ void ShardPass::check_all_went_through_units(const std::vector<std::vector<bool>
   }
 }
 
-void ShardPass::repeat_for_others(bool with_backward) {
+void ShardPass::replay_communication(bool with_backward) {
   const std::size_t count = with_backward ? notes_.size() : forward_notes_;
   for (const Note& note : std::span(notes_).first(count)) {
     ShardUnit& unit = *units_[note.unit];

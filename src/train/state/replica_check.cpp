@@ -50,7 +50,7 @@ std::vector<std::pair<std::string, at::Tensor>> replicated(const State& state) {
   if (state.sharding && state.sharding->replicas() == 1) return {};
   auto parameters = named_parameters(state.model->module());
   for (auto& [name, parameter] : parameters)
-    if (state.sharding) parameter = state.sharding->own_rows(parameter);
+    if (state.sharding) parameter = state.sharding->local_rows(parameter);
   return parameters;
 }
 

@@ -395,7 +395,7 @@ void Trainer::Impl::Setup::check_position_of_ranks() const {
   }
   torch::nn::Module& module = state.model->module();
   std::vector<at::Tensor> tensors;  // Each rank of a sharded model has its own parameters.
-  if (!state.sharding) tensors = each_once(parameters(module));
+  if (!state.sharding) tensors = unique_tensors(parameters(module));
   for (const at::Tensor& buffer : module.buffers())
     tensors.push_back(buffer);
   dist::broadcast_tensors(tensors, "sending the model's weights");
