@@ -15,12 +15,12 @@ inline Command operator+(Command command, const Command& more) {
   return command;
 }
 
-struct Ran {
+struct CommandResult {
   int exit_code;  // -1 if a signal ended the program.
   std::string output;
 };
 
-inline Ran run(const Command& command) {
+inline CommandResult run(const Command& command) {
   ChildProcess process(command);
   const int code = process.wait().exit_code;
   return {code, process.output()};

@@ -29,7 +29,7 @@ std::string md5_of(const std::string& bytes) {
   return base64(md5({&view, 1}));
 }
 
-std::string of_query(const HttpAsked& asked, const std::string& name) {
+std::string of_query(const ReceivedRequest& asked, const std::string& name) {
   const auto query = asked.query();
   const auto found = query.find(name);
   return found == query.end() ? "" : found->second;
@@ -67,13 +67,13 @@ std::string sas_time(AzureClock::time_point time) {
 }
 
 // The permission that a token needs for a request: the letter of "sp".
-std::string permission_for(const HttpAsked& asked) {
+std::string permission_for(const ReceivedRequest& asked) {
   if (asked.method == "DELETE") return "d";
   if (asked.method == "PUT") return "w";
   return of_query(asked, "comp") == "list" ? "l" : "r";
 }
 
-std::string text_of_sas(const std::string& account, const HttpAsked& asked) {
+std::string text_of_sas(const std::string& account, const ReceivedRequest& asked) {
   std::string text = account + "\n";
   for (const char* name : {"sp", "ss", "srt", "st", "se", "sip", "spr", "sv", "ses"}) {
     text += of_query(asked, name) + "\n";
@@ -81,7 +81,7 @@ std::string text_of_sas(const std::string& account, const HttpAsked& asked) {
   return text;
 }
 
-std::map<std::string, std::string> kept_with_blob(const HttpAsked& asked) {
+std::map<std::string, std::string> kept_with_blob(const ReceivedRequest& asked) {
   std::map<std::string, std::string> kept;
   for (const auto& [name, value] : asked.headers) {
     if (name.starts_with("x-ms-meta-")) kept[name] = value;
@@ -96,12 +96,12 @@ FakeAzure::FakeAzure(FakeAzureOptions options)
                                 failure(500, "OperationTimedOut")}),
       options_(std::move(options)) {
   fault_rate_ = options_.fault_rate;
-  start([this](const HttpAsked& asked) { return answer(asked); });
+  start([this](const ReceivedRequest& asked) { return answer(asked); });
 }
 
 std::string FakeAzure::sas(const std::string& permissions, std::chrono::seconds lasts) const {
   const std::string until = sas_time(AzureClock::now() + lasts);
-  HttpAsked asked;
+  ReceivedRequest asked;
   asked.target = "/?sp=" + permissions + "&ss=b&srt=co&se=" + until + "&sv=2021-12-02";
   std::string signature = signed_with(options_.key, text_of_sas(options_.account, asked));
   for (std::size_t at; (at = signature.find_first_of("+/=")) != std::string::npos;) {

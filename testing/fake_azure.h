@@ -44,7 +44,7 @@ class FakeAzure : public FakeServer {
   void change(const FakeAzureOptions& options);
 
  private:
-  using Asked = HttpAsked;
+  using Asked = ReceivedRequest;
   using Blocks = std::map<std::string, std::string>;  // Key: the block's id, in base64.
 
   struct Blob {

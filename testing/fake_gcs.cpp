@@ -29,7 +29,7 @@ std::string from_base64_url(std::string text) {
 }
 
 // Computes the signature from the request as it was sent, by Google's own description of version 4.
-std::string googles_signature(const HttpAsked& asked, const std::string& secret,
+std::string googles_signature(const ReceivedRequest& asked, const std::string& secret,
                               const std::vector<std::string>& scope, const std::string& names) {
   std::vector<std::string> query = split(asked.raw_query(), '&');
   std::sort(query.begin(), query.end());
@@ -127,7 +127,7 @@ HttpReply FakeGcs::give_token(const Asked& asked) {
   if (asked.method == "GET") {
     is_known = asked.header("metadata-flavor") == "Google" && asked.header("authorization").empty();
   } else {
-    HttpAsked form;
+    ReceivedRequest form;
     form.target = "/?" + asked.body;
     auto fields = form.query();
     is_known = fields["grant_type"] == "refresh_token"

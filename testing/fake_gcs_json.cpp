@@ -34,7 +34,7 @@ HttpReply google_error(int status, const std::string& reason) {
 }
 
 // The bytes of part `number` in a multipart/related body.
-std::string related_part(const HttpAsked& asked, std::size_t number) {
+std::string related_part(const ReceivedRequest& asked, std::size_t number) {
   std::string boundary = between(asked.header("content-type"), "boundary=", ";");
   std::erase(boundary, '"');
   std::size_t at = 0;

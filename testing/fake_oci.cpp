@@ -46,7 +46,7 @@ std::string iso_text(OciClock::time_point time) {
          basic.substr(9, 2) + ":" + basic.substr(11, 2) + ":" + basic.substr(13, 2) + ".123Z";
 }
 
-std::map<std::string, std::string> kept_with_object(const HttpAsked& asked) {
+std::map<std::string, std::string> kept_with_object(const ReceivedRequest& asked) {
   std::map<std::string, std::string> kept;
   for (const auto& [name, value] : asked.headers)
     if (name.starts_with("opc-meta-")) kept[name] = value;
@@ -61,7 +61,7 @@ FakeOci::FakeOci(FakeOciOptions options)
                   problem(503, "ServiceUnavailable")}),
       options_(std::move(options)) {
   fault_rate_ = options_.fault_rate;
-  start([this](const HttpAsked& asked) { return answer(asked); });
+  start([this](const ReceivedRequest& asked) { return answer(asked); });
 }
 
 std::map<std::string, std::string> FakeOci::objects() {

@@ -30,7 +30,7 @@ class FakeOci : public FakeServer {
   std::size_t uploads();  // How many were begun and neither committed nor aborted.
 
  private:
-  using Asked = HttpAsked;
+  using Asked = ReceivedRequest;
   struct Object {
     std::string bytes;
     std::string etag;

@@ -42,8 +42,8 @@ std::string without_entities(std::string text) {
 
 // Decodes "aws-chunked": a line with its size in hex precedes each chunk, and headers follow the
 // last chunk. Returns nullopt for a body of another form.
-std::optional<HttpAsked> dechunked(const HttpAsked& asked) {
-  HttpAsked plain = asked;
+std::optional<ReceivedRequest> dechunked(const ReceivedRequest& asked) {
+  ReceivedRequest plain = asked;
   plain.body.clear();
   std::size_t at = 0;
   for (std::size_t size = 1; size > 0; at += size > 0 ? 2 : 0) {
@@ -94,7 +94,7 @@ std::string iso_time(Clock::time_point time) {
 
 // Computes the signature from the request as it was sent, and shares no code with the client under
 // test.
-std::string expected_signature(const HttpAsked& asked, const std::string& secret,
+std::string expected_signature(const ReceivedRequest& asked, const std::string& secret,
                                const std::vector<std::string>& scope,
                                const std::string& signed_headers) {
   std::vector<std::string> query = split(asked.raw_query(), '&');
@@ -135,7 +135,7 @@ FakeS3::FakeS3(FakeS3Options options)
                                 error(400, "RequestTimeout")}),
       options_(std::move(options)) {
   fault_rate_ = options_.fault_rate;
-  start([this](const HttpAsked& asked) { return answer(asked); });
+  start([this](const ReceivedRequest& asked) { return answer(asked); });
 }
 
 // --- What tests query and plan -------------------------------------------------------------------
@@ -202,7 +202,7 @@ std::string FakeS3::path_of(const Asked& asked) const {
 HttpReply FakeS3::answer(const Asked& asked) {
   HttpReply reply = check_signature(asked);
   if (reply.status == 0 && asked.header("content-encoding") == "aws-chunked") {
-    const std::optional<HttpAsked> plain = dechunked(asked);
+    const std::optional<ReceivedRequest> plain = dechunked(asked);
     reply = plain ? check_body(*plain) : error(400, "IncompleteBody");
     if (reply.status == 0) reply = dispatch(*plain, path_of(asked));
   } else if (reply.status == 0) {

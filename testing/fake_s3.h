@@ -54,7 +54,7 @@ class FakeS3 : public FakeServer {
   void change(const FakeS3Options& options);
 
  protected:
-  using Asked = HttpAsked;
+  using Asked = ReceivedRequest;
   struct Object {
     std::string bytes;
     std::string etag;

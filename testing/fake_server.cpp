@@ -6,7 +6,8 @@ namespace cairn::testing {
 
 void FakeServer::start(Answer answer) {
   answer_ = std::move(answer);
-  server_ = std::make_unique<HttpServer>([this](const HttpAsked& asked) { return handle(asked); });
+  server_ =
+      std::make_unique<HttpServer>([this](const ReceivedRequest& asked) { return handle(asked); });
 }
 
 std::vector<std::string> FakeServer::log() {
@@ -54,7 +55,7 @@ void FakeServer::watch(Witness witness) {
   witness_ = std::move(witness);
 }
 
-HttpReply FakeServer::handle(const HttpAsked& asked) {
+HttpReply FakeServer::handle(const ReceivedRequest& asked) {
   const std::scoped_lock lock(mutex_);
   log_.push_back(asked.method + " " + asked.target);
   last_headers_[""] = last_headers_[asked.method] = asked.headers;
@@ -63,7 +64,7 @@ HttpReply FakeServer::handle(const HttpAsked& asked) {
   return reply;
 }
 
-HttpReply FakeServer::planned_or_answer(const HttpAsked& asked) {
+HttpReply FakeServer::planned_or_answer(const ReceivedRequest& asked) {
   for (Planned& planned : planned_) {
     if (planned.times == 0 || !log_.back().starts_with(planned.beginning)) continue;
     --planned.times;
@@ -75,7 +76,7 @@ HttpReply FakeServer::planned_or_answer(const HttpAsked& asked) {
   return with_fault(asked);
 }
 
-HttpReply FakeServer::with_fault(const HttpAsked& asked) {
+HttpReply FakeServer::with_fault(const ReceivedRequest& asked) {
   enum Kind : std::size_t { kError, kBusy, kReset, kLost, kHalf, kTruncated, kDrips, kTimeout };
   const auto kind = std::uniform_int_distribution<std::size_t>(kError, kTimeout)(random_);
   if (kind == kError) return passing_.at(0);

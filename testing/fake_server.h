@@ -40,11 +40,11 @@ class FakeServer {
   void forget_plans();
 
   // Called with every request and its answer before the answer is sent.
-  using Witness = std::function<void(const HttpAsked&, const HttpReply&)>;
+  using Witness = std::function<void(const ReceivedRequest&, const HttpReply&)>;
   void watch(Witness witness);
 
  protected:
-  using Answer = std::function<HttpReply(const HttpAsked&)>;
+  using Answer = std::function<HttpReply(const ReceivedRequest&)>;
 
   // `passing`: three errors of the protocol after which a client tries again.
   FakeServer(unsigned seed, std::vector<HttpReply> passing)
@@ -66,9 +66,9 @@ class FakeServer {
     When when;
   };
 
-  HttpReply handle(const HttpAsked& asked);
-  HttpReply planned_or_answer(const HttpAsked& asked);
-  HttpReply with_fault(const HttpAsked& asked);
+  HttpReply handle(const ReceivedRequest& asked);
+  HttpReply planned_or_answer(const ReceivedRequest& asked);
+  HttpReply with_fault(const ReceivedRequest& asked);
 
   Answer answer_;
   Witness witness_;

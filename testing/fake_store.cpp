@@ -24,12 +24,12 @@ namespace {
 
 using cairn::Json;
 using cairn::testing::FakeServer;
-using cairn::testing::HttpAsked;
 using cairn::testing::HttpReply;
+using cairn::testing::ReceivedRequest;
 
 constexpr std::size_t kLongestText = 16'384;
 
-Json line_of(const HttpAsked& asked, const HttpReply& reply) {
+Json line_of(const ReceivedRequest& asked, const HttpReply& reply) {
   Json line = {{"method", asked.method}, {"target", asked.target}, {"status", reply.status}};
   for (const auto& [name, value] : asked.headers)
     line["headers"][name] = value;
@@ -44,7 +44,7 @@ Json line_of(const HttpAsked& asked, const HttpReply& reply) {
 
 void serve(FakeServer& server, const std::string& log, Json said) {
   std::ofstream lines(log);
-  server.watch([&](const HttpAsked& asked, const HttpReply& reply) {
+  server.watch([&](const ReceivedRequest& asked, const HttpReply& reply) {
     lines << line_of(asked, reply).dump(-1, ' ', false, Json::error_handler_t::replace)
           << std::endl;  // Flushed: the client reads the answer, and then this file.
   });

@@ -49,7 +49,7 @@ FakeTrackers::FakeTrackers(FakeTrackersOptions options)
                  {wrong(500, "INTERNAL_ERROR"), too_many(), wrong(503, "TEMPORARILY_UNAVAILABLE")}),
       options_(std::move(options)) {
   fault_rate_ = options_.fault_rate;
-  start([this](const HttpAsked& asked) { return answer(asked); });
+  start([this](const ReceivedRequest& asked) { return answer(asked); });
 }
 
 // --- What tests query and plan -------------------------------------------------------------------

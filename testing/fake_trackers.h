@@ -58,7 +58,7 @@ class FakeTrackers final : public FakeServer {
     std::string bytes;
     std::int64_t modified_ms = 0;
   };
-  using Asked = HttpAsked;
+  using Asked = ReceivedRequest;
 
   HttpReply answer(const Asked& asked);
   HttpReply token(const Asked& asked);

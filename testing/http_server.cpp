@@ -25,7 +25,7 @@ class Incoming {
       : stream_(stream), keeps_bodies_(keeps_bodies) {}
 
   // False at the end of the connection.
-  bool read_request(HttpAsked& asked) {
+  bool read_request(ReceivedRequest& asked) {
     std::string head;
     if (!take_until("\r\n\r\n", head)) return false;
     parse_head(head + "\r\n", asked);
@@ -56,7 +56,7 @@ class Incoming {
     return true;
   }
 
-  bool take_body(std::size_t size, HttpAsked& asked) {
+  bool take_body(std::size_t size, ReceivedRequest& asked) {
     asked.body_bytes += size;
     if (!keeps_bodies_) return drop(size);
     while (buffer_.size() - begin_ < size) {
@@ -67,7 +67,7 @@ class Incoming {
     return true;
   }
 
-  bool take_chunks(HttpAsked& asked) {
+  bool take_chunks(ReceivedRequest& asked) {
     std::string line;
     for (std::size_t size = 1; size > 0;) {
       if (!take_until("\r\n", line)) return false;
@@ -96,7 +96,7 @@ class Incoming {
     return true;
   }
 
-  static void parse_head(const std::string& head, HttpAsked& asked) {
+  static void parse_head(const std::string& head, ReceivedRequest& asked) {
     std::size_t begin = 0;
     bool is_first = true;
     for (std::size_t end; (end = head.find("\r\n", begin)) != std::string::npos; begin = end + 2) {
@@ -147,7 +147,7 @@ void reset(int socket) {
 
 }  // namespace
 
-std::map<std::string, std::string> HttpAsked::query() const {
+std::map<std::string, std::string> ReceivedRequest::query() const {
   std::map<std::string, std::string> parts;
   const std::string all = raw_query();
   for (std::size_t begin = 0; begin < all.size();) {
@@ -161,7 +161,7 @@ std::map<std::string, std::string> HttpAsked::query() const {
   return parts;
 }
 
-std::string HttpAsked::header(const std::string& name) const {
+std::string ReceivedRequest::header(const std::string& name) const {
   const auto found = headers.find(name);
   return found == headers.end() ? "" : found->second;
 }
@@ -212,7 +212,7 @@ void HttpServer::accept_all() {
 void HttpServer::serve(int socket) {
   if (const auto stream = tls_ != nullptr ? tls_->stream(socket) : plain_stream(socket)) {
     Incoming incoming(*stream, keeps_bodies_);
-    HttpAsked asked;
+    ReceivedRequest asked;
     while (!stopping_ && incoming.read_request(asked) && answer(*stream, socket, asked)) {
       asked = {};
     }
@@ -222,7 +222,7 @@ void HttpServer::serve(int socket) {
   close(socket);
 }
 // Returns whether the connection stays open.
-bool HttpServer::answer(SocketStream& stream, int socket, const HttpAsked& asked) {
+bool HttpServer::answer(SocketStream& stream, int socket, const ReceivedRequest& asked) {
   const HttpReply reply = handler_(asked);
   const bool has_length = std::any_of(reply.headers.begin(), reply.headers.end(),
                                       [](const auto& h) { return h.first == "Content-Length"; });

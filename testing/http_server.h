@@ -15,7 +15,7 @@
 
 namespace cairn::testing {
 
-struct HttpAsked {
+struct ReceivedRequest {
   std::string method;
   std::string target;                          // As sent: "/a%20b?x=1".
   std::map<std::string, std::string> headers;  // Names in lower case.
@@ -48,7 +48,7 @@ inline const HttpReply kNoAnswerYet = {.status = 0};
 
 class HttpServer {
  public:
-  using Handler = std::function<HttpReply(const HttpAsked&)>;
+  using Handler = std::function<HttpReply(const ReceivedRequest&)>;
 
   // Calls `handler` from one thread per connection. Without `keeps_bodies`, bodies of any size are
   // read and dropped. With `tls`, which must outlive the server, it speaks only TLS.
@@ -67,7 +67,7 @@ class HttpServer {
  private:
   void accept_all();
   void serve(int socket);
-  bool answer(SocketStream& stream, int socket, const HttpAsked& asked);
+  bool answer(SocketStream& stream, int socket, const ReceivedRequest& asked);
 
   Handler handler_;
   bool keeps_bodies_;

@@ -11,7 +11,7 @@
 namespace cairn::testing {
 
 void run_until(TrainerOptions made, std::int64_t last) {
-  made.callbacks.push_back(At(Event::kBatchStart, [last](State& state) {
+  made.callbacks.push_back(CallAt(Event::kBatchStart, [last](State& state) {
     if (state.timestamp.batch == last) throw CancelledError("killed");
   }));
   Trainer trainer(std::move(made));

@@ -16,8 +16,8 @@
 
 namespace {
 
-using cairn::testing::HttpAsked;
 using cairn::testing::HttpReply;
+using cairn::testing::ReceivedRequest;
 
 constexpr const char* kCrc64 = "x-amz-checksum-crc64nvme";
 
@@ -25,7 +25,7 @@ class Sink {
  public:
   explicit Sink(bool keeps_crc64) : keeps_crc64_(keeps_crc64) {}
 
-  HttpReply answer(const HttpAsked& asked) {
+  HttpReply answer(const ReceivedRequest& asked) {
     const std::scoped_lock lock(mutex_);
     const std::string path = asked.path();
     const auto query = asked.query();
@@ -58,12 +58,12 @@ class Sink {
 
  private:
   // Over TLS, boto3 sends chunks with signatures or checksums between them.
-  static std::size_t decoded_size(const HttpAsked& asked) {
+  static std::size_t decoded_size(const ReceivedRequest& asked) {
     const std::string decoded = asked.header("x-amz-decoded-content-length");
     return decoded.empty() ? asked.body_bytes : std::stoull(decoded);
   }
 
-  HttpReply put(const HttpAsked& asked, const std::string& path, bool is_part) {
+  HttpReply put(const ReceivedRequest& asked, const std::string& path, bool is_part) {
     if (is_part) {
       uploading_[path] += decoded_size(asked);
     } else {
@@ -79,7 +79,7 @@ class Sink {
     if (keeps_crc64_ && !crc64.empty()) reply.headers.emplace_back(kCrc64, crc64);
   }
 
-  HttpReply get(const HttpAsked& asked, const std::string& path) {
+  HttpReply get(const ReceivedRequest& asked, const std::string& path) {
     const std::size_t zeros = path.find("/zeros-");
     if (zeros == std::string::npos && !sizes_.contains(path)) return {.status = 404};
     const std::size_t size =
@@ -123,7 +123,7 @@ int main(int argc, char** argv) {
   if (argc == 3) tls = std::make_unique<cairn::testing::TlsServer>(argv[1], argv[2]);
   Sink sink(argc > 1);
   const cairn::testing::HttpServer server(
-      [&](const HttpAsked& asked) { return sink.answer(asked); },
+      [&](const ReceivedRequest& asked) { return sink.answer(asked); },
       /*keeps_bodies=*/false, tls.get());
   std::printf("pid %d\n%s\n", static_cast<int>(getpid()), server.url().c_str());
   std::fflush(stdout);

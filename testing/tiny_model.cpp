@@ -91,7 +91,7 @@ std::int64_t EventRecorder::count(const std::string& event) const {
   return std::ranges::count(events, event);
 }
 
-void At::run_event(Event event, State& state, Logger& /*logger*/) {
+void CallAt::run_event(Event event, State& state, Logger& /*logger*/) {
   if (event == event_) action_(state);
 }
 

@@ -82,10 +82,11 @@ class EventRecorder final : public Callback {
 };
 
 // Calls a function at one event.
-class At final : public Callback {
+class CallAt final : public Callback {
  public:
-  At(Event event, std::function<void(State&)> action) : event_(event), action_(std::move(action)) {}
-  std::string name() const override { return "At"; }
+  CallAt(Event event, std::function<void(State&)> action)
+      : event_(event), action_(std::move(action)) {}
+  std::string name() const override { return "CallAt"; }
   void run_event(Event event, State& state, Logger& logger) override;
 
  private:

@@ -94,11 +94,11 @@ struct TracedRuns {
       wait_for_saves(state);
       if (uploader != nullptr) uploader->eval_standalone_end(state, running->logger());
     };
-    made.callbacks.push_back(At(Event::kBatchStart, [&](State& state) {
+    made.callbacks.push_back(CallAt(Event::kBatchStart, [&](State& state) {
       settle(state);
       mark("batch " + std::to_string(state.timestamp.batch + 1));
     }));
-    made.callbacks.push_back(At(Event::kFitEnd, [&](State& state) {
+    made.callbacks.push_back(CallAt(Event::kFitEnd, [&](State& state) {
       settle(state);
       mark("fit_end");
     }));

@@ -25,14 +25,15 @@ namespace cairn {
 // again.
 struct Foreign {
   enum class Made : std::uint8_t {
-    kNamed,    // the class or function itself
-    kCalled,   // what `function` returns for `args`
-    kNew,      // an instance of the class `function`, made with `args` and `keywords`
-    kBack,     // a reference to an enclosing object: a cycle, which a tree cannot hold
+    kNamed,          // the class or function itself
+    kCalled,         // what `function` returns for `args`
+    kNew,            // an instance of the class `function`, made with `args` and `keywords`
+    kBackReference,  // a reference to an enclosing object: a cycle, which a tree cannot hold
+    kBack [[deprecated("use kBackReference")]] = kBackReference,
     kStorage,  // a torch storage by itself; args: a one-dimensional tensor of all its elements
   };
   Made made = Made::kNamed;
-  std::string module = {};  // of kNamed and kBack: "torchmetrics.classification.accuracy"
+  std::string module = {};  // of kNamed and kBackReference: "torchmetrics.classification.accuracy"
   std::string name = {};    // "Accuracy"
   // For the other kinds; None if there is none.
   Value function = {};  // a Foreign
@@ -42,7 +43,7 @@ struct Foreign {
   Value entries = {};   // dict: set, as to a subclass of dict
   Value state = {};     // its attributes, mostly a dict
   bool has_state = false;
-  std::uint64_t id = 0;  // within its file: the id of the object that a kBack refers to
+  std::uint64_t id = 0;  // within its file: the id of the object that a kBackReference refers to
 
   // The class of an object, as far as cairn can tell:
   // "torchmetrics.classification.accuracy.Accuracy". For a parameter, the class of its tensor.

@@ -203,7 +203,7 @@ c10::intrusive_ptr<Backend> open_nccl(const c10::intrusive_ptr<c10d::Store>&, co
 c10::intrusive_ptr<Backend> open_mpi(const Member&) {
   throw UnsupportedError("this cairn was built without MPI");
 }
-void give_up_mpi() {}
+void abandon_mpi() {}
 #endif
 
 }  // namespace cairn::dist

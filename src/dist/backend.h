@@ -67,6 +67,6 @@ c10::intrusive_ptr<Backend> open_nccl(const c10::intrusive_ptr<c10d::Store>& sto
 // For all ranks, once in a process. Throws UsageError if MPI numbers the ranks differently.
 c10::intrusive_ptr<Backend> open_mpi(const Member& member);
 // A pending call of MPI will not return: the process must end without waiting for it.
-void give_up_mpi();
+void abandon_mpi();
 
 }  // namespace cairn::dist

@@ -48,6 +48,6 @@ c10::intrusive_ptr<Backend> open_mpi(const Member& member) {
   return backend;
 }
 
-void give_up_mpi() { is_given_up = true; }
+void abandon_mpi() { is_given_up = true; }
 
 }  // namespace cairn::dist

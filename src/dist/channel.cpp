@@ -30,7 +30,7 @@ void Channel::unpack(const at::Tensor& message, const at::Tensor& into) const {
   into.copy_(message, /*non_blocking=*/false);
 }
 
-at::Tensor Channel::arrived(const at::Tensor& message) const { return message.to(device); }
+at::Tensor Channel::to_device(const at::Tensor& message) const { return message.to(device); }
 
 void Channel::check_adds(at::ScalarType type) const {
   if (backend == nullptr || backend->getBackendName() != "mpi") return;

@@ -3,7 +3,7 @@
 //  1. The backend gets a message. It is the tensor itself if the backend can reach its memory (Gloo
 //     the host's, NCCL a GPU's). Otherwise it is a copy in host memory, page-locked if a GPU
 //     copies.
-//  2. unpack() copies a received message back into the tensor, or arrived() copies it to the
+//  2. unpack() copies a received message back into the tensor, or to_device() copies it to the
 //     device. Copies are ordered with the current stream's work.
 #pragma once
 
@@ -23,7 +23,7 @@ struct Channel {
   at::Tensor message_of(const at::Tensor& tensor) const;
   at::Tensor empty_message(std::int64_t bytes) const;
   void unpack(const at::Tensor& message, const at::Tensor& into) const;
-  at::Tensor arrived(const at::Tensor& message) const;
+  at::Tensor to_device(const at::Tensor& message) const;
   // Throws UsageError if the backend cannot add numbers of this type: MPI cannot add halves.
   void check_adds(at::ScalarType type) const;
   // Whether the end of a work must be polled, since NCCL's works do not notify. Device messages

@@ -109,7 +109,7 @@ void broadcast_bytes(Group& group, const at::Tensor& bytes, std::int64_t root,
                      const std::string& what) {
   const Channel& channel = group.channel(bytes.device());
   std::vector<at::Tensor> messages = {channel.message_of(bytes)};
-  group.together(what, [&] {
+  group.run_collective(what, [&] {
     c10d::BroadcastOptions options;
     options.rootRank = root;
     group.wait(channel.backend->broadcast(messages, options), channel);
@@ -123,7 +123,8 @@ void reduce(Group& group, const at::Tensor& tensor, ReduceOp op, const std::stri
   std::vector<at::Tensor> messages = {channel.message_of(tensor)};
   c10d::AllreduceOptions options;
   options.reduceOp = op_of(op);
-  group.together(what, [&] { group.wait(channel.backend->allreduce(messages, options), channel); });
+  group.run_collective(what,
+                       [&] { group.wait(channel.backend->allreduce(messages, options), channel); });
   channel.unpack(messages[0], tensor);
 }
 
@@ -133,10 +134,11 @@ std::vector<at::Tensor> gather(Group& group, const at::Tensor& tensor, const std
   std::vector<std::vector<at::Tensor>> outputs(1);
   for (std::int64_t rank = 0; rank < world_size(); ++rank)
     outputs[0].push_back(at::empty_like(inputs[0]));
-  group.together(what, [&] { group.wait(channel.backend->allgather(outputs, inputs), channel); });
+  group.run_collective(what,
+                       [&] { group.wait(channel.backend->allgather(outputs, inputs), channel); });
   std::vector<at::Tensor> gathered;
   for (const at::Tensor& message : outputs[0])
-    gathered.push_back(channel.arrived(message));
+    gathered.push_back(channel.to_device(message));
   return gathered;
 }
 

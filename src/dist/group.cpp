@@ -240,7 +240,7 @@ void Group::fail(const std::string& what, const std::string& why) {
     const std::scoped_lock lock(mutex_);
     failure_ = text;
     reporter_->end_waiting();
-    give_up_mpi();
+    abandon_mpi();
   }
   throw DistError(text +
                       ". Look into the log of that process, and start the job again: with "

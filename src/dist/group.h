@@ -69,7 +69,7 @@ class Group {
   // Runs something that all ranks do together: `act()` begins it, and calls wait(). `what` is for
   // messages.
   template <class Act>
-  void together(const std::string& what, Act act) {
+  void run_collective(const std::string& what, Act act) {
     begin(what);
     try {
       act();
@@ -95,8 +95,8 @@ class Group {
   // Throws the error for a failure that happened on another thread.
   [[noreturn]] void fail(const std::string& what, const std::string& why);
 
-  // Step 4. Call it inside together(). Throws the error that the work failed with. Work enqueued on
-  // the device afterwards sees the results.
+  // Step 4. Call it inside run_collective(). Throws the error that the work failed with. Work
+  // enqueued on the device afterwards sees the results.
   void wait(const WorkPtr& work) { wait(work, {}); }
   void wait(const WorkPtr& work, const Channel& channel);
 

@@ -39,10 +39,11 @@ std::int64_t DistributedSampler::num_repeated() const {
 }
 
 std::vector<std::int64_t> DistributedSampler::indices(std::int64_t epoch) const {
-  return rest_of(epoch, 0);
+  return remaining_indices(epoch, 0);
 }
 
-std::vector<std::int64_t> DistributedSampler::rest_of(std::int64_t epoch, std::int64_t had) const {
+std::vector<std::int64_t> DistributedSampler::remaining_indices(std::int64_t epoch,
+                                                                std::int64_t had) const {
   const torch::NoGradGuard no_grad;
   at::Tensor order;
   if (options_.shuffle) {

@@ -102,8 +102,8 @@ Value Team::do_on_first(const std::string& doing, const std::function<Value()>& 
   return said.as_items().at(1);
 }
 
-std::vector<Value> Team::all_say(const std::string& doing,
-                                 const std::function<Value()>& act) const {
+std::vector<Value> Team::gather_results(const std::string& doing,
+                                        const std::function<Value()>& act) const {
   if (is_alone()) return {act()};
   const Outcome own(act);
   const std::vector<Value> all = dist::all_gather_values(own.said());
@@ -116,18 +116,18 @@ std::vector<Value> Team::all_say(const std::string& doing,
   return results;
 }
 
-void Team::together(const std::string& doing, const std::function<void()>& act) const {
-  all_say(doing, [&] {
+void Team::run_on_all(const std::string& doing, const std::function<void()>& act) const {
+  gather_results(doing, [&] {
     act();
     return Value();
   });
 }
 
-Value Team::of_first(const Value& own) const {
+Value Team::broadcast_from_first(const Value& own) const {
   return is_alone() ? own : dist::broadcast_value(own);
 }
 
-std::vector<Value> Team::of_all(const Value& own) const {
+std::vector<Value> Team::gather_all(const Value& own) const {
   return is_alone() ? std::vector<Value>{own} : dist::all_gather_values(own);
 }
 

@@ -33,14 +33,15 @@ class Team {
   // "before saving run/ep1.pt".
   Value do_on_first(const std::string& doing, const std::function<Value()>& act) const;
   // All ranks call `act`. If several throw, the others name the first of them.
-  void together(const std::string& doing, const std::function<void()>& act) const;
-  // As together(). Returns the results of all ranks, by rank.
-  std::vector<Value> all_say(const std::string& doing, const std::function<Value()>& act) const;
+  void run_on_all(const std::string& doing, const std::function<void()>& act) const;
+  // As run_on_all(). Returns the results of all ranks, by rank.
+  std::vector<Value> gather_results(const std::string& doing,
+                                    const std::function<Value()>& act) const;
 
   // Rank 0's value on all ranks, and the values of all ranks, by rank. For values whose making
   // cannot fail.
-  Value of_first(const Value& own) const;
-  std::vector<Value> of_all(const Value& own) const;
+  Value broadcast_from_first(const Value& own) const;
+  std::vector<Value> gather_all(const Value& own) const;
 
  private:
   Team(std::int64_t rank, std::int64_t size) : rank_(rank), size_(size) {}

@@ -64,7 +64,7 @@ std::shared_ptr<torch::optim::Optimizer> Adagrad::create(std::vector<at::Tensor>
   check.not_negative("initial_accumulator_value", options_.initial_accumulator_value);
   check.not_negative("eps", options_.eps);
   return std::make_shared<AdagradOptimizer>(
-      each_once(std::move(parameters)),
+      unique_tensors(std::move(parameters)),
       torch::optim::AdagradOptions(options_.lr)
           .lr_decay(options_.lr_decay)
           .weight_decay(options_.weight_decay)

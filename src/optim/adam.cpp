@@ -117,12 +117,12 @@ class AdamWOptimizer final : public AdamWStepBase {
 
 std::shared_ptr<torch::optim::Optimizer> Adam::create(std::vector<at::Tensor> parameters) const {
   OptionChecks("Adam").adam(options_);
-  return std::make_shared<AdamOptimizer>(each_once(std::move(parameters)), options_);
+  return std::make_shared<AdamOptimizer>(unique_tensors(std::move(parameters)), options_);
 }
 
 std::shared_ptr<torch::optim::Optimizer> AdamW::create(std::vector<at::Tensor> parameters) const {
   OptionChecks("AdamW").adam(options_);
-  return std::make_shared<AdamWOptimizer>(each_once(std::move(parameters)),
+  return std::make_shared<AdamWOptimizer>(unique_tensors(std::move(parameters)),
                                           adam_options<torch::optim::AdamWOptions>(options_));
 }
 

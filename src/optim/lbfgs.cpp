@@ -25,7 +25,7 @@ std::shared_ptr<torch::optim::Optimizer> LBFGS::create(std::vector<at::Tensor> p
                      .history_size(options_.history_size);
   if (options_.max_eval) options.max_eval(*options_.max_eval);
   if (options_.line_search_fn) options.line_search_fn(*options_.line_search_fn);
-  return std::make_shared<torch::optim::LBFGS>(each_once(std::move(parameters)), options);
+  return std::make_shared<torch::optim::LBFGS>(unique_tensors(std::move(parameters)), options);
 }
 
 }  // namespace cairn

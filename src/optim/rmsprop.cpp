@@ -61,7 +61,7 @@ std::shared_ptr<torch::optim::Optimizer> RMSprop::create(std::vector<at::Tensor>
   check.not_negative("eps", options_.eps);
   check.not_negative("weight_decay", options_.weight_decay);
   check.not_negative("momentum", options_.momentum);
-  return std::make_shared<RMSpropOptimizer>(each_once(std::move(parameters)),
+  return std::make_shared<RMSpropOptimizer>(unique_tensors(std::move(parameters)),
                                             torch::optim::RMSpropOptions(options_.lr)
                                                 .alpha(options_.alpha)
                                                 .eps(options_.eps)

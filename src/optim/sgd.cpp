@@ -10,7 +10,7 @@ namespace cairn {
 
 std::shared_ptr<torch::optim::Optimizer> SGD::create(std::vector<at::Tensor> parameters) const {
   OptionChecks("SGD").sgd(options_);
-  return std::make_shared<torch::optim::SGD>(each_once(std::move(parameters)),
+  return std::make_shared<torch::optim::SGD>(unique_tensors(std::move(parameters)),
                                              torch::optim::SGDOptions(options_.lr)
                                                  .momentum(options_.momentum)
                                                  .dampening(options_.dampening)

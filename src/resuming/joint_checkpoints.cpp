@@ -98,7 +98,7 @@ std::unique_ptr<JointCheckpoints> JointCheckpoints::in_folder(const SearchPlace&
 std::unique_ptr<JointCheckpoints> JointCheckpoints::of_path(
     const std::string& path, const std::shared_ptr<ObjectStore>& store) {
   const std::string folder = parent_path(path);
-  const std::string name = Team::of_job().of_first(base_name(path)).as_str();
+  const std::string name = Team::of_job().broadcast_from_first(base_name(path)).as_str();
   std::unique_ptr<JointCheckpoints> joint(
       new JointCheckpoints(store, folder,
                            [&] {

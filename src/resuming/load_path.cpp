@@ -109,8 +109,7 @@ LoadOutcome load_from_load_path(const TrainerOptions& options, State& state, Log
   return tried.outcome;
 }
 
-void tell_unused_options(const TrainerOptions& options, const LoadOutcome& outcome,
-                         Logger& logger) {
+void log_unused_options(const TrainerOptions& options, const LoadOutcome& outcome, Logger& logger) {
   const bool is_resumed = !outcome.resumed_from.empty();
   if (!is_resumed && options.load_path) return;
   std::vector<std::string_view> set;

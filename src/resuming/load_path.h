@@ -11,6 +11,6 @@ namespace cairn {
 LoadOutcome load_from_load_path(const TrainerOptions& options, State& state, Logger& logger);
 
 // Logs the options for load_path that were set but had no effect.
-void tell_unused_options(const TrainerOptions& options, const LoadOutcome& outcome, Logger& logger);
+void log_unused_options(const TrainerOptions& options, const LoadOutcome& outcome, Logger& logger);
 
 }  // namespace cairn

@@ -32,7 +32,7 @@ bool is_fault_of_file(const Error& error) {
 }
 
 AgreedOutcome agree_on_outcome(const RankOutcome& own) {
-  const auto all = Team::of_job().of_all(List{static_cast<std::int64_t>(own.kind), own.why});
+  const auto all = Team::of_job().gather_all(List{static_cast<std::int64_t>(own.kind), own.why});
   AgreedOutcome agreed;
   for (std::size_t rank = 0; rank < all.size(); ++rank) {
     const auto kind = static_cast<RankOutcome::Kind>(all[rank].as_items().at(0).as_int());

@@ -39,7 +39,7 @@ NodeCopy::NodeCopy(const LoadJob& job, bool in_parts, Logger& logger) : nearest_
   const bool fetches =
       !is_here && here.size() >= least && here.front() == static_cast<std::size_t>(dist::rank());
   const std::string own = fetches ? fetch(job, logger) : std::string();
-  const std::string path = Team::of_job().of_all(own).at(here.front()).as_str();
+  const std::string path = Team::of_job().gather_all(own).at(here.front()).as_str();
   const auto local = local_store();
   if (path.empty() || !local->stat(path)) return;
   nearest_.path = path;

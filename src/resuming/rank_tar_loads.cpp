@@ -88,7 +88,7 @@ SeenTar unpacked(const Value& said) {
 // if one of them failed.
 std::vector<SeenTar> look_together(const std::function<void()>& look, const Found& found) {
   const Team team = Team::of_job();
-  const auto said = team.all_say("looking for its tar", [&] {
+  const auto said = team.gather_results("looking for its tar", [&] {
     try {
       look();
     } catch (const NotFoundError& e) {

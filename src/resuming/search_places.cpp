@@ -10,7 +10,7 @@
 #include "checkpoint/names/launch.h"
 #include "checkpoint/names/run_forms.h"
 #include "saving/remote_folder.h"
-#include "saving/saver_of_run.h"
+#include "saving/trainer_calls.h"
 #include "train/state/checkpoint_form.h"
 
 namespace cairn {
@@ -31,7 +31,7 @@ CheckpointSaverOptions names_of_guide(const CheckpointSaverOptions& options,
 std::vector<SearchPlace> search_places(const CheckpointSaver& saver, const State& state,
                                        const Logger& logger) {
   const CheckpointSaverOptions& options = saver.options();
-  const CheckpointSaverOptions& given = CheckpointSaver::OfRun::given_options(saver);
+  const CheckpointSaverOptions& given = CheckpointSaver::TrainerCalls::given_options(saver);
   const std::string& asked_for = State::CheckpointForm::of(state).sharded_ckpt_prefix_dir;
   const std::string folders = asked_for.empty() ? kShardedFolders : asked_for;
   std::vector<SearchPlace> places = {
@@ -41,7 +41,7 @@ std::vector<SearchPlace> search_places(const CheckpointSaver& saver, const State
        .latest_filename = NameFormat(options.latest_filename.value_or("")),
        .run_name = state.run_name,
        .other_filenames = names_of_forms(given.filename, folders),
-       .latest = CheckpointSaver::OfRun::seen_latest(saver, state)}};
+       .latest = CheckpointSaver::TrainerCalls::seen_latest(saver, state)}};
   if (!options.store->names_are_paths() || !options.remote_file_name) return places;
   for (const auto& destination : logger.destinations()) {
     if (!destination->can_upload_files()) continue;

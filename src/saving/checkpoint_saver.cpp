@@ -32,10 +32,10 @@
 #include "io/durable/atomic_file.h"
 #include "saving/logger_places.h"
 #include "saving/places/destination.h"
-#include "saving/saver_of_run.h"
 #include "saving/saver_options.h"
 #include "saving/saver_start.h"
 #include "saving/saver_uploads.h"
+#include "saving/trainer_calls.h"
 #include "train/state/gather/checkpoint_info.h"
 #include "train/state/gather/rank_saves.h"
 #include "train/state/replica_check.h"
@@ -56,14 +56,14 @@ struct CheckpointSaver::Impl {
       : given(checked_options(std::move(options))),
         is_due(create_interval_scheduler(given.save_interval)) {
     check_names(given, dist_variables("?"));  // As far as names are known; init() knows the run.
-    add_destination(given, one_file(), /*is_fed=*/false);
+    add_destination(given, one_file(), /*feeds_uploads=*/false);
   }
 
   Destination& home() const { return *destinations.front(); }
   void add_destination(CheckpointSaverOptions options, std::unique_ptr<CheckpointLayout> layout,
-                       bool is_fed) {
+                       bool feeds_uploads) {
     destinations.push_back(std::make_unique<Destination>(std::move(options), std::move(layout),
-                                                         is_fed, run, messages));
+                                                         feeds_uploads, run, messages));
   }
   // The same on all ranks.
   bool saves_anything() const { return home().saves_here() || destinations.size() > 1; }
@@ -71,8 +71,8 @@ struct CheckpointSaver::Impl {
   void init(State& state, Logger& logger);
   bool is_save_due(const State& state, Event event);
   void event(State& state, Logger& logger, Event event);
-  Joined join(const State& state);
-  void save(const SaveRequest& what, Joined joined, const List& needed = {});
+  JoinedState join(const State& state);
+  void save(const SaveRequest& what, JoinedState joined, const List& needed = {});
   List places_to_leave_out(const SaveRequest& what);
   bool needs_save(Destination& place, const State& state, Logger& logger,
                   std::exception_ptr& refused);
@@ -85,7 +85,7 @@ struct CheckpointSaver::Impl {
   void wait(void (Destination::*how)() = &Destination::wait);
 
   const CheckpointSaverOptions given;
-  RunAt run = {.job = random_digits()};
+  RunFacts run = {.job = random_digits()};
   std::vector<std::string> messages;  // For the logger of the next event.
   // The save folder first, then the loggers' places (places_of_loggers()).
   std::vector<std::unique_ptr<Destination>> destinations;
@@ -104,31 +104,31 @@ struct CheckpointSaver::Impl {
 // Forgets what another Trainer saved with this saver: this run must not count, replace or remove
 // it. Only the right to rewrite the run's own files, which was set earlier, stays.
 void CheckpointSaver::Impl::init(State& state, Logger& logger) {
-  run.gone_on_from.reset();
+  run.resumed_from.reset();
   is_due = create_interval_scheduler(given.save_interval);
   answer.reset();
   // The logger that keeps files may be on rank 0 alone. The answer must be the same on all ranks.
   const Team team = Team::of_job();
-  const Value of_first =
-      team.of_first(List{given.store->names_are_paths() && given.remote_file_name.has_value() &&
-                             SaverUploads::has_destination(logger),
-                         is_far(given)});
+  const Value of_first = team.broadcast_from_first(List{given.store->names_are_paths() &&
+                                                            given.remote_file_name.has_value() &&
+                                                            SaverUploads::has_destination(logger),
+                                                        is_far(given)});
   const bool has_uploads = of_first.as_items().at(0).as_bool();
   may_be_away = has_uploads || of_first.as_items().at(1).as_bool();
-  run.job = team.of_first(run.job).as_str();
+  run.job = team.broadcast_from_first(run.job).as_str();
   CheckpointSaverOptions options = given;
   auto layout = layout_of(state);
   layout->adapt(options, state, has_uploads);
   check_names(options, dist_variables(state.run_name));
-  const bool is_fed = has_uploads && !layout->is_of_all_ranks();
+  const bool feeds_uploads = has_uploads && !layout->is_of_all_ranks();
   std::vector<CheckpointSaverOptions> of_loggers;
   if (layout->makes_folders()) of_loggers = places_of_loggers(options, state, logger);
   destinations.clear();
   uploads.reset();
-  if (is_fed) uploads.emplace(given.num_remote_checkpoints_to_keep.value_or(-1));
-  add_destination(options, std::move(layout), is_fed);
+  if (feeds_uploads) uploads.emplace(given.num_remote_checkpoints_to_keep.value_or(-1));
+  add_destination(options, std::move(layout), feeds_uploads);
   for (auto& of_logger : of_loggers)
-    add_destination(std::move(of_logger), sharded_folder(), /*is_fed=*/false);
+    add_destination(std::move(of_logger), sharded_folder(), /*feeds_uploads=*/false);
   for (const auto& place : destinations | std::views::reverse)  // The save folder last.
     place->prepare(state, logger);
 }
@@ -146,7 +146,7 @@ bool CheckpointSaver::Impl::is_save_due(const State& state, Event event) {
 void CheckpointSaver::Impl::event(State& state, Logger& logger, Event event) {
   const bool is_time = is_save_due(state, event);
   answer.reset();
-  Joined joined;
+  JoinedState joined;
   if (is_time) {
     joined = join(state);
     // From here on, rank 0 may fail alone. At the next event all ranks must answer alike.
@@ -158,7 +158,7 @@ void CheckpointSaver::Impl::event(State& state, Logger& logger, Event event) {
 }
 
 // Collective. Step 2.
-Joined CheckpointSaver::Impl::join(const State& state) {
+JoinedState CheckpointSaver::Impl::join(const State& state) {
   if (!saves_anything()) return {};
   const CheckpointLayout& layout = home().layout();
   if (!Team::of_job().is_alone())
@@ -168,7 +168,7 @@ Joined CheckpointSaver::Impl::join(const State& state) {
 
 // Collective. Step 4. `needed`: whether each place lacks the save. Empty: all of them lack it. An
 // error in one place does not keep the others from saving.
-void CheckpointSaver::Impl::save(const SaveRequest& what, Joined joined, const List& needed) {
+void CheckpointSaver::Impl::save(const SaveRequest& what, JoinedState joined, const List& needed) {
   const std::int64_t batch = what.state.timestamp.batch;
   const List left_out = places_to_leave_out(what);
   const auto is_left_out = [&](std::size_t index) {
@@ -210,14 +210,14 @@ List CheckpointSaver::Impl::places_to_leave_out(const SaveRequest& what) {
   const Team team = Team::of_job();
   List own;
   for (const auto& place : destinations)
-    own.emplace_back(place->is_away());
-  const auto all = team.of_all(std::move(own));
+    own.emplace_back(place->is_store_unreachable());
+  const auto all = team.gather_all(std::move(own));
   List left_out;
   for (std::size_t i = 0; i < destinations.size(); ++i) {
-    const bool is_away = std::ranges::any_of(
+    const bool is_store_unreachable = std::ranges::any_of(
         all, [i](const Value& of_rank) { return of_rank.as_items().at(i).as_bool(); });
-    left_out.emplace_back(is_away);
-    if (!is_away || !team.is_first()) continue;
+    left_out.emplace_back(is_store_unreachable);
+    if (!is_store_unreachable || !team.is_first()) continue;
     messages.push_back("skipped " +
                        printable_line(save_path(destinations[i]->options(), what.state)) +
                        ": the store is away, and the previous save still waits for it");
@@ -245,7 +245,7 @@ void CheckpointSaver::Impl::save_unless_saved(State& state, Logger& logger) {
   const Team team = Team::of_job();
   const CheckpointLayout& layout = home().layout();
   try {
-    team.together("looking at what is saved", [&] {
+    team.run_on_all("looking at what is saved", [&] {
       if (layout.is_of_all_ranks()) wait();  // Throws on all ranks, or on none.
       for (const auto& place : destinations)
         needed.emplace_back(needs_save(*place, state, logger, refused));
@@ -260,9 +260,10 @@ void CheckpointSaver::Impl::save_unless_saved(State& state, Logger& logger) {
   };
   if (layout.is_of_all_ranks() && !layout.makes_folders()) {
     // Each rank knows only its own tar. If one rank lacks its tar, all save again.
-    needed = {std::ranges::any_of(team.of_all(std::move(needed)), is_needed)};
+    needed = {std::ranges::any_of(team.gather_all(std::move(needed)), is_needed)};
   } else {
-    needed = team.of_first(std::move(needed)).as_items();  // The other ranks do not decide.
+    needed =
+        team.broadcast_from_first(std::move(needed)).as_items();  // The other ranks do not decide.
   }
   if (failed) std::rethrow_exception(failed);
   if (is_needed(needed)) save({state, logger, replicas, /*is_asked=*/true}, join(state), needed);
@@ -311,7 +312,7 @@ void CheckpointSaver::Impl::upload(Logger& logger) {
     messages.push_back(
         (is_replaced ? "not uploaded, because a newer upload has its name: " : "uploaded ") +
         printable_line(path));
-    if (keep_of(given) != 0 || !is_there) continue;
+    if (checkpoints_to_keep(given) != 0 || !is_there) continue;
     given.store->remove(path);
     home().saved().remove(path);
   }
@@ -400,7 +401,7 @@ void CheckpointSaver::close(State& /*state*/, Logger& logger) {
 // folder it describes.
 Value CheckpointSaver::state_dict() const {
   const auto kept = [](const Destination& place) {
-    const int keep = keep_of(place.options());
+    const int keep = checkpoints_to_keep(place.options());
     return keep < 0 ? std::numeric_limits<int>::max() : keep;
   };
   SavedCheckpoints& own = impl_->home().saved();
@@ -431,7 +432,7 @@ void CheckpointSaver::save_unless_saved(State& state, Logger& logger) {
 
 void CheckpointSaver::remove_superfluous(State& state, Logger& logger) {
   for (const auto& place : impl_->destinations)
-    place->retain(state, logger);
+    place->remove_superfluous(state, logger);
   impl_->log_messages(logger);
 }
 
@@ -451,25 +452,26 @@ std::map<std::string, Timestamp> CheckpointSaver::all_saved_checkpoints_to_times
   return {saves.begin(), saves.end()};
 }
 
-void CheckpointSaver::OfRun::rewrite_own_files(CheckpointSaver& saver, bool may) {
+void CheckpointSaver::TrainerCalls::rewrite_own_files(CheckpointSaver& saver, bool may) {
   saver.impl_->run.may_rewrite_own = may;
 }
 
-void CheckpointSaver::OfRun::set_loaded_checkpoint(CheckpointSaver& saver,
-                                                   const std::string& path) {
-  saver.impl_->run.gone_on_from = path;
+void CheckpointSaver::TrainerCalls::set_loaded_checkpoint(CheckpointSaver& saver,
+                                                          const std::string& path) {
+  saver.impl_->run.resumed_from = path;
 }
 
-std::optional<Pointer> CheckpointSaver::OfRun::seen_latest(const CheckpointSaver& saver,
-                                                           const State& state) {
-  return saver.impl_->home().seen_link(state);
+std::optional<Pointer> CheckpointSaver::TrainerCalls::seen_latest(const CheckpointSaver& saver,
+                                                                  const State& state) {
+  return saver.impl_->home().link_at_start(state);
 }
 
-void CheckpointSaver::OfRun::loggers_are_done(CheckpointSaver& saver, Logger& logger) {
+void CheckpointSaver::TrainerCalls::after_uploads(CheckpointSaver& saver, Logger& logger) {
   saver.impl_->report(logger);
 }
 
-const CheckpointSaverOptions& CheckpointSaver::OfRun::given_options(const CheckpointSaver& saver) {
+const CheckpointSaverOptions& CheckpointSaver::TrainerCalls::given_options(
+    const CheckpointSaver& saver) {
   return saver.impl_->given;
 }
 

@@ -26,11 +26,11 @@ class State;
 class WholeState;
 
 // The result of step 2 for one file.
-struct Joined {
-  Joined();
-  ~Joined();
-  Joined(Joined&&) noexcept;
-  Joined& operator=(Joined&&) noexcept;
+struct JoinedState {
+  JoinedState();
+  ~JoinedState();
+  JoinedState(JoinedState&&) noexcept;
+  JoinedState& operator=(JoinedState&&) noexcept;
 
   Value rng = {};                     // All ranks' states.
   std::unique_ptr<WholeState> whole;  // For a sharded run.
@@ -66,16 +66,16 @@ class CheckpointLayout {
   virtual bool has_known_size(const CheckpointSaverOptions& options) const = 0;
 
   // Step 2.
-  virtual Joined join(const State& /*state*/, bool /*weights_only*/) const { return {}; }
+  virtual JoinedState join(const State& /*state*/, bool /*weights_only*/) const { return {}; }
   // Whether this rank hashes the copies that its save makes (ReplicaCheck).
   virtual bool hashes_copies(const State& /*state*/,
                              const CheckpointSaverOptions& /*options*/) const {
     return false;
   }
   // Step 3.
-  virtual void save(Destination& to, const SaveRequest& what, Joined joined) = 0;
+  virtual void save(Destination& to, const SaveRequest& what, JoinedState joined) = 0;
   // Forgets all state of previous saves.
-  virtual void let_go() {}
+  virtual void forget_saves() {}
 };
 
 std::unique_ptr<CheckpointLayout> one_file();

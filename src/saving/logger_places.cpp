@@ -32,7 +32,7 @@ std::optional<std::vector<RemoteFolder>> folders_of_loggers(const CheckpointSave
 // Each rank sends its own files. So throws on all ranks unless all have the same loggers.
 void check_loggers(const std::optional<std::vector<RemoteFolder>>& own) {
   std::vector<std::int64_t> counts;
-  for (const Value& count : Team::of_job().of_all(own ? std::ssize(*own) : -1))
+  for (const Value& count : Team::of_job().gather_all(own ? std::ssize(*own) : -1))
     counts.push_back(count.as_int());
   for (std::size_t rank = 0; rank < counts.size(); ++rank) {
     if (counts[rank] < 0) {
@@ -56,7 +56,7 @@ void take_names_of_rank_zero(std::vector<RemoteFolder>& folders) {
   List names;
   for (const RemoteFolder& folder : folders)
     names.emplace_back(List{folder.folder, folder.filename.text(), folder.latest_filename.text()});
-  const Value said = Team::of_job().of_first(std::move(names));
+  const Value said = Team::of_job().broadcast_from_first(std::move(names));
   for (std::size_t i = 0; i < folders.size(); ++i) {
     const List& place = said.as_items().at(i).as_items();
     folders[i].folder = place.at(0).as_str();

@@ -23,7 +23,7 @@ void check_is_text(const ObjectStore& store, const std::string& folder,
 
 inline bool is_far(const CheckpointSaverOptions& options) { return options.store->may_be_far(); }
 // How many checkpoints the folder keeps; -1: all.
-inline int keep_of(const CheckpointSaverOptions& options) {
+inline int checkpoints_to_keep(const CheckpointSaverOptions& options) {
   const auto keep =
       is_far(options) ? options.num_remote_checkpoints_to_keep : options.num_checkpoints_to_keep;
   return keep.value_or(-1);

@@ -44,14 +44,15 @@ SchedulerStateReader::SchedulerStateReader(std::string scheduler, const Value& s
 
 const Value* SchedulerStateReader::find(const char* key) const { return state_.find(key); }
 
-void SchedulerStateReader::wrong(const char* key, const char* wanted, const Value& found) {
+void SchedulerStateReader::add_misfit(const char* key, const char* wanted, const Value& found) {
   misfits_.push_back(fmt::format("\"{}\" must be {}, found {}", key, wanted, found.type_name()));
 }
 
 void SchedulerStateReader::steps(const char* key, std::int64_t& target) {
   const Value* value = find(key);
   if (value == nullptr) return;
-  if (!value->is_int() || value->as_int() < 1) return wrong(key, "an int of 1 or more", *value);
+  if (!value->is_int() || value->as_int() < 1)
+    return add_misfit(key, "an int of 1 or more", *value);
   target = value->as_int();
 }
 
@@ -60,7 +61,7 @@ void SchedulerStateReader::count(const char* key, std::int64_t& target) {
   if (value == nullptr) {
     misfits_.push_back(fmt::format("\"{}\" is missing", key));
   } else if (!value->is_int()) {
-    wrong(key, "an int", *value);
+    add_misfit(key, "an int", *value);
   } else {
     target = value->as_int();
   }
@@ -69,7 +70,7 @@ void SchedulerStateReader::count(const char* key, std::int64_t& target) {
 void SchedulerStateReader::number(const char* key, double& target) {
   const Value* value = find(key);
   if (value == nullptr) return;
-  if (!value->is_int() && value->kind() != Kind::kFloat) return wrong(key, "a number", *value);
+  if (!value->is_int() && value->kind() != Kind::kFloat) return add_misfit(key, "a number", *value);
   target = value->as_float();
 }
 
@@ -85,7 +86,7 @@ void SchedulerStateReader::numbers(const char* key, std::vector<double>& target)
     const Value& item = value->as_items()[i];
     // a tensor if the optimizer is Adam(lr=tensor)
     const std::optional<double> number = find_number(item);
-    if (!number) return wrong(key, "a list of numbers", item);
+    if (!number) return add_misfit(key, "a list of numbers", item);
     target[i] = *number;
   }
 }
@@ -93,11 +94,11 @@ void SchedulerStateReader::numbers(const char* key, std::vector<double>& target)
 void SchedulerStateReader::counts(const char* key, std::map<std::int64_t, std::int64_t>& target) {
   const Value* value = find(key);
   if (value == nullptr) return;
-  if (!value->is_dict()) return wrong(key, "a dict of counts", *value);
+  if (!value->is_dict()) return add_misfit(key, "a dict of counts", *value);
   std::map<std::int64_t, std::int64_t> counts;
   for (const auto& [item, times] : value->as_dict()) {
     const auto number = int_key(item);
-    if (!number || !times.is_int()) return wrong(key, "a dict of int counts", times);
+    if (!number || !times.is_int()) return add_misfit(key, "a dict of int counts", times);
     counts[*number] = times.as_int();
   }
   target = std::move(counts);

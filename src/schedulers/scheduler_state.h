@@ -50,7 +50,7 @@ class SchedulerStateReader {
 
  private:
   const Value* find(const char* key) const;
-  void wrong(const char* key, const char* wanted, const Value& found);
+  void add_misfit(const char* key, const char* wanted, const Value& found);
 
   std::string scheduler_;
   Value state_;

@@ -47,7 +47,7 @@ void mark_used([[maybe_unused]] void* begin, [[maybe_unused]] std::size_t bytes)
 
 constexpr std::size_t kNodeBlockBytes = std::size_t{64} << 10;
 constexpr std::uint32_t kHeld = std::uint32_t{1} << 31;  // more nodes than fit into a block
-static_assert(kMostNodeBytes * 16 <= kNodeBlockBytes);   // little of a block's end is wasted
+static_assert(kMaxNodeBytes * 16 <= kNodeBlockBytes);    // little of a block's end is wasted
 
 std::atomic<std::size_t> block_count = 0;
 

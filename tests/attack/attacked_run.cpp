@@ -44,7 +44,7 @@ TrainerOptions options_of(const std::string& folder, const Report& report) {
   options.save_interval = "2ba";
   options.save_num_checkpoints_to_keep = 2;
   options.autoresume = true;
-  options.callbacks = testing::At(Event::kBatchStart, [report](State& state) {
+  options.callbacks = testing::CallAt(Event::kBatchStart, [report](State& state) {
     report.tell("reached", std::to_string(state.timestamp.batch));
   });
   return options;

@@ -490,7 +490,7 @@ TEST_F(CheckpointSaverTest, FileThatSomebodyRemovedDoesNotStopTraining) {
   TrainerOptions made = options("4ep");
   made.save_num_checkpoints_to_keep = 1;
   made.save_async = false;
-  made.callbacks = testing::At(Event::kEpochStart, [&](State& state) {
+  made.callbacks = testing::CallAt(Event::kEpochStart, [&](State& state) {
     std::filesystem::remove(folder / ("ckpt/ep" + std::to_string(state.timestamp.epoch) + "-ba" +
                                       std::to_string(state.timestamp.batch) + "-rank0.pt"));
   });
@@ -524,7 +524,7 @@ TEST_F(CheckpointSaverTest, LeftoversInFoldersOfTheFormatAreRemovedToo) {
 TEST_F(CheckpointSaverTest, ErrorOfABackgroundSaveIsThrownByFit) {
   TrainerOptions made = options("2ep");
   made.save_filename = "sub/ep{epoch}.pt";
-  made.callbacks = testing::At(Event::kFitStart, [&](State& /*state*/) {
+  made.callbacks = testing::CallAt(Event::kFitStart, [&](State& /*state*/) {
     write_file(folder / "ckpt/sub", "a file where a folder should be");
   });
   Trainer trainer(std::move(made));

@@ -17,7 +17,7 @@
 namespace cairn {
 namespace {
 
-using testing::At;
+using testing::CallAt;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
@@ -104,10 +104,10 @@ TEST(LRMonitorTest, LogsTheRateOfEveryGroupAfterEachBatch) {
 
 TEST(NaNMonitorTest, StopsBeforeAnyWeightBecomesNaN) {
   TrainerOptions made = tiny_options();
-  made.callbacks = {At(Event::kAfterDataloader,
-                       [](State& state) {
-                         if (state.timestamp.batch == 2) state.batch[0].fill_(std::nan(""));
-                       }),
+  made.callbacks = {CallAt(Event::kAfterDataloader,
+                           [](State& state) {
+                             if (state.timestamp.batch == 2) state.batch[0].fill_(std::nan(""));
+                           }),
                     NaNMonitor()};
   Trainer trainer(std::move(made));
   try {

@@ -23,7 +23,7 @@
 namespace cairn {
 namespace {
 
-using testing::At;
+using testing::CallAt;
 using ::testing::Contains;
 using ::testing::HasSubstr;
 using testing::LogRecorder;
@@ -100,7 +100,7 @@ TEST_F(SaverFolderTest, DamagedFileThatIsWholeByNowIsKept) {
   write_file(path, "torn");
   std::string bytes;
   TrainerOptions made = options("1ep");
-  made.callbacks.push_back(std::make_shared<At>(Event::kBatchEnd, [&](State&) {
+  made.callbacks.push_back(std::make_shared<CallAt>(Event::kBatchEnd, [&](State&) {
     save(Dict{{"state", Dict{{"run_name", "other"}}}}, path, {.info = {.run_name = "other"}});
     bytes = read_file(path);
   }));

@@ -490,15 +490,15 @@ TEST(ShardedTest, PartsOfAnyTensorAreReadByRangesOfTheirBytes) {
   transposed.part = nullptr;
   std::swap(transposed.shape[0], transposed.shape[1]);
   std::swap(transposed.strides[0], transposed.strides[1]);
-  const std::vector<TensorView> parts = parts_of({{transposed, {1, 2}, {3, 4}}});
+  const std::vector<TensorView> parts = tensors_of_parts({{transposed, {1, 2}, {3, 4}}});
   ASSERT_EQ(parts.size(), 1U);
   EXPECT_EQ(*parts[0].part, (TensorPart{{5, 6}, {1, 2}}));
   std::vector<std::int32_t> numbers(12);
   parts[0].storage->read_into(0, std::as_writable_bytes(std::span(numbers)));
   EXPECT_EQ(numbers, (std::vector<std::int32_t>{11, 16, 21, 26, 12, 17, 22, 27, 13, 18, 23, 28}));
   parts[0].storage->read_into(5, std::as_writable_bytes(std::span(numbers)).first(2));
-  EXPECT_THROW(parts_of({{parts[0], {0, 0}, {1, 1}}}), UsageError);
-  EXPECT_THROW(parts_of({{transposed, {3, 0}, {3, 6}}}), UsageError);
+  EXPECT_THROW(tensors_of_parts({{parts[0], {0, 0}, {1, 1}}}), UsageError);
+  EXPECT_THROW(tensors_of_parts({{transposed, {3, 0}, {3, 6}}}), UsageError);
 }
 
 // A source that notes its longest read.
@@ -531,7 +531,7 @@ TEST(ShardedTest, NarrowColumnsOfALargeTensorTakeLittleMemory) {
   TensorView tensor =
       make_tensor(DType::kUInt8, {kTallRows, kWideColumns}, {ByteView(*bytes), bytes});
   tensor.storage = storage_of(source, 0, bytes->size());
-  const std::vector<TensorView> parts = parts_of({{tensor, {0, 498}, {kTallRows, 2}}});
+  const std::vector<TensorView> parts = tensors_of_parts({{tensor, {0, 498}, {kTallRows, 2}}});
   std::vector<std::byte> read(2 * kTallRows);
   parts[0].storage->read_into(0, read);
   for (std::size_t row = 0; row < kTallRows; row += 97) {

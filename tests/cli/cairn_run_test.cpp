@@ -24,7 +24,7 @@ using cairn::testing::ChildProcess;
 using cairn::testing::Command;
 using cairn::testing::EnvironmentVariable;
 using cairn::testing::operator+;
-using cairn::testing::Ran;
+using cairn::testing::CommandResult;
 using cairn::testing::read_file;
 using cairn::testing::TempFolder;
 using ::testing::AllOf;
@@ -33,13 +33,14 @@ using ::testing::Not;
 
 Command cairn_run(const Command& arguments) { return Command{CAIRN_RUN} + arguments; }
 
-Ran run(const Command& arguments) { return testing::run(cairn_run(arguments)); }
+CommandResult run(const Command& arguments) { return testing::run(cairn_run(arguments)); }
 
 TEST(CairnRun, TellsEachProcessWhoItIs) {
   const TempFolder folder;
-  const Ran ran = run({"-n", "3", "--stdout", folder / "rank{rank}-of{world_size}", "sh", "-c",
-                       "echo $RANK $WORLD_SIZE $LOCAL_RANK $LOCAL_WORLD_SIZE $NODE_RANK "
-                       "$MASTER_ADDR; test $MASTER_PORT -gt 0"});
+  const CommandResult ran =
+      run({"-n", "3", "--stdout", folder / "rank{rank}-of{world_size}", "sh", "-c",
+           "echo $RANK $WORLD_SIZE $LOCAL_RANK $LOCAL_WORLD_SIZE $NODE_RANK "
+           "$MASTER_ADDR; test $MASTER_PORT -gt 0"});
   EXPECT_EQ(ran.exit_code, 0) << ran.output;
   EXPECT_EQ(ran.output, "0 3 0 3 0 127.0.0.1\n");
   EXPECT_EQ(read_file(folder / "rank1-of3"), "1 3 1 3 0 127.0.0.1\n");
@@ -50,24 +51,25 @@ TEST(CairnRun, TellsEachProcessWhoItIs) {
 TEST(CairnRun, GivesEachJobOfOneMachineAnIdOfItsOwn) {
   const EnvironmentVariable outer("CAIRN_JOB_ID", "outer");
   const Command says = {"sh", "-c", "test $LOCAL_RANK = 1 || echo $CAIRN_JOB_ID"};
-  const Ran first = run(Command{"-n", "2"} + says);
-  const Ran second = run(Command{"-n", "2"} + says);
+  const CommandResult first = run(Command{"-n", "2"} + says);
+  const CommandResult second = run(Command{"-n", "2"} + says);
   EXPECT_THAT(first.output, HasSubstr("cairn-run "));
   EXPECT_NE(first.output, second.output);
-  const Ran of_many = run(Command{"-n", "1", "--world_size", "2", "--node_rank", "0",
-                                  "--master_addr", "first", "--master_port", "1234"} +
-                          says);
+  const CommandResult of_many = run(Command{"-n", "1", "--world_size", "2", "--node_rank", "0",
+                                            "--master_addr", "first", "--master_port", "1234"} +
+                                    says);
   EXPECT_EQ(of_many.output, "outer\n");
 }
 
 TEST(CairnRun, TwoDashesMayStandBeforeTheProgram) {
-  const Ran ran = run({"-n", "2", "--", "sh", "-c", "test $RANK = 1 || echo \"$@\"", "sh", "--"});
+  const CommandResult ran =
+      run({"-n", "2", "--", "sh", "-c", "test $RANK = 1 || echo \"$@\"", "sh", "--"});
   EXPECT_EQ(ran.exit_code, 0) << ran.output;
   EXPECT_EQ(ran.output, "--\n");
 }
 
 TEST(CairnRun, IsOneMachineOfSeveral) {
-  const Ran ran =
+  const CommandResult ran =
       run({"-n", "2", "--world_size", "6", "--node_rank", "2", "--master_addr", "first",
            "--master_port", "1234", "sh", "-c",
            "test $LOCAL_RANK = 1 || echo $RANK $WORLD_SIZE $NODE_RANK $MASTER_ADDR $MASTER_PORT"});
@@ -77,23 +79,24 @@ TEST(CairnRun, IsOneMachineOfSeveral) {
 
 // Rank 0 runs until it is ended; its exit code does not count.
 TEST(CairnRun, TheFirstFailureEndsAllAndIsShown) {
-  const Ran ran = run({"-n", "3", "sh", "-c",
-                       "if [ $RANK = 2 ]; then echo sorry; exit 5; fi; " + kTail +
-                           "trap 'kill $!; exit 9' TERM; wait"});
+  const CommandResult ran = run({"-n", "3", "sh", "-c",
+                                 "if [ $RANK = 2 ]; then echo sorry; exit 5; fi; " + kTail +
+                                     "trap 'kill $!; exit 9' TERM; wait"});
   EXPECT_EQ(ran.exit_code, 5) << ran.output;
   EXPECT_THAT(ran.output, AllOf(HasSubstr("rank 2 ended with exit code 5"), HasSubstr("sorry"),
                                 HasSubstr("ending the other processes")));
 }
 
 TEST(CairnRun, ASignalIsAFailure) {
-  const Ran ran = run({"-n", "2", "sh", "-c", "if [ $RANK = 1 ]; then kill -9 $$; fi; exec cat"});
+  const CommandResult ran =
+      run({"-n", "2", "sh", "-c", "if [ $RANK = 1 ]; then kill -9 $$; fi; exec cat"});
   EXPECT_EQ(ran.exit_code, 128 + SIGKILL) << ran.output;
 }
 
 TEST(CairnRun, WhoStoppedAndSavedDoesNotEndTheOthers) {
-  const Ran ran = run({"-n", "2", "sh", "-c",
-                       "trap 'echo was ended' TERM; if [ $RANK = 1 ]; then exit 75; fi; "
-                       "wait; exit 75"});
+  const CommandResult ran = run({"-n", "2", "sh", "-c",
+                                 "trap 'echo was ended' TERM; if [ $RANK = 1 ]; then exit 75; fi; "
+                                 "wait; exit 75"});
   EXPECT_EQ(ran.exit_code, 75);
   EXPECT_THAT(ran.output, Not(HasSubstr("was ended")));
 }
@@ -129,7 +132,7 @@ TEST(CairnRun, WhenItIsKilledTheProcessesEnd) {
 
 // A shell that waits for a program dies of a signal; its program would not.
 TEST(CairnRun, EndsWhatIsBehindAShell) {
-  const Ran ran =
+  const CommandResult ran =
       run({"-n", "2", "sh", "-c", "if [ $RANK = 1 ]; then exit 5; fi; tail -f /dev/null; exit 6"});
   EXPECT_EQ(ran.exit_code, 5) << ran.output;
 }
@@ -184,9 +187,9 @@ TEST(CairnRun, AFailureCountsMoreThanAStop) {
   ASSERT_EQ(mkfifo(pipe.c_str(), 0600), 0);
   const EnvironmentVariable where("THE_PIPE", pipe.c_str());
   // Rank 1 continues when rank 0 has ended.
-  const Ran ran = run({"-n", "2", "sh", "-c",
-                       "if [ $RANK = 0 ]; then exec 9>$THE_PIPE; exit 75; fi; "
-                       "cat $THE_PIPE; exit 5"});
+  const CommandResult ran = run({"-n", "2", "sh", "-c",
+                                 "if [ $RANK = 0 ]; then exec 9>$THE_PIPE; exit 75; fi; "
+                                 "cat $THE_PIPE; exit 5"});
   EXPECT_EQ(ran.exit_code, 5) << ran.output;
 }
 
@@ -210,7 +213,7 @@ TEST(CairnRun, TheSizesOfAnotherJobOnThisMachineSayNothing) {
   const EnvironmentVariable world("WORLD_SIZE", "1");
   {
     const EnvironmentVariable local("LOCAL_WORLD_SIZE", "1");
-    const Ran ran = run({"-n", "2", "sh", "-c", "test $RANK = 1 || echo $WORLD_SIZE"});
+    const CommandResult ran = run({"-n", "2", "sh", "-c", "test $RANK = 1 || echo $WORLD_SIZE"});
     EXPECT_EQ(ran.output, "2\n");
   }
   EXPECT_THAT(run({"-n", "2", "true"}).output, HasSubstr("WORLD_SIZE of the environment"));

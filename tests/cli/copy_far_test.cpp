@@ -43,7 +43,7 @@ Value large_model() {
 class CopyFarTest : public ::testing::Test {
  protected:
   CopyFarTest() {
-    fake_.watch([this](const testing::HttpAsked& asked, const testing::HttpReply& reply) {
+    fake_.watch([this](const testing::ReceivedRequest& asked, const testing::HttpReply& reply) {
       const std::scoped_lock lock(mutex_);
       if (asked.method == "GET") sent_ += reply.body.size();
     });

@@ -38,7 +38,7 @@ class Arguments {
   std::map<std::string, std::string> values_;
 };
 
-inline void say(const std::string& text) { std::cout << text << std::endl; }
+inline void print_line(const std::string& text) { std::cout << text << std::endl; }
 
 // Waits until a Gate of job.h is opened. `path` is the Gate's file.
 inline void wait_at_gate(const std::string& path) {
@@ -50,7 +50,7 @@ inline void wait_at_gate(const std::string& path) {
 
 // Waits until the test that started this program writes a line.
 inline void wait_for_line() {
-  say("waits");
+  print_line("waits");
   std::string line;
   std::getline(std::cin, line);
 }
@@ -62,9 +62,9 @@ inline void demand(bool holds, const std::string& what) {
 // Does nothing when called again.
 inline void initialize(const Arguments& arguments) {
   if (cairn::dist::is_initialized()) return;
-  say("comes");
+  print_line("comes");
   if (arguments.has("gate")) wait_at_gate(arguments.text("gate"));
   cairn::dist::initialize(
       {.timeout = std::chrono::milliseconds(arguments.number("timeout_ms", 60000))});
-  say(cairn::dist::describe());
+  print_line(cairn::dist::describe());
 }

@@ -52,5 +52,5 @@ inline void try_collectives(const Arguments& arguments) {
              cairn::Value(world - 1),
          "the last rank's value");
   dist::barrier();
-  say("all of it holds");
+  print_line("all of it holds");
 }

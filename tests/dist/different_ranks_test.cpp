@@ -196,7 +196,7 @@ constexpr const char* kLoopback = "0100007F";  // 127.0.0.1, in this machine's b
 
 TEST(Meeting, OnOneMachineNobodyListensAtAnotherAddressThanLoopback) {
   const TempFolder folder;
-  const testing::Ran ran = testing::run(
+  const testing::CommandResult ran = testing::run(
       {CAIRN_RUN, "-n", "2", "--stdout", folder / "out-{rank}", DIST_PROGRAM, "listeners"});
   EXPECT_EQ(ran.exit_code, 0) << ran.output;
   EXPECT_THAT(listeners_in(ran.output), ElementsAre(kLoopback));  // The store's, and Gloo's.

@@ -53,7 +53,7 @@
 
 namespace {
 
-using cairn::testing::At;
+using cairn::testing::CallAt;
 
 // All ranks except one come to a barrier. device=sim: to a sum of tensors on a device.
 void miss_a_barrier(const Arguments& arguments) {
@@ -61,7 +61,7 @@ void miss_a_barrier(const Arguments& arguments) {
   at::Tensor ones = at::ones({3}, tensors_of(arguments));
   cairn::dist::all_reduce(ones);
   if (cairn::dist::rank() == arguments.number("rank", 1)) {
-    say("away");
+    print_line("away");
     if (arguments.text("how") == "dead") raise(SIGKILL);
     if (arguments.text("how") == "stopped") raise(SIGSTOP);
     for (;;)
@@ -241,7 +241,7 @@ void wait_for_signal() {
     sigaction(number, nullptr, &g_listened[number]);
   for (const auto& [number, before] : g_listened)
     sigaction(number, &noting, nullptr);
-  say("waits");
+  print_line("waits");
   char one = 0;
   while (read(g_signalled[0], &one, 1) != 1) {
   }
@@ -290,8 +290,9 @@ class Bound {
 // Whether the last checkpoint of a run that was stopped at `batch` exists.
 void look_for_last_save(const Arguments& arguments, std::int64_t batch) {
   const std::string name = "ep0-ba" + std::to_string(batch) + "-rank0.pt";
-  say(std::filesystem::exists(arguments.text("folder") + "/" + name) ? "the last save is there"
-                                                                     : "the last save is missing");
+  print_line(std::filesystem::exists(arguments.text("folder") + "/" + name)
+                 ? "the last save is there"
+                 : "the last save is missing");
 }
 
 // Returns the network, which `options` then train.
@@ -319,7 +320,7 @@ std::shared_ptr<torch::nn::Module> make_network(const Arguments& arguments,
   const auto net = std::make_shared<Net>(arguments);
   options.model = cairn::classifier(net, {.num_classes = 3});
   if (arguments.has("thaw")) {  // A layer that is trained from the second epoch on.
-    options.callbacks.push_back(At(cairn::Event::kEpochStart, [net](cairn::State& state) {
+    options.callbacks.push_back(CallAt(cairn::Event::kEpochStart, [net](cairn::State& state) {
       net->first->weight.set_requires_grad(state.timestamp.epoch > 0);
     }));
   }
@@ -333,7 +334,7 @@ void evaluate_badly(const Arguments& arguments, cairn::Trainer& trainer, bool& i
         .label = "whole",
         .dataloader = cairn::testing::tiny_loader(11, cairn::DataLoaderOptions{.batch_size = 2})}});
   } catch (const cairn::UsageError& error) {
-    say(std::string("refused: ") + error.what());
+    print_line(std::string("refused: ") + error.what());
   }
   is_bad = cairn::dist::rank() == arguments.number("bad", 1);
   trainer.eval();
@@ -350,12 +351,12 @@ void predict(cairn::Trainer& trainer) {
   }
   char line[128];
   std::snprintf(line, sizeof line, "predicted %zu batches, %.12g", batches, sum);
-  say(line);
+  print_line(line);
 }
 
 void say_losses(const cairn::State& state) {
   for (const auto& [name, value] : state.total_loss_dict)
-    say("loss " + name.as_str() + " " + std::to_string(value.as_float()));
+    print_line("loss " + name.as_str() + " " + std::to_string(value.as_float()));
 }
 
 void say_accuracy(const cairn::State& state) {
@@ -364,7 +365,7 @@ void say_accuracy(const cairn::State& state) {
   std::snprintf(line, sizeof line, "accuracy %.17g of %lld samples",
                 state.metric_value("eval", "MulticlassAccuracy").value(),
                 static_cast<long long>(state.eval_timestamp.sample));
-  say(line);
+  print_line(line);
 }
 
 // After rank 0 has found a checkpoint, and before the others open it, another one gets its name.
@@ -403,33 +404,33 @@ int train(const Arguments& arguments) {
   bool is_bad = false;
   std::int64_t eval_batches = 0;  // Begun and not ended.
   bool is_balanced = true;
-  options.callbacks.push_back(At(cairn::Event::kEvalBatchStart, [&](cairn::State&) {
+  options.callbacks.push_back(CallAt(cairn::Event::kEvalBatchStart, [&](cairn::State&) {
     ++eval_batches;
     if (is_bad) throw cairn::UsageError("a bad sample");
   }));
-  options.callbacks.push_back(At(cairn::Event::kEvalBatchEnd, [&](cairn::State&) {
+  options.callbacks.push_back(CallAt(cairn::Event::kEvalBatchEnd, [&](cairn::State&) {
     is_balanced = --eval_batches == 0 && is_balanced;
   }));
-  options.callbacks.push_back(At(cairn::Event::kBatchEnd, [&](cairn::State& state) {
+  options.callbacks.push_back(CallAt(cairn::Event::kBatchEnd, [&](cairn::State& state) {
     char line[128];
     std::snprintf(line, sizeof line, "batch %lld samples %lld loss %.17g",
                   static_cast<long long>(state.timestamp.batch),
                   static_cast<long long>(state.timestamp.sample),
                   state.total_loss_dict.at("loss/train/total").as_float());
-    say(line);
+    print_line(line);
     if (breaks && state.timestamp.batch == 2) broken.wait();
     if (!arguments.has("inside")) act_at(arguments, state);
   }));
-  options.callbacks.push_back(At(cairn::Event::kAfterTrainBatch, [&](cairn::State& state) {
+  options.callbacks.push_back(CallAt(cairn::Event::kAfterTrainBatch, [&](cairn::State& state) {
     if (arguments.has("inside")) act_at(arguments, state);
   }));
   if (arguments.has("before_save")) {
-    options.callbacks.push_back(At(cairn::Event::kBatchCheckpoint, [&](cairn::State& state) {
+    options.callbacks.push_back(CallAt(cairn::Event::kBatchCheckpoint, [&](cairn::State& state) {
       if (is_at(arguments, state, "before_save")) raise(SIGKILL);
     }));
   }
   if (arguments.has("drifts")) {  // One element of one parameter.
-    options.callbacks.push_back(At(cairn::Event::kBatchStart, [&](cairn::State& state) {
+    options.callbacks.push_back(CallAt(cairn::Event::kBatchStart, [&](cairn::State& state) {
       if (!is_at(arguments, state, "drifts")) return;
       const torch::NoGradGuard no_grad;
       net->parameters().at(1).data_ptr<double>()[0] += 1e-9;
@@ -438,24 +439,25 @@ int train(const Arguments& arguments) {
   PeakMemory peak;
   if (arguments.has("peak")) {  // Around a save: the saver runs after this callback.
     options.callbacks.push_back(
-        At(cairn::Event::kBatchCheckpoint, [&](cairn::State&) { peak.begin(); }));
-    options.callbacks.push_back(At(cairn::Event::kFitEnd, [&](cairn::State&) {
-      say("peak " + std::to_string(peak.bytes()));
+        CallAt(cairn::Event::kBatchCheckpoint, [&](cairn::State&) { peak.begin(); }));
+    options.callbacks.push_back(CallAt(cairn::Event::kFitEnd, [&](cairn::State&) {
+      print_line("peak " + std::to_string(peak.bytes()));
     }));
   }
   Surroundings surroundings(arguments);
   surroundings.change(options);
   cairn::Trainer trainer(std::move(options));
   surroundings.describe();
-  say("begins at batch " + std::to_string(trainer.state().timestamp.batch));
+  print_line("begins at batch " + std::to_string(trainer.state().timestamp.batch));
   surroundings.save_first(trainer);
   const cairn::FitResult result = trainer.fit();
   if (arguments.has("look")) look_for_last_save(arguments, trainer.state().timestamp.batch);
   if (arguments.has("rates")) {
-    say("rate " + std::to_string(trainer.state().optimizer->param_groups()[0].options().get_lr()));
+    print_line("rate " +
+               std::to_string(trainer.state().optimizer->param_groups()[0].options().get_lr()));
   }
   if (arguments.has("keeps")) {
-    say("kept " + trainer.save_checkpoint(arguments.text("folder") + "/kept-rank{rank}.pt"));
+    print_line("kept " + trainer.save_checkpoint(arguments.text("folder") + "/kept-rank{rank}.pt"));
   }
   save_again(arguments, trainer);
   if (arguments.has("bad")) evaluate_badly(arguments, trainer, is_bad);
@@ -463,15 +465,15 @@ int train(const Arguments& arguments) {
   if (arguments.has("names")) say_losses(trainer.state());
   trainer.close();
   surroundings.describe_files(trainer);
-  say("ends at batch " + std::to_string(trainer.state().timestamp.batch));
-  say("weights " + digest_of(*net));
+  print_line("ends at batch " + std::to_string(trainer.state().timestamp.batch));
+  print_line("weights " + digest_of(*net));
   if (result.exit_code != 0) return result.exit_code;
   say_accuracy(trainer.state());
-  if (!is_balanced) say("error: an evaluated batch ends that did not begin");
+  if (!is_balanced) print_line("error: an evaluated batch ends that did not begin");
   const auto* tiny = dynamic_cast<const Net*>(net.get());
   if (tiny != nullptr) {
-    say(tiny->unused->weight.grad().defined() ? "the unused has a gradient"
-                                              : "nothing for the unused");
+    print_line(tiny->unused->weight.grad().defined() ? "the unused has a gradient"
+                                                     : "nothing for the unused");
   }
   return 0;
 }
@@ -499,11 +501,11 @@ void commit_together(const Arguments& arguments) {
     const auto begin = std::chrono::steady_clock::now();
     try {
       cairn::commit_over_ranks(*table, *store, job);
-      say("saved " + name);
+      print_line("saved " + name);
     } catch (const cairn::RankFailure& error) {
       const auto took = std::chrono::steady_clock::now() - begin;
       demand(took < std::chrono::seconds(30), "an error soon");
-      say(std::string("failed: ") + error.what());
+      print_line(std::string("failed: ") + error.what());
     }
   }
 }
@@ -512,9 +514,9 @@ void commit_together(const Arguments& arguments) {
 void say_refusal(const Arguments& arguments) {
   try {
     train(arguments);
-    say("not refused");
+    print_line("not refused");
   } catch (const cairn::UsageError& error) {
-    say(std::string("refused: ") + error.what());
+    print_line(std::string("refused: ") + error.what());
   }
 }
 
@@ -555,27 +557,27 @@ int main(int argc, char** argv) {
     auto cases = cases_of({argv + 1, argv + argc});
     int code = 0;
     for (std::size_t i = 0; i < cases.size(); ++i) {
-      if (cases.size() > 1) say("case " + std::to_string(i));
+      if (cases.size() > 1) print_line("case " + std::to_string(i));
       const std::string mode = cases[i].at(0);
       cases[i].erase(cases[i].begin());
       try {
         code = run(mode, Arguments(cases[i]));
       } catch (const cairn::UsageError& error) {  // On all ranks.
         if (!Arguments(cases[i]).has("may_fail")) throw;
-        say(std::string("error: ") + error.what());
+        print_line(std::string("error: ") + error.what());
       } catch (const cairn::StorageError& error) {
         if (!Arguments(cases[i]).has("may_fail")) throw;
-        say(std::string("error: ") + error.what());
+        print_line(std::string("error: ") + error.what());
         code = cairn::exit_code_of(error);
       }
-      if (cases.size() > 1) say("code " + std::to_string(code));
+      if (cases.size() > 1) print_line("code " + std::to_string(code));
     }
     return code;
   } catch (const cairn::dist::DistError& error) {
-    say(std::string("DistError: ") + error.what());
+    print_line(std::string("DistError: ") + error.what());
     return 3;
   } catch (const std::exception& error) {
-    say(std::string("error: ") + error.what());
+    print_line(std::string("error: ") + error.what());
     return 2;
   }
 }

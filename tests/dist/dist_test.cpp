@@ -36,9 +36,9 @@ using cairn::testing::kDifficult;
 using cairn::testing::losses_of;
 using cairn::testing::message_of;
 using cairn::testing::operator+;
+using cairn::testing::CommandResult;
 using cairn::testing::part;
 using cairn::testing::program;
-using cairn::testing::Ran;
 using cairn::testing::rest_of_line;
 using cairn::testing::run;
 using cairn::testing::TempFolder;
@@ -236,7 +236,7 @@ TEST_P(StartedBy, ItJustWorks) {
   const EnvironmentVariable world("WORLD_SIZE", nullptr);
   const ReservedPort port;
   if (source == "torchrun") command.push_back("--master_port=" + std::to_string(port.number()));
-  const Ran ran = run(command + program({"collectives"}));
+  const CommandResult ran = run(command + program({"collectives"}));
   EXPECT_EQ(ran.exit_code, 0) << ran.output;
   for (const char* who : {"rank 0 of 3", "rank 1 of 3", "rank 2 of 3"}) {
     EXPECT_THAT(ran.output, HasSubstr(who + (" (" + source) + "'s variables)"));
@@ -270,7 +270,7 @@ TEST(Dist, ARunThatOpenMpiInterruptsGoesOnBitForBit) {
     ASSERT_TRUE(interrupted.wait_for_line("waits")) << interrupted.output();
   interrupted.send(SIGUSR1);
   EXPECT_EQ(interrupted.wait().exit_code, 75) << interrupted.output();
-  const Ran again = run(start + in_turn({saved, kDifficult}));
+  const CommandResult again = run(start + in_turn({saved, kDifficult}));
   EXPECT_EQ(again.exit_code, 0) << again.output;
   EXPECT_THAT(again.output, HasSubstr("begins at batch 4"));
   std::map<std::string, int> weights;
@@ -464,9 +464,10 @@ TEST(TeamTest, OneProcessCallsTheFunctionAndNothingElse) {
   const Team team = Team::of_job();
   EXPECT_TRUE(team.is_alone());
   EXPECT_EQ(team.do_on_first("trying", [] { return Value(7); }), Value(7));
-  EXPECT_EQ(message_of<BusyError>([&] { team.together("trying", [] { throw BusyError("why"); }); }),
-            "why");
-  EXPECT_EQ(team.of_all(3), std::vector<Value>{3});
+  EXPECT_EQ(
+      message_of<BusyError>([&] { team.run_on_all("trying", [] { throw BusyError("why"); }); }),
+      "why");
+  EXPECT_EQ(team.gather_all(3), std::vector<Value>{3});
 }
 
 TEST(RankTablesTest, WhatNoRankNeedsAnyMoreIsUsedAgain) {

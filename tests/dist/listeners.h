@@ -38,7 +38,7 @@ inline void say_listeners(const Arguments& arguments) {
       for (std::string& each : word)
         words >> each;
       const bool listens = word[3] == "0A" && own.contains(word[9]);
-      if (listens) say("listens at " + word[1].substr(0, word[1].find(':')));
+      if (listens) print_line("listens at " + word[1].substr(0, word[1].find(':')));
     }
   }
   cairn::dist::barrier("looking at sockets");

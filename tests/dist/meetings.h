@@ -71,5 +71,5 @@ inline void use_tables(const Arguments& arguments) {
     if (is_late) third->number += 3;  // As after uses that failed.
   }
   demand(keys_at_the_meeting_place() == keys, "nothing more is left there");
-  say("all of it holds");
+  print_line("all of it holds");
 }

@@ -53,7 +53,7 @@ class Outage {
           refused_.notify_all();
           throw cairn::StorageError("no connection", 0, true);
         }});
-    options.callbacks.push_back(cairn::testing::At(
+    options.callbacks.push_back(cairn::testing::CallAt(
         cairn::Event::kBatchStart, [this](cairn::State& state) { begin_batch(state); }));
   }
 

@@ -45,7 +45,7 @@ void put_on_device(torch::nn::Module& module) {
     cairn::testing::move_to_sim_device(parameter);
 }
 
-void say(const std::string& text) { std::cout << text << std::endl; }
+void print_line(const std::string& text) { std::cout << text << std::endl; }
 
 void demand(bool holds, const std::string& what) {
   if (!holds) throw std::runtime_error("not so: " + what);
@@ -174,7 +174,7 @@ void train(const FSDPConfig& config, double tolerance, at::ScalarType type = at:
       for (at::Tensor& parameter : each->parameters())
         parameter.mutable_grad().reset();
     }
-    sharded->note_order();
+    sharded->record_forward_order();
     for (std::int64_t part = 0; part < 2; ++part) {  // Two microbatches.
       sharded->begin();
       const at::Tensor loss = loss_of(net, cairn::dist::rank(), 2 * step + part);
@@ -213,7 +213,7 @@ void try_strategies() {
   train({}, 1e-4, at::kFloat);
   train({.mixed_precision = FSDPMixedPrecision{.param_dtype = "bf16", .reduce_dtype = "fp32"}}, 0.1,
         at::kFloat);
-  say("all of it holds");
+  print_line("all of it holds");
 }
 
 // The memory of each rank between steps.
@@ -243,7 +243,7 @@ void try_memory() {
   demand(bytes.gradients == share, "gradients are a share");
   demand(state == 2 * share, "so is the optimizer's state");
   demand(sharded->peak_whole_bytes() <= 2 * all / 6, "at most two units are whole at once");
-  say("bytes " + std::to_string(bytes.parameters + bytes.gradients + state));
+  print_line("bytes " + std::to_string(bytes.parameters + bytes.gradients + state));
 }
 
 // Ranks that have less to do than others.
@@ -256,7 +256,7 @@ void try_uneven() {
   const std::int64_t world = cairn::dist::world_size();
   for (std::int64_t part = 0; part < 2; ++part) {
     if (part == 1 && rank == 1) {
-      sharded->repeat_for_others(/*with_backward=*/true);
+      sharded->replay_communication(/*with_backward=*/true);
       continue;
     }
     sharded->begin();
@@ -271,13 +271,13 @@ void try_uneven() {
   compare(*sharded, net, plain, 1e-12);
   const torch::NoGradGuard no_grad;  // An evaluation in which rank 0 has no batch.
   if (rank == 0) {
-    sharded->repeat_for_others(/*with_backward=*/false);
+    sharded->replay_communication(/*with_backward=*/false);
   } else {
     sharded->begin();
     demand(difference(loss_of(net, 1, 5), loss_of(plain, 1, 5)) < 1e-12, "an evaluation");
     sharded->end();
   }
-  say("all of it holds");
+  print_line("all of it holds");
 }
 
 void try_errors() {
@@ -317,7 +317,7 @@ void try_errors() {
   sharded->end();
   sharded.reset();
   demand_error<UsageError>("is gone", [&] { loss_of(net, 0, 0); });
-  say("all of it holds");
+  print_line("all of it holds");
 }
 
 // An infinite gradient on one rank makes all ranks skip the step.
@@ -341,7 +341,7 @@ void try_scaler() {
   demand(scaler.get_scale() == 4, "the scale of all falls");
   step(false);
   demand(difference(net->bias.detach(), before - 0.2) < 1e-6, "the next step is taken");
-  say("all of it holds");
+  print_line("all of it holds");
 }
 
 // A line of /proc/self/status, in MiB.
@@ -371,7 +371,7 @@ void try_full_save(const std::string& folder) {
     const std::int64_t grown = memory_of("VmHWM") - before;
     demand(i == 0 || grown < 48, "a rank takes little more: " + std::to_string(grown) + " MiB");
   }
-  say("all of it holds");
+  print_line("all of it holds");
 }
 
 // A state of many small tensors and a few large ones. Some ranks have no rows of some tensors. The
@@ -431,7 +431,7 @@ void try_many_tensors(const std::string& folder, const FSDPConfig& config) {
     for (const char* moment : {"exp_avg", "exp_avg_sq"})
       compare(moments_in(saved).at(name).at(moment), own_moments.at(name).at(moment));
   }
-  say("all of it holds");
+  print_line("all of it holds");
 }
 
 // Between passes only this rank's parameters and gradients of a 256 MiB model stay resident.
@@ -456,7 +456,7 @@ void try_resident_memory() {
   }
   const std::int64_t own = 256 / cairn::dist::world_size();
   demand(grown < 2 * own + 64, "what was whole is given back: " + std::to_string(grown) + " MiB");
-  say("all of it holds");
+  print_line("all of it holds");
 }
 
 void run(const std::string& mode) {
@@ -492,7 +492,7 @@ int main(int argc, char** argv) {
       run(argv[i]);
     return 0;
   } catch (const std::exception& error) {
-    say(std::string("error: ") + error.what());
+    print_line(std::string("error: ") + error.what());
     return 2;
   }
 }

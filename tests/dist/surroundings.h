@@ -108,10 +108,10 @@ class Surroundings {
 
   // Call it when the Trainer is constructed.
   void describe() const {
-    if (counted_) say("read " + std::to_string(counted_->bytes_read()));
+    if (counted_) print_line("read " + std::to_string(counted_->bytes_read()));
     for (const char* name : {"num_nodes", "num_cpus_per_node"}) {
       if (!log_) break;
-      say(name + (" " + std::to_string(log_->hyperparameters().find(name)->as_int())));
+      print_line(name + (" " + std::to_string(log_->hyperparameters().find(name)->as_int())));
     }
   }
 
@@ -128,12 +128,13 @@ class Surroundings {
   void describe_files(cairn::Trainer& trainer) const {
     if (arguments_.has("saves")) {
       for (const std::string& path : trainer.saved_checkpoints())
-        say("kept " + path.substr(folder_.size() + 1));
+        print_line("kept " + path.substr(folder_.size() + 1));
     }
     for (const char* kind : {"uploads", "run_directory", "events"}) {
       if (!arguments_.has(kind) || cairn::dist::rank() != 0) continue;
       for (const auto& entry : std::filesystem::recursive_directory_iterator(folder_)) {
-        if (entry.is_regular_file()) say("file " + entry.path().string().substr(folder_.size()));
+        if (entry.is_regular_file())
+          print_line("file " + entry.path().string().substr(folder_.size()));
       }
     }
   }
@@ -145,7 +146,7 @@ class Surroundings {
         cairn::local_store(),
         cairn::testing::StoreHooks{.before = [this](StoreCall call, const std::string& name) {
           if (call != StoreCall::kBegin || name.find("ba2-") == std::string::npos) return;
-          say("saves slowly");
+          print_line("saves slowly");
           if (arguments_.has("slow_line")) return wait_for_line();
           std::mutex mutex;  // A disk that is slow.
           std::unique_lock lock(mutex);

@@ -79,8 +79,8 @@ inline void call_as_team(const Arguments& arguments) {
   const cairn::Team team = cairn::Team::of_job();
   const auto own = [&] { return cairn::Value(team.rank() * 10); };
   demand_text("do_on_first", "0", std::to_string(team.do_on_first("trying", own).as_int()));
-  const auto all = team.all_say("trying", own);
-  demand_text("all_say", "20", std::to_string(all.at(2).as_int()));
+  const auto all = team.gather_results("trying", own);
+  demand_text("gather_results", "20", std::to_string(all.at(2).as_int()));
   for (const auto& [name, fail] : errors_by_class()) {
     const auto expected = [&, name = name](std::int64_t thrower) {
       if (team.rank() == thrower) return name + ": why";
@@ -92,8 +92,8 @@ inline void call_as_team(const Arguments& arguments) {
                     return cairn::Value();
                   });
                 }));
-    demand_text("together " + name, expected(1), error_of([&, fail = fail] {
-                  team.together("trying", [&] {
+    demand_text("run_on_all " + name, expected(1), error_of([&, fail = fail] {
+                  team.run_on_all("trying", [&] {
                     if (team.rank() == 1) fail();
                   });
                 }));
@@ -102,9 +102,9 @@ inline void call_as_team(const Arguments& arguments) {
   const std::string own_error = team.rank() == 2 ? "BusyError: rank 0, trying: of 0"
                                                  : "BusyError: of " + std::to_string(team.rank());
   demand_text("two fail", own_error, error_of([&] {
-                team.together("trying", [&] {
+                team.run_on_all("trying", [&] {
                   if (team.rank() < 2) throw cairn::BusyError("of " + std::to_string(team.rank()));
                 });
               }));
-  say("all of it holds");
+  print_line("all of it holds");
 }

@@ -98,7 +98,7 @@ void trace(const Arguments& arguments) {
     runs.all();
   }
   for (const std::string& line : lines->lines())
-    say("trace " + line);
+    print_line("trace " + line);
 }
 
 }  // namespace
@@ -109,7 +109,7 @@ int main(int argc, char** argv) {
     trace(Arguments({argv + 1, argv + argc}));
     return 0;
   } catch (const std::exception& error) {
-    say(std::string("error: ") + error.what());
+    print_line(std::string("error: ") + error.what());
     return 2;
   }
 }

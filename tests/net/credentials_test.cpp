@@ -24,11 +24,11 @@ namespace {
 using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
-using testing::HttpAsked;
 using testing::HttpReply;
 using testing::HttpServer;
 using testing::message_of;
 using ::testing::Not;
+using testing::ReceivedRequest;
 
 constexpr const char* kFarAway = "2999-01-01T00:00:00Z";
 
@@ -119,7 +119,7 @@ TEST_F(CredentialsTest, TheProfileThatIsAskedForIsWhoSigns) {
 
 TEST_F(CredentialsTest, AWebIdentityIsExchangedForKeys) {
   std::string form;
-  HttpServer sts([&](const HttpAsked& asked) {
+  HttpServer sts([&](const ReceivedRequest& asked) {
     form = asked.body;
     return HttpReply{
         .body =
@@ -142,7 +142,7 @@ TEST_F(CredentialsTest, AWebIdentityIsExchangedForKeys) {
 }
 
 TEST_F(CredentialsTest, AContainersEndpointIsAsked) {
-  HttpServer server([](const HttpAsked& asked) {
+  HttpServer server([](const ReceivedRequest& asked) {
     if (asked.header("authorization") != "Bearer x") return HttpReply{.status = 403};
     return HttpReply{.body = json_keys("OF" + asked.target)};
   });
@@ -155,7 +155,7 @@ TEST_F(CredentialsTest, AContainersEndpointIsAsked) {
 }
 
 TEST_F(CredentialsTest, AnInstancesRoleNeedsASession) {
-  HttpServer server([](const HttpAsked& asked) {
+  HttpServer server([](const ReceivedRequest& asked) {
     if (asked.method == "PUT" && asked.target == "/latest/api/token") {
       return HttpReply{.body = "session"};
     }
@@ -175,7 +175,7 @@ TEST_F(CredentialsTest, AnInstancesRoleNeedsASession) {
 // The instance is late for a moment, or for longer. That does not prove that there are no keys.
 TEST_F(CredentialsTest, AnInstanceThatDoesNotAnswerIsAskedAgain) {
   std::atomic<int> failures = 2;
-  HttpServer server([&](const HttpAsked& asked) {
+  HttpServer server([&](const ReceivedRequest& asked) {
     if (failures-- > 0) return HttpReply{.sends_at_most = 0};
     if (asked.method == "PUT") return HttpReply{.body = "session"};
     if (asked.target.ends_with("/")) return HttpReply{.body = "r"};
@@ -359,7 +359,7 @@ TEST_F(CredentialsTest, KeysMayEndInTheMiddleOfAnUpload) {
   options.session_token = "token-of-K1";
   testing::FakeS3 fake(options);
   std::atomic<int> generation = 1;
-  HttpServer server([&](const HttpAsked&) {
+  HttpServer server([&](const ReceivedRequest&) {
     return HttpReply{.body = json_keys("K" + std::to_string(generation.load()))};
   });
   set("AWS_CONTAINER_CREDENTIALS_FULL_URI", server.url());

@@ -34,10 +34,10 @@ using std::chrono::milliseconds;
 using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
-using testing::HttpAsked;
 using testing::HttpReply;
 using testing::HttpServer;
 using ::testing::Not;
+using testing::ReceivedRequest;
 
 HttpResponse send(HttpRequest request) {
   return shared_http_client()->start(std::move(request))->wait();
@@ -49,7 +49,7 @@ SharedBytes owned(std::string text) {
 }
 
 TEST(HttpTest, SendsPiecesAndReadsTheAnswer) {
-  HttpServer server([](const HttpAsked& asked) {
+  HttpServer server([](const ReceivedRequest& asked) {
     return HttpReply{.status = 201,
                      .headers = {{"X-Case", " a b "}},
                      .body = asked.method + asked.target + asked.header("x-own") + asked.body};
@@ -65,7 +65,7 @@ TEST(HttpTest, SendsPiecesAndReadsTheAnswer) {
 }
 
 TEST(HttpTest, ABodyGoesIntoItsPlace) {
-  HttpServer server([](const HttpAsked& asked) {
+  HttpServer server([](const ReceivedRequest& asked) {
     return HttpReply{.status = asked.target == "/missing" ? 404 : 200, .body = "0123456789"};
   });
   std::string into(10, ' ');
@@ -84,14 +84,15 @@ TEST(HttpTest, ABodyGoesIntoItsPlace) {
 }
 
 TEST(HttpTest, AnAnswerIsBounded) {
-  HttpServer server([](const HttpAsked&) { return HttpReply{.body = std::string(1000, 'x')}; });
+  HttpServer server(
+      [](const ReceivedRequest&) { return HttpReply{.body = std::string(1000, 'x')}; });
   EXPECT_EQ(send({.url = server.url(), .most_bytes = 1000}).failure, "");
   EXPECT_THAT(send({.url = server.url(), .most_bytes = 999}).failure, HasSubstr("999 bytes"));
 }
 
 TEST(HttpTest, WhatBreaksOffIsAFailureThatMayPass) {
   for (const std::size_t bytes : {0, 5, 20, 100}) {
-    HttpServer server([&](const HttpAsked&) {
+    HttpServer server([&](const ReceivedRequest&) {
       return HttpReply{.body = std::string(1000, 'x'), .sends_at_most = bytes};
     });
     const HttpResponse response = send({.url = server.url()});
@@ -100,7 +101,7 @@ TEST(HttpTest, WhatBreaksOffIsAFailureThatMayPass) {
   }
   int port = 0;
   {
-    const HttpServer server([](const HttpAsked&) { return HttpReply{}; });
+    const HttpServer server([](const ReceivedRequest&) { return HttpReply{}; });
     port = server.port();
   }
   const HttpResponse response = send({.url = "http://127.0.0.1:" + std::to_string(port)});
@@ -120,14 +121,14 @@ TEST(HttpTest, OnlyHttpIsSpoken) {
 TEST(HttpTest, AKeyIsNotTakenToAnotherHost) {
   std::atomic<int> asked = 0;
   std::string seen = "nothing";
-  HttpServer other([&](const HttpAsked& request) {
+  HttpServer other([&](const ReceivedRequest& request) {
     seen = request.header("authorization");
     ++asked;
     return HttpReply{.body = "there"};
   });
   for (const std::string host : {"127.0.0.1", "localhost"}) {
     const std::string there = "http://" + host + ":" + std::to_string(other.port()) + "/x";
-    HttpServer first([&](const HttpAsked&) {
+    HttpServer first([&](const ReceivedRequest&) {
       return HttpReply{.status = 302, .headers = {{"Location", there}}};
     });
     EXPECT_EQ(send({.url = first.url() + "/a",
@@ -141,7 +142,7 @@ TEST(HttpTest, AKeyIsNotTakenToAnotherHost) {
 }
 
 TEST(HttpTest, RedirectsAreFollowedAsFarAsAllowed) {
-  HttpServer server([](const HttpAsked& asked) {
+  HttpServer server([](const ReceivedRequest& asked) {
     const int step = std::stoi(asked.target.substr(1));
     if (step == 0) return HttpReply{.body = "there"};
     if (step == 9) return HttpReply{.status = 302, .headers = {{"Location", "file:///etc/passwd"}}};
@@ -157,7 +158,8 @@ TEST(HttpTest, RedirectsAreFollowedAsFarAsAllowed) {
 }
 
 TEST(HttpTest, ProxiesAreThoseOfTheEnvironment) {
-  HttpServer proxy([](const HttpAsked& asked) { return HttpReply{.body = "for " + asked.target}; });
+  HttpServer proxy(
+      [](const ReceivedRequest& asked) { return HttpReply{.body = "for " + asked.target}; });
   const testing::CleanAwsEnvironment clean;
   const testing::EnvironmentVariable variable("http_proxy", proxy.url().c_str());
   EXPECT_EQ(send({.url = "http://example.invalid/a"}).body, "for http://example.invalid/a");
@@ -188,7 +190,7 @@ TEST(HttpTest, APasswordOfAProxyIsInNoMessage) {
 class SilentServer {
  public:
   SilentServer()
-      : server_([over = over_.get_future().share()](const HttpAsked&) {
+      : server_([over = over_.get_future().share()](const ReceivedRequest&) {
           over.wait();
           return HttpReply{};
         }) {}
@@ -281,7 +283,7 @@ TEST(HttpTest, ACallCanBeCancelledOrLetGo) {
 }
 
 TEST(HttpTest, ManyAreUnderWayAtOnceAndConnectionsAreKept) {
-  HttpServer server([](const HttpAsked& asked) { return HttpReply{.body = asked.target}; });
+  HttpServer server([](const ReceivedRequest& asked) { return HttpReply{.body = asked.target}; });
   for (int round = 0; round < 5; ++round) {
     std::vector<std::unique_ptr<HttpCall>> calls;
     for (int i = 0; i < 8; ++i) {
@@ -298,7 +300,7 @@ TEST(HttpTest, ManyAreUnderWayAtOnceAndConnectionsAreKept) {
 class GatheringServer {
  public:
   explicit GatheringServer(int requests)
-      : there_(requests), server_([this](const HttpAsked& asked) {
+      : there_(requests), server_([this](const ReceivedRequest& asked) {
           there_.arrive_and_wait();
           return HttpReply{.body = asked.body};
         }) {}
@@ -311,7 +313,7 @@ class GatheringServer {
 };
 
 TEST(HttpLoopsTest, OneRequestAfterAnotherNeedsOneThreadAndOneConnection) {
-  HttpServer server([](const HttpAsked& asked) { return HttpReply{.body = asked.target}; });
+  HttpServer server([](const ReceivedRequest& asked) { return HttpReply{.body = asked.target}; });
   HttpLoops loops;
   for (int i = 0; i < 20; ++i) {
     EXPECT_EQ(loops.start({.url = server.url() + "/x"})->wait().body, "/x");
@@ -378,7 +380,7 @@ TEST(HttpLoopsTest, WhatMovesOnBothCanBeCancelledFromOtherThreads) {
 
 // In any order: the loops may be destroyed first, or calls that are done, cancelled or under way.
 TEST(HttpLoopsTest, CallsOutliveTheLoops) {
-  HttpServer quick([](const HttpAsked&) { return HttpReply{.body = "there"}; });
+  HttpServer quick([](const ReceivedRequest&) { return HttpReply{.body = "there"}; });
   const SilentServer silent;
   for (const bool loops_go_first : {false, true}) {
     auto loops = std::make_unique<HttpLoops>();
@@ -403,7 +405,7 @@ TEST(HttpLoopsTest, CallsOutliveTheLoops) {
 }
 
 TEST(HttpLoopsTest, SeveralThreadsMayUseThem) {
-  HttpServer server([](const HttpAsked& asked) { return HttpReply{.body = asked.body}; });
+  HttpServer server([](const ReceivedRequest& asked) { return HttpReply{.body = asked.body}; });
   HttpLoops loops;
   std::vector<std::thread> users;
   std::atomic<int> right = 0;

@@ -59,7 +59,7 @@ TEST_F(TlsTest, OnlyForTheHostThatItNames) {
 TEST_F(TlsTest, BodiesGoBothWaysOnBothThreads) {
   const testing::TlsServer tls(folder_ / "key.pem", certificate());
   const testing::HttpServer server(
-      [](const testing::HttpAsked& asked) { return testing::HttpReply{.body = asked.body}; },
+      [](const testing::ReceivedRequest& asked) { return testing::HttpReply{.body = asked.body}; },
       /*keeps_bodies=*/true, &tls);
   constexpr std::size_t kBytes = (std::size_t{5} << 20) + 7;
   HttpLoops loops;

@@ -55,9 +55,11 @@ TEST(AzureStoreTest, ALargeOneIsBlocksAndTheirList) {
 TEST(AzureStoreTest, EveryBodyGoesWithItsMd5) {
   AzureServed served;
   std::vector<std::string> without;
-  served.fake.watch([&](const testing::HttpAsked& asked, const testing::HttpReply& /*reply*/) {
-    if (!asked.body.empty() && asked.header("content-md5").empty()) without.push_back(asked.target);
-  });
+  served.fake.watch(
+      [&](const testing::ReceivedRequest& asked, const testing::HttpReply& /*reply*/) {
+        if (!asked.body.empty() && asked.header("content-md5").empty())
+          without.push_back(asked.target);
+      });
   write_text(*served.store(), "a", "bytes");
   write_text(*served.store(), "b", kBlocks);
   EXPECT_THAT(without, ElementsAre());

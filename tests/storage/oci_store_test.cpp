@@ -46,7 +46,7 @@ TEST(OciStoreTest, ALargeObjectGoesInPartsAndComesInRanges) {
 TEST(OciStoreTest, EveryBodyGoesWithItsHashes) {
   OciServed served;
   std::vector<std::string> without;
-  served.fake.watch([&](const testing::HttpAsked& asked, const HttpReply& /*reply*/) {
+  served.fake.watch([&](const testing::ReceivedRequest& asked, const HttpReply& /*reply*/) {
     if (asked.method != "PUT") return;
     for (const char* name : {"content-md5", "x-content-sha256"})
       if (asked.header(name).empty()) without.push_back(asked.target);

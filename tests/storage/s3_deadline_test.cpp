@@ -23,10 +23,10 @@ namespace {
 
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
-using testing::HttpAsked;
 using testing::HttpReply;
 using testing::HttpServer;
 using testing::message_of;
+using testing::ReceivedRequest;
 
 constexpr auto kLong = std::chrono::hours(24);  // stalls and pauses would take days
 
@@ -71,7 +71,7 @@ class StubbornServer {
   std::function<void()> when_held = nullptr;
 
  private:
-  HttpReply answer(const HttpAsked& asked) {
+  HttpReply answer(const ReceivedRequest& asked) {
     if (asked.method == "DELETE") ++aborts_;
     const std::string line = asked.method + " " + asked.target;
     if (line.find(held_) != std::string::npos) {
@@ -94,7 +94,7 @@ class StubbornServer {
   std::promise<void> arrived_;
   std::promise<void> end_;
   const std::shared_future<void> ended_ = end_.get_future().share();
-  HttpServer server_{[this](const HttpAsked& asked) { return answer(asked); }};
+  HttpServer server_{[this](const ReceivedRequest& asked) { return answer(asked); }};
 };
 
 // Writes three parts until it is cancelled. Returns how long the end took after that.

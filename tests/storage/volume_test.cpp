@@ -304,7 +304,7 @@ TEST(VolumeTest, WaitingForATokenCanBeCancelled) {
   std::promise<void> end;
   std::atomic<bool> has_arrived = false;
   const std::shared_future<void> ended = end.get_future().share();
-  testing::HttpServer server([&](const testing::HttpAsked&) {
+  testing::HttpServer server([&](const testing::ReceivedRequest&) {
     if (!has_arrived.exchange(true)) arrived.set_value();
     ended.wait();
     return HttpReply();

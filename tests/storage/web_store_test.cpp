@@ -22,10 +22,10 @@ namespace {
 
 using ::testing::AllOf;
 using ::testing::HasSubstr;
-using testing::HttpAsked;
 using testing::HttpReply;
 using testing::message_of;
 using ::testing::Not;
+using testing::ReceivedRequest;
 
 constexpr std::size_t kSeveralReads = 20 << 20;
 
@@ -62,7 +62,7 @@ class WebServed {
   void replace() { options_.etag = "\"2\""; }
 
  private:
-  HttpReply answer(const HttpAsked& asked) {
+  HttpReply answer(const ReceivedRequest& asked) {
     ++requests_;
     if (asked.path() == "/elsewhere") {
       return {.status = 302, .headers = {{"Location", "/run/a%20b.pt"}}};
@@ -103,7 +103,7 @@ class WebServed {
   std::string bytes_;
   WebOptions options_;
   std::atomic<int> requests_ = 0;
-  testing::HttpServer server_{[this](const HttpAsked& asked) { return answer(asked); }};
+  testing::HttpServer server_{[this](const ReceivedRequest& asked) { return answer(asked); }};
 };
 
 constexpr const char* kName = "run/a%20b.pt";

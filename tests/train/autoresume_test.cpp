@@ -22,9 +22,9 @@
 #include "storage/local/local_store.h"
 #include "testing/ballast.h"
 #include "testing/environment_variable.h"
-#include "testing/essence.h"
 #include "testing/killed_run.h"
 #include "testing/missing_bytes.h"
+#include "testing/resumable_state.h"
 #include "testing/temp_folder.h"
 #include "testing/tiny_model.h"
 
@@ -32,8 +32,8 @@ namespace cairn {
 namespace {
 
 using ::testing::AllOf;
-using testing::At;
 using testing::Ballast;
+using testing::CallAt;
 using ::testing::Contains;
 using ::testing::HasSubstr;
 using testing::LogRecorder;
@@ -66,7 +66,9 @@ struct Autoresume : ::testing::Test {
     return made;
   }
 
-  static Value essence(const std::string& path) { return testing::essence(load(path)); }
+  static Value resumable_state(const std::string& path) {
+    return testing::resumable_state(load(path));
+  }
 
   TempFolder folder;
   std::shared_ptr<LogRecorder> log;
@@ -119,7 +121,7 @@ TEST_F(Autoresume, FromTheLastEpochOfAnIterationEndsTheIteration) {
     TrainerOptions made = options();
     made.max_duration = "2iter";
     made.save_interval = "1ep";
-    made.callbacks.push_back(At(Event::kIterationEnd, [last](State& state) {
+    made.callbacks.push_back(CallAt(Event::kIterationEnd, [last](State& state) {
       if (state.timestamp.batch == last) throw CancelledError("killed");
     }));
     auto trainer = std::make_unique<Trainer>(std::move(made));
@@ -166,7 +168,7 @@ TEST_F(Autoresume, FindsTheEndOfTheLastIteration) {
 // T45, T46, T48, T49, T50, T51, T58
 TEST_F(Autoresume, FromEveryBatchEndsWithTheSameCheckpoint) {
   run(options("straight"));
-  const Value expected = essence(folder / "straight/latest-rank0.pt");
+  const Value expected = resumable_state(folder / "straight/latest-rank0.pt");
   for (std::int64_t batch = 1; batch < kAllBatches; ++batch) {
     const std::string where = "killed" + std::to_string(batch);
     run_until(options(where), batch);
@@ -175,7 +177,8 @@ TEST_F(Autoresume, FromEveryBatchEndsWithTheSameCheckpoint) {
     Trainer resumed(std::move(again));
     ASSERT_EQ(resumed.state().timestamp.batch, batch);
     resumed.fit();
-    EXPECT_EQ(essence(folder / (where + "/latest-rank0.pt")), expected) << "from batch " << batch;
+    EXPECT_EQ(resumable_state(folder / (where + "/latest-rank0.pt")), expected)
+        << "from batch " << batch;
   }
 }
 
@@ -185,7 +188,8 @@ TEST_F(Autoresume, FiveTimesInARowEndsWithTheSameCheckpoint) {
     run_until(options(), last);
   }
   run(options());
-  EXPECT_EQ(essence(folder / "ckpt/latest-rank0.pt"), essence(folder / "straight/latest-rank0.pt"));
+  EXPECT_EQ(resumable_state(folder / "ckpt/latest-rank0.pt"),
+            resumable_state(folder / "straight/latest-rank0.pt"));
 }
 
 // T47
@@ -201,8 +205,8 @@ TEST_F(Autoresume, ThroughACompressedTarEndsWithTheSameCheckpoint) {
     run_until(in_tars("ckpt"), last);
   }
   run(in_tars("ckpt"));
-  EXPECT_EQ(essence(folder / "ckpt/latest-rank0.tgz"),
-            essence(folder / "straight/latest-rank0.tgz"));
+  EXPECT_EQ(resumable_state(folder / "ckpt/latest-rank0.tgz"),
+            resumable_state(folder / "straight/latest-rank0.tgz"));
 }
 
 // A torch::data loader draws its order from torch's global generator, as dropout does.
@@ -223,12 +227,13 @@ TEST_F(Autoresume, TorchDataLoaderWithARandomSamplerIsExactToo) {
     return made;
   };
   run(with_torch_data("straight"));
-  const Value expected = essence(folder / "straight/latest-rank0.pt");
+  const Value expected = resumable_state(folder / "straight/latest-rank0.pt");
   for (const std::int64_t batch : {3, 5, 8, 14}) {
     const std::string where = "killed" + std::to_string(batch);
     run_until(with_torch_data(where), batch);
     run(with_torch_data(where));
-    EXPECT_EQ(essence(folder / (where + "/latest-rank0.pt")), expected) << "from batch " << batch;
+    EXPECT_EQ(resumable_state(folder / (where + "/latest-rank0.pt")), expected)
+        << "from batch " << batch;
   }
 }
 
@@ -280,7 +285,8 @@ TEST_F(Autoresume, WhatWasFoundIsLoadedThoughAnotherFileTakesItsName) {
     resumed.fit();
   }
   run(options("straight"));
-  EXPECT_EQ(essence(folder / "ckpt/latest-rank0.pt"), essence(folder / "straight/latest-rank0.pt"));
+  EXPECT_EQ(resumable_state(folder / "ckpt/latest-rank0.pt"),
+            resumable_state(folder / "straight/latest-rank0.pt"));
 }
 
 // Overwrites the file with zeros, or cuts it off.
@@ -319,8 +325,8 @@ TEST_F(Autoresume, WhatIsSpoiltWhileItIsLoadedGivesWayToAnOlderOne) {
                          HasSubstr("nothing was changed")));
       EXPECT_EQ(::testing::Value(log->messages, skipped), !is_read);
       resumed.fit();
-      EXPECT_EQ(essence(folder / (where + "/latest-rank0.pt")),
-                essence(folder / "straight/latest-rank0.pt"));
+      EXPECT_EQ(resumable_state(folder / (where + "/latest-rank0.pt")),
+                resumable_state(folder / "straight/latest-rank0.pt"));
     }
   }
 }
@@ -370,7 +376,8 @@ TEST_F(Autoresume, NewestThatTheDiskDidNotGiveOnceIsWrittenAgain) {
     EXPECT_TRUE(verify(newest).ok());
   }
   run(options("straight"));
-  EXPECT_EQ(essence(folder / "ckpt/latest-rank0.pt"), essence(folder / "straight/latest-rank0.pt"));
+  EXPECT_EQ(resumable_state(folder / "ckpt/latest-rank0.pt"),
+            resumable_state(folder / "straight/latest-rank0.pt"));
 }
 
 // If a name cannot be examined, nothing can be saved under it. The error comes before training, not
@@ -407,7 +414,8 @@ TEST_F(Autoresume, DamagedNewestIsSkippedReportedAndKept) {
   }
   EXPECT_EQ(read_file(newest + ".damaged").size(), bytes.size() / 2);
   run(options("straight"));
-  EXPECT_EQ(essence(folder / "ckpt/latest-rank0.pt"), essence(folder / "straight/latest-rank0.pt"));
+  EXPECT_EQ(resumable_state(folder / "ckpt/latest-rank0.pt"),
+            resumable_state(folder / "straight/latest-rank0.pt"));
 }
 
 TEST_F(Autoresume, NewestFileCountsWhenTheLinkLagsBehind) {

@@ -442,7 +442,7 @@ TEST_F(CheckpointTest, ACallbackMayLoadBeforeTheTrainerDoes) {
     load_checkpoint(weights, state, quiet, {.load_weights_only = true});
   };
   TrainerOptions made = options();
-  made.callbacks = testing::At(Event::kBeforeLoad, load_weights);
+  made.callbacks = testing::CallAt(Event::kBeforeLoad, load_weights);
   Trainer without_path(made);
   EXPECT_EQ(state_dict(without_path.state().model->module()), model);
   EXPECT_EQ(without_path.state().timestamp.batch, 0);
@@ -451,7 +451,7 @@ TEST_F(CheckpointTest, ACallbackMayLoadBeforeTheTrainerDoes) {
   edit(saved(options()),
        [](Dict& state) { state["model"] = state_dict(testing::TinyModel({.seed = 77}).module()); });
   TrainerOptions both = options();
-  both.callbacks = testing::At(Event::kBeforeLoad, load_weights);
+  both.callbacks = testing::CallAt(Event::kBeforeLoad, load_weights);
   both.load_path = folder / "edited.pt";
   Trainer with_path(std::move(both));
   EXPECT_EQ(state_dict(with_path.state().model->module()),

@@ -212,11 +212,11 @@ TEST_F(FarControlFiles, WhatIsFoundWhileNobodyAsksIsToldTheNextTime) {
   StopRequest request(options(memory));
   put_file(*memory, "run/checkpoints/STOP");
   EXPECT_FALSE(request.poll_before_training().stop);  // Begins to look.
-  request.rest();
+  request.stop_handling();
   while (memory->stat("run/checkpoints/STOP")) {
     std::this_thread::yield();
   }
-  request.attend();
+  request.resume_handling();
   Requests asked;
   while (!asked.stop) {
     asked = request.poll_before_training();

@@ -11,7 +11,7 @@
 namespace cairn {
 namespace {
 
-using testing::At;
+using testing::CallAt;
 using ::testing::ElementsAre;
 using testing::EventRecorder;
 using ::testing::HasSubstr;
@@ -27,7 +27,7 @@ std::vector<std::int64_t> evaluated_at(const Interval& interval) {
   options.eval_dataloader = tiny_loader(4);
   options.eval_interval = interval;
   options.callbacks = {
-      At(Event::kEvalStart, [&](State& state) { batches.push_back(state.timestamp.batch); })};
+      CallAt(Event::kEvalStart, [&](State& state) { batches.push_back(state.timestamp.batch); })};
   Trainer trainer(std::move(options));
   trainer.fit();
   return batches;
@@ -51,7 +51,7 @@ TEST(EvalInterval, IsEachEvaluatorsOwn) {
   options.eval_dataloader = {
       {.label = "often", .dataloader = tiny_loader(2), .eval_interval = "3ba"},
       {.label = "usual", .dataloader = tiny_loader(2)}};
-  options.callbacks = {At(Event::kEvalStart, [&](State& state) {
+  options.callbacks = {CallAt(Event::kEvalStart, [&](State& state) {
     labels.push_back(state.dataloader_label + std::to_string(state.timestamp.batch));
   })};
   Trainer trainer(std::move(options));
@@ -107,8 +107,9 @@ TEST(Eval, DropsTheOutputsOfAMicrobatchBeforeTheNext) {
   TrainerOptions options = tiny_options();
   options.eval_dataloader =
       Evaluator{.dataloader = tiny_loader(6, {.batch_size = 6}), .device_eval_microbatch_size = 2};
-  options.callbacks = {At(Event::kEvalBeforeForward,
-                          [&](State& state) { has_outputs.push_back(!state.outputs.empty()); })};
+  options.callbacks = {CallAt(Event::kEvalBeforeForward, [&](State& state) {
+    has_outputs.push_back(!state.outputs.empty());
+  })};
   Trainer trainer(std::move(options));
   trainer.eval();
   EXPECT_THAT(has_outputs, ElementsAre(false, false, false));
@@ -204,7 +205,7 @@ TEST(Eval, SeesTheModelInEvalMode) {
   bool training = true;
   TrainerOptions options = tiny_options();
   options.eval_dataloader = tiny_loader(2);
-  options.callbacks = {At(Event::kEvalAfterForward, [&](State& state) {
+  options.callbacks = {CallAt(Event::kEvalAfterForward, [&](State& state) {
     training = state.model->module().is_training() || state.outputs.single().requires_grad();
   })};
   Trainer trainer(std::move(options));
@@ -272,13 +273,13 @@ TEST(PredictOverTheTrainLoader, LeavesTrainingItsBatches) {
       std::vector<double> first_features;
       TrainerOptions options = tiny_options();
       options.train_dataloader = loader;
-      options.callbacks = {At(event,
-                              [&](State& state) {
-                                const Batch batch = state.batch;
-                                if (state.timestamp.batch % 3 == 1) running->predict(predicted);
-                                state.batch = batch;
-                              }),
-                           At(Event::kBeforeTrainBatch, [&](State& state) {
+      options.callbacks = {CallAt(event,
+                                  [&](State& state) {
+                                    const Batch batch = state.batch;
+                                    if (state.timestamp.batch % 3 == 1) running->predict(predicted);
+                                    state.batch = batch;
+                                  }),
+                           CallAt(Event::kBeforeTrainBatch, [&](State& state) {
                              first_features.push_back(state.batch[0][0][0].item<double>());
                            })};
       Trainer trainer(std::move(options));

@@ -19,7 +19,7 @@ namespace cairn {
 namespace {
 
 using ::testing::AllOf;
-using testing::At;
+using testing::CallAt;
 using ::testing::HasSubstr;
 using testing::message_of;
 using ::testing::Not;
@@ -262,28 +262,28 @@ struct OfTheUser : std::exception {};
 
 TEST(Failure, InACallbackNamesItAndTheEvent) {
   TrainerOptions options = tiny_options();
-  options.callbacks = At(Event::kBatchEnd, [](State& state) {
+  options.callbacks = CallAt(Event::kBatchEnd, [](State& state) {
     if (state.timestamp.batch == 3) torch::zeros({2}).add_(torch::zeros({3}));
   });
   EXPECT_THAT(fit_failure(std::move(options)),
-              AllOf(StartsWith("the callback At failed at the event batch_end, after 3 batches "
+              AllOf(StartsWith("the callback CallAt failed at the event batch_end, after 3 batches "
                                "(epoch 0): The size of tensor a (2) must match"),
                     kIsReadable));
 }
 
 TEST(Failure, OfACallbacksOwnClassPassesAsItIs) {
   TrainerOptions options = tiny_options();
-  options.callbacks = At(Event::kBatchEnd, [](State&) { throw OfTheUser(); });
+  options.callbacks = CallAt(Event::kBatchEnd, [](State&) { throw OfTheUser(); });
   Trainer trainer(std::move(options));
   EXPECT_THROW(trainer.fit(), OfTheUser);
 }
 
 TEST(Failure, OfTheStandardLibraryInACallbackIsNamedToo) {
   TrainerOptions options = tiny_options();
-  options.callbacks = At(Event::kEpochEnd, [](State&) { std::vector<int>().at(3) = 1; });
+  options.callbacks = CallAt(Event::kEpochEnd, [](State&) { std::vector<int>().at(3) = 1; });
   EXPECT_THAT(
       fit_failure(std::move(options)),
-      StartsWith("the callback At failed at the event epoch_end, after 5 batches (epoch 1): "
+      StartsWith("the callback CallAt failed at the event epoch_end, after 5 batches (epoch 1): "
                  "vector"));
 }
 

@@ -14,9 +14,9 @@
 #include "cairn/train/state_dict.h"
 #include "cairn/train/trainer.h"
 
-#include "testing/essence.h"
 #include "testing/keys.h"
 #include "testing/message_of.h"
+#include "testing/resumable_state.h"
 #include "testing/temp_folder.h"
 #include "testing/tiny_model.h"
 #include "train/state/load/fit_calls.h"
@@ -24,7 +24,7 @@
 namespace cairn {
 namespace {
 
-using testing::At;
+using testing::CallAt;
 using ::testing::Contains;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
@@ -55,14 +55,14 @@ struct FitAgain : ::testing::Test {
   // Makes the run throw after this process has trained and saved `count` batches.
   static void die_after(std::int64_t count, TrainerOptions& made) {
     const auto left = std::make_shared<std::int64_t>(count);
-    made.callbacks.push_back(At(Event::kBatchStart, [left](State& /*state*/) {
+    made.callbacks.push_back(CallAt(Event::kBatchStart, [left](State& /*state*/) {
       if (--*left < 0) throw CancelledError("killed");
     }));
   }
 
   using Program = std::function<void(Trainer& trainer)>;
-  // Runs the program until it ends. Each process dies after `batches` batches. Returns the essence
-  // of the last state.
+  // Runs the program until it ends. Each process dies after `batches` batches. Returns the
+  // resumable_state of the last state.
   Value run_dying(const std::string& where, const TrainerOptions& base, const Program& program,
                   std::int64_t batches) {
     for (int start = 0; start < 40; ++start) {
@@ -77,7 +77,7 @@ struct FitAgain : ::testing::Test {
       } catch (const CancelledError&) {
         continue;
       }
-      return testing::essence(load(trainer.save_checkpoint(folder / (where + "-end.pt"))));
+      return testing::resumable_state(load(trainer.save_checkpoint(folder / (where + "-end.pt"))));
     }
     ADD_FAILURE() << "it comes to no end";
     return {};
@@ -201,7 +201,7 @@ TEST_F(FitAgain, AScaledEndIsNotScaledAgain) {
 TEST_F(FitAgain, WhatACallbackStoppedStaysStopped) {
   const auto start = [&](std::int64_t last) {
     TrainerOptions made = options("ckpt");
-    made.callbacks.push_back(At(Event::kBatchEnd, [last](State& state) {
+    made.callbacks.push_back(CallAt(Event::kBatchEnd, [last](State& state) {
       if (state.timestamp.batch == last) state.stop_training();
     }));
     return std::make_unique<Trainer>(std::move(made));
@@ -253,7 +253,7 @@ TEST_F(FitAgain, ADurationInPlaceOfAMaxDurationCountsFromTheBeginningOfTheRun) {
 // A sharded run writes a folder.
 TEST_F(FitAgain, TheNoteGoesThroughAFolder) {
   TrainerOptions made = options("ckpt");
-  made.callbacks.push_back(At(Event::kBatchStart, [](State& state) {
+  made.callbacks.push_back(CallAt(Event::kBatchStart, [](State& state) {
     if (state.timestamp.batch == 4) throw CancelledError("killed");
   }));
   Trainer trainer(std::move(made));

@@ -18,7 +18,7 @@ namespace cairn {
 namespace {
 
 using ::testing::AllOf;
-using testing::At;
+using testing::CallAt;
 using ::testing::ElementsAre;
 using ::testing::ElementsAreArray;
 using testing::EventRecorder;
@@ -97,7 +97,7 @@ TEST(FitIterations, InTokensLeaveTheEpochsAsTheyAre) {
     data.get_num_tokens_in_batch = [](const Batch&) { return 10; };
     options.train_dataloader = data;
     options.max_duration = "3ep";
-    options.callbacks = {At(Event::kBatchStart, [&](State& state) {
+    options.callbacks = {CallAt(Event::kBatchStart, [&](State& state) {
       first_features.push_back(state.batch[0][0][0].item<double>());
     })};
     Trainer trainer(std::move(options));
@@ -151,7 +151,7 @@ TEST(FitInterval, InIterationsNeedsTheirLength) {
   TrainerOptions evaluates = tiny_options();
   evaluates.eval_dataloader = Evaluator{.label = "hard", .dataloader = tiny_loader(2)};
   evaluates.eval_interval = "1iter";
-  evaluates.callbacks = {At(Event::kEvalStart, [&](State&) { ++evaluations; })};
+  evaluates.callbacks = {CallAt(Event::kEvalStart, [&](State&) { ++evaluations; })};
   expect_needs_iteration_length(std::move(evaluates), "eval_interval of 'hard'");
   EXPECT_EQ(evaluations, 1);
 
@@ -245,7 +245,7 @@ TEST(FitDuration, EndsAtTheBatchWhereStopTrainingWasCalled) {
   auto events = std::make_shared<EventRecorder>();
   TrainerOptions options = tiny_options();
   options.max_duration = "9ep";
-  options.callbacks = {events, At(Event::kBatchEnd, [](State& state) {
+  options.callbacks = {events, CallAt(Event::kBatchEnd, [](State& state) {
                          if (state.timestamp.batch == 7) state.stop_training();
                        })};
   Trainer trainer(std::move(options));
@@ -387,7 +387,7 @@ TEST(FitLogs, LossesAreThereWithoutAnyObserver) {
 TEST(FitErrors, PropagateAndLeaveClosingToClose) {
   auto events = std::make_shared<EventRecorder>();
   TrainerOptions options = tiny_options();
-  options.callbacks = {events, At(Event::kAfterLoss, [](State& state) {
+  options.callbacks = {events, CallAt(Event::kAfterLoss, [](State& state) {
                          if (state.timestamp.batch == 2) throw std::runtime_error("bad loss");
                        })};
   Trainer trainer(std::move(options));

@@ -393,7 +393,7 @@ class FreshSave : public ::testing::Test {
     made.run_name = "run";
     made.loggers = {std::make_shared<testing::LogRecorder>()};
     std::mt19937_64 random(seed);
-    made.callbacks.push_back(testing::At(Event::kBatchStart, [&](State& state) {
+    made.callbacks.push_back(testing::CallAt(Event::kBatchStart, [&](State& state) {
       history << "\n  batch " << state.timestamp.batch << ":";
       for (std::uint64_t i = random() % 3; i > 0; --i)
         history << " " << disturbance.disturb(state);

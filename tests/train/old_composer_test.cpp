@@ -140,7 +140,7 @@ TEST_P(OldComposerRun, GoesOnFromItsOwnCheckpointsWithTheSameBits) {
   made.algorithms = options().algorithms;
   made.save_folder = folder / "stopped";
   made.autoresume = true;
-  made.callbacks = testing::At(Event::kBatchStart, [](const State& state) {
+  made.callbacks = testing::CallAt(Event::kBatchStart, [](const State& state) {
     if (state.timestamp.batch == 11) throw std::runtime_error("stopped");
   });
   EXPECT_ANY_THROW(Trainer(made).fit());

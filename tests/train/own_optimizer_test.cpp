@@ -144,7 +144,7 @@ TEST(ClosureOfLBFGS, TransformsEachEvaluationsBatchOnce) {
   };
   const auto seen = std::make_shared<std::vector<double>>();
   options.train_dataloader = data;
-  options.callbacks = {testing::At(Event::kBeforeForward, [seen](State& state) {
+  options.callbacks = {testing::CallAt(Event::kBeforeForward, [seen](State& state) {
     seen->push_back(state.batch[0].abs().max().item<double>());
   })};
   Trainer trainer(std::move(options));

@@ -10,14 +10,14 @@
 #include "cairn/train/trainer.h"
 
 #include "storage/listing.h"
-#include "testing/essence.h"
+#include "testing/resumable_state.h"
 #include "testing/tiny_model.h"
 
 namespace cairn {
 namespace {
 
 using ::testing::ElementsAre;
-using testing::essence;
+using testing::resumable_state;
 using testing::tiny_options;
 
 TrainerOptions options(const std::string& duration) {
@@ -49,8 +49,8 @@ TEST(OwnStoreTest, ATrainerSavesRotatesAndResumesInIt) {
   resumed.close();
   EXPECT_THAT(list_names(*store, "run"),
               ElementsAre("ep0-ba3-rank0.pt", "ep0-ba4-rank0.pt", "latest-rank0.pt"));
-  EXPECT_EQ(essence(load("run/latest-rank0.pt", {.store = store})),
-            essence(load("straight/latest-rank0.pt", {.store = store})));
+  EXPECT_EQ(resumable_state(load("run/latest-rank0.pt", {.store = store})),
+            resumable_state(load("straight/latest-rank0.pt", {.store = store})));
   EXPECT_EQ(store->read_pointer("run/latest-rank0.pt")->target, "run/ep0-ba4-rank0.pt");
 }
 

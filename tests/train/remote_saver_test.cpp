@@ -14,9 +14,9 @@
 
 #include "io/bytes/source_part.h"
 #include "storage/listing.h"
-#include "testing/essence.h"
 #include "testing/message_of.h"
 #include "testing/plain_store.h"
+#include "testing/resumable_state.h"
 #include "testing/tiny_model.h"
 #include "testing/watched_store.h"
 
@@ -25,10 +25,10 @@ namespace {
 
 using ::testing::Contains;
 using ::testing::ElementsAre;
-using testing::essence;
 using ::testing::HasSubstr;
 using testing::LogRecorder;
 using testing::message_of;
+using testing::resumable_state;
 using testing::StoreCall;
 using testing::StoreHooks;
 using testing::tiny_options;
@@ -56,7 +56,7 @@ struct RemoteSaver : ::testing::Test {
     Trainer trainer(std::move(made));
     trainer.fit();
     trainer.close();
-    return essence(load("run/checkpoints/latest-rank0.pt", {.store = elsewhere}));
+    return resumable_state(load("run/checkpoints/latest-rank0.pt", {.store = elsewhere}));
   }
   std::vector<std::string> names() { return list_names(*store, "run/checkpoints"); }
 
@@ -94,7 +94,7 @@ TEST_F(RemoteSaver, ResumesBitIdenticallyOnAMachineWithoutAnyFile) {
   for (const char* duration : {"2ba", "5ba", "9ba"}) {
     Trainer(options(duration, store)).fit();
   }
-  EXPECT_EQ(essence(load("run/checkpoints/latest-rank0.pt", {.store = store})),
+  EXPECT_EQ(resumable_state(load("run/checkpoints/latest-rank0.pt", {.store = store})),
             straight(options("9ba", store)));
   EXPECT_THAT(log->messages, Contains(HasSubstr("autoresume: going on from")));
 }
@@ -108,7 +108,7 @@ TEST_F(RemoteSaver, AKillBetweenObjectAndPointerIsGotOver) {
   EXPECT_EQ(resumed.state().timestamp.batch, 2);
   resumed.fit();
   resumed.close();
-  EXPECT_EQ(essence(load("run/checkpoints/latest-rank0.pt", {.store = store})),
+  EXPECT_EQ(resumable_state(load("run/checkpoints/latest-rank0.pt", {.store = store})),
             straight(options("5ba", store)));
 }
 
@@ -192,7 +192,7 @@ TEST_F(RemoteSaver, ARequestInABatchThatWasJustSavedSendsNothingTwice) {
     const auto counting = std::make_shared<WatchedStore>(memory_store());
     TrainerOptions made = options("5ba", counting);
     made.handle_signals = true;
-    made.callbacks = {testing::At(Event::kBatchEnd, [asked](const State& state) {
+    made.callbacks = {testing::CallAt(Event::kBatchEnd, [asked](const State& state) {
       if (state.timestamp.batch == 3) raise(asked);
     })};
     Trainer trainer(std::move(made));
@@ -229,7 +229,7 @@ TEST_F(RemoteSaver, AStopBySignalSavesThereAndAStoreThatHangsIsGivenUp) {
     made.save_interval = "9ep";
     made.save_upload_timeout = timeout;
     made.handle_signals = true;
-    made.callbacks = {testing::At(Event::kBatchEnd, [](const State& state) {
+    made.callbacks = {testing::CallAt(Event::kBatchEnd, [](const State& state) {
       if (state.timestamp.batch == 3) raise(SIGTERM);
     })};
     return made;
@@ -263,7 +263,7 @@ TEST_F(RemoteSaver, ARefusedQuestionIsNoReasonToBeginAgain) {
 TEST_F(RemoteSaver, ForFineTuningOnlyTheWeightsAreFetched) {
   const auto with_large_part = [&](TrainerOptions made) {
     made.model->module().register_parameter("large", at::zeros({1 << 20}));
-    made.callbacks = {testing::At(Event::kAfterBackward, [](State& state) {
+    made.callbacks = {testing::CallAt(Event::kAfterBackward, [](State& state) {
       state.model->module().named_parameters()["large"].mutable_grad() = at::zeros({1 << 20});
     })};
     return made;

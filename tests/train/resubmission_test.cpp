@@ -19,7 +19,7 @@ namespace cairn {
 namespace {
 
 using ::testing::AllOf;
-using testing::At;
+using testing::CallAt;
 using ::testing::Contains;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;

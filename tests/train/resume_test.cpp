@@ -14,7 +14,7 @@
 namespace cairn {
 namespace {
 
-using testing::At;
+using testing::CallAt;
 using ::testing::HasSubstr;
 using testing::LogRecorder;
 using testing::TempFolder;
@@ -120,7 +120,7 @@ class Resume : public ::testing::TestWithParam<Setup> {
   // Saves to "<folder>/<batch>.pt" at batch_checkpoint of every batch, and ends after `last`.
   at::Tensor run(TrainerOptions options, std::int64_t last = kBatches) {
     Trainer* running = nullptr;
-    options.callbacks.push_back(At(Event::kBatchCheckpoint, [&](State& state) {
+    options.callbacks.push_back(CallAt(Event::kBatchCheckpoint, [&](State& state) {
       running->save_checkpoint(folder_ / (std::to_string(state.timestamp.batch) + ".pt"));
       if (state.timestamp.batch == last) throw CancelledError("killed");
     }));
@@ -208,7 +208,7 @@ TEST_F(ResumeEdge, AtTheLastBatchOfAnEpochEndsItWithoutTrainingOrWarning) {
   auto events = std::make_shared<testing::EventRecorder>();
   // Stopped by an exception, so the epoch did not end.
   TrainerOptions first = tiny_options();
-  first.callbacks = {At(Event::kBatchCheckpoint, [&](State& state) {
+  first.callbacks = {CallAt(Event::kBatchCheckpoint, [&](State& state) {
     if (state.timestamp.batch == 5) throw CancelledError("killed");
   })};
   Trainer killed(std::move(first));

@@ -20,7 +20,7 @@
 #include "cairn/train/trainer.h"
 
 #include "run_machine.h"
-#include "testing/essence.h"
+#include "testing/resumable_state.h"
 #include "testing/tiny_model.h"
 
 namespace cairn::testing {
@@ -64,7 +64,7 @@ class Undisturbed {
   // checkpoint may be saved before or after the epoch is counted. Its clock and random state depend
   // on that, so they are left out there.
   static Value comparable(const Value& checkpoint, std::int64_t batch) {
-    const Value all = essence(checkpoint);
+    const Value all = resumable_state(checkpoint);
     Dict kept;
     for (const char* key : {"model", "optimizers", "schedulers"})
       kept[key] = all.at(key);
@@ -88,8 +88,8 @@ class Undisturbed {
     made.save_filename = "{batch}.pt";
     made.save_interval = "1ba";
     made.save_object_store = store;
-    made.callbacks = {At(Event::kBatchEnd,
-                         [this](State& state) { weights_.push_back(weights_of(*state.model)); })};
+    made.callbacks = {CallAt(
+        Event::kBatchEnd, [this](State& state) { weights_.push_back(weights_of(*state.model)); })};
     Trainer trainer(std::move(made));
     weights_.push_back(weights_of(*trainer.state().model));
     trainer.fit();

@@ -35,9 +35,9 @@
 namespace cairn {
 namespace {
 
-using testing::At;
 using testing::bare_options;
 using testing::BrokenPromise;
+using testing::CallAt;
 using testing::check_place;
 using testing::content_of;
 using testing::draw_setup;
@@ -278,8 +278,8 @@ class RunModel {
     if (process.far != nullptr) {
       made.loggers.push_back(RemoteUploaderDownloader({.store = process.far}));
     }
-    made.callbacks = {At(Event::kBatchStart, [this](State& state) { before_batch(state); }),
-                      At(Event::kBatchEnd, [this](State& state) { after_batch(state); }),
+    made.callbacks = {CallAt(Event::kBatchStart, [this](State& state) { before_batch(state); }),
+                      CallAt(Event::kBatchEnd, [this](State& state) { after_batch(state); }),
                       CheckpointSaver(saver())};
     if (run().parent) {
       const Run& parent = runs_[*run().parent];

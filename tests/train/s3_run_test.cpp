@@ -14,9 +14,9 @@
 #include "cairn/storage/stores.h"
 #include "cairn/train/trainer.h"
 
-#include "testing/essence.h"
 #include "testing/fake_s3.h"
 #include "testing/message_of.h"
+#include "testing/resumable_state.h"
 #include "testing/s3_environment.h"
 #include "testing/temp_folder.h"
 #include "testing/tiny_model.h"
@@ -26,13 +26,13 @@ namespace {
 
 namespace fs = std::filesystem;
 using ::testing::Contains;
-using testing::essence;
 using testing::FakeS3;
 using testing::FakeS3Options;
 using ::testing::HasSubstr;
 using testing::LogRecorder;
 using testing::message_of;
 using ::testing::Not;
+using testing::resumable_state;
 using testing::tiny_options;
 
 struct S3Run : ::testing::Test {
@@ -82,7 +82,7 @@ struct S3Run : ::testing::Test {
       names.push_back(name);
     return names;
   }
-  Value saved(const std::string& uri) { return essence(load(uri)); }
+  Value saved(const std::string& uri) { return resumable_state(load(uri)); }
 
   testing::TempFolder folder;
   const fs::path before = fs::current_path();
@@ -296,7 +296,7 @@ TEST_F(S3Run, AnUploadedRunGoesOnFromTheBucket) {
   named.init(state, logger);
   EXPECT_EQ(named.get_uri_for_file("a/b.txt"), "s3://bucket/a/b.txt");
   named.download_file("checkpoints/latest-rank0.pt", folder / "got.pt");
-  EXPECT_EQ(essence(load(folder / "got.pt")), saved("s3://bucket/checkpoints/ep3.pt"));
+  EXPECT_EQ(resumable_state(load(folder / "got.pt")), saved("s3://bucket/checkpoints/ep3.pt"));
 }
 
 // A bucket as Composer's own saver leaves it.

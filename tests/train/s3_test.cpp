@@ -8,7 +8,7 @@
 #include "cairn/train/trainer.h"
 
 #include "storage/listing.h"
-#include "testing/essence.h"
+#include "testing/resumable_state.h"
 #include "testing/s3_environment.h"
 #include "testing/tiny_model.h"
 
@@ -16,7 +16,7 @@ namespace cairn {
 namespace {
 
 using ::testing::ElementsAre;
-using testing::essence;
+using testing::resumable_state;
 
 class TrainerOnS3Test : public ::testing::Test {
  protected:
@@ -49,8 +49,8 @@ TEST_F(TrainerOnS3Test, SavesAndResumes) {
                           "ep0-ba4-rank0.pt", "latest-rank0.pt"));
   EXPECT_EQ(fake_.object("bucket/r/run/latest-rank0.pt.symlink"), "r/run/ep0-ba4-rank0.pt")
       << "as Composer writes it";
-  EXPECT_EQ(essence(load("s3://bucket/r/run/latest-rank0.pt")),
-            essence(load("s3://bucket/r/straight/latest-rank0.pt")));
+  EXPECT_EQ(resumable_state(load("s3://bucket/r/run/latest-rank0.pt")),
+            resumable_state(load("s3://bucket/r/straight/latest-rank0.pt")));
   EXPECT_EQ(fake_.uploads(), 0U);
 }
 

@@ -74,7 +74,7 @@ class ShuffleSeed : public ::testing::TestWithParam<LoaderKind> {
   // Saves a run with `seed` after `batches` batches, and returns the samples that it trains later.
   SampleOrder rest_of(std::int64_t seed, std::int64_t batches, const std::string& path) const {
     TrainerOptions made = options(seed);
-    made.callbacks = testing::At(Event::kBatchEnd, [&](State& state) {
+    made.callbacks = testing::CallAt(Event::kBatchEnd, [&](State& state) {
       if (state.timestamp.batch != batches) return;
       save_checkpoint(state, path);
       data_->take();

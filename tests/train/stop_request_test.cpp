@@ -21,7 +21,7 @@ namespace {
 
 using std::chrono::milliseconds;
 using ::testing::AllOf;
-using testing::At;
+using testing::CallAt;
 using ::testing::Contains;
 using ::testing::HasSubstr;
 using testing::TempFolder;
@@ -123,16 +123,16 @@ TEST(StopRequestTest, OnlyOneHandlesSignals) {
 
 TEST(StopRequestTest, OneThatRestsLeavesTheSignalsToAnother) {
   StopRequest first({});
-  first.rest();
+  first.stop_handling();
   {
     StopRequest second({});
-    EXPECT_THROW(first.attend(), UsageError);
+    EXPECT_THROW(first.resume_handling(), UsageError);
     raise(SIGUSR2);
     EXPECT_FALSE(first.poll().save);
     EXPECT_TRUE(second.poll().save);
   }
-  first.attend();
-  EXPECT_THROW(first.attend(), UsageError) << "a fit() inside a fit()";
+  first.resume_handling();
+  EXPECT_THROW(first.resume_handling(), UsageError) << "a fit() inside a fit()";
   raise(SIGUSR2);
   EXPECT_TRUE(first.poll().save);
 }
@@ -215,7 +215,7 @@ struct StopTraining : ::testing::Test {
 
 TEST_F(StopTraining, SigtermSavesThisBatchAndEndsWith75) {
   TrainerOptions made = options();
-  made.callbacks = At(Event::kBatchEnd, [](State& state) {
+  made.callbacks = CallAt(Event::kBatchEnd, [](State& state) {
     if (state.timestamp.batch == 3) raise(SIGTERM);
   });
   Trainer trainer(made);
@@ -234,7 +234,7 @@ TEST_F(StopTraining, SigtermSavesThisBatchAndEndsWith75) {
 TEST_F(StopTraining, SaveFileSavesAndTrainingGoesOn) {
   TrainerOptions made = options();
   made.callbacks =
-      At(Event::kFitStart, [&](State& /*state*/) { write_file(folder / "ckpt/SAVE", ""); });
+      CallAt(Event::kFitStart, [&](State& /*state*/) { write_file(folder / "ckpt/SAVE", ""); });
   Trainer trainer(std::move(made));
   EXPECT_EQ(trainer.fit().reason, FitResult::Reason::kFinished);
   EXPECT_TRUE(std::filesystem::exists(folder / "ckpt/ep0-ba1-rank0.pt"));
@@ -244,7 +244,7 @@ TEST_F(StopTraining, SaveFileSavesAndTrainingGoesOn) {
 TEST_F(StopTraining, StopFileStops) {
   TrainerOptions made = options();
   made.callbacks =
-      At(Event::kFitStart, [&](State& /*state*/) { write_file(folder / "ckpt/STOP", ""); });
+      CallAt(Event::kFitStart, [&](State& /*state*/) { write_file(folder / "ckpt/STOP", ""); });
   Trainer trainer(std::move(made));
   EXPECT_EQ(trainer.fit().reason, FitResult::Reason::kInterrupted);
   EXPECT_EQ(trainer.state().timestamp.batch, 1);
@@ -268,7 +268,7 @@ TEST_F(StopTraining, StopFileStopsTheNextOfManyShortFitsAndOnlyThat) {
 TEST_F(StopTraining, SigtermStopsAProgramOfShortFits) {
   TrainerOptions made = options();
   made.max_duration = "1ba";
-  made.callbacks = At(Event::kBatchEnd, [](State& state) {
+  made.callbacks = CallAt(Event::kBatchEnd, [](State& state) {
     if (state.timestamp.batch == 2) raise(SIGTERM);
   });
   Trainer trainer(std::move(made));
@@ -302,7 +302,7 @@ TEST_F(StopTraining, SaveSignalBeforeAndAfterFitKillsNobody) {
 
 TEST_F(StopTraining, SigtermWhileLoadingStopsBeforeTheFirstBatch) {
   TrainerOptions made = options();
-  made.callbacks = At(Event::kAfterLoad, [](State& /*state*/) { raise(SIGTERM); });
+  made.callbacks = CallAt(Event::kAfterLoad, [](State& /*state*/) { raise(SIGTERM); });
   Trainer trainer(std::move(made));
   const FitResult result = trainer.fit();
   EXPECT_EQ(result.reason, FitResult::Reason::kInterrupted);
@@ -340,7 +340,7 @@ TEST_F(ShortFits, ASaveIsServedBehindTheLastBatchWhenThatIsTheFirst) {
 
 TEST_F(ShortFits, ASaveThatAFailedFitTookIsServedByTheNext) {
   TrainerOptions made = options();
-  made.callbacks = At(Event::kBatchStart, [fails = true](State& /*state*/) mutable {
+  made.callbacks = CallAt(Event::kBatchStart, [fails = true](State& /*state*/) mutable {
     if (std::exchange(fails, false)) throw UsageError("the first time");
   });
   Trainer trainer(std::move(made));
@@ -354,7 +354,7 @@ TEST_F(ShortFits, ASaveThatAFailedFitTookIsServedByTheNext) {
 TEST_F(ShortFits, ASaveIsServedByAFitThatOnlyEndsItsEpoch) {
   TrainerOptions made = options();
   made.max_duration = "1ep";
-  made.callbacks = At(Event::kEpochEnd, [](State& /*state*/) { throw UsageError("killed"); });
+  made.callbacks = CallAt(Event::kEpochEnd, [](State& /*state*/) { throw UsageError("killed"); });
   made.save_interval = "5ba";
   {
     Trainer killed(made);
@@ -407,7 +407,7 @@ TEST_F(ShortFits, AStopBehindASavedBatchSavesItNoSecondTime) {
 
 TEST_F(ShortFits, EvalBehindASigtermOfTheLastBatchLeavesItToTheNextFit) {
   TrainerOptions made = options();
-  made.callbacks = At(Event::kBatchEnd, [](State& /*state*/) { raise(SIGTERM); });
+  made.callbacks = CallAt(Event::kBatchEnd, [](State& /*state*/) { raise(SIGTERM); });
   Trainer trainer(std::move(made));
   EXPECT_EQ(trainer.fit().reason, FitResult::Reason::kFinished);
   trainer.eval(Evaluator("more", tiny_loader(2)));  // Not stopped.
@@ -455,7 +455,7 @@ struct AfterAFailedSave : StopTraining {
   void obstruct(const std::string& name) const { write_file(folder / ("ckpt/" + name), ""); }
   FitResult stopped_at_3(TrainerOptions made) {
     made.loggers = log;
-    made.callbacks = At(Event::kBatchEnd, [this](State& state) {
+    made.callbacks = CallAt(Event::kBatchEnd, [this](State& state) {
       if (state.timestamp.batch == 2) {
         obstruct("ba2");
         if (!is_saved_anyway) raise(SIGUSR2);
@@ -493,7 +493,7 @@ TEST_F(AfterAFailedSave, AlsoWhenASaveWasDueAnyway) {
 TEST_F(AfterAFailedSave, TheErrorEndsTrainingWhenNobodyAskedToStop) {
   TrainerOptions made = options();
   made.save_interval = "1ba";
-  made.callbacks = At(Event::kFitStart, [this](State& /*state*/) { obstruct("ba2"); });
+  made.callbacks = CallAt(Event::kFitStart, [this](State& /*state*/) { obstruct("ba2"); });
   Trainer trainer(std::move(made));
   EXPECT_THROW(trainer.fit(), UsageError);
 }
@@ -505,8 +505,8 @@ TEST_F(AfterAFailedSave, TheErrorIsThrownByABatchSoonBehindIt) {
   made.save_interval = [](const State& state, Event event) {
     return event == Event::kBatchCheckpoint && state.timestamp.batch == 2;
   };
-  made.callbacks = At(Event::kFitStart, [this](State& /*state*/) { obstruct("ba2"); });
-  made.callbacks.push_back(At(Event::kBatchStart, [](State& state) {
+  made.callbacks = CallAt(Event::kFitStart, [this](State& /*state*/) { obstruct("ba2"); });
+  made.callbacks.push_back(CallAt(Event::kBatchStart, [](State& state) {
     if (state.timestamp.batch > 20000) throw StorageError("too late", 0);
   }));
   Trainer trainer(std::move(made));
@@ -515,7 +515,7 @@ TEST_F(AfterAFailedSave, TheErrorIsThrownByABatchSoonBehindIt) {
 
 TEST_F(AfterAFailedSave, ALastSaveThatFailsIsNoOrderlyStop) {
   TrainerOptions made = options();
-  made.callbacks = At(Event::kBatchEnd, [this](State& /*state*/) {
+  made.callbacks = CallAt(Event::kBatchEnd, [this](State& /*state*/) {
     obstruct("ba1");
     raise(SIGTERM);
   });

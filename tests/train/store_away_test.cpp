@@ -27,7 +27,7 @@ namespace {
 using std::chrono::milliseconds;
 using std::chrono::minutes;
 using ::testing::AllOf;
-using testing::At;
+using testing::CallAt;
 using ::testing::Contains;
 using ::testing::HasSubstr;
 using testing::LogRecorder;
@@ -115,9 +115,9 @@ struct StoreAway : ::testing::Test {
 TEST_F(StoreAway, TrainingGoesOnAndTheNewestSaveWaits) {
   TrainerOptions made = options(away(minutes(3), minutes(8)));
   made.callbacks = {
-      std::make_shared<At>(Event::kBatchStart,
-                           [this](State& /*state*/) { clock->advance(minutes(1)); }),
-      std::make_shared<At>(Event::kFitEnd, [this](State& /*state*/) { clock->run_free(); })};
+      std::make_shared<CallAt>(Event::kBatchStart,
+                               [this](State& /*state*/) { clock->advance(minutes(1)); }),
+      std::make_shared<CallAt>(Event::kFitEnd, [this](State& /*state*/) { clock->run_free(); })};
   Trainer trainer(std::move(made));
   EXPECT_EQ(trainer.fit().reason, FitResult::Reason::kFinished);
 
@@ -137,9 +137,9 @@ TEST_F(StoreAway, ASkippedSaveCountsNotAmongThoseToKeep) {
   TrainerOptions made = options(away(minutes(3), minutes(8)));
   made.save_num_remote_checkpoints_to_keep = 2;
   made.callbacks = {
-      std::make_shared<At>(Event::kBatchStart,
-                           [this](State& /*state*/) { clock->advance(minutes(1)); }),
-      std::make_shared<At>(Event::kFitEnd, [this](State& /*state*/) { clock->run_free(); })};
+      std::make_shared<CallAt>(Event::kBatchStart,
+                               [this](State& /*state*/) { clock->advance(minutes(1)); }),
+      std::make_shared<CallAt>(Event::kFitEnd, [this](State& /*state*/) { clock->run_free(); })};
   Trainer trainer(std::move(made));
   trainer.fit();
   const auto saved = trainer.saved_checkpoints();
@@ -163,8 +163,8 @@ TEST_F(StoreAway, AStartWaitsUntilItIsBack) {
 TEST_F(StoreAway, PatienceEndsWithKStorageAndNamesTheOption) {
   clock->run_free();
   TrainerOptions made = options(away(milliseconds(1), minutes(600)));
-  made.callbacks = {std::make_shared<At>(Event::kBatchStart,
-                                         [this](State& /*state*/) { clock->advance(minutes(1)); })};
+  made.callbacks = {std::make_shared<CallAt>(
+      Event::kBatchStart, [this](State& /*state*/) { clock->advance(minutes(1)); })};
   Trainer trainer(std::move(made));
   try {
     trainer.fit();

@@ -24,7 +24,7 @@ namespace cairn {
 namespace {
 
 using ::testing::AllOf;
-using testing::At;
+using testing::CallAt;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using testing::keys;
@@ -179,7 +179,8 @@ TEST(TiedWeights, AreAveragedOnceByEMA) {
   expect_twins_alike([&](TrainerOptions& options) {
     const auto ema = std::make_shared<EMA>(EMAOptions{.half_life = "2ba"});
     options.algorithms = ema;
-    options.callbacks = At(Event::kFitEnd, [&saved, ema](State&) { saved = ema->state_dict(); });
+    options.callbacks =
+        CallAt(Event::kFitEnd, [&saved, ema](State&) { saved = ema->state_dict(); });
   });
   const Value& average = saved.at("ema_model");
   EXPECT_THAT(keys(average.at("named_parameters_dict")),

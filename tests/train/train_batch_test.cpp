@@ -14,7 +14,7 @@
 namespace cairn {
 namespace {
 
-using testing::At;
+using testing::CallAt;
 using ::testing::DoubleNear;
 using testing::LogRecorder;
 using testing::tiny_loader;
@@ -71,8 +71,8 @@ TEST(Microbatches, AreNotMadeOfWhatNobodyAskedToCut) {
     options.train_dataloader = data;
     options.eval_dataloader = data;
     options.max_duration = "1ba";
-    options.callbacks = {At(Event::kAfterForward, [&](State&) { ++forwards; }),
-                         At(Event::kEvalAfterForward, [&](State&) { ++forwards; })};
+    options.callbacks = {CallAt(Event::kAfterForward, [&](State&) { ++forwards; }),
+                         CallAt(Event::kEvalAfterForward, [&](State&) { ++forwards; })};
     Trainer trainer(std::move(options));
     trainer.fit();
     EXPECT_EQ(forwards, 2);
@@ -126,7 +126,7 @@ TEST(Microbatches, WithoutAnyTokenAddNothing) {
   options.device_train_microbatch_size = 3;  // Microbatches of 3, 3 and 2.
   options.accumulate_train_batch_on_tokens = true;
   options.max_duration = "1ba";
-  options.callbacks = {At(Event::kAfterLoss, [](State& state) {
+  options.callbacks = {CallAt(Event::kAfterLoss, [](State& state) {
     if (state.batch[0].size(0) == 2) state.loss = state.loss * NAN;
   })};
   Trainer trainer(std::move(options));
@@ -151,7 +151,7 @@ TEST(Microbatches, TheBatchIsWholeAgainAfterwards) {
   options.train_dataloader = tiny_loader(8, {.batch_size = 8});
   options.device_train_microbatch_size = 3;
   options.callbacks = {
-      At(Event::kAfterTrainBatch, [&](State& state) { samples = state.batch[0].size(0); })};
+      CallAt(Event::kAfterTrainBatch, [&](State& state) { samples = state.batch[0].size(0); })};
   Trainer trainer(std::move(options));
   trainer.fit();
   EXPECT_EQ(samples, 8);
@@ -202,7 +202,7 @@ TEST(Losses, AnAlgorithmMayReplaceTheLossBeforeBackward) {
   const at::Tensor before = testing::weights_of(*tiny_options().model);
   TrainerOptions options = tiny_options();
   options.callbacks = {
-      At(Event::kBeforeBackward, [](State& state) { state.loss = state.loss * 0; })};
+      CallAt(Event::kBeforeBackward, [](State& state) { state.loss = state.loss * 0; })};
   options.max_duration = "1ba";
   Trainer trainer(std::move(options));
   trainer.fit();
@@ -230,10 +230,10 @@ TEST(TrainMetrics, AreOfTheLastBatchOnlyAndSeeEveryMicrobatch) {
   options.loggers = {log};
   auto sum = std::make_shared<double>(0);
   options.callbacks = {
-      At(Event::kBatchStart, [sum](State&) { *sum = 0; }),
-      At(Event::kAfterForward,
-         [sum](State& state) { *sum += state.outputs.single().sum().item<double>(); }),
-      At(Event::kBatchEnd, [&, sum](State&) { expected = *sum / 12; })};
+      CallAt(Event::kBatchStart, [sum](State&) { *sum = 0; }),
+      CallAt(Event::kAfterForward,
+             [sum](State& state) { *sum += state.outputs.single().sum().item<double>(); }),
+      CallAt(Event::kBatchEnd, [&, sum](State&) { expected = *sum / 12; })};
   Trainer trainer(std::move(options));
   trainer.fit();
   EXPECT_THAT(*trainer.state().metric_value("train", "MeanOutput"), DoubleNear(expected, 1e-12));
@@ -277,7 +277,7 @@ TEST(DataSpec, TransformsTheBatchAndEachMicrobatch) {
   options.device_train_microbatch_size = 3;
   options.max_duration = "1ba";
   options.callbacks = {
-      At(Event::kBeforeForward, [&](State& state) { seen = state.batch[0].clone(); })};
+      CallAt(Event::kBeforeForward, [&](State& state) { seen = state.batch[0].clone(); })};
   Trainer trainer(std::move(options));
   trainer.fit();
   EXPECT_EQ(sizes, (std::vector<std::int64_t>{4, 3, 1}));

@@ -17,18 +17,18 @@
 
 #include "storage/listing.h"
 #include "storage/local/local_store.h"
-#include "testing/essence.h"
 #include "testing/faulty_file_system.h"
+#include "testing/resumable_state.h"
 #include "testing/sim_file_system.h"
 #include "testing/tiny_model.h"
 
 namespace cairn {
 namespace {
 
-using testing::At;
-using testing::essence;
+using testing::CallAt;
 using testing::FaultyFileSystem;
 using testing::FileCall;
+using testing::resumable_state;
 using testing::SimFileSystem;
 using testing::SimulatedCrash;
 using testing::tiny_loader;
@@ -71,7 +71,7 @@ class TrainerCrash : public ::testing::TestWithParam<Way> {
     SimFileSystem disk;
     disk.refuse_links(GetParam().link_error);
     Trainer(options(disk)).fit();
-    return essence(load(kLatest, {.store = local_store(disk)}));
+    return resumable_state(load(kLatest, {.store = local_store(disk)}));
   }
 };
 
@@ -105,7 +105,7 @@ std::string path_of(std::int64_t batch) {
 // known to be durable.
 std::int64_t train(TrainerOptions made, bool async) {
   std::int64_t durable = 0;
-  made.callbacks.push_back(At(Event::kBatchStart, [&](State& state) {
+  made.callbacks.push_back(CallAt(Event::kBatchStart, [&](State& state) {
     // The next save waits for a background save.
     durable = std::max<std::int64_t>(0, state.timestamp.batch - (async ? 1 : 0));
   }));
@@ -151,7 +151,7 @@ TEST_P(TrainerCrash, AtEveryOperationARestartGoesOnWithTheSameBits) {
       ASSERT_GE(begin, durable) << n << "\n" << left->describe();
       again.fit();
       again.close();
-      ASSERT_EQ(essence(load(kLatest, {.store = local_store(*left)})), expected)
+      ASSERT_EQ(resumable_state(load(kLatest, {.store = local_store(*left)})), expected)
           << n << "\n"
           << left->describe();
       if (begin == kSaves) continue;  // No training and no rotation was left to do.
@@ -197,7 +197,7 @@ TEST_P(TrainerCrash, AtEveryFaultTrainingGoesOnAndTheNextSaveWorks) {
         }
       }
       trainer->close();
-      ASSERT_EQ(essence(load(kLatest, {.store = local_store(disk)})), expected)
+      ASSERT_EQ(resumable_state(load(kLatest, {.store = local_store(disk)})), expected)
           << "call " << n << ", errno " << error;
       if (files.calls() < n) break;
     }

@@ -15,7 +15,7 @@
 
 #include "storage/listing.h"
 #include "storage/local/local_store.h"
-#include "testing/essence.h"
+#include "testing/resumable_state.h"
 #include "testing/temp_folder.h"
 #include "testing/tiny_model.h"
 
@@ -37,7 +37,7 @@ struct Uploader : ::testing::Test {
     return {.folder = folder / "ckpt", .save_interval = "1ba", .num_checkpoints_to_keep = keep};
   }
   Value remote(const std::string& name) {
-    return essence(load("run/checkpoints/" + name, {.store = store}));
+    return resumable_state(load("run/checkpoints/" + name, {.store = store}));
   }
   std::vector<std::string> names() { return list_names(*store, "run/checkpoints"); }
   void damage(const std::string& name) {

@@ -18,8 +18,8 @@
 #include "io/bytes/source_part.h"
 #include "saving/saver_uploads.h"
 #include "storage/listing.h"
-#include "testing/essence.h"
 #include "testing/message_of.h"
+#include "testing/resumable_state.h"
 #include "testing/temp_folder.h"
 #include "testing/tiny_model.h"
 #include "testing/watched_store.h"
@@ -31,12 +31,12 @@ namespace {
 namespace fs = std::filesystem;
 using ::testing::Contains;
 using ::testing::ElementsAre;
-using testing::essence;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using testing::LogRecorder;
 using testing::message_of;
 using testing::read_file;
+using testing::resumable_state;
 using testing::SlowDestination;
 using testing::StoreCall;
 using testing::StoreHooks;
@@ -51,7 +51,7 @@ TEST_F(Uploader, CheckpointsAndThePointerAreUploadedWithTheirRemoteNames) {
   EXPECT_THAT(names(), ElementsAre("ep0-ba1-rank0.pt", "ep0-ba2-rank0.pt", "latest-rank0.pt"));
   EXPECT_EQ(store->read_pointer("run/checkpoints/latest-rank0.pt")->target,
             "run/checkpoints/ep0-ba2-rank0.pt");
-  EXPECT_EQ(remote("latest-rank0.pt"), essence(load(folder / "ckpt/latest-rank0.pt")));
+  EXPECT_EQ(remote("latest-rank0.pt"), resumable_state(load(folder / "ckpt/latest-rank0.pt")));
 }
 
 TEST_F(Uploader, TheTrainersOwnSaverNamesThemAfterItsFolder) {
@@ -216,7 +216,7 @@ TEST_F(Uploader, OneNameForAllUploadsIsThisJobsOwn) {
   Trainer resumed(made("4ba"));
   EXPECT_EQ(resumed.state().timestamp.batch, 2);
   resumed.fit();
-  EXPECT_EQ(remote("ckpt.pt"), essence(load(folder / "ckpt/latest-rank0.pt")));
+  EXPECT_EQ(remote("ckpt.pt"), resumable_state(load(folder / "ckpt/latest-rank0.pt")));
 }
 
 // The arrival of an older save says nothing about the newer file that has replaced it.
@@ -375,7 +375,7 @@ TEST_F(Uploader, AStopBySignalStillBringsTheLastCheckpointThere) {
     made.callbacks = {
         CheckpointSaver(
             {.folder = folder / "ckpt", .save_interval = "1ep", .num_checkpoints_to_keep = keep}),
-        testing::At(Event::kBatchEnd, [](const State& state) {
+        testing::CallAt(Event::kBatchEnd, [](const State& state) {
           if (state.timestamp.batch == 3) raise(SIGTERM);
         })};
     Trainer trainer(std::move(made));
@@ -390,7 +390,8 @@ TEST_F(Uploader, AStopBySignalStillBringsTheLastCheckpointThere) {
 // The last save is uploaded even if training fails before the loggers are called again.
 TEST_F(Uploader, AFailureOfTrainingCostsNoCheckpoint) {
   TrainerOptions made = options("9ep");
-  made.callbacks = {CheckpointSaver(saver()), testing::At(Event::kBatchStart, [](const State& s) {
+  made.callbacks = {CheckpointSaver(saver()),
+                    testing::CallAt(Event::kBatchStart, [](const State& s) {
                       if (s.timestamp.batch == 3) throw TrainingError("the loss is NaN");
                     })};
   Trainer trainer(std::move(made));
@@ -408,7 +409,7 @@ TEST_F(Uploader, ABadNetworkCostsTimeAndNothingElse) {
   made.loggers = {RemoteUploaderDownloader({.num_attempts = 12, .store = store})};
   Trainer(std::move(made)).fit();
   store = memory;
-  EXPECT_EQ(remote("latest-rank0.pt"), essence(load(folder / "ckpt/latest-rank0.pt")));
+  EXPECT_EQ(remote("latest-rank0.pt"), resumable_state(load(folder / "ckpt/latest-rank0.pt")));
 }
 
 TEST_F(Uploader, ARunDirectoryIsKeptUpToDate) {
@@ -428,8 +429,8 @@ TEST_F(Uploader, ARunDirectoryIsKeptUpToDate) {
   EXPECT_THAT(list_names(*store, "my_run/rank_0/checkpoints"),
               ElementsAre("ep0-ba1-rank0.pt", "ep0-ba2-rank0.pt", "ep0-ba3-rank0.pt"));
   const std::string last = "checkpoints/ep0-ba3-rank0.pt";
-  EXPECT_EQ(essence(load("my_run/rank_0/" + last, {.store = store})),
-            essence(load(run + "/" + last)));
+  EXPECT_EQ(resumable_state(load("my_run/rank_0/" + last, {.store = store})),
+            resumable_state(load(run + "/" + last)));
   EXPECT_EQ(uploader->get_uri_for_uploaded_file(run + "/" + last), "my_run/rank_0/" + last);
   // The probe, each checkpoint once, and the log each time that it was looked at.
   EXPECT_LE(counting->calls(StoreCall::kCommit), 1U + 3 + 4);

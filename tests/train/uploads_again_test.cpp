@@ -21,11 +21,11 @@ namespace {
 
 namespace fs = std::filesystem;
 using ::testing::Contains;
-using testing::essence;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using testing::message_of;
 using testing::read_file;
+using testing::resumable_state;
 using testing::SlowDestination;
 using testing::StoreCall;
 using testing::StoreHooks;
@@ -43,7 +43,7 @@ TEST_F(Uploader, TrainingOnceMoreFromTheBeginningWritesItsOwnUploadsAgain) {
   trainer.close();
   EXPECT_NE(store->stat("run/checkpoints/ep0-ba2-rank0.pt")->version, before);
   for (const char* name : {"ep0-ba1-rank0.pt", "ep0-ba2-rank0.pt", "latest-rank0.pt"}) {
-    EXPECT_EQ(remote(name), essence(load(folder / ("ckpt/" + std::string(name))))) << name;
+    EXPECT_EQ(remote(name), resumable_state(load(folder / ("ckpt/" + std::string(name))))) << name;
   }
 }
 
@@ -109,7 +109,7 @@ TEST_F(Uploader, ARequestInABatchThatWasJustSavedSavesNothingTwice) {
       made.autoresume = false;
       made.handle_signals = true;
       made.callbacks = {CheckpointSaver(saver()),
-                        testing::At(Event::kBatchEnd, [asked](const State& state) {
+                        testing::CallAt(Event::kBatchEnd, [asked](const State& state) {
                           if (state.timestamp.batch == 3) raise(asked);
                         })};
       Trainer trainer(std::move(made));
@@ -146,7 +146,8 @@ TEST_F(Uploader, ASigtermBehindAnUploadThatFailedSavesOnceMore) {
   CheckpointSaverOptions with = saver();
   with.save_interval = "3ba";
   with.save_async = false;
-  made.callbacks = {CheckpointSaver(with), testing::At(Event::kBatchCheckpoint, [&](State& state) {
+  made.callbacks = {CheckpointSaver(with),
+                    testing::CallAt(Event::kBatchCheckpoint, [&](State& state) {
                       if (state.timestamp.batch != 3) return;
                       Logger logger(state);
                       EXPECT_THROW(for (;;) uploader->batch_end(state, logger), StorageError);
@@ -182,7 +183,7 @@ TEST_F(Uploader, TheFileOfAnUploadThatANewerOneReplacedIsRemovedHere) {
                                      .overwrite = true,
                                      .num_checkpoints_to_keep = 0,
                                      .save_async = false}),
-                    testing::At(Event::kBatchStart, [&](const State& state) {
+                    testing::CallAt(Event::kBatchStart, [&](const State& state) {
                       if (state.timestamp.batch == 1) has_begun.get_future().wait();
                       most = std::max(most, list_names(*local_store(), folder / "ckpt").size());
                       if (state.timestamp.batch == 19) go_on.set_value();

@@ -21,9 +21,9 @@
 #include "io/files/lock_file.h"
 #include "storage/forwarding_store.h"
 #include "storage/local/local_store.h"
-#include "testing/essence.h"
 #include "testing/killed_run.h"
 #include "testing/message_of.h"
+#include "testing/resumable_state.h"
 #include "testing/sim_file_system.h"
 #include "testing/temp_folder.h"
 #include "testing/traced_runs.h"
@@ -35,10 +35,10 @@ namespace {
 
 using ::testing::Contains;
 using ::testing::Each;
-using testing::essence;
 using ::testing::HasSubstr;
 using testing::message_of;
 using ::testing::Not;
+using testing::resumable_state;
 using testing::run;
 using testing::run_until;
 using testing::TempFolder;
@@ -140,8 +140,8 @@ TEST_F(WrappedStoreTest, SavesRotatesAndResumesAsLocalStoreDoes) {
   EXPECT_THAT(said["b"], Contains(HasSubstr("left by a save that was killed")));
   EXPECT_THAT(names["b"], Contains("ckpt/latest-rank0.pt -> ep1-ba6-rank0.pt"));
   EXPECT_THAT(names["b"], Not(Contains(HasSubstr(".cairn-tmp-"))));
-  EXPECT_EQ(essence(load(folder / "a/ckpt/latest-rank0.pt")),
-            essence(load(folder / "b/ckpt/latest-rank0.pt")));
+  EXPECT_EQ(resumable_state(load(folder / "a/ckpt/latest-rank0.pt")),
+            resumable_state(load(folder / "b/ckpt/latest-rank0.pt")));
 }
 
 TEST_F(WrappedStoreTest, HasNoLockOfTheRunAndSaysSo) {
@@ -154,7 +154,7 @@ TEST_F(WrappedStoreTest, WritesOnceWhatCannotBeWritten) {
   const auto store = std::make_shared<WrappedStore>();
   TrainerOptions made = options(store, "a");
   made.callbacks.push_back(
-      testing::At(Event::kFitStart, [&](State& /*state*/) { store->is_broken = true; }));
+      testing::CallAt(Event::kFitStart, [&](State& /*state*/) { store->is_broken = true; }));
   EXPECT_THROW(run(std::move(made)), StorageError);
   EXPECT_EQ(store->begun[folder / "a/ckpt/ep0-ba1-rank0.pt"], 1);
 }

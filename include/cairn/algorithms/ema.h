@@ -52,7 +52,7 @@ class EMA final : public Algorithm {
   // Throws UsageError unless exactly one of half_life and smoothing is given, and in range.
   explicit EMA(EMAOptions options = {});
   explicit EMA(EmptyBraces) : EMA(EMAOptions()) {}  // EMA({.half_life = "100ba"})
-  template <detail::AnyOfNone T>
+  template <detail::NeverMatches T>
   EMA(std::initializer_list<T>) = delete;
 
   std::string name() const override { return "EMA"; }

@@ -36,7 +36,7 @@ class GradientClipping final : public Algorithm {
   explicit GradientClipping(GradientClippingOptions options);
   explicit GradientClipping(EmptyBraces)  // GradientClipping({.clipping_type = "norm", ...})
       : GradientClipping(GradientClippingOptions()) {}
-  template <detail::AnyOfNone T>
+  template <detail::NeverMatches T>
   GradientClipping(std::initializer_list<T>) = delete;
 
   std::string name() const override { return "GradientClipping"; }

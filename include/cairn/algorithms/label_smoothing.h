@@ -30,7 +30,7 @@ class LabelSmoothing final : public Algorithm {
   explicit LabelSmoothing(LabelSmoothingOptions options = {});
   explicit LabelSmoothing(EmptyBraces)  // LabelSmoothing({.smoothing = 0.1})
       : LabelSmoothing(LabelSmoothingOptions()) {}
-  template <detail::AnyOfNone T>
+  template <detail::NeverMatches T>
   LabelSmoothing(std::initializer_list<T>) = delete;
 
   std::string name() const override { return "LabelSmoothing"; }

@@ -132,7 +132,7 @@ class CheckpointSaver final : public Callback {
   // The same paths, each with the training time at which it was saved.
   std::map<std::string, Timestamp> all_saved_checkpoints_to_timestamp();
 
-  struct OfRun;  // the Trainer's calls to its savers: internal
+  struct TrainerCalls;  // the Trainer's calls to its savers: internal
 
  private:
   struct Impl;

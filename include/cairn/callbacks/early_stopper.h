@@ -72,7 +72,7 @@ class EarlyStopper final : public Callback {
   explicit EarlyStopper(EarlyStopperOptions options);  // UsageError
   explicit EarlyStopper(EmptyBraces)  // EarlyStopper({.monitor = "CrossEntropy", ...})
       : EarlyStopper(EarlyStopperOptions()) {}
-  template <detail::AnyOfNone T>
+  template <detail::NeverMatches T>
   EarlyStopper(std::initializer_list<T>) = delete;
 
   std::string name() const override { return "EarlyStopper"; }

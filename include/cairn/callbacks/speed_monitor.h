@@ -37,7 +37,7 @@ class SpeedMonitor final : public Callback {
   explicit SpeedMonitor(const SpeedMonitorOptions& options = {});  // UsageError
   explicit SpeedMonitor(EmptyBraces)  // SpeedMonitor({.window_size = 10})
       : SpeedMonitor(SpeedMonitorOptions()) {}
-  template <detail::AnyOfNone T>
+  template <detail::NeverMatches T>
   SpeedMonitor(std::initializer_list<T>) = delete;
 
   std::string name() const override { return "SpeedMonitor"; }

@@ -62,13 +62,14 @@ enum class Verify {
 // A few bytes can appear as terabytes: through a stride of 0, or through a part that occurs at many
 // places of a tree. Each byte of a checkpoint's files may appear this many times; 256 MiB more are
 // always allowed.
-inline constexpr std::uint64_t kMostRepetition = 256;
+inline constexpr std::uint64_t kMaxRepetition = 256;
+[[deprecated("use kMaxRepetition")]] inline constexpr std::uint64_t kMostRepetition = 256;
 
 struct LoadOptions {
   Verify verify = Verify::kFull;
   IgnoreKeys ignore_keys = {};
   // Throws UnsupportedError if the object shows more bytes than this allows; nullopt: no limit.
-  std::optional<std::uint64_t> most_repetition = kMostRepetition;
+  std::optional<std::uint64_t> most_repetition = kMaxRepetition;
   // If true, nothing is verified, neither now nor when a tensor is read: for rescuing what is left
   // of a damaged file. Only for load() of a path: UsageError for a Checkpoint.
   bool raw = false;

@@ -62,7 +62,7 @@ struct ConvertOptions {
   // As in LoadOptions. With `raw`, damaged bytes end up in a file that looks whole. most_repetition
   // applies only to formats whose tensors are written element by element (not to torch.save).
   bool raw = false;
-  std::optional<std::uint64_t> most_repetition = kMostRepetition;
+  std::optional<std::uint64_t> most_repetition = kMaxRepetition;
   // The store of the input and the output; local_store() when null.
   std::shared_ptr<ObjectStore> store = nullptr;
   // Folder for expanding compressed input. nullopt: $TMPDIR or else /var/tmp.

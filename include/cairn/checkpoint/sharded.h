@@ -53,21 +53,26 @@ struct PartRead {
 // Throws MismatchError, before anything is read, naming all tensors that are missing or have
 // another dtype or shape. Throws UsageError for a part outside of its tensor or a destination of
 // another size; StorageError; CorruptError for damage in what describes the tensors;
-// UnsupportedError for a tree that repeats itself out of proportion to its size (kMostRepetition).
+// UnsupportedError for a tree that repeats itself out of proportion to its size (kMaxRepetition).
 VerifyReport read_parts(const Checkpoint& checkpoint, const std::vector<PartRead>& parts,
                         Verify how = Verify::kWhatIsRead);
 
 // A part of a tensor of a Value that load() returned: offsets and shape as in PartRead.
-struct PartOf {
+struct PartOfTensor {
   TensorView whole;
   Dims offsets = {};
   Dims shape = {};
 };
 
+using PartOf [[deprecated("use PartOfTensor")]] = PartOfTensor;
+
 // Returns each as a contiguous tensor with its `part`. Its bytes, and no others, are read when they
 // are asked for. Pass it to Checkpoint::read(), or put it in the place of the whole tensor in a
 // Value. The pieces of all tensors are looked up together. Throws UsageError for a part outside of
 // its tensor; CorruptError, StorageError.
-std::vector<TensorView> parts_of(const std::vector<PartOf>& parts);
+std::vector<TensorView> tensors_of_parts(const std::vector<PartOfTensor>& parts);
+[[deprecated("use tensors_of_parts()")]] inline auto parts_of(const std::vector<PartOfTensor>& p) {
+  return tensors_of_parts(p);
+}
 
 }  // namespace cairn

@@ -49,7 +49,7 @@ class NodeArena {
 };
 
 // The size of the largest node.
-inline constexpr std::size_t kMostNodeBytes = 1024;
+inline constexpr std::size_t kMaxNodeBytes = 1024;
 
 // Takes memory for one object, aligned to alignof(std::max_align_t), from the heap or from the
 // arena of this thread. Throws std::bad_alloc.
@@ -64,7 +64,7 @@ template <class T>
 class NodeAllocator {
  public:
   using value_type = T;
-  static_assert(alignof(T) <= alignof(std::max_align_t) && sizeof(T) <= kMostNodeBytes);
+  static_assert(alignof(T) <= alignof(std::max_align_t) && sizeof(T) <= kMaxNodeBytes);
 
   NodeAllocator() noexcept : is_in_arena_(NodeArena::is_active()) {}
   template <class U>

@@ -69,7 +69,7 @@ class SharedObject {
   };
 
   static Held* make(T object) {
-    static_assert(sizeof(Held) <= kMostNodeBytes && alignof(Held) <= alignof(std::max_align_t));
+    static_assert(sizeof(Held) <= kMaxNodeBytes && alignof(Held) <= alignof(std::max_align_t));
     static_assert(std::is_nothrow_move_constructible_v<T>);
     const bool is_in_arena = NodeArena::is_active();
     return new (take_node(sizeof(Held), is_in_arena)) Held(std::move(object), is_in_arena);

@@ -39,7 +39,10 @@ class DistributedSampler {
   std::vector<std::int64_t> indices(std::int64_t epoch) const;
   // This rank's part of the epoch without its first `had` samples, which any ranks have taken. The
   // rest is dealt like an epoch of its own. For a job that resumes with another number of ranks.
-  std::vector<std::int64_t> rest_of(std::int64_t epoch, std::int64_t had) const;
+  std::vector<std::int64_t> remaining_indices(std::int64_t epoch, std::int64_t had) const;
+  [[deprecated("use remaining_indices()")]] auto rest_of(std::int64_t e, std::int64_t had) const {
+    return remaining_indices(e, had);
+  }
 
  private:
   std::int64_t dataset_size_;

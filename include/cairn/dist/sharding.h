@@ -84,15 +84,22 @@ class ShardedModule {
   // For a rank that has less to do than others: repeats the communication of its last pass, without
   // computing anything. `with_backward`: of the whole pass, otherwise of its forward() alone. Call
   // it after end(). Throws UsageError before the first pass.
-  void repeat_for_others(bool with_backward);
+  void replay_communication(bool with_backward);
+  [[deprecated("use replay_communication()")]] void repeat_for_others(bool with_backward) {
+    replay_communication(with_backward);
+  }
   // Makes forward_prefetch follow the order of units in the last pass. Call it before a batch.
-  void note_order();
+  void record_forward_order();
+  [[deprecated("use record_forward_order()")]] void note_order() { record_forward_order(); }
 
   // This rank's rows of `parameter`, which is compared by identity. nullopt: it is not sharded
   // here.
   std::optional<ShardedRows> find(const at::Tensor& parameter) const;
   // This rank's rows, whether or not the parameter is whole now. Shares the parameter's memory.
-  at::Tensor own_rows(const at::Tensor& parameter) const;
+  at::Tensor local_rows(const at::Tensor& parameter) const;
+  [[deprecated("use local_rows()")]] at::Tensor own_rows(const at::Tensor& parameter) const {
+    return local_rows(parameter);
+  }
   // Number of ranks that share one copy of the state, this rank's index among them, and the number
   // of copies.
   std::int64_t shard_count() const;

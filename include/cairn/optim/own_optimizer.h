@@ -227,7 +227,7 @@ class RecipeOf final : public OptimizerRecipe {
       : RecipeOf(typename Optimizer::Options()) {}
   std::shared_ptr<torch::optim::Optimizer> create(
       std::vector<at::Tensor> parameters) const override {
-    return std::make_shared<Optimizer>(each_once(std::move(parameters)), options_);
+    return std::make_shared<Optimizer>(unique_tensors(std::move(parameters)), options_);
   }
 
  private:

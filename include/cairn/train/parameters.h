@@ -25,6 +25,9 @@ std::vector<std::pair<std::string, at::Tensor>> named_buffers(const torch::nn::M
 std::vector<at::Tensor> parameters(const torch::nn::Module& module);
 
 // Returns `tensors` without repetitions.
-std::vector<at::Tensor> each_once(std::vector<at::Tensor> tensors);
+std::vector<at::Tensor> unique_tensors(std::vector<at::Tensor> tensors);
+[[deprecated("use unique_tensors()")]] inline auto each_once(std::vector<at::Tensor> tensors) {
+  return unique_tensors(std::move(tensors));
+}
 
 }  // namespace cairn

@@ -30,7 +30,7 @@ class TensorMap {
       return kind != Kind::kNdArray && kind != Kind::kBytes;
     }
     const Foreign::Made made = value.as_foreign().made;
-    return made != Foreign::Made::kNamed && made != Foreign::Made::kBack;
+    return made != Foreign::Made::kNamed && made != Foreign::Made::kBackReference;
   }
 
   Value changed_once(const Value& value) {

@@ -202,7 +202,7 @@ struct SavePipeline::Impl {
       lock.lock();
       if (failure != nullptr) ++failures;
       if (error == nullptr) error = failure;
-      is_away = false;
+      is_store_unreachable = false;
       --pending;
       changed.notify_all();
     }
@@ -226,7 +226,7 @@ struct SavePipeline::Impl {
   std::uint64_t wait_for_turn() {
     std::unique_lock lock(mutex);
     const auto may_wait_beside = [&] {
-      return is_away && (queue.empty() || !queue.back().job.is_of_all_ranks);
+      return is_store_unreachable && (queue.empty() || !queue.back().job.is_of_all_ranks);
     };
     changed.wait(lock, [&] { return pending < options.max_pending || may_wait_beside(); });
     throw_kept_error();
@@ -245,12 +245,12 @@ struct SavePipeline::Impl {
     return counted;
   }
 
-  // Also sets is_away and wakes the threads that wait for their turn.
+  // Also sets is_store_unreachable and wakes the threads that wait for their turn.
   RetryPolicy with_notice(RetryPolicy retry) {
     retry.on_retry = [this, told = std::move(retry.on_retry)](const StorageError& e, auto pause) {
       {
         const std::lock_guard lock(mutex);
-        if (std::this_thread::get_id() == worker_id) is_away = true;
+        if (std::this_thread::get_id() == worker_id) is_store_unreachable = true;
       }
       changed.notify_all();
       if (told) told(e, pause);
@@ -265,9 +265,9 @@ struct SavePipeline::Impl {
   std::condition_variable changed;
   const std::shared_ptr<FileImage::Layout> layout = std::make_shared<FileImage::Layout>();
   std::deque<Queued> queue;
-  std::size_t pending = 0;     // queued or running
-  std::uint64_t failures = 0;  // failed saves
-  bool is_away = false;        // the running save waits for the store
+  std::size_t pending = 0;            // queued or running
+  std::uint64_t failures = 0;         // failed saves
+  bool is_store_unreachable = false;  // the running save waits for the store
   std::exception_ptr error;
   bool stop = false;
   // cancels the running save and the queued ones
@@ -321,9 +321,9 @@ void SavePipeline::release_tensors() {
   impl_->layout->encoded.forget();
 }
 
-bool SavePipeline::is_away() const {
+bool SavePipeline::is_store_unreachable() const {
   const std::lock_guard lock(impl_->mutex);
-  return impl_->is_away;
+  return impl_->is_store_unreachable;
 }
 
 void SavePipeline::wait() { impl_->wait_until_pending_below(1); }

@@ -46,7 +46,7 @@ class SavePipeline {
   void submit(SaveJob request);
 
   // Whether the running save waits for a store that is away.
-  bool is_away() const;
+  bool is_store_unreachable() const;
   // Waits until no save is under way. Throws the error of an earlier save, once.
   void wait();
   // Like wait(), with a deadline. After the deadline, running and queued saves are cancelled. Then

@@ -135,10 +135,10 @@ VerifyReport read_parts(const Checkpoint& checkpoint, const std::vector<PartRead
   });
 }
 
-std::vector<TensorView> parts_of(const std::vector<PartOf>& parts) {
+std::vector<TensorView> tensors_of_parts(const std::vector<PartOfTensor>& parts) {
   std::vector<dcp::TensorCut> cuts;
   cuts.reserve(parts.size());
-  for (const PartOf& part : parts) {
+  for (const PartOfTensor& part : parts) {
     cuts.push_back({&part.whole, {.offsets = part.offsets, .sizes = part.shape}});
   }
   return dcp::cut_tensors(cuts);

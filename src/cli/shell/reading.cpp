@@ -34,7 +34,7 @@ std::unique_ptr<CheckpointSource> open_to_read(const std::string& place, const R
 void check_work(const Value& part, const CheckpointSource& source, const std::string& place,
                 const Reading& reading) {
   check_shown(part, source, shown_place(place),
-              reading.force ? std::nullopt : std::optional(kMostRepetition));
+              reading.force ? std::nullopt : std::optional(kMaxRepetition));
 }
 
 }  // namespace cairn::cli

@@ -58,7 +58,7 @@ LivenessWatch::LivenessWatch(c10::intrusive_ptr<c10d::Store> store, std::int64_t
 
 void LivenessWatch::report_number(std::int64_t number) { shared_->report_number(number); }
 
-void LivenessWatch::beat() { shared_->store->add(busy_key(shared_->rank), 1); }
+void LivenessWatch::show_work() { shared_->store->add(busy_key(shared_->rank), 1); }
 
 std::vector<std::string> LivenessWatch::all_places() const {
   std::vector<std::string> keys;
@@ -76,7 +76,7 @@ bool LivenessWatch::is_awaited(std::int64_t number) {
   return ask<bool>([number](Shared& shared) { return shared.is_awaited(number); }).value_or(false);
 }
 
-void LivenessWatch::live() { shared_->store->add(life_key(shared_->rank), 1); }
+void LivenessWatch::show_life() { shared_->store->add(life_key(shared_->rank), 1); }
 
 bool LivenessWatch::is_any_rank_gone() {
   const auto life =

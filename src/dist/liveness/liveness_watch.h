@@ -35,7 +35,7 @@ class LivenessWatch {
 
   // Steps 1 and 2, for this rank. Throws c10d's exceptions.
   void report_number(std::int64_t number);
-  void beat();
+  void show_work();
   // The keys of step 1. In the beginning, a rank waits for all of them.
   std::vector<std::string> all_places() const;
 
@@ -44,7 +44,7 @@ class LivenessWatch {
   std::optional<std::vector<std::int64_t>> find_absent(std::int64_t number);
 
   // Step 3, for this rank. Throws c10d's exceptions.
-  void live();
+  void show_life();
   // True if the next rank raised nothing during the last kSilentLooks calls, or another rank raised
   // the alarm, or the store is gone. Call it about every second.
   bool is_any_rank_gone();

@@ -52,7 +52,7 @@ void StatusReporter::end_long_work() {
 // Also shows it now: a process may end before the thread's first report.
 void StatusReporter::show_life() {
   try {
-    watch_.live();
+    watch_.show_life();
   } catch (const std::exception&) {  // Rank 0 is gone: a waiting rank will notice.
   }
   const std::scoped_lock lock(mutex_);
@@ -78,8 +78,8 @@ void StatusReporter::report(std::chrono::milliseconds interval) {
     lock.unlock();
     try {
       if (tells) watch_.report_number(told = number);
-      if (beats) watch_.beat();
-      if (lives) watch_.live();
+      if (beats) watch_.show_work();
+      if (lives) watch_.show_life();
     } catch (const std::exception&) {  // Rank 0 is gone: a waiting rank will notice.
       return;
     }

@@ -174,7 +174,7 @@ void GradientSync::send(Bucket& bucket) {
 void GradientSync::finish(const std::string& what) {
   const std::scoped_lock lock(mutex_);
   is_expecting_ = false;
-  group_.together(what, [this] {
+  group_.run_collective(what, [this] {
     if (error_) std::rethrow_exception(std::exchange(error_, nullptr));
     while (next_ < buckets_.size())
       send(buckets_[next_++]);

@@ -11,7 +11,7 @@ constexpr std::int64_t kPartAlignment = 16;
 }  // namespace
 
 void RowExchange::wait(const ShardMesh& mesh, const std::string& what) const {
-  mesh.group().together(what, [&] { mesh.group().wait(work, mesh.row()); });
+  mesh.group().run_collective(what, [&] { mesh.group().wait(work, mesh.row()); });
 }
 
 std::int64_t part_bytes(std::int64_t elements, at::ScalarType type) {

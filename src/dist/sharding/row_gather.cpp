@@ -83,7 +83,7 @@ void RowGather::for_each_piece(std::int64_t rank, const Wanted& wanted, Take tak
 // Rank 0 sends the number of ranges to all, then the offset and the size of each. No ranges mean
 // the end. A large batch takes a second message, since the receivers only know the length of the
 // first.
-std::vector<RowGather::Wanted> RowGather::tell(const std::vector<Range>& batch) const {
+std::vector<RowGather::Wanted> RowGather::announce(const std::vector<Range>& batch) const {
   std::vector<std::int64_t> numbers = {static_cast<std::int64_t>(batch.size())};
   for (const Range& range : batch) {
     numbers.push_back(static_cast<std::int64_t>(range.offset));
@@ -96,13 +96,13 @@ std::vector<RowGather::Wanted> RowGather::tell(const std::vector<Range>& batch) 
     group_.wait(group_.backend().broadcast(message));
   };
   broadcast(0, kFirstNumbers);
-  std::vector<Wanted> told(static_cast<std::size_t>(numbers[0]));
-  if (1 + 2 * told.size() > kFirstNumbers) broadcast(kFirstNumbers, 1 + 2 * told.size());
-  for (std::size_t i = 0; i < told.size(); ++i) {
-    told[i] = {static_cast<std::uint64_t>(numbers[1 + 2 * i]),
-               static_cast<std::uint64_t>(numbers[2 + 2 * i])};
+  std::vector<Wanted> announced(static_cast<std::size_t>(numbers[0]));
+  if (1 + 2 * announced.size() > kFirstNumbers) broadcast(kFirstNumbers, 1 + 2 * announced.size());
+  for (std::size_t i = 0; i < announced.size(); ++i) {
+    announced[i] = {static_cast<std::uint64_t>(numbers[1 + 2 * i]),
+                    static_cast<std::uint64_t>(numbers[2 + 2 * i])};
   }
-  return told;
+  return announced;
 }
 
 void RowGather::read(std::span<const Range> ranges) const {
@@ -123,8 +123,8 @@ void RowGather::read(std::span<const Range> ranges) const {
 
 void RowGather::gather(const std::vector<Range>& batch) const {
   std::vector<SentPieces> from(static_cast<std::size_t>(shards_));
-  group_.together(kWhat, [&] {
-    const std::vector<Wanted> told = tell(batch);
+  group_.run_collective(kWhat, [&] {
+    const std::vector<Wanted> announced = announce(batch);
     for (std::size_t rank = 0; rank < from.size(); ++rank) {
       SentPieces& pieces = from[rank];
       for (std::size_t i = 0; i < batch.size(); ++i) {
@@ -134,7 +134,7 @@ void RowGather::gather(const std::vector<Range>& batch) const {
           if (rank > 0) return pieces.places.push_back(place);
           std::memcpy(place.data(), rows.own.view.data() + begin, size);
         };
-        for_each_piece(static_cast<std::int64_t>(rank), told[i], take);
+        for_each_piece(static_cast<std::int64_t>(rank), announced[i], take);
       }
       if (pieces.places.empty()) continue;
       pieces.make_message();
@@ -151,9 +151,9 @@ void RowGather::gather(const std::vector<Range>& batch) const {
 void RowGather::serve() {
   const std::int64_t rank = group_.launch().rank;
   for (bool goes_on = true; goes_on;) {
-    group_.together(kWhat, [&] {
-      const std::vector<Wanted> told = tell({});
-      goes_on = !told.empty();
+    group_.run_collective(kWhat, [&] {
+      const std::vector<Wanted> announced = announce({});
+      goes_on = !announced.empty();
       SentPieces pieces;
       const auto take = [&](const GatheredRows& rows, std::uint64_t begin, std::uint64_t,
                             std::uint64_t size) {
@@ -161,7 +161,7 @@ void RowGather::serve() {
         // NOLINTNEXTLINE(cppcoreguidelines-pro-type-const-cast)
         pieces.places.emplace_back(const_cast<std::byte*>(rows.own.view.data()) + begin, size);
       };
-      for (const Wanted& wanted : told)
+      for (const Wanted& wanted : announced)
         if (rank < shards_) for_each_piece(rank, wanted, take);
       if (pieces.places.empty()) return;
       pieces.make_message();
@@ -174,7 +174,7 @@ void RowGather::serve() {
 void RowGather::finish() {
   const std::scoped_lock lock(mutex_);
   if (std::exchange(is_finished_, true)) return;
-  group_.together(kWhat, [&] { tell({}); });
+  group_.run_collective(kWhat, [&] { announce({}); });
   for (Tensor& tensor : tensors_)
     tensor.rows.own = {};
 }

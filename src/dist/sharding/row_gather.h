@@ -56,7 +56,7 @@ class RowGather final : public DeviceSource, public std::enable_shared_from_this
     std::uint64_t offset = 0;
     std::uint64_t size = 0;
   };
-  std::vector<Wanted> tell(const std::vector<Range>& batch) const;
+  std::vector<Wanted> announce(const std::vector<Range>& batch) const;
   void gather(const std::vector<Range>& batch) const;
   template <class Take>
   void for_each_piece(std::int64_t rank, const Wanted& wanted, Take take) const;

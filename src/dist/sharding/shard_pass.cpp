@@ -24,7 +24,7 @@ ShardPass::ShardPass(std::shared_ptr<CutModule> cut, Prefetch prefetch)
       forward_notes_(std::numeric_limits<std::size_t>::max()) {}  // All of them, until backward().
 
 void ShardPass::begin() {
-  if (!units_[kRoot]->parameters().empty()) bring(kRoot);
+  if (!units_[kRoot]->parameters().empty()) gather(kRoot);
 }
 
 void ShardPass::end() {
@@ -40,30 +40,30 @@ std::vector<std::size_t> ShardPass::forward_order() const {
   return order;
 }
 
-void ShardPass::ask_for(std::size_t unit) {
+void ShardPass::begin_gather(std::size_t unit) {
   if (units_[unit]->is_whole() || units_[unit]->is_coming()) return;
   notes_.push_back({Done::kGathered, unit});
   units_[unit]->begin_gather();
 }
 
-void ShardPass::bring(std::size_t unit) {
-  ask_for(unit);
+void ShardPass::gather(std::size_t unit) {
+  begin_gather(unit);
   cut_->finish_gather(unit);
 }
 
 std::shared_ptr<ShardPass::Call> ShardPass::begin_call(std::size_t unit) {
   auto call = std::make_shared<Call>(Call{.unit = unit, .begin = ++clock_});
-  bring(unit);
+  gather(unit);
   prefetch_forward(unit);
   calls_.push_back(call);
   return call;
 }
 
-// Asks for the unit that followed this one in the noted order.
+// Begins to gather the unit that followed this one in the noted order.
 void ShardPass::prefetch_forward(std::size_t unit) {
   const std::vector<std::size_t>& order = prefetch_.forward_order;
   const std::size_t at = calls_.size();
-  if (at + 1 < order.size() && order[at] == unit) ask_for(order[at + 1]);
+  if (at + 1 < order.size() && order[at] == unit) begin_gather(order[at + 1]);
 }
 
 void ShardPass::end_call(const std::shared_ptr<Call>& call) {
@@ -105,9 +105,9 @@ void ShardPass::begin_backward_of(const std::shared_ptr<Call>& call) {
   }
   if (std::exchange(call->is_back, true)) return;
   const torch::NoGradGuard no_grad;
-  if (prefetch_.backward != BackwardPrefetch::kNone) ask_for(call->unit);
+  if (prefetch_.backward != BackwardPrefetch::kNone) begin_gather(call->unit);
   finish_units_after(call->end);
-  bring(call->unit);
+  gather(call->unit);
   active_.push_back(call);
   if (prefetch_.backward == BackwardPrefetch::kPre) prefetch_backward(*call);
 }
@@ -115,7 +115,7 @@ void ShardPass::begin_backward_of(const std::shared_ptr<Call>& call) {
 void ShardPass::prefetch_backward(const Call& call) {
   for (auto before = calls_.rbegin(); before != calls_.rend(); ++before) {
     if ((*before)->begin >= call.begin || (*before)->is_back) continue;
-    return ask_for((*before)->unit);
+    return begin_gather((*before)->unit);
   }
 }
 
@@ -188,7 +188,7 @@ void ShardPass::check_all_went_through_units(const std::vector<std::vector<bool>
   }
 }
 
-void ShardPass::repeat_for_others(bool with_backward) {
+void ShardPass::replay_communication(bool with_backward) {
   const std::size_t count = with_backward ? notes_.size() : forward_notes_;
   for (const Note& note : std::span(notes_).first(count)) {
     ShardUnit& unit = *units_[note.unit];

@@ -12,7 +12,7 @@
 //  4. The gradients of at most one unit are under way at a time, and at most one unit is gathered
 //     ahead.
 //  5. A pass notes its collectives. A rank that has nothing to compute while others have repeats
-//     them with no gradients of its own (repeat_for_others()): Gloo matches messages by their
+//     them with no gradients of its own (replay_communication()): Gloo matches messages by their
 //     order. So the order of forward_prefetch changes only between batches.
 //  6. Errors in hooks end backward(), since a unit that was not gathered has no memory. They are
 //     thrown again after it, since autograd's engine loses their class.
@@ -44,7 +44,7 @@ class ShardPass : public std::enable_shared_from_this<ShardPass> {
   void backward(const at::Tensor& loss, bool contributes);
   void end();
   // Call it after end().
-  void repeat_for_others(bool with_backward);
+  void replay_communication(bool with_backward);
   bool has_no_collectives() const { return notes_.empty(); }
   // The units, in the order in which their forward() began.
   std::vector<std::size_t> forward_order() const;
@@ -69,8 +69,8 @@ class ShardPass : public std::enable_shared_from_this<ShardPass> {
     std::size_t unit;
   };
 
-  void ask_for(std::size_t unit);
-  void bring(std::size_t unit);
+  void begin_gather(std::size_t unit);
+  void gather(std::size_t unit);
   void prefetch_forward(std::size_t unit);
   void prefetch_backward(const Call& call);
   void begin_backward_of(const std::shared_ptr<Call>& call);

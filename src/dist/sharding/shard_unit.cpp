@@ -95,7 +95,7 @@ void ShardUnit::put_together() {
   hold_memory();
   std::vector<at::Tensor> of_shards;
   for (const at::Tensor& message : gathering_.received[0])
-    of_shards.push_back(mesh_.row().arrived(message));
+    of_shards.push_back(mesh_.row().to_device(message));
   std::int64_t at = 0;
   for (ShardParameter& parameter : parameters_) {
     const std::int64_t elements = parameter.per_rank * parameter.row_elements();

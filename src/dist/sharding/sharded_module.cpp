@@ -40,10 +40,10 @@ void ShardedModule::end() { impl_->sharding->end(); }
 void ShardedModule::backward(const at::Tensor& loss, bool contributes) {
   impl_->sharding->backward(loss, contributes);
 }
-void ShardedModule::repeat_for_others(bool with_backward) {
-  impl_->sharding->repeat_for_others(with_backward);
+void ShardedModule::replay_communication(bool with_backward) {
+  impl_->sharding->replay_communication(with_backward);
 }
-void ShardedModule::note_order() { impl_->sharding->note_order(); }
+void ShardedModule::record_forward_order() { impl_->sharding->record_forward_order(); }
 
 std::optional<ShardedRows> ShardedModule::find(const at::Tensor& parameter) const {
   const dist::ShardParameter* const found = impl_->find(parameter);
@@ -55,7 +55,7 @@ std::optional<ShardedRows> ShardedModule::find(const at::Tensor& parameter) cons
                      .per_rank = found->per_rank};
 }
 
-at::Tensor ShardedModule::own_rows(const at::Tensor& parameter) const {
+at::Tensor ShardedModule::local_rows(const at::Tensor& parameter) const {
   const dist::ShardParameter* const found = impl_->find(parameter);
   return found == nullptr ? parameter : found->rows();
 }
@@ -74,7 +74,7 @@ double ShardedModule::sum_over_shards(double own, const std::string& what) const
   const dist::Channel& row = mesh.row();
   std::vector<at::Tensor> sum = {
       at::full({1}, own, at::TensorOptions(row.home).dtype(at::kDouble))};
-  mesh.group().together(what, [&] { mesh.group().wait(row.backend->allreduce(sum), row); });
+  mesh.group().run_collective(what, [&] { mesh.group().wait(row.backend->allreduce(sum), row); });
   return sum[0].item<double>();
 }
 

@@ -83,17 +83,17 @@ void Sharding::average_gradients() {
   sync_->finish("averaging the gradients");
 }
 
-void Sharding::repeat_for_others(bool with_backward) {
+void Sharding::replay_communication(bool with_backward) {
   if (!cut_) return;
   if (!pass_ || pass_->has_no_collectives()) {
     throw UsageError(
         "a rank has no batch at all where others have one: a sharded module computes on all "
         "ranks together. Give each at least one, or fewer ranks");
   }
-  pass_->repeat_for_others(with_backward);
+  pass_->replay_communication(with_backward);
 }
 
-void Sharding::note_order() {
+void Sharding::record_forward_order() {
   if (pass_) order_ = pass_->forward_order();
 }
 

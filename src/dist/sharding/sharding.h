@@ -25,8 +25,8 @@ class Sharding : public std::enable_shared_from_this<Sharding> {
   void begin();
   void end();
   void backward(const at::Tensor& loss, bool contributes);
-  void repeat_for_others(bool with_backward);
-  void note_order();
+  void replay_communication(bool with_backward);
+  void record_forward_order();
 
   // The pass that uses the unit. Throws UsageError outside of a pass.
   std::shared_ptr<ShardPass> pass_for(std::size_t unit) const;

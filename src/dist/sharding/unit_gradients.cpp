@@ -84,7 +84,7 @@ void UnitGradients::finish(const std::string& what) {
   exchange_.wait(mesh_, what);
   exchange_.work.reset();
   exchange_.sent.clear();
-  Sums sums = sums_of(mesh_.row().arrived(exchange_.received[0][0]));
+  Sums sums = sums_of(mesh_.row().to_device(exchange_.received[0][0]));
   if (mesh_.replicas() > 1) add_over_replicas(sums, what);
   for (std::size_t i = 0; i < parameters_.size(); ++i) {
     if (sums.has_any[i] != 0) parameters_[i]->add_gradient(sums.values[i]);
@@ -107,9 +107,9 @@ void UnitGradients::add_over_replicas(Sums& sums, const std::string& what) const
   const Channel& column = mesh_.column();
   parts.push_back(flags.to(column.device, type));
   std::vector<at::Tensor> messages = {column.message_of(at::cat(parts))};
-  mesh_.group().together(what,
-                         [&] { mesh_.group().wait(column.backend->allreduce(messages), column); });
-  const at::Tensor flat = column.arrived(messages[0]);
+  mesh_.group().run_collective(
+      what, [&] { mesh_.group().wait(column.backend->allreduce(messages), column); });
+  const at::Tensor flat = column.to_device(messages[0]);
   std::int64_t at = 0;
   for (at::Tensor& sum : sums.values) {
     sum = flat.narrow(0, at, sum.numel());

@@ -1,5 +1,5 @@
 // One file for the whole run. Rank 0 writes it. The other ranks send what rank 0 cannot know about
-// them (Joined).
+// them (JoinedState).
 #include "cairn/train/state.h"
 #include "cairn/train/state_dict.h"
 
@@ -15,10 +15,10 @@
 
 namespace cairn {
 
-Joined::Joined() = default;
-Joined::~Joined() = default;
-Joined::Joined(Joined&&) noexcept = default;
-Joined& Joined::operator=(Joined&&) noexcept = default;
+JoinedState::JoinedState() = default;
+JoinedState::~JoinedState() = default;
+JoinedState::JoinedState(JoinedState&&) noexcept = default;
+JoinedState& JoinedState::operator=(JoinedState&&) noexcept = default;
 
 bool CheckpointLayout::is_writer() const { return !is_written_elsewhere(); }
 
@@ -32,8 +32,8 @@ class OneFile final : public CheckpointLayout {
     return find_extension(options.filename).codec == nullptr;
   }
 
-  Joined join(const State& state, bool weights_only) const override {
-    Joined joined;
+  JoinedState join(const State& state, bool weights_only) const override {
+    JoinedState joined;
     if (!weights_only) joined.rng = rng_of_all_ranks();
     joined.whole = std::make_unique<WholeState>(state, weights_only);
     return joined;
@@ -46,7 +46,7 @@ class OneFile final : public CheckpointLayout {
            options.ignore_keys.empty();
   }
 
-  void save(Destination& to, const SaveRequest& what, Joined joined) override {
+  void save(Destination& to, const SaveRequest& what, JoinedState joined) override {
     if (!is_writer()) return;
     SaveJob job = to.plan(what);
     to.submit(std::move(job), [&](SaveJob& filled) {
@@ -57,7 +57,7 @@ class OneFile final : public CheckpointLayout {
     });
   }
 
-  void let_go() override { gatherer_ = {}; }
+  void forget_saves() override { gatherer_ = {}; }
 
  private:
   StateGatherer gatherer_;  // Continues from the previous save.

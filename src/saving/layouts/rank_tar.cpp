@@ -50,10 +50,10 @@ class RankTar final : public CheckpointLayout {
   bool is_first_of_another_machine() const override { return ranks_.is_first_of_another_machine(); }
   bool has_known_size(const CheckpointSaverOptions& /*options*/) const override { return false; }
 
-  void save(Destination& to, const SaveRequest& what, Joined /*joined*/) override {
+  void save(Destination& to, const SaveRequest& what, JoinedState /*joined*/) override {
     SaveJob job;
-    Team::of_job().together("before saving " + save_path(to.options(), what.state),
-                            [&] { job = to.plan(what); });
+    Team::of_job().run_on_all("before saving " + save_path(to.options(), what.state),
+                              [&] { job = to.plan(what); });
     to.submit(std::move(job), [&](SaveJob& filled) {
       ranks_.fill_tar(filled, what.state, {to.options().weights_only, to.options().ignore_keys},
                       &what.logger);

@@ -30,7 +30,7 @@ class ShardedFolder final : public CheckpointLayout {
   bool makes_folders() const override { return true; }
   bool has_known_size(const CheckpointSaverOptions& /*options*/) const override { return true; }
 
-  void save(Destination& to, const SaveRequest& what, Joined /*joined*/) override {
+  void save(Destination& to, const SaveRequest& what, JoinedState /*joined*/) override {
     // The folder's path may differ between ranks. Rank 0 sends names relative to it.
     const std::string home = writers_folder(to.options(), what.state);
     const std::string own = save_path(to.options(), what.state);
@@ -52,7 +52,7 @@ class ShardedFolder final : public CheckpointLayout {
     to.submit(std::move(*job), [&](SaveJob& filled) {
       // Gathering may take long on one rank (a dataset's or a callback's state_dict()). Otherwise
       // the saving threads of the other ranks would give that rank up.
-      Team::of_job().together("gathering the state for " + path, [&] {
+      Team::of_job().run_on_all("gathering the state for " + path, [&] {
         ranks_.fill(filled, what.state, {to.options().weights_only, to.options().ignore_keys},
                     &what.logger);
       });

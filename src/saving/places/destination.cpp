@@ -64,7 +64,7 @@ bool has_one_link(const CheckpointSaverOptions& options) {
 }
 
 std::optional<std::int64_t> same_on_all_ranks(std::optional<std::int64_t> batch) {
-  const std::int64_t of_first = Team::of_job().of_first(batch.value_or(-1)).as_int();
+  const std::int64_t of_first = Team::of_job().broadcast_from_first(batch.value_or(-1)).as_int();
   return of_first >= 0 ? std::optional(of_first) : std::nullopt;
 }
 
@@ -85,10 +85,11 @@ void ask_before_removal(SaveJob& job, SaverPlace here, std::shared_ptr<ObjectSto
 }  // namespace
 
 Destination::Destination(CheckpointSaverOptions options, std::unique_ptr<CheckpointLayout> layout,
-                         bool is_fed, const RunAt& run, std::vector<std::string>& messages)
+                         bool feeds_uploads, const RunFacts& run,
+                         std::vector<std::string>& messages)
     : options_(std::move(options)),
       layout_(std::move(layout)),
-      is_fed_(is_fed),
+      feeds_uploads_(feeds_uploads),
       run_(run),
       messages_(messages),
       pipeline_(pipeline_options(options_, finished_)),
@@ -104,10 +105,10 @@ SaverPlace Destination::place(const State& state, Logger& logger) const {
           .run_name = state.run_name,
           .now = state.timestamp,
           .saves_folders = layout_->makes_folders(),
-          .gone_on_from = run_.gone_on_from};
+          .resumed_from = run_.resumed_from};
 }
 
-std::optional<Pointer> Destination::seen_link(const State& state) const {
+std::optional<Pointer> Destination::link_at_start(const State& state) const {
   return pipeline_.publisher().seen_pointer(link_path(options_, state));
 }
 
@@ -116,7 +117,7 @@ void Destination::prepare(const State& state, Logger& logger) {
   const std::string home = writers_folder(options_, state);
   lock_ = SaverLock(options_.store, home, state.run_name, run_.job);
   const Team team = Team::of_job();
-  team.together("preparing " + folder, [&] {
+  team.run_on_all("preparing " + folder, [&] {
     if (!layout_->is_writer()) return;
     check_is_text(*options_.store, folder, state.run_name);
     lock_.look(link_path(options_, state));
@@ -130,14 +131,14 @@ void Destination::prepare(const State& state, Logger& logger) {
     } else {
       try_names(options_, state);
     }
-    if (is_fed_) look_at_uploads(options_, state, logger);
+    if (feeds_uploads_) look_at_uploads(options_, state, logger);
     remove_leftovers(options_, folder, dist_variables(state.run_name), logger);
   });
   // On machines without a file system in common with rank 0's there is a folder for their parts.
   if (!layout_->makes_folders() || is_far(options_) || team.is_alone()) return;
   if (dist::count_machines() == 1) return;
   dist::barrier("looking for what killed saves left");  // who has one has looked by now
-  team.together("preparing " + home, [&] {
+  team.run_on_all("preparing " + home, [&] {
     if (!layout_->is_first_of_another_machine()) return;
     options_.store->prepare(home);
     remove_leftovers(options_, home, variables_of_writer(state.run_name), logger);
@@ -145,8 +146,9 @@ void Destination::prepare(const State& state, Logger& logger) {
 }
 
 void Destination::after_load(const State& state, Logger& logger) {
-  Team::of_job().together("looking at what is saved", [&] {
-    if (keep_of(options_) != 0 && layout_->is_writer()) recognise_saved(state, logger);
+  Team::of_job().run_on_all("looking at what is saved", [&] {
+    if (checkpoints_to_keep(options_) != 0 && layout_->is_writer())
+      note_already_saved(state, logger);
     if (saves_here()) check_room(options_, *layout_, state);
   });
   last_due = same_on_all_ranks(last_due);
@@ -154,14 +156,14 @@ void Destination::after_load(const State& state, Logger& logger) {
 
 // A run that was killed after its last save goes on from it. When only its epoch is to be ended
 // yet, the batch is not saved again under the name that it has then.
-void Destination::recognise_saved(const State& state, Logger& logger) {
+void Destination::note_already_saved(const State& state, Logger& logger) {
   const SaverPlace here = place(state, logger);
   const std::string path = here.path();
   if (last_due || here.now.batch == 0) return;
   // One machine alone cannot read whose it is, and at which batch. Autoresume knows: it came from
   // it.
   const bool is_in_parts =
-      run_.may_rewrite_own && here.may_have_gone_on_from(path) && is_saved_in_parts(here, path);
+      run_.may_rewrite_own && here.may_have_resumed_from(path) && is_saved_in_parts(here, path);
   if (!is_in_parts && !holds_checkpoint_of_now(here, path)) return;
   last_due = here.now.batch;
   // All ranks went on from it together, so all have saved it: it is not put at stake again.
@@ -171,7 +173,7 @@ void Destination::recognise_saved(const State& state, Logger& logger) {
   if (link.empty() || pipeline_.publisher().points_at(link, path)) return;
   const auto lock = lock_.take_unless_busy();
   if (!lock) return;  // another process trains the run, and moves the link itself
-  rights_.clear_way_of_link(here, link);
+  rights_.put_link_obstacle_aside(here, link);
   pipeline_.publisher().move_pointer(link, path);  // the save was killed before this step
 }
 
@@ -184,24 +186,24 @@ void Destination::begin_fit(const State& state, Logger& logger) {
     if (saves_here()) {
       // A custom store may be far away on one rank alone. So each rank asks its own store, within a
       // step that all ranks take together.
-      team.together("locking " + home, [&] {
+      team.run_on_all("locking " + home, [&] {
         if (is_written_elsewhere() || lock_.hold(link_path(options_, state))) return;
         logger.log_message(options_.store->describe(home) +
                            " has no locks (flock): a second start of this run would not be "
                            "noticed");
       });
       if (!team.is_alone() && layout_->is_of_all_ranks()) {
-        team.together("locking " + home, [&] {
+        team.run_on_all("locking " + home, [&] {
           if (layout_->is_first_of_another_machine()) lock_.share();
         });
       }
     }
-    team.together("looking at what is saved", [&] {
+    team.run_on_all("looking at what is saved", [&] {
       if (!layout_->is_writer() || !saves_here()) return;
       const SaverPlace here = place(state, logger);
       adopt_saved(here, saved_);
       rights_.look_at_folder(here, run_.may_rewrite_own);
-      if (keep_of(options_) != 0) recognise_saved(state, logger);
+      if (checkpoints_to_keep(options_) != 0) note_already_saved(state, logger);
     });
   } catch (...) {
     lock_.release();  // this fit() does not begin
@@ -219,8 +221,9 @@ SaveJob Destination::plan(const SaveRequest& what) try {
     options_.store->prepare(here.folder);
   }
   rights_.look_at_name(here, run_.may_rewrite_own);
-  rights_.clear_way(here, path, run_.may_rewrite_own);
-  if (keep_of(options_) != 0) rights_.clear_way_of_link(here, link_path(options_, what.state));
+  rights_.put_obstacle_aside(here, path, run_.may_rewrite_own);
+  if (checkpoints_to_keep(options_) != 0)
+    rights_.put_link_obstacle_aside(here, link_path(options_, what.state));
   const bool may_replace = rights_.may_replace(path) || saved_.is_saved_here(path, here.now);
   SaveJob job = next_job(here, what.state);
   if (!is_far(options_) || options_.overwrite) return job;
@@ -238,7 +241,7 @@ SaveJob Destination::plan(const SaveRequest& what) try {
 }
 
 SaveJob Destination::next_job(const SaverPlace& here, const State& state) {
-  const int keep = keep_of(options_);
+  const int keep = checkpoints_to_keep(options_);
   SaveJob job;
   job.path = here.path();
   job.info = checkpoint_info(state, options_.weights_only);
@@ -303,7 +306,7 @@ void Destination::settle() {
     saved_.finish(path);
     rights_.saved(path);
     if (newest_ && newest_->number == done.number) newest_->is_durable = true;
-    if (is_fed_) durable_.push_back(path);
+    if (feeds_uploads_) durable_.push_back(path);
     count_removed(done.report);
     if (is_written_elsewhere()) continue;  // rank 0 says it
     if (is_far(options_) && done.is_first) {
@@ -354,11 +357,11 @@ void Destination::throw_error() {
 }
 
 void Destination::close() {
-  const auto let_go = [this] {
-    layout_->let_go();
+  const auto forget_all = [this] {
+    layout_->forget_saves();
     pipeline_.release_tensors();
   };
-  let_go();  // a program that replaces the weights now need not have both in memory
+  forget_all();  // a program that replaces the weights now need not have both in memory
   std::exception_ptr error;
   try {
     wait();
@@ -366,7 +369,7 @@ void Destination::close() {
     error = std::current_exception();
   }
   lock_.release();
-  let_go();  // what the saves remembered that were under way
+  forget_all();  // what the saves remembered that were under way
   if (error) std::rethrow_exception(error);
 }
 
@@ -379,27 +382,27 @@ bool Destination::has_saved(const State& state) const {
   }
   if (!newest_ || !is_same_moment(newest_->timestamp, state.timestamp)) return false;
   if (newest_->path != path) return false;
-  const bool is_kept_here = !is_far(options_) && keep_of(options_) != 0;
+  const bool is_kept_here = !is_far(options_) && checkpoints_to_keep(options_) != 0;
   return !newest_->is_durable || !is_kept_here || options_.store->stat(newest_->path);
 }
 
 // Does what the last save would have done, if it was killed before it removed anything. Does
-// nothing unless the present state of training is saved here, whole: recognise_saved() knows.
-void Destination::retain(const State& state, Logger& logger) {
-  const int keep = keep_of(options_);
+// nothing unless the present state of training is saved here, whole: note_already_saved() knows.
+void Destination::remove_superfluous(const State& state, Logger& logger) {
+  const int keep = checkpoints_to_keep(options_);
   if (keep <= 0 || last_due != state.timestamp.batch) return;
   const std::string home = writers_folder(options_, state);
   List names;
   const Team team = Team::of_job();
-  team.together("looking for superfluous checkpoints", [&] {
+  team.run_on_all("looking for superfluous checkpoints", [&] {
     if (!layout_->is_writer()) return;
     adopt_saved(place(state, logger), saved_);
     for (const std::string& path : saved_.superfluous(keep))
       names.emplace_back(relative_path(normal_path(path), normal_path(home)));
   });
   const bool over_ranks = layout_->makes_folders();
-  if (over_ranks) names = team.of_first(std::move(names)).as_items();
-  team.together("removing superfluous checkpoints", [&] {
+  if (over_ranks) names = team.broadcast_from_first(std::move(names)).as_items();
+  team.run_on_all("removing superfluous checkpoints", [&] {
     const bool has_parts = over_ranks && layout_->is_first_of_another_machine();
     if (names.empty() || !(layout_->is_writer() || has_parts)) return;
     const auto lock = lock_.take_unless_busy();

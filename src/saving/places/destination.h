@@ -41,11 +41,11 @@
 namespace cairn {
 
 // Facts about the run that all its destinations use.
-struct RunAt {
+struct RunFacts {
   // If true, fit() may overwrite later checkpoints of this run (by run_name) instead of refusing to
   // start: the run resumes from before them.
   bool may_rewrite_own = false;
-  std::optional<std::string> gone_on_from = std::nullopt;  // As in SaverPlace.
+  std::optional<std::string> resumed_from = std::nullopt;  // As in SaverPlace.
   std::string job = {};  // The same on all ranks of a start: they share the run's lock.
 };
 
@@ -78,18 +78,18 @@ class FinishedSaves {
 // To be used only on the training thread.
 class Destination {
  public:
-  // `options` are checked already. `is_fed`: loggers upload from this place. `run` must outlive the
-  // object. So must `messages`, which collects lines for the logger of the next event.
-  Destination(CheckpointSaverOptions options, std::unique_ptr<CheckpointLayout> layout, bool is_fed,
-              const RunAt& run, std::vector<std::string>& messages);
+  // `options` are checked already. `feeds_uploads`: loggers upload from this place. `run` must
+  // outlive the object. So must `messages`, which collects lines for the logger of the next event.
+  Destination(CheckpointSaverOptions options, std::unique_ptr<CheckpointLayout> layout,
+              bool feeds_uploads, const RunFacts& run, std::vector<std::string>& messages);
 
   const CheckpointSaverOptions& options() const { return options_; }
   CheckpointLayout& layout() const { return *layout_; }
   SavedCheckpoints& saved() { return saved_; }
   // Whether a save leaves files here, even if only until the loggers have them.
-  bool saves_here() const { return keep_of(options_) != 0 || is_fed_; }
+  bool saves_here() const { return checkpoints_to_keep(options_) != 0 || feeds_uploads_; }
   // The link as it was found in a far store.
-  std::optional<Pointer> seen_link(const State& state) const;
+  std::optional<Pointer> link_at_start(const State& state) const;
 
   // Collective. Steps 1 to 3.
   void prepare(const State& state, Logger& logger);
@@ -107,7 +107,7 @@ class Destination {
   // Waits for pending saves, settles, and throws the error of a failed save.
   void wait();
   // Whether the pending save waits for a store that cannot be reached.
-  bool is_away() const { return pipeline_.is_away(); }
+  bool is_store_unreachable() const { return pipeline_.is_store_unreachable(); }
   // Throws the error of an earlier save. Waits for no save.
   void throw_error();
   // As wait(). Afterwards nothing is held: no tensor of a previous save, and not the run's lock.
@@ -119,7 +119,7 @@ class Destination {
   // Whether this batch, under the name that it has now, is saved or being saved.
   bool has_saved(const State& state) const;
   // Collective. Removes superfluous checkpoints, as a save would.
-  void retain(const State& state, Logger& logger);
+  void remove_superfluous(const State& state, Logger& logger);
   // The checkpoints that were saved here and still exist, oldest first. No save may be pending.
   std::vector<std::pair<std::string, Timestamp>> finished_saves() const;
 
@@ -136,15 +136,15 @@ class Destination {
     bool is_durable = false;  // False: it is pending.
   };
   SaverPlace place(const State& state, Logger& logger) const;
-  void recognise_saved(const State& state, Logger& logger);
+  void note_already_saved(const State& state, Logger& logger);
   SaveJob next_job(const SaverPlace& here, const State& state);
   void count_removed(const SaveReport& done);
   void drop_failed();
 
   CheckpointSaverOptions options_;
   const std::unique_ptr<CheckpointLayout> layout_;
-  const bool is_fed_;
-  const RunAt& run_;
+  const bool feeds_uploads_;
+  const RunFacts& run_;
   std::vector<std::string>& messages_;
   SavedCheckpoints saved_;
   std::uint64_t saves_begun_ = 0;

@@ -21,14 +21,14 @@ void NameRights::look_at_constant_name(const SaverPlace& place) {
 void NameRights::look_at_folder(const SaverPlace& place, bool may_rewrite_own) {
   if (!overwrite_) {
     const FolderConflicts found = check_conflicts(place, saved_, may_rewrite_own);
-    not_looked_at_ = {found.not_looked_at.begin(), found.not_looked_at.end()};
+    unexamined_ = {found.unexamined.begin(), found.unexamined.end()};
     begin(place, found);
-    if (!not_looked_at_.empty()) {
+    if (!unexamined_.empty()) {
       messages_.push_back(fmt::format(
           "warning: {} has many files under names that this run will write after batch {}; {} of "
           "them (such as {}) are only examined at the save of their name. Files that are not this "
           "run's are not overwritten",
-          place.folder, place.now.batch, not_looked_at_.size(), *not_looked_at_.begin()));
+          place.folder, place.now.batch, unexamined_.size(), *unexamined_.begin()));
     }
   }
   has_looked_ = true;
@@ -36,12 +36,12 @@ void NameRights::look_at_folder(const SaverPlace& place, bool may_rewrite_own) {
 
 void NameRights::look_before_save(const SaverPlace& place, bool may_rewrite_own) {
   if (overwrite_ || has_looked_) return;
-  begin(place, check_next_save(place, saved_, may_rewrite_own, /*goes_on_from_it=*/true));
+  begin(place, check_next_save(place, saved_, may_rewrite_own, /*may_be_loaded_file=*/true));
 }
 
 void NameRights::look_at_name(const SaverPlace& place, bool may_rewrite_own) {
-  if (not_looked_at_.empty() || not_looked_at_.erase(place.path()) == 0) return;
-  take(place, check_next_save(place, saved_, may_rewrite_own, /*goes_on_from_it=*/false));
+  if (unexamined_.empty() || unexamined_.erase(place.path()) == 0) return;
+  take(place, check_next_save(place, saved_, may_rewrite_own, /*may_be_loaded_file=*/false));
 }
 
 void NameRights::begin(const SaverPlace& place, const FolderConflicts& found) {
@@ -77,7 +77,7 @@ void NameRights::forget_further(const SaverPlace& place,
                                 const std::vector<FolderConflicts::File>& kept) {
   for (const std::string& path : saved_.paths()) {
     const bool may_replace =
-        not_looked_at_.contains(path) ||
+        unexamined_.contains(path) ||
         std::ranges::find(kept, path, &FolderConflicts::File::path) != kept.end();
     if (saved_.is_saved_after(path, place.now) && !may_replace) own_.forget(path);
   }
@@ -95,7 +95,8 @@ void NameRights::know_version(const SaverPlace& place, const FolderConflicts::Fi
 
 // Keeps the file under another name, so that it can be examined. In a far store a folder cannot be
 // renamed, so it is replaced.
-void NameRights::clear_way(const SaverPlace& place, const std::string& path, bool may_rewrite_own) {
+void NameRights::put_obstacle_aside(const SaverPlace& place, const std::string& path,
+                                    bool may_rewrite_own) {
   const auto known = unusable_.find(path);
   if (known == unusable_.end()) return clear_kind(place, path, place.saves_folders);
   const bool is_far = place.store->may_be_far();
@@ -113,7 +114,7 @@ void NameRights::clear_way(const SaverPlace& place, const std::string& path, boo
   unusable_.erase(known);
 }
 
-void NameRights::clear_way_of_link(const SaverPlace& place, const std::string& link) {
+void NameRights::put_link_obstacle_aside(const SaverPlace& place, const std::string& link) {
   if (!link.empty()) clear_kind(place, link, /*makes_folder=*/false);
 }
 

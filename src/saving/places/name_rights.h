@@ -40,8 +40,8 @@ class NameRights {
   void look_at_name(const SaverPlace& place, bool may_rewrite_own);
   // Step 3, for a save at `path`, and for a link. Throws AlreadyExistsError if `path` turns out to
   // be a checkpoint of another run.
-  void clear_way(const SaverPlace& place, const std::string& path, bool may_rewrite_own);
-  void clear_way_of_link(const SaverPlace& place, const std::string& link);
+  void put_obstacle_aside(const SaverPlace& place, const std::string& path, bool may_rewrite_own);
+  void put_link_obstacle_aside(const SaverPlace& place, const std::string& link);
   // Whether step 1 or 2 found `path` replaceable. That holds until a save of it is durable: a
   // failed save may leave its file to the next one.
   bool may_replace(const std::string& path) const { return replaceable_.contains(path); }
@@ -62,8 +62,8 @@ class NameRights {
   std::set<std::string> replaceable_;  // Not yet replaced by a save.
   // No run can resume from them. With their versions.
   std::map<std::string, std::string> unusable_;
-  std::set<std::string> not_looked_at_;  // See FolderConflicts.
-  std::string constant_path_;            // Empty: names have counters, or the store is near.
+  std::set<std::string> unexamined_;  // See FolderConflicts.
+  std::string constant_path_;         // Empty: names have counters, or the store is near.
   std::optional<std::string> constant_version_;  // The version before anything was loaded.
 };
 

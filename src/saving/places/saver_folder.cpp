@@ -152,7 +152,7 @@ class ConflictCheck {
     return result_.replaceable.size() >= kMostWhole || result_.unusable.size() >= kMostUnusable;
   }
   void leave(const Conflict& conflict) {
-    result_.not_looked_at.push_back(join_path(place_.folder, conflict.name));
+    result_.unexamined.push_back(join_path(place_.folder, conflict.name));
   }
 
   FolderConflicts take() { return std::move(result_); }
@@ -162,9 +162,9 @@ class ConflictCheck {
     // This is the checkpoint from which training resumes, or would have resumed if the other
     // machines were in the job. Autoresume knows: it may have resumed from the same batch in
     // another place, where the checkpoint is whole.
-    const bool is_gone_on_from = !may_rewrite_own_ || place_.may_have_gone_on_from(path) ||
+    const bool is_resumed_from = !may_rewrite_own_ || place_.may_have_resumed_from(path) ||
                                  saved_.is_saved_here(path, place_.now);
-    if (conflict.is_present && is_gone_on_from) return;
+    if (conflict.is_present && is_resumed_from) return;
     if (!may_rewrite_own_) refuse(place_, path, conflict, {});
     result_.unusable.push_back(
         {path, "its other parts are on machines that are not in this job or cannot read them", ""});
@@ -189,8 +189,8 @@ bool SaverPlace::is_retired(const std::string& path) const {
   return cairn::is_retired(filename, name, dist(), now);
 }
 
-bool SaverPlace::may_have_gone_on_from(const std::string& path) const {
-  return !gone_on_from || normal_path(*gone_on_from) == normal_path(path);
+bool SaverPlace::may_have_resumed_from(const std::string& path) const {
+  return !resumed_from || normal_path(*resumed_from) == normal_path(path);
 }
 
 bool is_saved_in_parts(const SaverPlace& place, const std::string& path) {
@@ -266,13 +266,13 @@ FolderConflicts check_conflicts(const SaverPlace& place, const SavedCheckpoints&
 }
 
 FolderConflicts check_next_save(const SaverPlace& place, const SavedCheckpoints& saved,
-                                bool may_rewrite_own, bool goes_on_from_it) {
+                                bool may_rewrite_own, bool may_be_loaded_file) {
   const auto info = place.store->stat(place.path());
   if (!info) return {};
   ConflictCheck check(place, saved, may_rewrite_own);
   check.look_at({.name = place.name(),
                  .why = "a save at this moment has that name",
-                 .is_present = goes_on_from_it},
+                 .is_present = may_be_loaded_file},
                 place.store->may_be_far() ? info : std::nullopt);
   return check.take();
 }

@@ -26,7 +26,7 @@ struct SaverPlace {
   bool saves_folders = false;  // Folders that all ranks write together.
   // The checkpoint that was loaded, if machines have parts of it. Empty: a whole one was loaded.
   // nullopt: unknown.
-  std::optional<std::string> gone_on_from = std::nullopt;
+  std::optional<std::string> resumed_from = std::nullopt;
 
   FormatVariables dist() const { return dist_variables(run_name); }
   // The path under which `now` is saved, and its name in the folder.
@@ -35,7 +35,7 @@ struct SaverPlace {
   // Whether `path` belongs to a save before `now`, and to no save at `now` or later.
   bool is_retired(const std::string& path) const;
   // Whether the parts at `path` can be the checkpoint that was loaded.
-  bool may_have_gone_on_from(const std::string& path) const;
+  bool may_have_resumed_from(const std::string& path) const;
 };
 
 // Whether `path` is a whole checkpoint that this run's saver made at `now`.
@@ -54,7 +54,7 @@ struct FolderConflicts {
   std::vector<File> unusable;     // To be overwritten; no run can resume from them.
   std::vector<File> replaceable;  // Others that the saver may overwrite; without a problem.
   // More paths that the saver could overwrite. check_next_save() examines each before its save.
-  std::vector<std::string> not_looked_at;
+  std::vector<std::string> unexamined;
 };
 
 // Refuses files that training would overwrite. Throws AlreadyExistsError, which names the file, its
@@ -72,10 +72,10 @@ FolderConflicts check_conflicts(const SaverPlace& place, const SavedCheckpoints&
                                 bool may_rewrite_own);
 
 // The same for the one path of a save at this moment. For a caller that has not called
-// check_conflicts(), or whose path is in not_looked_at. `goes_on_from_it`: training has not
+// check_conflicts(), or whose path is in unexamined. `may_be_loaded_file`: training has not
 // continued yet, so a file of this moment may be the one that was loaded.
 FolderConflicts check_next_save(const SaverPlace& place, const SavedCheckpoints& saved,
-                                bool may_rewrite_own, bool goes_on_from_it);
+                                bool may_rewrite_own, bool may_be_loaded_file);
 
 // Says why a thing at `path` on this machine prevents a save or a link with that name: it is of
 // another kind, and may not be replaced. Empty if nothing prevents it.

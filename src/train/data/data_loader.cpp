@@ -161,7 +161,7 @@ std::int64_t DataLoader::continue_epoch(std::int64_t epoch, std::int64_t had) {
   Impl& self = *impl_;
   at::Tensor rest;
   if (self.sampler) {
-    rest = at::tensor(self.sampler->rest_of(epoch, had), at::kLong);
+    rest = at::tensor(self.sampler->remaining_indices(epoch, had), at::kLong);
   } else {
     const std::int64_t begin = std::clamp<std::int64_t>(had, 0, self.size);
     rest = self.order_of_all(epoch).slice(0, begin).contiguous();

@@ -30,14 +30,14 @@ std::int64_t loader_seed(const State& state) {
 }
 
 // The last point in an epoch at which its samples were dealt to ranks.
-struct Dealt {
+struct DealPoint {
   std::int64_t batch = 0;    // Number in the epoch.
   std::int64_t samples = 0;  // Samples that all ranks together had before it.
 };
 
 // Sets what later checkpoints hold about the loader. `rng` is from the start of the epoch.
 void keep_entries(State& state, const DataLoaderBase& loader, const std::optional<Value>& rng,
-                  const std::optional<Dealt>& dealt = std::nullopt) {
+                  const std::optional<DealPoint>& dealt = std::nullopt) {
   Dict entries = {{"seed", loader_seed(state)}};
   if (rng) entries.set("rng", *rng);
   if (Value options = loader.state_dict(); !options.is_none()) entries.set("loader", options);
@@ -51,7 +51,7 @@ void keep_entries(State& state, const DataLoaderBase& loader, const std::optiona
 Value generator_states() {
   if (dist::world_size() == 1) return cpu_rng_state();
   List states;
-  for (const Value& state : Team::of_job().of_all(cpu_rng_state()))
+  for (const Value& state : Team::of_job().gather_all(cpu_rng_state()))
     states.push_back(state);
   return states;
 }
@@ -63,7 +63,7 @@ const Value* own_state(const Value* saved) {
   return rank < saved->as_items().size() ? &saved->as_items()[rank] : nullptr;
 }
 
-std::optional<Dealt> find_dealt(const State& state) {
+std::optional<DealPoint> find_dealt(const State& state) {
   const Value* saved = find_entry(state, "dealt");
   if (saved == nullptr || !saved->is_dict()) return std::nullopt;
   const Value* batch = saved->find("batch");
@@ -71,21 +71,21 @@ std::optional<Dealt> find_dealt(const State& state) {
   if (batch == nullptr || samples == nullptr || !batch->is_int() || !samples->is_int()) {
     return std::nullopt;
   }
-  return Dealt{batch->as_int(), samples->as_int()};
+  return DealPoint{batch->as_int(), samples->as_int()};
 }
 
 // Step 5: the point from which the loader deals the rest of the epoch anew; nullopt if it can
 // simply seek.
-std::optional<Dealt> find_deal(const State& state, std::int64_t batch) {
+std::optional<DealPoint> find_deal(const State& state, std::int64_t batch) {
   const DataLoaderBase& loader = *state.train_dataloader.dataloader;
   const Value* saved = find_entry(state, "loader");
   if (saved == nullptr) return std::nullopt;
   const auto before = find_dealt(state);
   if (!before && *saved == loader.state_dict()) return std::nullopt;
-  const Dealt from = before.value_or(Dealt());
+  const DealPoint from = before.value_or(DealPoint());
   const auto had = loader.samples_after(*saved, from.samples, batch - from.batch);
   if (!had) return std::nullopt;
-  return Dealt{batch, *had};
+  return DealPoint{batch, *had};
 }
 
 // Limits the `rest` batches of the epoch to those that train_subset_num_batches leaves.

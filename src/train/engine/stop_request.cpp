@@ -81,15 +81,15 @@ struct StopRequest::Impl {
     if (!options.folder) return;
     const auto now = options.now();
     if (far_files) {
-      tell(far_files->take(), requests);
+      add_requests(far_files->take(), requests);
       if (now >= next_look && far_files->look()) next_look = now + options.store_interval;
     } else if (now >= next_look) {
       next_look = now + options.file_interval;
-      tell(take_here(), requests);
+      add_requests(take_here(), requests);
     }
   }
 
-  void tell(const std::vector<std::string>& found, Requests& requests) const {
+  void add_requests(const std::vector<std::string>& found, Requests& requests) const {
     for (const std::string& name : found) {
       requests.save = true;
       requests.stop = requests.stop || name == kStop;
@@ -122,9 +122,9 @@ Requests StopRequest::poll() {
   return requests;
 }
 
-void StopRequest::rest() { impl_->claim.reset(); }
+void StopRequest::stop_handling() { impl_->claim.reset(); }
 
-void StopRequest::attend() {
+void StopRequest::resume_handling() {
   if (!impl_->options.handle_signals) return;
   if (impl_->claim) throw UsageError("fit() is under way: it cannot be called again inside itself");
   impl_->claim.emplace();
@@ -137,7 +137,7 @@ Requests StopRequest::poll_before_training() {
   if (impl_->far_files) {
     impl_->poll_files(requests);
   } else if (impl_->options.folder) {
-    impl_->tell(impl_->take_here(), requests);
+    impl_->add_requests(impl_->take_here(), requests);
     impl_->next_look = {};
   }
   return requests;

@@ -60,10 +60,10 @@ class StopRequest {
   // The requests since the last call. An unreadable folder counts as no request.
   Requests poll();
 
-  // rest() stops handling signals, between two fit()s. attend() resumes it; throws UsageError as
-  // the constructor does.
-  void rest();
-  void attend();
+  // stop_handling() stops handling signals, between two fit()s. resume_handling() resumes it;
+  // throws UsageError as the constructor does.
+  void stop_handling();
+  void resume_handling();
   // Before the first batch: signals so far, files already in the folder, and requests that came
   // after the last poll() of the previous fit().
   Requests poll_before_training();

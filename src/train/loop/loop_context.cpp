@@ -19,7 +19,7 @@ Metrics over_ranks(const LoopContext& context, const Metrics& metrics) {
   List mine;
   for (const auto& [name, metric] : metrics)
     mine.emplace_back(metric->state_dict());
-  const std::vector<Value> ranks = Team::of_job().of_all(std::move(mine));
+  const std::vector<Value> ranks = Team::of_job().gather_all(std::move(mine));
   Metrics merged;
   for (std::size_t i = 0; i < metrics.size(); ++i) {
     std::vector<Value> states;

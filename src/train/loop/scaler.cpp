@@ -59,7 +59,7 @@ void GradScaler::unscale_(torch::optim::Optimizer& optimizer) {
   const double inverse = 1 / scale_;
   at::Tensor finite;  // Summed on the device, so that the host waits once.
   for (const auto& group : optimizer.param_groups()) {
-    for (const at::Tensor& parameter : each_once(group.params())) {
+    for (const at::Tensor& parameter : unique_tensors(group.params())) {
       const at::Tensor& gradient = parameter.grad();
       if (!gradient.defined()) continue;
       const at::Tensor all = at::isfinite(gradient).all();

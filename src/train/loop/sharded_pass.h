@@ -46,7 +46,7 @@ inline std::int64_t passes_of_others(const State& state, std::int64_t own) {
 }
 inline void repeat_passes(const State& state, std::int64_t passes, bool with_backward) {
   for (std::int64_t i = 0; i < passes; ++i)
-    state.sharding->repeat_for_others(with_backward);
+    state.sharding->replay_communication(with_backward);
 }
 
 }  // namespace cairn

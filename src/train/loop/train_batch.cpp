@@ -69,7 +69,7 @@ void BatchTrainer::join_ranks() {
   State& state = context_.state;
   torch::nn::Module& module = state.model->module();
   std::vector<at::Tensor> parameters;
-  for (const at::Tensor& parameter : each_once(cairn::parameters(module))) {
+  for (const at::Tensor& parameter : unique_tensors(cairn::parameters(module))) {
     if (parameter.requires_grad()) parameters.push_back(parameter);
   }
   const bool is_other = !state.sharding && (!sync_ || !sync_->has_parameters(parameters));
@@ -155,7 +155,7 @@ void BatchTrainer::run_microbatches() {
   const State& state = context_.state;
   const auto own = state.sharding ? count_microbatches(context_, size) : 0;
   const std::int64_t passes = passes_of_others(state, static_cast<std::int64_t>(own));
-  if (state.sharding) state.sharding->note_order();
+  if (state.sharding) state.sharding->record_forward_order();
   for_each_microbatch(context_, size,
                       {.use =
                            [&](double share) {
@@ -286,7 +286,7 @@ BatchTrainer::NamedLosses BatchTrainer::average_over_ranks(const NamedLosses& ow
   Dict mine;
   for (const auto& [name, value] : own)
     mine.set(name, value);
-  for (const Value& of_rank : Team::of_job().of_all(std::move(mine))) {
+  for (const Value& of_rank : Team::of_job().gather_all(std::move(mine))) {
     for (const auto& [key, value] : of_rank.as_dict()) {
       const std::string& name = key.as_str();
       auto found = std::ranges::find(averages, name, &NamedLosses::value_type::first);

@@ -37,7 +37,7 @@ const Value* GroupReader::require(const char* key) {
   return value;
 }
 
-void GroupReader::wrong(const char* key, const char* wanted, const Value& found) {
+void GroupReader::add_misfit(const char* key, const char* wanted, const Value& found) {
   misfits_.push_back(
       fmt::format("{}: \"{}\" must be {}, found {}", where_, key, wanted, found.type_name()));
 }
@@ -46,7 +46,7 @@ void GroupReader::visit(const char* key, double& value, std::optional<std::int64
   const Value* saved = require(key);
   if (saved == nullptr) return;
   const std::optional<double> number = find_number(*saved);
-  if (!number) return wrong(key, "a number", *saved);
+  if (!number) return add_misfit(key, "a number", *saved);
   value = *number;
 }
 
@@ -54,7 +54,7 @@ void GroupReader::whole(const char* key, std::int64_t& value) {
   const Value* saved = require(key);
   if (saved == nullptr) return;
   const std::optional<std::int64_t> count = find_count(*saved);
-  if (!count) return wrong(key, "a whole number", *saved);
+  if (!count) return add_misfit(key, "a whole number", *saved);
   value = *count;
 }
 
@@ -70,14 +70,14 @@ void GroupReader::newer_flag(const char* key, bool& value) {
 const Value* GroupReader::must_be_bool(const char* key) {
   const Value* saved = saved_.find(key);
   if (saved == nullptr || saved->kind() == Kind::kBool) return saved;
-  wrong(key, "a bool", *saved);
+  add_misfit(key, "a bool", *saved);
   return nullptr;
 }
 
 void GroupReader::text_or_none(const char* key, std::optional<std::string>& value) {
   const Value* saved = require(key);
   if (saved == nullptr) return;
-  if (!saved->is_none() && !saved->is_str()) return wrong(key, "a str or None", *saved);
+  if (!saved->is_none() && !saved->is_str()) return add_misfit(key, "a str or None", *saved);
   value = saved->is_none() ? std::nullopt : std::optional(saved->as_str());
 }
 
@@ -87,7 +87,7 @@ const List* GroupReader::require_pair(const char* key) {
   if ((saved->is_tuple() || saved->is_list()) && saved->as_items().size() == 2) {
     return &saved->as_items();
   }
-  wrong(key, "a tuple of two numbers", *saved);
+  add_misfit(key, "a tuple of two numbers", *saved);
   return nullptr;
 }
 
@@ -97,7 +97,7 @@ void GroupReader::pair(const char* key, std::array<double, 2>& values,
   if (items == nullptr) return;
   for (std::size_t i = 0; i < 2; ++i) {
     const std::optional<double> number = find_number((*items)[i]);
-    if (!number) return wrong(key, "a tuple of two numbers", (*items)[i]);
+    if (!number) return add_misfit(key, "a tuple of two numbers", (*items)[i]);
     values[i] = *number;
   }
 }
@@ -108,7 +108,7 @@ void GroupReader::pair(const char* key, std::pair<std::optional<double>, double>
   const std::optional<double> first = find_number(items->front());
   const std::optional<double> second = find_number(items->back());
   if ((!first && !items->front().is_none()) || !second) {
-    return wrong(key, "a tuple of a number or None and a number", *saved_.find(key));
+    return add_misfit(key, "a tuple of a number or None and a number", *saved_.find(key));
   }
   values = {first, *second};
 }
@@ -127,7 +127,7 @@ GroupExtras GroupReader::extras() {
   GroupExtras extras;
   if (const Value* value = saved_.find("initial_lr")) {
     extras.initial_lr = find_number(*value);
-    if (!extras.initial_lr) wrong("initial_lr", "a number", *value);
+    if (!extras.initial_lr) add_misfit("initial_lr", "a number", *value);
   }
   // Copy tensors, so that they do not keep a whole file in memory. Tensors that share bytes still
   // do.
@@ -159,15 +159,15 @@ const Value* StateReader::take(const char* key) {
   return source_.saved.find(key);
 }
 
-void StateReader::wrong(const std::string& key, const std::string& what) {
+void StateReader::add_misfit(const std::string& key, const std::string& what) {
   misfits_.push_back(fmt::format("\"{}\": \"{}\" {}", source_.name, key, what));
 }
 
 void StateReader::step(const char* key, std::int64_t& value) {
   const Value* saved = take(key);
-  if (saved == nullptr) return wrong(key, "is missing");
+  if (saved == nullptr) return add_misfit(key, "is missing");
   const std::optional<std::int64_t> count = find_count(*saved);
-  if (!count) return wrong(key, "must be a whole number");
+  if (!count) return add_misfit(key, "must be a whole number");
   value = *count;
 }
 
@@ -175,18 +175,18 @@ void StateReader::number(const char* key, std::optional<double>& value) {
   const Value* saved = take(key);
   if (saved == nullptr) return;
   value = find_number(*saved);
-  if (!value) wrong(key, "must be a number");
+  if (!value) add_misfit(key, "must be a number");
 }
 
 // Python's numbers become tensors of PyTorch's default dtype, as PyTorch does it.
 void StateReader::scalar(const char* key, at::Tensor& value, bool required) {
   const Value* saved = take(key);
   if (saved == nullptr) {
-    if (required) wrong(key, "is missing");
+    if (required) add_misfit(key, "is missing");
     return;
   }
   const std::optional<double> number = find_number(*saved);
-  if (!number) return wrong(key, "must be a number");
+  if (!number) return add_misfit(key, "must be a number");
   const at::ScalarType dtype = saved->is_tensor() ? tensor_of(saved->as_tensor()).scalar_type()
                                                   : torch::get_default_dtype_as_scalartype();
   value = torch::scalar_tensor(*number, dtype);
@@ -195,7 +195,7 @@ void StateReader::scalar(const char* key, at::Tensor& value, bool required) {
 void StateReader::tensor(const char* key, at::Tensor& value, const TensorField& field) {
   const Value* saved = take(key);
   if (saved == nullptr) {
-    if (field.required) wrong(key, "is missing");
+    if (field.required) add_misfit(key, "is missing");
   } else if (!(field.or_none && saved->is_none())) {
     read(key, *saved, value, field);
   }
@@ -205,7 +205,8 @@ void StateReader::tensors(const char* key, std::optional<std::vector<at::Tensor>
                           const TensorField& field) {
   const Value* saved = take(key);
   if (saved == nullptr) return;
-  if (!saved->is_list()) return wrong(key, fmt::format("is a {}, not a list", saved->type_name()));
+  if (!saved->is_list())
+    return add_misfit(key, fmt::format("is a {}, not a list", saved->type_name()));
   values.emplace();
   for (const Value& item : saved->as_items()) {
     values->emplace_back();
@@ -218,12 +219,12 @@ void StateReader::tensors(const char* key, std::optional<std::vector<at::Tensor>
 void StateReader::read(const std::string& key, const Value& value, at::Tensor& target,
                        const TensorField& field) {
   if (!value.is_tensor())
-    return wrong(key, fmt::format("is a {}, not a tensor", value.type_name()));
+    return add_misfit(key, fmt::format("is a {}, not a tensor", value.type_name()));
   const TensorView& view = value.as_tensor();
   const at::Tensor& parameter = source_.parameter;
   const at::IntArrayRef shape = field.shape ? at::IntArrayRef(*field.shape) : parameter.sizes();
   if (!std::ranges::equal(shape, view.shape)) {
-    return wrong(
+    return add_misfit(
         key, fmt::format("has shape [{}], {} [{}]", fmt::join(view.shape, ", "),
                          field.shape ? "expected" : "its parameter has", fmt::join(shape, ", ")));
   }

@@ -40,7 +40,7 @@ class GroupReader final : public GroupFields {
   // The two items of a tuple or list. For anything else adds a misfit and returns nullptr.
   const List* require_pair(const char* key);
   const Value* must_be_bool(const char* key);  // Nullptr if absent, or not a bool.
-  void wrong(const char* key, const char* wanted, const Value& found);
+  void add_misfit(const char* key, const char* wanted, const Value& found);
 
   const Dict& saved_;
   std::string where_;
@@ -73,7 +73,7 @@ class StateReader final : public StateFields {
   const Value* take(const char* key);
   void read(const std::string& key, const Value& value, at::Tensor& target,
             const TensorField& field);
-  void wrong(const std::string& key, const std::string& what);
+  void add_misfit(const std::string& key, const std::string& what);
 
   const StateSource& source_;
   std::vector<std::string>& misfits_;

@@ -73,7 +73,7 @@ void GroupWriter::python_only(const char* key, const Value& value) {
   group_.set(key, before != nullptr ? *before : value);
 }
 
-void GroupWriter::rest(std::optional<double> initial_lr) {
+void GroupWriter::write_rest(std::optional<double> initial_lr) {
   for (const auto& [key, value] : loaded_) {
     if (group_.find(key) == nullptr && !(key.is_str() && key.as_str() == "initial_lr")) {
       group_.set(key, value);

@@ -28,7 +28,7 @@ class GroupWriter final : public GroupFields {
   void flag_if_present(const char* /*key*/) override {}
 
   // Call it last. Writes "initial_lr", and entries of the file that the layout does not name.
-  void rest(std::optional<double> initial_lr);
+  void write_rest(std::optional<double> initial_lr);
 
  private:
   void visit(const char* key, double& value, std::optional<std::int64_t> as_int) override;

@@ -229,7 +229,7 @@ class OptimizerGatherer::Known {
   }
 
   // Keeps from now on only what is compared, and nothing of the Value.
-  void let_go() {
+  void drop_value() {
     states_ = {};
     names_of_groups_.clear();
     fields_.forget_steps();
@@ -351,7 +351,7 @@ Value OptimizerGatherer::gather(const torch::optim::Optimizer& optimizer,
   Value made = optimizer_state_dict(optimizer, module);
   auto known = std::make_unique<Known>(optimizer, module, made);
   if (!known->can_be_compared()) return made;
-  if (!is_unchanged) known->let_go();
+  if (!is_unchanged) known->drop_value();
   known_ = std::move(known);
   return made;
 }

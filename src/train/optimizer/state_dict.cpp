@@ -67,7 +67,7 @@ void drop_repeated_parameters(torch::optim::Optimizer& optimizer, const torch::n
   const std::vector<NamedGroup> groups = named_groups(optimizer, module);
   for (std::size_t g = 0; g < groups.size(); ++g) {
     auto& params = optimizer.param_groups()[g].params();
-    if (params.size() != groups[g].size()) params = each_once(std::move(params));
+    if (params.size() != groups[g].size()) params = unique_tensors(std::move(params));
   }
 }
 

@@ -18,7 +18,7 @@ Dict write_group(const OptimizerLayout& layout, const torch::optim::OptimizerOpt
   Dict group;
   GroupWriter writer(group, extras->loaded);
   layout.visit_group(writer, *options.clone());  // Visit a copy: visitors may write.
-  writer.rest(extras->initial_lr);
+  writer.write_rest(extras->initial_lr);
   return group;
 }
 

@@ -86,7 +86,7 @@ std::vector<at::Tensor> parameters(const torch::nn::Module& module) {
   return tensors;
 }
 
-std::vector<at::Tensor> each_once(std::vector<at::Tensor> tensors) {
+std::vector<at::Tensor> unique_tensors(std::vector<at::Tensor> tensors) {
   FirstTime first(tensors.size());
   std::erase_if(tensors, [&](const at::Tensor& tensor) { return !first(tensor); });
   return tensors;

@@ -50,7 +50,7 @@ std::vector<std::pair<std::string, at::Tensor>> replicated(const State& state) {
   if (state.sharding && state.sharding->replicas() == 1) return {};
   auto parameters = named_parameters(state.model->module());
   for (auto& [name, parameter] : parameters)
-    if (state.sharding) parameter = state.sharding->own_rows(parameter);
+    if (state.sharding) parameter = state.sharding->local_rows(parameter);
   return parameters;
 }
 
@@ -58,7 +58,7 @@ std::vector<std::pair<std::string, at::Tensor>> replicated(const State& state) {
 std::int64_t rounding() { return as_number(xxh3_64(as_bytes(at::show_config()))); }
 
 // A rank's facts about a save, for step 3.
-struct Said {
+struct RankFindings {
   bool has_hashes = false;
   std::int64_t rounding = 0;
   std::int64_t shard = 0;
@@ -67,9 +67,9 @@ struct Said {
 };
 
 // A digest of these facts. While nothing differs, ranks exchange only this.
-at::Tensor digest_of(const Said& said) {
-  return at::tensor({std::int64_t{said.has_hashes}, said.rounding, said.shard,
-                     as_number(digest_of(said.rates)), as_number(digest_of(said.hashes))},
+at::Tensor digest_of(const RankFindings& own) {
+  return at::tensor({std::int64_t{own.has_hashes}, own.rounding, own.shard,
+                     as_number(digest_of(own.rates)), as_number(digest_of(own.hashes))},
                     at::kLong);
 }
 
@@ -87,9 +87,9 @@ Hashes hashes_in(const Value& value) {
   return hashes;
 }
 
-std::vector<Said> exchange(const Said& own) {
-  std::vector<Said> all;
-  for (const Value& of_rank : Team::of_job().of_all(List{
+std::vector<RankFindings> exchange(const RankFindings& own) {
+  std::vector<RankFindings> all;
+  for (const Value& of_rank : Team::of_job().gather_all(List{
            own.has_hashes, own.rounding, own.shard, value_of(own.rates), value_of(own.hashes)})) {
     const List& items = of_rank.as_items();
     all.push_back({.has_hashes = items.at(0).as_bool(),
@@ -101,8 +101,10 @@ std::vector<Said> exchange(const Said& own) {
   return all;
 }
 
-bool have_same_rates(const Said& one, const Said& other) { return one.rounding == other.rounding; }
-bool have_same_weights(const Said& one, const Said& other) {
+bool have_same_rates(const RankFindings& one, const RankFindings& other) {
+  return one.rounding == other.rounding;
+}
+bool have_same_weights(const RankFindings& one, const RankFindings& other) {
   return one.has_hashes && other.has_hashes && one.rounding == other.rounding &&
          one.shard == other.shard;
 }
@@ -114,12 +116,15 @@ struct Divergence {
   std::vector<std::size_t> ranks = {};
 };
 
-std::optional<Divergence> find_divergence(const std::vector<Said>& all, Hashes Said::*of,
-                                          bool (*are_peers)(const Said&, const Said&)) {
+std::optional<Divergence> find_divergence(const std::vector<RankFindings>& all,
+                                          Hashes RankFindings::*of,
+                                          bool (*are_peers)(const RankFindings&,
+                                                            const RankFindings&)) {
   std::optional<Divergence> found;
   for (std::size_t rank = 1; rank < all.size(); ++rank) {
     const auto first = static_cast<std::size_t>(
-        std::ranges::find_if(all, [&](const Said& each) { return are_peers(each, all[rank]); }) -
+        std::ranges::find_if(all,
+                             [&](const RankFindings& each) { return are_peers(each, all[rank]); }) -
         all.begin());
     if (first >= rank) continue;  // No earlier rank is a peer.
     const Hashes& others = all[first].*of;
@@ -200,13 +205,13 @@ void ReplicaCheck::hash_copies(const State& state, SaveJob& job) {
 
 void ReplicaCheck::compare() {
   if (!std::exchange(is_begun_, false)) return;
-  Said own = {.rounding = rounding(), .shard = shard_, .rates = rates_};
+  RankFindings own = {.rounding = rounding(), .shard = shard_, .rates = rates_};
   try {
     if (hashes_.valid()) own.hashes = hashes_.get();
     own.has_hashes = own.hashes.size() == names_.size() && !names_.empty();
   } catch (const std::exception&) {  // No memory, on this rank alone: it is not compared.
   }
-  std::vector<Said> digests;
+  std::vector<RankFindings> digests;
   for (const at::Tensor& of_rank : dist::all_gather(digest_of(own))) {
     const auto* numbers = of_rank.data_ptr<std::int64_t>();
     digests.push_back({.has_hashes = numbers[0] != 0,
@@ -215,15 +220,15 @@ void ReplicaCheck::compare() {
                        .rates = {std::bit_cast<std::uint64_t>(numbers[3])},
                        .hashes = {std::bit_cast<std::uint64_t>(numbers[4])}});
   }
-  if (!find_divergence(digests, &Said::hashes, have_same_weights) &&
-      !find_divergence(digests, &Said::rates, have_same_rates)) {
+  if (!find_divergence(digests, &RankFindings::hashes, have_same_weights) &&
+      !find_divergence(digests, &RankFindings::rates, have_same_rates)) {
     return;
   }
-  const std::vector<Said> all = exchange(own);
+  const std::vector<RankFindings> all = exchange(own);
   std::string what;
-  if (const auto weights = find_divergence(all, &Said::hashes, have_same_weights)) {
+  if (const auto weights = find_divergence(all, &RankFindings::hashes, have_same_weights)) {
     what = describe(*weights, "the parameter \"" + names_.at(weights->index) + "\"");
-  } else if (const auto rates = find_divergence(all, &Said::rates, have_same_rates)) {
+  } else if (const auto rates = find_divergence(all, &RankFindings::rates, have_same_rates)) {
     what = describe(*rates, fmt::format("the learning rate of group {}", rates->index));
   }
   throw TrainingError(fmt::format(

@@ -217,7 +217,7 @@ RankFacts facts_of_first(const RankFacts& own) {
     texts.emplace_back(name);
     texts.emplace_back(value);
   }
-  const Value said = Team::of_job().of_first(std::move(texts));
+  const Value said = Team::of_job().broadcast_from_first(std::move(texts));
   RankFacts facts;
   for (std::size_t i = 0; i + 1 < said.as_items().size(); i += 2)
     facts.emplace_back(said.as_items()[i].as_str(), said.as_items()[i + 1].as_str());
@@ -339,7 +339,7 @@ void require_same_on_ranks(const RankFacts& own) {
   const FactDifference difference = find_difference(facts_of_first(own), own);
   std::vector<FactDifference> all;
   for (const Value& of_rank :
-       Team::of_job().of_all(List{difference.name, difference.first, difference.own})) {
+       Team::of_job().gather_all(List{difference.name, difference.first, difference.own})) {
     const List& texts = of_rank.as_items();
     all.push_back({texts.at(0).as_str(), texts.at(1).as_str(), texts.at(2).as_str()});
   }

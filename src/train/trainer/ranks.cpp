@@ -50,7 +50,7 @@ std::optional<std::string> find_device_conflict(const std::vector<RankDevice>& r
 
 void check_devices_of_ranks(const RankDevice& own) {
   const char* const visible = getenv("CUDA_VISIBLE_DEVICES");
-  const auto all = Team::of_job().of_all(
+  const auto all = Team::of_job().gather_all(
       List{own.device, own.gpu, own.shown, visible == nullptr ? "" : visible, own.can_share});
   const std::vector<std::string> machines = dist::machines_of_ranks();
   std::vector<RankDevice> ranks;
@@ -105,7 +105,7 @@ double usable_processors_of_rank() {
   const double all = machine_limits().cpus;
   if (dist::group() == nullptr) return all;
   const Value own = Value(List{node_name(), usable_processors()});
-  const auto of_ranks = Team::of_job().of_all(own);
+  const auto of_ranks = Team::of_job().gather_all(own);
   return all / static_cast<double>(std::ranges::count(of_ranks, own));
 }
 

@@ -7,7 +7,7 @@
 #include "cairn/train/state_dict.h"
 
 #include "saving/check_savers.h"
-#include "saving/saver_of_run.h"
+#include "saving/trainer_calls.h"
 #include "storage/local/local_store.h"
 #include "train/loop/fit_loop.h"
 #include "train/loop/iteration_length.h"
@@ -27,13 +27,13 @@ class RequestService {
       : requests_(requests) {
     if (!options) return;
     if (requests) {
-      requests->attend();
+      requests->resume_handling();
     } else {
       requests.emplace(std::move(*options));
     }
   }
   ~RequestService() {
-    if (requests_) requests_->rest();
+    if (requests_) requests_->stop_handling();
   }
   RequestService(const RequestService&) = delete;
   RequestService& operator=(const RequestService&) = delete;
@@ -65,7 +65,7 @@ void guess_begin(const State& state, Logger& logger, const Time& duration) {
                      "ends at " + end.to_string());
 }
 
-Requests both(const Requests& one, const Requests& other) {
+Requests merge_requests(const Requests& one, const Requests& other) {
   const bool is_all = one.reason.empty() || other.reason.empty();
   return {.save = one.save || other.save,
           .stop = one.stop || other.stop,
@@ -308,7 +308,7 @@ FitResult Trainer::Impl::run_loop(const FitOptions& fit_options) {
                                 outside.signals ? std::optional(request_options()) : std::nullopt);
   // A request to one rank is a request to all, whichever rank handles signals.
   const auto agreed = [&](const Requests& asked) {
-    return of_all_ranks(both(std::exchange(outside.unserved, {}), asked));
+    return of_all_ranks(merge_requests(std::exchange(outside.unserved, {}), asked));
   };
   outside.unserved =
       agreed(outside.requests ? outside.requests->poll_before_training() : Requests());
@@ -335,7 +335,7 @@ FitResult Trainer::Impl::run_loop(const FitOptions& fit_options) {
        .excuses_failed_save = [&](const Error& error) { return excuses(error); }});
   const std::int64_t first_batch = state.timestamp.batch;
   if (!loop.run()) return interrupted;
-  for_each_saver([&](auto& saver) { CheckpointSaver::OfRun::loggers_are_done(saver, logger); });
+  for_each_saver([&](auto& saver) { CheckpointSaver::TrainerCalls::after_uploads(saver, logger); });
   // A request during the last batch stops nothing here: the next fit() serves it.
   // The last checkpoint may be from before its epoch ended. Then the loop only ended the epoch.
   const bool has_trained = state.timestamp.batch != first_batch;

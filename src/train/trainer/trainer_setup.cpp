@@ -30,7 +30,7 @@
 #include "resuming/autoresume.h"
 #include "resuming/load_path.h"
 #include "saving/check_savers.h"
-#include "saving/saver_of_run.h"
+#include "saving/trainer_calls.h"
 #include "train/data/data_spec.h"
 #include "train/loop/compute.h"
 #include "train/optimizer/parameter_names.h"
@@ -200,7 +200,8 @@ void Trainer::Impl::Setup::join_ranks() {
   }
   context.group = dist::group();
   if (context.group == nullptr) return;
-  const Value agreed = Team::of_job().of_first(List{options.run_name.value_or(""), *options.seed});
+  const Value agreed =
+      Team::of_job().broadcast_from_first(List{options.run_name.value_or(""), *options.seed});
   if (!options.run_name) options.run_name = agreed.as_items().at(0).as_str();
   options.seed = agreed.as_items().at(1).as_int();
   require_same_on_ranks(facts_of(options));
@@ -288,7 +289,7 @@ void Trainer::Impl::Setup::assemble_loggers() {
   uploads = std::ranges::any_of(logger.destinations(), [](const auto& destination) {
     return destination->can_upload_files();
   });
-  uploads = Team::of_job().of_first(uploads).as_bool();
+  uploads = Team::of_job().broadcast_from_first(uploads).as_bool();
   if (has<ProgressBarLogger>(logger) && has<ConsoleLogger>(logger)) {
     logger.log_message(
         "warning: progress_bar and log_to_console write over each other; set one of them to false");
@@ -316,7 +317,7 @@ void Trainer::Impl::Setup::check_savers() {
   const auto savers = savers_among(state.callbacks);
   check_paths(savers, state.run_name, uploads);
   for (CheckpointSaver* saver : savers) {
-    CheckpointSaver::OfRun::rewrite_own_files(*saver, options.autoresume);
+    CheckpointSaver::TrainerCalls::rewrite_own_files(*saver, options.autoresume);
   }
   if (options.autoresume) require_findable(*autoresume_saver());
 }
@@ -353,7 +354,7 @@ void Trainer::Impl::Setup::load() {
   engine.run_event(Event::kBeforeLoad);
   LoadOutcome outcome = options.autoresume ? autoresume(options, state, *autoresume_saver(), logger)
                                            : load_from_load_path(options, state, logger);
-  tell_unused_options(options, outcome, logger);
+  log_unused_options(options, outcome, logger);
   trainer.resumed.rng = rng_of_rank(std::move(outcome.rng));
   if (outcome.is_loaded) {
     Resumed& resumed = trainer.resumed;
@@ -361,7 +362,8 @@ void Trainer::Impl::Setup::load() {
     resumed.from = outcome.resumed_from;
     if (!resumed.from.empty()) trainer.fit_numbers.resume(state.fit_calls);
     if (options.autoresume)
-      CheckpointSaver::OfRun::set_loaded_checkpoint(*autoresume_saver(), outcome.path_of_parts);
+      CheckpointSaver::TrainerCalls::set_loaded_checkpoint(*autoresume_saver(),
+                                                           outcome.path_of_parts);
   }
   if (trainer.resumed.from.empty())
     state.fit_calls.reset();  // They belong to another run, or the run begins anew.
@@ -380,7 +382,7 @@ void Trainer::Impl::Setup::load() {
 // Also gives all ranks rank 0's weights, whatever they began with.
 void Trainer::Impl::Setup::check_position_of_ranks() const {
   if (context.group == nullptr) return;
-  const auto all = Team::of_job().of_all(List{state.timestamp.epoch, state.timestamp.batch});
+  const auto all = Team::of_job().gather_all(List{state.timestamp.epoch, state.timestamp.batch});
   for (std::size_t rank = 0; rank < all.size(); ++rank) {
     if (all[rank] == all[0]) continue;
     const auto text = [&](std::size_t of) {
@@ -393,7 +395,7 @@ void Trainer::Impl::Setup::check_position_of_ranks() const {
   }
   torch::nn::Module& module = state.model->module();
   std::vector<at::Tensor> tensors;  // Each rank of a sharded model has its own parameters.
-  if (!state.sharding) tensors = each_once(parameters(module));
+  if (!state.sharding) tensors = unique_tensors(parameters(module));
   for (const at::Tensor& buffer : module.buffers())
     tensors.push_back(buffer);
   dist::broadcast_tensors(tensors, "sending the model's weights");

@@ -151,7 +151,7 @@ std::string foreign_type(Foreign::Made made) {
   switch (made) {
     case Foreign::Made::kNamed:
       return "name";
-    case Foreign::Made::kBack:
+    case Foreign::Made::kBackReference:
       return "back reference";
     case Foreign::Made::kStorage:
       return "storage";

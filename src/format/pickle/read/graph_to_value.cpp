@@ -300,7 +300,7 @@ class Converter {
 
   // Makes a reference to the open container `id`.
   Value back_reference(NodeId id, Sums& sums) {
-    Foreign back{.made = Foreign::Made::kBack, .module = "builtins", .name = "object"};
+    Foreign back{.made = Foreign::Made::kBackReference, .module = "builtins", .name = "object"};
     back.id = static_cast<std::uint64_t>(id);
     if (const auto name = class_of_open(id); name && name->is_foreign()) {
       back.module = name->as_foreign().module;

@@ -7,8 +7,9 @@
 namespace cairn::pickle {
 
 // Keeps sharing: a node that is referred to twice becomes one shared object. Objects and classes
-// that no table has become Foreign, and a cycle through one of them ends in a Foreign::Made::kBack.
-// Storages that are values by themselves are loaded from `storages`. The graph is used up.
+// that no table has become Foreign, and a cycle through one of them ends in a
+// Foreign::Made::kBackReference. Storages that are values by themselves are loaded from `storages`.
+// The graph is used up.
 //
 // Throws CorruptError for any other cycle, for nesting deeper than 1000, and for an unhashable dict
 // key. Also for a "billion laughs" file: a tree that is out of proportion to `pickle_bytes`, with

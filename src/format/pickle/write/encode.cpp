@@ -415,7 +415,7 @@ class Encoder {
     switch (object.made) {
       case Foreign::Made::kNamed:
         return encode_name(object.module, object.name);
-      case Foreign::Made::kBack:
+      case Foreign::Made::kBackReference:
         return encode_back(object);
       case Foreign::Made::kStorage:
         return tensors_.encode_storage(object.args.as_items().at(0).as_tensor(),

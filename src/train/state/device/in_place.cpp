@@ -25,7 +25,7 @@ bool is_whole(const at::Tensor& target, const TensorView& view) {
 }
 
 // A tensor of the module, and what of the checkpoint can be read straight into its storage.
-struct Placed {
+struct PlacedTensor {
   at::Tensor target;
   Value* value;  // Its namesake, or null.
   const c10::StorageImpl* live;
@@ -36,12 +36,12 @@ struct Placed {
 class Pairs {
  public:
   // Leaves in `placed` only storages that pair one to one.
-  static void leave_only_pairs(std::vector<Placed>& placed) {
+  static void leave_only_pairs(std::vector<PlacedTensor>& placed) {
     Pairs pairs(placed.size());
-    pairs.for_each(placed, [&](const Placed& each) { pairs.add(each); });
+    pairs.for_each(placed, [&](const PlacedTensor& each) { pairs.add(each); });
     pairs.leave_out_overlaps();
     std::size_t left = 0;
-    pairs.for_each(placed, [&](Placed& each) {
+    pairs.for_each(placed, [&](PlacedTensor& each) {
       if (pairs.is_one(each)) std::swap(placed[left++], each);
     });
     placed.resize(left);
@@ -59,13 +59,13 @@ class Pairs {
   }
 
   template <class Use>
-  void for_each(std::vector<Placed>& placed, const Use& use) const {
-    for (Placed& each : placed) {
+  void for_each(std::vector<PlacedTensor>& placed, const Use& use) const {
+    for (PlacedTensor& each : placed) {
       use(each);
     }
   }
 
-  void add(const Placed& placed) {
+  void add(const PlacedTensor& placed) {
     const auto [known, is_new] = by_live_.try_emplace(placed.live);
     if (is_new) {
       *known = placed.saved;
@@ -93,7 +93,7 @@ class Pairs {
       if (furthest == nullptr || furthest->end < memory.end) furthest = &memory;
     }
   }
-  bool is_one(const Placed& placed) {
+  bool is_one(const PlacedTensor& placed) {
     return placed.saved != nullptr && *by_live_.find(placed.live) == placed.saved &&
            *by_saved_.find(placed.saved) == placed.live;
   }
@@ -104,9 +104,9 @@ class Pairs {
 };
 
 // The tensors that can be placed, with their values. `model` must have no other owner.
-std::vector<Placed> candidates(const torch::nn::Module& module, const Value& model,
-                               bool with_devices) {
-  std::vector<Placed> found;
+std::vector<PlacedTensor> candidates(const torch::nn::Module& module, const Value& model,
+                                     bool with_devices) {
+  std::vector<PlacedTensor> found;
   found.reserve(model.as_dict().size());
   std::string name;
   for_each_named_tensor(module, [&](const std::string& prefix, const std::string& own_name,
@@ -169,10 +169,10 @@ void place_in(const torch::nn::Module& module, Value& model, bool with_devices, 
   if (!model.is_dict()) return;
   const detail::NodeArena arena;
   model.mutable_dict();  // No other owner from now on.
-  const std::vector<Placed> found = candidates(module, model, with_devices);
+  const std::vector<PlacedTensor> found = candidates(module, model, with_devices);
   in_place.places.reserve(found.size());
   PointerMap<std::shared_ptr<const Storage>> made;  // For storages that several tensors may share.
-  for (const Placed& placed : found) {
+  for (const PlacedTensor& placed : found) {
     const at::Tensor& target = placed.target;
     Value* const value = placed.value;
     const std::shared_ptr<const Storage> saved = value->as_tensor().storage;

@@ -107,7 +107,7 @@ bool TensorLoad::needs_libtorch() const noexcept {
   return !is_strided_ || (!is_on_host_ && !may_hand_over());
 }
 
-void TensorLoad::put_aside() {
+void TensorLoad::save_old_elements() {
   if (!needs_libtorch()) return;
   const torch::NoGradGuard no_grad;
   before_ = target_.clone();
@@ -191,7 +191,7 @@ void TensorLoad::put_all(std::vector<TensorLoad>& loads) noexcept {
 void apply_all(std::vector<TensorLoad>& loads, const std::function<void()>& last) {
   TensorLoad::upload(loads);
   for (TensorLoad& load : loads) {
-    load.put_aside();
+    load.save_old_elements();
   }
   TensorLoad::wait_for_devices(loads);
   try {

@@ -48,9 +48,9 @@ class TensorLoad {
   bool may_hand_over() const noexcept;
   void hand_over() noexcept;
   bool needs_libtorch() const noexcept;
-  void put_aside();           // Step 4: saves the old elements.
+  void save_old_elements();   // Step 4: saves the old elements.
   void copy();                // Step 4.
-  void copy_back() noexcept;  // Restores what put_aside() saved.
+  void copy_back() noexcept;  // Restores what save_old_elements() saved.
   static void wait_for_devices(const std::vector<TensorLoad>& loads);
   void put() noexcept;      // Step 2 or 3.
   void release() noexcept;  // Frees what step 2 left and step 1 made.

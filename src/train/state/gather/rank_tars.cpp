@@ -62,7 +62,7 @@ void take_buffers_of_rank_0(const std::vector<std::string>& names, Value& state)
     const Value* const buffer = team.is_first() ? model.find(name) : nullptr;
     if (buffer != nullptr) own.set(name, *buffer);
   }
-  const Value of_rank_0 = team.of_first(std::move(own));
+  const Value of_rank_0 = team.broadcast_from_first(std::move(own));
   if (team.is_first()) return;
   for (const auto& [name, buffer] : of_rank_0.as_dict())
     model.set(name, buffer);
@@ -110,7 +110,7 @@ void RankSaves::fill_tar(SaveJob& job, const State& state, const SaveCheckpointO
                    .replace = job.replace,
                    .stage = *State::CheckpointForm::of(state).deepspeed_stage,
                    .info = job.info};
-  Team::of_job().together("gathering its state", [&] {
+  Team::of_job().run_on_all("gathering its state", [&] {
     entries = state.state_dict();
     tars.names = names_of(state.model->module());
   });
@@ -136,7 +136,7 @@ std::string save_rank_tar(const State& state, const std::string& filename,
   check_rank_tars(state);
   SaveJob job;
   std::shared_ptr<ObjectStore> store;
-  Team::of_job().together("before saving " + filename, [&] {
+  Team::of_job().run_on_all("before saving " + filename, [&] {
     job.path = strict_format(NameFormat(as_tar_format(filename)),
                              dist_variables(state.run_name) + time_variables(state.timestamp));
     job.info = checkpoint_info(state, options.weights_only);

@@ -26,7 +26,7 @@ namespace cairn {
 
 Value rng_of_all_ranks() {
   List all;
-  for (const Value& own : Team::of_job().of_all(rng_states()))
+  for (const Value& own : Team::of_job().gather_all(rng_states()))
     all.push_back(own.as_items().at(0));
   return all;
 }
@@ -145,14 +145,14 @@ std::string save_sharded(const State& state, const std::string& path,
   if (!options.store) job.path = shown_place(job.path);
   const Team team = Team::of_job();
   if (options.weights_only) {
-    team.together("looking for " + job.path, [&] {
+    team.run_on_all("looking for " + job.path, [&] {
       if (!is_written_elsewhere()) refuse_to_replace_state(store, job.path);
     });
   }
   job.puts_aside = true;
   RankSaves ranks;
-  team.together("gathering the state for " + job.path,
-                [&] { ranks.fill(job, state, options, nullptr); });
+  team.run_on_all("gathering the state for " + job.path,
+                  [&] { ranks.fill(job, state, options, nullptr); });
   return save_now(store, job).path;
 }
 

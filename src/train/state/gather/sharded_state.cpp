@@ -68,7 +68,7 @@ void replace_own_rows(const State& state, Value& entries, const Replace& replace
     by_name.emplace(name, *rows);
     if (model == nullptr || model->find(name) == nullptr) return;
     Value& value = made[tensor.unsafeGetTensorImpl()];
-    if (value.is_none()) value = replace(*rows, view_of(sharded.own_rows(tensor)));
+    if (value.is_none()) value = replace(*rows, view_of(sharded.local_rows(tensor)));
     model->set(name, value);
   });
   Dict* const optimizers = dict_at(&entries, "optimizers");
@@ -102,7 +102,7 @@ class Cuts {
     places_.emplace_back(&in, key);
   }
   void apply() {
-    std::vector<TensorView> own = parts_of(parts_);
+    std::vector<TensorView> own = tensors_of_parts(parts_);
     for (std::size_t i = 0; i < own.size(); ++i) {
       own[i].part = nullptr;  // The rest of the load treats it as a complete tensor.
       places_[i].first->set(places_[i].second, std::move(own[i]));
@@ -110,7 +110,7 @@ class Cuts {
   }
 
  private:
-  std::vector<PartOf> parts_;
+  std::vector<PartOfTensor> parts_;
   std::vector<std::pair<Dict*, Value>> places_;
 };
 

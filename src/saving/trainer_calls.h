@@ -8,7 +8,7 @@
 
 namespace cairn {
 
-struct CheckpointSaver::OfRun {
+struct CheckpointSaver::TrainerCalls {
   // If true, fit() may overwrite later checkpoints of this run (by run_name) instead of refusing to
   // start. A Trainer with autoresume sets this when it is made: a restarted run resumes from before
   // them.
@@ -22,7 +22,7 @@ struct CheckpointSaver::OfRun {
   static std::optional<Pointer> seen_latest(const CheckpointSaver& saver, const State& state);
   // Call it after fit_end, when the loggers have waited for their uploads. A saver that keeps no
   // files here then removes the uploaded ones.
-  static void loggers_are_done(CheckpointSaver& saver, Logger& logger);
+  static void after_uploads(CheckpointSaver& saver, Logger& logger);
   // The constructor's options. In a run whose ranks save together, options() has other names.
   static const CheckpointSaverOptions& given_options(const CheckpointSaver& saver);
 };

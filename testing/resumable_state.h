@@ -8,7 +8,7 @@ namespace cairn::testing {
 
 // Everything in a Trainer's checkpoint that decides how the run continues: all of it except clocks
 // and file names.
-inline Value essence(const Value& checkpoint) {
+inline Value resumable_state(const Value& checkpoint) {
   const Value& state = checkpoint.at("state");
   Dict kept;
   for (const char* key : {"model", "optimizers", "schedulers", "algorithms", "scaler",
