@@ -12,8 +12,8 @@
 //  5. init
 //  6. hyperparameters; metrics and evaluators; the train loader; schedulers; gradient scaler
 //  7. before_load; the newest checkpoint (autoresume) or load_path; its generators are kept aside
-//     until fit() has trained from the position: one that fails before is to begin there again;
-//     after_load
+//     (State::CheckpointForm) until fit() has trained from the position: one that fails before is
+//     to begin there again; after_load
 //     Of several processes: all are at the position that rank 0 found, and have its weights
 //  8. the generators are seeded again, with the loaded seed when there is one; each rank's with the
 //     seed and its number
@@ -46,9 +46,8 @@ struct Trainer::Impl {
     Requests unserved;  // taken, and not served: of a fit() that threw, or asked nobody
   };
   struct Resumed {
-    std::string from;          // LoadOutcome's
-    bool is_there = false;     // the position is that of a checkpoint; no batch was trained since
-    std::optional<Value> rng;  // of the checkpoint, until a batch was trained
+    std::string from;       // LoadOutcome's
+    bool is_there = false;  // the position is that of a checkpoint; no batch was trained since
   };
 
   explicit Impl(TrainerOptions resolved_options);
