@@ -215,8 +215,14 @@ struct ToolAnswer {
   std::string needs;  // The option without which no Trainer takes it.
 };
 
-ToolAnswer ask_tool(const std::string& folder) {
-  ChildProcess tool({CAIRN_PROGRAM, "resume", "--explain", folder, "--run-name", "run", "--json"});
+// `form`: in which the run saves now.
+ToolAnswer ask_tool(const std::string& folder, RunForm form) {
+  std::vector<std::string> command = {CAIRN_PROGRAM, "resume", "--explain", folder,
+                                      "--run-name",  "run",    "--json"};
+  if (form == RunForm::kShardedFolder)
+    command.insert(command.end(), {"--state-dict-type", "sharded"});
+  if (form == RunForm::kRankTars) command.emplace_back("--deepspeed-config");
+  ChildProcess tool(command);
   tool.wait();
   const std::size_t begin = tool.output().find('{');
   if (begin == std::string::npos) {
@@ -316,14 +322,10 @@ Choice said_of(RunForm form, const ToolAnswer& tool) {
   return {.refusal = tool.choice.path + " needs " + tool.needs};
 }
 
-// Whether the two may differ. The tool does not know in which form the run saves:
-//  - It refuses for a checkpoint of another run if a run that saves one file would write its name.
-//  - It lets a run begin anew if the tars of all saves are damaged. A run that saves tars refuses.
+// Whether the two may differ. The tool lets a run begin anew if the tars of all saves are damaged.
+// A run that saves tars refuses: it finds the damage when each rank loads its own.
 bool may_differ(RunForm form, const Left& left, const std::string& state) {
-  if (left.whose == "another run's") {
-    return form != RunForm::kOneFile || left.form != RunForm::kOneFile;
-  }
-  return form == RunForm::kRankTars && left.form == RunForm::kRankTars &&
+  return left.whose == "own" && form == RunForm::kRankTars && left.form == RunForm::kRankTars &&
          state == "all damaged in a tensor";
 }
 
@@ -336,13 +338,13 @@ TEST_F(ResumeForms, AreGoneOnFromAsTheToolSays) {
     for (const std::string& state : kStates) {
       lay(left, state);
       const bool has_logger = state.ends_with("logger's place");
-      ToolAnswer tool = ask_tool(here_);
-      if (has_logger) tool = further_of(tool, ask_tool(there_));
       for (const RunForm form : kRunForms) {
         // The tars of ranks are not uploaded.
         if (has_logger && form == RunForm::kRankTars) continue;
         SCOPED_TRACE(text_of(form) + ", " + left.text() + ", " + state);
         if (has_logger) lay(left, state);
+        ToolAnswer tool = ask_tool(here_, form);
+        if (has_logger) tool = further_of(tool, ask_tool(there_, form));
         const Choice choice = trainer_choice(form, has_logger);
         const std::string text = choice.text(here_, there_);
         const std::string said = said_of(form, tool).text(here_, there_);

@@ -279,6 +279,47 @@ TEST_F(ResumeEdge, AFitThatFailsBeforeItsFirstBatchCostsNoExactness) {
   }
 }
 
+// Each form of checkpoint holds the generators that wait to be restored.
+TEST_F(ResumeEdge, ASaveBeforeTheFirstFitCostsNoExactness) {
+  const std::vector<Setup> forms = {
+      {"file", [](TrainerOptions&) {}},
+      {"folder",
+       [](TrainerOptions& made) {
+         made.parallelism_config =
+             ParallelismConfig{.fsdp = FSDPConfig{.state_dict_type = "sharded"}};
+       }},
+      {"tar",
+       [](TrainerOptions& made) {
+         made.deepspeed_config = Dict{{"zero_optimization", Dict{{"stage", 0}}}};
+       }},
+  };
+  for (const Setup& form : forms) {
+    const auto going_on_from = [&](const std::string& path) {
+      TrainerOptions made = tiny_options({.dropout = 0.3});
+      form.change(made);
+      if (!path.empty()) made.load_path = path;
+      return std::make_unique<Trainer>(std::move(made));
+    };
+    const auto save = [&](Trainer& trainer, const std::string& name) {
+      std::string path = trainer.save_checkpoint(folder / (name + "/rank{rank}"));
+      const std::size_t rank = path.rfind("rank0.tar");
+      return rank == std::string::npos ? path : path.replace(rank, 5, "rank{rank}");
+    };
+    const auto weights_from = [&](const std::string& path) {
+      const auto trainer = going_on_from(path);
+      trainer->fit();
+      return testing::weights_of(*trainer->state().model);
+    };
+    const auto first = going_on_from("");
+    first->fit({.duration = "3ba"});
+    const std::string path = save(*first, form.name);
+    const auto idle = going_on_from(path);
+    torch::manual_seed(99);  // whatever happens meanwhile
+    const std::string again = save(*idle, std::string(form.name) + " again");
+    EXPECT_TRUE(at::equal(weights_from(again), weights_from(path))) << form.name;
+  }
+}
+
 TEST_F(ResumeEdge, AnotherLoaderInsideAnEpochIsRefusedByEveryFit) {
   TrainerOptions options = tiny_options();
   options.load_path = checkpoint_after(3, tiny_loader(10));

@@ -32,6 +32,9 @@ struct ResumeArgs {
   std::string filename = "ep{epoch}-ba{batch}-rank{rank}.pt";
   std::string latest_filename = "latest-rank{rank}.pt";
   std::string sharded_folders = kShardedFolders;
+  // The form in which the Trainer would save now: neither is one file.
+  std::string state_dict_type = "full";
+  bool has_deepspeed_config = false;
   bool may_begin_anew = false;
 };
 
@@ -55,11 +58,20 @@ std::string folder_of(const ResumeArgs& options) {
   return strict_format(NameFormat(options.folder), dist_variables(options.run_name));
 }
 
+// Names as the layouts of src/saving/layouts/ do.
 SearchPlace place_of(const ResumeArgs& options, const std::string& folder) {
+  std::string filename = options.filename;
+  std::string latest = options.latest_filename;
+  if (options.state_dict_type == "sharded") {
+    filename = as_folder_format(filename, options.sharded_folders);
+  } else if (options.has_deepspeed_config) {
+    filename = as_tar_format(filename);
+    latest = as_tar_format(latest);
+  }
   return {.store = store_of(folder, nullptr),
           .folder = shown_place(folder),
-          .filename = NameFormat(options.filename),
-          .latest_filename = NameFormat(options.latest_filename),
+          .filename = NameFormat(filename),
+          .latest_filename = NameFormat(latest),
           .run_name = options.run_name,
           .other_filenames = names_of_forms(options.filename, options.sharded_folders)};
 }
@@ -231,6 +243,14 @@ Run define_resume(CLI::App& app) {
   app.add_option("--sharded-ckpt-prefix-dir", options->sharded_folders,
                  "what sharded checkpoints are called, if not ep{epoch}-ba{batch}")
       ->type_name("FORMAT");
+  auto* const sharded =
+      app.add_option("--state-dict-type", options->state_dict_type,
+                     "the Trainer's state_dict_type: whose names are in the way of a new run")
+          ->type_name("full|sharded")
+          ->check(CLI::IsMember({"full", "sharded"}));
+  app.add_flag("--deepspeed-config", options->has_deepspeed_config,
+               "the same of a Trainer with deepspeed_config, which saves a tar of each rank")
+      ->excludes(sharded);
   app.add_flag("--autoresume-may-begin-anew", options->may_begin_anew,
                "as a Trainer with that option");
   app.footer(

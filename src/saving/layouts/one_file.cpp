@@ -34,7 +34,7 @@ class OneFile final : public CheckpointLayout {
 
   JoinedState join(const State& state, bool weights_only) const override {
     JoinedState joined;
-    if (!weights_only) joined.rng = rng_of_all_ranks();
+    if (!weights_only) joined.rng = rng_of_all_ranks(state);
     joined.whole = std::make_unique<WholeState>(state, weights_only);
     return joined;
   }

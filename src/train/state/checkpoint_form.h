@@ -1,5 +1,6 @@
 // The form of a run's checkpoints: one file (the default), a folder that all ranks write, or one
-// tar per rank. The Trainer sets it at construction.
+// tar per rank. The Trainer sets it at construction. Also the generators of a loaded checkpoint
+// that a save before the first batch must hold.
 #pragma once
 
 #include <cstdint>
@@ -17,6 +18,9 @@ struct State::CheckpointForm {
   // For one tar per rank (TrainerOptions::deepspeed_config): the requested ZeRO stage, 0 to 3.
   // nullopt: not requested.
   std::optional<std::int64_t> deepspeed_stage;
+  // The "rng" list of the loaded checkpoint, this rank's entry first. fit() restores it; until time
+  // moves on a save holds it, in place of the generators of this process.
+  std::optional<Value> pending_rng;
 
   static CheckpointForm& of(State& state) { return *state.checkpoint_form_; }
   static const CheckpointForm& of(const State& state) { return *state.checkpoint_form_; }

@@ -12,6 +12,7 @@
 #include "train/loop/fit_loop.h"
 #include "train/loop/iteration_length.h"
 #include "train/loop/predict_loop.h"
+#include "train/state/checkpoint_form.h"
 #include "train/trainer/rank_facts.h"
 #include "train/trainer/ranks.h"
 #include "train/trainer/trainer_impl.h"
@@ -323,11 +324,11 @@ FitResult Trainer::Impl::run_loop(const FitOptions& fit_options) {
        .step_schedulers_every_batch = step_schedulers_every_batch,
        .check_loader = resumed.is_there,
        .resumed_from = resumed.from,
-       .rng = resumed.rng,
+       .rng = State::CheckpointForm::of(state).pending_rng,
        .on_time_advanced =
            [&] {
              resumed.is_there = false;
-             resumed.rng.reset();
+             State::CheckpointForm::of(state).pending_rng.reset();
            },
        .serve_requests =
            [&] { return serve(agreed(outside.requests ? outside.requests->poll() : Requests())); },

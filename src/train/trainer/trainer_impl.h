@@ -12,9 +12,9 @@
 //  5. init.
 //  6. Hyperparameters; metrics and evaluators; the train loader; schedulers; gradient scaler.
 //  7. before_load; the newest checkpoint (autoresume) or load_path; after_load. The loaded
-//     generators are kept until a fit() has trained from the position: if it fails before, the next
-//     fit() begins there again. With several processes, all are at rank 0's position, and have its
-//     weights.
+//     generators are kept (State::CheckpointForm) until a fit() has trained from the position: if
+//     it fails before, the next fit() begins there again. With several processes, all are at rank
+//     0's position, and have its weights.
 //  8. The generators are seeded again, with the loaded seed if there is one; each rank's with the
 //     seed plus its number.
 #pragma once
@@ -46,9 +46,8 @@ struct Trainer::Impl {
     Requests unserved;  // Taken, but not served yet: the fit() threw, or has not polled since.
   };
   struct Resumed {
-    std::string from;          // LoadOutcome's.
-    bool is_there = false;     // The position is that of a checkpoint; no batch was trained since.
-    std::optional<Value> rng;  // The checkpoint's, until a batch was trained.
+    std::string from;       // LoadOutcome's.
+    bool is_there = false;  // The position is that of a checkpoint; no batch was trained since.
   };
 
   explicit Impl(TrainerOptions resolved_options);

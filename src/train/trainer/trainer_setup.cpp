@@ -355,7 +355,7 @@ void Trainer::Impl::Setup::load() {
   LoadOutcome outcome = options.autoresume ? autoresume(options, state, *autoresume_saver(), logger)
                                            : load_from_load_path(options, state, logger);
   log_unused_options(options, outcome, logger);
-  trainer.resumed.rng = rng_of_rank(std::move(outcome.rng));
+  State::CheckpointForm::of(state).pending_rng = rng_of_rank(std::move(outcome.rng));
   if (outcome.is_loaded) {
     Resumed& resumed = trainer.resumed;
     resumed.is_there = true;

@@ -19,7 +19,9 @@ bool is_written_elsewhere();
 // pattern that matched nothing.
 void leave_out(Value& checkpoint, const IgnoreKeys& keys, Logger* logger);
 
-// rng_states() of all ranks, by rank. All ranks must call it. In one process, its own.
-Value rng_of_all_ranks();
+// This rank's entry in the "rng" list of a checkpoint of `state`.
+Value rng_of_this_rank(const State& state);
+// The entries of all ranks, by rank. All ranks must call it. In one process, its own.
+Value rng_of_all_ranks(const State& state);
 
 }  // namespace cairn

@@ -4,7 +4,6 @@
 
 #include "cairn/dist/dist.h"
 #include "cairn/dist/sharding.h"
-#include "cairn/train/rng.h"
 #include "cairn/train/state.h"
 
 #include "checkpoint/ranks/save_over_ranks.h"
@@ -92,7 +91,7 @@ void RankSaves::fill(SaveJob& job, const State& state, const SaveCheckpointOptio
   leave_out(tree, what.ignore_keys, dist::rank() == 0 ? logger : nullptr);
   RankSaveJob over_ranks{
       .path = job.path, .overwrite = job.replace != Replace::kNever, .puts_aside = job.puts_aside};
-  if (!what.weights_only) over_ranks.own = {{"rng", rng_states().as_items().at(0)}};
+  if (!what.weights_only) over_ranks.own = {{"rng", rng_of_this_rank(state)}};
   over_ranks.replica = replica_of(state);
   over_ranks.kept = kept_;
   job.value = std::move(tree);

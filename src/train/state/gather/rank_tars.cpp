@@ -17,7 +17,6 @@
 #include "cairn/dist/dist.h"
 #include "cairn/error.h"
 #include "cairn/train/parameters.h"
-#include "cairn/train/rng.h"
 #include "cairn/train/state.h"
 
 #include "checkpoint/names/format_string.h"
@@ -115,7 +114,7 @@ void RankSaves::fill_tar(SaveJob& job, const State& state, const SaveCheckpointO
     tars.names = names_of(state.model->module());
   });
   take_buffers_of_rank_0(tars.names.buffers, entries);
-  Value tree = Dict{{"state", std::move(entries)}, {"rng", rng_states()}};
+  Value tree = Dict{{"state", std::move(entries)}, {"rng", List{rng_of_this_rank(state)}}};
   leave_out(tree, what.ignore_keys, dist::rank() == 0 ? logger : nullptr);
   job.value = std::move(tree);
   job.is_of_all_ranks = true;

@@ -24,10 +24,16 @@
 
 namespace cairn {
 
-Value rng_of_all_ranks() {
+Value rng_of_this_rank(const State& state) {
+  const std::optional<Value>& pending = State::CheckpointForm::of(state).pending_rng;
+  const bool has_entry = pending && !pending->as_items().empty();
+  return (has_entry ? *pending : rng_states()).as_items().front();
+}
+
+Value rng_of_all_ranks(const State& state) {
   List all;
-  for (const Value& own : Team::of_job().gather_all(rng_states()))
-    all.push_back(own.as_items().at(0));
+  for (const Value& own : Team::of_job().gather_all(rng_of_this_rank(state)))
+    all.push_back(own);
   return all;
 }
 
@@ -91,7 +97,7 @@ Value checkpoint_of(const State& state, Gathered parts, const SaveCheckpointOpti
 }  // namespace
 
 Value checkpoint_value(const State& state, const SaveCheckpointOptions& options, Logger* logger) {
-  Value rng = options.weights_only ? Value() : rng_of_all_ranks();
+  Value rng = options.weights_only ? Value() : rng_of_all_ranks(state);
   WholeState whole(state, options.weights_only);
   if (is_written_elsewhere())
     return Dict();  // Rank 0 needs only the two calls above from this
@@ -164,7 +170,7 @@ std::string save_checkpoint(const State& state, const std::string& filename,
   std::string path = strict_format(
       NameFormat(filename), variables_of_writer(state.run_name) + time_variables(state.timestamp));
   if (saves_over_ranks(state)) return save_sharded(state, path, options);
-  Value rng = options.weights_only ? Value() : rng_of_all_ranks();
+  Value rng = options.weights_only ? Value() : rng_of_all_ranks(state);
   WholeState whole(state, options.weights_only);
   if (is_written_elsewhere()) return path;
   const dist::LongWork long_work;
