@@ -28,14 +28,14 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// Whether nothing was trained between the two: the end of an epoch trains nothing. When time was
-// set back, the same batch took another time.
+// Whether no batch was trained between the two: the end of an epoch trains nothing. total_wct
+// differs if time was set back and the same batch was trained again.
 bool is_same_moment(const Timestamp& one, const Timestamp& other) {
   return one.batch == other.batch && one.sample == other.sample && one.token == other.token &&
          one.total_wct == other.total_wct;
 }
 
-// Tries again for as long as the options say. Each retry is a line.
+// Retries for options.store_patience. `add` receives a line for each retry.
 RetryPolicy patient(const CheckpointSaverOptions& options, std::function<void(std::string)> add) {
   return {.patience = options.store_patience,
           .patience_option = "store_patience, of a Trainer save_store_patience",
@@ -58,7 +58,7 @@ SavePipelineOptions pipeline_options(const CheckpointSaverOptions& options,
                            [finished](std::string line) { finished->notes.add(std::move(line)); })};
 }
 
-// Whether all saves have one link.
+// Whether all saves move the same link.
 bool has_one_link(const CheckpointSaverOptions& options) {
   return options.latest_filename && !has_counter(NameFormat(*options.latest_filename));
 }
@@ -68,8 +68,8 @@ std::optional<std::int64_t> same_on_all_ranks(std::optional<std::int64_t> batch)
   return of_first >= 0 ? std::optional(of_first) : std::nullopt;
 }
 
-// A file that is known only from a loaded state is removed only if it still is this run's. `store`
-// makes no attempts of its own: whoever removes does.
+// Lets `job` remove a file that is known only from a loaded state only if it still belongs to this
+// run. `store` does not retry: the code that removes does.
 void ask_before_removal(SaveJob& job, SaverPlace here, std::shared_ptr<ObjectStore> store,
                         const SavedCheckpoints& saved) {
   auto loaded = saved.loaded_among(job.remove_afterwards);
@@ -95,7 +95,7 @@ Destination::Destination(CheckpointSaverOptions options, std::unique_ptr<Checkpo
       pipeline_(pipeline_options(options_, finished_)),
       rights_(options_.overwrite, saved_, pipeline_.publisher().own(), messages_) {}
 
-// Who waits for a store that is away is told so at once: it is the training thread.
+// The training thread waits in this store's calls, so each retry is logged at once.
 SaverPlace Destination::place(const State& state, Logger& logger) const {
   return {.store = is_far(options_) ? retrying_store(options_.store, patient(options_, logger))
                                     : options_.store,
@@ -134,10 +134,11 @@ void Destination::prepare(const State& state, Logger& logger) {
     if (feeds_uploads_) look_at_uploads(options_, state, logger);
     remove_leftovers(options_, folder, dist_variables(state.run_name), logger);
   });
-  // On machines without a file system in common with rank 0's there is a folder for their parts.
+  // A machine that shares no file system with rank 0's has its own folder for its parts.
   if (!layout_->makes_folders() || is_far(options_) || team.is_alone()) return;
   if (dist::count_machines() == 1) return;
-  dist::barrier("looking for what killed saves left");  // who has one has looked by now
+  // Ranks that share rank 0's file system have looked into that folder by now.
+  dist::barrier("looking for what killed saves left");
   team.run_on_all("preparing " + home, [&] {
     if (!layout_->is_first_of_another_machine()) return;
     options_.store->prepare(home);
@@ -154,31 +155,31 @@ void Destination::after_load(const State& state, Logger& logger) {
   last_due = same_on_all_ranks(last_due);
 }
 
-// A run that was killed after its last save goes on from it. When only its epoch is to be ended
-// yet, the batch is not saved again under the name that it has then.
+// A run that was killed after its last save resumes from it. If only the end of its epoch is left,
+// the batch is not saved again under the name that it has after the epoch.
 void Destination::note_already_saved(const State& state, Logger& logger) {
   const SaverPlace here = place(state, logger);
   const std::string path = here.path();
   if (last_due || here.now.batch == 0) return;
-  // One machine alone cannot read whose it is, and at which batch. Autoresume knows: it came from
-  // it.
+  // One machine alone cannot read which run wrote a checkpoint in parts, and at which batch. But
+  // autoresume loaded this one.
   const bool is_in_parts =
       run_.may_rewrite_own && here.may_have_resumed_from(path) && is_saved_in_parts(here, path);
   if (!is_in_parts && !holds_checkpoint_of_now(here, path)) return;
   last_due = here.now.batch;
-  // All ranks went on from it together, so all have saved it: it is not put at stake again.
+  // All ranks resumed from it together, so it is whole: it is not written again.
   const bool is_one_of_several = layout_->is_of_all_ranks() && !layout_->makes_folders();
   if (is_in_parts || (is_one_of_several && run_.may_rewrite_own)) saved_in_parts_ = path;
   const std::string link = link_path(options_, state);
   if (link.empty() || pipeline_.publisher().points_at(link, path)) return;
   const auto lock = lock_.take_unless_busy();
-  if (!lock) return;  // another process trains the run, and moves the link itself
+  if (!lock) return;  // Another process trains the run, and moves the link itself.
   rights_.put_link_obstacle_aside(here, link);
-  pipeline_.publisher().move_pointer(link, path);  // the save was killed before this step
+  pipeline_.publisher().move_pointer(link, path);  // The save was killed before this step.
 }
 
 void Destination::begin_fit(const State& state, Logger& logger) {
-  // When time was set back, that batch is still to come.
+  // If time was set back, that batch is yet to come.
   if (last_due > state.timestamp.batch) last_due.reset();
   const Team team = Team::of_job();
   const std::string home = writers_folder(options_, state);
@@ -206,7 +207,7 @@ void Destination::begin_fit(const State& state, Logger& logger) {
       if (checkpoints_to_keep(options_) != 0) note_already_saved(state, logger);
     });
   } catch (...) {
-    lock_.release();  // this fit() does not begin
+    lock_.release();  // This fit() does not begin.
     throw;
   }
   last_due = same_on_all_ranks(last_due);
@@ -230,7 +231,8 @@ SaveJob Destination::plan(const SaveRequest& what) try {
   if (layout_->is_of_all_ranks()) {
     job.replace = replace_if(may_replace);
   } else {
-    // OwnObjects knows which versions are this job's: one of them may still have to be written.
+    // OwnObjects knows which versions this job wrote. An earlier save of this name may still be
+    // under way, so the version to replace is not known yet.
     job.replace = Replace::kOwn;
     job.is_retired = [here](const std::string& old) { return here.is_retired(old); };
   }
@@ -283,11 +285,11 @@ void Destination::submit(SaveJob job, const std::function<void(SaveJob&)>& fill)
   }
 }
 
-// Waits, because it is known which saves have failed only when none is under way.
+// Waits, because it is only known which saves have failed once none is under way.
 void Destination::drop_failed() {
   try {
     wait();
-  } catch (const Error& e) {  // a second one: the first is being thrown
+  } catch (const Error& e) {  // a second error: the first one is being thrown
     messages_.push_back(std::string("warning: ") + e.what());
   }
 }
@@ -298,7 +300,8 @@ void Destination::settle() {
   for (const FinishedSaves::One& done : finished_->take()) {
     const std::string& path = done.report.path;
     if (done.report.is_skipped) {
-      if (!newest_ || newest_->path != path) saved_.skip(path);  // else the newer one has it
+      // A newer save of the same name has this entry.
+      if (!newest_ || newest_->path != path) saved_.skip(path);
       messages_.push_back("skipped " + printable_line(path) +
                           ": the store is away, and a newer save waits in its place");
       continue;
@@ -308,7 +311,7 @@ void Destination::settle() {
     if (newest_ && newest_->number == done.number) newest_->is_durable = true;
     if (feeds_uploads_) durable_.push_back(path);
     count_removed(done.report);
-    if (is_written_elsewhere()) continue;  // rank 0 says it
+    if (is_written_elsewhere()) continue;  // Rank 0 logs it.
     if (is_far(options_) && done.is_first) {
       if (auto warning = warning_without_locks(*options_.store, path); !warning.empty())
         messages_.push_back(std::move(warning));
@@ -322,7 +325,8 @@ void Destination::count_removed(const SaveReport& done) {
   for (const std::string& path : done.removed)
     saved_.remove(path);
   for (const std::string& path : done.refused) {
-    if (!saved_.disown(path) || !layout_->is_writer()) continue;  // said before, or by another rank
+    // It was logged before, or another rank logs it.
+    if (!saved_.disown(path) || !layout_->is_writer()) continue;
     messages_.push_back("warning: " + printable_line(path) +
                         " is not removed: it cannot be read now, is not what this run saved "
                         "there, or holds files that are no part of a checkpoint");
@@ -361,7 +365,7 @@ void Destination::close() {
     layout_->forget_saves();
     pipeline_.release_tensors();
   };
-  forget_all();  // a program that replaces the weights now need not have both in memory
+  forget_all();  // A program that now replaces the weights need not have both in memory.
   std::exception_ptr error;
   try {
     wait();
@@ -369,12 +373,12 @@ void Destination::close() {
     error = std::current_exception();
   }
   lock_.release();
-  forget_all();  // what the saves remembered that were under way
+  forget_all();  // Also what the saves under way have remembered since.
   if (error) std::rethrow_exception(error);
 }
 
-// The newest save counts unless something says that it is not, or will not be, whole here. In a
-// store that is far away it was looked at after it had arrived.
+// True if the newest save is of this moment and has this name. A local file is looked up once more;
+// in a far store the save itself has verified the object.
 bool Destination::has_saved(const State& state) const {
   const std::string path = save_path(options_, state);
   if (!newest_ && !saved_in_parts_.empty()) {
@@ -386,8 +390,8 @@ bool Destination::has_saved(const State& state) const {
   return !newest_->is_durable || !is_kept_here || options_.store->stat(newest_->path);
 }
 
-// Does what the last save would have done, if it was killed before it removed anything. Does
-// nothing unless the present state of training is saved here, whole: note_already_saved() knows.
+// Removes what the last save would have removed, if that save was killed before. Does nothing
+// unless the present state of training is saved here as a whole (note_already_saved()).
 void Destination::remove_superfluous(const State& state, Logger& logger) {
   const int keep = checkpoints_to_keep(options_);
   if (keep <= 0 || last_due != state.timestamp.batch) return;
@@ -406,7 +410,7 @@ void Destination::remove_superfluous(const State& state, Logger& logger) {
     const bool has_parts = over_ranks && layout_->is_first_of_another_machine();
     if (names.empty() || !(layout_->is_writer() || has_parts)) return;
     const auto lock = lock_.take_unless_busy();
-    if (!lock) return;  // the next save of the process that trains does it
+    if (!lock) return;  // The process that trains removes them at its next save.
     SaveJob job;
     job.path = save_path(options_, state);
     job.latest = link_path(options_, state);
