@@ -26,12 +26,12 @@ namespace cairn {
 namespace {
 
 using ::testing::AllOf;
+using testing::current_checkpoint;
 using testing::FaultyFileSystem;
 using testing::FileCall;
 using ::testing::HasSubstr;
 using testing::loading_run;
 using ::testing::Not;
-using testing::now;
 using testing::RecordingSource;
 using testing::TempFolder;
 
