@@ -41,8 +41,8 @@ void operator delete(void* memory, std::size_t /*bytes*/) noexcept { std::free(m
 namespace cairn {
 namespace {
 
+using testing::current_checkpoint;
 using testing::loading_run;
-using testing::now;
 using testing::TempFolder;
 
 // libtorch's CPU allocator, which fails when its turn has come.

@@ -30,11 +30,11 @@ namespace {
 
 using ::testing::AllOf;
 using testing::Ballast;
+using testing::current_checkpoint;
 using testing::FaultyFileSystem;
 using testing::FileCall;
 using ::testing::HasSubstr;
 using testing::loading_run;
-using testing::now;
 using testing::RecordingSource;
 using testing::TempFolder;
 
