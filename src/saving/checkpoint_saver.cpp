@@ -220,7 +220,7 @@ List CheckpointSaver::Impl::places_to_leave_out(const SaveRequest& what) {
     if (!is_store_unreachable || !team.is_first()) continue;
     messages.push_back("skipped " +
                        printable_line(save_path(destinations[i]->options(), what.state)) +
-                       ": the store is away, and the previous save still waits for it");
+                       ": the store cannot be reached, and the previous save still waits for it");
   }
   return left_out;
 }

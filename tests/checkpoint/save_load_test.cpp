@@ -94,7 +94,7 @@ TEST(SaveTest, WithoutOverwriteTheOldFileStays) {
   EXPECT_THAT(names_in(folder.path()), ElementsAre("a.pt"));
 }
 
-TEST(SaveTest, AFolderWhereAFileShouldBeAndTheReverse) {
+TEST(SaveTest, AFolderInPlaceOfAFileIsAnErrorAndTheReverse) {
   const TempFolder folder;
   save(1, folder / "a");
   EXPECT_THAT(message_of<UsageError>([&] { save(1, folder.path()); }), HasSubstr("a folder"));
@@ -128,7 +128,7 @@ TEST(SaveTest, AnUnwritableFolderIsAClearError) {
   EXPECT_THAT(message, HasSubstr("check the owner and permissions"));
 }
 
-TEST(SaveTest, ALinkOfTheFilesNameIsReplacedNotFollowed) {
+TEST(SaveTest, ALinkWithTheFilesNameIsReplacedNotFollowed) {
   const TempFolder folder;
   save("target", folder / "target.pt");
   posix_file_system().make_link("target.pt", folder / "a.pt");
@@ -180,7 +180,7 @@ TEST(LoadTest, LoadedTensorsOutliveTheFile) {
 }
 
 // The loaded tensors are ranges of the file.
-TEST(LoadTest, OfAFileThatIsWrittenToNothingIsSavedAndThatIsCutOffIsAnError) {
+TEST(LoadTest, TensorsOfAnOverwrittenOrTruncatedFileAreNotSaved) {
   const TempFolder temp;
   constexpr std::size_t kBytes = 4'000'000;
   save(Dict{{"w", make_tensor(DType::kUInt8, {kBytes}, testing::shared(std::string(kBytes, 'x')))}},
@@ -219,7 +219,7 @@ class WrappedStorage final : public Storage {
   bool& was_guarded_;
 };
 
-TEST(SaveTest, WhatIsInAFileIsMappedAlsoWhereAStorageHidesIt) {
+TEST(SaveTest, BytesOfAFileAreMappedEvenIfAStorageHidesTheFile) {
   const TempFolder temp;
   save(Dict{{"w", make_tensor(DType::kUInt8, {4}, testing::shared("abcd"))}}, temp / "in.pt");
   TensorView tensor = load(temp / "in.pt").at("w").as_tensor();
@@ -231,7 +231,7 @@ TEST(SaveTest, WhatIsInAFileIsMappedAlsoWhereAStorageHidesIt) {
 }
 
 // The tensors of a pickled module are inside such an object.
-TEST(SaveTest, WhatIsInAFileIsMappedAlsoInsideOfAForeignObject) {
+TEST(SaveTest, ReadsAreGuardedInsideAForeignObjectToo) {
   const TempFolder temp;
   const TensorView in_memory = make_tensor(DType::kUInt8, {4}, testing::shared("abcd"));
   bool was_guarded = false;
@@ -249,7 +249,7 @@ TEST(SaveTest, WhatIsInAFileIsMappedAlsoInsideOfAForeignObject) {
   EXPECT_EQ(saved.at("net").as_foreign().state.at("weight"), Value(in_memory));
 }
 
-TEST(SaveTest, WhatIsInMemoryIsSavedWhateverBecameOfAFileThatIsMapped) {
+TEST(SaveTest, TensorsInMemoryAreSavedAlthoughAMappedFileHasChanged) {
   const TempFolder temp;
   const Value in_memory =
       Dict{{"w", make_tensor(DType::kUInt8, {9000}, testing::shared(std::string(9000, 'x')))}};
@@ -262,7 +262,7 @@ TEST(SaveTest, WhatIsInMemoryIsSavedWhateverBecameOfAFileThatIsMapped) {
   EXPECT_THROW(save(loaded, temp / "out.pt", {.overwrite = true}), UnreadableError);
 }
 
-TEST(VerifyTest, SaysWhatAGoodFileIs) {
+TEST(VerifyTest, ReportsTheFactsAboutAGoodFile) {
   const TempFolder folder;
   save(sample_checkpoint(3), folder / "a.pt", {.info = sample_info(3)});
   for (const Verify how : {Verify::kFull, Verify::kQuick}) {
@@ -279,7 +279,7 @@ TEST(VerifyTest, SaysWhatAGoodFileIs) {
   EXPECT_THAT(verify(folder / "a.pt").summary(), HasSubstr("every byte accounted for"));
 }
 
-TEST(VerifyTest, QuickReadsNoTensorsFullDoes) {
+TEST(VerifyTest, OnlyFullVerificationReadsTensors) {
   const TempFolder folder;
   save(sample_checkpoint(3, 4096), folder / "a.pt");
   std::string bytes = testing::read_file(folder / "a.pt");

@@ -87,8 +87,8 @@ TEST_P(StoreAwayOfRanks, TrainingGoesOnAndAllLeaveOutTheSameSaves) {
   const std::vector<int> saved = {1, 2, 3, 4, 8, 9, 10, 11, 12};
   for (int batch = 1; batch <= 12; ++batch) {
     const bool is_saved = std::ranges::find(saved, batch) != saved.end();
-    const std::string line =
-        "skipped " + folder_ / name_of(GetParam().names.at(0), batch) + ": the store is away";
+    const std::string line = "skipped " + folder_ / name_of(GetParam().names.at(0), batch) +
+                             ": the store cannot be reached";
     EXPECT_EQ(said.find(line) == std::string::npos, is_saved) << line;
   }
   for (std::size_t rank = 0; rank < GetParam().names.size(); ++rank)

@@ -32,7 +32,7 @@ void replace(FileSystem& files, const std::string& path, const std::string& text
   file.commit();
 }
 
-TEST(AtomicFileTest, AFaultAtAnyCallLeavesTheOldFileAndNothingElse) {
+TEST(AtomicFileTest, AFaultAtAnyCallLeavesTheOldOrTheNewFileAndNothingElse) {
   for (const int error : {ENOSPC, EDQUOT, EIO}) {
     for (std::uint64_t n = 1;; ++n) {
       SimFileSystem disk;
@@ -71,7 +71,7 @@ TEST(AtomicFileTest, AFailedSyncIsNotRetried) {
   EXPECT_THAT(disk.list("/"), IsEmpty());
 }
 
-TEST(AtomicFileTest, WithoutOverwriteTheExistingFileWinsEvenWhenItComesLate) {
+TEST(AtomicFileTest, WithoutOverwriteAFileThatAppearsBeforeCommitWins) {
   SimFileSystem disk;
   replace(disk, "/f", "first", false);
   EXPECT_THROW(AtomicFile(disk, "/f", {.overwrite = false}), AlreadyExistsError);

@@ -20,7 +20,7 @@ TEST(Batch, GivesTensorsByPositionAndByName) {
   EXPECT_EQ(named[0].dim(), 2);
 }
 
-TEST(Batch, SaysWhatThereIsWhenSomethingIsNot) {
+TEST(Batch, AnErrorAboutAMissingTensorNamesTheExistingOnes) {
   const Batch pair = {at::zeros({2}), at::ones({2})};
   EXPECT_THROW(pair[2], UsageError);
   EXPECT_THROW(pair.single(), UsageError);

@@ -317,9 +317,9 @@ class Replacements : public ::testing::TestWithParam<SaveSetting> {
       return {{name, testing::read_file(temp_ / "none.pt")}};
     }
     const bool is_now = what == "own of this moment";
-    const bool is_kind = what == "another run's" || what == "own weights";
+    const bool has_other_options = what == "another run's" || what == "own weights";
     const std::int64_t batch = is_now ? moment.from : moment.from + 1;
-    Contents files = moved_to(saved(moment.has_counter, batch, is_kind ? what : "own"),
+    Contents files = moved_to(saved(moment.has_counter, batch, has_other_options ? what : "own"),
                               name_of(moment.has_counter, batch), name);
     std::string& bytes = largest_of(files);
     if (what == "damaged") bytes.resize(bytes.size() / 2);

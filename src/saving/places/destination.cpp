@@ -38,7 +38,7 @@ bool is_same_moment(const Timestamp& one, const Timestamp& other) {
 // Retries for options.store_patience. `add` receives a line for each retry.
 RetryPolicy patient(const CheckpointSaverOptions& options, std::function<void(std::string)> add) {
   return {.patience = options.store_patience,
-          .patience_option = "store_patience, of a Trainer save_store_patience",
+          .patience_option = "store_patience (save_store_patience of a Trainer)",
           .on_retry = told_by_lines(std::move(add))};
 }
 
@@ -134,11 +134,11 @@ void Destination::prepare(const State& state, Logger& logger) {
     if (feeds_uploads_) look_at_uploads(options_, state, logger);
     remove_leftovers(options_, folder, dist_variables(state.run_name), logger);
   });
-  // A machine that shares no file system with rank 0's has its own folder for its parts.
+  // A machine that shares no file system with rank 0's machine has its own folder for its parts.
   if (!layout_->makes_folders() || is_far(options_) || team.is_alone()) return;
   if (dist::count_machines() == 1) return;
   // Ranks that share rank 0's file system have looked into that folder by now.
-  dist::barrier("looking for what killed saves left");
+  dist::barrier("looking for leftovers of killed saves");
   team.run_on_all("preparing " + home, [&] {
     if (!layout_->is_first_of_another_machine()) return;
     options_.store->prepare(home);
@@ -179,14 +179,14 @@ void Destination::note_already_saved(const State& state, Logger& logger) {
 }
 
 void Destination::begin_fit(const State& state, Logger& logger) {
-  // If time was set back, that batch is yet to come.
+  // If training time was set back (reset_time), the batch of last_due is yet to come.
   if (last_due > state.timestamp.batch) last_due.reset();
   const Team team = Team::of_job();
   const std::string home = writers_folder(options_, state);
   try {
     if (saves_here()) {
-      // A custom store may be far away on one rank alone. So each rank asks its own store, within a
-      // step that all ranks take together.
+      // A custom store may be far away on one rank only. So each rank asks its own store for the
+      // lock, within a step that all ranks take together.
       team.run_on_all("locking " + home, [&] {
         if (is_written_elsewhere() || lock_.hold(link_path(options_, state))) return;
         logger.log_message(options_.store->describe(home) +
@@ -303,14 +303,14 @@ void Destination::settle() {
       // A newer save of the same name has this entry.
       if (!newest_ || newest_->path != path) saved_.skip(path);
       messages_.push_back("skipped " + printable_line(path) +
-                          ": the store is away, and a newer save waits in its place");
+                          ": the store cannot be reached, and a newer save waits in its place");
       continue;
     }
     saved_.finish(path);
     rights_.saved(path);
     if (newest_ && newest_->number == done.number) newest_->is_durable = true;
     if (feeds_uploads_) durable_.push_back(path);
-    count_removed(done.report);
+    note_removed(done.report);
     if (is_written_elsewhere()) continue;  // Rank 0 logs it.
     if (is_far(options_) && done.is_first) {
       if (auto warning = warning_without_locks(*options_.store, path); !warning.empty())
@@ -321,7 +321,7 @@ void Destination::settle() {
   }
 }
 
-void Destination::count_removed(const SaveReport& done) {
+void Destination::note_removed(const SaveReport& done) {
   for (const std::string& path : done.removed)
     saved_.remove(path);
   for (const std::string& path : done.refused) {
@@ -373,7 +373,7 @@ void Destination::close() {
     error = std::current_exception();
   }
   lock_.release();
-  forget_all();  // Also what the saves under way have remembered since.
+  forget_all();  // The saves under way have kept more since then.
   if (error) std::rethrow_exception(error);
 }
 
@@ -416,12 +416,13 @@ void Destination::remove_superfluous(const State& state, Logger& logger) {
     job.latest = link_path(options_, state);
     for (const Value& name : names)
       job.remove_afterwards.push_back(join_path(home, name.as_str()));
-    // If the folder is whole there, both ranks see one file system, and rank 0 removes it.
+    // If this machine sees the whole folder, it shares rank 0's file system, and rank 0 removes the
+    // folder.
     if (has_parts) job.may_remove = is_machine_part;
     if (!has_parts) ask_before_removal(job, place(state, logger), options_.store, saved_);
     job.is_of_all_ranks = layout_->is_of_all_ranks();
     const SaveReport done = pipeline_.retain(job);
-    count_removed(done);
+    note_removed(done);
     for (const std::string& path : done.removed) {
       messages_.push_back("removed " + printable_line(path) +
                           ", the oldest of the checkpoints, of which " + std::to_string(keep) +

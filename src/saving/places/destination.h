@@ -138,7 +138,7 @@ class Destination {
   SaverPlace place(const State& state, Logger& logger) const;
   void note_already_saved(const State& state, Logger& logger);
   SaveJob next_job(const SaverPlace& here, const State& state);
-  void count_removed(const SaveReport& done);
+  void note_removed(const SaveReport& done);
   void drop_failed();
 
   CheckpointSaverOptions options_;

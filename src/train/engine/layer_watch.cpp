@@ -67,9 +67,9 @@ std::string layer_class(const torch::nn::Module& layer) {
     full_name = full_name.substr(kUnit.size(), full_name.find(',') - kUnit.size());
   }
   std::string name = without_namespaces(full_name);
-  constexpr std::string_view kHolderSuffix = "Impl";  // torch::nn::LinearImpl
-  if (name.ends_with(kHolderSuffix) && name.size() > kHolderSuffix.size()) {
-    name.resize(name.size() - kHolderSuffix.size());
+  constexpr std::string_view kImplSuffix = "Impl";  // torch::nn::LinearImpl
+  if (name.ends_with(kImplSuffix) && name.size() > kImplSuffix.size()) {
+    name.resize(name.size() - kImplSuffix.size());
   }
   return name;
 }

@@ -76,16 +76,16 @@ class FolderFiles {
     return bytes;
   }
   // From now on, Damage names the items of `folder`.
-  void name_by(const std::shared_ptr<const dcp::Folder>& folder) { *items_ = folder; }
+  void name_by(const std::shared_ptr<const dcp::Folder>& folder) { *opened_folder_ = folder; }
   std::vector<std::string> names() { return list_names(*store_, folder_); }
 
  private:
-  using Items = std::weak_ptr<const dcp::Folder>;  // weak, because the folder owns the files
+  using WeakFolder = std::weak_ptr<const dcp::Folder>;  // weak, because the folder owns the files
 
   File verified(const std::string& name, std::shared_ptr<const ByteSource> file) {
     return std::make_shared<const VerifiedSource>(
-        std::move(file),
-        [name, items = items_](const auto& read, const auto& records, VerifyReport& report) {
+        std::move(file), [name, items = opened_folder_](const auto& read, const auto& records,
+                                                        VerifyReport& report) {
           const auto folder = items->lock();
           check_data_records(folder.get(), read, name, records, report);
         });
@@ -100,7 +100,7 @@ class FolderFiles {
   std::string folder_;
   std::mutex mutex_;
   std::map<std::string, File> opened_;
-  std::shared_ptr<Items> items_ = std::make_shared<Items>();
+  std::shared_ptr<WeakFolder> opened_folder_ = std::make_shared<WeakFolder>();
 };
 
 dcp::Metadata parse_file(FolderFiles& files, const std::string& name) {
@@ -193,7 +193,7 @@ class ManifestCheck {
   }
   // Why the manifest of a newer cairn cannot be used; otherwise empty.
   const std::string& newer() const { return read().newer; }
-  bool applies_here() const {
+  bool has_manifest() const {
     const ManifestState& state = read();
     return state.manifest.has_value() || !state.problem.empty();
   }
@@ -337,21 +337,21 @@ class DcpSource final : public CheckpointSource {
     VerifyReport report;
     report.bytes = bytes();
     // Storages that have to be made, and plain tensors, have no checksums of their own.
-    const bool is_whole = reads.has_storages_to_make() || folder_->has_plain_tensors();
-    if (how == Verify::kWhatIsRead && is_whole) how = Verify::kFull;
+    const bool needs_full_check = reads.has_storages_to_make() || folder_->has_plain_tensors();
+    if (how == Verify::kWhatIsRead && needs_full_check) how = Verify::kFull;
     manifest_.verify(how, on_progress_, reads, report);
-    report.has_manifest = manifest_.applies_here();
+    report.has_manifest = manifest_.has_manifest();
     // The records of files that match the manifest are not checked again. Other files' records are
     // checked, so that the report names the tensors.
     const bool is_known = how == Verify::kFull && report.has_manifest && report.ok();
-    const bool is_of_all = how == Verify::kFull || (how == Verify::kQuick && reads.empty());
+    const bool checks_all = how == Verify::kFull || (how == Verify::kQuick && reads.empty());
     const auto data_file = [&](std::string_view name) -> const VerifiedSource& {
       return *files_->open(std::string(name));
     };
     in_folder(path_, [&] {
       auto tree = verify_dcp(*folder_,
                              {.how = is_known ? Verify::kQuick : how,
-                              .scope = is_of_all ? Scope::kAll : Scope::kWhatIsRead,
+                              .scope = checks_all ? Scope::kAll : Scope::kWhatIsRead,
                               .on_progress = on_progress_,
                               .data_file = data_file},
                              reads, report);

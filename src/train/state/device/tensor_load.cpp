@@ -44,7 +44,7 @@ bool is_whole_storage(const at::Tensor& tensor) noexcept {
 
 TensorLoad::TensorLoad(const at::Tensor& target, const TensorView& elements,
                        const std::function<void()>& before_elements)
-    : target_(target), is_on_host_(target.device().is_cpu()) {
+    : target_(target), target_is_on_host_(target.device().is_cpu()) {
   if (is_over(elements, target)) return;
   elements_ = near_tensor_of(elements);
   const torch::NoGradGuard no_grad;
@@ -54,21 +54,22 @@ TensorLoad::TensorLoad(const at::Tensor& target, const TensorView& elements,
   if (before_elements && (target_.is_conj() || target_.is_neg())) before_elements();
   as_stored(target_, elements_);
   arrange(before_elements);
-  if (is_on_host_) target_.data_ptr();  // Forces memory that is copied on write to be copied now.
+  if (target_is_on_host_)
+    target_.data_ptr();  // Forces memory that is copied on write to be copied now.
 }
 
 void TensorLoad::arrange(const std::function<void()>& before_elements) {
   is_dense_ = target_.is_non_overlapping_and_dense();
   const bool is_in_order =
       is_dense_ ? elements_.strides() == target_.strides() : elements_.is_contiguous();
-  const bool is_its_own = elements_.scalar_type() == target_.scalar_type() &&
-                          elements_.device() == target_.device() && !elements_.is_conj();
-  if (is_in_order && is_its_own) return;
+  const bool needs_no_cast = elements_.scalar_type() == target_.scalar_type() &&
+                             elements_.device() == target_.device() && !elements_.is_conj();
+  if (is_in_order && needs_no_cast) return;
   const at::TensorOptions options = target_.options().requires_grad(false);
   at::Tensor fresh = is_dense_ ? at::empty_strided(target_.sizes(), target_.strides(), options)
                                : at::empty(target_.sizes(), options, at::MemoryFormat::Contiguous);
   if (DeviceUploads::takes(fresh, elements_)) {
-    on_host_ = std::exchange(elements_, fresh);
+    upload_source_ = std::exchange(elements_, fresh);
     return;
   }
   if (before_elements) before_elements();
@@ -79,7 +80,8 @@ void TensorLoad::arrange(const std::function<void()>& before_elements) {
 void TensorLoad::upload(std::vector<TensorLoad>& loads) {
   DeviceUploads uploads;
   for (TensorLoad& load : loads) {
-    if (load.on_host_.defined()) uploads.add(load.elements_, std::exchange(load.on_host_, {}));
+    if (load.upload_source_.defined())
+      uploads.add(load.elements_, std::exchange(load.upload_source_, {}));
   }
   uploads.finish();
 }
@@ -104,33 +106,33 @@ void TensorLoad::hand_over() noexcept {
 
 bool TensorLoad::needs_libtorch() const noexcept {
   if (is_there()) return false;
-  return !is_strided_ || (!is_on_host_ && !may_hand_over());
+  return !is_strided_ || (!target_is_on_host_ && !may_hand_over());
 }
 
 void TensorLoad::save_old_elements() {
   if (!needs_libtorch()) return;
   const torch::NoGradGuard no_grad;
-  before_ = target_.clone();
+  old_elements_ = target_.clone();
 }
 
 void TensorLoad::copy() {
-  if (!before_.defined()) return;
+  if (!old_elements_.defined()) return;
   const torch::NoGradGuard no_grad;
   target_.copy_(elements_);
 }
 
 void TensorLoad::copy_back() noexcept {
-  if (!before_.defined()) return;
+  if (!old_elements_.defined()) return;
   try {
     const torch::NoGradGuard no_grad;
-    target_.copy_(before_);
+    target_.copy_(old_elements_);
   } catch (...) {  // A device that refuses its old elements is lost; its next use reports that.
   }
 }
 
 void TensorLoad::put() noexcept {
   const std::size_t bytes = bytes_of_elements(target_);
-  if (before_.defined() || bytes == 0) return;
+  if (old_elements_.defined() || bytes == 0) return;
   if (may_hand_over()) {
     hand_over();
   } else if (is_there() || elements_.data_ptr() == target_.data_ptr()) {
@@ -154,7 +156,7 @@ void TensorLoad::put() noexcept {
 void TensorLoad::wait_for_devices(const std::vector<TensorLoad>& loads) {
   std::set<std::string> done;
   for (const TensorLoad& load : loads) {
-    if (load.is_on_host_) continue;
+    if (load.target_is_on_host_) continue;
     const c10::Device device = load.target_.device();
     if (!done.insert(device.str()).second) continue;
     const c10::impl::VirtualGuardImpl guard(device.type());
@@ -171,7 +173,7 @@ void TensorLoad::put_all(std::vector<TensorLoad>& loads) noexcept {
   constexpr std::uint64_t kWorthAThread = std::uint64_t{256} << 10;  // On average.
   std::uint64_t bytes = 0;
   for (const TensorLoad& load : loads) {
-    if (load.is_on_host_ && !load.is_there()) bytes += bytes_of_elements(load.elements_);
+    if (load.target_is_on_host_ && !load.is_there()) bytes += bytes_of_elements(load.elements_);
   }
   const bool is_small = bytes / kWorthAThread < loads.size();
   for (TensorLoad& load : loads) {

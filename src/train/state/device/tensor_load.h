@@ -57,10 +57,10 @@ class TensorLoad {
   static void put_all(std::vector<TensorLoad>& loads) noexcept;  // Calls put() and release().
 
   at::Tensor target_;
-  at::Tensor elements_;     // Undefined: is_there().
-  at::Tensor on_host_;      // Source of upload(), which writes elements_.
-  at::Tensor before_;       // The old elements, where libtorch copied.
-  bool is_on_host_ = true;  // The target.
+  at::Tensor elements_;            // Undefined: is_there().
+  at::Tensor upload_source_;       // Source of upload(), which writes elements_.
+  at::Tensor old_elements_;        // The old elements, where libtorch copied.
+  bool target_is_on_host_ = true;  // The target.
   bool is_strided_ = true;
   bool is_dense_ = true;  // The target has no gaps, and its elements have the order of the new
                           // ones.
