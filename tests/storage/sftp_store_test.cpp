@@ -299,7 +299,7 @@ TEST(SftpPlaceTest, WhatCannotBeIsRefused) {
   EXPECT_THAT(refused("sftp://-oProxyCommand=x/a"), HasSubstr("name of a host"));
   EXPECT_THAT(refused("sftp://ho st/a"), HasSubstr("name of a host"));
   EXPECT_THAT(refused("sftp://-x@host/a"), HasSubstr("user's name"));
-  EXPECT_THAT(refused("sftp://host:x/a"), HasSubstr("is no port"));
+  EXPECT_THAT(refused("sftp://host:x/a"), HasSubstr("port is no number"));
   EXPECT_THAT(refused("sftp://host:70000/a"), HasSubstr("no port 70000"));
 }
 

@@ -449,7 +449,8 @@ TEST_F(Autoresume, WhatCannotBeReadNowStopsTheStartAndTouchesNothing) {
       Trainer trainer(compressed());
       FAIL() << "started at batch " << trainer.state().timestamp.batch;
     } catch (const StorageError& e) {
-      EXPECT_THAT(e.what(), AllOf(HasSubstr("ep0-ba3-rank0.pt.gz"), HasSubstr("put it aside")));
+      EXPECT_THAT(e.what(),
+                  AllOf(HasSubstr("ep0-ba3-rank0.pt.gz"), HasSubstr("put the file aside")));
     }
   }
   EXPECT_EQ(files(), before);

@@ -371,6 +371,9 @@ StartOutcome start_run(TrainerOptions made, bool is_asked) {
   trainer->state().max_duration = Time(batch + 1, TimeUnit::kBatch);
   try {
     if (is_asked) {
+      // Else the save would have the bytes of the checkpoint that the run goes on from.
+      const torch::NoGradGuard no_grad;
+      trainer->state().model->module().parameters().front().add_(1);
       trainer->save_checkpoint_to_save_folder();
     } else {
       trainer->fit();

@@ -281,7 +281,7 @@ TEST_F(ResumeEdge, AFitThatFailsBeforeItsFirstBatchCostsNoExactness) {
 
 // Each form of checkpoint holds the generators that wait to be restored.
 TEST_F(ResumeEdge, ASaveBeforeTheFirstFitCostsNoExactness) {
-  const std::vector<Setup> forms = {
+  const std::vector<std::pair<std::string, std::function<void(TrainerOptions&)>>> forms = {
       {"file", [](TrainerOptions&) {}},
       {"folder",
        [](TrainerOptions& made) {
@@ -293,10 +293,10 @@ TEST_F(ResumeEdge, ASaveBeforeTheFirstFitCostsNoExactness) {
          made.deepspeed_config = Dict{{"zero_optimization", Dict{{"stage", 0}}}};
        }},
   };
-  for (const Setup& form : forms) {
+  for (const auto& form : forms) {
     const auto going_on_from = [&](const std::string& path) {
       TrainerOptions made = tiny_options({.dropout = 0.3});
-      form.change(made);
+      form.second(made);
       if (!path.empty()) made.load_path = path;
       return std::make_unique<Trainer>(std::move(made));
     };
@@ -312,11 +312,11 @@ TEST_F(ResumeEdge, ASaveBeforeTheFirstFitCostsNoExactness) {
     };
     const auto first = going_on_from("");
     first->fit({.duration = "3ba"});
-    const std::string path = save(*first, form.name);
+    const std::string path = save(*first, form.first);
     const auto idle = going_on_from(path);
     torch::manual_seed(99);  // whatever happens meanwhile
-    const std::string again = save(*idle, std::string(form.name) + " again");
-    EXPECT_TRUE(at::equal(weights_from(again), weights_from(path))) << form.name;
+    const std::string again = save(*idle, form.first + " again");
+    EXPECT_TRUE(at::equal(weights_from(again), weights_from(path))) << form.first;
   }
 }
 

@@ -60,8 +60,46 @@ TEST_F(Uploader, TrainingOnceMoreWritesNothingOfAnotherJobsOver) {
   EXPECT_EQ(store->stat("run/checkpoints/ep0-ba3-rank0.pt")->version, before);
 }
 
-// As in Composer, existing local files are refused when fit() begins, and existing uploads when
-// they are uploaded.
+// Only the newest uploads of the first start are left. So the names of the first saves are free,
+// and the second start would upload to them before it meets an existing file.
+TEST_F(Uploader, AStartThatWouldWriteOverUploadsIsRefusedBeforeItTrains) {
+  const auto made = [&] {
+    TrainerOptions with = options("4ba");
+    with.autoresume = false;
+    CheckpointSaverOptions kept_there = saver();
+    kept_there.num_checkpoints_to_keep = 0;
+    kept_there.num_remote_checkpoints_to_keep = 2;
+    with.callbacks = {CheckpointSaver(kept_there)};
+    return with;
+  };
+  Trainer(made()).fit();
+  const std::vector<std::string> before = names();
+  Trainer second(made());
+  EXPECT_THAT(message_of<AlreadyExistsError>([&] { second.fit(); }),
+              HasSubstr("run/checkpoints/ep0-ba3-rank0.pt could be overwritten by this run"));
+  EXPECT_EQ(second.state().timestamp.batch, 0);
+  EXPECT_EQ(names(), before);
+  EXPECT_EQ(store->read_pointer("run/checkpoints/latest-rank0.pt")->target,
+            "run/checkpoints/ep0-ba4-rank0.pt");
+}
+
+TEST_F(Uploader, AnUploadOfTheSameProcessIsNoConflict) {
+  CheckpointSaverOptions once_an_epoch = saver();
+  once_an_epoch.remote_file_name = "{run_name}/checkpoints/ep{epoch}.pt";
+  once_an_epoch.save_interval = [](const State& state, Event event) {
+    return event == Event::kBatchCheckpoint && state.timestamp.batch_in_epoch == 1;
+  };
+  TrainerOptions made = options("7ba");
+  made.autoresume = false;
+  made.callbacks = {CheckpointSaver(once_an_epoch)};
+  Trainer trainer(std::move(made));
+  trainer.fit();
+  trainer.fit({.duration = "5ba"});
+  EXPECT_THAT(names(), ::testing::ElementsAre("ep0.pt", "ep1.pt", "ep2.pt", "latest-rank0.pt"));
+}
+
+// As in Composer, existing local files are refused when fit() begins. Uploads are looked at then,
+// too, where the logger names its place, and otherwise when they are uploaded.
 TEST_F(Uploader, WithoutOverwriteOrAutoresumeTrainingOnceMoreIsRefused) {
   for (const bool is_here : {true, false}) {
     keep = is_here ? -1 : 0;

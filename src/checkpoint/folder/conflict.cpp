@@ -58,16 +58,20 @@ std::string reason(const Counters& counters, const Timestamp& now) {
 
 }  // namespace
 
+bool repeats_in_every_epoch(const NameFormat& format) {
+  const Fields fields(format);
+  return fields.has_in_epoch() && !fields.has("epoch");
+}
+
 std::vector<Conflict> find_conflicts(const NameFormat& format,
                                      const std::vector<std::string>& names,
                                      const FormatVariables& dist, const Timestamp& now) {
-  const Fields fields(format);
-  if (fields.has_in_epoch() && !fields.has("epoch")) {
+  if (repeats_in_every_epoch(format)) {
     throw UsageError("save_filename \"" + format.text() +
                      "\": names repeat in every epoch; add {epoch} to it");
   }
   const NameFormat present = partial_format(format, dist + time_variables(now));
-  const bool may_come_again = !fields.is_new_with_every_batch();
+  const bool may_come_again = !Fields(format).is_new_with_every_batch();
   std::vector<Conflict> conflicts;
   for (const std::string& name : names) {
     if (may_come_again && parse_name(present, name, {})) {
@@ -93,9 +97,7 @@ std::optional<Conflict> find_conflict(const NameFormat& format,
 
 bool is_retired(const NameFormat& format, const std::string& name, const FormatVariables& dist,
                 const Timestamp& now) {
-  const Fields fields(format);
-  // such names repeat in every epoch
-  if (fields.has_in_epoch() && !fields.has("epoch")) return false;
+  if (repeats_in_every_epoch(format)) return false;
   return !parse_name(partial_format(format, dist + time_variables(now)), name, {}) &&
          parse_name(format, name, dist) && !find_conflict(format, {name}, dist, now);
 }

@@ -19,12 +19,14 @@ struct Conflict {
   bool is_present = false;
 };
 
+// Whether the names of `format` repeat in every epoch: it has {*_in_epoch} and no {epoch}.
+bool repeats_in_every_epoch(const NameFormat& format);
+
 // Returns the `names` that training could write in the future, in their order. `names` are paths
 // relative to the save folder; `format` makes them. Such a name has a counter beyond that of `now`,
 // or is the name of `now` itself and may be used again. Counters within an epoch are compared only
 // in the current epoch. Names of another form, and names that training has passed, are no conflict.
-// Throws UsageError for a format with {*_in_epoch} but without {epoch}, because such names repeat
-// in every epoch.
+// Throws UsageError for a format that repeats_in_every_epoch().
 std::vector<Conflict> find_conflicts(const NameFormat& format,
                                      const std::vector<std::string>& names,
                                      const FormatVariables& dist, const Timestamp& now);

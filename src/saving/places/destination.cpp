@@ -9,6 +9,7 @@
 #include "cairn/train/logger.h"
 #include "cairn/train/state.h"
 
+#include "checkpoint/folder/conflict.h"
 #include "checkpoint/names/format_string.h"
 #include "checkpoint/names/launch.h"
 #include "checkpoint/ranks/see_checkpoints.h"
@@ -17,6 +18,7 @@
 #include "dist/group.h"
 #include "dist/team.h"
 #include "io/file.h"
+#include "saving/remote_folder.h"
 #include "saving/saver_start.h"
 #include "storage/listing.h"
 #include "storage/publish/publish.h"
@@ -56,6 +58,24 @@ SavePipelineOptions pipeline_options(const CheckpointSaverOptions& options,
           .store = options.store,
           .retry = patient(options,
                            [finished](std::string line) { finished->notes.add(std::move(line)); })};
+}
+
+// The places to which loggers upload the saves of `here`. Omits loggers that do not name a place.
+std::vector<SaverPlace> places_of_uploads(const CheckpointSaverOptions& options,
+                                          const SaverPlace& here, Logger& logger) {
+  std::vector<SaverPlace> places;
+  for (const auto& destination : logger.destinations()) {
+    if (!destination->can_upload_files()) continue;
+    const auto there = remote_folder_of(*destination, options, here.run_name);
+    if (!there || repeats_in_every_epoch(there->filename)) continue;
+    SaverPlace& place = places.emplace_back(here);
+    place.store = there->store->may_be_far()
+                      ? retrying_store(there->store, patient(options, logger))
+                      : there->store;
+    place.folder = there->folder;
+    place.filename = there->filename;
+  }
+  return places;
 }
 
 // Whether all saves move the same link.
@@ -203,7 +223,9 @@ void Destination::begin_fit(const State& state, Logger& logger) {
       if (!layout_->is_writer() || !saves_here()) return;
       const SaverPlace here = place(state, logger);
       adopt_saved(here, saved_);
-      rights_.look_at_folder(here, run_.may_rewrite_own);
+      std::vector<SaverPlace> uploads;
+      if (feeds_uploads_) uploads = places_of_uploads(options_, here, logger);
+      rights_.look_at_folder(here, uploads, run_.may_rewrite_own);
       if (checkpoints_to_keep(options_) != 0) note_already_saved(state, logger);
     });
   } catch (...) {

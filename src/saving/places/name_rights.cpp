@@ -18,9 +18,13 @@ void NameRights::look_at_constant_name(const SaverPlace& place) {
   if (const auto there = place.store->stat(constant_path_)) constant_version_ = there->version;
 }
 
-void NameRights::look_at_folder(const SaverPlace& place, bool may_rewrite_own) {
+void NameRights::look_at_folder(const SaverPlace& place, const std::vector<SaverPlace>& uploads,
+                                bool may_rewrite_own) {
   if (!overwrite_) {
     const FolderConflicts found = check_conflicts(place, saved_, may_rewrite_own);
+    for (const SaverPlace& upload : uploads) {
+      if (!has_looked_) check_conflicts(upload, SavedCheckpoints(), may_rewrite_own);
+    }
     unexamined_ = {found.unexamined.begin(), found.unexamined.end()};
     begin(place, found);
     if (!unexamined_.empty()) {

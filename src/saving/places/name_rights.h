@@ -33,8 +33,11 @@ class NameRights {
   // version of the object with their one name.
   void look_at_constant_name(const SaverPlace& place);
   // Step 1, for a fit() that begins at place.now, and for a save without a fit(). The second does
-  // nothing when the first was called. AlreadyExistsError; UnreadableError.
-  void look_at_folder(const SaverPlace& place, bool may_rewrite_own);
+  // nothing when the first was called. The first fit() looks into `uploads`, too: loggers keep
+  // there what is saved. A later one would find what this process has uploaded.
+  // AlreadyExistsError; UnreadableError.
+  void look_at_folder(const SaverPlace& place, const std::vector<SaverPlace>& uploads,
+                      bool may_rewrite_own);
   void look_before_save(const SaverPlace& place, bool may_rewrite_own);
   // Step 2. Throws AlreadyExistsError.
   void look_at_name(const SaverPlace& place, bool may_rewrite_own);

@@ -61,11 +61,21 @@ bool is_made_at(const SaverPlace& place, const CheckpointInfo& info, const Times
   const bool is_own = is_own_run(place, info);
   const std::string whose =
       is_own ? "" : " It is of the run \"" + printable_line(info.run_name) + "\".";
-  throw AlreadyExistsError(path + " could be overwritten by this run (" + conflict.why + ")." +
-                           whose + " To go on from the newest checkpoint there, " +
+  throw AlreadyExistsError(place.store->describe(path) + " could be overwritten by this run (" +
+                           conflict.why + ")." + whose +
+                           " To go on from the newest checkpoint there, " +
                            (is_own ? "set autoresume, or " : "") +
                            "give it as load_path. To begin anew, choose another save_folder, "
                            "remove the file, or set save_overwrite");
+}
+
+// A file and a folder cannot have the same name, and a far store cannot put the existing one aside.
+[[noreturn]] void refuse_kind(const SaverPlace& place, const std::string& path) {
+  throw AlreadyExistsError(place.store->describe(path) +
+                           (place.saves_folders
+                                ? " is no folder, and this run could write one there"
+                                : " is a folder, and this run could write a file there") +
+                           ": move it away, or choose another save_folder or save_filename");
 }
 
 // A file that its disk fails to deliver may be any run's. Only an autoresumed run has given it up.
@@ -124,12 +134,13 @@ class ConflictCheck {
     const std::string path = join_path(place_.folder, conflict.name);
     using Type = ObjectInfo::Type;
     if (info && info->type != Type::kObject && info->type != Type::kFolder) info.reset();
-    const bool is_in_the_way =
+    const bool is_folder =
         info ? info->type == Type::kFolder : is_known_folder(*place_.store, path);
-    if (is_in_the_way && is_saved_in_parts(place_, path)) return look_at_part(conflict, path);
+    if (place_.store->may_be_far() && is_folder != place_.saves_folders) refuse_kind(place_, path);
+    if (is_folder && is_saved_in_parts(place_, path)) return look_at_part(conflict, path);
     // The save puts aside a thing that is in its way. In a far store it reports what a killed save
     // left.
-    if (is_in_the_way && !is_checkpoint_folder(*place_.store, path)) return;
+    if (is_folder && !is_checkpoint_folder(*place_.store, path)) return;
     if (conflict.is_present && saved_.is_saved_here(path, place_.now)) return;
     // Reads every byte of files that could be worth keeping. No run resumes from weights alone, so
     // these are read quickly. In a far store, bytes that their writer verified are not fetched

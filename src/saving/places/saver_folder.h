@@ -66,6 +66,7 @@ struct FolderConflicts {
 //  - The file from which training resumes, and one that `saved` wrote in this process, under a name
 //    that does not change with the batch.
 //  - With `may_rewrite_own`, every file of the run itself, which resumes from before them.
+// In a far store it always refuses a folder where a file is to be, and the reverse.
 // Examines a bounded number of files, however many there are. In a far store that is a request or
 // two for each of these, and the pages of the listing.
 FolderConflicts check_conflicts(const SaverPlace& place, const SavedCheckpoints& saved,
