@@ -98,8 +98,8 @@ TEST_F(Uploader, AnUploadOfTheSameProcessIsNoConflict) {
   EXPECT_THAT(names(), ::testing::ElementsAre("ep0.pt", "ep1.pt", "ep2.pt", "latest-rank0.pt"));
 }
 
-// As in Composer, existing local files are refused when fit() begins. Uploads are looked at then,
-// too, where the logger names its place, and otherwise when they are uploaded.
+// Existing local files are refused when fit() begins, as in Composer. Existing uploads are refused
+// at the first fit() of a process; after that, when they are uploaded.
 TEST_F(Uploader, WithoutOverwriteOrAutoresumeTrainingOnceMoreIsRefused) {
   for (const bool is_here : {true, false}) {
     keep = is_here ? -1 : 0;

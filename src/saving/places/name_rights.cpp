@@ -22,8 +22,9 @@ void NameRights::look_at_folder(const SaverPlace& place, const std::vector<Saver
                                 bool may_rewrite_own) {
   if (!overwrite_) {
     const FolderConflicts found = check_conflicts(place, saved_, may_rewrite_own);
-    for (const SaverPlace& upload : uploads) {
-      if (!has_looked_) check_conflicts(upload, SavedCheckpoints(), may_rewrite_own);
+    if (!has_looked_) {
+      for (const SaverPlace& upload : uploads)
+        check_conflicts(upload, SavedCheckpoints(), may_rewrite_own);
     }
     unexamined_ = {found.unexamined.begin(), found.unexamined.end()};
     begin(place, found);

@@ -32,10 +32,10 @@ class NameRights {
   // For far stores, before anything is loaded. If checkpoint names have no counter, notes the
   // version of the object with their one name.
   void look_at_constant_name(const SaverPlace& place);
-  // Step 1, for a fit() that begins at place.now, and for a save without a fit(). The second does
-  // nothing when the first was called. The first fit() looks into `uploads`, too: loggers keep
-  // there what is saved. A later one would find what this process has uploaded.
-  // AlreadyExistsError; UnreadableError.
+  // Step 1, for a fit() that begins at place.now, and for a save without a fit(). The second
+  // function does nothing if the first was called. The first fit() also examines `uploads`, the
+  // places to which loggers upload saves. A later fit() would meet this process's own uploads.
+  // Both throw AlreadyExistsError and UnreadableError.
   void look_at_folder(const SaverPlace& place, const std::vector<SaverPlace>& uploads,
                       bool may_rewrite_own);
   void look_before_save(const SaverPlace& place, bool may_rewrite_own);
