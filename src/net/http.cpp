@@ -42,7 +42,7 @@ class LoopClient final : public HttpClient {
     HttpLoops loops;
   };
 
-  // Without a lock: in a forked process, a thread that no longer exists might hold it.
+  // There is no lock: in a forked process, a thread that no longer exists might hold it.
   std::atomic<Own*> own_;
 };
 

@@ -27,7 +27,7 @@ class Pages {
   std::set<std::string> seen_ = {};
 };
 
-// They throw the StorageErrors of advance().
+// These functions throw the StorageErrors of advance().
 [[noreturn]] void refuse_page_again(const std::string& what);
 [[noreturn]] void refuse_endless(const std::string& what);
 

@@ -18,15 +18,15 @@ std::shared_ptr<ObjectStore> store_of(const std::string& place,
 // place of `place`.
 std::string shown_place(const std::string& place);
 
-// Why there is no store for a place: one line. Empty if there is a store, as far as can be told
-// without a request.
+// One line that says why there is no store for a place. Empty if there is a store, as far as can be
+// told without a request.
 std::string place_problem(const std::string& place);
-// The same for a place that is to be written to: some servers can only be read.
+// Like place_problem(), for a place that is to be written to: some servers can only be read.
 std::string writing_problem(const std::string& place);
 
-// Checks that `name`, which names something in a folder, is no URI; it would become a folder called
-// "s3:". `called` describes the name in the message. Throws UnsupportedError if there is no store
-// for the URI, else UsageError.
+// Checks that `name`, which names something in a folder, is no URI: a URI would become a folder
+// called "s3:". `called` describes the name in the message. Throws UnsupportedError if there is no
+// store for the URI, else UsageError.
 void check_is_name(const std::string& name, const std::string& called);
 
 }  // namespace cairn

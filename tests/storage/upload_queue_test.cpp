@@ -158,7 +158,7 @@ TEST(PublishTest, ChecksOfWriteAccessByJobsThatStartAtOnceAreNoneOfEachOthersBus
                        check_write_access(*memory, "run", at_once());
                      }});
   check_write_access(store, "run", at_once());
-  EXPECT_EQ(store.calls(StoreCall::kCommit), 1U);  // the first attempt was found
+  EXPECT_EQ(store.calls(StoreCall::kCommit), 1U);  // the object of the first attempt was found
   EXPECT_FALSE(memory->stat("run"));
 }
 
@@ -353,7 +353,7 @@ TEST(UploadQueueTest, BehindTheDeadlineWhatIsLeftIsGivenUpAndNamed) {
       memory, testing::StoreHooks{.before = [](StoreCall call, const std::string&) {
         if (call == StoreCall::kCommit) throw StorageError("no", 503, true);
       }});
-  // The pauses between its attempts would take a day.
+  // The pauses between the attempts of an upload would take a day.
   constexpr auto kLong = std::chrono::hours(24);
   UploadQueue queue(store,
                     {.retry = {.attempts = 9, .first_pause = kLong, .longest_pause = kLong}});

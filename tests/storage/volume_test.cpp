@@ -193,7 +193,7 @@ TEST(VolumeTest, TheWorkspaceIsFoundAsDatabricksToolsFindIt) {
                           "\ntoken = " + served.keys.token + "\n");
   served.fake.put_file(kVolume + "a", "bytes");
   served.environment.set("DATABRICKS_CONFIG_FILE", folder / "cfg");
-  // The token of DEFAULT.
+  // The token of the profile DEFAULT is a wrong one.
   EXPECT_THROW(served.store(DbfsOptions{})->stat(kVolume + "a"), StorageError);
   EXPECT_EQ(read_text(*served.store({.profile = "work"}), kVolume + "a"), "bytes");
   EXPECT_THAT(

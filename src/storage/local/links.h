@@ -4,9 +4,9 @@
 //  2. A file system without symbolic links (FAT, some network and FUSE ones) gets what Composer
 //     writes to object stores: a text file NAME.symlink, which contains the target as a link would.
 //     It is published like every file (AtomicFile).
-//  3. The other form may be left from a time when the folder was elsewhere. It is removed only
-//     after step 1 or 2: two links may disagree, but no link would be worse. The removal is not
-//     synced; the next save repeats it.
+//  3. A link of the other form may be left from a time when the folder was elsewhere. This link is
+//     removed only after step 1 or 2: two links may disagree, but no link would be worse. The
+//     removal is not synced; the next save repeats the removal.
 //
 // If only NAME.symlink exists, opening NAME opens its target (local_store.cpp).
 #pragma once

@@ -31,7 +31,7 @@ void add_names_in_index(ObjectStore& store, const std::string& path, std::set<st
 
 std::optional<std::string> foreign_file_in(ObjectStore& store, const std::string& name,
                                            const std::set<std::string>& replaced) {
-  // Such a store has only folders of its own making, and checks them itself.
+  // A store with flat names has only folders that it made itself, and it checks them itself.
   if (store.features().flat_names || !is_folder(store, name)) return std::nullopt;
   std::set<std::string> strange;
   std::set<std::string> indices;

@@ -15,7 +15,7 @@ namespace cairn::oci {
 
 struct Config {
   OciOptions options = {};      // `bucket` without a namespace
-  std::string name_space = {};  // the bucket's; empty: the server is asked
+  std::string name_space = {};  // the bucket's namespace; empty: the server is asked
   Url endpoint = {};
   RemoteSettings settings = {};
   std::string key_id = {};  // "tenancy/user/fingerprint"

@@ -4,10 +4,10 @@
 //  1. An attempt has a unique id of 16 hexadecimal digits, so files of two attempts never share a
 //     name. One process, the leader, makes the folder; the others join it.
 //  2. In a file system the folder is `.cairn-tmp-<name>-<id>` beside its final place, locked by the
-//     leader. Its files have their own names. write() syncs a file's bytes, and sync() its name.
-//     Every process does this, since it may be on another machine than the leader. commit() works
-//     as in io/durable/atomic_folder.h: sync, rename, sync the parent. If the leader dies,
-//     remove_leftovers() removes its files.
+//     leader. The files in the folder have their final names. write() syncs a file's bytes, and
+//     sync() its name. Every process syncs its own files, since it may be on another machine than
+//     the leader. commit() works as in io/durable/atomic_folder.h: sync, rename, sync the parent.
+//     If the leader dies, remove_leftovers() removes the files of the attempt.
 //  3. In a store whose objects appear one by one, each file is written under a name with the id,
 //     `__3_0-<id>.distcp`, on condition that the name is free. commit() works as in
 //     storage/object_folder.h: it writes the remaining files, and last the file that makes the
@@ -41,7 +41,7 @@ struct AttemptFolderOptions {
 struct FileOfAttempt {
   std::string name = {};             // without slashes
   std::uint64_t expected_bytes = 0;  // a hint
-  // Writes the whole file, with the same bytes each time that it is called. Does not commit.
+  // Writes the whole file, with the same bytes each time that it is called. Must not commit.
   std::function<void(ObjectWrite&)> fill = nullptr;
 };
 
@@ -63,9 +63,9 @@ class AttemptFolder {
   // False if the leader gave up and removed the folder.
   virtual bool is_there() const = 0;
   // For the leader: whether a living process is about to publish another attempt at this folder,
-  // for instance of a job that was given up. If two leaders ask while both could still publish, at
-  // least one of them gets true. Always false in a store of objects, which refuses the second one
-  // that publishes.
+  // for instance a process of a job that was given up. If two leaders ask while both could still
+  // publish, at least one of them gets true. Always false in a store of objects: there, the second
+  // attempt that is published is refused.
   virtual bool has_rival() const = 0;
   // For the leader: fills `files`, one after another, and publishes the folder with them. Call it
   // once. A store of objects keeps their bytes in memory until all are filled.

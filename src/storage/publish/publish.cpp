@@ -80,7 +80,7 @@ class ComparingWrite final : public ObjectWrite {
   bool is_same_ = true;
 };
 
-// Step 5.
+// Step 5: hashes the bytes that `fill` writes.
 class HashedWrite final : public ObjectWrite {
  public:
   void write(ByteView bytes) override {
@@ -206,7 +206,7 @@ class Publication {
   std::string version_;  // of the object that was found to be ours
 };
 
-// Step 5. If the bytes cannot be read here there is no hash, and the object counts as another
+// Step 5. If the bytes cannot be read here, there is no hash, and the object counts as another
 // job's.
 void note_sent_bytes(const ObjectToPublish& object) {
   try {

@@ -9,11 +9,11 @@
 //     kNever the newer upload is refused instead.
 //  3. A thread calls `check`, makes sure that no other job has moved the pointer, and publishes the
 //     file: under the condition, verified, with retries (publisher.h).
-//  4. Only after that the pointer is moved to the file, unless it already points at a later upload.
-//  5. Then superfluous objects are removed, as many as possible; a missing one is no error. One
-//     that is itself on its way is removed after it has arrived or failed. One that was submitted
-//     again stays. One that is another job's, or after a failure may be, always stays
-//     (own_objects.h).
+//  4. Only then is the pointer moved to the file, unless it already points at a later upload.
+//  5. Then superfluous objects are removed, as many as possible; a missing object is no error. An
+//     object that is itself being uploaded is removed after its upload has succeeded or failed. An
+//     object that was submitted again stays. An object that is another job's always stays, and so
+//     does one that may be another job's after a failure (own_objects.h).
 //  6. `on_done` is called. An error in steps 3 to 5 is kept for throw_error() instead, and the
 //     thread goes on with the next file.
 //  7. stop() waits until all is done or the deadline has passed. After the deadline, uploads under
@@ -72,7 +72,8 @@ class UploadQueue {
   UploadQueue(const UploadQueue&) = delete;
   UploadQueue& operator=(const UploadQueue&) = delete;
 
-  // Does steps 3 to 5. Knows what this job may replace, and where its pointers are.
+  // The Publisher that does steps 3 to 5. It knows what this job may replace, and where the
+  // pointers are.
   Publisher& publisher();
   // Throws AlreadyExistsError for kNever if the name is already waiting or under way, and
   // UsageError after stop().

@@ -4,8 +4,8 @@
 //     slash.
 //  2. A pointer is Composer's: an object NAME.symlink whose text is the name of another object. One
 //     request moves it, under a condition. Readers see the old text or the new one.
-//  3. A folder is removed object by object. First go the files that make it a checkpoint
-//     (.metadata, an index): without them no reader takes the rest for one.
+//  3. A folder is removed object by object. The files that make it a checkpoint (.metadata, an
+//     index) are removed first: without them no reader takes the other files for a checkpoint.
 #include "storage/remote/store.h"
 
 #include <algorithm>

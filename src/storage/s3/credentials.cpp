@@ -75,7 +75,7 @@ class FetchedCredentials final : public CredentialSource {
 
   // An error about keys says nothing about the object: a token file that is briefly missing must
   // not look like a missing checkpoint. So all errors become StorageError. Only if there never were
-  // keys, the errors of a configuration that cannot work are passed on.
+  // keys are the errors of a configuration that cannot work passed on.
   Credentials fetch() {
     const bool had_some = kept_.complete();
     const auto refuse = [&](const Error& why) {

@@ -63,8 +63,8 @@ class Connection {
     }
   }
 
-  // The same, without retries. If `session` is not 0, throws ConnectionLost unless that session is
-  // still open.
+  // Like with(), without retries. If `session` is not 0, throws ConnectionLost unless that session
+  // is still open.
   template <class Act>
   auto once(const Act& act, std::uint64_t session = 0) -> decltype(act(std::declval<Session&>())) {
     const Turn turn(turns_);
@@ -76,7 +76,7 @@ class Connection {
       return act(own);
     } catch (const ConnectionLost&) {
       session_.reset();
-      check_cancelled_here();  // says why
+      check_cancelled_here();  // throws CancelledError if that is the reason
       throw;
     } catch (StorageError& e) {
       own.forget_from(first);

@@ -8,8 +8,8 @@
 //  4. The file takes its name. posix-rename@openssh.com replaces an existing file. A new file gets
 //     a second name, which the server refuses if it exists. If the answer is lost, the temporary
 //     name shows the outcome.
-//  5. If the connection breaks off before that, the write fails: it is not known what the server
-//     has on its disk. Another write begins at 1.
+//  5. If the connection breaks off before step 4, the write fails: it is not known what the server
+//     has on its disk. Another write begins at step 1.
 #include "storage/sftp/write.h"
 
 #include <algorithm>
@@ -126,7 +126,7 @@ class FileWrite final : public ObjectWrite {
         cleanup.asked.push_back(piece.id);
       connection_->clean_up(std::move(cleanup));
     } catch (...) {
-      // remove_leftovers() will find what this does not remove.
+      // remove_leftovers() will find what this destructor does not remove.
     }
   }
   FileWrite(const FileWrite&) = delete;
@@ -161,7 +161,7 @@ class FileWrite final : public ObjectWrite {
   };
 
   // Guards steps that must succeed. After a failure it is not known what the server has of the
-  // file. Then no more is written, and the file does not get its name.
+  // file. So no more is written, and the file does not get its name.
   class FailureGuard {
    public:
     explicit FailureGuard(FileWrite& of) : of_(of), errors_(std::uncaught_exceptions()) {

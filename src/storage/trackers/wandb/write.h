@@ -19,9 +19,9 @@ struct ArtifactToWrite {
 };
 
 // Makes a new version, which is `latest` unless another writer's version has replaced it by now.
-// For content that it already has, W&B makes no new version, but makes the existing one `latest`.
-// Returns false if W&B's answer does not confirm that; a caller that depends on it must look.
-// Throws StorageError.
+// For content that W&B already has, it makes no new version, but makes the existing version
+// `latest`. Returns false if W&B's answer does not confirm that the version is `latest`; a caller
+// that depends on that must look. Throws StorageError.
 bool write_artifact(const std::shared_ptr<GraphQl>& server, const ArtifactToWrite& artifact,
                     const SharedBytes& bytes);
 
