@@ -90,8 +90,8 @@ class HttpClient {
   virtual std::unique_ptr<HttpCall> start(HttpRequest request) = 0;
 };
 
-// The one client of the process, over libcurl. It keeps connections for later requests, checks
-// certificates, and uses the proxies of the environment (https_proxy, no_proxy). Throws
+// The one client of the process, over libcurl. The client keeps connections for later requests,
+// checks certificates, and uses the proxies of the environment (https_proxy, no_proxy). Throws
 // UnsupportedError if libcurl is not installed.
 std::shared_ptr<HttpClient> shared_http_client();
 

@@ -77,7 +77,7 @@ class HttpLoop::State {
     }
     api_.multi_wakeup(multi_);
   }
-  // Destructors call this: it allocates no memory.
+  // Destructors call cancel(), so it allocates no memory.
   void cancel(HttpTransfer& transfer) noexcept {
     transfer.ask_to_cancel();
     api_.multi_wakeup(multi_);

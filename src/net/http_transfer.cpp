@@ -251,8 +251,8 @@ std::size_t HttpTransfer::take_body(std::string_view bytes) {
   return bytes.size();
 }
 
-// libcurl's message about a proxy may repeat the proxy's whole URL, including a password. So these
-// messages are our own.
+// libcurl's message about a proxy may repeat the proxy's whole URL, including a password. So the
+// messages here are our own.
 std::string HttpTransfer::failure_of(CURLcode code) const {
   if (!too_much_.empty()) return too_much_;
   const std::string_view said = error_.data();

@@ -28,7 +28,7 @@ class HttpTransfer {
   void finish_cancelled() noexcept;
   void finish_refused() noexcept;  // libcurl refused the request
 
-  // Any thread may call these.
+  // Any thread may call these two functions.
   void ask_to_cancel() noexcept { is_to_be_cancelled_ = true; }
   bool is_to_be_cancelled() const noexcept { return is_to_be_cancelled_; }
 

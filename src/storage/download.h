@@ -21,8 +21,8 @@ struct DownloadOptions {
 
 // Writes the object, or the object that the pointer `name` points at, to the file `destination`,
 // which appears whole or not at all. After a failed read, download() continues after the last
-// block. It always reads the object that had the name when download() began. Throws NotFoundError,
-// AlreadyExistsError if the file exists and `overwrite` is false, and StorageError.
+// block. download() always reads the object that had the name in the beginning. Throws
+// NotFoundError, AlreadyExistsError if the file exists and `overwrite` is false, and StorageError.
 void download(ObjectStore& store, const std::string& name, const std::string& destination,
               const DownloadOptions& options = {});
 

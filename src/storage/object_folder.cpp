@@ -147,7 +147,7 @@ class ObjectFolder final : public FolderWrite {
         if (is_unchanged(name, info)) store_.remove(path(name));
       }
     } catch (...) {
-      // The rest is no checkpoint, and the next writer of the folder overwrites it.
+      // The remaining objects are no checkpoint, and the next writer of the folder overwrites them.
     }
   }
 
@@ -207,7 +207,7 @@ class ObjectFolder final : public FolderWrite {
     throw UsageError(folder_ + ": " + name + " is written twice");
   }
 
-  // Whether the object is still what it was.
+  // Whether the object still has the state `info`.
   bool is_unchanged(const std::string& name, const ObjectInfo& info) const {
     const auto now = store_.stat(path(name), /*follow=*/false);
     return now && now->type == info.type && now->size == info.size && now->version == info.version;

@@ -13,9 +13,9 @@ namespace cairn {
 std::shared_ptr<ObjectStore> store_of(const std::string& place,
                                       const std::shared_ptr<ObjectStore>& given);
 
-// A place in a form that messages may contain. For web servers and unknown stores it omits the
-// user, the password and the query: "https://host/a.pt?...". The store of `place` accepts it in
-// place of `place`.
+// A place in a form that messages may contain. For web servers and unknown stores this form omits
+// the user, the password and the query: "https://host/a.pt?...". The store of `place` accepts this
+// form in place of `place`.
 std::string shown_place(const std::string& place);
 
 // One line that says why there is no store for a place. Empty if there is a store, as far as can be

@@ -1,4 +1,4 @@
-// Giving up takes only seconds if a server does not answer, or never does what it is asked.
+// Giving up takes only seconds if a server does not answer, or never does what a request asks for.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,5 +1,5 @@
-// Answers that are lost: those of a connection that dies after the server has acted, and those to
-// cancelled callers.
+// Answers that are lost: answers of a connection that dies after the server has acted, and answers
+// to cancelled callers.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/wait.h>

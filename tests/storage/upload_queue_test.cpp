@@ -326,7 +326,7 @@ TEST(UploadQueueTest, OfOneNameTheLastContentWins) {
   EXPECT_THAT(queue.stop(kForever), ElementsAre());
   queue.throw_error();
   EXPECT_EQ(text_in(*memory, "a"), "10");
-  // The first, and the newest of those that waited.
+  // The first upload, and the newest of the uploads that waited.
   EXPECT_EQ(store->calls(StoreCall::kCommit), 2U);
 }
 
@@ -512,7 +512,7 @@ TEST(UploadQueueTest, NumbersBelowOneAreRefused) {
 }
 
 // A day on a bad network: 1,000 uploads and 1,000 downloads. A fifth of all requests fail, half of
-// those after the store has done what they asked for.
+// them after the store has done what they asked for.
 TEST(UploadQueueTest, AThousandUploadsAndDownloadsAtAFaultRateOfAFifth) {
   constexpr int kUploads = 1000;
   constexpr int kAttempts = 12;

@@ -114,7 +114,7 @@ TEST(VolumeTest, AFileThatIsNotAllThereIsToldBehindTheWrite) {
               HasSubstr("4 bytes instead of 5"));
 }
 
-// The index's name sorts after those of its shards, and is not hidden.
+// The index's name sorts after the names of its shards, and is not hidden.
 TEST(VolumeTest, AFolderIsRemovedFromWhatItIsKnownBy) {
   TrackersServed served;
   const auto store = served.store();

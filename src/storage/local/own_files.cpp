@@ -17,7 +17,7 @@ void add_names_in_index(ObjectStore& store, const std::string& path, std::set<st
   try {
     bytes = read_all(*store.open(path));
   } catch (const NotFoundError&) {
-    return;  // It was removed after it was listed.
+    return;  // The index was removed after it was listed.
   }
   const std::string_view text = as_text(bytes.view);
   const auto index = Json::parse(text, nullptr, /*allow_exceptions=*/false);

@@ -2,8 +2,9 @@
 //
 //  1. remember() notes the state of a file that was just published.
 //  2. keep_as_spare() is called instead of a removal. It keeps the file as the spare
-//     (io/durable/spare_file.h) if remember() knows it and nothing has changed: name, permissions,
-//     owner, attributes, bytes. So writing over it gives the same file as a new one.
+//     (io/durable/spare_file.h) if remember() knows the file and nothing of it has changed: name,
+//     permissions, owner, attributes, bytes. So writing over the spare gives the same file as a new
+//     one.
 //  3. keep_as_spare() also checks at once that the file may be overwritten, so that no useless file
 //     is kept. A file may not be overwritten while it is being read, or if the file system cannot
 //     tell whether it is being read.

@@ -20,7 +20,8 @@ struct Config {
   RemoteSettings settings = {};
   std::string key_id = {};  // "tenancy/user/fingerprint"
   std::shared_ptr<const RsaKey> key;
-  std::string identity = {};  // a hash of the whole configuration: equal hashes can share a store
+  // A hash of the whole configuration. Configurations with equal hashes can share a store.
+  std::string identity = {};
 };
 
 // Throws UsageError for options that are invalid or contradict each other.

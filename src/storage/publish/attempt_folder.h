@@ -14,7 +14,7 @@
 //     folder a checkpoint (`.metadata`). If an attempt left files, the next commit() of a folder of
 //     that name removes them.
 //  4. Only commit() publishes. abandon() and the leader's destructor remove as much of the attempt
-//     as they can. That is safe only if the leader will not commit.
+//     as they can. To abandon an attempt is safe only if the leader will not commit.
 // clang-format on
 #pragma once
 
@@ -64,11 +64,12 @@ class AttemptFolder {
   virtual bool is_there() const = 0;
   // For the leader: whether a living process is about to publish another attempt at this folder,
   // for instance a process of a job that was given up. If two leaders ask while both could still
-  // publish, at least one of them gets true. Always false in a store of objects: there, the second
-  // attempt that is published is refused.
+  // publish, at least one of them gets true. Always false in a store of objects: such a store
+  // refuses the second attempt that is published.
   virtual bool has_rival() const = 0;
-  // For the leader: fills `files`, one after another, and publishes the folder with them. Call it
-  // once. A store of objects keeps their bytes in memory until all are filled.
+  // For the leader: fills `files`, one after another, and publishes the folder with these files.
+  // Call commit() once. A store of objects keeps the bytes of `files` in memory until all are
+  // filled.
   virtual void commit(const std::vector<FileOfAttempt>& files) = 0;
   // Removes what this process wrote. The leader removes what all processes wrote. Never throws an
   // Error: leftovers do no harm.

@@ -14,12 +14,12 @@
 // no hash. An object that is found after such a write is not replaced, and the error names both
 // possibilities.
 //
-// Superfluous objects are removed without a condition, since no store offers one. So if the newest
-// write of a name did not complete, the name is removed only if a look finds this job's object
-// there.
+// Superfluous objects are removed without a condition, since no store offers conditional removals.
+// So if the newest write of a name did not complete, the name is removed only if a look finds that
+// the object is this job's.
 //
 // For a name that will not be written again, two hashes replace the name and the version. So even a
-// long job keeps few names. It still recognizes what it wrote if training starts again from an
+// long job keeps few names. The job still recognizes what it wrote if training starts again from an
 // earlier time (fit(reset_time)).
 #pragma once
 
@@ -62,23 +62,23 @@ class OwnObjects {
  public:
   explicit OwnObjects(std::shared_ptr<ObjectStore> store) : store_(std::move(store)) {}
 
-  // The object has this version: this job wrote it, or found it and may overwrite it.
+  // Notes the version of an object that this job wrote, or found and may overwrite.
   void know(const std::string& name, const std::string& version);
-  // This job removed the object, or may not write it, so it knows nothing about it any more.
+  // Forgets an object that this job removed, or may not write.
   void forget(const std::string& name);
   // Replaces by hashes all names that will not be written again, as far as is known now: those for
   // which `is_retired` returns true. Works only now and then, so that a call makes a small,
   // constant number of `is_retired` calls on average. If such a name is written again, the object
   // is looked at first.
   void shorten_retired(const std::function<bool(const std::string& name)>& is_retired);
-  // A write of these bytes failed, or another write's object was found afterwards. The write of
-  // these bytes may have been done all the same.
+  // Notes that a write of these bytes failed, or that another write's object was found afterwards.
+  // The write of these bytes may have been done all the same.
   void note_sent(const std::string& name, BytesFingerprint sent);
   // Like note_sent(), when there was no time to hash the bytes.
   void note_cancelled(const std::string& name);
 
-  // A write of the name, conditional or refused, did not complete. Until note_finished() the object
-  // may be another job's.
+  // Notes that a write of the name, conditional or refused, did not complete. Until note_finished()
+  // the object may be another job's.
   void note_unfinished(const std::string& name);
   void note_finished(const std::string& name);
   // Whether the object is this job's and may be removed. If the name's last write did not complete,

@@ -2,10 +2,10 @@
 //
 //  1. When the job begins it reads the pointer, and remembers its target. A pointer that names
 //     nothing is remembered, too: it is replaced on condition that it still has its version.
-//  2. The pointer is read before its next target is written. It must have the target that the job
-//     knows: the one that it had in the beginning, or the one that the job gave it. Otherwise
-//     another job has moved it, and this job stops: it throws AlreadyExistsError and changes
-//     nothing.
+//  2. The pointer is read before its next target is written. The pointer must have the target that
+//     the job knows: the one that it had in the beginning, or the one that the job gave it.
+//     Otherwise another job has moved the pointer, and this job stops: it throws AlreadyExistsError
+//     and changes nothing.
 //  3. The pointer is moved on condition that it still has the version that the job knows. If the
 //     store has fenced_pointers, only one of two simultaneous jobs moves the pointer. In other
 //     stores there is a gap between the store's own check and the move. If the version is not
@@ -45,8 +45,8 @@ class PointerFence {
   void check(const RetryPolicy& retry);
   // Whether the pointer was at `target` at the last look. Calls look() if that has not been done.
   bool is_known_at(const std::string& target, const RetryPolicy& retry);
-  // Steps 2 to 5. Does not move the pointer if a call with a higher `number` has moved it. Throws
-  // AlreadyExistsError and StorageError.
+  // Steps 2 to 5. Does not move the pointer if a call with a higher `number` has moved the pointer.
+  // Throws AlreadyExistsError and StorageError.
   void move(const std::string& target, const RetryPolicy& retry, std::uint64_t number = 0);
 
   // The pointer as it was last read or moved; nullopt if there was none, or it has not been read.

@@ -56,7 +56,8 @@ std::uint64_t write_until_seen(ObjectStore& store, const ObjectToPublish& object
                                const RetryPolicy& retry);
 
 // Checks, before hours of training depend on it, that objects can be written into `folder`. Writes
-// ".credentials_validated_successfully-<random>" there and removes it again, if that is allowed.
+// ".credentials_validated_successfully-<random>" into it, and removes that object again, if
+// removing is allowed.
 // The name is Composer's; the random part keeps apart jobs that start at once. Throws the store's
 // error, with advice.
 void check_write_access(ObjectStore& store, const std::string& folder, const RetryPolicy& retry);

@@ -1,6 +1,6 @@
-// A bucket, or whatever a protocol calls the container of its objects, as the store, its writers
-// and its readers use it. The algorithms are here (the checks before and after a write, whole
-// lists). The requests are in the derived class of each protocol.
+// A container of objects (a bucket), whatever its protocol calls it, as the store, its writers and
+// its readers use it. The algorithms are here (the checks before and after a write, whole lists).
+// The requests are in the derived class of each protocol.
 #pragma once
 
 #include <cstdint>
@@ -135,7 +135,7 @@ class RemoteContainer {
   bool copy(const RemoteCopy& copy);
   // Gives up an upload, even if the caller has no time left.
   void abort(const PartedUpload& upload) noexcept;
-  // Returns the object that is there now. Throws AlreadyExistsError unless the condition holds.
+  // Returns the object that has the key now. Throws AlreadyExistsError unless the condition holds.
   std::optional<RemoteHead> check_condition(const std::string& key,
                                             const WriteCondition& condition);
   // The check after a write. Throws StorageError if the object is not what was sent. Otherwise

@@ -244,8 +244,8 @@ bool RemoteCall::is_final(const HttpResponse& response) {
       response.status, response.may_work_later);
 }
 
-// Some servers, and caches in front of servers, ignore the condition of a read. They send the
-// current object with its version. Such an answer is as good as a refusal.
+// Some servers, and caches in front of servers, ignore the condition of a read. Such a server sends
+// the current object with its version. That answer is as good as a refusal.
 bool RemoteCall::is_of_other_version(const HttpResponse& response) const {
   if (request_.method != "GET" || !is_success(response)) return false;
   const auto given = remote_.same_version(response);

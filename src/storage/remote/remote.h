@@ -84,7 +84,7 @@ class RangesUnderWay {
 
   explicit RangesUnderWay(int most) : most_(most) {}
 
-  // Room for a range, until it is destroyed.
+  // Room for a range, until the Room is destroyed.
   class Room {
    public:
     Room(RangesUnderWay& of, std::uint64_t bytes) : of_(of), bytes_(bytes) {}
@@ -122,8 +122,8 @@ class Remote {
   // The ranges that are under way for all readers of this server.
   RangesUnderWay& ranges() { return ranges_; }
 
-  // Fills in what is the same in all attempts. It may take time (a hash of the body). Any thread
-  // may call it before the request is sent.
+  // Fills in the fields that are the same in all attempts. This may take time (a hash of the body).
+  // Any thread may call prepare_once() before the request is sent.
   void prepare_once(RemoteRequest& request) const;
   // Sends the request with all its attempts, like RemoteCall.
   HttpResponse send(RemoteRequest request);

@@ -168,7 +168,7 @@ class ObjectSource final : public ByteSource {
     Read read;
     std::unique_ptr<RangesUnderWay::Room> room;
     std::vector<std::byte> buffer = {};          // empty if the bytes have only one destination
-    std::unique_ptr<RemoteCall> call = nullptr;  // null: the bytes are there. Destroyed first.
+    std::unique_ptr<RemoteCall> call = nullptr;  // null: the bytes are in memory. Destroyed first.
   };
 
   void start(UnderWay& one) const {

@@ -233,9 +233,9 @@ class RemoteStore final : public ObjectStore {
   }
 
   // A small object with a new name takes one request: the server itself checks that the name is
-  // free. Before other writes begin() makes two requests. It looks for an object, so that no large
-  // upload is in vain, and for a folder of that name. If a new object gets the name of a folder,
-  // the folder stays readable.
+  // free. Before other writes begin() makes two requests: one looks for an object, so that no large
+  // upload is in vain, and one looks for a folder of that name. If a new object gets the name of a
+  // folder, the folder stays readable.
   bool is_one_request(const std::string& key, const BeginOptions& options) const {
     return key.size() > prefix_.size() && options.condition.when == WriteCondition::If::kAbsent &&
            options.expected_bytes > 0 && options.expected_bytes <= remote().settings().part_bytes &&

@@ -231,7 +231,7 @@ class RemoteWrite final : public ObjectWrite {
   std::string write_id_;
   std::unique_ptr<PartedUpload> upload_;  // null: nothing was sent yet, or it is complete
   int parts_begun_ = 0;
-  std::optional<RemoteHead> there_;  // set by commit(), unless another writer's object is there
+  std::optional<RemoteHead> there_;  // set by commit(), unless another writer's object has the key
   std::vector<std::shared_ptr<PartBytes>> spare_;
   std::deque<HashedPart> hashed_;  // hashed, or being hashed
   std::deque<SentPart> under_way_;

@@ -1,4 +1,4 @@
-// The keys that sign requests. They are given, or found where AWS's tools find them:
+// The keys that sign requests. The keys are given, or found where AWS's tools find them:
 //
 //  1. In the options.
 //  2. In the environment.
@@ -40,8 +40,8 @@ class CredentialSource {
   // The keys to sign with now. Throws UsageError if there are none and never were, and StorageError
   // if their source does not answer or has none any more.
   virtual Credentials get() = 0;
-  // The server says that these keys have expired. The next get() fetches new keys, if the source
-  // can.
+  // Notes that the server says that these keys have expired. The next get() fetches new keys, if
+  // the source can.
   virtual void note_refused(const Credentials& /*used*/) {}
 };
 

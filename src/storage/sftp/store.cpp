@@ -2,10 +2,11 @@
 //
 //  1. A name is a path below the login folder, or below another folder. A name that begins with
 //     "%2F" starts at the root, as RFC 1738 defines it for FTP.
-//  2. Writing makes the folders that it needs. They stay.
+//  2. Writing makes the folders that it needs. These folders stay.
 //  3. A pointer is a file NAME.symlink, as in Composer's stores, whose text is the name of another
 //     file. Symbolic links, which local runs leave, are read as pointers, too.
-//  4. A folder that is removed gets a temporary name first. So it exists whole or not at all.
+//  4. A folder that is removed gets a temporary name first. So the folder exists whole or not at
+//     all.
 #include <algorithm>
 #include <map>
 

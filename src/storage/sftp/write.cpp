@@ -1,13 +1,13 @@
 // Writing a file:
 //
 //  1. A new file `.cairn-tmp-NAME-RANDOM` is made beside the target, as AtomicFile does on this
-//     machine. No list shows it.
+//     machine. No list shows the new file.
 //  2. Bytes are sent in pieces, many under way at once. write() waits if there are too many.
 //  3. commit() waits for all pieces, makes them durable (fsync@openssh.com) and compares the file's
 //     size.
 //  4. The file takes its name. posix-rename@openssh.com replaces an existing file. A new file gets
-//     a second name, which the server refuses if it exists. If the answer is lost, the temporary
-//     name shows the outcome.
+//     its name as a second name, which the server refuses if the name exists. If the answer is
+//     lost, the temporary name shows the outcome.
 //  5. If the connection breaks off before step 4, the write fails: it is not known what the server
 //     has on its disk. Another write begins at step 1.
 #include "storage/sftp/write.h"

@@ -1,4 +1,4 @@
-// dbfs:/ as a store. It decides which names are in a volume, and which are artifacts of a run.
+// dbfs:/ as a store, which decides which names are in a volume, and which are artifacts of a run.
 #pragma once
 
 #include <memory>

@@ -29,7 +29,7 @@ using TreeRouter = std::function<TreePlace(const std::string& name)>;
 //
 // Pointers are objects NAME.symlink whose text is a name. A condition notices only the writes that
 // were done before its check. The condition that a name is absent is different: Tree::put() checks
-// it.
+// this condition.
 std::shared_ptr<ObjectStore> tree_store(TreeRouter router, std::string root);
 
 }  // namespace cairn

@@ -1,5 +1,5 @@
 // W&B's artifacts as a store. The requests of W&B's server are not documented, but the source of
-// its own tools is public. cairn uses only requests that these tools have made for years:
+// W&B's own tools is public. cairn uses only requests that these tools have made for years:
 //
 //  1. One GraphQL query reports an artifact's files, their sizes and digests, and a signed URL for
 //     each. W&B's key is sent only with the queries.
@@ -76,7 +76,7 @@ struct Named {
 // The parts of a folder's name.
 struct NamedFolder {
   std::string project;
-  std::string beginning;  // prefix of its artifacts: "" or with a dot at the end
+  std::string beginning;  // prefix of the names of its artifacts: "" or with a dot at the end
 };
 
 std::string looking_for(const Named& named) {
@@ -297,7 +297,7 @@ class WandbStore final : public ObjectStore, public std::enable_shared_from_this
     return listed && !listed->names.empty();
   }
 
-  // The run to which artifacts are written. It is made when it is first needed.
+  // The run to which artifacts are written. The run is made when it is first needed.
   std::string run_in(const std::string& project) {
     const Turn turn(turns_);
     std::string& run = runs_[project];

@@ -55,7 +55,7 @@ constexpr const char* kWritten =
 
 std::string md5_base64(ByteView bytes) { return base64(md5({&bytes, 1})); }
 
-// W&B's tools identify what they make by such an id.
+// W&B's tools identify by such an id what they make.
 std::string client_id() {
   constexpr std::string_view kDigits = "0123456789abcdefghijklmnopqrstuvwxyz";
   std::random_device random;
