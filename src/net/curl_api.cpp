@@ -11,8 +11,8 @@
 namespace cairn {
 namespace {
 
-// This library name is libcurl's ABI, which has not changed since 2006. The second name is Debian's
-// build of the same library with GnuTLS.
+// The first library name stands for libcurl's ABI, which has not changed since 2006. The second
+// name is Debian's build of the same library with GnuTLS.
 constexpr const char* kLibraries[] = {"libcurl.so.4", "libcurl-gnutls.so.4"};
 
 class Library {

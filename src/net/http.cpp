@@ -12,8 +12,9 @@ namespace {
 
 std::atomic<int> forks_before = 0;  // How many forks lie between the first process and this one.
 
-// A forked process has the memory of the HTTP loops, but not their threads. It therefore gets loops
-// of its own. The inherited loops cannot be stopped: they are left as they are, even at exit.
+// A forked process has the memory of the HTTP loops, but not their threads. So a forked process
+// gets loops of its own. The inherited loops cannot be stopped: they are left as they are, even at
+// exit.
 class LoopClient final : public HttpClient {
  public:
   LoopClient() : own_(new Own) {
@@ -42,7 +43,7 @@ class LoopClient final : public HttpClient {
     HttpLoops loops;
   };
 
-  // Without a lock: in a forked process, a thread that no longer exists might hold it.
+  // There is no lock: in a forked process, a thread that no longer exists might hold it.
   std::atomic<Own*> own_;
 };
 

@@ -38,11 +38,11 @@ struct HttpRequest {
   std::vector<HttpHeader> headers = {};
   // The pieces, in order. Their owners are kept until the request is done.
   std::vector<SharedBytes> body = {};
-  // Where the body of a 200 or 206 answer is written; a longer body is a failure. Other answers go
-  // to HttpResponse::body, and so do all answers if `into` is empty. The memory must outlive the
-  // call.
+  // Where the body of a 200 or 206 answer is written. A body that is longer than `into` is a
+  // failure. The bodies of other answers go to HttpResponse::body, and so do all bodies if `into`
+  // is empty. The memory must outlive the call.
   std::span<std::byte> into = {};
-  // Limit of HttpResponse::body; a longer one is a failure.
+  // Limit of HttpResponse::body; a longer body is a failure.
   std::size_t most_bytes = std::size_t{8} << 20;
   HttpDeadlines deadlines = {};
   // How many redirects are followed: only to http and https, and never from https to http.
@@ -58,14 +58,14 @@ struct HttpResponse {
   // Bytes written to HttpRequest::into, even if the request failed after that.
   std::size_t received = 0;
   // The address where the request ended, if it was redirected: "https://host/path", without user
-  // and query. For a redirect that was not followed, the address that it points at.
+  // and query. If a redirect was not followed, the address that the redirect points at.
   std::string redirected_to = {};
   // Why there is no whole answer: no connection, a bad certificate, a broken connection. Empty if
   // the answer is whole.
   std::string failure = {};
   bool may_work_later = false;  // whether the failure may be temporary
-  bool is_stalled = false;      // the failure: a deadline passed
-  bool is_too_long = false;     // the failure: the answer is longer than the limit
+  bool is_stalled = false;      // whether the failure is that a deadline passed
+  bool is_too_long = false;     // whether the failure is that the answer exceeds the limit
   bool cancelled = false;
 
   // The value of the header `name` (in lower case); "" if there is none.
@@ -90,8 +90,8 @@ class HttpClient {
   virtual std::unique_ptr<HttpCall> start(HttpRequest request) = 0;
 };
 
-// The one client of the process, over libcurl. It keeps connections for later requests, checks
-// certificates, and uses the proxies of the environment (https_proxy, no_proxy). Throws
+// The one client of the process, over libcurl. The client keeps connections for later requests,
+// checks certificates, and uses the proxies of the environment (https_proxy, no_proxy). Throws
 // UnsupportedError if libcurl is not installed.
 std::shared_ptr<HttpClient> shared_http_client();
 

@@ -3,7 +3,7 @@
 // thread works like this:
 //
 //  1. start() and cancel() put a transfer into a list under the lock, and wake the thread.
-//  2. The thread takes the lists, adds or removes the handles, moves all transfers on, and answers
+//  2. The thread takes the lists, adds or removes the handles, advances all transfers, and answers
 //     those that are done. Then it waits for a socket, or to be woken.
 //  3. A transfer lives until both the thread and its call have released it. The destructor of a
 //     call waits for the thread, which may still be writing to the caller's memory.
@@ -77,15 +77,15 @@ class HttpLoop::State {
     }
     api_.multi_wakeup(multi_);
   }
-  // Destructors call this: it allocates no memory.
+  // Destructors call cancel(), so it allocates no memory.
   void cancel(HttpTransfer& transfer) noexcept {
     transfer.ask_to_cancel();
     api_.multi_wakeup(multi_);
   }
 
  private:
-  // The thread runs this and the functions below. No caller could catch their exceptions, so they
-  // allocate no memory.
+  // The thread runs run() and the functions below. No caller could catch their exceptions, so these
+  // functions allocate no memory.
   void run() {
     while (!stopping_) {
       take_added();

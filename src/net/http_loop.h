@@ -32,8 +32,8 @@ class HttpLoop {
 class HttpLoops {
  public:
   // Each request goes to the loop that has fewer requests. Requests that are sent one after another
-  // all go to the first loop, which has the open connections. So there is at most one connection
-  // more than requests were ever under way at once.
+  // all go to the first loop, which has the open connections. So the number of connections exceeds
+  // the largest number of simultaneous requests by at most one.
   std::unique_ptr<HttpCall> start(HttpRequest request);
   // The number for each thread. The second thread starts when two requests are first under way at
   // once.
@@ -43,7 +43,7 @@ class HttpLoops {
   HttpLoop& choose();
 
   HttpLoop first_;
-  // Held while choosing and starting, since the choice depends on what has started.
+  // Held while a loop is chosen and the request starts: the choice depends on the started requests.
   mutable std::mutex mutex_;
   std::unique_ptr<HttpLoop> second_;
 };

@@ -13,7 +13,7 @@ namespace {
 constexpr std::string_view kUserAgent = "cairn/0.1";
 constexpr long kReceiveBuffer = 512 << 10;
 // Each upload has one such buffer: 1 MiB is not faster. TLS sends records of 16 KiB, one per call.
-// It is faster if the buffer and the records fit into a core's cache together.
+// TLS is faster if the buffer and the records fit into a core's cache together.
 constexpr long kSendBuffer = 256 << 10;
 constexpr long kTlsSendBuffer = 128 << 10;
 
@@ -102,10 +102,11 @@ void HttpTransfer::add_header(const std::string& line) {
   headers_.reset(longer);
 }
 
-// The program finds libcurl at run time; it may be older or newer than the headers. The old options
-// are numbers, the new ones texts.
+// The program finds libcurl at run time; libcurl may be older or newer than the headers. The old
+// options take numbers, the new ones take texts.
 void HttpTransfer::set_protocols() {
-  constexpr auto kAllowed = static_cast<CURLoption>(CURLOPTTYPE_STRINGPOINT + 318);  // 7.85
+  // for 7.85 and later
+  constexpr auto kAllowed = static_cast<CURLoption>(CURLOPTTYPE_STRINGPOINT + 318);
   constexpr auto kRedirected = static_cast<CURLoption>(CURLOPTTYPE_STRINGPOINT + 319);
   constexpr auto kOldAllowed = static_cast<CURLoption>(CURLOPTTYPE_LONG + 181);
   constexpr auto kOldRedirected = static_cast<CURLoption>(CURLOPTTYPE_LONG + 182);
@@ -250,8 +251,8 @@ std::size_t HttpTransfer::take_body(std::string_view bytes) {
   return bytes.size();
 }
 
-// libcurl's message about a proxy may repeat the proxy's whole URL, including a password. So these
-// messages are our own.
+// libcurl's message about a proxy may repeat the proxy's whole URL, including a password. So the
+// messages here are our own.
 std::string HttpTransfer::failure_of(CURLcode code) const {
   if (!too_much_.empty()) return too_much_;
   const std::string_view said = error_.data();

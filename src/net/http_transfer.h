@@ -22,13 +22,13 @@ class HttpTransfer {
   CURL* handle() const { return easy_.get(); }
   std::shared_future<HttpResponse> future() const { return future_; }
 
-  // These answer the future, once. If there is no memory for the answer, the answer is an
-  // exception.
+  // These functions complete future(), once. If there is no memory for the answer, the future gets
+  // an exception.
   void finish(CURLcode code) noexcept;
   void finish_cancelled() noexcept;
   void finish_refused() noexcept;  // libcurl refused the request
 
-  // Any thread may call these.
+  // Any thread may call these two functions.
   void ask_to_cancel() noexcept { is_to_be_cancelled_ = true; }
   bool is_to_be_cancelled() const noexcept { return is_to_be_cancelled_; }
 
@@ -60,7 +60,7 @@ class HttpTransfer {
   std::unique_ptr<CURL, decltype(&::curl_easy_cleanup)> easy_;
   std::array<char, CURL_ERROR_SIZE> error_ = {};
   std::string too_much_ = {};  // why take_body() refused
-  std::exception_ptr thrown_;  // by the code that takes the answer
+  std::exception_ptr thrown_;  // thrown while the answer was received
   bool has_headers_ = false;   // The headers of the last answer are complete.
   std::size_t piece_ = 0;      // index of the body piece that is sent next
   std::size_t piece_offset_ = 0;

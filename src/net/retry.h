@@ -1,4 +1,4 @@
-// Retries in the network: the policy of io/threads/retry.h, extended by what the server asks for.
+// Retries in the network: the policy of io/threads/retry.h, and the pauses that a server asks for.
 #pragma once
 
 #include <algorithm>
@@ -11,7 +11,7 @@
 
 namespace cairn {
 
-// The clock of network code. Tests have one that does not wait.
+// The clock of network code. Tests use a clock that does not wait.
 class NetClock {
  public:
   virtual ~NetClock() = default;

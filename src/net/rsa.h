@@ -12,11 +12,11 @@ struct evp_pkey_st;  // OpenSSL's
 
 namespace cairn {
 
-// A private key. Copies share it. Thread-safe.
+// A private key. Copies of the object share the key. Thread-safe.
 class RsaKey {
  public:
-  // Parses PEM text ("-----BEGIN PRIVATE KEY-----"). Throws UsageError if it is no such key or the
-  // passphrase is wrong; the message names `what`, and contains nothing of the text.
+  // Parses PEM text ("-----BEGIN PRIVATE KEY-----"). Throws UsageError if the text is no such key
+  // or the passphrase is wrong; the message names `what`, and contains nothing of the text.
   static RsaKey parse(const std::string& pem, const std::string& what,
                       const std::string& passphrase = {});
 

@@ -30,7 +30,7 @@ std::string shown_url(const std::string& url);
 // not cross a network.
 bool is_of_this_machine(const std::string& host);
 
-// RFC 3986: everything except letters, digits and "-._~" becomes %XX. Slashes too, unless
+// RFC 3986: everything except letters, digits and "-._~" becomes %XX. Slashes do, too, unless
 // `keep_slashes`.
 std::string percent_encoded(std::string_view text, bool keep_slashes = false);
 // The inverse of percent_encoded(). A percent sign without two hex digits stays.

@@ -1,5 +1,5 @@
-// The base of a store that wraps another store and changes some of its functions: derive, and
-// override those.
+// The base of a store that wraps another store and changes some of its functions. Derive a class,
+// and override the functions that it changes.
 #pragma once
 
 #include <memory>

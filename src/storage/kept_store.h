@@ -10,8 +10,8 @@
 
 namespace cairn {
 
-// Returns the one store of Config::identity; `make` makes it. The store keeps its connections, what
-// it learned about the server, and the keys that it fetched.
+// Returns the one store for config.identity. The first call makes the store with `make`. The store
+// keeps its connections, what it learned about the server, and the keys that it fetched.
 template <class Config>
 std::shared_ptr<ObjectStore> kept_store(Config config,
                                         std::shared_ptr<ObjectStore> (*make)(Config)) {

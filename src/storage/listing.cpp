@@ -107,7 +107,7 @@ std::vector<std::string> names_aside(ObjectStore& store, const std::string& name
   const auto is_there = [&] {
     try {
       return store.stat(aside, /*follow=*/false).has_value();
-    } catch (const UnreadableError&) {  // Something is there.
+    } catch (const UnreadableError&) {  // An object has the name.
       if (names.size() >= kMost) throw;
       return true;
     }

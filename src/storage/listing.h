@@ -15,8 +15,9 @@ namespace cairn {
 // All names that are directly in `folder`, sorted. Throws like ObjectStore::list().
 std::vector<ListedName> list_all(ObjectStore& store, const std::string& folder);
 std::vector<std::string> list_names(ObjectStore& store, const std::string& folder);
-// The same, but empty if there is no such folder. In most stores a folder disappears with its last
-// object, and another program may remove that between any two calls: a stop request, for instance.
+// Like list_all() and list_names(), but empty if there is no such folder. In most stores a folder
+// disappears with its last object. Another program may remove that object, for instance a stop
+// request, between any two calls.
 std::vector<ListedName> list_all_if_any(ObjectStore& store, const std::string& folder);
 std::vector<std::string> list_names_if_any(ObjectStore& store, const std::string& folder);
 
@@ -25,8 +26,9 @@ std::vector<std::string> list_names_if_any(ObjectStore& store, const std::string
 std::optional<ObjectInfo> info_of(ObjectStore& store, const std::string& folder,
                                   const ListedName& listed);
 
-// Whether an object of a name exists; a pointer counts if its target exists. For many names: in a
-// store that may_be_far() each folder is listed only once, at the first question about it.
+// Whether an object of a name exists; a pointer counts if its target exists. Made for many names:
+// in a store that may_be_far() each folder is listed only once, at the first question about a name
+// in the folder.
 class ExistenceCache {
  public:
   explicit ExistenceCache(std::shared_ptr<ObjectStore> store) : store_(std::move(store)) {}
@@ -57,8 +59,8 @@ inline constexpr const char* kAsideUnreadable = "unreadable";
 // name of NAME.ENDING-2, ... Returns that name. A store of objects copies a file, and throws for a
 // folder (ObjectStore::rename()).
 std::string put_aside(ObjectStore& store, const std::string& name, const std::string& ending);
-// The names that put_aside() gave for `name` and `ending`, oldest first, up to the first that is
-// gone.
+// The names that put_aside() gave for `name` and `ending`, oldest first, up to the first name that
+// does not exist.
 std::vector<std::string> names_aside(ObjectStore& store, const std::string& name,
                                      const std::string& ending);
 
@@ -66,8 +68,8 @@ std::vector<std::string> names_aside(ObjectStore& store, const std::string& name
 void remove_leftovers_of(ObjectStore& store, const std::string& name);
 
 // Whether a checkpoint that was opened has been removed since, possibly by another program. If so,
-// an error in it does not mean that it was damaged. Some stores remove a folder object by object.
-// False if the store cannot tell.
+// an error in the checkpoint does not mean that it was damaged: some stores remove a folder object
+// by object. False if the store cannot tell.
 bool was_removed(ObjectStore& store, const std::string& name);
 
 }  // namespace cairn

@@ -13,7 +13,7 @@
 namespace cairn {
 
 // The factories by scheme. A build without a network (CAIRN_BUILD_NET=OFF) has the same schemes,
-// but the factories throw UnsupportedError, which says so.
+// but its factories throw UnsupportedError, which says that the build has no network.
 std::map<std::string, ObjectStoreFactory> network_stores();
 
 // Like s3_store() and its siblings, but returns the same store for the same options, environment

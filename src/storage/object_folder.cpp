@@ -44,8 +44,8 @@ bool is_part(const std::string& name, const ObjectInfo& info) {
           name == ".cairn_published");
 }
 
-// Files that mark checkpoints of forms that cairn does not write. Beside a new checkpoint readers
-// would take them for it, but they are not cairn's to remove.
+// Files that mark checkpoints of forms that cairn does not write. If such a file lay beside a new
+// checkpoint, readers would take the file for the checkpoint. But cairn may not remove such files.
 bool is_of_another_kind(const std::string& name) {
   return name == "model.safetensors" || name == "pytorch_model.bin" ||
          (name.starts_with("shard-") && name.ends_with(".safetensors"));
@@ -68,7 +68,7 @@ FolderState state_of(const Contents& contents) {
   return state;
 }
 
-// Kept in memory until the folder is committed.
+// A file that is kept in memory until the folder is committed.
 class HeldWrite final : public ObjectWrite {
  public:
   HeldWrite(std::map<std::string, SharedBytes>& held, std::string name,
@@ -147,7 +147,7 @@ class ObjectFolder final : public FolderWrite {
         if (is_unchanged(name, info)) store_.remove(path(name));
       }
     } catch (...) {
-      // The rest is no checkpoint, and the next writer of the folder overwrites it.
+      // The remaining objects are no checkpoint, and the next writer of the folder overwrites them.
     }
   }
 
@@ -207,7 +207,7 @@ class ObjectFolder final : public FolderWrite {
     throw UsageError(folder_ + ": " + name + " is written twice");
   }
 
-  // Whether the object is still what it was.
+  // Whether the object still has the state `info`.
   bool is_unchanged(const std::string& name, const ObjectInfo& info) const {
     const auto now = store_.stat(path(name), /*follow=*/false);
     return now && now->type == info.type && now->size == info.size && now->version == info.version;
@@ -218,7 +218,8 @@ class ObjectFolder final : public FolderWrite {
                              " was changed: another program writes this folder, too");
   }
 
-  // Whether the folder has a marker that it did not have in the beginning: then it is complete.
+  // Whether the folder has a marker that it did not have in the beginning. If so, the folder is
+  // complete.
   bool has_new_marker() const {
     const Contents now = contents_of(store_, folder_);
     return std::ranges::any_of(now, [&](const auto& one) {
@@ -278,7 +279,7 @@ class ObjectFolder final : public FolderWrite {
                        0, /*retryable=*/true);
   }
 
-  // An earlier attempt may have written the object, and its answer was lost.
+  // Writes an object. An earlier attempt may have written the object although its answer was lost.
   void put(const std::string& name, ByteView bytes) try {
     const auto object = begin_object(name, bytes.size());
     object->write(bytes);
@@ -299,7 +300,7 @@ class ObjectFolder final : public FolderWrite {
   Contents before_;   // the initial contents, without removed markers
   Contents written_;  // state of each object right after its commit
   std::map<std::string, SharedBytes> held_;
-  std::set<std::string> failed_;  // those that put() failed to write
+  std::set<std::string> failed_;  // objects that put() failed to write
   bool is_published_ = false;     // A marker was begun: the folder stays, even if the write failed.
 };
 

@@ -2,21 +2,22 @@
 //
 // clang-format off
 //  1. The files by which readers know such a folder (`.metadata`, an index of shards) are markers.
-//     They are written last, and so are other small hidden files: all are kept in memory until
-//     then. Without a marker the rest is no checkpoint, wherever the writer was killed.
+//     Markers and other small hidden files are written last, and kept in memory until then. Without
+//     a marker the other files are no checkpoint, at whatever point the writer was killed.
 //  2. The other objects are written under their names, on condition that each is as it was found in
-//     the beginning. So of two writers of one folder the second stops.
-//  3. The writer checks every object right after its commit, and commit() checks it again: it must
-//     have the size that was sent, and still the same version. Then the hidden files are written,
-//     and last the markers.
+//     the beginning. So if two writers write one folder, the second one stops.
+//  3. The writer checks every object right after the object's commit, and commit() checks each
+//     object again: it must have the size that was sent, and still the same version. Then the
+//     hidden files are written, and last the markers.
 //  4. If an older folder is replaced, its markers are removed as late as possible: right before one
 //     of its objects is replaced, or the new folder is published. So no reader ever gets a mixture.
-//     If the writer is killed after that, neither folder remains. At the end the older files that
-//     the new folder lacks are removed. Files that are not named like such a checkpoint's files
-//     stay. A subfolder is refused.
+//     If the writer is killed after the markers were removed, neither checkpoint remains. At the
+//     end the older files that the new folder lacks are removed. Files that no writer of such a
+//     checkpoint makes, judged by their names, stay. A subfolder is refused.
 //  5. A folder without a marker, left by a killed writer, is overwritten.
-//  6. A writer that fails removes those of its objects that have not changed since. It removes
-//     nothing if it, or another program, has begun to write a marker: such a folder is complete.
+//  6. A writer that fails removes those of its objects that have not changed since. The writer
+//     removes nothing if it, or another program, has begun to write a marker: such a folder is
+//     complete.
 // clang-format on
 #pragma once
 

@@ -127,7 +127,7 @@ void opened_versions_stay(const Subject& s) {
   try {
     text = std::string(as_text(source->view(4, 5).view));
   } catch (const StorageError&) {
-    return;  // The source may refuse: it shows no bytes of another object.
+    return;  // The source may refuse, but must not show bytes of another object.
   }
   expect_equal(text, std::string("bytes"), "a source of an object that was replaced");
 }
@@ -349,9 +349,9 @@ void folders_can_be_replaced(const Subject& s) {
          "another folder in its place");
 }
 
-// A store that checks its write may find another thread's object instead. If that thread's answer
-// was lost, it may have written the same target again. To the store this looks as if nothing was
-// written, so it throws a retryable error.
+// A store that checks its write may find that another thread has moved the pointer. If that
+// thread's answer was lost, that thread may have written the same target again. To the store this
+// looks as if nothing was written, so the store throws a retryable error.
 void move_shared_pointer(const Subject& s, const std::string& name) {
   for (int attempt = 1;; ++attempt) {
     try {
@@ -365,7 +365,7 @@ void move_shared_pointer(const Subject& s, const std::string& name) {
 
 void several_threads_may_work(const Subject& s) {
   std::array<std::string, 4> found;
-  std::vector<std::jthread> threads;  // last: joined before the others are destroyed
+  std::vector<std::jthread> threads;  // last: joined before the other variables are destroyed
   for (std::size_t i = 0; i < found.size(); ++i) {
     threads.emplace_back([&s, i, &found] {
       try {

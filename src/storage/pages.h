@@ -15,8 +15,9 @@ class Pages {
 
   // The token of the page to ask for; "" for the first one.
   const std::string& now() const { return now_; }
-  // Goes on to `next`, the token that the page gave. Returns false after the last page (""). Throws
-  // StorageError if `next` was there before, or there are more pages than any folder has.
+  // Continues with `next`, the token that the page gave. Returns false after the last page ("").
+  // Throws StorageError if an earlier page had the token `next`, or there are more pages than any
+  // folder has.
   bool advance(const std::string& next);
   // The number of advance() calls that found a next page.
   std::size_t count() const { return seen_.size(); }
@@ -27,7 +28,7 @@ class Pages {
   std::set<std::string> seen_ = {};
 };
 
-// They throw the StorageErrors of advance().
+// These functions throw the StorageErrors of advance().
 [[noreturn]] void refuse_page_again(const std::string& what);
 [[noreturn]] void refuse_endless(const std::string& what);
 

@@ -195,7 +195,7 @@ std::string place_problem(const std::string& place) {
              ": names cannot begin with two slashes here; for the absolute path /data/run write "
              "sftp://host/%2Fdata/run";
     }
-    if (!has_password(uri) || scheme == kSsh) return {};  // sftp reports more about it
+    if (!has_password(uri) || scheme == kSsh) return {};  // the sftp store reports more
     return printable_line(shown_place(place)) +
            ": a password in a place is written down wherever places are; pass the keys to this "
            "store "

@@ -13,20 +13,20 @@ namespace cairn {
 std::shared_ptr<ObjectStore> store_of(const std::string& place,
                                       const std::shared_ptr<ObjectStore>& given);
 
-// A place in a form that messages may contain. For web servers and unknown stores it omits the
-// user, the password and the query: "https://host/a.pt?...". The store of `place` accepts it in
-// place of `place`.
+// A place in a form that messages may contain. For web servers and unknown stores this form omits
+// the user, the password and the query: "https://host/a.pt?...". The store of `place` accepts this
+// form in place of `place`.
 std::string shown_place(const std::string& place);
 
-// Why there is no store for a place: one line. Empty if there is a store, as far as can be told
-// without a request.
+// One line that says why there is no store for a place. Empty if there is a store, as far as can be
+// told without a request.
 std::string place_problem(const std::string& place);
-// The same for a place that is to be written to: some servers can only be read.
+// Like place_problem(), for a place that is to be written to: some servers can only be read.
 std::string writing_problem(const std::string& place);
 
-// Checks that `name`, which names something in a folder, is no URI; it would become a folder called
-// "s3:". `called` describes the name in the message. Throws UnsupportedError if there is no store
-// for the URI, else UsageError.
+// Checks that `name`, which names something in a folder, is no URI: a URI would become a folder
+// called "s3:". `called` describes the name in the message. Throws UnsupportedError if there is no
+// store for the URI, else UsageError.
 void check_is_name(const std::string& name, const std::string& called);
 
 }  // namespace cairn

@@ -21,8 +21,8 @@ class RetryingSource final : public ByteSource {
   SharedBytes view(std::uint64_t offset, std::uint64_t size) const override {
     return with_retries(retry_, [&] { return under_->view(offset, size); });
   }
-  // read_each() is the default one, which calls read(): bytes that were shown cannot be shown
-  // again.
+  // read_each() is the default one, which calls read(): bytes that were shown to the caller cannot
+  // be shown again.
 
  private:
   const std::shared_ptr<const ByteSource> under_;

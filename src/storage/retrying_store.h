@@ -9,9 +9,9 @@
 
 namespace cairn {
 
-// Wraps `under`. Every question, and every read of an opened object, is repeated after a
-// retryable() StorageError; after the last attempt the error is thrown. Calls that change something
-// are passed on once: the writer knows whether they may be repeated (publish.h).
+// Wraps `under`. Every call that changes nothing, and every read of an opened object, is repeated
+// after a retryable() StorageError; after the last attempt the error is thrown. Calls that change
+// something are passed on once: the writer knows whether they may be repeated (publish.h).
 std::shared_ptr<ObjectStore> retrying_store(std::shared_ptr<ObjectStore> under, RetryPolicy retry);
 
 }  // namespace cairn

@@ -172,7 +172,8 @@ TEST_F(CredentialsTest, AnInstancesRoleNeedsASession) {
   EXPECT_THAT(message_of<UsageError>([&] { found(); }), HasSubstr("no keys for S3 were found"));
 }
 
-// The instance is late for a moment, or for longer. That does not prove that there are no keys.
+// A metadata service that is late, for a moment or for longer, does not prove that there are no
+// keys.
 TEST_F(CredentialsTest, AnInstanceThatDoesNotAnswerIsAskedAgain) {
   std::atomic<int> failures = 2;
   HttpServer server([&](const ReceivedRequest& asked) {
@@ -243,7 +244,7 @@ TEST_F(CredentialsTest, AProgramHasItsTime) {
   two.join();
 }
 
-// awscli writes the time in its machine's zone.
+// awscli writes the time in the time zone of its machine.
 TEST_F(CredentialsTest, TheirEndIsReadAsItIsWritten) {
   const auto end = [&](const std::string& text) {
     const std::string answer = write_file("answer", json_keys("P", text, "SessionToken"));
@@ -303,7 +304,7 @@ TEST_F(CredentialsTest, TheyAreFetchedAgainBeforeTheirEnd) {
   }
 }
 
-// A source that hangs would make every request wait for its end.
+// If a source hangs, every request would wait for it.
 TEST_F(CredentialsTest, ASourceThatFailsIsLeftAloneForAWhile) {
   const auto clock = std::make_shared<MovedClock>();
   int asked = 0;

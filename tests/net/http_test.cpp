@@ -331,7 +331,7 @@ TEST(HttpLoopsTest, WhatIsUnderWayAtOnceIsSharedByTwoThreadsAndKeepsItsConnectio
     for (int i = 0; i < kAtOnce; ++i) {
       calls.push_back(
           loops.start({.method = "PUT", .url = server.url(), .body = {owned(std::to_string(i))}}));
-      // All are under way until the last one is there.
+      // All requests are under way until the last one has arrived.
       if (i == 2) {
         EXPECT_THAT(loops.under_way(), ElementsAre(2, 1));
       }
@@ -352,7 +352,7 @@ TEST(HttpLoopsTest, ARequestGoesToTheThreadThatHasLessToDo) {
     calls.push_back(loops.start({.url = server.url()}));
   EXPECT_THAT(loops.under_way(), ElementsAre(2, 2));
   calls.erase(calls.begin() + 1);
-  calls.erase(calls.begin() + 2);  // These two were the second thread's.
+  calls.erase(calls.begin() + 2);  // These two calls were the second thread's.
   EXPECT_THAT(loops.under_way(), ElementsAre(2, 0));
   calls.push_back(loops.start({.url = server.url()}));
   calls.push_back(loops.start({.url = server.url()}));

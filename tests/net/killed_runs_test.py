@@ -107,7 +107,7 @@ class Run:
 
     def kill_server(self, is_inside):
         self.restarting = subprocess.Popen([self.programs.restart], stdout=subprocess.PIPE)
-        self.restarting.stdout.readline()  # It was killed; now it is being started.
+        self.restarting.stdout.readline()  # The server was killed; now it is being started.
         self.inside.append(is_inside)
         return False
 

@@ -111,8 +111,8 @@ TEST(RealAzureTest, AConnectionStringIsEnough) {
   EXPECT_EQ(as_text(read_all(*store->open("connected")).view), "bytes");
 }
 
-// Two writers write blocks under one name: the first list makes the server forget the other's
-// blocks.
+// Two writers write blocks under one name: the first writer's list makes the server forget the
+// second writer's blocks.
 TEST(RealAzureTest, OfTwoWritersOfLargeOnesTheSecondIsTold) {
   const auto one = real_store()->begin("two-writers");
   one->write(as_bytes(std::string(40 << 20, 'b')));  // more than is hashed and under way at once

@@ -37,8 +37,8 @@ using ::testing::HasSubstr;
 
 bool takes_conditions() { return std::getenv("CAIRN_S3_WITHOUT_CONDITIONS") == nullptr; }
 
-// The conformance suite relies on the first result of the probe. The last one depends on the
-// server's version.
+// The conformance suite relies on the first result of the probe. The last result, fenced_writes,
+// depends on the server's version.
 TEST(RealS3Test, WhichConditionsHoldIsFoundOutWithoutATrace) {
   const StoreFeatures features = s3_store({.bucket = "bucket", .prefix = "probed"})->features();
   EXPECT_EQ(features.versioned_writes, takes_conditions());

@@ -1,5 +1,5 @@
-// Functions by which real_store_test.cpp reaches its server. A test program links that file with
-// one other file that defines these functions.
+// Functions by which real_store_test.cpp reaches its server. A test program links
+// real_store_test.cpp with one other file, which defines these functions.
 #pragma once
 
 #include <memory>

@@ -127,7 +127,7 @@ TEST(RealStoreTest, OfTwoWritersOfOneNameEachIsWholeOrRefused) {
       const std::int64_t batch = testing::batch_of_sample(load(name), kTwoParts);
       EXPECT_TRUE(batch == 1 || batch == 2) << batch;
     } catch (const StorageError& e) {
-      // It was replaced while it was read.
+      // The checkpoint was replaced while it was read.
       EXPECT_TRUE(goes_on) << "nobody writes any more: " << e.what();
     }
   }
@@ -138,7 +138,8 @@ TEST(RealStoreTest, OfTwoWritersOfOneNameEachIsWholeOrRefused) {
   EXPECT_TRUE(verify(name, Verify::kFull).ok());
 }
 
-// Like two jobs of one run: the second stops, whether the server separates them or cairn looks.
+// Like two jobs of one run: the second job stops, whether the server checks the condition or cairn
+// looks itself.
 TEST(RealStoreTest, APointerThatAnotherJobMovedStopsThisOne) {
   for (const char* name : {"fenced/one.pt", "fenced/two.pt", "fenced/three.pt"})
     save(testing::sample_checkpoint(1), name, {.store = real_store()});

@@ -97,7 +97,7 @@ class Relay:
         try:
             end.shutdown(socket.SHUT_RDWR)
         except OSError:
-            pass  # It is shut down already.
+            pass  # The socket is shut down already.
 
     def _answers(self, server, client):
         try:

@@ -1,6 +1,6 @@
 // The texts of the first two tests are examples from Microsoft's "Authorize with Shared Key",
-// written down from memory. Python computed the signature of the third, with Azurite's well-known
-// key.
+// written down from memory. Python computed the signature of the third test, with Azurite's
+// well-known key.
 #include "storage/azure/shared_key.h"
 
 #include <gtest/gtest.h>

@@ -213,7 +213,7 @@ TEST(AzureStoreTest, ACopyIsWaitedFor) {
   EXPECT_EQ(read_text(*store, "b"), "bytes");
 }
 
-// --- Where all of it comes from ------------------------------------------------------------------
+// --- Where the configuration comes from ----------------------------------------------------------
 
 TEST(AzurePlaceTest, ComposersVariablesAreEnough) {
   testing::FakeAzure fake;

@@ -64,7 +64,7 @@ TEST_F(ClockTest, OfAzure) {
 TEST_F(ClockTest, OfOracle) {
   const OciServed served;
   OciOptions options = served.options();
-  options.bucket = "bucket@space";  // otherwise the first request would ask for it
+  options.bucket = "bucket@space";  // otherwise the first request would ask for the namespace
   expect_learned_by_all(
       *oci::make_oci_store(oci::resolve_config(options, {.client = client_, .retries = retries_})));
 }

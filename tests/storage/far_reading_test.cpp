@@ -36,7 +36,7 @@ class PatternClient final : public HttpClient {
   int requests = 0;
   int most = 0;
   std::uint64_t most_bytes = 0;
-  bool breaks_off = false;  // the first answer to each range, in its middle
+  bool breaks_off = false;  // whether the first answer to each range breaks off in its middle
 
  private:
   class Call final : public HttpCall {
@@ -182,8 +182,9 @@ TEST_F(FarReadingTest, ManyPartsAreShownInTheirOrder) {
   }
   parts[7].into = std::span(kept).first(700'000);
   parts.push_back({.offset = 3, .size = 30 * kMiB, .into = kept});  // backwards
-  parts.push_back({.offset = kSize - 1000, .size = 1000});        // read when the object was opened
-  parts.push_back({.offset = kSize - 300'000, .size = 300'000});  // partly so
+  parts.push_back({.offset = kSize - 1000, .size = 1000});  // read when the object was opened
+  // partly read when the object was opened
+  parts.push_back({.offset = kSize - 300'000, .size = 300'000});
   parts.push_back({.offset = 77, .size = 0});
   InOrder look(parts);
   opened()->read_each(parts, std::ref(look));

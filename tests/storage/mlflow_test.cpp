@@ -97,7 +97,7 @@ TEST(MlflowTest, WhatOneFileCostsAtDatabricksIsTheSameInLargeFolders) {
   }
 }
 
-// The server's REST interface reports files only in such lists.
+// The server's REST interface reports files only in the lists of their folders.
 TEST(MlflowTest, AServerThatServesArtifactsIsAskedForAFoldersListOnce) {
   TrackersServed served({.serves_artifacts = true});
   const std::string run = served.fake.add_run("7");

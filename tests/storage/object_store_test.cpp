@@ -138,7 +138,7 @@ Opened open_run(const testing::FakeTrackersOptions& options) {
 struct Kind {
   const char* name;
   std::function<Opened()> open;
-  std::set<std::string> except = {};  // checks that its features exclude
+  std::set<std::string> except = {};  // checks that the store's features exclude
 };
 
 #ifdef CAIRN_BUILD_NET
@@ -276,11 +276,12 @@ TEST(ObjectStoreChecksTest, SayWhatAStoreDoesWrong) {
       EXPECT_STRNE(e.what(), "") << check.name;
     }
   }
-  // The memory store does these.
+  // ForgetfulStore does nothing wrong in this check.
   EXPECT_THAT(passed, ::testing::ElementsAre("LongFoldersAreListedWhole"));
 }
 
-// Otherwise tests of far stores would become tests of local files, and pass.
+// These stores must count as far. Otherwise tests of far stores would become tests of local files,
+// and pass.
 TEST(StoresOfTestsTest, PlayAFarStoreAroundLocalStore) {
   const std::vector<std::shared_ptr<ObjectStore>> stores = {
       memory_store(), std::make_shared<OwnStore>(),
@@ -320,7 +321,8 @@ TEST_P(WithStore, CheckpointsAreSavedFoundVerifiedAndLoaded) {
       AlreadyExistsError);
 }
 
-// Another program may leave such a pointer. It must not stop the jobs of that folder for good.
+// Another program may leave such a pointer. The pointer must not stop the jobs of that folder for
+// good.
 TEST_P(WithStore, APointerThatNamesNothingIsReplacedUnderItsVersion) {
   const Opened opened = kinds()[GetParam()].open();
   const auto& store = opened.store;

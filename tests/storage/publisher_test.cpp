@@ -90,7 +90,7 @@ TEST(PublisherTest, AllThatCanBeRemovedIsAndTheFirstErrorIsKept) {
   EXPECT_THAT(list_names(*memory, ""), ElementsAre("2", "3"));
 }
 
-// As a separate program: the variable is read only once.
+// Runs as a separate program: the environment variable is read only once.
 TEST(TraceDeathTest, EachStepIsALineWhenTheEnvironmentAsksForIt) {
   GTEST_FLAG_SET(death_test_style, "threadsafe");
   const auto publish_two = [](const char* trace) {

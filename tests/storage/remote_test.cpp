@@ -43,7 +43,7 @@ TEST(OpenObjectTest, WhatIsReplacedMeanwhileIsOpenedAgain) {
   }
 }
 
-// Volumes do this: their versions are whole seconds.
+// This can happen in volumes: their versions are whole seconds.
 TEST(OpenObjectTest, TheTailOfOneThatGrewIsNotTakenForItsEnd) {
   TrackersServed served;
   const auto store = served.store();

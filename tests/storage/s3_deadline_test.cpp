@@ -1,4 +1,4 @@
-// Giving up takes only seconds if a server does not answer, or never does what it is asked.
+// Giving up takes only seconds if a server does not answer, or never does what a request asks for.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -62,7 +62,7 @@ class StubbornServer {
     arrived_.get_future().wait();
     if (when_held) when_held();
   }
-  // A request is held, or the writer has ended.
+  // Called when a request is held, or when the writer has ended.
   void arrive() {
     if (!has_arrived_.exchange(true)) arrived_.set_value();
   }
@@ -97,7 +97,7 @@ class StubbornServer {
   HttpServer server_{[this](const ReceivedRequest& asked) { return answer(asked); }};
 };
 
-// Writes three parts until it is cancelled. Returns how long the end took after that.
+// Writes three parts until it is cancelled. Returns how long the writer then took to end.
 std::chrono::duration<double> time_to_give_up(StubbornServer& server) {
   Cancellation cancellation("the time is over");
   const auto store = server.store();

@@ -38,8 +38,8 @@ class S3FaultyListTest : public ::testing::Test {
     served_.fake.put_object("bucket/run/a", "x");
     served_.fake.put_object("bucket/run/b", "x");
   }
-  // Each kind of incomplete list: if it comes once it does no harm, if it always comes it is an
-  // error.
+  // Checks each kind of incomplete list. If such a list comes once, it does no harm. If it always
+  // comes, it is an error.
   void expect_refused(const HttpReply& reply, const std::string& why) {
     served_.fake.answer_next("GET /bucket?", reply, 1);
     EXPECT_THAT(list_names(*store_, "run"), ElementsAre("a", "b")) << why;
@@ -224,7 +224,7 @@ TEST(S3FaultsTest, WhoIgnoresTheConditionOfAReadIsFoundOut) {
   const std::string text = numbered_text(1 << 20);
   write_text(*store, "a", text);
   const auto source = store->open("a");
-  // An answer that breaks off is of another version: later bytes are not appended to it.
+  // The answer that breaks off is of another version: later bytes must not be appended to it.
   std::string into(512 << 10, '\0');
   const HttpReply half = {.status = 206,
                           .headers = {{"Content-Length", std::to_string(into.size())},

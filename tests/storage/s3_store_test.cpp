@@ -528,7 +528,8 @@ TEST(S3StoreTest, AThousandUploadsAndDownloadsSurviveFaults) {
     ASSERT_EQ(served.fake.sizes(), sizes) << "the others changed, after " << i;
   }
   EXPECT_TRUE(served.fake.objects() == acknowledged);
-  // These were begun by requests whose answers were lost: cairn cannot know them yet.
+  // The remaining uploads were begun by requests whose answers were lost: cairn cannot know them
+  // yet.
   EXPECT_LE(served.fake.uploads(), 4U) << "nothing else is half done";
   EXPECT_GT(served.fake.faults(), 800U);
   EXPECT_LT(served.fake.log().size(), 12'000U);

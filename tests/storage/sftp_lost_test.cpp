@@ -1,5 +1,5 @@
-// Answers that are lost: those of a connection that dies after the server has acted, and those to
-// cancelled callers.
+// Answers that are lost: answers of a connection that dies after the server has acted, and answers
+// to cancelled callers.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/wait.h>
@@ -42,10 +42,10 @@ class SftpLostTest : public ::testing::Test {
     if (sftp_server().empty()) GTEST_SKIP() << "OpenSSH's sftp-server is not installed";
   }
 
-  // Does `act` twice, each time with `before` in the folder: first to record the server's answers,
-  // then with a connection that ends inside one of them. `from_end` counts that answer from the
-  // end; 1 is the last. When an answer comes, its request has been done. Later connections are not
-  // cut.
+  // Does `act` twice, each time after `before` has filled the folder. The first time records the
+  // server's answers. The second time the connection ends inside one of the answers. `from_end`
+  // counts that answer from the end; 1 is the last. If an answer comes, its request has been done.
+  // Later connections are not cut.
   using Act = std::function<void(ObjectStore&)>;
   void lose_answer(std::size_t from_end, const Act& before, const Act& act) {
     const std::string log = logs_ / "log";
@@ -200,7 +200,8 @@ std::uint64_t waiting_wakeups() {
   return count;
 }
 
-// Otherwise the parent would take the child's wakeups, or be woken by them.
+// Otherwise the parent would take the child's wakeups, or the child's wakeups would wake the
+// parent.
 TEST_F(SftpSharedTest, AForkedProcessWakesOnlyItself) {
   sftp::Connection connection(sftp::resolve_config(served_.options()));
   connection.once([](const sftp::Session&) {});
@@ -221,7 +222,7 @@ TEST_F(SftpSharedTest, AForkedProcessWakesOnlyItself) {
   EXPECT_NO_THROW(connection.once([](const sftp::Session&) {}));
 }
 
-// A caller that waits for its turn gives up without it.
+// A cancelled caller that waits for its turn gives up before the turn comes.
 TEST_F(SftpSharedTest, WaitingForOnesTurnEndsWhenItIsCancelled) {
   put_text(*store_, "a", "bytes");
   ASSERT_EQ(kill(pid(), SIGSTOP), 0);

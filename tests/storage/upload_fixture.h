@@ -40,7 +40,8 @@ inline ObjectToPublish object(const std::string& name, const std::string& text,
           }};
 }
 
-// Uploads a text in place of what the queue knows under that name, and waits for the end.
+// Uploads a text in place of the object that the queue knows under that name, and waits for the
+// end.
 inline void upload_known(UploadQueue& queue, const std::string& name, const std::string& text,
                          std::function<bool(const std::string&)> is_retired = nullptr) {
   queue.submit({.name = name,

@@ -158,7 +158,7 @@ TEST(PublishTest, ChecksOfWriteAccessByJobsThatStartAtOnceAreNoneOfEachOthersBus
                        check_write_access(*memory, "run", at_once());
                      }});
   check_write_access(store, "run", at_once());
-  EXPECT_EQ(store.calls(StoreCall::kCommit), 1U);  // the first attempt was found
+  EXPECT_EQ(store.calls(StoreCall::kCommit), 1U);  // the object of the first attempt was found
   EXPECT_FALSE(memory->stat("run"));
 }
 
@@ -326,7 +326,7 @@ TEST(UploadQueueTest, OfOneNameTheLastContentWins) {
   EXPECT_THAT(queue.stop(kForever), ElementsAre());
   queue.throw_error();
   EXPECT_EQ(text_in(*memory, "a"), "10");
-  // The first, and the newest of those that waited.
+  // The first upload, and the newest of the uploads that waited.
   EXPECT_EQ(store->calls(StoreCall::kCommit), 2U);
 }
 
@@ -353,7 +353,7 @@ TEST(UploadQueueTest, BehindTheDeadlineWhatIsLeftIsGivenUpAndNamed) {
       memory, testing::StoreHooks{.before = [](StoreCall call, const std::string&) {
         if (call == StoreCall::kCommit) throw StorageError("no", 503, true);
       }});
-  // The pauses between its attempts would take a day.
+  // The pauses between the attempts of an upload would take a day.
   constexpr auto kLong = std::chrono::hours(24);
   UploadQueue queue(store,
                     {.retry = {.attempts = 9, .first_pause = kLong, .longest_pause = kLong}});
@@ -512,7 +512,7 @@ TEST(UploadQueueTest, NumbersBelowOneAreRefused) {
 }
 
 // A day on a bad network: 1,000 uploads and 1,000 downloads. A fifth of all requests fail, half of
-// those after the store has done what they asked for.
+// them after the store has done what they asked for.
 TEST(UploadQueueTest, AThousandUploadsAndDownloadsAtAFaultRateOfAFifth) {
   constexpr int kUploads = 1000;
   constexpr int kAttempts = 12;

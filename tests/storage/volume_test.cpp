@@ -114,7 +114,7 @@ TEST(VolumeTest, AFileThatIsNotAllThereIsToldBehindTheWrite) {
               HasSubstr("4 bytes instead of 5"));
 }
 
-// The index's name sorts after those of its shards, and is not hidden.
+// The index's name sorts after the names of its shards, and is not hidden.
 TEST(VolumeTest, AFolderIsRemovedFromWhatItIsKnownBy) {
   TrackersServed served;
   const auto store = served.store();
@@ -193,7 +193,7 @@ TEST(VolumeTest, TheWorkspaceIsFoundAsDatabricksToolsFindIt) {
                           "\ntoken = " + served.keys.token + "\n");
   served.fake.put_file(kVolume + "a", "bytes");
   served.environment.set("DATABRICKS_CONFIG_FILE", folder / "cfg");
-  // The token of DEFAULT.
+  // The token of the profile DEFAULT is a wrong one.
   EXPECT_THROW(served.store(DbfsOptions{})->stat(kVolume + "a"), StorageError);
   EXPECT_EQ(read_text(*served.store({.profile = "work"}), kVolume + "a"), "bytes");
   EXPECT_THAT(

@@ -283,7 +283,7 @@ TEST_F(WandbTest, AWriteIsWholeOrAnError) {
                UsageError);
 }
 
-// The tests above rely on this order.
+// The tests above rely on the order that the fake requires.
 TEST_F(WandbTest, TheFakeInsistsOnTheOrder) {
   RemoteSettings settings;
   settings.client = shared_http_client();
@@ -538,8 +538,8 @@ TEST_F(FaultyWandbTest, WhatIsWrittenIsWholeOrNotThere) {
   EXPECT_THAT(served.fake.violations(), IsEmpty());
 }
 
-// All checks but the one of long folders, because each write takes ten requests. The next test
-// covers that one.
+// All checks except LongFoldersAreListedWhole, because each write takes ten requests. The next test
+// covers that check.
 TEST_F(FaultyWandbTest, ItIsAnObjectStore) {
   for (const ObjectStoreCheck& check : object_store_checks()) {
     if (check.name == std::string("LongFoldersAreListedWhole")) continue;

@@ -36,8 +36,8 @@ struct WebOptions {
   bool knows_suffixes = true;  // "bytes=-9"
   bool tells_size = true;
   bool allows_head = true;
-  std::string user = {};                         // that must be given (the Authorization header)
-  std::string query = {};                        // that must be given
+  std::string user = {};                         // the Authorization header that must be given
+  std::string query = {};                        // the query that must be given
   std::size_t breaks_after = std::string::npos;  // how much of each answer to a range is sent
 };
 

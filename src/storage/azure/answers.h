@@ -9,10 +9,10 @@
 
 namespace cairn::azure {
 
-// The code is also in a header, so that answers to HEAD have one.
+// Azure also sends the error's code in a header, so answers to HEAD have a code, too.
 RemoteError parse_error(const HttpResponse& response);
 
-// Throws StorageError if `body` is no list; retryable() if the list is not whole.
+// Throws StorageError if `body` is no list. The error is retryable() if the list is incomplete.
 RemoteList parse_list(const std::string& body);
 
 // The body that assembles a blob from its blocks.

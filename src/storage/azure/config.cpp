@@ -63,7 +63,7 @@ std::string endpoint_in(const Settings& settings) {
          of("EndpointSuffix", "core.windows.net");
 }
 
-// Settings that come from one place: keys of one account are not mixed with another's name.
+// Settings that come from one place: an account's keys are not mixed with another account's name.
 struct Found {
   std::string account = {};
   std::string key = {};

@@ -19,7 +19,8 @@ struct Config {
   SharedKey key = {};    // without a key if there is a token
   std::string sas = {};  // a token, "sv=...&sig=...", appended to queries
   RemoteSettings settings = {};
-  std::string identity = {};  // a hash of the whole configuration: equal hashes can share a store
+  // A hash of the whole configuration. Configurations with equal hashes can share a store.
+  std::string identity = {};
 };
 
 // Throws UsageError for options that are invalid or contradict each other.

@@ -6,7 +6,7 @@
 namespace cairn::azure {
 namespace {
 
-constexpr const char* kVersion = "2021-12-02";  // of the protocol
+constexpr const char* kVersion = "2021-12-02";  // version of the protocol
 
 // The secret part of a token: the rest is not enough to sign.
 std::string signature_in(const std::string& sas) {

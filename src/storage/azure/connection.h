@@ -1,4 +1,4 @@
-// Requests to one container: addresses and signs them, and translates their errors.
+// Addresses and signs the requests to one container, and translates the errors in the answers.
 #pragma once
 
 #include <string>
@@ -14,8 +14,8 @@ class Connection final : public Remote {
 
   std::string describe(const std::string& key) const override;
   bool is_missing(const HttpResponse& response) const override;
-  // The URL of a blob of the container as the source of a copy, with the token that opens it, if
-  // any.
+  // The URL of a blob of the container as the source of a copy. If the store has a token, the URL
+  // contains the token.
   std::string copy_source(const std::string& key) const;
 
  protected:

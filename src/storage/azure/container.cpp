@@ -1,13 +1,13 @@
 // An Azure container as a RemoteContainer:
 //
 //  1. A small object is one Put Blob with Content-MD5, which the server compares and keeps.
-//  2. A large object is blocks (Put Block, each with its Content-MD5) and a list of them (Put Block
-//     List). Only the list makes the object visible. Azure wants all ids of blocks to have the same
-//     length. They contain the id of the write, so the blocks of two writers of one name are never
-//     mixed. The first writer's list makes the server forget the blocks of the second, whose list
-//     is then refused, like an upload that is missing.
+//  2. A large object is blocks (Put Block, each with its Content-MD5) and a list of the blocks (Put
+//     Block List). Only the list makes the object visible. Azure wants all ids of blocks to have
+//     the same length. The ids contain the id of the write, so the blocks of two writers of one
+//     name are never mixed. The first writer's list makes the server forget the second writer's
+//     blocks. The second writer's list is then refused, like an upload that is missing.
 //  3. Blocks without a list cannot be removed. The server removes them after a week.
-//  4. Azure checks every condition of both forms.
+//  4. Azure checks every condition, for small and for large objects.
 #include <array>
 
 #include "cairn/error.h"

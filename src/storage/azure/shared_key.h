@@ -2,9 +2,9 @@
 //
 //  1. The request is written in one canonical way: method, eleven headers in fixed order, all
 //     headers x-ms-*, path and query.
-//  2. Its HMAC-SHA256 with the account's key goes into the header Authorization.
+//  2. The HMAC-SHA256 of that text, with the account's key, goes into the header Authorization.
 //
-// The signature does not cover the body, but it covers Content-MD5, which does.
+// The signature does not cover the body. It covers the header Content-MD5, which covers the body.
 #pragma once
 
 #include <cstdint>
@@ -32,7 +32,7 @@ struct SharedKey {
 // The value of the header Authorization.
 std::string authorization(const ToSign& request, const SharedKey& by);
 
-// The intermediate step, for which Microsoft's documentation has examples.
+// Step 1: the text that is signed. Microsoft's documentation has examples of such texts.
 std::string text_to_sign(const ToSign& request, const std::string& account);
 
 }  // namespace cairn::azure

@@ -108,8 +108,8 @@ std::string secret_of(const LibcloudOptions& options) {
                                 : options.secret;
 }
 
-// The key is an HMAC key, or the address of a service account; then the secret is the path of its
-// file.
+// The key is an HMAC key, or the address of a service account. In the second case the secret is the
+// path of the service account's file.
 GcsOptions google_storage(const LibcloudOptions& options) {
   GcsOptions gcs;
   gcs.bucket = options.container;
@@ -124,8 +124,8 @@ GcsOptions google_storage(const LibcloudOptions& options) {
   return gcs;
 }
 
-// The key is the account, and the secret is its key. A host is a server with the account in the
-// path.
+// The key is the account's name, and the secret is the account's key. If a host is given, it is a
+// server whose paths begin with the account's name.
 AzureOptions azure_blobs(const LibcloudOptions& options) {
   AzureOptions azure;
   azure.container = options.container;

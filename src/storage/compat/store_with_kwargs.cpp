@@ -50,7 +50,7 @@ constexpr auto kS3Kwargs = std::to_array<Kwarg<S3Options>>({
     {"sse_kms_key_id", &S3Options::sse_kms_key_id},
 });
 
-// The arguments of Composer's GCSObjectStore, and what it takes from the environment.
+// The arguments of Composer's GCSObjectStore, and the settings that it takes from the environment.
 constexpr auto kGcsKwargs = std::to_array<Kwarg<GcsOptions>>({
     {"bucket", &GcsOptions::bucket},
     {"prefix", &GcsOptions::prefix},
@@ -60,7 +60,7 @@ constexpr auto kGcsKwargs = std::to_array<Kwarg<GcsOptions>>({
     {"endpoint_url", &GcsOptions::endpoint_url},
 });
 
-// The arguments of Composer's OCIObjectStore, and what it takes from Oracle's file.
+// The arguments of Composer's OCIObjectStore, and the settings that it takes from Oracle's file.
 constexpr auto kOciKwargs = std::to_array<Kwarg<OciOptions>>({
     {"bucket", &OciOptions::bucket},
     {"prefix", &OciOptions::prefix},

@@ -11,9 +11,10 @@
 
 namespace cairn {
 
-// The store of a bucket ("s3://bucket"). Its names are the URIs of that bucket. The arguments are
-// those of Composer's store of that scheme, and replace settings of the environment. Throws
-// UsageError, which names the argument, if the store has no such argument or cannot use the value.
+// Returns the store of a bucket ("s3://bucket"), in which names are the URIs of that bucket.
+// `kwargs` are the arguments of Composer's store of that scheme, and replace settings of the
+// environment. Throws UsageError, which names the argument, if the store has no such argument or
+// cannot use the value.
 std::shared_ptr<ObjectStore> store_with_kwargs(const std::string& bucket_uri,
                                                const BackendKwargs& kwargs);
 

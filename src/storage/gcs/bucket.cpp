@@ -1,10 +1,10 @@
 // A Google bucket: lists and uploads in parts are S3's; versions are generations, and checksums are
 // CRC-32C.
 //
-//  1. Every PUT contains its CRC-32C, which the server compares. After it, generation and checksum
-//     are requested and compared again.
+//  1. Every PUT contains its CRC-32C, which the server compares. After the PUT, generation and
+//     checksum are requested and compared again.
 //  2. Conditions compare generations. Google checks them for a PUT, but not for an upload in parts.
-//     So cairn checks the condition itself before it completes one.
+//     So cairn checks the condition itself before it completes an upload in parts.
 #include <array>
 
 #include "cairn/error.h"

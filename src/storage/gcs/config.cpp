@@ -38,7 +38,7 @@ std::string gclouds_file() {
   return posix_file_system().stat(path) ? path : std::string();
 }
 
-// As in Composer, an HMAC key takes precedence. Its parts must come from one place.
+// As in Composer, an HMAC key takes precedence. The parts of a key must come from one place.
 void find_keys(Config& config) {
   GcsOptions& options = config.options;
   if (options.key.empty() && options.secret.empty() && options.credentials_file.empty()) {

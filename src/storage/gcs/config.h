@@ -19,7 +19,8 @@ struct Config {
   RemoteSettings settings = {};
   bool is_hmac = false;  // false: the credentials are tokens (gcs/token.h)
   std::shared_ptr<s3::CredentialSource> credentials;
-  std::string identity = {};  // a hash of the whole configuration: equal hashes can share a store
+  // A hash of the whole configuration. Configurations with equal hashes can share a store.
+  std::string identity = {};
 };
 
 // Throws UsageError for options that are invalid or contradict each other.

@@ -5,7 +5,7 @@
 //  2. The metadata server of a machine at Google.
 //
 // A token is valid for an hour. In Credentials, `access_key` is the account and the two other
-// fields are the token, so that the sources of storage/s3 keep and renew it.
+// fields are the token, so that the CredentialSources of storage/s3 keep and renew the token.
 #pragma once
 
 #include <string>

@@ -86,7 +86,7 @@ ObjectInfo info_in(const HttpResponse& response, std::uint64_t size) {
           .version = etag.empty() ? changed : etag};
 }
 
-// "bytes 0-0/10" is 10.
+// The size in the answer: 10 for "bytes 0-0/10".
 std::uint64_t size_in(const HttpResponse& response) {
   const std::string range(response.header("content-range"));
   std::uint64_t size = 0;

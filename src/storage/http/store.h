@@ -21,8 +21,8 @@ struct Config {
 // host.
 Config resolve_config(const std::string& root);
 
-// Names are what follows the host: "run/ep1.pt?signature=...". They can be opened and examined;
-// everything else throws UnsupportedError. No message contains a password or a query.
+// A name is the part of the URL after the host: "run/ep1.pt?signature=...". Objects can be opened
+// and examined; everything else throws UnsupportedError. No message contains a password or a query.
 std::shared_ptr<ObjectStore> make_web_store(Config config);
 
 }  // namespace cairn::web

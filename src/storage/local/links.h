@@ -1,12 +1,12 @@
 // The link that marks the newest checkpoint.
 //
-//  1. It is a symbolic link, replaced at once (replace_link() of io/durable/atomic_file.h).
+//  1. The link is a symbolic link, replaced at once (replace_link() of io/durable/atomic_file.h).
 //  2. A file system without symbolic links (FAT, some network and FUSE ones) gets what Composer
 //     writes to object stores: a text file NAME.symlink, which contains the target as a link would.
-//     It is published like every file (AtomicFile).
-//  3. The other form may be left from a time when the folder was elsewhere. It is removed only
-//     after step 1 or 2: two links may disagree, but no link would be worse. The removal is not
-//     synced; the next save repeats it.
+//     The text file is published like every file (AtomicFile).
+//  3. A link of the other form may be left from a time when the folder was elsewhere. This link is
+//     removed only after step 1 or 2: two links may disagree, but no link would be worse. The
+//     removal is not synced; the next save repeats the removal.
 //
 // If only NAME.symlink exists, opening NAME opens its target (local_store.cpp).
 #pragma once
@@ -32,8 +32,8 @@ std::string named_by_link(std::string_view text);
 inline constexpr std::string_view kNamesNothing =
     " is a pointer that names nothing: its text is empty, longer than 4096 bytes or no name";
 
-// Makes `link` point at `path`, durably. Creates missing folders of `link`. If it throws
-// StorageError, the old link is still there.
+// Makes `link` point at `path`, durably. Creates missing folders of `link`. If point_link() throws
+// StorageError, the old link still exists.
 void point_link(FileSystem& files, const std::string& path, const FilePath& link);
 
 // The path that `link` points at, in either form; nullopt if neither form exists.

@@ -292,7 +292,7 @@ class LocalStore final : public ObjectStore, public LocalFiles {
       const std::vector<std::string> finished = finish_removals(files_, where);
       removed.insert(removed.end(), finished.begin(), finished.end());
     } catch (const Error&) {
-      // There is no such folder, or this process may not remove in it. Leftovers do no harm.
+      // There is no such folder, or this process may not remove files in it. Leftovers do no harm.
     }
     return removed;
   }

@@ -6,8 +6,8 @@
 //  3. removal.h removes. recycling_local_store() keeps one of the removed files, to write over it
 //     (recycler.h).
 //  4. To create, rename or remove, the store makes a FilePath of the name. prepare() makes a folder
-//     a root: no link below it is followed from then on. If one root lies in another, the outer one
-//     counts. Any other name has its own folder as its root.
+//     a root: no link below that folder is followed from then on. If one root lies in another, the
+//     outer root counts. The root of a name outside of all these roots is the name's own folder.
 #pragma once
 
 #include <memory>
@@ -31,8 +31,8 @@ class ObjectStore::Files {
   virtual FilePath path_of(const std::string& name) const = 0;
 };
 
-// nullptr unless the store is one of these two. A store that wraps one of them gives nullptr, too:
-// its own calls must not be bypassed.
+// nullptr unless local_store() or recycling_local_store() made the store. A store that wraps such a
+// store gives nullptr, too: the calls of the wrapper must not be bypassed.
 using LocalFiles = ObjectStore::Files;
 const LocalFiles* local_files_of(const ObjectStore& store);
 

@@ -17,7 +17,7 @@ void add_names_in_index(ObjectStore& store, const std::string& path, std::set<st
   try {
     bytes = read_all(*store.open(path));
   } catch (const NotFoundError&) {
-    return;  // It was removed after it was listed.
+    return;  // The index was removed after it was listed.
   }
   const std::string_view text = as_text(bytes.view);
   const auto index = Json::parse(text, nullptr, /*allow_exceptions=*/false);
@@ -31,7 +31,7 @@ void add_names_in_index(ObjectStore& store, const std::string& path, std::set<st
 
 std::optional<std::string> foreign_file_in(ObjectStore& store, const std::string& name,
                                            const std::set<std::string>& replaced) {
-  // Such a store has only folders of its own making, and checks them itself.
+  // A store with flat names has only folders that it made itself, and it checks them itself.
   if (store.features().flat_names || !is_folder(store, name)) return std::nullopt;
   std::set<std::string> strange;
   std::set<std::string> indices;

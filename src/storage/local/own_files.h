@@ -17,13 +17,13 @@ std::optional<std::string> foreign_file_in(ObjectStore& store, const std::string
                                            const std::set<std::string>& replaced = {});
 
 // Throws UsageError, naming the first foreign file, if replacing the folder `name` would lose a
-// foreign file. Does nothing in a store whose folders are written object by object: there,
-// replacing loses none (object_folder.h).
+// foreign file. Does nothing in a store whose folders are written object by object: in such a
+// store, replacing a folder loses no foreign file (object_folder.h).
 void check_only_own_files(ObjectStore& store, const std::string& name,
                           const std::set<std::string>& replaced = {});
 
-// ObjectStore::remove_folder() for a checkpoint. If it contains a foreign file, throws UsageError
-// and removes nothing.
+// ObjectStore::remove_folder() for a checkpoint. If the folder contains a foreign file, throws
+// UsageError and removes nothing.
 bool remove_checkpoint_folder(ObjectStore& store, const std::string& name);
 
 }  // namespace cairn

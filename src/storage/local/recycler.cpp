@@ -7,7 +7,7 @@
 namespace cairn {
 namespace {
 
-// nullopt also if the file cannot be examined: then it is removed like any other.
+// nullopt also if the file cannot be examined: the file is then removed like any other file.
 std::optional<FileInfo> file_at(FileSystem& files, const FilePath& path) {
   try {
     return files.stat(path.text(), /*follow=*/false);

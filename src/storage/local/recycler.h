@@ -2,11 +2,14 @@
 //
 //  1. remember() notes the state of a file that was just published.
 //  2. keep_as_spare() is called instead of a removal. It keeps the file as the spare
-//     (io/durable/spare_file.h) if remember() knows it and nothing has changed: name, permissions,
-//     owner, attributes, bytes. So writing over it gives the same file as a new one.
+//     (io/durable/spare_file.h) if remember() knows the file and nothing of it has changed: name,
+//     permissions, owner, attributes, bytes. So writing over the spare gives the same file as a new
+//     one.
 //  3. keep_as_spare() also checks at once that the file may be overwritten, so that no useless file
-//     is kept. It may not be overwritten while it is being read, or if the file system cannot tell.
-//  4. take_spare() gives the spare to the next write in its folder, which checks again.
+//     is kept. A file may not be overwritten while it is being read, or if the file system cannot
+//     tell whether it is being read.
+//  4. take_spare() gives the spare to the next write in the spare's folder. That write checks
+//     again.
 #pragma once
 
 #include <map>
@@ -27,8 +30,8 @@ class Recycler {
   void remember(const FilePath& path);
   // True: the name is free, durably. False: nothing was done. Throws StorageError.
   bool keep_as_spare(const FilePath& path);
-  // nullptr if there is no spare. Removes a spare from another folder, where it would wait for
-  // ever.
+  // nullptr if there is no spare. If the spare is in another folder, removes it: it would wait
+  // there for ever.
   std::unique_ptr<SpareFile> take_spare(const FilePath& path);
 
  private:

@@ -16,15 +16,16 @@
 
 namespace cairn {
 
-// Steps 1 and 3, for a file or a link. False if it is locked or does not exist. Throws
+// Steps 1 and 3, for a file or a link. Returns false if `path` is locked or does not exist. Throws
 // StorageError.
 bool remove_file(FileSystem& files, const FilePath& path);
 
-// Steps 2 and 3, for a folder. False if it does not exist: another process may have removed it.
-// Throws StorageError.
+// Steps 2 and 3, for a folder. Returns false if the folder does not exist: another process may have
+// removed it. Throws StorageError.
 bool remove_folder(FileSystem& files, const FilePath& path);
 
-// Finishes earlier removals in `folder`; returns the names of those checkpoints.
+// Finishes the removals in `folder` that were begun earlier. Returns the names of their
+// checkpoints.
 std::vector<std::string> finish_removals(FileSystem& files, const FolderPath& folder);
 
 // Whether the name is one of step 2.

@@ -15,12 +15,13 @@ namespace cairn::oci {
 
 struct Config {
   OciOptions options = {};      // `bucket` without a namespace
-  std::string name_space = {};  // the bucket's; empty: the server is asked
+  std::string name_space = {};  // the bucket's namespace; empty: the server is asked
   Url endpoint = {};
   RemoteSettings settings = {};
   std::string key_id = {};  // "tenancy/user/fingerprint"
   std::shared_ptr<const RsaKey> key;
-  std::string identity = {};  // a hash of the whole configuration: equal hashes can share a store
+  // A hash of the whole configuration. Configurations with equal hashes can share a store.
+  std::string identity = {};
 };
 
 // Throws UsageError for options that are invalid or contradict each other.

@@ -89,7 +89,7 @@ std::string Connection::name_space() {
     return ask_for_keys(*config_.settings.client, config_.settings.retries, made.http);
   };
   HttpResponse response = ask();
-  // This may be the first request of all, which shows that the clock is wrong.
+  // This may be the first request of all, so its answer may show that the clock is wrong.
   if (response.failure.empty() && learn(response, {}, signed_by)) response = ask();
   if (response.failure.empty() && response.status != 200) {
     refuse(response, "asking for the namespace of", "");

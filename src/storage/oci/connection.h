@@ -39,7 +39,7 @@ class Connection final : public Remote {
 
   const Config config_;
   Turns turns_;                  // guards name_space_; held during the request
-  std::string name_space_ = {};  // learned
+  std::string name_space_ = {};  // the server's answer
 };
 
 }  // namespace cairn::oci

@@ -4,17 +4,17 @@
 //  1. An attempt has a unique id of 16 hexadecimal digits, so files of two attempts never share a
 //     name. One process, the leader, makes the folder; the others join it.
 //  2. In a file system the folder is `.cairn-tmp-<name>-<id>` beside its final place, locked by the
-//     leader. Its files have their own names. write() syncs a file's bytes, and sync() its name.
-//     Every process does this, since it may be on another machine than the leader. commit() works
-//     as in io/durable/atomic_folder.h: sync, rename, sync the parent. If the leader dies,
-//     remove_leftovers() removes its files.
+//     leader. The files in the folder have their final names. write() syncs a file's bytes, and
+//     sync() its name. Every process syncs its own files, since it may be on another machine than
+//     the leader. commit() works as in io/durable/atomic_folder.h: sync, rename, sync the parent.
+//     If the leader dies, remove_leftovers() removes the files of the attempt.
 //  3. In a store whose objects appear one by one, each file is written under a name with the id,
 //     `__3_0-<id>.distcp`, on condition that the name is free. commit() works as in
 //     storage/object_folder.h: it writes the remaining files, and last the file that makes the
 //     folder a checkpoint (`.metadata`). If an attempt left files, the next commit() of a folder of
 //     that name removes them.
 //  4. Only commit() publishes. abandon() and the leader's destructor remove as much of the attempt
-//     as they can. That is safe only if the leader will not commit.
+//     as they can. To abandon an attempt is safe only if the leader will not commit.
 // clang-format on
 #pragma once
 
@@ -41,7 +41,7 @@ struct AttemptFolderOptions {
 struct FileOfAttempt {
   std::string name = {};             // without slashes
   std::uint64_t expected_bytes = 0;  // a hint
-  // Writes the whole file, with the same bytes each time that it is called. Does not commit.
+  // Writes the whole file, with the same bytes each time that it is called. Must not commit.
   std::function<void(ObjectWrite&)> fill = nullptr;
 };
 
@@ -63,12 +63,13 @@ class AttemptFolder {
   // False if the leader gave up and removed the folder.
   virtual bool is_there() const = 0;
   // For the leader: whether a living process is about to publish another attempt at this folder,
-  // for instance of a job that was given up. If two leaders ask while both could still publish, at
-  // least one of them gets true. Always false in a store of objects, which refuses the second one
-  // that publishes.
+  // for instance a process of a job that was given up. If two leaders ask while both could still
+  // publish, at least one of them gets true. Always false in a store of objects: such a store
+  // refuses the second attempt that is published.
   virtual bool has_rival() const = 0;
-  // For the leader: fills `files`, one after another, and publishes the folder with them. Call it
-  // once. A store of objects keeps their bytes in memory until all are filled.
+  // For the leader: fills `files`, one after another, and publishes the folder with these files.
+  // Call commit() once. A store of objects keeps the bytes of `files` in memory until all are
+  // filled.
   virtual void commit(const std::vector<FileOfAttempt>& files) = 0;
   // Removes what this process wrote. The leader removes what all processes wrote. Never throws an
   // Error: leftovers do no harm.

@@ -1,24 +1,25 @@
 // Remembers the objects that this job may overwrite, with their versions: those that it wrote
 // itself, or found when it began.
 //
-// A name that is written again and again ("ckpt.pt") does not tell whose content it has. A pointer
-// to it does not change when another job writes the object. So an object is overwritten only if its
-// version is the one that this job knows. Otherwise another job is at work, and this job stops: it
-// throws AlreadyExistsError and changes nothing. In a store without features().versioned_writes
-// this job looks at the object first, which notices only what was done before the look. An object
-// that this job knows nothing about must not exist.
+// A name that is written again and again ("ckpt.pt") does not tell which job wrote its content. A
+// pointer to the name does not change when another job writes the object. So an object is
+// overwritten only if its version is the one that this job knows. Otherwise another job is at work,
+// and this job stops: it throws AlreadyExistsError and changes nothing. In a store without
+// features().versioned_writes this job looks at the object first, and notices only what was done
+// before the look. If this job knows nothing about a name, no object may have the name.
 //
 // A failed write may have been done all the same, if only its answer was lost. So this job keeps a
-// hash of the bytes that it sent. The next write of the name reads the object once: it is this
-// job's if the hash agrees, and another job's otherwise. A write that a deadline ended leaves no
-// hash. The object that is there then is not replaced, and the error names both possibilities.
+// hash of the bytes that it sent. The next write of the name reads the object once: the object is
+// this job's if the hash agrees, and another job's otherwise. A write that a deadline ended leaves
+// no hash. An object that is found after such a write is not replaced, and the error names both
+// possibilities.
 //
-// Superfluous objects are removed without a condition, since no store offers one. So if the newest
-// write of a name did not complete, the name is removed only if a look finds this job's object
-// there.
+// Superfluous objects are removed without a condition, since no store offers conditional removals.
+// So if the newest write of a name did not complete, the name is removed only if a look finds that
+// the object is this job's.
 //
 // For a name that will not be written again, two hashes replace the name and the version. So even a
-// long job keeps few names. It still recognizes what it wrote if training starts again from an
+// long job keeps few names. The job still recognizes what it wrote if training starts again from an
 // earlier time (fit(reset_time)).
 #pragma once
 
@@ -51,8 +52,8 @@ struct BytesFingerprint {
 // The condition under which a name may be overwritten.
 struct OwnCondition {
   WriteCondition condition = {};
-  // The version that is there now, if the store cannot check versions itself. Empty: the name is
-  // free.
+  // The version that the object has now, if the store cannot check versions itself. Empty: the name
+  // is free.
   std::string replaces = {};
 };
 
@@ -61,42 +62,44 @@ class OwnObjects {
  public:
   explicit OwnObjects(std::shared_ptr<ObjectStore> store) : store_(std::move(store)) {}
 
-  // The object has this version: this job wrote it, or found it and may overwrite it.
+  // Notes the version of an object that this job wrote, or found and may overwrite.
   void know(const std::string& name, const std::string& version);
-  // This job removed the object, or may not write it, so it knows nothing about it any more.
+  // Forgets an object that this job removed, or may not write.
   void forget(const std::string& name);
   // Replaces by hashes all names that will not be written again, as far as is known now: those for
   // which `is_retired` returns true. Works only now and then, so that a call makes a small,
   // constant number of `is_retired` calls on average. If such a name is written again, the object
   // is looked at first.
   void shorten_retired(const std::function<bool(const std::string& name)>& is_retired);
-  // A write of these bytes failed, or another write's object was there afterwards. It may have been
-  // done.
+  // Notes that a write of these bytes failed, or that another write's object was found afterwards.
+  // The write of these bytes may have been done all the same.
   void note_sent(const std::string& name, BytesFingerprint sent);
   // Like note_sent(), when there was no time to hash the bytes.
   void note_cancelled(const std::string& name);
 
-  // A write of the name, conditional or refused, did not complete. Until note_finished() the object
-  // may be another job's.
+  // Notes that a write of the name, conditional or refused, did not complete. Until note_finished()
+  // the object may be another job's.
   void note_unfinished(const std::string& name);
   void note_finished(const std::string& name);
-  // Whether the object may be removed as this job's. If its last write did not complete, looks at
-  // the object. If that fails the answer is false: one object too many is better than one too few.
+  // Whether the object is this job's and may be removed. If the name's last write did not complete,
+  // looks at the object. If the look fails, returns false: one object too many is better than one
+  // too few.
   bool may_remove(const std::string& name, const RetryPolicy& retry) const;
 
-  // The condition for the next write: the object is as this job knows it. Throws AlreadyExistsError
-  // and StorageError.
+  // Returns the condition for the next write: the object must be as this job knows it. Throws
+  // AlreadyExistsError and StorageError.
   OwnCondition condition(const std::string& name, const RetryPolicy& retry) const;
 
-  // Whether it knows anything about the name; and how many names it holds in full.
+  // knows(): whether this job knows anything about the name. size(): the number of names kept in
+  // full.
   bool knows(const std::string& name) const;
   std::size_t size() const;
 
  private:
   struct Known {
     std::string version = {};                     // empty: see retired_, or none is known
-    std::vector<BytesFingerprint> attempts = {};  // failed writes since then
-    bool was_cancelled = false;                   // a write since then was cancelled
+    std::vector<BytesFingerprint> attempts = {};  // failed writes since that version
+    bool was_cancelled = false;  // whether a write since that version was cancelled
   };
   std::optional<Known> find(const std::string& name) const;
   bool is_own(const std::string& name, const ObjectInfo& there, const Known& known,

@@ -1,21 +1,21 @@
-// One job's hold on a pointer that other jobs may move, too, such as `latest` of a run.
+// Lets one job move a pointer only if no other job has moved it, such as `latest` of a run.
 //
-//  1. When the job begins it reads the pointer, and remembers its target. This includes a pointer
-//     that names nothing: it is replaced under its version.
-//  2. The pointer is read before its next target is written. It must have the target that the job
-//     knows: the one that it had in the beginning, or the one that the job gave it. Otherwise
-//     another job has moved it, and this job stops: it throws AlreadyExistsError and changes
-//     nothing.
+//  1. When the job begins it reads the pointer, and remembers its target. A pointer that names
+//     nothing is remembered, too: it is replaced on condition that it still has its version.
+//  2. The pointer is read before its next target is written. The pointer must have the target that
+//     the job knows: the one that it had in the beginning, or the one that the job gave it.
+//     Otherwise another job has moved the pointer, and this job stops: it throws AlreadyExistsError
+//     and changes nothing.
 //  3. The pointer is moved on condition that it still has the version that the job knows. If the
-//     store has fenced_pointers, only one of two simultaneous jobs moves it. Elsewhere there is a
-//     gap between the store's own check and the move. If the version is not known, the pointer is
-//     read again first.
+//     store has fenced_pointers, only one of two simultaneous jobs moves the pointer. In other
+//     stores there is a gap between the store's own check and the move. If the version is not
+//     known, the pointer is read again first.
 //  4. If the answer is lost, the pointer is read again: it has the new target if the move was done.
-//     If a move ends with an error all the same, the next move accepts either target.
+//     If a move ends with an error all the same, the next move accepts the old and the new target.
 //  5. The answer to a move contains the pointer's version; otherwise the pointer is read after the
 //     move. The version matters if all checkpoints of a run have one name, since the target is then
-//     always the same. In a bucket even the version does not help, as it depends only on the text.
-//     There, the versions of the objects tell two jobs apart (own_objects.h).
+//     always the same. In a bucket even the version does not help, as the version depends only on
+//     the pointer's text. There, the versions of the objects tell two jobs apart (own_objects.h).
 #pragma once
 
 #include <cstddef>
@@ -38,15 +38,15 @@ class PointerFence {
  public:
   PointerFence(std::shared_ptr<ObjectStore> store, std::string name);
 
-  // Step 1. move() does it if it has not been done. Throws StorageError.
+  // Step 1. move() calls look() if that has not been done. Throws StorageError.
   void look(const RetryPolicy& retry);
   // Step 2, before a new target of the pointer is written. Throws AlreadyExistsError and
   // StorageError.
   void check(const RetryPolicy& retry);
-  // Whether the pointer was at `target` at the last look. Looks if it has not been done.
+  // Whether the pointer was at `target` at the last look. Calls look() if that has not been done.
   bool is_known_at(const std::string& target, const RetryPolicy& retry);
-  // Steps 2 to 5, unless a job with a higher `number` has moved it. Throws AlreadyExistsError and
-  // StorageError.
+  // Steps 2 to 5. Does not move the pointer if a call with a higher `number` has moved the pointer.
+  // Throws AlreadyExistsError and StorageError.
   void move(const std::string& target, const RetryPolicy& retry, std::uint64_t number = 0);
 
   // The pointer as it was last read or moved; nullopt if there was none, or it has not been read.

@@ -80,7 +80,7 @@ class ComparingWrite final : public ObjectWrite {
   bool is_same_ = true;
 };
 
-// Step 5.
+// Step 5: hashes the bytes that `fill` writes.
 class HashedWrite final : public ObjectWrite {
  public:
   void write(ByteView bytes) override {
@@ -178,8 +178,8 @@ class Publication {
   }
 
   // The condition was met, and our write replaced the object that the caller meant. So the next
-  // attempt may replace an object that is ours. It may replace any other object only under the
-  // caller's condition.
+  // attempt may replace an object that is ours. The next attempt may replace any other object only
+  // under the caller's condition.
   void renew_condition(const std::optional<ObjectInfo>& there) {
     if (!there) {
       condition_ = WriteCondition::absent();
@@ -198,7 +198,7 @@ class Publication {
   ObjectStore& store_;
   const ObjectToPublish& object_;
   WriteCondition condition_;
-  std::string replaces_;  // The version that may be replaced, for a store that cannot check it.
+  std::string replaces_;  // The version that may be replaced, if the store cannot check versions.
   std::optional<std::uint64_t> sent_;    // Bytes committed; reset if the store lacks them.
   std::optional<ObjectInfo> committed_;  // As the write reported it; nullopt: ask the store.
   bool has_failed_;
@@ -206,7 +206,7 @@ class Publication {
   std::string version_;  // of the object that was found to be ours
 };
 
-// Step 5. If the bytes cannot be read here there is no hash, and the object counts as another
+// Step 5. If the bytes cannot be read here, there is no hash, and the object counts as another
 // job's.
 void note_sent_bytes(const ObjectToPublish& object) {
   try {

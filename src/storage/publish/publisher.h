@@ -3,11 +3,11 @@
 //
 //  1. check   The pointer must be where this job knows it (pointer_fence.h).
 //  2. write   The object becomes durable, then visible, if it may have the name (replace.h). Then
-//     the store is asked for it. It is written again if that can help (publish.h).
-//  3. point   Only now the pointer is moved to the object: it must never name what a power cut
-//     could take back.
-//  4. remove  Only now superfluous objects are removed, as many as possible. A missing object is no
-//     error. An object that may be another job's is left (own_objects.h).
+//     the store is asked for the object. The object is written again if that can help (publish.h).
+//  3. point   Only after step 2 is the pointer moved to the object: the pointer must never name an
+//     object that a power cut could take back.
+//  4. remove  Only after step 3 are superfluous objects removed, as many as possible. A missing
+//     object is no error. An object that may be another job's is left (own_objects.h).
 //
 // If no other job can write meanwhile (a local store, under the run's lock), nothing is checked or
 // looked for, and each step is done once. The callers decide the order of jobs: SavePipeline is
@@ -33,7 +33,7 @@
 namespace cairn {
 
 struct PublisherOptions {
-  bool is_shared = true;  // whether other jobs may write there, too
+  bool is_shared = true;  // whether other jobs may write to the store, too
   RetryPolicy retry = {};
   const char* doing = "saving";  // in messages
   const char* done = "saved";
@@ -44,16 +44,16 @@ struct PublishJob {
   Replace replace = Replace::kNever;
   std::string pointer = {};    // the pointer to move to `name`; empty: none
   bool checks_pointer = true;  // false: `write` does step 1, with check_pointer()
-  // If a job with a higher number has moved the pointer, it stays there.
+  // If a PublishJob with a higher number has moved the pointer, the pointer stays.
   std::uint64_t number = 0;
 };
 
 struct Removal {
   std::vector<std::string> keeps = {};  // names that stay, in any spelling
-  // Asked before the removal. Empty: every name may be removed.
+  // Called before the removal. Empty: every name may be removed.
   std::function<bool(ObjectStore& store, const std::string& name)> may_remove = nullptr;
-  // The ranks wrote the name together: it is a folder, or a file. The folder stays if it contains a
-  // foreign file.
+  // True: the ranks wrote the checkpoint together, as a folder or as a file. A folder that contains
+  // a foreign file stays.
   bool over_ranks = false;
   std::string context = {};  // added to errors
 };
@@ -79,7 +79,8 @@ class Publisher {
   OwnObjects& own() { return own_; }
 
   // Steps 1 to 3. `write` does step 2, with write_object() or as the ranks of a job do it, and
-  // returns the number of bytes. It may call `point` (step 3) if it must know the outcome of that.
+  // returns the number of bytes. `write` may call `point` to do step 3 itself, if it must know the
+  // outcome of step 3.
   using Write = std::function<std::uint64_t(const std::function<void()>& point)>;
   std::uint64_t publish(const PublishJob& job, const Write& write);
   // Writes one object, for the `write` that was given to publish(). Sets the object's `own`.
@@ -88,13 +89,14 @@ class Publisher {
   void remove(const std::string& name, const Removal& removal, RemovalReport& report);
 
   // Reads the pointer; from now on the pointer must stay as this job found it. Does nothing if no
-  // other job writes there. `retry` is that of a caller who waits for it.
+  // other job may write to the store. `retry` is the policy of a caller that waits for the answer.
   void look_at_pointer(const std::string& pointer, const RetryPolicy& retry = {});
   // The pointer as it was last read; nullopt if it has not been read.
   std::optional<Pointer> seen_pointer(const std::string& pointer);
-  // Whether the pointer is at `name`. If other jobs write there: as far as this job knows.
+  // Whether the pointer is at `name`. If other jobs may write to the store: as far as this job
+  // knows.
   bool points_at(const std::string& pointer, const std::string& name);
-  // Step 1 alone, if other jobs write there: one attempt.
+  // Step 1 alone, with one attempt. Call it only if other jobs may write to the store.
   void check_pointer(const std::string& pointer);
   // Step 3 alone.
   void move_pointer(const std::string& pointer, const std::string& name, std::uint64_t number = 0);

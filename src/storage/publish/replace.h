@@ -10,9 +10,9 @@ namespace cairn {
 
 enum class Replace : std::uint8_t {
   kNever,  // the name must be free: AlreadyExistsError otherwise
-  // Only what is provably this run's: the run wrote it, or found it when it began (own_objects.h).
-  // publish() checks that in stores that are far away. In a local store this is kAll: conflicts are
-  // checked there when training begins.
+  // The object must be provably this run's: the run wrote it, or found it when it began
+  // (own_objects.h). publish() checks that in stores that are far away. In a local store kOwn means
+  // kAll: conflicts in a local store are checked when training begins.
   kOwn,
   kAll,
 };

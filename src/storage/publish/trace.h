@@ -9,7 +9,8 @@
 
 namespace cairn {
 
-// One step, from here to the end of the scope. If an exception ends it, the line says "failed".
+// One step, from here to the end of the scope. If an exception ends the step, the line says
+// "failed".
 class TracedStep {
  public:
   // `what` is the step and `name` is its object. Both must outlive the TracedStep.

@@ -23,7 +23,8 @@ namespace {
 struct Waiting {
   Upload upload;
   std::uint64_t number;  // in the order of submit()
-  // A later upload made this one superfluous before it arrived. It is removed when it has arrived.
+  // A later upload made this upload's object superfluous before the object arrived. The object is
+  // removed when it has arrived.
   bool is_superfluous = false;
   bool is_removing_done = false;  // nothing can be added to remove_afterwards any more
 };
@@ -108,9 +109,9 @@ void UploadQueue::Impl::work() {
   }
 }
 
-// Steps 3 to 6. Returns the errors, that of the upload first. A failed upload makes nothing
-// superfluous. But if a later upload wants its name removed, it is removed all the same: an older
-// object may have the name, or the upload arrived and its answer was lost.
+// Steps 3 to 6. Returns the errors, the upload's error first. A failed upload makes nothing
+// superfluous. But if a later upload wants the name of a failed upload removed, the name is removed
+// all the same: an older object may have the name, or the upload arrived and its answer was lost.
 std::vector<std::exception_ptr> UploadQueue::Impl::transfer(Waiting& next) {
   std::vector<std::exception_ptr> failures;
   try {
@@ -155,8 +156,8 @@ void UploadQueue::Impl::publish_file(const Waiting& next) {
                     });
 }
 
-// Names that are on their way stay in full: one of them may belong to an earlier upload, which will
-// ask what it may replace.
+// Names of uploads under way stay in full: one of these names may belong to an earlier upload,
+// which will ask what it may replace.
 void UploadQueue::Impl::shorten_retired(const Upload& upload) {
   if (!upload.is_retired) return;
   const std::scoped_lock lock(mutex);
@@ -172,7 +173,7 @@ void UploadQueue::Impl::shorten_retired(const Upload& upload) {
   });
 }
 
-// Takes the next name to remove and claims it. nullopt: there is none.
+// Takes the next name to remove and claims it. Returns nullopt if there is none.
 std::optional<std::string> UploadQueue::Impl::next_superfluous(Waiting& done) {
   const std::scoped_lock lock(mutex);
   auto& names = done.upload.remove_afterwards;

@@ -1,21 +1,21 @@
 // Uploads files into a store in the background.
 //
 // clang-format off
-//  1. submit() takes an open file that does not change any more. Renaming or removing it no longer
-//     matters. At most `most_waiting` uploads wait; the next submit() blocks until one of them
-//     starts. Memory: one block of 8 MiB per thread, plus what the store itself needs.
+//  1. submit() takes an open file that does not change any more. Renaming or removing the file no
+//     longer matters. At most `most_waiting` uploads wait; the next submit() blocks until one of
+//     them starts. Memory: one block of 8 MiB per thread, plus what the store itself needs.
 //  2. Each name has at most one transfer under way and one upload that waits: the newest. A newer
-//     upload replaces the waiting one, and takes over the names that it made superfluous. With
-//     kNever the newer upload is refused instead.
+//     upload replaces the waiting one, and takes over the names that the waiting one made
+//     superfluous. With kNever the newer upload is refused instead.
 //  3. A thread calls `check`, makes sure that no other job has moved the pointer, and publishes the
 //     file: under the condition, verified, with retries (publisher.h).
-//  4. Only after that the pointer is moved to the file, unless it already points at a later upload.
-//  5. Then superfluous objects are removed, as many as possible; a missing one is no error. One
-//     that is itself on its way is removed after it has arrived or failed. One that was submitted
-//     again stays. One that is another job's, or after a failure may be, always stays
-//     (own_objects.h).
+//  4. Only then is the pointer moved to the file, unless it already points at a later upload.
+//  5. Then superfluous objects are removed, as many as possible; a missing object is no error. An
+//     object that is itself being uploaded is removed after its upload has succeeded or failed. An
+//     object that was submitted again stays. An object that is another job's always stays, and so
+//     does one that may be another job's after a failure (own_objects.h).
 //  6. `on_done` is called. An error in steps 3 to 5 is kept for throw_error() instead, and the
-//     thread goes on with the next file.
+//     thread continues with the next file.
 //  7. stop() waits until all is done or the deadline has passed. After the deadline, uploads under
 //     way are given up: their requests and pauses end (io/threads/cancellation.h), and they leave
 //     nothing. stop() returns the names that were not uploaded.
@@ -72,7 +72,8 @@ class UploadQueue {
   UploadQueue(const UploadQueue&) = delete;
   UploadQueue& operator=(const UploadQueue&) = delete;
 
-  // Does steps 3 to 5. Knows what this job may replace, and where its pointers are.
+  // The Publisher that does steps 3 to 5. It knows what this job may replace, and where the
+  // pointers are.
   Publisher& publisher();
   // Throws AlreadyExistsError for kNever if the name is already waiting or under way, and
   // UsageError after stop().

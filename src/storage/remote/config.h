@@ -13,7 +13,7 @@
 
 namespace cairn {
 
-// Tests replace the network and the clock with these. Empty: the real ones.
+// Tests replace the network and the clock with these fields. Empty fields: the real ones.
 struct Outside {
   std::shared_ptr<HttpClient> client = {};
   NetRetries retries = {};

@@ -17,8 +17,8 @@ namespace {
 
 constexpr std::size_t kMostEmptyPages = 1000;  // in succession
 
-// A list that ends too early would be taken as complete, and objects that it lacks would be
-// removed.
+// If a list ended too early, it would be taken as complete, and objects that the list lacks would
+// be removed.
 void check_next_page(const RemoteList& answer, const std::string& page) {
   if (!answer.is_truncated) return;
   if (answer.next.empty()) {
@@ -210,7 +210,7 @@ void RemoteContainer::check_refused_copy(const RemoteCopy& copy, const CopyAnswe
 }
 
 // Also called for an upload that was given up. The caller may have no time left, so the limit is
-// short. It includes the time of a program that supplies keys.
+// short. The limit includes the time of a program that supplies keys.
 void RemoteContainer::abort(const PartedUpload& upload) noexcept {
   constexpr std::chrono::milliseconds kTimeToAbort{4000};  // the request, and keys for it
   try {

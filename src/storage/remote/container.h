@@ -1,6 +1,6 @@
-// A bucket, or whatever a protocol calls the container of its objects, as the store, its writers
-// and its readers use it. The algorithms are here (the checks before and after a write, whole
-// lists). The requests are in the derived class of each protocol.
+// A container of objects (a bucket), whatever its protocol calls it, as the store, its writers and
+// its readers use it. The algorithms are here (the checks before and after a write, whole lists).
+// The requests are in the derived class of each protocol.
 #pragma once
 
 #include <cstdint>
@@ -76,7 +76,8 @@ struct SentObject {
   std::string version = {};
   std::string checksum = {};
   std::string write_id = {};
-  // The object that had the name before. Without a write id: not known.
+  // The object that had the name before; nullopt: not known. Without a write id: only its version
+  // is known.
   std::optional<RemoteHead> before = std::nullopt;
 };
 
@@ -91,15 +92,15 @@ class PartedUpload {
   };
 
   virtual ~PartedUpload() = default;
-  // Receives bytes of the next part, in order, while they are in the processor's cache. A checksum
-  // that uses this need not read the part again. Called for all bytes of a part, or for none of
-  // them.
+  // Receives bytes of the next part, in order, while they are in the processor's cache. If a
+  // checksum is computed here, the part need not be read again for it. Called for all bytes of a
+  // part, or for none of them.
   virtual void note_gathered(ByteView /*bytes*/) {}
   // Makes the request that sends a part. Called in order, from 1 on. Several parts may be under way
   // at once.
   virtual RemoteRequest part(int number, const SharedBytes& bytes) = 0;
-  // Receives the answer to a part, which is 2xx, in the same order. Throws StorageError if the
-  // server received something else.
+  // Receives the answer to a part, which is 2xx. Called in the order of the parts. Throws
+  // StorageError if the server received something else.
   virtual void note_sent(int number, const HttpResponse& response) = 0;
   // Assembles the object from its parts, under the condition in these headers.
   virtual Completed complete(const std::vector<HttpHeader>& condition) = 0;
@@ -134,7 +135,7 @@ class RemoteContainer {
   bool copy(const RemoteCopy& copy);
   // Gives up an upload, even if the caller has no time left.
   void abort(const PartedUpload& upload) noexcept;
-  // Returns the object that is there now. Throws AlreadyExistsError unless the condition holds.
+  // Returns the object that has the key now. Throws AlreadyExistsError unless the condition holds.
   std::optional<RemoteHead> check_condition(const std::string& key,
                                             const WriteCondition& condition);
   // The check after a write. Throws StorageError if the object is not what was sent. Otherwise

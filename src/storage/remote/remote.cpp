@@ -186,7 +186,7 @@ void RemoteCall::start() {
   made.http.into = request_.into;
   made.http.most_bytes = request_.most_bytes;
   made.http.deadlines = request_.is_cleanup ? kCleanupDeadlines : settings.deadlines;
-  // The server sends blanks meanwhile.
+  // While the server works, it sends only blanks.
   if (request_.is_answered_late) made.http.deadlines.least_speed = 1;
   made.http.ca_file = settings.ca_file;
   {
@@ -228,13 +228,13 @@ bool RemoteCall::is_final(const HttpResponse& response) {
     return !wait_for_next(retry_after(response.header("retry-after"), remote_.now()));
   }
   if (response.is_too_long && request_.returns_too_long) return true;
-  // A server that sends only a few bytes at a time does not count as progress: otherwise this would
-  // never end.
+  // A server that sends only a few bytes at a time does not count as progress: otherwise the
+  // attempts would never end.
   if (resume_after(response) && !response.is_stalled) attempts_.reset();
   const std::string text = request_.method + " of " + remote_.described(request_.key, response) +
                            ": " + printable_line(response.failure);
   if (response.cancelled) {
-    check_cancelled_here();  // says why
+    check_cancelled_here();  // its error says why
     throw CancelledError(text);
   }
   if (response.may_work_later && wait_for_next()) return false;
@@ -244,8 +244,8 @@ bool RemoteCall::is_final(const HttpResponse& response) {
       response.status, response.may_work_later);
 }
 
-// Some servers, and caches in front of servers, ignore the condition of a read. They send the
-// current object with its version. That is as good as a refusal.
+// Some servers, and caches in front of servers, ignore the condition of a read. Such a server sends
+// the current object with its version. That answer is as good as a refusal.
 bool RemoteCall::is_of_other_version(const HttpResponse& response) const {
   if (request_.method != "GET" || !is_success(response)) return false;
   const auto given = remote_.same_version(response);
@@ -254,8 +254,8 @@ bool RemoteCall::is_of_other_version(const HttpResponse& response) const {
          });
 }
 
-// The first byte that a range asks for: 5 for "bytes=5-9". nullopt if there is no range, or it asks
-// for the last bytes.
+// The first byte that a range asks for: 5 for "bytes=5-9". nullopt if there is no range, or the
+// range asks for the last bytes.
 std::optional<std::uint64_t> RemoteCall::first_byte() const {
   constexpr std::string_view kUnit = "bytes=";
   for (const HttpHeader& header : request_.headers) {
@@ -282,8 +282,8 @@ void RemoteCall::check_range(const HttpResponse& response) const {
                      response.status);
 }
 
-// A range that broke off continues where it stopped. It starts again if its bytes are not those
-// that were requested: a server that ignores ranges sends the first bytes.
+// A range that broke off continues where it stopped. The range starts again if the received bytes
+// are not the requested bytes: a server that ignores ranges sends the first bytes.
 bool RemoteCall::resume_after(const HttpResponse& response) {
   const std::size_t received = response.received;
   const auto first = first_byte();

@@ -1,5 +1,5 @@
 // A server that keeps objects: what all protocols share. Requests go by HTTP, with as many attempts
-// as they need. They end when the work of their thread is cancelled. Each protocol defines how
+// as they need. A request ends when the work of its thread is cancelled. Each protocol defines how
 // requests are addressed and signed, and what answers mean.
 //
 //   Remote           requests, attempts, errors                      (here)
@@ -84,7 +84,7 @@ class RangesUnderWay {
 
   explicit RangesUnderWay(int most) : most_(most) {}
 
-  // Room for a range, until it is destroyed.
+  // Room for a range, until the Room is destroyed.
   class Room {
    public:
     Room(RangesUnderWay& of, std::uint64_t bytes) : of_(of), bytes_(bytes) {}
@@ -122,30 +122,30 @@ class Remote {
   // The ranges that are under way for all readers of this server.
   RangesUnderWay& ranges() { return ranges_; }
 
-  // Fills in what is the same in all attempts. It may take time (a hash of the body). Any thread
-  // may call it before the request is sent.
+  // Fills in the fields that are the same in all attempts. This may take time (a hash of the body).
+  // Any thread may call prepare_once() before the request is sent.
   void prepare_once(RemoteRequest& request) const;
   // Sends the request with all its attempts, like RemoteCall.
   HttpResponse send(RemoteRequest request);
   // Throws the error that an answer means, with its type. `doing` is a word like "reading".
   [[noreturn]] void refuse(const HttpResponse& response, const std::string& doing,
                            const std::string& key) const;
-  // Does the same unless the status is 2xx.
+  // Calls refuse() unless the status is 2xx.
   void check(const HttpResponse& response, const std::string& doing, const std::string& key) const;
   // A server's text in a form that is safe for messages: short, printable, without the secrets
   // given to keep_secret().
   std::string safe_text(const std::string& text) const;
   // The server's time.
   NetTime now() const;
-  // The same time, together with what learn_time() needs. Both are of one moment.
+  // The server's time, and the correction that learn_time() needs, both from the same moment.
   SigningTime signing_time() const;
 
   // The name of an object or the bucket in messages: "s3://bucket/key".
   virtual std::string describe(const std::string& key) const = 0;
   // Whether an answer says that there is no such object, rather than no such bucket.
   virtual bool is_missing(const HttpResponse& response) const { return response.status == 404; }
-  // The header with which a read demands the version of `response`. nullopt if nothing in it
-  // distinguishes versions.
+  // The header with which a read demands the version of `response`. nullopt if nothing in
+  // `response` distinguishes versions.
   virtual std::optional<HttpHeader> same_version(const HttpResponse& response) const;
 
  protected:
@@ -157,7 +157,7 @@ class Remote {
   virtual bool prepare(RemoteRequest& /*request*/) const { return false; }
   virtual std::string hash_text(const Sha256& hash) const { return hex(hash); }
   virtual SignedRequest sign(const RemoteRequest& request) = 0;
-  // The error in an answer with a status from 300 on, or in one that may be an error all the same.
+  // The error in an answer with a status from 300 on, or in another answer that may be an error.
   virtual RemoteError error_in(const HttpResponse& response) const = 0;
   // Learns from a refusal: another region, the server's time, new keys. Returns whether it learned
   // something; the request is then made again at once.
@@ -165,7 +165,8 @@ class Remote {
                      const std::string& /*signed_by*/) {
     return false;
   }
-  // Whether the fault of the server, or of the way to it, may be temporary.
+  // Whether an answer with this status and code means that a fault of the server, or of the network
+  // on the way to the server, may be temporary.
   virtual bool is_temporary(int status, const std::string& code) const;
   // What to do next ("; check ..."), or nothing.
   virtual std::string advice_for(int /*status*/, const std::string& /*code*/) const { return {}; }
@@ -175,8 +176,8 @@ class Remote {
   // any thread has corrected the clock since the request was signed, with `skew` from
   // signing_time().
   bool learn_time(const HttpResponse& response, bool is_certain, std::string_view skew);
-  // Keeps these secrets out of messages from now on, and the previous ones, too, since their
-  // answers may still be under way. Empty ones are ignored.
+  // From now on keeps these secrets out of messages, and the previous secrets, too: answers to
+  // requests with the previous secrets may still be under way. Empty secrets are ignored.
   void keep_secret(std::vector<std::string> secrets);
 
  private:
@@ -201,9 +202,9 @@ bool is_success(const HttpResponse& response);  // 2xx
 // The value of the header; 0 without the header.
 std::uint64_t content_length(const HttpResponse& response);
 
-// A request under way, with all its attempts. Its destructor cancels it, and so does the
-// Cancellation of the thread that made it (io/threads/cancellation.h). It advances only in wait().
-// Not thread-safe.
+// A request under way, with all its attempts. The destructor cancels the request, and so does the
+// Cancellation of the thread that made it (io/threads/cancellation.h). The request advances only in
+// wait(). Not thread-safe.
 class RemoteCall {
  public:
   RemoteCall(Remote& remote, RemoteRequest request);

@@ -3,11 +3,11 @@
 //  1. Opening requests the last bytes: the answer reports size and version, and most formats begin
 //     at the end. A small object arrives whole.
 //  2. Ranges that are close become one request, large ranges several. A request with only one
-//     destination writes straight into it. Many are under way at once, as far as the store has room
-//     (RangesUnderWay). The reader waits for the oldest, shows it, and starts the next. So bytes
-//     are shown in order.
-//  3. Every request names the version that it means, and every answer that has a version is
-//     compared with it. Bytes of different versions are never mixed.
+//     destination writes straight into it. Many requests are under way at once, as far as the store
+//     has room (RangesUnderWay). The reader waits for the oldest request, shows its bytes, and
+//     starts the next request. So bytes are shown in order.
+//  3. Every request names the version that it means. Every answer's version, if it has one, is
+//     compared with that version. Bytes of different versions are never mixed.
 //  4. A request that breaks off resumes where it stopped (remote.cpp).
 #include "storage/remote/source.h"
 
@@ -63,7 +63,8 @@ HttpHeader range_header(std::uint64_t begin, std::uint64_t end) {
   return {"range", "bytes=" + std::to_string(begin) + "-" + std::to_string(end - 1)};
 }
 
-// In the order of the parts. Opening has already brought the bytes from `tail` on.
+// Returns the reads in the order of the parts. Opening has already brought the bytes from `tail`
+// on.
 std::vector<Read> plan_reads(std::span<const ByteSource::Part> parts, std::uint64_t tail) {
   std::uint64_t bytes = 0;
   for (const ByteSource::Part& part : parts) {
@@ -166,8 +167,8 @@ class ObjectSource final : public ByteSource {
 
     Read read;
     std::unique_ptr<RangesUnderWay::Room> room;
-    std::vector<std::byte> buffer = {};          // unless the bytes have only one destination
-    std::unique_ptr<RemoteCall> call = nullptr;  // null: the bytes are there. Destroyed first.
+    std::vector<std::byte> buffer = {};          // empty if the bytes have only one destination
+    std::unique_ptr<RemoteCall> call = nullptr;  // null: the bytes are in memory. Destroyed first.
   };
 
   void start(UnderWay& one) const {
@@ -263,7 +264,8 @@ HttpResponse ask_for_tail(Remote& remote, const std::string& key) {
       remote.send({.key = key,
                    .headers = {{"range", "bytes=-" + std::to_string(kTailRead)}},
                    .returns_too_long = remote.settings().most_without_ranges > 0});
-  // An empty object has no last bytes. But servers without suffix ranges answer in the same way.
+  // This is the answer for an empty object, which has no last bytes. But servers without suffix
+  // ranges answer in the same way.
   const bool is_unclear = response.status == 416 && range_in(response).size != 0;
   return is_unclear ? ask_after_head(remote, key) : response;
 }

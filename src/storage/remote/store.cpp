@@ -4,8 +4,8 @@
 //     slash.
 //  2. A pointer is Composer's: an object NAME.symlink whose text is the name of another object. One
 //     request moves it, under a condition. Readers see the old text or the new one.
-//  3. A folder is removed object by object. First go the files that make it a checkpoint
-//     (.metadata, an index): without them no reader takes the rest for one.
+//  3. A folder is removed object by object. The files that make it a checkpoint (.metadata, an
+//     index) are removed first: without them no reader takes the other files for a checkpoint.
 #include "storage/remote/store.h"
 
 #include <algorithm>
@@ -233,9 +233,9 @@ class RemoteStore final : public ObjectStore {
   }
 
   // A small object with a new name takes one request: the server itself checks that the name is
-  // free. Before other writes begin() makes two requests. It looks for an object, so that no large
-  // upload is in vain, and for a folder of that name. If a new object gets the name of a folder,
-  // the folder stays readable.
+  // free. Before other writes begin() makes two requests: one looks for an object, so that no large
+  // upload is in vain, and one looks for a folder of that name. If a new object gets the name of a
+  // folder, the folder stays readable.
   bool is_one_request(const std::string& key, const BeginOptions& options) const {
     return key.size() > prefix_.size() && options.condition.when == WriteCondition::If::kAbsent &&
            options.expected_bytes > 0 && options.expected_bytes <= remote().settings().part_bytes &&

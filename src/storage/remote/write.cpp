@@ -2,15 +2,15 @@
 //
 //  1. Bytes are gathered into a part. If one part is enough, commit() sends it with one request.
 //  2. The second part begins an upload. A separate thread hashes each part. Parts are sent while
-//     the next ones are gathered, as many at once as the settings allow. Then write() waits for the
-//     oldest. Each part has its own attempts (remote.cpp). The server compares the part's checksum
-//     with what it received.
-//  3. commit() waits for all parts and completes the upload under the condition. Only now the
-//     object is visible. If the answer is lost, the object's write id shows whether it is this
-//     write's.
+//     the next ones are gathered, as many at once as the settings allow. If more are gathered,
+//     write() waits for the oldest part. Each part has its own attempts (remote.cpp). The server
+//     compares the part's checksum with what it received.
+//  3. commit() waits for all parts and completes the upload under the condition. Only then is the
+//     object visible. If the answer is lost, the object's write id shows whether this write made
+//     the object.
 //  4. Size, version and, if the server keeps it, the checksum of the whole object are requested and
-//     compared with what was sent. For a small new object there is no request if the answer to the
-//     write has its checksum.
+//     compared with what was sent. For a small new object nothing is requested if the answer to the
+//     write has the object's checksum.
 //  5. The destructor of an uncommitted write aborts the upload, if the server responds at once. The
 //     store's remove_leftovers() aborts the uploads of killed writers.
 #include "storage/remote/write.h"
@@ -32,7 +32,8 @@ constexpr int kMostParts = 10'000;      // the lowest limit among the servers
 constexpr int kPartsOfOneSize = 1'000;  // if the size is not known; then parts grow
 constexpr std::uint64_t kPartsOfKnown = 9'000;
 constexpr std::size_t kHashedAtOnce = 2;
-// A core's own cache has room for this beside the copy, and its first-level cache for one piece.
+// A core's own cache has room for this many bytes beside their copy, and its first-level cache has
+// room for one piece.
 constexpr std::size_t kGatheredAtOnce = std::size_t{256} << 10;
 constexpr std::size_t kPieceBytes = std::size_t{16} << 10;
 
@@ -69,8 +70,8 @@ class RemoteWrite final : public ObjectWrite {
       const std::size_t now =
           std::min<std::size_t>({bytes.size(), part_bytes() - part_->size(), kGatheredAtOnce});
       part_->insert(part_->end(), bytes.begin(), bytes.begin() + static_cast<std::ptrdiff_t>(now));
-      // Passes bytes of the copy, since the caller may change its own. The first part is hashed
-      // later, as a whole.
+      // Passes bytes of the copy, since the caller may change its own bytes. The first part is
+      // hashed later, as a whole.
       if (upload_ != nullptr) upload_->note_gathered(ByteView(*part_).last(now));
       bytes = bytes.subspan(now);
       size_ += now;
@@ -151,7 +152,8 @@ class RemoteWrite final : public ObjectWrite {
     }
   }
 
-  // Prepares on a separate thread. If none can be started, this thread does it in get().
+  // Prepares the request on a separate thread. If no thread can be started, get() does it on this
+  // one.
   std::future<RemoteRequest> prepared(RemoteRequest request) const {
     const auto work = [this, request = std::move(request)]() mutable {
       remote().prepare_once(request);
@@ -229,7 +231,7 @@ class RemoteWrite final : public ObjectWrite {
   std::string write_id_;
   std::unique_ptr<PartedUpload> upload_;  // null: nothing was sent yet, or it is complete
   int parts_begun_ = 0;
-  std::optional<RemoteHead> there_;  // set by commit(), unless another writer's object is there
+  std::optional<RemoteHead> there_;  // set by commit(), unless another writer's object has the key
   std::vector<std::shared_ptr<PartBytes>> spare_;
   std::deque<HashedPart> hashed_;  // hashed, or being hashed
   std::deque<SentPart> under_way_;

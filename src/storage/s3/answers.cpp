@@ -26,7 +26,8 @@ pugi::xml_document document_of(const std::string& body) {
   return document;
 }
 
-// The same, but throws if the document is not whole: a shortened list would pass as a complete one.
+// Like document_of(), but throws if the document is not whole: a shortened list would pass as a
+// complete one.
 pugi::xml_document whole_document_of(const std::string& body) {
   pugi::xml_document document;
   const pugi::xml_parse_result parsed =

@@ -11,19 +11,19 @@ namespace cairn::s3 {
 struct ErrorAnswer {
   std::string code;  // "NoSuchKey"; empty if the body is no error
   std::string message;
-  std::string region;    // the bucket's region, if another one was asked
-  std::string endpoint;  // the bucket's endpoint, likewise
+  std::string region;    // the bucket's region, if the request went to another one
+  std::string endpoint;  // the bucket's endpoint, if the request went to another one
 };
 ErrorAnswer parse_error(const std::string& body);
 
-// Whether the fault of the server, or of the way to it, may be temporary.
+// Whether the error is a fault, of the server or of the network, that may be temporary.
 bool is_temporary_code(const std::string& code);
 
 // Whether a server refuses a write only because it does not support the write's condition.
 bool refuses_conditions(int status, const std::string& body);
 
-// Throws StorageError if `body` is no list; retryable() if the list is not whole. `version` is the
-// XML element that distinguishes versions.
+// Throws StorageError if `body` is no list. The error is retryable() if the list is incomplete.
+// `version` is the XML element that distinguishes versions.
 RemoteList parse_list(const std::string& body, const char* version = "ETag");
 
 // The id of a new multipart upload; empty if the body has none.

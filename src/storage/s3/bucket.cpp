@@ -27,7 +27,7 @@ std::string crc64_text(std::uint64_t crc) {
   return base64(bytes);
 }
 
-// Sends the CRC-64 of every part and of the whole, if the server keeps it.
+// Sends the CRC-64 of every part and of the whole object, if the server keeps CRC-64 checksums.
 class BucketUpload final : public Upload {
  public:
   BucketUpload(Bucket& bucket, const std::string& key, std::string id, bool with_crc64)
@@ -78,7 +78,7 @@ class BucketUpload final : public Upload {
   std::vector<std::string> of_parts_;
 };
 
-// Its destructor gives up the upload unless is_done is true.
+// The destructor gives up the upload unless is_done is true.
 class AbortGuard {
  public:
   AbortGuard(RemoteContainer& container, const PartedUpload& upload)
@@ -112,7 +112,7 @@ std::vector<HttpHeader> source_headers(const Connection& connection, const Remot
 // Copies several parts at once. Returns the first answer that is no success.
 std::optional<HttpResponse> copy_parts(Connection& connection, const RemoteCopy& copy,
                                        Upload& upload) {
-  // Parts may be larger: their bytes do not pass through memory.
+  // Copied parts may be larger than sent parts: their bytes do not pass through memory.
   constexpr std::uint64_t kLargerThanSent = 8;
   constexpr std::uint64_t kMostParts = 9'000;
   const RemoteSettings& settings = connection.settings();
@@ -359,8 +359,8 @@ HttpResponse Bucket::ask(RemoteRequest request) {
   return response;
 }
 
-// A server that checks a condition refuses a write whose condition fails, and carries out one whose
-// condition holds. Only both together prove that it checks.
+// A server that checks a condition refuses a write whose condition fails, and carries out a write
+// whose condition holds. Only both results together prove that the server checks conditions.
 Conditions Bucket::probe(const std::string& folder) {
   ProbeObject object(*connection_, folder);
   const std::string& key = object.key();

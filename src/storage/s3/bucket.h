@@ -36,7 +36,7 @@ class Bucket final : public RemoteContainer {
                                              const std::string& write_id) override;
   std::vector<RemoteUpload> uploads(const std::string& prefix) override;
 
-  // The server refused to complete an upload because of its condition.
+  // Notes that the server refused to complete an upload because of its condition.
   void learn_no_upload_conditions() { takes_upload_conditions_ = false; }
 
  protected:
@@ -48,18 +48,18 @@ class Bucket final : public RemoteContainer {
   const char* checksum_title() const override { return "CRC-64/NVME"; }
 
  private:
-  // Probed once, below `folder` ("" or with a slash at the end). Throws StorageError if nothing can
-  // be written there.
+  // The conditions that the server checks, probed once, below `folder` ("" or with a slash at the
+  // end). Throws StorageError if nothing can be written there.
   Conditions conditions(const std::string& folder);
-  // The same for completing an upload: whether the server checks both conditions. False if no
-  // upload can be begun.
+  // Whether the server checks both conditions when an upload is completed, probed once, too. False
+  // if no upload can be begun.
   bool checks_upload_conditions(const std::string& folder);
   Conditions probe(const std::string& folder);
   bool probe_upload(const std::string& folder);
   HttpResponse ask(RemoteRequest request);
   // The headers of a write: access, encryption, write id.
   std::vector<HttpHeader> write_headers(const std::string& write_id) const;
-  // The ones that come from the options.
+  // The headers of a write that come from the options.
   std::vector<HttpHeader> option_headers() const;
   std::optional<CopyAnswer> copy_in_parts(const RemoteCopy& copy);
   HttpResponse put_once(const RemotePut& put, const std::string& write_id,

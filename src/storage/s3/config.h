@@ -20,7 +20,8 @@ struct Config {
   bool with_checksums = true;  // of objects, if the server keeps them
   RemoteSettings settings = {};
   std::shared_ptr<CredentialSource> credentials;
-  std::string identity = {};  // a hash of the whole configuration: equal hashes can share a store
+  // A hash of the whole configuration. Configurations with equal hashes can share a store.
+  std::string identity = {};
 };
 
 // Throws UsageError for options that are invalid or contradict each other.

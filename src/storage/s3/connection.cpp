@@ -84,8 +84,9 @@ SignedRequest Connection::sign(const RemoteRequest& request) {
 }
 
 // Returns true if the hash must be signed; the server then compares it with the body. Over TLS a
-// checksum protects the body as well. Without TLS it is enough for a part of an upload if the user
-// says so: only for an upload is it certain that the server compares the checksum.
+// checksum protects the body as well. Without TLS a checksum is enough for a part of an upload if
+// the user says so (unsigned_payload): only for an upload is it certain that the server compares
+// the checksum.
 bool Connection::prepare(RemoteRequest& request) const {
   const bool is_tls = !config_.endpoint || config_.endpoint->scheme == "https";
   const bool is_part = !request.query.empty();

@@ -1,4 +1,4 @@
-// Requests to one bucket: addresses and signs them, and corrects both after the server's answers.
+// Addresses and signs the requests to one bucket, and corrects both after the server's answers.
 #pragma once
 
 #include <mutex>

@@ -33,7 +33,7 @@ std::string answer_of(const HttpResponse& response, const std::string& where) {
   return keys_answer(response, "keys for S3 from " + where);
 }
 
-// When the keys expire; never, if the answer does not say.
+// When the keys expire. nullopt, which means never, if the answer does not say.
 std::optional<NetTime> end_in(const std::string& text, const std::string& where) {
   if (text.empty()) return std::nullopt;
   const auto end = parse_iso_time(text);
@@ -41,7 +41,7 @@ std::optional<NetTime> end_in(const std::string& text, const std::string& where)
   return end;
 }
 
-// All these servers answer in nearly the same format.
+// The keys in an answer. All these servers answer in nearly the same format.
 Credentials credentials_of(const std::string& text, const std::string& where, const char* token) {
   const auto json = Json::parse(text, nullptr, /*allow_exceptions=*/false);
   const auto field = [&](const char* name) {

@@ -11,9 +11,10 @@ namespace {
 
 // How long before their expiry keys are fetched again.
 constexpr std::chrono::minutes kEarly{5};
-// How long to wait before the next fetch, while the kept keys are valid. This applies after a
-// failure: a source that hangs would make every request wait for it. It also applies after new keys
-// that expire just as soon: some sources return the same keys until shortly before their expiry.
+// How long to wait before the next fetch, while the kept keys are valid. There is a pause after a
+// failure: a source that hangs would make every request wait for it. There is a pause, too, after
+// new keys that expire just as soon: some sources return the same keys until shortly before their
+// expiry.
 constexpr std::chrono::seconds kPauseOfKeys{30};
 
 constexpr const char* kNoKeys =
@@ -75,7 +76,7 @@ class FetchedCredentials final : public CredentialSource {
 
   // An error about keys says nothing about the object: a token file that is briefly missing must
   // not look like a missing checkpoint. So all errors become StorageError. Only if there never were
-  // keys, the errors of a configuration that cannot work are passed on.
+  // keys are the errors of a configuration that cannot work passed on.
   Credentials fetch() {
     const bool had_some = kept_.complete();
     const auto refuse = [&](const Error& why) {

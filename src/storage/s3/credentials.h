@@ -1,4 +1,4 @@
-// The keys that sign requests. They are given, or found where AWS's tools find them:
+// The keys that sign requests. The keys are given, or found where AWS's tools find them:
 //
 //  1. In the options.
 //  2. In the environment.
@@ -8,8 +8,8 @@
 //  6. A container's endpoint.
 //  7. The instance's metadata service (IMDSv2).
 //
-// Keys from 3 and 5 to 7 expire after hours. They are fetched again before that, even in the middle
-// of an upload, since each request asks for the keys anew.
+// Keys from 3 and 5 to 7 expire after hours. Such keys are fetched again before they expire, even
+// in the middle of an upload, since each request asks for the keys anew.
 #pragma once
 
 #include <functional>
@@ -40,16 +40,16 @@ class CredentialSource {
   // The keys to sign with now. Throws UsageError if there are none and never were, and StorageError
   // if their source does not answer or has none any more.
   virtual Credentials get() = 0;
-  // The server says that these keys have expired. The next get() fetches new keys, if the source
-  // can.
+  // Notes that the server says that these keys have expired. The next get() fetches new keys, if
+  // the source can.
   virtual void note_refused(const Credentials& /*used*/) {}
 };
 
 std::shared_ptr<CredentialSource> fixed_credentials(Credentials credentials);
 
 // Fetches keys when they are first needed, some time before they expire, and after they were
-// refused. If that fails, or returns keys that expire just as soon, the keys in hand are used until
-// they expire, and no fetch is tried for half a minute. `what` names the keys in messages.
+// refused. If a fetch fails, or returns keys that expire just as soon, the keys in hand are used
+// until they expire, and no fetch is tried for half a minute. `what` names the keys in messages.
 std::shared_ptr<CredentialSource> fetched_credentials(std::function<Credentials()> fetch,
                                                       std::shared_ptr<NetClock> clock,
                                                       std::string what = "keys for S3");
@@ -58,7 +58,7 @@ std::shared_ptr<CredentialSource> fetched_credentials(std::function<Credentials(
 struct CredentialContext {
   Credentials given = {};  // from the options
   Profile profile = {};
-  bool is_profile_given = false;  // by the options: goes before the environment
+  bool is_profile_given = false;  // by the options; then `profile` goes before the environment
   std::string region = {};
   std::string ca_file = {};
   std::shared_ptr<HttpClient> client = {};

@@ -8,7 +8,7 @@
 
 namespace cairn::s3 {
 
-// `kCrc` is Word (ByteView bytes, Word before). Not thread-safe.
+// `kCrc` has the form `Word crc(ByteView bytes, Word before)`. Not thread-safe.
 template <typename Word, Word (*kCrc)(ByteView, Word)>
 class PartCrc {
  public:

@@ -1,8 +1,8 @@
 // AWS's signature, version 4, which S3 and compatible servers check.
 //
 //  1. The request is written in one canonical way: method, path, query, headers, hash of the body.
-//  2. Its hash, the time and the scope are signed with a key. The key is derived from the secret
-//     key for that day, region and service.
+//  2. The hash of that text, the time and the scope are signed with a key. The key is derived from
+//     the secret key for that day, region and service.
 //  3. The signature goes into the header Authorization, with the names of the signed headers.
 #pragma once
 

@@ -19,7 +19,7 @@ class Upload : public PartedUpload {
   RemoteRequest part(int number, const SharedBytes& bytes) override;
   void note_sent(int number, const HttpResponse& response) override;
   // The request that lets the server copy a part from the source in these headers. copied() takes
-  // its answer, and returns whether the copy succeeded.
+  // the answer, and returns whether the copy succeeded.
   RemoteRequest copied_part(int number, std::vector<HttpHeader> source) const;
   bool copied(int number, const HttpResponse& response);
   Completed complete(const std::vector<HttpHeader>& condition) override;

@@ -17,7 +17,7 @@ struct Config {
   std::string folder = {};           // as in SftpOptions
   std::chrono::milliseconds stall{};
   RetryPolicy retries = {};
-  std::string identity = {};  // equal identities can share a store
+  std::string identity = {};  // configurations with equal identities can share a store
 };
 
 // Throws UsageError for options that are invalid.

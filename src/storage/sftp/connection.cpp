@@ -37,7 +37,7 @@ void Connection::clean_up_left() {
 
 std::optional<Session::Id> Connection::send_cleanup(const Cleanup& cleanup) {
   std::optional<Session::Id> last;
-  if (cleanup.handle.session == number_) {  // otherwise it ended with its session
+  if (cleanup.handle.session == number_) {  // otherwise the handle ended with its session
     for (const Session::Id id : cleanup.asked)
       session_->forget(id);
     if (!cleanup.handle.text.empty()) {

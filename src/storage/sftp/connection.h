@@ -1,8 +1,9 @@
-// A store's connection. It is made when it is first needed, and again after it broke off.
+// A store's connection, made when it is first needed, and again after it broke off.
 //
-//  1. Threads use it in turns. A cancelled thread stops waiting, for its turn or for an answer.
-//  2. The connection survives a cancellation: files that other threads have open on it, and their
-//     writes, continue.
+//  1. Threads use the connection in turns. A cancelled thread stops waiting, for its turn or for an
+//     answer.
+//  2. The connection survives a cancellation: files that other threads have open on the connection,
+//     and their writes, continue.
 #pragma once
 
 #include <functional>
@@ -22,15 +23,15 @@
 
 namespace cairn::sftp {
 
-// The handle of an open file. It is valid in one session only.
+// The handle of an open file, valid in one session only.
 struct Handle {
   std::uint64_t session = 0;  // 0: none
   std::string text = {};
 };
 
-// Things to clean up after a file was opened, or will not be finished.
+// Things to clean up after a file was opened, or if a file will not be finished.
 struct Cleanup {
-  Handle handle = {};  // closed unless empty; its session is that of the other fields
+  Handle handle = {};                   // closed unless empty; `asked` belongs to its session, too
   std::vector<Session::Id> asked = {};  // requests whose answers are no longer needed
   std::string temporary = {};           // a file to remove; may be empty
 };
@@ -63,8 +64,8 @@ class Connection {
     }
   }
 
-  // The same, without retries. If `session` is not 0, throws ConnectionLost unless that session is
-  // still open.
+  // Like with(), without retries. If `session` is not 0, throws ConnectionLost unless that session
+  // is still open.
   template <class Act>
   auto once(const Act& act, std::uint64_t session = 0) -> decltype(act(std::declval<Session&>())) {
     const Turn turn(turns_);
@@ -76,7 +77,7 @@ class Connection {
       return act(own);
     } catch (const ConnectionLost&) {
       session_.reset();
-      check_cancelled_here();  // says why
+      check_cancelled_here();  // throws CancelledError if that is the reason
       throw;
     } catch (StorageError& e) {
       own.forget_from(first);
@@ -90,23 +91,23 @@ class Connection {
     }
   }
 
-  // The number of the session that act() has, to which its handles belong.
+  // The number of the session that act() gets. Handles that act() opens belong to that session.
   std::uint64_t session() const { return number_; }
   // Closes the handle together with the next request.
   void close_later(Handle handle) noexcept;
   // Cleans up after something failed or was cancelled. If the session is still open and soon free,
-  // this happens at once; otherwise together with the next request.
+  // cleans up at once; otherwise together with the next request.
   void clean_up(Cleanup cleanup) noexcept;
 
  private:
-  // Call it in the thread's turn. After a fork, drops the parent's session, which the child must
-  // not use. Replaces the wakeup, too: if two processes waited on one, each would consume the
-  // other's signals.
+  // Call leave_parent() in the thread's turn. After a fork, drops the parent's session, which the
+  // child must not use. Replaces the wakeup, too: if two processes waited on one wakeup, each would
+  // consume the other's signals.
   void leave_parent();
   Session& opened(std::uint64_t session);
-  // Call it in the thread's turn. Does the cleanups that were left for later.
+  // Call clean_up_left() in the thread's turn. Does the cleanups that were left for later.
   void clean_up_left();
-  // Call it in the thread's turn. Returns the last request that it sent, if any.
+  // Call send_cleanup() in the thread's turn. Returns the last request that it sent, if any.
   std::optional<Session::Id> send_cleanup(const Cleanup& cleanup);
 
   const Config config_;

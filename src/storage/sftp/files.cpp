@@ -40,13 +40,13 @@ Request rename_request(Packet kind, const char* extension, const std::string& fr
   return request.text(from).text(to);
 }
 
-// Whether it is a mere name: a path could lead out of its folder.
+// Whether `name` is a mere name: a path could lead out of its folder.
 bool is_entry(std::string_view name) {
   return !name.empty() && name.find('/') == std::string_view::npos &&
          name.find('\0') == std::string_view::npos;
 }
 
-// False if there was no such file.
+// Reads the answer to a removal. Returns false if there was no such file.
 bool was_removed(Answer answer, const std::string& path) {
   const std::string doing = "cannot remove " + path;
   const Status status = status_of(answer, doing);
@@ -94,7 +94,7 @@ std::vector<Entry> entries_of(Session& session, const std::string& handle,
     if (answer.type() != Packet::kName) lose_track(doing);
     const std::uint32_t count = answer.u32();
     seen += count;
-    if (count == 0 || seen > kMostEntries) lose_track(doing);  // it would never end
+    if (count == 0 || seen > kMostEntries) lose_track(doing);  // the list would never end
     for (std::uint32_t i = 0; i < count; ++i) {
       Entry entry{.name = std::string(answer.text()), .attributes = {}};
       answer.text();  // a line like that of `ls -l`
@@ -200,7 +200,7 @@ void make_folders(Session& session, const std::string& path) {
   Answer answer = session.ask(Request(Packet::kMkdir).text(path).u32(kNoAttributes));
   const Status status = status_of(answer, "cannot make the folder " + path);
   if (status == Status::kOk) return;
-  const auto now = stat(session, path);  // Another client may have made it.
+  const auto now = stat(session, path);  // Another client may have made the folder.
   if (now && now->is_folder()) return;
   refuse(status, answer.at_end() ? "" : answer.text(), "cannot make the folder " + path);
 }
@@ -222,8 +222,9 @@ void replace(Session& session, const std::string& from, const std::string& to) {
              "cannot give " + from + " the name " + to);
 }
 
-// Adds a second name, which the server refuses if it exists, and then removes the first one.
-// Without hard links uses rename of version 3, which must refuse an existing name, too.
+// Gives the file the second name `to`, which the server refuses if it exists, and then removes the
+// name `from`. Without hard links uses rename of version 3, which must refuse an existing name,
+// too.
 bool publish_new(Session& session, const std::string& from, const std::string& to) {
   const bool links = session.has(kHardlink);
   Answer answer = session.ask(links ? rename_request(Packet::kExtended, kHardlink, from, to)

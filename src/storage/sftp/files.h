@@ -13,7 +13,7 @@ namespace cairn::sftp {
 
 // nullopt if there is no such file. With `follow` a link stands for its target.
 std::optional<Attributes> stat(Session& session, const std::string& path, bool follow = true);
-// The same for an open file.
+// Like stat(), for an open file.
 Attributes stat_open(Session& session, const std::string& handle, const std::string& path);
 
 // Throws unless the answer is a status kOk. `doing` is text like "cannot remove a/b".
@@ -22,9 +22,9 @@ void check_done(Answer answer, const std::string& doing);
 Status status_of(Answer& answer, const std::string& doing);
 [[noreturn]] void refuse(Status status, std::string_view message, const std::string& doing);
 
-// A handle; nullopt if there is no such file.
+// Returns a handle; nullopt if there is no such file.
 std::optional<std::string> open_to_read(Session& session, const std::string& path);
-// The handle of a new file.
+// Returns the handle of a new file.
 std::string create(Session& session, const std::string& path);
 void close(Session& session, const std::string& handle, const std::string& path);
 // Makes written bytes durable, if the server supports it.

@@ -42,7 +42,7 @@ void Session::learn_limits() {
   if (!has("limits@openssh.com")) return;
   Answer answer = ask(Request(Packet::kExtended).text("limits@openssh.com"));
   if (answer.type() != Packet::kExtendedReply) return;
-  answer.u64();  // of a packet
+  answer.u64();  // the limit of a packet
   const auto limit = [&](std::uint32_t known) {
     const std::uint64_t most = std::min<std::uint64_t>(answer.u64(), kMostAtOnce);
     return std::max(static_cast<std::uint32_t>(most), known);

@@ -6,9 +6,9 @@
 //     announced length.
 //  3. A server that is silent for `stall` counts as lost. A caller that expects a slow answer (a
 //     disk that receives gigabytes) passes a longer time.
-//  4. A cancelled caller stops waiting, but the connection lives on: others use it in turns. The
-//     caller's requests are forgotten. A file that the server opens for a forgotten request is
-//     closed.
+//  4. A cancelled caller stops waiting, but the connection lives on: other callers use it in turns.
+//     The cancelled caller's requests are forgotten. A file that the server opens for a forgotten
+//     request is closed.
 #pragma once
 
 #include <chrono>

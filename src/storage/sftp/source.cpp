@@ -1,7 +1,8 @@
 // Reading a file:
 //
-//  1. The file is opened once and stays open, so a new file of its name does not matter.
-//  2. Ranges are requested in pieces, many at once, each for its place.
+//  1. The file is opened once and stays open, so a new file of the same name does not matter.
+//  2. Ranges are requested in pieces, many at once. Each piece is written into its part of the
+//     range.
 //  3. If the connection breaks off, the file is opened again. If its size and time are unchanged,
 //     only the missing bytes are requested.
 #include "storage/sftp/source.h"
@@ -72,7 +73,7 @@ class FileSource final : public ByteSource {
     throw StorageError(name_ + " " + what + " while it was read; open it again", 0);
   }
 
-  // Removes what was received from `missing` and `left`, even if it throws.
+  // Takes the received bytes out of `missing` and `left`, even if an exception ends the call.
   void read_all_of(Session& session, std::deque<Range>& missing, std::uint64_t& left) const {
     use(session);
     std::deque<Piece> under_way;

@@ -2,10 +2,11 @@
 //
 //  1. A name is a path below the login folder, or below another folder. A name that begins with
 //     "%2F" starts at the root, as RFC 1738 defines it for FTP.
-//  2. Writing makes the folders that it needs. They stay.
+//  2. Writing makes the folders that it needs. These folders stay.
 //  3. A pointer is a file NAME.symlink, as in Composer's stores, whose text is the name of another
 //     file. Symbolic links, which local runs leave, are read as pointers, too.
-//  4. A folder that is removed gets a temporary name first. So it exists whole or not at all.
+//  4. A folder that is removed gets a temporary name first. So the folder exists whole or not at
+//     all.
 #include <algorithm>
 #include <map>
 
@@ -38,8 +39,8 @@ std::string pointer_name(const std::string& name) {
   return is_pointer_name(name) ? name : name + std::string(kLinkFile);
 }
 
-// SFTP reports no more that could differ: two files of one size in the same second have the same
-// version.
+// SFTP reports nothing else that could differ: two files of one size in the same second have the
+// same version.
 std::string version_of(const Attributes& attributes) {
   return std::to_string(attributes.size.value_or(0)) + "-" +
          std::to_string(attributes.modified.value_or(0));
@@ -149,7 +150,7 @@ class SftpStore final : public ObjectStore {
 
   bool remove(const std::string& name) override {
     const std::string path = path_of(name);
-    std::string asked;  // by an attempt whose answer may be lost
+    std::string asked;  // removed by an attempt whose answer may be lost
     return connection_->with([&](Session& session) {
       if (!asked.empty()) return sftp::remove(session, asked), true;
       auto there = sftp::stat(session, path, /*follow=*/false);
@@ -167,7 +168,7 @@ class SftpStore final : public ObjectStore {
   bool remove_folder(const std::string& name) override {
     const std::string path = path_to_write(name);
     const std::string temporary = temporary_name(path);
-    bool was_asked = false;  // by an attempt whose answer may be lost
+    bool was_asked = false;  // whether the answer to an earlier attempt may be lost
     return connection_->with([&](Session& session) {
       if (was_asked && sftp::stat(session, temporary, /*follow=*/false)) {
         remove_tree(session, temporary);
@@ -192,7 +193,7 @@ class SftpStore final : public ObjectStore {
   void rename(const std::string& from, const std::string& to) override {
     const std::string source = path_of(from);
     const std::string target = path_to_write(to);
-    std::optional<Attributes> moved;  // by an attempt whose answer may be lost
+    std::optional<Attributes> moved;  // state of `from` before an attempt whose answer may be lost
     connection_->with([&](Session& session) {
       const auto there = sftp::stat(session, source, /*follow=*/false);
       if (!there && moved) {
@@ -229,7 +230,7 @@ class SftpStore final : public ObjectStore {
                    {.condition = is_new ? WriteCondition::absent() : WriteCondition{}});
     file->write(as_bytes(text));
     file->commit();
-    // The link may be a local run's: two marks may disagree.
+    // A symbolic link may be a local run's: the link and the text file may disagree.
     connection_->with([&](Session& session) {
       const auto link = sftp::stat(session, path_of(name), /*follow=*/false);
       if (link && link->is_link()) sftp::remove(session, path_of(name));

@@ -1,15 +1,15 @@
 // Writing a file:
 //
 //  1. A new file `.cairn-tmp-NAME-RANDOM` is made beside the target, as AtomicFile does on this
-//     machine. No list shows it.
+//     machine. No list shows the new file.
 //  2. Bytes are sent in pieces, many under way at once. write() waits if there are too many.
 //  3. commit() waits for all pieces, makes them durable (fsync@openssh.com) and compares the file's
 //     size.
 //  4. The file takes its name. posix-rename@openssh.com replaces an existing file. A new file gets
-//     a second name, which the server refuses if it exists. If the answer is lost, the temporary
-//     name shows the outcome.
-//  5. If the connection breaks off before that, the write fails: it is not known what the server
-//     has on its disk. Another write begins at 1.
+//     its name as a second name, which the server refuses if the name exists. If the answer is
+//     lost, the temporary name shows the outcome.
+//  5. If the connection breaks off before step 4, the write fails: it is not known what the server
+//     has on its disk. Another write begins at step 1.
 #include "storage/sftp/write.h"
 
 #include <algorithm>
@@ -126,7 +126,7 @@ class FileWrite final : public ObjectWrite {
         cleanup.asked.push_back(piece.id);
       connection_->clean_up(std::move(cleanup));
     } catch (...) {
-      // remove_leftovers() will find what this does not remove.
+      // remove_leftovers() will find what this destructor does not remove.
     }
   }
   FileWrite(const FileWrite&) = delete;
@@ -161,7 +161,7 @@ class FileWrite final : public ObjectWrite {
   };
 
   // Guards steps that must succeed. After a failure it is not known what the server has of the
-  // file. Then no more is written, and the file does not get its name.
+  // file. So no more is written, and the file does not get its name.
   class FailureGuard {
    public:
     explicit FailureGuard(FileWrite& of) : of_(of), errors_(std::uncaught_exceptions()) {

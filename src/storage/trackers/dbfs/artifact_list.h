@@ -1,4 +1,4 @@
-// Artifacts that are known only from lists: of a file, MLflow's servers report only name and size.
+// Artifacts that are known only from lists: MLflow's servers report only a file's name and size.
 #pragma once
 
 #include <optional>
@@ -26,8 +26,8 @@ class ListedArtifacts : public Tree {
  protected:
   // A file or a folder. By default, looks in the list of its parent folder.
   virtual std::optional<ObjectInfo> find(const std::string& path);
-  // The server's list of a folder. Empty if there is no such folder. For a file's path it may be
-  // the file itself.
+  // The server's list of a folder. Empty if there is no such folder. For a file's path the list may
+  // be the file itself.
   virtual ListPage entries(const std::string& folder, const std::string& page) = 0;
   // Throws AlreadyExistsError if there is such a file.
   void refuse_existing(const std::string& path);

@@ -1,8 +1,8 @@
 // Artifacts of a run on an MLflow server that forwards them (api/2.0/mlflow-artifacts):
 //
 //  1. The server reports only the name and size of a file, and only in the list of its folder,
-//     which is one page. (Its answer to HEAD has no size, and makes it fetch the whole file.) So
-//     one list answers all questions of a call.
+//     which is one page. (The server's answer to HEAD has no size, and HEAD makes the server fetch
+//     the whole file.) So one list answers all questions of a call.
 //  2. The server sends files whole. An opened file is read into memory, with the size from the
 //     list.
 //  3. After every write the file's size is requested in the list, and compared.
@@ -59,7 +59,7 @@ class ProxiedArtifacts final : public ListedArtifacts {
   std::string describe(const std::string& path) const override { return files_.describe(path); }
   std::uint64_t largest_file() const override { return std::uint64_t{1} << 62; }
 
-  // Only its content shows that a path is a folder: a file and a missing path have empty lists.
+  // Only the content of a folder shows that it is one: a file and a missing path have empty lists.
   bool has_folder(const std::string& path) override { return !entries(path, "").names.empty(); }
 
   // One list of the folder answers everything.

@@ -124,7 +124,8 @@ Run Runs::active() {
                     .key = "experiments/create",
                     .headers = {{"content-type", "application/json"}},
                     .body = {json_body({{"name", name}}, "making an experiment by")}});
-    // Another client may have made it meanwhile; or this client did, and its answer was lost.
+    // Another client may have made the experiment meanwhile. Or an earlier attempt made it, and the
+    // attempt's answer was lost.
     if (!is_success(response)) experiment = find_experiment(name);
     if (experiment.empty()) {
       experiment = text_of(api_->read(response, "making an experiment by", "experiments/create"),
@@ -134,7 +135,7 @@ Run Runs::active() {
   return make(experiment);
 }
 
-// "" if there is none.
+// Returns "" if there is no such experiment.
 std::string Runs::find_experiment(const std::string& name) {
   const RemoteRequest request = {.key = "experiments/get-by-name",
                                  .query = {{"experiment_name", name}}};

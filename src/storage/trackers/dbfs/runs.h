@@ -14,8 +14,8 @@ namespace cairn::dbfs {
 struct Run {
   std::string experiment;
   std::string id;
-  std::string artifact_uri;  // where the server keeps its artifacts
-  // The prefix of its artifacts' names: "databricks/mlflow-tracking/E/R/artifacts/".
+  std::string artifact_uri;  // where the server keeps the run's artifacts
+  // The prefix of the names of the run's artifacts: "databricks/mlflow-tracking/E/R/artifacts/".
   std::string root() const;
 };
 

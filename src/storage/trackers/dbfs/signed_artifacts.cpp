@@ -2,7 +2,7 @@
 //
 //  1. Lists come from the workspace, which lists a file as the only entry of its own path. So
 //     examining a name costs one request. Bytes go to and from the storage, by signed URLs that the
-//     workspace gives for each file. The workspace's token never goes there.
+//     workspace gives for each file. The workspace's token never goes to the storage.
 //  2. Reads are ranges of the version that was opened (If-Match). If the storage refuses a URL, a
 //     new one is fetched.
 //  3. A file is written with one PUT (S3, Google), or in blocks that a list makes visible (Azure).
@@ -57,8 +57,8 @@ struct Storage {
   bool is_azure = false;
 };
 
-// In base64; all ids of a file have the same length. All writers of a file share the blocks that
-// are not yet in a list. A block replaces another one with the same id.
+// The id is in base64; all ids of a file have the same length. All writers of a file share the
+// blocks that are not yet in a list. A block replaces another one with the same id.
 std::string block_id(const std::string& write_id, std::size_t number) {
   std::string digits = std::to_string(number);
   digits.insert(0, 8 - std::min<std::size_t>(digits.size(), 8), '0');

@@ -45,7 +45,8 @@ std::string joined(const std::vector<std::string>& parts, std::size_t begin, std
                    "...)");
 }
 
-// Thread-safe. Looks only for what a name needs: volumes need no MLflow.
+// Finds the tree of a name. Looks only for what the name needs: volumes need no MLflow.
+// Thread-safe.
 class Router {
  public:
   Router(DbfsOptions options, Outside outside)

@@ -2,8 +2,8 @@
 //
 //  1. Files are read in ranges, on condition that the file was not modified since it was opened
 //     (If-Unmodified-Since, which counts seconds).
-//  2. A file is written with one PUT, of at most 5 GiB. Its folder is made first: a PUT does not
-//     promise to make it. overwrite=false is the only condition that the server supports.
+//  2. A file is written with one PUT, of at most 5 GiB. The file's folder is made first: a PUT does
+//     not promise to make it. overwrite=false is the only condition that the server supports.
 //  3. After every write the file's size is requested, and compared.
 #include <algorithm>
 #include <charconv>
@@ -119,7 +119,8 @@ class Volume final : public Tree {
       response = send_put(path, bytes, only_new);
     }
     if (response.status == 409) {
-      // Perhaps an earlier attempt wrote it, and its answer was lost: the name was free before.
+      // Perhaps an earlier attempt wrote the file, and its answer was lost: the name was free
+      // before.
       if (!there && only_new && holds(path, bytes)) return;
       throw AlreadyExistsError(describe(path) +
                                " exists already: choose another name, or allow overwriting");
@@ -130,7 +131,7 @@ class Volume final : public Tree {
 
   bool remove_file(const std::string& path) override {
     const HttpResponse response = files_->send({.method = "DELETE", .key = path});
-    // An earlier attempt removed it: it was there just before.
+    // An earlier attempt removed the file, which was there just before.
     if (files_->is_missing(response)) return true;
     files_->check(response, "removing", path);
     return true;

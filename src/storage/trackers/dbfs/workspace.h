@@ -14,7 +14,7 @@ namespace cairn::dbfs {
 
 // Finds the workspace as Databricks' own tools do. Empty options come from the environment
 // (DATABRICKS_HOST, DATABRICKS_TOKEN, DATABRICKS_CLIENT_ID, DATABRICKS_CLIENT_SECRET), then from
-// the profile in ~/.databrickscfg. Throws UsageError if there is none, or it is invalid.
+// the profile in ~/.databrickscfg. Throws UsageError if a setting is missing or invalid.
 RestServer find_workspace(const DbfsOptions& options, const Outside& outside = {});
 
 // A volume of Unity Catalog as a Tree. `volume` is "catalog/schema/volume".

@@ -10,7 +10,8 @@
 namespace cairn {
 namespace {
 
-// How long before its expiry a token is fetched again; a short-lived token, after half of its time.
+// How long before its expiry a token is fetched again. A short-lived token is fetched after half of
+// its life.
 constexpr std::chrono::minutes kEarlyToken{2};
 // How long no new fetch is tried after a failure, while the kept token is valid.
 constexpr std::chrono::seconds kPauseOfTokens{30};

@@ -17,7 +17,7 @@ class Authorization {
   // The header's value; "" if requests have no such header. Throws UsageError if a value is needed
   // and there is none, and StorageError if it cannot be fetched now.
   virtual std::string header() = 0;
-  // The server refuses this value. Returns whether header() may give another one now.
+  // Notes that the server refuses this value. Returns whether header() may give another value now.
   virtual bool note_refused(const std::string& /*used*/) { return false; }
 };
 
@@ -32,7 +32,7 @@ struct FetchedToken {
   NetTime expires;
 };
 // Fetches the token when it is first needed, some time before it expires, and after it was refused.
-// If that fails, the token in hand is used until it expires, and no fetch is tried for half a
+// If a fetch fails, the token in hand is used until it expires, and no fetch is tried for half a
 // minute.
 std::shared_ptr<Authorization> fetched_authorization(std::function<FetchedToken()> fetch,
                                                      std::shared_ptr<NetClock> clock);

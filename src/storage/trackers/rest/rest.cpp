@@ -31,7 +31,8 @@ std::string password_in(const std::string& keys) {
   return colon == std::string::npos ? "" : plain->substr(colon + 1);
 }
 
-// Recognizes MLflow's message that its storage refused it: another attempt would not help.
+// Recognizes MLflow's message that MLflow's storage refused a request: another attempt would not
+// help.
 bool is_storage_refusal(const std::string& message) {
   return message.find("401 Client Error") != std::string::npos ||
          message.find("403 Client Error") != std::string::npos;

@@ -27,7 +27,7 @@ class RestRemote : public Remote {
   std::string describe(const std::string& key) const override { return root_ + key; }
   // Sends the request and reads the answer.
   Json ask(RemoteRequest request, const std::string& doing);
-  // Like check(). Throws StorageError, too, if the answer is no JSON object.
+  // Like Remote::check(). Throws StorageError, too, if the answer is no JSON object.
   Json read(const HttpResponse& response, const std::string& doing, const std::string& key) const;
   // Like ask(), with a body.
   Json post(const std::string& key, const Json& body, const std::string& doing);

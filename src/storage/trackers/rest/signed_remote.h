@@ -15,9 +15,10 @@ struct SignedUrl {
   std::vector<HttpHeader> headers = {};  // to be sent with the request
 };
 
-// All requests are for that file, whatever their key; their query is added to the URL's. No message
-// contains the URL. A URL that is refused (401, 403, 400 ExpiredToken) is fetched again. A URL that
-// would cross the network in the clear is not used: throws StorageError.
+// All requests are for the file of the URL, whatever their key. The query of a request is added to
+// the query of the URL. No message contains the URL. A URL that is refused (401, 403, 400
+// ExpiredToken) is fetched again. A URL that would cross the network in the clear is not used:
+// throws StorageError.
 class SignedRemote final : public Remote {
  public:
   struct What {

@@ -1,4 +1,4 @@
-// An object that a server accepts in one request, with its size before its bytes.
+// Writes an object to a server that accepts objects in one request, with the size before the bytes.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
-// Files in folders on a server, as far as the server's own requests go. tree_store.h builds an
-// ObjectStore from them.
+// Files in folders on a server, with the operations that the server's requests offer. tree_store.h
+// builds an ObjectStore from them.
 #pragma once
 
 #include <cstdint>

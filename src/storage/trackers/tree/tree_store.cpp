@@ -2,8 +2,9 @@
 //
 //  1. A pointer is Composer's: a file NAME.symlink whose text is the name of another file. Its
 //     version is that text, or "broken" if the text names nothing.
-//  2. A folder is removed file by file. First go the files that make it a checkpoint (.metadata, an
-//     index): without them no reader takes the rest for one. The folders go last.
+//  2. A folder is removed file by file. The files that make it a checkpoint (.metadata, an index)
+//     are removed first: without them no reader takes the other files for a checkpoint. The folders
+//     go last.
 //  3. A write cannot demand a version of the file that it replaces: such a condition is refused.
 #include "storage/trackers/tree/tree_store.h"
 
@@ -226,7 +227,8 @@ class TreeStore final : public ObjectStore {
                     .info = {.type = ObjectInfo::Type::kPointer, .version = target}};
   }
 
-  // Drops names that lead out of the folder or to itself: a server is not trusted with these.
+  // Drops names that lead out of the folder or to the folder itself: such names of a server are not
+  // trusted.
   static std::optional<ListPage> list_page(Tree& tree, const std::string& folder,
                                            const std::string& page) {
     auto listed = tree.list(folder, page);

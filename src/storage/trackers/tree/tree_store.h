@@ -1,4 +1,4 @@
-// Trees as a store.
+// A store over Trees.
 #pragma once
 
 #include <functional>
@@ -14,8 +14,8 @@ namespace cairn {
 // The place of a store's name.
 struct TreePlace {
   std::shared_ptr<Tree> tree;
-  // Prefix of the names in that tree, with the slash; may differ from the given name, if
-  // placeholders in that were replaced.
+  // Prefix of the names in that tree, with the slash. Differs from the prefix in the given name if
+  // placeholders in the given name were replaced.
   std::string root;
   std::string path;
 
@@ -29,7 +29,7 @@ using TreeRouter = std::function<TreePlace(const std::string& name)>;
 //
 // Pointers are objects NAME.symlink whose text is a name. A condition notices only the writes that
 // were done before its check. The condition that a name is absent is different: Tree::put() checks
-// it.
+// this condition.
 std::shared_ptr<ObjectStore> tree_store(TreeRouter router, std::string root);
 
 }  // namespace cairn

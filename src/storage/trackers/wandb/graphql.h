@@ -47,7 +47,7 @@ struct NodePage {
 };
 NodePage known_page(const Json& in, const char* name, const std::string& doing);
 
-// The password for a machine in the text of a file like ~/.netrc; "" if it has none.
+// The password for a machine in the text of a file like ~/.netrc; "" if the text has none.
 std::string netrc_password(const std::string& text, const std::string& machine);
 
 }  // namespace cairn::wandb

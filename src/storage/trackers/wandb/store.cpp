@@ -1,5 +1,5 @@
 // W&B's artifacts as a store. The requests of W&B's server are not documented, but the source of
-// its own tools is public. cairn uses only requests that these tools have made for years:
+// W&B's own tools is public. cairn uses only requests that these tools have made for years:
 //
 //  1. One GraphQL query reports an artifact's files, their sizes and digests, and a signed URL for
 //     each. W&B's key is sent only with the queries.
@@ -10,8 +10,8 @@
 //  4. A removal removes the artifact with all its versions, or the one version that is named.
 //  5. Names are flat: a slash becomes a dot, as in Composer's logger. The folder "run" contains the
 //     names that begin with "run.". A checkpoint that is a folder has an artifact for each file.
-//     The file that makes it a checkpoint is written last and removed first. Other folders cannot
-//     be removed, since "run.pt" may be an artifact of its own.
+//     The file that makes the folder a checkpoint is written last and removed first. Other folders
+//     cannot be removed, since "run.pt" may be an artifact of its own.
 #include "storage/trackers/wandb/store.h"
 
 #include <algorithm>
@@ -76,7 +76,7 @@ struct Named {
 // The parts of a folder's name.
 struct NamedFolder {
   std::string project;
-  std::string beginning;  // prefix of its artifacts: "" or with a dot at the end
+  std::string beginning;  // prefix of the names of its artifacts: "" or with a dot at the end
 };
 
 std::string looking_for(const Named& named) {
@@ -199,7 +199,7 @@ class WandbStore final : public ObjectStore, public std::enable_shared_from_this
       throw UsageError("cannot remove " + describe(name) + " as a folder: it is a file or a link");
     }
     // The names are listed before the folder is judged. So if another program makes an artifact in
-    // between, it is judged, too, or stays.
+    // between, the artifact is judged, too, or stays.
     std::vector<std::string> names = list_names(*this, name);
     if (state_of_folder(*this, name) == FolderState::kOther) refuse_removal(name);
     std::stable_partition(names.begin(), names.end(), is_folder_marker);
@@ -297,7 +297,7 @@ class WandbStore final : public ObjectStore, public std::enable_shared_from_this
     return listed && !listed->names.empty();
   }
 
-  // The run to which artifacts are written. It is made when it is first needed.
+  // The run to which artifacts are written. The run is made when it is first needed.
   std::string run_in(const std::string& project) {
     const Turn turn(turns_);
     std::string& run = runs_[project];

@@ -2,10 +2,11 @@
 //
 //  1. createArtifact announces the digest of all files. Existing content is not made again.
 //  2. createArtifactManifest makes the artifact's list of files, still empty.
-//  3. createArtifactFiles gives a URL for each file, and the bytes go to the storage behind it.
+//  3. createArtifactFiles gives a URL for each file, and the bytes go to the storage at that URL.
 //     Bytes that the server already has get no URL.
-//  4. createArtifactManifest again, with the list's digest, gives a URL for the list itself.
-//  5. commitArtifact gives the artifact its version and its aliases. Before that it is invisible.
+//  4. A second createArtifactManifest, with the list's digest, gives a URL for the list itself.
+//  5. commitArtifact gives the artifact its version and its aliases. Before that the artifact is
+//     invisible.
 //  6. Afterwards the server is asked about the artifact's id: whether it is committed, with these
 //     bytes. Another writer's artifact may be the newest by then.
 #include "storage/trackers/wandb/write.h"
@@ -54,7 +55,7 @@ constexpr const char* kWritten =
 
 std::string md5_base64(ByteView bytes) { return base64(md5({&bytes, 1})); }
 
-// W&B's tools identify what they make by such an id.
+// W&B's tools identify by such an id what they make.
 std::string client_id() {
   constexpr std::string_view kDigits = "0123456789abcdefghijklmnopqrstuvwxyz";
   std::random_device random;
@@ -147,8 +148,8 @@ class NewArtifact {
     return text_of(made, "state") != "COMMITTED";
   }
 
-  // If the answer to a successful PUT is lost, the URL may be refused the second time. Asked for
-  // another URL, the server gives none, as it has the bytes by now.
+  // If the answer to a successful PUT is lost, the URL may be refused the second time. If another
+  // URL is requested, the server gives none, as it has the bytes by then.
   void put_file(const SignedUrl& url) {
     bool is_there = false;
     try {
@@ -275,7 +276,7 @@ class NewArtifact {
   const std::string md5_;
   std::string id_ = {};
   std::string base_ = {};      // the newest version, as reported by the answer
-  std::string manifest_ = {};  // its id
+  std::string manifest_ = {};  // the manifest's id
   std::string birth_ = {};     // the artifact with which the file came to the server
 };
 

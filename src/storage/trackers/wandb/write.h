@@ -12,16 +12,16 @@ namespace cairn::wandb {
 
 struct ArtifactToWrite {
   std::string project;
-  std::string run;         // its id: every artifact belongs to a run
+  std::string run;         // the run's id: every artifact belongs to a run
   std::string collection;  // the artifact's name, without an alias
-  std::string file;        // the name of its file
+  std::string file;        // the name of the artifact's file
   std::string shown;       // for messages
 };
 
-// Makes a new version, which is `latest` unless another writer's version has replaced it by now.
-// For content that it already has, W&B makes no new version, but makes the existing one `latest`.
-// Returns false if W&B's answer does not confirm that; a caller that depends on it must look.
-// Throws StorageError.
+// Makes a new version, which is `latest` unless another writer's version has replaced it by now. If
+// W&B already has the content, W&B makes no new version, but makes the existing version `latest`.
+// Returns false if W&B's answer does not confirm that the version is `latest`; a caller that
+// depends on that must look. Throws StorageError.
 bool write_artifact(const std::shared_ptr<GraphQl>& server, const ArtifactToWrite& artifact,
                     const SharedBytes& bytes);
 
