@@ -27,7 +27,7 @@ namespace cairn::dist {
 #ifdef CAIRN_WITHOUT_GLOO
 
 namespace {
-// Throws before any rank waits for another.
+// For a build without Gloo: throws before any rank waits for another rank.
 [[noreturn]] void refuse() {
   throw UnsupportedError(
       "this cairn was built without Gloo, which several processes need: install Gloo's headers "
@@ -50,8 +50,8 @@ c10::intrusive_ptr<Backend> open_gloo(const c10::intrusive_ptr<c10d::Store>&, co
 namespace {
 
 // If c10d offers a choice, TCPStore uses libuv by default, even in a libtorch built without libuv
-// (Debian's 2.14), and then throws. This selects the other implementation, which speaks the same
-// protocol. Returns whether libuv was selected before.
+// (Debian's 2.14), and then throws. This function selects the other implementation, which speaks
+// the same protocol. Returns whether libuv was selected before.
 template <class Options>
 bool disable_libuv(Options& options) {
   if constexpr (requires { options.useLibUV; }) return std::exchange(options.useLibUV, false);
@@ -71,13 +71,13 @@ c10::intrusive_ptr<c10d::TCPStore> make_store(const std::string& host,
   return c10::make_intrusive<c10d::TCPStore>(host, options);
 }
 
-// Connects to rank 0 of this machine, which may not listen yet. c10d tries only once a second,
-// which delayed whole jobs. A look here costs microseconds.
+// Connects to rank 0 of this machine, which may not listen yet. c10d tries to connect only once a
+// second, which would delay whole jobs. A try of this function costs microseconds.
 c10::intrusive_ptr<c10d::TCPStore> join_at_loopback(c10d::TCPStoreOptions options) {
   using std::chrono::milliseconds;
   using std::chrono::steady_clock;
   constexpr milliseconds kPause{5};
-  constexpr milliseconds kOneTry{1000};  // c10d's.
+  constexpr milliseconds kOneTry{1000};  // c10d tries once in this time.
   const milliseconds timeout = options.timeout;
   const auto deadline = steady_clock::now() + timeout;
   while (!is_listened_at_loopback(options.port) && steady_clock::now() < deadline)
@@ -90,8 +90,8 @@ c10::intrusive_ptr<c10d::TCPStore> join_at_loopback(c10d::TCPStoreOptions option
 }
 
 // Makes a TCPStore that listens only at the loopback address. Old versions (libtorch 1.13) take no
-// socket from the caller. Such a store begins to listen at any port; then its descriptor is
-// replaced with our socket.
+// socket from the caller. A store of such a version first listens at any port; then this function
+// replaces its descriptor with our socket.
 template <class Options>
 c10::intrusive_ptr<c10d::TCPStore> serve_loopback(Options options) {
   FileDescriptor own = listen_at_loopback(options.port);
@@ -102,9 +102,9 @@ c10::intrusive_ptr<c10d::TCPStore> serve_loopback(Options options) {
     options.port = 0;
     auto store = make_store(kLoopback, options);
     const auto wait_for_answer = [&] { store->check({"listens"}); };
-    wait_for_answer();  // Our connections are accepted: closing the old socket resets others.
+    wait_for_answer();  // Our connections are now accepted: closing the old socket resets others.
     replace_listener(store->getPort(), own);
-    wait_for_answer();  // The store has stopped waiting on the old socket, which is closed.
+    wait_for_answer();  // Now the store no longer waits on the old socket, which is closed.
     return store;
   }
 }

@@ -33,9 +33,9 @@ struct MeetingPlace {
 };
 
 // Opens c10d's TCPStore. `listens`: this process listens, and all others connect to it. TCPStore
-// has no authentication, and listens on all interfaces unless `place` is of loopback. Other
-// processes try for `timeout` to connect. Throws c10d's exceptions, and StorageError if the port of
-// loopback is taken.
+// has no authentication, and listens on all interfaces unless `place.is_of_loopback`. Other
+// processes try for `timeout` to connect. Throws c10d's exceptions, and StorageError if the port at
+// 127.0.0.1 is taken.
 c10::intrusive_ptr<c10d::Store> open_store(const MeetingPlace& place, bool listens,
                                            std::chrono::milliseconds timeout);
 c10::intrusive_ptr<c10d::Store> with_prefix(const std::string& prefix,
@@ -49,24 +49,27 @@ struct Member {
   bool is_one_machine = false;  // Gloo then uses only 127.0.0.1.
 };
 
-// Connects to all other members, which must call it, too. GLOO_SOCKET_IFNAME names the interface,
-// as in PyTorch. Throws UnsupportedError if this libtorch was built without Gloo.
+// Connects to all other members, which must call this function, too. GLOO_SOCKET_IFNAME names the
+// interface, as in PyTorch. Throws UnsupportedError if this libtorch was built without Gloo.
 c10::intrusive_ptr<Backend> open_gloo(const c10::intrusive_ptr<c10d::Store>& store,
                                       const Member& member);
 
 // The library that sends tensors of a device.
 enum class Transport { kGloo, kNccl, kMpi };
 
-// For a GPU: NCCL, if cairn was built with it and CAIRN_CUDA_BACKEND is not "gloo". For the host:
-// MPI, if CAIRN_CPU_BACKEND is "mpi". Otherwise Gloo. Throws UsageError if a variable has an
-// unknown value, or names a library that this cairn was built without.
+// Chooses the library. For a GPU it is NCCL, if cairn was built with NCCL and CAIRN_CUDA_BACKEND is
+// not "gloo". For the host it is MPI, if CAIRN_CPU_BACKEND is "mpi". Otherwise it is Gloo. Throws
+// UsageError if a variable has an unknown value, or names a library that this cairn was built
+// without.
 Transport transport_of(at::Device device);
 // As open_gloo(), for tensors on `device`, a GPU that no other member uses.
 c10::intrusive_ptr<Backend> open_nccl(const c10::intrusive_ptr<c10d::Store>& store,
                                       const Member& member, at::Device device);
-// For all ranks, once in a process. Throws UsageError if MPI numbers the ranks differently.
+// Connects all ranks. Call it once in a process. Throws UsageError if MPI numbers the ranks
+// differently.
 c10::intrusive_ptr<Backend> open_mpi(const Member& member);
-// A pending call of MPI will not return: the process must end without waiting for it.
+// Call it if a pending call of MPI will not return. The process then ends without waiting for that
+// call.
 void abandon_mpi();
 
 }  // namespace cairn::dist

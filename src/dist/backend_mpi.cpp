@@ -2,7 +2,8 @@
 #ifndef USE_C10D_MPI
 #define USE_C10D_MPI
 #endif
-// MPI's C++ interface, which was removed from the standard, is not needed, nor its library.
+// cairn needs neither MPI's C++ interface, which was removed from the standard, nor the library of
+// that interface.
 #define OMPI_SKIP_MPICXX 1
 #define MPICH_SKIP_MPICXX 1
 

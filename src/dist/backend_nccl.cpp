@@ -18,14 +18,14 @@
 namespace cairn::dist {
 namespace {
 
-// c10d's own watch would end the process without naming the missing rank. Values that the user set
-// stay.
+// Turns off c10d's own error handling, which would end the process without naming the missing rank.
+// Values that the user set stay.
 void leave_errors_to_us() {
   for (const char* name : {"TORCH_NCCL_ASYNC_ERROR_HANDLING", "NCCL_ASYNC_ERROR_HANDLING"})
     setenv(name, "0", /*overwrite=*/0);
 }
 
-// NCCL's wait() orders streams, but does not wait.
+// Waits for the end of the work. NCCL's own wait() only orders streams.
 void wait_for(const WorkPtr& work) {
   while (!work->isCompleted())
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
@@ -41,8 +41,8 @@ c10::intrusive_ptr<Backend> open_nccl(const c10::intrusive_ptr<c10d::Store>& sto
   options->timeout = member.timeout;
   auto backend =
       c10::make_intrusive<c10d::ProcessGroupNCCL>(store, member.rank, member.world_size, options);
-  // NCCL connects with the first collective. Do it now, so that its errors are errors of
-  // connecting.
+  // NCCL connects with the first collective. Do a collective now, so that an error of connecting is
+  // thrown here.
   const c10::DeviceGuard on(device);
   std::vector<at::Tensor> one = {at::ones({1}, at::TensorOptions(device))};
   wait_for(backend->allreduce(one, c10d::AllreduceOptions()));

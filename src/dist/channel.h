@@ -1,8 +1,8 @@
 // Sends tensors of one device between some of the ranks.
 //
-//  1. The backend gets a message. It is the tensor itself if the backend can reach its memory (Gloo
-//     the host's, NCCL a GPU's). Otherwise it is a copy in host memory, page-locked if a GPU
-//     copies.
+//  1. The backend sends a message. The message is the tensor itself if the backend can reach its
+//     memory (Gloo reaches host memory, NCCL reaches a GPU's). Otherwise the message is a copy in
+//     host memory, page-locked if a GPU copies.
 //  2. unpack() copies a received message back into the tensor, or to_device() copies it to the
 //     device. Copies are ordered with the current stream's work.
 #pragma once
@@ -26,8 +26,9 @@ struct Channel {
   at::Tensor to_device(const at::Tensor& message) const;
   // Throws UsageError if the backend cannot add numbers of this type: MPI cannot add halves.
   void check_adds(at::ScalarType type) const;
-  // Whether the end of a work must be polled, since NCCL's works do not notify. Device messages
-  // through host memory are polled, too, so that there is only one way.
+  // Whether the end of a work must be polled, since NCCL's works do not notify. Works that send a
+  // device's tensors through host memory are polled, too, so that there is only one way for
+  // devices.
   bool is_polled() const { return !device.is_cpu(); }
 
  private:

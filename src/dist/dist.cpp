@@ -20,7 +20,7 @@ namespace {
 
 struct Initialized {
   bool is = false;
-  // Not destroyed with the process: a collective that a rank gave up may still be under way.
+  // Not destroyed when the process ends: a collective that a rank gave up may still be under way.
   Group* group = nullptr;
   std::vector<std::string> machines;  // By rank.
 };
@@ -314,7 +314,7 @@ void broadcast_tensors(const std::vector<at::Tensor>& tensors, const std::string
     std::int64_t at = 0;
     for (std::size_t i = 0; i < small.size(); ++i) {
       const std::int64_t size = parts[i].numel();
-      // A copy: memory of another type must be aligned for that type.
+      // Made as a copy, since memory that is viewed as another type must be aligned for that type.
       const at::Tensor bytes = packed.narrow(0, at, size).clone();
       small[i].copy_(bytes.view(small[i].scalar_type()).view(small[i].sizes()));
       at += size;

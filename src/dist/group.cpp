@@ -17,10 +17,10 @@ namespace {
 
 using std::chrono::milliseconds;
 
-// The backends' own limit. It must not expire before ours (step 4).
+// The time limit that the backends get. It must not expire before the limit of this class (step 4).
 constexpr milliseconds kTheirTimeout = std::chrono::hours(24);
 
-// c10d's messages end with a backtrace.
+// Removes the backtrace, with which c10d's messages end.
 std::string first_line(const std::string& text) { return text.substr(0, text.find('\n')); }
 
 std::string absent_text(const std::vector<std::int64_t>& absent) {
@@ -28,7 +28,7 @@ std::string absent_text(const std::vector<std::int64_t>& absent) {
                      fmt::join(absent, ", "));
 }
 
-// waits() and polls(): whether a work ends within `limit`. Both throw the error that the work
+// waits() and polls() return whether a work ends within `limit`. Both throw the error that the work
 // failed with.
 bool waits(const WorkPtr& work, milliseconds limit) {
   try {
@@ -36,7 +36,7 @@ bool waits(const WorkPtr& work, milliseconds limit) {
     return true;
   } catch (const std::exception&) {
     if (work->isCompleted() && !work->isSuccess()) throw;
-    return work->isCompleted();  // It may have ended just now.
+    return work->isCompleted();  // The work may have ended just now.
   }
 }
 
@@ -81,7 +81,8 @@ c10::intrusive_ptr<c10d::Store> Group::connect() const {
                      open_store(place(), /*listens=*/false, timeout_));
 }
 
-// c10d has other limits than ours, so it connects on a thread, which is abandoned after our time.
+// c10d's time limits differ from this class's. So c10d connects on a separate thread, which is
+// abandoned after timeout_.
 Channel Group::connect(const std::string& name, std::int64_t index, std::int64_t count,
                        at::Device device, Transport transport) {
   const Member member = {.rank = static_cast<int>(index),
@@ -146,14 +147,15 @@ void Group::meet() {
   try {
     const auto door =
         with_prefix("cairn" + launch_.attempt, open_store(place(), listens, timeout_));
-    // Another version of c10d accepts the connection, and then closes it.
+    // If the store is of another version of c10d, it accepts the connection, and then closes it:
+    // check() throws now.
     if (launch_.is_store_hosted) door->check({"job"});
     launch_.job_id = agree_on_job(*door, launch_, timeout_);
     store_ = with_prefix(launch_.job_id, door);
     watch_.emplace(connect(), launch_.rank, launch_.world_size);
     reporter_.emplace(*watch_, std::min(kLongWait, timeout_ / 4));
   } catch (const std::exception& error) {
-    // A StorageError says that the port is taken, as c10d's exceptions do.
+    // Only c10d's exceptions, and a StorageError (the port is taken), concern the meeting place.
     const bool is_of_place = dynamic_cast<const Error*>(&error) == nullptr ||
                              dynamic_cast<const StorageError*>(&error) != nullptr;
     if (!is_of_place) throw;
@@ -250,8 +252,8 @@ void Group::fail(const std::string& what, const std::string& why) {
 
 std::optional<std::uint64_t> soft_limit_for(std::int64_t world_size, const OpenFileLimit& limit) {
   constexpr std::uint64_t kOfProgram = 64;
-  constexpr std::uint64_t kOfRank = 3;  // Gloo's, and at rank 0 two for the store.
-  // Groups of shards, and each thread that saves, have their own connections.
+  constexpr std::uint64_t kOfRank = 3;  // One socket of Gloo's and, at rank 0, two of the store's.
+  // Includes the connections of groups of shards, and of each thread that saves.
   constexpr std::uint64_t kOfRankLater = 8;
   const auto ranks = static_cast<std::uint64_t>(world_size);
   const std::uint64_t needed = kOfProgram + kOfRank * ranks;

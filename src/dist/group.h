@@ -2,25 +2,26 @@
 //
 //  1. All ranks meet in a store, c10d's TCPStore: rank 0 listens at MASTER_ADDR:MASTER_PORT, or
 //     torchrun's agent does. On one machine rank 0 listens at 127.0.0.1. Rank 0 writes the id of
-//     this job: the launcher's, or one that it makes. A rank of another job ends with an error
-//     before it writes anything. Each of the others writes that it is there, under the job's id,
-//     and waits for all.
+//     this job: the launcher's id, or one that rank 0 makes. A rank of another job ends with an
+//     error before it writes anything. Every other rank of this job writes its presence under the
+//     job's id, and waits for all ranks.
 //  2. Collectives go through Gloo, which connects every rank with every other. When a process ends,
-//     its connections break, so its peers know at once. Tensors of GPUs go through NCCL if it is
-//     available (Channel). Tensors of the host go through MPI if the user says so. These are
-//     connected when they are first used.
+//     its connections break, so the other processes know at once. Tensors of GPUs go through NCCL
+//     if it is available (Channel). Tensors of the host go through MPI if the user says so. NCCL
+//     and MPI are connected when they are first used.
 //  3. Collectives are numbered. A rank that waits for long writes its number into the store
 //     (StatusReporter). So every rank can find out which ranks have come and which have not
-//     (LivenessWatch). This uses a second connection, since the first may be waiting. It is opened
-//     at the beginning, since libtorch 1.13 aborts a process that opens one while rank 0 dies. (Its
-//     thread for callbacks throws when the connection is reset.)
-//  4. Time limits are kept here and not by Gloo, whose limits cannot be extended. After `timeout` a
-//     rank looks for missing ranks. If a missing rank says that it does long work (LongWork), the
+//     (LivenessWatch). LivenessWatch uses a second connection to the store, since a call on the
+//     first may be waiting. The second connection is opened at the beginning, since libtorch 1.13
+//     aborts a process that opens a connection while rank 0 dies. (libtorch's thread for callbacks
+//     throws when the connection is reset.)
+//  4. This class keeps the time limits, since Gloo's own limits cannot be extended. After `timeout`
+//     a rank looks for missing ranks. If a missing rank says that it does long work (LongWork), the
 //     limit starts again. While works on a device run, the rank checks every second whether a
 //     process is gone, since NCCL need not notice.
 //  5. After a failure, a rank writes its own number and looks for the numbers of all others for a
-//     while. Its error names the ranks with lower numbers. The first such finding is stored for
-//     all.
+//     while. Its error names the ranks with lower numbers. The first such list of ranks is stored,
+//     and all ranks use it.
 //  6. After a failure the group is unusable: works that Gloo still runs cannot be cancelled.
 #pragma once
 
@@ -60,9 +61,9 @@ class Group {
   // its own device of one kind. Throws DistError.
   const Channel& channel(at::Device device);
   // Connects some of the ranks, including this one, in the order given. All ranks of the job must
-  // call it in the same order, each with its own set; `name` distinguishes sets. For all ranks
-  // returns the whole group's channel; for this rank alone, a channel without a backend. Throws
-  // DistError.
+  // call it in the same order, each with its own set of ranks; `name` distinguishes sets. If the
+  // set is all ranks, returns the whole group's channel. If it is this rank alone, returns a
+  // channel without a backend. Throws DistError.
   Channel connect_some(const std::string& name, const std::vector<std::int64_t>& ranks,
                        at::Device device);
 
@@ -95,15 +96,16 @@ class Group {
   // Throws the error for a failure that happened on another thread.
   [[noreturn]] void fail(const std::string& what, const std::string& why);
 
-  // Step 4. Call it inside run_collective(). Throws the error that the work failed with. Work
-  // enqueued on the device afterwards sees the results.
+  // Waits for the work (step 4). Call it inside run_collective(). Throws the error that the work
+  // failed with. Work enqueued on the device afterwards sees the results.
   void wait(const WorkPtr& work) { wait(work, {}); }
   void wait(const WorkPtr& work, const Channel& channel);
 
   void begin_long_work() { reporter_->begin_long_work(); }
   void end_long_work() { reporter_->end_long_work(); }
 
-  // Step 6. A failed group must not be destroyed, since Gloo's threads are still at work.
+  // Whether step 6 applies. A failed group must not be destroyed, since Gloo's threads are still at
+  // work.
   bool has_failed();
 
  private:
@@ -126,18 +128,18 @@ class Group {
   int exchanges_ = 0;
   Clock::time_point deadline_;  // The current collective's.
   std::mutex mutex_;            // Guards failure_.
-  std::string failure_;         // Step 6.
+  std::string failure_;         // The first failure (step 6); empty: none.
   // Set by meet(). Last, so that its thread ends before the members that it uses.
   std::optional<StatusReporter> reporter_;
 };
 
-// Each rank has a socket to every other rank, and rank 0 also has those of the store. Returns the
-// soft limit on open files that a job of so many ranks needs; nullopt if the limit is high enough.
-// Throws UsageError if the hard limit is too low. It does so on all ranks, so that none waits for a
-// rank that cannot come.
+// Each rank has a socket to every other rank, and rank 0 also has the store's sockets. Returns the
+// soft limit on open files that a job of so many ranks needs; nullopt if the present soft limit is
+// high enough. Throws UsageError if the hard limit is too low. It throws on all ranks, so that none
+// waits for a rank that cannot come.
 std::optional<std::uint64_t> soft_limit_for(std::int64_t world_size, const OpenFileLimit& limit);
 
-// Null for a single process, and before initialize().
+// The group; null for a single process, and before initialize().
 Group* group();
 
 // The group; null if there is one process. Throws UsageError if several processes were started and
@@ -149,7 +151,8 @@ Group* required_group();
 std::vector<std::string> machines_of_ranks();
 std::int64_t count_machines();
 
-// Sends rank 0's tensors to all others, in place, in few messages.
+// Sends rank 0's tensors to all other ranks, which receive them into their own `tensors`. Uses few
+// messages.
 void broadcast_tensors(const std::vector<at::Tensor>& tensors, const std::string& what);
 
 // The sums over the ranks. For one process, returns `numbers`.

@@ -58,7 +58,8 @@ std::string agree_on_job(c10d::Store& door, const Launch& launch,
   const std::string size = std::to_string(launch.world_size);
   if (launch.rank == 0) {
     std::string id = launch.job_id;
-    // torchrun's store outlives the group: ranks could read a random id of an earlier group there.
+    // torchrun's store outlives the group, so ranks could read a random id that an earlier group
+    // left in the store.
     if (id.empty()) id = kMade + (launch.is_store_hosted ? "" : ", " + random_digits());
     write(door, kSizeKey, size);
     write(door, kIdKey, id);

@@ -1,5 +1,5 @@
-// Makes sure that a rank meets its own job: another job may listen at the port, and wait for a
-// rank.
+// Makes sure that a rank joins its own job: another job may listen at the port, and wait for a rank
+// of its own.
 #pragma once
 
 #include <chrono>

@@ -26,12 +26,12 @@ constexpr int kFirstAnswerTag = 1 << 20;
 constexpr int kAnswerTags = 1 << 20;
 
 // A question: the tag of its answer, the file, the number of ranges, then the offset and the size
-// of each. All questions have one length, since the receiver must know it.
+// of each range. All questions have one length, since the receiver must know the length.
 constexpr std::int64_t kHead = 4;
 constexpr std::int64_t kQuestion = kHead + 2 * static_cast<std::int64_t>(kMostRanges);
 
-// An answer: the number of bytes that follow; whether they are an error's text; its errno; its
-// ReadFault.
+// An answer: the number of bytes that follow; whether these bytes are an error's text; the error's
+// errno; the error's ReadFault.
 enum Answer : std::int64_t { kBytes, kIsError, kStatus, kFault, kAnswerHead };
 constexpr std::int64_t kMostOfWhy = 64 << 10;
 
@@ -40,7 +40,7 @@ struct Wanted {
   std::uint64_t size = 0;
 };
 
-// The ranges of a question. Throws UsageError if it is malformed.
+// The ranges of a question. Throws UsageError if the question is malformed.
 std::vector<Wanted> ranges_of(const std::int64_t* numbers) {
   const auto count = static_cast<std::size_t>(numbers[3]);
   if (count > kMostRanges) throw UsageError("another version of cairn asks for a file's bytes");

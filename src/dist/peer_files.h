@@ -1,7 +1,7 @@
 // Reads files on other machines, over the ranks, while a checkpoint is loaded.
 //
-//  1. Each rank that has files answers on its own thread, until this object is destroyed. It reads
-//     this rank's file in pieces of a few MiB.
+//  1. Each rank that has files answers on its own thread, until this object is destroyed. The
+//     thread reads the requested file of this rank in pieces of a few MiB.
 //  2. A rank that wants ranges sends one message with the question, and waits for the answer. The
 //     answer has a number that no other thread of this process waits for, so several threads may
 //     read at once. The bytes, or the text of an error, follow the answer.

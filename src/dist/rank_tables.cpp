@@ -17,7 +17,7 @@
 namespace cairn::dist {
 namespace {
 
-// Far more than one use makes.
+// Far more roll calls than one use of a table makes.
 constexpr std::int64_t kRollCallsOfOneUse = std::int64_t{1} << 32;
 
 const std::string kDoing = "meeting to save or to resume";
@@ -41,7 +41,7 @@ std::optional<std::chrono::milliseconds> silence_asked_for() {
 struct RankTables::Table {
   std::string name;
   RankTable table;
-  std::shared_ptr<StoreMeeting> meeting;  // The table's.
+  std::shared_ptr<StoreMeeting> meeting;  // The table's place to meet.
   std::atomic<bool> is_free = false;
 };
 

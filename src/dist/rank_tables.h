@@ -1,13 +1,14 @@
 // The tables at which this process meets the others of its group, to save and to resume.
 //
-//  1. The entries of a roll call in c10d's store are removed by the next one at the same table,
-//     when all ranks have come to that (checkpoint/ranks/roll_call.h). Only then is it known that
-//     all have read them. So a table that is no longer needed is reused: there are only as many
-//     tables as were ever needed at once, however often a job saves.
-//  2. Ranks release a table at different times. All take the first one that is free on every rank,
-//     or a new one if there is none.
-//  3. Each use numbers its roll calls after all of the previous uses, the same on all ranks.
-//     Counting on would not do: in a use that failed, some ranks may have made fewer.
+//  1. The entries of a roll call in c10d's store are removed by the next roll call at the same
+//     table, when all ranks have come to the next one (checkpoint/ranks/roll_call.h). Only then is
+//     it known that all ranks have read the entries. So a table that is no longer needed is reused:
+//     there are only as many tables as were ever needed at once, however often a job saves.
+//  2. Ranks release a table at different times. All ranks take the first table that is free on
+//     every rank, or a new table if there is none.
+//  3. Each use of a table numbers its roll calls higher than all previous uses did, with the same
+//     numbers on all ranks. It cannot continue from a rank's last number: in a use that failed,
+//     some ranks may have made fewer roll calls.
 #pragma once
 
 #include <cstddef>
@@ -38,9 +39,9 @@ class RankTables {
   std::int64_t uses_ = 0;
 };
 
-// How this process meets the others of its group to commit and to agree (commit_over_ranks.h). Take
-// one for each thread that does so. All ranks must call it together. Throws UsageError for a single
-// process.
+// Returns a table at which this process meets the others of its group to commit and to agree
+// (commit_over_ranks.h). Take one table for each thread that does so. All ranks must call it
+// together. Throws UsageError for a single process.
 std::shared_ptr<RankTable> rank_table();
 
 }  // namespace cairn::dist

@@ -10,7 +10,7 @@
 namespace cairn {
 namespace {
 
-// One rank's part of so many samples.
+// The number of samples of each rank, if all ranks together have `samples`.
 std::int64_t part_of(std::int64_t samples, const DistributedSamplerOptions& options) {
   const std::int64_t replicas = *options.num_replicas;
   return options.drop_last ? samples / replicas : (samples + replicas - 1) / replicas;
@@ -32,7 +32,7 @@ DistributedSampler::DistributedSampler(std::int64_t dataset_size, DistributedSam
 
 std::int64_t DistributedSampler::num_repeated() const {
   if (options_.drop_last) return 0;
-  // Counts positions from dataset_size on, among rank, rank + replicas, ...
+  // This rank has the positions rank, rank + replicas, ... Counts those from dataset_size_ on.
   const std::int64_t replicas = *options_.num_replicas;
   const std::int64_t own = std::max<std::int64_t>(0, dataset_size_ - *options_.rank + replicas - 1);
   return size_ - std::min(size_, own / replicas);

@@ -35,7 +35,7 @@ struct StoreMeeting::Line {
   std::uint64_t asked = 0;
   std::uint64_t answered = 0;
   Answer answer;
-  std::string error;  // The last call's. Empty: it was answered.
+  std::string error;  // The last call's error. Empty: the call was answered.
   bool is_closing = false;
 };
 
@@ -91,7 +91,7 @@ StoreMeeting::Answer StoreMeeting::ask(std::function<Answer(c10d::Store&)> call)
 }
 
 // TCPStore sends the value without waiting for an answer, and may serve another connection before
-// this one. The question that follows reaches the server after the value.
+// this one. So check() follows: the server answers it only after it has the value.
 void StoreMeeting::set(const std::string& key, const std::string& value) {
   ask([=](c10d::Store& store) -> Answer {
     store.set(key, to_bytes(value));
@@ -100,7 +100,7 @@ void StoreMeeting::set(const std::string& key, const std::string& value) {
   });
 }
 
-// get() alone would wait for the key.
+// Checks first, since get() alone would wait for the key.
 std::optional<std::string> StoreMeeting::find(const std::string& key) {
   return ask([=](c10d::Store& store) -> Answer {
     if (!store.check({key})) return std::nullopt;
@@ -108,7 +108,8 @@ std::optional<std::string> StoreMeeting::find(const std::string& key) {
   });
 }
 
-// For a missing key, compareSet() returns the expected value (1.13), and stores nothing.
+// Checks first: for a missing key, compareSet() of libtorch 1.13 returns the expected value, and
+// stores nothing.
 std::optional<std::string> StoreMeeting::exchange(const std::string& key, const std::string& from,
                                                   const std::string& to) {
   return ask([=](c10d::Store& store) -> Answer {

@@ -2,8 +2,8 @@
 //
 //  1. A call of c10d's has no deadline, and may wait as long as the network does. So calls are made
 //     on a separate thread, and the caller waits only for its limit.
-//  2. Until that call has ended, none can follow on its connection. The next caller first waits for
-//     it, within its own limit.
+//  2. Until that call has ended, no other call can use its connection. The next caller first waits
+//     for the end of that call, within the next caller's own limit.
 //  3. A call that never ends keeps its thread, which then holds only the connection.
 #pragma once
 
@@ -30,7 +30,8 @@ class StoreMeeting final : public Meeting {
   std::optional<std::string> exchange(const std::string& key, const std::string& from,
                                       const std::string& to) override;
   void remove(const std::string& key) override;
-  // Whether the last call has ended without an error, so that the next caller need not wait for it.
+  // Whether the last call has ended without an error, so that the next caller need not wait for
+  // that call.
   bool is_sound() const;
 
  private:

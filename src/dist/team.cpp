@@ -12,7 +12,7 @@
 namespace cairn {
 namespace {
 
-// An error as it is sent: List{its row in kClasses, text, status, retryable}. None: no error.
+// An error is sent as List{its row in kClasses, text, status, retryable}. None: no error.
 struct ErrorClass {
   bool (*is_one)(const std::exception&);
   void (*throw_one)(const std::string& text, int status, bool retryable);

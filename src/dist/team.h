@@ -32,14 +32,15 @@ class Team {
   // Rank 0 calls `act`. Returns its result on all ranks. `doing` is for the other ranks' messages:
   // "before saving run/ep1.pt".
   Value do_on_first(const std::string& doing, const std::function<Value()>& act) const;
-  // All ranks call `act`. If several throw, the others name the first of them.
+  // All ranks call `act`. If several ranks throw, the errors on the other ranks name the first of
+  // these ranks.
   void run_on_all(const std::string& doing, const std::function<void()>& act) const;
   // As run_on_all(). Returns the results of all ranks, by rank.
   std::vector<Value> gather_results(const std::string& doing,
                                     const std::function<Value()>& act) const;
 
-  // Rank 0's value on all ranks, and the values of all ranks, by rank. For values whose making
-  // cannot fail.
+  // Rank 0's value on all ranks, and the values of all ranks, by rank. Use these two for values
+  // whose making cannot fail.
   Value broadcast_from_first(const Value& own) const;
   std::vector<Value> gather_all(const Value& own) const;
 

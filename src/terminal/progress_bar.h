@@ -4,7 +4,7 @@
 //   bar.add(piece.size());   // repeatedly; the bar disappears with its object
 //
 // On a terminal it is one line, which is redrawn. Elsewhere (a job's log) it is a line every ten
-// seconds. Work that takes less than half a second shows none.
+// seconds. Work that takes less than half a second shows no bar and no lines.
 #pragma once
 
 #include <cstdint>
@@ -24,7 +24,7 @@ struct ProgressBarOptions {
   std::function<double()> now = nullptr;           // seconds; null: a steady clock
 };
 
-// Thread-safe. The stream must outlive it.
+// Thread-safe. The stream must outlive the bar.
 class ProgressBar {
  public:
   ProgressBar(std::ostream& out, ProgressBarOptions options);

@@ -8,7 +8,7 @@ namespace cairn {
 // Whether `stream` is std::cout or std::cerr, and is connected to a terminal.
 bool is_terminal(const std::ostream& stream);
 
-// Columns of that terminal; 0 if it is not a terminal.
+// The terminal's width in columns; 0 if `stream` is not a terminal.
 int terminal_width(const std::ostream& stream);
 
 }  // namespace cairn

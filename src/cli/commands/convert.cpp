@@ -24,7 +24,7 @@ namespace cairn::cli {
 namespace {
 
 struct ConvertArgs {
-  std::vector<std::string> in;  // one, or one per rank; CLI11 first puts `out` at its end
+  std::vector<std::string> in;  // one, or one per rank; CLI11 first puts OUT at the end of `in`
   std::string out;
   std::string dtype;
   std::vector<std::string> renames;
@@ -56,7 +56,7 @@ class Bars {
 };
 
 void parse(ConvertArgs& options) {
-  if (options.out.empty()) {  // CLI11 gives all names to the first positional
+  if (options.out.empty()) {  // CLI11 puts all names into the first positional
     if (options.in.size() < 2) throw UsageError("OUT is required (see cairn convert --help)");
     options.out = std::move(options.in.back());
     options.in.pop_back();

@@ -33,8 +33,8 @@ struct DiffArgs {
   CompareOptions compare = {};
 };
 
-// Names the weights as a file for weights alone does: "layer.weight" is the layer's weight. `path`
-// is for messages.
+// Names the weights as a file that has only weights does: "layer.weight" is the layer's weight.
+// `path` is for messages.
 Value named_weights(const Value& root, const std::string& path) {
   Dict weights;
   std::map<std::string, std::string> paths;
@@ -60,7 +60,7 @@ Value weights_in(const CheckpointSource& source, const std::string& path) {
 }
 
 struct Side {
-  std::unique_ptr<CheckpointSource> source;  // names the tensors that are damaged
+  std::unique_ptr<CheckpointSource> source;  // for the names of damaged tensors
   Value value;
 };
 

@@ -51,8 +51,8 @@ struct Diagnosis {
   std::string scratch_problem;  // empty: scratch files work
   std::optional<FolderState> folder;
 
-  // An earlier time is before cairn existed, so the machine has lost its time. Rules about days
-  // would fail.
+  // An earlier time is before cairn existed, so the machine's clock is wrong. Rules about days
+  // would fail then.
   bool is_clock_sane() const {
     return now > std::chrono::sys_days(std::chrono::January / 1 / 2026);
   }

@@ -80,7 +80,8 @@ Value find_parts(const Value& root, const ExtractArgs& options) {
   return parts;
 }
 
-// A pattern that matches one tensor means that tensor.
+// If the value is a dict with one entry, returns that entry: a pattern that matches one tensor
+// means that tensor.
 Value only_part(const Value& value) {
   return value.is_dict() && value.as_dict().size() == 1 ? value.as_dict().begin()->second : value;
 }

@@ -56,7 +56,7 @@ Inspected inspect(const InspectArgs& options, const Console& console) {
   try {
     inspected.training = training_info(inspected.source, inspected.value);
   } catch (const MismatchError&) {
-    // The content has something other than Composer's timestamp in its place.
+    // The content has something else in the place of Composer's timestamp.
   }
   return inspected;
 }
@@ -66,7 +66,8 @@ std::string text_at(const Value& value, const char* path) {
   return found != nullptr && found->is_str() ? found->as_str() : "";
 }
 
-// "Composer 0.33.0, torch 2.6.0": the writer that the object names, which the format may not tell.
+// "Composer 0.33.0, torch 2.6.0": the writer that the object names. The format may not tell the
+// writer.
 std::string writer_of(const Inspected& inspected) {
   constexpr const char* kVersion = "state/metadata/composer_env_info/composer_version";
   const std::string version = text_at(inspected.value, kVersion);
@@ -89,7 +90,7 @@ std::string writer_text(const Inspected& inspected) {
   return is_newer_cairn(writer) ? writer + ", newer than this " + kWriter : writer;
 }
 
-// The class of the root, if it is an object of one; otherwise empty.
+// The class of the root, if the root is an object of a foreign class; otherwise empty.
 std::string class_of(const Inspected& inspected) {
   return inspected.value.is_foreign() ? inspected.value.as_foreign().class_name() : "";
 }
@@ -104,7 +105,7 @@ std::string kind_text(const Inspected& inspected) {
   return training.run_name.empty() ? text : text + "; run " + training.run_name;
 }
 
-// Describes the tensors whose attributes are not kept, in one line. Empty if there are none.
+// Describes in one line the tensors whose attributes are not kept. Empty if there are none.
 std::string attributes_text(const Value& value) {
   const auto lost = lost_attributes(value);
   if (lost.empty()) return "";

@@ -68,7 +68,7 @@ int run_lock(const LockArgs& options, Console& console) {
         locks, [&](const RunLockFile& lock) { return lock.holder.run_name != options.run_name; });
   }
   if (options.release) {
-    // Live ones first: they refuse before any lock is released.
+    // Locks of live runs come first: they are refused before any lock is released.
     std::ranges::stable_partition(locks, &RunLockFile::is_alive_here);
     for (const RunLockFile& lock : locks)
       release_run_lock(files, lock);

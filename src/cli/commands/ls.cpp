@@ -24,7 +24,7 @@ struct LsArgs {
   bool all = false;
 };
 
-// Limits without --all, so that it takes a second or two, however long the run is.
+// Limits without --all, so that `cairn ls` takes a second or two, however long the run is.
 constexpr ListLimits kDefaultLimits = {.files = 100, .expanded_bytes = std::uint64_t{64} << 20};
 
 // The listing of one folder.
@@ -116,7 +116,7 @@ Json describe(const ListedCheckpoint& listed) {
   if (const auto& at = listed.info.timestamp) {
     row["epoch"] = at->epoch;
     row["batch"] = at->batch;
-    if (row["looked_into"]) row["sample"] = at->sample;  // its name does not give it
+    if (row["looked_into"]) row["sample"] = at->sample;  // the name does not give the sample
     if (row["looked_into"]) row["token"] = at->token;
   }
   return row;

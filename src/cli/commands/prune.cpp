@@ -1,14 +1,14 @@
 // cairn prune: removes the checkpoints of a run that no rule keeps.
 //
-//  1. List the folder. Check structure and sizes of each checkpoint, and that it holds the state
-//     that it claims. Check the newest checkpoint of each series in full. In a store that is far
-//     away, a plan trusts the names (open_kept()): it opens only checkpoints that the rules would
-//     keep. With --yes everything is opened first.
+//  1. List the folder. Check structure and sizes of each checkpoint, and that the checkpoint holds
+//     the state that it claims. Check the newest checkpoint of each series in full. In a store that
+//     is far away, and without --yes, names are trusted (open_kept()): only checkpoints that the
+//     rules would keep are opened. With --yes every checkpoint is opened before any is removed.
 //  2. decide() (checkpoint/folder/retention.h) chooses what stays, and why.
-//  3. With --yes, remove the others, the oldest first. Each removal is durable before the next
-//     begins. A checkpoint that changed since step 1, or that a process has begun to write, is
-//     left.
-//  4. Print each decision with its reasons. Without --yes that is all.
+//  3. With --yes, remove the other checkpoints, the oldest first. Each removal is durable before
+//     the next begins. A checkpoint that changed since step 1, or that a process has begun to
+//     write, stays.
+//  4. Print each decision with its reasons. Without --yes nothing else is done.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -50,7 +50,7 @@ namespace {
 struct PruneArgs {
   FolderArgs where;
   std::string folder;    // one of `where.folders`, without secrets, for messages
-  RetentionRules rules;  // the numeric rules; the texts below are parsed into the others
+  RetentionRules rules;  // the numeric rules; the texts below are parsed into the other rules
   std::vector<std::string> every;
   std::vector<std::string> best;
   std::string mode = "auto";
@@ -77,7 +77,7 @@ struct Outcome {
   std::vector<std::string> folders = {};  // FolderListing::folders
   FoldersBelow below = {};                // empty with -r
   std::vector<std::size_t> blocked_by = {};
-  std::string error = {};  // of the removal that ended the work
+  std::string error = {};  // the error of the removal that ended the work
   ExitCode code = kDone;
 };
 
@@ -146,13 +146,14 @@ bool trusts_names(const ObjectStore& store, const PruneArgs& options) {
   });
 }
 
-// Step 1, if names are trusted.
+// Does step 1 if names are trusted.
 class NamedCandidates {
  public:
   NamedCandidates(std::vector<Candidate>& candidates, const ListOptions& listing)
       : candidates_(candidates), listing_(listing) {}
 
-  // Opens the checkpoints that the rules keep, until all that they keep have been opened.
+  // Opens the checkpoints that the rules keep, until every checkpoint that the rules keep has been
+  // opened.
   void open_kept(const RetentionRules& rules, std::chrono::system_clock::time_point now) {
     for (;;) {
       assume_series();
@@ -174,8 +175,9 @@ class NamedCandidates {
   }
 
  private:
-  // Assumes that checkpoints with names of one form belong to one series. If opened ones show that
-  // a form has several series, the names do not tell the series. Then this opens all of that form.
+  // Assumes that checkpoints with names of one form belong to one series. If opened checkpoints
+  // show that a form has several series, the names do not tell the series. Then this function opens
+  // all checkpoints of that form.
   void assume_series() {
     std::map<std::string, std::set<std::string>> series;
     for (const Candidate& candidate : candidates_) {
@@ -264,7 +266,7 @@ RetentionRules rules_of(const PruneArgs& options, const std::vector<Candidate>& 
   return rules;
 }
 
-// Step 1: Outcome::candidates and folders.
+// Does step 1. Fills Outcome::candidates and Outcome::folders.
 Outcome find_candidates(const std::shared_ptr<ObjectStore>& store, const PruneArgs& options,
                         const Console& console, std::chrono::system_clock::time_point now) {
   ProgressBar bar(console, {.what = "check " + options.folder});
@@ -287,7 +289,7 @@ Outcome find_candidates(const std::shared_ptr<ObjectStore>& store, const PruneAr
   return outcome;
 }
 
-// Step 3, for one checkpoint.
+// Does step 3 for one checkpoint.
 void remove(ObjectStore& store, Candidate& candidate) {
   const auto info = store.stat(candidate.listed.path, /*follow=*/false);
   const char* why = nullptr;
@@ -443,8 +445,8 @@ bool is_one_folder(const PruneArgs& options) {
   return options.where.folders.size() == 1 && !options.where.recursive;
 }
 
-// Calls prune(), and records the folders below. With several folders, an error is put into the
-// outcome.
+// Calls prune(), and records the folders below. If several folders are pruned, an error is put into
+// the outcome.
 Outcome prune_folder(const std::string& place, const PruneArgs& options, const Console& console) {
   const auto store = store_of(place, nullptr);
   PruneArgs one = options;
@@ -483,7 +485,7 @@ void check(const PruneArgs& options) {
       options.every.empty() && options.best.empty() && options.within.empty()) {
     throw UsageError("say what to keep: --keep-last 3, for example (see cairn prune --help)");
   }
-  // Report errors before the first folder is pruned.
+  // Throws for a folder that cannot be listed, before the first folder is pruned.
   for (const std::string& place : options.where.folders) {
     store_of(place, nullptr)->list(shown_place(place));
   }

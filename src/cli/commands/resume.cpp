@@ -32,7 +32,8 @@ struct ResumeArgs {
   std::string filename = "ep{epoch}-ba{batch}-rank{rank}.pt";
   std::string latest_filename = "latest-rank{rank}.pt";
   std::string sharded_folders = kShardedFolders;
-  // The form in which the Trainer would save now: neither is one file.
+  // The form in which the Trainer would save now. If neither option is set, a checkpoint is one
+  // file.
   std::string state_dict_type = "full";
   bool has_deepspeed_config = false;
   bool may_begin_anew = false;
@@ -58,7 +59,7 @@ std::string folder_of(const ResumeArgs& options) {
   return strict_format(NameFormat(options.folder), dist_variables(options.run_name));
 }
 
-// Names as the layouts of src/saving/layouts/ do.
+// Makes the same names as the layouts of src/saving/layouts/.
 SearchPlace place_of(const ResumeArgs& options, const std::string& folder) {
   std::string filename = options.filename;
   std::string latest = options.latest_filename;

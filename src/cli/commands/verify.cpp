@@ -35,8 +35,8 @@ struct Checked {
   std::string path;
   VerifyReport report = {};
   std::vector<std::string> not_read = {};  // files in a folder that are no part of the checkpoint
-  std::string problem = {};                // why it could not be checked; empty if it was
-  ExitCode code = kDone;                   // for the problem
+  std::string problem = {};  // why the checkpoint could not be checked; empty if it was checked
+  ExitCode code = kDone;     // for the problem
 };
 
 Checked failed(const std::string& path, const std::exception& error) {
@@ -77,7 +77,7 @@ class Verification {
   }
 
  private:
-  // Adds a checkpoint, or the checkpoints in a folder that is not one itself.
+  // Adds a checkpoint, or the checkpoints in a folder that is not itself a checkpoint.
   void add(const std::string& path) {
     if (!is_plain_folder(path)) return add_checkpoint(path);
     const std::size_t before = answer_.all.size();
@@ -145,9 +145,10 @@ class Verification {
     }
   }
 
-  // Returns false if the folder was not looked into, or holds no checkpoints.
+  // Returns false if this function does not look into the folder, or the folder holds no
+  // checkpoints.
   bool add_folder(const std::string& folder, const std::string& name) {
-    // PyTorch's writer joined these into the files in `folder`.
+    // PyTorch's writer joined the files of "sharded" into the files in `folder`.
     if (name == "sharded") return false;
     const std::string path = join_path(folder, name);
     if (options_.recursive) {
@@ -166,7 +167,7 @@ class Verification {
     return false;
   }
 
-  // Returns false if the file is not to be checked: text, word tables, another name for a checked
+  // Returns false if the file must not be checked: a text, a word table, another name for a checked
   // file.
   bool add_file(const std::string& path) {
     const auto store = store_of(path, nullptr);
@@ -185,7 +186,7 @@ class Verification {
         add_checkpoint(path);
       } else {
         answer_.all.push_back(failed(path, e));
-        answer_.all.back().code = kIncompatible;  // it may be a file of another program
+        answer_.all.back().code = kIncompatible;  // the file may belong to another program
       }
     }
     return true;

@@ -5,7 +5,8 @@
 namespace cairn::cli {
 namespace {
 
-// CLI11 appends a check to the name of the type: "TEXT:{auto,always,never}".
+// The choices in CLI11's description of a type. CLI11 appends a check to the type's name:
+// "TEXT:{auto,always,never}".
 std::vector<std::string> choices_in(const std::string& type) {
   const std::size_t begin = type.find('{');
   const std::size_t end = type.rfind('}');
@@ -18,7 +19,7 @@ std::vector<std::string> choices_in(const std::string& type) {
   return choices;
 }
 
-// Returns METRIC[:N] unchanged, and of "TEXT:{...}" only the part before the check.
+// Returns "METRIC[:N]" unchanged, and only the part before the check of "TEXT:{...}".
 std::string value_name(const std::string& type) {
   const std::size_t check = type.find(":{");
   const std::string name = type.substr(0, check);

@@ -1,5 +1,5 @@
-// The tool's command line as it was declared to CLI11, as data. Completions and man pages are made
-// from it.
+// Describes the tool's command line as data, read from the CLI11 objects that declare it.
+// Completions and man pages are made from this description.
 #pragma once
 
 #include <string>

@@ -1,4 +1,4 @@
-// The completion script for bash. Needs only bash 4.
+// The completion script for bash. It needs only bash 4.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -30,8 +30,8 @@ std::string bash_action(const OptionInfo& option) {
   }
 }
 
-// "ls:--color) ... ;;" for each option that takes a value. `command` is "*" for options of every
-// command.
+// A case "ls:--color) ... ;;" for each option that takes a value. `command` is "*" for options that
+// every command has.
 std::string value_cases(const std::string& command, const std::vector<OptionInfo>& options) {
   std::string text;
   for (const OptionInfo& option : options) {

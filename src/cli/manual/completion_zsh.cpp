@@ -93,7 +93,8 @@ std::string zsh_completion(const CommandInfo& tool) {
                           without_last_backslash(specs));
   }
   script += "    esac\n    ;;\n  esac\n}\n";
-  // If autoloaded, the file is the body of the function. If sourced, it defines the function.
+  // If zsh autoloads the file, the file is the body of the function. If the file is sourced, it
+  // defines the function.
   return script +
          "if [ \"$funcstack[1]\" = \"_cairn\" ]; then _cairn \"$@\"; else compdef _cairn cairn; "
          "fi\n";

@@ -27,7 +27,8 @@ constexpr std::array<std::pair<ExitCode, const char*>, 10> kExitCodes = {{
     {kBusy, "another process is at work there"},
 }};
 
-// Escapes text so that roff shows it unchanged. Each of its lines may begin with anything.
+// Escapes text so that roff shows the text unchanged. A line of the text may begin with any
+// character.
 std::string roff(const std::string& text) {
   std::string result;
   for (const char32_t c : code_points(text)) {
@@ -64,7 +65,7 @@ std::string roff(const std::string& text) {
 std::string bold(const std::string& text) { return "\\fB" + roff(text) + "\\fR"; }
 std::string italic(const std::string& text) { return "\\fI" + roff(text) + "\\fR"; }
 
-// "list the checkpoints" as "List the checkpoints."
+// Makes "List the checkpoints." from "list the checkpoints".
 std::string sentence(std::string text) {
   if (!text.empty() && text[0] >= 'a' && text[0] <= 'z') {
     text[0] = static_cast<char>(text[0] - 'a' + 'A');

@@ -1,4 +1,4 @@
-// Man pages in roff, made from the declarations to CLI11.
+// Man pages in roff, made from the description of the command line (app_tree.h).
 #pragma once
 
 #include <map>
@@ -8,7 +8,8 @@
 
 namespace cairn::cli {
 
-// The texts of "cairn.1", and of "cairn-ls.1" and the like for each command.
+// Returns the text of each page by its name: "cairn.1", and "cairn-ls.1" and the like for each
+// command.
 std::map<std::string, std::string> manual_pages(const CommandInfo& tool);
 
 }  // namespace cairn::cli

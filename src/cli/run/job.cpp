@@ -29,12 +29,12 @@ struct Process {
   std::int64_t rank = 0;
   pid_t pid = -1;
   std::unique_ptr<KeptOutput> kept = nullptr;  // output that goes to no requested file
-  std::optional<int> status = std::nullopt;    // from waitpid()
-  // The status of a program that outlived it in its group.
+  std::optional<int> status = std::nullopt;    // of the started process, from waitpid()
+  // The status of a program in its group that outlived the started process.
   std::optional<int> orphan = std::nullopt;
   bool is_empty = false;                   // no process is left in its group
   std::optional<int> code = std::nullopt;  // set when it has ended
-  bool was_ended = false;                  // after this program ended the job
+  bool was_ended = false;                  // it ended after this program began to end the job
 };
 
 constexpr int kStopped = 75;
@@ -42,7 +42,7 @@ constexpr std::size_t kShownBytes = std::size_t{64} << 10;
 
 constexpr std::array kPassedOn = {SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2};
 
-// For example by nohup.
+// Whether this program was started to ignore the signal, for example by nohup.
 bool is_ignored(int number) {
   struct sigaction now = {};
   return sigaction(number, nullptr, &now) == 0 && now.sa_handler == SIG_IGN;
@@ -55,8 +55,8 @@ int code_of(int status) {
 class Job {
  public:
   Job(const JobOptions& options, std::ostream& err) : options_(options), err_(err) {
-    signal(SIGCHLD, SIG_DFL);  // if ignored (as some launchers do), no end would be reported
-    prctl(PR_SET_CHILD_SUBREAPER, 1);  // also reports programs that outlive their shell
+    signal(SIGCHLD, SIG_DFL);  // if SIGCHLD is ignored (some launchers do), no end is reported
+    prctl(PR_SET_CHILD_SUBREAPER, 1);  // programs that outlive their shell become children
     sigemptyset(&signals_);
     sigaddset(&signals_, SIGCHLD);
     for (const int number : kPassedOn) {
@@ -160,7 +160,7 @@ void Job::wait_for_something() {
     number = sigtimedwait(&signals_, nullptr, &timeout);
     if (number < 0 && errno == EAGAIN) {
       signal_all(SIGKILL);
-      deadline_ = Clock::now() + std::chrono::hours(1);  // nothing outlives that
+      deadline_ = Clock::now() + std::chrono::hours(1);  // no process outlives SIGKILL
       return;
     }
   } else {
@@ -173,7 +173,7 @@ void Job::wait_for_something() {
   note_ends();
 }
 
-// A program that outlives its shell becomes this program's child, and is still in the shell's
+// A program that outlives its shell becomes a child of cairn-run, and is still in the shell's
 // group.
 void Job::reap(Process& process) const {
   int status = 0;
@@ -191,14 +191,14 @@ void Job::reap(Process& process) const {
       process.status = status;
       continue;
     }
-    // The last one that failed decides. One that a passed-on signal ended does not count.
+    // The last program that failed decides. A program that a passed-on signal ended does not count.
     const int code = code_of(status);
     if (!process.status || was_passed_on(code)) continue;
     if (!process.orphan || code != 0) process.orphan = status;
   }
 }
 
-// Collects children in groups that programs made themselves.
+// Reaps children in process groups that programs made themselves.
 void Job::reap_others() const {
   for (siginfo_t info = {};; info.si_pid = 0) {
     if (waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) != 0 || info.si_pid == 0) return;
@@ -206,13 +206,13 @@ void Job::reap_others() const {
     if (std::ranges::any_of(processes_, [&](const Process& each) {
           return each.pid == group || each.pid == info.si_pid;
         })) {
-      return;  // it has just ended; note_ends() handles it next
+      return;  // a process of the job has just ended; note_ends() handles it next
     }
     waitpid(info.si_pid, nullptr, WNOHANG);
   }
 }
 
-// A shell that a signal ended says nothing about its program, which may still be saving.
+// The end of a shell by a signal says nothing about the shell's program, which may still be saving.
 void Job::note_end(Process& process) {
   reap(process);
   if (process.code || !process.status) return;
@@ -240,7 +240,8 @@ void Job::note_ends() {
   if (has_failed && !deadline_) end_all();
 }
 
-// A second SIGTERM would end the last save of processes that were already asked to stop.
+// Sends no SIGTERM to processes that were already asked to stop: a second SIGTERM would end their
+// last save.
 void Job::end_all() {
   deadline_ = Clock::now() + options_.grace;
   if (is_any_running()) err_ << "cairn-run: ending the other processes\n";

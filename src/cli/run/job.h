@@ -1,23 +1,24 @@
 // Runs the processes of a job on this machine, like Composer's launcher (composer/cli/launcher.py):
 //
 //  1. Each process gets RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE, NODE_RANK, MASTER_ADDR and
-//     MASTER_PORT. It also gets CAIRN_JOB_ID, by which ranks refuse those of another job. The first
+//     MASTER_PORT. It also gets CAIRN_JOB_ID, by which ranks refuse ranks of another job. The first
 //     process writes to the terminal, the others to files. None reads from the terminal.
 //  2. The first process that ends with an exit code other than 0, or by a signal, ends the job. All
-//     others get SIGTERM, unless step 4 already passed one on. After the grace period they, and
-//     everything they started, get SIGKILL. If a process failed by itself and its output went to no
-//     requested file, that output is shown.
+//     other processes get SIGTERM, unless step 4 already passed a SIGTERM or SIGINT on. After the
+//     grace period these processes, and everything they started, get SIGKILL. If a process failed
+//     by itself and its output went to no requested file, that output is shown.
 //  3. A process that ends with 75 (stopped, saved, run me again) has not failed. All others stop
 //     after the same batch, and the job waits for them.
 //  4. SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGUSR1 and SIGUSR2 are passed on to all processes and
-//     everything they started, unless this program was started to ignore the signal. So is a second
-//     SIGTERM or SIGINT, after which cairn's programs exit at once. A shell dies of the signal
-//     before the program that it waits for. Then the job waits for that program, and uses its exit
-//     code. If this program is killed, the processes that it started itself get SIGTERM; programs
-//     started by them do not.
+//     everything they started, unless this program was started to ignore the signal. A second
+//     SIGTERM or SIGINT is passed on, too; cairn's programs then exit at once. If a process is a
+//     shell, it dies of the signal before the program that it waits for. Then the job waits for
+//     that program, and uses the program's exit code. If this program is killed, the processes that
+//     it started itself get SIGTERM; programs started by them do not.
 //  5. The exit code is that of the first process, by rank, that failed by itself: 128 + the signal
-//     if a signal ended it. It is 75 if none failed and one ended with 75. Nothing is started
-//     again: the scheduler that started the job does that, and autoresume continues the run.
+//     if a signal ended it. The exit code is 75 if no process failed and one ended with 75. Nothing
+//     is started again: the scheduler that started the job does that, and autoresume continues the
+//     run.
 #pragma once
 
 #include <chrono>
@@ -46,8 +47,8 @@ struct JobOptions {
 };
 
 // Runs the job to its end and returns the exit code. Handles SIGCHLD and the signals of step 4
-// itself: call it in a process of its own, on its only thread. Throws NotFoundError if there is no
-// such program.
+// itself: call it in a process of its own, on its only thread. Throws NotFoundError if the program
+// of `options.command` does not exist.
 int run_job(const JobOptions& options, std::ostream& err);
 
 }  // namespace cairn::cli

@@ -36,8 +36,8 @@ void complete(Flags& flags) {
   const auto take = [](std::optional<std::int64_t>& value, const char* name) {
     if (!value) value = number_of_environment(name);
   };
-  // As in Composer's launcher. For a job of one machine WORLD_SIZE equals LOCAL_WORLD_SIZE, and
-  // --nproc takes precedence.
+  // As in Composer's launcher: if WORLD_SIZE equals LOCAL_WORLD_SIZE, the job is on one machine,
+  // and --nproc takes precedence.
   const auto world_size = number_of_environment("WORLD_SIZE");
   if (world_size != number_of_environment("LOCAL_WORLD_SIZE")) {
     flags.is_world_size_given = flags.world_size.has_value();
@@ -64,7 +64,8 @@ void set_place(const Flags& flags, cairn::cli::JobOptions& job,
   job.master_addr = flags.master_addr.value_or("127.0.0.1");
   if (!flags.master_port) port.emplace();
   job.master_port = port ? port->number() : *flags.master_port;
-  // On several machines each one runs this program: only CAIRN_JOB_ID can name the job on all.
+  // A job on several machines runs this program on each machine, so only CAIRN_JOB_ID can give the
+  // job one id on all machines.
   if (is_one_machine) job.job_id = "cairn-run " + cairn::random_digits();
 }
 

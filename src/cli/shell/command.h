@@ -1,6 +1,6 @@
-// One command of the tool: a file with a function that declares it to CLI11 and returns the
-// function that runs it. commands.cpp has one row per command. Help, shell completion and man pages
-// are made from the declarations to CLI11.
+// One command of the tool: a file with a function that declares the command's options with CLI11,
+// and returns the function that runs the command. commands.cpp has one row per command. Help, shell
+// completion and man pages are made from what is declared with CLI11.
 #pragma once
 
 #include <functional>
@@ -25,7 +25,7 @@ struct Command {
 
 std::span<const Command> commands();
 
-// Each is in a file of its name.
+// Each of these functions is in the file of its command: src/cli/commands/ls.cpp has define_ls().
 Run define_completion(CLI::App& app);
 Run define_convert(CLI::App& app);
 Run define_copy(CLI::App& app);

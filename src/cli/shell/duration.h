@@ -6,8 +6,8 @@
 
 namespace cairn::cli {
 
-// The sum of numbers with w, d, h, m or s. Throws UsageError, with the grammar, for anything else,
-// and for more than a thousand years.
+// Returns the sum of numbers that each have a unit: w, d, h, m or s. For any other text, and for
+// more than a thousand years, throws UsageError, which explains the grammar.
 std::chrono::seconds parse_duration(const std::string& text);
 
 }  // namespace cairn::cli

@@ -44,7 +44,7 @@ bool is_plain_folder(const std::string& place) {
     open_source(place);
   } catch (const UsageError&) {
     return true;
-  } catch (const Error&) {  // reading it later reports the error
+  } catch (const Error&) {  // reading the place later reports the error
   }
   return false;
 }
@@ -53,13 +53,14 @@ std::string newest_in(const std::string& folder) {
   constexpr ListLimits kNewest = {.files = 100, .expanded_bytes = std::uint64_t{64} << 20};
   const auto store = store_of(folder, nullptr);
   const std::string shown = shown_place(folder);
-  // Far away, names tell which is the newest, and each opened file costs requests.
+  // In a store that is far away, names tell which file is the newest, and each opened file costs
+  // requests.
   constexpr std::size_t kMostOpened = 16;
   const ListOptions options = {
       .trust_names = store->may_be_far(), .limits = kNewest, .store = store};
   const FolderListing listing = list_checkpoints(shown, options);
   std::size_t opened = 0;
-  std::string newest_problem;  // of the newest one that was looked into
+  std::string newest_problem;  // the problem of the newest file that was looked into
   for (auto one = listing.checkpoints.rbegin(); one != listing.checkpoints.rend(); ++one) {
     std::optional<ListedCheckpoint> looked = *one;
     if (options.trust_names && one->condition == Condition::kNotLookedInto) {

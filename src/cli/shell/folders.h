@@ -34,8 +34,9 @@ void walk_folders(const std::string& folder, bool recursive, const LookIntoFolde
 // Whether `place` is a folder that is not a checkpoint itself.
 bool is_plain_folder(const std::string& place);
 
-// The good checkpoint that is furthest in training, among the newest hundred files of a plain
-// folder. Throws NotFoundError that names the folders below with checkpoints.
+// Returns the good checkpoint that is furthest in training, among the newest hundred files of a
+// plain folder. If there is none, throws NotFoundError, which names the folders below that hold
+// checkpoints.
 std::string newest_in(const std::string& folder);
 
 // Prints to `err` which folders hold checkpoints that were not looked at. Prints nothing if there

@@ -9,9 +9,10 @@
 namespace cairn::cli {
 
 // `text` is "NAME" or "LABEL/NAME", with or without ":N" at the end. `known` has the metrics of all
-// checkpoints, "LABEL/NAME". A NAME alone means that of the only evaluator that has it, or else
-// that of training. `mode` is "min", "max", or "auto": by the name. Throws UsageError if it is not
-// clear; the message says what exists or which option helps.
+// checkpoints, "LABEL/NAME". A NAME alone means the metric of the only evaluator that has one of
+// this name. If no evaluator has one, it means the metric of training. `mode` is "min", "max", or
+// "auto": by the name. Throws UsageError if the metric or the mode is not clear; the message says
+// which metrics exist or which option helps.
 KeepBest parse_keep_best(const std::string& text, const std::set<std::string>& known,
                          const std::string& mode);
 

@@ -5,15 +5,16 @@
 
 namespace cairn::cli {
 
-// Throws UsageError for a place that the tool does not write to: memory://, which ends with the
-// tool, and "-", which other tools take for standard output. Every command with an output calls
+// Throws UsageError for a place that the tool does not write to: memory://, whose content ends with
+// the tool, and "-", which other tools take for standard output. Every command with an output calls
 // this.
 void check_out_place(const std::string& place);
 
 // Throws UsageError for a name such as "model.safetensor", which would silently become a torch.save
-// file. The message gives the nearest known extension, and `way_out`: how to write that name
-// anyway. `other` is the extension that this command writes besides those of torch.save. Extensions
-// that find_extension() (checkpoint/names/extension.h) refuses are left to that function.
+// file. The message gives the nearest known extension, and `way_out`, which says how to write that
+// name anyway. `other` is the extension that this command writes besides those of torch.save.
+// Extensions that find_extension() (checkpoint/names/extension.h) refuses are left to that
+// function.
 void check_extension(const std::string& place, const std::string& other,
                      const std::string& way_out);
 

@@ -15,7 +15,7 @@ namespace cairn::cli {
 
 struct Reading {
   bool raw = false;    // --raw: read without verifying
-  bool force = false;  // --force: no limit on how much the tensors show
+  bool force = false;  // --force: no limit for check_shown()
 };
 
 void add_raw(CLI::App& app, Reading& reading);

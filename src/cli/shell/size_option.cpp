@@ -7,7 +7,7 @@
 namespace cairn::cli {
 
 CLI::Validator size_above_zero() {
-  // A negative number would wrap, and 0 means "no size was given".
+  // Refuses a negative number, which would wrap, and 0, which means "no size was given".
   const auto convert = [to_bytes = CLI::AsSizeValue(true)](std::string& text) -> std::string {
     const std::string given = text;
     const bool is_negative = text.find('-') != std::string::npos;

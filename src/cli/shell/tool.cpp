@@ -67,7 +67,7 @@ int report(const Failure& failure, bool as_json, std::ostream& out, std::ostream
   return failure.code;
 }
 
-// CLI11's message about the command line, without the secrets of places in it.
+// Removes the secrets of places from `text`, CLI11's message about the command line.
 std::string without_secrets(std::string text, const std::vector<std::string>& arguments) {
   for (const std::string& argument : arguments) {
     const std::string shown = shown_place(argument);
@@ -80,7 +80,7 @@ std::string without_secrets(std::string text, const std::vector<std::string>& ar
   return text;
 }
 
-// Looks at the arguments themselves, so it also works if parsing them failed.
+// Looks at the arguments themselves, so this also works if CLI11 failed to parse them.
 bool asks_for_json(const std::vector<std::string>& arguments) {
   return std::find(arguments.begin(), arguments.end(), "--json") != arguments.end();
 }
@@ -97,8 +97,8 @@ std::string command_word(const CLI::App& app, const std::vector<std::string>& ar
   return {};
 }
 
-// Throws if the command is unknown. CLI11 would ask for a subcommand without naming the word, and
-// would answer a --help after it.
+// Throws if the command is unknown. CLI11 would ask for a subcommand without naming the unknown
+// word, and would print help for a --help after that word.
 void check_command(const CLI::App& app, const std::vector<std::string>& arguments) {
   const std::string word = command_word(app, arguments);
   if (word.empty()) return;
@@ -158,7 +158,7 @@ class WrappedHelp final : public CLI::Formatter {
 
 int run_command(const std::vector<std::string>& arguments, std::ostream& out, std::ostream& err) {
   CLI::App app("Looks into checkpoints, verifies, compares, converts and prunes them.", "cairn");
-  app.formatter(std::make_shared<WrappedHelp>());  // of the commands, too: they inherit it
+  app.formatter(std::make_shared<WrappedHelp>());  // also of the commands, which inherit it
   GlobalOptions options;
   add_global_options(app, options);
   app.set_version_flag("--version", "cairn " CAIRN_VERSION);
@@ -207,10 +207,10 @@ int run_command(const std::vector<std::string>& arguments, std::ostream& out, st
 }  // namespace
 
 int run_tool(const std::vector<std::string>& arguments, std::ostream& out, std::ostream& err) {
-  ignore_file_size_signal();  // for answers that go to a file, too
+  ignore_file_size_signal();  // answers may go to a file
   const std::ios_base::iostate before = out.exceptions();
   try {
-    // So that no work is done for an answer that nothing reads.
+    // A failed write throws, so that no work is done for an answer that nothing reads.
     out.exceptions(std::ios_base::badbit);
     const int code = run_command(arguments, out, err);
     out.flush();

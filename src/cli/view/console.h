@@ -28,7 +28,7 @@ struct Console {
   // "362 KiB", or "370688" with exact_bytes.
   std::string bytes(std::uint64_t count) const;
 
-  // The answer with --json, as json_text().
+  // Prints the answer of a command that has --json, as the text that json_text() makes.
   void print_json(const Json& object) const;
 };
 

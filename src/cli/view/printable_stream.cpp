@@ -43,8 +43,8 @@ bool PrintableBuffer::write(std::string_view text) {
       text.remove_prefix(color->size());
       continue;
     }
-    // Control characters one by one, so that a colour after one is recognised; other bytes
-    // together.
+    // Bytes from 0x80 on are written together. Control characters are written one by one, so that a
+    // colour after a control character is recognised.
     const auto is_other = [](char c) { return static_cast<unsigned char>(c) >= 0x80; };
     const auto end = std::find_if_not(text.begin(), text.end(), is_other);
     const auto size = std::max<std::size_t>(1, static_cast<std::size_t>(end - text.begin()));

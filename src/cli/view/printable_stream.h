@@ -13,7 +13,7 @@ namespace cairn::cli {
 
 class PrintableBuffer final : public std::streambuf {
  public:
-  // `out` must outlive it. `color`: Console's colours may pass.
+  // `out` must outlive this buffer. `color`: Console's colours may pass.
   PrintableBuffer(std::ostream& out, bool color) : out_(out), color_(color) {}
 
  protected:

@@ -22,14 +22,15 @@ struct Cell {
 
 class Table {
  public:
-  // A title that starts with ">" is of a column that is aligned at the right; the ">" is not shown.
+  // A title that starts with ">" aligns its column at the right; the ">" is not shown.
   explicit Table(const std::vector<std::string>& titles);
 
   // Adds as many cells as there are titles. Text from files goes through printable_line().
   void add(std::vector<Cell> row);
   // Prints nothing if there are no rows.
   void print(Console& console) const;
-  // As print(). If the console is quiet, prints only the rows with a problem: with a red cell.
+  // As print(). If the console is quiet, prints only the rows with a problem. These are the rows
+  // with a red cell.
   void print_report(Console& console) const;
 
  private:

@@ -82,7 +82,7 @@ bool LivenessWatch::is_any_rank_gone() {
   const auto life =
       ask<std::string>([](Shared& shared) { return shared.life_of_next(); }).value_or(kAlarm);
   if (life == kAlarm) return true;
-  // Not before its first sign of life.
+  // A rank counts as silent only after its first sign of life.
   const bool is_silent = life == life_of_next_ && !life.empty();
   silent_looks_ = is_silent ? silent_looks_ + 1 : 0;
   life_of_next_ = life;
@@ -148,7 +148,8 @@ std::vector<std::string> LivenessWatch::Shared::beats(const std::vector<std::int
   return counts;
 }
 
-// kAlarm if another rank raised it.
+// The count of the next rank; "" if that rank has raised none yet; kAlarm if a rank raised the
+// alarm.
 std::string LivenessWatch::Shared::life_of_next() {
   if (store->check({kAlarm})) return kAlarm;
   const std::string key = life_key((rank + 1) % world_size);

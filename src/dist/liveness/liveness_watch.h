@@ -7,9 +7,10 @@
 //     know to wait for (LongWork). A rank that hangs elsewhere raises nothing.
 //  3. alive/R: a count that rank R raises about every second, if ranks wait for works that do not
 //     end with a process (NCCL). While a rank waits, it looks at the count of the next rank, and
-//     for an alarm of any rank. So all ranks learn that one is gone, and begin to find out which,
-//     at the cost of a few messages each.
-//  4. verdict: the missing ranks, as the first rank that gave up found them. It holds for all.
+//     for an alarm of any rank. So all ranks learn that one rank is gone, and begin to find out
+//     which, at the cost of a few messages each.
+//  4. verdict: the missing ranks, as the first rank that gave up found them. The verdict holds for
+//     all ranks.
 //
 // The store may be on another machine, and c10d's calls have no time limit. If the network is cut,
 // they return when TCP gives up, after a quarter of an hour. So each question is asked on its own
@@ -28,22 +29,24 @@
 
 namespace cairn::dist {
 
-// Ask questions on one thread only. The other calls are thread-safe.
+// Call find_absent(), is_any_rank_gone() and is_awaited() on one thread only. The other functions
+// are thread-safe.
 class LivenessWatch {
  public:
   LivenessWatch(c10::intrusive_ptr<c10d::Store> store, std::int64_t rank, std::int64_t world_size);
 
-  // Steps 1 and 2, for this rank. Throws c10d's exceptions.
+  // Write the entries of steps 1 and 2 for this rank. Throw c10d's exceptions.
   void report_number(std::int64_t number);
   void show_work();
-  // The keys of step 1. In the beginning, a rank waits for all of them.
+  // The keys of step 1. In the beginning, a rank waits for all of these keys.
   std::vector<std::string> all_places() const;
 
-  // The ranks that are not at `number`, after some seconds to come there. If another rank has
-  // stored a verdict, returns that. nullopt: the store does not answer, so the ranks are unknown.
+  // Waits some seconds for all ranks to come to `number`, and returns the ranks that have not. If
+  // another rank has stored a verdict, returns that verdict. nullopt: the store does not answer, so
+  // the ranks are unknown.
   std::optional<std::vector<std::int64_t>> find_absent(std::int64_t number);
 
-  // Step 3, for this rank. Throws c10d's exceptions.
+  // Raises the count of step 3 for this rank. Throws c10d's exceptions.
   void show_life();
   // True if the next rank raised nothing during the last kSilentLooks calls, or another rank raised
   // the alarm, or the store is gone. Call it about every second.

@@ -49,7 +49,8 @@ void StatusReporter::end_long_work() {
   if (long_works_ > 0) --long_works_;  // The LongWork may be older than the group.
 }
 
-// Also shows it now: a process may end before the thread's first report.
+// Also calls LivenessWatch::show_life() now, since the process may end before the thread's first
+// report.
 void StatusReporter::show_life() {
   try {
     watch_.show_life();
@@ -60,7 +61,7 @@ void StatusReporter::show_life() {
 }
 
 bool StatusReporter::is_busy(Clock::time_point now) const {
-  if (is_waiting_) return false;  // It waits for the others.
+  if (is_waiting_) return false;  // This rank waits for the others.
   return long_works_ > 0 && now - busy_since_ >= kLongWait / 2 && now - busy_since_ < kLongestWork;
 }
 

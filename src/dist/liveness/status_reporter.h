@@ -1,5 +1,6 @@
 // A thread that tells the other ranks about this one: its number when it waits for long, and its
-// long work (LongWork). After show_life(), also that it is alive. Short work costs no message.
+// long work (LongWork). After show_life(), the thread also tells them that this rank is alive.
+// Short work costs no message.
 #pragma once
 
 #include <chrono>
@@ -23,8 +24,8 @@ class StatusReporter {
   StatusReporter(const StatusReporter&) = delete;
   StatusReporter& operator=(const StatusReporter&) = delete;
 
-  // Call them around each collective. begin_waiting() begins the next number, the same on all
-  // ranks.
+  // Call them around each collective. begin_waiting() advances to the next number, which is the
+  // same on all ranks.
   void begin_waiting();
   void end_waiting();
   std::int64_t number();
@@ -33,7 +34,7 @@ class StatusReporter {
   void begin_long_work();
   void end_long_work();
 
-  // From now on: LivenessWatch, step 3.
+  // From now on the thread also does step 3 of LivenessWatch.
   void show_life();
 
  private:
@@ -51,7 +52,7 @@ class StatusReporter {
   bool is_closing_ = false;
   int long_works_ = 0;
   Clock::time_point busy_since_;
-  std::thread thread_;  // Last: it uses all of these.
+  std::thread thread_;  // Last: the thread uses all other members.
 };
 
 }  // namespace cairn::dist

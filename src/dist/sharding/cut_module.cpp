@@ -94,7 +94,7 @@ CutModule::CutModule(Group& group, const MeshShape& shape, torch::nn::Module& mo
     of_units[unit].emplace_back(name, tensor);
   }
   for (std::size_t i = 0; i < of_units.size(); ++i) {
-    // Modules that cast nothing use the parameters of no unit.
+    // Modules that cast nothing use the root's parameters, so the root has the default UnitDtypes.
     units_.push_back(std::make_unique<ShardUnit>(mesh_, found.names[i], std::move(of_units[i]),
                                                  i == kRoot ? UnitDtypes() : dtypes_));
   }
@@ -124,7 +124,7 @@ void CutModule::release() {
     unit->release();
     bytes += unit->whole_bytes();
   }
-  // malloc provides the gradients of wholes, which autograd makes, and copies that c10d makes.
+  // The gradients of wholes, which autograd makes, and c10d's copies come from malloc.
   if (mesh_.row().device.is_cpu() && bytes >= kTrimmedBytes) give_back_heap();
 }
 

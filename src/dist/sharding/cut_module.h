@@ -1,9 +1,9 @@
 // A module cut into units: the assignment of its parameters to units.
 //
-//  1. Unit 0, the root, has the parameters of no Sharded<>. Each Sharded<> is a unit, in the order
-//     in which the module names them.
-//  2. A parameter that several units use is the root's, since the units are whole at different
-//     times.
+//  1. Unit 0, the root, has the parameters that are in no Sharded<>. Each Sharded<> is a unit, in
+//     the order in which the module names them.
+//  2. A parameter that several units use belongs to the root, since these units are whole
+//     (gathered) at different times.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -37,12 +37,12 @@ class CutModule {
   const std::vector<ShardedUnit*>& wrapped() const { return wrapped_; }
   std::optional<at::ScalarType> compute_dtype() const { return dtypes_.compute; }
 
-  // By the parameter's identity. Null for a parameter of another module.
+  // Finds a parameter by its identity. Null for a parameter of another module.
   const ShardParameter* find(const at::Tensor& parameter) const;
   // For messages.
   std::string text_of(std::size_t unit) const;
 
-  // Calls ShardUnit::finish_gather(), and notes how much is whole then.
+  // Calls ShardUnit::finish_gather(), and updates peak_whole_bytes().
   void finish_gather(std::size_t unit);
   std::int64_t peak_whole_bytes() const { return peak_whole_bytes_; }
   // Calls ShardUnit::release() of all units.
@@ -58,7 +58,7 @@ class CutModule {
   const UnitDtypes dtypes_;
   std::vector<ShardedUnit*> wrapped_;
   std::vector<std::unique_ptr<ShardUnit>> units_;
-  // For each parameter its unit, and its index in it.
+  // For each parameter its unit, and its index in that unit.
   std::unordered_map<const c10::TensorImpl*, std::pair<std::size_t, std::size_t>> places_;
   std::int64_t peak_whole_bytes_ = 0;
 };

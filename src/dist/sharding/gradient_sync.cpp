@@ -111,7 +111,7 @@ void GradientSync::expect() {
   is_expecting_ = true;
 }
 
-// Errors wait for finish(): autograd's engine would change their class, and c10d's errors do not
+// Keeps errors for finish(): autograd's engine would change their class, and c10d's errors do not
 // name the rank whose connection failed.
 void GradientSync::on_gradient(std::size_t index_of_bucket, std::size_t index) {
   const std::scoped_lock lock(mutex_);

@@ -4,16 +4,17 @@
 //     which backward() finishes them. The first bucket is small, so that sending begins early. The
 //     buckets stay the same from the first batch to the last. c10d's Reducer makes new ones after
 //     the first backward(). A resumed run would then add in another order than an uninterrupted
-//     one, and end with other bits. That is why this class exists.
-//  2. A hook on each parameter's gradient counts. When a bucket is full and those before it are
-//     under way, its gradients are copied into one array and divided by the number of ranks. Gloo's
-//     threads, or NCCL's stream, sum them over the ranks. So all ranks send their buckets in one
-//     order.
-//  3. finish() sends the rest (gradients of earlier microbatches whose parameters the last one did
-//     not use), waits, and copies the averages back.
+//     run, and end with other bits. That is why this class exists.
+//  2. A hook on each parameter counts the gradients of its bucket. When a bucket is complete and
+//     the buckets before it are being sent, its gradients are copied into one array and divided by
+//     the number of ranks. Gloo's threads, or NCCL's stream, sum them over the ranks. So all ranks
+//     send their buckets in one order.
+//  3. finish() sends the rest (gradients of earlier microbatches whose parameters the last
+//     microbatch did not use), waits, and copies the averages back.
 //  4. Each array ends with a number for each of its parameters: whether any rank has a gradient for
-//     it. If none has, the parameter keeps no gradient, so that the optimizer passes over it as in
-//     one process. If only other ranks have one, this rank's gradient begins from zero.
+//     it. If no rank has one, the parameter keeps no gradient, so that the optimizer passes over
+//     the parameter as in one process. If only other ranks have a gradient, this rank's gradient
+//     begins from zero.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -45,7 +46,7 @@ class GradientSync {
   GradientSync(const GradientSync&) = delete;
   GradientSync& operator=(const GradientSync&) = delete;
 
-  // Whether it was made with these parameters, in this order.
+  // Whether this object was made with these parameters, in this order.
   bool has_parameters(const std::vector<at::Tensor>& parameters) const;
 
   // Announces that the next backward() is the last before finish(), so complete buckets are sent

@@ -5,7 +5,7 @@
 namespace cairn::dist {
 namespace {
 
-// Elements of any dtype may begin at a multiple of it.
+// Elements of any dtype may begin at a multiple of this number.
 constexpr std::int64_t kPartAlignment = 16;
 
 }  // namespace

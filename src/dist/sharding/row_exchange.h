@@ -1,5 +1,5 @@
-// Messages between the ranks of one whole: a collective under way, and the parts of any dtype that
-// lie in a message one after the other.
+// Messages between the ranks that share one whole (shard_mesh.h): a collective under way, and the
+// parts of a message. The parts lie one after the other, each of any dtype.
 #pragma once
 
 #include <ATen/core/Tensor.h>

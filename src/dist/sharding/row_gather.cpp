@@ -62,8 +62,9 @@ std::uint64_t RowGather::size() const {
   return tensors_.empty() ? 0 : tensors_.back().begin + tensors_.back().rows.all_bytes;
 }
 
-// Calls take(rows, begin, at, size) for each piece of a range of the source that a rank has.
-// `begin` is where the piece begins in the rank's own rows, and `at` where it begins in the range.
+// Calls take(rows, begin, at, size) for each piece that the rank has of `wanted`, a range of the
+// source. `begin` is where the piece begins in the rank's own rows, and `at` where it begins in the
+// range.
 template <class Take>
 void RowGather::for_each_piece(std::int64_t rank, const Wanted& wanted, Take take) const {
   const auto begin_of = [](const Tensor& tensor, std::int64_t of_rank) {
@@ -80,9 +81,9 @@ void RowGather::for_each_piece(std::int64_t rank, const Wanted& wanted, Take tak
   }
 }
 
-// Rank 0 sends the number of ranges to all, then the offset and the size of each. No ranges mean
-// the end. A large batch takes a second message, since the receivers only know the length of the
-// first.
+// Rank 0 sends the number of ranges to all, then the offset and the size of each. An empty list
+// means the end. A large batch takes a second message, since the receivers know only the length of
+// the first message.
 std::vector<RowGather::Wanted> RowGather::announce(const std::vector<Range>& batch) const {
   std::vector<std::int64_t> numbers = {static_cast<std::int64_t>(batch.size())};
   for (const Range& range : batch) {

@@ -1,12 +1,12 @@
-// Whole tensors for rank 0, whose rows the ranks have.
+// Gives rank 0 whole tensors whose rows are distributed over the ranks.
 //
 //  1. All ranks add the same tensors in the same order, each with its own rows. The tensors' bytes,
 //     one tensor after the other, are one source.
-//  2. Rank 0 reads ranges of it, in any order, and from any thread. Small ranges go in batches,
-//     since a round trip costs as much as a MiB. Rank 0 sends the ranges to all, and each rank
-//     sends its bytes of them in one message. A large range goes alone, without a copy on either
-//     side. The other ranks serve() meanwhile.
-//  3. finish() ends their serve(). A read after it is an error.
+//  2. Rank 0 reads ranges of this source, in any order, and from any thread. Small ranges go in
+//     batches, since a round trip costs as much as a MiB. Rank 0 sends the list of ranges to all
+//     ranks, and each rank sends its bytes of these ranges in one message. A large range is sent
+//     alone, without a copy on either side. The other ranks serve() meanwhile.
+//  3. finish() ends serve() on the other ranks. A read after finish() is an error.
 #pragma once
 
 #include <cstddef>
@@ -37,7 +37,7 @@ class RowGather final : public DeviceSource, public std::enable_shared_from_this
   // The first `shards` ranks have the rows.
   RowGather(Group& group, std::int64_t shards) : group_(group), shards_(shards) {}
 
-  // Step 1. On rank 0, returns the whole, which is read on demand.
+  // Step 1. On rank 0, returns the whole tensor, which is read on demand.
   std::shared_ptr<const Storage> add(GatheredRows rows);
   std::uint64_t size() const override;
   const std::string& name() const override { return name_; }

@@ -30,7 +30,7 @@ MeshShape mesh_shape(const FSDPConfig& config, std::int64_t world_size,
   }
   std::int64_t shards = config.data_parallel_shard_degree;
   std::int64_t replicas = config.data_parallel_replicate_degree.value_or(1);
-  // As in PyTorch: without numbers, each machine has one whole.
+  // As in PyTorch: if the config gives no numbers, each machine has one whole.
   const bool is_by_machine =
       is_hybrid(strategy) && shards == -1 && !config.data_parallel_replicate_degree;
   if (is_by_machine) shards = local_world_size;

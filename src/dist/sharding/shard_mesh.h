@@ -18,8 +18,8 @@ struct MeshShape {
   bool reshards_after_forward = true;  // FULL_SHARD, not SHARD_GRAD_OP.
 };
 
-// The shape that `config` gives so many ranks, `local_world_size` of them on this machine. Throws
-// UsageError if that is impossible.
+// The shape that `config` gives `world_size` ranks, of which `local_world_size` are on this
+// machine. Throws UsageError if no shape is possible.
 MeshShape mesh_shape(const FSDPConfig& config, std::int64_t world_size,
                      std::int64_t local_world_size);
 
@@ -35,7 +35,7 @@ class ShardMesh {
   std::int64_t replica() const { return group_.launch().rank / shape_.shards; }
   bool reshards_after_forward() const { return shape_.reshards_after_forward; }
 
-  // Between the ranks of one whole.
+  // Between the ranks that share one whole.
   const Channel& row() const { return row_; }
   // Between the ranks that have the same part; only with several replicas.
   const Channel& column() const { return column_; }

@@ -1,4 +1,5 @@
-// A parameter of a sharded module, of which each rank of a whole has some rows.
+// A parameter of a sharded module. Each of the ranks that share one whole (shard_mesh.h) has some
+// of the parameter's rows.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -19,9 +20,9 @@ struct ShardParameter {
   std::int64_t count = 0;
   at::ScalarType compute = at::kFloat;  // dtype of the whole.
   at::ScalarType reduce = at::kFloat;   // dtype in which gradients are sent and summed.
-  at::Tensor whole = {};                // Its storage has memory while it is whole.
-  at::Tensor own = {};                  // While it is whole: the rows.
-  at::Tensor kept_gradient = {};        // While it is whole: the gradient of earlier passes.
+  at::Tensor whole = {};                // Its storage has memory while the unit is whole.
+  at::Tensor own = {};                  // While the unit is whole: this rank's rows.
+  at::Tensor kept_gradient = {};        // While the unit is whole: the gradient of earlier passes.
 
   std::int64_t row_elements() const;
   std::int64_t rows_of(std::int64_t shard) const;

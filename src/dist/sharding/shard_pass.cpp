@@ -21,7 +21,7 @@ ShardPass::ShardPass(std::shared_ptr<CutModule> cut, Prefetch prefetch)
     : cut_(std::move(cut)),
       units_(cut_->units()),
       prefetch_(std::move(prefetch)),
-      forward_notes_(std::numeric_limits<std::size_t>::max()) {}  // All of them, until backward().
+      forward_notes_(std::numeric_limits<std::size_t>::max()) {}  // All notes, until backward().
 
 void ShardPass::begin() {
   if (!units_[kRoot]->parameters().empty()) gather(kRoot);
@@ -59,7 +59,7 @@ std::shared_ptr<ShardPass::Call> ShardPass::begin_call(std::size_t unit) {
   return call;
 }
 
-// Begins to gather the unit that followed this one in the noted order.
+// Begins to gather the unit that followed `unit` in the noted order.
 void ShardPass::prefetch_forward(std::size_t unit) {
   const std::vector<std::size_t>& order = prefetch_.forward_order;
   const std::size_t at = calls_.size();
@@ -175,7 +175,8 @@ bool ShardPass::has_sent(std::size_t unit) const {
       notes_, [&](const Note& note) { return note.done == Done::kReduced && note.unit == unit; });
 }
 
-// A unit that was used without its wrapper computed with this rank's rows.
+// Throws for a unit that was used without its wrapper: the unit then computed only with this rank's
+// rows.
 void ShardPass::check_all_went_through_units(const std::vector<std::vector<bool>>& before) const {
   for (std::size_t unit = 1; unit < units_.size(); ++unit) {
     const bool is_active =

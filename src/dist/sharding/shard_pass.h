@@ -1,21 +1,22 @@
 // A pass through a sharded module, forward and backward: decides which unit is whole when.
 //
-//  1. begin(): the parameters that no unit has (the root's) are gathered, and stay whole until
-//     end().
-//  2. A unit is gathered when its forward() begins. When that ends, the unit is released
+//  1. begin(): the parameters that are in no Sharded<> (the root's) are gathered, and stay whole
+//     until end().
+//  2. A unit is gathered when its forward() begins. When that forward() ends, the unit is released
 //     (FULL_SHARD), or stays (SHARD_GRAD_OP). A hook on its output gathers it again before
 //     backward() goes through it.
 //  3. backward() computes the latest results first. So when it comes to a unit, it is done with all
-//     units whose forward() began after this one's had ended. Their gradients are sent, and they
-//     are released. The other units are finished at the end: the outer ones of nested units, and
-//     the first.
+//     units whose forward() began after the forward() of this unit had ended. The gradients of
+//     those units are sent, and the units are released. The other units are finished at the end:
+//     the outer ones of nested units, and the first unit.
 //  4. The gradients of at most one unit are under way at a time, and at most one unit is gathered
 //     ahead.
-//  5. A pass notes its collectives. A rank that has nothing to compute while others have repeats
-//     them with no gradients of its own (replay_communication()): Gloo matches messages by their
-//     order. So the order of forward_prefetch changes only between batches.
-//  6. Errors in hooks end backward(), since a unit that was not gathered has no memory. They are
-//     thrown again after it, since autograd's engine loses their class.
+//  5. A pass notes its collectives. If a rank has nothing to compute while other ranks have, it
+//     repeats the noted collectives with no gradients of its own (replay_communication()), since
+//     Gloo matches messages by their order. For the same reason, the order of forward_prefetch
+//     changes only between batches.
+//  6. Errors in hooks end backward(), since a unit that was not gathered has no memory. The errors
+//     are thrown again after backward(), since autograd's engine loses their class.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -53,7 +54,7 @@ class ShardPass : public std::enable_shared_from_this<ShardPass> {
   struct Call {
     std::size_t unit = 0;
     std::uint64_t begin = 0;
-    std::uint64_t end = 0;  // 0: not yet.
+    std::uint64_t end = 0;  // 0: it has not ended.
     bool is_back = false;   // backward() has come to it.
   };
   std::shared_ptr<Call> begin_call(std::size_t unit);
@@ -87,9 +88,9 @@ class ShardPass : public std::enable_shared_from_this<ShardPass> {
   bool contributes_ = true;
   std::uint64_t clock_ = 0;
   std::vector<std::shared_ptr<Call>> calls_;
-  std::vector<std::shared_ptr<Call>> active_;  // backward() is inside them.
+  std::vector<std::shared_ptr<Call>> active_;  // The calls that backward() is inside.
   std::optional<std::size_t> sending_;         // The unit whose gradients are being sent.
-  std::vector<Note> notes_;                    // Step 5.
+  std::vector<Note> notes_;                    // The collectives of this pass (step 5).
   std::size_t forward_notes_;                  // The number of notes before backward().
   std::exception_ptr error_;
 };

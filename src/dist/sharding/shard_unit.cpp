@@ -172,7 +172,7 @@ void ShardUnit::begin_reduce(const Reduce& how) {
     gradients.push_back(is_whole_ && how.contributes ? parameter.take_gradient() : at::Tensor());
   }
   for (const ShardParameter& parameter : parameters_) {
-    if (is_whole_) parameter.tensor.mutable_grad().reset();  // Gradients that do not count.
+    if (is_whole_) parameter.tensor.mutable_grad().reset();  // Drops gradients that are not sent.
   }
   if (!how.stays_whole) release();
   if (!trained.empty()) gradients_.begin(std::move(trained), gradients);

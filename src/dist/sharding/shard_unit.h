@@ -1,12 +1,13 @@
-// The parameters of one unit, which are whole together.
+// The parameters of one unit, which are gathered and released together. While they are gathered,
+// the unit is whole.
 //
-//  1. At rest each parameter of the module is this rank's rows of it, in their own memory. A rank
-//     with fewer rows, or none, sends padding after them, so that all ranks send equally many
-//     bytes.
-//  2. begin_gather() sends the rows to all ranks of the whole, as bytes, in the dtype that the unit
-//     computes in. finish_gather() assembles the received rows, and makes the parameters the
-//     wholes: the same objects of libtorch with other elements (set_data()). So the module's
-//     members, which hold these objects, compute with the wholes.
+//  1. At rest each parameter of the module has only this rank's rows, in memory of their own. A
+//     rank with fewer rows, or none, sends padding after its rows, so that all ranks send equally
+//     many bytes.
+//  2. begin_gather() sends the rows to all ranks that share the whole, as bytes, in the dtype that
+//     the unit computes in. finish_gather() assembles the received rows, and puts the whole
+//     elements into the parameters (set_data()). The parameters stay the same objects of libtorch.
+//     So the module's members, which hold these objects, compute with the wholes.
 //  3. autograd keeps views of the wholes for backward(). So release() frees their memory without
 //     libtorch's knowledge. The next gather gives the same storages memory again, with the same
 //     elements. The views are valid whenever they are used.
@@ -44,13 +45,13 @@ class ShardUnit {
   bool is_coming() const { return gathering_.is_under_way(); }
   bool has_trainable() const;
 
-  void begin_gather();  // Does nothing if it is whole or coming.
+  void begin_gather();  // Does nothing if the unit is whole, or a gather is under way.
   void finish_gather(const std::string& what);
-  void release();  // Also if it is only coming.
+  void release();  // Also if the gather is still under way.
   // Gathers for the other ranks, and discards what this rank receives.
   void gather_for_others(const std::string& what);
 
-  // The gradients that begin_reduce() sends. If the rank does not contribute, it sends 0.
+  // The gradients that begin_reduce() sends. A rank that does not contribute sends 0.
   struct Reduce {
     bool contributes = true;
     bool stays_whole = false;
@@ -63,7 +64,7 @@ class ShardUnit {
 
   const std::vector<ShardParameter>& parameters() const { return parameters_; }
   std::int64_t whole_bytes() const;  // Counts the wholes, whether they are in memory or not.
-  // The dtype in which a unit without inputs computes, and of its output.
+  // The dtype in which a unit without inputs computes, and the dtype of the unit's output.
   at::ScalarType stored_dtype() const { return parameters_.front().tensor.scalar_type(); }
 
  private:

@@ -18,10 +18,10 @@ class Sharding : public std::enable_shared_from_this<Sharding> {
  public:
   Sharding(Group* group, std::shared_ptr<torch::nn::Module> module, const FSDPConfig& config);
 
-  // Makes the units refer to this object. Call it when it is owned by a shared_ptr.
+  // Makes the units refer to this object. Call it when a shared_ptr owns this object.
   void bind();
 
-  // As in ShardedModule.
+  // These functions are described in ShardedModule.
   void begin();
   void end();
   void backward(const at::Tensor& loss, bool contributes);

@@ -8,8 +8,8 @@
 
 namespace cairn::dist {
 
-// The size of the message to a rank: its rows of each gradient, then a byte for each that says
-// whether the sender has it.
+// The size of the message to a rank: that rank's rows of each gradient, and for each gradient a
+// byte that says whether the sender has it.
 std::int64_t UnitGradients::message_bytes(std::int64_t shard) const {
   std::int64_t bytes = part_bytes(static_cast<std::int64_t>(parameters_.size()), at::kByte);
   for (const ShardParameter* const parameter : parameters_)

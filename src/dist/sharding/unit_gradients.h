@@ -1,12 +1,12 @@
 // Sends the gradients of a unit to the ranks that have the rows.
 //
 //  1. begin() takes the gradients of the wholes, divided by the number of ranks, and sends each
-//     rank its rows. This is an all-to-all of bytes: it sends what a reduce-scatter sends, which
+//     rank its rows. This is an all-to-all of bytes. It sends as much as a reduce-scatter, which
 //     Gloo lacks, and works for any dtype.
-//  2. finish() adds the received rows in the order of the ranks, then over the replicas, and to the
-//     gradients of earlier passes.
+//  2. finish() adds up the received rows in the order of the ranks, then adds these sums over the
+//     replicas, and adds the result to the gradients of earlier passes.
 //  3. Each part includes whether the rank had a gradient. If no rank had one, the parameter keeps
-//     none, as in one process.
+//     no gradient, as in one process.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -46,7 +46,7 @@ class UnitGradients {
   const ShardMesh& mesh_;
   std::string unit_;
   RowExchange exchange_;
-  std::vector<ShardParameter*> parameters_;  // Under way.
+  std::vector<ShardParameter*> parameters_;  // The parameters of the exchange under way.
 };
 
 }  // namespace cairn::dist

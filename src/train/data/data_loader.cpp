@@ -56,7 +56,7 @@ struct DataLoader::Impl {
   std::int64_t num_batches;
   std::int64_t default_seed = 0;  // From the Trainer.
   std::int64_t epoch = 0;
-  at::Tensor order = {};  // Of this epoch; int64, contiguous.
+  at::Tensor order = {};  // The order of this epoch; int64, contiguous.
   std::int64_t next_batch = 0;
   std::int64_t end_batch = 0;                        // In `order`.
   std::unique_ptr<Prefetcher> prefetcher = nullptr;  // Null without workers.
@@ -68,7 +68,7 @@ struct DataLoader::Impl {
   std::int64_t seed() const {
     return sampler ? sampler->seed() : options.seed.value_or(default_seed);
   }
-  // The order of a whole epoch. Only without a sampler.
+  // The order of a whole epoch. Call it only if there is no sampler.
   at::Tensor order_of_all(std::int64_t epoch_of) const {
     return options.shuffle ? shuffled_order(size, seed(), epoch_of) : at::arange(size, at::kLong);
   }
@@ -113,7 +113,7 @@ std::optional<std::int64_t> DataLoader::num_samples() const {
 std::int64_t DataLoader::num_repeated() const {
   const Impl& self = *impl_;
   if (!self.sampler) return 0;
-  // The samples that drop_last leaves out are at the end, too.
+  // Repeated samples are at the end, and so are the samples that drop_last leaves out.
   return std::max<std::int64_t>(0,
                                 self.sampler->num_repeated() - (self.size - num_samples().value()));
 }

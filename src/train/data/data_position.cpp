@@ -22,7 +22,7 @@ const Value* find_entry(const State& state, std::string_view key) {
   return entry == nullptr || entry->is_none() ? nullptr : entry;
 }
 
-// Step 7.
+// The seed of step 7.
 std::int64_t loader_seed(const State& state) {
   const Value* kept = find_entry(state, "seed");
   if (kept != nullptr && kept->is_int()) return kept->as_int();
@@ -35,7 +35,8 @@ struct DealPoint {
   std::int64_t samples = 0;  // Samples that all ranks together had before it.
 };
 
-// Sets what later checkpoints hold about the loader. `rng` is from the start of the epoch.
+// Sets what later checkpoints hold about the loader. `rng` is the generator's state from the start
+// of the epoch.
 void keep_entries(State& state, const DataLoaderBase& loader, const std::optional<Value>& rng,
                   const std::optional<DealPoint>& dealt = std::nullopt) {
   Dict entries = {{"seed", loader_seed(state)}};
@@ -56,7 +57,7 @@ Value generator_states() {
   return states;
 }
 
-// The state of this rank; nullptr if fewer ranks made the checkpoint.
+// This rank's state in `saved`; nullptr if fewer ranks made the checkpoint.
 const Value* own_state(const Value* saved) {
   if (saved == nullptr || !saved->is_list()) return saved;
   const auto rank = static_cast<std::size_t>(dist::rank());
@@ -88,7 +89,7 @@ std::optional<DealPoint> find_deal(const State& state, std::int64_t batch) {
   return DealPoint{batch, *had};
 }
 
-// Limits the `rest` batches of the epoch to those that train_subset_num_batches leaves.
+// Limits the `rest` batches of the epoch to the batches that train_subset_num_batches leaves.
 std::int64_t batches_of_subset(const State& state, std::int64_t samples_had, std::int64_t rest) {
   const DataLoaderBase& loader = *state.train_dataloader.dataloader;
   const auto all = loader.num_batches();

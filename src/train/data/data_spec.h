@@ -1,4 +1,5 @@
-// What the loops need from a DataSpec: its functions, or Composer's defaults for those not set.
+// What the loops need from a DataSpec: its functions, or Composer's defaults for functions that are
+// not set.
 #pragma once
 
 #include <cstdint>
@@ -9,15 +10,16 @@
 
 namespace cairn {
 
-// Samples of a batch: the common length of dimension 0. Throws UsageError if tensors disagree or
-// have no dimension; the error names the option to set.
+// The number of samples of a batch: the common length of dimension 0. Throws UsageError if tensors
+// disagree or have no dimension; the error names the option to set.
 std::int64_t num_samples_in_batch(const DataSpec& spec, const Batch& batch);
 
-// Tokens of a batch: elements of "input_ids", padding included. 0 without such a tensor, so that
-// time in tokens stands still.
+// The number of tokens of a batch: elements of "input_ids", padding included. 0 without such a
+// tensor, so that time in tokens stands still.
 std::int64_t num_tokens_in_batch(const DataSpec& spec, const Batch& batch);
 
-// Consecutive parts of at most `microbatch_size` samples. The batch itself if it has no more.
+// Cuts a batch into consecutive parts of at most `microbatch_size` samples. If the batch has no
+// more samples, returns the batch itself.
 std::vector<Batch> split_batch(const DataSpec& spec, const Batch& batch,
                                std::int64_t microbatch_size);
 
@@ -25,8 +27,8 @@ std::vector<Batch> split_batch(const DataSpec& spec, const Batch& batch,
 // samples.
 Batch first_samples(const DataSpec& spec, const Batch& batch, std::int64_t count);
 
-// Batches of an epoch after subsetting: the smaller of `subset` and the loader's number, as far as
-// known. nullopt if neither is known. A `subset` of -1 means all.
+// The number of batches of an epoch after subsetting: the smaller of `subset` and the loader's
+// number, as far as these are known. nullopt if neither is known. A `subset` of -1 means all.
 std::optional<std::int64_t> epoch_length(const DataSpec& spec, std::int64_t subset);
 
 }  // namespace cairn

@@ -52,7 +52,7 @@ bool Dealing::may_go_on_from(const Dealing& before) const {
   if (ranks == before.ranks) {
     return batch_size == before.batch_size && rank_drop_last == before.rank_drop_last;
   }
-  // With one rank the flag makes no difference.
+  // With one rank rank_drop_last makes no difference.
   return ranks == 1 || before.ranks == 1 || rank_drop_last == before.rank_drop_last;
 }
 

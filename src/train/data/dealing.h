@@ -25,8 +25,8 @@ struct Dealing {
   // nullopt if `state` is not the state of a DataLoader.
   static std::optional<Dealing> of(const Value& state);
 
-  // Whether both have the same order of the same samples, and any other difference is explained by
-  // another number of ranks.
+  // Whether this dealing and `before` have the same order of the same samples, and another number
+  // of ranks explains any other difference.
   bool may_go_on_from(const Dealing& before) const;
 
   // For an epoch whose first `had` samples were dealt differently: the samples that all ranks

@@ -15,7 +15,7 @@ class IteratorLoader final : public DataLoaderBase {
   bool uses_global_rng() const override { return options_.uses_global_rng; }
 
   void start_epoch(std::int64_t epoch, std::int64_t first_batch) override {
-    next_batch_ = nullptr;  // The old epoch ends before the new one begins.
+    next_batch_ = nullptr;  // The old epoch's function is destroyed before the new epoch begins.
     next_batch_ = begin_epoch_(epoch);
     if (!next_batch_) throw UsageError("iterator_loader(): begin_epoch gave no function");
     for (std::int64_t i = 0; i < first_batch && next(); ++i) {

@@ -2,8 +2,8 @@
 //
 //  1. A worker claims the lowest unclaimed batch, if it is less than `capacity` ahead of the next
 //     one to be delivered. That bounds memory.
-//  2. It fetches without holding the lock, and puts the result or the exception into the slot
-//     (number modulo capacity), which is free by step 1.
+//  2. The worker fetches without holding the lock, and puts the result or the exception into the
+//     slot (number modulo capacity), which is free by step 1.
 //  3. next() takes slots strictly in order, so the order never depends on which worker was faster.
 //  4. next() wakes a worker when half of the slots are free, not for each one: waking costs more
 //     than fetching a small batch. A worker that finds more to claim wakes the next.
@@ -38,7 +38,7 @@ class Prefetcher {
   // Discards fetches under way, and fetches the batches [begin, end).
   void start(Fetch fetch, std::int64_t begin, std::int64_t end);
 
-  // Returns the next batch; nullopt after the last. Throws what its fetch threw.
+  // Returns the next batch; nullopt after the last. Throws what the fetch of that batch threw.
   std::optional<Batch> next();
 
  private:

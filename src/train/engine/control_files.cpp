@@ -58,7 +58,7 @@ void ControlFiles::run() {
     lock.unlock();
     try {
       look_for_all();
-    } catch (const std::bad_alloc&) {  // the next look may find it
+    } catch (const std::bad_alloc&) {  // the next look may find the file
     }
     lock.lock();
     is_asked_ = false;
@@ -73,7 +73,7 @@ void ControlFiles::look_for_all() {
   }
 }
 
-// Step 3. True if the file was there and is now removed.
+// Does step 3. Returns true if the file existed and is now removed.
 bool ControlFiles::take_away(const std::string& name) {
   const std::string path = join_path(folder_, name);
   try {
@@ -84,7 +84,8 @@ bool ControlFiles::take_away(const std::string& name) {
   } catch (const CancelledError&) {
     return false;
   } catch (const StorageError& e) {
-    // After a refused removal, a later absence of the file says nothing.
+    // After a refused removal, a later absence of the file does not mean that this thread removed
+    // it.
     if (!e.retryable()) seen_.erase(name);
     return false;
   } catch (const std::exception&) {

@@ -6,9 +6,9 @@
 //  3. A file that exists is removed first and then reported, so that it is obeyed once. A file that
 //     cannot be removed is not reported, or it would be obeyed forever. If the answer to a removal
 //     was lost and the file is gone at the next look, it is reported.
-//  4. If the store cannot be asked, nothing is found; the next look() asks again.
-//  5. A removed name is kept until take(), for the life of this object. It outlives a fit(), which
-//     may end between the removal and its next take().
+//  4. If the store cannot be reached, nothing is found; the next look() asks again.
+//  5. A removed name is kept until take(), for the life of this object. So the name outlives a
+//     fit() that ends between the removal and the next take().
 #pragma once
 
 #include <condition_variable>

@@ -17,7 +17,7 @@
 namespace cairn {
 namespace {
 
-// Records which open Engine runs each callback. At most one does.
+// Records which open Engine runs each callback. At most one Engine runs a callback.
 class Owners {
  public:
   bool is_of_another(const Callback* callback, const Engine* engine) {
@@ -52,8 +52,8 @@ bool is_checkpoint_event(Event event) {
 }
 
 // Events at which callbacks look for, write and send files, usually on rank 0 alone. The other
-// ranks wait for these as long as they take. At any other event, a callback that takes long counts
-// as hanging.
+// ranks wait for these callbacks as long as they take. At any other event, a callback that takes
+// long counts as hanging.
 bool is_event_of_files(Event event) {
   using enum Event;
   return is_checkpoint_event(event) || event == kInit || event == kAfterLoad ||

@@ -7,8 +7,8 @@
 //  3. Algorithms that match an event are ordered by the algorithms' passes (Algorithm::passes()).
 //     At events named after_* the list is then reversed, so that the last one applied is undone
 //     first. The engine knows no algorithm by name. At *_checkpoint events every callback runs, and
-//     the first error is thrown afterwards. The error may concern this process alone and need not
-//     end training, while other processes are already at the next saver.
+//     the first error is thrown afterwards. An error may concern this process alone and need not
+//     end training, and other processes may already be at the next saver.
 //  4. close() calls close() of every callback, and then post_close() of those whose close() did not
 //     throw. Errors are logged, so every callback is closed.
 #pragma once

@@ -1,4 +1,4 @@
-// As failure.h, for callbacks and algorithms.
+// Does what failure.h does, for exceptions of callbacks and algorithms.
 #pragma once
 
 #include <string>

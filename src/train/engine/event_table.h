@@ -1,5 +1,5 @@
 // A row per event: its name, the method of Callback that it calls, and what the state must have
-// before it can run. The table is in event.cpp.
+// before the event can run. The table is in event.cpp.
 #pragma once
 
 #include <cstdint>

@@ -48,7 +48,7 @@ IntervalScheduler::IntervalScheduler(Time interval, FinalMoment final_moment)
 bool IntervalScheduler::operator()(const IntervalState& state, Moment moment) {
   const bool is_fraction = interval_.unit() == TimeUnit::kDuration;
   if (!is_fraction && interval_ <= 0) return false;
-  // Forget it if time was set back, or if this batch is only beginning its moments.
+  // Forget last_batch_ if time was set back, or if this is the first moment of the batch.
   if (last_batch_ > state.now.batch ||
       (moment == Moment::kBatch && last_batch_ == state.now.batch)) {
     last_batch_.reset();

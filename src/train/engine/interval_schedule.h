@@ -4,10 +4,10 @@
 //   - a count ("2ep", "100ba", "1e6tok", "600sec", "1iter"): fires if a multiple of it was reached
 //     or passed since the last batch, epoch or iteration; once, even if several were passed. A
 //     count of 0 or less never fires.
-//   - a fraction of the run ("0.1dur"), resolved with max_duration when asked. If max_duration is
-//     in epochs or batches, the fraction becomes a whole number n of batches, and fires at
-//     multiples of n. Otherwise it becomes a count of samples, tokens, seconds or iterations, which
-//     fires as above.
+//   - a fraction of the run ("0.1dur"), resolved with max_duration when the scheduler is asked. If
+//     max_duration is in epochs or batches, the fraction becomes a whole number n of batches, and
+//     fires at multiples of n. Otherwise it becomes a count of samples, tokens, seconds or
+//     iterations, which fires as above.
 // At the end of training it fires once more, unless it already fired for the same batch.
 //
 // Differences from Composer:
@@ -25,8 +25,9 @@
 
 namespace cairn {
 
-// For saving: the batch_checkpoint, epoch_checkpoint and iteration_checkpoint events. For
-// evaluating: batch_end, epoch_end, iteration_end and fit_end.
+// The moments of training. For saving they are the batch_checkpoint, epoch_checkpoint and
+// iteration_checkpoint events. For evaluating they are batch_end, epoch_end, iteration_end and
+// fit_end.
 enum class Moment : std::uint8_t { kBatch, kEpoch, kIteration, kFitEnd };
 
 // Where the end of training counts. A step is a batch, an epoch or an iteration.
@@ -45,8 +46,8 @@ class IntervalScheduler {
   // Throws UsageError for a fraction that is not above zero.
   explicit IntervalScheduler(Time interval, FinalMoment final_moment = FinalMoment::kStep);
 
-  // Call it exactly once at each moment: it remembers when it fired. Throws UsageError for a
-  // fraction of epochs if the length of the data loader is unknown.
+  // Call it exactly once at each moment: the scheduler remembers when it fired. Throws UsageError
+  // for a fraction of epochs if the length of the data loader is unknown.
   bool operator()(const IntervalState& state, Moment moment);
 
  private:
@@ -56,8 +57,7 @@ class IntervalScheduler {
 
   Time interval_;
   FinalMoment final_moment_;
-  std::optional<std::int64_t> last_batch_ = std::nullopt;  // The last at which the interval
-                                                           // itself fired.
+  std::optional<std::int64_t> last_batch_ = std::nullopt;  // When the interval itself last fired.
 };
 
 }  // namespace cairn

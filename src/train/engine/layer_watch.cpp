@@ -76,13 +76,13 @@ std::string layer_class(const torch::nn::Module& layer) {
 
 // libtorch's callbacks are functions, not closures, so they find their observer through a
 // thread_local. Other threads may run these callbacks without an observer: libtorch copies
-// thread-local state to the threads that work for this one (c10d's, autograd's). Some of them keep
-// it until later.
+// thread-local state to the threads that work for this one (c10d's, autograd's). Some of these
+// threads keep that state until later.
 struct LayerWatch::Observer {
   static std::unique_ptr<at::ObserverContext> start(const at::RecordFunction& call) {
     if (current == nullptr) return nullptr;
     Observer& self = *current;
-    self.failed.clear();  // An earlier failure was caught, as this call follows it.
+    self.failed.clear();  // This call shows that an earlier failure was caught.
     auto context = std::make_unique<OperatorCall>();
     for (const c10::IValue& value : call.inputs()) {
       collect(value, context->inputs);

@@ -1,6 +1,6 @@
 // Finds the layer of a model in which libtorch threw an exception. Modules in C++ have no hooks.
-// But libtorch tells an observer (at::RecordFunction, the profiler's) about each operator and its
-// input tensors. Inputs that are parameters or buffers of a layer identify the layer.
+// But libtorch tells an observer (at::RecordFunction, which its profiler uses) about each operator
+// and its input tensors. Inputs that are parameters or buffers of a layer identify the layer.
 //
 // An observer costs about a microsecond per operator. Wrong shapes and types appear with the first
 // batch that has them, so only batches of a new kind are watched.

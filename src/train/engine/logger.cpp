@@ -34,7 +34,7 @@ std::string format_dict(const Dict& dict) {
   return text + "}";
 }
 
-// Ranks above 0 of several processes say which rank they are.
+// In a job of several processes, ranks above 0 say in each message which rank they are.
 std::string rank_prefix() {
   if (!dist::is_initialized() || dist::rank() == 0) return "";
   return "rank " + std::to_string(dist::rank()) + ": ";

@@ -6,8 +6,9 @@
 //  2. The handlers only set flags, which take_signals() clears. A request that comes before fit()
 //     is remembered until fit() serves it.
 //  3. While a Trainer evaluates outside fit() or is about to be closed, nothing serves requests. A
-//     SIGTERM or SIGINT that comes then takes its previous effect at once. SIGUSR1 and SIGUSR2 are
-//     remembered for the next fit(). So are signals that came while a fit() was under way.
+//     SIGTERM or SIGINT that comes then takes its previous effect (that of the previous handler) at
+//     once. SIGUSR1 and SIGUSR2 are remembered for the next fit(). Signals that came while a fit()
+//     was under way are remembered, too.
 //  4. A second SIGTERM or SIGINT takes its previous effect at any time.
 #pragma once
 
@@ -16,7 +17,7 @@ namespace cairn {
 // May be constructed and destroyed on any thread.
 class SignalWatch {
  public:
-  SignalWatch();  // Expects to serve.
+  SignalWatch();  // Expects that the owner will serve.
   ~SignalWatch();
   SignalWatch(const SignalWatch&) = delete;
   SignalWatch& operator=(const SignalWatch&) = delete;

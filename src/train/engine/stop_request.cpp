@@ -17,7 +17,7 @@ namespace {
 const std::string kStop = "STOP";
 const std::vector<std::string> kNames = {"SAVE", kStop};
 
-std::atomic<bool> signals_taken = false;  // An object polls the signals.
+std::atomic<bool> signals_taken = false;  // A StopRequest polls the signals.
 
 std::string signal_name(int number) {
   switch (number) {
@@ -32,7 +32,7 @@ std::string signal_name(int number) {
   }
 }
 
-// At most one object at a time takes the signals.
+// At most one StopRequest at a time takes the signals.
 class Claim {
  public:
   Claim() {
@@ -59,7 +59,7 @@ struct StopRequest::Impl {
     if (options.folder && is_far) far_files.emplace(options.store, *options.folder, kNames);
   }
 
-  // True if the file was there; it is now removed.
+  // Removes the file. Returns true if the file existed and is now removed.
   bool take(const std::string& path) const {
     try {
       if (options.store) return options.store->stat(path) && options.store->remove(path);

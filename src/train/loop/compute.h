@@ -7,8 +7,8 @@
 namespace cairn {
 
 // `processors` are those that the process may use (machine_limits().cpus). `usual` is libtorch's
-// initial number of threads; by default what libtorch says (one per core of the machine). Unless
-// the user chose a number:
+// initial number of threads; by default the number that libtorch gives (one per core of the
+// machine). Unless the user chose a number:
 //   - no more threads than the control group gives processors. OMP_NUM_THREADS and
 //     torch::set_num_threads() count as a choice.
 //   - one thread for a BLAS that has its own pool beside OpenMP's. OPENBLAS_NUM_THREADS and

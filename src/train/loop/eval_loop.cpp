@@ -28,7 +28,8 @@ namespace {
       label, fragment, names.empty() ? "none" : fmt::format("{}", fmt::join(names, ", "))));
 }
 
-// Throws UsageError if a fragment is part of no name: a misspelt one would evaluate nothing.
+// Throws UsageError if a fragment is part of no metric's name: a misspelt fragment would evaluate
+// nothing.
 Metrics wanted_metrics(Model& model, const Evaluator& evaluator) {
   const Metrics all = model.get_metrics(/*is_train=*/false);
   if (!evaluator.metric_names) return all;
@@ -212,7 +213,7 @@ void EvalLoop::run(Evaluator& evaluator, const Metrics& metrics) {
   context_.engine.run_event(Event::kEvalEnd);
 }
 
-// An evaluation goes on until every rank has seen all of its data.
+// Whether any rank has a batch: an evaluation continues until every rank has seen all of its data.
 bool EvalLoop::has_any_rank(bool batch) const {
   if (context_.group == nullptr) return batch;
   return dist::sum({batch ? 1.0 : 0.0}, "fetching a batch to evaluate")[0] > 0;
@@ -252,7 +253,7 @@ EvalLoop::Round EvalLoop::run_batch(const Evaluator& evaluator, const Metrics& m
   State& state = context_.state;
   const auto start = std::chrono::steady_clock::now();
   const DataSpec& spec = evaluator.dataloader;
-  state.outputs = Outputs();  // Drop those of the last batch.
+  state.outputs = Outputs();  // Drop the outputs of the last batch.
   if (context_.group != nullptr) {
     remove_repeated(spec);
     if (state.batch.empty()) {

@@ -36,7 +36,8 @@ std::string text_of(const Batch& batch) {
   return text.empty() ? "no tensors" : text;
 }
 
-// "Float", or "Float and Half on cuda:0": the types that inputs usually need, too.
+// The types of the parameters: "Float", or "Float and Half on cuda:0". Inputs usually need the same
+// types.
 std::string parameters_text(const torch::nn::Module& network) {
   std::set<std::string> kinds;
   for (const at::Tensor& parameter : network.parameters()) {
@@ -84,8 +85,8 @@ bool is_of_the_standard_library(const std::exception& error) {
          dynamic_cast<const std::bad_alloc*>(&error) == nullptr;
 }
 
-// Rethrows an exception of libtorch or the standard library as a TrainingError, any other
-// unchanged.
+// Rethrows an exception of libtorch or the standard library as a TrainingError, and any other
+// exception unchanged.
 [[noreturn]] void rethrow_as_training_error(const std::string& place, const std::string& details) {
   try {
     throw;

@@ -3,7 +3,8 @@
 //
 //   - Exceptions of libtorch and the standard library become a TrainingError. The original, with
 //     its backtrace, is nested in it (std::rethrow_if_nested).
-//   - cairn's own errors keep their type. If a batch was at work, the place is put in front.
+//   - cairn's own errors keep their type. If the error came while a batch was processed, the place
+//     is put in front of its message.
 //   - Any other exception, such as a class of the user's own, passes unchanged. The user's code
 //     that throws it also catches it.
 #pragma once
@@ -32,7 +33,7 @@ decltype(auto) in_batch(const LoopContext& context, const char* doing, Work&& wo
   }
 }
 
-// As in_batch(), for what the model computes from state.batch: the error also names the layer.
+// As in_batch(), for computations of the model with state.batch: the error also names the layer.
 template <class Work>
 auto in_model(LoopContext& context, const char* doing, Work&& work) {
   const Batch& batch = context.state.batch;
@@ -50,7 +51,7 @@ auto in_model(LoopContext& context, const char* doing, Work&& work) {
   }
 }
 
-// As in_batch(), where state.batch is not there yet, or no longer.
+// As in_batch(), for code that runs when state.batch is not set yet, or no longer.
 template <class Work>
 decltype(auto) around_batch(const LoopContext& context, const char* doing, Work&& work) {
   try {

@@ -25,7 +25,7 @@ struct Counts {
   std::int64_t tokens = 0;
 };
 
-// As in Composer, training goes on as long as every rank has a batch.
+// Whether every rank has a batch: as in Composer, training continues as long as this is so.
 bool all_ranks_have(bool batch) {
   if (dist::group() == nullptr) return batch;
   return dist::sum({batch ? 0.0 : 1.0}, "fetching a batch")[0] == 0;
@@ -47,7 +47,8 @@ bool FitLoop::run() {
   state.model->module().train();
   last_batch_end_ = Clock::now();
   // A checkpoint at the last batch or epoch of an iteration was written before the iteration ended.
-  // If it has more epochs than an iteration has, it comes from a run with another iteration_length.
+  // If the checkpoint has more epochs than an iteration has, it comes from a run with another
+  // iteration_length.
   const bool has_last_epoch = state.timestamp.batch_in_epoch == 0 &&
                               is_iteration_over(TimeUnit::kEpoch) &&
                               state.timestamp.epoch_in_iteration == state.iteration_length->value();
@@ -191,7 +192,7 @@ void FitLoop::train_batch(Batch batch) {
   State& state = context_.state;
   const DataSpec& spec = state.train_dataloader;
   state.batch = std::move(batch);
-  state.outputs = Outputs();  // Drop those of the last batch.
+  state.outputs = Outputs();  // Drop the outputs of the last batch.
   transform_batch(context_, spec);
   const std::int64_t samples = num_samples_in_batch(spec, state.batch);
   const std::int64_t tokens = num_tokens_in_batch(spec, state.batch);
@@ -203,7 +204,7 @@ void FitLoop::train_batch(Batch batch) {
   trainer_.train();
   if (is_observed()) trainer_.publish_losses();
   if (context_.logging()) log_losses();
-  agree_on_end();  // Schedulers read it.
+  agree_on_end();  // Schedulers read max_duration.
   const bool steps = options_.step_schedulers_every_batch;
   if (steps && !state.schedulers_step_after_time) step_schedulers();
   if (is_observed()) compute_metrics(context_, state.dataloader_label, state.train_metrics);
@@ -229,8 +230,9 @@ void FitLoop::refuse_to_count_no_tokens() const {
                    "never end: set DataSpec::get_num_tokens_in_batch, or give it in another unit");
 }
 
-// Whether anything may read the losses and metrics of this batch before the next one. Reading them
-// waits for the device. The same on every rank, as the ranks read them together.
+// Whether anything may read the losses and metrics of this batch before the next batch. Reading
+// losses and metrics waits for the device. The result is the same on every rank, as the ranks read
+// together.
 bool FitLoop::is_observed() const {
   if (context_.group != nullptr) return true;
   return !context_.state.callbacks.empty() || !context_.state.algorithms.empty();
@@ -268,7 +270,7 @@ void FitLoop::advance(std::int64_t samples, std::int64_t tokens) {
   const Clock::time_point now = Clock::now();
   auto duration = std::chrono::duration_cast<std::chrono::microseconds>(now - last_batch_end_);
   last_batch_end_ = now;
-  if (context_.group != nullptr) {  // Rank 0's, so that intervals in seconds agree.
+  if (context_.group != nullptr) {  // Take rank 0's duration, so that intervals in seconds agree.
     const double own = dist::rank() == 0 ? static_cast<double>(duration.count()) : 0;
     duration = std::chrono::microseconds(
         static_cast<std::int64_t>(dist::sum({own}, "agreeing on the time")[0]));
@@ -310,8 +312,8 @@ void FitLoop::end_epoch() {
   compute_metrics(context_, state.dataloader_label, state.train_metrics);
   const bool steps = !options_.step_schedulers_every_batch;
   if (steps && !state.schedulers_step_after_time) step_schedulers();
-  // After a resume at the last batch no batch was trained yet. Intervals in epochs must still see
-  // this epoch end.
+  // After a resume at the last batch of an epoch, no batch was trained yet. Intervals in epochs
+  // must still see this epoch end.
   if (!state.previous_timestamp) state.previous_timestamp = state.timestamp;
   move_to(state.timestamp.to_next_epoch());
   if (steps && state.schedulers_step_after_time) step_schedulers();

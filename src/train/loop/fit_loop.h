@@ -2,20 +2,20 @@
 //
 //  1. fit_start.
 //  2. Go to the position. Between epochs the loaded generators are restored now; inside an epoch
-//     the loader seeks first (data_position.h). After this step, nothing draws that would not have
-//     drawn in an uninterrupted run. A new run draws what Composer draws (base_seed.h). If the
-//     checkpoint was taken at the last batch or epoch of an iteration, the iteration ends now.
+//     the loader seeks first (data_position.h). After this step, random numbers are drawn only
+//     where an uninterrupted run draws them. A new run draws what Composer draws (base_seed.h). If
+//     the checkpoint was taken at the last batch or epoch of an iteration, the iteration ends now.
 //  3. Until max_duration: [iteration_start] [epoch_start], then batches. If the checkpoint was
 //     taken at an epoch's last batch, no batch is left: the epoch ends without training.
 //  4. Each batch: before_dataloader, fetch, after_dataloader, batch_start, the optimizer step
 //     (train_batch.h), schedulers (before time advances, so that rates lag one batch as in
 //     Composer), time advances, batch_end, evaluators, batch_checkpoint. Then requests from outside
 //     (save; save and stop) are served.
-//  5. An epoch that is exhausted, or was left at its last batch: metrics, schedulers, time,
-//     epoch_end, evaluators, epoch_checkpoint. In a job of several processes each rank has its own
-//     batches. Counts are summed and losses averaged. The first rank that has no more batches ends
-//     the epoch for all. A stop_training() on one rank stops all, before the next step that depends
-//     on it.
+//  5. The end of an epoch (it is exhausted, or was left at its last batch): metrics, schedulers,
+//     time, epoch_end, evaluators, epoch_checkpoint. In a job of several processes each rank has
+//     its own batches. Counts are summed and losses averaged. The first rank that has no more
+//     batches ends the epoch for all. A stop_training() on one rank stops all ranks, before the
+//     next step that depends on whether training stops.
 //  6. Requests from before training that are not served yet; fit_end; then the evaluators that are
 //     due at the end.
 #pragma once
@@ -50,8 +50,8 @@ struct FitLoopOptions {
   // Called after training, before fit_end: serves requests from before the first batch that are not
   // served yet. May be empty.
   std::function<void()> serve_at_end = nullptr;
-  // Called when a checkpoint event failed. Returns true if serve_requests, which comes next, will
-  // save and stop, so that this error need not end training. May be empty.
+  // Called when a checkpoint event failed. Returns true if serve_requests, which is called next,
+  // will save and stop, so that this error need not end training. May be empty.
   std::function<bool(const Error&)> excuses_failed_save = nullptr;
 };
 

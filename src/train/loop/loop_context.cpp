@@ -13,7 +13,7 @@
 namespace cairn {
 namespace {
 
-// Each metric, merged over all ranks. In one process, the metric itself.
+// Each metric, merged over all ranks. In a job of one process, the metric itself.
 Metrics over_ranks(const LoopContext& context, const Metrics& metrics) {
   if (context.group == nullptr) return metrics;
   List mine;

@@ -31,11 +31,11 @@ struct LoopContext {
   std::size_t microbatches = 1;
   std::optional<std::int64_t> predict_batch = std::nullopt;
   KnownBatches known_batches = {};
-  // An evaluation or a prediction used the train loader's own object. It must seek back before it
-  // gives training its next batch.
+  // An evaluation or a prediction used the train loader's own object. The loader must seek back
+  // before it gives training its next batch.
   bool train_loader_left = false;
 
-  // Whether any destination takes what is logged. Without one, nothing is gathered.
+  // Whether any destination takes what is logged. If there is none, nothing is gathered for logs.
   bool logging() const { return !logger.destinations().empty(); }
 };
 
@@ -52,7 +52,7 @@ void transform_batch(LoopContext& context, const DataSpec& spec);
 // Moves state.batch to the device, and passes it through the loader's microbatch_transforms.
 void place_microbatch(LoopContext& context);
 
-// Holds the number of parts of the current batch, while it lives.
+// Sets the number of parts of the current batch in the context while this object lives.
 class MicrobatchCount {
  public:
   MicrobatchCount(LoopContext& context, std::size_t count) : context_(context) {

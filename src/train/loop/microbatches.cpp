@@ -26,7 +26,8 @@ std::vector<double> shares_by(const std::vector<Batch>& parts, const Weight& wei
   return shares;
 }
 
-// If all parts weigh nothing, they count by samples, as if the batch were one part.
+// If all parts weigh nothing, a part's share is its share of the samples, as if the batch were one
+// part.
 std::vector<double> shares_of(const std::vector<Batch>& parts, const DataSpec& spec,
                               const MicrobatchWork& work) {
   if (!work.weight) return std::vector<double>(parts.size(), 1.0);

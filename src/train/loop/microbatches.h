@@ -17,9 +17,9 @@ struct MicrobatchWork {
   std::function<double(const Batch& part)> weight = nullptr;
 };
 
-// Does `work` for each part of state.batch in turn. Parts have at most `size` samples. The batch
-// stays whole if it has no more, or if `size` is absent. Afterwards state.batch is the whole again.
-// The model's outputs for a part are dropped before the next part is placed.
+// Does `work` for each part of state.batch in turn. Parts have at most `size` samples. The batch is
+// not cut if it has no more samples than that, or if `size` is absent. Afterwards state.batch is
+// the whole batch again. The model's outputs for a part are dropped before the next part is placed.
 void for_each_microbatch(LoopContext& context, std::optional<std::int64_t> size,
                          const MicrobatchWork& work);
 

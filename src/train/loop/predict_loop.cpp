@@ -14,7 +14,7 @@ namespace {
 
 Outputs predict_batch(LoopContext& context) {
   State& state = context.state;
-  state.outputs = Outputs();  // Drop those of the last batch.
+  state.outputs = Outputs();  // Drop the outputs of the last batch.
   transform_batch(context, *state.dataloader);
   place_microbatch(context);
   context.engine.run_event(Event::kPredictBatchStart);
@@ -32,7 +32,7 @@ Outputs predict_batch(LoopContext& context) {
   return outputs;
 }
 
-// Whether another rank still computes, so that this one must join its pass.
+// Whether any rank still has a batch. In a sharded run this rank must then join that rank's pass.
 bool has_any_rank(const State& state, bool batch) {
   if (state.sharding == nullptr) return batch;
   return dist::sum({batch ? 1.0 : 0.0}, "fetching a batch to predict")[0] > 0;

@@ -57,7 +57,7 @@ void GradScaler::unscale_(torch::optim::Optimizer& optimizer) {
   if (!options_.enabled || unscaled_) return;
   const torch::NoGradGuard no_grad;
   const double inverse = 1 / scale_;
-  at::Tensor finite;  // Summed on the device, so that the host waits once.
+  at::Tensor finite;  // Computed on the device for all gradients, so that the host waits once.
   for (const auto& group : optimizer.param_groups()) {
     for (const at::Tensor& parameter : unique_tensors(group.params())) {
       const at::Tensor& gradient = parameter.grad();

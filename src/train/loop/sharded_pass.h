@@ -1,4 +1,5 @@
-// Keeps the model of a sharded run in a pass while it lives (ShardedModule::begin() and end()).
+// Keeps the model of a sharded run in a pass while this object lives (ShardedModule::begin() and
+// end()).
 #pragma once
 
 #include <algorithm>
@@ -35,9 +36,9 @@ class ShardedPass {
   ShardedModule* sharding_;
 };
 
-// A sharded model computes on all ranks together. Call this before this rank's `own` passes. It
-// returns how many more passes another rank has at most: this rank joins these after its own
-// (repeat_passes()). Returns 0 if the model is not sharded.
+// A sharded model computes on all ranks together. Call this before this rank's `own` passes.
+// Returns how many passes more than `own` the rank with the most passes does. After its own passes,
+// this rank joins those further passes (repeat_passes()). Returns 0 if the model is not sharded.
 inline std::int64_t passes_of_others(const State& state, std::int64_t own) {
   if (state.sharding == nullptr) return 0;
   at::Tensor most = at::full({1}, own, at::kLong);

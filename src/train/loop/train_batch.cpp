@@ -56,14 +56,14 @@ void BatchTrainer::train() {
   const Batch whole = state.batch;
   state.optimizer->step([&] {
     const torch::AutoGradMode with_gradients(true);
-    state.batch = whole;  // Undo the transforms of the last evaluation.
+    state.batch = whole;  // Undo the transforms of the last evaluate().
     evaluate();
     if (!is_of_several()) return totals_.back().second;
     return at::scalar_tensor(average_over_ranks(totals_.back().second.item<double>()), at::kDouble);
   });
 }
 
-// Before each batch, agrees over the ranks on parameters, weight and buffers. Comes after
+// Before each batch, makes the ranks agree on parameters, weight and buffers. Call it after
 // everything that may freeze a layer for this batch.
 void BatchTrainer::join_ranks() {
   State& state = context_.state;
@@ -78,14 +78,14 @@ void BatchTrainer::join_ranks() {
     const auto sums = dist::sum({own, is_other ? 1.0 : 0.0}, "weighing a batch");
     return std::pair(sums[0], sums[1]);
   }();
-  // Frozen, unfrozen or replaced, perhaps on one rank only: then the constructor tells the others
-  // that they differ.
+  // The parameters were frozen, unfrozen or replaced, perhaps on one rank only. If the ranks differ
+  // then, the constructor throws on all ranks.
   if (others > 0) {
-    sync_.reset();  // First: its hooks are on the same parameters.
+    sync_.reset();  // First, since the hooks of the old object are on the same parameters.
     sync_ = std::make_unique<dist::GradientSync>(*context_.group, parameters);
   }
   dist::broadcast_tensors(module.buffers(), "sending the model's buffers");
-  // If all ranks' batches weigh nothing, each counts as in one process.
+  // If the batches of all ranks weigh nothing, each batch counts as in a job of one process.
   rank_share_ = all == 0 ? 1.0 : own * static_cast<double>(dist::world_size()) / all;
 }
 
@@ -188,7 +188,7 @@ void BatchTrainer::run_microbatch(double weight) {
   pass.end();
 }
 
-// Ends at before_backward, so that the losses counted are those that algorithms changed.
+// Ends after before_backward, so that losses are counted after algorithms changed them.
 Losses BatchTrainer::forward() {
   State& state = context_.state;
   Engine& engine = context_.engine;
@@ -243,7 +243,7 @@ void BatchTrainer::accumulate(const Losses& losses, double weight) {
 
 void BatchTrainer::add_loss(const std::string& name, const at::Tensor& loss, double weight) {
   at::Tensor share = loss.detach();
-  if (weight == 0) share = at::zeros_like(share);  // It may be NaN.
+  if (weight == 0) share = at::zeros_like(share);  // The loss may be NaN.
   if (weight != 0 && weight != 1.0) share = share * weight;
   for (auto& [known, total] : totals_) {
     if (known == name) {
@@ -264,7 +264,8 @@ void BatchTrainer::publish_losses() {
     context_.state.total_loss_dict.set("loss/train/" + name, value);
 }
 
-// A rank may lack a loss that others have, as a microbatch may. The loss counts as 0 there.
+// A rank may lack a loss that other ranks have, just as a microbatch may lack one. The missing loss
+// counts as 0.
 BatchTrainer::NamedLosses BatchTrainer::average_over_ranks(const NamedLosses& own) const {
   const auto ranks = static_cast<double>(dist::world_size());
   std::string names;

@@ -7,8 +7,8 @@
 //     microbatch as it was before algorithms changed it.
 //  4. Gradients are unscaled (fp16), after_train_batch (where they are clipped), optimizer step.
 //
-// In a job of several processes each rank does so with its own batch. The batch is weighted by its
-// size relative to the ranks' average. GradientSync averages the gradients
+// In a job of several processes each rank does these steps with its own batch. The batch is
+// weighted by its size relative to the ranks' average. GradientSync averages the gradients
 // (dist/sharding/gradient_sync.h). As in PyTorch's DDP, rank 0 sends its buffers (BatchNorm's) to
 // all at the beginning of each batch.
 //
@@ -16,8 +16,8 @@
 // the strategy is. All ranks do as many passes as the rank with the most microbatches.
 //
 // An optimizer that needs a closure (LBFGS) receives steps 1 to 4, without its own step, as a
-// closure. As in Composer, it runs the closure as often as it likes; losses and metrics are those
-// of the last run.
+// closure. As in Composer, the optimizer runs the closure as often as it needs; losses and metrics
+// are those of the last run.
 #pragma once
 
 #include <memory>

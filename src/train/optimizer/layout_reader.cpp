@@ -129,8 +129,8 @@ GroupExtras GroupReader::extras() {
     extras.initial_lr = find_number(*value);
     if (!extras.initial_lr) add_misfit("initial_lr", "a number", *value);
   }
-  // Copy tensors, so that they do not keep a whole file in memory. Tensors that share bytes still
-  // do.
+  // Copy tensors, so that they do not keep a whole file in memory. Tensors that share bytes share
+  // them in the copies, too.
   std::map<const Storage*, std::shared_ptr<const Storage>> copies;
   for (const auto& [key, value] : saved_) {
     if (key.is_str() && key.as_str() == "params") continue;
@@ -215,7 +215,8 @@ void StateReader::tensors(const char* key, std::optional<std::vector<at::Tensor>
   }
 }
 
-// As in Python: on the parameter's device and, for a float, in its dtype.
+// As in Python, `target` is on the parameter's device. If the parameter is floating-point, `target`
+// has the parameter's dtype.
 void StateReader::read(const std::string& key, const Value& value, at::Tensor& target,
                        const TensorField& field) {
   if (!value.is_tensor())

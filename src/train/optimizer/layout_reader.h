@@ -65,8 +65,8 @@ class StateReader final : public StateFields {
   void count(const char* key, std::int64_t& value) override { step(key, value); }
   void number(const char* key, std::optional<double>& value) override;
 
-  // Call it last. Entries that were not asked for belong to another optimizer: adds a misfit for
-  // each.
+  // Call it last. Adds a misfit for each entry that was not read: such an entry belongs to another
+  // optimizer.
   void refuse_the_rest();
 
  private:

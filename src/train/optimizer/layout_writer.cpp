@@ -7,8 +7,8 @@
 namespace cairn {
 namespace {
 
-// A number in the form that the file had. A tensor stays a tensor (Adam(lr=tensor)), of the same
-// dtype if that holds the number.
+// A number in the form that the file had. A tensor stays a tensor (Adam(lr=tensor)), with the same
+// dtype if that dtype holds the number.
 Value in_form(const Value& loaded, double value, const Value& otherwise) {
   if (find_number(loaded) == value) return loaded;
   if (!loaded.is_tensor()) return otherwise;
@@ -41,7 +41,8 @@ void GroupWriter::text_or_none(const char* key, std::optional<std::string>& valu
   group_.set(key, value ? Value(*value) : Value(None{}));
 }
 
-// The file's list or tuple, or else Python's default, if it has the same numbers.
+// The file's list or tuple, if it has the same numbers. Otherwise Python's default, if that has the
+// same numbers.
 Value GroupWriter::pair_of(const char* key, List items, const Value& python_default) const {
   const auto has_these = [&](const Value& pair) {
     for (std::size_t i = 0; i < items.size(); ++i) {

@@ -9,7 +9,8 @@
 
 namespace cairn {
 
-// A value that equals the one in the last loaded file keeps its form: an int, a tensor, a list.
+// A value that equals the value in the last loaded file is written in the form that it has in that
+// file: an int, a tensor, a list.
 class GroupWriter final : public GroupFields {
  public:
   GroupWriter(Dict& group, const Dict& loaded) : group_(group), loaded_(loaded) {}

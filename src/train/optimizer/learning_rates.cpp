@@ -32,7 +32,7 @@ std::vector<double> initial_learning_rates(torch::optim::Optimizer& optimizer) {
   std::vector<double> rates;
   for (auto& group : optimizer.param_groups()) {
     const double lr = group.options().get_lr();
-    if (layout == nullptr) {  // A user's own class is not saved, so nothing need be kept.
+    if (layout == nullptr) {  // A user's own class is not saved, so no initial rate is kept.
       rates.push_back(lr);
       continue;
     }

@@ -1,11 +1,12 @@
 // Loads an optimizer's state:
 //
 //  1. Match every live group to a saved group by position, as PyTorch does. Match the parameters
-//     inside it by name if the file has names, else by position. List names or numbers that differ.
+//     inside the group by name if the file has names, else by position. List names or numbers that
+//     differ.
 //  2. Read each saved group and each saved parameter state into fresh objects. A parameter that the
-//     file lists without a state had no gradient yet.
+//     file lists without a state had no gradient before the save.
 //  3. List states of parameters that no group names.
-//  4. Only if nothing was listed, replace the live objects with the fresh ones.
+//  4. Only if steps 1 to 3 listed nothing, replace the live objects with the fresh objects.
 #include "train/optimizer/load.h"
 
 #include <fmt/format.h>
@@ -47,7 +48,7 @@ class OptimizerLoadPlan final : public OptimizerLoad {
 
  private:
   void read_group(std::size_t g, const Dict& saved);
-  // The file's keys of the live group's parameters; empty if they do not fit.
+  // The file's keys of the live group's parameters; empty if the parameters do not fit.
   std::vector<Value> match_parameters(std::size_t g, const Value* params);
   std::vector<Value> match_names(std::size_t g, const List& params);
   void read_state(const Value& key, std::size_t g, std::size_t i);
@@ -65,7 +66,7 @@ class OptimizerLoadPlan final : public OptimizerLoad {
   ParamStates fresh_;               // Filled by prepare().
 };
 
-// A missing "state" belongs to an optimizer without state (SGD), saved as a folder of
+// Accepts a missing "state". An optimizer without state (SGD) has none in a folder of
 // torch.distributed.checkpoint, which keeps no empty dicts.
 void OptimizerLoadPlan::read(const Value& saved) {
   static const Value kNone = Dict();
@@ -165,7 +166,7 @@ void OptimizerLoadPlan::read_state(const Value& key, std::size_t g, std::size_t 
     misfits.push_back(fmt::format("state/{} is a {}, not a dict", name, saved->type_name()));
   }
   if (state) states_.emplace_back(parameter, std::move(state));
-  // The host holds what was read for a device until then.
+  // The host holds what was read for a device until finish().
   if (uploads_.bytes() >= kMostWaiting) uploads_.finish();
 }
 

@@ -41,7 +41,7 @@ class FieldVisitor : public StateFields {
     const char* key;
     FieldKind kind;
     const at::Tensor* tensor = nullptr;  // For kTensor.
-    std::int64_t number = 0;             // For the other kinds; the bits of a float.
+    std::int64_t number = 0;             // For the other kinds. Of a float, its bits.
   };
 
   FieldVisitor(const at::Tensor& parameter, const std::vector<at::Tensor>& group)
@@ -103,7 +103,7 @@ class SeenFields {
     if (field.kind == FieldKind::kOther) has_other_ = true;
     fields_.push_back(seen);
   }
-  // Something else was written, too; for example, a key came twice.
+  // Call it if something was written that the fields do not show; for example, a key came twice.
   void note_other() { has_other_ = true; }
 
   bool can_be_compared() const { return !has_other_ && tensors_.are_live(); }
@@ -122,7 +122,7 @@ class SeenFields {
     if (seen.step != nullptr) set_step(seen, static_cast<double>(field.number));
     return true;
   }
-  // The Value that owns the steps' memory is about to go.
+  // Call it before the Value that owns the steps' memory is destroyed.
   void forget_steps() {
     for (Seen& seen : fields_)
       seen.step = nullptr;
@@ -197,7 +197,8 @@ class Comparing final : public FieldVisitor {
   bool is_same_ = true;
 };
 
-// As write_state(). Visits a copy, because a layout's describe functions may write.
+// Visits the state as write_state() does. Visits a copy, because a layout's describe functions may
+// write.
 void visit_state_copy(const OptimizerLayout& layout, const LiveState& state, FieldVisitor& look) {
   layout.visit_state(look, *state.values.clone(), state.group.options());
 }
@@ -228,7 +229,7 @@ class OptimizerGatherer::Known {
            has_same_names(module) && has_same_states(optimizer);
   }
 
-  // Keeps from now on only what is compared, and nothing of the Value.
+  // Releases the Value. Keeps only what is compared.
   void drop_value() {
     states_ = {};
     names_of_groups_.clear();
@@ -247,7 +248,7 @@ class OptimizerGatherer::Known {
     const void* tensor = nullptr;
     ParamStateKey key = {};
     bool is_first = false;   // Listed for the first time.
-    bool has_state = false;  // Written where it is listed first.
+    bool has_state = false;  // The state is written where the parameter is listed first.
     std::size_t fields_end = 0;
   };
 
@@ -330,7 +331,7 @@ class OptimizerGatherer::Known {
   SeenNames names_;                 // Names of the module's parameters.
   std::vector<const void*> named_;  // The tensors of those names.
   std::vector<Listed> listed_;
-  std::vector<std::size_t> group_ends_;  // In listed_.
+  std::vector<std::size_t> group_ends_;  // The end of each group in listed_.
   SeenFields fields_;
 };
 

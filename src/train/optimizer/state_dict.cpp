@@ -17,7 +17,8 @@
 namespace cairn {
 namespace {
 
-// The model's parameters of the same shape suggest which one the optimizer should have.
+// The text for a parameter that is not in the model. It names the model's parameters of the same
+// shape, which suggest which one the optimizer should have.
 std::string foreign_parameter(const at::Tensor& parameter, std::size_t i, std::size_t g,
                               const torch::nn::Module& module) {
   std::vector<std::string> alike;
@@ -98,7 +99,7 @@ Value optimizer_entries(const torch::optim::Optimizer& optimizer, Value states,
 
 Value optimizer_state_dict(const torch::optim::Optimizer& optimizer,
                            const torch::nn::Module& module) {
-  forget_dead_storages();  // First: this frees what is left of the previous tree.
+  forget_dead_storages();  // First, since this frees what is left of the previous tree.
   const detail::NodeArena arena;
   const OptimizerLayout& layout = layout_of(optimizer);
   const std::vector<NamedGroup> named = named_groups(optimizer, module);

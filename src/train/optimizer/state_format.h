@@ -14,7 +14,7 @@ namespace cairn {
 
 class DeviceUploads;
 
-// Nullptr if there are none (yet).
+// The extras of a group; nullptr if the group has none (yet).
 inline const GroupExtras* find_extras(const torch::optim::OptimizerOptions& options) {
   return dynamic_cast<const GroupExtras*>(&options);
 }
@@ -51,8 +51,8 @@ Dict write_state(const OptimizerLayout& layout, const LiveState& state);
 Value optimizer_entries(const torch::optim::Optimizer& optimizer, Value states,
                         const std::vector<Value>& names);
 
-// Both functions append what does not fit to `misfits`. They throw UnsupportedError for options
-// under which PyTorch would train differently.
+// read_group() and read_state() append what does not fit to `misfits`. They throw UnsupportedError
+// for options under which PyTorch would train differently.
 std::unique_ptr<torch::optim::OptimizerOptions> read_group(const OptimizerLayout& layout,
                                                            const GroupSource& source,
                                                            std::vector<std::string>& misfits);

@@ -28,7 +28,8 @@ class SGDLayout final : public LayoutOf<torch::optim::SGDOptions, SGDState> {
                       const torch::optim::SGDOptions& /*options*/) const override {
     state.tensor("momentum_buffer", values.momentum_buffer(), {.or_none = true});
   }
-  // libtorch takes any state for one with a buffer. PyTorch 1.13 writes None without momentum.
+  // libtorch assumes that any state has a buffer. Without momentum, PyTorch 1.13 writes None as the
+  // buffer.
   bool is_empty(const torch::optim::OptimizerParamState& state) const override {
     return !static_cast<const SGDState&>(state).momentum_buffer().defined();
   }
@@ -86,10 +87,10 @@ class AdagradLayout final : public LayoutOf<torch::optim::AdagradOptions, Adagra
   }
 };
 
-// --- LBFGS: one state for all parameters, kept with the first. Its vectors are as long as all
-// parameters together.
+// --- LBFGS: one state for all parameters, kept with the first parameter. The state's vectors are
+// as long as all parameters together.
 
-// An optional text: c10's in libtorch 1.13, std's in newer ones.
+// An optional text: c10::optional in libtorch 1.13, std::optional in newer versions.
 using SearchName =
     std::remove_cvref_t<decltype(std::declval<torch::optim::LBFGSOptions&>().line_search_fn())>;
 

@@ -18,8 +18,8 @@ struct State::CheckpointForm {
   // For one tar per rank (TrainerOptions::deepspeed_config): the requested ZeRO stage, 0 to 3.
   // nullopt: not requested.
   std::optional<std::int64_t> deepspeed_stage;
-  // The "rng" list of the loaded checkpoint, this rank's entry first. fit() restores it; until time
-  // moves on a save holds it, in place of the generators of this process.
+  // The "rng" list of the loaded checkpoint, this rank's entry first. fit() restores this list.
+  // Until time advances, a save writes this list instead of the generators of this process.
   std::optional<Value> pending_rng;
 
   static CheckpointForm& of(State& state) { return *state.checkpoint_form_; }

@@ -33,7 +33,8 @@ std::uint64_t digest_of(const Hashes& hashes) { return xxh3_64(std::as_bytes(std
 
 std::int64_t as_number(std::uint64_t hash) { return std::bit_cast<std::int64_t>(hash); }
 
-// A device's memory is read on this thread, whose stream its storages know.
+// Call it with `in_parallel` false for memory of a device. Then this thread reads all of it, and
+// the storages have noted this thread's stream.
 Hashes hashes_of(const std::vector<TensorView>& views, bool in_parallel) {
   Hashes hashes(views.size());
   std::uint64_t bytes = 0;
@@ -54,7 +55,7 @@ std::vector<std::pair<std::string, at::Tensor>> replicated(const State& state) {
   return parameters;
 }
 
-// Equal on ranks whose processors and libtorch round alike.
+// A number that is equal on ranks whose processors and libtorch round alike.
 std::int64_t rounding() { return as_number(xxh3_64(as_bytes(at::show_config()))); }
 
 // A rank's facts about a save, for step 3.
@@ -66,7 +67,7 @@ struct RankFindings {
   Hashes hashes = {};
 };
 
-// A digest of these facts. While nothing differs, ranks exchange only this.
+// A digest of a rank's findings. While nothing differs, ranks exchange only this digest.
 at::Tensor digest_of(const RankFindings& own) {
   return at::tensor({std::int64_t{own.has_hashes}, own.rounding, own.shard,
                      as_number(digest_of(own.rates)), as_number(digest_of(own.hashes))},
@@ -109,7 +110,7 @@ bool have_same_weights(const RankFindings& one, const RankFindings& other) {
          one.shard == other.shard;
 }
 
-// The first place in which ranks differ from their first peer, and these ranks.
+// The first index at which ranks differ from their first peer, and the ranks that differ.
 struct Divergence {
   std::size_t index = 0;
   std::size_t first = 0;  // rank
@@ -209,7 +210,7 @@ void ReplicaCheck::compare() {
   try {
     if (hashes_.valid()) own.hashes = hashes_.get();
     own.has_hashes = own.hashes.size() == names_.size() && !names_.empty();
-  } catch (const std::exception&) {  // No memory, on this rank alone: it is not compared.
+  } catch (const std::exception&) {  // No memory, on this rank alone: this rank is not compared.
   }
   std::vector<RankFindings> digests;
   for (const at::Tensor& of_rank : dist::all_gather(digest_of(own))) {

@@ -26,8 +26,8 @@ class State;
 class ReplicaCheck {
  public:
   // Steps 3 and 1, for a save. All ranks call it together, before anything that can fail on one
-  // alone. With `hashes_copies` this rank calls hash_copies() for the save, otherwise it hashes
-  // here. Throws TrainingError, on all ranks alike, with the parameter, the ranks and the batch.
+  // rank alone. With `hashes_copies` this rank calls hash_copies() for the save, otherwise begin()
+  // hashes. Throws TrainingError, on all ranks alike, with the parameter, the ranks and the batch.
   void begin(const State& state, bool hashes_copies);
   // Step 2: lets `job`, a save of the whole state or of weights, hash its copies when the pipeline
   // has made them. Does nothing if begin() hashed.
@@ -41,7 +41,7 @@ class ReplicaCheck {
   void hash_here(const State& state);
 
   bool is_begun_ = false;
-  std::int64_t batch_ = 0;          // The save's.
+  std::int64_t batch_ = 0;          // The batch of the save.
   std::int64_t shard_ = 0;          // Ranks with the same number have the same rows.
   std::vector<std::string> names_;  // Names of the hashed tensors, in order.
   Hashes rates_;                    // A hash of each group's learning rate.

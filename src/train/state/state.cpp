@@ -10,7 +10,8 @@ State::State() : checkpoint_form_(std::make_unique<CheckpointForm>()) {}
 State::~State() = default;
 
 void State::stop_training() {
-  // Elapsed epochs are counted when an epoch ends. Batches give the exact position of the run now.
+  // An epoch is counted only when it ends. The number of batches gives the exact position of the
+  // run now.
   const bool counts_epochs = !max_duration || max_duration->unit() == TimeUnit::kEpoch;
   max_duration =
       counts_epochs ? Time::batches(timestamp.batch) : timestamp.get(max_duration->unit());

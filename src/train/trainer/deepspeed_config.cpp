@@ -44,7 +44,7 @@ std::string text_of_key(const Value& key) {
   return key.as_str();
 }
 
-// {"enabled": false} alone asks for nothing.
+// Whether the value is {"enabled": false}, which asks for nothing.
 bool is_disabled(const Value& value) {
   return value.is_dict() && value.as_dict().size() == 1 && value.find("enabled") != nullptr &&
          *value.find("enabled") == Value(false);

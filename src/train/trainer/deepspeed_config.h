@@ -10,8 +10,8 @@ namespace cairn {
 
 // Returns the ZeRO stage that a DeepSpeed configuration asks for; DeepSpeed's default is 0. All
 // other keys are for DeepSpeed's engine, which does not exist here. Keys that ask for nothing
-// ({"fp16": {"enabled": false}}) are accepted. For any other, throws UnsupportedError, which names
-// the key and the option that does the same here. Throws UsageError if `config` is not a
+// ({"fp16": {"enabled": false}}) are accepted. For any other key, throws UnsupportedError, which
+// names the key and the option that does the same here. Throws UsageError if `config` is not a
 // configuration.
 std::int64_t deepspeed_stage(const Value& config);
 

@@ -2,8 +2,9 @@
 //
 //  1. Every call of fit() takes the next number of this process, even if the call fails. Only a
 //     call whose options are refused takes none.
-//  2. Autoresume gives the calls that the checkpoint knows. A number among them is that call: its
-//     training counts, its end stays where it was, and its time is not set back again.
+//  2. Autoresume gives the calls that the checkpoint knows. A call of this process whose number the
+//     checkpoint knows is that same call: its earlier training counts, its end stays where it was,
+//     and its time is not set back again.
 //  3. A call that reached its end is finished, and so are all calls before it. If a program
 //     continues after a call threw, that call is finished, too.
 //  4. A finished call returns at once. A call without a duration does so only if a later call
@@ -35,7 +36,7 @@ class FitNumbers {
   // duration in another unit.
   Start next(const std::optional<Time>& duration);
   // Step 5: notes the end of a call that has a duration or sets the time back. Call it after
-  // next(), when both have taken effect. Other calls need no note.
+  // next(), when the duration and the new time have taken effect. Other calls need no note.
   void note(const FitCall& call);
   // Step 3, for the call of the last next().
   void finish(const Time& end);

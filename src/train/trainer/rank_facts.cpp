@@ -40,7 +40,7 @@ std::string fact_text(const Interval& value) {
 std::string fact_text(const std::vector<std::string>& values) {
   return fmt::format("[{}]", fmt::join(values, ", "));
 }
-// An option of an optimizer.
+// The text of an optimizer's option.
 std::string fact_text(const Value& value) {
   if (value.get_if<bool>() != nullptr) return fact_text(value.as_bool());
   if (value.is_int()) return fact_text(value.as_int());
@@ -84,8 +84,9 @@ void add_model(const Group& facts, const torch::nn::Module& module) {
     facts.add(name, shape_of(buffer));
 }
 
-// Does not compare the user's own loaders, nor samplers for a number of ranks other than the job's.
-// There the user deals the samples, and ranks may have different numbers of samples.
+// Adds no facts of the user's own loaders, nor of samplers for a number of ranks other than the
+// job's. In these cases the user deals the samples, and ranks may have different numbers of
+// samples.
 void add_loader(const Group& facts, const DataSpec& spec) {
   facts.add("", std::string(spec ? "given" : kNotGiven));
   const auto* loader = dynamic_cast<const DataLoader*>(spec.dataloader.get());
@@ -97,7 +98,7 @@ void add_loader(const Group& facts, const DataSpec& spec) {
   if (replicas->as_int() != dist::world_size()) return;
   facts.add(": samples of the dataset", state.at("size"));
   facts.add(": shuffle of the sampler", state.at("shuffle"));
-  // As given: a rank without a seed takes the run's.
+  // The seed as it was given: a rank without a seed takes the run's.
   if (state.at("shuffle").as_bool()) {
     facts.add(": seed of the sampler", loader->options().sampler->seed);
   }

@@ -5,7 +5,7 @@
 //  (b) loggers, callbacks except CheckpointSavers, progress and console: often on rank 0 alone;
 //  (c) how much a rank computes at once (batch_size, device_train_microbatch_size, workers);
 //  (d) deadlines and signals;
-//  (e) the seed, and the run_name of a rank that has none: all take rank 0's.
+//  (e) the seed, and the run_name of a rank that has none: all ranks take those of rank 0.
 #pragma once
 
 #include <string>
@@ -34,9 +34,9 @@ struct FactDifference {
 };
 FactDifference find_difference(const RankFacts& first, const RankFacts& own);
 
-// Throws UsageError, on all ranks alike, if facts differ between ranks. It names the first such
-// fact and the ranks. If all ranks agree, costs one collective of a digest. All ranks must call it
-// together. One process alone compares nothing.
+// Throws UsageError, on all ranks alike, if facts differ between ranks. The error names the first
+// such fact and the ranks. If all ranks agree, costs one collective of a digest. All ranks must
+// call it together. One process alone compares nothing.
 void require_same_on_ranks(const RankFacts& own);
 
 }  // namespace cairn

@@ -20,8 +20,8 @@ struct RankDevice {
   std::string device = "cpu";  // or "gpu"
   std::string machine = {};
   std::int64_t gpu = 0;    // The rank's number among the GPUs that it is shown.
-  std::int64_t shown = 0;  // How many GPUs it is shown.
-  // The GPUs that it is shown, as in CUDA_VISIBLE_DEVICES. Empty: those of the machine.
+  std::int64_t shown = 0;  // How many GPUs the rank is shown.
+  // The GPUs that the rank is shown, as in CUDA_VISIBLE_DEVICES. Empty: all GPUs of the machine.
   std::string visible = {};
   bool can_share = false;  // Whether ranks can share a GPU. Not with NCCL.
 };

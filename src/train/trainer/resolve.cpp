@@ -219,7 +219,7 @@ void check_device(const TrainerOptions& options, Conflicts& found) {
             "seed is outside [0, 2^32 - 1]");
 }
 
-// Lets UnsupportedErrors about `config` through.
+// Adds conflicts to `found`. An UnsupportedError about `config` goes on to the caller.
 void check_sharding(const TrainerOptions& options, const FSDPConfig& config, Conflicts& found) {
   try {
     check_fsdp_config(config);
@@ -236,7 +236,7 @@ void check_sharding(const TrainerOptions& options, const FSDPConfig& config, Con
             "gradients in every backward(); leave it out");
 }
 
-// Lets UnsupportedErrors through.
+// Adds conflicts to `found`. An UnsupportedError goes on to the caller.
 void check_deepspeed(const TrainerOptions& options, Conflicts& found) {
   if (!options.deepspeed_config) return;
   found.add(options.parallelism_config && options.parallelism_config->fsdp,

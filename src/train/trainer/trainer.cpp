@@ -43,7 +43,7 @@ class RequestService {
   std::optional<StopRequest>& requests_;
 };
 
-// For a destructor: the logger may throw, too.
+// For a destructor. Catches exceptions of the logger, too.
 void warn_quietly(Logger& logger, const std::exception& error) noexcept {
   try {
     logger.log_message(std::string("warning: closing the Trainer failed: ") + error.what());
@@ -164,8 +164,8 @@ void Trainer::Impl::for_each_saver(const std::function<void(CheckpointSaver&)>& 
   if (failed) std::rethrow_exception(failed);
 }
 
-// Must run before any callback is closed: the last files saved still go to the loggers that keep
-// files.
+// Call it before any callback is closed, so that the last saved files still go to the loggers that
+// keep files.
 void Trainer::Impl::finish_saves() {
   for_each_saver([this](CheckpointSaver& saver) { saver.close(state, logger); });
 }
@@ -249,7 +249,7 @@ FitNumbers::Start Trainer::Impl::begin_fit(FitOptions& fit_options) {
   return start;
 }
 
-// A call that a checkpoint knows does not set the time back again.
+// A fit() call that the checkpoint knows does not set the time back again.
 bool Trainer::Impl::sets_time_back(const FitOptions& fit_options, const FitNumbers::Start& start) {
   return fit_options.reset_time && !start.is_known && !start.is_over;
 }
@@ -337,8 +337,9 @@ FitResult Trainer::Impl::run_loop(const FitOptions& fit_options) {
   const std::int64_t first_batch = state.timestamp.batch;
   if (!loop.run()) return interrupted;
   for_each_saver([&](auto& saver) { CheckpointSaver::TrainerCalls::after_uploads(saver, logger); });
-  // A request during the last batch stops nothing here: the next fit() serves it.
-  // The last checkpoint may be from before its epoch ended. Then the loop only ended the epoch.
+  // A request during the last batch stops nothing here: the next fit() serves it. The loaded
+  // checkpoint may be from before the end of its epoch. In that case the loop only ended that
+  // epoch.
   const bool has_trained = state.timestamp.batch != first_batch;
   if (!resumed.from.empty() && !has_trained) return already_finished();
   return {FitResult::Reason::kFinished, 0};
@@ -404,7 +405,7 @@ bool Trainer::Impl::excuses(const Error& failed_save) {
   return true;
 }
 
-// If an earlier save failed, this one must still happen: it is the last.
+// If an earlier save failed, this save must still happen, since it is the last.
 void Trainer::Impl::save_at_last() {
   for_each_saver([&](CheckpointSaver& saver) {
     try {

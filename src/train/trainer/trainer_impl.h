@@ -12,9 +12,9 @@
 //  5. init.
 //  6. Hyperparameters; metrics and evaluators; the train loader; schedulers; gradient scaler.
 //  7. before_load; the newest checkpoint (autoresume) or load_path; after_load. The loaded
-//     generators are kept (State::CheckpointForm) until a fit() has trained from the position: if
-//     it fails before, the next fit() begins there again. With several processes, all are at rank
-//     0's position, and have its weights.
+//     generators are kept (State::CheckpointForm) until a fit() has trained from the position: if a
+//     fit() fails before that, the next fit() begins at that position again. With several
+//     processes, all are at rank 0's position, and have rank 0's weights.
 //  8. The generators are seeded again, with the loaded seed if there is one; each rank's with the
 //     seed plus its number.
 #pragma once
@@ -46,15 +46,16 @@ struct Trainer::Impl {
     Requests unserved;  // Taken, but not served yet: the fit() threw, or has not polled since.
   };
   struct Resumed {
-    std::string from;       // LoadOutcome's.
+    std::string from;       // LoadOutcome::resumed_from.
     bool is_there = false;  // The position is that of a checkpoint; no batch was trained since.
   };
 
   explicit Impl(TrainerOptions resolved_options);
 
   FitResult fit(FitOptions fit_options);
-  // Runs an eval() or predict() outside fit(). Nothing serves a SIGTERM that comes there, or that
-  // came before any fit(). One that came during the last batch of a fit() is for the next fit().
+  // Runs an eval() or predict() outside fit(). Nothing serves a SIGTERM that comes during `work`,
+  // or that came before any fit(). A SIGTERM that came during the last batch of a fit() is for the
+  // next fit().
   void run_unattended(const std::function<void()>& work);
   CheckpointSaver* reference_saver() const;  // The first one; null if there is none.
   // Calls all savers, even if one throws. Then throws the first exception.

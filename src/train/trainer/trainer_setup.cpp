@@ -44,7 +44,7 @@ namespace cairn {
 namespace {
 
 void make_deterministic(bool on_gpu) {
-  // cuBLAS reads it on first use. A value that the user chose stays.
+  // cuBLAS reads the variable on first use. A value that the user chose stays.
   if (on_gpu) setenv("CUBLAS_WORKSPACE_CONFIG", ":4096:8", /*overwrite=*/0);
   at::globalContext().setDeterministicAlgorithms(true, /*warn_only=*/false);
   at::globalContext().setBenchmarkCuDNN(false);
@@ -158,7 +158,8 @@ void Trainer::Impl::Setup::run() {
   make_optimizer();
   check_sharded();
   engine.run_event(Event::kInit);
-  // Again, with the names of checkpoints that ranks save together: savers learn those at init.
+  // Check again, with the names of checkpoints that ranks save together: savers learn these names
+  // at init.
   check_paths(savers_among(state.callbacks), state.run_name, uploads);
   if (state.optimizer) named_groups(*state.optimizer, state.model->module());  // After surgery.
 
@@ -249,9 +250,9 @@ void Trainer::Impl::Setup::make_optimizer() {
   check_optimizer();
 }
 
-// Finds errors before the first batch that would otherwise appear at the first save, or train
-// nothing. If the optimizer cannot be saved, the weights can: that is an error only if a saver
-// needs more.
+// Finds, before the first batch, errors that would otherwise appear at the first save, or because
+// of which nothing would be trained. If the optimizer cannot be saved, the weights still can. So
+// this is an error only if a saver needs more than weights.
 void Trainer::Impl::Setup::check_optimizer() {
   if (needs_closure(*state.optimizer) && context.precision == Precision::kAmpFp16) {
     throw UsageError("precision amp_fp16 does not go with the optimizer " +
@@ -275,7 +276,7 @@ void Trainer::Impl::Setup::assemble_loggers() {
   for (const auto& destination : options.loggers)
     logger.add(destination.shared());
   std::ostream* stream = options.console_stream == ConsoleStream::kStdout ? &std::cout : &std::cerr;
-  const bool is_first = dist::rank() == 0;  // Other ranks would write over its lines.
+  const bool is_first = dist::rank() == 0;  // Other ranks would write over rank 0's lines.
   if (options.progress_bar && is_first && !has<ProgressBarLogger>(logger)) {
     logger.add(std::make_shared<ProgressBarLogger>(
         ProgressBarLoggerOptions{.stream = stream, .log_traces = options.log_traces}));
@@ -331,7 +332,8 @@ CheckpointSaver* Trainer::Impl::Setup::autoresume_saver() const {
 
 void Trainer::Impl::Setup::log_hyperparameters() {
   if (!context.logging()) return;
-  // By name: not every launcher says how many processes a machine has.
+  // Count processes by their machines' names, since not every launcher says how many processes a
+  // machine has.
   const std::vector<std::string> machines = dist::machines_of_ranks();
   const auto here =
       std::ranges::count(machines, machines.at(static_cast<std::size_t>(dist::rank())));
@@ -366,7 +368,7 @@ void Trainer::Impl::Setup::load() {
                                                            outcome.path_of_parts);
   }
   if (trainer.resumed.from.empty())
-    state.fit_calls.reset();  // They belong to another run, or the run begins anew.
+    state.fit_calls.reset();  // The calls belong to another run, or the run begins anew.
   Timestamp& now = state.timestamp;
   if (now.iteration == 0 && now.token_in_iteration == 0 && now.epoch_in_iteration == 0) {
     // Files written before Composer 0.19.1 do not have these counters.
@@ -379,7 +381,7 @@ void Trainer::Impl::Setup::load() {
   seed_generators(state.rank_zero_seed);
 }
 
-// Also gives all ranks rank 0's weights, whatever they began with.
+// Also gives all ranks rank 0's weights, whatever weights the ranks began with.
 void Trainer::Impl::Setup::check_position_of_ranks() const {
   if (context.group == nullptr) return;
   const auto all = Team::of_job().gather_all(List{state.timestamp.epoch, state.timestamp.batch});
@@ -419,7 +421,7 @@ void Trainer::Impl::Setup::shard_model() {
   if (state.sharding && config.verbose) logger.log_message(state.sharding->describe());
 }
 
-// Refuses what reads whole weights or gradients, which no rank has.
+// Refuses algorithms and optimizers that read whole weights or gradients, which no rank has.
 void Trainer::Impl::Setup::check_sharded() const {
   if (!state.sharding) return;
   for (const auto& algorithm : state.algorithms) {
@@ -448,7 +450,8 @@ CheckpointSaver* Trainer::Impl::reference_saver() const {
 }
 
 // If the first process exited now, its launcher would end the others in the middle of their
-// close(), such as rank 0's uploads. Not after an error: the other ranks may be elsewhere.
+// close(), such as rank 0's uploads. Does nothing after an error, since the other ranks may be
+// elsewhere then.
 void Trainer::Impl::leave_together() {
   if (dist::group() == nullptr || !std::exchange(ended_well, false)) return;
   dist::barrier("closing the Trainer");

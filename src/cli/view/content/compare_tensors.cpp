@@ -24,7 +24,7 @@ double distance_of_numbers(double a, double b) {
   return distance;
 }
 
-// For 64-bit integers: doubles would round them before the subtraction.
+// For 64-bit integers: doubles would round the integers before the subtraction.
 template <class T>
 double distance_of_integers(const std::byte* a, const std::byte* b) {
   const auto x = static_cast<T>(load_little_endian<std::uint64_t>(a));
@@ -90,7 +90,7 @@ class Comparison {
     if (is_complex_) {
       return std::hypot(distance_of_numbers(x[0], y[0]), distance_of_numbers(x[1], y[1]));
     }
-    double most = 0;  // over the numbers packed into the element
+    double most = 0;  // the largest distance of the numbers packed into the element
     for (std::size_t i = 0; i < count; ++i) {
       most = std::max(most, distance_of_numbers(x[i], y[i]));
     }
@@ -108,7 +108,7 @@ class Comparison {
   double sum_ = 0;
 };
 
-// Whether the elements of both are numbers of one kind.
+// Whether the elements of both dtypes are numbers of one kind.
 bool are_comparable(DType a, DType b) {
   const auto kind = [](DType dtype) {
     const std::size_t numbers = numbers_per_element(dtype);

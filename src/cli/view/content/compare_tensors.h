@@ -12,7 +12,8 @@ struct TensorDistance {
   std::uint64_t elements = 0;
   std::uint64_t differing = 0;
   // Over the absolute differences of all elements; for complex elements, over the magnitudes of the
-  // differences. Infinite when only one side is a NaN, or is that infinity.
+  // differences. Infinite if only one of two elements is a NaN, or if only one of them is that
+  // infinity.
   double max_abs = 0;
   double mean_abs = 0;
 };

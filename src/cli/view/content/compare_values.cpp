@@ -52,7 +52,8 @@ class LeafFinder {
     }
   }
 
-  // The keys 1 and "1" have the same path: the second one gets another.
+  // The keys 1 and "1" have the same path. So the second leaf of a path gets another path:
+  // "path#2".
   void add(const std::string& path, const Value& value) {
     const std::size_t before = seen_[path]++;
     const std::string own = before == 0 ? path : path + "#" + std::to_string(before + 1);
@@ -75,7 +76,8 @@ class LeafFinder {
   std::map<std::string, std::size_t> seen_;
 };
 
-// Python's default repr of an object contains its address in memory.
+// Removes addresses, since Python's default repr of an object contains the object's address in
+// memory.
 std::string without_addresses(std::string text) {
   constexpr std::string_view kBefore = " at 0x";
   for (std::size_t at = text.find(kBefore); at != std::string::npos; at = text.find(kBefore, at)) {
@@ -91,7 +93,7 @@ bool is_empty_container(const Value& value) {
   return (value.is_list() || value.is_tuple()) && value.as_items().empty();
 }
 
-// Compares only the form: their parts are leaves of their own.
+// Compares only the form: the parts of a sparse tensor are separate leaves.
 bool have_same_form(const SparseTensor& a, const SparseTensor& b) {
   return a.layout == b.layout && a.shape == b.shape;
 }
@@ -117,7 +119,7 @@ bool are_same(const Value& a, const Value& b, const CompareOptions& options) {
     return value_text(a) == value_text(b);
   }
   if (a.is_foreign()) return describe_value(a) == describe_value(b);
-  // Items of a set may be such objects, or tensors, which never equal those of another file.
+  // Items of a set may be foreign objects, or tensors, which never equal those of another file.
   if (a.kind() == Kind::kSet) return a == b || describe_value(a) == describe_value(b);
   if (a.kind() == Kind::kSparse) return have_same_form(a.as_sparse(), b.as_sparse());
   if (a.kind() == Kind::kFloat) return are_near(a.as_float(), b.as_float(), options);
@@ -188,7 +190,7 @@ class Comparer {
     }
   }
 
-  // Keeps only the pairs that differ in `pairs_`.
+  // Removes equal pairs from `pairs_`.
   void compare_tensor_pairs() {
     std::vector<char> is_same(pairs_.size(), 0);
     for_each_parallel(pairs_.size(), [&](std::size_t i) {

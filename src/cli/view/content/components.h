@@ -14,8 +14,8 @@ struct Component {
 };
 
 // The parts of Composer's state and the keys beside it; for any other object, its top-level keys.
-// Single tensors among them form one component together, "(tensors)". The tree must have at least
-// two levels.
+// Single tensors directly at these places form one component together, "(tensors)". The tree must
+// have at least two levels.
 std::vector<Component> components_of(const TreeNode& root);
 
 }  // namespace cairn::cli

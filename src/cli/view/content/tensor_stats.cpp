@@ -35,8 +35,8 @@ void for_each_piece_of_numbers(const TensorView& tensor,
   }
 }
 
-// Sums around each piece's own mean, combined by Chan's formula. So neither many numbers nor a mean
-// far from zero cost precision.
+// Sums each piece around the piece's own mean, and combines the pieces by Chan's formula. So
+// neither many numbers nor a mean far from zero cost precision.
 class Moments {
  public:
   void add(std::span<const double> numbers) {
@@ -109,7 +109,7 @@ double TensorStats::zero_share() const {
 
 TensorStats tensor_stats(const TensorView& tensor) {
   TensorView loaded = tensor;
-  if (tensor.storage != nullptr && !tensor.storage->try_view()) {  // once, for both passes
+  if (tensor.storage != nullptr && !tensor.storage->try_view()) {  // load once for both passes
     const Reach reach = reach_of(tensor);
     loaded.storage = storage_of(tensor.storage->bytes(reach.offset, reach.size));
     loaded.storage_offset = 0;

@@ -12,7 +12,7 @@ namespace cairn::cli {
 
 inline constexpr std::size_t kHistogramBins = 16;
 
-// About the numbers in the elements. Each number that is packed into a byte of a sub-byte dtype
+// About the numbers in the elements. In a sub-byte dtype, each number that is packed into a byte
 // counts. A complex number counts once, by its magnitude.
 struct TensorStats {
   std::uint64_t count = 0;

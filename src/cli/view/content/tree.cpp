@@ -13,8 +13,8 @@
 namespace cairn::cli {
 namespace {
 
-// Value trees are at most a thousand levels deep, whatever file they come from. So the functions
-// below may be recursive.
+// The functions below may be recursive, because Value trees are at most a thousand levels deep,
+// whatever file they come from.
 class TreeBuilder {
  public:
   TreeNode build(std::string key, const Value& value, std::size_t depth) {

@@ -27,7 +27,7 @@ struct TreeNode {
   const Value* value = nullptr;  // belongs to the object, which must outlive the node
   Contents contents = {};
   std::vector<TreeNode> children = {};  // of a dict, list or tuple above the depth
-  std::size_t more_children = 0;        // without nodes: see build_tree()
+  std::size_t more_children = 0;        // children that have no node: see build_tree()
 };
 
 // The branches down to `depth` levels below the root; their contents cover all levels. At most

@@ -13,13 +13,14 @@
 namespace cairn {
 namespace {
 
-// Per buffer: 64 MiB in all. One processor copies out of them at a fraction of a device's rate.
+// The size of a buffer. All buffers together have 64 MiB. One processor copies out of the buffers
+// at a fraction of a device's rate.
 constexpr std::size_t kStagingBytes = std::size_t{4} << 20;
 constexpr std::uint64_t kLaneBytes = std::uint64_t{4} << 20;  // For less, a thread does not pay.
 
-// Memory that the device can write to while the host goes on. If libtorch cannot pin memory for
-// this device, or none is left, this is ordinary memory: copies are then correct but do not
-// overlap.
+// Memory that the device can write to while the host does other work. If libtorch cannot pin memory
+// for this device, or no such memory is left, this is ordinary memory: copies are then correct but
+// do not overlap.
 at::Tensor staging_of(std::size_t bytes, Pinning& pinning) {
   const auto size = static_cast<std::int64_t>(bytes);
   const at::TensorOptions options = at::TensorOptions(at::kByte);
@@ -35,7 +36,8 @@ at::Tensor staging_of(std::size_t bytes, Pinning& pinning) {
   return at::empty({size}, options);
 }
 
-// to[i].copy_(from[i]) for each i. Where libtorch can, with few kernels for many tensors.
+// Calls to[i].copy_(from[i]) for each i. If this libtorch can do so, uses few kernels for many
+// tensors.
 #if TORCH_VERSION_MAJOR > 2 || (TORCH_VERSION_MAJOR == 2 && TORCH_VERSION_MINOR >= 1)
 constexpr bool kCanSpread = true;
 void spread(const std::vector<at::Tensor>& to, const std::vector<at::Tensor>& from) {
@@ -88,7 +90,7 @@ StagingLane::~StagingLane() {
   for (Buffer& buffer : buffers_) {
     try {
       wait(buffer);
-    } catch (...) {  // The error under way says what happened.
+    } catch (...) {  // Another exception is under way, which says what happened.
     }
   }
 }
@@ -275,7 +277,7 @@ class UploadLanes::Turn {
   ~Turn() {
     {
       const std::lock_guard lock(of_.mutex_);
-      of_.free_.push_back(lane_);  // Cannot allocate: the slot was there before.
+      of_.free_.push_back(lane_);  // Does not allocate: the lane was in this vector before.
     }
     of_.given_back_.notify_one();
   }

@@ -121,7 +121,8 @@ class DownloadLane : public StagingLane {
   void empty(Buffer& filled);
 };
 
-// The other direction. A buffer goes to the device when it is full, or on flush().
+// Copies from the host to the device. A buffer goes to the device when the buffer is full, or on
+// flush().
 class UploadLane : public StagingLane {
  public:
   using StagingLane::StagingLane;

@@ -28,7 +28,7 @@ namespace {
 // Step 2: every storage of a device has a range of its own.
 class DeviceMemory final : public DeviceSource {
  public:
-  // One per device. Throws UsageError if the device has no streams.
+  // Returns the object of the device. Throws UsageError if the device has no streams.
   static std::shared_ptr<DeviceMemory> of(c10::Device device);
 
   explicit DeviceMemory(c10::Device device) : device_(device), name_(device.str()) {
@@ -56,16 +56,16 @@ class DeviceMemory final : public DeviceSource {
   void note_stream();
 
  private:
-  using Memories = std::map<std::uint64_t, c10::Storage>;  // By begin of their range.
+  using Memories = std::map<std::uint64_t, c10::Storage>;  // By the begin of each one's range.
 
   c10::impl::VirtualGuardImpl guard() const { return c10::impl::VirtualGuardImpl(device_.type()); }
   c10::Stream side_stream() const { return guard().getStreamFromGlobalPool(device_); }
-  // With the lock held. `at` is where the previous range was found; becomes where this one is.
-  // Ranges in the order of their offsets need no search.
+  // Call it with the lock held. `at` is the place where the previous range was found, and becomes
+  // the place of this range. Ranges in the order of their offsets need no search.
   DeviceDownload piece_of(const Range& range, Memories::const_iterator& at) const;
   // Memory of the device, for the current stream; undefined if none is left.
   at::Tensor rooms(std::size_t bytes) const;
-  // Steps 3 to 5, by lanes of this kind.
+  // Does steps 3 to 5, with lanes of the class Lane.
   template <class Lane, class Piece>
   void copy(const std::vector<Piece>& wholes, const std::vector<c10::Stream>& streams) const;
 
@@ -76,7 +76,7 @@ class DeviceMemory final : public DeviceSource {
   mutable std::mutex mutex_;
   Memories memories_;
   std::uint64_t end_ = 0;
-  std::vector<c10::Stream> streams_;  // Step 1's.
+  std::vector<c10::Stream> streams_;  // The streams noted in step 1.
 };
 
 std::shared_ptr<DeviceMemory> DeviceMemory::of(c10::Device device) {
@@ -104,7 +104,7 @@ std::uint64_t DeviceMemory::add(const c10::Storage& memory) {
 }
 
 void DeviceMemory::remove(std::uint64_t begin) {
-  Memories::node_type memory;  // Released without the lock.
+  Memories::node_type memory;  // Destroyed after the lock is released.
   const std::lock_guard lock(mutex_);
   memory = memories_.extract(begin);
   if (memories_.empty()) streams_.clear();
@@ -155,7 +155,7 @@ void DeviceMemory::copy(const std::vector<Piece>& wholes,
   const unsigned lanes = lanes_for(bytes);
   const std::size_t buffer_bytes = buffer_bytes_for(bytes, lanes);
   std::vector<Piece> pieces;       // Each fits into a buffer.
-  std::vector<std::size_t> fills;  // The first piece of each buffer filling.
+  std::vector<std::size_t> fills;  // For each filling of a buffer, its first piece.
   pieces.reserve(wholes.size() + bytes / buffer_bytes);
   std::size_t room = 0;
   for (const Piece& whole : wholes) {

@@ -22,8 +22,8 @@ namespace cairn {
 
 class State;
 
-// A wrong choice costs time and memory, and nothing else: the code that takes a tensor moves it
-// where it belongs. The storages are known by address, so the trees must stay alive.
+// A wrong choice costs only time and memory: the code that takes a tensor moves it to the right
+// device. The storages are known by address, so the trees must stay alive.
 class DeviceTargets {
  public:
   // `model`: a state_dict. Adds tensors that are whole storages and match the module's tensor of
@@ -38,13 +38,13 @@ class DeviceTargets {
   // differently go through memory of the host.
   void add_state(const State& state, const Value& saved, bool with_optimizer);
 
-  // Nullopt: the host.
+  // The device that the storage goes to. Nullopt: the host.
   std::optional<c10::Device> of(const Storage& storage) const;
 
  private:
   void add(const Value& value, const at::Tensor& target);
 
-  // Nullopt: wanted on several devices.
+  // Nullopt: the storage is wanted on several devices.
   PointerMap<std::optional<c10::Device>> devices_;
 };
 

@@ -24,15 +24,17 @@ bool is_whole(const at::Tensor& target, const TensorView& view) {
          target.storage().nbytes() == byte_size(view);
 }
 
-// A tensor of the module, and what of the checkpoint can be read straight into its storage.
+// A tensor of the module, and the storage of the checkpoint that can be read straight into the
+// tensor's storage.
 struct PlacedTensor {
   at::Tensor target;
-  Value* value;  // Its namesake, or null.
+  Value* value;  // The checkpoint's value of the same name, or null.
   const c10::StorageImpl* live;
   const Storage* saved;  // The value's, or null.
 };
 
-// Pairs storages of the checkpoint with storages of the module: one into one, or none.
+// Pairs storages of the checkpoint with storages of the module. A storage that has no unique
+// partner is left out.
 class Pairs {
  public:
   // Leaves in `placed` only storages that pair one to one.
@@ -84,7 +86,7 @@ class Pairs {
     if (!std::ranges::is_sorted(memory_, {}, &Memory::begin)) {
       std::ranges::sort(memory_, {}, &Memory::begin);
     }
-    const Memory* furthest = nullptr;  // Among the previous ones.
+    const Memory* furthest = nullptr;  // The previous storage that ends last.
     for (const Memory& memory : memory_) {
       if (furthest != nullptr && memory.begin < furthest->end) {
         *by_live_.find(memory.storage) = nullptr;
@@ -99,7 +101,7 @@ class Pairs {
   }
 
   std::vector<Memory> memory_;          // Each storage of the module once.
-  PointerMap<const Storage*> by_live_;  // Null: several storages, or none that fits.
+  PointerMap<const Storage*> by_live_;  // Null: several saved ones, or none that fits.
   PointerMap<const void*> by_saved_;
 };
 
@@ -119,7 +121,8 @@ std::vector<PlacedTensor> candidates(const torch::nn::Module& module, const Valu
     const Storage* saved = nullptr;
     if (value != nullptr && value->is_tensor()) {
       const TensorView& view = value->as_tensor();
-      // Reading to a device goes in pieces. A storage that is computed would be whole on the host.
+      // A storage is read to a device in pieces. A storage that is computed would lie on the host
+      // as a whole.
       const bool has_bytes = view.storage != nullptr && view.numel() != 0 &&
                              (device.is_cpu() || view.storage->source() != nullptr);
       if (has_bytes && is_alike(view, target) && is_whole(target, view)) saved = view.storage.get();
@@ -133,7 +136,8 @@ std::vector<PlacedTensor> candidates(const torch::nn::Module& module, const Valu
   return found;
 }
 
-// Gives a tensor another storage. If the value has other owners, in a copy.
+// Gives a tensor another storage. If the value may have other owners, replaces it with a changed
+// copy.
 void set_storage(Value& value, const std::shared_ptr<const Storage>& storage) {
   if (value.may_be_shared()) {
     TensorView view = value.as_tensor();
@@ -168,7 +172,7 @@ StagedReads InPlace::reads() const {
 void place_in(const torch::nn::Module& module, Value& model, bool with_devices, InPlace& in_place) {
   if (!model.is_dict()) return;
   const detail::NodeArena arena;
-  model.mutable_dict();  // No other owner from now on.
+  model.mutable_dict();  // The dict has no other owner from now on.
   const std::vector<PlacedTensor> found = candidates(module, model, with_devices);
   in_place.places.reserve(found.size());
   PointerMap<std::shared_ptr<const Storage>> made;  // For storages that several tensors may share.
@@ -176,7 +180,7 @@ void place_in(const torch::nn::Module& module, Value& model, bool with_devices, 
     const at::Tensor& target = placed.target;
     Value* const value = placed.value;
     const std::shared_ptr<const Storage> saved = value->as_tensor().storage;
-    // The tensor's, and this one.
+    // The tensor's reference, and `saved`.
     const bool is_alone = saved.use_count() == 2 && !value->may_be_shared();
     std::shared_ptr<const Storage> live;
     if (!is_alone) live = *made.try_emplace(saved.get()).first;

@@ -17,8 +17,8 @@ class Module;
 
 namespace cairn {
 
-// Memory of live tensors that a checkpoint is read into. It holds the old elements until reads()
-// are done.
+// Memory of live tensors that a checkpoint is read into. The memory holds the old elements until
+// the reads() are done.
 class InPlace {
  public:
   // A storage of the checkpoint, and the memory of the live tensor that it goes into.
@@ -31,7 +31,7 @@ class InPlace {
 
   // Throws Error if a weight has moved to other memory meanwhile.
   void check() const;
-  // The reads to do after that.
+  // The reads to do after check().
   StagedReads reads() const;
 };
 
@@ -41,7 +41,7 @@ class InPlace {
 //   - it has the dtype, shape and order of elements of the checkpoint's tensor;
 //   - both are the whole of their storage, which only tensors of the same names share;
 //   - its memory overlaps no other storage of the module.
-// Others stay unchanged. Parts of `model` without another owner are changed in place.
+// Other storages stay unchanged. Parts of `model` without another owner are changed in place.
 void place_in(const torch::nn::Module& module, Value& model, bool with_devices, InPlace& in_place);
 
 }  // namespace cairn

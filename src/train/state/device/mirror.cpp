@@ -27,7 +27,7 @@ struct Mirror::Memory {
   explicit Memory(std::size_t bytes)
       : pages(bytes), users((bytes + kPieceOfMirror - 1) / kPieceOfMirror) {
     for (auto& count : users) {
-      count = 1;  // The mirror's own.
+      count = 1;  // The mirror's own hold.
     }
   }
 
@@ -37,7 +37,7 @@ struct Mirror::Memory {
     }
     ++holders;
   }
-  // Deletes this object with the last hold.
+  // Deletes this object if `hold` is the last one.
   void drop(const Hold& hold) noexcept {
     for (std::size_t i = hold.begin; i < hold.end; ++i) {
       if (users[i].fetch_sub(1) > 1) continue;

@@ -1,8 +1,9 @@
 // Memory with the layout of a file. The file is read into it whole, without a copy for each tensor,
 // and tensors are made from its parts.
 //
-// It is one range of addresses, released in pieces of 32 MiB: each when no part uses it any more.
-// Bytes between the tensors (headers, some hundred bytes each) stay with their piece.
+// A mirror is one range of addresses. It is released in pieces of 32 MiB, each piece when no part
+// uses it any more. Bytes between the tensors (headers, some hundred bytes each) stay with their
+// piece.
 #pragma once
 
 #include <c10/core/Storage.h>

@@ -38,22 +38,22 @@ class StagedReads {
   };
   // Removes the reads into memory that has no other owner any more.
   void drop_unneeded();
-  // Their places are in the memory that this object owns.
+  // The reads to do. Their targets are in the memory that this object owns.
   std::vector<StorageRead> places() const;
   std::vector<c10::Storage> on_devices() const;
 
   std::vector<Read> reads_;
 };
 
-// Whether read_staged() can fill memory of devices. It can only for one file whose bytes are used
-// as stored.
+// Whether read_staged() can fill memory of devices. This is possible only for a checkpoint of one
+// file whose bytes are used as stored.
 bool may_read_to_devices(const Checkpoint& checkpoint);
 
-// Fill the memory, and give up their share of it. Memory without another owner is not filled. The
-// first function checks nothing, and takes only memory of the host; throws StorageError and
-// CorruptError. The second one calls Checkpoint::read(), and also throws libtorch's exceptions.
-// When it returns or throws, no device works in that memory any more. Before that, only work on
-// this thread's current streams may use the memory.
+// Both functions fill the memory of `reads`, and give up their ownership of it. Memory without
+// another owner is not filled. The first function checks nothing, and takes only memory of the
+// host; throws StorageError and CorruptError. The second one calls Checkpoint::read(), and also
+// throws libtorch's exceptions. When the second one returns or throws, no device works in that
+// memory any more. Before that, only work on this thread's current streams may use the memory.
 void read_staged(StagedReads reads);
 VerifyReport read_staged(const Checkpoint& checkpoint, StagedReads reads, Verify how);
 

@@ -95,14 +95,14 @@ class Stager {
     const std::size_t index = changed_.size();
     *place = index;
     changed_.emplace_back();
-    before_.push_back(value);  // So that no other object reuses its address.
+    before_.push_back(value);  // Kept, so that no other object reuses its address.
     value = copy_of(value);
     change(value);
     changed_[index] = value;
   }
 
  private:
-  // With the same parts.
+  // A new object with the same parts.
   static Value copy_of(const Value& value) {
     if (value.is_tensor()) return value.as_tensor();
     if (value.is_dict()) return value.as_dict();
@@ -135,18 +135,18 @@ class Stager {
     }
   }
 
-  // By storage only: a storage that is seen in two dtypes stays one. The storage of one tensor only
-  // is visited once.
+  // Replaces the tensor's storage. Storages are told apart by identity only, so a storage that is
+  // seen in two dtypes stays one storage. The storage of only one tensor is visited once.
   void change(TensorView& tensor) {
     const std::shared_ptr<const Storage> storage = tensor.storage;
     if (storage == nullptr || storage->size() == 0 || !is_wanted_(*storage)) return;
-    if (storage.use_count() == 2) {  // The tensor's, and this one.
+    if (storage.use_count() == 2) {  // The tensor's reference, and `storage`.
       tensor.storage = make(storage);
       return;
     }
     std::shared_ptr<const Storage>& made = *known_.try_emplace(storage.get()).first;
     if (made == nullptr) made = make(storage);
-    kept_.push_back(storage);  // As before_.
+    kept_.push_back(storage);  // For the same reason as before_.
     tensor.storage = made;
   }
 

@@ -1,7 +1,8 @@
 // Fresh memory for tensors that are about to be read.
 //
-// It comes in slabs with huge pages, which a process gets and touches far faster than small pieces.
-// Each large storage has its own slab. Small ones share one, which lives as long as any of them.
+// The memory comes in slabs with huge pages, which a process gets and touches far faster than small
+// pieces. Each large storage has its own slab. Small storages share a slab, which lives as long as
+// any of them.
 #pragma once
 
 #include <c10/core/Storage.h>
@@ -37,9 +38,9 @@ struct StageMemory {
 };
 
 // Returns the tree with its storages replaced by unfilled memory without another owner. `reads`
-// gets the reads that must fill it before use. libtorch may use and resize it as its own. Storages
-// that `is_wanted` refuses stay unchanged. Parts of the tree without another owner are changed in
-// place, so move it in. Throws std::bad_alloc.
+// gets the reads that must fill this memory before use. libtorch may use and resize the memory as
+// its own. Storages that `is_wanted` refuses stay unchanged. Parts of the tree without another
+// owner are changed in place, so move it in. Throws std::bad_alloc.
 Value staged(Value tree, const std::function<bool(const Storage&)>& is_wanted, StagedReads& reads,
              const StageMemory& memory = {});
 

@@ -117,7 +117,7 @@ class TorchStorage final : public Storage, public std::enable_shared_from_this<T
 
 // The Storages that view_of() returned and that are still in use. The next tensor of the same
 // memory gets the same Storage, since tied weights must be one record of a file. The entries own
-// nothing. One cache per thread, so no locks.
+// nothing. Each thread has its own cache, so no locks are needed.
 class LiveStorages {
  public:
   std::shared_ptr<const Storage> of(const at::Storage& memory) {
@@ -264,7 +264,7 @@ at::Tensor tensor_of(const TensorView& view, bool share) {
   }
   const at::TensorOptions options = at::TensorOptions(scalar_type_of(view.dtype));
   const std::size_t size = item_size(view.dtype);
-  share ? check_bounds(view) : check_extent(view);  // A copy has each element.
+  share ? check_bounds(view) : check_extent(view);  // A copy needs memory for each element.
   if (view.numel() == 0) return at::empty(view.shape, options);
   if (typeid(*view.storage) == typeid(TorchStorage)) {
     const auto& memory = static_cast<const TorchStorage&>(*view.storage).memory();
@@ -278,7 +278,7 @@ at::Tensor tensor_of(const TensorView& view, bool share) {
   const Reach reach = reach_of(view);
   const SharedBytes loaded = view.storage->bytes(reach.offset, reach.size);
   const std::byte* const data = loaded.view.data();
-  if (!is_aligned(data, size)) {  // A file not written by PyTorch.
+  if (!is_aligned(data, size)) {  // PyTorch did not write this file.
     const SharedBytes bytes = view.contiguous_bytes();
     at::Tensor copy = at::empty(view.shape, options);
     std::memcpy(copy.data_ptr(), bytes.view.data(), bytes.view.size());

@@ -18,11 +18,12 @@ namespace cairn {
 std::shared_ptr<const Storage> storage_over(const c10::Storage& memory,
                                             std::string location = "cpu");
 
-// The memory of a storage_over() or a device_storage(); nullptr for others.
+// The memory of a storage_over() or a device_storage(); nullptr for other storages.
 const c10::StorageImpl* live_memory_of(const Storage& storage);
 
-// Forgets the Storages that view_of() remembers on this thread and that no longer exist: they keep
-// a block of a NodeArena in memory. For callers that rebuild a tree. Costs a look at each.
+// view_of() remembers Storages on this thread. Forgets those that no longer exist, since each keeps
+// a block of a NodeArena in memory. For callers that rebuild a tree. Looks at each remembered
+// Storage.
 void forget_dead_storages();
 
 // The position of a tensor's elements in its storage, in elements.

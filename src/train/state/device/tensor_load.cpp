@@ -136,7 +136,7 @@ void TensorLoad::put() noexcept {
   if (may_hand_over()) {
     hand_over();
   } else if (is_there() || elements_.data_ptr() == target_.data_ptr()) {
-    // They were read in place.
+    // The elements were read in place.
   } else if (is_dense_) {
     std::memmove(target_.data_ptr(), elements_.data_ptr(), bytes);
   } else {
@@ -148,8 +148,7 @@ void TensorLoad::put() noexcept {
         {static_cast<std::byte*>(target_.data_ptr()), span_of(target_.strides())},
         {static_cast<const std::byte*>(elements_.data_ptr()), span_of(elements_.strides())});
   }
-  // As every change in place does, so that a backward() that still needs the old elements is an
-  // error.
+  // Every change in place does this, so that a backward() that still needs the old elements throws.
   if (!target_.is_inference()) target_.unsafeGetTensorImpl()->bump_version();
 }
 
@@ -170,7 +169,7 @@ void TensorLoad::release() noexcept {
 }
 
 void TensorLoad::put_all(std::vector<TensorLoad>& loads) noexcept {
-  constexpr std::uint64_t kWorthAThread = std::uint64_t{256} << 10;  // On average.
+  constexpr std::uint64_t kWorthAThread = std::uint64_t{256} << 10;  // The average size of a load.
   std::uint64_t bytes = 0;
   for (const TensorLoad& load : loads) {
     if (load.target_is_on_host_ && !load.is_there()) bytes += bytes_of_elements(load.elements_);

@@ -57,19 +57,19 @@ class TensorLoad {
   static void put_all(std::vector<TensorLoad>& loads) noexcept;  // Calls put() and release().
 
   at::Tensor target_;
-  at::Tensor elements_;            // Undefined: is_there().
-  at::Tensor upload_source_;       // Source of upload(), which writes elements_.
-  at::Tensor old_elements_;        // The old elements, where libtorch copied.
-  bool target_is_on_host_ = true;  // The target.
+  at::Tensor elements_;       // Undefined: is_there().
+  at::Tensor upload_source_;  // Source of upload(), which writes elements_.
+  at::Tensor old_elements_;   // The old elements, if libtorch itself copies.
+  bool target_is_on_host_ = true;
   bool is_strided_ = true;
   bool is_dense_ = true;  // The target has no gaps, and its elements have the order of the new
                           // ones.
 };
 
-// Applies all loads, or throws with none applied. Only copies to a device, and libtorch's own, can
-// cause that. Memory is handed over if the Values that it was loaded into are gone. `last` is
-// called before steps 2 and 3, when nothing can fail any more. An exception of `last` is passed on,
-// with nothing applied.
+// Applies all loads, or throws with none applied. Only copies to a device, and copies that libtorch
+// itself does, can throw. Memory is handed over only if the Values that it was loaded into no
+// longer exist. `last` is called before steps 2 and 3, when nothing can fail any more. An exception
+// of `last` is passed on, with nothing applied.
 void apply_all(std::vector<TensorLoad>& loads, const std::function<void()>& last = {});
 
 }  // namespace cairn

@@ -14,8 +14,8 @@ class State;
 // Uses Composer's keys. Where Composer describes its own installation, this describes cairn's.
 Value checkpoint_metadata(const State& state);
 
-// Samples in a part of a train batch, for logs and checkpoints, as in Composer. If batches are not
-// cut, the loader's batch size, if it has one.
+// The number of samples in a part of a train batch, for logs and checkpoints, as in Composer. If
+// batches are not cut, the loader's batch size, if the loader has one.
 std::optional<std::int64_t> microbatch_size(const State& state);
 
 }  // namespace cairn

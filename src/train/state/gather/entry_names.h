@@ -6,9 +6,9 @@
 
 namespace cairn {
 
-// Composer keys state by class name, so of two savers only the last keeps its state. Here the first
-// keeps the plain name, and the others are "Name-1", "Name-2", in order. Composer's files have only
-// the plain name.
+// Composer keys state by class name, so of two savers only the last one's state is kept. Here the
+// first object has the plain name, and the others are "Name-1", "Name-2", in order. Composer's
+// files have only the plain name.
 std::vector<std::string> entry_names(const std::vector<std::string>& class_names);
 
 }  // namespace cairn

@@ -94,8 +94,8 @@ Value staged_for(const torch::nn::Module& module, const Value& state,
   return result;
 }
 
-// The names of a module's tensors as Values. Each thread keeps those of the module it saved last.
-// The next save usually has the same names, and then makes none.
+// The names of a module's tensors as Values. Each thread keeps the names of the module that it
+// saved last. The next save usually has the same names, and then makes no new Values.
 class NameValues {
  public:
   std::size_t size() const { return names_.size(); }
@@ -105,7 +105,7 @@ class NameValues {
     if (next_ == names_.size()) names_.emplace_back();
     Value& known = names_[next_++];
     if (!known.is_str() || !is_sum(known.as_str(), prefix, name)) {
-      const detail::NodeArena::Pause pause;  // Trees with this key come and go; the name stays.
+      const detail::NodeArena::Pause pause;  // The name outlives the trees that have it as a key.
       known = prefix + name;
     }
     return known;
@@ -143,7 +143,7 @@ class ModulePlanner {
   }
 
   ModuleLoad finish() && {
-    const bool is_all = known_.size() == state_.as_dict().size();  // Each name is visited once.
+    const bool is_all = known_.size() == state_.as_dict().size();  // Each name was visited once.
     if (!is_all) std::ranges::sort(known_);
     for (const auto& [key, value] : state_.as_dict()) {
       if (is_all) break;
@@ -195,7 +195,7 @@ class ModulePlanner {
 }  // namespace
 
 Value state_dict(const torch::nn::Module& module) {
-  forget_dead_storages();  // First: this frees what is left of the previous tree.
+  forget_dead_storages();  // First, since this frees what is left of the previous tree.
   const detail::NodeArena arena;
   static const PerThread<NameValues> names_of_threads;
   NameValues& names = names_of_threads.here();
@@ -206,7 +206,7 @@ Value state_dict(const torch::nn::Module& module) {
   const auto add = [&](const std::string& prefix, const std::string& own_name,
                        const at::Tensor& tensor) {
     const Value& name = names.next(prefix, own_name);
-    if (tensor.use_count() > 1) {  // Otherwise it has no other name.
+    if (tensor.use_count() > 1) {  // Otherwise the tensor has no other name.
       const auto [view, is_new] = seen.try_emplace(tensor.unsafeGetTensorImpl());
       if (is_new) *view = view_of(tensor);
       result.set(name, *view);
@@ -240,7 +240,8 @@ void ModuleGatherer::forget() {
   names_ = {};
 }
 
-// For a module whose state_dict() was just made. False if one of its views is of a copy.
+// Call it right after state_dict(module) was made. Returns false if a view of a tensor refers to a
+// copy.
 bool ModuleGatherer::remember(const torch::nn::Module& module) {
   for_each_named_tensor(
       module, [&](const std::string& prefix, const std::string& name, const at::Tensor& tensor) {

@@ -47,8 +47,8 @@ void add_newer_entries(Value& entries) {
   }
 }
 
-// In dcp.load(), a dict here would hide what Composer has for most datasets, None. So cairn's dict
-// goes beside it, and RunValuesLoad::plan() puts it back.
+// For most datasets Composer has None here. A dict in its place would hide that from dcp.load(). So
+// cairn's dict is moved beside "train", and RunValuesLoad::plan() puts it back.
 void move_own_dataset_state(Value& entries) {
   Value* const dataset = entries.mutable_dict().find("dataset_state");
   Value* const train = dataset == nullptr ? nullptr : dataset->mutable_dict().find("train");
@@ -78,8 +78,8 @@ bool RankSaves::is_first_of_another_machine() const {
 
 void RankSaves::fill(SaveJob& job, const State& state, const SaveCheckpointOptions& what,
                      Logger* logger) {
-  // Planning and committing are numbered by the saves that every rank began. So a save that failed
-  // on one rank before it met the others does not shift the numbers.
+  // The roll calls for planning and committing are numbered by the saves that every rank began. So
+  // a save that failed on one rank before it met the others does not shift the numbers.
   constexpr std::int64_t kRollCalls = 2;
   const std::int64_t number = std::exchange(number_, number_ + kRollCalls);
   Value entries = what.weights_only ? state.model_state_dict() : state.state_dict();

@@ -23,7 +23,7 @@ class KeptPlan;
 // Whether the checkpoints of this run are folders that all ranks write.
 bool saves_over_ranks(const State& state);
 
-// Whether they are one tar per rank (checkpoint/ranks/save_rank_tars.h).
+// Whether the checkpoints of this run are one tar per rank (checkpoint/ranks/save_rank_tars.h).
 bool saves_rank_tars(const State& state);
 
 class RankSaves {
@@ -34,15 +34,15 @@ class RankSaves {
   RankSaves(const RankSaves&) = delete;
   RankSaves& operator=(const RankSaves&) = delete;
 
-  // Makes the job one of all ranks. Its value becomes this rank's part, as views of live memory.
-  // Its `write` ends alike on all ranks, as save_over_ranks() does. Each rank must give its
-  // pipeline the same jobs in the same order; only rank 0 gives them `latest`. Rank 0 removes
-  // superfluous checkpoints. The first rank of each other machine removes the parts that only its
-  // machine has.
+  // Turns `job` into a save of all ranks together. The job's value becomes this rank's part, as
+  // views of live memory. The job's `write` ends alike on all ranks, as save_over_ranks() does.
+  // Each rank must give its pipeline the same jobs in the same order; only rank 0 gives them
+  // `latest`. Rank 0 removes superfluous checkpoints. The first rank of each other machine removes
+  // the parts that only its machine has.
   void fill(SaveJob& job, const State& state, const SaveCheckpointOptions& what, Logger* logger);
-  // The same for a run that saves_rank_tars(): each rank gives the job its own path and its own
-  // `latest`. Call it on all ranks together. Throws DistError, and UnsupportedError for weights
-  // alone.
+  // Does what fill() does, for a run that saves_rank_tars(): each rank gives the job its own path
+  // and its own `latest`. Call it on all ranks together. Throws DistError, and UnsupportedError for
+  // weights alone.
   void fill_tar(SaveJob& job, const State& state, const SaveCheckpointOptions& what,
                 Logger* logger);
 
@@ -51,7 +51,7 @@ class RankSaves {
 
  private:
   std::shared_ptr<RankTable> table_;         // For the thread that saves.
-  std::shared_ptr<sharded::KeptPlan> kept_;  // For that thread, too.
+  std::shared_ptr<sharded::KeptPlan> kept_;  // For the thread that saves, too.
   std::int64_t number_ = 0;                  // Roll calls used so far; the same on all ranks.
 };
 

@@ -1,10 +1,10 @@
 // RankSaves::fill_tar(): what a rank's tar holds of a State.
 //
-//  1. The rank's own rows of what is sharded, and all of what is not. Its random state, its
-//     loader's state and its metrics' state. So it has everything the rank needs, and nothing of
-//     other ranks.
-//  2. Buffers are rank 0's, as they are before every batch. So files that all ranks write are
-//     equal, whichever is unpacked last.
+//  1. The rank's own rows of sharded tensors, and all of what is not sharded. The rank's random
+//     state, its loader's state and its metrics' state. So the tar has everything that the rank
+//     needs, and nothing of other ranks.
+//  2. Buffers are rank 0's, as they are before every batch. So files that are in the tars of all
+//     ranks are equal, whichever tar is unpacked last.
 #include <fmt/format.h>
 #include <torch/torch.h>
 

@@ -35,7 +35,7 @@ bool is_empty(const Value& value) {
   return value.is_none() || (value.is_dict() && value.as_dict().empty());
 }
 
-// Adds the entries of a part that no live object is named after.
+// Adds the entries of a part that have the name of no live object.
 void add_unused(const Value& saved, const std::string& part, const std::set<std::string>& names,
                 std::vector<std::string>& unused) {
   const Value* const entries = saved.find(part);

@@ -66,7 +66,7 @@ struct Gathered {
   Value optimizer = {};
   Value rng = {};  // All ranks' states.
   WholeState& whole;
-  bool at_once = false;  // WholeState::complete()
+  bool at_once = false;  // for WholeState::complete()
 };
 
 // `model` and `optimizer` gather the state of the module and of the optimizer, which `parts` lacks.
@@ -121,8 +121,9 @@ Value StateGatherer::checkpoint_value(const State& state, Value rng, WholeState&
 
 namespace {
 
-// The batch names the folder, not the program, so a saver may have saved that batch here. A
-// checkpoint that cannot be read now might be a whole state, so that is an error, too.
+// Call it before weights alone are saved. Throws if `path` holds a whole state. The folder's name
+// has the batch, and a saver may have saved that batch in it. A checkpoint that cannot be read now
+// might be a whole state, so this is an error, too.
 void refuse_to_replace_state(const std::shared_ptr<ObjectStore>& store, const std::string& path) {
   CheckpointInfo there;
   try {

@@ -10,7 +10,7 @@
 namespace cairn {
 namespace {
 
-// Identifies this thread. Thread ids do not: they are reused after a thread ends.
+// Identifies this thread. Thread ids cannot do that: they are reused after a thread ends.
 const std::shared_ptr<const int>& token_of_thread() {
   struct Token {
     std::shared_ptr<const int> token = std::make_shared<const int>(0);

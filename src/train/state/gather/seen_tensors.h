@@ -23,12 +23,12 @@ class SeenTensors {
   // view alive, as it holds the storage. The tensor itself need not live: its address only tells
   // which names are one tensor.
   void add(const at::Tensor& tensor);
-  // Whether the view of each added tensor is of its memory, not of a copy.
+  // Whether the view of each added tensor refers to the tensor's memory, not to a copy.
   bool are_live() const { return are_live_; }
 
   // Whether view_of() on this thread would find the storages of those views.
   bool are_of_this_thread() const;
-  // Whether `tensor`, which may be any, equals the next remembered one. Advances.
+  // Whether `tensor`, which may be any tensor, equals the next remembered tensor. Advances.
   bool is_next(Cursor& at, const at::Tensor& tensor) const;
   bool is_end(const Cursor& at) const { return at.tensor == seen_.size(); }
   // Does what view_of() does for tensors of devices. Call it if the previous views are used again.

@@ -43,7 +43,8 @@ Dict* dict_at(Value* entries, const char* key) {
   return found == nullptr || !found->is_dict() ? nullptr : &found->mutable_dict();
 }
 
-// The tensors in one parameter's optimizer state that have `shape`, such as exp_avg; not the step.
+// Replaces the tensors in one parameter's optimizer state that have `shape`, such as exp_avg, but
+// not the step.
 void replace_in(Dict& state, const ShardedRows& rows, const Shape& shape, const Replace& replace) {
   std::vector<Value> keys;
   for (const auto& [key, value] : std::as_const(state)) {
@@ -53,7 +54,7 @@ void replace_in(Dict& state, const ShardedRows& rows, const Shape& shape, const 
     state.set(key, replace(rows, state.find(key)->as_tensor()));
 }
 
-// For the result of State::state_dict(). Uses the same order on all ranks.
+// `entries`: the result of State::state_dict(). Calls `replace` in the same order on all ranks.
 void replace_own_rows(const State& state, Value& entries, const Replace& replace) {
   const ShardedModule& sharded = *state.sharding;
   const torch::nn::Module& module = state.model->module();
@@ -90,7 +91,7 @@ std::uint64_t row_bytes(const ShardedRows& rows, DType dtype) {
   return static_cast<std::uint64_t>(elements) * item_size(dtype);
 }
 
-// Replaces whole tensors with this rank's rows of them, all together. So the pieces of the tensors
+// Replaces whole tensors with this rank's rows, all tensors together. So the pieces of the tensors
 // are looked up once, and other rows are never read.
 class Cuts {
  public:
@@ -104,7 +105,7 @@ class Cuts {
   void apply() {
     std::vector<TensorView> own = tensors_of_parts(parts_);
     for (std::size_t i = 0; i < own.size(); ++i) {
-      own[i].part = nullptr;  // The rest of the load treats it as a complete tensor.
+      own[i].part = nullptr;  // The rest of the load treats the rows as a complete tensor.
       places_[i].first->set(places_[i].second, std::move(own[i]));
     }
   }
@@ -114,7 +115,7 @@ class Cuts {
   std::vector<std::pair<Dict*, Value>> places_;
 };
 
-// Whether `saved` is exactly these rows.
+// Whether `saved` has exactly the rows `rows`.
 bool is_part(const TensorView& saved, const ShardedRows& rows) {
   return saved.part != nullptr && saved.part->global_shape == rows.global_shape &&
          saved.part->offsets.front() == rows.begin && saved.shape == own_shape(rows);
@@ -153,7 +154,7 @@ void cut_model(const State& state, Dict& model, Cuts& cuts, std::vector<std::str
       });
 }
 
-// Keys are names, or positions in the groups.
+// The keys of "state" are names, or positions in the groups.
 void cut_optimizer(const State& state, Value& saved, Cuts& cuts) {
   Dict* const states = dict_at(&saved, "state");
   const Value* const groups = std::as_const(saved).find("param_groups");
@@ -223,7 +224,7 @@ WholeState::~WholeState() {
 
 void WholeState::complete(Value& entries, bool at_once) {
   if (gather_ == nullptr) return;
-  std::vector<ByteSource::Range> wanted;  // Only at once.
+  std::vector<ByteSource::Range> wanted;  // Filled only if at_once.
   replace_own_rows(state_, entries, [&](const ShardedRows& rows, const TensorView& own) {
     TensorView whole = own;
     whole.shape = rows.global_shape;

@@ -1,10 +1,11 @@
 // The state of a sharded run (State::sharding) as Values.
 //
-//  1. Each rank's own part: tensors that say which part of the whole they are (mark_own_parts()).
+//  1. Each rank's own part: tensors that are marked with their place in the whole
+//     (mark_own_parts()).
 //  2. The whole, for rank 0 (WholeState): tensors whose bytes come from the other ranks when they
 //     are read, as by a saver's snapshot. The snapshot then holds the only copy of the whole state.
 //  3. The reverse, when a whole is loaded: this rank's rows are cut out before anything is read, so
-//     that nothing else is read (cut_to_own_rows()).
+//     that only these rows are read (cut_to_own_rows()).
 #pragma once
 
 #include <functional>
@@ -23,14 +24,14 @@ namespace cairn {
 class State;
 struct ShardedRows;
 
-// Whether ranks have only parts of its model.
+// Whether ranks have only parts of the model of `state`.
 bool is_sharded(const State& state);
 
 // Step 1. `entries`: from State::state_dict().
 void mark_own_parts(const State& state, Value& entries);
 
-// Step 2, while it lives. Construct it on all ranks. On ranks above 0 the constructor returns when
-// rank 0's object is destroyed. Does nothing for a state that is not sharded.
+// Does step 2 while it lives. Construct it on all ranks. On ranks above 0 the constructor returns
+// when rank 0's object is destroyed. Does nothing for a state that is not sharded.
 class WholeState {
  public:
   // Throws DistError.
@@ -39,8 +40,8 @@ class WholeState {
   WholeState(const WholeState&) = delete;
   WholeState& operator=(const WholeState&) = delete;
 
-  // Rank 0 calls it once: replaces its own rows with wholes. `at_once`: in memory. Throws
-  // DistError.
+  // Rank 0 calls this once. Replaces rank 0's own rows with whole tensors. `at_once`: their bytes
+  // are gathered into memory now, not when they are read. Throws DistError.
   void complete(Value& entries, bool at_once = false);
 
  private:

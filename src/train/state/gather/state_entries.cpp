@@ -43,8 +43,8 @@ Value algorithm_entries(const State& state) {
   return entries;
 }
 
-// Composer's reader on CUDA refuses the empty state of a disabled scaler. Its reader without CUDA
-// ignores a full one. So all five entries are always written.
+// Composer's reader on CUDA refuses the empty state of a disabled scaler. Without CUDA, Composer's
+// reader ignores a full state. So all five entries are always written.
 Value scaler_entry(const GradScaler& scaler) {
   const Value state = scaler.state_dict();
   if (!state.as_dict().empty()) return Dict{{scaler.name(), state}};
@@ -53,7 +53,7 @@ Value scaler_entry(const GradScaler& scaler) {
   return Dict{{scaler.name(), GradScaler(enabled).state_dict()}};
 }
 
-// float32, as torchmetrics computes. float64 for a number that needs it.
+// A float32, as torchmetrics computes. A float64 for a number that no float32 holds.
 Value computed_tensor(double number) {
   const bool is_float = std::isnan(number) || static_cast<float>(number) == number;
   return view_of(torch::tensor(number, is_float ? at::kFloat : at::kDouble));

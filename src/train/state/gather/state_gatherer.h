@@ -1,5 +1,5 @@
-// Gathers the state of a run as a Value, repeatedly. Parts that did not change since the previous
-// time are compared, and not built again. Comparing allocates nothing per tensor.
+// Gathers the state of a run as a Value, repeatedly. It compares the state with that of the
+// previous time, and does not build unchanged parts again. Comparing allocates nothing per tensor.
 //
 // The gatherer keeps the previous Value, and with it the memory of its tensors, until it gathers
 // again or is destroyed. It assumes nothing that it can check: each time it compares every tensor
@@ -45,7 +45,7 @@ class StateGatherer {
 };
 
 // State::state_dict() and State::model_state_dict(), with `model` as the state of the module, and
-// `optimizer` as that of the optimizer, if there is one.
+// `optimizer` as the state of the optimizer, if there is one.
 Value full_state_dict(const State& state, Value model, Value optimizer);
 Value weights_state_dict(const State& state, Value model);
 

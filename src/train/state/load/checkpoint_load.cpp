@@ -4,21 +4,22 @@
 //  1. Decode it: check structure, manifest and pickle; read no tensor. Remove what load_ignore_keys
 //     names.
 //  2. Read every tensor that may be needed, once, into fresh memory, and check every byte of the
-//     file on the way (load_staging.h). The end of reading is waited for before elements are first
-//     used: while the disk works, step 1 finishes and the model is planned. After that, nothing
+//     file on the way (load_staging.h). The load waits for the end of reading before it first uses
+//     elements: while the disk works, step 1 finishes and the model is planned. After that, nothing
 //     reads the file again: the bytes that were checked are applied.
-//  3. Bring layouts of older Composers to the present one, and compare with the live objects. Plan
-//     model, optimizer and plain values, which changes nothing; also metrics, on a copy.
+//  3. Bring layouts of older Composers to the present layout, and compare with the live objects.
+//     Plan model, optimizer and plain values, which changes nothing. Plan metrics, too, on a copy.
 //     Schedulers, algorithms, callbacks, scaler and metrics can only be tried: save the present
 //     state of each, then load it.
 //  4. Allocate everything that applying needs: conversions, tables, copies of shared memory.
 //  5. Apply the plans: moves, swaps, and copies from memory to memory. None of these can fail. With
-//     in_place, weights that can be read straight into the model are left out of 2. They are read
-//     here first. That can fail; the error then says that the weights are lost.
-//  6. If something did not fit in 3, or anything was thrown before 5 (out of memory, or by a logger
-//     that cannot write), undo. Release the plans' memory, restore the state of all tried objects,
-//     and throw one error, which names the file. It is a MismatchError that lists everything that
-//     did not fit.
+//     in_place, weights that can be read straight into the model are left out of step 2. They are
+//     read in this step, before the plans are applied. This read can fail; the error then says that
+//     the weights are lost.
+//  6. If something did not fit in step 3, or anything was thrown before step 5 (out of memory, or
+//     by a logger that cannot write), undo. Release the plans' memory, restore the state of all
+//     tried objects, and throw one error, which names the file. It is a MismatchError that lists
+//     everything that did not fit.
 // clang-format on
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -61,7 +62,7 @@
 namespace cairn {
 namespace {
 
-struct Refused {};  // Something does not fit.
+struct Refused {};  // Thrown if something does not fit.
 
 class CheckpointLoad {
  public:
@@ -79,7 +80,7 @@ class CheckpointLoad {
  private:
   void filter(Value& checkpoint, const std::string& path);
   void cut(Value& checkpoint);
-  void stage(LoadStaging& staging, Value& checkpoint);  // Step 2, except its end.
+  void stage(LoadStaging& staging, Value& checkpoint);  // Step 2, except the end of reading.
   void place_model(Value& saved, bool with_devices);    // Step 2, in place.
   void read_in_place(LoadStaging& staging);             // Step 5.
   Verify how_to_read() const;
@@ -110,7 +111,7 @@ class CheckpointLoad {
   ModuleLoad model_;
   InPlace in_place_;
   std::function<void()> finish_reading_;  // The end of step 2. Does nothing when called again.
-  bool is_overwriting_ = false;           // The weights are no longer the old ones.
+  bool is_overwriting_ = false;           // The old weights are being overwritten.
   std::unique_ptr<OptimizerLoad> optimizer_;
   RunValuesLoad values_;
   MetricsLoad metrics_;
@@ -208,7 +209,7 @@ void CheckpointLoad::check(const Value& checkpoint) {
     return findings_.warn("the checkpoint holds only weights; everything else stays as it is");
   }
   values_.plan(saved, state_, findings_);
-  saved = with_plain_numbers(saved);  // Not what the dataset gets, which keeps its own numbers.
+  saved = with_plain_numbers(saved);  // After plan(): the dataset keeps numpy's numbers.
   plan_optimizer(saved);
   RunObjectsLoad objects(saved, state_, findings_, tried_);
   objects.load_schedulers();
@@ -282,13 +283,15 @@ void CheckpointLoad::apply_plans() noexcept {
   metrics_.apply(state_);
 }
 
-// Whether the load may need tensors of this entry of "state", as any version of Composer names it.
+// Whether the load may need tensors of this entry of "state". `key` is as any version of Composer
+// names the entry.
 bool CheckpointLoad::may_need(const std::string& key) const {
   if (options_.load_weights_only) return key.find("model") != std::string::npos;
   return state_.optimizer || key.find("optimizers") == std::string::npos;
 }
 
-// Skipped if the names are an older Composer's, or if another entry is taken for the model.
+// Does nothing if the names are those of an older Composer, or if another entry is taken for the
+// model.
 void CheckpointLoad::place_model(Value& saved, bool with_devices) {
   const auto is_taken_as_it_is = [&] {
     const Value* const model = saved.find("model");
@@ -319,8 +322,8 @@ void CheckpointLoad::stage(LoadStaging& staging, Value& checkpoint) try {
   staging.refuse_size(options_.verify);
 }
 
-// A read in two parts checks in two parts: the loaded bytes, each once. In a sharded run each rank
-// reads a part.
+// With in_place the file is read in two parts, and in a sharded run each rank reads a part. Then
+// only the bytes that are read are checked, each once.
 Verify CheckpointLoad::how_to_read() const {
   const bool is_part = !in_place_.places.empty() || is_sharded(state_);
   return is_part && options_.verify == Verify::kFull ? Verify::kWhatIsRead : options_.verify;
@@ -350,7 +353,7 @@ std::optional<Value> CheckpointLoad::run(const std::string& path, LoadStaging& s
       finish_reading_();
     } else {
       check(checkpoint);
-      finish_reading_();  // Also if nothing of it is used: damage is reported first.
+      finish_reading_();  // Also if nothing that was read is used: damage is reported first.
       if (const Value* found = checkpoint.find("rng")) rng = *found;
     }
     refuse_misfits();

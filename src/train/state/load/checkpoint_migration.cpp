@@ -38,7 +38,8 @@ void list_algorithms(Value& state) {
   state.mutable_dict()["algorithms"] = std::move(pairs);
 }
 
-// As one iteration that never ended, which includes everything counted so far.
+// Adds the counters of iterations: one iteration that has not ended, which includes everything
+// counted so far.
 void count_iterations(Value& state) {
   const Value* timestamp = find_path(state, "timestamp/Timestamp");
   if (timestamp == nullptr || !timestamp->is_dict() || timestamp->find("iteration") != nullptr) {

@@ -11,9 +11,9 @@
 
 namespace cairn {
 
-// Nullopt for a run of one fit() up to max_duration: it needs no entry, so its files have the same
-// entries as Composer's. The end of the current call is State::max_duration, which callbacks may
-// move.
+// Nullopt for a run of one fit() up to max_duration: such a run needs no entry, so its files have
+// the same entries as Composer's files. The end of the current call is State::max_duration, which
+// callbacks may move.
 std::optional<Value> fit_calls_value(const State& state);
 
 // Throws MismatchError or UsageError for anything that fit_calls_value() does not return.

@@ -15,9 +15,9 @@ class State;
 std::vector<std::string> needed_parts(const State& state, const Value& saved);
 
 // Removes the foreign objects (cairn/foreign.h) from `tree`, a dict. Returns a line for each class
-// that says what was passed over. `needed` are paths. For an object inside or around one of them,
-// throws UnsupportedError with its key, its class and the way out; nothing is changed then.
-// `prefix` is put before the paths in texts ("state/").
+// that says what was passed over. `needed` are paths. For an object inside or around a needed path,
+// throws UnsupportedError with the object's key, its class and the way out; nothing is changed
+// then. `prefix` is put before the paths in texts ("state/").
 std::vector<std::string> pass_over_foreign(Value& tree, const std::vector<std::string>& needed,
                                            const std::string& prefix);
 

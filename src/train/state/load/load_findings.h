@@ -22,7 +22,8 @@ class LoadFindings {
   // A pattern for load_ignore_keys that passes over a misfit.
   void way_out(const std::string& pattern) { ways_out_.push_back(pattern); }
 
-  // A dict below `saved`; nullptr if there is none. Anything else there is a misfit.
+  // The entry `key` of `saved`, which must be a dict; nullptr if there is no such entry. An entry
+  // that is not a dict is a misfit.
   const Dict* dict_entry(const Value& saved, const char* key);
 
   const std::vector<std::string>& misfits() const { return misfits_; }

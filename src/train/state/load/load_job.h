@@ -16,8 +16,8 @@ class JointStore;
 struct LoadJob {
   std::string path = {};
   std::optional<Checkpoint> checkpoint = std::nullopt;  // The one at `path`, if already open.
-  // CheckpointSource::content() of the checkpoint that another rank opened at `path`. The one
-  // opened here must be equal. Empty: any content.
+  // CheckpointSource::content() of the checkpoint that another rank opened at `path`. The content
+  // of the checkpoint that this rank opens must be equal. Empty: any content.
   std::string content = {};
   LoadCheckpointOptions options = {};  // Where `path` is, and what to load from it.
   // The same as options.store, if machines have parts of the checkpoint; null otherwise.

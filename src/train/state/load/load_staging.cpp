@@ -24,12 +24,12 @@ namespace {
 
 // Reading less takes no longer than starting a thread.
 constexpr std::uint64_t kLeastWhole = std::uint64_t{1} << 20;
-// Opening a smaller file brought it into the page cache, or it takes only a few reads.
+// A smaller file is in the page cache since it was opened, or takes only a few reads.
 constexpr std::uint64_t kLeastAhead = std::uint64_t{32} << 20;
 // The most bytes of the file that may be read in vain.
 constexpr std::uint64_t kMostUnwanted = std::uint64_t{16} << 20;
 
-constexpr Refusal kRefusal = {.called = "it"};  // The code that catches it adds the name.
+constexpr Refusal kRefusal = {.called = "it"};  // The code that catches the error adds the name.
 
 // The most bytes of a checkpoint that can be wanted: the weights, and the optimizer's state. The
 // latter is up to five times as large for weights in half precision. Also whether most of the
@@ -52,8 +52,8 @@ WantedEstimate estimate_wanted(const State& state, const LoadCheckpointOptions& 
   return {is_all ? kWithOptimizer * bytes : bytes, of_devices > bytes / 2};
 }
 
-// Moves the entries with such keys out of a dict, and leaves None in their place. Without another
-// owner they are staged in place.
+// Moves the entries whose keys are wanted out of a dict, and leaves None in their place. So moved
+// entries without another owner can be staged in place.
 Dict taken_out(Value& dict, const std::function<bool(const Value& key)>& is_wanted) {
   std::vector<Value> keys;
   for (const auto& [key, value] : dict.as_dict()) {
@@ -98,7 +98,7 @@ void LoadStaging::begin(const State& state, const LoadCheckpointOptions& options
   try {
     const bool is_large = file->size() >= kLeastAhead;
     if (options.in_place && is_large) ahead_ = std::make_unique<CacheAhead>(file);
-    const WantedEstimate wanted = estimate_wanted(state, options);  // This takes time, too.
+    const WantedEstimate wanted = estimate_wanted(state, options);  // The estimate takes time, too.
     if (file->size() / 5 * 4 > wanted.bytes + kMostUnwanted) {
       ahead_ = nullptr;
       return;
@@ -110,7 +110,7 @@ void LoadStaging::begin(const State& state, const LoadCheckpointOptions& options
     }
     whole_ = std::make_unique<Whole>(opened_, std::move(file));
   } catch (const std::bad_alloc&) {     // Step 3 reads the file, or reports that memory is short.
-  } catch (const std::system_error&) {  // No thread, either.
+  } catch (const std::system_error&) {  // No thread could be started: the same.
   }
 }
 
@@ -143,7 +143,7 @@ void LoadStaging::finish(Verify verify) {
   try {
     if (auto whole = std::exchange(whole_, nullptr)) {
       check_whole(whole->read.finish(), opened_.path(), kRefusal);
-      whole = nullptr;  // The parts in use stay.
+      whole = nullptr;  // The parts of the mirror that are in use stay.
       copy_from_mirror();
       if (reads_.empty()) return;
     }

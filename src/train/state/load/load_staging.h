@@ -6,11 +6,12 @@
 //     it is wanted, threads read it whole. It goes into memory with the layout of the file
 //     (mirror.h), and is verified on the way. So the disk works while the caller decodes. With
 //     in_place, or if the weights lie on devices, there is no memory to read into yet. Then the
-//     file is read into the page cache meanwhile, as far as that goes.
+//     file is meanwhile read into the page cache, as far as possible.
 //  2. stage() gives the wanted tensors of the decoded tree their memory: parts of the mirror, or
 //     memory of their own (staging.h), on the host or on their device (device_targets.h).
-//  3. finish() waits for 1, or reads and verifies now. Tensors whose place in the file does not
-//     suit libtorch are copied. After that, nothing reads the file.
+//  3. finish() waits for the end of step 1. If step 1 read nothing into memory, finish() reads and
+//     verifies now. Tensors whose place in the file does not suit libtorch are copied. After that,
+//     nothing reads the file.
 // clang-format on
 #pragma once
 

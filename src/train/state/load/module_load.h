@@ -31,7 +31,7 @@ struct ModuleLoad {
   std::vector<TensorLoad> tensors;  // Each tensor of the module once.
   IncompatibleKeys keys;
   std::vector<std::string> misfits;  // If empty, apply_all(tensors) will succeed.
-  std::vector<std::string> unfit;    // Names that both have, but whose entries do not fit.
+  std::vector<std::string> unfit;  // Names that the module and the state have, but that do not fit.
 };
 
 struct PlanModuleLoadOptions {

@@ -21,7 +21,7 @@ using FromAndTo = std::pair<std::string, std::string>;
 constexpr const char* kWrappers[] = {"_orig_mod.", "_fsdp_wrapped_module.",
                                      "_checkpoint_wrapped_module."};
 
-// Calls use(suffix) for the name and for the rest after each of its dots, longest first, until
+// Calls use(suffix) for the name and for the rest after each dot of the name, longest first, until
 // `use` returns true.
 void for_each_suffix(std::string_view name, const auto& use) {
   while (!use(name)) {

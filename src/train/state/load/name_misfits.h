@@ -14,7 +14,7 @@ namespace cairn {
 struct Renaming {
   std::string from;
   std::string to;
-  std::size_t fits = 0;  // How many missing names fit then.
+  std::size_t fits = 0;  // How many missing names fit after the renaming.
 };
 
 // Finds the renaming after which most names fit: at least three quarters of the missing names, or

@@ -11,7 +11,8 @@
 
 namespace cairn {
 
-// The states in a checkpoint's "algorithms", by the algorithm's name; those of one name in order.
+// The states in a checkpoint's "algorithms", by the algorithm's name. The states of one name keep
+// their order.
 using StatesByName = std::map<std::string, std::vector<const Value*>>;
 // `list`: the entry, or null. nullopt: the entry is not a list of (name, state).
 std::optional<StatesByName> algorithm_states(const Value* list);
@@ -27,7 +28,7 @@ class ObjectLoads {
   // with `where`. Only StorageError and std::bad_alloc go on to the caller: they say nothing about
   // whether the state fits.
   void load(const std::string& where, const Value& state, const Object& object);
-  // An object with state_dict() and load_state_dict(). It must outlive this.
+  // An object with state_dict() and load_state_dict(). The object must outlive this ObjectLoads.
   template <class T>
   void load(const std::string& where, const Value& state, T& object) {
     load(where, state,

@@ -8,7 +8,7 @@
 namespace cairn {
 namespace {
 
-// Sets the time while it lives.
+// Sets the state's time while this object lives.
 class TimeGuard {
  public:
   TimeGuard(State& state, const Timestamp& time)
@@ -22,7 +22,7 @@ class TimeGuard {
   const Timestamp before_;
 };
 
-// Assumes that all batches had the same number of samples and tokens.
+// The time one batch earlier, if all batches had the same number of samples and tokens.
 Timestamp one_batch_before(Timestamp time) {
   if (time.batch == 0) return time;
   time.sample -= time.sample / time.batch;

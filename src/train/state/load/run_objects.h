@@ -1,5 +1,6 @@
-// Loads the schedulers, algorithms, callbacks and the scaler of a run. They can only be tried: the
-// present state of each is saved, then the new one is loaded (object_loads.h).
+// Loads the schedulers, algorithms, callbacks and the scaler of a run. The states of these objects
+// can only be tried: the present state of each object is saved, then the new state is loaded
+// (object_loads.h).
 #pragma once
 
 #include <string>

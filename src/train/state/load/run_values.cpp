@@ -11,7 +11,7 @@
 
 namespace cairn {
 
-// apply() needs it.
+// RunValuesLoad::apply() is noexcept, so it needs this.
 static_assert(std::is_nothrow_move_assignable_v<Value> && std::is_nothrow_move_assignable_v<Dict> &&
               std::is_nothrow_copy_assignable_v<Timestamp> &&
               std::is_nothrow_move_assignable_v<std::optional<FitCalls>> &&
@@ -78,7 +78,7 @@ void MetricsLoad::plan_group(const std::string& label, const Metrics& metrics, c
     }
     states_.emplace_back(metric, *state);
     const Value* computed = entry->find("_computed");
-    if (computed == nullptr) continue;  // None if it was not computed.
+    if (computed == nullptr) continue;  // Absent if the metric was not computed.
     if (const auto number = find_number(*computed)) values_.push_back({label, {key, *number}});
   }
 }

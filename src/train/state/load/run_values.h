@@ -1,5 +1,5 @@
-// Loads the plain values and the metrics of a run. Each is planned first, which changes nothing,
-// and applied when everything fits.
+// Loads the plain values and the metrics of a run. Each of the two loads is planned first, which
+// changes nothing, and applied if everything fits.
 #pragma once
 
 #include <cstdint>
@@ -24,7 +24,8 @@ class RunValuesLoad {
   void plan(const Value& saved, const State& state, LoadFindings& findings);
   // The planned time; nullopt if the checkpoint has none.
   const std::optional<Timestamp>& timestamp() const { return timestamp_; }
-  // State::schedulers_step_after_time. It is known after the schedulers have their state.
+  // Sets State::schedulers_step_after_time, which is known only after the schedulers have their
+  // state.
   void set_steps_after_time(bool steps) { steps_after_time_ = steps; }
   // Call it once.
   void apply(State& state) noexcept;

@@ -13,7 +13,7 @@
 
 namespace cairn {
 
-// Advances torch's CPU generator by that draw.
+// Advances torch's CPU generator by one such draw.
 void draw_base_seed();
 
 }  // namespace cairn

@@ -82,7 +82,7 @@ List words_of_array(const NdArray& array) {
 
 Value python_random_state(std::uint32_t seed) {
   List words = items_of(words_of_key(seed));
-  words.emplace_back(kWords);  // Position at the end: the next draw makes new words.
+  words.emplace_back(kWords);  // The position is at the end, so the next draw makes new words.
   return Tuple{{3, Tuple{std::move(words)}, None{}}};
 }
 

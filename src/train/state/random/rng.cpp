@@ -20,8 +20,8 @@
 namespace cairn {
 namespace {
 
-// The states that Python's generators would have. Global, because torch's generators are; both are
-// read and set together.
+// The states that Python's generators would have. Global, because torch's generators are global,
+// and both kinds are read and set together.
 struct PythonStates {
   Value python;
   Value numpy;
@@ -54,7 +54,7 @@ std::optional<at::Generator> device_generator() {
 }
 
 at::Tensor state_tensor(const Value& state) {
-  constexpr std::int64_t kMostBytes = std::int64_t{1} << 20;  // The largest has some 5,000.
+  constexpr std::int64_t kMostBytes = std::int64_t{1} << 20;  // The largest state has some 5,000.
   if (!state.is_tensor() || state.as_tensor().dtype != DType::kUInt8) {
     throw MismatchError("torch's generator state is not a uint8 tensor");
   }
@@ -108,7 +108,8 @@ void check_device(const Value& entry, RngCheck& found, Restored& restored) {
     found.warnings.emplace_back("the checkpoint's CUDA random state is ignored: no CUDA here");
   } else if (generator) {
     restored.cuda = checked(entry, "cuda", found, state_tensor);
-    // 816 bytes before PyTorch 2.1, 16 since. They cannot be converted.
+    // The state has 816 bytes before PyTorch 2.1, and 16 bytes since. One cannot be converted to
+    // the other.
     if (restored.cuda && restored.cuda->numel() != generator_state(*generator).numel()) {
       found.warnings.push_back("the checkpoint's CUDA random state has " +
                                std::to_string(restored.cuda->numel()) +

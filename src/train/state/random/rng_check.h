@@ -1,4 +1,4 @@
-// A dry run of restore_rng_states() with a list.
+// The findings of a dry run of restore_rng_states().
 #pragma once
 
 #include <string>
@@ -10,7 +10,7 @@ namespace cairn {
 
 struct RngCheck {
   std::vector<std::string> misfits;   // Malformed entries: restore_rng_states() would throw.
-  std::vector<std::string> warnings;  // Entries that it would leave alone.
+  std::vector<std::string> warnings;  // Entries that restore_rng_states() would leave alone.
 };
 
 // `states` is the "rng" list of a checkpoint. `is_of_own_rank`: it has only the states of this
