@@ -20,14 +20,14 @@ struct LostObject {
 };
 
 // Returns the objects of a tree that hold a storage outside of `kept`: leaves, keys, attributes of
-// dicts, and factories. Lists each once.
+// dicts, and factories. Lists each object once.
 std::vector<LostObject> lost_objects(const Value& root, const Storages& kept);
 
 // Returns the storages of all leaves of a tree, except those of DTensors. A format that writes each
 // leaf, and knows only full tensors, holds these storages.
 Storages storages_of_leaves(const Value& root);
 
-// Paths of the tensors that had attributes in Python, and the names of these: see
+// Paths of the tensors that had attributes in Python, and the names of these attributes: see
 // TensorView::lost_attributes.
 std::vector<std::pair<std::string, std::string>> lost_attributes(const Value& root);
 

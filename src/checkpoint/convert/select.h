@@ -10,8 +10,8 @@ namespace cairn {
 
 struct Selection {
   // Patterns as glob_match() takes them, for whole paths. A pattern that matches a part also covers
-  // everything in it. A part is kept if it matches an `include` pattern (or there are none) and no
-  // `exclude` pattern. The containers of kept parts are kept.
+  // everything in it. A part is kept if it matches an `include` pattern (or if there are no
+  // `include` patterns) and no `exclude` pattern. The containers of kept parts are kept.
   std::vector<std::string> include;
   std::vector<std::string> exclude;
 };

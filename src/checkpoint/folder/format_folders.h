@@ -1,4 +1,4 @@
-// Finds the folders that the names of a format are in.
+// Finds the folders that can contain names of a format.
 #pragma once
 
 #include <string>
@@ -16,8 +16,8 @@ bool is_known_folder(ObjectStore& store, const std::string& path);
 // The same for a name that was listed in `folder`. Asks the store only if the listing does not say.
 bool is_known_folder(ObjectStore& store, const std::string& folder, const ListedName& listed);
 
-// Whether `path` is a folder that is a checkpoint by itself (torch.distributed.checkpoint's), whole
-// or not: its `.metadata` exists. Throws StorageError.
+// Whether `path` is a folder of torch.distributed.checkpoint, which is a checkpoint by itself,
+// complete or not. The file `.metadata` in the folder shows this. Throws StorageError.
 bool is_checkpoint_folder(ObjectStore& store, const std::string& path);
 
 // Returns `folder` itself as "", and for "ep{epoch}/ba{batch}.pt" only the folders "ep<number>" in

@@ -32,14 +32,14 @@ using ListedFolders = std::map<std::string, std::vector<ListedName>>;
 struct NamedFile {
   std::string path;
   Timestamp claim = {};  // the counters that the name has; the others are 0
-  // The time of the file, if the listing has it or several names are equally far. The end of time
-  // if it is not known.
+  // The time of the file. It is set if the listing has it or if several names are equally far. If
+  // it is asked for but not known, it is time_point::max().
   std::optional<std::chrono::system_clock::time_point> modified = std::nullopt;
 };
 
 class NamesByPosition {
  public:
-  // Lists `folder` at once. Throws NotFoundError, UsageError if it is not a folder, and
+  // Lists `folder` at once. Throws NotFoundError, UsageError if `folder` is not a folder, and
   // StorageError. Folders in `listed` are not listed again; `listed` must live as long as this
   // object.
   NamesByPosition(ObjectStore& store, std::string folder, const NameFormat& format,

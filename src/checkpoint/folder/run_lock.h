@@ -28,7 +28,8 @@ struct RunLockHolder {
 struct RunLockRequest {
   std::string folder;  // must exist
   std::string run_name;
-  // All processes of one start give the same text, and share the lock. random_digits() makes one.
+  // All processes of one start give the same text, and share the lock. random_digits() makes such a
+  // text.
   std::string job;
 };
 

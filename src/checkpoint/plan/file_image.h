@@ -1,9 +1,9 @@
 // The asynchronous saver's snapshot: memory laid out like the file itself.
 //
 //  1. The offset of each storage follows from the sizes of the earlier storages and the size of the
-//     pickle's record. That record has room to grow, so it keeps its size as long as names, shapes
-//     and dtypes stay. So the caller's thread, for which training waits, only walks the tree once
-//     and copies. It encodes the tree only the first time and when the storages differ.
+//     pickle's record. The pickle's record has room to grow, so it keeps its size as long as names,
+//     shapes and dtypes stay. So the caller's thread, for which training waits, only walks the tree
+//     once and copies. It encodes the tree only the first time and when the storages differ.
 //  2. The tree is encoded. If its plan puts the storages at the offsets of step 1, the memory is
 //     the file's image, and headers are written into the gaps.
 //  3. Otherwise another executor writes from the copies. This happens if the pickle has outgrown
@@ -36,7 +36,7 @@ class FileImage {
     pickle::EncodeMemory encoded = {};            // used by plan(), too
     std::size_t known_sizes = 0;              // how many of the first sizes are those of `known`
     std::vector<std::uint64_t> offsets = {};  // of the storages
-    std::uint64_t offsets_for = 0;            // the pickle_bytes for which they hold; 0: none
+    std::uint64_t offsets_for = 0;            // the pickle_bytes for which `offsets` hold; 0: none
     std::uint64_t end = 0;                    // after the last storage
   };
 
@@ -44,8 +44,8 @@ class FileImage {
   // a storage throws.
   FileImage(Value value, Snapshotter& snapshotter, std::shared_ptr<Layout> layout);
 
-  // Returns a function that finds the copy of a storage of the value (empty: it was not copied).
-  // Call copies() before plan(). Only one thread at a time may call the function.
+  // Returns a function that finds the copy of a storage of the value (empty if the storage was not
+  // copied). Call copies() before plan(). Only one thread at a time may call the function.
   std::function<SharedBytes(const Storage& storage)> copies() const;
 
   // Does step 2; call it once. Throws what pickle::encode() throws. Afterwards the Value is gone,

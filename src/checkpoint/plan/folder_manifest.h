@@ -38,7 +38,7 @@ struct FolderManifest {
 
 std::string write_folder_manifest(const FolderManifest& manifest);
 
-// Throws CorruptError, or ReaderMissingError, which names the writer, for a newer schema.
+// Throws CorruptError. For a newer schema throws ReaderMissingError, which names the writer.
 FolderManifest parse_folder_manifest(std::string_view text);
 
 }  // namespace cairn

@@ -18,16 +18,16 @@
 
 namespace cairn {
 
-// The place for a rank's files. Only for the thread that it was given to, during that call.
+// The place for a rank's files. Only the thread that gets it may use it, and only during that call.
 class PartPlace {
  public:
   PartPlace(AttemptFolder& folder, RollCall& call) : folder_(folder), call_(call) {}
 
-  // The name that the file will have there; `.metadata` needs it.
+  // The name that the file will have in the folder; `.metadata` needs this name.
   std::string stored_name(const std::string& name) const { return folder_.stored_name(name); }
   // Writes a file like AttemptFolder::write(). Between blocks it gives signs of life for this rank.
-  // It throws an exception that is not an Error if the others have given up; the caller must let it
-  // pass.
+  // Throws an exception that is not an Error if the other ranks have given up; the caller must let
+  // this exception pass.
   void write(const FileOfAttempt& file);
   // For long work that writes no block: call it at least every second.
   void keep_alive() { call_.keep_alive(); }
@@ -50,7 +50,7 @@ struct RankPart : WrittenPart {
   std::int64_t rank = 0;
 };
 
-// `.metadata`, written piece by piece: with ten million chunks it has a gigabyte.
+// `.metadata`, written piece by piece: with ten million chunks it is a gigabyte.
 struct RankMetadata {
   RankMetadata() = default;
   // NOLINTNEXTLINE(google-explicit-constructor): a small one is only a text
@@ -66,11 +66,12 @@ struct RankMetadata {
 struct RankCommitJob {
   std::string path = {};  // of the folder; each rank resolves a relative path itself
   // Whether an existing checkpoint may be replaced. If the parts are on several machines, none can
-  // be: then one on rank 0's machine is an error.
+  // be replaced: then an existing checkpoint on rank 0's machine is an error.
   bool overwrite = false;
-  // Whether another machine may put aside what has the name there and may be a part of a whole
-  // checkpoint (name_on_machine.h). For a run that has resumed from an earlier checkpoint. False:
-  // then this is an AlreadyExistsError, or the disk's error. Only rank 0's value counts.
+  // Whether another machine may put aside whatever already has the name on that machine, even if
+  // this may be a part of a whole checkpoint (name_on_machine.h). For a run that has resumed from
+  // an earlier checkpoint. False: the existing thing is an AlreadyExistsError, or the disk's error.
+  // Only rank 0's value counts.
   bool puts_aside = false;
   // Writes this rank's files, and returns their names, sizes and hashes. Called on every rank.
   std::function<WrittenPart(PartPlace& place)> write_part = nullptr;

@@ -1,5 +1,5 @@
 // A store for reading the checkpoints of ranks on several machines, as if all files were in one
-// folder. Each machine has its own files of them.
+// folder. Each machine has only some of the files.
 //
 //  1. The ranks have agreed on the checkpoints, and on which rank has which file
 //     (agree_over_ranks.h).

@@ -22,8 +22,8 @@ class MeetingError : public Error {
 };
 
 // One rank's access to the meeting place. Only one thread at a time may use it. Every call returns
-// within seconds or throws MeetingError; then it may or may not have taken effect. All calls are
-// idempotent.
+// within seconds or throws MeetingError. A call that throws may or may not have taken effect. All
+// calls are idempotent.
 class Meeting {
  public:
   using Time = std::chrono::steady_clock::time_point;
@@ -34,9 +34,9 @@ class Meeting {
   virtual void set(const std::string& key, const std::string& value) = 0;
   // nullopt if no rank has set it.
   virtual std::optional<std::string> find(const std::string& key) = 0;
-  // If the key has the value `from`, sets it to `to`. Returns the value that it has then. If
-  // several ranks do this at once, one succeeds, and all get the value that stands. nullopt if no
-  // rank has set the key.
+  // If the key has the value `from`, sets it to `to`. Returns the value that the key has
+  // afterwards. If several ranks do this at once, one succeeds, and all get the value that it has
+  // set. nullopt if no rank has set the key.
   virtual std::optional<std::string> exchange(const std::string& key, const std::string& from,
                                               const std::string& to) = 0;
   virtual void remove(const std::string& key) = 0;

@@ -32,7 +32,7 @@ struct RankSaveJob {
   // Values that only this rank has: each becomes item number `rank` of the list with that name,
   // such as ("rng", its state).
   std::vector<std::pair<std::string, Value>> own = {};
-  // for hybrid sharding; the first replica writes parts that several have
+  // for hybrid sharding; the first replica writes parts that several replicas have
   std::uint32_t replica = 0;
   std::size_t files = 1;  // the largest number of files of each rank
   // For a caller that saves repeatedly: this rank's kept plan, used by one thread at a time. Null:

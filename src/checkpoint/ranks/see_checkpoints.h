@@ -13,8 +13,8 @@
 
 namespace cairn {
 
-// A file in a part that marks it: the checkpoint was published on another machine. It holds the id
-// of the attempt that it marks.
+// A file in a part that marks the part: its checkpoint was published on another machine. The file
+// holds the id of the attempt that it marks.
 inline constexpr const char* kPublishedMark = ".cairn_published";
 
 // Returns what this rank has of the checkpoint at `path`: a file or folder, whole or in part;

@@ -51,7 +51,7 @@ class GlobalPlan {
   // `names`: all different Description::names, in any order. `parts`: the Description::parts of
   // every rank, in any order. Throws CorruptError for texts that are not descriptions,
   // UnsupportedError for those of another version of cairn, and UsageError, naming the item and the
-  // ranks, if they do not form one state.
+  // ranks, if the descriptions do not form one state.
   GlobalPlan(const std::vector<std::string>& names, std::vector<std::string> parts);
   ~GlobalPlan();
   GlobalPlan(GlobalPlan&&) noexcept;
@@ -71,8 +71,9 @@ class GlobalPlan {
   // The files that all ranks wrote, from their reports. Throws CorruptError, naming the rank, for a
   // report that does not fit the plan, and UsageError if a report is missing.
   std::vector<ManifestFile> files(const std::vector<std::string>& reports) const;
-  // The content of `.metadata` for these files (dcp::write_metadata()). It takes 24 bytes for each
-  // chunk and keeps none of the arguments; the plan must outlive it. Throws what files() throws.
+  // The content of `.metadata` for these files (dcp::write_metadata()). The result takes 24 bytes
+  // for each chunk and keeps none of the arguments; the plan must outlive the result. Throws what
+  // files() throws.
   std::unique_ptr<const dcp::MetadataContent> content(const Reports& reports,
                                                       const MetadataOptions& options = {}) const;
   // The whole text of `.metadata`. For few chunks.

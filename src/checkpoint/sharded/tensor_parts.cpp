@@ -10,7 +10,7 @@
 namespace cairn::sharded {
 namespace {
 
-// Adds the rest of `box` without `other` to `rest`: at most two boxes for each dimension.
+// Adds what `other` does not cover of `box` to `rest`: at most two boxes for each dimension.
 void cut_out(const dcp::Box& box, const dcp::Box& other, std::vector<dcp::Box>& rest) {
   const auto both = dcp::intersect(box, other);
   if (!both) return rest.push_back(box);

@@ -26,7 +26,7 @@ namespace {
 // The offset of each tensor, and the XXH3-64 of its bytes when they were written.
 using HashesByOffset = std::vector<std::pair<std::uint64_t, std::uint64_t>>;
 
-// The name of the tensor at `offset`; empty if the file has no tensor there any more.
+// The name of the tensor at `offset`; empty if the file has no tensor at this offset any more.
 std::string tensor_at(const std::shared_ptr<const ByteSource>& source, std::uint64_t offset) {
   const SafetensorsFile file(source);
   const auto found = std::ranges::find_if(file.entries(), [&](const SafetensorsEntry& entry) {

@@ -1,4 +1,5 @@
-// Keeps the work of looking at every element of a checkpoint in proportion to its files.
+// Keeps the work of looking at every element of a checkpoint in proportion to the size of its
+// files.
 #pragma once
 
 #include <cstdint>

@@ -37,7 +37,7 @@ class WholeRead {
   std::jthread thread_;
 };
 
-// Reads the same file into the page cache while its place is not available yet.
+// Reads the same file into the page cache while the memory for a WholeRead is not available yet.
 class CacheAhead {
  public:
   // Begins to read. Throws std::system_error if no thread can be started.
