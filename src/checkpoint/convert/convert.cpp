@@ -67,8 +67,8 @@ bool fits_dcp(const std::string& out, const ConvertOptions&) { return out.ends_w
 
 bool fits_anything(const std::string&, const ConvertOptions&) { return true; }
 
-// Handles the objects with tensors that would be lost: drops them if the caller asked for it, else
-// throws. Tensors are never lost silently.
+// Handles the objects with tensors that would be lost: drops them if ConvertOptions::drop_objects
+// is set, else throws. Tensors are never lost silently.
 void settle_lost(std::vector<LostObject> lost, const Job& job, ConvertResult& result) {
   if (lost.empty()) return;
   if (job.options.drop_objects) {
@@ -122,7 +122,7 @@ void write_safetensors_target(Job job, ConvertResult& result) {
   result.bytes = save_now(job.store, job.save).bytes;
 }
 
-// For formats that hold the whole tree.
+// Writes a format that holds the whole tree.
 void write_tree(Job job, ConvertResult& result) {
   if (job.options.shard_bytes.value_or(0) > 0)
     throw UsageError("only safetensors are written in shards");
@@ -265,7 +265,7 @@ Value model_of(const Value& root, const std::string& in) {
                    "flat state dict: leave out weights_only, and include the part that holds them");
 }
 
-// Leaves out foreign objects if the caller asked for it.
+// Leaves out foreign objects if ConvertOptions::drop_objects is set.
 Value drop_foreign_if_asked(Value value, const ConvertOptions& options, ConvertResult& result) {
   if (!options.drop_objects) return value;
   WithoutForeign rest = drop_foreign(value);

@@ -10,7 +10,7 @@
 //     one bucket the server copies the object, but only if it still has the version of step 1.
 //  4. Before an object is committed, its version is read once more. If it has changed since step 1,
 //     the object is not the one that was verified, and nothing is published.
-//  5. Commit: a file at once; a folder when all of its objects are there (FolderWrite).
+//  5. Commit: a file at once; a folder when all of its objects are written (FolderWrite).
 // clang-format on
 #include "cairn/checkpoint/copy.h"
 

@@ -20,8 +20,8 @@
 //     any more. The search must neither open any number of files, nor take one that may not be the
 //     furthest. With trust_latest the search also ends after kMaxFarOtherRuns checkpoints of other
 //     runs.
-//  4. FindOptions::filename may be empty, and no usual name may lead to a good checkpoint. Then all
-//     other checkpoints in the folder are candidates, the newest file first.
+//  4. FindOptions::filename may be empty, and no usual name may lead to a good checkpoint. In this
+//     case all other checkpoints in the folder are candidates, the newest file first.
 //
 // A fault of a candidate does not affect the others. A candidate is skipped, and reported with a
 // line, if its content is wrong, if it is not the state of a training run, or if it is not a file.
@@ -32,8 +32,8 @@
 // too many open files, no room to expand it) ends the search with the error of the read. By its
 // name this candidate is the one to resume from, and it is not known whether the candidate is good.
 // A folder that cannot be listed ends the search, whatever the error is, because the folder's
-// content is not known. A file that claims less than the answer is not opened, whatever is wrong
-// with it.
+// content is not known. A file whose name claims less than the answer is not opened, so its faults
+// do not matter.
 //
 // If a file was renamed by hand to an earlier position, this search takes it for an earlier file.
 // If it was renamed to a later position, opening it shows its true position.
@@ -82,7 +82,7 @@ struct OpenedCheckpoint {
   Timestamp timestamp;
   std::chrono::system_clock::time_point modified;
   bool is_full;
-  std::shared_ptr<const CheckpointSource> source;  // closed (null) when others are opened
+  std::shared_ptr<const CheckpointSource> source;  // closed (null) when other candidates are opened
 
   auto order() const { return std::tuple_cat(position(timestamp), std::tie(modified)); }
 };
@@ -355,7 +355,7 @@ class Search {
     return open_source(path, {.store = store_});
   }
 
-  // Opens a file with one request, or a folder, such as DCP's, with a few more.
+  // Opens a file with one request, or a folder, such as one of DCP, with a few more requests.
   std::shared_ptr<const CheckpointSource> open_at_once(const std::string& path) const {
     std::shared_ptr<const ByteSource> file;
     try {

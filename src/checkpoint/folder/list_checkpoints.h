@@ -62,8 +62,8 @@ struct ListOptions {
   // opened, and gets the position in its name. A file without a checkpoint's name is neither opened
   // nor listed. Folders and files with other names are opened.
   bool trust_names = false;
-  // Also decode checkpoints that claim to be "full". One that verifies but is not a training state
-  // counts as damaged.
+  // Also decode checkpoints that claim to be "full". A checkpoint that verifies but is not a
+  // training state counts as damaged.
   bool check_state = false;
   ListLimits limits = {};
   std::function<void(std::uint64_t bytes)> on_progress = nullptr;  // OpenOptions::on_progress

@@ -7,7 +7,8 @@
 //  2. Folders are listed only when their turn comes, the furthest first: names in the other folders
 //     cannot be further.
 //  3. Equally far names (a format without a growing counter) are ordered by the files' times,
-//     newest first. In most stores the listing has the time; other stores are asked for it.
+//     newest first. In most stores the listing has the time. Other stores are asked for the time of
+//     each such file.
 //
 // A name is only a claim; the file's content decides.
 #pragma once
@@ -32,8 +33,8 @@ using ListedFolders = std::map<std::string, std::vector<ListedName>>;
 struct NamedFile {
   std::string path;
   Timestamp claim = {};  // the counters that the name has; the others are 0
-  // The time of the file. It is set if the listing has it or if several names are equally far. If
-  // it is asked for but not known, it is time_point::max().
+  // The time of the file. Set if the listing has the time, or if several names are equally far. In
+  // the second case an unknown time is time_point::max().
   std::optional<std::chrono::system_clock::time_point> modified = std::nullopt;
 };
 

@@ -129,7 +129,8 @@ void keep_best(Series& series, const KeepBest& rule) {
 
 void keep_within(Series& series, std::chrono::seconds age, Clock::time_point now) {
   for (Group& group : series) {
-    // In whole seconds, because system_clock's own unit would overflow for an age of centuries.
+    // Compares whole seconds, because system_clock's own unit would overflow for an age of
+    // centuries.
     const auto since = std::chrono::floor<std::chrono::seconds>(now - group.made());
     if (since <= age) group.reasons.emplace_back("recent enough");
   }

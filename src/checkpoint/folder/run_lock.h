@@ -1,11 +1,11 @@
 // The lock of a run in its save folder. It keeps two starts of one run from overwriting each
 // other's checkpoints.
 //
-// It is a file with an advisory lock, `.cairn-lock-<hash of the run's name>`, hidden from every
-// list of checkpoints (io/files/lock_file.h). Its text, one JSON object, says which process holds
-// it. The kernel releases the lock when that process ends. On shared file systems the server
-// releases it some time after a machine died. If the server does not, `cairn lock FOLDER --release`
-// does. Reading never takes the lock.
+// The lock is a file with an advisory lock, `.cairn-lock-<hash of the run's name>`, hidden from
+// every list of checkpoints (io/files/lock_file.h). The text of the file, one JSON object, says
+// which process holds the lock. The kernel releases the lock when that process ends. On shared file
+// systems the server releases it some time after a machine died. If the server does not, `cairn
+// lock FOLDER --release` does. Reading never takes the lock.
 #pragma once
 
 #include <cstdint>
@@ -33,9 +33,9 @@ struct RunLockRequest {
   std::string job;
 };
 
-// Takes the lock, and holds it as long as the result lives. All callers in one process share it.
-// Returns null if the file system has no locks. Throws BusyError if another process has it, and
-// StorageError. Thread-safe.
+// Takes the lock, and holds it as long as the result lives. All callers in one process share the
+// lock. Returns null if the file system has no locks. Throws BusyError if a process of another
+// start has the lock, and StorageError. Thread-safe.
 std::shared_ptr<void> take_run_lock(FileSystem& files, const RunLockRequest& request);
 
 struct RunLockFile {
@@ -48,8 +48,8 @@ struct RunLockFile {
 // Whether a process of another job holds the lock now. Creates nothing.
 bool is_run_locked(FileSystem& files, const RunLockRequest& request);
 
-// Lists the locks in `folder` without taking one. Includes those of living processes and those that
-// killed processes left.
+// Lists the locks in `folder` without taking one. The list includes locks of living processes and
+// locks that killed processes left.
 std::vector<RunLockFile> list_run_locks(FileSystem& files, const std::string& folder);
 
 // Removes the lock file, so that the next start gets a new lock even if a dead machine holds this

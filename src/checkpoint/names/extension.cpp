@@ -32,8 +32,8 @@ constexpr std::array kExtensions = {
 };
 
 // Words after the last dot that mean a container, a compression or another kind of file that would
-// not be written. ".pth", ".ckpt" and ".bin" are missing, because PyTorch's own files have these
-// extensions.
+// not be written. ".pth", ".ckpt" and ".bin" are not in the list, because PyTorch's own files have
+// these extensions.
 constexpr std::array<std::string_view, 26> kMeantWords = {
     "pt",    "tar", "tgz",  "tbz2", "txz", "tzst", "gz",     "gzip",       "bz2",
     "bzip2", "xz",  "lz",   "lzma", "lz4", "zst",  "zstd",   "lzo",        "zip",

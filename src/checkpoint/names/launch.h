@@ -17,8 +17,8 @@
 // Open MPI and Slurm name no address for rank 0. On one machine cairn takes 127.0.0.1 and a port
 // made from the job's number, on several machines the first node of the step (Slurm only).
 // MASTER_ADDR overrides the address, and MASTER_PORT the port. The job's id is CAIRN_JOB_ID
-// (cairn-run sets it), else the launcher's own: TORCHELASTIC_RUN_ID, Open MPI's PMIX_NAMESPACE, or
-// Slurm's job, step and restart.
+// (cairn-run sets this variable), else the launcher's own id: TORCHELASTIC_RUN_ID, Open MPI's
+// PMIX_NAMESPACE, or Slurm's job, step and restart.
 #pragma once
 
 #include <cstdint>

@@ -1,7 +1,7 @@
 // A format becomes a pattern of steps: one for each fixed character, and for each counter one or
 // more of the characters that it may be written with. The search goes through both patterns at
-// once, character by character, from their starts to their ends. It is breadth-first, so the first
-// shared name that it finds is one of the shortest.
+// once, character by character, from their starts to their ends. The search is breadth-first, so
+// the first shared name that it finds is one of the shortest.
 #include "checkpoint/names/shared_name.h"
 
 #include <algorithm>

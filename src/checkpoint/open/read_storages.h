@@ -4,8 +4,8 @@
 //     from several. If several places want the same byte, the byte is read once and copied at the
 //     end.
 //  2. The code that checks a source takes its ranges, and fills them with the bytes that it checks.
-//  3. finish() reads the ranges that were not taken, with one call for each source. It also makes
-//     the storages that are not ranges (decoded, byte-swapped, or put together from very many
+//  3. finish() reads the ranges that were not taken, with one call for each source. finish() also
+//     makes the storages that are not ranges (decoded, byte-swapped, or put together from very many
 //     ranges). To make such a storage, checked bytes are read once more.
 //  4. Places outside host memory get their bytes as soon as the bytes are read. The code of step 2
 //     copies those of the ranges that it took, and step 3 copies the others.
@@ -24,7 +24,7 @@
 
 namespace cairn {
 
-// Copies bytes to places outside host memory, such as a device's. Several threads may call both
+// Copies bytes to places outside host memory, such as a device's. Several threads may call the two
 // functions at once.
 struct PutBytes {
   // Whether `place` is outside host memory. Such an address is never dereferenced.

@@ -1,6 +1,7 @@
 // An open checkpoint of any format, for load(), verify() and the tool.
 //
-//  1. A folder is recognised by the files in it, a file by its first bytes, never by its name.
+//  1. A folder is recognised by the files in it, and a file by its first bytes. Names of files do
+//     not count.
 //  2. A container (compression, tar) is removed, and its content is recognised in turn.
 //  3. The reader of the format does the rest.
 //
@@ -54,9 +55,9 @@ class CheckpointSource {
   // The model's state dict, if the format keeps it apart from what read() returns, as TorchScript
   // does. nullopt for other formats. Throws what read() throws.
   virtual std::optional<Value> state_dict() const { return std::nullopt; }
-  // Verifies. Takes from `reads` the ranges whose bytes it checks; they are filled when this
-  // returns. Damage is in the report and is not thrown; after damage the content of the places is
-  // undefined. May release the memory of what it has checked.
+  // Verifies. Takes from `reads` the ranges whose bytes it checks. These ranges are filled when
+  // check() returns. Damage is in the report and is not thrown; after damage the content of the
+  // places is undefined. May release the memory of what it has checked.
   virtual VerifyReport check(PendingReads& reads, Verify how) const = 0;
 
   // The size of its files in bytes after decompression.
@@ -122,7 +123,7 @@ struct VerifiedPath {
   std::vector<std::string> not_read = {};
 };
 
-// Does verify() with these options.
+// Does what verify() does, with these options.
 VerifiedPath verify_path(const std::string& path, Verify how, const OpenOptions& options = {});
 
 }  // namespace cairn

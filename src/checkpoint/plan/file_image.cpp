@@ -137,7 +137,8 @@ void FileImage::encode() {
 }
 
 std::function<SharedBytes(const Storage& storage)> FileImage::copies() const {
-  // The first call makes the table, so that training need not wait for it.
+  // The first call of the returned function makes the table, so that training need not wait for the
+  // table.
   return [storages = storages_, offsets = offsets_, memory = memory_,
           offset_of =
               std::unordered_map<const Storage*, std::uint64_t>()](const Storage& storage) mutable {

@@ -3,7 +3,8 @@
 //  1. The offset of each storage follows from the sizes of the earlier storages and the size of the
 //     pickle's record. The pickle's record has room to grow, so it keeps its size as long as names,
 //     shapes and dtypes stay. So the caller's thread, for which training waits, only walks the tree
-//     once and copies. It encodes the tree only the first time and when the storages differ.
+//     once and copies. The thread encodes the tree only the first time and when the storages
+//     differ.
 //  2. The tree is encoded. If its plan puts the storages at the offsets of step 1, the memory is
 //     the file's image, and headers are written into the gaps.
 //  3. Otherwise another executor writes from the copies. This happens if the pickle has outgrown
@@ -25,7 +26,7 @@
 
 namespace cairn {
 
-// The result of step 1. It may be moved to another thread.
+// The result of step 1. A FileImage may be moved to another thread.
 class FileImage {
  public:
   // The layout of the previous image. All images of a saver share one.

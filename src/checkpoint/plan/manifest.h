@@ -28,8 +28,8 @@ struct Manifest {
 // records.
 inline constexpr std::string_view kManifestLayout = "torch-zip-64";
 
-// Returns the manifest's text. It depends only on `info` and `records`, so equal checkpoints have
-// equal manifests. Throws UsageError if the run name is not UTF-8.
+// Returns the manifest's text. The text depends only on `info` and `records`, so equal checkpoints
+// have equal manifests. Throws UsageError if the run name is not UTF-8.
 std::string manifest_text(const CheckpointInfo& info, const std::vector<FileRecord>& records);
 
 // Throws CorruptError for a text that no version writes, and ReaderMissingError, which names the

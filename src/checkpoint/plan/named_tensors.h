@@ -1,4 +1,4 @@
-// Turns a tree into a flat list of named tensors, for formats that hold only those.
+// Turns a tree into a flat list of named tensors, for formats that hold only named tensors.
 #pragma once
 
 #include <string>
@@ -41,8 +41,8 @@ struct NamedTensors {
 // different tensors would get one name, or if a rule fits no name.
 NamedTensors name_tensors(const Value& root, const std::vector<Rename>& rules = {});
 
-// Returns the dict `tensors` with the names of `tied` added. Skips a name that is already there,
-// and a name whose tensor is missing.
+// Returns the dict `tensors` with the names of `tied` added. Skips a name that the dict already
+// has, and a name whose tensor is missing.
 Value with_tied(const Value& tensors, const std::vector<std::pair<std::string, std::string>>& tied);
 
 }  // namespace cairn

@@ -55,8 +55,8 @@ struct SaveJob {
   // what it knows of `path`. Called on the thread that writes. Empty: OwnObjects forgets nothing.
   std::function<bool(const std::string& path)> is_retired = nullptr;
   // Writes anything other than a torch.save file of `value`: begins, fills and commits the object
-  // at `path`, and returns the number of bytes written. It may call `point` after `path` is
-  // published, to move `latest` and see whether that fails. Otherwise `latest` is moved after
+  // at `path`, and returns the number of bytes written. `write` may call `point` after `path` is
+  // published, to move `latest` and see whether moving it fails. Otherwise `latest` is moved after
   // `write` returns.
   using Write = std::function<std::uint64_t(ObjectStore& store, const SaveJob& job,
                                             const std::function<void()>& point)>;
@@ -67,7 +67,7 @@ struct SaveJob {
   FarWrite far = {};  // for `write`; the pipeline sets it
   // True if tensors may be ranges of files. These files are then mapped, whatever their size. After
   // the last byte, before anything is published, check_mapped_reads() checks that the files have
-  // not changed. A saver does not set it, because its tensors are in memory.
+  // not changed. A saver leaves this false, because its tensors are in memory.
   bool checks_reads = false;
   // Called by SavePipeline::submit() of an asynchronous save after it has copied the tensors.
   // `find` gives the copy of a storage of `value`. The result is empty if the storage was not

@@ -63,8 +63,8 @@ struct PipelineTarget {
 
   Publisher publisher;
   pickle::EncodeMemory* encoded = nullptr;
-  // New paths of failed saves. The checkpoints there may be whole, but they do not count among
-  // those to keep.
+  // New paths of failed saves. The checkpoints at these paths may be whole, but they do not count
+  // among the checkpoints to keep.
   std::set<std::string> left;
 };
 
@@ -188,8 +188,8 @@ struct SavePipeline::Impl {
       if (queue.empty()) return;  // stopped, and nothing is left to do
       std::optional<Queued> next = std::move(queue.front());
       queue.pop_front();
-      // The list of this job counts the saves that failed meanwhile as kept, so it removes nothing.
-      // A later job removes these files.
+      // The list of this job counts the saves that failed meanwhile as kept, so this job removes
+      // nothing. A later job removes these files.
       if (failures != next->failures) next->job.remove_afterwards.clear();
       lock.unlock();
       std::exception_ptr failure;

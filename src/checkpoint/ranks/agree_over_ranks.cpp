@@ -6,13 +6,13 @@
 //             another's files, it also reports which files it has.
 //  2. choose  Rank 0 has the reports of all. A checkpoint is whole if it was published and either
 //             all ranks see it or each of its files is on some rank. If it is not whole, a part was
-//             lost, the save ended before it was published everywhere, or a disk does not return
-//             it. Parts alone are no checkpoint, unless they are marked as published. If they are
-//             marked, the machine that published the checkpoint is missing. If no rank sees any
-//             checkpoint, the run begins anew. If some ranks see checkpoints and none of these is
-//             whole, no rank may begin, since that would abandon these checkpoints. With
-//             AgreeJob::may_lack_all this is no error, because the caller looks in other places
-//             first.
+//             lost, the save ended before the checkpoint was published everywhere, or a disk does
+//             not return a part. Parts alone are no checkpoint, unless they are marked as
+//             published. If they are marked, the machine that published the checkpoint is missing.
+//             If no rank sees any checkpoint, the run begins anew. If some ranks see checkpoints
+//             and none of these is whole, no rank may begin, since that would abandon these
+//             checkpoints. With AgreeJob::may_lack_all this is no error, because the caller looks
+//             in other places first.
 //  3. decide  Rank 0's choice is the decision for all ranks (consult.h). If a rank fails or does
 //             not come, the decision is against this call. No rank decides for itself.
 // clang-format on

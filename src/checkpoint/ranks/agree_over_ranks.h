@@ -55,15 +55,15 @@ struct AgreedCheckpoint {
   std::vector<std::int64_t> order;
   std::string identity;
   std::vector<File> files;  // as in SeenCheckpoint
-  std::string lacks;        // why no rank can resume from it; empty if all can
+  std::string lacks;        // why no rank can resume from it; empty if all ranks can
   int status = 0;           // as in SeenCheckpoint, if a disk is the reason
 };
 
 struct AgreeJob {
   std::string what = "resuming";  // for messages
   // Returns what this rank sees: a bounded number of checkpoints (the furthest, or those that
-  // retention keeps). It may take long, and calls `keep_alive` at least every second meanwhile. An
-  // exception fails the call on all ranks.
+  // retention keeps). `look` may take long, and calls `keep_alive` at least every second meanwhile.
+  // An exception fails the call on all ranks.
   std::function<std::vector<SeenCheckpoint>(const std::function<void()>& keep_alive)> look =
       nullptr;
   // True if the caller has other places to search. Then it is no error if all published checkpoints

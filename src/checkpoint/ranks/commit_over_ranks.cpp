@@ -34,9 +34,10 @@
 //              part that no rank publishes. A rank that does not know the decision touches nothing.
 //
 // If a rank dies after its report, the checkpoint does not need it and may still be published. If a
-// rank dies before its report, all others fail within Patience::silence plus Patience::look. If a
-// rank fails, all others fail at once. If rank 0 dies between 5 and 7, it is not known whether the
-// folder was published: the checkpoint is whole, or does not exist. The next start finds out.
+// rank dies before its report, all other ranks fail within Patience::silence plus Patience::look.
+// If a rank fails, all other ranks fail at once. If rank 0 dies between 5 and 7, it is not known
+// whether the folder was published: the checkpoint is whole, or does not exist. The next start
+// finds out.
 // clang-format on
 #include "checkpoint/ranks/commit_over_ranks.h"
 

@@ -1,5 +1,5 @@
-// Writes one checkpoint from several ranks: a folder with files of each. It exists when all of them
-// are durable, or not at all. commit_over_ranks.cpp opens with the protocol.
+// Writes one checkpoint from several ranks: a folder with files of each. The checkpoint exists when
+// all files are durable, or not at all. commit_over_ranks.cpp opens with the protocol.
 #pragma once
 
 #include <concepts>
@@ -58,7 +58,7 @@ struct RankMetadata {
     fill = [text = std::string(std::move(small))](ByteSink& out) { out.write(as_bytes(text)); };
   }
   std::uint64_t expected_bytes = 0;  // a hint; 0 if not known
-  // Writes all of it, with the same bytes each time.
+  // Writes all of `.metadata`, with the same bytes each time.
   std::function<void(ByteSink& out)> fill = nullptr;
 };
 

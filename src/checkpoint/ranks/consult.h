@@ -1,6 +1,6 @@
 // A consultation: all ranks find something out together without changing anything, such as which
-// rank saves what, or where to resume. It succeeds on all ranks, or fails on all with the same
-// error.
+// rank saves what, or where to resume. A consultation succeeds on all ranks, or fails on all ranks
+// with the same error.
 #pragma once
 
 #include <exception>
@@ -13,10 +13,11 @@ namespace cairn {
 // Throws RankFailure, which says that this rank cannot reach the others because of `rank`.
 [[noreturn]] void throw_rank_failure(const RollCall& call, std::int64_t rank,
                                      const std::string& why);
-// This rank failed with `own`: throws the verdict that stands for all.
+// For a rank that has failed with `own`. Decides against the call, if nothing is decided yet, and
+// throws the verdict that stands for all ranks.
 [[noreturn]] void refuse(RollCall& call, const Verdict& own);
-// For rank 0, after it has all that it needs from the others. Throws RollCall::Settled if the
-// decision was against this call.
+// Decides for the call. For rank 0, after it has all that it needs from the other ranks. Throws
+// RollCall::Settled if the decision was against this call.
 void decide_for(RollCall& call);
 // Decides against the call, for a fault of another rank or of no rank. For rank 0, before it has
 // decided.

@@ -42,14 +42,15 @@ class JointStore final : public ForwardingStore {
  public:
   struct View {
     std::string folder = {};                    // this rank's folder, in which the names are
-    std::vector<AgreedCheckpoint> agreed = {};  // those that lack something are left out
+    std::vector<AgreedCheckpoint> agreed = {};  // without the checkpoints that lack something
     std::vector<SeenCheckpoint> seen = {};      // by this rank
     std::shared_ptr<const PeerFileReader> others = nullptr;
   };
   // `here`: the store with this rank's files.
   JointStore(std::shared_ptr<ObjectStore> here, View view);
 
-  // Opens an agreed file for another rank that asks for it. Throws NotFoundError and StorageError.
+  // Opens an agreed file, for another rank that asks for the file. Throws NotFoundError and
+  // StorageError.
   std::shared_ptr<const ByteSource> open_here(std::size_t checkpoint, std::size_t file) const;
   // Whether this rank has all files of the checkpoint at `path`.
   bool is_all_here(const std::string& path) const;

@@ -27,7 +27,7 @@ class LivingStore final : public ForwardingStore {
 
   // From now on this rank is in `call`, until it joins the next one.
   void join(RollCall& call) { call_ = &call; }
-  // The store for the protocols: this one, or `under` if that is not far away.
+  // The store for the protocols: this store, or `under` if `under` is not far away.
   ObjectStore& store() { return may_be_far() ? *this : *under_; }
 
   // Returns `retry` with RollCall::pause() for its pauses. So the attempts end when the other ranks

@@ -52,8 +52,8 @@ void put_unknown_aside(ObjectStore& store, const std::string& path, bool may_put
 // Returns the state of the name on this machine. Throws StorageError.
 NameOnMachine look_at_name(ObjectStore& store, const std::string& path);
 
-// Step 1: marks the part if it is there and belongs to this attempt. Never fails; if it cannot mark
-// the part, the next start does.
+// Step 1: marks the part if there is one that belongs to this attempt. Never fails; if it cannot
+// mark the part, the next start does.
 void mark_published(ObjectStore& store, const std::string& path, const std::string& attempt);
 
 // Removes the part of an attempt that never will be published. Never fails; a part that it cannot

@@ -169,7 +169,7 @@ void RollCall::forget(std::int64_t number) {
   }
 }
 
-// Step 7. Nothing depends on these calls, so a failed one is not repeated.
+// Step 7. Nothing depends on these calls to the meeting place, so a failed call is not repeated.
 void RollCall::end() {
   try {
     signs_.leave();

@@ -27,7 +27,8 @@ struct RankSaveJob {
   bool overwrite = false;   // as in RankCommitJob
   bool puts_aside = false;  // as in RankCommitJob
   // This rank's state: tensors, whole or with a `part`, and other values. If several ranks have a
-  // part, one of them writes it (sharded/global_plan.h). It must not change until the save is done.
+  // part, one of them writes it (sharded/global_plan.h). The state must not change until the save
+  // is done.
   Value tree = {};
   // Values that only this rank has: each becomes item number `rank` of the list with that name,
   // such as ("rng", its state).

@@ -30,7 +30,8 @@ bool is_machine_part(ObjectStore& store, const std::string& path);
 // Whether the folder has the mark of that attempt. Throws StorageError.
 bool is_marked(ObjectStore& store, const std::string& folder, const std::string& attempt);
 
-// The manifest of a folder; nullopt if there is none or it is damaged. Throws StorageError.
+// The manifest of a folder; nullopt if there is no manifest or if it is damaged. Throws
+// StorageError.
 std::optional<FolderManifest> manifest_of(ObjectStore& store, const std::string& folder);
 
 struct SeePlace {

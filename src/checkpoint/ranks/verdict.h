@@ -1,5 +1,5 @@
-// The outcome of something that all ranks do together, as it is sent between them. It is the same
-// on all ranks.
+// The outcome of something that all ranks do together, in the form in which it is sent between
+// ranks. It is the same on all ranks.
 #pragma once
 
 #include <cstdint>

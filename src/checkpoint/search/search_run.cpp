@@ -115,7 +115,7 @@ class PlaceSearch {
     return "";
   }
 
-  // Looks only into the newest files, since a folder may hold any number of others. An earlier
+  // Looks only into the newest files, since a folder may hold any number of files. An earlier
   // save_filename may have had folders in it, so a few files of subfolders are looked into, too.
   std::string why_not_without_whole() const {
     constexpr std::size_t kMostLookedInto = 64;

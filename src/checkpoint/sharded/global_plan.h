@@ -3,11 +3,11 @@
 //
 //  1. Every rank describes its parts (rank_state.h). One rank, usually 0, makes a GlobalPlan from
 //     the descriptions.
-//  2. Among equal parts, one rank writes the part. It is a rank of the first replica that has the
-//     part, and of these the one with the fewest bytes to write so far, then the lowest. Whole
-//     tensors and objects are written by the lowest rank of the first replica. The reason is that
-//     buffers, such as those of BatchNorm, differ between ranks, and rank 0's count. Overlapping or
-//     missing parts are an error.
+//  2. Among equal parts, one rank writes the part. The writer is a rank of the first replica that
+//     has the part. Of these ranks it is the one with the fewest bytes to write so far; if several
+//     have equally few, the lowest. Whole tensors and objects are written by the lowest rank of the
+//     first replica. The reason is that buffers, such as those of BatchNorm, differ between ranks,
+//     and the buffers of rank 0 shall be saved. Overlapping or missing parts are an error.
 //  3. plan_of() tells each rank which of its parts it writes.
 //  4. Each rank writes its files (rank_files.h) and reports where each part is in them.
 //  5. content() gives the content of `.metadata` for all files. The publishing rank writes it last.

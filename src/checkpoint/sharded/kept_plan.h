@@ -1,7 +1,7 @@
 // Keeps a plan, to use it again as long as no rank's description changes.
 //
-//  1. ask()     Rank 0 plans. It gives the save a unique id. Rank 0 also says for which save it has
-//               kept the descriptions of all ranks and the plan made from them.
+//  1. ask()     Rank 0 plans. It gives the save a unique id. The question also says for which save
+//               it has kept the descriptions of all ranks and the plan made from them.
 //  2. answer()  Each other rank describes itself, as always. It keeps the id of the save for which
 //               it last answered, and a digest of that description. If id and digest both still
 //               match, it answers with the digest. Otherwise it answers with its description; the

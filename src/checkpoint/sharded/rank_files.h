@@ -43,7 +43,7 @@ class RankFiles {
   // was made for another state, and UnsupportedError for values that a folder cannot hold.
   RankFiles(const RankState& state, std::string_view plan, const RankFilesOptions& options = {});
 
-  // The number of files. It is 0 if other ranks write everything that this rank has.
+  // The number of files. The number is 0 if other ranks write everything that this rank has.
   std::size_t count() const { return files_.size(); }
   std::string name(std::size_t index) const;
   const dcp::DataPlan& plan(std::size_t index) const { return files_[index]; }
@@ -54,7 +54,7 @@ class RankFiles {
   std::string report(const std::vector<std::string>& xxh3_128) const;
 
   // Writes and commits every file, and returns the report. Several threads may call `begin`. Throws
-  // StorageError and what `begin` throws; then some files may be there.
+  // StorageError and what `begin` throws; after an error some files may exist.
   std::string write(const Begin& begin) const;
 
  private:

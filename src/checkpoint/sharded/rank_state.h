@@ -55,7 +55,7 @@ class RankState {
   };
 
   // Flattens `tree` as dcp::flatten() does. Throws UnsupportedError for values that a folder cannot
-  // hold, and UsageError for a tensor whose part does not fit it.
+  // hold, and UsageError for a tensor whose `part` does not fit the tensor.
   RankState(const RankPlace& place, const Value& tree);
 
   // Adds a further part of a tensor that the state already has under `fqn`. Throws UsageError if

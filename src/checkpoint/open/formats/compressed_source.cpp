@@ -18,9 +18,9 @@ namespace {
 // The largest size to which a file may expand. Memory is not in danger, since everything streams
 // into a scratch file. Time and the disk are in danger.
 //
-//  - The disk: a run that trains on this machine saves to it, so a decompression bomb must not fill
-//    it. A tenth of the free space stays free. Hitting that limit says nothing about the file: with
-//    more space the file may be readable.
+//  - The disk: a run that trains on this machine saves to the disk, so a decompression bomb must
+//    not fill it. A tenth of the free space stays free. Hitting that limit says nothing about the
+//    file: with more space the file may be readable.
 //  - Time: parameters shrink to a half at best, but a state that is all zeros is legitimate, too.
 //    Except for bzip2, no format compresses zeros by a factor of 65,536 (gzip 1,032, xz 7,000, zstd
 //    33,000); bzip2 with blocks of 900,000 zeros, as cairn writes them, reaches 22,000. The

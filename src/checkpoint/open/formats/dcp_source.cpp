@@ -179,7 +179,7 @@ const DcpForm kSafetensors = {kDcpSafetensorsFormat,
                               read_shards};
 
 // The folder's manifest and the files that it lists. The manifest is opened with the folder, but
-// read only when it is needed: loading without verifying does not need it.
+// read only when it is needed: loading without verifying does not need the manifest.
 class ManifestCheck {
  public:
   // `files` must outlive this object. No other code uses `files` after the folder is open.

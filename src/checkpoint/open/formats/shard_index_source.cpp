@@ -3,8 +3,8 @@
 //
 //  1. The user opens the index, or the folder that holds it. A folder with a model.safetensors or
 //     pytorch_model.bin and without an index stands for that file.
-//  2. Every file that the index names is opened. It must be in the index's folder and must not be
-//     an index itself.
+//  2. Every file that the index names is opened. Such a file must be in the index's folder and must
+//     not be an index itself.
 //  3. Every tensor that the index names must be in its file. Other content of the files is ignored.
 //     A tied name counts if the metadata of a shard (cairn) or of the index (huggingface_hub) has
 //     it.

@@ -82,8 +82,8 @@ class Cut {
     }
   }
 
-  // Adds the wanted bytes before `at` that have no piece yet. They are in no record, because all
-  // further records begin at `at` or later.
+  // Adds the wanted bytes before `at` that have no piece yet. These bytes are in no record, because
+  // all further records begin at `at` or later.
   void pass(std::uint64_t at) {
     for (; next_ < places_.size() && places_[next_].offset < at; ++next_) {
       const ByteSource::Range& place = places_[next_];
@@ -347,8 +347,8 @@ std::vector<Portion> portions_of(std::span<const std::span<const FileRecord>> gr
   return portions;
 }
 
-// Whether one portion has more than half of all bytes. Then the call that reads it should have all
-// threads.
+// Whether one portion has more than half of all bytes. If so, the call that reads this portion
+// should have all threads.
 bool has_most(std::span<const Portion> portions) {
   std::uint64_t most = 0;
   std::uint64_t all = 0;

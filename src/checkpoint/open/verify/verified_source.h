@@ -46,7 +46,7 @@ class VerifiedSource final : public ByteSource {
 
   // Step 1. Records must not overlap. Records that are already known stay as they are. Thread-safe.
   void add(const std::vector<FileRecord>& records) const;
-  // Step 4: verifies these records, also those that were verified before. `read` reads under().
+  // Step 4: verifies these records, even if they were verified before. `read` reads under().
   void check(const CheckedRead& read, const std::vector<FileRecord>& records,
              VerifyReport& report) const;
   // Step 4, if a checksum of the whole file matched: every record is good, also one that is added

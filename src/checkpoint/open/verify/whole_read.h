@@ -1,5 +1,5 @@
-// Reads a checkpoint that is one file into memory as it is, and verifies it in the same pass. It
-// uses its own threads, so the caller can decode the checkpoint while the disk is busy.
+// Reads a checkpoint that is one file into memory as it is, and verifies it in the same pass.
+// WholeRead uses its own threads, so the caller can decode the checkpoint while the disk is busy.
 #pragma once
 
 #include <atomic>

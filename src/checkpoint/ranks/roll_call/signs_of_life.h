@@ -1,5 +1,5 @@
-// The keys "beat/<rank>": a rank changes its own, and watches those of the others (steps 2, 3 and 7
-// of roll_call.h).
+// The keys "beat/<rank>": a rank changes its own key, and watches the keys of the other ranks
+// (steps 2, 3 and 7 of roll_call.h).
 #pragma once
 
 #include <cstdint>
