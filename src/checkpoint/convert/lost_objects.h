@@ -15,7 +15,7 @@ using Storages = std::unordered_set<const Storage*>;
 
 struct LostObject {
   std::string path;  // "model/0.weight"; "" for the root
-  // Its class, or the name of its type. For a DTensor, also its shape and placements.
+  // The class of the object, or the name of its type. For a DTensor, also its shape and placements.
   std::string what;
 };
 

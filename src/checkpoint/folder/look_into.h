@@ -13,7 +13,7 @@ namespace cairn {
 
 struct FileFindings {
   std::optional<CheckpointInfo> info;  // from the checkpoint
-  std::string problem;                 // or the reason why no run can resume from it
+  std::string problem;                 // without `info`: why no run can resume from it
   // Set, besides `problem`, if the disk does not return all of the file.
   std::exception_ptr unreadable = nullptr;
 };

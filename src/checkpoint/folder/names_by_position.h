@@ -3,7 +3,7 @@
 //
 //  1. A level of the format ("ep{epoch}/ba{batch}.pt" has two) orders its names by the counters in
 //     them that only grow: batch, epoch, sample, token. Counters that begin anew with each epoch
-//     count if the epoch is known.
+//     (such as the batch in the epoch) count only if the epoch is known.
 //  2. Folders are listed only when their turn comes, the furthest first: names in the other folders
 //     cannot be further.
 //  3. Equally far names (a format without a growing counter) are ordered by the files' times,

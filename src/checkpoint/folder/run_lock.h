@@ -3,9 +3,9 @@
 //
 // The lock is a file with an advisory lock, `.cairn-lock-<hash of the run's name>`, hidden from
 // every list of checkpoints (io/files/lock_file.h). The text of the file, one JSON object, says
-// which process holds the lock. The kernel releases the lock when that process ends. On shared file
-// systems the server releases it some time after a machine died. If the server does not, `cairn
-// lock FOLDER --release` does. Reading never takes the lock.
+// which process holds the lock. The kernel releases the lock when that process ends. On a shared
+// file system the file server releases the lock some time after a machine died. If the server does
+// not, a user can call `cairn lock FOLDER --release`. Reading never takes the lock.
 #pragma once
 
 #include <cstdint>
@@ -53,8 +53,8 @@ bool is_run_locked(FileSystem& files, const RunLockRequest& request);
 std::vector<RunLockFile> list_run_locks(FileSystem& files, const std::string& folder);
 
 // Removes the lock file, so that the next start gets a new lock even if a dead machine holds this
-// one. Throws BusyError if a process of this machine has the lock: either the file system is local,
-// or a process with the holder's number is alive here.
+// lock. Throws BusyError if a process of this machine has the lock: the lock is held, and either
+// the file system is local, or a process with the holder's number is alive here.
 void release_run_lock(FileSystem& files, const RunLockFile& lock);
 
 }  // namespace cairn

@@ -14,11 +14,11 @@
 //     for. Steps that are started from that shell inherit its variables but not its terminal.
 //  5. otherwise the process is alone.
 //
-// Open MPI and Slurm name no address for rank 0. On one machine cairn takes 127.0.0.1 and a port
-// made from the job's number, on several machines the first node of the step (Slurm only).
-// MASTER_ADDR overrides the address, and MASTER_PORT the port. The job's id is CAIRN_JOB_ID
-// (cairn-run sets this variable), else the launcher's own id: TORCHELASTIC_RUN_ID, Open MPI's
-// PMIX_NAMESPACE, or Slurm's job, step and restart.
+// Open MPI and Slurm name no address for rank 0. On one machine cairn takes 127.0.0.1, on several
+// machines the first node of the step (Slurm only). In these two cases the port is made from the
+// job's number. MASTER_ADDR overrides the address, and MASTER_PORT the port. The job's id is
+// CAIRN_JOB_ID (cairn-run sets this variable), else the launcher's own id: TORCHELASTIC_RUN_ID,
+// Open MPI's PMIX_NAMESPACE, or Slurm's job, step and restart.
 #pragma once
 
 #include <cstdint>

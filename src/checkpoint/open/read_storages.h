@@ -29,8 +29,8 @@ namespace cairn {
 struct PutBytes {
   // Whether `place` is outside host memory. Such an address is never dereferenced.
   std::function<bool(const std::byte* place)> is_elsewhere = nullptr;
-  // Copies bytes to `into`, which is part of a requested place. `bytes` are invalid after it
-  // returns.
+  // Copies bytes to `into`, which is part of a requested place. `bytes` are invalid after put() has
+  // returned.
   std::function<void(std::span<std::byte> into, ByteView bytes)> put = nullptr;
 
   explicit operator bool() const { return put != nullptr; }
@@ -41,9 +41,9 @@ struct PutBytes {
 
 class PendingReads {
  public:
-  // Step 1. The places must outlive this object. Throws StorageError or CorruptError if it cannot
-  // find out where the bytes are. `ended` becomes true when the result is not needed any more; may
-  // be null. `put`: for the places outside host memory.
+  // Step 1. The places must outlive this object. Throws StorageError or CorruptError if the places
+  // of the bytes in the sources cannot be found. `ended` becomes true when the result is not needed
+  // any more; may be null. `put`: for the places outside host memory.
   explicit PendingReads(const std::vector<StorageRead>& reads,
                         const std::atomic<bool>* ended = nullptr, PutBytes put = {});
 

@@ -48,9 +48,9 @@ class CheckpointSource {
  public:
   virtual ~CheckpointSource() = default;
   virtual SourceInfo info() const = 0;
-  // Returns the object. Reads no tensor's bytes: its storages are ranges of files, or are made when
-  // they are asked for. Throws CorruptError, also if the checksum of a manifest or header says that
-  // this is another object. Throws UnsupportedError.
+  // Returns the object. Reads no tensor's bytes: the object's storages are ranges of files, or are
+  // made when they are asked for. Throws CorruptError, also if the checksum of a manifest or header
+  // shows that this is not the object that was written. Throws UnsupportedError.
   virtual Value read() const = 0;
   // The model's state dict, if the format keeps it apart from what read() returns, as TorchScript
   // does. nullopt for other formats. Throws what read() throws.
@@ -60,11 +60,11 @@ class CheckpointSource {
   // places is undefined. May release the memory of what it has checked.
   virtual VerifyReport check(PendingReads& reads, Verify how) const = 0;
 
-  // The size of its files in bytes after decompression.
+  // The size of the checkpoint's files in bytes after decompression.
   virtual std::uint64_t expanded_bytes() const { return info().bytes; }
 
-  // A hash of the content: equal for copies, and different for other content as far as its
-  // checksums show. Reads no tensor. Empty without checksums.
+  // A hash of the content: equal for copies of a checkpoint, and different for other content as far
+  // as the checksums show. Reads no tensor. Empty without checksums.
   virtual std::string content() const { return {}; }
 
   // The single file of which the tensors are ranges. nullptr unless reading all of the file costs
@@ -108,7 +108,7 @@ std::unique_ptr<CheckpointSource> open_source(const std::string& path,
                                               const OpenOptions& options = {});
 
 // The same for a file that is already open. The source reads this file even if another file has
-// taken its name meanwhile. `path` is its name for messages.
+// taken its name meanwhile. `path` is the file's name for messages.
 std::unique_ptr<CheckpointSource> open_file_source(std::shared_ptr<const ByteSource> file,
                                                    const std::string& path,
                                                    const OpenOptions& options = {});

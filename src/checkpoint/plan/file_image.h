@@ -7,8 +7,8 @@
 //     differ.
 //  2. The tree is encoded. If its plan puts the storages at the offsets of step 1, the memory is
 //     the file's image, and headers are written into the gaps.
-//  3. Otherwise another executor writes from the copies. This happens if the pickle has outgrown
-//     its room, or if the StorageList differs from the pickle's list.
+//  3. If the offsets differ, another executor writes from the copies. This happens if the pickle
+//     has outgrown its room, or if the StorageList differs from the pickle's list.
 #pragma once
 
 #include <atomic>
@@ -29,7 +29,7 @@ namespace cairn {
 // The result of step 1. A FileImage may be moved to another thread.
 class FileImage {
  public:
-  // The layout of the previous image. All images of a saver share one.
+  // The layout of the previous image. All images of a saver share one Layout.
   struct Layout {
     std::vector<std::uint64_t> sizes = {};        // of the storages
     std::atomic<std::uint64_t> pickle_bytes = 0;  // 0: not known
@@ -50,8 +50,8 @@ class FileImage {
   std::function<SharedBytes(const Storage& storage)> copies() const;
 
   // Does step 2; call it once. Throws what pickle::encode() throws. Afterwards the Value is gone,
-  // and with it the live tensors. `as_image`: plan for write(), if possible. Otherwise the parts of
-  // the plan are the copies.
+  // and with it the live tensors. `as_image`: plan for write(), if possible. If false or not
+  // possible, the parts of the plan are the copies.
   TorchPlan plan(const TorchFileWriteOptions& options, bool as_image);
   // Whether write() can write the plan that plan() returned.
   bool is_image() const { return is_image_; }

@@ -25,7 +25,7 @@ Value rename_tensors(const Value& root, const std::vector<Rename>& rules);
 struct NamedTensors {
   std::vector<NamedTensor> tensors;  // in tree order
   // Paths of values that are not tensors and so are not written: "state/timestamp/epoch". A value
-  // at several places is listed at the first one only, so the list has at most as many entries as
+  // at several places is listed only at the first place, so the list has at most as many entries as
   // the tree has parts.
   std::vector<std::string> left_out;
   // Names that are not keys of the tree, each with what the tree has there: a key that is not a

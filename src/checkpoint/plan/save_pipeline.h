@@ -40,8 +40,8 @@ class SavePipeline {
   SavePipeline(const SavePipeline&) = delete;
   SavePipeline& operator=(const SavePipeline&) = delete;
 
-  // Saves. The tensors of the request may change when submit() returns. Throws the error of an
-  // earlier save, once, and then does not save this one. If not async, throws what save() throws.
+  // Saves. The tensors of the request may change when submit() returns. If an earlier save failed,
+  // throws its error, once, and does not save this one. If not async, throws what save() throws.
   // After an error, the previous checkpoint and link are still there, and the next save works.
   void submit(SaveJob request);
 

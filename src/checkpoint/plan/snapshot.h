@@ -29,7 +29,7 @@ class StorageList {
   struct Parts {
     struct Part {
       Value value = {};
-      std::size_t end = 0;  // the end of its storages, which follow those of the previous part
+      std::size_t end = 0;  // the end of its storages; they follow those of the previous part
     };
     std::vector<Part> parts = {};
     std::vector<const Storage*> storages = {};

@@ -27,7 +27,7 @@ struct SeenCheckpoint {
   // have the same checkpoint or parts of it.
   std::string identity = {};
   // Whether this rank sees `.metadata`, which makes the parts a checkpoint. False on a machine that
-  // has only parts. If no rank sees it, the checkpoint was never published.
+  // has only parts. If no rank sees `.metadata`, the checkpoint was never published.
   bool is_published = true;
   // If ranks read one another's files (joint_store.h): all files of the checkpoint, as listed where
   // it is published. Empty: a rank that sees the checkpoint has all that it needs.
@@ -78,7 +78,7 @@ struct AgreeJob {
 // checkpoint: then the run begins anew. The result, or the error, is the same on all ranks. Throws
 // RankFailure if a rank does not come, and what `look` throws. Throws why_none_is_whole() if all of
 // these checkpoints lack something, unless may_lack_all. Works for any number of ranks, whatever
-// number saved.
+// number of ranks saved.
 std::vector<AgreedCheckpoint> agree_over_ranks(RankTable& table, const AgreeJob& job);
 
 // The furthest checkpoint that lacks nothing; nullptr if there is none.

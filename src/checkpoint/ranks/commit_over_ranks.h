@@ -25,11 +25,11 @@ class PartPlace {
 
   // The name that the file will have in the folder; `.metadata` needs this name.
   std::string stored_name(const std::string& name) const { return folder_.stored_name(name); }
-  // Writes a file like AttemptFolder::write(). Between blocks it gives signs of life for this rank.
-  // Throws an exception that is not an Error if the other ranks have given up; the caller must let
-  // this exception pass.
+  // Writes a file like AttemptFolder::write(). Between blocks, write() gives signs of life for this
+  // rank. Throws an exception that is not an Error if the other ranks have given up; the caller
+  // must let this exception pass.
   void write(const FileOfAttempt& file);
-  // For long work that writes no block: call it at least every second.
+  // For long work that writes no block: call keep_alive() at least every second.
   void keep_alive() { call_.keep_alive(); }
 
  private:

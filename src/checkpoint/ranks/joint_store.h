@@ -3,8 +3,8 @@
 //
 //  1. The ranks have agreed on the checkpoints, and on which rank has which file
 //     (agree_over_ranks.h).
-//  2. A file of the agreed content that this rank has is read here. Any other file is read from the
-//     first rank that has it, and only the ranges that are wanted.
+//  2. A file that this rank has, with the agreed content, is read from this rank's own store. Any
+//     other file is read from the first rank that has it, and only the ranges that are wanted.
 //
 // The store has only these checkpoints: no pointers and no other names.
 #pragma once

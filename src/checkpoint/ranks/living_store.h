@@ -1,4 +1,4 @@
-// Lets a rank write for long, or wait for a far store, without being taken for one that hangs.
+// Lets a rank write for long, or wait for a far store, without being taken for a rank that hangs.
 #pragma once
 
 #include <memory>
@@ -25,7 +25,7 @@ class LivingStore final : public ForwardingStore {
   // `under` must outlive this store.
   explicit LivingStore(ObjectStore& under) : ForwardingStore({std::shared_ptr<void>(), &under}) {}
 
-  // From now on this rank is in `call`, until it joins the next one.
+  // From now on this rank is in `call`, until it joins the next call.
   void join(RollCall& call) { call_ = &call; }
   // The store for the protocols: this store, or `under` if `under` is not far away.
   ObjectStore& store() { return may_be_far() ? *this : *under_; }

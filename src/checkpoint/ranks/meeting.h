@@ -30,7 +30,7 @@ class Meeting {
 
   virtual ~Meeting() = default;
 
-  // After it returns, every rank that asks sees the value.
+  // After set() has returned, every rank that asks sees the value.
   virtual void set(const std::string& key, const std::string& value) = 0;
   // nullopt if no rank has set the key.
   virtual std::optional<std::string> find(const std::string& key) = 0;

@@ -33,14 +33,14 @@
 namespace cairn {
 
 struct NameOnMachine {
-  // About what has the name.
+  // About the file or folder that has the name.
   bool is_there = false;
   bool was_published = false;
   std::string attempt = {};    // empty: it is not a part
-  std::string publisher = {};  // for a part: the machine that has to publish it
+  std::string publisher = {};  // for a part: the machine that has to publish the checkpoint
   // The published attempts among what has the name and what was put aside.
   std::vector<std::string> published = {};
-  // Whether something unknown was put aside, and whether a part without a mark was.
+  // Whether something unknown was put aside, and whether a part without a mark was put aside.
   bool has_unknown_aside = false;
   bool has_unpublished_aside = false;
 };
@@ -53,7 +53,7 @@ void put_unknown_aside(ObjectStore& store, const std::string& path, bool may_put
 NameOnMachine look_at_name(ObjectStore& store, const std::string& path);
 
 // Step 1: marks the part if there is one that belongs to this attempt. Never fails; if it cannot
-// mark the part, the next start does.
+// mark the part, the next start marks it.
 void mark_published(ObjectStore& store, const std::string& path, const std::string& attempt);
 
 // Removes the part of an attempt that never will be published. Never fails; a part that it cannot

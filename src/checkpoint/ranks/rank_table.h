@@ -1,4 +1,4 @@
-// How a rank meets the others: the meeting place, its rank and its patience.
+// How a rank meets the other ranks: the meeting place, its own rank and its patience.
 #pragma once
 
 #include <chrono>

@@ -13,13 +13,13 @@
 //     not look like a hang, and a thread that hangs does not look as if it works.
 //  3. Rank 0 watches each other rank until that rank has given what rank 0 waits for. The other
 //     ranks watch rank 0. If a key does not change for `silence`, its rank is accused: this is a
-//     decision against n, as in 1. Each clock is compared only with itself. A rank that has not
-//     looked for long itself begins to watch anew before it accuses another.
+//     decision against n, as in 1. Each clock is compared only with itself. If a rank has itself
+//     not looked for long, it begins to watch anew before it accuses another rank.
 //  4. While a rank works or waits, it looks at the decision, and stops if the decision is against
 //     n.
 //  5. A failed call to the meeting place is repeated for `reach`. If the call still fails, the rank
 //     knows nothing of the other ranks, and decides nothing: it ends with its own error.
-//  6. When all have come to n, rank 0 removes the keys of earlier numbers.
+//  6. When all ranks have come to n, rank 0 removes the keys of earlier numbers.
 //  7. A rank that knows how n ended says so. Rank 0, whose process may host the meeting place,
 //     waits until all have said so, for `farewell` at most.
 // clang-format on

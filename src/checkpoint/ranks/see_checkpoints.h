@@ -20,7 +20,7 @@ inline constexpr const char* kPublishedMark = ".cairn_published";
 // Returns what this rank has of the checkpoint at `path`: a file or folder, whole or in part;
 // nullopt if there is none. A folder is identified by the attempt in its manifest, or else by its
 // `.metadata`. A file is identified by its length and its end, where a torch.save file has the
-// checksums of its content. `name`: its name on all ranks. Throws StorageError.
+// checksums of its content. `name`: the checkpoint's name on all ranks. Throws StorageError.
 std::optional<SeenCheckpoint> see_checkpoint(ObjectStore& store, const std::string& path,
                                              const std::string& name);
 

@@ -1,5 +1,5 @@
-// Plans which rank writes which parts of a checkpoint that all ranks write together, and makes its
-// `.metadata`.
+// Plans which rank writes which parts of a checkpoint that all ranks write together, and makes the
+// checkpoint's `.metadata`.
 //
 //  1. Every rank describes its parts (rank_state.h). One rank, usually 0, makes a GlobalPlan from
 //     the descriptions.
@@ -10,7 +10,8 @@
 //     and the buffers of rank 0 shall be saved. Overlapping or missing parts are an error.
 //  3. plan_of() tells each rank which of its parts it writes.
 //  4. Each rank writes its files (rank_files.h) and reports where each part is in them.
-//  5. content() gives the content of `.metadata` for all files. The publishing rank writes it last.
+//  5. content() gives the content of `.metadata` for all files. The publishing rank writes
+//     `.metadata` last.
 //
 // Nothing here communicates: the callers carry descriptions, plans and reports, which are texts.
 #pragma once

@@ -10,7 +10,7 @@
 //               the kept plan is used, since a plan depends only on the descriptions. Otherwise all
 //               is planned anew. Ranks that sent a digest are planned from their kept descriptions,
 //               so that no rank is asked twice.
-//  4. From now on, the kept texts and plan are those of the save that is being planned. If step 3
+//  4. After step 3, the kept texts and plan are those of the save that is being planned. If step 3
 //     fails, nothing is kept.
 //
 // Nothing here communicates: the callers carry questions and answers, which are texts. Numbers of

@@ -26,8 +26,9 @@
 namespace cairn::sharded {
 
 struct RankFilesOptions {
-  // The largest number of files. Composer expects one file of each rank, and one is as fast if the
-  // disk is the bottleneck. Use several if one stream or one thread does not saturate the disk.
+  // The largest number of files. Composer expects one file of each rank, and one file is as fast as
+  // several if the disk is the bottleneck. Use several files if one stream or one thread does not
+  // saturate the disk.
   std::size_t files = 1;
   std::string scratch_folder = {};  // see dcp::as_chunk()
 };

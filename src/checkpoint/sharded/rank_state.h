@@ -2,11 +2,12 @@
 //
 //  1. RankState holds the rank's items by name: whole tensors, parts of larger tensors, and
 //     objects.
-//  2. describe() describes them without their bytes, in two texts. `names` lists the items. In most
-//     jobs it is the same on all ranks, so the gathering rank needs each different text only once.
-//     `parts` says which parts of the items this rank has, with a few bytes for each part.
+//  2. describe() describes the items without their bytes, in two texts. `names` lists the items. In
+//     most jobs this text is the same on all ranks, so the gathering rank needs each different text
+//     only once. `parts` says which parts of the items this rank has, with a few bytes for each
+//     part.
 //  3. The gathering rank uses parse_names() and RankParts. The length of the received texts bounds
-//     what they can describe.
+//     the number of items and parts that they can describe.
 #pragma once
 
 #include <array>

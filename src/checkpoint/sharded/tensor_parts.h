@@ -29,7 +29,7 @@ class TensorParts {
  public:
   // Begins with another item, to which add() then adds parts. `item` must outlive its use here.
   void begin(const ItemHeader& item);
-  // Adds a part; arguments as from EntryReader::next().
+  // Adds a part; the arguments are those that EntryReader::next() gives.
   void add(const Holding& holding, std::uint64_t mask, const std::int64_t* cuts) {
     holdings_.push_back(holding);
     boxes_.insert(boxes_.end(), whole_.begin(), whole_.end());

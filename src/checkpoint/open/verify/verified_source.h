@@ -49,8 +49,8 @@ class VerifiedSource final : public ByteSource {
   // Step 4: verifies these records, even if they were verified before. `read` reads under().
   void check(const CheckedRead& read, const std::vector<FileRecord>& records,
              VerifyReport& report) const;
-  // Step 4, if a checksum of the whole file matched: every record is good, also one that is added
-  // later.
+  // Step 4, if a checksum of the whole file matched: every record is good, also a record that is
+  // added later.
   void set_good() const;
 
   std::uint64_t size() const override { return under_->size(); }

@@ -32,7 +32,7 @@ struct DcpCheck {
 // `how` is kQuick, every record must also match its CRC-32. With Scope::kAll and without damage,
 // returns the tree that load() gives, and throws CorruptError if the tree cannot be made. Damage
 // names the item, its file and the range in this file. Sets the report's fields about the content.
-// Takes from `reads` what it checks.
+// Takes from `reads` the ranges that it checks.
 std::optional<Value> verify_dcp(const dcp::Folder& folder, const DcpCheck& check,
                                 PendingReads& reads, VerifyReport& report);
 

@@ -15,8 +15,8 @@ namespace cairn {
 
 class WholeRead {
  public:
-  // The file of which all tensors of the checkpoint are ranges, if reading all of it costs no more
-  // than Verify::kFull. Otherwise nullptr.
+  // The file of which all tensors of the checkpoint are ranges. nullptr unless reading all of this
+  // file costs no more than Verify::kFull.
   static std::shared_ptr<const ByteSource> file_of(const Checkpoint& checkpoint);
 
   // Begins to read. `place` is as long as file_of(), and must outlive this object. Throws

@@ -42,7 +42,7 @@ class MachineFolder {
   // given up, still writes. A checkpoint of more than one folder needs this check, because a rename
   // would not show such a process.
   void refuse_rivals() const;
-  // Throws StorageError unless the file of `rank` has as many bytes as it wrote.
+  // Throws StorageError unless the file of `rank` has as many bytes as the rank wrote.
   void check_size(std::int64_t rank, const ManifestFile& file) const;
   // Whether another rank made the folder and has removed it.
   bool was_removed_by_other() const;
