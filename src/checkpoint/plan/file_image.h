@@ -50,8 +50,8 @@ class FileImage {
   std::function<SharedBytes(const Storage& storage)> copies() const;
 
   // Does step 2; call it once. Throws what pickle::encode() throws. Afterwards the Value is gone,
-  // and with it the live tensors. `as_image`: plan for write(), if possible. If false or not
-  // possible, the parts of the plan are the copies.
+  // and with it the live tensors. `as_image`: makes a plan for write(), if possible. If `as_image`
+  // is false or it is not possible, the parts of the plan are the copies.
   TorchPlan plan(const TorchFileWriteOptions& options, bool as_image);
   // Whether write() can write the plan that plan() returned.
   bool is_image() const { return is_image_; }

@@ -4,7 +4,8 @@
 //
 //  1. The records are cut into pieces at the offsets where a wanted range begins or ends. Very many
 //     records are handled a few thousand at a time, in the file's order, so that the list of pieces
-//     stays small. Two such groups of a file are read at a time and share the threads.
+//     stays small. Two such groups of records of one file are read at a time, and share the
+//     threads.
 //  2. The source reads the pieces, in the order and in the portions that suit it, and shows each
 //     portion as soon as it has been read: wanted bytes in their place, others in temporary memory.
 //     So all cores check a file of any size with at most 64 MiB of memory.
