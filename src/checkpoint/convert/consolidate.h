@@ -1,4 +1,4 @@
-// Makes one tree of the trees that the ranks of a job saved, each in its own file.
+// Merges the trees that the ranks of a job saved, each in its own file, into one tree.
 #pragma once
 
 #include <cstddef>
@@ -24,9 +24,9 @@ struct Consolidated {
 
 // Returns the tree of the first file, with a full tensor for each DTensor: see gather_shards(). All
 // files must have the same keys, and tensors that are not distributed must have the same elements:
-// the elements are compared. Throws UsageError otherwise, and if several files hold nothing that is
-// distributed. In a single file, a DTensor stays as it is unless the file holds all of it. An
-// object at several places stays one object.
+// the elements are compared. Throws UsageError otherwise. Also throws UsageError if there are
+// several files and none holds a distributed tensor. In a single file, a DTensor stays as it is
+// unless the file holds all of it. An object at several places stays one object.
 Consolidated consolidate(const std::vector<RankFile>& files, const std::string& scratch_folder);
 
 }  // namespace cairn

@@ -1,7 +1,7 @@
 // Converting:
 //
-//  1. The target format is chosen. Nothing may exist at the output's place, unless it may be
-//     overwritten.
+//  1. The target format is chosen. Nothing may exist at the output's path, unless overwriting is
+//     allowed.
 //  2. The input is opened and checked.
 //  3. Its tree is read without its tensors and changed: selected, converted, renamed. Storages stay
 //     where they are or become lazy. The trees of several ranks' files become one.
@@ -45,7 +45,7 @@ namespace {
 
 struct Job {
   const std::shared_ptr<ObjectStore>& store;
-  SaveJob save;  // its value is final except for the renaming
+  SaveJob save;  // the value of the save is final except for the renaming
   std::vector<Rename> rename;
   SafetensorsFile::Metadata metadata;  // kept if a safetensors file is written again
   const ConvertOptions& options;
@@ -67,8 +67,8 @@ bool fits_dcp(const std::string& out, const ConvertOptions&) { return out.ends_w
 
 bool fits_anything(const std::string&, const ConvertOptions&) { return true; }
 
-// Handles the objects with tensors that would be lost: drops them if the caller asked for it, else
-// throws. Tensors are never lost silently.
+// Handles the objects with tensors that would be lost: drops them if ConvertOptions::drop_objects
+// is set, else throws. Tensors are never lost silently.
 void settle_lost(std::vector<LostObject> lost, const Job& job, ConvertResult& result) {
   if (lost.empty()) return;
   if (job.options.drop_objects) {
@@ -122,7 +122,7 @@ void write_safetensors_target(Job job, ConvertResult& result) {
   result.bytes = save_now(job.store, job.save).bytes;
 }
 
-// For formats that hold the whole tree.
+// Writes a format that holds the whole tree.
 void write_tree(Job job, ConvertResult& result) {
   if (job.options.shard_bytes.value_or(0) > 0)
     throw UsageError("only safetensors are written in shards");
@@ -161,7 +161,7 @@ const Target& target_of(const std::string& out, const ConvertOptions& options) {
   throw UsageError("cannot convert to the format \"" + options.to + "\"; expected one of " + names);
 }
 
-// A writer that writes a folder object by object can replace what a killed or failed one left.
+// A writer that writes a folder object by object can replace what a killed or failed writer left.
 FolderState state_of_target(ObjectStore& store, const std::string& out, const ObjectInfo& there) {
   const bool is_of_objects =
       there.type == ObjectInfo::Type::kFolder && !store.features().whole_folders;
@@ -191,7 +191,7 @@ std::string without_slashes(std::string path) {
   return path;
 }
 
-// `place` without its secrets. Its store accepts this form, too.
+// Returns `place` without its secrets. The store of `place` accepts this form, too.
 std::string shown_name(const std::string& place, const ConvertOptions& options) {
   return options.store ? place : shown_place(place);
 }
@@ -200,7 +200,7 @@ std::string shown_name(const std::string& place, const ConvertOptions& options) 
 // while `in` is still being read.
 void check_apart(const std::string& in, const std::shared_ptr<ObjectStore>& store,
                  const std::string& out, const ConvertOptions& options) {
-  // In this order, because a bucket may have to begin an upload to find out its features.
+  // is_folder() comes first, because a bucket may have to begin an upload to find out its features.
   if (!is_folder(*store, out) || store->features().whole_folders) return;
   const auto pointer = store_of(in, options.store)->read_pointer(in);
   const std::string source =
@@ -215,7 +215,7 @@ void check_apart(const std::string& in, const std::shared_ptr<ObjectStore>& stor
 
 std::unique_ptr<CheckpointSource> open_checked(const std::string& in,
                                                const ConvertOptions& options) {
-  // The size of a folder is not known beforehand, so it is 0.
+  // The size of a folder is not known beforehand, so `total` is 0 for a folder.
   const auto store = store_of(in, options.store);
   const auto there = store->stat(in);
   const bool is_file = there && there->type == ObjectInfo::Type::kObject;
@@ -234,8 +234,8 @@ std::unique_ptr<CheckpointSource> open_checked(const std::string& in,
   return source;
 }
 
-// `weights` are those that the code of a TorchScript archive names; `root` is all that the archive
-// holds. Throws UsageError if there are no weights.
+// `weights` are the ones that the code of a TorchScript archive names; `root` is everything in the
+// archive. Throws UsageError if there are no weights.
 Value script_model(Value weights, const Value& root, const std::string& in) {
   const bool is_optimizer = root.is_dict() && root.find("pytorch_version") != nullptr &&
                             root.find("param_groups") != nullptr;
@@ -265,7 +265,7 @@ Value model_of(const Value& root, const std::string& in) {
                    "flat state dict: leave out weights_only, and include the part that holds them");
 }
 
-// Leaves out foreign objects if the caller asked for it.
+// Leaves out foreign objects if ConvertOptions::drop_objects is set.
 Value drop_foreign_if_asked(Value value, const ConvertOptions& options, ConvertResult& result) {
   if (!options.drop_objects) return value;
   WithoutForeign rest = drop_foreign(value);
@@ -301,7 +301,7 @@ Input read_input(const std::string& in, const Target& target, const ConvertOptio
   return input;
 }
 
-// Reads all files into one value. `info` becomes that of the first file.
+// Reads all files into one value. `info` becomes the SourceInfo of the first file.
 Value read_all(const std::vector<std::string>& files, const Target& target,
                const ConvertOptions& options, ConvertResult& result, SourceInfo& info) {
   std::vector<RankFile> ranks;
@@ -337,7 +337,7 @@ ConvertResult convert(const std::string& in, const std::string& out,
 ConvertResult convert_ranks(const std::vector<std::string>& files, const std::string& out,
                             const ConvertOptions& options) try {
   if (files.empty()) throw UsageError("no file to convert");
-  const GuardedReads guard;  // SaveJob::checks_reads relies on it
+  const GuardedReads guard;  // SaveJob::checks_reads relies on this guard
   const auto store = store_of(out, options.store);
   const Target& target = target_of(out, options);
   const std::string place = shown_name(out, options);

@@ -15,10 +15,10 @@ struct WithoutForeign {
 };
 
 // Leaves out foreign objects. Entries of dicts (with a foreign key or value) and items of sets are
-// removed. Items of lists and tuples become None, so that the other items keep their places.
-// Foreign objects in the attributes of dicts are removed, too, and factories of defaultdicts unless
-// they are Python's own types. An object at several places stays one object. Throws
-// UnsupportedError if the root is a foreign object.
+// removed. Foreign items of lists and tuples become None, so that the other items keep their
+// places. Foreign objects in the attributes of dicts are removed, too, and factories of
+// defaultdicts unless they are Python's own types. An object at several places stays one object.
+// Throws UnsupportedError if the root is a foreign object.
 WithoutForeign drop_foreign(const Value& root);
 
 }  // namespace cairn

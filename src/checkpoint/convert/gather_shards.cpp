@@ -61,7 +61,7 @@ class ShardsStorage final : public AssembledStorage {
     return {.offsets = Dims(tensor.shape.size(), 0), .sizes = tensor.shape};
   }
 
-  // Loads shards that are not ranges of a source (big-endian ones), into `made`.
+  // Loads the shards that are not ranges of a source (big-endian ones) into `made`.
   const Chunks& opened(Chunks& made) const {
     if (are_ranges_) return chunks_;
     made = chunks_;
@@ -150,7 +150,8 @@ void check_readable(const ShardOf& shard) {
   }
 }
 
-// Returns the first coordinate of the mesh that is not in `there`. At least one must be missing.
+// Returns the first coordinate of the mesh that is not in `there`. At least one coordinate must be
+// missing.
 Dims missing_coordinate(const Dims& mesh, const std::map<Dims, const ShardOf*>& there) {
   Dims at(mesh.size(), 0);
   while (there.contains(at)) {

@@ -32,12 +32,13 @@ class MeshIds {
 // Whether the file that holds the shard holds the full tensor.
 bool is_whole(const DTensor& tensor);
 
-// Returns the full tensor: the local one if each rank has all of it. Otherwise the tensor is put
-// together when its bytes are asked for. A large one goes through a file in `scratch_folder`.
-// Throws UsageError if the shards are not of one tensor, or if a coordinate of the mesh is missing
-// or appears twice. A job can have copies of the tensor on several meshes (FSDP beside tensor
-// parallelism). Reads these copies, and throws UsageError unless they have the same elements.
-// Throws UnsupportedError for partial and quantized tensors, and CorruptError.
+// Returns the full tensor. If each rank has all of the tensor, the result is the local tensor.
+// Otherwise the tensor is put together when its bytes are asked for. A large tensor goes through a
+// file in `scratch_folder`. Throws UsageError if the shards belong to different tensors, or if a
+// coordinate of the mesh is missing or appears twice. A job can have copies of the tensor on
+// several meshes (FSDP beside tensor parallelism). Reads these copies, and throws UsageError unless
+// they have the same elements. Throws UnsupportedError for partial and quantized tensors, and
+// CorruptError.
 TensorView gather_shards(std::span<const ShardOf> shards, MeshIds& meshes,
                          const std::string& scratch_folder);
 

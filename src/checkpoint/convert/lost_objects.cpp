@@ -27,8 +27,8 @@ void for_each_storage(const Value& value, auto&& use) {
   }
 }
 
-// Value trees are at most a thousand levels deep, whatever file they come from, so that the
-// functions below may call themselves.
+// Value trees are at most a thousand levels deep, whatever file they come from, so the functions
+// below may call themselves.
 class LostFinder {
  public:
   explicit LostFinder(const Storages& kept) : kept_(kept) {}

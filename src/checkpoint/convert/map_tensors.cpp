@@ -41,8 +41,8 @@ class TensorMap {
     return result;
   }
 
-  // Changes a value that belongs to an object which may be at several places, whether or not the
-  // value says so.
+  // Changes a part of an object. The object may be at several places, so the part may, too,
+  // whatever may_be_shared() of the part says.
   Value changed_part(const Value& value) {
     return may_have_tensors(value) ? changed_once(value) : value;
   }
@@ -92,7 +92,8 @@ class TensorMap {
   }
 
   Value rebuilt_foreign(const Value& value) {
-    // Tensors of subclasses and of other devices: the dtype is stored beside the elements.
+    // Objects of this kind are tensors of subclasses and of other devices: the dtype is stored
+    // beside the elements.
     if (says_dtype(value.as_foreign())) return value;
     Foreign object = value.as_foreign();
     object.function = changed(object.function);
@@ -105,7 +106,8 @@ class TensorMap {
     return Value(std::make_shared<const Foreign>(std::move(object)));
   }
 
-  // For a DTensor, the dtype is among the arguments of the function that its maker calls.
+  // Also looks into arguments that are tuples: a DTensor has its dtype among the arguments of the
+  // function that its maker calls.
   static bool says_dtype(const Foreign& object) {
     if (object.made != Foreign::Made::kCalled || !object.args.is_tuple()) return false;
     const List& args = object.args.as_items();

@@ -37,7 +37,7 @@ class Selector {
   }
 
  private:
-  // All that decides about a node, besides the node itself.
+  // Everything besides the node itself that decides how much of the node is kept.
   struct Way {
     Patterns::Place include;  // the place of the node's path
     Patterns::Place exclude;

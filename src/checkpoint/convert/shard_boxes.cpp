@@ -22,7 +22,7 @@ std::int64_t size_of(const IndexRanges& ranges) {
   return size;
 }
 
-// Returns the indices from the `begin`-th up to, not including, the `end`-th.
+// Returns the indices from the `begin`-th up to the `end`-th, without the `end`-th.
 IndexRanges slice(const IndexRanges& ranges, std::int64_t begin, std::int64_t end) {
   IndexRanges part;
   std::int64_t at = 0;

@@ -14,10 +14,10 @@ struct ShardBox {
   Dims at;       // where the box begins in the shard
 };
 
-// Returns the boxes of the rank at `coordinate` of the mesh, as PyTorch cuts: in pieces of one
-// size, rounded up. So the last pieces are smaller or empty. There is one box, unless a strided
-// placement makes several, and none for an empty shard. Throws CorruptError unless the local tensor
-// is as large as all boxes together. `tensor` must have no partial placement.
+// Returns the boxes of the rank at `coordinate` of the mesh, as PyTorch cuts: into pieces of one
+// size, rounded up. So the last pieces may be smaller or empty. A shard has one box, unless a
+// strided placement makes several boxes; an empty shard has none. Throws CorruptError unless the
+// local tensor is as large as all boxes together. `tensor` must have no partial placement.
 std::vector<ShardBox> shard_boxes(const DTensor& tensor, const Dims& coordinate);
 
 }  // namespace cairn

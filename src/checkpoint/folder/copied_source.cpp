@@ -14,7 +14,8 @@ void CopiedSource::finish() const {
                  [&](ByteView block) { pass(written(), block); });
 }
 
-// Reads gaps between parts, too, so that no byte before the next part is missing in the copy.
+// Also reads small gaps between the parts, so that no byte before the next part is missing in the
+// copy.
 void CopiedSource::read_each(std::span<const Part> parts, const Look& look) const {
   if (!shows_in_order()) return under_->read_each(parts, look);
   constexpr std::uint64_t kMostBetween = std::uint64_t{1} << 20;

@@ -11,8 +11,8 @@
 namespace cairn {
 
 // Writes the bytes that read_each() shows to `out`, in order from the first byte of the object on.
-// finish() reads and writes the rest. Bytes that are shown before earlier bytes are not written
-// then, but by finish(). Thread-safe.
+// finish() reads and writes the rest. If bytes are shown before the bytes that precede them in the
+// object, only finish() writes them. Thread-safe.
 class CopiedSource final : public ByteSource {
  public:
   // `under` and `out` must outlive this object.

@@ -1,15 +1,16 @@
 // Copies a checkpoint byte for byte.
 //
 // clang-format off
-//  1. The version of each of its objects is noted.
-//  2. The checkpoint is opened and verified. If it comes from a far store to this machine, it is
-//     written in the same pass (CopiedSource), so that it is read once. Otherwise nothing is
-//     written before all of it is verified: an upload costs more than a second read of local files.
-//  3. The bytes of each object, or the rest of them, are written under the new name. Within one
-//     bucket the server copies the object, and only the version of step 1.
+//  1. The version of each object of the checkpoint is noted.
+//  2. The checkpoint is opened and verified. A checkpoint that comes from a far store to this
+//     machine is written in the same pass (CopiedSource), so that it is read once. Otherwise
+//     nothing is written before the whole checkpoint is verified: an upload costs more than a
+//     second read of local files.
+//  3. The bytes of each object that step 2 has not written are written under the new name. Within
+//     one bucket the server copies the object, but only if it still has the version of step 1.
 //  4. Before an object is committed, its version is read once more. If it has changed since step 1,
 //     the object is not the one that was verified, and nothing is published.
-//  5. Commit: a file at once; a folder when all of its objects are there (FolderWrite).
+//  5. Commit: a file at once; a folder when all of its objects are written (FolderWrite).
 // clang-format on
 #include "cairn/checkpoint/copy.h"
 
@@ -38,7 +39,7 @@
 namespace cairn {
 namespace {
 
-// "a.pt", also for "https://host/a.pt?signature=...".
+// Returns the last part of the name: "a.pt", also for "https://host/a.pt?signature=...".
 std::string own_name(const std::string& place) {
   constexpr std::string_view kQuery = "?...";
   std::string name = base_name(shown_place(place));
@@ -46,7 +47,7 @@ std::string own_name(const std::string& place) {
   return name;
 }
 
-// Whether both names are in one store, whose server can copy.
+// Whether both names are in one store, and the server of this store can copy.
 bool is_copied_there(const std::string& from, const std::string& to, const CopyOptions& options,
                      const ObjectStore& store) {
   if (options.from_store != options.to_store) return false;
@@ -61,8 +62,8 @@ struct ObjectToCopy {
   bool is_private = false;  // then the copy is private, too
 };
 
-// An object that is being written into a folder. It is begun with its first byte and committed with
-// its last, so that only few objects of a large folder are open at a time.
+// An object that is being written into a folder. The object is begun with its first byte and
+// committed with its last byte, so that only few objects of a large folder are open at a time.
 class PartOfFolder final : public ByteSink {
  public:
   PartOfFolder(FolderWrite& folder, const ObjectToCopy& object) : folder_(folder), object_(object) {
@@ -112,7 +113,7 @@ class CopiedStore final : public ForwardingStore {
  public:
   explicit CopiedStore(std::shared_ptr<ObjectStore> under) : ForwardingStore(std::move(under)) {}
 
-  // The object of that name and size will be written to `out`, which must outlive its source.
+  // The object of that name and size will be written to `out`, which must outlive the CopiedSource.
   void add(const std::string& name, std::uint64_t size, ByteSink& out) {
     copies_.emplace(normal_path(name), Copied{size, out, nullptr});
   }
@@ -217,7 +218,7 @@ class Copy {
     }
   }
 
-  // Whether step 2 writes.
+  // Whether step 2 writes the objects.
   bool is_on_the_way() const { return source_->may_be_far() && !target_->may_be_far(); }
 
   void check_content(const std::shared_ptr<ObjectStore>& store) const {

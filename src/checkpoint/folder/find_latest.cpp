@@ -8,33 +8,35 @@
 //     next candidate is opened, until no name claims more than the furthest opened file. A file
 //     whose name fits no format, because only the link points at it, is opened first. So the cost
 //     of the search grows with the number of unusable candidates, not with the age of the run.
-//     With trust_latest the link comes before all names. If its target is good, that is the answer,
-//     for one request to read the link and one to open the file. Otherwise the search goes on as
-//     without trust_latest, and these requests are extra.
+//     With trust_latest the link comes before all names. If the link's target is good, it is the
+//     answer. This costs one request to read the link and one to open the file. Otherwise the
+//     search continues as without trust_latest, and these two requests are extra.
 //  3. The furthest file is verified as the caller asked, and its state is decoded: a file that
-//     cannot be loaded is not chosen. If it is good, it is the answer. It is returned open, so that
-//     the bytes that were checked are loaded. If it is not good, step 2 goes on.
+//     cannot be loaded is not chosen. If the file is good, it is the answer. The file is returned
+//     open, so that the bytes that were checked are loaded. If the file is not good, step 2
+//     continues.
 //     If names claim more than their files hold, they give no order. So the search ends with an
-//     error after kMaxFalseNames such files, and after kMaxUnusable files that are not
-//     checkpoints any more. It must neither open any number of files, nor take one that may not be
-//     the furthest. With trust_latest it also ends after kMaxFarOtherRuns checkpoints of other
+//     error after kMaxFalseNames such files, and after kMaxUnusable files that are not checkpoints
+//     any more. The search must neither open any number of files, nor take one that may not be the
+//     furthest. With trust_latest the search also ends after kMaxFarOtherRuns checkpoints of other
 //     runs.
-//  4. FindOptions::filename may be empty, and no usual name may lead to a good checkpoint. Then all
-//     other checkpoints in the folder are candidates, the newest file first.
+//  4. FindOptions::filename may be empty, and no usual name may lead to a good checkpoint. In this
+//     case all other checkpoints in the folder are candidates, the newest file first.
 //
-// A fault of a candidate does not affect the others. A candidate is skipped with a line if its
-// content is wrong, if it is not the state of a training run, or if it is not a file. It stays
-// where it is: a damaged checkpoint may be all that there is, and its tensors may still be rescued.
-// A candidate is also skipped if the disk or the server does not return its bytes
-// (UnreadableError), while opening or reading. But if no other candidate is found, that error ends
-// the search. A candidate that could not be read *this time* (no permission, too many open files,
-// no room to expand it) ends the search with that error. By its name it is the one to resume from,
-// and it is not known whether it is good. A folder that cannot be listed ends the search with any
-// error, because its content is not known. A file that claims less than the answer is not opened,
-// whatever is wrong with it.
+// A fault of a candidate does not affect the others. A candidate is skipped, and reported with a
+// line, if its content is wrong, if it is not the state of a training run, or if it is not a file.
+// The candidate stays where it is: a damaged checkpoint may be all that there is, and its tensors
+// may still be rescued. A candidate is also skipped if the disk or the server does not return its
+// bytes (UnreadableError), while opening or reading. But if no other candidate is found, the
+// UnreadableError ends the search. A candidate that could not be read *this time* (no permission,
+// too many open files, no room to expand it) ends the search with the error of the read. By its
+// name this candidate is the one to resume from, and it is not known whether the candidate is good.
+// A folder that cannot be listed ends the search, whatever the error is, because the folder's
+// content is not known. A file whose name claims less than the answer is not opened, so its faults
+// do not matter.
 //
-// If a file was renamed by hand to an earlier position, this search takes it for an earlier one. If
-// it was renamed to a later position, opening it shows the truth.
+// If a file was renamed by hand to an earlier position, this search takes it for an earlier file.
+// If it was renamed to a later position, opening it shows its true position.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -80,13 +82,13 @@ struct OpenedCheckpoint {
   Timestamp timestamp;
   std::chrono::system_clock::time_point modified;
   bool is_full;
-  std::shared_ptr<const CheckpointSource> source;  // closed (null) when others are opened
+  std::shared_ptr<const CheckpointSource> source;  // closed (null) when other candidates are opened
 
   auto order() const { return std::tuple_cat(position(timestamp), std::tie(modified)); }
 };
 
-// Returns the links of the latest checkpoint. Their names seldom have counters. Without counters
-// there is a single link, and nothing to list.
+// Returns the links of the latest checkpoint. Their names seldom have counters. A name without
+// counters has a single link, and nothing has to be listed.
 std::vector<std::string> latest_links(ObjectStore& store, const std::string& folder,
                                       const NameFormat& format, const FormatVariables& dist) {
   if (format.empty()) return {};
@@ -166,7 +168,7 @@ class Search {
 
  private:
   // Reports a link target outside of the folder. A program that may write only into the folder must
-  // not be able to choose another file as the checkpoint, nor to have it opened.
+  // not be able to choose another file as the checkpoint, nor have that file opened.
   bool leads_out(const std::string& target) const {
     if (lies_in(*store_, folder_, target)) return false;
     skip(target, "the link to the newest checkpoint leads out of " + store_->describe(folder_));
@@ -218,7 +220,8 @@ class Search {
     return std::nullopt;
   }
 
-  // Throws, because beginning again would abandon what a repaired disk may still return.
+  // Throws the error of unreadable_, because beginning again would abandon what a repaired disk may
+  // still return.
   [[noreturn]] void refuse_to_begin_again() const {
     try {
       std::rethrow_exception(unreadable_);
@@ -282,7 +285,8 @@ class Search {
     return normal_path(pointer && !pointer->is_broken() ? pointer->target : link);
   }
 
-  // Opens a candidate, unless it was opened before. Returns it if it is in opened_ now.
+  // Opens a candidate, unless it was opened before. Returns the candidate if this call has added it
+  // to opened_.
   const OpenedCheckpoint* look_at(const NamedFile& file) {
     if (is_known(file.path)) return nullptr;
     known_.insert(file.path);
@@ -296,8 +300,8 @@ class Search {
     return &opened_.back();
   }
 
-  // Opens the candidate once more. If the file under its name now has another position, it becomes
-  // a candidate with that position.
+  // Opens the candidate once more. If the file under its name now has another position, this file
+  // becomes a candidate with that position.
   bool is_as_seen(OpenedCheckpoint& candidate) {
     const NamedFile file = {candidate.path, candidate.timestamp, candidate.modified};
     auto again = read_or_skip(candidate.path, [&] { return open(file); });
@@ -335,7 +339,7 @@ class Search {
                             source};
   }
 
-  // Returns nullptr if this is not a candidate; this needs no line.
+  // Returns nullptr if the path is not a candidate. No line is reported for it.
   std::shared_ptr<const CheckpointSource> open_candidate(
       const std::string& path, std::chrono::system_clock::time_point& modified) const {
     if (options_.find.trust_latest) return open_at_once(path);
@@ -351,7 +355,7 @@ class Search {
     return open_source(path, {.store = store_});
   }
 
-  // Opens a file with one request, or a folder, such as DCP's, with a few more.
+  // Opens a file with one request, or a folder, such as one of DCP, with a few more requests.
   std::shared_ptr<const CheckpointSource> open_at_once(const std::string& path) const {
     std::shared_ptr<const ByteSource> file;
     try {
@@ -378,8 +382,8 @@ class Search {
     });
   }
 
-  // Returns what `look` returns. Returns nothing, and reports it, if there is no file or its
-  // content cannot be used.
+  // Returns what `look` returns. If there is no file, or its content cannot be used, reports this
+  // and returns nothing.
   template <class Look>
   auto read_or_skip(const std::string& path, const Look& look) -> decltype(look()) {
     try {
@@ -401,7 +405,7 @@ class Search {
     return std::nullopt;
   }
 
-  // Must be called in the error's handler.
+  // Must be called in the handler of the error, because it may keep the current exception.
   void note_fault(ReadFault fault, const std::string& path, const std::string& why) {
     if (fault != ReadFault::kNoFile) note_unusable(path, why);
     if (fault == ReadFault::kBytes && !unreadable_) unreadable_ = std::current_exception();
@@ -412,7 +416,8 @@ class Search {
     last_unusable_ = base_name(path) + ": " + printable_line(without_path(why, path));
   }
 
-  // Returns the names whose next name is the furthest of all that are left; null if none is left.
+  // Returns the element of names_ whose next name is the furthest of all names that are left; null
+  // if none is left.
   NamesByPosition* furthest_names() {
     NamesByPosition* furthest = nullptr;
     for (NamesByPosition& names : names_) {
@@ -425,12 +430,13 @@ class Search {
     return furthest;
   }
 
-  // Only for reports: a folder that cannot be listed has nothing to report.
+  // Only for reports. A folder that cannot be listed is passed over, since it has nothing to
+  // report.
   static const NamedFile* next_readable(NamesByPosition& names) {
     for (;;) {
       try {
         return names.next();
-        // the folder was removed from the heap, so the next call goes on after it
+        // the failed folder was removed from the heap, so the next call continues after it
       } catch (const Error&) {
       }
     }
@@ -454,18 +460,18 @@ class Search {
   ListedFolders listed_;
   std::deque<NamesByPosition> names_;  // one for each format, made by run()
   std::set<std::string> except_;
-  std::set<std::string> known_;  // candidates that were opened, or could not be
+  std::set<std::string> known_;  // candidates that were opened, or could not be opened
   std::vector<OpenedCheckpoint> opened_;
-  // The error of the furthest opened candidate that the disk does not return.
+  // The error of the furthest candidate that the disk does not return.
   std::exception_ptr unreadable_;
   std::size_t false_names_ = 0;  // whole checkpoints
   std::size_t unusable_ = 0;     // damaged, foreign or unreadable
-  std::string last_unusable_;    // its name and the reason
+  std::string last_unusable_;    // name of the last unusable file, and the reason
   std::size_t not_wanted_ = 0;   // whole, but of other runs or without the whole state
 };
 
-// Throws if the folder does not exist and was meant as a format: finding nothing would lose the
-// run.
+// Throws if the folder does not exist and its name was meant as a format: finding nothing would
+// lose the run.
 void refuse_format(ObjectStore& store, const std::string& folder, const std::string& run_name) {
   constexpr std::string_view kVariable = "{run_name}";
   const bool is_of_run = run_name.find(kVariable) != std::string::npos;
@@ -475,7 +481,8 @@ void refuse_format(ObjectStore& store, const std::string& folder, const std::str
                    "strict_format(folder, dist_variables(run_name))");
 }
 
-// Reports skipped checkpoints on stderr: a silently skipped one would look as if it did not exist.
+// Reports skipped checkpoints on stderr: a silently skipped checkpoint would look as if it did not
+// exist.
 class SkippedOnStderr {
  public:
   ~SkippedOnStderr() {

@@ -77,8 +77,8 @@ FoldersBelow find_folders_below(ObjectStore& store, const std::string& folder,
     search.add(join_path(folder, name));
   }
   FoldersBelow below = search.run();
-  // A checkpoint that is a folder counts in the folder around it. In `folder` itself it was looked
-  // at already.
+  // A checkpoint that is a folder counts in the folder around it. The caller has already looked at
+  // checkpoints in `folder` itself.
   const std::string itself = parent_path(join_path(folder, "x"));
   std::erase_if(below.found, [&](const FolderBelow& one) { return one.path == itself; });
   return below;

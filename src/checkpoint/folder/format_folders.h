@@ -1,4 +1,4 @@
-// Finds the folders that the names of a format are in.
+// Finds the folders that can contain names of a format.
 #pragma once
 
 #include <string>
@@ -9,20 +9,21 @@
 
 namespace cairn {
 
-// Whether `path` is a folder. Returns false, too, if this user may not look at it and so could not
-// write into it: for example, a link into another user's folder. Throws StorageError if the store
-// cannot say now.
+// Whether `path` is a folder. Returns false, too, if this user may not look at `path` and so could
+// not write into it: for example, a link into another user's folder. Throws StorageError if the
+// store cannot say now.
 bool is_known_folder(ObjectStore& store, const std::string& path);
-// The same for a name that was listed in `folder`. Asks the store only if the listing does not say.
+// Like the other is_known_folder(), for a name that was listed in `folder`. Asks the store only if
+// the listing does not say.
 bool is_known_folder(ObjectStore& store, const std::string& folder, const ListedName& listed);
 
-// Whether `path` is a folder that is a checkpoint by itself (torch.distributed.checkpoint's), whole
-// or not: its `.metadata` exists. Throws StorageError.
+// Whether `path` is a folder of torch.distributed.checkpoint, which is a checkpoint by itself,
+// complete or not. The file `.metadata` in the folder shows this. Throws StorageError.
 bool is_checkpoint_folder(ObjectStore& store, const std::string& path);
 
 // Returns `folder` itself as "", and for "ep{epoch}/ba{batch}.pt" only the folders "ep<number>" in
-// it, as paths relative to `folder`, in order. Folders whose names do not fit are not looked at.
-// Throws StorageError if a fitting folder cannot be looked at or listed. A folder for which
+// `folder`, as paths relative to `folder`, in order. Folders whose names do not fit are not looked
+// at. Throws StorageError if a fitting folder cannot be looked at or listed. A folder for which
 // is_known_folder() is false is skipped.
 std::vector<std::string> format_folders(ObjectStore& store, const std::string& folder,
                                         const NameFormat& format, const FormatVariables& dist);

@@ -10,7 +10,7 @@ namespace cairn {
 std::vector<std::string> remove_leftovers_of_formats(ObjectStore& store, const std::string& folder,
                                                      const std::vector<NameFormat>& formats,
                                                      const FormatVariables& dist) {
-  // in a far store this would be an extra request
+  // in a far store this stat() would be an extra request
   if (!store.may_be_far() && !store.stat(folder)) return {};
   std::set<std::string> folders;
   for (const NameFormat& format : formats) {

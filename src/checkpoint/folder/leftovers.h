@@ -9,9 +9,9 @@
 
 namespace cairn {
 
-// Removes the temporary files of dead writers from the folders that names of these formats are in:
-// `folder`, and for "ep{epoch}/ba{batch}.pt" only the folders "ep<number>" in it. Returns their
-// paths relative to `folder`.
+// Removes the temporary files of dead writers from the folders that can contain names of these
+// formats: `folder`, and for "ep{epoch}/ba{batch}.pt" only the folders "ep<number>" in `folder`.
+// Returns the paths of the removed files relative to `folder`.
 std::vector<std::string> remove_leftovers_of_formats(ObjectStore& store, const std::string& folder,
                                                      const std::vector<NameFormat>& formats,
                                                      const FormatVariables& dist);

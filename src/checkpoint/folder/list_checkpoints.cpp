@@ -165,7 +165,8 @@ class Listing {
   // An error of one entry must not affect the others.
   void add_refused(ListedCheckpoint listed, const std::exception& error) {
     // Everything that can be opened is recognised by content. For a file that cannot be opened, the
-    // name decides. A folder counts only if the disk does not return something in it.
+    // name decides. A folder that cannot be opened counts only if the disk does not return
+    // something in the folder.
     const bool is_opened = !listed.source.format.empty();
     const bool may_be_one = listed.is_folder
                                 ? dynamic_cast<const UnreadableError*>(&error) != nullptr

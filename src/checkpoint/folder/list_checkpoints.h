@@ -31,8 +31,8 @@ struct ListedCheckpoint {
   Condition condition = Condition::kGood;
   std::string problem = {};  // one line if the condition is not good
   SourceInfo source = {};    // `format` is empty if it could not be opened
-  // Kind, run and position. No kind if it is not readable or not looked into. Then the position, if
-  // any, has the epoch and batch of the name.
+  // Kind, run and position. The kind is empty if the checkpoint is not readable or not looked into.
+  // In that case the position, if any, has the epoch and batch of the name.
   CheckpointInfo info = {.kind = ""};
   std::vector<std::string> links = {};  // names of the links in the folder that point at it
   bool is_pinned = false;               // there is a file NAME.pin beside it
@@ -41,7 +41,7 @@ struct ListedCheckpoint {
 struct FolderListing {
   std::vector<ListedCheckpoint> checkpoints;  // by position in training, furthest last
   std::size_t passed_over = 0;                // files and folders that are not checkpoints
-  // because of ListLimits; those with a checkpoint's name are listed
+  // Files not opened because of ListLimits. Those with a checkpoint's name are listed.
   std::size_t not_looked_into = 0;
   // Sorted names of folders that are not checkpoints by themselves, or were not looked into.
   // Nothing in them was looked at.
@@ -59,11 +59,11 @@ struct ListLimits {
 struct ListOptions {
   Verify verify = Verify::kQuick;
   // For stores where opening a file costs requests. A file whose name has epoch and batch is not
-  // opened, and gets this position. A file without a checkpoint's name is neither opened nor
-  // listed. Folders and files with other names are opened.
+  // opened, and gets the position in its name. A file without a checkpoint's name is neither opened
+  // nor listed. Folders and files with other names are opened.
   bool trust_names = false;
-  // Also decode checkpoints that claim to be "full". One that verifies but is not a training state
-  // counts as damaged.
+  // Also decode checkpoints that claim to be "full". A checkpoint that verifies but is not a
+  // training state counts as damaged.
   bool check_state = false;
   ListLimits limits = {};
   std::function<void(std::uint64_t bytes)> on_progress = nullptr;  // OpenOptions::on_progress
@@ -71,13 +71,13 @@ struct ListOptions {
 };
 
 // Lists the files directly in `folder` and the folders that are checkpoints, whatever their names.
-// An entry with a checkpoint's name that cannot be opened is listed as damaged or refused. No entry
-// of any kind ends the listing of the others. Checkpoints without a position come first. Throws
-// NotFoundError, and UsageError if it is not a folder.
+// An entry with a checkpoint's name that cannot be opened is listed as damaged or refused. No
+// entry, whatever it is, keeps the other entries from being listed. Checkpoints without a position
+// come first. Throws NotFoundError, and UsageError if `folder` is not a folder.
 FolderListing list_checkpoints(const std::string& folder, const ListOptions& options = {});
 
-// Opens an entry that list_checkpoints() has not looked into. nullopt: it is gone, or is not a
-// checkpoint.
+// Opens an entry that list_checkpoints() has not looked into. nullopt: the entry is gone, or is not
+// a checkpoint.
 std::optional<ListedCheckpoint> look_into(ListedCheckpoint listed, const ListOptions& options);
 
 // Whether a person would take a file of this name for a checkpoint.

@@ -1,5 +1,5 @@
-// Looks into a file that is about to be overwritten, to find out whose checkpoint it is, if it is
-// one.
+// Looks into a file that is about to be overwritten, to find out whether it is a checkpoint, and of
+// which run.
 #pragma once
 
 #include <exception>
@@ -13,14 +13,14 @@ namespace cairn {
 
 struct FileFindings {
   std::optional<CheckpointInfo> info;  // from the checkpoint
-  std::string problem;                 // or the reason why no run can resume from it
+  std::string problem;                 // without `info`: why no run can resume from it
   // Set, besides `problem`, if the disk does not return all of the file.
   std::exception_ptr unreadable = nullptr;
 };
 
-// It is a problem if the file is damaged, missing or not a checkpoint, or if the disk does not
-// return all of it. An error that makes the file unreadable only this time is thrown, because then
-// it is not known what the file is.
+// Sets `problem` if the file is damaged, missing or not a checkpoint, or if the disk does not
+// return all of it. Throws an error that makes the file unreadable only this time, because after
+// such an error it is not known what the file is.
 FileFindings inspect_file(const std::shared_ptr<ObjectStore>& store, const std::string& path,
                           Verify how);
 

@@ -101,7 +101,7 @@ std::strong_ordering NamesByPosition::compare(const Timestamp& claim,
   return std::strong_ordering::equal;
 }
 
-// Compares the counters that both have. A folder is further than anything that may be in it.
+// Compares the counters that both nodes have. A folder comes before anything that may be in it.
 bool NamesByPosition::is_behind(const Node& a, const Node& b) const {
   const std::size_t known = std::min(levels_[a.level].counters, levels_[b.level].counters);
   for (std::size_t i = 0; i < known; ++i) {
@@ -111,7 +111,7 @@ bool NamesByPosition::is_behind(const Node& a, const Node& b) const {
   return a.level > b.level;
 }
 
-// Moves the furthest names from nodes_ to ready_, all that are equally far.
+// Moves the furthest name, and all names that are equally far, from nodes_ to ready_.
 void NamesByPosition::fill() {
   const auto is_behind = [this](const Node& a, const Node& b) { return this->is_behind(a, b); };
   while (!nodes_.empty()) {

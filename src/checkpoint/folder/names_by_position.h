@@ -3,11 +3,12 @@
 //
 //  1. A level of the format ("ep{epoch}/ba{batch}.pt" has two) orders its names by the counters in
 //     them that only grow: batch, epoch, sample, token. Counters that begin anew with each epoch
-//     count if the epoch is known.
+//     (such as the batch in the epoch) count only if the epoch is known.
 //  2. Folders are listed only when their turn comes, the furthest first: names in the other folders
 //     cannot be further.
 //  3. Equally far names (a format without a growing counter) are ordered by the files' times,
-//     newest first. In most stores the listing has the time; other stores are asked for it.
+//     newest first. In most stores the listing has the time. Other stores are asked for the time of
+//     each such file.
 //
 // A name is only a claim; the file's content decides.
 #pragma once
@@ -32,14 +33,14 @@ using ListedFolders = std::map<std::string, std::vector<ListedName>>;
 struct NamedFile {
   std::string path;
   Timestamp claim = {};  // the counters that the name has; the others are 0
-  // The time of the file, if the listing has it or several names are equally far. The end of time
-  // if it is not known.
+  // The time of the file. Set if the listing has the time, or if several names are equally far. In
+  // the second case an unknown time is time_point::max().
   std::optional<std::chrono::system_clock::time_point> modified = std::nullopt;
 };
 
 class NamesByPosition {
  public:
-  // Lists `folder` at once. Throws NotFoundError, UsageError if it is not a folder, and
+  // Lists `folder` at once. Throws NotFoundError, UsageError if `folder` is not a folder, and
   // StorageError. Folders in `listed` are not listed again; `listed` must live as long as this
   // object.
   NamesByPosition(ObjectStore& store, std::string folder, const NameFormat& format,

@@ -86,8 +86,8 @@ std::chrono::sys_days monday_of(std::chrono::sys_days day) {
   return day - (std::chrono::weekday(day) - std::chrono::Monday);
 }
 
-// Keeps the furthest group of each of the last `count` periods that have one. `period_of` gives the
-// first day of a day's period.
+// Keeps the furthest group of each of the last `count` periods that have a group. `period_of` gives
+// the first day of the period of a day.
 template <class PeriodOf>
 void keep_periods(Series& series, std::uint64_t count, const char* name, PeriodOf period_of) {
   std::map<std::chrono::sys_days, Group*, std::greater<>> furthest;  // the latest period first
@@ -117,7 +117,7 @@ void keep_best(Series& series, const KeepBest& rule) {
     const auto value = group.metric(rule.metric);
     if (value) ranking.emplace_back(rule.best == Best::kLowest ? *value : -*value, &group);
   }
-  // If values are equal, the furthest group is better; it comes first already.
+  // If values are equal, the furthest group is better. In `ranking` that group is already first.
   std::stable_sort(ranking.begin(), ranking.end(),
                    [](const auto& a, const auto& b) { return a.first < b.first; });
   for (std::size_t i = 0; i < std::min<std::uint64_t>(ranking.size(), rule.count); ++i) {
@@ -129,7 +129,8 @@ void keep_best(Series& series, const KeepBest& rule) {
 
 void keep_within(Series& series, std::chrono::seconds age, Clock::time_point now) {
   for (Group& group : series) {
-    // In whole seconds, because system_clock's own unit would overflow for an age of centuries.
+    // Compares whole seconds, because system_clock's own unit would overflow for an age of
+    // centuries.
     const auto since = std::chrono::floor<std::chrono::seconds>(now - group.made());
     if (since <= age) group.reasons.emplace_back("recent enough");
   }
@@ -160,7 +161,7 @@ void apply(Series& series, const RetentionRules& rules, Clock::time_point now) {
   keep_held(series);
 }
 
-// Keeps the newest files of all series together, since they share a disk. Ends at the first group
+// Keeps the newest files of all series together, since they share a disk. Stops at the first group
 // that does not fit, so that a larger size keeps the same groups and more.
 void keep_size(std::map<std::string, Series>& all, std::uint64_t size) {
   std::vector<Group*> newest;

@@ -7,7 +7,7 @@
 //  2. Within a series, checkpoints of one position in training (of several ranks, for example) are
 //     kept or removed together, and count as one.
 //  3. Rules choose only among good checkpoints with a position. A checkpoint that is damaged or has
-//     no position is kept, and takes no other's place.
+//     no position is kept, and does not take the place of another checkpoint in a rule.
 //  4. A checkpoint is kept if any rule chooses it.
 //  5. Whatever the rules say, the newest good checkpoint of each series is kept. So are checkpoints
 //     that are pinned, linked to or being written, with all others of their position.
@@ -38,7 +38,7 @@ struct RetentionItem {
   std::chrono::sys_days day = {};  // the calendar day of `made` in the user's time zone
   std::uint64_t bytes = 0;
   bool is_good = true;
-  std::string held_by = {};  // why it stays whatever the rules say: "pinned"; empty: it is not held
+  std::string held_by = {};  // why it is kept whatever the rules say: "pinned"; else empty
   std::map<std::string, double> metrics = {};
 };
 
@@ -50,15 +50,15 @@ struct KeepBest {
   Best best = Best::kLowest;
 };
 
-// With no rule set, only the checkpoints of step 5 are kept (and those of 3 and 6).
+// With no rule set, only the checkpoints of steps 3, 5 and 6 are kept.
 struct RetentionRules {
-  std::uint64_t last = 0;           // the number of furthest ones
-  std::uint64_t size = 0;           // the newest files of all series, with so many bytes in total
-  std::uint64_t daily = 0;          // the furthest one of each of so many latest days that have one
+  std::uint64_t last = 0;           // this number of furthest checkpoints
+  std::uint64_t size = 0;           // the newest files of all series, at most this many bytes
+  std::uint64_t daily = 0;          // the furthest of each of this many latest days that have one
   std::uint64_t weekly = 0;         // the same for weeks, which begin on Monday
-  std::vector<Time> every = {};     // the first at or after each multiple; not of kDuration
+  std::vector<Time> every = {};     // the first at or after each multiple; never kDuration
   std::vector<KeepBest> best = {};  // checkpoints without the metric, or with NaN, are not chosen
-  std::optional<std::chrono::seconds> within = std::nullopt;  // made at most so long before now
+  std::optional<std::chrono::seconds> within = std::nullopt;  // made at most this long ago
 };
 
 struct Decision {

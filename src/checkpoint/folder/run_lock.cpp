@@ -99,7 +99,7 @@ class LocksOfProcess {
  private:
   struct Own {
     std::weak_ptr<void> held = {};
-    std::int64_t pid = 0;  // if another process's: that process forked this one, and holds the lock
+    std::int64_t pid = 0;  // if not this process: `pid` forked this process and holds the lock
   };
 
   std::mutex mutex_;

@@ -1,11 +1,11 @@
 // The lock of a run in its save folder. It keeps two starts of one run from overwriting each
 // other's checkpoints.
 //
-// It is a file with an advisory lock, `.cairn-lock-<hash of the run's name>`, hidden from every
-// list of checkpoints (io/files/lock_file.h). Its text, one JSON object, says which process holds
-// it. The kernel releases the lock when that process ends. On shared file systems the server
-// releases it some time after a machine died. If the server does not, `cairn lock FOLDER --release`
-// does. Reading never takes the lock.
+// The lock is a file with an advisory lock, `.cairn-lock-<hash of the run's name>`, hidden from
+// every list of checkpoints (io/files/lock_file.h). The text of the file, one JSON object, says
+// which process holds the lock. The kernel releases the lock when that process ends. On a shared
+// file system the file server releases the lock some time after a machine died. If the server does
+// not, a user can call `cairn lock FOLDER --release`. Reading never takes the lock.
 #pragma once
 
 #include <cstdint>
@@ -28,13 +28,14 @@ struct RunLockHolder {
 struct RunLockRequest {
   std::string folder;  // must exist
   std::string run_name;
-  // All processes of one start give the same text, and share the lock. random_digits() makes one.
+  // All processes of one start give the same text, and share the lock. random_digits() makes such a
+  // text.
   std::string job;
 };
 
-// Takes the lock, and holds it as long as the result lives. All callers in one process share it.
-// Returns null if the file system has no locks. Throws BusyError if another process has it, and
-// StorageError. Thread-safe.
+// Takes the lock, and holds it as long as the result lives. All callers in one process share the
+// lock. Returns null if the file system has no locks. Throws BusyError if a process of another
+// start has the lock, and StorageError. Thread-safe.
 std::shared_ptr<void> take_run_lock(FileSystem& files, const RunLockRequest& request);
 
 struct RunLockFile {
@@ -47,13 +48,13 @@ struct RunLockFile {
 // Whether a process of another job holds the lock now. Creates nothing.
 bool is_run_locked(FileSystem& files, const RunLockRequest& request);
 
-// Lists the locks in `folder` without taking one. Includes those of living processes and those that
-// killed processes left.
+// Lists the locks in `folder` without taking one. The list includes locks of living processes and
+// locks that killed processes left.
 std::vector<RunLockFile> list_run_locks(FileSystem& files, const std::string& folder);
 
 // Removes the lock file, so that the next start gets a new lock even if a dead machine holds this
-// one. Throws BusyError if a process of this machine has the lock: either the file system is local,
-// or a process with the holder's number is alive here.
+// lock. Throws BusyError if a process of this machine has the lock: the lock is held, and either
+// the file system is local, or a process with the holder's number is alive here.
 void release_run_lock(FileSystem& files, const RunLockFile& lock);
 
 }  // namespace cairn

@@ -13,7 +13,7 @@ struct SearchOptions {
   FindOptions find = {};
   // Further formats of candidates' names, besides find.filename.
   std::vector<NameFormat> other_filenames = {};
-  // Skip everything except a Trainer's whole state.
+  // Skip every checkpoint except those of a Trainer's whole state.
   bool only_run_states = false;
   // The pointer find.latest_filename, if it was read already.
   std::optional<Pointer> latest = std::nullopt;

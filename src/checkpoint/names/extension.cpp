@@ -12,8 +12,8 @@
 namespace cairn {
 namespace {
 
-// Composer's extensions. Its ".tar.lzma" is xz, but its ".pt.lzma" is not: Composer reads it back
-// with `lzma -dc`, which accepts only LZMA alone.
+// Composer's extensions. Composer's ".tar.lzma" is xz, but its ".pt.lzma" is not: Composer reads
+// the latter with `lzma -dc`, which accepts only LZMA alone.
 constexpr std::array kExtensions = {
     Extension{""},
     Extension{".pt"},
@@ -32,13 +32,14 @@ constexpr std::array kExtensions = {
 };
 
 // Words after the last dot that mean a container, a compression or another kind of file that would
-// not be written. ".pth", ".ckpt" and ".bin" are missing, because PyTorch's own files have them.
+// not be written. ".pth", ".ckpt" and ".bin" are not in the list, because PyTorch's own files have
+// these extensions.
 constexpr std::array<std::string_view, 26> kMeantWords = {
     "pt",    "tar", "tgz",  "tbz2", "txz", "tzst", "gz",     "gzip",       "bz2",
     "bzip2", "xz",  "lz",   "lzma", "lz4", "zst",  "zstd",   "lzo",        "zip",
     "rar",   "br",  "json", "npz",  "h5",  "onnx", "distcp", "safetensors"};
-// Words to which cairn or Composer give a meaning of their own: a link, a pin against pruning, a
-// file that was put aside.
+// Words that have their own meaning in cairn or Composer: a link, a pin against pruning, a file
+// that was put aside.
 constexpr std::array<std::string_view, 4> kOwnWords = {"symlink", "pin", kAsideDamaged,
                                                        kAsideUnreadable};
 
@@ -63,8 +64,8 @@ bool is_word(std::string_view text) {
 }
 
 // Whether the text after the last dot was meant to choose how the file is written. `name` ends in
-// none of kExtensions. The dots of "lr0.1-ep3", "v1.2" and "resnet.adam" were not meant so. A dot
-// at the front, as in ".hidden", begins no extension.
+// none of kExtensions. The dots of "lr0.1-ep3", "v1.2" and "resnet.adam" were not meant to choose
+// anything. A dot at the front, as in ".hidden", begins no extension.
 bool is_meant_as_extension(std::string_view name) {
   const std::size_t dot = name.rfind('.');
   if (dot == std::string_view::npos || dot == 0) return false;

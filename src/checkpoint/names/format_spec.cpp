@@ -38,7 +38,7 @@ std::optional<std::size_t> take_number(std::string_view& text) {
   return number;
 }
 
-// Returns true if the text has a fill.
+// Takes fill and alignment. Returns true if the text has a fill.
 bool take_fill_and_align(std::string_view& text, FormatSpec& spec) {
   constexpr std::string_view kAligns = "<>=^";
   const std::size_t fill = text.empty() ? 0 : first_code_point(text).size;

@@ -27,7 +27,7 @@ const FormatValue* find_variable(const FormatVariables& variables, std::string_v
 // save has the same name as the previous one.
 bool has_counter(const NameFormat& format);
 
-// The only name of a format without counters. A variable without a value stays in it as text.
+// The only name of a format without counters. A variable without a value stays in the name as text.
 std::string only_name(const NameFormat& format);
 
 // The length of the leading folders without variables, with their last slash. 0 if there are none.

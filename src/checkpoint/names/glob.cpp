@@ -11,8 +11,8 @@ namespace {
 
 using Points = std::u32string_view;
 
-// Whether `set`, the inside of "[...]", contains `c`. It has single characters and ranges; a
-// leading "!" negates it. "-" stands for itself at either end and right after a range. A range
+// Whether `set`, the inside of "[...]", contains `c`. The set has single characters and ranges; a
+// leading "!" negates the set. "-" stands for itself at either end and right after a range. A range
 // whose end is below its start is empty.
 bool set_holds(Points set, char32_t c) {
   const bool negated = set[0] == U'!';
@@ -49,8 +49,8 @@ Glob::Place Glob::begin() const {
   return place;
 }
 
-// A "*" may match nothing, so the element after it may come next, too. It also matches everything
-// that an earlier element would, so the earlier elements are dropped.
+// A "*" may match nothing, so the element after it may come next, too. The "*" also matches
+// everything that an earlier element would match, so the earlier elements are dropped.
 void Glob::add(std::size_t element, Place& place) const {
   for (; element < pattern_.size() && pattern_[element] == U'*'; ++element) {
     place = {element};

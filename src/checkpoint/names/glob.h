@@ -12,7 +12,7 @@ namespace cairn {
 class Glob {
  public:
   // The pattern elements that may match next, ascending. If two texts lead to equal places, every
-  // continuation matches after both or after neither. Empty: no continuation can match.
+  // continuation matches after both texts or after neither. Empty: no continuation can match.
   using Place = std::vector<std::size_t>;
 
   explicit Glob(const std::string& pattern);

@@ -19,7 +19,7 @@ class Removal {
  public:
   explicit Removal(const std::vector<std::string>& patterns) : patterns_(patterns) {}
 
-  // `root` without the parts that match, or nullopt if nothing matches.
+  // Returns `root` without the parts that match, or nullopt if nothing matches.
   std::optional<Value> filtered(const Value& root) { return filtered(root, patterns_.begin()); }
 
   std::vector<std::string> unmatched() const { return patterns_.unmatched(); }
@@ -27,8 +27,8 @@ class Removal {
  private:
   using Place = Patterns::Place;
 
-  // The node without the matching parts below it, or nullopt if nothing matches. `prefix` is the
-  // node's path with a closing slash. Tuples are not entered, as in Composer.
+  // Returns the node without the matching parts below it, or nullopt if nothing matches. `prefix`
+  // is the node's path with a closing slash. Tuples are not entered, as in Composer.
   std::optional<Value> filtered(const Value& node, const Place& prefix) {
     if (node.identity() == nullptr || !node.may_be_shared()) return filtered_new(node, prefix);
     const auto key = std::pair(node.identity(), prefix);
@@ -64,8 +64,8 @@ class Removal {
     return kept;
   }
 
-  // The rest of a child, or nullopt if the child is removed. Sets `changed` if anything in the
-  // child changes.
+  // Returns what is left of a child, or nullopt if the child is removed. Sets `changed` if anything
+  // in the child changes.
   std::optional<Value> filtered_part(const Value& part, const Place& path, bool& changed) {
     const bool removed = patterns_.match(path);
     const bool is_entered = part.is_dict() || part.is_list();
@@ -140,7 +140,7 @@ Value rename_weights(const Value& state_dict, const std::string& from, const std
 IgnoreKeys rename_weights(const std::string& from, const std::string& to) {
   return IgnoreKeys([from, to](Value& root) {
     const Value* const model = find_path(root, "state/model");
-    if (model == nullptr) return;  // the load reports what it found instead
+    if (model == nullptr) return;  // the load will report what is there instead
     Value renamed_model = rename_weights(*model, from, to);
     root.mutable_dict()["state"].mutable_dict()["model"] = std::move(renamed_model);
   });

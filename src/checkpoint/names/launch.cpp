@@ -73,8 +73,8 @@ Launch of_torchrun(const Variables& variables) {
   return launch;
 }
 
-// `list` has the number of tasks of each node, as in "2(x3),1". Returns that of node `node`;
-// nullopt if the list does not say.
+// `list` has the number of tasks of each node, as in "2(x3),1". Returns the number of tasks of node
+// `node`; nullopt if the list does not say it.
 std::optional<std::int64_t> tasks_of_node(std::string_view list, std::int64_t node) {
   const auto take_number = [&list](std::int64_t& number) {
     const auto [stop, error] = std::from_chars(list.data(), list.data() + list.size(), number);
@@ -98,7 +98,7 @@ std::optional<std::int64_t> tasks_of_node(std::string_view list, std::int64_t no
   return std::nullopt;
 }
 
-// The first host of a list: "gpu07" for "gpu[07-09,12],login1".
+// Returns the first host of a list: "gpu07" for "gpu[07-09,12],login1".
 std::string first_host(const std::string& list) {
   const std::size_t end = list.find_first_of("[,");
   if (end == std::string::npos || list[end] == ',') return list.substr(0, end);
@@ -106,7 +106,8 @@ std::string first_host(const std::string& list) {
   return list.substr(0, end) + list.substr(end + 1, number - end - 1);
 }
 
-// A port for each job and step. It lies below the range from which systems assign free ports.
+// Returns a port for the job and step. The port lies below the range from which systems assign free
+// ports.
 std::int64_t port_of(std::int64_t job, std::int64_t step) {
   constexpr std::int64_t kFirst = 15000;
   constexpr std::int64_t kCount = 15000;
@@ -135,7 +136,7 @@ Launch of_slurm(const Variables& variables) {
     const std::int64_t step = variables.number("SLURM_STEP_ID").value_or(0);
     launch.master_port = port_of(*job, step);
     launch.job_id = "Slurm " + std::to_string(*job) + "." + std::to_string(step);
-    // A job that was requeued keeps its number.
+    // A job that was requeued keeps its number, so the count of restarts is added.
     if (const auto restarts = variables.number("SLURM_RESTART_COUNT")) {
       launch.job_id += ", restart " + std::to_string(*restarts);
     }
@@ -155,11 +156,11 @@ Launch of_open_mpi(const Variables& variables) {
   launch.local_rank = variables.number("OMPI_COMM_WORLD_LOCAL_RANK");
   launch.local_world_size = variables.number("OMPI_COMM_WORLD_LOCAL_SIZE");
   if (launch.local_world_size != launch.world_size)
-    return launch;  // then MASTER_ADDR must name the address
+    return launch;  // in this case MASTER_ADDR must name the address
   launch.node_rank = 0;
   launch.master_addr = "127.0.0.1";
-  // PMIX_NAMESPACE is a number, with the application's number after a point. In newer versions it
-  // is a text.
+  // PMIX_NAMESPACE is a number, with the application's number after a point. In newer versions, the
+  // variable is a text.
   if (const char* space = variables.text("PMIX_NAMESPACE")) {
     std::int64_t job = 0;
     const auto [stop, error] = std::from_chars(space, space + std::strlen(space), job);
@@ -177,7 +178,8 @@ Launch of_open_mpi(const Variables& variables) {
 // are not small numbers.
 bool is_in_step(const Variables& variables, std::optional<bool> has_terminal) {
   if (variables.has("SLURM_PTY_PORT") || variables.has("SLURM_PTY_WIN_COL")) {
-    // With srun --pty PROGRAM the first task has the terminal, too, but Slurm itself started it.
+    // With srun --pty PROGRAM the first task has the terminal, too, but slurmstepd itself started
+    // this task.
     const bool is_in_shell = has_terminal
                                  ? *has_terminal
                                  : has_controlling_terminal() && parent_program() != "slurmstepd";

@@ -8,17 +8,17 @@
 //     because in an allocation mpirun starts its daemons with srun. The processes inherit the
 //     daemons' Slurm variables, which say nothing about their rank.
 //  4. Slurm, in a step (srun): SLURM_PROCID, SLURM_STEP_NUM_TASKS, SLURM_LOCALID, SLURM_NODEID. The
-//     batch script is not a step but has SLURM_NTASKS and SLURM_PROCID, too. So they count only
-//     together with SLURM_STEP_ID. A program that is started in the shell of an srun --pty does not
-//     count either: only one such shell runs, whatever number of tasks was asked for. Steps that
-//     are started from that shell inherit its variables but not its terminal.
+//     batch script is not a step but has SLURM_NTASKS and SLURM_PROCID, too. So these two variables
+//     count only together with SLURM_STEP_ID. A program that is started in the shell of an srun
+//     --pty does not count either: only one such shell runs, whatever number of tasks was asked
+//     for. Steps that are started from that shell inherit its variables but not its terminal.
 //  5. otherwise the process is alone.
 //
-// Open MPI and Slurm name no address for rank 0. On one machine cairn takes 127.0.0.1 and a port
-// made from the job's number, on several machines the first node of the step (Slurm only).
-// MASTER_ADDR and MASTER_PORT override both. The job's id is CAIRN_JOB_ID (cairn-run sets it), else
-// the launcher's own: TORCHELASTIC_RUN_ID, Open MPI's PMIX_NAMESPACE, or Slurm's job, step and
-// restart.
+// Open MPI and Slurm name no address for rank 0. On one machine cairn takes 127.0.0.1, on several
+// machines the first node of the step (Slurm only). In these two cases the port is made from the
+// job's number. MASTER_ADDR overrides the address, and MASTER_PORT the port. The job's id is
+// CAIRN_JOB_ID (cairn-run sets this variable), else the launcher's own id: TORCHELASTIC_RUN_ID,
+// Open MPI's PMIX_NAMESPACE, or Slurm's job, step and restart.
 #pragma once
 
 #include <cstdint>
@@ -39,8 +39,8 @@ struct Launch {
   // The address of rank 0. Empty if it is not known, which matters only with several processes.
   std::string master_addr = {};
   std::optional<std::int64_t> master_port = std::nullopt;
-  // True: the launcher (torchrun's agent), not rank 0, listens at that address. It goes on
-  // listening for each attempt of the job.
+  // True: the launcher (torchrun's agent), not rank 0, listens at that address. The launcher goes
+  // on listening for each attempt of the job.
   bool is_store_hosted = false;
   std::string attempt = {};
   // The launcher's id for this start of the job, the same on all ranks. Empty if it has none.
@@ -51,9 +51,8 @@ struct Launch {
 
 // Reads the launch from the environment. A process alone may have any RANK, which then is only a
 // part of names. `read`: std::getenv if null. `has_terminal`: whether a terminal controls the
-// process; the system is asked if it is nullopt. Throws UsageError for variables that contradict
-// each other: a rank that is not a number or not below the world size, or a world size without a
-// rank.
+// process; nullopt: the system is asked. Throws UsageError for variables that contradict each
+// other: a rank that is not a number or not below the world size, or a world size without a rank.
 Launch launch_of(const ReadEnvironment& read = nullptr,
                  std::optional<bool> has_terminal = std::nullopt);
 

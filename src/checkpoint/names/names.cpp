@@ -53,8 +53,8 @@ std::string names_of(const FormatVariables& variables) {
   return names.empty() ? "none" : names;
 }
 
-// Whether the variable is one of Composer's for MLflow. The name keeps it, and the store of dbfs:/
-// fills it in.
+// Whether the variable is one of Composer's for MLflow. The name keeps such a variable, and the
+// store of dbfs:/ fills it in.
 bool is_of_store(const std::string& name) {
   return name == "mlflow_experiment_id" || name == "mlflow_run_id";
 }

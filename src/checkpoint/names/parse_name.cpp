@@ -5,7 +5,7 @@
 // 2. Segments are matched from the left. A time variable tries the longest piece of the name first.
 //    A piece fits if it reads as a number that the spec writes as exactly this piece. So every spec
 //    that can be written can be read, without a second description of it.
-// 3. After a variable was read, it is fixed text.
+// 3. Once a variable was read, it counts as fixed text where it appears again.
 //
 // kMostSteps bounds the work for any name.
 #include <algorithm>
@@ -20,7 +20,7 @@
 namespace cairn {
 namespace {
 
-constexpr int kMostSteps = 20'000;  // pieces tried; real names need a few hundred
+constexpr int kMostSteps = 20'000;  // the most pieces that are tried; real names need a few hundred
 
 struct Segment {
   std::string text;  // fixed text, or the name of a time variable

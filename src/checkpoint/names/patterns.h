@@ -9,14 +9,14 @@
 
 namespace cairn {
 
-// A walk over a tree carries the path along as a Place. Two paths with one Place match alike in
-// everything below them. So a subtree that is shared by many paths is searched once for each Place,
-// not once for each path. A small file can have any number of such paths.
+// A walk over a tree carries the path along as a Place. If two paths have equal Places, everything
+// below them matches alike. So a subtree that is shared by many paths is searched once for each
+// Place, not once for each path. A small file can have any number of paths to one subtree.
 class Patterns {
  public:
   using Place = std::vector<Glob::Place>;  // one for each pattern
 
-  // `patterns` are those of glob_match(), and must outlive this object.
+  // `patterns` have the syntax of glob_match(), and must outlive this object.
   explicit Patterns(const std::vector<std::string>& patterns)
       : patterns_(patterns),
         globs_(patterns.begin(), patterns.end()),

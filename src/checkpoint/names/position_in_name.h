@@ -15,8 +15,8 @@ struct NamePosition {
   std::string form = {};
 };
 
-// Example: "run-ep2-ba15-rank0.pt" gives 2, 15 and "run-ep#-ba#-rank#.pt". nullopt for a name
-// without "ep<number>-ba<number>", which the Trainer's default names contain.
+// Example: "run-ep2-ba15-rank0.pt" gives 2, 15 and "run-ep#-ba#-rank#.pt". nullopt unless the name
+// contains "ep<number>-ba<number>", as the Trainer's default names do.
 std::optional<NamePosition> position_in_name(const std::string& name);
 
 }  // namespace cairn

@@ -1,5 +1,5 @@
-// Formats of the names of a run's checkpoints, for each form in which it may save them. A run may
-// change its form between two starts. The checkpoints in the other forms are still its own.
+// Formats of the names of a run's checkpoints, for each form in which the run may save them. A run
+// may change the form between two starts. Checkpoints in the other forms still belong to the run.
 #pragma once
 
 #include <string>
@@ -12,8 +12,8 @@ namespace cairn {
 // The default name of a sharded checkpoint (FSDPConfig).
 inline constexpr const char* kShardedFolders = "ep{epoch}-ba{batch}";
 
-// The format of a tar of each rank: `filename` with ".tar" at its end, unless it names a tar
-// already.
+// The format of a tar of each rank: `filename` with ".tar" added, unless `filename` already names a
+// tar.
 std::string as_tar_format(const std::string& filename);
 
 // The format of a folder that all ranks write: `name`, in the folders of `filename`.

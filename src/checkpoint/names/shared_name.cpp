@@ -1,6 +1,6 @@
 // A format becomes a pattern of steps: one for each fixed character, and for each counter one or
 // more of the characters that it may be written with. The search goes through both patterns at
-// once, character by character, from the start of both to the end of both. It is breadth-first, so
+// once, character by character, from their starts to their ends. The search is breadth-first, so
 // the first shared name that it finds is one of the shortest.
 #include "checkpoint/names/shared_name.h"
 
@@ -99,7 +99,8 @@ class SharedWalk {
     if (b.repeats) visit({at.first + 1, at.second}, at, character);
   }
 
-  // Prefers digits, and 0 last because no number begins with it: people read this name.
+  // Prefers digits, because people read this name. Of the digits, 0 comes last, because no number
+  // begins with 0.
   static char choose(const Characters& characters) {
     for (const char digit : std::string_view("1234567890")) {
       if (characters[static_cast<unsigned char>(digit)]) return digit;

@@ -24,9 +24,9 @@ struct Checkpoint::Impl {
   }
 };
 
-// Checkpoint::read() into places of which some are not host memory. `put` copies bytes to those
-// places while others are being read. The bytes arrive there before all of their record is checked.
-// The checkpoint must have a whole_file(). Also throws what `put` throws.
+// Like Checkpoint::read(), but some places may be outside host memory. `put` copies bytes to those
+// places while others are being read. The bytes arrive in those places before their whole record is
+// checked. The checkpoint must have a whole_file(). Also throws what `put` throws.
 VerifyReport read_elsewhere(const Checkpoint& checkpoint, const std::vector<StorageRead>& reads,
                             Verify how, const PutBytes& put);
 

@@ -15,9 +15,10 @@
 
 namespace cairn {
 
-// Returns what `read` returns. Throws StorageError if bytes of `path` could not be read, even if
-// `read` took the zeros in their place for damage. Throws OutOfMemoryError if there is not enough
-// memory. Throws UnsupportedError if the file claims a size that no machine has.
+// Returns what `read` returns. Throws StorageError if bytes of `path` could not be read. Such bytes
+// read as zeros, so StorageError is thrown even if `read` took the zeros for damage. Throws
+// OutOfMemoryError if there is not enough memory. Throws UnsupportedError if the file claims a size
+// that no machine has.
 template <class Read>
 auto guarded(const std::string& path, const Read& read) -> decltype(read()) {
   const GuardedReads guard;

@@ -1,5 +1,5 @@
-// A store that records which files a reader opens in it. So it shows which files of a folder belong
-// to a checkpoint.
+// A store that records which of its files a reader opens. So the store shows which files of a
+// folder belong to a checkpoint.
 #pragma once
 
 #include <memory>

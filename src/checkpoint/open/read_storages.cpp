@@ -69,8 +69,8 @@ PendingReads::PendingReads(const std::vector<StorageRead>& reads, const std::ato
 }
 
 // Sorts the ranges (most often they are sorted already), and turns bytes that are wanted twice into
-// copies. If a range begins before the end of the kept ranges, these cover it without a gap up to
-// that end: the one that reaches so far began earlier.
+// copies. If a range begins before the end of the kept ranges, the kept ranges cover it without a
+// gap up to that end: the kept range with that end began earlier.
 void PendingReads::add(const ByteSource& source, std::vector<ByteSource::Range>& ranges) {
   const auto reaches_into = [](const ByteSource::Range& a, const ByteSource::Range& b) {
     return end_of(a) > b.offset;

@@ -1,13 +1,14 @@
 // Reads the bytes of storages into memory.
 //
 //  1. The requested storages become ranges of sources. A storage is one range, or is put together
-//     from several. If several places want the same byte, it is read once and copied at the end.
+//     from several. If several places want the same byte, the byte is read once and copied at the
+//     end.
 //  2. The code that checks a source takes its ranges, and fills them with the bytes that it checks.
-//  3. finish() reads the ranges that were not taken, with one call for each source. It also makes
-//     the storages that are not ranges (decoded, byte-swapped, or gathered from very many places).
-//     For these, checked bytes are read once more.
-//  4. Places outside host memory get their bytes as these arrive: from the code of step 2 for the
-//     ranges that it took, otherwise from step 3.
+//  3. finish() reads the ranges that were not taken, with one call for each source. finish() also
+//     makes the storages that are not ranges (decoded, byte-swapped, or put together from very many
+//     ranges). To make such a storage, checked bytes are read once more.
+//  4. Places outside host memory get their bytes as soon as the bytes are read. The code of step 2
+//     copies those of the ranges that it took, and step 3 copies the others.
 #pragma once
 
 #include <atomic>
@@ -23,13 +24,13 @@
 
 namespace cairn {
 
-// Copies bytes to places outside host memory, such as a device's. Several threads may call both
+// Copies bytes to places outside host memory, such as a device's. Several threads may call the two
 // functions at once.
 struct PutBytes {
   // Whether `place` is outside host memory. Such an address is never dereferenced.
   std::function<bool(const std::byte* place)> is_elsewhere = nullptr;
-  // Copies bytes to `into`, which is part of a requested place. `bytes` are invalid after it
-  // returns.
+  // Copies bytes to `into`, which is part of a requested place. `bytes` are invalid after put() has
+  // returned.
   std::function<void(std::span<std::byte> into, ByteView bytes)> put = nullptr;
 
   explicit operator bool() const { return put != nullptr; }
@@ -40,9 +41,9 @@ struct PutBytes {
 
 class PendingReads {
  public:
-  // Step 1. The places must outlive this object. Throws the StorageError or CorruptError of finding
-  // out where the bytes are. `ended`: once it is true, the result is not needed any more; may be
-  // null. `put`: for the places outside host memory.
+  // Step 1. The places must outlive this object. Throws StorageError or CorruptError if the places
+  // of the bytes in the sources cannot be found. `ended` becomes true when the result is not needed
+  // any more; may be null. `put`: for the places outside host memory.
   explicit PendingReads(const std::vector<StorageRead>& reads,
                         const std::atomic<bool>* ended = nullptr, PutBytes put = {});
 

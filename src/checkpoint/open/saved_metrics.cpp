@@ -8,7 +8,7 @@
 namespace cairn {
 namespace {
 
-// The DType for numpy's type code. Only for the types that metrics have.
+// Returns the DType for numpy's type code. Knows only the types that metrics have.
 std::optional<DType> number_type(const std::string& code) {
   if (code == "f8") return DType::kFloat64;
   if (code == "f4") return DType::kFloat32;

@@ -8,8 +8,9 @@
 
 namespace cairn {
 
-// Returns the computed metrics, named "LABEL/NAME" with the evaluator's label, or "train/NAME".
-// They are Composer's state/train_metrics and state/eval_metrics. Empty if the checkpoint has none.
+// Returns the computed metrics, named "LABEL/NAME" with the evaluator's label, or "train/NAME". In
+// a checkpoint they are in state/train_metrics and state/eval_metrics, as in Composer's. Empty if
+// the checkpoint has none.
 std::map<std::string, double> saved_metrics(const Value& checkpoint);
 
 }  // namespace cairn

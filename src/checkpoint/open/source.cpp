@@ -21,7 +21,7 @@
 namespace cairn {
 namespace {
 
-// In the order in which the formats are tried.
+// The rows are in the order in which the formats are tried.
 std::span<const FormatRow> formats() {
   static const std::array rows = {
       kDcpFormat,
@@ -40,8 +40,8 @@ std::span<const FormatRow> formats() {
       kShardIndexFormat,
       kModelFolderFormat,
       kDcpSafetensorsFormat,
-      // Formats without a magic number come last. They are known by a few bytes with which other
-      // formats are unlikely to begin.
+      // Formats without a magic number come last. They are recognised by a few bytes with which
+      // other formats are unlikely to begin.
       compression<kLzma>(),
       kSafetensorsFormat,
       // The length of a safetensors header may look like the first opcode of a pickle.
@@ -53,8 +53,8 @@ std::span<const FormatRow> formats() {
 // A tar in a gzip in a zstd is odd; ten containers are an attack.
 constexpr std::size_t kMostContainers = 4;
 
-// Returns `path`, or the target of a pointer if `path` is the object that holds it. Users may name
-// that object, too, but the files of a folder are found by the folder's own name.
+// Returns `path`, or the target of a pointer if `path` is the object that holds it. Users may give
+// the name of that object, too, but the files of a folder are found only by the folder's own name.
 std::string follow_pointer(ObjectStore& store, const std::string& path) {
   if (path.ends_with(kLinkFile)) {
     const auto pointer = store.read_pointer(path.substr(0, path.size() - kLinkFile.size()));
@@ -69,7 +69,7 @@ void set_file(Candidate& candidate, std::shared_ptr<const ByteSource> file) {
 }
 
 // Opens a file without a stat first, which saves one request in a far store. A name without a dot
-// ("ep1-ba5") may be a folder's, so it is checked first. Returns nullptr for a folder.
+// ("ep1-ba5") may be the name of a folder, so this is checked first. Returns nullptr for a folder.
 std::shared_ptr<const ByteSource> open_unless_folder(ObjectStore& store, const std::string& path) {
   const bool may_be_folder = base_name(path).find('.') == std::string::npos;
   if (may_be_folder && is_folder(store, path)) return nullptr;
@@ -114,7 +114,8 @@ Candidate look_at(const std::shared_ptr<ObjectStore>& store, const std::string& 
   refuse_format(candidate.source, where, "a checkpoint that cairn reads");
 }
 
-// Does the work of open_source(), unguarded. Releases what was read ahead for recognising.
+// Does the work of open_source(), unguarded. At the end, releases the bytes that were read ahead
+// for recognising.
 std::unique_ptr<CheckpointSource> recognise(Candidate candidate) {
   std::vector<std::shared_ptr<Windows>> sources = {candidate.source};
   while (candidate.containers.size() <= kMostContainers) {

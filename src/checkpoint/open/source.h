@@ -1,6 +1,7 @@
 // An open checkpoint of any format, for load(), verify() and the tool.
 //
-//  1. A folder is recognised by the files in it, a file by its first bytes, never by its name.
+//  1. A folder is recognised by the files in it, and a file by its first bytes. Names of files do
+//     not count.
 //  2. A container (compression, tar) is removed, and its content is recognised in turn.
 //  3. The reader of the format does the rest.
 //
@@ -39,34 +40,35 @@ struct SourceInfo {
   std::vector<std::pair<std::string, std::string>> tied = {};
 };
 
-// Thread-safe for reading. Values that it has returned stay valid after it is gone. If the files
-// have checksums, every byte of these Values is verified once, at the latest when it is read;
-// CorruptError if it is damaged. A source opened with Access::kRaw verifies nothing.
+// Thread-safe for reading. Values that a source has returned stay valid after the source is gone.
+// If the files have checksums, every byte of these Values is verified once, at the latest when it
+// is read. Reading a damaged byte throws CorruptError. A source opened with Access::kRaw verifies
+// nothing.
 class CheckpointSource {
  public:
   virtual ~CheckpointSource() = default;
   virtual SourceInfo info() const = 0;
-  // Returns the object. Reads no tensor's bytes: its storages are ranges of files, or are made when
-  // they are asked for. Throws CorruptError, also if the checksum of a manifest or header says that
-  // this is another object. Throws UnsupportedError.
+  // Returns the object. Reads no tensor's bytes: the object's storages are ranges of files, or are
+  // made when they are asked for. Throws CorruptError, also if the checksum of a manifest or header
+  // shows that this is not the object that was written. Throws UnsupportedError.
   virtual Value read() const = 0;
-  // The model's state dict, if the format has it apart from what read() returns: TorchScript.
-  // nullopt for other formats. Throws what read() throws.
+  // The model's state dict, if the format keeps it apart from what read() returns, as TorchScript
+  // does. nullopt for other formats. Throws what read() throws.
   virtual std::optional<Value> state_dict() const { return std::nullopt; }
-  // Verifies. Takes from `reads` the ranges whose bytes it checks; they are filled when this
-  // returns. Damage is a result, not an error; after damage the content of the places is undefined.
-  // May release the memory of what it has checked.
+  // Verifies. Takes from `reads` the ranges whose bytes it checks. These ranges are filled when
+  // check() returns. Damage is in the report and is not thrown; after damage the content of the
+  // places is undefined. May release the memory of what it has checked.
   virtual VerifyReport check(PendingReads& reads, Verify how) const = 0;
 
-  // The size of its files in bytes after decompression.
+  // The size of the checkpoint's files in bytes after decompression.
   virtual std::uint64_t expanded_bytes() const { return info().bytes; }
 
-  // A hash of the content: equal for copies, and different for other content as far as its
-  // checksums show. Reads no tensor. Empty without checksums.
+  // A hash of the content: equal for copies of a checkpoint, and different for other content as far
+  // as the checksums show. Reads no tensor. Empty without checksums.
   virtual std::string content() const { return {}; }
 
-  // The single file of which the tensors are ranges, if reading all of it costs no more than
-  // verifying it: it has checksums and is local. Otherwise nullptr.
+  // The single file of which the tensors are ranges. nullptr unless reading all of the file costs
+  // no more than verifying it: the file must have checksums and be local.
   virtual std::shared_ptr<const ByteSource> whole_file() const { return nullptr; }
 
   // Like Checkpoint::verify() and Checkpoint::read(). If `ended` becomes true meanwhile,
@@ -74,7 +76,7 @@ class CheckpointSource {
   VerifyReport verify(Verify how) const;
   VerifyReport read_into(const std::vector<StorageRead>& reads, Verify how,
                          const std::atomic<bool>* ended = nullptr) const;
-  // The same for PendingReads. If these have a put(), the source must have a whole_file().
+  // The same for PendingReads. If `reads` have a put(), the source must have a whole_file().
   VerifyReport read_into(PendingReads& reads, Verify how) const;
 };
 
@@ -88,7 +90,7 @@ struct OpenOptions {
   std::shared_ptr<ObjectStore> store = nullptr;  // null: local_store()
   std::string scratch_folder = {};               // for ScratchFile; empty: its default
   // Called with the number of further stored bytes that were expanded while opening, or checked by
-  // verify(kFull), from any thread. The source that open_source() returns keeps it.
+  // verify(kFull), from any thread. The source that open_source() returns keeps this function.
   std::function<void(std::uint64_t bytes)> on_progress = nullptr;
   Access access = Access::kVerified;  // for tensors and for the metadata that lists them
 };
@@ -101,12 +103,12 @@ struct KnownFormats {
 KnownFormats known_formats();
 
 // Opens a checkpoint. Throws NotFoundError; UnsupportedError, which says what the file is;
-// CorruptError if it cannot even be opened.
+// CorruptError if the checkpoint is too damaged to be opened.
 std::unique_ptr<CheckpointSource> open_source(const std::string& path,
                                               const OpenOptions& options = {});
 
-// The same for a file that is already open. It reads this file even if another one has taken its
-// name meanwhile. `path` is its name for messages.
+// The same for a file that is already open. The source reads this file even if another file has
+// taken its name meanwhile. `path` is the file's name for messages.
 std::unique_ptr<CheckpointSource> open_file_source(std::shared_ptr<const ByteSource> file,
                                                    const std::string& path,
                                                    const OpenOptions& options = {});
@@ -121,7 +123,7 @@ struct VerifiedPath {
   std::vector<std::string> not_read = {};
 };
 
-// Does verify() with these options.
+// Does what verify() does, with these options.
 VerifiedPath verify_path(const std::string& path, Verify how, const OpenOptions& options = {});
 
 }  // namespace cairn

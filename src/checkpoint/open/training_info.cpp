@@ -44,7 +44,7 @@ void check_training_state(const CheckpointSource& source) {
   }
   if (state->find("model") == nullptr) refuse_state("its state has no model");
   const auto said = source.info().checkpoint;
-  if (!said) return;  // then its timestamp was read from the state
+  if (!said) return;  // then the timestamp was read from the state, so there is nothing to compare
   const Value* timestamp = find_path(value, "state/timestamp/Timestamp");
   if (timestamp == nullptr) refuse_state("its state has no timestamp");
   if (said->timestamp &&

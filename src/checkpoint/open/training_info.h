@@ -17,8 +17,9 @@ CheckpointInfo training_info(const CheckpointSource& source);
 CheckpointInfo training_info(const SourceInfo& source, const Value& value);
 
 // Checks that a checkpoint that claims to be "full" holds the state of a training run: there is a
-// state, its entries are containers, and its timestamp is the manifest's. More cannot be checked
-// without the objects to load it into. Throws CorruptError otherwise, and what read() throws.
+// state, its entries are containers, and its timestamp equals the manifest's timestamp. More cannot
+// be checked without the objects to load it into. Throws CorruptError otherwise, and what read()
+// throws.
 void check_training_state(const CheckpointSource& source);
 
 // How far training was. Orders checkpoints.

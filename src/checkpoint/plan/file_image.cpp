@@ -77,7 +77,8 @@ class ImageWriter {
 
 FileImage::FileImage(Value value, Snapshotter& snapshotter, std::shared_ptr<Layout> layout)
     : value_(std::move(value)), layout_(std::move(layout)) {
-  // known_sizes stays 0 if StorageList throws: the sizes are valid only after a complete walk.
+  // known_sizes stays 0 if StorageList throws: the sizes in the layout are valid only after a
+  // complete walk.
   const std::size_t known_sizes = std::exchange(layout_->known_sizes, 0);
   const StorageList list(value_, &layout_->known);
   storages_.assign(list.storages().begin(), list.storages().end());
@@ -107,7 +108,7 @@ bool FileImage::note_sizes(const StorageList& list, std::size_t known_sizes) {
 }
 
 void FileImage::place() {
-  // plan() of another image may change it meanwhile
+  // read once, because plan() of another image may change the field meanwhile
   const std::uint64_t pickle_bytes = layout_->pickle_bytes;
   if (layout_->offsets_for != pickle_bytes || pickle_bytes == 0) {
     layout_->offsets_for = 0;
@@ -136,7 +137,8 @@ void FileImage::encode() {
 }
 
 std::function<SharedBytes(const Storage& storage)> FileImage::copies() const {
-  // The first call makes the table, so that training need not wait for it.
+  // The first call of the returned function makes the table, so that training need not wait for the
+  // table.
   return [storages = storages_, offsets = offsets_, memory = memory_,
           offset_of =
               std::unordered_map<const Storage*, std::uint64_t>()](const Storage& storage) mutable {
@@ -159,7 +161,7 @@ TorchPlan FileImage::plan(const TorchFileWriteOptions& options, bool as_image) {
   is_image_ = as_image && is_laid_out_as(plan);
   if (!is_image_) bind(plan);
   for (std::size_t i = 0; is_image_ && i < storages_.size(); ++i) {
-    plan.set_storage(i, nullptr);  // releases the live one
+    plan.set_storage(i, nullptr);  // releases the live storage
   }
   encoded_.reset();
   value_ = {};
@@ -185,7 +187,7 @@ void FileImage::bind(TorchPlan& plan) const {
     const CheckpointPlan::Part& part = plan.parts()[i];
     const SharedBytes copy =
         part.storage == nullptr ? SharedBytes{{}, memory_} : find(*part.storage);
-    if (copy.owner == nullptr) continue;  // it was not copied, because it does not change
+    if (copy.owner == nullptr) continue;  // the storage was not copied, because it does not change
     plan.set_storage(i, storage_of(copy.part(0, static_cast<std::size_t>(part.size))));
   }
 }

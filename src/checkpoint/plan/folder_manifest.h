@@ -1,16 +1,18 @@
 // The manifest of a folder lists its files with sizes and hashes, so that damage to any byte is
 // found. PyTorch ignores this file. Folders of torch.distributed.checkpoint get one, because their
-// `.metadata` has no checksum. docs/formats/dcp.md describes it.
+// `.metadata` has no checksum. docs/formats/dcp.md describes the manifest.
 //
 //   {"schema":1,"writer":"cairn 0.1.0","xxh3_128":"<32 hex digits>","files":[
 //    {"name":"__0_0.distcp","bytes":1560,"xxh3_128":"<32 hex digits>"}, ...]}
 //
-// The first xxh3_128 is the hash of the manifest's text, computed with zeros in its place.
+// The first xxh3_128 is the hash of the manifest's text, computed with zeros in the place of the
+// hash.
 //
 // If several ranks wrote the folder together, the manifest has "attempt", which differs for each
-// save of the same name. The files may be on several machines. Then each machine has the files of
-// its own ranks and a manifest of these files, which names the machine that has `.metadata`
-// ("publisher"). The manifest beside `.metadata` lists all files, each with its "machine".
+// save of the same name. The files may be on several machines. In that case each machine has the
+// files of its own ranks and a manifest of these files, which names the machine that has
+// `.metadata` ("publisher"). The manifest beside `.metadata` lists all files, each with its
+// "machine".
 #pragma once
 
 #include <cstdint>
@@ -38,7 +40,7 @@ struct FolderManifest {
 
 std::string write_folder_manifest(const FolderManifest& manifest);
 
-// Throws CorruptError, or ReaderMissingError, which names the writer, for a newer schema.
+// Throws CorruptError. For a newer schema throws ReaderMissingError, which names the writer.
 FolderManifest parse_folder_manifest(std::string_view text);
 
 }  // namespace cairn

@@ -20,7 +20,7 @@ namespace {
 constexpr std::int64_t kSchema = 1;
 constexpr std::size_t kMostBytes = std::size_t{64} << 10;
 
-// The manifest has clocks in microseconds.
+// The manifest has clocks in microseconds, as the suffix of the key says.
 std::string clock_key(const TimestampClock& clock) { return std::string(clock.name) + "_us"; }
 
 OrderedJson to_json(const Timestamp& timestamp) {

@@ -21,14 +21,15 @@ struct Manifest {
   CheckpointInfo info;
   std::uint64_t records = 0;  // without the manifest itself
   std::uint64_t bytes = 0;    // in them
-  std::string digest;         // XXH3-128 (32 hex digits) of their names, offsets, sizes and CRCs
+  std::string digest;         // XXH3-128 (32 hex digits) of all names, offsets, sizes and CRCs
 };
 
-// The layout that TorchPlan writes. The records determine every byte outside them.
+// The layout that TorchPlan writes. In this layout, the records determine every byte outside the
+// records.
 inline constexpr std::string_view kManifestLayout = "torch-zip-64";
 
-// Returns the manifest's text. It depends only on `info` and `records`, so equal checkpoints have
-// equal manifests. Throws UsageError if the run name is not UTF-8.
+// Returns the manifest's text. The text depends only on `info` and `records`, so equal checkpoints
+// have equal manifests. Throws UsageError if the run name is not UTF-8.
 std::string manifest_text(const CheckpointInfo& info, const std::vector<FileRecord>& records);
 
 // Throws CorruptError for a text that no version writes, and ReaderMissingError, which names the

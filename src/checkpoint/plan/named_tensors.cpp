@@ -15,8 +15,8 @@
 namespace cairn {
 namespace {
 
-// Applies the rules, and remembers which of them have fitted a name. A rule that an earlier one
-// makes useless counts as fitting, too.
+// Applies the rules, and remembers which of them have fitted a name. A rule that fits a name counts
+// even if an earlier rule was applied to that name.
 class RenameRules {
  public:
   explicit RenameRules(const std::vector<Rename>& rules) : rules_(rules), fits_(rules.size()) {}

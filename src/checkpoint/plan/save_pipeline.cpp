@@ -4,27 +4,28 @@
 //               for each save and laid out like the file (file_image.h). After this step training
 //               may change the tensors. Skipped if the caller waits for the whole save
 //               (async = false).
-//  2. plan      Turns the tree into a plan of the file with the exact offset of everything, and
-//               releases the live tensors.
+//  2. plan      Turns the tree into a plan of the file, which has the exact offset of everything.
+//               Releases the live tensors.
 //  3. write     Writes the plan into an object that the store begins (in a folder: a file under a
 //               temporary name): the snapshot's blocks as they are, or the live tensors through a
 //               ring of blocks. CRCs are computed while the previous block is being written. The
-//               manifest, which needs them, comes last. convert() writes other formats by their
+//               manifest, which needs the CRCs, comes last. convert() writes other formats by their
 //               own plans, from live tensors (write_plan.h).
 //  4. commit    The store makes the object durable, then visible (a folder:
 //               io/durable/atomic_file.h). A store that is far away is then asked whether it has
-//               every byte that was sent. storage/publish/publish.h does this, and says when all of
-//               it is done again. Then the `latest` pointer is moved in the same way
-//               (storage/local/links.h), so it never names a file that a power cut could take
-//               back. In a store that is far away the pointer is fenced: if another job moves it,
-//               too, the save fails (storage/publish/pointer_fence.h).
-//  5. retain    Removes the files that this save makes superfluous. This comes only now, so that
-//               at every moment the newest complete checkpoint is durable under its name. The
-//               target of `latest` and the file just written are kept even if the job lists them:
-//               with a constant file name they are the same file. A file reported as removed stays
-//               removed after a power cut. A save that waited while another save failed counted
-//               that one as kept, so it removes nothing. Files of failed saves are removed only if
-//               they are this job's own (storage/publish/own_objects.h).
+//               every byte that was sent. storage/publish/publish.h does all this, and says when
+//               the write is repeated. Then the `latest` pointer is moved in the same way
+//               (storage/local/links.h), so the pointer never names a file that a power cut could
+//               take back. In a store that is far away the pointer is fenced: if another job also
+//               moves the pointer, the save fails (storage/publish/pointer_fence.h).
+//  5. retain    Removes the files that this save makes superfluous. The removal comes after the
+//               commit, so that at every moment the newest complete checkpoint is durable under its
+//               name. The target of `latest` and the file just written are kept even if the job
+//               lists them: with a constant file name, such a listed file is the new file. A file
+//               reported as removed stays removed after a power cut. If a save waited while another
+//               save failed, it removes nothing, because its list counts the failed save as kept.
+//               Files of failed saves are removed only if this job wrote them
+//               (storage/publish/own_objects.h).
 //  6. report    Calls the caller's callback.
 //
 // An error in steps 2 to 4 leaves the previous checkpoints and link in place. Errors on the
@@ -62,12 +63,12 @@ struct PipelineTarget {
 
   Publisher publisher;
   pickle::EncodeMemory* encoded = nullptr;
-  // New paths of failed saves. The checkpoints there may be whole, but they do not count among
-  // those to keep.
+  // New paths of failed saves. The checkpoints at these paths may be whole, but they do not count
+  // among the checkpoints to keep.
   std::set<std::string> left;
 };
 
-// Removes nothing if it cannot read what `latest` points at. Only a local store is asked; in other
+// Removes nothing if it cannot read what `latest` points at. Asks only a local store; in other
 // stores `latest` certainly points at job.path.
 void retain(PipelineTarget& target, const SaveJob& job, SaveReport& report) {
   Publisher& publisher = target.publisher;
@@ -187,8 +188,8 @@ struct SavePipeline::Impl {
       if (queue.empty()) return;  // stopped, and nothing is left to do
       std::optional<Queued> next = std::move(queue.front());
       queue.pop_front();
-      // This job counted the saves that failed meanwhile as kept, so it removes nothing. A later
-      // job does.
+      // The list of this job counts the saves that failed meanwhile as kept, so this job removes
+      // nothing. A later job removes these files.
       if (failures != next->failures) next->job.remove_afterwards.clear();
       lock.unlock();
       std::exception_ptr failure;
@@ -213,7 +214,7 @@ struct SavePipeline::Impl {
     if (error != nullptr) std::rethrow_exception(std::exchange(error, nullptr));
   }
 
-  // Returns the number of failed saves. All their errors have been thrown.
+  // Returns the number of failed saves. The errors of all these saves have been thrown by then.
   std::uint64_t wait_until_pending_below(std::size_t limit) {
     std::unique_lock lock(mutex);
     changed.wait(lock, [&] { return pending < limit; });
@@ -222,7 +223,7 @@ struct SavePipeline::Impl {
   }
 
   // Waits for its turn, or replaces the queued save (SavePipelineOptions::max_pending). A job of
-  // all ranks is never replaced, because the other ranks have it, too.
+  // all ranks is never replaced, because the other ranks have queued the same save.
   std::uint64_t wait_for_turn() {
     std::unique_lock lock(mutex);
     const auto may_wait_beside = [&] {
@@ -234,7 +235,7 @@ struct SavePipeline::Impl {
     const SaveJob left_out = std::move(queue.back().job);
     queue.pop_back();
     --pending;
-    const std::uint64_t counted = failures++;  // the new job has counted the skipped one as kept
+    const std::uint64_t counted = failures++;  // the new job's list counts the skipped save as kept
     lock.unlock();
     if (left_out.report) {
       SaveReport skipped;
@@ -303,7 +304,7 @@ void SavePipeline::submit(SaveJob job) try {
   } else {
     const TracedStep step("snapshot", job.path);
     image.emplace(std::exchange(job.value, {}), impl_->snapshotter, impl_->layout);
-    // Releases on_copied now, since it may hold the live tensors.
+    // Releases on_copied at once, since it may hold the live tensors.
     if (const auto look = std::exchange(job.on_copied, nullptr)) look(image->copies());
   }
   {

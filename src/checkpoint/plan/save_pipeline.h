@@ -1,5 +1,5 @@
-// Every checkpoint is written through this pipeline, in whatever format: those of the saver, of
-// save(), of a Trainer and of convert(). save_pipeline.cpp opens with the protocol.
+// The saver, save(), a Trainer and convert() write every checkpoint through this pipeline, in
+// whatever format. save_pipeline.cpp opens with the protocol.
 #pragma once
 
 #include <chrono>
@@ -19,8 +19,8 @@ struct SavePipelineOptions {
   // False: submit() returns when the checkpoint is durable, and no copy of the tensors is made.
   bool async = true;
   // The number of saves under way at which submit() waits for the oldest. Each save holds a copy of
-  // its state. While the store is away, submit() does not wait: one save may always be queued, and
-  // a newer save replaces it. The report of the replaced save has is_skipped.
+  // its state. While the store cannot be reached, submit() does not wait: one save may always be
+  // queued, and a newer save replaces it. The report of the replaced save has is_skipped.
   std::size_t max_pending = 1;
   std::shared_ptr<ObjectStore> store = nullptr;  // local_store() when null
   RetryPolicy retry = {};                        // for a store that may_be_far()
@@ -40,18 +40,18 @@ class SavePipeline {
   SavePipeline(const SavePipeline&) = delete;
   SavePipeline& operator=(const SavePipeline&) = delete;
 
-  // Saves. The tensors of the request may change when submit() returns. Throws the error of an
-  // earlier save, once, and then does not save this one. If not async, throws what save() throws.
+  // Saves. The tensors of the request may change when submit() returns. If an earlier save failed,
+  // throws its error, once, and does not save this one. If not async, throws what save() throws.
   // After an error, the previous checkpoint and link are still there, and the next save works.
   void submit(SaveJob request);
 
-  // Whether the running save waits for a store that is away.
+  // Whether the running save waits for a store that cannot be reached.
   bool is_store_unreachable() const;
   // Waits until no save is under way. Throws the error of an earlier save, once.
   void wait();
   // Like wait(), with a deadline. After the deadline, running and queued saves are cancelled. Then
-  // it throws a CancelledError that names the first of them. An unfinished write is undone in one
-  // attempt of a few seconds. Earlier files stay.
+  // wait_until() throws a CancelledError that names the first of these saves. An unfinished write
+  // is undone in one attempt of a few seconds. Earlier files stay.
   void wait_until(std::chrono::steady_clock::time_point deadline);
   // Throws the error of an earlier save, once. Does not wait.
   void throw_error();
@@ -61,8 +61,8 @@ class SavePipeline {
   // Does only the step "retain", on this thread, for a finished save: removes the files that `job`
   // lists. A failure becomes the report's warning. No save may be under way.
   SaveReport retain(const SaveJob& job);
-  // The publisher checks and moves the pointer, writes, removes, and knows which objects are this
-  // job's.
+  // The publisher checks and moves the pointer, writes, removes, and knows which objects belong to
+  // this job.
   Publisher& publisher() const;
 
  private:

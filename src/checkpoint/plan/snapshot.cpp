@@ -15,7 +15,7 @@
 namespace cairn {
 namespace {
 
-// of each storage: a cache line, and the alignment that torch uses
+// The alignment of each storage: a cache line, and the alignment that torch uses.
 constexpr std::size_t kSnapshotAlignment = 64;
 constexpr std::size_t kGranule = std::size_t{2} << 20;
 constexpr std::size_t kManyEntries = 64;
@@ -92,21 +92,21 @@ class TreeCopy {
   }
 
   const Copies& copies_;
-  std::unordered_map<const void*, Value> seen_;  // so that one object at several places stays one
+  std::unordered_map<const void*, Value> seen_;  // so that a shared object stays one object
 };
 
 }  // namespace
 
 StorageList::StorageList(const Value& root, Parts* known) : known_(known) {
   visit(root);
-  if (known_ != nullptr) keep_first_parts(parts_);  // the tree does not have the others any more
+  if (known_ != nullptr) keep_first_parts(parts_);  // the tree has no other parts any more
 }
 
 // A storage with a single owner appears only once in the tree, so it need not be remembered. In
-// most states that is every storage.
+// most states every storage has a single owner.
 void StorageList::add(const std::shared_ptr<const Storage>& storage, bool comes_once) {
   if (comes_once && storage.use_count() == 1) return storages_.push_back(storage.get());
-  // added late, since most walks do not need them
+  // unchanged storages are added only now, since most walks do not need them in seen_
   for (; seen_count_ < unchanged_count_; ++seen_count_) {
     seen_.insert(storages_[seen_count_]);
   }
@@ -132,8 +132,8 @@ void StorageList::visit(const Value& value) {
   if (is_shared) --shared_around_;
 }
 
-// A part is unchanged only if all earlier parts are, since a part adds only the storages that the
-// earlier parts lack.
+// A part is unchanged only if all earlier parts are, since a part adds only storages that no
+// earlier part has.
 void StorageList::visit_part(const Value& value) {
   const bool is_unchanged = parts_ < known_->parts.size() && unchanged_count_ == known_count_ &&
                             known_->parts[parts_].value.identity() == value.identity();
@@ -199,8 +199,8 @@ struct Snapshotter::Pool {
   std::list<PageMemory> spare;
   std::uint64_t bytes = 0;  // in use and spare
 
-  // Takes a spare arena of at least `size`, or makes a new one in place of the largest spare.
-  // Returns it in a list, so that giving it back takes no memory.
+  // Takes a spare arena of at least `size`, or makes a new arena in place of the largest spare one.
+  // Returns the arena in a list, so that giving it back takes no memory.
   std::list<PageMemory> take(std::size_t size) {
     const std::lock_guard lock(mutex);
     const auto by_size = [](const PageMemory& a, const PageMemory& b) {
@@ -215,7 +215,7 @@ struct Snapshotter::Pool {
     PageMemory& arena = taken.front();
     if (arena.size() >= size) return taken;
     bytes -= arena.size();
-    // freed before the larger one is made: never both at once
+    // freed before the larger arena is made, so that the two never exist at once
     { const PageMemory freed = std::move(arena); }
     arena = PageMemory(round_up(size, kGranule));
     bytes += arena.size();
@@ -254,7 +254,7 @@ std::shared_ptr<PageMemory> Snapshotter::take(std::span<const Storage* const> st
                                               std::span<const SharedBytes> views) {
   std::shared_ptr<PageMemory> memory = arena(bytes);
   const std::size_t pieces = (bytes + kCopiedAtOnce - 1) / kCopiedAtOnce;
-  // reads from devices and files, which are done together at the end
+  // reads from devices and files; they are done together at the end
   std::vector<std::vector<StorageRead>> reads(pieces);
   const auto copy_some = [&](std::size_t piece) {
     const std::uint64_t begin = piece * kCopiedAtOnce;
@@ -275,7 +275,7 @@ std::shared_ptr<PageMemory> Snapshotter::take(std::span<const Storage* const> st
       if (storage == nullptr || storage->size() == 0) continue;
       if (const auto from = storage->try_view()) {
         copy(i, from->view);
-      } else if (offsets[i] >= begin) {  // only in the piece where it begins, so it is read once
+      } else if (offsets[i] >= begin) {  // only where the storage begins, so it is read once
         const std::shared_ptr<const void> not_owned;
         reads[piece].push_back(
             {{not_owned, storage},

@@ -22,27 +22,28 @@ namespace cairn {
 // The list may differ from the pickle's if a storage is inside a Foreign or in a dict's attributes.
 class StorageList {
  public:
-  // Parts of a tree that other owners share. In the next tree, a part with the same identity() is
-  // unchanged. The parts are the first dicts with many entries, as long as no tensor comes before
-  // or between them. Also has all storages in these parts, and their bytes if they can be viewed
-  // (else empty). Keeps the memory of those tensors.
+  // Parts of a tree that have other owners, too. In the next tree, a part with the same identity()
+  // is unchanged. The parts are the first dicts with many entries, as long as no tensor comes
+  // before or between them. `storages` has all storages in these parts, and `bytes` has the bytes
+  // of each, or is empty where they cannot be viewed. Keeps the memory of these tensors alive.
   struct Parts {
     struct Part {
       Value value = {};
-      std::size_t end = 0;  // the end of its storages, which follow those of the previous part
+      std::size_t end = 0;  // the end of its storages; they follow those of the previous part
     };
     std::vector<Part> parts = {};
     std::vector<const Storage*> storages = {};
     std::vector<SharedBytes> bytes = {};
   };
 
-  // With `known`, its leading parts that the tree still has are not walked again. Afterwards
-  // `known` describes this tree.
+  // With `known`, the first parts of `known` that the tree still has are not walked again.
+  // Afterwards `known` describes this tree.
   explicit StorageList(const Value& root, Parts* known = nullptr);
 
-  // Pointers into the tree. nullptr stands for the empty storage of tensors without one.
+  // Pointers into the tree. nullptr stands for the empty storage of a tensor without a storage.
   std::span<const Storage* const> storages() const { return storages_; }
-  // How many of the first storages are in `known` now, and how many of these were in it before.
+  // How many of the first storages are in `known` now, and how many of these were in `known`
+  // before.
   std::size_t known_count() const { return known_count_; }
   std::size_t unchanged_count() const { return unchanged_count_; }
 

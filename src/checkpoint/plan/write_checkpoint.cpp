@@ -5,8 +5,8 @@
 //  3. An executor writes the plan into the object. If a snapshot is the file's image, its blocks
 //     are written as they are. Otherwise the plan is streamed from the tensors' memory through a
 //     ring of blocks. The extension may put a compressor in front of the ring, and a tar writer in
-//     front of the compressor. A tar has the file's size before the file, which is known from the
-//     plan.
+//     front of the compressor. In a tar, the file's size comes before the file. The size is known
+//     from the plan.
 //  4. The manifest, which needs the CRCs, and the directory come last. Then the object is
 //     committed.
 #include "checkpoint/plan/write_checkpoint.h"
@@ -54,8 +54,8 @@ void execute(const TorchPlan& plan, const FileImage* image, const Extension& ext
                [&](ByteSink& blocks) { stream_wrapped(plan, extension, blocks, on_written); });
 }
 
-// Whether any storage is read from a file. If all are in memory, check_mapped_reads() is not
-// needed, and a change of some other file must not fail this save.
+// Whether any storage is read from a file. If all storages are in memory, check_mapped_reads() is
+// not needed, and a change of some other file must not fail this save.
 bool reads_files(const TorchPlan& plan) {
   return std::ranges::any_of(plan.parts(), [](const CheckpointPlan::Part& part) {
     return part.storage->source() != nullptr || !part.storage->try_view();

@@ -13,11 +13,11 @@
 
 namespace cairn {
 
-// Writes the job's value to its path, as save() promises, and does nothing else of the job. Returns
-// the size of the file. Publisher::publish() calls this. `image`: the snapshot to write in place of
-// the value; it can be used once. The live tensors are released before the first byte is written.
-// Null: writes from the tensors' own memory. `encoded`: memory of the previous saves' encoding; may
-// be null.
+// Writes the job's value to its path, as save() promises, and does no other step of the job.
+// Returns the size of the file. Publisher::publish() calls this. `image`: the snapshot to write in
+// place of the value; it can be used once. The live tensors are released before the first byte is
+// written. Null: writes from the tensors' own memory. `encoded`: memory of the previous saves'
+// encoding; may be null.
 std::uint64_t write_checkpoint(Publisher& publisher, const SaveJob& job, FileImage* image,
                                pickle::EncodeMemory* encoded);
 

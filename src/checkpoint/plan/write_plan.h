@@ -17,7 +17,7 @@ namespace cairn {
 // Lets executors write into an object.
 class ObjectSink final : public PositionalSink {
  public:
-  // `object` must outlive it. `before_each` is called before each block, and may throw.
+  // `object` must outlive this sink. `before_each` is called before each block, and may throw.
   explicit ObjectSink(ObjectWrite& object, std::function<void()> before_each = nullptr)
       : object_(object), before_each_(std::move(before_each)) {}
   void write(std::uint64_t offset, const SharedBytes& bytes) override {
@@ -40,7 +40,7 @@ void write_blocks(const CheckpointPlan& plan, PositionalSink& sink,
                   const std::function<void(ByteSink&)>& fill);
 
 // Writes a plan as it is into an object that was begun with the plan's size. `also` gets every
-// block, too; it may be null. Errors and `on_written` are those of stream_plan().
+// block, too; it may be null. For errors and `on_written` see stream_plan().
 void fill_object(const CheckpointPlan& plan, ObjectWrite& object, ByteSink* also = nullptr,
                  const std::function<void(std::uint64_t bytes)>& on_written = nullptr);
 // Like fill_object(), and commits the object.

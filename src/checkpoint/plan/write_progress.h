@@ -24,8 +24,9 @@ class WriteProgress {
   // this object.
   WriteProgress(const SaveJob& job, std::uint64_t total) : job_(job), total_(total) {}
 
-  // Begins an attempt, and returns the function that stream_plan() calls during it. Null if the job
-  // has no on_progress. Bytes that a later attempt writes again are reported only once.
+  // Begins an attempt to write, and returns the function that stream_plan() calls during the
+  // attempt. Null if the job has no on_progress. Bytes that a later attempt writes again are
+  // reported only once.
   std::function<void(std::uint64_t more)> of_attempt() {
     done_ = 0;
     if (!job_.on_progress) return nullptr;

@@ -17,8 +17,8 @@
 namespace cairn {
 namespace {
 
-// Adds the tied names twice: as cairn reads them, and as the reference's save_model() writes them,
-// one text for each name.
+// Adds the tied names twice: once as cairn reads them, and once as the reference's save_model()
+// writes them, with one text for each name.
 SafetensorsFile::Metadata metadata_of(const NamedTensors& named,
                                       const SafetensorsFile::Metadata& more) {
   SafetensorsFile::Metadata metadata = {{"format", "pt"}};

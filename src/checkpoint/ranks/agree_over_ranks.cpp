@@ -5,15 +5,16 @@
 //             names, how far each is, and the identity of its content. If ranks can read one
 //             another's files, it also reports which files it has.
 //  2. choose  Rank 0 has the reports of all. A checkpoint is whole if it was published and either
-//             all ranks see it or each of its files is on some rank. Otherwise a part was lost, the
-//             save ended before it was published everywhere, or a disk does not return it. Parts
-//             alone are no checkpoint, unless they are marked as published: then the machine that
-//             published it is missing. If no rank sees any checkpoint, the run begins anew. If some
-//             ranks do and none of the checkpoints is whole, no rank may begin, since that would
-//             abandon them. The exception is AgreeJob::may_lack_all: then there are other places to
-//             look first.
-//  3. decide  Rank 0's choice is the decision for all ranks (consult.h). A rank that fails or does
-//             not come decides against it. No rank decides for itself.
+//             all ranks see it or each of its files is on some rank. If it is not whole, a part was
+//             lost, the save ended before the checkpoint was published everywhere, or a disk does
+//             not return a part. Parts alone are no checkpoint, unless they are marked as
+//             published. If they are marked, the machine that published the checkpoint is missing.
+//             If no rank sees any checkpoint, the run begins anew. If some ranks see checkpoints
+//             and none of these is whole, no rank may begin, since that would abandon these
+//             checkpoints. With AgreeJob::may_lack_all this is no error, because the caller looks
+//             in other places first.
+//  3. decide  Rank 0's choice is the decision for all ranks (consult.h). If a rank fails or does
+//             not come, the decision is against this call. No rank decides for itself.
 // clang-format on
 #include "checkpoint/ranks/agree_over_ranks.h"
 
@@ -113,9 +114,10 @@ Agreed parse_agreed(const std::string& text) {
 
 // All reports of one name with one content.
 struct Sighting {
-  // as the first rank sees it that sees it published; else as the first rank sees it
+  // The report of the first rank that sees `.metadata`. If no rank sees it, the report of the first
+  // rank.
   SeenCheckpoint seen;
-  std::int64_t rank = 0;                    // that rank
+  std::int64_t rank = 0;                    // the rank of `seen`
   std::map<std::string, std::int64_t> has;  // by file: a rank that has it
   std::set<std::int64_t> seen_by;
 };
@@ -138,8 +140,8 @@ class Sightings {
     ++ranks_;
   }
 
-  // Step 2. Returns one checkpoint for each name: the first that is whole; else one that a disk
-  // does not return, since that explains what the others lack.
+  // Step 2. Returns one checkpoint for each name: the first whole one. If none is whole, prefers
+  // one that a disk does not return, since the disk explains what the others lack.
   Agreed chosen() const {
     std::vector<const Sighting*> published;
     for (const Sighting& one : all_) {
@@ -238,7 +240,7 @@ Agreed choose(RollCall& call, Seen own, bool may_lack_all) {
     decide_against(call, why);
   }
   call.forget_earlier_calls();
-  // Set before the decision, so that a rank that knows of the decision finds it.
+  // Set before the decision, so that a rank that knows of the decision finds the key.
   call.set("done", text_of(agreed));
   decide_for(call);
   return agreed;

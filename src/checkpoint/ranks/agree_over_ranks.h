@@ -1,5 +1,5 @@
-// Finds the checkpoints that all ranks can resume from, even if each rank sees other parts of them.
-// agree_over_ranks.cpp opens with the protocol.
+// Finds the checkpoints that all ranks can resume from, even if each rank sees different parts of
+// them. agree_over_ranks.cpp opens with the protocol.
 #pragma once
 
 #include <cstdint>
@@ -27,7 +27,7 @@ struct SeenCheckpoint {
   // have the same checkpoint or parts of it.
   std::string identity = {};
   // Whether this rank sees `.metadata`, which makes the parts a checkpoint. False on a machine that
-  // has only parts. If no rank sees it, the checkpoint was never published.
+  // has only parts. If no rank sees `.metadata`, the checkpoint was never published.
   bool is_published = true;
   // If ranks read one another's files (joint_store.h): all files of the checkpoint, as listed where
   // it is published. Empty: a rank that sees the checkpoint has all that it needs.
@@ -37,8 +37,9 @@ struct SeenCheckpoint {
   // published it.
   bool was_published = false;
   std::string publisher = {};
-  // Why the disk does not return what identifies the checkpoint, and StorageError::status(). Then
-  // only name and order are known, this rank has no file of it, and it counts as published.
+  // Set if the disk does not return what identifies the checkpoint: the reason, and
+  // StorageError::status(). In this case only name and order are known, this rank has no file of
+  // the checkpoint, and the checkpoint counts as published.
   std::string problem = {};
   int status = 0;
 };
@@ -54,37 +55,39 @@ struct AgreedCheckpoint {
   std::vector<std::int64_t> order;
   std::string identity;
   std::vector<File> files;  // as in SeenCheckpoint
-  std::string lacks;        // why no rank can resume from it; empty if all can
+  std::string lacks;        // why no rank can resume from it; empty if all ranks can
   int status = 0;           // as in SeenCheckpoint, if a disk is the reason
 };
 
 struct AgreeJob {
   std::string what = "resuming";  // for messages
   // Returns what this rank sees: a bounded number of checkpoints (the furthest, or those that
-  // retention keeps). It may take long, and calls `keep_alive` at least every second meanwhile. An
-  // exception fails the call on all ranks.
+  // retention keeps). `look` may take long, and calls `keep_alive` at least every second meanwhile.
+  // An exception fails the call on all ranks.
   std::function<std::vector<SeenCheckpoint>(const std::function<void()>& keep_alive)> look =
       nullptr;
-  // True if there are other places to look when all published checkpoints lack something. Then this
-  // is no error, and the caller throws why_none_is_whole() if the other places have nothing either.
+  // True if the caller has other places to search. Then it is no error if all published checkpoints
+  // lack something. The caller throws why_none_is_whole() if the other places have nothing either.
   // Only rank 0's value counts.
   bool may_lack_all = false;
 };
 
-// Returns the published checkpoints that any rank sees, the furthest first. They include those that
-// all ranks can resume from: all see them, or each of their files is on some rank. Before and
-// between these are the ones that lack something. Empty if no rank sees a published one: then the
-// run begins anew. The result, or the error, is the same on all ranks. Throws RankFailure if a rank
-// does not come, and what `look` throws. Throws why_none_is_whole() if all of them lack something,
-// unless may_lack_all. Works for any number of ranks, whatever number saved.
+// Returns the published checkpoints that any rank sees, the furthest first. All ranks can resume
+// from a checkpoint that lacks nothing: all ranks see it, or each of its files is on some rank. The
+// result also has the checkpoints that lack something. It is empty if no rank sees a published
+// checkpoint: then the run begins anew. The result, or the error, is the same on all ranks. Throws
+// RankFailure if a rank does not come, and what `look` throws. Throws why_none_is_whole() if all of
+// these checkpoints lack something, unless may_lack_all. Works for any number of ranks, whatever
+// number of ranks saved.
 std::vector<AgreedCheckpoint> agree_over_ranks(RankTable& table, const AgreeJob& job);
 
 // The furthest checkpoint that lacks nothing; nullptr if there is none.
 const AgreedCheckpoint* find_furthest(const std::vector<AgreedCheckpoint>& agreed);
 
-// If there are checkpoints and all of them lack something: why the run may not begin anew, and what
-// to do. Otherwise a good verdict. If a disk is the reason for one of them, the verdict is a
-// failure, which may be gone soon; otherwise it is a usage error.
+// If there are checkpoints and all of them lack something, returns a bad verdict. It says why the
+// run may not begin anew, and what to do. Its kind is kFailed if a disk is the reason for one of
+// the checkpoints, since such a failure may be gone soon; else kUsage. Otherwise returns a good
+// verdict.
 Verdict why_none_is_whole(const std::vector<AgreedCheckpoint>& agreed);
 
 }  // namespace cairn

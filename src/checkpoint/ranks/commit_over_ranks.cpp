@@ -4,36 +4,40 @@
 //  1. call     Rank 0 draws the attempt's id, makes the attempt's folder (AttemptFolder) and tells
 //              all ranks. The id is in the folder's name, so files of two attempts never mix. A
 //              rank that does not see that folder is on a machine without a shared file system. The
-//              first rank there makes a folder with the same id for all ranks of that machine.
-//  2. write    Each rank writes its files into the folder. It syncs each file, and then their
-//              names.
+//              first rank of that machine makes a folder with the same id for all ranks of that
+//              machine.
+//  2. write    Each rank writes its files into the folder. The rank syncs each file, and then the
+//              names of the files.
 //  3. report   Each rank reports its files with lengths and hashes. Only durable files are
 //              reported.
 //  4. verify   Rank 0 has the reports of all ranks for this attempt. No file name may appear twice,
 //              and every file that rank 0 can see must have the reported length. A machine whose
-//              files rank 0 cannot see checks them itself.
-//  5. decide   Rank 0 decides for the checkpoint. A rank that failed, or that misses another rank,
-//              may decide against it before. The first decision stands for all (roll_call.h).
-//              Before the decision nothing is published; after it, only rank 0 can end the attempt.
-//  6. publish  First, each rank that made a folder on another machine publishes it, with a manifest
-//              of its files and the attempt. Anything that has the checkpoint's name there is put
-//              aside, not removed, if it may be a part of a whole checkpoint (name_on_machine.h).
-//              Then rank 0 publishes its folder. It writes `.metadata`, which makes it a
-//              checkpoint, and the manifest of all files, which verifies them. Both are durable
-//              before the folder gets its name by one rename, and the parent is synced. In a store
-//              of objects `.metadata` is the commit, and comes last. Then the pointer is moved.
-//  7. tell     Only now the other ranks are told, and superfluous files may be removed. A rank that
-//              made a folder marks it as published.
-//  8. abort    If the decision is against it, each rank abandons its files, and rank 0 the folder.
-//              If the decision is for it but rank 0 cannot publish, a rank that has published
-//              another machine's folder removes it. A dead rank leaves files under a temporary name
-//              (remove_leftovers()), or a part that no rank publishes. A rank that does not know
-//              the decision touches nothing.
+//              files rank 0 cannot see checks these files itself.
+//  5. decide   Rank 0 decides for the checkpoint. Before that, a rank that failed or that misses
+//              another rank may decide against the checkpoint. The first decision stands for all
+//              (roll_call.h). Before the decision nothing is published; after a decision for the
+//              checkpoint, only rank 0 can end the attempt.
+//  6. publish  First, each rank that made a folder on another machine publishes this folder, with a
+//              manifest of its files and the attempt. Anything that has the checkpoint's name on
+//              that machine is put aside, not removed, if it may be a part of a whole checkpoint
+//              (name_on_machine.h). Then rank 0 publishes its folder. Rank 0 writes `.metadata`,
+//              which makes the folder a checkpoint, and the manifest of all files, which verifies
+//              them. `.metadata` and the manifest are durable before the folder gets its name by
+//              one rename. Then the parent folder is synced. In a store of objects `.metadata` is
+//              the commit, and comes last. Then the pointer is moved.
+//  7. tell     Only now are the other ranks told, and only now may superfluous files be removed. A
+//              rank that made a folder marks this folder as published.
+//  8. abort    If the decision is against the checkpoint, each rank abandons its files, and rank 0
+//              abandons the folder. If the decision is for the checkpoint but rank 0 cannot
+//              publish, each rank that has published the folder of another machine removes that
+//              folder. A dead rank leaves files under a temporary name (remove_leftovers()), or a
+//              part that no rank publishes. A rank that does not know the decision touches nothing.
 //
 // If a rank dies after its report, the checkpoint does not need it and may still be published. If a
-// rank dies before its report, all others fail within Patience::silence and a look. If a rank
-// fails, all others fail at once. If rank 0 dies between 5 and 7, it is not known whether the
-// folder was published: it is whole, or not there, and the next start finds out.
+// rank dies before its report, all other ranks fail within Patience::silence plus Patience::look.
+// If a rank fails, all other ranks fail at once. If rank 0 dies between 5 and 7, it is not known
+// whether the folder was published: the checkpoint is whole, or does not exist. The next start
+// finds out.
 // clang-format on
 #include "checkpoint/ranks/commit_over_ranks.h"
 
@@ -62,11 +66,13 @@
 namespace cairn {
 namespace {
 
-// Suffixes of rank 0's final verdict: the checkpoint is published; it is not, and never will be.
+// Suffixes of rank 0's final verdict. kPublished: the checkpoint is published. kUndone: it is not
+// published, and never will be.
 constexpr std::string_view kPublished = "\npublished";
 constexpr std::string_view kUndone = "\nundone";
 
-// `.metadata`. Sets `written` to its entry for the manifest.
+// Returns `.metadata` as a file to write. Writing this file sets `written` to the file's entry in
+// the manifest.
 FileOfAttempt metadata_file(const RankMetadata& metadata, ManifestFile& written) {
   return {.name = dcp::kMetadataFile,
           .expected_bytes = metadata.expected_bytes,
@@ -77,7 +83,8 @@ FileOfAttempt metadata_file(const RankMetadata& metadata, ManifestFile& written)
           }};
 }
 
-// The manifest. Calls `manifest` only after all files before it are written.
+// Returns the manifest as a file to write. Calls `manifest` only after all earlier files are
+// written.
 FileOfAttempt manifest_file(std::function<FolderManifest()> manifest) {
   return {.name = kFolderManifest, .fill = [manifest = std::move(manifest)](ObjectWrite& out) {
             out.write(as_bytes(write_folder_manifest(manifest())));
@@ -227,7 +234,7 @@ class Attempt {
         if (of_rank.home == 0) folder_.check_size(rank, file);
         bytes_ += file.bytes;
       }
-      if (of_rank.home != rank || rank == 0) call_.unwatch(rank);  // not needed any more
+      if (of_rank.home != rank || rank == 0) call_.unwatch(rank);  // it has nothing left to do
       reports_.add(rank, std::move(of_rank));
     }
     if (!reports_.homes().empty()) meet_other_machines();
@@ -237,7 +244,7 @@ class Attempt {
     call_.keep_alive();
   }
 
-  // Looks at what has the name on each machine, before anything is published.
+  // Looks at what already has the checkpoint's name on each machine, before anything is published.
   void meet_other_machines() {
     folder_.refuse_rivals();
     NameOnMachine here;
@@ -248,7 +255,7 @@ class Attempt {
     call_.set("kept", json_text(Json(kept), -1));
   }
 
-  // Folders on several machines cannot be replaced at once.
+  // Throws, because folders on several machines cannot be replaced in one step.
   [[noreturn]] void refuse_to_replace() const {
     throw UsageError(
         fmt::format("{} is there already, and its parts would be on several machines: save under "
@@ -335,13 +342,13 @@ class Attempt {
       const std::string_view end = is_published_ ? kPublished : is_undone() ? kUndone : "";
       call_.set("done", text_of(verdict) + std::string(end));
     } catch (const MeetingError&) {
-      // Nothing can be done; the others report that they do not know.
+      // Nothing can be done; the other ranks report that they do not know the outcome.
     }
     call_.end();
   }
 
-  // Whether the decision was for it, but it was not published. Then no rank will publish it any
-  // more.
+  // Whether the decision was for the checkpoint, but the checkpoint was not published. In that case
+  // no rank will publish it any more.
   bool is_undone() const {
     if (!is_decided_ || reports_.homes().empty()) return false;
     try {
@@ -358,7 +365,7 @@ class Attempt {
       said.resize(said.size() - end.size());
       return folder_.is_own();
     };
-    // Marks it even if the pointer was not moved. Rank 0 waits for this a moment.
+    // Marks the folder even if the pointer was not moved. Rank 0 waits a moment for this mark.
     if (take(kPublished)) mark_published(store_, job_.path, folder_.id());
     if (take(kUndone)) remove_unpublished(store_, job_.path, folder_.id());
     const Verdict done = parse_verdict(said);
@@ -366,13 +373,14 @@ class Attempt {
     call_.end();
   }
 
-  // After a decision for it, only rank 0 knows how far the attempt came.
+  // Keeps the files after a decision for the checkpoint: only rank 0 knows how far the attempt
+  // came.
   void release_folder() {
     if (!is_published_) folder_.release(/*keeps=*/is_decided_ && !call_.is_leader());
   }
 
-  // The verdict for the current exception. If another rank has removed the folder under this rank,
-  // the fault is not this rank's.
+  // The verdict for the current exception. If another rank has removed the folder while this rank
+  // used it, this rank is not at fault.
   Verdict fault_of_current() const {
     Verdict verdict = verdict_of_current(call_.me().rank, doing_);
     if (!folder_.was_removed_by_other()) return verdict;
@@ -383,16 +391,17 @@ class Attempt {
     return verdict;
   }
 
-  // This rank failed. On rank 0 this counts even after its own decision.
+  // Ends this rank's call after it has failed. On rank 0 the failure counts even after its own
+  // decision.
   [[noreturn]] void refuse(const Verdict& own) {
     if (is_decided_) end_with(own);
     Verdict stands = own;
     try {
       stands = call_.settle(own);
-      if (stands.is_good()) is_decided_ = true;  // its files belong to rank 0's checkpoint now
+      if (stands.is_good()) is_decided_ = true;  // the files belong to rank 0's checkpoint now
     } catch (const MeetingError& e) {
-      // Without this rank's report, rank 0 cannot decide for the checkpoint. After its report, this
-      // rank cannot know.
+      // Without this rank's report, rank 0 cannot decide for the checkpoint. After the report, this
+      // rank cannot know what rank 0 decides.
       is_decided_ = is_reported_;
       stands.why += fmt::format(" (and the others could not be told: {})", e.what());
     }
@@ -425,8 +434,8 @@ class Attempt {
   std::string publisher_;  // rank 0's machine
   WrittenPart part_;
   std::uint64_t bytes_ = 0;
-  bool is_reported_ = false;  // or may have been
-  bool is_decided_ = false;   // for it, or this rank does not know
+  bool is_reported_ = false;  // or this rank may have reported
+  bool is_decided_ = false;   // for the checkpoint, or this rank does not know the decision
   // On rank 0:
   bool is_published_ = false;
   PartReports reports_;

@@ -1,5 +1,5 @@
-// Writes one checkpoint from several ranks: a folder with files of each. It exists when all of them
-// are durable, or not at all. commit_over_ranks.cpp opens with the protocol.
+// Writes one checkpoint from several ranks: a folder with files of each. The checkpoint exists when
+// all files are durable, or not at all. commit_over_ranks.cpp opens with the protocol.
 #pragma once
 
 #include <concepts>
@@ -18,18 +18,18 @@
 
 namespace cairn {
 
-// The place for a rank's files. Only for the thread that it was given to, during that call.
+// The place for a rank's files. Only the thread that gets it may use it, and only during that call.
 class PartPlace {
  public:
   PartPlace(AttemptFolder& folder, RollCall& call) : folder_(folder), call_(call) {}
 
-  // The name that the file will have there; `.metadata` needs it.
+  // The name that the file will have in the folder; `.metadata` needs this name.
   std::string stored_name(const std::string& name) const { return folder_.stored_name(name); }
-  // Writes a file like AttemptFolder::write(). Between blocks it gives signs of life for this rank.
-  // It throws an exception that is not an Error if the others have given up; the caller must let it
-  // pass.
+  // Writes a file like AttemptFolder::write(). Between blocks, write() gives signs of life for this
+  // rank. Throws an exception that is not an Error if the other ranks have given up; the caller
+  // must let this exception pass.
   void write(const FileOfAttempt& file);
-  // For long work that writes no block: call it at least every second.
+  // For long work that writes no block: call keep_alive() at least every second.
   void keep_alive() { call_.keep_alive(); }
 
  private:
@@ -50,7 +50,7 @@ struct RankPart : WrittenPart {
   std::int64_t rank = 0;
 };
 
-// `.metadata`, written piece by piece: with ten million chunks it has a gigabyte.
+// `.metadata`, written piece by piece: with ten million chunks it is a gigabyte.
 struct RankMetadata {
   RankMetadata() = default;
   // NOLINTNEXTLINE(google-explicit-constructor): a small one is only a text
@@ -58,7 +58,7 @@ struct RankMetadata {
     fill = [text = std::string(std::move(small))](ByteSink& out) { out.write(as_bytes(text)); };
   }
   std::uint64_t expected_bytes = 0;  // a hint; 0 if not known
-  // Writes all of it, with the same bytes each time.
+  // Writes all of `.metadata`, with the same bytes each time.
   std::function<void(ByteSink& out)> fill = nullptr;
 };
 
@@ -66,11 +66,12 @@ struct RankMetadata {
 struct RankCommitJob {
   std::string path = {};  // of the folder; each rank resolves a relative path itself
   // Whether an existing checkpoint may be replaced. If the parts are on several machines, none can
-  // be: then one on rank 0's machine is an error.
+  // be replaced: then an existing checkpoint on rank 0's machine is an error.
   bool overwrite = false;
-  // Whether another machine may put aside what has the name there and may be a part of a whole
-  // checkpoint (name_on_machine.h). For a run that has resumed from an earlier checkpoint. False:
-  // then this is an AlreadyExistsError, or the disk's error. Only rank 0's value counts.
+  // Whether another machine may put aside whatever already has the name on that machine, even if
+  // this may be a part of a whole checkpoint (name_on_machine.h). For a run that has resumed from
+  // an earlier checkpoint. False: the existing thing is an AlreadyExistsError, or the disk's error.
+  // Only rank 0's value counts.
   bool puts_aside = false;
   // Writes this rank's files, and returns their names, sizes and hashes. Called on every rank.
   std::function<WrittenPart(PartPlace& place)> write_part = nullptr;

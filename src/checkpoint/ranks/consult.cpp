@@ -14,7 +14,7 @@ void refuse(RollCall& call, const Verdict& own) {
   try {
     stands = call.settle(own);
   } catch (const MeetingError& e) {
-    // Without this rank, rank 0 cannot decide for it.
+    // Without this rank, rank 0 cannot decide for the call.
     stands.why += fmt::format(" (and the others could not be told: {})", e.what());
   }
   call.end();

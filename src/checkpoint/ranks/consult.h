@@ -1,6 +1,6 @@
 // A consultation: all ranks find something out together without changing anything, such as which
-// rank saves what, or where to resume. It succeeds on all ranks, or fails on all with the same
-// error.
+// rank saves what, or where to resume. A consultation succeeds on all ranks, or fails on all ranks
+// with the same error.
 #pragma once
 
 #include <exception>
@@ -10,20 +10,22 @@
 
 namespace cairn {
 
-// Throws RankFailure: this rank cannot reach the others, because of `rank`.
+// Throws RankFailure, which says that this rank cannot reach the others because of `rank`.
 [[noreturn]] void throw_rank_failure(const RollCall& call, std::int64_t rank,
                                      const std::string& why);
-// This rank failed with `own`: throws the verdict that stands for all.
+// For a rank that has failed with `own`. Decides against the call, if nothing is decided yet, and
+// throws the verdict that stands for all ranks.
 [[noreturn]] void refuse(RollCall& call, const Verdict& own);
-// For rank 0, after it has all that it needs from the others. Throws RollCall::Settled if the
-// decision was against it.
+// Decides for the call. For rank 0, after it has all that it needs from the other ranks. Throws
+// RollCall::Settled if the decision was against this call.
 void decide_for(RollCall& call);
-// For rank 0, before it has decided, if the fault is another rank's or no rank's.
+// Decides against the call, for a fault of another rank or of no rank. For rank 0, before it has
+// decided.
 [[noreturn]] void decide_against(RollCall& call, const Verdict& verdict);
 
-// Calls body(call) and returns its result, which is this rank's. `body` must call decide_for() or
-// decide_against() on rank 0, and call.wait_for_decision() on the other ranks. `doing` says in
-// messages what the body does. Throws what throw_verdict() throws, and RankFailure.
+// Calls body(call) and returns its result, which is the result for this rank only. `body` must call
+// decide_for() or decide_against() on rank 0, and call.wait_for_decision() on the other ranks.
+// `doing` says in messages what the body does. Throws what throw_verdict() throws, and RankFailure.
 template <class Body>
 auto consult(RankTable& table, const std::string& what, const std::string& doing,
              const Body& body) {

@@ -1,10 +1,10 @@
 // A store for reading the checkpoints of ranks on several machines, as if all files were in one
-// folder. Each machine has its own files of them.
+// folder. Each machine has only some of the files.
 //
 //  1. The ranks have agreed on the checkpoints, and on which rank has which file
 //     (agree_over_ranks.h).
-//  2. A file of the agreed content that this rank has is read here. Any other file is read from the
-//     first rank that has it, and only the ranges that are wanted.
+//  2. A file that this rank has, with the agreed content, is read from this rank's own store. Any
+//     other file is read from the first rank that has it, and only the ranges that are wanted.
 //
 // The store has only these checkpoints: no pointers and no other names.
 #pragma once
@@ -42,14 +42,15 @@ class JointStore final : public ForwardingStore {
  public:
   struct View {
     std::string folder = {};                    // this rank's folder, in which the names are
-    std::vector<AgreedCheckpoint> agreed = {};  // those that lack something are left out
+    std::vector<AgreedCheckpoint> agreed = {};  // without the checkpoints that lack something
     std::vector<SeenCheckpoint> seen = {};      // by this rank
     std::shared_ptr<const PeerFileReader> others = nullptr;
   };
   // `here`: the store with this rank's files.
   JointStore(std::shared_ptr<ObjectStore> here, View view);
 
-  // Opens an agreed file for another rank that asks for it. Throws NotFoundError and StorageError.
+  // Opens an agreed file, for another rank that asks for the file. Throws NotFoundError and
+  // StorageError.
   std::shared_ptr<const ByteSource> open_here(std::size_t checkpoint, std::size_t file) const;
   // Whether this rank has all files of the checkpoint at `path`.
   bool is_all_here(const std::string& path) const;

@@ -1,4 +1,4 @@
-// Lets a rank write for long, or wait for a far store, without being taken for one that hangs.
+// Lets a rank write for long, or wait for a far store, without being taken for a rank that hangs.
 #pragma once
 
 #include <memory>
@@ -17,21 +17,21 @@
 
 namespace cairn {
 
-// A store for use within roll calls. A call to a store that may_be_far() takes as long as its
-// server and its own attempts do. Meanwhile another thread gives signs of life
+// A store for use within roll calls. A call to a store that may_be_far() takes as long as the
+// server and the attempts of the store take. Meanwhile another thread gives signs of life
 // (RollCall::with_signs_of_life()).
 class LivingStore final : public ForwardingStore {
  public:
-  // `under` must outlive it.
+  // `under` must outlive this store.
   explicit LivingStore(ObjectStore& under) : ForwardingStore({std::shared_ptr<void>(), &under}) {}
 
-  // From now on this rank is in `call`, until it joins the next one.
+  // From now on this rank is in `call`, until it joins the next call.
   void join(RollCall& call) { call_ = &call; }
-  // The store for the protocols: this one, or `under` if that is not far away.
+  // The store for the protocols: this store, or `under` if `under` is not far away.
   ObjectStore& store() { return may_be_far() ? *this : *under_; }
 
-  // Returns `retry` with pauses in which this rank moves on, so it ends when the others gave up. A
-  // store that is not far away gets only one attempt.
+  // Returns `retry` with RollCall::pause() for its pauses. So the attempts end when the other ranks
+  // have given up. A store that is not far away gets only one attempt.
   RetryPolicy with_living_pauses(RetryPolicy retry) const {
     if (!may_be_far()) return {.attempts = 1};
     retry.pause = [this](std::chrono::milliseconds time) { call_->pause(time); };

@@ -1,8 +1,8 @@
 // The meeting place of a job's ranks, where they tell one another about their checkpoints: keys
 // with values, kept in one place for all. c10d's TCPStore is one (dist/store_meeting.h).
 //
-// It has no collectives, so a rank that does not come blocks no other. A waiting rank asks
-// repeatedly (find()), so it can notice at the same time that another rank is gone.
+// A meeting place has no collectives, so a rank that does not come blocks no other rank. A waiting
+// rank asks repeatedly (find()), so it can notice at the same time that another rank is gone.
 #pragma once
 
 #include <chrono>
@@ -22,21 +22,21 @@ class MeetingError : public Error {
 };
 
 // One rank's access to the meeting place. Only one thread at a time may use it. Every call returns
-// within seconds or throws MeetingError; then it may or may not have taken effect. All calls are
-// idempotent.
+// within seconds or throws MeetingError. A call that throws may or may not have taken effect. All
+// calls are idempotent.
 class Meeting {
  public:
   using Time = std::chrono::steady_clock::time_point;
 
   virtual ~Meeting() = default;
 
-  // After it returns, every rank that asks sees the value.
+  // After set() has returned, every rank that asks sees the value.
   virtual void set(const std::string& key, const std::string& value) = 0;
-  // nullopt if no rank has set it.
+  // nullopt if no rank has set the key.
   virtual std::optional<std::string> find(const std::string& key) = 0;
-  // If the key has the value `from`, sets it to `to`. Returns the value that it has then. If
-  // several ranks do this at once, one succeeds, and all get the value that stands. nullopt if no
-  // rank has set the key.
+  // If the key has the value `from`, sets it to `to`. Returns the value that the key has
+  // afterwards. If several ranks do this at once, one succeeds, and all get the value that it has
+  // set. nullopt if no rank has set the key.
   virtual std::optional<std::string> exchange(const std::string& key, const std::string& from,
                                               const std::string& to) = 0;
   virtual void remove(const std::string& key) = 0;

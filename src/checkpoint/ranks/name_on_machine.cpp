@@ -51,7 +51,7 @@ void add_asides(ObjectStore& store, const std::string& path, NameOnMachine& name
       try {
         content = content_of(store, aside);
       } catch (const UnreadableError&) {
-        // Then it is unknown what it was, which is all that is needed here.
+        // It stays unknown what this was. That is all that the caller needs to know.
       }
       if (!content || !content->has_attempt()) {
         name.has_unknown_aside = true;
@@ -70,7 +70,7 @@ void put_unknown_aside(ObjectStore& store, const std::string& path, bool may_put
   const char* ending = kAsideDamaged;
   try {
     const auto content = content_of(store, path);
-    // or it is not a folder: making one will report that
+    // if `path` is not a folder, making the folder will report that
     if (!content || content->names.empty()) return;
     for (const std::string& name : content->names) {
       // throws if the disk fails; replacing or keeping the folder looks at each file

@@ -1,4 +1,4 @@
-// How a rank meets the others: the meeting place, its rank and its patience.
+// How a rank meets the other ranks: the meeting place, its own rank and its patience.
 #pragma once
 
 #include <chrono>
@@ -20,11 +20,12 @@ struct RankOfJob {
 };
 
 // All ranks must have the same values. A larger `silence` means a longer wait for a rank that is
-// gone. It is needed for a disk that takes longer to write one block or to sync one file.
+// gone. A larger value is needed for a disk that takes longer to write one block or to sync one
+// file.
 struct Patience {
   std::chrono::milliseconds silence{6000};     // of a rank before it is given up
   std::chrono::milliseconds beat{1000};        // between two signs of life
-  std::chrono::milliseconds look{500};         // between two looks at the others
+  std::chrono::milliseconds look{500};         // between two looks at the other ranks
   std::chrono::milliseconds longest_poll{50};  // longest pause between two queries for a value
   std::chrono::milliseconds reach{2000};       // how long a failed call is repeated
   std::chrono::milliseconds farewell{1000};    // for all ranks to learn the outcome
@@ -42,8 +43,8 @@ struct RankTable {
   // Returns 16 hexadecimal digits that are unique. Null: random_digits().
   std::function<std::string()> draw_id = nullptr;
 
-  // Makes a call to the meeting place, and repeats it for Patience::reach while it fails. Then
-  // throws its MeetingError (step 5 of roll_call.h).
+  // Makes a call to the meeting place, and repeats the call for Patience::reach while it fails.
+  // After that throws the call's MeetingError (step 5 of roll_call.h).
   template <class Call>
   auto ask(const Call& call) const -> decltype(call());
 };

@@ -147,7 +147,7 @@ void RollCall::wait_for_decision() {
   }
 }
 
-// Step 6. Keys that a failed call leaves are removed by the next one.
+// Step 6. Keys that a failed roll call leaves are removed by the next roll call.
 void RollCall::forget_earlier_calls() {
   std::vector<std::int64_t>& numbers = table_.to_forget;
   while (numbers.front() != number_) {
@@ -169,7 +169,7 @@ void RollCall::forget(std::int64_t number) {
   }
 }
 
-// Step 7. Nothing depends on these calls, so a failed one is not repeated.
+// Step 7. Nothing depends on these calls to the meeting place, so a failed call is not repeated.
 void RollCall::end() {
   try {
     signs_.leave();

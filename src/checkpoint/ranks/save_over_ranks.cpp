@@ -1,14 +1,14 @@
 // How the ranks of a job save one checkpoint.
 //
 //  1. describe  Rank 0 checks the pointer (FarWrite::check). Each rank describes its part of the
-//               state (sharded/rank_state.h), or says that it has not changed, if rank 0 keeps the
-//               description (sharded/kept_plan.h). Most ranks have the same names, so a rank sends
-//               its names only if they differ from rank 0's.
+//               state (sharded/rank_state.h). If rank 0 keeps the description and the part has not
+//               changed, the rank only says so (sharded/kept_plan.h). Most ranks have the same
+//               names, so a rank sends its names only if they differ from rank 0's.
 //  2. plan      Rank 0 plans which rank writes what (sharded/global_plan.h), unless nothing has
-//               changed, and tells each rank. A state that cannot be saved together is an error on
-//               all ranks now, before the first byte.
-//  3. write     Each rank writes its files by its plan, from the tensors' own memory, and reports
-//               where each part is in them.
+//               changed, and tells each rank. If the parts do not form one state, all ranks throw
+//               an error now, before the first byte is written.
+//  3. write     Each rank writes its files as its plan says, from the tensors' own memory, and
+//               reports where each part is in these files.
 //  4. commit    commit_over_ranks.cpp makes one checkpoint of the files, or nothing. `.metadata` is
 //               made from all reports.
 //

@@ -27,12 +27,13 @@ struct RankSaveJob {
   bool overwrite = false;   // as in RankCommitJob
   bool puts_aside = false;  // as in RankCommitJob
   // This rank's state: tensors, whole or with a `part`, and other values. If several ranks have a
-  // part, one of them writes it (sharded/global_plan.h). It must not change until the save is done.
+  // part, one of them writes it (sharded/global_plan.h). The state must not change until the save
+  // is done.
   Value tree = {};
   // Values that only this rank has: each becomes item number `rank` of the list with that name,
   // such as ("rng", its state).
   std::vector<std::pair<std::string, Value>> own = {};
-  // for hybrid sharding; the first replica writes parts that several have
+  // for hybrid sharding; the first replica writes parts that several replicas have
   std::uint32_t replica = 0;
   std::size_t files = 1;  // the largest number of files of each rank
   // For a caller that saves repeatedly: this rank's kept plan, used by one thread at a time. Null:

@@ -4,16 +4,18 @@
 //  1. call      Each rank checks its pointer (FarWrite::check). Rank 0 draws the save's id, which
 //               is in every file, and tells all ranks.
 //  2. write     Each rank writes its file and makes it durable. The file has no name yet
-//               (ObjectWrite: a temporary name in a folder, an open upload in a store). If a
-//               rank has no space or dies here, the save ends for all, and no file gets its name.
+//               (ObjectWrite: a temporary name in a folder, an open upload in a store). If a rank
+//               has no space or dies in this step, the save ends for all ranks, and no file gets
+//               its name.
 //  3. decide    Rank 0 decides for the checkpoint when all ranks have reported (roll_call.h).
-//  4. publish   Each rank gives its file its name, durably, and reports it. Many files cannot be
-//               renamed at once, so a rank that dies here may leave only some ranks' files. A
-//               resume takes only a save of which every rank has its file, by the id
-//               (resuming/rank_tar_loads.h): files of two saves are never combined.
-//  5. point     Only when all have published, the ranks move their pointers. Only when all have
-//               moved them, superfluous files are removed. Until then every rank has its file of
-//               the previous save.
+//  4. publish   Each rank gives its file its name, durably, and reports this. Many files cannot be
+//               renamed in one step. So if a rank dies in this step, only some ranks may have their
+//               files. A resume takes only a save of which every rank has its file. The id in the
+//               files shows this (resuming/rank_tar_loads.h), so files of two saves are never
+//               combined.
+//  5. point     The ranks move their pointers only after all ranks have published. Superfluous
+//               files are removed only after all ranks have moved their pointers. Until then every
+//               rank has its file of the previous save.
 // clang-format on
 //
 // Steps 1 to 3 are one roll call (consult.h), steps 4 and 5 one each.
@@ -38,8 +40,8 @@ namespace {
 // A key that a later roll call removes (RollCall::forget()).
 std::string report_key(std::int64_t rank) { return "report/" + std::to_string(rank); }
 
-// Rank 0 waits for the reports of all others that they have done their part. The others wait for
-// its decision.
+// Rank 0 waits until all other ranks have reported that they have done their part. The other ranks
+// wait for rank 0's decision.
 void wait_for_reports(RollCall& call) {
   if (!call.is_leader()) {
     call.set(report_key(call.me().rank), "1");
@@ -52,7 +54,7 @@ void wait_for_reports(RollCall& call) {
   decide_for(call);
 }
 
-// The batch, for the message about ranks that are out of step.
+// Names the batch, for the message about ranks that are out of step.
 std::string moment_of(const CheckpointInfo& info) {
   return info.timestamp ? "batch " + std::to_string(info.timestamp->batch) : "no batch";
 }
@@ -76,7 +78,8 @@ std::string learn_id(RankTable& table, RollCall& call, const RankTarsJob& job) {
   return called.substr(0, blank);
 }
 
-// This rank's file. While the store is away, each step is tried again, as the job's `retry` says.
+// This rank's file. While the store cannot be reached, each step is tried again, as the job's
+// `retry` says.
 class OwnFile {
  public:
   OwnFile(RankTable& table, LivingStore& living, const RankTarsJob& job)
@@ -96,7 +99,7 @@ class OwnFile {
   }
 
   // Step 4. After an error, either the file is lost, or it has its name and only the answer was
-  // lost. write_until_seen() finds that out.
+  // lost. write_until_seen() finds out which.
   void publish(RollCall& call) {
     const RetryPolicy retry = living_.with_living_pauses(job_.far.retry);
     try {

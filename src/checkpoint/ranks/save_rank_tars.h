@@ -1,4 +1,4 @@
-// Saves a checkpoint of which every rank writes one file (checkpoint/plan/rank_tar.h), in any
+// Saves a checkpoint that consists of one file of every rank (checkpoint/plan/rank_tar.h), in any
 // place. save_rank_tars.cpp opens with the protocol.
 #pragma once
 

@@ -21,7 +21,7 @@
 namespace cairn {
 namespace {
 
-constexpr std::size_t kMostSeen = 64;  // and as many more that no rank is known to have published
+constexpr std::size_t kMostSeen = 64;  // at most as many published checkpoints, and as many others
 constexpr std::uint64_t kTail = std::uint64_t{64} << 10;
 
 std::string hash_of(const ByteSource& source, std::uint64_t most) {
@@ -51,7 +51,7 @@ void add_attempt(ObjectStore& store, const std::string& path, const FolderManife
   }
 }
 
-// For a checkpoint of another program, here or in a place that all ranks see.
+// For a checkpoint of another program, on this machine or in a place that all ranks see.
 void add_files(ObjectStore& store, const std::string& path, SeenCheckpoint& seen) {
   seen.identity = hash_of(*store.open(join_path(path, dcp::kMetadataFile)), UINT64_MAX);
   for (const ListedName& listed : list_all(store, path)) {

@@ -13,14 +13,14 @@
 
 namespace cairn {
 
-// A file in a part that marks it: the checkpoint was published on another machine. It holds the id
-// of the attempt that it marks.
+// A file in a part that marks the part: its checkpoint was published on another machine. The file
+// holds the id of the attempt that it marks.
 inline constexpr const char* kPublishedMark = ".cairn_published";
 
 // Returns what this rank has of the checkpoint at `path`: a file or folder, whole or in part;
 // nullopt if there is none. A folder is identified by the attempt in its manifest, or else by its
 // `.metadata`. A file is identified by its length and its end, where a torch.save file has the
-// checksums of its content. `name`: its name on all ranks. Throws StorageError.
+// checksums of its content. `name`: the checkpoint's name on all ranks. Throws StorageError.
 std::optional<SeenCheckpoint> see_checkpoint(ObjectStore& store, const std::string& path,
                                              const std::string& name);
 
@@ -30,7 +30,8 @@ bool is_machine_part(ObjectStore& store, const std::string& path);
 // Whether the folder has the mark of that attempt. Throws StorageError.
 bool is_marked(ObjectStore& store, const std::string& folder, const std::string& attempt);
 
-// The manifest of a folder; nullopt if there is none or it is damaged. Throws StorageError.
+// The manifest of a folder; nullopt if there is no manifest or if it is damaged. Throws
+// StorageError.
 std::optional<FolderManifest> manifest_of(ObjectStore& store, const std::string& folder);
 
 struct SeePlace {

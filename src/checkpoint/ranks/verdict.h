@@ -1,5 +1,5 @@
-// The outcome of something that all ranks do together, as it is sent between them. It is the same
-// on all ranks.
+// The outcome of something that all ranks do together, in the form in which it is sent between
+// ranks. It is the same on all ranks.
 #pragma once
 
 #include <cstdint>
@@ -9,9 +9,9 @@
 
 namespace cairn {
 
-// A rank died, hangs or failed. So nothing was saved on any rank, or it is not known whether it
-// was; the message, which is the same on all ranks, says which. Earlier saves are still there, and
-// training can go on.
+// A rank died, hangs or failed. So nothing was saved on any rank, or it is not known whether
+// anything was saved. The message, which is the same on all ranks, says which. Earlier saves are
+// still there, and training can go on.
 class RankFailure : public StorageError {
  public:
   RankFailure(const std::string& message, std::int64_t rank, int status, bool retryable)

@@ -115,8 +115,8 @@ class PlaceSearch {
     return "";
   }
 
-  // Looks only into the newest files, since a folder may hold any number of others. An earlier
-  // save_filename may have had folders in it, so this looks into a few files of subfolders, too.
+  // Looks only into the newest files, since a folder may hold any number of files. An earlier
+  // save_filename may have had folders in it, so a few files of subfolders are looked into, too.
   std::string why_not_without_whole() const {
     constexpr std::size_t kMostLookedInto = 64;
     constexpr std::size_t kMostFolders = 8;
@@ -190,7 +190,7 @@ class PlaceSearch {
   std::map<std::string, std::string> others_;   // by path: the run's name
 };
 
-// Step 3. Verifies the tar here, since no load follows that would find damage.
+// Step 3. Verifies the tar, since no load follows that would find damage.
 bool is_whole(const FoundCheckpoint& tar, const RunSearch& search) {
   const VerifyReport report = tar.checkpoint.verify(Verify::kFull);
   if (!report.ok() && search.on_skip) search.on_skip(tar.path, printable_line(report.summary()));

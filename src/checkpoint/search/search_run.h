@@ -1,14 +1,15 @@
 // Finds the checkpoint that a run resumes from. A Trainer with autoresume and `cairn resume` call
-// this one function, so that both give one answer.
+// this one function, so that the two give the same answer.
 //
 //  1. In each place, the search looks for the checkpoint that is furthest in training, as
-//     checkpoint/folder/find_latest.cpp says. The names are those of every form in which the run
-//     may have saved (names/run_forms.h). Only checkpoints of the whole state count, and only those
-//     with this run's name in the file.
-//  2. The furthest checkpoint of all places wins; among equal ones, that of the first place.
+//     checkpoint/folder/find_latest.cpp says. The search takes the names of every form in which the
+//     run may have saved (names/run_forms.h). Only checkpoints of the whole state count, and only
+//     if the file has this run's name.
+//  2. The furthest checkpoint of all places wins; among equal ones, the checkpoint of the first
+//     place wins.
 //  3. Only a run that saves a tar of each rank can take such a tar. If a tar is the furthest, other
 //     runs get a refusal: they must neither begin anew nor go back.
-//  4. When none is found, the answer is a refusal if beginning anew would lose something:
+//  4. If no checkpoint is found, the answer is a refusal if beginning anew would lose something:
 //     (a) a checkpoint of another run has a name that this run would write;
 //     (b) this machine has its part of a checkpoint, and other machines have the rest;
 //     (c) a checkpoint of this run is proven whole but was not taken: its name has no known form,

@@ -22,7 +22,7 @@ class ChosenParts {
 
   void choose(std::uint64_t part) { words_[part / 64] |= std::uint64_t{1} << part % 64; }
   bool has(std::uint64_t part) const { return (words_[part / 64] >> part % 64 & 1U) != 0; }
-  // Call it after all are chosen, before total() and count_before().
+  // Must be called after all parts are chosen, and before total() and count_before().
   void count() {
     before_.resize(words_.size());
     std::uint64_t sum = 0;
@@ -33,7 +33,7 @@ class ChosenParts {
     count_ = sum;
   }
   std::uint64_t total() const { return count_; }
-  // The number of chosen parts before this one.
+  // The number of chosen parts before `part`.
   std::uint64_t count_before(std::uint64_t part) const {
     const std::uint64_t below = (std::uint64_t{1} << part % 64) - 1;
     return before_[part / 64] +
@@ -255,7 +255,7 @@ class GlobalPlan::Content final : public dcp::MetadataContent {
   }
 
   // The places are in one memory region for each rank. A loop that does nothing else lets the
-  // processor wait for several of them at a time.
+  // processor fetch several places at a time.
   void get_places(std::span<const std::uint32_t> numbers,
                   std::span<dcp::WrittenPlace> places) const override {
     for (std::size_t i = 0; i < numbers.size(); ++i) {
@@ -290,7 +290,7 @@ class GlobalPlan::Content final : public dcp::MetadataContent {
   const State& state_;
   const std::string save_id_;
   std::vector<std::uint32_t> first_place_;  // by rank: the index of its first place in places_
-  // of all written parts, in the order of the ranks and their plans
+  // The places of all written parts, in the order of the ranks and their plans.
   std::vector<dcp::WrittenPlace> places_;
   std::vector<std::string> files_;
   mutable ItemScan scan_;

@@ -1,16 +1,17 @@
-// Plans which rank writes which parts of a checkpoint that all ranks write together, and makes its
-// `.metadata`.
+// Plans which rank writes which parts of a checkpoint that all ranks write together, and makes the
+// checkpoint's `.metadata`.
 //
 //  1. Every rank describes its parts (rank_state.h). One rank, usually 0, makes a GlobalPlan from
 //     the descriptions.
-//  2. Among equal parts, one rank writes the part. It is a rank of the first replica that has the
-//     part, and of these the one with the fewest bytes to write so far, then the lowest. Whole
-//     tensors and objects are written by the lowest rank of the first replica. The reason is that
-//     buffers, such as those of BatchNorm, differ between ranks, and rank 0's count. Overlapping or
-//     missing parts are an error.
+//  2. Among equal parts, one rank writes the part. The writer is a rank of the first replica that
+//     has the part. Of these ranks it is the one with the fewest bytes to write so far; if several
+//     have equally few, the lowest. Whole tensors and objects are written by the lowest rank of the
+//     first replica. The reason is that buffers, such as those of BatchNorm, differ between ranks,
+//     and the buffers of rank 0 shall be saved. Overlapping or missing parts are an error.
 //  3. plan_of() tells each rank which of its parts it writes.
 //  4. Each rank writes its files (rank_files.h) and reports where each part is in them.
-//  5. content() gives the content of `.metadata` for all files. The publishing rank writes it last.
+//  5. content() gives the content of `.metadata` for all files. The publishing rank writes
+//     `.metadata` last.
 //
 // Nothing here communicates: the callers carry descriptions, plans and reports, which are texts.
 #pragma once
@@ -51,7 +52,7 @@ class GlobalPlan {
   // `names`: all different Description::names, in any order. `parts`: the Description::parts of
   // every rank, in any order. Throws CorruptError for texts that are not descriptions,
   // UnsupportedError for those of another version of cairn, and UsageError, naming the item and the
-  // ranks, if they do not form one state.
+  // ranks, if the descriptions do not form one state.
   GlobalPlan(const std::vector<std::string>& names, std::vector<std::string> parts);
   ~GlobalPlan();
   GlobalPlan(GlobalPlan&&) noexcept;
@@ -71,8 +72,9 @@ class GlobalPlan {
   // The files that all ranks wrote, from their reports. Throws CorruptError, naming the rank, for a
   // report that does not fit the plan, and UsageError if a report is missing.
   std::vector<ManifestFile> files(const std::vector<std::string>& reports) const;
-  // The content of `.metadata` for these files (dcp::write_metadata()). It takes 24 bytes for each
-  // chunk and keeps none of the arguments; the plan must outlive it. Throws what files() throws.
+  // The content of `.metadata` for these files (dcp::write_metadata()). The result takes 24 bytes
+  // for each chunk and keeps none of the arguments; the plan must outlive the result. Throws what
+  // files() throws.
   std::unique_ptr<const dcp::MetadataContent> content(const Reports& reports,
                                                       const MetadataOptions& options = {}) const;
   // The whole text of `.metadata`. For few chunks.

@@ -32,8 +32,8 @@ auto about_rank(std::uint32_t rank, auto&& work) {
 AllItems::AllItems(const std::vector<std::string>& names, std::vector<std::string> parts) {
   sort_ranks(std::move(parts));
   const std::vector<Table> tables = tables_of(names);
-  // The names that most ranks share come first; if several are shared by equally many, those of the
-  // lowest rank.
+  // The names that most ranks share come first. If several names are shared by equally many ranks,
+  // those of the lowest rank come first.
   const auto most = std::max_element(
       tables.begin(), tables.end(),
       [](const Table& a, const Table& b) { return a.ranks.size() < b.ranks.size(); });
@@ -108,7 +108,8 @@ void AllItems::sort_ranks(std::vector<std::string> texts) {
   }
 }
 
-// Returns the number of the item. It is a new item, or must be the same as another rank's.
+// Returns the number of the item. The item is new, or must have the same path, dtype and size as
+// that of another rank.
 std::uint32_t AllItems::add(ItemHeader header, std::uint32_t rank) {
   const auto number = static_cast<std::uint32_t>(headers_.size());
   const auto [known, is_new] = by_name_.emplace(header.fqn, number);
@@ -146,7 +147,7 @@ void AllItems::add_others(std::uint32_t rank, const Entries& entries, const Indi
   });
 }
 
-// Checks that the items of all ranks make a tree. (Each rank's own items do.)
+// Checks that the items of all ranks together make a tree. (The items of each single rank do.)
 void AllItems::check_tree() const {
   constexpr std::uint64_t kBudget = std::uint64_t{256} << 20;
   dcp::Nesting tree(kBudget);

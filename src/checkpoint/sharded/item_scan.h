@@ -35,7 +35,7 @@ class AllItems {
 
  private:
   friend class ItemScan;
-  // The entry of an item from a rank whose names are not those of most ranks.
+  // The entry of an item from a rank whose names differ from the names of most ranks.
   struct Other {
     std::uint32_t rank;
     std::uint64_t number;  // of the first of its parts

@@ -64,7 +64,7 @@ class Answers {
 
   std::shared_ptr<const GlobalPlan> before_;
   std::vector<std::string> names_;
-  std::vector<std::optional<std::string>> parts_;  // nullopt: the kept ones
+  std::vector<std::optional<std::string>> parts_;  // nullopt: the kept description
   bool is_new_ = false;
 };
 

@@ -1,16 +1,16 @@
 // Keeps a plan, to use it again as long as no rank's description changes.
 //
-//  1. ask()     Rank 0 plans. It gives the save a unique id. It also says for which save it has
-//               kept the descriptions of all ranks and the plan made from them.
-//  2. answer()  Each other rank describes itself as always. It keeps the id of the save for which
-//               it last answered, and a digest of its description then. If both still match, it
-//               answers with the digest. Otherwise it answers with its description; the names are
-//               left out if they are rank 0's.
-//  3. plan()    If every rank's description is the kept one, byte for byte or by its digest, the
-//               kept plan is used, since it depends only on the descriptions. Otherwise all is
-//               planned anew. Ranks that sent a digest are planned from their kept descriptions, so
-//               that no rank is asked twice.
-//  4. From now on, the kept texts and plan are those of the save that is being planned. If step 3
+//  1. ask()     Rank 0 plans. It gives the save a unique id. The question also says for which save
+//               it has kept the descriptions of all ranks and the plan made from them.
+//  2. answer()  Each other rank describes itself, as always. It keeps the id of the save for which
+//               it last answered, and a digest of that description. If id and digest both still
+//               match, it answers with the digest. Otherwise it answers with its description; the
+//               names are left out if they equal rank 0's names.
+//  3. plan()    If every rank's description equals the kept one, byte for byte or by its digest,
+//               the kept plan is used, since a plan depends only on the descriptions. Otherwise all
+//               is planned anew. Ranks that sent a digest are planned from their kept descriptions,
+//               so that no rank is asked twice.
+//  4. After step 3, the kept texts and plan are those of the save that is being planned. If step 3
 //     fails, nothing is kept.
 //
 // Nothing here communicates: the callers carry questions and answers, which are texts. Numbers of

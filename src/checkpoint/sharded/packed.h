@@ -90,11 +90,11 @@ class PackedReader {
     std::uint64_t v = 0;
     if (remaining() < sizeof v) return number_by_bytes();
     std::memcpy(&v, at_, sizeof v);
-    // the top bits of the bytes that may be the last
+    // the top bits of those bytes that may be the last byte of the number
     const std::uint64_t last = ~v & 0x8080808080808080U;
     if (last == 0) return number_by_bytes();
     at_ += std::countr_zero(last) / 8 + 1;
-    v &= last ^ (last - 1);  // the bits up to the first of these
+    v &= last ^ (last - 1);  // the bits up to the first bit in `last`
     v = (v & 0x007F007F007F007FU) | (v & 0x7F007F007F007F00U) >> 1;
     v = (v & 0x00003FFF00003FFFU) | (v & 0x3FFF00003FFF0000U) >> 2;
     return (v & 0x0FFFFFFFU) | (v & 0x0FFFFFFF00000000U) >> 4;

@@ -17,7 +17,7 @@ namespace {
 struct Written {
   const RankState::Item* item;
   const Value* part;
-  std::uint64_t bytes;  // of a tensor's elements
+  std::uint64_t bytes;  // of a tensor's elements; 0 for an object
   std::uint32_t file = 0;
 };
 

@@ -26,8 +26,9 @@
 namespace cairn::sharded {
 
 struct RankFilesOptions {
-  // The largest number of files. Composer expects one file of each rank, and one is as fast if the
-  // disk is the bottleneck. Use several if one stream or one thread does not saturate the disk.
+  // The largest number of files. Composer expects one file of each rank, and one file is as fast as
+  // several if the disk is the bottleneck. Use several files if one stream or one thread does not
+  // saturate the disk.
   std::size_t files = 1;
   std::string scratch_folder = {};  // see dcp::as_chunk()
 };
@@ -43,7 +44,7 @@ class RankFiles {
   // was made for another state, and UnsupportedError for values that a folder cannot hold.
   RankFiles(const RankState& state, std::string_view plan, const RankFilesOptions& options = {});
 
-  // The number of files. It is 0 if other ranks write everything that this rank has.
+  // The number of files. The number is 0 if other ranks write everything that this rank has.
   std::size_t count() const { return files_.size(); }
   std::string name(std::size_t index) const;
   const dcp::DataPlan& plan(std::size_t index) const { return files_[index]; }
@@ -54,7 +55,7 @@ class RankFiles {
   std::string report(const std::vector<std::string>& xxh3_128) const;
 
   // Writes and commits every file, and returns the report. Several threads may call `begin`. Throws
-  // StorageError and what `begin` throws; then some files may be there.
+  // StorageError and what `begin` throws; after an error some files may exist.
   std::string write(const Begin& begin) const;
 
  private:

@@ -11,7 +11,7 @@ namespace cairn::sharded {
 // The parts that a rank writes. RankState::for_each_part() numbers the parts.
 struct RankPlan {
   std::uint32_t rank = 0;
-  std::uint64_t parts_hash = 0;  // hash of the Description::parts for which it was made
+  std::uint64_t parts_hash = 0;  // hash of the Description::parts for which the plan was made
   std::vector<bool> writes = {};
 
   std::string text() const;

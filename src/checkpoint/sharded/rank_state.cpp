@@ -18,7 +18,7 @@ constexpr std::string_view kPartsMark = "CParts1\n";
 constexpr std::size_t kDigestSize = kSealDigits;
 constexpr std::size_t kMostLevels = 1000;
 
-// Throws for a tensor that as_chunk() would refuse later, when it is too late.
+// Throws for a tensor that as_chunk() would refuse only while the checkpoint is written.
 void check_part(const TensorView& tensor) {
   if (tensor.quantizer != nullptr) {
     throw UnsupportedError("a quantized tensor: torch.distributed.checkpoint fails to read one");

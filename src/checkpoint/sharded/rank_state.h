@@ -2,11 +2,12 @@
 //
 //  1. RankState holds the rank's items by name: whole tensors, parts of larger tensors, and
 //     objects.
-//  2. describe() describes them without their bytes, in two texts. `names` lists the items. In most
-//     jobs it is the same on all ranks, so the gathering rank needs each different one only once.
-//     `parts` says which parts of the items this rank has, with a few bytes for each.
+//  2. describe() describes the items without their bytes, in two texts. `names` lists the items. In
+//     most jobs this text is the same on all ranks, so the gathering rank needs each different text
+//     only once. `parts` says which parts of the items this rank has, with a few bytes for each
+//     part.
 //  3. The gathering rank uses parse_names() and RankParts. The length of the received texts bounds
-//     what they can describe.
+//     the number of items and parts that they can describe.
 #pragma once
 
 #include <array>
@@ -25,7 +26,7 @@
 
 namespace cairn::sharded {
 
-// PyTorch's own limit; a mask has a bit for each.
+// PyTorch's own limit for the dimensions of a tensor; a mask (EntryReader) has a bit for each.
 inline constexpr std::size_t kMostDims = 64;
 
 using ItemPath = std::vector<std::variant<std::string, std::int64_t>>;
@@ -55,11 +56,11 @@ class RankState {
   };
 
   // Flattens `tree` as dcp::flatten() does. Throws UnsupportedError for values that a folder cannot
-  // hold, and UsageError for a tensor whose part does not fit it.
+  // hold, and UsageError for a tensor whose `part` does not fit the tensor.
   RankState(const RankPlace& place, const Value& tree);
 
-  // Adds a further part of a tensor that is already there under `fqn`. Throws UsageError if it is
-  // not there, or if the part does not fit it.
+  // Adds a further part of a tensor that the state already has under `fqn`. Throws UsageError if
+  // the state does not have it, or if the part does not fit the tensor.
   void add_part(std::string_view fqn, const TensorView& part);
   // Adds a value that only this rank has, such as its random state, as item number `rank` of the
   // list `list` ("rng").

@@ -31,8 +31,8 @@ std::string text_of(DType dtype, const Dims& shape) {
   return std::string(name(dtype)) + " " + dcp::describe(shape);
 }
 
-// Returns the wanted tensors. Throws MismatchError if some do not fit, and names the first of
-// these.
+// Returns the wanted tensors. Throws MismatchError if some tensors do not fit, and names the first
+// of these tensors.
 std::vector<const TensorView*> find_tensors(const TensorsByName& tensors,
                                             const std::vector<PartRead>& parts) {
   constexpr std::size_t kMostNamed = 10;
@@ -84,7 +84,7 @@ void check_place(const PartRead& part) {
                    (is_strided ? " with strides " + dcp::describe(part.strides) : ""));
 }
 
-// The elements of a part whose place is strided. They are read side by side first.
+// The elements of a part whose place is strided. They are first read side by side into `bytes`.
 struct Scattered {
   const PartRead* part;
   std::vector<std::byte> bytes;

@@ -10,7 +10,7 @@
 namespace cairn::sharded {
 namespace {
 
-// Adds the rest of `box` without `other` to `rest`: at most two boxes for each dimension.
+// Adds what `other` does not cover of `box` to `rest`: at most two boxes for each dimension.
 void cut_out(const dcp::Box& box, const dcp::Box& other, std::vector<dcp::Box>& rest) {
   const auto both = dcp::intersect(box, other);
   if (!both) return rest.push_back(box);
@@ -52,7 +52,7 @@ dcp::Box TensorParts::box_of(std::size_t index) const {
 std::uint64_t TensorParts::bytes_of(std::size_t index) const {
   std::uint64_t bytes = item_size(*item_->dtype);
   for (const std::int64_t size : sizes_of(index)) {
-    // cannot overflow, since the whole tensor's size did not
+    // cannot overflow, since the size of the whole tensor does not
     bytes *= static_cast<std::uint64_t>(size);
   }
   return bytes;
@@ -100,8 +100,8 @@ void TensorParts::group(KnownLayouts& known) {
 }
 
 // Whether the boxes of `indices`, which are equal in the dimensions before `d`, fill all other
-// dimensions. They must be cut in slabs across `d`, and each slab must be filled in turn. Slices
-// and meshes of ranks are such boxes.
+// dimensions. The boxes must be cut in slabs across `d`, and each slab must be filled in turn.
+// Slices and meshes of ranks are such boxes.
 bool TensorParts::fills_in_slabs(std::span<const std::uint32_t> indices, std::size_t d) const {
   const std::size_t dims = item_->size.size();
   if (d == dims) return !indices.empty();

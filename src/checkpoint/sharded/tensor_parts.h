@@ -29,7 +29,7 @@ class TensorParts {
  public:
   // Begins with another item, to which add() then adds parts. `item` must outlive its use here.
   void begin(const ItemHeader& item);
-  // Adds a part; arguments as from EntryReader::next().
+  // Adds a part; the arguments are those that EntryReader::next() gives.
   void add(const Holding& holding, std::uint64_t mask, const std::int64_t* cuts) {
     holdings_.push_back(holding);
     boxes_.insert(boxes_.end(), whole_.begin(), whole_.end());
@@ -47,7 +47,7 @@ class TensorParts {
   std::span<const std::int64_t> offsets_of(std::size_t index) const { return numbers(2 * index); }
   std::span<const std::int64_t> sizes_of(std::size_t index) const { return numbers(2 * index + 1); }
   std::uint64_t bytes_of(std::size_t index) const;
-  bool is_whole(std::size_t index) const;  // whether it is the whole tensor
+  bool is_whole(std::size_t index) const;  // whether the part is the whole tensor
 
   // Groups equal parts. Parts without elements are left out. If the tensor itself has no elements,
   // only the first part stays. Throws UsageError, naming the tensor and ranks, if two parts overlap

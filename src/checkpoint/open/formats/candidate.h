@@ -17,7 +17,7 @@ struct Candidate {
   bool is_folder = false;
   // The content of a file, without the containers removed so far. Its ends are read ahead.
   std::shared_ptr<Windows> source = nullptr;
-  SharedBytes start = {};                    // its first KiB, which shows the format
+  SharedBytes start = {};                    // the first KiB of `source`, which shows the format
   std::uint64_t stored_bytes = 0;            // the size of the file on disk
   std::vector<std::string> containers = {};  // removed so far, outermost first
   std::string scratch_folder = {};

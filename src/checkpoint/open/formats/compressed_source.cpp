@@ -16,15 +16,15 @@ namespace cairn {
 namespace {
 
 // The largest size to which a file may expand. Memory is not in danger, since everything streams
-// into a scratch file. Time and the disk are.
+// into a scratch file. Time and the disk are in danger.
 //
-//  - The disk: a run that trains on this machine saves to it, so a decompression bomb must not fill
-//    it. A tenth of the free space stays free. Hitting that limit says nothing about the file: with
-//    more space it may be fine.
+//  - The disk: a run that trains on this machine saves to the disk, so a decompression bomb must
+//    not fill it. A tenth of the free space stays free. Hitting that limit says nothing about the
+//    file: with more space the file may be readable.
 //  - Time: parameters shrink to a half at best, but a state that is all zeros is legitimate, too.
-//    Except for bzip2, no format compresses zeros by 65,536 (gzip 1,032, xz 7,000, zstd 33,000);
-//    bzip2 with blocks of 900,000 zeros, as cairn writes them, reaches 22,000. A bomb of 10 kB ends
-//    after 1.6 GB, which takes seconds.
+//    Except for bzip2, no format compresses zeros by a factor of 65,536 (gzip 1,032, xz 7,000, zstd
+//    33,000); bzip2 with blocks of 900,000 zeros, as cairn writes them, reaches 22,000. The
+//    expansion of a bomb of 10 kB ends after 1.6 GB, which takes seconds.
 std::uint64_t most_bytes(std::uint64_t compressed) {
   constexpr std::uint64_t kMostTimes = 65'536;
   constexpr std::uint64_t kAlways = std::uint64_t{1} << 30;
@@ -61,7 +61,7 @@ bool has_object(const zip::Directory& directory) {
 }
 
 // Returns the candidate with the bytes that `write` puts into a ScratchFile as its content. `name`
-// is the container's, for messages.
+// is the name of the container, for messages.
 Candidate expand(Candidate candidate, const char* name,
                  const std::function<void(ByteSink& out)>& write) {
   try {

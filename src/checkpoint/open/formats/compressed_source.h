@@ -10,8 +10,8 @@ namespace cairn {
 // compressed data, and throws CorruptError if one fails.
 Candidate decompress(Candidate candidate, const Codec& codec);
 
-// A zip of torch.save whose records are compressed. It is unwrapped into a ScratchFile as the same
-// zip with stored records; every CRC is checked.
+// A zip of torch.save whose records are compressed. The zip is unwrapped into a ScratchFile as the
+// same zip with stored records; every CRC is checked.
 extern const FormatRow kDeflatedZipFormat;
 
 // The row of a compression.

@@ -61,7 +61,7 @@ class FolderFiles {
     const std::scoped_lock lock(mutex_);
     return opened_.try_emplace(name, std::move(file)).first->second;
   }
-  // Returns nullptr if it is not a regular file.
+  // Returns nullptr if `name` is not a regular file.
   File find(const std::string& name) {
     if (auto known = opened(name)) return known;
     const auto info = store_->stat(join_path(folder_, name));
@@ -179,10 +179,10 @@ const DcpForm kSafetensors = {kDcpSafetensorsFormat,
                               read_shards};
 
 // The folder's manifest and the files that it lists. The manifest is opened with the folder, but
-// read only when it is needed: loading without verifying does not need it.
+// read only when it is needed: loading without verifying does not need the manifest.
 class ManifestCheck {
  public:
-  // `files` must outlive this object. No other code uses it after the folder is open.
+  // `files` must outlive this object. No other code uses `files` after the folder is open.
   explicit ManifestCheck(FolderFiles& files) : files_(files), text_(files.find(kFolderManifest)) {}
 
   std::uint64_t bytes() const { return text_ ? text_->size() : 0; }
@@ -210,7 +210,8 @@ class ManifestCheck {
   }
 
   // Adds damage where a file differs from the manifest. Checks data files only with Verify::kFull,
-  // because a hash of the whole file says nothing about a part. Takes from `reads` what it checks.
+  // because a hash of the whole file says nothing about a part. Takes from `reads` the ranges that
+  // it checks.
   void verify(Verify how, const std::function<void(std::uint64_t)>& on_progress,
               PendingReads& reads, VerifyReport& report) const {
     const ManifestState& state = read();
@@ -263,8 +264,8 @@ class ManifestCheck {
     }
     for (const ManifestFile& file : state.manifest->files) {
       state.contents.push_back(files_.find(file.name));
-      // A file of another size is another file: PyTorch has saved into the folder. If such files
-      // are damaged, their own structure shows it.
+      // A file of another size is not the file of the manifest: PyTorch has saved into the folder.
+      // If such files are damaged, their own structure shows it.
       if (!state.contents.back() || state.contents.back()->size() != file.bytes) return {};
     }
     return state;
@@ -394,9 +395,9 @@ class DcpSource final : public CheckpointSource {
   const std::shared_ptr<FolderFiles> files_;  // folder_ uses them, too
   ManifestCheck manifest_;
   std::shared_ptr<const dcp::Folder> folder_;
-  // The tree that was read or verified, so that verify(), info() and load() make it only once. It
-  // takes a few hundred bytes for each tensor. An object takes up to 14 bytes for each byte of its
-  // file.
+  // The tree that was read or verified, so that verify(), info() and load() make it only once. The
+  // tree takes a few hundred bytes for each tensor. An object takes up to 14 bytes for each byte of
+  // its file.
   mutable std::mutex mutex_;
   mutable std::optional<Value> tree_;
 };

@@ -34,7 +34,7 @@ struct RankFile {
   std::uint32_t model_parallel_rank = 0;
 };
 
-// Takes the number at the start of a text such as "12_mp_rank_00_".
+// Reads the number at the start of a text such as "12_mp_rank_00_", and removes it from the text.
 bool take_number(std::string_view& text, std::uint32_t& number) {
   const auto [stop, error] = std::from_chars(text.data(), text.data() + text.size(), number);
   if (error != std::errc()) return false;
@@ -78,7 +78,7 @@ bool has_rank_files(ObjectStore& store, const std::string& folder) {
   });
 }
 
-// The tag in a file such as `latest`. Empty unless it is a plain name.
+// Returns the tag in a file such as `latest`. Empty unless the tag is a plain name.
 std::string read_tag(ObjectStore& store, const std::string& path) {
   if (!store.stat(path)) return {};
   constexpr std::uint64_t kMostBytes = 4096;
@@ -98,8 +98,8 @@ bool is_universal(ObjectStore& store, const std::string& folder) {
   return info && info->type == ObjectInfo::Type::kObject;
 }
 
-// The folder with the ranks' files: `folder`, or the subfolder that its `latest` names. Empty if
-// there is none.
+// Returns the folder with the ranks' files: `folder`, or the subfolder that the file `latest`
+// names. Empty if there is no such folder.
 std::string find_ranks(ObjectStore& store, const std::string& folder) {
   if (has_rank_files(store, folder)) return folder;
   const std::string tag = read_tag(store, join_path(folder, "latest"));

@@ -28,8 +28,8 @@ class LegacySource final : public CheckpointSource {
   Value read() const override { return read_legacy_object(source_).value; }
   std::uint64_t expanded_bytes() const override { return source_->size(); }
 
-  // There are no checksums. Checks that all objects of the file are whole, and that the last one
-  // ends with the file.
+  // The file has no checksums. Checks that all objects of the file are whole, and that the last
+  // object ends with the file.
   VerifyReport check(PendingReads&, Verify) const override {
     constexpr std::uint64_t kAheadBytes = std::uint64_t{256} << 10;
     VerifyReport report;

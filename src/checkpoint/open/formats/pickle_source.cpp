@@ -54,7 +54,7 @@ class PickleSource final : public CheckpointSource {
 
   std::uint64_t expanded_bytes() const override { return candidate_.source->size(); }
 
-  // There are no checksums. Checks that the pickle makes an object.
+  // A pickle has no checksums. Checks that the pickle makes an object.
   VerifyReport check(PendingReads&, Verify) const override {
     read();
     VerifyReport report;

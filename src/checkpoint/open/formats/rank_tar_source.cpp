@@ -124,7 +124,7 @@ class RankTarSource final : public CheckpointSource {
   Value value_;
 };
 
-// Recognised by the name of its first file.
+// Recognises a rank's tar by the name of its first file.
 bool is_rank_tar(const Candidate& candidate) {
   if (!kTarFormat.matches(candidate)) return false;
   const std::string_view name = as_text(candidate.start.view).substr(tar::kName.offset);

@@ -26,7 +26,7 @@ namespace {
 // The offset of each tensor, and the XXH3-64 of its bytes when they were written.
 using HashesByOffset = std::vector<std::pair<std::uint64_t, std::uint64_t>>;
 
-// The name of the tensor at `offset`; empty if the file has no tensor there any more.
+// The name of the tensor at `offset`; empty if the file has no tensor at this offset any more.
 std::string tensor_at(const std::shared_ptr<const ByteSource>& source, std::uint64_t offset) {
   const SafetensorsFile file(source);
   const auto found = std::ranges::find_if(file.entries(), [&](const SafetensorsEntry& entry) {
@@ -104,7 +104,7 @@ class SafetensorsSource final : public CheckpointSource {
     return with_tied(file_.read(), ties_);
   }
 
-  // Opening the file has checked everything that the format itself can show. This checks the
+  // Opening the file has checked everything that the format itself can show. check() checks the
   // checksums that cairn adds.
   VerifyReport check(PendingReads& reads, Verify how) const override {
     VerifyReport report;
@@ -124,7 +124,8 @@ class SafetensorsSource final : public CheckpointSource {
   }
 
  private:
-  // Checks the header by its own checksum. Then the header's checksums can verify the tensors.
+  // Checks the header by its own checksum. After this check, the checksums in the header can verify
+  // the tensors.
   void check_header(VerifyReport& report) const {
     const auto& checksums = read_checksums();
     report.has_checksums = checksums.has_value();

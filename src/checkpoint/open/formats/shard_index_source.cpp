@@ -1,14 +1,15 @@
 // A model in several files with an index, as Hugging Face's libraries write it
 // (model.safetensors.index.json, pytorch_model.bin.index.json), as a CheckpointSource.
 //
-//  1. The index is opened, or the folder that holds it. A folder with a model.safetensors or
+//  1. The user opens the index, or the folder that holds it. A folder with a model.safetensors or
 //     pytorch_model.bin and without an index stands for that file.
-//  2. Every file that the index names is opened. It must be in the index's folder and must not be
-//     an index itself.
+//  2. Every file that the index names is opened. Such a file must be in the index's folder and must
+//     not be an index itself.
 //  3. Every tensor that the index names must be in its file. Other content of the files is ignored.
-//     A tied name counts where a shard's metadata has it (cairn), or the index's (huggingface_hub).
+//     A tied name counts if the metadata of a shard (cairn) or of the index (huggingface_hub) has
+//     it.
 //  4. An index that cairn wrote has a checksum of itself, and says with which files it was written.
-//     verify() checks both.
+//     verify() checks the checksum and the files.
 //  5. The index of torch.distributed.checkpoint counts the tensor bytes of all processes. If the
 //     files have fewer bytes, several processes overwrote one another's files, and the tensors may
 //     be incomplete.
@@ -37,13 +38,14 @@ namespace {
 
 using safetensors::ShardIndex;
 
-// True for "model.safetensors.index.json", and with a variant "model.safetensors.index.fp16.json".
+// True for "model.safetensors.index.json", and for a variant such as
+// "model.safetensors.index.fp16.json".
 bool is_index_name(const std::string& name) {
   return name.ends_with(".json") && (name.find(".safetensors.index.") != std::string::npos ||
                                      name.find(".bin.index.") != std::string::npos);
 }
 
-// The file that stands for the whole folder; empty if there is none.
+// Returns the file that stands for the whole folder; empty if there is none.
 std::string main_file(ObjectStore& store, const std::string& folder) {
   const std::vector<std::string> names = list_names(store, folder);
   const auto has = [&](const std::string& name) {
@@ -194,7 +196,7 @@ class ShardIndexSource final : public CheckpointSource {
     return report;
   }
 
-  // Checks that the shard, which is good in itself, is the one that was written with the index. The
+  // Checks that the shard, which is undamaged, is the shard that was written with the index. The
   // checksums in the shard's header were checked before.
   void check_belongs(std::size_t number, VerifyReport& of_shard) const {
     if (!checksums_ || !checksums_->problem.empty()) return;
@@ -251,7 +253,8 @@ class ShardIndexSource final : public CheckpointSource {
       throw CorruptError(path_ + ": " + checksums_->problem, path_);
     }
     if (!there) throw NotFoundError(path_ + ": the shard " + name + " is missing");
-    // A folder or an index is refused: an index that names itself would be opened for ever.
+    // A folder or an index is refused as a shard: an index that names itself would be opened for
+    // ever.
     if (there->type == ObjectInfo::Type::kObject) {
       auto file = std::make_shared<Windows>(candidate.store->open(path));
       file->fetch({{0, kShardStartBytes}});

@@ -11,8 +11,8 @@
 namespace cairn {
 namespace {
 
-// Finds the names of damaged records and of the tensors in them. It decodes the file once more for
-// this, so that nothing has to be kept for a good file.
+// Finds the names of damaged records and of the tensors in them. For this, decodes the file once
+// more, so that nothing has to be kept for a good file.
 class RecordNames {
  public:
   explicit RecordNames(const std::shared_ptr<const ByteSource>& source) {
@@ -27,7 +27,7 @@ class RecordNames {
         by_offset_[tensor->storage->source_offset()].tensors.push_back(path);
       }
     } catch (const Error&) {
-      // Damage then names only its range of bytes.
+      // In this case, Damage names only its range of bytes.
     }
   }
 

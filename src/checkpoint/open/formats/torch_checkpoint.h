@@ -22,7 +22,7 @@ struct TorchCheckpoint {
 
   std::string path;
   std::shared_ptr<const ByteSource> source;
-  // the same bytes, verified; the tensors are ranges of it
+  // the same bytes, verified; the tensors are ranges of this source
   std::shared_ptr<const VerifiedSource> tensors;
   TorchFile file;
   std::optional<Manifest> manifest = std::nullopt;

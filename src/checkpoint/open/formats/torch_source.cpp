@@ -13,8 +13,8 @@
 namespace cairn {
 namespace {
 
-// The version of PyTorch that wrote a torch.save file, as far as its records show. TorchScript
-// archives have the same records in every version.
+// Returns the version of PyTorch that wrote a torch.save file, as far as the file's records show.
+// TorchScript archives have the same records in every version.
 std::string torch_version(const TorchFile& file) {
   if (file.find_record(".format_version") != nullptr) return "2.7 or newer";
   if (file.find_record("byteorder") != nullptr) return "2.1 to 2.6";

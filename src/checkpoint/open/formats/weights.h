@@ -7,8 +7,8 @@ namespace cairn {
 
 // Returns the model's part of `root`: the first of "state/model" (Composer), "model", "state_dict"
 // and "module" (other trainers) that is a dict with a tensor in it. The tensor is required because
-// a "model" may be the model's options. Returns `root` itself if there is none. The result lives as
-// long as `root`.
+// "model" may also hold the model's options. Returns `root` itself if there is no such dict. The
+// result lives as long as `root`.
 const Value& weights_of(const Value& root);
 
 // Returns the weights of nested dicts, one dict for each module, under the names that Python's

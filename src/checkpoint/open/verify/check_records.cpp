@@ -18,12 +18,12 @@ namespace {
 
 // Bytes that one core reads and checks while they are in its cache.
 constexpr std::uint64_t kRecordBatchBytes = std::uint64_t{1} << 20;
-// Bytes for one read if one core has to check all of a file: large enough to be read by several
-// threads, past the page cache.
+// Bytes for one read if one core has to check all of a file. The read is large enough to be done by
+// several threads, past the page cache.
 constexpr std::uint64_t kAloneBatchBytes = std::uint64_t{40} << 20;
 
-// Some bytes of one record, or bytes outside of all records. All of them go to one place, or none
-// is wanted.
+// Some bytes of one record, or bytes outside of all records. Either all bytes of the piece go to
+// one place, or none of them is wanted.
 struct RecordPiece {
   static constexpr std::size_t kNoRecord = ~std::size_t{0};
 
@@ -34,8 +34,8 @@ struct RecordPiece {
 };
 
 // Cuts records, and wanted bytes outside of them, into pieces. The pieces of a record are
-// consecutive. Pieces are in the file's order unless records overlap, as those of a hostile file
-// may. Then the first record gets the places.
+// consecutive. Pieces are in the file's order unless records overlap, as they may in a hostile
+// file. If records overlap, the first record gets the places.
 class Cut {
  public:
   // `most`: the largest size of a piece in bytes.
@@ -82,8 +82,8 @@ class Cut {
     }
   }
 
-  // Adds the wanted bytes before `at` that have no piece yet. They are in no record, because all
-  // further records begin at `at` or later.
+  // Adds the wanted bytes before `at` that have no piece yet. These bytes are in no record, because
+  // all further records begin at `at` or later.
   void pass(std::uint64_t at) {
     for (; next_ < places_.size() && places_[next_].offset < at; ++next_) {
       const ByteSource::Range& place = places_[next_];
@@ -106,7 +106,8 @@ class Cut {
   std::vector<RecordPiece> pieces_;
 };
 
-// Cuts the records into pieces. Reads the wanted bytes outside of them here, without a check.
+// Cuts the records into pieces. Reads the wanted bytes outside of all records at once, without a
+// check.
 std::vector<RecordPiece> cut(const CheckedRead& read, const std::vector<FileRecord>& records) {
   std::vector<RecordPiece> pieces = Cut(read.places, kRecordBatchBytes).all(records);
   std::vector<ByteSource::Range> rest;
@@ -147,7 +148,7 @@ void look_in_memory(const ByteSource& file, std::span<RecordPiece> batch, auto&&
   }
 }
 
-// Memory for the bytes of a batch that are not wanted. `own` is used for large batches.
+// Returns memory for the bytes of a batch that are not wanted. Large batches use `own`.
 std::span<std::byte> scratch_for(std::span<const RecordPiece> batch, std::vector<std::byte>& own) {
   std::uint64_t bytes = 0;
   for (const RecordPiece& piece : batch) {
@@ -287,8 +288,8 @@ struct Portion {
   std::span<const ByteSource::Range> places;
 };
 
-// Groups of records, each read with one call. For 100,000 records at once the notes on the pieces
-// would take 30 MiB, and the disk would wait while they are made. A small rest is not split off.
+// Groups of records, each read with one call. For 100,000 records at once the list of pieces would
+// take 30 MiB, and the disk would wait while the list is made. A small rest is not split off.
 std::vector<std::span<const FileRecord>> groups_of(std::span<const FileRecord> records) {
   constexpr std::size_t kRecords = std::size_t{8} << 10;
   constexpr std::uint64_t kBytes = std::uint64_t{64} << 20;
@@ -310,7 +311,7 @@ std::vector<std::span<const FileRecord>> groups_of(std::span<const FileRecord> r
   return groups;
 }
 
-// Cuts the places where a group begins.
+// Cuts the places at the offsets where a group begins.
 std::vector<ByteSource::Range> cut_between(std::span<const std::span<const FileRecord>> groups,
                                            std::span<const ByteSource::Range> places) {
   std::vector<ByteSource::Range> cut;
@@ -346,8 +347,8 @@ std::vector<Portion> portions_of(std::span<const std::span<const FileRecord>> gr
   return portions;
 }
 
-// Whether one portion has more than half of all bytes. Then the call that reads it should have all
-// threads.
+// Whether one portion has more than half of all bytes. If so, the call that reads this portion
+// should have all threads.
 bool has_most(std::span<const Portion> portions) {
   std::uint64_t most = 0;
   std::uint64_t all = 0;
@@ -393,9 +394,9 @@ void add_crcs(const CheckedRead& read, std::span<const Portion> portions, CrcsOf
 }  // namespace
 
 // Reads two portions with one call, one from either end of the file. The page cache mostly has the
-// beginning of a file; that is checked while the disk reads the rest. Two such calls run at a time
-// on a file, so that the disk works while a call is being prepared or waits for its last bytes. A
-// source that shows bytes in order is read from beginning to end.
+// beginning of a file; this part is checked while the disk reads the rest. Two such calls run at a
+// time on a file, so that the disk works while one call is being prepared or waits for its last
+// bytes. A source that shows bytes in order is read from beginning to end.
 std::vector<std::uint32_t> crcs_of(const CheckedRead& read,
                                    const std::vector<FileRecord>& records) {
   CrcsOfRecords crcs(records);

@@ -2,18 +2,19 @@
 // to their places. All formats are verified in this way. Loaded bytes are verified in the same
 // pass.
 //
-//  1. The records are cut into pieces where a place for bytes begins or ends. Very many records are
-//     handled a few thousand at a time, in the file's order, so that the notes on the pieces stay
-//     small. Two such reads of a file run at a time and share the threads.
-//  2. The source reads the pieces, in the order and in the portions that suit it, and shows each as
-//     soon as it is there: wanted bytes in their place, others in temporary memory. So all cores
-//     check a file of any size in 64 MiB at most.
+//  1. The records are cut into pieces at the offsets where a wanted range begins or ends. Very many
+//     records are handled a few thousand at a time, in the file's order, so that the list of pieces
+//     stays small. Two such groups of records of one file are read at a time, and share the
+//     threads.
+//  2. The source reads the pieces, in the order and in the portions that suit it, and shows each
+//     portion as soon as it has been read: wanted bytes in their place, others in temporary memory.
+//     So all cores check a file of any size with at most 64 MiB of memory.
 //  3. The checksum is computed from the bytes in their place, so the caller has exactly the bytes
 //     that were checked. Places outside host memory get the bytes at this moment.
 //  4. The CRCs of a record's portions are combined into the CRC of the record. An XXH3 needs the
 //     portions one after the other, so a record is read in order. Records that have less than a MiB
-//     together are read with one call, and several such runs are read at a time. A source that
-//     shows bytes in order is asked for all of them with one call.
+//     together are read with one call, and several such calls run at a time. A source that shows
+//     bytes in order is asked for all records with one call.
 //
 // Wanted bytes outside of all records are read without a check.
 #pragma once

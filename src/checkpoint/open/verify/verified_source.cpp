@@ -110,8 +110,9 @@ SharedBytes VerifiedSource::view(std::uint64_t offset, std::uint64_t size) const
   return under_->view(offset, size);
 }
 
-// Step 2. Returns whether the places, if there are any, were filled. They are not if nothing was
-// left to verify. A waiting thread has claimed no record, so two threads never wait for each other.
+// Step 2. Returns whether the places, if there are any, were filled. The places are not filled if
+// nothing was left to verify. A waiting thread has claimed no record, so two threads never wait for
+// each other.
 bool VerifiedSource::verify(std::span<const Extent> wanted,
                             const std::vector<Range>& places) const {
   bool is_filled = false;
@@ -131,8 +132,8 @@ bool VerifiedSource::verify(std::span<const Extent> wanted,
   }
 }
 
-// Returns the records that this thread has to verify. First waits for records that other threads
-// verify. Empty if all are good.
+// Returns the records that this thread has to verify. If there are none, but other threads are
+// verifying wanted records, waits for these threads. Empty if all wanted records are good.
 std::vector<FileRecord> VerifiedSource::claim(std::span<const Extent> wanted) const {
   std::unique_lock lock(mutex_);
   for (;;) {
@@ -173,7 +174,8 @@ void VerifiedSource::give_up(const std::vector<FileRecord>& claimed) const {
 void VerifiedSource::note(const std::vector<FileRecord>& records,
                           std::span<const Damage> damage) const {
   const std::lock_guard lock(mutex_);
-  // first, because it may fail to get memory: then no damaged record becomes good
+  // this comes first, because it may fail to get memory: in that case no damaged record becomes
+  // good
   for (const Damage& one : damage) {
     damage_.insert_or_assign(one.begin, one);
   }

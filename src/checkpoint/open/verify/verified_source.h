@@ -2,12 +2,12 @@
 // tensors of an opened checkpoint are ranges of this source.
 //
 //  1. The reader of the format says which records the file has, and how they are checked.
-//  2. A read verifies each record that it touches and that was not verified before. The record is
-//     read whole; in the same pass the bytes that the read wants go to their places.
-//  3. A record is verified once, by one thread. Others that need it wait. A damaged record is a
-//     CorruptError for each read, without another look at the file.
-//  4. CheckpointSource::check() verifies through here, too. Records that it found good are not
-//     verified again.
+//  2. A read verifies each record that it touches and that was not verified before. The whole
+//     record is read. In the same pass the bytes that the read wants go to their places.
+//  3. A record is verified once, by one thread. Other threads that need it wait. Each read of a
+//     damaged record throws CorruptError without another look at the file.
+//  4. CheckpointSource::check() verifies through this class, too. Records that check() found good
+//     are not verified again.
 //
 // Bytes outside of all records are read without a check.
 #pragma once
@@ -46,20 +46,21 @@ class VerifiedSource final : public ByteSource {
 
   // Step 1. Records must not overlap. Records that are already known stay as they are. Thread-safe.
   void add(const std::vector<FileRecord>& records) const;
-  // Step 4: verifies these records, also those that were verified before. `read` reads under().
+  // Step 4: verifies these records, even if they were verified before. `read` reads under().
   void check(const CheckedRead& read, const std::vector<FileRecord>& records,
              VerifyReport& report) const;
-  // Step 4, if a checksum of the whole file matched: every record is good, also one that is added
-  // later.
+  // Step 4, if a checksum of the whole file matched: every record is good, also a record that is
+  // added later.
   void set_good() const;
 
   std::uint64_t size() const override { return under_->size(); }
   const std::string& name() const override { return under_->name(); }
-  // True only once everything is verified: until then view() reads.
+  // True only once everything is verified: until then view() reads the file.
   bool in_memory() const override { return is_good() && under_->in_memory(); }
   void read(std::span<const Range> ranges) const override;
   void read_each(std::span<const Part> parts, const Look& look) const override;
-  // Like in_memory(): until then read_each() reads twice what read() reads once.
+  // True only once everything is verified: until then read_each() reads twice what read() reads
+  // once.
   bool shows_in_order() const override { return is_good() && under_->shows_in_order(); }
   SharedBytes view(std::uint64_t offset, std::uint64_t size) const override;
   const ByteSource& unverified() const override { return under(); }

@@ -21,9 +21,9 @@
 namespace cairn {
 namespace {
 
-// The bytes between the records: headers and the directory. They are read in the same pass as the
-// records and kept, so that they need no read of their own. They are not kept if there are far more
-// than a writer of such files makes.
+// The bytes between the records: headers and the directory. These bytes are read in the same pass
+// as the records and kept, so that they need no read of their own. They are not kept if there are
+// far more of them than a writer of such files makes.
 class BytesBetween {
  public:
   explicit BytesBetween(const TorchCheckpoint& checkpoint) : windows_(checkpoint.source) {
@@ -53,9 +53,8 @@ class BytesBetween {
     add(checkpoint.source->size());
   }
 
-  // Returns `places` with the ranges to keep added, in order. A range that a place wants, too, is
-  // not added: its bytes are checked in that place, if the place has all of them and is host
-  // memory.
+  // Returns `places` with the ranges to keep added, in order. A range that overlaps a place is not
+  // added. Its bytes are checked in that place, if the place has all of them and is host memory.
   std::vector<ByteSource::Range> with(std::vector<ByteSource::Range> places, const PutBytes& put) {
     const auto end_of = [](const ByteSource::Range& range) {
       return range.offset + range.into.size();
@@ -79,7 +78,8 @@ class BytesBetween {
     return all;
   }
 
-  // Returns the file, after the ranges of with() were read. These ranges cost no further read.
+  // Returns the file. Call it after the ranges of with() were read: these ranges then cost no
+  // further read.
   const ByteSource& bytes() {
     for (const ByteSource::Range& range : kept_) {
       windows_.add(range.offset, {range.into, bytes_});
@@ -163,7 +163,7 @@ VerifyReport verify(const std::string& path, Verify how,
 
 namespace {
 
-// The report on a file of `bytes` bytes that could not even be opened.
+// Returns the report on a file of `bytes` bytes that could not even be opened.
 VerifyReport report_of(const CorruptError& error, const std::string& path, std::uint64_t bytes) {
   VerifyReport report;
   report.bytes = bytes;

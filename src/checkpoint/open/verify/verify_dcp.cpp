@@ -21,7 +21,8 @@ using dcp::Item;
 
 using Ranges = std::vector<ByteSource::Range>;
 
-// Makes the tree during the check. If there is damage, an error of making the tree does not count.
+// Makes the tree during the check. If the check finds damage, an error of making the tree does not
+// count.
 class TreeBeside {
  public:
   explicit TreeBeside(const Folder& folder) : reader_(folder) {}
@@ -47,8 +48,7 @@ class TreeBeside {
 
 struct Findings {
   std::map<std::string_view, std::vector<FileRecord>> files;  // records to verify, by file
-  // With Scope::kWhatIsRead: the places that want bytes of each file. Other scopes have nothing
-  // here.
+  // With Scope::kWhatIsRead: the places that want bytes of each file. Empty with Scope::kAll.
   std::map<std::string_view, Ranges> places;
   VerifyReport& report;
   std::optional<TreeBeside> tree = std::nullopt;  // with Scope::kAll
@@ -62,7 +62,7 @@ bool is_wanted(const Ranges& places, std::uint64_t begin, std::uint64_t end) {
 }
 
 // For Scope::kWhatIsRead: takes the wanted ranges, and keeps only the pieces that have some of
-// them.
+// these ranges.
 void keep_wanted(const Folder& folder, std::vector<dcp::Piece>& pieces, PendingReads& reads,
                  Findings& findings) {
   std::erase_if(pieces, [&](const dcp::Piece& piece) {
@@ -103,7 +103,7 @@ std::vector<FileRecord> records_in_data_file(const TorchFile& file, const Chunk&
   return records;
 }
 
-// The item that has its bytes at `offset` of a data file; nullptr if there is none.
+// Returns the item whose bytes are at `offset` of a data file; nullptr if there is none.
 const Item* item_at(const Folder& folder, std::string_view file, std::uint64_t offset) {
   const auto has_it = [&](const Chunk& chunk) {
     const dcp::Location& location = chunk.location;
@@ -133,8 +133,8 @@ void add_records(const TorchFile& file, const Item& item, const Chunk& chunk, Fi
   }
 }
 
-// Checks a stored piece: adds its own damage to the report, its records to those to verify, and the
-// piece to the tree.
+// Checks a stored piece: adds the piece's own damage to the report, its records to the records to
+// verify, and the piece to the tree.
 void check_chunk(const Folder& folder, const dcp::Piece& piece, const dcp::ChunkHeads& heads,
                  Verify how, Findings& findings) {
   VerifyReport& report = findings.report;

@@ -16,8 +16,8 @@
 
 namespace cairn {
 
-// The items to check: all, or only those with bytes that `reads` want. In the second case every
-// byte is read once, and storages that have to be made are not seen.
+// The items to check: all, or only those with bytes that `reads` want. With kWhatIsRead every byte
+// is read once, and storages that have to be made (PendingReads) are not checked.
 enum class Scope : std::uint8_t { kAll, kWhatIsRead };
 
 struct DcpCheck {
@@ -28,11 +28,11 @@ struct DcpCheck {
   std::function<const VerifiedSource&(std::string_view name)> data_file;
 };
 
-// Checks that every item is a torch.save file of the content that the metadata names. Unless `how`
-// is kQuick, every record must also match its CRC-32. With Scope::kAll and without damage, returns
-// the tree that load() gives, and throws CorruptError if the tree cannot be made. Damage names the
-// item, its file and the range in it. Sets the report's fields about the content. Takes from
-// `reads` what it checks.
+// Checks that every item is a torch.save file with the content that the metadata describes. Unless
+// `how` is kQuick, every record must also match its CRC-32. With Scope::kAll and without damage,
+// returns the tree that load() gives, and throws CorruptError if the tree cannot be made. Damage
+// names the item, its file and the range in this file. Sets the report's fields about the content.
+// Takes from `reads` the ranges that it checks.
 std::optional<Value> verify_dcp(const dcp::Folder& folder, const DcpCheck& check,
                                 PendingReads& reads, VerifyReport& report);
 

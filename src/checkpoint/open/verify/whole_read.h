@@ -1,5 +1,5 @@
-// Reads a checkpoint that is one file into memory as it is, and verifies it in the same pass. It
-// uses its own threads, so the caller can decode the checkpoint while the disk is busy.
+// Reads a checkpoint that is one file into memory as it is, and verifies it in the same pass.
+// WholeRead uses its own threads, so the caller can decode the checkpoint while the disk is busy.
 #pragma once
 
 #include <atomic>
@@ -15,8 +15,8 @@ namespace cairn {
 
 class WholeRead {
  public:
-  // The file of which all tensors of the checkpoint are ranges, if reading all of it costs no more
-  // than Verify::kFull. Otherwise nullptr.
+  // The file of which all tensors of the checkpoint are ranges. nullptr unless reading all of this
+  // file costs no more than Verify::kFull.
   static std::shared_ptr<const ByteSource> file_of(const Checkpoint& checkpoint);
 
   // Begins to read. `place` is as long as file_of(), and must outlive this object. Throws
@@ -37,7 +37,7 @@ class WholeRead {
   std::jthread thread_;
 };
 
-// Reads the same file into the page cache while its place is not available yet.
+// Reads the same file into the page cache while the memory for a WholeRead is not available yet.
 class CacheAhead {
  public:
   // Begins to read. Throws std::system_error if no thread can be started.

@@ -14,8 +14,8 @@ void MachineFolder::join_or_create(const std::string& id, bool may_put_aside) {
   if (folder_ == nullptr) {
     home_ = call_.me().rank;
     AttemptFolderOptions own = options_;
-    own.overwrite = true;  // rank 0 decides what is kept
-    // Failing disks take long.
+    own.overwrite = true;  // true, because rank 0 decides what is kept
+    // A failing disk may take long to answer.
     call_.with_signs_of_life([&] { put_unknown_aside(store_, options_.path, may_put_aside); });
     folder_ = create_attempt_folder(store_, own);
     refuse_rivals();
@@ -24,8 +24,8 @@ void MachineFolder::join_or_create(const std::string& id, bool may_put_aside) {
   call_.set("home/" + std::to_string(call_.me().rank), std::to_string(home_));
 }
 
-// The folder may be rank 0's or this machine's; both have the same name. The first rank of the
-// machine says which one it is.
+// The folder may be rank 0's or this machine's; both folders have the same name. The first rank of
+// the machine says which folder it is.
 void MachineFolder::join(const std::string& id) {
   options_.id = id;
   const std::int64_t leader = call_.me().machine_leader;

@@ -40,8 +40,8 @@ class PartReports {
   const std::vector<ManifestFile>& files() const { return files_; }
   // The ranks that made a folder, without rank 0.
   const std::vector<std::int64_t>& homes() const { return homes_; }
-  // The homes() whose machines keep what has the checkpoint's name (is_kept()). `of_rank_0`: the
-  // state of the name on rank 0's machine.
+  // The homes() whose machines keep whatever already has the checkpoint's name (is_kept()).
+  // `of_rank_0`: the state of the name on rank 0's machine.
   std::vector<std::int64_t> homes_that_keep(const NameOnMachine& of_rank_0) const;
 
  private:

@@ -13,7 +13,8 @@ namespace {
 const std::string kDecisions = "decisions";
 constexpr std::size_t kDecisionsKept = 8;
 
-// The value of "decisions": one line for each, "<number> <verdict>", the latest first.
+// The value of the key "decisions" has one line for each decision, "<number> <verdict>", the latest
+// first.
 using Decisions = std::map<std::int64_t, std::string, std::greater<>>;
 
 Decisions parse_decisions(const std::string& text) {

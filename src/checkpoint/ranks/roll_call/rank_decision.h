@@ -9,7 +9,7 @@
 
 namespace cairn {
 
-// Opens the meeting place. One rank must call it once, before any rank meets the others.
+// Opens the meeting place. One rank must call open_table() once, before any rank meets the others.
 void open_table(Meeting& meeting);
 
 class RankDecision {

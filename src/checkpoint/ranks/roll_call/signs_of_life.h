@@ -1,5 +1,5 @@
-// The keys "beat/<rank>": a rank changes its own, and watches those of the others (steps 2, 3 and 7
-// of roll_call.h).
+// The keys "beat/<rank>": a rank changes its own key, and watches the keys of the other ranks
+// (steps 2, 3 and 7 of roll_call.h).
 #pragma once
 
 #include <cstdint>
@@ -39,16 +39,16 @@ class WatchedRanks {
   // Watches `rank` from now on.
   void add(std::int64_t rank);
   void remove(std::int64_t rank) { watched_.erase(rank); }
-  // Begins to watch all ranks anew at `time`, because this rank was away and has missed signs of
-  // life.
+  // Begins to watch all ranks anew at `time`, because this rank has not looked for long and has
+  // missed signs of life.
   void begin_anew(Meeting::Time time);
 
   struct Silent {
     std::int64_t rank;
     std::string why;  // for messages
   };
-  // Looks at each rank. Returns the first that has been silent for Patience::silence, if there is
-  // one. Throws MeetingError.
+  // Looks at each rank. Returns the first rank that has been silent for Patience::silence, if there
+  // is one. Throws MeetingError.
   std::optional<Silent> look();
 
   // Whether a rank is done with the number: it left, or went on to the next number. Throws
