@@ -24,7 +24,7 @@ struct RankOfSave {
   std::int64_t rank = 0;
   std::int64_t world_size = 1;
   std::int64_t stage = 0;    // the stage that the user asked for, 0 to 3
-  std::string attempt = {};  // its id; files of two attempts are never combined
+  std::string attempt = {};  // the id of the attempt; files of two attempts are never combined
 };
 
 // Kinds of names in a model's state dict. All names that are not listed are parameters.
@@ -50,10 +50,10 @@ RankFiles split(const Value& checkpoint, const ModelNames& names, const RankOfSa
 // each other.
 Value join(const RankFiles& files);
 
-// Returns what a file of split() says. Throws CorruptError if it does not say it. The model's file
-// says rank 0.
+// Returns the save and the rank that are noted in a file of split(). Throws CorruptError if the
+// file does not have them. The model's file has rank 0.
 RankOfSave rank_of(const Value& file);
-// Returns whether the file says it: DeepSpeed's own files do not.
+// Returns whether the file has what rank_of() returns. DeepSpeed's own files do not.
 bool has_rank(const Value& file);
 
 }  // namespace cairn::deepspeed

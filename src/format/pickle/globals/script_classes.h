@@ -1,5 +1,5 @@
 // Finds out which attributes of TorchScript's modules are parameters and buffers. Only the code
-// says it, and this is all that is read from the code. docs/formats/torchscript.md.
+// says this, and nothing else is read from the code. docs/formats/torchscript.md.
 #pragma once
 
 #include <cstdint>
