@@ -24,7 +24,7 @@ struct FolderPath {
   std::string below = {};  // names with a slash between two of them; empty: the root itself
 
   std::string text() const;
-  // The folder that holds it; for a root, another root.
+  // The folder that holds this folder. The parent of a root is a root, too.
   FolderPath parent() const;
   bool operator==(const FolderPath&) const = default;
 };

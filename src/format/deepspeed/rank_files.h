@@ -4,7 +4,8 @@
 //  1. Every parameter is a group of its own. So the slices of a group, rank after rank, are the
 //     rows of one parameter, which is how a sharded model is cut. A rank writes its rows as they
 //     lie, and needs nothing from other ranks.
-//  2. The rank's part of the optimizer's state is beside it, by the parameters' names.
+//  2. The rank's part of the optimizer's state is in the same file as the rows, by the parameters'
+//     names.
 //  3. Buffers are in the model's file, which is the same for all ranks.
 //  4. Stage 0 is DeepSpeed without ZeRO: the model's file has all weights and the whole state of
 //     the optimizer. There is no other file.

@@ -16,13 +16,13 @@ class MemoryBudget {
   explicit MemoryBudget(std::uint64_t file_bytes)
       : file_bytes_(file_bytes), left_(kFreeBytes + kBytesPerByte * file_bytes) {}
 
-  // Throws UnsupportedError if that is more than is left.
+  // Throws UnsupportedError if `bytes` is more than is left.
   void take(std::uint64_t bytes) {
     if (bytes > left_) refuse(bytes);
     left_ -= bytes;
   }
-  // Whether it has ever refused. Then an object is missing, and reading in another way does not
-  // help.
+  // Whether take() has ever thrown. If so, an object is missing, and reading in another way does
+  // not help.
   bool has_refused() const { return has_refused_; }
   std::uint64_t file_bytes() const { return file_bytes_; }
   void give_back(std::uint64_t bytes) { left_ += bytes; }
