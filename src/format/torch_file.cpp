@@ -81,8 +81,8 @@ struct TorchFile::Impl {
   Windows windows{source};
   zip::Directory directory = {};
   std::vector<FileRecord> records = {};
-  std::vector<FileRecord> with_crc =
-      {};  // the records that have a CRC; empty if all records have one
+  // The records that have a CRC; empty if all records have one.
+  std::vector<FileRecord> with_crc = {};
   RecordIndex by_name = {};
   bool has_checksums = false;
   bool is_big_endian = false;

@@ -133,8 +133,8 @@ std::vector<std::pair<std::string, const Foreign*>> foreign_objects(const Value&
 
 std::vector<std::pair<std::string, std::size_t>> foreign_classes(const Value& root) {
   std::vector<std::pair<std::string, std::size_t>> classes;
-  std::unordered_map<std::string, std::size_t, TextHash>
-      places;  // indices into `classes`; a file chooses names
+  // Indices into `classes`. The hash is seeded, because a file chooses the names.
+  std::unordered_map<std::string, std::size_t, TextHash> places;
   for (const auto& [path, object] : foreign_objects(root)) {
     const std::string name = object->class_name();
     const auto [place, is_new] = places.try_emplace(name, classes.size());

@@ -115,8 +115,8 @@ Folder::Folder(Metadata metadata, std::string scratch_folder)
     : metadata_(std::move(metadata)), scratch_folder_(std::move(scratch_folder)) {}
 
 void Folder::open_files(const OpenFile& open_file, const OpenFile& open_tensors) {
-  std::vector<std::pair<const std::string*, const Item*>>
-      users;  // one per file: the first item that uses it
+  // For each file, the first item that uses it.
+  std::vector<std::pair<const std::string*, const Item*>> users;
   for (const Item& item : metadata_.items) {
     for (const Chunk& chunk : item.chunks) {
       const auto [known, is_new] = files_.try_emplace(std::string(chunk.location.file));

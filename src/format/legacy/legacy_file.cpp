@@ -7,9 +7,9 @@
 //  5. the list of the storages' keys
 //  6. for each key: the number of elements as an int64, and the elements, little-endian
 //
-// The place of a storage is known only after all storages before it, and its size only from pickle
-// 4. So the storages that pickle 4 gets are ranges of a source that learns their places later. The
-//    numbers of elements are then read together.
+// The place of a storage is known only after all storages before it, and its size only from the
+// object's pickle. So the storages that this pickle gets are ranges of a source that learns their
+// places later. The numbers of elements are then read together.
 #include "format/legacy/legacy_file.h"
 
 #include <algorithm>

@@ -6,10 +6,10 @@
 //   "cairn.xxh3":   32 hex digits, then 16 for each part
 //
 // The first 32 digits are the XXH3-128 of the text that contains them: a file up to the end of its
-// header, or the whole index. The hash is computed with zeros in place of all digits. The other
-// digits are the XXH3-64 of each part. The parts of a file are its tensors that have bytes, in the
-// order of the bytes. The parts of an index are its shards up to the end of their headers, in the
-// order of their names. So together they cover every byte.
+// header, or the whole index. The hash is computed with zeros in place of these 32 digits. The
+// other digits are the XXH3-64 of each part. The parts of a file are its tensors that have bytes,
+// in the order of the bytes. The parts of an index are its shards up to the end of their headers,
+// in the order of their names. So the checksums together cover every byte.
 #pragma once
 
 #include <cstdint>

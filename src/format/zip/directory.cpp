@@ -272,7 +272,8 @@ constexpr std::uint64_t kHeadBytes = std::uint64_t{128} << 10;
 constexpr std::uint64_t kLeastEndBytes = std::uint64_t{256} << 10;
 constexpr std::uint64_t kMostEndBytes = std::uint64_t{1} << 20;
 static_assert(kLeastEndBytes >= kTailBytes);
-// If a caller has read this much of the end already, fetch_ends() reads nothing.
+// If the caller has read this much of the end, and the first local header, fetch_ends() reads
+// nothing.
 constexpr std::uint64_t kShortTailBytes = std::uint64_t{1} << 10;
 
 std::uint64_t end_bytes(std::uint64_t size) {

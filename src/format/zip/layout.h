@@ -51,9 +51,7 @@ struct Entry {
 
   Placed placed() const { return {header_offset, record.size}; }
   bool is_compressed() const { return method != 0; }  // its bytes differ from the content
-  bool is_deflated() const {
-    return method == 8;
-  }  // deflate: the only compression that cairn reads
+  bool is_deflated() const { return method == 8; }    // by the only known method
 };
 
 // Appends everything before the record's first byte. `name` includes the prefix.

@@ -1,7 +1,7 @@
 // Writes bytes of any length, one after the other, into memory that is not read again soon.
 //
 // The bytes go past the cache (stream_copy.h) in whole lines. Writing part of a line past the cache
-// takes longer than the rest of a small piece takes. Writing that part through the cache reads the
+// takes longer than copying a whole small piece. Writing that part through the cache reads the
 // memory first. So the odd bytes at the end of a piece wait for the next piece. This halves the
 // time to copy 100,000 tensors of 10 KiB with their CRCs.
 #pragma once

@@ -54,8 +54,8 @@ class Windows final : public ByteSource {
   void split(std::uint64_t offset, std::uint64_t size, auto&& known, auto&& other) const;
 
   std::shared_ptr<const ByteSource> under_;
-  std::vector<Window>
-      windows_;  // sorted by offset; none lies within another, so sorted by end, too
+  // Sorted by offset. No window lies within another, so they are sorted by end, too.
+  std::vector<Window> windows_;
 };
 
 }  // namespace cairn

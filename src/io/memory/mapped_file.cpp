@@ -52,8 +52,8 @@ struct Mapping {
   std::atomic<std::uintptr_t> end = 0;
   std::atomic<std::uintptr_t> unreadable_from = 0;  // an address; 0: all was readable
   Mapping* next = nullptr;
-  // Accessed only under the mutex of Mappings.
-  // in the list of free ones, or of those with an unreported failure
+  // The members below are accessed only under the mutex of Mappings.
+  // next_ended: the next one in the list of free mappings, or of those with an unreported failure.
   Mapping* next_ended = nullptr;
   std::string name = {};
   bool is_scratch = false;
@@ -158,8 +158,8 @@ class Mappings {
   std::atomic<Mapping*> newest_ = nullptr;
   std::vector<std::unique_ptr<Mapping>> all_;
   Mapping* free_ = nullptr;
-  Mapping* unreported_ =
-      nullptr;  // ended while a GuardedReads lives, with a failure not yet reported
+  // Mappings that ended while a GuardedReads lived, with a failure that was not reported yet.
+  Mapping* unreported_ = nullptr;
   bool is_guarded_ = false;
 };
 

@@ -16,8 +16,7 @@ bool is_listened_at_loopback(std::uint16_t port);
 
 // Finds the socket of this process that listens at `port`, and makes its descriptor a duplicate of
 // `own`. From then on, code that accepts connections at the descriptor gets the connections of
-// `own`. Throws
-// StorageError if there is no such socket.
+// `own`. Throws StorageError if there is no such socket.
 void replace_listener(std::uint16_t port, const FileDescriptor& own);
 
 }  // namespace cairn

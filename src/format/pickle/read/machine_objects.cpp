@@ -8,8 +8,8 @@
 //     becomes an object, too, because a tied tensor refers to it.
 //  3. The memo places of the tensor's other parts are marked as left out. No writer refers to
 //     them. A pickle that does is read once more, with every object (PartsWanted).
-//  4. If they do not match, or the tensor cannot be made, the opcodes are run one by one. Then the
-//     wrong opcode reports what is wrong.
+//  4. If they do not match, or the tensor cannot be made, the opcodes are run one by one. This
+//     reports what is wrong.
 // clang-format on
 #include <array>
 #include <utility>
@@ -364,8 +364,8 @@ struct Machine::UsualTensor {
   std::optional<std::uint32_t> key_index = std::nullopt;  // in the memo
   std::array<std::uint32_t, 6> left_out = {};             // indices in the memo
   std::size_t left_out_count = 0;
-  std::size_t next_index =
-      0;                  // new indices are at least this, so no GET in between can mean a new one
+  // New indices are at least this, so no GET in between can mean a new one.
+  std::size_t next_index = 0;
   std::size_t bytes = 0;  // size of the opcodes
 };
 

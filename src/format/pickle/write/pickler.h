@@ -57,9 +57,9 @@ class Pickler {
   std::size_t room() const;
 
   void op(Op code) { out_.push_back(static_cast<char>(code)); }
-  // Opcodes that are written many times. Empty until all names in the opcodes have memo numbers:
-  // only then does writing them assign no new number. Valid for this pickler, and for copies that
-  // are made of it later.
+  // Opcodes that are written many times. Empty until all names in the opcodes have memo numbers, so
+  // that writing the opcodes assigns no new number. Valid for this pickler, and for copies that are
+  // made of it later.
   using Phrase = std::string;
   // Writes the phrase. Calls `write` instead as long as the phrase is empty.
   template <class Write>
@@ -156,8 +156,8 @@ class Pickler {
   TextTable texts_;                     // except those that number_place() has
   std::vector<std::uint32_t> numbers_;  // "0", "1", ...; 0: not written yet
   bool has_other_numbers_ = false;
-  std::vector<std::shared_ptr<const std::string>>
-      global_names_;             // the owned texts of globals_ and more_globals_
+  // The owned texts of globals_ and more_globals_.
+  std::vector<std::shared_ptr<const std::string>> global_names_;
   std::vector<Global> globals_;  // the first globals; most pickles have few
   TextTable more_globals_;
 };

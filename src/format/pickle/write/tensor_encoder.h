@@ -29,8 +29,8 @@ class TensorEncoder {
     DType dtype = DType::kUInt8;
   };
   struct Storages {
-    std::unordered_map<const Storage*, Known> known =
-        {};                          // by address: storages that may occur again
+    // Storages that may occur again, by address.
+    std::unordered_map<const Storage*, Known> known = {};
     std::vector<DType> dtypes = {};  // of all storages, by key
   };
   const Storages& known_storages() const { return known_; }
