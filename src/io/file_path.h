@@ -47,7 +47,8 @@ struct FilePath {
   bool operator==(const FilePath&) const = default;
 };
 
-// `path` as a name below `root`, by the text of both; nullopt when it does not lie there.
+// Returns `path` as a name below `root`, by the text of both; nullopt if `path` does not lie below
+// `root`.
 std::optional<FilePath> path_below(const std::string& root, const std::string& path);
 
 }  // namespace cairn

@@ -9,7 +9,7 @@
 //     unless they are more than 16 MiB.
 //  4. A tensor in one piece is a range of its file. A tensor in several pieces is assembled from
 //     ranges when its bytes are asked for: in memory if it is small, else in a scratch file.
-//  5. The tree is the one that was saved, as far as the metadata knows it.
+//  5. The result is the tree that was saved, as far as the metadata describes it.
 #pragma once
 
 #include <functional>

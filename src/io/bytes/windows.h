@@ -30,7 +30,7 @@ class Windows final : public ByteSource {
   void add(std::uint64_t offset, SharedBytes bytes);
   // Whether the range is in memory, so that reading it costs nothing.
   bool has(std::uint64_t offset, std::uint64_t bytes) const;
-  // Releases what was read ahead.
+  // Releases all bytes that were read ahead.
   void forget() { windows_.clear(); }
 
   std::uint64_t size() const override { return under_->size(); }

@@ -19,9 +19,9 @@
 // name, but no target, can do step 4b: finish_replacements(). Every reader does that before it
 // reports that something is missing. The writer may still live; it then finds step 4b done.
 //
-// commit() does 3 to 6. The destructor removes what was built and publishes nothing. Both folders
-// are locked while the writer lives, so that a cleaner (remove_leftovers()) leaves them. Only flat
-// folders are written and replaced: nothing is removed recursively.
+// commit() does 3 to 6. Without commit(), the destructor removes the new folder and publishes
+// nothing. Both folders are locked while the writer lives, so that a cleaner (remove_leftovers())
+// leaves them. Only flat folders are written and replaced: nothing is removed recursively.
 #pragma once
 
 #include <memory>

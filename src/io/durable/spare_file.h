@@ -28,7 +28,7 @@ class SpareFile {
   SpareFile(const SpareFile&) = delete;
   SpareFile& operator=(const SpareFile&) = delete;
 
-  // Its temporary name, in the folder where it was.
+  // The temporary name of the file, in the folder where the file was.
   const FilePath& path() const { return *path_; }
   // Opens the file to be overwritten. Returns nullptr if that is not allowed, for whatever reason.
   std::unique_ptr<WritableFile> overwrite(std::uint64_t expected_bytes);

@@ -51,10 +51,11 @@ class DirectReads {
   // only during the call. Returns false if it could not read them.
   bool read(std::uint64_t begin, std::uint64_t end, const std::function<void(ByteView)>& use);
 
-  // Step 3 without a copy: fills `into`, and calls use() with the `behind` bytes that follow it in
-  // the file, at most kMostFollowing. They come with the same system call, as do the pages that
-  // `into` shares with other data, and are valid only during use(). Returns false if `into` is not
-  // aligned as in the file, is too small, or could not be read; then its content is undefined.
+  // Step 3 without a copy: fills `into`, and calls use() with the `behind` bytes that follow them
+  // in the file, at most kMostFollowing. The following bytes come with the same system call, as do
+  // the pages that `into` shares with other data. They are valid only during use(). Returns false
+  // if `into` is not aligned as in the file, is too small, or could not be read; then its content
+  // is undefined.
   bool read_in_place(std::uint64_t offset, std::span<std::byte> into, std::size_t behind,
                      const std::function<void(ByteView)>& use) const;
   static constexpr std::size_t kMostFollowing = std::size_t{64} << 10;

@@ -38,8 +38,8 @@ int lock_opened(const FileDescriptor& fd, int operation);
 bool is_forbidden(int error);
 
 // Makes what was created, renamed and removed in a folder survive a power cut. Returns errno, or 0.
-// Also 0 if the file system has nothing to sync for a folder (EINVAL or EOPNOTSUPP of some network
-// ones).
+// Also returns 0 if the file system has nothing to sync for a folder (EINVAL or EOPNOTSUPP of some
+// network file systems).
 int sync_opened_folder(const FileDescriptor& folder);
 
 }  // namespace cairn

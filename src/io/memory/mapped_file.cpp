@@ -22,7 +22,7 @@
 namespace cairn {
 namespace {
 
-// This size can be mapped unless no addresses are left.
+// Up to this size, a file can be mapped unless no addresses are left.
 constexpr std::size_t kLargestForSure = std::size_t{1} << 40;
 
 // A fault maps up to a whole large folio. So the first fault in a piece maps again the pages before

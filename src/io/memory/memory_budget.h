@@ -5,9 +5,10 @@
 
 namespace cairn {
 
-// A reader takes from its budget before it allocates, and gives back what it frees. So it holds at
-// most kFreeBytes + kBytesPerByte for each byte of the file. SECURITY.md promises more (64 MiB and
-// 16). The difference is room for the pickle as it stands in the file, and for uncounted memory.
+// A reader takes from its budget before it allocates, and gives back what it frees. So the reader
+// holds at most kFreeBytes + kBytesPerByte for each byte of the file. SECURITY.md promises more (64
+// MiB and 16). The difference is room for the pickle as it stands in the file, and for uncounted
+// memory.
 class MemoryBudget {
  public:
   static constexpr std::uint64_t kFreeBytes = std::uint64_t{48} << 20;

@@ -14,7 +14,8 @@ namespace cairn {
 
 // The folder for temporary files: `folder`, or if it is empty $TMPDIR, or else /var/tmp.
 std::string temporary_folder(const std::string& folder);
-// As above, for the message of a failed call there. Says which variable chose the place.
+// As above, as a text for the message of a call that failed in this folder. The text says which
+// variable chose the folder.
 std::string shown_temporary_folder(const std::string& folder);
 
 // Opens an unnamed file for reading and writing, in the folder that ScratchFile's constructor would

@@ -18,12 +18,12 @@ namespace cairn {
 struct ProgramLimits {
   std::chrono::milliseconds total{0};    // most time from its start to its end
   std::chrono::milliseconds silence{0};  // most time without taking input or writing output
-  bool quotes_messages = true;           // errors contain what it writes to its standard error
+  bool quotes_messages = true;  // errors contain what the program writes to its standard error
 
   // For a program that passes on any amount of input: a silence of program_timeout().
   static ProgramLimits of_filter();
   // For a program that answers with a secret: program_timeout() in all. Errors do not quote it,
-  // because its messages may contain what it was given.
+  // because the messages of the program may contain its input.
   static ProgramLimits of_answer();
 };
 

@@ -13,8 +13,8 @@ namespace cairn::pickle {
 struct Encoded {
   std::string data_pkl;
   // How many more bytes data.pkl needs room for, so that any object of the same structure fits.
-  // That allows for numbers of any size in place of its numbers, and for slightly longer texts and
-  // bytes. data_pkl.size() + room is the same for all such objects.
+  // This room allows for numbers of any size in place of those of the object, and for slightly
+  // longer texts and bytes. data_pkl.size() + room is the same for all such objects.
   std::size_t room = 0;
   std::vector<std::shared_ptr<const Storage>> storages;  // [i] is the record data/i
 };
