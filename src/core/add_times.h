@@ -1,4 +1,4 @@
-// Sums of times, and of the counts in them. Throws UsageError instead of wrapping around.
+// Adds times, and the counts in times. Throws UsageError instead of wrapping around.
 #pragma once
 
 #include <cstdint>

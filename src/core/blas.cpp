@@ -41,7 +41,8 @@ void describe_openblas(void* library, Blas& blas) {
   blas.has_own_pool = kind == 1;
 }
 
-// Debian's libblas.so.3 of BLIS exports no function of BLIS's own; its folder identifies it.
+// Debian's libblas.so.3 of BLIS exports no function that only BLIS has; the library's folder
+// identifies it.
 void describe_blis(void* library, Blas& blas) {
   auto* const version = symbol<const char*()>(library, "bli_info_get_version_str");
   auto* const openmp = symbol<std::int64_t()>(library, "bli_info_get_enable_openmp");

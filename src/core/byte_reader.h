@@ -33,7 +33,7 @@ class ByteReader {
   std::uint32_t u32() { return number<std::uint32_t>(); }
   std::uint64_t u64() { return number<std::uint64_t>(); }
 
-  // The text up to the next line feed, which is skipped.
+  // Returns the text up to the next line feed, and skips the line feed.
   std::string_view line() {
     const std::string_view rest = as_text(bytes_.subspan(position_));
     const std::size_t end = rest.find('\n');

@@ -13,9 +13,9 @@
 
 namespace cairn {
 
-// The object is made when a thread first asks for it. It goes when that thread ends, after the
-// thread's thread_local objects. The main thread's object stays until the process ends. Make the
-// PerThread a static object.
+// The object is made when a thread first asks for it. It is destroyed when that thread ends, after
+// the thread's thread_local objects. The main thread's object stays until the process ends. Make
+// the PerThread a static object.
 template <class T>
 class PerThread {
  public:

@@ -15,7 +15,7 @@ template <class T>
 class PointerMap {
  public:
   PointerMap() = default;
-  // With room for that many entries.
+  // Makes a map with room for `entries` entries.
   explicit PointerMap(std::size_t entries) { make_room(entries); }
 
   std::size_t size() const { return size_; }
@@ -31,7 +31,8 @@ class PointerMap {
     return const_cast<T*>(std::as_const(*this).find(key));  // NOLINT: a slot of this map
   }
 
-  // Returns the value, or a new T{}, and whether it is new. Valid until an entry is added.
+  // Returns the value of the key, or a new T{}, and whether the value is new. The pointer is valid
+  // until an entry is added.
   std::pair<T*, bool> try_emplace(const void* key) {
     if (2 * (size_ + 1) > slots_.size()) make_room(2 * size_ + 8);
     Slot& slot = slots_[place_of(number_of(key))];
@@ -99,7 +100,7 @@ class PointerMap {
     }
   }
 
-  std::vector<Slot> slots_;  // a power of two; at most half are used
+  std::vector<Slot> slots_;  // their number is a power of two; at most half are used
   std::size_t size_ = 0;
 };
 

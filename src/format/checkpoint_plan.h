@@ -2,9 +2,9 @@
 //
 // A file consists of parts (the bytes of tensors) and of the bytes between them: headers, the
 // pickle, padding, checksums after the data that they cover. When the plan is made, all offsets are
-// known from names, shapes and dtypes. The bytes between parts then have a known length; their
-// content is known once the preceding checksums are. An executor writes a plan: stream_plan.h,
-// file_image.h.
+// known from names, shapes and dtypes. The length of the bytes between parts is then known, too.
+// Their content is known only after the preceding checksums are computed. An executor writes a
+// plan: stream_plan.h, file_image.h.
 #pragma once
 
 #include <cstdint>

@@ -43,8 +43,8 @@ constexpr std::array kMagics = {
           "checkpoint of it"},
 };
 
-// Texts that are found in place of a file, known by how they begin (after white space, in any
-// case).
+// Texts that are found in place of a file. They are recognised by their beginning (after white
+// space, ignoring case).
 constexpr const char* kDownloadAgain =
     "a server gave it in place of the file (a login, an error): look at it, and download the file "
     "again";
@@ -127,7 +127,7 @@ FileFormat describe_zip(const std::shared_ptr<const ByteSource>& file) {
     Windows source(file);
     names = zip::read_names(source);
   } catch (const StorageError&) {
-    throw;  // says nothing about the file
+    throw;  // such an error says nothing about the file
   } catch (const Error&) {
     return {"a zip file that is cut off or damaged"};
   }

@@ -21,8 +21,8 @@ inline constexpr const char* kPackAgain =
     "data.pkl pack that one: \"zip -0 -r NEW.pt FOLDER\"";
 
 // Returns nullopt for a file without a format (empty, zeros) and for one that cairn does not know.
-// Reads the first KiB of the file, and the directory of a zip. Throws StorageError if reading
-// fails.
+// Reads the first KiB of the file, and the directory if the file is a zip. Throws StorageError if
+// reading fails.
 std::optional<FileFormat> find_format(const std::shared_ptr<const ByteSource>& file);
 
 // Says in words what the file is, even if it has no known format. Throws StorageError if reading

@@ -10,7 +10,7 @@
 
 namespace cairn {
 
-// Does the same as file.read(), with a budget that other files use, too.
+// Reads the file as file.read() does, with a budget that other files use, too.
 Value read_within(const TorchFile& file, MemoryBudget& budget,
                   const std::vector<std::string>& data_classes = {});
 

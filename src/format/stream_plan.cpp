@@ -29,14 +29,14 @@ void write_near(ByteView bytes, ByteSink& sink) {
   sink.write(bytes);
 }
 
-// Reads storages that are not in memory. Small ones are read many at once, since each call costs as
-// much as 1 MiB from a device or several MiB from a bucket. Storages of a device are read in
-// pieces. Other large ones are loaded whole, by PartStream.
+// Reads storages that are not in memory. Many small storages are read at once, since each call
+// costs as much as 1 MiB from a device or several MiB from a bucket. Storages of a device are read
+// in pieces. Other large storages are loaded whole, by PartStream.
 class PartsAhead {
  public:
   explicit PartsAhead(const std::vector<CheckpointPlan::Part>& parts) : parts_(parts) {}
 
-  // Returns whether that part is to be written by this class's write().
+  // Returns whether `part` is to be written by this class's write().
   static bool should_read_ahead(const CheckpointPlan::Part& part) {
     const ByteSource* const source = part.storage->source();
     if (source == nullptr || part.elements != nullptr || part.storage->try_view()) return false;
@@ -87,7 +87,7 @@ class PartsAhead {
     for (std::size_t i = first_; i < end; ++i) {
       const CheckpointPlan::Part& part = parts_[i];
       // write() asked for the first part, so it is read even if its storage now says otherwise.
-      // Parts that write() will not ask for, such as those in memory, get no bytes here.
+      // Parts that write() will not ask for, such as those in memory, get no bytes in this buffer.
       const bool is_asked_for = part.size > 0 && (i == first_ || should_read_ahead(part));
       const std::uint64_t size = is_asked_for ? part.size : 0;
       if (size > left.size() || (is_asked_for && part.storage->source() != &source)) break;
@@ -148,7 +148,8 @@ class PartStream {
   SharedBytes bytes_;
 };
 
-// Computes the CRC-32 of every part. If `to` copies, this happens in the same pass as the copy.
+// Computes the CRC-32 of every part. If `to` is a CopyingSink, the CRC is computed in the same pass
+// as the copy.
 class CrcSink final : public ByteSink {
  public:
   explicit CrcSink(ByteSink& to) : to_(to), copying_(dynamic_cast<CopyingSink*>(&to)) {}

@@ -22,7 +22,8 @@ namespace cairn {
 // asked for, or that is large and not in memory.
 //
 // `on_written` may be null. It is called after each part, with the part's number of bytes. If the
-// checksums come first, each part is read twice, and it is called with half of the bytes each time.
+// checksums come first, each part is read twice, and `on_written` is called with half of the bytes
+// each time.
 void stream_plan(const CheckpointPlan& plan, ByteSink& sink,
                  const std::function<void(std::uint64_t bytes)>& on_written = nullptr);
 
@@ -31,7 +32,7 @@ std::vector<std::uint64_t> xxh3_of_parts(const CheckpointPlan& plan);
 
 // Replaces `text` by the bytes before part `index` (parts().size(): the bytes after the last part).
 // Throws UsageError if they do not have the length that the plan's offsets say, because something
-// gave other bytes than when the plan was made. After the last part any length is right.
+// gave other bytes than when the plan was made. The bytes after the last part may have any length.
 void set_between(const CheckpointPlan& plan, std::size_t index,
                  std::span<const std::uint64_t> checks, std::string& text);
 

@@ -29,8 +29,8 @@ namespace {
 constexpr const char* kScriptConstants = "constants";
 constexpr int kNewestVersion = 10;  // PyTorch's own limit
 
-// The true CRC of its content may be 0, too. Then skipping the check has the same result as
-// checking.
+// A storage whose CRC is stated as 0 lacks one. The true CRC of its content may be 0, too: then
+// skipping the check has the same result as the check.
 bool lacks_crc(const FileRecord& record) {
   return record.crc32 == 0 && record.size > 0 && record.name.starts_with("data/");
 }
@@ -39,7 +39,7 @@ bool lacks_crc(const FileRecord& record) {
 class RecordIndex {
  public:
   RecordIndex() = default;
-  // `records` must outlive it, and stay where they are.
+  // `records` must outlive the index, and must not move.
   explicit RecordIndex(const std::vector<FileRecord>& records)
       : slots_(std::bit_ceil(2 * records.size() + 2)) {
     for (const FileRecord& record : records) {
@@ -69,19 +69,20 @@ class RecordIndex {
     return place;
   }
 
-  std::vector<Slot> slots_;  // a power of two, at most half of them used
+  std::vector<Slot> slots_;  // their number is a power of two; at most half are used
 };
 
 }  // namespace
 
 struct TorchFile::Impl {
   std::shared_ptr<const ByteSource> source;
-  std::shared_ptr<const ByteSource> tensors;  // the tensors are ranges of it
+  std::shared_ptr<const ByteSource> tensors;  // the tensors are ranges of this source
   std::string file;
   Windows windows{source};
   zip::Directory directory = {};
   std::vector<FileRecord> records = {};
-  std::vector<FileRecord> with_crc = {};  // those that have a CRC; empty if all have one
+  // The records that have a CRC; empty if all records have one.
+  std::vector<FileRecord> with_crc = {};
   RecordIndex by_name = {};
   bool has_checksums = false;
   bool is_big_endian = false;
@@ -154,8 +155,9 @@ class RecordStorages final : public pickle::KeyedStorages {
         std::move(location));
   }
 
-  // PyTorch takes the bytes of such a storage as they are, whatever their order was, so nothing
-  // tells whether they were swapped. Other tensors of the file are not affected.
+  // `storage` has no dtype of its own. PyTorch takes the bytes of such a storage as they are,
+  // whatever their order was, so nothing tells whether the bytes were swapped. Other tensors of the
+  // file are not affected.
   std::shared_ptr<const Storage> storage_for_dtype(std::shared_ptr<const Storage> storage,
                                                    std::string_view key, DType dtype) override {
     if (!source_.is_big_endian || pickle::swapped_size(dtype) == 1) return storage;
@@ -229,7 +231,7 @@ void TorchFile::Impl::check_has_object() const {
   if (find("data.pkl") == nullptr) throw UnsupportedError(file + ": the zip file has no data.pkl");
 }
 
-// Only records of TorchScript code may be compressed: this reader does not need them.
+// Only records of TorchScript code may be compressed: this reader does not need these records.
 void TorchFile::Impl::check_compressed() const {
   const zip::Entry* const compressed = zip::find_compressed(directory);
   if (compressed == nullptr) return;
@@ -388,7 +390,7 @@ std::string module_of(const zip::Entry& entry) {
 
 }  // namespace
 
-// Returns the record's content, decompressed. The caller pays for its size in the memory budget.
+// Returns the record's content, decompressed. The caller must charge the size to its memory budget.
 std::string TorchFile::Impl::text_of(const zip::Entry& entry) const {
   const FileRecord& record = entry.record;
   const SharedBytes bytes = windows.view(record.offset, entry.stored_size);

@@ -20,8 +20,8 @@ constexpr std::string_view kOrder = "little";
 constexpr std::string_view kVersionRecord = "version";
 constexpr std::string_view kVersionContent = "3\n";
 constexpr std::string_view kStorageFolder = "data/";
-constexpr std::size_t kFirstStorage = 2;  // its index among the records
-constexpr char kRoomByte = '.';           // STOP: a reader that goes on finds only empty pickles
+constexpr std::size_t kFirstStorage = 2;  // the index of the first storage among the records
+constexpr char kRoomByte = '.';           // STOP: a reader that continues finds only empty pickles
 
 std::size_t digits_of(std::size_t number) {
   std::size_t digits = 1;

@@ -1,13 +1,14 @@
 // A torch.save file as a CheckpointPlan: docs/formats/torch_file.md.
 //
-//  1. data.pkl      the object, with a number in place of every storage; then the room that it may
-//                   grow into (pickle/encode.h): repeated STOPs, which no reader reaches
+//  1. data.pkl      the object, with a number in place of every storage; then the room that the
+//                   pickle may grow into (pickle/encode.h): repeated STOPs, which no reader reaches
 //  2. byteorder     "little"
 //  3. data/0 ...    the storages, in the order of first use: the parts
 //  4. version       "3\n", the version of this layout
 //  5. the caller's extra records
 //
-// There is no .format_version: with it PyTorch would compute where storages lie instead of looking.
+// There is no .format_version: with this record PyTorch would compute where storages lie instead of
+// looking.
 #pragma once
 
 #include <cstdint>
@@ -57,8 +58,8 @@ class TorchPlan final : public CheckpointPlan {
   TorchPlan(pickle::Encoded encoded, TorchFileWriteOptions options, Room room = Room::kNone);
 
   Check check() const override { return Check::kCrc32; }
-  // Throws UsageError for extra records that cannot be written; append_between() after the last
-  // part does so, too. Errors of the function of extra records pass through.
+  // Throws UsageError for extra records that cannot be written. append_between() after the last
+  // part throws it, too. Both pass on the exceptions of the function that makes the extra records.
   std::uint64_t size() const override;
   void append_between(std::size_t index, std::span<const std::uint64_t> checks,
                       std::string& out) const override;

@@ -1,14 +1,15 @@
 // The one seam through which cairn touches a file system. Everything that can fail, crash or lie
-// about durability goes through FileSystem, so that tests can make it do so.
+// about durability goes through FileSystem, so that tests can make these things happen.
 //
 // Paths are UTF-8 strings as the user gave them. All failures are StorageError with errno in
 // status(), except where a function says otherwise. ENOSPC, EDQUOT and EFBIG are retryable. open(),
-// stat(), list() and read_link() throw UnreadableError where the disk or the server does not
-// deliver what is there. A short write or an interrupted call is continued, not reported.
+// stat(), list() and read_link() throw UnreadableError if the disk or the server does not deliver
+// what is there. A short write or an interrupted call is continued, not reported.
 //
 // Calls that only look take a path, and follow links as every program does. Calls that create,
 // rename, remove, lock or sync take a FilePath or a FolderPath, and follow no link below its root.
-// If they are given a path, its last folder is the root. ELOOP: a link is on the way.
+// If they are given a path, its last folder is the root. The errno is ELOOP if a link below the
+// root is on the way.
 //
 // A process that exceeds its file-size limit is killed by SIGXFSZ unless it ignores that signal. To
 // make the limit an error like any other, code that writes a file first sets SIGXFSZ to "ignore"
@@ -39,7 +40,7 @@ struct FileInfo {
   std::chrono::system_clock::time_point changed = {};  // also by another name or other permissions
   bool is_private = false;                             // only its owner may access it
 
-  // Equal infos of one file mean that nothing was done to it in between.
+  // If two infos of one file are equal, nothing was done to the file in between.
   bool operator==(const FileInfo&) const = default;
 };
 
@@ -47,13 +48,13 @@ struct FileInfo {
 // has failed, the file is dead: write() and sync() throw from then on.
 class WritableFile : public ByteSink {
  public:
-  // As write(), for bytes that do not change while their owner lives. They may be written where
-  // they lie, after this has returned.
+  // As write(), for bytes that do not change while their owner lives. This may keep them, and write
+  // them from where they lie after it has returned.
   virtual void write_shared(const SharedBytes& bytes) { write(bytes.view); }
 
-  // Makes everything written so far survive a power cut (fdatasync). Cuts off what an overwritten
-  // file holds after it. A failure is final: the kernel may have dropped the dirty pages and would
-  // report success next time, so sync is not tried again.
+  // Makes everything written so far survive a power cut (fdatasync). If the file is overwritten,
+  // cuts off the old content after the new bytes. A failure is final: the kernel may have dropped
+  // the dirty pages and would report success next time, so sync is not tried again.
   virtual void sync() = 0;
 
   // Closes, and reports the errors that the destructor would swallow. Idempotent.
@@ -71,7 +72,8 @@ struct FileLock {
   std::shared_ptr<void> held = nullptr;  // the lock, while this lives; null: not acquired
   bool has_locks = true;                 // false: this file system has none
   std::string holder = {};               // the text of the process that has the lock
-  // That process lives on this machine, whatever its text says: no other machine reaches the file.
+  // The process that has the lock lives on this machine, whatever its text says: no other machine
+  // can reach the file.
   bool is_held_here = false;
 };
 
@@ -98,31 +100,32 @@ class FileSystem {
   // renamed, too, but replaces nothing.
   virtual void rename(const FilePath& from, const FilePath& to, bool overwrite = true) = 0;
   // Atomically exchanges the names of two files or folders. Both must exist, in one folder. Returns
-  // false, with nothing done, where the file system cannot.
+  // false, with nothing done, if the file system cannot do this.
   virtual bool exchange(const FilePath& one, const FilePath& other) = 0;
-  // Creates a symbolic link whose text is `target`. EEXIST when the name is taken.
+  // Creates a symbolic link whose text is `target`. The errno is EEXIST if the name is taken.
   virtual void make_link(const std::string& target, const FilePath& path) = 0;
   virtual std::optional<std::string> read_link(const std::string& path) = 0;  // nullopt: not a link
-  // Removes a file or link. Returns false when there was none.
+  // Removes a file or link. Returns false if there was none.
   virtual bool remove(const FilePath& path) = 0;
   // Holds an advisory lock on a folder while the result lives: see remove_unlocked(). Returns
   // nullptr if there are no locks on folders, or another process holds this one.
   virtual std::shared_ptr<void> lock_folder(const FolderPath& path) = 0;
   // Removes a file, a link, or a folder with the files in it, unless a living process holds its
-  // lock (CreateOptions::lock, lock_folder()). There is no moment in which such a process could
-  // still take the lock. Returns false if it was left, or was not there. Where there are no locks,
-  // anything with a temporary name (atomic_file.h) is left, and anything else is removed.
+  // lock (CreateOptions::lock, lock_folder()). There is no moment, between the check and the
+  // removal, in which a process could take the lock. Returns false if `path` was left, or did not
+  // exist. Where there are no locks, anything with a temporary name (atomic_file.h) is left, and
+  // anything else is removed.
   virtual bool remove_unlocked(const FilePath& path) = 0;
-  // Removes an empty folder. Returns false when there was none.
+  // Removes an empty folder. Returns false if there was none.
   virtual bool remove_folder(const FilePath& path) = 0;
-  // Creates a folder and its missing parents, each durable when this returns. Throws UsageError
-  // when something on the way is not a folder, or is a link below the root.
+  // Creates a folder and its missing parents, each durable when this returns. Throws UsageError if
+  // something on the way is not a folder, or is a link below the root.
   virtual void make_folders(const FolderPath& path) = 0;
   // Makes renames, creations and removals inside the folder survive a power cut.
   virtual void sync_folder(const FolderPath& path) = 0;
 
-  // Describes `path`; follows a link if `follow` is true. Returns nullopt when there is nothing. A
-  // followed link counts as nothing if it leads nowhere, to itself, or to an impossible name.
+  // Describes `path`; follows a link if `follow` is true. Returns nullopt if nothing has this name.
+  // A followed link counts as nothing if it leads nowhere, to itself, or to an impossible name.
   virtual std::optional<FileInfo> stat(const std::string& path, bool follow = true) = 0;
   // Names directly inside a folder, sorted, without "." and "..". Throws NotFoundError if it does
   // not exist, UsageError if it is not a folder.
@@ -130,11 +133,12 @@ class FileSystem {
 
   // Takes the advisory lock of the file `path`, in a folder that exists, and writes `text` into the
   // file for others to read (lock_file.h). Does not wait. The file is removed when the result is
-  // destroyed. Throws UsageError if something other than a file has the name. The default: there
-  // are no locks.
+  // destroyed. Throws UsageError if something other than a file has the name. The default
+  // implementation: there are no locks.
   virtual FileLock lock_file(const FilePath& path, const std::string& text);
-  // The space for this user in the file system of `folder`. Returns nullopt if it is not known, or
-  // files may take less space than they have bytes (btrfs, ZFS). The default: not known.
+  // The free space for this user in the file system of `folder`. Returns nullopt if the free space
+  // is not known, or files may take less space than they have bytes (btrfs, ZFS). The default
+  // implementation: not known.
   virtual std::optional<std::uint64_t> free_bytes(const std::string& folder);
 };
 
@@ -154,12 +158,13 @@ std::string parent_path(const std::string& path);  // "." for a bare name
 std::string base_name(const std::string& path);
 // Whether a component of the path is "." or "..": such a name may lead out of its folder.
 bool has_dot_component(const std::string& path);
-// The path with the current folder before it. Unchanged if it is empty, or if that folder is gone.
+// The path with the current folder before it. Unchanged if the path is empty, or if the current
+// folder no longer exists.
 std::string absolute_path(const std::string& path);
 // `path` as seen from `folder`, by the text of both alone: "../a/f" for "x/a/f" from "x/b".
 std::string relative_path(const std::string& path, const std::string& folder);
-// Without ".", "x/.." and double slashes, by its text alone. A URI is normalised only after its
-// root: "s3://bucket/a//b" becomes "s3://bucket/a/b".
+// The path without ".", "x/.." and double slashes, by its text alone. A URI is normalised only
+// after its root: "s3://bucket/a//b" becomes "s3://bucket/a/b".
 std::string normal_path(const std::string& path);
 
 }  // namespace cairn

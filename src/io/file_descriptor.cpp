@@ -13,8 +13,9 @@
 namespace cairn {
 namespace {
 
-// The descriptors of open_for_lock(). fork() waits while one is being opened: otherwise a child
-// could keep one that is open but not noted yet. Never destroyed: a fork() may come at any time.
+// The descriptors of open_for_lock(). fork() waits while such a descriptor is being opened:
+// otherwise a child could keep a descriptor that is open but not noted yet. Never destroyed: a
+// fork() may come at any time.
 class LockDescriptors {
  public:
   static LockDescriptors& of_this_process() {
@@ -41,7 +42,7 @@ class LockDescriptors {
     const int error = pthread_atfork([] { of_this_process().mutex_.lock(); },
                                      [] { of_this_process().mutex_.unlock(); },
                                      [] { of_this_process().lose_in_child(); });
-    if (error != 0) throw std::bad_alloc();  // ENOMEM; the next lock tries it again
+    if (error != 0) throw std::bad_alloc();  // ENOMEM; the next lock tries this again
   }
 
   // Makes only system calls that are safe in the child of a process with several threads.

@@ -24,17 +24,19 @@ class FileDescriptor {
 
   // Opens a descriptor that will hold an advisory lock: `open` returns it, or -1 with errno. The
   // lock belongs to the open file, which the child of a fork() shares. A child that outlives this
-  // process would keep the lock. So every child loses this descriptor: there its number stands for
-  // one that cannot be read, written or locked. O_CLOEXEC does the same for exec().
+  // process would keep the lock. So every child loses this descriptor: in the child, its number
+  // stands for a descriptor that cannot be read, written or locked. O_CLOEXEC does the same for
+  // exec().
   // `open` must not fork, and must not open another such descriptor.
   static FileDescriptor open_for_lock(const std::function<int()>& open);
 
   bool is_open() const { return fd_ >= 0; }
   int get() const { return fd_; }
-  // Gives up the number, which the caller closes. Returns -1 if it is not open. Not for a
-  // descriptor of open_for_lock().
+  // Gives up the number, which the caller must then close. Returns -1 if this is not open. Not for
+  // a descriptor of open_for_lock().
   int release() { return std::exchange(fd_, -1); }
-  // Returns errno, or 0. Closed in either case: Linux releases the descriptor even if close fails.
+  // Returns errno, or 0. The descriptor is closed in either case: Linux releases the descriptor
+  // even if close fails.
   int close();
 
  private:

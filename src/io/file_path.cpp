@@ -18,7 +18,7 @@ namespace {
 // ends with an empty name.
 using Names = std::vector<std::string_view>;
 
-// Without ".", "x/.." and double slashes.
+// Returns the names without ".", "x/.." and double slashes.
 Names normal_names(std::string_view path) {
   const bool is_absolute = path.starts_with('/');
   Names names;
@@ -141,7 +141,7 @@ namespace {
 std::string folder_in(const std::string& path) {
   const std::size_t slash = path.rfind('/');
   if (slash == std::string::npos) return {};
-  // A URI stays one, so that FileSystem refuses it.
+  // A URI remains a URI, so that FileSystem refuses it.
   return scheme_of(path).empty() ? parent_path(path) : path.substr(0, slash + 1);
 }
 

@@ -24,7 +24,7 @@ struct FolderPath {
   std::string below = {};  // names with a slash between two of them; empty: the root itself
 
   std::string text() const;
-  // The folder that holds it; for a root, another root.
+  // The folder that holds this folder. The parent of a root is a root, too.
   FolderPath parent() const;
   bool operator==(const FolderPath&) const = default;
 };
@@ -47,7 +47,8 @@ struct FilePath {
   bool operator==(const FilePath&) const = default;
 };
 
-// `path` as a name below `root`, by the text of both; nullopt when it does not lie there.
+// Returns `path` as a name below `root`, by the text of both; nullopt if `path` does not lie below
+// `root`.
 std::optional<FilePath> path_below(const std::string& root, const std::string& path);
 
 }  // namespace cairn

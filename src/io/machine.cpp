@@ -84,7 +84,7 @@ GroupLimits group_limits(const std::string& root) {
     const std::size_t second = line.find(':', first + 1);
     if (first == std::string::npos || second == std::string::npos) continue;
     const std::string controllers = line.substr(first + 1, second - first - 1);
-    // The group's own limits, and those of each group around it.
+    // Adds the limits of the group, and those of each group around it.
     for (std::string group = line.substr(second + 1);; group = parent_path(group)) {
       const std::string below = group == "/" ? "" : group;
       if (controllers.empty()) add_version_2(mount + below, limits);

@@ -9,7 +9,7 @@ namespace cairn {
 
 // Limits of the process and of its control groups (version 1 and 2); nullopt: no limit.
 struct MachineLimits {
-  double cpus = 1;  // that it may run on, or its control group's share
+  double cpus = 1;  // processors that the process may run on, or its control group's share
   std::optional<std::uint64_t> memory_bytes = std::nullopt;
   std::optional<std::uint64_t> open_files = std::nullopt;
   std::optional<std::uint64_t> file_bytes = std::nullopt;  // size of one file

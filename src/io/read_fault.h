@@ -2,7 +2,7 @@
 //
 // Errors are not data. Only content that was read and is wrong says something about a file. Failing
 // to open, map or expand it this time (no permission, too many open files, a full $TMPDIR) says
-// nothing about it. Code that takes such a file for a bad one loses it.
+// nothing about it. Code that takes such a file for a damaged one loses it.
 #pragma once
 
 #include <cstdint>
@@ -30,8 +30,8 @@ enum class ReadFault : std::uint8_t {
 
 // Classifies an exception that reading a file may throw. std::length_error is the file's own fault
 // (kContent): the file claims a size that no machine has. OutOfMemoryError and std::bad_alloc are
-// not: a MemoryBudget refuses claims beyond the file's own size before memory is taken. Unknown
-// exceptions are kNow.
+// not the fault of the file: a MemoryBudget refuses claims beyond the file's own size before memory
+// is taken. Unknown exceptions are kNow.
 ReadFault read_fault_of(const std::exception& error);
 
 // Whether an allocation failed. False if a file claimed a size that no machine has.

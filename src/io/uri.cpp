@@ -24,7 +24,8 @@ bool is_scheme(std::string_view text) {
 std::string_view scheme_of(std::string_view place) {
   const std::string_view before = place.substr(0, std::min(place.find(":/"), place.size()));
   if (before.size() == place.size() || before.empty()) return {};
-  // One slash: normal_path() removes the second, and Databricks has only one.
+  // One slash is enough: normal_path() removes the second slash, and Databricks' URIs have only
+  // one.
   const bool is_uri = is_scheme(before) || (before.find('/') == std::string_view::npos &&
                                             place.substr(before.size()).starts_with("://"));
   return is_uri ? before : std::string_view();

@@ -6,8 +6,8 @@
 
 namespace cairn {
 
-// Whether it is a scheme by RFC 3986, 3.1, of at least two letters: one letter is a drive of other
-// systems.
+// Whether `text` is a scheme by RFC 3986, 3.1, of at least two letters: one letter is a drive of
+// other systems.
 bool is_scheme(std::string_view text);
 
 // "s3" of "s3://bucket/key", "dbfs" of "dbfs:/Volumes/a"; empty for a path. Any text before "://"

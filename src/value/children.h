@@ -8,7 +8,8 @@ namespace cairn {
 
 // Calls use(child) for each Value directly in `value`. These are the keys, values, attributes and
 // default factory of a dict; the items of a list, a tuple or a set; the parts of an object. Trees
-// are at most a thousand levels deep, whatever file they come from, so `use` may call this again.
+// are at most a thousand levels deep, whatever file they come from, so `use` may call
+// for_each_child() again.
 template <class Use>
 void for_each_child(const Value& value, const Use& use) {
   if (value.is_dict()) {

@@ -31,8 +31,8 @@ constexpr MakerOfArgument kMakers[] = {
     {"torch._utils", "_rebuild_parameter_with_state", 0},
 };
 
-// Returns the object's class if it is an instance, otherwise what it calls. nullptr if it has no
-// function.
+// Returns the class of `object` if the object is an instance, otherwise the function that it calls.
+// Returns nullptr if the object has no function.
 const Foreign* maker_of(const Foreign& object) {
   if (!object.function.is_foreign()) return nullptr;
   const Foreign& function = object.function.as_foreign();
@@ -45,7 +45,7 @@ const Foreign* maker_of(const Foreign& object) {
   return is_told ? &args[maker->argument].as_foreign() : &function;
 }
 
-// Makes paths only for the objects that it finds: other paths may be long.
+// Makes the text of a path only for objects that it finds: other paths may be long.
 class ForeignFinder {
  public:
   std::vector<std::pair<std::string, const Foreign*>> find(const Value& root) {
@@ -133,7 +133,8 @@ std::vector<std::pair<std::string, const Foreign*>> foreign_objects(const Value&
 
 std::vector<std::pair<std::string, std::size_t>> foreign_classes(const Value& root) {
   std::vector<std::pair<std::string, std::size_t>> classes;
-  std::unordered_map<std::string, std::size_t, TextHash> places;  // indices; a file chooses names
+  // Indices into `classes`. The hash is seeded, because a file chooses the names.
+  std::unordered_map<std::string, std::size_t, TextHash> places;
   for (const auto& [path, object] : foreign_objects(root)) {
     const std::string name = object->class_name();
     const auto [place, is_new] = places.try_emplace(name, classes.size());

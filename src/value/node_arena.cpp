@@ -2,12 +2,13 @@
 //
 //  1. A thread with a NodeArena cuts nodes from its block, one after another. When the block is
 //     full, it takes the next block.
-//  2. A block counts its living nodes. While a thread cuts from the block, this number is too high
-//     by kHeld, minus the nodes that the thread has cut: so cutting needs no atomic operation.
+//  2. A block counts its living nodes. While a thread cuts from the block, this number is too high:
+//     by kHeld minus the number of nodes that the thread has cut. So cutting needs no atomic
+//     operation.
 //  3. When the thread is done with the block, it corrects the number. The thread that brings the
 //     number to zero frees the block.
 //  4. The rest of a block is used by the thread's next NodeArena, so that many small trees do not
-//     take a block each. If the block is empty by then, it is used from its beginning.
+//     take a block each. If the block has no living nodes by then, it is used from its beginning.
 #include "cairn/detail/node_arena.h"
 
 #include <atomic>
@@ -33,7 +34,8 @@
 namespace cairn::detail {
 namespace {
 
-// Tell AddressSanitizer which memory of a block no node uses; it cannot know that by itself.
+// Tell AddressSanitizer which memory of a block no node uses; AddressSanitizer cannot know that by
+// itself.
 void mark_free([[maybe_unused]] void* begin, [[maybe_unused]] std::size_t bytes) noexcept {
 #if defined(CAIRN_MARKS_NODES)
   ASAN_POISON_MEMORY_REGION(begin, bytes);
@@ -74,8 +76,8 @@ void release_nodes(NodeBlock* block, std::uint32_t nodes) noexcept {
 
 std::size_t room_of(std::size_t bytes) { return round_up(bytes, alignof(std::max_align_t)); }
 
-// The block from which a thread cuts nodes. It has no destructor, so that it can be used until the
-// thread's end: a static object's destructor may still load something.
+// The block from which a thread cuts nodes. A Cutter has no destructor, so that it can be used
+// until the thread's end: a static object's destructor may still load something.
 class Cutter {
  public:
   void* take(std::size_t node_bytes) {

@@ -96,7 +96,7 @@ void decode_unsigned(ByteView bytes, std::vector<double>& numbers, int bits) {
   decode_table(bytes, numbers, bits, [](unsigned value) { return static_cast<double>(value); });
 }
 
-// Returns false for the dtypes of decode_other().
+// Returns false for the dtypes that decode_other() decodes.
 bool decode_integer(DType dtype, ByteView bytes, std::vector<double>& numbers) {
   switch (dtype) {
     case DType::kUInt8:

@@ -13,9 +13,9 @@ namespace cairn {
 // byte for sub-byte dtypes, 1 otherwise.
 std::size_t numbers_per_element(DType dtype);
 
-// Gets the numbers of whole elements, in order; of several in a byte, the lowest bits first. Exact,
-// except for integers beyond 2^53, which are rounded. Quantized dtypes give the stored integers.
-// Bits dtypes are read as unsigned integers.
+// Sets `numbers` to the numbers of whole elements, in order. If a byte holds several numbers, the
+// lowest bits come first. Exact, except for integers beyond 2^53, which are rounded. Quantized
+// dtypes give the stored integers. Bits dtypes are read as unsigned integers.
 void decode_numbers(DType dtype, ByteView elements, std::vector<double>& numbers);
 
 }  // namespace cairn

@@ -41,7 +41,7 @@ bool is_integer(DType dtype) {
 Json elements_of(const TensorView& tensor) {
   const SharedBytes bytes = tensor.contiguous_bytes();
   Json elements = Json::array();
-  if (tensor.dtype == DType::kInt64 || tensor.dtype == DType::kUInt64) {  // beyond 2^53, too
+  if (tensor.dtype == DType::kInt64 || tensor.dtype == DType::kUInt64) {  // exact beyond 2^53, too
     for (std::size_t at = 0; at < bytes.view.size(); at += 8) {
       const auto bits = load_little_endian<std::uint64_t>(bytes.view.data() + at);
       elements.push_back(tensor.dtype == DType::kUInt64 ? Json(bits)

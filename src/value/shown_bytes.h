@@ -1,4 +1,4 @@
-// How much a tree shows: how many bytes a look at every element goes through.
+// How many bytes a program goes through that looks at every element of a tree.
 #pragma once
 
 #include <cstdint>
@@ -9,8 +9,8 @@ namespace cairn {
 
 // Returns the bytes of all tensors, arrays and texts, counted at each place in the tree. A tensor
 // counts its elements, not its storage: four bytes may be shown as a GiB. A sparse tensor counts
-// its dense form, too, if that is in proportion. The result saturates at the largest number. Time
-// grows with the tree's memory, not with the result.
+// its dense form, too, if that is in proportion to the stored bytes. The result saturates at the
+// largest number. Time grows with the tree's memory, not with the result.
 std::uint64_t shown_bytes(const Value& root);
 
 }  // namespace cairn

@@ -12,7 +12,7 @@ namespace cairn {
 struct TimestampCounter {
   const char* name;
   std::int64_t Timestamp::*field;
-  bool is_old = true;  // every Composer writes it
+  bool is_old = true;  // every version of Composer writes it
 
   // Returns whether the counter restarts with each epoch.
   constexpr bool is_in_epoch() const { return std::string_view(name).ends_with("_in_epoch"); }

@@ -62,7 +62,7 @@ bool equal_sparse(const SparseTensor& a, const SparseTensor& b) {
 }
 
 // In Python a class is one object, wherever it is named. Other foreign objects are equal only if
-// identical.
+// they are the same object.
 bool equal_names(const Foreign& a, const Foreign& b) {
   return a.made == Foreign::Made::kNamed && b.made == a.made && a.module == b.module &&
          a.name == b.name;
@@ -103,8 +103,8 @@ std::size_t combine(std::size_t seed, std::size_t hash) {
 }
 
 // Equal numbers have equal hashes: 1 == 1.0 == True. A NaN equals nothing and is hashed by its
-// place, as in Python. So a lookup need not compare all tuples that hold NaNs: two tuples with a
-// NaN at one place are one object.
+// place, as in Python. So a lookup need not compare all tuples that hold NaNs. If two tuples have a
+// NaN at the same place, they are one object.
 std::size_t hash_double(double d, const void* place) {
   std::int64_t whole = 0;
   if (std::isnan(d)) return seeded_hash(std::bit_cast<std::uintptr_t>(place));
@@ -118,7 +118,7 @@ std::size_t hash_complex(const std::complex<double>& c, const void* place) {
   return combine(hash_double(c.real(), place), hash_double(c.imag(), place));
 }
 
-// Hashes it as the Python number that it equals.
+// Hashes a numpy scalar as the Python number that it equals.
 std::size_t hash_numpy(const Value& key) {
   const Value number = key.get_if<NumpyScalar>()->number();
   if (number.kind() == Kind::kFloat) return hash_double(number.as_float(), &key);

@@ -7,11 +7,11 @@ namespace cairn {
 
 bool equal_values(const Value& a, const Value& b);
 
-// Returns whether the two are the same key of a dict. Does the same as equal_values(), except that
-// tensors are equal only if they are one object, also in tuples.
+// Returns whether `a` and `b` are the same key of a dict. Compares as equal_values() does, except
+// that tensors are equal only if they are one object, also in tuples.
 bool equal_keys(const Value& a, const Value& b);
 
-// Returns whether it is a number that equals nothing, not even itself.
+// Returns whether `v` is a number that equals nothing, not even itself.
 bool is_nan(const Value& v);
 
 // Returns whether the integers of two tensors mean the same numbers. Either may be null.

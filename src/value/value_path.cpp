@@ -80,7 +80,7 @@ const Value* find_path(const Value& root, std::string_view path) {
 
 namespace {
 
-// Walks a tree with one path for all of it, so that only found tensors cost memory.
+// Walks a tree with a single path text for the whole tree, so that only found tensors cost memory.
 class TensorWalk {
  public:
   using Found = std::vector<std::pair<std::string, const TensorView*>>;

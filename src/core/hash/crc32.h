@@ -14,12 +14,12 @@ std::uint32_t crc32(ByteView bytes, std::uint32_t before = 0);
 // CRC of two joined ranges with the CRCs `first` and `second`; the second has `size` bytes.
 std::uint32_t crc32_joined(std::uint32_t first, std::uint32_t second, std::uint64_t size);
 
-// crc32() in one pass with copying the bytes to `to`. The CRC is of the bytes as they were copied,
-// even if `bytes` change meanwhile.
+// Copies the bytes to `to`, and computes their CRC as crc32() does, in one pass. The CRC is of the
+// bytes as they were copied, even if `bytes` change meanwhile.
 std::uint32_t crc32_and_copy(std::byte* to, ByteView bytes, std::uint32_t before);
 
-// As above past the cache. The number of bytes and the address `to` are multiples of 64. Other
-// threads may read the copy after a stream_fence() (io/bytes/stream_copy.h).
+// As above, but writes past the cache. The number of bytes and the address `to` must be multiples
+// of 64. Other threads may read the copy only after a stream_fence() (io/bytes/stream_copy.h).
 std::uint32_t crc32_and_copy_lines(std::byte* to, ByteView bytes, std::uint32_t before);
 
 }  // namespace cairn

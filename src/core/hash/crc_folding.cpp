@@ -41,7 +41,7 @@ CAIRN_FOLDS __m128i start(std::uint64_t crc) {
   return _mm_set_epi64x(0, static_cast<long long>(crc));
 }
 
-// Adds `value` to `next`, moved ahead by the factors `by`.
+// Moves `value` ahead by the factors `by`, and adds it to `next`.
 CAIRN_FOLDS __m128i folded_into(__m128i next, __m128i value, __m128i by) {
   const __m128i both =
       _mm_xor_si128(_mm_clmulepi64_si128(value, by, 0x00), _mm_clmulepi64_si128(value, by, 0x11));
@@ -80,8 +80,8 @@ CAIRN_FOLDS std::array<std::byte, 16> fold_64(ByteView bytes, std::uint64_t crc,
                                               const CrcFolding& by, std::byte* to) {
   const __m128i past_64 = pair_of(by.past_64);
   const std::byte* at = bytes.data();
-  // Four at once: a product takes four times as long as the interval at which the processor can
-  // start products.
+  // Folds four registers at once: a product takes four times as long as the interval at which the
+  // processor can start products.
   Line sum = line_at(at);
   if constexpr (kCopies) stream(sum, to);
   sum.a = _mm_xor_si128(sum.a, start(crc));

@@ -1,6 +1,7 @@
 // Computes the long middle of a CRC by products of polynomials. With the carry-less multiplication
-// of x86-64 (PCLMULQDQ), 64 bytes at a time, it is ten times as fast as tables. With that on
-// 64-byte registers (VPCLMULQDQ, AVX-512), 256 bytes at a time, it is as fast as memory is read.
+// of x86-64 (PCLMULQDQ), 64 bytes at a time, this is ten times as fast as tables. With carry-less
+// multiplication on 64-byte registers (VPCLMULQDQ, AVX-512), 256 bytes at a time, this is as fast
+// as memory is read.
 #pragma once
 
 #include <array>
@@ -24,15 +25,15 @@ enum class CrcFold { kNone, k64, k256 };
 // The largest fold that this processor supports.
 CrcFold best_crc_fold();
 
-// Returns 16 bytes with the same CRC, from a register of 0, as `bytes` have from a register of
-// `crc`. `bytes` are a multiple of 64 bytes, and not empty. `fold` is at most best_crc_fold(), and
-// not kNone.
+// Returns 16 bytes. Their CRC, computed from a register of 0, equals the CRC of `bytes`, computed
+// from a register of `crc`. The size of `bytes` must be a multiple of 64, and not 0. `fold` must be
+// at most best_crc_fold(), and not kNone.
 std::array<std::byte, 16> folded(ByteView bytes, std::uint64_t crc, const CrcFolding& by,
                                  CrcFold fold);
 
-// As above, and copies the bytes to `to`, past the cache: each byte is loaded once for both. The
-// address `to` is a multiple of 64. Other threads may read the copy after a fence (in
-// io/bytes/stream_copy.h).
+// As above, and also copies the bytes to `to`, past the cache. Each byte is loaded once for both.
+// The address `to` must be a multiple of 64. Other threads may read the copy only after a
+// stream_fence() (io/bytes/stream_copy.h).
 std::array<std::byte, 16> folded_and_copied(ByteView bytes, std::uint64_t crc, const CrcFolding& by,
                                             std::byte* to, CrcFold fold);
 

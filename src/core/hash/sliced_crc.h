@@ -1,5 +1,6 @@
-// CRCs of 32 or 64 bits whose lowest bit is the highest power. Long ones are computed by folding
-// (crc_folding.h) where the processor can, others by tables, 16 bytes at a time.
+// CRCs of 32 or 64 bits whose lowest bit is the highest power. The CRC of long input is computed by
+// folding (crc_folding.h) if the processor can do that. All other input goes through tables, 16
+// bytes at a time.
 #pragma once
 
 #include <algorithm>
@@ -29,8 +30,8 @@ class SlicedCrc {
     return static_cast<Word>(~through_tables(bytes, crc));
   }
 
-  // As of(), and copies the bytes to `to`, past the cache. The number of bytes and the address `to`
-  // are multiples of 64. `fold` must not be kNone.
+  // As of(), and also copies the bytes to `to`, past the cache. The number of bytes and the address
+  // `to` must be multiples of 64. `fold` must not be kNone.
   static Word of_and_copy(ByteView bytes, Word before, std::byte* to,
                           CrcFold fold = best_crc_fold()) {
     if (bytes.empty()) return before;
@@ -56,7 +57,7 @@ class SlicedCrc {
   static constexpr Word kOne = static_cast<Word>(Word{1} << (8 * sizeof(Word) - 1));
   using Table = std::array<std::array<Word, 256>, kSlices>;
 
-  // The register after `bytes`, if it was `crc` before them.
+  // Returns the value of the register after `bytes`, if the register was `crc` before them.
   static Word through_tables(ByteView bytes, Word crc) {
     const std::byte* at = bytes.data();
     std::size_t left = bytes.size();

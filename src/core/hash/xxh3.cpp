@@ -24,7 +24,7 @@ struct Xxh3::State {
 Xxh3::Xxh3() : state_(std::make_unique<State>()) {}
 Xxh3::~Xxh3() = default;
 
-// The state is the same for both lengths; only the digest differs.
+// The state is the same for digests of both lengths; only the digest differs.
 void Xxh3::write(ByteView bytes) { XXH3_128bits_update(state_->hash, bytes.data(), bytes.size()); }
 
 std::uint64_t Xxh3::digest64() const { return XXH3_64bits_digest(state_->hash); }
@@ -47,7 +47,7 @@ std::string digest_of(std::string_view text, std::size_t at) {
   return hash.digest128();
 }
 
-// The position of the digits; npos without a marker, or without room after it.
+// Returns the position of the digits; npos if there is no marker, or no room after the marker.
 std::size_t find_digits(std::string_view text, std::string_view marker) {
   const std::size_t found = text.find(marker);
   if (found == std::string_view::npos) return found;

@@ -10,7 +10,7 @@
 
 namespace cairn {
 
-// Hashes what is written to it.
+// Hashes the bytes that are written to this sink.
 class Xxh3 final : public ByteSink {
  public:
   Xxh3();

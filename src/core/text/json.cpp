@@ -13,8 +13,8 @@ namespace {
 
 constexpr std::size_t kReserveBytes = std::size_t{1} << 20;
 
-// Its pages take no memory until they are used. The reserve is large enough for a destructor with
-// up to 64 Ki elements.
+// The pages of the reserve take no memory until they are used. The reserve is large enough for a
+// destructor with up to 64 Ki elements.
 class JsonReserve {
  public:
   void* take(std::size_t bytes, std::size_t most) {
@@ -26,8 +26,8 @@ class JsonReserve {
     return memory_.data() + (used_ - room);
   }
 
-  // Returns false if `place` is not from here. The reserve is whole again when all of it was given
-  // back.
+  // Returns false if `place` is not in the reserve. The full size can be taken again only when
+  // everything was given back.
   bool give_back(const void* place) noexcept {
     const auto* const at = static_cast<const std::byte*>(place);
     if (std::less<>()(at, memory_.data()) || !std::less<>()(at, memory_.data() + memory_.size())) {

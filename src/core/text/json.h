@@ -1,6 +1,7 @@
 // nlohmann's JSON, made safe where memory is short. Without this a failed allocation ends the
-// process in two cases. The library's destructors first flatten the tree into a std::vector. Its
-// code that makes an array or an object of a null value leaves it with a null pointer.
+// process in two cases. The library's destructors first flatten the tree into a std::vector. The
+// library's code that turns a null value into an array or an object leaves the value with a null
+// pointer.
 #pragma once
 
 #include <cstddef>
@@ -16,7 +17,7 @@ namespace cairn {
 // How much of the reserve a caller may take. Destructors may take all of it: they must not fail.
 enum class Reserve : std::uint8_t { kHalf, kAll };
 
-// Allocates memory; takes it from a reserve in the program if there is no other. Throws
+// Allocates memory. If there is none left, takes memory from a reserve in the program. Throws
 // std::bad_alloc if the reserve is used up, too. Thread-safe.
 void* take_reserved(std::size_t bytes, Reserve most);
 void give_back_reserved(void* memory) noexcept;

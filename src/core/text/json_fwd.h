@@ -15,7 +15,7 @@ struct JsonAllocator;
 
 using Json = nlohmann::basic_json<std::map, std::vector, std::string, bool, std::int64_t,
                                   std::uint64_t, double, JsonAllocator>;
-// Its objects keep their members in order.
+// As Json, but objects keep their members in the order of insertion.
 using OrderedJson = nlohmann::basic_json<nlohmann::ordered_map, std::vector, std::string, bool,
                                          std::int64_t, std::uint64_t, double, JsonAllocator>;
 

@@ -129,7 +129,8 @@ std::optional<std::int64_t> to_count(Decimal number, std::string_view text) {
     if (number.digits.empty() || number.digits.back() != '0') return std::nullopt;
     number.digits.pop_back();
   }
-  // Too large for any count: from_chars() refuses it.
+  // With a larger exponent the number is too large for any count: from_chars() then refuses the
+  // empty digits.
   if (number.exponent > 18) number.digits.clear();
   number.digits.append(static_cast<std::size_t>(number.exponent > 18 ? 0 : number.exponent), '0');
   if (number.negative) number.digits.insert(0, 1, '-');

@@ -16,7 +16,8 @@
 
 namespace cairn {
 
-// Indexed by TimeUnit. operator""_time, which is public, repeats them; a test compares the two.
+// The names of the units, indexed by TimeUnit. operator""_time, which is public, repeats these
+// names; a test compares the two lists.
 inline constexpr std::array<std::string_view, 7> kTimeUnits = {"iter", "ep",  "ba", "sp",
                                                                "tok",  "dur", "sec"};
 

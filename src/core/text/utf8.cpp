@@ -5,7 +5,7 @@
 namespace cairn {
 namespace {
 
-// nullopt when the text does not start with valid UTF-8.
+// Returns nullopt if the text does not start with valid UTF-8.
 std::optional<CodePoint> decode(std::string_view text) {
   const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(text[i]); };
   const unsigned first = byte(0);

@@ -1,6 +1,6 @@
 // Compresses on all cores with a library that has no threads of its own. The written bytes are cut
 // into blocks, each block becomes a complete stream, and the streams follow one another. The tools
-// read such a file as one (`cat a.gz b.gz | gzip -d`).
+// read such a file as one stream (`cat a.gz b.gz | gzip -d`).
 #pragma once
 
 #include <deque>
@@ -32,7 +32,7 @@ class BlockEncoder final : public Filter {
   const std::size_t block_bytes_;
   ByteSink& out_;
   Block block_;
-  std::deque<std::future<Block>> under_way_;  // in order; their destructors wait
+  std::deque<std::future<Block>> under_way_;  // in order; the destructor of each waits
   bool is_empty_ = true;
 };
 

@@ -53,8 +53,8 @@ class Bzip2Stream final : public CompressedStream {
   bz_stream stream_ = {};
 };
 
-// A bzip2 file begins with "BZh", the level, and the mark of a block (or of the end, if there is
-// none).
+// A bzip2 file begins with "BZh", the level, and the mark of a block (or of the end, if there is no
+// block).
 bool is_bzip2(ByteView bytes) {
   const std::string_view text = as_text(bytes);
   if (text.size() < 10 || !text.starts_with("BZh") || text[3] < '1' || text[3] > '9') return false;
@@ -67,8 +67,8 @@ std::unique_ptr<Filter> bzip2_decoder(ByteSink& out) {
                                          AfterStream::kMoreStreamsOrZeros, out);
 }
 
-// The library refuses to compress empty input. This is the header, the mark of the end, and a
-// checksum of 0.
+// The library refuses to compress empty input. So this returns the header, the mark of the end, and
+// a checksum of 0.
 Block empty_stream() {
   const ByteView bytes = as_bytes(std::string_view("BZh9\x17\x72\x45\x38\x50\x90\0\0\0\0", 14));
   return {bytes.begin(), bytes.end()};

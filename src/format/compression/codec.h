@@ -24,7 +24,7 @@ struct Codec {
   // than kDecoderMemory.
   std::unique_ptr<Filter> (*decoder)(ByteSink& out);
   std::unique_ptr<Filter> (*encoder)(ByteSink& out);
-  // The program that both of them run; nullptr if a library does the work.
+  // The program that the decoder and the encoder run; nullptr if a library does the work.
   const char* program = nullptr;
   bool has_skippable_frames = false;  // its data may begin with frames to skip
 };
@@ -41,7 +41,7 @@ extern const Codec kLzma;  // the format before xz, "LZMA alone"
 // be recognised, and it has only a decoder.
 extern const Codec kDeflate;
 
-// All codecs except kDeflate, in the order in which data is to be compared with them.
+// All codecs except kDeflate, in the order in which data must be compared with them.
 std::span<const Codec* const> codecs();
 
 // Decompresses all of `source` into `out`, reading 1 MiB at a time. Throws UnsupportedError if the
@@ -52,12 +52,12 @@ void decode(const Codec& codec, const ByteSource& source, ByteSink& out, std::ui
 // have them. Throws StorageError if reading fails.
 bool begins_as(const Codec& codec, const ByteSource& source);
 
-// Most memory of a decoder. The data says how much its decoder needs (a window, a dictionary).
-// Every file that the tools make with their usual options needs less; `zstd --long=28` and larger
-// does not.
+// The most memory that a decoder may use. The data says how much its decoder needs (a window, a
+// dictionary). Every file that the tools make with their usual options needs less; `zstd --long=28`
+// and larger does not.
 inline constexpr std::uint64_t kDecoderMemory = std::uint64_t{144} << 20;
 
-// Most memory of an encoder, all its threads together.
+// The most memory that an encoder may use, with all its threads.
 inline constexpr std::uint64_t kEncoderMemory = std::uint64_t{192} << 20;
 
 // The number of threads to compress with: one for each core that this process may use, at most 16.

@@ -56,7 +56,7 @@ lzma_ret begin_xz_decoder(lzma_stream* stream) {
   lzma_mt options = {};
   options.flags = LZMA_CONCATENATED;
   options.threads = compression_threads();
-  options.memlimit_threading = kDecoderMemory;  // lowers the number of threads where needed
+  options.memlimit_threading = kDecoderMemory;  // lowers the number of threads if needed
   options.memlimit_stop = kDecoderMemory;
   return lzma_stream_decoder_mt(stream, &options);
 #else
@@ -68,7 +68,8 @@ lzma_ret begin_lzma_decoder(lzma_stream* stream) {
   return lzma_alone_decoder(stream, kDecoderMemory);
 }
 
-// liblzma itself goes on to the next xz stream and skips the padding. LZMA alone has neither.
+// liblzma itself continues with the next xz stream and skips the padding. LZMA alone has neither
+// further streams nor padding.
 class LzmaDecoder final : public CompressedStream {
  public:
   explicit LzmaDecoder(lzma_ret (*init)(lzma_stream*)) : stream_(init) {}

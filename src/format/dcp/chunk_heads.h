@@ -1,5 +1,5 @@
-// Reads the heads and tails of many chunks with one read. A chunk is stored as a torch.save file;
-// some hundred bytes precede and follow the tensor's elements in it.
+// Reads the heads and tails of many chunks with one read. A chunk is stored as a torch.save file,
+// in which some hundred bytes precede and follow the tensor's elements.
 #pragma once
 
 #include <map>
@@ -28,12 +28,12 @@ class ChunkHeads {
   // encoded, or a large object.
   static std::uint64_t bytes_for(const Piece& piece);
 
-  // Drops earlier chunks, and reads what is needed to open these. Each file is read with one call,
-  // many files in parallel. Throws StorageError if reading fails.
+  // Forgets the chunks of earlier calls, and reads the bytes that are needed to open `pieces`. Each
+  // file is read with one call, many files in parallel. Throws StorageError if reading fails.
   void read(std::span<const Piece> pieces, const FilesByName& files);
 
-  // Returns the bytes of the chunk; those that were read are in memory. If read() did not get this
-  // piece, reads its head and tail now.
+  // Returns a source of the bytes of the chunk, in which the bytes that read() got are in memory.
+  // If read() did not get this piece, reads its head and tail now.
   std::shared_ptr<const ByteSource> source_of(const Piece& piece, const FilesByName& files) const;
 
  private:

@@ -24,16 +24,16 @@ using Range = ByteSource::Range;
 // many bytes.
 constexpr std::size_t kShortestRange = 512;
 constexpr std::size_t kMostRanges = std::size_t{64} << 10;
-// Up to this average gap, short runs are read together with the bytes between them, at most
-// kMostAtOnce bytes at a time.
+// If the average gap is at most kNear, short runs are read together with the bytes between them, at
+// most kMostAtOnce bytes at a time.
 constexpr std::uint64_t kNear = std::uint64_t{16} << 10;
 constexpr std::uint64_t kMostAtOnce = std::uint64_t{16} << 20;
 // A range in a list of reads takes about 150 bytes of memory. Runs shorter than this get ranges of
 // their own only if they are few.
 constexpr std::size_t kShortestLoneRange = std::size_t{4} << 10;
 
-// The elements of a box that a chunk has. They are copied in runs, which are contiguous on both
-// sides: the last dimensions.
+// The elements of a box that a chunk has. The elements are copied in runs. A run is contiguous on
+// both sides: it consists of the last dimensions.
 class Overlap {
  public:
   Overlap(const OpenChunk& chunk, Box both, const Box& wanted)

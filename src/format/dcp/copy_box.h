@@ -17,7 +17,7 @@ namespace cairn::dcp {
 struct OpenChunk {
   Box box;            // its place in the whole tensor
   TensorView tensor;  // its elements, with the box's sizes and any strides
-  SharedBytes bytes;  // of its storage, unless that is a range of a source
+  SharedBytes bytes;  // of the tensor's storage, unless the storage is a range of a source
 };
 
 // Copies the chunks' elements in the box `wanted` to their places in `out`, which holds the
@@ -25,8 +25,8 @@ struct OpenChunk {
 // StorageError if reading fails.
 void copy_overlaps(std::span<const OpenChunk> chunks, const Box& wanted, std::span<std::byte> out);
 
-// Does the same for a byte range of those elements. The range begins at `offset` of a Storage that
-// holds the elements in row-major order.
+// As copy_overlaps(), for a byte range of the elements of `elements.box`. The range begins at
+// `offset` of a Storage that holds the elements in row-major order.
 struct ElementsOf {
   DType dtype;
   const Box& box;
@@ -34,12 +34,12 @@ struct ElementsOf {
 void copy_elements(std::span<const OpenChunk> chunks, const ElementsOf& elements,
                    std::uint64_t offset, std::span<std::byte> into);
 
-// Adds the ranges that this would read: see AssembledStorage::add_ranges().
+// Adds the ranges that copy_overlaps() would read: see AssembledStorage::add_ranges().
 bool add_ranges(std::span<const OpenChunk> chunks, const Box& wanted, std::span<std::byte> out,
                 std::vector<SourceRange>& ranges);
 
 // Calls use(box) for boxes that follow one another in row-major order and together make up a tensor
-// of `size`. Each has at most `most_elements` elements (or one).
+// of `size`. Each box has at most `most_elements` elements, or one element if that is less than 1.
 void for_each_window(const Dims& size, std::int64_t most_elements, auto&& use) {
   // A window is some rows of dimension `d`, and all of each later dimension.
   std::size_t d = size.size();

@@ -36,7 +36,8 @@ class DataPlan final : public CheckpointPlan {
   Place add(const Value& value, std::string name);
 
  private:
-  // The layout of a torch.save file. The layout of a chunk has no storage: that is in parts_.
+  // The layout of a torch.save file. The layout of a chunk has no storage: the storage is in
+  // parts_.
   struct Layout {
     explicit Layout(TorchPlan made) : plan(std::move(made)), size(plan.size()) {}
     TorchPlan plan;
@@ -47,7 +48,7 @@ class DataPlan final : public CheckpointPlan {
     std::string name;
     std::size_t first_part;
   };
-  // The properties that determine a chunk's layout; few differ within a model.
+  // The properties that determine a chunk's layout. The chunks of a model are of few kinds.
   using ChunkKind = std::tuple<DType, std::string, Dims, Dims>;  // location, shape, strides
 
   static std::shared_ptr<Layout> lay_out(const Value& value, const std::string& name);

@@ -19,8 +19,8 @@ namespace {
 constexpr std::size_t kMaxDepth = 1000;  // Python's own limit
 
 // Limits how much is listed again for values at several places of a tree. A file of a few hundred
-// bytes can hold a dict at a million places, each of which would be an item. It can also hold one
-// megabyte of bytes in as many items, each of which is encoded by itself.
+// bytes can hold a dict at a million places, each of which would be an item. A file can also place
+// one bytes object of a megabyte in a million items, each of which is encoded by itself.
 class Repeats {
  public:
   // Returns whether a container, whose items are listed, is met for the first time.
@@ -79,7 +79,7 @@ std::string python_text(const Value& key) {
                          ", which torch.distributed.checkpoint would turn into a text");
 }
 
-constexpr std::uint64_t kVisitBytes = 64;  // what visiting a value again counts as
+constexpr std::uint64_t kVisitBytes = 64;  // what a repeated visit of a value counts as
 
 class Flattener {
  public:

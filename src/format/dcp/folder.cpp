@@ -43,8 +43,8 @@ auto in_file(const Item& item, const Location& location, Read read) {
   }
 }
 
-// Returns the most bytes that a chunk's torch.save file may have when decoded. For a tensor its
-// size tells; for an object nothing does.
+// Returns the most bytes that a chunk's torch.save file may have when decoded. For a tensor the
+// limit follows from its size; for an object it is fixed.
 std::uint64_t decoded_limit(const Item& item, const Chunk& chunk) {
   constexpr std::uint64_t kAround = std::uint64_t{1} << 20;  // headers and pickle
   constexpr std::uint64_t kObject = std::uint64_t{1} << 30;
@@ -115,7 +115,8 @@ Folder::Folder(Metadata metadata, std::string scratch_folder)
     : metadata_(std::move(metadata)), scratch_folder_(std::move(scratch_folder)) {}
 
 void Folder::open_files(const OpenFile& open_file, const OpenFile& open_tensors) {
-  std::vector<std::pair<const std::string*, const Item*>> users;  // one per file: its first item
+  // For each file, the first item that uses it.
+  std::vector<std::pair<const std::string*, const Item*>> users;
   for (const Item& item : metadata_.items) {
     for (const Chunk& chunk : item.chunks) {
       const auto [known, is_new] = files_.try_emplace(std::string(chunk.location.file));
@@ -368,7 +369,7 @@ class Folder::ChunksStorage final : public PiecesStorage {
     const bool is_decoded =
         std::any_of(item_.chunks.begin(), item_.chunks.end(),
                     [](const Chunk& chunk) { return !chunk.location.transforms.empty(); });
-    if (is_decoded) return false;  // ranges of decoded bytes would outlive them
+    if (is_decoded) return false;  // ranges of the decoded bytes would outlive these bytes
     return dcp::add_ranges(folder_->open_all(item_), all, into, ranges);
   }
 
@@ -448,7 +449,7 @@ TensorView Folder::tensor_of(const Item& item) const {
           .storage = std::make_shared<const ChunksStorage>(shared_from_this(), item)};
 }
 
-// Makes a range of the file, if the elements lie in order there.
+// Makes a tensor that is a range of the file, if the elements lie in order in the file.
 TensorView Folder::tensor_of(const Item& item, const TensorView& in_one_place) const {
   const Storage& storage = *in_one_place.storage;
   if (!in_one_place.is_contiguous() || storage.source() == nullptr) return tensor_of(item);
@@ -485,7 +486,7 @@ void Folder::read_elements(const Item& item, std::uint64_t offset,
   });
 }
 
-// Reads the elements of one box after those of the other.
+// Reads the elements of the boxes, one box after another.
 void Folder::read_boxes(const Item& item, std::span<const Box> boxes,
                         std::span<std::byte> out) const {
   std::vector<Piece> pieces;

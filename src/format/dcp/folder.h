@@ -9,7 +9,7 @@
 //     unless they are more than 16 MiB.
 //  4. A tensor in one piece is a range of its file. A tensor in several pieces is assembled from
 //     ranges when its bytes are asked for: in memory if it is small, else in a scratch file.
-//  5. The tree is the one that was saved, as far as the metadata knows it.
+//  5. The result is the tree that was saved, as far as the metadata describes it.
 #pragma once
 
 #include <functional>
@@ -40,7 +40,7 @@ using OnChunk = std::function<void(const Piece&, const TorchFile&)>;
 
 // How tensors are read, if not from the same opened files as the tensors' places.
 struct TensorAccess {
-  OpenFile open_file = nullptr;  // opens the same bytes; null: use the same files
+  OpenFile open_file = nullptr;  // opens the same bytes; null: tensors are read from the same files
   OnChunk on_chunk = nullptr;    // may be null
 };
 
@@ -86,10 +86,10 @@ class Folder : public std::enable_shared_from_this<Folder> {
   void for_each(std::vector<Piece> pieces,
                 const std::function<void(const Piece&, const ChunkHeads&)>& use) const;
 
-  // Opens the torch.save file of a chunk that is not plain. Its offsets count from location.offset.
-  // Bytes that are not in `heads` are read now.
+  // Opens the torch.save file of a chunk, which must not be plain. The offsets in the file count
+  // from location.offset. Bytes that are not in `heads` are read now.
   TorchFile open_chunk_file(const Piece& piece, const ChunkHeads& heads) const;
-  // Does the same and returns the tensor, which must be as the metadata says.
+  // Returns the tensor of the chunk, which must be as the metadata says.
   OpenChunk open_chunk(const Piece& piece, const ChunkHeads& heads) const;
   OpenChunk open_chunk(const Piece& piece, const TorchFile& torch_file) const;
 
@@ -115,16 +115,16 @@ class Folder : public std::enable_shared_from_this<Folder> {
   Metadata metadata_;
   std::string scratch_folder_;
   OnChunk on_chunk_;
-  FilesByName files_;         // the places of tensors are read from these
-  FilesByName tensor_files_;  // the same names; tensors are read from these
+  FilesByName files_;         // read to find where tensors lie
+  FilesByName tensor_files_;  // the same names; read for the bytes of tensors
 };
 
 // Builds the tree of Folder::read() for a caller that opens every piece of the folder anyway.
 // Opening the pieces again for the tree would double the cost. While the reader lives, the nodes
-// that its thread makes are in its NodeArena: create, use and destroy it on one thread.
+// that its thread makes are in the reader's NodeArena: create, use and destroy it on one thread.
 class TreeReader {
  public:
-  // `folder` must outlive it.
+  // `folder` must outlive the reader.
   explicit TreeReader(const Folder& folder);
 
   // Returns whether the tree needs this piece. Other pieces are read when their bytes are asked
@@ -133,10 +133,11 @@ class TreeReader {
   // Adds a piece that the tree needs; each must be added once. Throws CorruptError,
   // UnsupportedError, StorageError.
   void add(const Piece& piece, const ChunkHeads& heads);
-  // The same for a piece that is open: an object, or a tensor.
+  // As above, for a piece that is already open: an object, or a tensor.
   void add(const Piece& piece, const TorchFile& object);
   void add(const Piece& piece, const OpenChunk& tensor);
-  // Call it after all pieces are added. Throws CorruptError if pieces contradict one another.
+  // Returns the tree. Call this after all pieces are added. Throws CorruptError if pieces
+  // contradict one another.
   Value take();
 
  private:
@@ -144,7 +145,7 @@ class TreeReader {
 
   detail::NodeArena arena_;
   const Folder& folder_;
-  MemoryBudget memory_;  // one for all: the folder may have as many files as it has bytes
+  MemoryBudget memory_;  // one budget for all files: there may be as many files as bytes
   std::vector<Value> values_;
 };
 

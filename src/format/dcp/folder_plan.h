@@ -2,8 +2,8 @@
 //
 //  1. `__0_0.distcp`: every item is a torch.save file, one after the other: first all objects, then
 //     all tensors, as PyTorch orders them.
-//  2. `.metadata`, which says where they are. It makes the folder a checkpoint, and is written
-//     last.
+//  2. `.metadata`, which says where the items are. This file makes the folder a checkpoint, and is
+//     written last.
 //
 // The caller writes and publishes both.
 #pragma once

@@ -27,7 +27,7 @@ std::optional<std::uint64_t> empty_zstd_frame(std::string_view bytes) {
   constexpr std::array<std::size_t, 4> kContentBytes = {0, 2, 4, 8};
   if (!bytes.starts_with(kMagic) || bytes.size() <= kMagic.size()) return std::nullopt;
   const auto flags = static_cast<unsigned char>(bytes[kMagic.size()]);
-  const bool is_single = (flags & 0x20U) != 0;  // the header then has no window byte
+  const bool is_single = (flags & 0x20U) != 0;  // then the header of the frame has no window byte
   const std::size_t content = kContentBytes.at(flags >> 6U) + (is_single && flags < 0x40 ? 1 : 0);
   const std::size_t header =
       kMagic.size() + 1 + (is_single ? 0 : 1) + kDictionaryBytes.at(flags & 3U) + content;
@@ -49,9 +49,9 @@ struct Found {
   Chunk* chunk;
 };
 
-// Returns where the safetensors file begins: the last end of a frame that the metadata gives for
-// its tensors, since the file follows all frames. Removes from `found` the chunks that are stored
-// otherwise.
+// Returns where the safetensors file begins: after the last empty frame to which the metadata
+// refers, or at the offset in the metadata if there are no such frames. Removes from `found` the
+// chunks that are stored otherwise.
 std::uint64_t begin_of_safetensors(const ByteSource& data, std::vector<Found>& found) {
   std::vector<std::byte> starts(found.size() * kMostFrameBytes);
   std::vector<ByteSource::Range> ranges;

@@ -21,12 +21,12 @@
 
 namespace cairn::dcp {
 
-// Returns whether the name is that of one rank's parts, which no index describes:
+// Returns whether the name is that of a file with one rank's parts, which no index describes:
 // "shard-00001-model-00001-of-00001.safetensors".
 bool is_shard_name(std::string_view name);
 
-// Keys in the metadata of a file that torch.distributed.checkpoint wrote: its version, and where
-// its tensors begin.
+// Keys in the metadata of a file that torch.distributed.checkpoint wrote: the version of this form,
+// and where the tensors of the file begin.
 inline constexpr const char* kVersionKey = "DCP_VERSION";
 inline constexpr const char* kShardingKey = "DCP_SHARDING_INFO";
 

@@ -25,7 +25,8 @@ TensorView gather(std::vector<Run> runs, Dims shape, const std::string& scratch_
 // CorruptError otherwise.
 void check_flat(const TensorView& tensor);
 
-// Returns the product of the shape. Throws CorruptError if a size is negative, or if it overflows.
+// Returns the product of the shape. Throws CorruptError if a size is negative, or if the product
+// overflows.
 std::uint64_t checked_numel(const Dims& shape);
 
 }  // namespace cairn::deepspeed

@@ -4,7 +4,8 @@
 //  1. Every parameter is a group of its own. So the slices of a group, rank after rank, are the
 //     rows of one parameter, which is how a sharded model is cut. A rank writes its rows as they
 //     lie, and needs nothing from other ranks.
-//  2. The rank's part of the optimizer's state is beside it, by the parameters' names.
+//  2. The rank's part of the optimizer's state is in the same file as the rows, by the parameters'
+//     names.
 //  3. Buffers are in the model's file, which is the same for all ranks.
 //  4. Stage 0 is DeepSpeed without ZeRO: the model's file has all weights and the whole state of
 //     the optimizer. There is no other file.
@@ -24,7 +25,7 @@ struct RankOfSave {
   std::int64_t rank = 0;
   std::int64_t world_size = 1;
   std::int64_t stage = 0;    // the stage that the user asked for, 0 to 3
-  std::string attempt = {};  // its id; files of two attempts are never combined
+  std::string attempt = {};  // the id of the attempt; files of two attempts are never combined
 };
 
 // Kinds of names in a model's state dict. All names that are not listed are parameters.
@@ -50,10 +51,10 @@ RankFiles split(const Value& checkpoint, const ModelNames& names, const RankOfSa
 // each other.
 Value join(const RankFiles& files);
 
-// Returns what a file of split() says. Throws CorruptError if it does not say it. The model's file
-// says rank 0.
+// Returns the save and the rank that are noted in a file of split(). Throws CorruptError if the
+// file does not have them. The model's file has rank 0.
 RankOfSave rank_of(const Value& file);
-// Returns whether the file says it: DeepSpeed's own files do not.
+// Returns whether the file has what rank_of() returns. DeepSpeed's own files do not.
 bool has_rank(const Value& file);
 
 }  // namespace cairn::deepspeed

@@ -7,9 +7,9 @@
 //  5. the list of the storages' keys
 //  6. for each key: the number of elements as an int64, and the elements, little-endian
 //
-// The place of a storage is known only after all storages before it, and its size only from pickle
-// 4. So pickle 4 gets storages that are ranges of a source which learns their places later. All
-// counts are then read with one call.
+// The place of a storage is known only after all storages before it, and its size only from the
+// object's pickle. So the storages that this pickle gets are ranges of a source that learns their
+// places later. The numbers of elements are then read together.
 #include "format/legacy/legacy_file.h"
 
 #include <algorithm>
@@ -31,7 +31,7 @@ namespace {
 using namespace std::string_view_literals;
 
 constexpr std::string_view kMagic = "\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19"sv;
-constexpr std::size_t kMagicAtMost = 16;  // bytes before it: PROTO, FRAME, LONG1
+constexpr std::size_t kMagicAtMost = 16;  // bytes before the magic number: PROTO, FRAME, LONG1
 constexpr std::int64_t kVersion = 1001;
 
 // A source of all storages, one after another, in the order in which the object's pickle asks for
@@ -104,7 +104,8 @@ class LegacyStorages final : public pickle::KeyedStorages {
   explicit LegacyStorages(std::shared_ptr<const ByteSource> file)
       : file_(std::move(file)), placed_(std::make_shared<PlacedStorages>(file_)) {}
 
-  // Finds the places of the storages of `keys`, which begin at `at`. Returns their end.
+  // Finds the places of the storages of `keys`, which begin at `at`. Returns the end of the last
+  // storage.
   std::uint64_t place(const List& keys, std::uint64_t at) {
     const std::vector<Found> found = follow(keys, at);
     check_counts(found);

@@ -19,8 +19,8 @@ struct LegacyObject {
   std::uint64_t end = 0;  // the end of its bytes in the file
 };
 
-// Reads the object that begins at `begin`. One file may hold several objects, one after another, of
-// which PyTorch reads the first. The object's storages are ranges of the file. Costs a read of 256
+// Reads the object that begins at `begin`. One file may hold several objects, one after another.
+// PyTorch reads only the first. The object's storages are ranges of the file. Costs a read of 256
 // KiB for the bytes before the storages (more if they are longer) and one for the storages' places.
 // Throws CorruptError with an offset, UnsupportedError.
 LegacyObject read_legacy_object(const std::shared_ptr<const ByteSource>& file,

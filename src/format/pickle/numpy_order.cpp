@@ -35,7 +35,7 @@ SharedBytes row_major(const SharedBytes& fortran, const Dims& shape, std::size_t
   return tensor.contiguous_bytes();
 }
 
-// Does the same with the dimensions in reverse.
+// Column-major order is the row-major order of the reversed dimensions.
 SharedBytes column_major(const SharedBytes& c_order, const Dims& shape, std::size_t item_size) {
   return row_major(c_order, {shape.rbegin(), shape.rend()}, item_size);
 }

@@ -84,12 +84,12 @@ enum class Op : std::uint8_t {
 
 constexpr int kHighestProtocol = 5;
 
-// The put_...() functions write an opcode of protocol 2 with its operand, where this many bytes
-// must be free. Each returns the position after it.
+// The put_...() functions write an opcode of protocol 2 with its operand at `at`, where this many
+// bytes must be free. Each returns the position after the operand.
 inline constexpr std::size_t kMostOpcodeBytes = 10;
 
-// Writes opcode and operand as one number: a processor stalls when it reads bytes as one word that
-// were stored separately. Always writes eight bytes at `at`.
+// Writes opcode and operand as one number: a processor stalls if bytes are stored separately and
+// then read as one word. Always writes eight bytes at `at`.
 template <std::unsigned_integral T>
 char* put_op(char* at, Op code, T operand) {
   static_assert(sizeof(T) < sizeof(std::uint64_t));

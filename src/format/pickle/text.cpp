@@ -11,8 +11,8 @@ bool is_ascii(std::string_view text) {
   return std::none_of(text.begin(), text.end(), [](char c) { return c < 0; });
 }
 
-// Returns the length of the sequence that starts with `lead`, 0 if none does. Sets `min` to the
-// smallest character that needs so many bytes.
+// Returns the length of the sequence that starts with `lead`; 0 if no sequence starts with it. Sets
+// `min` to the smallest character that needs so many bytes.
 std::size_t sequence_length(unsigned char lead, std::uint32_t& min) {
   if (lead >= 0xC2 && lead <= 0xDF) return min = 0x80, 2;
   if (lead >= 0xE0 && lead <= 0xEF) return min = 0x800, 3;

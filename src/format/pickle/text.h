@@ -7,13 +7,15 @@
 
 namespace cairn::pickle {
 
-// Returns whether the text is UTF-8 as Python's "surrogatepass" writes it, with lone surrogates.
+// Returns whether the text is UTF-8 as Python's "surrogatepass" writes it: lone surrogates are
+// allowed.
 bool is_utf8(std::string_view text);
 
 // Turns bytes into the text that _codecs.encode(text, 'latin1') gets: each byte is one character
 // below U+0100.
 std::string latin1_to_utf8(std::string_view bytes);
-// The inverse; nullopt if there is a character of U+0100 or above. `text` must be UTF-8.
+// The inverse of latin1_to_utf8(). Returns nullopt if there is a character of U+0100 or above.
+// `text` must be UTF-8.
 std::optional<std::string> utf8_to_latin1(std::string_view text);
 
 // Decodes Python's raw-unicode-escape: a byte is a character below U+0100, \uXXXX and \UXXXXXXXX

@@ -1,15 +1,15 @@
 // The checksums that cairn adds to safetensors files, which have none, and to the index of their
-// shards. They are two texts in "__metadata__", and in the index's "metadata", which other readers
-// ignore. docs/formats/safetensors.md.
+// shards. The checksums are two texts in "__metadata__" of a file, or in "metadata" of an index.
+// Other readers ignore these texts. docs/formats/safetensors.md.
 //
 //   "cairn.writer": "cairn 0.1.0"
 //   "cairn.xxh3":   32 hex digits, then 16 for each part
 //
 // The first 32 digits are the XXH3-128 of the text that contains them: a file up to the end of its
-// header, or the whole index. It is computed with zeros in their place. The other digits are the
-// XXH3-64 of each part. The parts of a file are its tensors that have bytes, in the order of the
-// bytes. The parts of an index are its shards up to the end of their headers, in the order of their
-// names. So together they cover every byte.
+// header, or the whole index. The hash is computed with zeros in place of these 32 digits. The
+// other digits are the XXH3-64 of each part. The parts of a file are its tensors that have bytes,
+// in the order of the bytes. The parts of an index are its shards up to the end of their headers,
+// in the order of their names. So the checksums together cover every byte.
 #pragma once
 
 #include <cstdint>
@@ -45,13 +45,13 @@ void fill_checksums(std::string& text, std::string_view marker,
                     const std::vector<std::uint64_t>& of_parts);
 
 struct Checksums {
-  std::string problem;                  // why they are unusable; empty if they are usable
+  std::string problem;                  // why the checksums are unusable; empty if they are usable
   std::vector<std::uint64_t> of_parts;  // one for each part
 };
 
 // A text that may contain checksums, and how messages call it.
 struct ChecksumTexts {
-  const std::string* writer;  // the two texts; nullptr: it has no such text
+  const std::string* writer;  // the two texts; nullptr: there is no such text
   const std::string* digits;
   std::string_view text;
   std::string_view marker;
@@ -61,11 +61,11 @@ struct ChecksumTexts {
 
 // Returns the checksums in the text; nullopt if it has none.
 std::optional<Checksums> find_checksums(const ChecksumTexts& text);
-// Does the same for a file. `header` is the file's bytes up to the data.
+// As above, for a file. `header` is the file's bytes up to the data.
 std::optional<Checksums> find_checksums(const SafetensorsFile& file, ByteView header);
 
-// Returns the XXH3-64 of a file up to the end of its header, which has the checksums of the rest.
-// nullopt for a file without a header. Throws StorageError if reading fails.
+// Returns the XXH3-64 of a file up to the end of its header, which contains the checksums of the
+// rest. Returns nullopt for a file without a header. Throws StorageError if reading fails.
 std::optional<std::uint64_t> header_digest(const ByteSource& file);
 
 }  // namespace cairn::safetensors

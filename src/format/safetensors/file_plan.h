@@ -3,7 +3,7 @@
 //  1. Tensors are sorted by dtype, the largest elements first, then by name: since the data starts
 //     at a multiple of 8, all of them are aligned.
 //  2. The header: the metadata, then the tensors in the order of their bytes, each with its dtype,
-//     shape and data_offsets. Spaces only at its end, so that its size is a multiple of 8.
+//     shape and data_offsets. The only spaces are at its end, so that its size is a multiple of 8.
 //  3. The tensors, directly one after another.
 #pragma once
 

@@ -28,7 +28,7 @@ namespace {
 // A member of the header, as it is written.
 struct Member {
   std::string name = {};
-  std::uint64_t at = 0;  // where its value starts in the file; for messages
+  std::uint64_t at = 0;  // where the value of the member starts in the file; for messages
   std::string dtype = {};
   std::vector<std::uint64_t> shape = {};
   std::uint64_t begin = 0;  // from the end of the header
@@ -54,7 +54,8 @@ void read_offsets(JsonReader& json, Member& member) {
   if (count != 2) json.fail("fewer than two data_offsets");
 }
 
-// The fields of a tensor, in the reference's order: a tensor may also be an array of the three.
+// The fields of a tensor, in the reference's order. A tensor may also be written as an array of the
+// three values in this order.
 constexpr std::array<std::string_view, 3> kFields = {"dtype", "shape", "data_offsets"};
 
 void read_field(JsonReader& json, std::size_t field, Member& member) {
@@ -76,7 +77,7 @@ void read_member(JsonReader& json, Member& member) {
   } else {
     json.object([&](const std::string& key) {
       const auto* const field = std::find(kFields.begin(), kFields.end(), key);
-      if (field == kFields.end()) return json.skip();  // from a later version
+      if (field == kFields.end()) return json.skip();  // a field from a later version
       const auto index = static_cast<std::size_t>(field - kFields.begin());
       if (seen[index]) json.fail("\"" + key + "\" occurs twice");
       seen[index] = true;

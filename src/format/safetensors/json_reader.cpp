@@ -218,7 +218,8 @@ void JsonReader::skip() {
     } else {
       skip_scalar();
     }
-    while (!open.empty()) {  // a value has ended: next comes another, or the end of its container
+    while (!open.empty()) {  // a value has ended: next comes another value, or the end of the
+                             // container
       if (accept(',')) {
         if (open.back() == '{') expect_key();
         break;

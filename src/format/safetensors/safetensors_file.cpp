@@ -13,9 +13,9 @@ namespace cairn {
 
 namespace {
 
-// Returns the extent of the header, if its size was read already. Otherwise returns a size that is
-// enough for about ten thousand tensors: only the first bytes tell the size, and reading more of
-// every file would cost more than it saves.
+// Returns the extent of the header, if its size was read already. Otherwise returns an extent that
+// is enough for about ten thousand tensors: only the first bytes of the file tell the size, and
+// reading more of every file would cost more than it saves.
 Windows::Extent header_extent(const Windows& file) {
   constexpr std::uint64_t kHeadBytes = std::uint64_t{1} << 20;
   if (file.size() < safetensors::kSizeBytes || !file.has(0, safetensors::kSizeBytes)) {

@@ -24,7 +24,7 @@ using safetensors::DTypeRow;
 std::string exact_json(const std::string& text) {
   try {
     return Json(text).dump();
-  } catch (const Json::type_error&) {  // Json throws it for nothing else
+  } catch (const Json::type_error&) {  // dump() throws type_error for nothing else
     throw UsageError("the text \"" + text + "\" is not UTF-8, which a safetensors file needs");
   }
 }
@@ -49,7 +49,7 @@ void check_different_names(const std::vector<NamedTensor>& tensors) {
   }
 }
 
-// Returns the shape as the file counts, "[2,3]": a pair of 4-bit numbers is two.
+// Returns the shape as the file counts, "[2,3]": a pair of 4-bit numbers counts as two.
 std::string shape_text(const NamedTensor& tensor, const DTypeRow& row) {
   Dims shape = tensor.second.shape;
   if (row.bits == 4) {

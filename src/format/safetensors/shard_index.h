@@ -32,12 +32,12 @@ struct ShardIndex {
 // reading fails.
 bool may_be_index(const ByteSource& file);
 
-// Throws CorruptError for a file that is no such index, or that names a tensor twice, or a file
-// elsewhere (with "/" or "\", or "..").
+// Throws CorruptError for a file that is no such index, that names a tensor twice, or that names a
+// file in another folder (with "/" or "\", or "..").
 ShardIndex parse_index(ByteView file);
 
-// Returns the checksums in the index `file`, nullopt if it has none. Its parts are the shards in
-// the order of files().
+// Returns the checksums in the index `file`, nullopt if the index has none. The parts of the index
+// are the shards in the order of files().
 std::optional<Checksums> find_checksums(const ShardIndex& index, ByteView file);
 
 // Writes the index as transformers does: sorted, indented by two spaces. `of_shards` has the

@@ -19,7 +19,7 @@ namespace {
 
 std::string_view last_part(std::string_view name) { return name.substr(name.rfind('.') + 1); }
 
-// Parses the text of kTiedKey. Returns none if another program changed it.
+// Parses the text of kTiedKey. Returns no ties if another program changed the text.
 Ties parse_tied(std::string_view text) {
   constexpr std::uint64_t kTieBytes = 256;  // in Ties, and then in a Value
   Ties ties;

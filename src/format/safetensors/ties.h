@@ -28,8 +28,8 @@ using Ties = std::vector<std::pair<std::string, std::string>>;
 std::string tied_text(const Ties& ties);
 
 // Returns the ties in a file's metadata. `has_tensor` says whether a tensor is written under a
-// name. Skips ties to tensors that do not exist, and ties of names that have a tensor. Throws
-// UnsupportedError if there are too many ties for the size of the text.
+// name. Skips ties to tensors that do not exist, and ties of names that have a tensor of their own.
+// Throws UnsupportedError if there are too many ties for the size of the text.
 Ties find_ties(const SafetensorsFile::Metadata& metadata,
                const std::function<bool(const std::string&)>& has_tensor);
 Ties find_ties(const SafetensorsFile& file);

@@ -1,4 +1,4 @@
-// A tar with one file in it, or several.
+// Writes a tar with one or several files.
 #pragma once
 
 #include <cstdint>

@@ -17,7 +17,7 @@ struct Piece {
   std::uint64_t begin = 0;
   std::uint64_t end = 0;
   bool is_of_directory = false;  // true: their lines in the directory; false: the records
-  std::string tail = {};         // the bytes between the last of them and `end`
+  std::string tail = {};         // the bytes between the last entry and `end`
 };
 
 // Cuts the file into pieces of some thousand entries: first all records, then all lines of the

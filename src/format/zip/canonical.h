@@ -10,9 +10,9 @@
 namespace cairn::zip {
 
 // Returns whether all bytes around the records are as PyTorch writes them for the same records. If
-// not, sets `offset` to the first byte that differs. Reads these bytes from `source`; if there are
-// many records, part by part, on as many threads as there are cores. `directory` has at least one
-// entry.
+// they are not, sets `offset` to that of the first byte that differs. Reads these bytes from
+// `source`; if there are many records, part by part, on as many threads as there are cores.
+// `directory` has at least one entry.
 bool is_canonical(const Directory& directory, const ByteSource& source, std::uint64_t* offset);
 
 }  // namespace cairn::zip

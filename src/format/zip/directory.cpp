@@ -108,8 +108,8 @@ bool are_numbers_ascending(const std::vector<Entry>& entries) {
   return true;
 }
 
-// Returns whether two entries may have the same name, ignoring case. Compares hashes, for which no
-// text must be kept in memory. PyTorch's numbers need no hash.
+// Returns whether two entries may have the same name, ignoring case. Compares hashes, so that no
+// texts are kept in memory. PyTorch's numbers need no hash.
 bool may_have_duplicates(const std::vector<Entry>& entries) {
   const bool has_numbers = are_numbers_ascending(entries);
   std::vector<std::uint64_t> hashes;
@@ -152,7 +152,7 @@ std::string_view name_in(std::string_view folder, std::string_view name,
                      {}, directory_offset);
 }
 
-// Reads the folder and the entries, in the directory's order. `bytes` are those of the extent.
+// Reads the folder and the entries, in the directory's order. `bytes` are the bytes of the extent.
 // Drops entries for folders, which zip tools write and PyTorch does not.
 void read_central_directory(ByteView bytes, Directory& directory) {
   const DirectoryExtent& extent = directory.extent;
@@ -220,7 +220,7 @@ void read_offsets(Directory& directory, const ByteSource& source) {
   }
 }
 
-// `bytes` are all bytes from the header's begin to the record's begin.
+// `bytes` are all bytes from the beginning of the header to the beginning of the record.
 void check_local_header(const Entry& entry, const std::string& name, ByteView bytes) {
   const std::uint64_t at = entry.header_offset;
   ByteReader in(bytes, "a local header of the zip", at);
@@ -266,13 +266,14 @@ void check_overlaps(const Directory& in_file_order) {
   }
 }
 
-// The first read takes this much of the beginning, where PyTorch has the pickle, and of the end:
-// enough for the directory, unless tensors are tiny.
+// The first read takes kHeadBytes of the beginning, where PyTorch has the pickle, and end_bytes()
+// of the end. That is enough for the directory, unless tensors are tiny.
 constexpr std::uint64_t kHeadBytes = std::uint64_t{128} << 10;
 constexpr std::uint64_t kLeastEndBytes = std::uint64_t{256} << 10;
 constexpr std::uint64_t kMostEndBytes = std::uint64_t{1} << 20;
 static_assert(kLeastEndBytes >= kTailBytes);
-// The least of the end that a caller may have read instead (see fetch_ends()).
+// If the caller has read this much of the end, and the first local header, fetch_ends() reads
+// nothing.
 constexpr std::uint64_t kShortTailBytes = std::uint64_t{1} << 10;
 
 std::uint64_t end_bytes(std::uint64_t size) {
@@ -294,10 +295,10 @@ ByteView beginning_of_pickle(const SharedBytes& head) {
 }
 
 // Guesses where the pickle ends, since only the directory tells its size. The pickle has a tensor
-// for almost each entry. The guess is that it goes on as it begins, or with names of usual length
-// if the beginning does not tell. It adds half, for names that get longer. If the beginning is
-// unlike the rest, the surplus is at most kMostSurplus plus three times the directory's size, which
-// usual names need.
+// for almost each entry. The guess is that the pickle continues as it begins, or with names of
+// usual length if the beginning does not tell. The guess adds half of that, for names that get
+// longer. If the beginning is unlike the rest, the surplus is at most kMostSurplus plus three times
+// the directory's size, which usual names need.
 std::uint64_t guess_end_of_pickle(const Windows& source, const DirectoryExtent& extent) {
   constexpr std::uint64_t kUsualBytes = 150;
   constexpr std::uint64_t kMostBytes = 2048;
@@ -311,7 +312,7 @@ std::uint64_t guess_end_of_pickle(const Windows& source, const DirectoryExtent& 
   return std::min(guess, 3 * extent.size + kMostSurplus);
 }
 
-// Does the second read, if the directory is not in memory yet: the directory, with the small
+// Does the second read if the directory is not in memory yet: reads the directory, the small
 // records before it, and the pickle.
 void fetch_directory(Windows& source, const DirectoryExtent& extent) {
   constexpr std::uint64_t kBefore = 65536;
@@ -321,13 +322,14 @@ void fetch_directory(Windows& source, const DirectoryExtent& extent) {
                 {0, std::min(begin, guess_end_of_pickle(source, extent))}});
 }
 
-// Does the second read otherwise: the missing bytes of the records that every reader needs. They
-// stay in memory. A record of more than kMostFetched is left to the code that needs it.
+// Does the second read if the directory was in memory before: reads the missing bytes of the
+// records that every reader needs. These bytes stay in memory. A record of more than kMostFetched
+// is left to the code that needs it.
 void fetch_small_records(Windows& source, const std::vector<Entry>& entries) {
   constexpr std::array<std::string_view, 6> kSmall = {
       "data.pkl", "constants.pkl", "byteorder",
       "version",  ".data/version", ".cairn/manifest.json"};  // checkpoint/plan/manifest.h
-  constexpr std::uint64_t kMaxGap = 4096;                    // PyTorch has some after the pickle
+  constexpr std::uint64_t kMaxGap = 4096;                    // PyTorch has gaps after the pickle
   constexpr std::uint64_t kMostFetched = std::uint64_t{64} << 20;  // a sparse file may claim more
   std::vector<Windows::Extent> extents;
   for (const Entry& entry : entries) {
@@ -355,8 +357,8 @@ void check_one_zip(Windows& source) {
   throw UnsupportedError(two_files_message(*begin));
 }
 
-// Finds the directory in the part of the end that is in memory, if that suffices. Otherwise in all
-// of the end that may hold it.
+// Finds the directory in the part of the end that is in memory, if that suffices. Otherwise looks
+// in all of the end that may hold the directory.
 DirectoryExtent find_directory_in(Windows& source) {
   const std::uint64_t size = source.size();
   const auto find_in_last = [&](std::uint64_t bytes) {

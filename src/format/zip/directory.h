@@ -2,7 +2,8 @@
 //
 //  1. The end record is searched from the end of the file (a few bytes of junk may follow it, as in
 //     PyTorch). The Zip64 end record must agree with it.
-//  2. The central directory must lie directly before them, and hold exactly the announced entries.
+//  2. The central directory must lie directly before the end records, and hold exactly the
+//     announced entries.
 //  3. Every entry must have a safe name, and must not be encrypted. All names have one prefix, and
 //     no name occurs twice, ignoring case.
 //  4. If the file has PyTorch's layout, to the byte, the start of each record's bytes follows from
@@ -10,7 +11,7 @@
 //  5. Records must not overlap each other or the directory.
 //
 // Later code trusts these ranges. check_local_headers() checks that every local header agrees with
-// its entry, for which it reads in every part of the file.
+// its entry. This takes reads in every part of the file.
 #pragma once
 
 #include <string>
@@ -33,14 +34,14 @@ struct Directory {
 };
 
 // Throws CorruptError with the offset of the fault, UnsupportedError for an encrypted entry.
-// Messages do not name the file. Costs two reads for a file of PyTorch's layout: its ends; then the
-// rest of the directory, and the rest of the pickle, which PyTorch writes first (unless it has more
-// than 64 MiB). A third read happens only if the end lacked a part of the directory, and the pickle
-// is 1.5 times as long as its beginning promised.
+// Messages do not name the file. Costs two reads for a file of PyTorch's layout. The first is of
+// both ends of the file. The second is of the rest of the directory, and the rest of the pickle,
+// which PyTorch writes first (unless it has more than 64 MiB). A third read happens only if the end
+// lacked a part of the directory, and the pickle is 1.5 times as long as its beginning promised.
 Directory read_directory(Windows& source);
-// Does the first of these reads, for a caller that looks at the file's beginning earlier. Reads
-// nothing if the first bytes and the last KiB are in memory already: the code that read them knows
-// what is needed.
+// Does the first read of read_directory(), for a caller that looks at the file's beginning earlier.
+// Reads nothing if the first bytes and the last KiB are in memory already: the code that read those
+// bytes knows what is needed.
 void fetch_ends(Windows& source);
 
 // Returns the first compressed entry, nullptr if there is none. TorchScript's code and extra files
@@ -48,7 +49,7 @@ void fetch_ends(Windows& source);
 const Entry* find_compressed(const Directory& directory);
 
 // Returns the names of the records of any zip, with their folders, of which there may be several.
-// Throws CorruptError, UnsupportedError as above.
+// Throws CorruptError, UnsupportedError as read_directory() does.
 std::vector<std::string> read_names(Windows& source);
 
 // Throws CorruptError if a local header does not agree with its entry.

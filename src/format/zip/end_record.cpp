@@ -55,7 +55,8 @@ EndRecord read_end(const Tail& tail) {
   return end;
 }
 
-// Returns whether a number of the end record equals the Zip64 one, or says that it did not fit.
+// Returns whether a number of the end record equals the number of the Zip64 record, or says that
+// the number did not fit.
 template <class T>
 bool agrees(T field, std::uint64_t value) {
   return field == value || field == static_cast<T>(~T{0});

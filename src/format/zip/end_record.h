@@ -11,9 +11,9 @@ namespace cairn::zip {
 // records, and an extensible Zip64 record of some KiB.
 constexpr std::size_t kTailBytes = std::size_t{80} << 10;
 
-// Returns where the zip at the end of the file begins, if other bytes precede it. The offsets of
-// such a zip count from its own begin. Returns nullopt unless all of them differ from the file's by
-// the same number.
+// Returns where the zip at the end of the file begins, if other bytes precede it. The offsets in
+// such a zip count from its own beginning. Returns nullopt unless all these offsets differ from
+// those in the file by the same number.
 std::optional<std::uint64_t> find_late_begin(ByteView tail, std::uint64_t begin);
 
 // Returns the extent that the end records state, after checking that it lies directly before them.

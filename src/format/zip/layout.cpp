@@ -46,8 +46,8 @@ std::size_t zip64_field_size(std::uint64_t size, std::uint64_t offset) {
   return content == 0 ? 0 : 4 + content;
 }
 
-// Writes nothing if no number needs it. In a local header PyTorch writes the compressed size, which
-// it does not know yet, as 0.
+// Writes nothing if no number needs a Zip64 field. In a local header PyTorch writes the compressed
+// size, which it does not know yet, as 0.
 void put_zip64_field(Numbers& out, const Placed& record, std::uint64_t compressed_size) {
   const std::size_t size = zip64_field_size(record.size, record.header_offset);
   if (size == 0) return;

@@ -51,13 +51,13 @@ struct Entry {
 
   Placed placed() const { return {header_offset, record.size}; }
   bool is_compressed() const { return method != 0; }  // its bytes differ from the content
-  bool is_deflated() const { return method == 8; }    // in the only known way
+  bool is_deflated() const { return method == 8; }    // by the only known method
 };
 
 // Appends everything before the record's first byte. `name` includes the prefix.
 void append_local_header(std::string& out, std::string_view name, std::uint64_t header_offset,
                          std::uint64_t size);
-// The size of that, for a name of this size.
+// The size of what append_local_header() appends, for a name of `name_size` bytes.
 std::uint64_t local_header_size(std::size_t name_size, std::uint64_t header_offset,
                                 std::uint64_t size);
 

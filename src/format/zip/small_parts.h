@@ -49,7 +49,7 @@ class Comparison {
     append(expected_);
     return add(expected_.size() - before);
   }
-  // Call it last. Returns whether all bytes matched, and `end` is here.
+  // Call this last. Returns whether all bytes matched, and the comparison has come to `end`.
   bool finish(std::uint64_t end);
   // After a call returned false: the offset of the first difference.
   std::uint64_t difference() const { return difference_; }
@@ -64,7 +64,7 @@ class Comparison {
   bool compare();                // compares what was not compared yet
 
   const ByteSource& source_;
-  std::string expected_;  // for parts_, one after another
+  std::string expected_;  // the bytes of parts_, one after another
   std::vector<Part> parts_;
   std::vector<std::byte> found_;
   std::vector<ByteSource::Range> ranges_;

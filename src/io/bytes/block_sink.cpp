@@ -13,15 +13,16 @@
 namespace cairn {
 namespace {
 
-// Two blocks are being written, one is being filled, and one is spare in case either takes long.
+// Two blocks are being written, one is being filled, and one is spare in case either write takes
+// long.
 constexpr std::size_t kRingBlocks = 4;
 constexpr std::size_t kMostBlockBytes = std::size_t{4} << 20;
 constexpr std::size_t kPiecesOfAFile = 16;
 // Blocks of large files are multiples of what direct writes may need. Smaller blocks are only
-// copied. They are so small that tests can crash in the middle of a small file, too.
+// copied. The smallest are so small that tests can crash in the middle of a small file, too.
 constexpr std::size_t kDirectGranule = 4096;
 constexpr std::size_t kLeastBlockBytes = 64;
-// Smaller blocks are copied once more, while they are in the processor's cache.
+// Smaller blocks are filled through the cache: they are copied once more, while they are in it.
 constexpr std::size_t kLeastPastCache = std::size_t{64} << 10;
 
 }  // namespace

@@ -14,14 +14,14 @@
 
 namespace cairn {
 
-// The block size for a file of that size. A small file gets several blocks, so that filling and
-// writing overlap. At most 4 MiB.
+// Returns the block size for a file of `file_bytes`. A small file gets several blocks, so that
+// filling and writing overlap. At most 4 MiB.
 std::size_t block_bytes(std::uint64_t file_bytes);
 
 class BlockSink final : public CopyingSink {
  public:
-  // Holds four blocks until this sink and every owner of written bytes are gone. Their memory is
-  // then kept for the next sink. `to` must outlive this sink.
+  // Holds four blocks until this sink and every owner of written bytes are gone. The blocks' memory
+  // is then kept for the next sink. `to` must outlive this sink.
   BlockSink(PositionalSink& to, std::size_t block_bytes);
   ~BlockSink() override;
 
@@ -30,7 +30,7 @@ class BlockSink final : public CopyingSink {
   std::uint32_t write_with_crc32(ByteView bytes, std::uint32_t before) override;
   // Hands over the last block. Call nothing after it.
   void finish();
-  // How many bytes were written.
+  // Returns how many bytes were written.
   std::uint64_t position() const { return begin_ + used_; }
 
  private:

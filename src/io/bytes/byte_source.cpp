@@ -12,7 +12,7 @@
 namespace cairn {
 namespace {
 
-// As much as one core reads and examines before it leaves the core's cache.
+// As much as one core can read and then examine while it is in the core's cache.
 constexpr std::uint64_t kBatchBytes = std::uint64_t{1} << 20;
 
 struct Slice {

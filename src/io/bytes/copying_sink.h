@@ -1,4 +1,4 @@
-// A sink that copies what it is given, and can compute a checksum of it at the same time.
+// A sink that copies the bytes that it is given, and can compute their checksum at the same time.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// A source of memory that is not the host's.
+// A source of bytes in memory that is not the host's.
 #pragma once
 
 #include "cairn/byte_source.h"

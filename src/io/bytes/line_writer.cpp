@@ -8,8 +8,7 @@
 namespace cairn {
 namespace {
 
-// Pieces of at least this size go straight to their place. The CRC folding needs as many bytes,
-// too.
+// Pieces of at least this size go straight to their place. crc32() folds from the same size on.
 constexpr std::size_t kLarge = 512;
 
 }  // namespace

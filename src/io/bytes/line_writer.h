@@ -1,9 +1,9 @@
 // Writes bytes of any length, one after the other, into memory that is not read again soon.
 //
-// They go past the cache (stream_copy.h) in whole lines. Writing part of a line past the cache
-// takes longer than all of a small piece; writing it through the cache reads the memory first. So
-// the odd bytes at the end of a piece wait for the next piece. This halves the time to copy 100,000
-// tensors of 10 KiB with their CRCs.
+// The bytes go past the cache (stream_copy.h) in whole lines. Writing part of a line past the cache
+// takes longer than copying a whole small piece. Writing that part through the cache reads the
+// memory first. So the odd bytes at the end of a piece wait for the next piece. This halves the
+// time to copy 100,000 tensors of 10 KiB with their CRCs.
 #pragma once
 
 #include <array>
@@ -21,8 +21,8 @@ class LineWriter {
   // Sets where the next bytes go: `to`, at the beginning of a line. No bytes may be waiting.
   void begin(std::byte* to) { to_ = to; }
   void write(ByteView bytes);
-  // Also returns the CRC-32 of `bytes`; `before` is the CRC of the preceding bytes. It is of the
-  // bytes as they were copied, even if they change meanwhile.
+  // Also returns the CRC-32 of `bytes`; `before` is the CRC of the preceding bytes. The CRC is of
+  // the bytes as they were copied, even if `bytes` change meanwhile.
   std::uint32_t write_with_crc32(ByteView bytes, std::uint32_t before);
   // Brings everything to its place, where other threads may then read it.
   void finish();
@@ -40,7 +40,7 @@ class LineWriter {
   void write_by(ByteView bytes, const CopyLines& copy_lines, const Check& check);
 
   alignas(kCacheLine) std::array<std::byte, kGathered> gathered_;
-  std::size_t used_ = 0;     // of gathered_; they belong at to_
+  std::size_t used_ = 0;     // bytes in gathered_, which belong at to_
   std::byte* to_ = nullptr;  // at the beginning of a line
 };
 

@@ -27,8 +27,8 @@ void for_each_piece(const SharedBytes& bytes, std::size_t piece_bytes, auto&& us
 inline constexpr std::uint64_t kReadPieceBytes = std::uint64_t{1} << 20;
 
 // As above for a range of a source, in pieces that fit a core's cache. Bytes in memory are passed
-// where they lie. A source that shows its bytes in order shows these. Other bytes are read into a
-// buffer that each thread has for itself.
+// where they lie. A source with shows_in_order() passes them by read_each(). Other bytes are read
+// into a buffer that each thread has for itself.
 void for_each_piece(const ByteSource& source, std::uint64_t offset, std::uint64_t size,
                     auto&& use) {
   if (source.in_memory()) return for_each_piece(source.view(offset, size), kReadPieceBytes, use);

@@ -1,4 +1,4 @@
-// Groups ranges of a source where each call has a fixed cost.
+// Groups ranges of a source, if each call of the source has a fixed cost.
 #pragma once
 
 #include <algorithm>

@@ -11,7 +11,7 @@ namespace cairn {
 // Holds one piece of a source around the last request, so that neighbours cost one read.
 class ReadAhead {
  public:
-  // `source` must outlive it. Each read fetches `piece_bytes`.
+  // `source` must outlive the ReadAhead. Each read fetches `piece_bytes`.
   explicit ReadAhead(const ByteSource& source, std::uint64_t piece_bytes = std::uint64_t{64} << 10)
       : source_(source), piece_bytes_(piece_bytes) {}
 

@@ -26,7 +26,7 @@ void stream_lines(std::byte* to, const std::byte* from, std::size_t size) {
   }
 }
 
-// Orders these stores before later ones, as other threads see them.
+// Orders the stores past the cache before later stores, as other threads see them.
 void stream_fence() { _mm_sfence(); }
 
 #else

@@ -52,7 +52,8 @@ const Windows::Window* Windows::find(std::uint64_t offset, std::uint64_t bytes) 
       std::upper_bound(windows_.begin(), windows_.end(), offset,
                        [](std::uint64_t at, const Window& window) { return at < window.offset; });
   if (behind == windows_.begin()) return nullptr;
-  // The last to begin by `offset`, and the furthest-reaching.
+  // The last window that begins at or before `offset`. Of all such windows it also reaches
+  // furthest.
   const Window& window = *std::prev(behind);
   return offset <= window.end() && bytes <= window.end() - offset ? &window : nullptr;
 }

@@ -10,9 +10,9 @@
 
 namespace cairn {
 
-// A source with some parts in memory: the ends of a file, read generously with one call, and what
-// they show to be needed next. Reading inside such a part costs no read. Not thread-safe while
-// fetch(), add() or forget() run; otherwise as safe as the other source.
+// A source with some parts in memory: the ends of a file, read generously with one call, and the
+// bytes that these ends show to be needed next. Reading inside such a part costs no read. Not
+// thread-safe while fetch(), add() or forget() run; otherwise as safe as `under`.
 class Windows final : public ByteSource {
  public:
   struct Extent {
@@ -20,17 +20,17 @@ class Windows final : public ByteSource {
     std::uint64_t size = 0;  // an extent past the end is cut there
   };
 
-  // If `under` is a Windows itself, its windows are there from the beginning.
+  // If `under` is a Windows itself, this source begins with the windows of `under`.
   explicit Windows(std::shared_ptr<const ByteSource> under);
 
-  // Reads with one call those of `extents` that are not there yet.
+  // Reads with one call those of `extents` that are not in memory yet.
   void fetch(std::vector<Extent> extents);
   // Adds bytes that were read already, of the range that begins at `offset`. Many calls are cheap
-  // when they come in order.
+  // if their offsets ascend.
   void add(std::uint64_t offset, SharedBytes bytes);
   // Whether the range is in memory, so that reading it costs nothing.
   bool has(std::uint64_t offset, std::uint64_t bytes) const;
-  // Releases what was read ahead.
+  // Releases all bytes that were read ahead.
   void forget() { windows_.clear(); }
 
   std::uint64_t size() const override { return under_->size(); }
@@ -54,7 +54,8 @@ class Windows final : public ByteSource {
   void split(std::uint64_t offset, std::uint64_t size, auto&& known, auto&& other) const;
 
   std::shared_ptr<const ByteSource> under_;
-  std::vector<Window> windows_;  // by offset; none lies in another, so by end, too
+  // Sorted by offset. No window lies within another, so they are sorted by end, too.
+  std::vector<Window> windows_;
 };
 
 }  // namespace cairn

@@ -37,8 +37,8 @@ bool ends_at_random(std::string_view name) {
 
 bool remove_one(FileSystem& files, FilePath path) {
   if (name_before_replacement(path.name)) {
-    // Another folder has its name, or it would have been given that name back. Its name must no
-    // longer say that it could be given back.
+    // Another folder has the previous name of this folder. Otherwise finish_replacements() would
+    // have given that name back. The name of this folder must no longer say that this could happen.
     const FilePath unnamed = temporary_path(path);
     files.rename(path, unnamed, false);
     path = unnamed;
@@ -61,7 +61,8 @@ std::vector<std::string> remove_dead(FileSystem& files, const FolderPath& folder
     try {
       if (remove_one(files, {folder, name})) removed.push_back(name);
     } catch (const Error&) {
-      // Another user's file, for example. It disturbs nothing, and is no reason not to start.
+      // Another user's file, for example. Such a file disturbs nothing, and is no reason not to
+      // start.
     }
   }
   return removed;
@@ -83,7 +84,7 @@ void check_target(FileSystem& files, const FilePath& target, bool overwrite) {
   }
 }
 
-// False where there are no links. The errors that mean this differ between file systems.
+// Returns false if there are no links here. The errors that mean this differ between file systems.
 bool try_make_link(FileSystem& files, const std::string& target, const FilePath& path) {
   try {
     files.make_link(target, path);
@@ -111,7 +112,7 @@ FilePath temporary_path(const FilePath& target, std::string_view suffix) {
 }
 
 std::string random_digits() {
-  // Not a seeded generator: two processes, or one process twice, must never draw the same.
+  // Not a seeded generator: two processes, or one process twice, must never draw the same digits.
   std::random_device device;
   std::string digits;
   for (std::size_t i = 0; i < kRandomDigits; ++i) {
@@ -155,7 +156,7 @@ void AtomicFile::write(ByteView bytes) { file_->write(bytes); }
 void AtomicFile::write_shared(const SharedBytes& bytes) { file_->write_shared(bytes); }
 
 void AtomicFile::sync() {
-  check_mapped_pages();  // this file may contain bytes that were read from those pages
+  check_mapped_pages();  // this file may contain bytes that were read from unreadable pages
   file_->sync();
   is_synced_ = true;
 }
@@ -201,7 +202,7 @@ void remove_leftovers_of(FileSystem& files, const FilePath& path) {
              name.substr(0, name.size() - kRandomDigits - 1) == stem;
     });
   } catch (const Error&) {
-    // The folder may be writable but not readable. Cleaning it is not required.
+    // The folder may be writable but not readable. Cleaning the folder is not required.
   }
 }
 

@@ -1,12 +1,13 @@
-// Publishes a file so that its name never stands for a part of it.
+// Publishes a file so that its name never stands for an incomplete file.
 //
 //  1. Create `<folder>/.cairn-tmp-<name>-<random>` beside the target, because a rename across file
 //     systems would not be atomic. Lock it, so that a cleaner can tell a living writer from a dead
-//     one. Or overwrite a spare file that has such a name already (spare_file.h).
+//     one. Or, instead of creating a file, overwrite a spare file that has such a name already
+//     (spare_file.h).
 //  2. Write the bytes.
 //  3. fdatasync the file. A rename before this may publish an empty file after a power cut.
-//  4. rename it over the target: readers see the old file or the new one. It stays open, and so
-//     locked, until it has its final name.
+//  4. rename it over the target: readers see the old file or the new one. The new file stays open,
+//     and so locked, until it has its final name.
 //  5. fsync the folder. Until then a power cut may bring the old file back.
 //
 // commit() does 3 to 5 and returns when the file is durable. The destructor removes the temporary
@@ -29,9 +30,9 @@ class SpareFile;
 class AtomicFile final : public ByteSink {
  public:
   struct Options {
-    bool overwrite = true;  // false: commit() throws AlreadyExistsError when the target exists
+    bool overwrite = true;  // false: commit() throws AlreadyExistsError if the target exists
     std::uint64_t expected_bytes = 0;
-    bool is_private = false;     // as in CreateOptions; for a new file
+    bool is_private = false;     // as in CreateOptions; only for a new file
     SpareFile* spare = nullptr;  // in the folder of `path`; overwritten if that is allowed
   };
 
@@ -65,8 +66,8 @@ class AtomicFile final : public ByteSink {
 bool replace_link(FileSystem& files, const std::string& target, const FilePath& link);
 
 // Finishes replacements of folders (atomic_folder.h) in `folder`. Then removes the temporary files
-// and folders of dead writers, and returns their names. A missing folder has none. Leftovers that
-// cannot be removed stay.
+// and folders of dead writers, and returns their names. A missing folder has no leftovers.
+// Leftovers that cannot be removed stay.
 std::vector<std::string> remove_leftovers(FileSystem& files, const FolderPath& folder);
 
 // As above, only for the leftovers that were to become `path`.
@@ -83,15 +84,15 @@ std::string random_digits();
 
 // The random part at the end of a temporary name: "-0123456789abcdef".
 std::string_view temporary_suffix(std::string_view temporary);
-// The temporary name for `target` with that random part.
+// Returns the temporary name for `target` with `suffix` as its random part.
 FilePath temporary_path(const FilePath& target, std::string_view suffix);
 
-// Whether it is a temporary name, as AtomicFile, AtomicFolder and replace_link() give them.
+// Whether `name` is a temporary name, as AtomicFile, AtomicFolder and replace_link() make them.
 bool is_temporary_name(std::string_view name);
 
 // The name of a folder while another folder replaces it: ".cairn-old-<name>-<random>".
 FilePath replaced_path(const FilePath& target, std::string_view suffix);
-// The folder's previous name; nullopt if `name` is no such name.
+// Returns <name> if `name` is such a name, otherwise nullopt.
 std::optional<std::string> name_before_replacement(std::string_view name);
 
 }  // namespace cairn

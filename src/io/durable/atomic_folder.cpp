@@ -14,7 +14,8 @@
 namespace cairn {
 namespace {
 
-// Whether a folder with that name exists and is to be replaced. Throws if it must not be.
+// Whether a folder named `target` exists and is to be replaced. Throws if something with this name
+// exists that must not be replaced.
 bool is_folder_to_replace(FileSystem& files, const FilePath& target, bool overwrite) {
   const std::string path = target.text();
   const auto there = files.stat(path, false);
@@ -62,7 +63,7 @@ AtomicFolder::AtomicFolder(FileSystem& files, FilePath path, bool overwrite,
   } while (!make_temporary());
 }
 
-// Makes and locks the folder. Returns whether it still exists.
+// Makes and locks the folder. Returns whether the folder still exists after it was locked.
 bool AtomicFolder::make_temporary() {
   try {
     files_.make_folders(built());
@@ -89,7 +90,7 @@ std::unique_ptr<WritableFile> AtomicFolder::create(const std::string& name,
 }
 
 void AtomicFolder::commit() {
-  check_mapped_pages();  // these files may contain bytes that were read from those pages
+  check_mapped_pages();  // these files may contain bytes that were read from unreadable pages
   files_.sync_folder(built());
   std::optional<FilePath> old;
   if (is_folder_to_replace(files_, path_, overwrite_)) {

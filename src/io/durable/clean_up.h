@@ -7,8 +7,8 @@
 
 namespace cairn {
 
-// Calls `act`, and calls it once more if there was no memory for it: the failed call has given its
-// memory back. The second call must continue where the first failed.
+// Calls `act`, and calls it once more if there was too little memory for the first call: the failed
+// call has given its memory back. The second call must continue where the first failed.
 template <class Act>
 void retry_after_bad_alloc(const Act& act) {
   try {

@@ -25,7 +25,7 @@ std::unique_ptr<WritableFile> SpareFile::overwrite(std::uint64_t expected_bytes)
   try {
     return files_.overwrite(*path_, expected_bytes);
   } catch (const StorageError&) {
-    return nullptr;  // a new file does as well, and reports the error if it persists
+    return nullptr;  // a new file serves as well, and reports the error if it persists
   }
 }
 

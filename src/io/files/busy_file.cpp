@@ -38,7 +38,7 @@ bool is_being_written(const std::string& path) {
   return is_locked || is_open_for_writing(fd.get());
 }
 
-// A write lease is refused while the file is open elsewhere. A mapping keeps it open.
+// A write lease is refused while the file is open elsewhere. A mapping keeps a file open.
 bool is_open_elsewhere(int fd) {
   return !file_system_of(fd).has_sure_leases || try_lease(fd, F_WRLCK) != 0;
 }

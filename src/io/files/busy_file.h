@@ -14,8 +14,8 @@ bool is_being_written(const std::string& path);
 // open for writing. Also true wherever the kernel does not know for certain: on all file systems
 // except local disk ones, and for other users' files.
 //
-// It does not see readers that reach a file without having it open: an NFS client of protocol 3
-// between two reads from this machine's disk, or a bind mount of the single file.
+// This function does not see readers that reach a file without having it open: an NFS client of
+// protocol 3 between two reads from this machine's disk, or a bind mount of the single file.
 bool is_open_elsewhere(int fd);
 
 }  // namespace cairn

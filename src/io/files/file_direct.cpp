@@ -110,7 +110,7 @@ bool DirectReads::read_in_place(std::uint64_t offset, std::span<std::byte> into,
   return true;
 }
 
-// Asks about 16 pages. Asking about all would take a tenth of the time of reading them.
+// Asks about 16 pages. Asking about all pages would take a tenth of the time of reading them.
 bool DirectReads::is_cached(std::uint64_t begin, std::uint64_t end) const {
   if (pages_ == nullptr) return true;
   constexpr std::uint64_t kSamples = 16;

@@ -1,17 +1,18 @@
-// Reads a file past the page cache, where much of it is not cached yet.
+// Reads a file past the page cache, if much of the file is not cached yet.
 //
-// Through the page cache, the kernel copies every byte into pages that it has to find first. That
-// takes as much processor time as the disk takes, and evicts what other programs have cached.
-// docs/performance.md has the figures.
+// If a file is read through the page cache, the kernel copies every byte into pages that it has to
+// find first. That takes as much processor time as the disk takes to read, and evicts what other
+// programs have cached. docs/performance.md has the figures.
 //
 //  1. Open the file a second time with O_DIRECT, through its descriptor and not its name.
 //  2. Look for a few pages of each range in the page cache (mincore). If most are there, read the
 //     range from the cache, which is five times as fast as the disk.
-//  3. Otherwise read it into memory that is aligned as the disk requires, and copy it from there.
-//     If its destination is aligned in its pages as the range is in the file, read directly into
-//     it.
-//  4. If something does not work (no O_DIRECT here, an error, a truncated file), leave it to
-//     reading through the page cache. That reports what is wrong with which byte.
+//  3. Otherwise read the range into memory that is aligned as the disk requires, and copy it from
+//     there. If the destination is aligned in its pages as the range is in the file, read directly
+//     into the destination.
+//  4. If something does not work (no O_DIRECT here, an error, a truncated file), leave the range to
+//     the caller, which reads it through the page cache. That read reports what is wrong with which
+//     byte.
 #pragma once
 
 #include <cstdint>
@@ -28,7 +29,7 @@
 
 namespace cairn {
 
-// For one file, during one call. Thread-safe.
+// For one file, during one call of its source. Thread-safe.
 class DirectReads {
  public:
   static constexpr std::uint64_t kMostBytes = std::uint64_t{6} << 20;  // of one read()
@@ -37,7 +38,7 @@ class DirectReads {
   // How many reads are in the disk's queue at once, each with its own buffer.
   static constexpr std::ptrdiff_t kMostAtOnce = 8;
 
-  // `file` must outlive it.
+  // `file` must outlive this object.
   DirectReads(const FileDescriptor& file, std::uint64_t size);
   ~DirectReads();
   DirectReads(const DirectReads&) = delete;
@@ -47,13 +48,14 @@ class DirectReads {
   bool is_cached(std::uint64_t begin, std::uint64_t end) const;
 
   // Step 3, for at most kMostBytes: calls use() with the bytes of [begin, end), which are valid
-  // only during the call. Returns false when it could not read them.
+  // only during the call. Returns false if it could not read them.
   bool read(std::uint64_t begin, std::uint64_t end, const std::function<void(ByteView)>& use);
 
-  // Step 3 without a copy: fills `into`, and calls use() with the `behind` bytes that follow it in
-  // the file, at most kMostFollowing. They come with the same system call, as do the pages that
-  // `into` shares with other data, and are valid only during use(). Returns false if `into` is not
-  // aligned as in the file, is too small, or could not be read; then its content is undefined.
+  // Step 3 without a copy: fills `into`, and calls use() with the `behind` bytes that follow them
+  // in the file, at most kMostFollowing. The following bytes come with the same system call, as do
+  // the pages that `into` shares with other data. They are valid only during use(). Returns false
+  // if `into` is not aligned as in the file, is too small, or could not be read; then its content
+  // is undefined.
   bool read_in_place(std::uint64_t offset, std::span<std::byte> into, std::size_t behind,
                      const std::function<void(ByteView)>& use) const;
   static constexpr std::size_t kMostFollowing = std::size_t{64} << 10;

@@ -42,11 +42,11 @@ struct DirectBlock {
   std::uint64_t offset = 0;  // in the file
 };
 
-// Bytes on their way to the disk: those of a block, or those that an owner keeps alive.
+// Bytes on their way to the disk. They are in a block, or an owner keeps them alive.
 struct QueuedWrite {
   ByteView bytes;
   std::uint64_t offset = 0;
-  std::byte* block = nullptr;                   // becomes free when the bytes are written
+  std::byte* block = nullptr;                   // the block becomes free when the bytes are written
   std::shared_ptr<const void> owner = nullptr;  // of bytes that are not in a block
 };
 
@@ -62,8 +62,8 @@ bool set_direct(int fd, bool direct) {
 
 int write_direct_or_not(int fd, ByteView bytes, std::uint64_t offset) {
   const int error = write_all_at(fd, bytes, offset);
-  // Also after a direct write that a limit or a full disk cut short at an odd byte. Writing the
-  // rest through the page cache yields the error that says so.
+  // A direct write that a limit or a full disk cut short at an odd byte also leads to EINVAL. Then
+  // writing the rest through the page cache yields the error of the limit or of the disk.
   if (error != EINVAL || !set_direct(fd, false)) return error;
   return write_all_at(fd, bytes, offset);
 }

@@ -62,7 +62,7 @@ std::unique_ptr<WritableFile> make_writer(FileDescriptor fd, const std::string& 
 FileDescriptor create_locked_file(const FilePath& path, bool is_private) {
   for (;;) {
     FileDescriptor fd = create_file(path, is_private);
-    lock_opened(fd, LOCK_EX);  // where there are no locks, remove_unlocked() leaves it
+    lock_opened(fd, LOCK_EX);  // where there are no locks, remove_unlocked() leaves the file
     struct stat info = {};
     if (fstat(fd.get(), &info) != 0) throw_storage_error(errno, "cannot examine " + path.text());
     if (info.st_nlink > 0) return fd;
@@ -113,8 +113,8 @@ int act_at(const FilePath& from, const FilePath& to, const Act& act) {
 int rename_to_new_name(int folder, const char* from, int other, const char* to) {
   const int result = renameat2(folder, from, other, to, RENAME_NOREPLACE);
   if (result == 0 || (errno != EINVAL && errno != ENOSYS)) return result;
-  // An old kernel, or a file system without that flag (NFS). A hard link never replaces either. A
-  // folder cannot have one, but replaces only an empty folder.
+  // An old kernel, or a file system without that flag (NFS). A hard link never replaces anything
+  // either. A folder cannot have a hard link, but a renamed folder replaces only an empty folder.
   struct stat info = {};
   const auto look = [&](int where, const char* name) {
     return fstatat(where, name, &info, AT_SYMLINK_NOFOLLOW) == 0;
@@ -149,8 +149,7 @@ class PosixFileSystem final : public FileSystem {
     refuse_uri(path.text());
     ignore_file_size_signal();
     FileDescriptor fd = open_at_for_lock(path, O_WRONLY | O_NONBLOCK);
-    // Lock first: a cleaner that comes later leaves the file, and an earlier one has removed its
-    // name.
+    // Lock first: a later cleaner leaves the file, and an earlier cleaner has removed its name.
     if (!fd.is_open() || lock_opened(fd, LOCK_EX | LOCK_NB) != 0) return nullptr;
     struct stat info = {};
     const bool is_ours = fstat(fd.get(), &info) == 0 && S_ISREG(info.st_mode) &&
@@ -240,8 +239,8 @@ class PosixFileSystem final : public FileSystem {
       if (is_forbidden(errno) && !is_temporary_name(path.name)) return remove(path);
       throw_storage_error(errno, "cannot open " + path.text());
     }
-    // Held until after the removal: a writer that comes now waits, and then sees that its file is
-    // gone.
+    // The lock is held until after the removal. A writer that wants to lock the file now waits, and
+    // then sees that its file is gone.
     const int error = lock_opened(fd, LOCK_EX | LOCK_NB);
     // Without locks, it is unknown whether the writer of a temporary file lives. A file with its
     // final name is finished.
@@ -313,8 +312,8 @@ std::shared_ptr<const ByteSource> PosixFileSystem::open(const std::string& path)
   return make_file_source(std::move(fd), path);
 }
 
-// Throws if `path` is a link to a folder that does not exist. For such a link stat() finds nothing,
-// and mkdir() says that it exists.
+// Throws if `path` is a link to a folder that does not exist. For such a link, stat() finds
+// nothing, and mkdir() says that `path` exists.
 void refuse_dangling_link(const std::string& path) {
   std::string target(PATH_MAX, '\0');
   const ssize_t size = readlink(path.c_str(), target.data(), target.size());
@@ -331,7 +330,7 @@ bool PosixFileSystem::is_folder(const FolderPath& path, const FolderPath& wanted
   if (open_folder(path, O_PATH).is_open()) return true;
   if (!leads_nowhere(errno)) throw_read_error(errno, "cannot examine " + path.text());
   const auto there = stat(path.text(), /*follow=*/path.below.empty());
-  // If it is a folder, a link above it is in the way.
+  // If `path` is a folder that open_folder() cannot open, a link above it is in the way.
   if (!there || there->type == FileInfo::Type::kFolder) return false;
   const std::string doing = "cannot create the folder " + wanted.text() + ": " + path.text();
   if (there->type != FileInfo::Type::kLink) throw UsageError(doing + " is not a folder");
@@ -349,7 +348,8 @@ void PosixFileSystem::make_folders(const FolderPath& path) {
     there = there.parent();
   }
   // A process that was killed between creating a folder and syncing its parent leaves a folder that
-  // a power cut may undo. Folders are made one by one, so it can only be the deepest.
+  // a power cut may undo. Folders are made one by one, so only the deepest existing folder can be
+  // such a folder.
   const FolderPath above = there.parent();
   const FileDescriptor opened = open_folder(above, O_RDONLY);
   if (opened.is_open()) {

@@ -36,7 +36,7 @@ constexpr std::uint64_t kMostFollowing = DirectReads::kMostFollowing;
 static_assert(kFilePieceBytes + kLeastDirectPiece + kMostFollowing <= DirectReads::kMostBytes);
 constexpr unsigned kDiskThreads = 6;  // they wait most of the time
 
-// Receives the bytes between two ranges. They are never looked at, so threads may share it.
+// Returns a place of this thread for the bytes between two ranges, which are never looked at.
 std::span<std::byte> unwanted() {
   thread_local std::array<std::byte, kGapBytes> place;
   return place;
@@ -129,7 +129,7 @@ std::vector<FilePiece> pieces_of(std::span<const Item> items) {
   return pieces;
 }
 
-// Drops the first `bytes`.
+// Returns `places` without the first `bytes` bytes.
 std::span<iovec> without_first(std::span<iovec> places, std::size_t bytes) {
   while (!places.empty() && bytes >= places.front().iov_len) {
     bytes -= places.front().iov_len;
@@ -154,7 +154,7 @@ class Batch {
   bool is_full() const { return bytes_ == kBytes; }
   std::span<iovec> places() { return places_; }
 
-  // Takes bytes of the item, from `done` on, as many as fit. Returns how many.
+  // Takes bytes of the item, from `done` on: as many as fit. Returns how many bytes it took.
   std::uint64_t add(const Item& item, std::uint64_t done) {
     if (item.offset + done > end_) {
       places_.push_back({unwanted().data(), static_cast<std::size_t>(item.offset + done - end_)});
@@ -201,9 +201,9 @@ class Batch {
   std::vector<iovec> places_;
 };
 
-// The index of the i-th of `count` pieces to be read, when the first `cached` are in the page
+// The index of the i-th of `count` pieces to be read, if the first `cached` pieces are in the page
 // cache. Cached and other pieces take turns, so that the disk works while cores look at cached
-// ones.
+// pieces.
 std::size_t interleaved_index(std::size_t i, std::size_t cached, std::size_t count) {
   const std::size_t turns = std::min(cached, count - cached);
   if (i < 2 * turns) return i % 2 == 0 ? i / 2 : cached + i / 2;
@@ -282,7 +282,8 @@ class FileSource final : public ByteSource, public ByteSource::LocalFile {
   }
 
  private:
-  // How many pieces at the front are mostly in the page cache. Files fill it from the front.
+  // How many pieces at the front are mostly in the page cache. Files get into the cache from their
+  // front.
   static std::size_t cached_at_front(const DirectReads& direct, std::span<const FilePiece> pieces) {
     const auto is_cached = [&](const FilePiece& piece) {
       return direct.is_cached(piece.offset, piece.end);
@@ -309,8 +310,9 @@ class FileSource final : public ByteSource, public ByteSource::LocalFile {
     }
   }
 
-  // Reads an item whose destination is aligned as in the file directly into it, with a little that
-  // follows it. Returns false if it is not aligned so, or cannot be read.
+  // Reads an item directly into its destination, with a little that follows the item in the file.
+  // Returns false if the destination is not aligned as the item is in the file, or if the item
+  // cannot be read.
   static bool read_in_place(const DirectReads& direct, const FilePiece& piece, const Look& look) {
     const Item& item = piece.items.front();
     const std::uint64_t end = item.offset + item.size;

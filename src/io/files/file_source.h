@@ -6,9 +6,9 @@
 //     page cache go past it (io/files/file_direct.h).
 //  3. Then it compares size and time once more. Bytes of a file that was written to meanwhile are
 //     not given out.
-//  4. view() maps the file, once, when it is first called under a GuardedReads.
-//     io/memory/mapped_file.h says what happens to pages that cannot be read, and to a file that is
-//     written to later. Without a GuardedReads nothing would report them, so view() reads.
+//  4. view() maps the file, once: in its first call under a GuardedReads. io/memory/mapped_file.h
+//     says what happens to pages that cannot be read, and to a file that is written to later.
+//     Without a GuardedReads nothing would report such pages, so view() reads.
 #pragma once
 
 #include <atomic>
@@ -29,15 +29,16 @@ class ByteSource::LocalFile {
  public:
   virtual ~LocalFile() = default;
   // Brings the file into the page cache from its beginning on, as fast as the disk delivers it and
-  // not much further ahead. Ends when all of it is there or `ended` is set. Throws the error that
-  // stops it.
+  // not much further ahead. Ends when all of the file is there or `ended` is set. Throws the error
+  // that stops it.
   virtual void bring_into_page_cache(const std::atomic<bool>& ended) const = 0;
 };
 
-// Whether it is a file source, or one with parts that were read ahead (io/bytes/windows.h).
+// Whether `source` is a file source, or a Windows over one (io/bytes/windows.h).
 inline bool is_file_source(const ByteSource& source) { return source.local_file() != nullptr; }
 
-// As LocalFile's function, but only a hint: does nothing for other sources, and ignores errors.
+// As LocalFile::bring_into_page_cache(), but only a hint: does nothing for other sources, and
+// ignores errors.
 void bring_into_page_cache(const ByteSource& source, const std::atomic<bool>& ended) noexcept;
 
 }  // namespace cairn

@@ -82,7 +82,7 @@ class SmallFileWriter final : public WritableFile {
 
   FailingOnce file_;
   std::vector<std::byte> buffer_;
-  std::uint64_t end_ = 0;  // of what was written
+  std::uint64_t end_ = 0;  // of the bytes that were written
   bool closed_ = false;
 };
 

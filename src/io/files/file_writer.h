@@ -20,7 +20,7 @@ std::unique_ptr<WritableFile> make_small_file_writer(FileDescriptor fd, std::str
 // Uses 24 MiB and two threads until it is closed.
 std::unique_ptr<WritableFile> make_large_file_writer(FileDescriptor fd, const std::string& path);
 
-// Shared by both: a descriptor that is dead after its first failure.
+// Both writers use this: a descriptor on which every call fails after the first failure.
 class FailingOnce {
  public:
   FailingOnce(FileDescriptor fd, std::string path) : fd_(std::move(fd)), path_(std::move(path)) {}

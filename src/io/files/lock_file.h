@@ -1,9 +1,9 @@
 // A file whose advisory lock (flock) says that a process is at work, with a text that says which.
 //
-//  1. Open the file, or create it, and ask for the lock without waiting. If another process has
-//     it, read its text and change nothing.
+//  1. Open the file, or create it, and ask for the lock without waiting. If another process has the
+//     lock, read the file's text and change nothing.
 //  2. The lock is on the file, not on its name. If the name is gone or stands for another file by
-//     now, the previous process has just released its lock. Then start again.
+//     now, the previous process has just released its lock. In that case, start again.
 //  3. Write the text. This takes over a file that a killed process left.
 //  4. To release: remove the name while the lock is held, then close.
 //

@@ -36,7 +36,7 @@ void remove_leftovers_of_killed(const std::string& folder, const std::string& pr
   std::vector<std::string> names;
   try {
     names = posix_file_system().list(folder);
-  } catch (const Error&) {  // creating a folder beside them reports the error
+  } catch (const Error&) {  // creating a folder here reports the error
   }
   for (const std::string& name : names) {
     const std::string path = join_path(folder, name);
@@ -63,8 +63,8 @@ PrivateFolder::PrivateFolder(const std::string& prefix, const std::string& folde
       remove_all(path_);
       throw;
     }
-    // Without the lock, another process has it and removes the folder. Where there are no locks, no
-    // process has it.
+    // If this process did not get the lock, another process has it, and removes the folder. Where
+    // there are no locks, no process has one.
     const bool is_last_try = attempt == 2;
     if ((lock_ != nullptr || is_last_try) && is_own_folder(path_)) return;
   }

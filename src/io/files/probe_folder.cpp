@@ -29,11 +29,12 @@ namespace {
 // The alignment that direct writes require of memory, offsets and sizes.
 constexpr std::size_t kBlock = 4096;
 
-// errno when a call failed (-1), 0 otherwise.
+// errno if a call failed (-1), otherwise 0.
 int error_of(int result) { return result < 0 ? errno : 0; }
 
-// A folder for the probes. The destructor removes it and everything that they left. Every call goes
-// through one descriptor of the folder, because another program may replace its name by a link.
+// A folder for the probes. The destructor removes the folder and everything that the probes left.
+// Every call goes through one descriptor of the folder, because another program may put a link in
+// its place.
 class Workshop {
  public:
   explicit Workshop(const std::string& folder) : path_(folder + "/.cairn-doctor-XXXXXX") {
@@ -72,8 +73,8 @@ class Workshop {
   int error_ = 0;
 };
 
-// Each probe returns errno, or 0, and may add a `detail`. They build on one another: the first one
-// makes "file".
+// Each probe returns errno, or 0, and may add a `detail`. The probes build on one another: the
+// first probe makes "file".
 using Probe = int (*)(const Workshop& shop, std::string& detail);
 
 int probe_create(const Workshop& shop, std::string& /*detail*/) {
@@ -150,7 +151,8 @@ int probe_case(const Workshop& shop, std::string& detail) {
   return 0;
 }
 
-// Detects a file server with another clock, which keep-within and keep-daily would use.
+// Detects a file server whose clock differs from this machine's. keep-within and keep-daily would
+// use the server's clock.
 int probe_clock(const Workshop& shop, std::string& detail) {
   const auto now = std::chrono::system_clock::now();
   unlinkat(shop.fd(), "second", 0);

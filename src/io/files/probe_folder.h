@@ -15,8 +15,8 @@ struct FolderProbe {
   std::string detail = {};  // the finding, or why it does not work
 };
 
-// Makes a folder ".cairn-doctor-XXXXXX" there, tries everything in it, and removes it. If it cannot
-// be made, the result is only that failure. Throws nothing for a failed probe.
+// Makes a folder ".cairn-doctor-XXXXXX" in `folder`, tries everything in it, and removes it. If
+// this folder cannot be made, the result is only that failure. Throws nothing for a failed probe.
 std::vector<FolderProbe> probe_folder(const std::string& folder);
 
 struct FolderSpace {

@@ -5,8 +5,8 @@
 
 namespace cairn {
 
-// Returns the absolute path, with links followed as far as it exists: two paths of one folder give
-// the same result. A part that does not exist yet, or may not be read, is taken by its text.
+// Returns the absolute path, with links followed as far as the path exists: two paths of one folder
+// give the same result. A part that does not exist yet, or may not be read, is taken by its text.
 std::string real_path(const std::string& path);
 
 }  // namespace cairn

@@ -22,11 +22,11 @@
 namespace cairn {
 namespace {
 
-// This size can be mapped unless no addresses are left.
+// Up to this size, a file can be mapped unless no addresses are left.
 constexpr std::size_t kLargestForSure = std::size_t{1} << 40;
 
-// A fault maps up to a whole large folio. So the first fault in a piece maps again what was
-// released before the piece. (Since Linux 6.18; before, at most 64 KiB.)
+// A fault maps up to a whole large folio. So the first fault in a piece maps again the pages before
+// the piece, which were released. (Since Linux 6.18. Older kernels map at most 64 KiB.)
 constexpr std::size_t kLargestFolio = std::size_t{2} << 20;
 
 // `mapping` is where the file's bytes start. Rounds down at both ends. In a stream, the page that
@@ -39,26 +39,26 @@ void release_pages(ByteView bytes, const void* mapping) {
   const auto start = static_cast<std::size_t>(bytes.data() - first);
   const std::size_t begin = (start - std::min(start, kLargestFolio)) / page * page;
   const std::size_t end = (start + bytes.size()) / page * page;
-  // A hint: if it fails, the memory is used for longer.
+  // This is a hint: if it fails, the memory is used for longer.
   if (end > begin) madvise(first + begin, end - begin, MADV_DONTNEED);
 }
 
 // One mapping. The handler reads it while other threads add and end mappings. So `begin` is 0 while
-// it changes, and objects are used again, never deleted. A mapping ends in destructors, which must
-// not allocate. So the objects themselves form the list of free ones and the list of those that
-// ended with an unreported failure.
+// the object changes, and objects are used again, never deleted. A mapping ends in destructors,
+// which must not allocate. So the objects themselves form the list of free ones and the list of
+// those that ended with an unreported failure.
 struct Mapping {
   std::atomic<std::uintptr_t> begin = 0;
   std::atomic<std::uintptr_t> end = 0;
   std::atomic<std::uintptr_t> unreadable_from = 0;  // an address; 0: all was readable
   Mapping* next = nullptr;
-  // Accessed only under the mutex of Mappings.
-  // in the list of free ones, or of those with an unreported failure
+  // The members below are accessed only under the mutex of Mappings.
+  // next_ended: the next one in the list of free mappings, or of those with an unreported failure.
   Mapping* next_ended = nullptr;
   std::string name = {};
   bool is_scratch = false;
   std::function<void()> check_unchanged = nullptr;  // null for a scratch file, and after the end
-  std::exception_ptr failure = nullptr;             // set when it ended
+  std::exception_ptr failure = nullptr;             // set when the mapping ended
   bool holds(std::uintptr_t address) const {
     const std::uintptr_t first = begin;
     return first != 0 && address >= first && address < end && first == begin;
@@ -158,8 +158,8 @@ class Mappings {
   std::atomic<Mapping*> newest_ = nullptr;
   std::vector<std::unique_ptr<Mapping>> all_;
   Mapping* free_ = nullptr;
-  Mapping* unreported_ =
-      nullptr;  // ended while a GuardedReads lives, with a failure not yet reported
+  // Mappings that ended while a GuardedReads lived, with a failure that was not reported yet.
+  Mapping* unreported_ = nullptr;
   bool is_guarded_ = false;
 };
 

@@ -1,21 +1,22 @@
 // Maps an open file, and lets readers notice when the disk fails.
 //
 // A page of a mapped file may be unreadable: a bad block, a file that was cut off, a server that
-// has forgotten it. That is no error of any call: the thread gets SIGBUS, which ends the process.
-// While a GuardedReads lives it becomes an error:
+// has forgotten it. No call reports this as an error: the thread gets SIGBUS, which ends the
+// process. While a GuardedReads lives, SIGBUS becomes an error:
 //
 //  1. map_descriptor() notes each mapping in a list. The end of the mapping removes it again.
 //  2. The first GuardedReads installs a handler of SIGBUS, for good.
 //  3. If the address lies in one of the mappings and a GuardedReads lives, the handler replaces the
-//     page, and all later ones of that mapping, by zeros. It notes where they begin, and lets the
-//     thread continue. Otherwise it calls the previous handler.
+//     page, and all later ones of that mapping, by zeros. The handler notes where these zeros
+//     begin, and lets the thread continue. Otherwise it calls the previous handler.
 //  4. check_mapped_reads() throws if a mapping has such zeros, or its file was written to since it
-//     was opened. It also throws, once, for a mapping that ended so while a GuardedReads lives; a
-//     write to its file is then reported only to a caller that asks for its path. A reader under a
-//     GuardedReads calls it before it relies on what it read, and before it calls anything damaged.
+//     was opened. It also throws, once, for a mapping that ended in this state while a GuardedReads
+//     lived. After the end, a write to the file is reported only to a caller that asks for the
+//     file's path. A reader under a GuardedReads calls check_mapped_reads() before it relies on
+//     what it read, and before it reports damage.
 //  5. Nothing is published while there are such zeros: AtomicFile::commit() checks all mappings for
-//     them. It does not check for written files: they may have nothing to do with what is
-//     published.
+//     them. It does not check whether mapped files were written to: they may have nothing to do
+//     with what is published.
 #pragma once
 
 #include <cstddef>
@@ -27,15 +28,16 @@
 namespace cairn {
 
 // Maps the first `size` bytes, read-only. The descriptor may be closed afterwards. `name` is for
-// the StorageError. `check_unchanged` throws if the file is not what it was; a later failure then
-// concerns readers of `name`, or of a folder around it. It is null for a scratch file: no other
-// process can write to it, its name is only for messages, and its failure concerns all readers.
+// the StorageError. `check_unchanged` throws if the file is not what it was. A later failure of the
+// mapping then concerns readers of `name`, or of a folder around it. `check_unchanged` is null for
+// a scratch file: no other process can write to it, its name is only for messages, and its failure
+// concerns all readers.
 SharedBytes map_descriptor(int fd, std::size_t size, const std::string& name,
                            std::function<void()> check_unchanged = nullptr);
 
 // While one lives, in whatever thread, unreadable pages are zeros instead of SIGBUS. The thread
-// that made it also ends it, and checks what it read. The threads of its for_each_parallel() are
-// guarded, too.
+// that made a GuardedReads must also destroy it, and check what was read. The threads of its
+// for_each_parallel() are guarded, too.
 class GuardedReads {
  public:
   GuardedReads();
@@ -44,8 +46,8 @@ class GuardedReads {
   GuardedReads& operator=(const GuardedReads&) = delete;
 };
 
-// Whether this thread has a GuardedReads. If not, this thread never checks for such pages, whatever
-// other threads do. Then it should read files rather than map them.
+// Whether this thread has a GuardedReads. A thread without one never checks for unreadable pages,
+// whatever other threads do. So it should read files rather than map them.
 bool reads_are_guarded();
 
 // Throws UnreadableError, with file and byte, if a mapping could not be read or its file was

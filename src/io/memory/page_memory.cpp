@@ -18,7 +18,7 @@ PageMemory::PageMemory(std::size_t bytes) : size_(bytes), mapping_bytes_(bytes +
   if (mapping_ == MAP_FAILED) throw std::bad_alloc();
   const auto start = reinterpret_cast<std::uintptr_t>(mapping_);
   data_ = static_cast<std::byte*>(mapping_) + (kHugePage - start % kHugePage) % kHugePage;
-  madvise(data_, size_, MADV_HUGEPAGE);  // a hint: without huge pages it is only slower
+  madvise(data_, size_, MADV_HUGEPAGE);  // a hint: without huge pages the memory is only slower
 }
 
 void PageMemory::give_back(std::size_t offset, std::size_t bytes) const noexcept {

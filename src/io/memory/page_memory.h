@@ -11,7 +11,7 @@ namespace cairn {
 class PageMemory {
  public:
   PageMemory() = default;
-  // zeroed; throws std::bad_alloc when there is no address space
+  // The memory is zeroed. Throws std::bad_alloc if there is no address space.
   explicit PageMemory(std::size_t bytes);
   ~PageMemory();
   PageMemory(PageMemory&& other) noexcept { swap(other); }
@@ -22,8 +22,8 @@ class PageMemory {
 
   std::byte* data() const { return data_; }
   std::size_t size() const { return size_; }
-  // Releases the pages of a part: it reads as zeros when touched again. `offset` is a multiple of
-  // the page size.
+  // Releases the pages of a part. The part reads as zeros when it is touched again. `offset` is a
+  // multiple of the page size.
   void give_back(std::size_t offset, std::size_t bytes) const noexcept;
 
  private:
@@ -41,7 +41,7 @@ class PageMemory {
 };
 
 // Requests huge pages for foreign memory that has not been touched: as many as fit into it. Does
-// nothing if it is smaller than one.
+// nothing if the memory is smaller than a huge page.
 void ask_for_huge_pages(void* begin, std::size_t bytes) noexcept;
 // Reserves so many bytes in the text, and requests huge pages for them.
 void reserve_pages(std::string& text, std::size_t bytes);

@@ -14,16 +14,19 @@ namespace cairn {
 
 // The folder for temporary files: `folder`, or if it is empty $TMPDIR, or else /var/tmp.
 std::string temporary_folder(const std::string& folder);
-// As above, for the message of a failed call there. Says which variable chose the place.
+// As above, as a text for the message of a call that failed in this folder. The text says which
+// variable chose the folder.
 std::string shown_temporary_folder(const std::string& folder);
 
-// Opens only the file, for reading and writing, where ScratchFile's constructor does.
+// Opens an unnamed file for reading and writing, in the folder that ScratchFile's constructor would
+// use.
 FileDescriptor open_scratch(const std::string& folder = {});
 
 // A file that is written, then mapped. Not thread-safe.
 class ScratchFile final : public ByteSink {
  public:
-  // Creates it in `folder`; if that is empty, in $TMPDIR or else /var/tmp. Throws StorageError.
+  // Creates the file in `folder`; if that is empty, in $TMPDIR or else /var/tmp. Throws
+  // StorageError.
   explicit ScratchFile(const std::string& folder = {});
 
   // Appends through a buffer, so that small pieces cost little.

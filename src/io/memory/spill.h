@@ -17,7 +17,8 @@ namespace cairn {
 // This many bytes, or fewer, are kept in memory.
 inline constexpr std::uint64_t kMostBytesInMemory = std::uint64_t{32} << 20;
 
-// Collects what is written: in memory up to `most_in_memory` bytes, beyond that in a ScratchFile.
+// Collects the bytes that are written: in memory up to `most_in_memory` bytes, beyond that in a
+// ScratchFile.
 class SpillSink final : public ByteSink {
  public:
   struct Options {

@@ -10,12 +10,13 @@ namespace cairn {
 // Listens at 127.0.0.1, at a port that may be a ReservedPort. Throws StorageError.
 FileDescriptor listen_at_loopback(std::uint16_t port);
 
-// Whether a socket listens at that port of 127.0.0.1. It gets a connection, which ends at once.
+// Whether a socket listens at that port of 127.0.0.1. That socket gets a connection, which ends at
+// once.
 bool is_listened_at_loopback(std::uint16_t port);
 
 // Finds the socket of this process that listens at `port`, and makes its descriptor a duplicate of
-// `own`. Code that accepts connections there gets those of `own` from then on. Throws
-// StorageError if there is no such socket.
+// `own`. From then on, code that accepts connections at the descriptor gets the connections of
+// `own`. Throws StorageError if there is no such socket.
 void replace_listener(std::uint16_t port, const FileDescriptor& own);
 
 }  // namespace cairn

@@ -24,8 +24,8 @@ constexpr const char* kTimeoutVariable = "CAIRN_PROGRAM_TIMEOUT";
 constexpr double kMostSeconds = 1e6;
 constexpr std::chrono::milliseconds kLongestPause{20};
 
-// Whether it was ended from outside (for example by the kernel when memory is short), and not
-// because of its input.
+// Whether the program was ended from outside (for example by the kernel when memory is short), and
+// not because of its input.
 bool was_stopped(int status) {
   if (!WIFSIGNALED(status)) return false;
   const int signal = WTERMSIG(status);
@@ -61,7 +61,7 @@ PipeThrough::PipeThrough(const std::vector<std::string>& argv, ByteSink& out,
 
 PipeThrough::~PipeThrough() = default;
 
-// Throws if the program is gone. Waiting for it could then take the end of any child.
+// Throws if the program is gone. Waiting for its end could then take the end of any other child.
 void PipeThrough::check_running() const {
   if (program_) return;
   throw StorageError(name_ + " has ended, or was stopped, before; start it again", ECHILD);
@@ -122,7 +122,7 @@ void PipeThrough::check_cancelled() {
   here->check();
 }
 
-// For a program that writes no more: it has ended, or is about to end.
+// Call this for a program that writes no more: it has ended, or is about to end.
 std::optional<int> PipeThrough::wait_for_end() {
   std::optional<int> status;
   std::chrono::milliseconds pause{1};
@@ -136,7 +136,8 @@ std::optional<int> PipeThrough::wait_for_end() {
   return status;
 }
 
-// Kills the program. It cannot be continued: the input that it was given is lost.
+// Kills the program, and throws. The program cannot be continued: the input that it was given is
+// lost.
 void PipeThrough::give_up() {
   program_.reset();
   const bool is_total = limits_.total.count() != 0;

@@ -18,17 +18,17 @@ namespace cairn {
 struct ProgramLimits {
   std::chrono::milliseconds total{0};    // most time from its start to its end
   std::chrono::milliseconds silence{0};  // most time without taking input or writing output
-  bool quotes_messages = true;           // errors contain what it writes to its standard error
+  bool quotes_messages = true;  // errors contain what the program writes to its standard error
 
   // For a program that passes on any amount of input: a silence of program_timeout().
   static ProgramLimits of_filter();
   // For a program that answers with a secret: program_timeout() in all. Errors do not quote it,
-  // because its messages may contain what it was given.
+  // because the messages of the program may contain its input.
   static ProgramLimits of_answer();
 };
 
-// One minute, or CAIRN_PROGRAM_TIMEOUT in seconds. Throws UsageError if that is not a number above
-// 0.
+// One minute, or CAIRN_PROGRAM_TIMEOUT in seconds. Throws UsageError if the variable is not a
+// number above 0.
 std::chrono::milliseconds program_timeout();
 
 // A running program. write() passes bytes to its standard input. Its standard output goes to `out`,
@@ -46,18 +46,18 @@ class PipeThrough final : public ByteSink {
   PipeThrough(const PipeThrough&) = delete;
   PipeThrough& operator=(const PipeThrough&) = delete;
 
-  // Drops bytes that the program no longer takes because it has ended: finish() says why. Throws
-  // StorageError if the program was stopped or finished.
+  // If the program has ended and takes no more bytes, drops them: finish() says why it ended.
+  // Throws StorageError if the program was stopped or finished.
   void write(ByteView bytes) override;
   // Closes the program's input and waits for its end. Returns an empty text if its exit code was 0,
   // otherwise the problem: "lzop ended with exit code 1: lzop: <stdin>: Checksum error". Throws
-  // StorageError if it was ended from outside, which says nothing about its input.
+  // StorageError if the program was ended from outside, which says nothing about its input.
   std::string finish();
 
  private:
   void check_running() const;
-  // Moves bytes that can move: of `input`, and to out_. Returns false when the program writes no
-  // more.
+  // Moves the bytes that can move: from `input` to the program, and from the program to out_.
+  // Returns false when the program writes no more.
   bool pump(ByteView& input);
   // How long poll() may wait; -1: without limit.
   int milliseconds_left() const;

@@ -18,7 +18,8 @@ namespace cairn {
 // For one thread at a time, except interrupt().
 class ProgramDialog {
  public:
-  // As spawn_program(). `wakeup` ends the waiting of pump(), and must outlive this object.
+  // Starts the program as spawn_program() does. `wakeup` ends the waiting of pump(), and must
+  // outlive this object.
   explicit ProgramDialog(const std::vector<std::string>& argv, const Wakeup* wakeup = nullptr);
   // Kills the program, and all that it started.
   ~ProgramDialog();
@@ -42,8 +43,8 @@ class ProgramDialog {
   // has_ended() of io/process/spawn.h.
   bool has_ended(std::optional<int>& status);
 
-  // The program's standard error so far, at most 2000 characters. If the program has ended, this is
-  // complete up to that limit.
+  // The program's standard error so far, at most 2000 characters. If the program has ended, the
+  // text is complete up to that limit.
   std::string messages();
 
   // Kills the program, so that pump() ends. From any thread.

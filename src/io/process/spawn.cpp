@@ -1,11 +1,11 @@
 // How a program is started:
 //
-//  1. Its standard input is a socket, its output and error are pipes. It has no other descriptor of
-//     this process, whichever library opened it. Otherwise a library's connection would stay open
-//     at the other end after this process has ended.
-//  2. It gets a process group of its own. Ctrl-C in the terminal is for the training run, which
-//     then saves a checkpoint through this very program.
-//  3. Signals that this process ignores or blocks have their default effect in it.
+//  1. Its standard input is a socket, its output and error are pipes. The program has no other
+//     descriptor of this process, whichever library opened the descriptor. Otherwise a library's
+//     connection would stay open at the other end after this process has ended.
+//  2. The program gets a process group of its own. Ctrl-C in the terminal is for the training run,
+//     which then saves a checkpoint through this very program.
+//  3. Signals that this process ignores or blocks have their default effect in the program.
 #include "io/process/spawn.h"
 
 #include <fcntl.h>
@@ -51,8 +51,8 @@ Ends make_pipe() {
   return {FileDescriptor(fds[0]), FileDescriptor(fds[1])};
 }
 
-// Older C libraries cannot do it: there, descriptors that were opened without O_CLOEXEC stay open.
-// Returns errno, or 0.
+// Has the program close all descriptors except the first three. Older C libraries cannot do this:
+// there, descriptors that were opened without O_CLOEXEC stay open. Returns errno, or 0.
 int add_close_of_others(posix_spawn_file_actions_t& actions) {
 #if defined(__GLIBC__) && __GLIBC_PREREQ(2, 34)
   return posix_spawn_file_actions_addclosefrom_np(&actions, STDERR_FILENO + 1);
@@ -146,7 +146,7 @@ SpawnedProgram spawn_program(const std::vector<std::string>& argv) {
 }
 
 std::optional<int> wait_for_program(pid_t pid) {
-  if (pid <= 0) return std::nullopt;  // waitpid() would take any child's end
+  if (pid <= 0) return std::nullopt;  // waitpid() would wait for any child
   int status = 0;
   while (waitpid(pid, &status, 0) < 0) {
     if (errno != EINTR) return std::nullopt;

@@ -82,7 +82,8 @@ struct Call {
   int report;  // the descriptor to which the error is written
 };
 
-// Older C libraries cannot do it: there, other descriptors stay open.
+// Makes exec() close all descriptors except the first three. Older C libraries cannot do this:
+// there, other descriptors stay open.
 void close_others_on_exec() {
 #if defined(__GLIBC__) && __GLIBC_PREREQ(2, 34)
   close_range(STDERR_FILENO + 1, ~0U, CLOSE_RANGE_CLOEXEC);
@@ -92,7 +93,7 @@ void close_others_on_exec() {
 // Runs in the new process. Nothing here allocates.
 [[noreturn]] void become(const Call& call) {
   setpgid(0, 0);
-  prctl(PR_SET_PDEATHSIG, SIGTERM);  // posix_spawn() has no option for it
+  prctl(PR_SET_PDEATHSIG, SIGTERM);  // posix_spawn() has no option for this
   if (getppid() != call.parent) _exit(128 + SIGTERM);
   bool are_set = true;
   for (int target = 0; target < 3; ++target) {
@@ -111,7 +112,7 @@ void close_others_on_exec() {
   _exit(127);
 }
 
-// The errno for which the program could not be started; 0 if it was.
+// Returns the errno with which the start of the program failed; 0 if the program was started.
 int error_of_start(int report) {
   int error = 0;
   ssize_t got = -1;

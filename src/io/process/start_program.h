@@ -31,14 +31,14 @@ struct StartOptions {
   std::string output_path = {};
   std::string errors_path = {};
   const KeptOutput* kept = nullptr;
-  bool has_input = true;  // this process's own, unless that is a terminal; otherwise none
+  bool has_input = true;  // true: this process's input, unless that is a terminal; otherwise none
 };
 
 // Starts a program in a process group of its own, with no signal blocked or ignored, and only the
-// first three descriptors. It is in the background of a terminal, so it cannot read from it. It
-// gets SIGTERM when this process ends first. argv[0] is searched for in $PATH. Throws
-// NotFoundError, or StorageError if it cannot be started. The caller must wait for the program.
-// Only for a process with one thread.
+// first three descriptors. The program is in the background of a terminal, so it cannot read from
+// the terminal. It gets SIGTERM if this process ends first. argv[0] is searched for in $PATH.
+// Throws NotFoundError, or StorageError if it cannot be started. The caller must wait for the
+// program. Only for a process with one thread.
 pid_t start_program(const std::vector<std::string>& argv, const StartOptions& options);
 
 }  // namespace cairn

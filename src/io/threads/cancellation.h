@@ -2,11 +2,12 @@
 //
 //  1. Code that may have to give up work makes a Cancellation, and a CancelScope around the work,
 //     on the thread that does the work.
-//  2. Code that waits inside asks for it: a pause is pause_here(), a call that can be cancelled has
-//     a CancelHook. cancel() ends both, and the work ends with CancelledError.
+//  2. Code that waits inside the scope asks for the Cancellation: a pause is pause_here(), a call
+//     that can be cancelled has a CancelHook. cancel() ends both, and the work ends with
+//     CancelledError.
 //
-// It belongs to the thread and is no argument, because every call of a store may have to end, even
-// in stores that do not know of cancellation.
+// A Cancellation belongs to the thread and is no argument, because every call of a store may have
+// to end, even in stores that do not know of cancellation.
 #pragma once
 
 #include <atomic>
@@ -33,9 +34,9 @@ class Cancellation {
   void cancel();
   void renew();
   bool is_cancelled() const { return is_cancelled_; }
-  // Throws CancelledError if it is cancelled.
+  // Throws CancelledError if this is cancelled.
   void check() const;
-  // Waits that long, or until it is cancelled.
+  // Waits for `time`, or until this is cancelled.
   void wait_for(std::chrono::milliseconds time);
 
  private:
@@ -62,13 +63,13 @@ class CancelScope {
   Cancellation* const before_;
 };
 
-// This thread's Cancellation; null when there is none.
+// This thread's Cancellation; null if there is none.
 Cancellation* cancellation_here();
 
 // Throws CancelledError if this thread's work is cancelled.
 void check_cancelled_here();
 
-// Waits that long. Throws CancelledError if this thread's work is, or gets, cancelled.
+// Waits for `time`. Throws CancelledError if this thread's work is, or gets, cancelled.
 void pause_here(std::chrono::milliseconds time);
 
 // The clock of pauses, for tests: pause_here() waits by it.
@@ -83,9 +84,9 @@ void set_pause_clock(std::shared_ptr<PauseClock> clock);
 // The time of that clock, or else of steady_clock.
 std::chrono::steady_clock::time_point pause_time();
 
-// Calls `act` when this thread's work is cancelled: once, in the cancelling thread, or at once if
-// it is cancelled already. Never after the hook has ended. `act` must not wait, nor make or end a
-// hook.
+// Calls `act` when this thread's work is cancelled: once, in the cancelling thread. If the work is
+// cancelled already, the constructor calls `act`. Never after the hook has ended. `act` must not
+// wait, nor make or end a hook.
 class CancelHook {
  public:
   explicit CancelHook(std::function<void()> act);

@@ -46,7 +46,7 @@ void run(std::size_t count, const std::function<void(std::size_t)>& work, std::s
         work(i);
       }
     } catch (...) {
-      next = count;  // a few increments past it do no harm
+      next = count;  // a few increments past `count` do no harm
       const std::lock_guard lock(mutex);
       if (!error) error = std::current_exception();
     }
@@ -58,7 +58,7 @@ void run(std::size_t count, const std::function<void(std::size_t)>& work, std::s
         others.emplace_back(do_some);
       }
     } catch (const std::exception&) {  // no thread, or no memory for one
-      // The threads that started do all the work, or this one alone.
+      // The threads that started do all the work, or this thread does it alone.
     }
     do_some();
   }

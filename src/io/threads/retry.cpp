@@ -36,7 +36,7 @@ std::function<void(const StorageError&, std::chrono::milliseconds)> told_by_line
   };
 }
 
-// Whether this was the last attempt: `pause` would end after the policy's limits.
+// Whether this was the last attempt: `pause` would end after the limits of the policy.
 bool Retries::is_last(std::chrono::milliseconds pause) {
   const auto now = policy_.now ? policy_.now() : pause_time();
   if (++failures_ == 1) begin_ = now;

@@ -32,18 +32,19 @@ struct RetryPolicy {
   std::function<std::chrono::steady_clock::time_point()> now = nullptr;
 };
 
-// For RetryPolicy::on_retry: reports each retry as a line, "warning: ... trying again in 4 s".
+// For RetryPolicy::on_retry: passes each retry to `add` as a line, "warning: ... trying again in 4
+// s".
 std::function<void(const StorageError&, std::chrono::milliseconds)> told_by_lines(
     std::function<void(std::string)> add);
 
-// The pause after that many failures: between half of first_pause * 2^(failures - 1) and all of it.
-// At most longest_pause.
+// The pause after `failures` failures: between half of first_pause * 2^(failures - 1) and all of
+// it. At most longest_pause.
 std::chrono::milliseconds pause_after(const RetryPolicy& policy, int failures);
 
 // Counts the failed attempts of one operation.
 class Retries {
  public:
-  // `policy` must outlive it.
+  // `policy` must outlive this object.
   explicit Retries(const RetryPolicy& policy) : policy_(policy) {}
 
   // After a failed attempt: pauses. If it was the last attempt, adds that to the error and rethrows

@@ -11,9 +11,9 @@
 
 namespace cairn {
 
-// Replaces the thread's Cancellation in its scope. Waiting work ends with CancelledError, with the
-// message `why`, after `most` from construction. Costs a thread. Throws std::system_error when
-// there is none available.
+// Replaces the thread's Cancellation while this object lives. Work that still waits when `most` has
+// passed since construction ends with CancelledError, with the message `why`. Costs a thread.
+// Throws std::system_error if no thread is available.
 class TimeLimit {
  public:
   TimeLimit(std::string why, std::chrono::milliseconds most);

@@ -7,7 +7,7 @@
 namespace cairn {
 
 Turn::Turn(Turns& of, std::optional<std::chrono::milliseconds> most) : of_(of) {
-  bool was_cancelled = false;  // also if the cancellation was renewed since; under the lock
+  bool was_cancelled = false;  // stays true if the Cancellation is renewed; guarded by the lock
   const CancelHook hook([&] {
     const std::scoped_lock lock(of_.mutex_);
     was_cancelled = true;
@@ -36,7 +36,7 @@ Turn::~Turn() {
     const std::scoped_lock lock(of_.mutex_);
     of_.is_taken_ = false;
   }
-  of_.ended_.notify_all();  // a single thread could be cancelled, and take no turn
+  of_.ended_.notify_all();  // a single woken thread could be cancelled, and take no turn
 }
 
 }  // namespace cairn

@@ -26,8 +26,8 @@ class Turns {
 // This thread's turn, until destruction. At most one per thread.
 class Turn {
  public:
-  // Waits for the turn. Throws CancelledError. With `most`, waits at most so long, and may get no
-  // turn.
+  // Waits for the turn. Throws CancelledError. With `most`, waits at most so long. If there was no
+  // turn in this time, the Turn is false.
   explicit Turn(Turns& of, std::optional<std::chrono::milliseconds> most = std::nullopt);
   ~Turn();
   Turn(const Turn&) = delete;

@@ -1,4 +1,4 @@
-// Ends, from another thread, what one thread waits for with poll().
+// Ends, from another thread, the wait of a thread in poll().
 #pragma once
 
 #include <unistd.h>
@@ -9,7 +9,7 @@ namespace cairn {
 
 class Wakeup {
  public:
-  // Throws StorageError when there is no descriptor left.
+  // Throws StorageError if there is no descriptor left.
   Wakeup();
 
   // From any thread, also from a CancelHook: does not wait. A wake() while no thread waits ends the
@@ -20,8 +20,8 @@ class Wakeup {
   int descriptor() const { return event_.get(); }
   void take() const;
 
-  // Returns false in the child of a fork(), which shares it with its parent: the child needs
-  // another.
+  // Returns false in the child of a fork(). The child shares the descriptor with its parent, so it
+  // needs another Wakeup.
   bool is_of_this_process() const { return owner_ == getpid(); }
 
  private:

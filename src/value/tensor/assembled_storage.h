@@ -29,8 +29,8 @@ class AssembledStorage : public Storage {
   using Storage::Storage;
 };
 
-// All elements of a tensor that is stored in several pieces, in row-major order. Boxes of it can be
-// read alone.
+// All elements, in row-major order, of a tensor that is stored in several pieces. Boxes of the
+// tensor can be read alone.
 class PiecesStorage : public AssembledStorage {
  public:
   struct Cut {

@@ -49,7 +49,7 @@ const Value* attribute(const Foreign* object, std::string_view name) {
   return attribute_in(object->state, name);
 }
 
-// Returns the first of the two that exists: names differ between releases.
+// Returns the attribute `name`, or else the attribute `other`: names differ between releases.
 const Value* attribute(const Foreign* object, std::string_view name, std::string_view other) {
   const Value* found = attribute(object, name);
   return found != nullptr ? found : attribute(object, other);
@@ -99,8 +99,8 @@ const TensorView* local_in(const Parts& parts) {
   return local != nullptr && local->is_tensor() ? &local->as_tensor() : nullptr;
 }
 
-// The dimensions of a mesh, as PyTorch 2.9 and later lay them out over a list of ranks. Each has
-// one or more factors, the last of which changes fastest.
+// The dimensions of a mesh, as PyTorch 2.9 and later lay them out over a list of ranks. Each
+// dimension has one or more factors, the last of which changes fastest.
 struct Factor {
   std::int64_t size = 1;
   std::int64_t stride = 0;
@@ -152,8 +152,8 @@ std::optional<Factors> factors_in(const Foreign& layout) {
   throw CorruptError("a DTensor contradicts itself: " + what);
 }
 
-// Multiplies numbers that a file claims. Throws CorruptError for negative ones, and for a product
-// above `most`.
+// Multiplies numbers that a file claims. Throws CorruptError for negative numbers, and for a
+// product above `most`.
 std::int64_t checked_product(const Dims& sizes, std::int64_t most, const char* what) {
   const bool is_empty = std::find(sizes.begin(), sizes.end(), 0) != sizes.end();
   std::int64_t product = 1;
@@ -261,7 +261,8 @@ bool is_shard_like(const Placement& placement) {
          placement.kind == Placement::Kind::kStridedShard;
 }
 
-// In PyTorch 2.10 and later, shards state the order in which they cut; strided shards imply it.
+// In PyTorch 2.10 and later, shards state the order in which they cut; strided shards imply the
+// order.
 void read_order(const Foreign* spec, DTensor& tensor) {
   const bool is_strided = std::ranges::any_of(tensor.placements, [](const Placement& placement) {
     return placement.kind == Placement::Kind::kStridedShard;

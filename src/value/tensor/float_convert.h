@@ -13,8 +13,9 @@
 
 namespace cairn {
 
-// Rounds to a float on the way to fewer bits. The result is not the nearest float: its last bit
-// says whether bits were cut off. So rounding it again gives the same as rounding `value` once.
+// Rounds to a float as the first step of a conversion to fewer bits. The result is not the nearest
+// float: its last bit says whether bits were cut off. So rounding it again gives the same as
+// rounding `value` once.
 inline float round_to_odd(double value) {
   const auto nearest = static_cast<float>(value);
   if (static_cast<double>(nearest) == value || value != value) return nearest;
@@ -26,7 +27,7 @@ inline float round_to_odd(double value) {
 }
 
 // Returns whether convert_floats() accepts the dtype: float16, bfloat16, float32, float64. It
-// refuses the 8-bit kinds, whose numbers mean nothing without separate scales.
+// refuses 8-bit floats, whose numbers mean nothing without separate scales.
 bool is_convertible_float(DType dtype);
 
 // Converts the elements to `to`, rounding each once.

@@ -1,9 +1,9 @@
 // Makes the dense form of a sparse tensor, piece by piece in order, without keeping it in memory.
 //
 // The stored values are cut into runs: elements that are contiguous in the dense form. A run is the
-// dense dimensions of one stored element. In layouts with blocks, it is those of one row of a
-// block. All runs of a tensor have the same length, so that a run's position is counted in runs.
-// The values in row-major order are the runs, one after another.
+// dense dimensions of one stored element. In layouts with blocks, a run is the dense dimensions of
+// one row of a block. All runs of a tensor have the same length, so that a run's position is
+// counted in runs. The values in row-major order are the runs, one after another.
 //
 //  1. Check the compressed indices, since they are used as ranges.
 //  2. Check whether the positions ascend. If not, sort the runs by position.
@@ -71,7 +71,7 @@ class CooPositions final : public Positions {
 };
 
 // "Major" is the dimension whose indices are compressed, "minor" the other one. Sizes and indices
-// of both count blocks. Layouts without blocks have blocks of one row.
+// of both dimensions count blocks. Layouts without blocks have blocks of one row.
 class CompressedPositions final : public Positions {
  public:
   explicit CompressedPositions(const SparseTensor& tensor)
@@ -114,7 +114,8 @@ class CompressedPositions final : public Positions {
     return static_cast<std::uint64_t>(compressed_.integer(batch * (majors() + 1) + major));
   }
 
-  // They must begin with 0, never descend, and end with the number of elements.
+  // Throws unless the compressed indices begin with 0, never descend, and end with the number of
+  // elements.
   void check_compressed_indices() const {
     for (std::uint64_t batch = 0; batch < batches_; ++batch) {
       std::uint64_t last = 0;
@@ -189,7 +190,7 @@ class Order {
   }
 
   const Positions& positions_;
-  std::vector<Placed> sorted_;  // empty if they are stored in order
+  std::vector<Placed> sorted_;  // empty if the runs are stored in order
 };
 
 class DenseStream {
@@ -275,8 +276,8 @@ std::uint64_t dense_bytes(const SparseTensor& tensor) {
                                          item_size(tensor.dtype()));
 }
 
-// Indices may be a view that repeats one number. Going through them would take time for what the
-// file only claims.
+// Indices may be a view that repeats one number. Going through such indices would take time for
+// what the file only claims.
 void check_indices(const SparseTensor& tensor, std::uint64_t stored) {
   for (const auto& [name, part] : parts_of(tensor)) {
     const bool is_index = part != &tensor.values;

@@ -12,8 +12,8 @@ void copy_items_of(ItemsTo to, ItemsFrom from, std::size_t count) noexcept {
   }
 }
 
-// A box without its last dimensions that are contiguous together on both sides. These are `run`
-// bytes for each position of the other dimensions.
+// A box without its last dimensions that are contiguous together on both sides. Those last
+// dimensions are `run` bytes for each position of the other dimensions.
 struct StridedBox {
   std::span<const std::int64_t> shape;
   const std::int64_t* to_strides;

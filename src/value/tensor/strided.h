@@ -50,8 +50,8 @@ void copy_strided(std::span<const std::int64_t> shape, std::size_t item, const S
                   const StridedFrom& from) noexcept;
 
 // Calls use(offsets, sizes) for boxes that follow one another in row-major order. Together they
-// have `count` elements of a tensor of `shape`, beginning with number `first`; all these must
-// exist. There are at most two boxes for each dimension.
+// have `count` elements of a tensor of `shape`, beginning with element number `first`. All these
+// elements must exist. There are at most two boxes for each dimension.
 void for_each_box(std::span<const std::int64_t> shape, std::uint64_t first, std::uint64_t count,
                   auto&& use) {
   const std::size_t rank = shape.size();

@@ -10,8 +10,8 @@ namespace cairn {
 // Returns "(2, 3) at (4, 0) of (8, 3)". `tensor` must be a part.
 std::string part_text(const TensorView& tensor);
 
-// Throws UnsupportedError unless it is a whole tensor. `what` cannot hold a part ("a torch.save
-// file").
+// Throws UnsupportedError unless `tensor` is a whole tensor. The message says that `what` ("a
+// torch.save file") cannot hold a part.
 void check_is_whole(const TensorView& tensor, const char* what);
 
 // Returns whether both are the same part. A whole tensor (null) equals no part.

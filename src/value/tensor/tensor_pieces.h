@@ -33,8 +33,9 @@ class TensorPieces {
   ByteView given_;                   // the previous piece, if contiguous
 };
 
-// Throws CorruptError for a tensor that check_bounds() refuses. Also for one of more than 1 GiB
-// that repeats the same few bytes: a file of 100 bytes may hold a tensor of 2^60 elements.
+// Throws CorruptError for a tensor that check_bounds() refuses. Also throws it for a tensor of more
+// than 1 GiB that repeats the same few bytes: a file of 100 bytes may hold a tensor of 2^60
+// elements.
 void check_extent(const TensorView& tensor);
 
 }  // namespace cairn

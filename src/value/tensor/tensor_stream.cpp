@@ -1,13 +1,15 @@
-// A contiguous tensor is one range of bytes. Any other is gathered:
+// A contiguous tensor is one range of bytes. The elements of any other tensor are gathered:
 //
 //  1. Dimensions of size 1 are dropped. Adjacent dimensions that are contiguous together are
 //     merged.
 //  2. The "near" dimension is the one whose neighbours are closest in memory. If it is the last
 //     dimension, the elements are copied in their order.
-//  3. Otherwise (a transposed matrix) that order would touch another page of memory for nearly
-//     every element. Then a tile is gathered: as many steps of the near dimension as fit into a
-//     buffer, for all positions of the later dimensions. The near dimension is the innermost loop.
-//  4. The touched bytes of a mapped file are counted, and given back when they become many.
+//  3. Otherwise (a transposed matrix) copying in the order of the elements would touch another page
+//     of memory for nearly every element. Then a tile is gathered: as many steps of the near
+//     dimension as fit into a buffer, for all positions of the later dimensions. The near dimension
+//     is the innermost loop.
+//  4. The touched bytes of a mapped file are counted, and their memory is given back when they
+//     become many.
 #include "value/tensor/tensor_stream.h"
 
 #include <algorithm>

@@ -11,8 +11,8 @@
 namespace cairn::dcp {
 namespace {
 
-// Most comparisons of two chunks. In a grid of ranks each chunk needs about the square root of the
-// grid's size.
+// Most comparisons of two chunks. In a grid of ranks, the number of comparisons for each chunk is
+// about the square root of the grid's size.
 constexpr std::uint64_t kMaxComparisons = std::uint64_t{1} << 28;
 
 std::uint64_t numel(const Dims& sizes) {
@@ -50,8 +50,8 @@ std::size_t busiest_dim(const std::vector<Chunk>& chunks, std::size_t dims) {
   return best;
 }
 
-// Goes through the chunks in the order of their starts in dimension `d`. Compares each with those
-// that have not ended before its start.
+// Goes through the chunks in the order of their starts in dimension `d`. Compares each chunk with
+// the earlier chunks that have not ended before its start.
 void check_overlaps(const std::vector<Chunk>& chunks, std::size_t d) {
   std::vector<const Box*> open;
   std::uint64_t comparisons = 0;

@@ -11,7 +11,7 @@ namespace cairn::dcp {
 
 inline constexpr std::size_t kMaxDims = 64;  // of a tensor: PyTorch's own limit
 
-// Return the number of bytes of the elements. Throw CorruptError if it overflows.
+// Return the number of bytes of the elements. Throw CorruptError if that number overflows.
 std::uint64_t box_bytes(const Box& box, DType dtype);
 std::uint64_t tensor_bytes(const Item& item);
 

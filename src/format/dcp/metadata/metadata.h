@@ -1,9 +1,10 @@
 // The metadata of a torch.distributed.checkpoint folder: which objects and tensors it holds, into
 // which chunks each tensor is cut, and where in which file each chunk lies.
 //
-// `.metadata` is a pickle of PyTorch's own dataclasses. The same machine runs it as any other
-// pickle, with additional rows for those classes: they become inert objects. parse_metadata() then
-// takes their fields by name, and skips fields that it does not know.
+// `.metadata` is a pickle of PyTorch's own dataclasses. The machine that runs every other pickle
+// (pickle/read/machine.h) runs this one, too, with additional rows for those classes: their
+// instances become inert objects. parse_metadata() then takes the fields of these objects by name,
+// and skips unknown fields.
 #pragma once
 
 #include <cstdint>
@@ -63,8 +64,8 @@ struct Metadata {
 Metadata parse_metadata(SharedBytes pickle);
 
 // Merges the metadata that every rank wrote for itself (use_collectives=False), in the order of
-// ranks. The chunks of a tensor are put together; of an object that several ranks have, the first
-// is kept.
+// ranks. The chunks of a tensor are put together. If several ranks have an object, the first is
+// kept.
 Metadata merge_metadata(std::vector<Metadata> ranks);
 
 // Returns a name in quotes for a message, cut to 200 characters.

@@ -20,7 +20,7 @@ void Nesting::spend(std::uint64_t amount) {
   budget_ -= amount;
 }
 
-// Returns the child that `part` names; it is None if it is new.
+// Returns the child that `part` names. A new child is None.
 Value& Nesting::enter(Value& container, const PathPart& part) {
   if (!is_index(part)) {
     const std::string_view key = std::get<std::string_view>(part);

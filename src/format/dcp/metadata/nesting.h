@@ -9,8 +9,8 @@
 
 namespace cairn::dcp {
 
-// Puts items back to their places, as PyTorch's dcp_to_torch_save does. Creates dicts and lists on
-// the way, in the order of the items.
+// Puts items back into their places in the tree, as PyTorch's dcp_to_torch_save does. Creates the
+// dicts and lists that contain them, in the order of the items.
 class Nesting {
  public:
   // `budget` limits the bytes of keys, and of list items that are created to fill gaps.

@@ -90,7 +90,7 @@ class Fields {
   std::string_view text(const Ref& ref, const char* what) const {
     const auto* text = graph_.find<pickle::Text>(ref);
     if (text == nullptr) wrong(ref, what);
-    // Each reference to a long text costs time again, so each is charged.
+    // Each reference to a long text costs time again, so each reference is charged.
     if (text->text.size() > kUsualName) graph_.charge(text->text.size() / sizeof(Ref));
     return text->text;
   }
@@ -99,7 +99,8 @@ class Fields {
     if (!number || *number < 0) wrong(ref, what);
     return static_cast<std::uint64_t>(*number);
   }
-  // Returns a torch.Size. The heap memory of the copy is charged: many copies may be of one object.
+  // Returns a torch.Size. The heap memory of the copy is charged, because one object may be copied
+  // many times.
   Dims dims(const Ref& ref, const char* what) const {
     const auto* value = graph_.find<Value>(ref);
     const Size* size = value == nullptr ? nullptr : value->get_if<Size>();

@@ -126,7 +126,7 @@ class MetadataPickler {
 
   // --- Tensors in several chunks, in lines_ ---
 
-  // Does the same as Pickler::write_phrase().
+  // Writes a phrase as Pickler::write_phrase() does.
   void write_phrase(LinePhrase& phrase, const auto& write) {
     if (phrase.size > 0) return lines_.phrase(phrase);
     lines_.move_to(out_);

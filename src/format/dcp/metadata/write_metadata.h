@@ -6,9 +6,9 @@
 //  4. storage_meta and version, if there is a save_id().
 //
 // Step 1 goes through all chunks and keeps eight bytes of each for step 3. So neither the
-// description of ten million chunks nor the gigabyte that is written must be in memory. If a tensor
-// has several chunks, the offsets of each are written once and referred to later; sizes equal to
-// those of the previous chunk are referred to, too.
+// description of ten million chunks nor the gigabyte that is written has to be in memory. If a
+// tensor has several chunks, the offsets of each are written once and referred to later; sizes
+// equal to those of the previous chunk are referred to, too.
 #pragma once
 
 #include <cstdint>
@@ -50,7 +50,7 @@ struct WrittenPlace {
   std::uint32_t file = 0;  // see MetadataContent::file_name()
 };
 
-// All that it points to must live until the metadata is written.
+// Everything that the content points to must live until the metadata is written.
 class MetadataContent {
  public:
   virtual ~MetadataContent() = default;
@@ -72,7 +72,7 @@ class MetadataContent {
 // Writes the pickle, of protocol 2, as PyTorch since 2.4 reads it. The bytes are the same each
 // time. Writes in pieces of about 256 KiB.
 void write_metadata(const MetadataContent& content, ByteSink& out);
-// An estimate of the size of the pickle, rather too large.
+// Estimates the size of the pickle, rather too large than too small.
 std::size_t metadata_bytes(const MetadataContent& content);
 std::string write_metadata(const MetadataContent& content);
 

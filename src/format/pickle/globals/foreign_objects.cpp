@@ -20,7 +20,8 @@ bool is_foreign_object(const Graph& graph, const Ref& ref) {
 
 constexpr std::size_t kMostVisited = 16;  // arguments, and items of an argument
 
-// Returns whether one of the first arguments, or one of the first items in one, is `wanted`.
+// Returns whether `wanted` is true for one of the first arguments, or for one of the first items in
+// one of them.
 bool any_argument(const Graph& graph, std::span<const Ref> args, auto wanted) {
   const auto first = args.first(std::min(args.size(), kMostVisited));
   return std::any_of(first.begin(), first.end(), [&](const Ref& arg) {

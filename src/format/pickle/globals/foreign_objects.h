@@ -1,5 +1,5 @@
-// Objects of classes that no table has, while a pickle runs: containers of what the pickle says
-// about them.
+// Objects of classes that no table has, while a pickle runs. Each is a container of what the pickle
+// says about the object.
 #pragma once
 
 #include "cairn/foreign.h"
@@ -19,15 +19,16 @@ enum ForeignItem : std::uint8_t {
   kForeignState,     // only if BUILD gave it one
 };
 
-// Returns whether `ref` is such an object, or the name of a class or function that no table has.
+// Returns whether `ref` is a foreign object, or the name of a class or function that no table has.
 bool is_foreign(const Graph& graph, const Ref& ref);
 
-// Returns whether an argument of a call, or one of the first items in an argument, is foreign. Then
-// the file is not damaged if a known function refuses the arguments.
+// Returns whether an argument of a call, or one of the first items in an argument, is foreign. If
+// one is, and a known function refuses the arguments, the file is not damaged.
 bool has_foreign(const Graph& graph, std::span<const Ref> args);
 
 // Returns whether an argument, or one of the first items in it, is bytes of Python 2 that are not
-// UTF-8. Written again they would be of another type, and the function would return something else.
+// UTF-8. If the file were written again, these bytes would be of another type, and the function
+// would return something else.
 bool has_python2_bytes(const Graph& graph, std::span<const Ref> args);
 
 // Returns whether an object can be made by calling `function`, going by its name only.
@@ -40,7 +41,8 @@ Ref make_foreign(Graph& graph, Foreign::Made made, const Ref& function, const Re
 // Adds the items of APPENDS or SETITEMS to the object `id`.
 void add_to_foreign(Graph& graph, NodeId id, std::span<const Ref> items, bool to_dict);
 
-// Sets the state from BUILD. Throws UnsupportedError if there is a state already.
+// Sets the state that BUILD gives to the object `id`. Throws UnsupportedError if there is a state
+// already.
 void set_foreign_state(Graph& graph, NodeId id, const Ref& state);
 
 // Replaces `shell` by a foreign object: a numpy array whose content is not numbers.

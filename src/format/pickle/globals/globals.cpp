@@ -24,7 +24,7 @@ std::string_view modern_name(std::string_view module, std::string_view name) {
   return name == "unicode" ? "str" : name;
 }
 
-// Names are put into messages, and written to files in which a line feed ends them.
+// Names are put into messages, and written to files in which a line feed ends a name.
 void check_name(std::string_view part) {
   const bool is_plain = std::all_of(part.begin(), part.end(),
                                     [](char c) { return c < 0 || (c >= ' ' && c != '\x7f'); });

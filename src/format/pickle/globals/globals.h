@@ -30,7 +30,7 @@ class StorageLoader {
                                                            std::string_view key, DType dtype);
   // Returns `storage` with pending bits applied, as with_bits_resolved() does. Tensors with the
   // same storage, dtype and bits get the same object. So tensors that share a storage still share
-  // one, and it is made a few times at most.
+  // one, and the result is made only once for each dtype and bits.
   std::shared_ptr<const Storage> resolve_bits(const std::shared_ptr<const Storage>& storage,
                                               DType dtype, PendingBits pending);
 
@@ -44,7 +44,7 @@ struct Call;
 struct Global {
   std::string_view module;
   std::string_view name;     // "*": every name in the module and in its submodules
-  Ref (*call)(const Call&);  // nullptr: it is only used as an argument
+  Ref (*call)(const Call&);  // nullptr: the global is only used as an argument
 };
 
 // One call of a global. The accessors throw CorruptError, which names the global, if the argument
@@ -68,8 +68,8 @@ struct Call {
 };
 
 // Returns what "GLOBAL module name" pushes. For a name that is in no table, this is a ForeignName.
-// `more` holds rows for one kind of file, which come first. Throws CorruptError for a text that
-// cannot be a name.
+// `more` holds rows for one kind of file, which are searched first. Throws CorruptError for a text
+// that cannot be a name.
 Ref resolve_global(Graph& graph, std::string_view module, std::string_view name,
                    std::span<const Global> more = {});
 
@@ -80,7 +80,7 @@ bool is_torch_constant(const Global& global);
 // The `call` of a class whose instances are only data: makes an Object.
 Ref make_object(const Call& call);
 
-// The rows of the table, one file each.
+// The rows of the table. Each of these functions is in a file of its own.
 std::span<const Global> python_globals();
 std::span<const Global> torch_globals();
 std::span<const Global> sparse_globals();
@@ -90,7 +90,7 @@ std::span<const Global> numpy_globals();
 std::span<const Global> script_globals();
 
 // Makes a tensor from the leading arguments that all of PyTorch's rebuild functions share: storage,
-// offset, size, stride. `dtype` is for storages that do not say theirs.
+// offset, size, stride. `dtype` is for storages without a dtype of their own.
 TensorView tensor_argument(const Call& call, std::optional<DType> dtype = std::nullopt);
 // Checks a finished tensor: its elements must lie in its storage. Throws CorruptError otherwise.
 void check_tensor(const TensorView& tensor);

@@ -66,7 +66,8 @@ Ref call_reconstruct(const Call& call) {
       NumpyArrayShell{{call.arg(0), call.arg(1), call.arg(2)}, names_of(call.global)});
 }
 
-// Handles ndarray((0,)). Files have it that should not depend on the name of numpy's inner module.
+// Handles ndarray((0,)). This call is in files that should not depend on the name of numpy's inner
+// module.
 Ref call_ndarray(const Call& call) {
   const auto* shape =
       call.args.size() == 1 ? call.graph.find<Container>(call.args.front()) : nullptr;

@@ -1,5 +1,5 @@
 // Finds out which attributes of TorchScript's modules are parameters and buffers. Only the code
-// says it, and this is all that is read from the code. docs/formats/torchscript.md.
+// says this, and nothing else is read from the code. docs/formats/torchscript.md.
 #pragma once
 
 #include <cstdint>
@@ -24,8 +24,8 @@ struct ScriptClass {
 using ScriptClasses = std::unordered_map<std::string, ScriptClass, TextHash>;
 
 // Adds the classes that `code` defines. `code` is the text of the record code/.../NAME.py, whose
-// module name is `module`. Charges `budget` for what it keeps. Text that is not code as PyTorch
-// prints it defines nothing.
+// module name is `module`. Charges `budget` for the memory of what is added. Text that is not code
+// as PyTorch prints it defines nothing.
 void add_script_classes(std::string_view module, std::string_view code, MemoryBudget& budget,
                         ScriptClasses& classes);
 

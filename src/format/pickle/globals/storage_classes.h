@@ -15,8 +15,9 @@ std::string_view storage_class(DType dtype);
 // Does the inverse of storage_class(); nullopt for an unknown name.
 std::optional<DType> find_storage_class(std::string_view name);
 
-// Returns the dtype in which PyTorch counts the storage of such tensors: bytes if there is no class
-// for `dtype`. Tensors of several dtypes may share a storage if they agree in this.
+// Returns the dtype in which PyTorch counts the storage of tensors of `dtype`: bytes if there is no
+// class for `dtype`. Tensors of several dtypes may share a storage if this function returns the
+// same for all of them.
 DType storage_dtype(DType dtype);
 
 }  // namespace cairn::pickle

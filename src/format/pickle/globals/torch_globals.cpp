@@ -44,7 +44,7 @@ Ref rebuild_tensor(const Call& call) {
 }
 
 // Handles the arguments after those of rebuild_tensor(): requires_grad; hooks, which are code and
-// ignored; and perhaps the metadata, as argument `metadata`.
+// ignored; and perhaps the metadata. `metadata` is the index of the last.
 Ref rebuild_with_grad(const Call& call, std::optional<DType> dtype, std::size_t metadata) {
   TensorView tensor = tensor_argument(call, dtype);
   set_requires_grad(call, 4, tensor);
@@ -58,8 +58,8 @@ Ref rebuild_tensor_v2(const Call& call) {
   return rebuild_with_grad(call, std::nullopt, 6);
 }
 
-// Handles the same with the dtype, for dtypes without a storage class: (..., hooks, dtype[,
-// metadata]).
+// Handles the arguments of rebuild_tensor_v2() and the dtype, for dtypes without a storage class:
+// (..., hooks, dtype[, metadata]).
 Ref rebuild_tensor_v3(const Call& call) {
   call.expect_args(7, 8);
   const auto* dtype = call.graph.find<Value>(call.arg(6));

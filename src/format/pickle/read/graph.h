@@ -66,7 +66,8 @@ struct StorageReference {
   std::string_view location;
   std::optional<DType> dtype;
   std::uint64_t numel = 0;  // elements of dtype; bytes if dtype is nullopt
-  // In the format before PyTorch 1.6: the tensor uses only these elements and counts from there.
+  // In the format before PyTorch 1.6, a tensor may use only a view of the storage: `view_numel`
+  // elements from `view_offset` on. The offset of the tensor then counts from `view_offset`.
   std::uint64_t view_offset = 0;
   std::optional<std::uint64_t> view_numel = std::nullopt;
 };
@@ -104,7 +105,7 @@ struct ForeignName {
   std::string_view name;
 };
 
-// The parts that some dicts have beside their items.
+// The parts that some dicts have in addition to their items.
 struct DictExtras {
   Ref attributes = None{};
   Ref default_factory = None{};
@@ -172,16 +173,16 @@ class Graph {
   void replace(NodeId id, Node node);
 
   // Counts references that were visited without making anything of them. Throws CorruptError if
-  // they are out of proportion to the size of the file.
+  // their number is out of proportion to the size of the file.
   void charge(std::uint64_t references);
 
-  // Returns the extras of the dict `id`, and makes them if there are none. They stay in place.
+  // Returns the extras of the dict `id`, and makes them if there are none. The extras never move.
   // Throws as add() does.
   DictExtras& extras(NodeId id);
-  // Returns nullptr if it has none.
+  // Returns nullptr if the dict has no extras.
   const DictExtras* find_extras(NodeId id) const;
 
-  // Nodes stay in place.
+  // Nodes never move.
   Node& node(NodeId id) { return nodes_[static_cast<std::size_t>(id)]; }
   const Node& node(NodeId id) const { return nodes_[static_cast<std::size_t>(id)]; }
 
@@ -214,7 +215,7 @@ class Graph {
   std::optional<std::int64_t> integer(const Ref& ref) const;
   std::optional<double> real(const Ref& ref) const;
 
-  // Describes it for messages: "a list", "torch.Size", "the number 3".
+  // Describes the object for messages: "a list", "torch.Size", "the number 3".
   std::string describe(const Ref& ref) const;
 
  private:

@@ -22,10 +22,10 @@ constexpr std::uint64_t kFreeWeight = std::uint64_t{16} << 20;
 constexpr std::uint64_t kWeightPerByte = 64;
 constexpr std::uint64_t kFreeListing = std::uint64_t{32} << 20;
 constexpr std::uint64_t kListingPerByte = 8;
-constexpr std::uint64_t kListed = 80;  // bytes per entry, beside its path
+constexpr std::uint64_t kListed = 80;  // bytes per entry, without its path
 
 // Walks the graph in post-order with an explicit stack. A finished node is replaced by its Value,
-// so that they are never both in memory.
+// so that the node and its Value are never both in memory.
 class Converter {
  public:
   Converter(Graph& graph, std::uint64_t pickle_bytes, StorageLoader& storages)
@@ -56,8 +56,8 @@ class Converter {
     std::size_t next = 0;
   };
 
-  // Sums over a tree. Shared parts count at each place, because a walk over the Value visits them
-  // at each place.
+  // Sums over a tree. A shared part counts at each of its places, because a walk over the Value
+  // visits it at each of them.
   struct Listing {
     std::uint64_t tensors = 0;  // and objects of classes that no table has
     std::uint64_t bytes = 0;    // in a list of all with paths (tensors_of, foreign_objects)
@@ -67,7 +67,8 @@ class Converter {
     Listing listing = {};
   };
 
-  // Returns the next child to enter: items, then a dict's extras. nullptr if all were entered.
+  // Returns the next child to enter: first the items, then the extras of a dict. Returns nullptr if
+  // all were entered.
   const Ref* next_item(const Frame& frame) const {
     const auto& items = std::get<Container>(graph_.node(frame.node)).items;
     if (frame.next < items.size()) return &items[frame.next];
@@ -91,7 +92,7 @@ class Converter {
     return ref;
   }
 
-  // Does the same repeatedly, for objects in objects. Each object is resolved once.
+  // Calls unwrap() repeatedly, for objects in objects. Each object is resolved once.
   Ref resolve(const Ref& ref) {
     Ref result = ref;
     while (const auto* object = graph_.find<Object>(result)) {
@@ -382,7 +383,8 @@ class Converter {
       if (value->is_tensor()) add_listing({1, kListed}, sums);
       if (value->kind() == Kind::kSparse) add_listing({3, 4 * kListed}, sums);
       const Value result = *value;
-      // When written again, later occurrences are references, however long the bytes are.
+      // If the value is written again, later occurrences of these bytes are references, however
+      // long the bytes are.
       if (result.kind() == Kind::kBytes) node = Converted{result, sizeof(Bytes)};
       return result;
     }
@@ -438,8 +440,8 @@ class Converter {
     return {text.text, text.text.size()};
   }
 
-  // Counts values that are visited whole for each container that holds them, such as keys, which
-  // are hashed. Their weight in the whole tree is known only at the end.
+  // Counts values that are visited completely for each container that holds them, such as keys,
+  // which are hashed. The weight of these values in the whole tree is known only at the end.
   void count_work(std::uint64_t amount) {
     work_ += amount;
     if (work_ > most_weight_) too_large();

@@ -38,7 +38,8 @@ const KeyedStorages::Loaded* KeyedStorages::find_loaded(std::string_view key) co
 std::pair<KeyedStorages::Loaded*, bool> KeyedStorages::try_emplace(std::string_view key) {
   const auto number = number_of(key);
   if (number && *number < numbered_.size()) return {&numbered_[*number], false};
-  // After one key came out of turn, all new keys go to the table: no key is in both.
+  // After one key came out of turn, all new keys go to the table others_, so that no key is in both
+  // tables.
   if (number && *number == numbered_.size() && others_.empty()) {
     return {&numbered_.emplace_back(), true};
   }
@@ -60,7 +61,7 @@ std::shared_ptr<const Storage> KeyedStorages::load(const StorageReference& refer
   if (is_new) {
     try {
       *loaded = {make_any(reference), dtype, reference.numel};
-    } catch (...) {  // a later request for it tries again
+    } catch (...) {  // a later request for this key tries again
       if (others_.empty()) {
         numbered_.pop_back();
       } else {
@@ -71,7 +72,7 @@ std::shared_ptr<const Storage> KeyedStorages::load(const StorageReference& refer
   }
   const bool is_same = loaded->dtype == dtype && loaded->numel == reference.numel;
   const bool is_empty = loaded->numel == 0 && reference.numel == 0;
-  // In PyTorch, empty views may have any types, and share nothing.
+  // In PyTorch, empty views of one storage may have different types, and share nothing.
   if (!is_same && is_empty) return storage_of(SharedBytes(), std::string(reference.location));
   if (!is_same) {
     throw CorruptError("storage " + std::string(reference.key) + " has two dtypes or two lengths");

@@ -21,15 +21,15 @@ class KeyedStorages : public StorageLoader {
  protected:
   struct Loaded {
     std::shared_ptr<const Storage> storage;
-    DType dtype = DType::kUInt8;  // kUInt8 for an untyped one too, as in PyTorch
+    DType dtype = DType::kUInt8;  // kUInt8 also for an untyped storage, as in PyTorch
     std::uint64_t numel = 0;
   };
 
-  // Makes the storage of a key that was not asked for before. Throws CorruptError,
+  // Makes the storage of a key that no tensor asked for before. Throws CorruptError,
   // UnsupportedError.
   virtual std::shared_ptr<const Storage> make(const StorageReference& reference) = 0;
 
-  // Returns nullptr for a key that was not asked for.
+  // Returns nullptr for a key that no tensor asked for.
   const Loaded* find_loaded(std::string_view key) const;
   std::size_t loaded_count() const { return numbered_.size() + others_.size(); }
 

@@ -1,8 +1,8 @@
 // The pickle virtual machine: runs the opcodes of protocols 0 to 5 and builds a graph.
 //
-// It does not recurse, and the graph's budget pays for all that it allocates. It runs no code from
-// the file: functions and classes are rows of a closed table (globals.h). Objects of others become
-// placeholders, or are refused.
+// The machine does not recurse, and the graph's budget pays for all that it allocates. It runs no
+// code from the file: functions and classes are rows of a closed table (globals.h). Objects of
+// other classes become placeholders, or are refused.
 #pragma once
 
 #include <optional>
@@ -36,15 +36,16 @@ class Machine {
   Machine& operator=(const Machine&) = delete;
 
   // Call it before run(). The parts of tensors are then not made as objects, since pickles rarely
-  // refer to them (machine_objects.cpp). If this one does, run() throws PartsWanted, and the graph
-  // is useless.
+  // refer to them (machine_objects.cpp). If this pickle does, run() throws PartsWanted, and the
+  // graph is useless.
   void leave_out_parts() { leaves_out_ = true; }
   // Runs up to STOP and returns the one object that is left. Throws CorruptError with the offset of
   // the opcode, UnsupportedError for an opcode that cairn does not know.
   Ref run();
 
  private:
-  // Each of these runs `op` if it belongs to its group, and returns whether it did.
+  // Each of these functions runs `op` if `op` belongs to the function's group, and returns whether
+  // it does.
   bool run_number(Op op);
   bool run_text(Op op);
   bool run_line(Op op);

@@ -8,8 +8,8 @@
 //     becomes an object, too, because a tied tensor refers to it.
 //  3. The memo places of the tensor's other parts are marked as left out. No writer refers to
 //     them. A pickle that does is read once more, with every object (PartsWanted).
-//  4. If they do not match, or the tensor cannot be made, the opcodes are run one by one. They
-//     report what is wrong.
+//  4. If they do not match, or the tensor cannot be made, the opcodes are run one by one. This
+//     reports what is wrong.
 // clang-format on
 #include <array>
 #include <utility>
@@ -211,7 +211,7 @@ void Machine::reduce_with_keywords() {
   push(make_foreign(graph_, Foreign::Made::kNew, type, args, keywords));
 }
 
-// Runs BUILD on a dtype or an array of numpy's. Returns false if it is neither.
+// Runs BUILD on a dtype or an array of numpy's. Returns false if `object` is neither.
 bool Machine::build_numpy(const Ref& object, const Ref& state, std::span<const Ref> items) {
   static constexpr Global kDTypeState = {"numpy", "dtype.__setstate__", nullptr};
   static constexpr Global kArrayState = {"numpy", "ndarray.__setstate__", nullptr};
@@ -364,8 +364,9 @@ struct Machine::UsualTensor {
   std::optional<std::uint32_t> key_index = std::nullopt;  // in the memo
   std::array<std::uint32_t, 6> left_out = {};             // indices in the memo
   std::size_t left_out_count = 0;
-  std::size_t next_index = 0;  // new indices are no smaller: no GET in between can mean one
-  std::size_t bytes = 0;       // size of the opcodes
+  // New indices are at least this, so no GET in between can mean a new one.
+  std::size_t next_index = 0;
+  std::size_t bytes = 0;  // size of the opcodes
 };
 
 namespace {

@@ -1,5 +1,5 @@
-// References to the objects of a pickle, of eight bytes each: most of a pickle's objects are small
-// enough to be one.
+// References to the objects of a pickle, of eight bytes each. Most objects of a pickle are so small
+// that the reference itself holds them.
 #pragma once
 
 #include <array>
@@ -21,8 +21,9 @@ namespace cairn::pickle {
 enum class NodeId : std::uint32_t {};
 
 // None, a bool, a float, an int of 48 bits, or the number of a node of the Graph, which holds all
-// other objects. Graph::integer() and Graph::real() return any number. The bits are the float's
-// own; for everything else they are those of a NaN. A float with such bits is a node.
+// other objects. Graph::integer() and Graph::real() return any number. The bits of a float are the
+// float's own. Everything else has the bits of a NaN. A float whose own bits are those of such a
+// NaN is a node.
 class Ref {
  public:
   constexpr Ref() : Ref(kNoneTag, 0) {}
@@ -87,7 +88,7 @@ class RefMemory {
  public:
   static constexpr std::size_t kMostSmall = 15;  // references
 
-  // `budget` must outlive it.
+  // `budget` must outlive the RefMemory.
   explicit RefMemory(MemoryBudget& budget) : budget_(budget) {}
   RefMemory(const RefMemory&) = delete;
   RefMemory& operator=(const RefMemory&) = delete;
@@ -103,15 +104,15 @@ class RefMemory {
   };
 
   MemoryBudget& budget_;
-  std::array<Free*, kMostSmall / 2 + 1> free_ = {};  // by half their capacity
+  std::array<Free*, kMostSmall / 2 + 1> free_ = {};  // indexed by half the capacity
   std::vector<std::unique_ptr<std::byte[]>> blocks_;
   std::byte* next_ = nullptr;  // in the last block
-  std::size_t left_ = 0;       // bytes left in it
+  std::size_t left_ = 0;       // bytes left in the last block
 };
 
-// A vector of references in 16 bytes. One reference is stored in it. More use memory of a
-// RefMemory, which must be the same one in all calls and outlive the vector. clear() gives all
-// memory back; the destructor frees only large memory.
+// A vector of references in 16 bytes. A single reference is stored in the vector itself. Several
+// references use memory of a RefMemory, which must be the same one in all calls and outlive the
+// vector. clear() gives all memory back; the destructor frees only large memory.
 class Refs {
  public:
   Refs() = default;

@@ -14,8 +14,8 @@
 namespace cairn::pickle {
 namespace {
 
-// Leaves out the row for __torch__: its objects are then foreign objects, which keep their class's
-// name.
+// Leaves out the row for the module __torch__: objects of its classes are then foreign objects,
+// which keep the name of their class.
 std::vector<Global> rows_without_classes() {
   std::vector<Global> rows;
   for (const Global& row : script_globals()) {
@@ -72,7 +72,7 @@ class Weights {
     return type == nullptr || type->is_module;
   }
 
-  // Returns whether it was a module and is a dict by now.
+  // Returns whether `ref` was a module and is a dict by now.
   bool is_converted(const Ref& ref) const {
     const auto* dict = graph_.find<Container>(ref);
     return dict != nullptr && dict->kind == Container::Kind::kScriptObject;

@@ -11,7 +11,7 @@ namespace cairn::pickle {
 // UnsupportedError.
 Value unpickle(ByteView pickle, StorageLoader& storages, std::span<const Global> more = {});
 
-// Does the same for one of several pickles in a file: the Value's memory stays charged to `budget`.
+// As above, for one of several pickles in a file: the Value's memory stays charged to `budget`.
 Value unpickle(ByteView pickle, StorageLoader& storages, MemoryBudget& budget,
                std::span<const Global> more = {});
 

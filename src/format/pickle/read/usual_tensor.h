@@ -1,8 +1,8 @@
 // Parses the opcodes of a tensor, as torch.save and cairn write them, in one step.
 //
 // A checkpoint's pickle consists mostly of tensors. Each takes 30 opcodes and ten objects, and
-// differs from others only in a key and some numbers. Later opcodes refer only to the tensor
-// itself.
+// differs from others only in a key and some numbers. Opcodes after these refer only to the tensor
+// itself, not to its parts.
 #pragma once
 
 #include <array>

@@ -16,9 +16,9 @@ namespace cairn::pickle {
 
 // A dict of tensors, or of dicts of tensors, and the state of the pickle before and after it. The
 // part contains no object that occurs before it. Before the first part no object can occur again. A
-// later part holds only values that nothing else holds, with a tensor in each dict, and no tensor
-// lies between two parts. Values after the part may use its storages. They may also use its
-// objects, if those have become shared since.
+// later part has a tensor in each dict, and only values that nothing else holds. No tensor lies
+// between two parts. Values after the part may use its storages. They may also use its objects, if
+// these objects have become shared since.
 struct EncodeMemory::Part {
   Value value;
   std::size_t depth = 0;
@@ -28,7 +28,7 @@ struct EncodeMemory::Part {
   std::vector<std::shared_ptr<const Storage>> storages = {};
   TensorEncoder::Storages known_storages = {};
   std::unordered_map<const void*, std::uint32_t> objects = {};
-  std::size_t tensors = 0;  // written up to the end of the part
+  std::size_t tensors = 0;  // tensors written up to the end of the part
   bool has_dicts = false;   // the part contains dicts
   // Texts that `pickler_after` refers to: this part's, and those of earlier parts.
   std::vector<std::shared_ptr<const std::deque<std::string>>> texts = {};
@@ -54,7 +54,7 @@ bool is_plain_dict(const Dict& dict) {
   return !dict.attributes().is_dict() && dict.type() != DictType::kDefaultDict;
 }
 
-// Returns whether it is a tensor, or a dict of tensors and numbers, that nothing else holds.
+// Returns whether `value` is a tensor, or a dict of tensors and numbers, that nothing else holds.
 bool is_state_of_one(const Value& value) {
   if (value.may_be_shared()) return false;
   if (is_plain_tensor(value)) return true;
@@ -85,7 +85,7 @@ class Encoder {
   explicit Encoder(std::vector<std::shared_ptr<const Storage>>& storages)
       : storages_(storages), tensors_(out_, storages) {}
 
-  // Looks for new parts to remember, and for the `known` ones.
+  // From now on, looks for new parts to remember, and for the parts of `known`.
   void use_known_parts(const Parts& known) {
     most_parts_ = kMostParts;
     known_ = known;
@@ -105,7 +105,7 @@ class Encoder {
     --depth_;
   }
 
-  // Returns the first large parts that others hold, too, including those that were `known`.
+  // Returns the first large parts that other code holds, too, including those that were `known`.
   Parts take_parts() { return std::move(parts_); }
 
   std::size_t room() const { return out_.room(); }
@@ -164,7 +164,7 @@ class Encoder {
     texts_.push_back(texts);
     const std::size_t most = std::exchange(most_parts_, 0);  // no parts within a part
     encode_new(value);
-    if (!objects_.contains(value.identity())) return;  // nothing else holds it any more
+    if (!objects_.contains(value.identity())) return;  // nothing else holds the value any more
     most_parts_ = most;
     part->pickler_after = out_;
     part->storages = storages_;
@@ -332,7 +332,7 @@ class Encoder {
     }
   }
 
-  // CPython has two loops for a dict's items. This is the one for dict. It opens the next batch
+  // CPython has two loops for a dict's items. This is the loop for dict. It opens the next batch
   // before it checks whether items are left, so the last batch may be empty.
   void encode_dict(const Value& value) {
     out_.op(Op::kEmptyDict);

@@ -13,8 +13,8 @@ namespace cairn::pickle {
 struct Encoded {
   std::string data_pkl;
   // How many more bytes data.pkl needs room for, so that any object of the same structure fits.
-  // That allows for numbers of any size in place of its numbers, and for slightly longer texts and
-  // bytes. data_pkl.size() + room is the same for all such objects.
+  // This room allows for numbers of any size in place of those of the object, and for slightly
+  // longer texts and bytes. data_pkl.size() + room is the same for all such objects.
   std::size_t room = 0;
   std::vector<std::shared_ptr<const Storage>> storages;  // [i] is the record data/i
 };
@@ -25,11 +25,11 @@ struct Encoded {
 Encoded encode(const Value& value);
 
 // Remembers the previous tree, so that encode() need not encode an equal beginning again. It keeps
-// up to two large parts that others hold, too: a dict of tensors, and a dict of dicts of tensors.
-// No tensor may lie before or between them. After each part it keeps the state of the pickle. If
-// the next tree is equal up to there and has the same parts (by identity()), encoding continues
-// after them. Keeps the memory of those tensors, and a copy of what was written. Thread-safe: calls
-// run one after another.
+// up to two large parts that other code holds, too: a dict of tensors, and a dict of dicts of
+// tensors. No tensor may lie before or between these parts. It also keeps the state of the pickle
+// after each part. If the next tree has the same parts (by identity()) and is equal before them,
+// encoding continues after these parts. Keeps the memory of the parts' tensors, and a copy of what
+// was written. Thread-safe: calls run one after another.
 class EncodeMemory {
  public:
   EncodeMemory();

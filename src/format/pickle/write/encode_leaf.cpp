@@ -124,7 +124,7 @@ void encode_device(Pickler& out, const Device& value) {
   out.reduce();
 }
 
-// A layout is made by its name. Other constants are attributes of torch.
+// Writes a layout as a call with its name. Other constants are attributes of torch.
 void encode_constant(Pickler& out, const TorchConstant& value) {
   constexpr std::string_view kTorch = "torch.";
   const std::string_view constant = value.name;

@@ -17,8 +17,8 @@ void encode_constant(Pickler& out, const TorchConstant& value);
 // Returns the memo number.
 std::uint32_t encode_bytes(Pickler& out, const Bytes& value);
 
-// Write them as numpy does, under the module name that they say. encode_array() returns the memo
-// number.
+// Write an array or a scalar as numpy does, under the module name that it gives. encode_array()
+// returns the memo number.
 std::uint32_t encode_array(Pickler& out, const NdArray& array);
 void encode_scalar(Pickler& out, const NumpyScalar& scalar);
 

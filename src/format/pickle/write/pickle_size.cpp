@@ -13,7 +13,8 @@
 namespace cairn::pickle {
 namespace {
 
-// Each skips the operand of `op` if `op` belongs to its group, and returns whether it does.
+// Each of these functions skips the operand of `op` if `op` belongs to the function's group, and
+// returns whether it does.
 
 bool skip_fixed(Op op, ByteReader& in) {
   switch (op) {
@@ -130,7 +131,7 @@ bool has_no_operand(Op op) {
   }
 }
 
-// Calls look(op, end of the opcode) for each opcode. Returns the size of the pickle, nullopt if
+// Calls look(op, end of the opcode) for each opcode. Returns the size of the pickle; nullopt if
 // `bytes` end before STOP.
 template <class Look>
 std::optional<std::size_t> step_over(ByteView bytes, const Look& look) {

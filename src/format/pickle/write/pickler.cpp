@@ -25,8 +25,8 @@ std::string Pickler::finish() && {
 }
 
 std::size_t Pickler::room() const {
-  // Rounds the size up to a multiple of this. The rest is room for changes of other kinds: one more
-  // item in a list, a None that becomes a number.
+  // The size of the pickle with its room is rounded up to a multiple of this. The added bytes are
+  // room for changes of other kinds: one more item in a list, a None that becomes a number.
   constexpr std::size_t kStep = 512;
   if (room_ == 0) return 0;
   const std::size_t full = out_.size() + 1 + room_;  // with its STOP
@@ -132,12 +132,13 @@ void Pickler::new_text(std::string_view v) {
 }
 
 std::uint32_t Pickler::bytes(std::string_view v) {
-  // This also applies to empty bytes. Python would write __builtin__.bytes, which weights_only
-  // refuses.
+  // Empty bytes are written in this way, too. Python would write __builtin__.bytes for them, which
+  // weights_only refuses.
   global("_codecs", "encode");
   const std::string utf8 = latin1_to_utf8(v);
   unicode(utf8);
-  // Half of random bytes take two bytes. A deviation of eight standard deviations does not occur.
+  // Half of all random bytes take two bytes in UTF-8. A deviation of eight standard deviations does
+  // not occur.
   const auto deviation = static_cast<std::size_t>(std::sqrt(static_cast<double>(v.size()))) / 2 + 1;
   const std::size_t usual = v.size() + v.size() / 2 + 8 * deviation;
   const std::size_t most = utf8.size() <= usual ? std::min(usual, 2 * v.size()) : 2 * v.size();

@@ -22,8 +22,8 @@
 
 namespace cairn::pickle {
 
-// A copy continues where the original was. It may refer to texts that the original owned or was
-// given.
+// A copy continues where the original was. The copy may refer to texts that the original owned or
+// was given.
 class Pickler {
  public:
   Pickler();
@@ -47,8 +47,8 @@ class Pickler {
   Room room_so_far() const { return {room_, changing_integers_}; }
   // The number of different texts written.
   std::size_t texts() const { return texts_.size(); }
-  // Moves the texts written so far, except the `first` ones, into `texts`, which must outlive this
-  // pickler and its copies.
+  // Moves the texts written so far, except the first `first` ones, into `texts`, which must outlive
+  // this pickler and its copies.
   void move_texts(std::deque<std::string>& texts, std::size_t first) {
     texts_.move_texts(texts, first);
   }
@@ -57,9 +57,9 @@ class Pickler {
   std::size_t room() const;
 
   void op(Op code) { out_.push_back(static_cast<char>(code)); }
-  // Opcodes that are written many times. They are kept once all names in them have memo numbers, so
-  // that writing them assigns no new one; empty until then. Valid for this pickler, and for copies
-  // that are made of it later.
+  // Opcodes that are written many times. Empty until all names in the opcodes have memo numbers, so
+  // that writing the opcodes assigns no new number. Valid for this pickler, and for copies that are
+  // made of it later.
   using Phrase = std::string;
   // Writes the phrase. Calls `write` instead as long as the phrase is empty.
   template <class Write>
@@ -82,21 +82,22 @@ class Pickler {
   // Writes a str. Equal texts are written once, as CPython does for texts that are one object. The
   // bytes of `v` must live as long as the pickler.
   void text(std::string_view v);
-  // Writes a number's decimal text, as text() does, but keeps no view of it. For keys that count
-  // up: each number must be written for the first time after its predecessor.
+  // Writes a number's decimal text, as text() does, but keeps no view of the text. For keys that
+  // count up: each number must be written for the first time after its predecessor.
   void text_of(std::uint32_t number);
   // Writes bytes, which have no opcode of their own in protocol 2. The room allows for other
   // content of the same size. Returns the memo number.
   std::uint32_t bytes(std::string_view v);
-  // The same as integer() and text(), for a number or text that may differ the next time.
+  // As integer() and text(), for a number or text that may differ the next time the object is
+  // written.
   void changing_integer(std::int64_t v);
   void changing_text(std::string_view v);
   // Writes a function or class, once.
   void global(std::string_view module, std::string_view name);
 
   void empty_tuple() { op(Op::kEmptyTuple); }
-  // Make a tuple of the last one to three items, or of all items since op(Op::kMark). Return the
-  // memo number.
+  // Make a tuple of the last `size` items (one to three), or of all items since op(Op::kMark).
+  // Return the memo number.
   std::uint32_t tuple(std::size_t size);
   std::uint32_t tuple_since_mark();
   // Calls the function under the tuple on the stack.
@@ -104,7 +105,7 @@ class Pickler {
   std::uint32_t empty_ordered_dict();
   void tuple_of(std::span<const std::int64_t> integers);
 
-  // Gives the object just made the next memo number, and returns it.
+  // Gives the object just made the next memo number, and returns that number.
   std::uint32_t put();
   void get(std::uint32_t index);
 
@@ -125,8 +126,8 @@ class Pickler {
     std::uint32_t index;
   };
 
-  // For a text that is a number, as the keys of storages are: the place of its memo number + 1, if
-  // the numbers came in order so far. nullptr for other texts.
+  // For a text that is a number, as the keys of storages are: returns the place that holds its memo
+  // number + 1, if the numbers came in order so far. Returns nullptr for other texts.
   std::uint32_t* number_place(std::string_view v);
   // Writes a text that was not written before.
   void new_text(std::string_view v);
@@ -135,7 +136,8 @@ class Pickler {
   std::optional<std::uint32_t> find_or_add_global(std::string_view module, std::string_view name);
   std::string_view own(std::string_view name);
   void long_op(std::string_view twos_complement);
-  // Appends all bytes that `put` writes with one call, since a tensor takes ten opcodes.
+  // Appends, with one call, all bytes that `put` writes. A tensor takes ten opcodes, so calls
+  // count.
   template <class Put>
   void append_put(const Put& put) {
     std::array<char, kMostOpcodeBytes> bytes = {};
@@ -154,7 +156,8 @@ class Pickler {
   TextTable texts_;                     // except those that number_place() has
   std::vector<std::uint32_t> numbers_;  // "0", "1", ...; 0: not written yet
   bool has_other_numbers_ = false;
-  std::vector<std::shared_ptr<const std::string>> global_names_;  // owned texts in the two below
+  // The owned texts of globals_ and more_globals_.
+  std::vector<std::shared_ptr<const std::string>> global_names_;
   std::vector<Global> globals_;  // the first globals; most pickles have few
   TextTable more_globals_;
 };

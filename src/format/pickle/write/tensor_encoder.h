@@ -23,17 +23,19 @@ class TensorEncoder {
   // Writes a tensor and returns its memo number. Each tensor of the tree is given once.
   std::uint32_t encode(const TensorView& tensor);
   std::uint32_t encode(const SparseTensor& tensor);
-  // A storage that was written. Another encoder can continue from it.
+  // A storage that was written.
   struct Known {
     std::uint32_t key = 0;
     DType dtype = DType::kUInt8;
   };
   struct Storages {
-    std::unordered_map<const Storage*, Known> known = {};  // by address: those that may occur again
-    std::vector<DType> dtypes = {};                        // of all storages, by key
+    // Storages that may occur again, by address.
+    std::unordered_map<const Storage*, Known> known = {};
+    std::vector<DType> dtypes = {};  // of all storages, by key
   };
   const Storages& known_storages() const { return known_; }
-  // Continues after `known`. All storages in it may occur again.
+  // Continues after another encoder, whose known_storages() are `known`. All storages in `known`
+  // may occur again.
   void continue_from(const Storages& known) {
     known_ = known;
     usual_ = {};  // text written since then has other memo numbers
@@ -48,7 +50,7 @@ class TensorEncoder {
   // The opcodes that most tensors of a state have in common.
   struct Usual {
     DType dtype = DType::kUInt8;
-    Pickler::Phrase head = {};  // all before the key, for this dtype without a quantizer
+    Pickler::Phrase head = {};  // all opcodes before the key, for this dtype without a quantizer
     std::string location = {};
     Pickler::Phrase location_text = {};
     Pickler::Phrase no_hooks = {};  // the class of an empty OrderedDict
@@ -71,7 +73,7 @@ class TensorEncoder {
   std::vector<std::shared_ptr<const Storage>>& storages_;
   Storages known_;
   Usual usual_;
-  std::size_t unindexed_count_ = 0;  // number of first storages that known_.known may lack
+  std::size_t unindexed_count_ = 0;  // known_.known may lack this many of the first storages
   bool is_given_again_ = false;      // a shared quantizer's tensor may be given again
 };
 

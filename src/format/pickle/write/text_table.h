@@ -29,7 +29,8 @@ class TextTable {
     if (2 * count > slots_.size()) grow(std::bit_ceil(2 * count));
   }
   std::size_t size() const { return entries_.size(); }
-  // Copies the bytes of the texts, except the `first` ones, to `texts`, and refers to the copies.
+  // Copies the bytes of the texts, except the first `first` ones, to `texts`, and refers to the
+  // copies.
   void move_texts(std::deque<std::string>& texts, std::size_t first) {
     for (std::size_t i = first; i < entries_.size(); ++i) {
       entries_[i].text = texts.emplace_back(entries_[i].text);
@@ -80,7 +81,7 @@ class TextTable {
     }
   }
 
-  std::vector<Slot> slots_;  // a power of two, at most half of them used
+  std::vector<Slot> slots_;  // their number is a power of two; at most half are used
   std::vector<Entry> entries_;
   std::size_t last_place_ = 0;  // result of the last place_of()
   std::uint32_t last_hash_ = 0;
