@@ -84,8 +84,8 @@ class FakeServer {
 // "<name>text</name>".
 std::string tag(const std::string& name, const std::string& text);
 HttpReply xml(const std::string& body);
-// Finds the first `before` at or after `from`. Returns the text from there to `after`, or to the
-// end if `after` is "".
+// Finds the first `before` at or after `from`. Returns the text between this position and `after`,
+// or to the end if `after` is "".
 std::string between(const std::string& text, const std::string& before, const std::string& after,
                     std::size_t from = 0);
 std::vector<std::string> split(const std::string& text, char at);

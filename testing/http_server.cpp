@@ -77,8 +77,8 @@ class Incoming {
     return true;
   }
 
-  // Answers "Expect: 100-continue", the only expectation there is. Without an answer, the client
-  // waits for a second.
+  // Answers "Expect: 100-continue", the only expectation that HTTP defines. Without an answer, the
+  // client waits for a second.
   bool go_on() {
     constexpr std::string_view kContinue = "HTTP/1.1 100 Continue\r\n\r\n";
     return stream_.write(kContinue.data(), kContinue.size());

@@ -9,7 +9,8 @@
 namespace cairn::testing {
 
 // Trains until `last` batches are done and saved. Then an exception ends fit(); this function
-// expects the exception and closes the Trainer. So every save that the run began has ended.
+// expects the exception and closes the Trainer. When it returns, every save that the run began has
+// ended.
 void run_until(TrainerOptions made, std::int64_t last);
 
 // Trains to the end.

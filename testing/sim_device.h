@@ -1,9 +1,9 @@
 // A libtorch device in this process's memory that does its work as late as it may.
 //
-// It is libtorch's "privateuseone": tensors can be made there, copied in every direction, filled
-// and looked at through views. Work that is enqueued on a stream is done only when a thread waits
-// for that stream, or for an event recorded after the work. Code that forgets to wait, or waits for
-// the wrong thing, gets old bytes in every run, not only in one run of thousands. Thread-safe.
+// It is libtorch's "privateuseone": tensors can be made on it, copied in every direction, filled,
+// and read through views. Work that is enqueued on a stream is done only when a thread waits for
+// that stream, or for an event recorded after the work. Code that forgets to wait, or waits for the
+// wrong thing, gets old bytes in every run, not only in one run of thousands. Thread-safe.
 #pragma once
 
 #include <ATen/core/Tensor.h>

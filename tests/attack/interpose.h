@@ -23,7 +23,7 @@ enum class AttackKind : std::uint8_t {
 enum class Calls : std::uint8_t {
   kAll,
   kReading,   // calls that look up, open, list, map or read, and change nothing
-  kChanging,  // the others
+  kChanging,  // all other counted calls
 };
 
 // An attack by a user who may write into the parent of `folder`. Renames `folder` to `aside`, and

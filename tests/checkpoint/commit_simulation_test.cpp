@@ -21,10 +21,12 @@
 // Proof that the simulation notices errors: it found each of these wrong changes to the protocol.
 // The numbers are about how many schedules that took.
 //
-//   - `.metadata` before the rest (1), a report before the part is written (1), success told before
-//     it is published (13), a part marked before it is published (1).
+//   - `.metadata` written before the rest (1), a report sent before the part is written (1),
+//     success reported before the checkpoint is published (13), a part marked before the checkpoint
+//     is published (1).
 //   - Files not synced (1), the attempt's folder not synced (3), its parent not synced (13).
-//   - No wait for all reports (1), no signs of life (1), rank 0 gone before all ranks know (1).
+//   - No wait for all reports (1), no signs of life (1), rank 0 ends before all ranks know the
+//     result (1).
 //   - A decision overwritten instead of exchanged (1260), each rank resuming from its own choice
 //     (85).
 //

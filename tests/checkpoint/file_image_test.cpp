@@ -288,7 +288,7 @@ class WatchedStorage final : public Storage {
   std::string text_;
 };
 
-// Like an optimizer's state: a dict for each of many parameters.
+// A part like an optimizer's state: a dict for each of many parameters.
 Dict nested_part(char fill) {
   Dict part;
   for (int i = 0; i < 100; ++i) {

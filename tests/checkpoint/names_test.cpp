@@ -138,7 +138,8 @@ TEST(NamesTest, WhatIsNoFormatStringIsRefused) {
             "{run_name:d}: type \"d\" is for numbers, and this is a text");
 }
 
-// The store fills these placeholders in. They stay, too, if there is no MLflow logger.
+// Formatting keeps these placeholders, because the store fills them in. They also stay if there is
+// no MLflow logger.
 TEST(NamesTest, PlaceholdersOfMlflowStay) {
   const std::string folder =
       "dbfs:/databricks/mlflow-tracking/{mlflow_experiment_id}/{mlflow_run_id}";

@@ -163,7 +163,7 @@ TEST_F(CopyTest, PlacesMayBeUris) {
   EXPECT_TRUE(read_file(temp_ / "back.pt") == read_file(kComposer));
 }
 
-// Neither copy nor the other commands that write do so.
+// copy and the other commands that write refuse a store that ends with the tool.
 TEST_F(CopyTest, NothingIsWrittenToWhatEndsWithTheTool) {
   const std::string out = "memory://ends_with_the_tool/a.pt";
   for (const std::vector<std::string>& arguments :

@@ -97,7 +97,8 @@ cairn::DataLoader loader_of(const Arguments& arguments, bool is_train) {
     return cairn::DataLoader(composer_data(arguments.text("composer")), options);
   }
   const bool is_uneven = arguments.has("uneven") && is_train;
-  // Each rank has 4 more samples than the previous rank, and shares none with other ranks.
+  // Each rank uses all samples of its own loader. Before the division by the number of ranks, each
+  // rank has 4 samples more than the previous rank.
   if (is_uneven) {
     const std::int64_t ranks = cairn::dist::world_size();
     const std::int64_t samples = arguments.number("samples", 24) + 4 * cairn::dist::rank();

@@ -1,4 +1,4 @@
-// A run that is started again in another form goes on from its checkpoint in the previous form.
+// A run that is started again in another form continues from its checkpoint in the previous form.
 // `cairn resume --explain` names that checkpoint. Real processes on this machine.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -82,8 +82,8 @@ class Job {
   ReservedPort port_;
 };
 
-// Processes of jobs with short deadlines wait here for each other before they begin, since the time
-// to start a process must not count against such a deadline.
+// Processes of jobs with short deadlines wait at a Gate for each other before they begin, because
+// the time to start a process must not count against such a deadline.
 class Gate {
  public:
   Gate() : file_(open(path_.c_str(), O_CREAT | O_RDWR | O_CLOEXEC, 0600)) {

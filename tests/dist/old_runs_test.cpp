@@ -1,6 +1,6 @@
 // Commit 354b4a8e of cairn made these runs. Each run saved, or was killed during a save. The
-// present cairn goes on from the newest checkpoint, with the same weights. It removes the files
-// that the kill left over, and counts the old checkpoints among those to keep.
+// present cairn continues each run from the newest checkpoint, with the same weights. cairn removes
+// the files that the kill left over, and counts the old checkpoints among those to keep.
 // tests/data/run-354b4a8e/README.md says how the runs were made. Real processes on this machine.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// Runs that go on with another number of ranks, inside an epoch and between two epochs.
+// Runs that continue with another number of ranks, inside an epoch and between two epochs.
 #include <gmock/gmock.h>
 
 #include <filesystem>

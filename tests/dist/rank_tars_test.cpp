@@ -76,7 +76,7 @@ void expect_end_alike(const Job& job, std::size_t one, std::size_t other) {
 
 class RankTars : public ::testing::TestWithParam<int> {};
 
-// The run is saved in the middle, and goes on to the same bits as an unbroken run. All ranks' tars,
+// The run is saved in the middle, and ends with the same bits as an unbroken run. All ranks' tars,
 // unpacked into one folder, are a checkpoint of DeepSpeed. It has the same weights as a checkpoint
 // in one file.
 TEST_P(RankTars, ARunGoesOnBitForBit) {

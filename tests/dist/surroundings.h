@@ -43,8 +43,8 @@ class Surroundings {
       : arguments_(arguments), folder_(arguments.text("folder")) {}
 
   // Applies these arguments:
-  //  - slow_ms=N: rank 0 takes N ms to begin the save of batch 2. slow_line=1: rank 0 waits there
-  //    until it reads a line.
+  //  - slow_ms=N: rank 0 takes N ms to begin the save of batch 2. slow_line=1: rank 0 waits before
+  //    that save until it reads a line.
   //  - far=1: the folder is in a store that counts the bytes read.
   //  - away_from=BATCH away_to=BATCH: an Outage of rank 0's store.
   //  - patience=SECONDS: save_store_patience.

@@ -540,8 +540,8 @@ TEST(HostilePickleTest, LastOfDuplicateKeysWins) {
   EXPECT_EQ(file.read(), Value(Dict{{1, true}}));
 }
 
-// torch.empty(0) and the view of it with torch.int32. PyTorch writes the storages of both under one
-// key.
+// A pickle of torch.empty(0) and of its view with the type torch.int32. PyTorch writes the storages
+// of both under one key.
 TEST(HostilePickleTest, ViewsOfNothingMayHaveTwoTypes) {
   const auto view = [](const char* type) {
     return tensor(storage(global("torch", type), "0", "K\0"s) + "K\0K\0\x85K\1\x85"s);

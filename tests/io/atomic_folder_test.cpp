@@ -118,7 +118,8 @@ struct Replacing : ::testing::TestWithParam<bool> {
     return made;
   }
 
-  // Returns the text that a reader finds, and the names that are left after the next start.
+  // Returns the text that a reader finds. Checks that the next start leaves only the folder with
+  // this text.
   static std::string found(SimFileSystem& left) {
     finish_replacement_of(left, "/folder/out");
     const bool is_there = left.stat("/folder/out", true).has_value();

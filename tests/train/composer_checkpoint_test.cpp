@@ -164,7 +164,7 @@ TEST_F(ComposerFile, ComputedMetricsHaveTheTypeOfTheirComputation) {
       DataLoader(tensor_dataset({x, torch::arange(10) % 3}), {.batch_size = 2});
   options.model = classifier(net, {.num_classes = 3});
   options.save_metrics = true;
-  // With a callback, metrics are computed.
+  // The run has a callback so that it computes metrics.
   options.callbacks = {std::make_shared<testing::EventRecorder>()};
   made(options, [](Dict& state) {
     const Value& accuracy = state["train_metrics"].at("MulticlassAccuracy");

@@ -35,7 +35,8 @@ TEST(OwnStoreTest, ATrainerSavesRotatesAndResumesInIt) {
   const auto in_store = [&](const std::string& duration, const std::string& folder) {
     TrainerOptions made = options(duration);
     made.save_folder = folder;
-    made.save_num_checkpoints_to_keep = 0;  // Kept on this machine, where there never are any.
+    // Checkpoints to keep on this machine, where this run never has any.
+    made.save_num_checkpoints_to_keep = 0;
     made.save_num_remote_checkpoints_to_keep = 2;
     made.save_object_store = store;
     made.autoresume = true;
