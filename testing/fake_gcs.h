@@ -70,7 +70,7 @@ class FakeGcs : public FakeS3 {
   HttpReply json_rewrite(const std::string& from, const std::string& to);
 
   FakeGcsOptions gcs_;
-  std::vector<std::string> tokens_;  // Only the last one is valid.
+  std::vector<std::string> tokens_;  // Only the last token is valid.
   bool is_revoked_ = false;
   std::map<std::string, Session> sessions_;  // By id.
 };

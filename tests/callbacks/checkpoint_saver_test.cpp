@@ -285,7 +285,8 @@ TEST_F(CheckpointSaverTest, SavesAreReportedWithSizeAndTime) {
                              HasSubstr("KiB"), HasSubstr(" s"))));
 }
 
-// T20: if the callbacks have savers, the Trainer makes none, and the first one is the reference.
+// T20: if the callbacks contain savers, the Trainer makes none, and the first saver is the
+// reference.
 TEST_F(CheckpointSaverTest, SeveralSaversHaveTheirOwnFoldersIntervalsAndState) {
   TrainerOptions made = options("2ep");
   made.callbacks = {

@@ -134,8 +134,8 @@ TEST(AgreeOverRanksTest, PartsThatRanksReadOfEachOtherMakeOne) {
                      {},  // This machine joined the job later.
                      {made_of_files(2, {"b", "c"})}}),
               Each("ba2 a:0 b:2 c:2"));
-  // The publishing rank need not be the first. If several ranks have a file, the lowest of them
-  // provides it.
+  // The publishing rank need not be the first. If several ranks have a file, the lowest of these
+  // ranks provides it.
   EXPECT_THAT(agree({{made_of_files(2, {"b"})}, {made_of_files(2, {"a", "b", "c"}, true)}}),
               Each("ba2 a:1 b:0 c:1"));
   // If one name has two contents, the complete one is taken.

@@ -470,7 +470,7 @@ struct DcpMetadataTest : ::testing::Test {
 };
 
 TEST_F(DcpMetadataTest, WhatVerifiesIsLoaded) {
-  constexpr std::size_t kStep = 101;  // Bits. All of them would take minutes.
+  constexpr std::size_t kStep = 101;  // In bits. To flip every bit would take minutes.
   std::size_t good = 0;
   for (std::size_t i = 0; i < 8 * whole.size(); i += kStep) {
     if (is_good(i / 8, static_cast<int>(i % 8))) ++good;

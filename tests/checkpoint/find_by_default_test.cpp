@@ -97,7 +97,7 @@ TEST_F(FindByDefault, AFolderIsAPathAsItStandsWhateverBracesAreInIt) {
   }
 }
 
-// Otherwise nothing would be found, and the run would begin anew.
+// If such a folder were not refused, nothing would be found, and the run would begin anew.
 TEST_F(FindByDefault, AFolderThatWasMeantAsAFormatIsRefused) {
   EXPECT_THROW(find({.run_name = "mine"}, "/runs/{run_name}"), UsageError);
   EXPECT_EQ(find({.run_name = "{run_name}"}, "/runs/{run_name}"), "nothing");

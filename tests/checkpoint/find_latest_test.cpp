@@ -554,7 +554,7 @@ TEST_F(FindLatestTest, AHostileNeighbourIsPassedOverInOneLine) {
   EXPECT_THAT(skipped_[0], HasSubstr("of memory for 4.0 MiB of file"));
 }
 
-// Otherwise the run would begin again from the older checkpoint.
+// If the search went on, the run would begin again from the older checkpoint.
 TEST_F(FindLatestTest, OutOfMemoryAtACandidateEndsTheSearch) {
   save_sample(20);
   save_sample(10);

@@ -105,7 +105,7 @@ TEST_P(CodecTest, HowItIsCutIntoPiecesMakesNoDifference) {
   const std::string bytes = encoded_by(codec, text);
   EXPECT_TRUE(bytes == encoded_by(codec, text, text.size()));
   EXPECT_TRUE(bytes == encoded_by(codec, text, 4097));
-  // The same holds for reading.
+  // The sizes of the pieces make no difference for reading, either.
   StringSink sink;
   const auto decoder = codec.decoder(sink);
   for (std::size_t at = 0; at < bytes.size(); at += 977) {

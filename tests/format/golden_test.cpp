@@ -136,9 +136,9 @@ INSTANTIATE_TEST_SUITE_P(All, ForeignGoldenTest,
                          });
 
 // Golden files whose every part a Value can hold. Other golden files become smaller when they are
-// written again. They have the _metadata of a module's state_dict, lazily conjugated tensors,
+// written again. Such files have the _metadata of a module's state_dict, lazily conjugated tensors,
 // another pickle protocol, or two equal texts that were two objects in Python. tests/python checks
-// such files against Python itself.
+// them against Python itself.
 std::vector<std::string> files_with_same_pickle() {
   std::vector<std::string> files = {"torch-1.13/views.pt"};
   for (const char* version : {"1.13", "2.6", "2.14"}) {

@@ -33,7 +33,7 @@ struct Losses {
   int forgotten = 0;  // the old content, although commit() had returned
 };
 
-// Crashes at each operation, and once after the last. `mutate` breaks the protocol.
+// Crashes at each operation, and once after the last operation. `mutate` breaks the protocol.
 Losses crash_everywhere(const std::function<void(FaultyFileSystem&)>& mutate = nullptr) {
   Losses losses;
   bool committed = false;

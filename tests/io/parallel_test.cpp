@@ -58,7 +58,7 @@ TEST(ParallelTest, BehindLanesThereAreAllThreadsAgain) {
     throw std::runtime_error("one of a million");
   };
   EXPECT_THROW(for_each_in_lanes(4, 1'000'000, fail), std::runtime_error);
-  EXPECT_LE(begun, 4);               // a failure in one lane ends the others
+  EXPECT_LE(begun, 4);               // a failure in one lane ends the other lanes
   std::barrier all_there(kThreads);  // would wait for ever for fewer threads
   for_each_parallel(
       kThreads, [&](std::size_t) { all_there.arrive_and_wait(); }, ~std::uint64_t{0}, kThreads);

@@ -204,7 +204,7 @@ TEST(IntervalTest, MultiplesAreThoseOfTheWholeRunAlsoAfterAResume) {
               ElementsAre(8, 12));
 }
 
-// fit(reset_time): a batch at which the first fit() fired may fire again in the second one.
+// fit(reset_time): the second fit() may fire again at a batch at which the first fit() fired.
 TEST(IntervalTest, TheEndFiresAlsoAtABatchAtWhichItFiredBeforeTimeWasSetBack) {
   IntervalScheduler scheduler("1ep", FinalMoment::kFitEnd);
   for (const std::int64_t batches_per_epoch : {5, 10}) {

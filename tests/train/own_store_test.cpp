@@ -62,7 +62,7 @@ TEST(OwnStoreTest, ALoadPathIsANameInTheStoreForLoading) {
   Trainer saving(std::move(first));
   saving.fit();
   const std::string path = saving.save_checkpoint("s3://ep{epoch}-ba{batch}");
-  EXPECT_EQ(path, "s3://ep0-ba2");  // With a given store, this is a name like any other.
+  EXPECT_EQ(path, "s3://ep0-ba2");  // If a store is given, this path is a name like any other.
 
   TrainerOptions second = options("3ba");
   second.load_object_store = from;
