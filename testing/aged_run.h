@@ -15,8 +15,8 @@ TrainerOptions aged_run_options(const std::string& duration);
 // The name of the checkpoint of a batch: "ep2-ba10-rank0.pt".
 std::string aged_run_name(std::int64_t batch);
 
-// The checkpoint file of a batch. Its state says that the run saved each batch up to this one in
-// `saved_in`.
+// The checkpoint file of a batch. The state in the file says that the run saved each batch up to
+// this batch in `saved_in`.
 std::string aged_run_file(std::int64_t batch, const std::string& saved_in = "run");
 
 }  // namespace cairn::testing

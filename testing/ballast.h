@@ -1,4 +1,5 @@
-// A callback whose state makes a checkpoint larger than what is read when it is opened.
+// A callback whose state makes a checkpoint larger than the bytes that opening the checkpoint
+// reads.
 #pragma once
 
 #include <memory>

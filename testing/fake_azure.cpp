@@ -14,7 +14,7 @@ using AzureClock = std::chrono::system_clock;
 constexpr int kListed = 1000;
 constexpr std::chrono::minutes kSkewAllowed{15};
 constexpr std::size_t kLongestId = 64;
-// Tokens have been signed as here since this version.
+// Since this version of the protocol, tokens have been signed as in this file.
 constexpr const char* kOldestVersion = "2020-12-06";
 
 HttpReply failure(int status, const std::string& code) {
@@ -331,7 +331,7 @@ HttpReply FakeAzure::copy(const Asked& asked, const std::string& key) {
   if (!source.starts_with(own) || from == blobs_.end()) {
     return failure(404, "CannotVerifyCopySource");
   }
-  // A key also gives access to the source. A token does so only if it is in the source's URL.
+  // A key also gives access to the source. A token gives access only if it is in the source's URL.
   const bool lets_in = asked.header("authorization").starts_with("SharedKey ") ||
                        source.find("sig=") != std::string::npos;
   if (!lets_in) return failure(403, "CannotVerifyCopySource");

@@ -18,7 +18,7 @@ struct FakeAzureOptions {
   std::string key = "Y2FuYXJ5LWtleS1vZi10aGUtZmFrZQ==";  // Base64.
   std::int64_t skew_seconds = 0;                         // How far the server's clock is ahead.
   bool keeps_old = false;  // Answers 201 to a write over an existing name, but keeps the old bytes.
-  // Every list begins with an empty page, as Azure's partitions can cause.
+  // Every list begins with an empty page. Azure's partitions can cause this.
   bool empty_pages = false;
   int pending_copies = 0;  // A copy is done after this many requests for its status.
   double fault_rate = 0;   // The share of requests that fail.

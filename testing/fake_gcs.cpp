@@ -19,7 +19,7 @@ constexpr const char* kMachinesToken =
     "/computeMetadata/v1/instance/service-accounts/default/token";
 constexpr const char* kGeneration = "x-goog-if-generation-match";
 
-// Decodes base64 as tokens use it: two other characters, and no padding.
+// Decodes the base64 of tokens: two characters differ from usual base64, and there is no padding.
 std::string from_base64_url(std::string text) {
   if (text.find_first_of("+/=") != std::string::npos) return "";
   std::replace(text.begin(), text.end(), '-', '+');
@@ -28,7 +28,8 @@ std::string from_base64_url(std::string text) {
   return base64_decoded(text).value_or("");
 }
 
-// Computes the signature from the request as it was sent, by Google's own description of version 4.
+// Computes the signature of the request as it was sent. Follows Google's own description of version
+// 4.
 std::string googles_signature(const ReceivedRequest& asked, const std::string& secret,
                               const std::vector<std::string>& scope, const std::string& names) {
   std::vector<std::string> query = split(asked.raw_query(), '&');

@@ -1,7 +1,7 @@
 // A strict server of Google's XML API in this process. It also serves the tokens that the API
 // takes, and as much of the JSON API as Google's own clients need. It checks signatures, tokens,
-// checksums and generations, and fails as a test tells it to. FakeS3 has the parts that it shares
-// with S3.
+// checksums and generations, and fails as a test tells it to. The base class FakeS3 has the parts
+// that the XML API shares with S3.
 #pragma once
 
 #include <map>
@@ -34,7 +34,7 @@ class FakeGcs : public FakeS3 {
 
   // From now on, rejects the tokens that were given so far.
   void revoke_tokens();
-  std::size_t tokens();  // How many were given so far.
+  std::size_t tokens();  // How many tokens the server has given so far.
 
  protected:
   HttpReply answer(const Asked& asked) override;
@@ -70,7 +70,7 @@ class FakeGcs : public FakeS3 {
   HttpReply json_rewrite(const std::string& from, const std::string& to);
 
   FakeGcsOptions gcs_;
-  std::vector<std::string> tokens_;  // Only the last one is valid.
+  std::vector<std::string> tokens_;  // Only the last token is valid.
   bool is_revoked_ = false;
   std::map<std::string, Session> sessions_;  // By id.
 };

@@ -1,5 +1,5 @@
-// Google's JSON API, which Google's own clients speak, over the objects of the XML API. Also URLs
-// that a service account has signed.
+// Google's JSON API, which Google's own clients speak, over the objects of the XML API. Also checks
+// URLs that a service account has signed.
 #include <algorithm>
 #include <chrono>
 
@@ -232,7 +232,7 @@ HttpReply FakeGcs::json_list(const Asked& asked) {
   return google_json(answer);
 }
 
-// Checks version 4 with the service account's key: GOOG4-RSA-SHA256 in the query.
+// Checks a signature of version 4 (GOOG4-RSA-SHA256 in the query) with the service account's key.
 HttpReply FakeGcs::check_signed_url(const Asked& asked) const {
   auto query = asked.query();
   const auto scope = split(query["X-Goog-Credential"], '/');

@@ -90,7 +90,7 @@ std::size_t FakeOci::uploads() {
 }
 
 // Checks which lines are signed, what they say, and whose key signed them. A request with an object
-// or a part may omit the hash of its bytes. A hash that is sent is compared.
+// or a part may omit the hash of its bytes. If the hash is sent, it is compared with the bytes.
 HttpReply FakeOci::check_signature(const Asked& asked) const {
   const std::string text = asked.header("authorization");
   if (!text.starts_with("Signature version=\"1\",")) return problem(401, "NotAuthenticated");

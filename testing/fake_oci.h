@@ -27,7 +27,7 @@ class FakeOci : public FakeServer {
   std::map<std::string, std::string> objects();
   void put_object(const std::string& key, const std::string& bytes);
   void age_uploads(std::chrono::hours age);
-  std::size_t uploads();  // How many were begun and neither committed nor aborted.
+  std::size_t uploads();  // Uploads that were begun and neither committed nor aborted.
 
  private:
   using Asked = ReceivedRequest;

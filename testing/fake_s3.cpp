@@ -92,8 +92,7 @@ std::string iso_time(Clock::time_point time) {
          basic.substr(9, 2) + ":" + basic.substr(11, 2) + ":" + basic.substr(13, 2) + ".000Z";
 }
 
-// Computes the signature from the request as it was sent, and shares no code with the client under
-// test.
+// Computes the signature of the request as it was sent. Shares no code with the client under test.
 std::string expected_signature(const ReceivedRequest& asked, const std::string& secret,
                                const std::vector<std::string>& scope,
                                const std::string& signed_headers) {
@@ -409,7 +408,7 @@ const FakeS3::Object* FakeS3::source_of(const Asked& asked) const {
   return find(source.substr(source.starts_with('/') ? 1 : 0));
 }
 
-// The condition applies to `path`, if the server supports one here.
+// If the server supports a condition here, the condition applies to `path`.
 HttpReply FakeS3::copy(const Asked& asked, const std::string& path) {
   const Object* const from = source_of(asked);
   if (from == nullptr) return error(404, "NoSuchKey");
@@ -423,7 +422,7 @@ HttpReply FakeS3::copy(const Asked& asked, const std::string& path) {
   return xml(tag("CopyObjectResult", tag("ETag", etag)));
 }
 
-// As at Amazon, a range is allowed only if the source is larger than the minimum part size.
+// Like Amazon, allows a range only if the source is larger than the minimum part size.
 HttpReply FakeS3::copy_part(const Asked& asked, Object& part) {
   const Object* const from = source_of(asked);
   if (from == nullptr) return error(404, "NoSuchKey");

@@ -1,5 +1,5 @@
 // A strict S3 server in this process. It checks every signature, hash, checksum and condition, and
-// fails as a test tells it to, also in the ways in which real servers are wrong.
+// fails as a test tells it to. It can also make the mistakes of real servers.
 #pragma once
 
 #include <chrono>
@@ -13,8 +13,8 @@
 namespace cairn::testing {
 
 struct FakeS3Options {
-  // How the server treats If-Match and If-None-Match of a write. kBusy: answers 503 to each of
-  // them.
+  // How the server treats If-Match and If-None-Match of a write. kBusy: answers 503 to each write
+  // with a condition.
   enum class Conditions : std::uint8_t { kCheck, kIgnore, kRefuse, kBusy };
 
   std::string access_key = "AKIDFAKE";
@@ -31,7 +31,7 @@ struct FakeS3Options {
   bool takes_unsigned = false;     // Accepts bodies without a signed hash.
   bool refuses_checksums = false;  // Answers 501 to checksum headers.
   std::int64_t skew_seconds = 0;   // How far the server's clock is ahead.
-  std::string initiated = {};      // If not empty, lists of uploads show this as the time of each.
+  std::string initiated = {};      // If not empty, lists show this as the time of each upload.
   double fault_rate = 0;           // The share of requests that fail.
   unsigned seed = 1;
 };
@@ -49,7 +49,7 @@ class FakeS3 : public FakeServer {
   std::map<std::string, std::string> metadata(const std::string& path);
   // Makes all uploads look as if they had been begun `age` ago.
   void age_uploads(std::chrono::hours age);
-  std::size_t uploads();  // How many were begun and neither completed nor aborted.
+  std::size_t uploads();  // Uploads that were begun and neither completed nor aborted.
 
   void change(const FakeS3Options& options);
 
@@ -81,7 +81,7 @@ class FakeS3 : public FakeServer {
   void keep(const std::string& path, Object object);
 
   std::map<std::string, Object> objects_;  // By "bucket/key".
-  int generation_ = 0;                     // The newest object's.
+  int generation_ = 0;                     // The generation of the newest object.
 
  private:
   struct Upload {

@@ -32,8 +32,8 @@ class FakeServer {
   std::size_t count(const std::string& beginning);
   std::size_t faults();
 
-  // Answers the next `times` requests whose log line begins with `beginning` with `reply`. kAfter:
-  // does what the request asks, and then the answer is lost.
+  // Sends `reply` as the answer to the next `times` requests whose log line begins with
+  // `beginning`. kAfter: first does what the request asks, so that only its own answer is lost.
   enum class When : std::uint8_t { kInstead, kAfter };
   void answer_next(const std::string& beginning, const HttpReply& reply, int times = 1,
                    When when = When::kInstead);
@@ -46,7 +46,7 @@ class FakeServer {
  protected:
   using Answer = std::function<HttpReply(const ReceivedRequest&)>;
 
-  // `passing`: three errors of the protocol after which a client tries again.
+  // `passing`: three errors of the protocol after which a client repeats its request.
   FakeServer(unsigned seed, std::vector<HttpReply> passing)
       : passing_(std::move(passing)), random_(seed) {}
   ~FakeServer() = default;
@@ -84,12 +84,13 @@ class FakeServer {
 // "<name>text</name>".
 std::string tag(const std::string& name, const std::string& text);
 HttpReply xml(const std::string& body);
-// The text between the first `before` at or after `from`, and `after`. To the end if `after` is "".
+// Finds the first `before` at or after `from`. Returns the text between this position and `after`,
+// or to the end if `after` is "".
 std::string between(const std::string& text, const std::string& before, const std::string& after,
                     std::size_t from = 0);
 std::vector<std::string> split(const std::string& text, char at);
-// If a range is requested, cuts `reply`, whose body is a whole object, to it. Returns false if the
-// range is empty.
+// If a range is requested, cuts the body of `reply`, which is a whole object, to that range.
+// Returns false if the range is empty.
 bool cut_to_range(const std::string& range, HttpReply& reply);
 
 }  // namespace cairn::testing

@@ -448,7 +448,7 @@ HttpReply FakeTrackers::proxy(const Asked& asked, const std::string& rest) {
   }
   const auto file = files_.find(path);
   if (asked.method == "DELETE") {
-    // As with S3 and Google below it: removes everything with this prefix.
+    // Like MLflow with S3 or Google's storage below it: removes everything with this prefix.
     std::erase_if(files_, [&](const auto& each) { return each.first.starts_with(path); });
     return said(Json::object());
   }

@@ -1,6 +1,6 @@
-// A strict server in this process of Databricks' Files API, of MLflow's REST API with the storage
-// below it, and of W&B's API. It fails as a test tells it to. It refuses and notes each request
-// that does not follow the documents.
+// A strict server in this process. It serves Databricks' Files API, MLflow's REST API with the
+// storage below MLflow, and W&B's API. It fails as a test tells it to. It refuses and notes each
+// request that does not follow the documents of these APIs.
 #pragma once
 
 #include <cstdint>
@@ -16,9 +16,9 @@ namespace cairn::testing {
 
 struct FakeTrackersOptions {
   std::string token = "canary-token-of-the-fake";  // Requests must send it.
-  std::string user = {};                           // With `password`, instead of the token.
+  std::string user = {};                           // Used with `password`, instead of `token`.
   std::string password = {};
-  std::string client_id = {};  // With `client_secret`: gets one token after another.
+  std::string client_id = {};  // With `client_secret`, the client gets one token after another.
   std::string client_secret = {};
   std::string signed_type = "AWS_PRESIGNED_URL";  // The type of URLs that the workspace signs.
   bool serves_artifacts = false;                  // Runs are at mlflow-artifacts:/...
@@ -32,7 +32,7 @@ class FakeTrackers final : public FakeServer {
   explicit FakeTrackers(FakeTrackersOptions options = {});
   ~FakeTrackers() { stop(); }
 
-  // How requests departed from the documents.
+  // The rules of the documents that requests did not follow.
   std::vector<std::string> violations();
 
   // All files: "Volumes/c/s/v/a", "E/R/artifacts/a" or "wandb/entity/project/name:alias/a" to
@@ -44,7 +44,7 @@ class FakeTrackers final : public FakeServer {
   std::set<std::string> runs_of_wandb();  // "entity/project/id"
   // The input that created "entity/project/name:alias". Null if there is none.
   Json input_of_artifact(const std::string& name);
-  // From now on, committed files have other bytes than were sent.
+  // From now on, committed files have other bytes than the client sent.
   void lose_bytes_of_wandb();
   // Adds a run to the experiment, and returns its id.
   std::string add_run(const std::string& experiment, const std::string& artifact_uri = "");

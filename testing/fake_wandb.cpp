@@ -1,5 +1,5 @@
-// W&B's part of the fake. It expects the requests of W&B's own tools: the same order, with the
-// variables that their source declares.
+// W&B's part of the fake. It expects the requests of W&B's own tools, in the same order, with the
+// variables that the tools' source declares.
 #include <algorithm>
 
 #include "net/digest.h"
@@ -21,7 +21,7 @@ struct Operation {
   std::vector<const char*> asks;  // The fields that the query must ask for.
 };
 
-// The mutation that makes or changes a run declares these.
+// The variables that the mutation that makes or changes a run declares.
 const std::vector<Variable>& variables_of_run() {
   static const std::vector<Variable> all = {
       {"id", "String"},
@@ -536,7 +536,7 @@ HttpReply FakeTrackers::commit_artifact(const std::string& id) {
   return done;
 }
 
-// From now on, the artifact's aliases name it.
+// From now on, the artifact's aliases name this artifact.
 void FakeTrackers::name_artifact(const std::string& id) {
   const Artifact& artifact = artifacts_[id];
   for (const std::string& alias : artifact.aliases) {

@@ -38,7 +38,7 @@ class FaultyFileSystem::File final : public WritableFile {
   std::string path_;
 };
 
-// Returns views of the wrapped source: access to mapped memory makes no call that could fail.
+// Returns views of the wrapped source: an access to mapped memory makes no call that could fail.
 class FaultyFileSystem::Source final : public ByteSource {
  public:
   Source(FaultyFileSystem& files, std::shared_ptr<const ByteSource> under)

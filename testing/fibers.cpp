@@ -20,7 +20,7 @@ namespace {
 
 constexpr std::size_t kStackBytes = std::size_t{512} << 10;
 
-// The runtime keeps the exceptions in flight per thread. Here they are kept per fiber.
+// The C++ runtime keeps the exceptions in flight per thread. This struct keeps them per fiber.
 struct Exceptions {
   void* caught = nullptr;
   unsigned uncaught = 0;
@@ -49,7 +49,7 @@ struct Fibers::Fiber {
 
 struct Fibers::Impl {
   std::vector<std::unique_ptr<Fiber>> fibers;
-  std::vector<Stack> spare;  // Making a stack costs more than running a schedule.
+  std::vector<Stack> spare;  // To make a stack costs more than to run a schedule.
   ucontext_t scheduler = {};
   Exceptions exceptions;
   Fiber* running = nullptr;

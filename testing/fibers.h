@@ -3,8 +3,8 @@
 //
 // Each process runs on its own stack until it pauses. Then the process with the earliest time
 // continues, and the clock is set to that time. Nothing else moves the clock. The code that runs
-// here is the production code. It only has to wait through pause(), and must not hold a lock then
-// that others need.
+// here is the production code. The code must wait only through pause(), and while it waits it must
+// not hold a lock that another process needs.
 #pragma once
 
 #include <chrono>
@@ -27,14 +27,15 @@ class Fibers {
   // Adds a process that starts with run(). An exception that leaves `body` ends the program, so
   // `body` catches what it expects.
   void spawn(std::function<void()> body);
-  // Runs until all have ended, or until `is_enough`, asked between any two turns, returns true. The
-  // others stay where they are until the next run. Those that have not ended when this object is
-  // destroyed never end.
+  // Runs the processes until all have ended, or until `is_enough` returns true. `is_enough` is
+  // called between any two turns. Processes that have not ended stay where they are until the next
+  // run(). If this object is destroyed first, they never end.
   void run(const std::function<bool()>& is_enough = nullptr);
 
   Time now() const { return now_; }
-  // Called by the running process: the others run, and it does not continue before `time` has
-  // passed. Processes that are due at the same time take turns in the order in which they paused.
+  // Called by the running process. The other processes run, and the caller does not continue before
+  // `time` has passed. Processes that are due at the same time take turns in the order in which
+  // they paused.
   void pause(std::chrono::nanoseconds time);
 
  private:

@@ -7,7 +7,8 @@
 
 namespace cairn::testing {
 
-// A view if the file system has one. Throws as FileSystem::open() and ByteSource::view() do.
+// Returns a view of the file if the file system has one. Throws as FileSystem::open() and
+// ByteSource::view() do.
 inline SharedBytes file_bytes(FileSystem& files, const std::string& path) {
   const auto source = files.open(path);
   return source->view(0, source->size());

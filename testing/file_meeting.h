@@ -44,7 +44,7 @@ class FileMeeting final : public Meeting {
   void remove(const std::string& key) override { std::filesystem::remove(path_of(key)); }
 
  private:
-  // The kernel releases the lock when its process dies.
+  // The kernel releases the lock when the process that holds it dies.
   class Lock {
    public:
     explicit Lock(const std::string& path)

@@ -15,7 +15,7 @@ namespace {
 
 using ::testing::ElementsAre;
 
-// Every test is given the file system and shorthands for its empty folder.
+// What every test gets: the file system, and shorthands for its empty folder.
 struct Subject {
   FileSystem& files;
   std::string folder;
@@ -70,7 +70,7 @@ void create_never_replaces(const Subject& s) {
   EXPECT_EQ(s.read("f"), "old");
 }
 
-// On file systems that can tell who has the file open.
+// For file systems that can tell who has a file open.
 void overwriting_leaves_nothing_of_what_was_there(const Subject& s) {
   s.write("f", "some old text");
   s.write("other", "other");

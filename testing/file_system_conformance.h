@@ -11,7 +11,7 @@ namespace cairn::testing {
 
 struct OpenedFileSystem {
   std::shared_ptr<FileSystem> files;
-  std::string folder;  // An empty folder in it.
+  std::string folder;  // An empty folder in `files`.
 };
 
 struct FileSystemConformance {

@@ -1,5 +1,5 @@
 // A sample of each format that cairn reads. The tests of damage, the hostile cases, the fuzz
-// targets and the tests of checksums use them all. A new format gets its rows in
+// targets and the tests of checksums use all samples. A new format gets its rows in
 // format_samples.cpp.
 #pragma once
 
@@ -17,8 +17,8 @@
 
 namespace cairn::testing {
 
-// A small checkpoint of one format. fuzz/CMakeLists.txt also reads its row, and makes a target of
-// it.
+// A small checkpoint of one format. fuzz/CMakeLists.txt also reads the rows of format_samples.cpp,
+// and makes a fuzz target of each.
 struct FormatSample {
   const char* format;     // SourceInfo::format
   const char* golden;     // A file or folder below tests/data.
@@ -39,9 +39,9 @@ class StoredSample {
   explicit StoredSample(const FormatSample& sample);
 
   void replace_part(ByteView bytes) { put(part_, bytes); }
-  // Opens the sample and uses all that it holds. With Access::kVerified it is verified first.
-  // Tensors over 1 MiB are left out. Throws as open_source() does, and UnsupportedError if the
-  // sample is now of another format.
+  // Opens the sample and uses everything in it, except tensors over 1 MiB. With Access::kVerified
+  // it verifies the sample first. Throws as open_source() does, and UnsupportedError if the sample
+  // now has another format.
   Value use(Access access) const;
 
  private:

@@ -24,7 +24,7 @@ class CleanGoogleEnvironment {
   void set(const char* name, const char* value) { variables_.emplace_front(name, value); }
 
  private:
-  std::list<EnvironmentVariable> variables_;  // Restored from the last one to the first.
+  std::list<EnvironmentVariable> variables_;  // Restored in reverse order.
 };
 
 class GcsEnvironment : public CleanGoogleEnvironment {

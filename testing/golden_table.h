@@ -1,8 +1,8 @@
 // A table of text lines that a test compares with a file of tests/data/traces/.
 //
 // A line is "SECTION, CELL: ANSWER". Each section belongs to one test. If the environment variable
-// CAIRN_WRITE_TRACES is set, check() rewrites the test's sections in the source tree. Run the test
-// program itself then: several processes that write one file at once lose lines.
+// CAIRN_WRITE_TRACES is set, check() rewrites the test's sections in the source tree. Then run the
+// test program directly: several processes that write one file at once lose lines.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -28,7 +28,7 @@ class GoldenTable {
     lines_.push_back(section_ + ", " + cell + ": " + answer);
   }
 
-  // Fails and lists the cells whose answers differ.
+  // Fails the test if answers differ from the file, and lists their cells.
   void check() const {
     const std::vector<std::string> all = read_lines();
     if (std::getenv("CAIRN_WRITE_TRACES") != nullptr) return write(all);
@@ -71,7 +71,7 @@ class GoldenTable {
     return lines;
   }
 
-  // Writes the section in its place, or at the end.
+  // Writes the test's section in place of its old lines, or at the end.
   void write(const std::vector<std::string>& before) const {
     std::string text;
     bool is_written = false;

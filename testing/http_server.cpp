@@ -24,7 +24,7 @@ class Incoming {
   Incoming(SocketStream& stream, bool keeps_bodies)
       : stream_(stream), keeps_bodies_(keeps_bodies) {}
 
-  // False at the end of the connection.
+  // Returns false at the end of the connection.
   bool read_request(ReceivedRequest& asked) {
     std::string head;
     if (!take_until("\r\n\r\n", head)) return false;
@@ -77,8 +77,8 @@ class Incoming {
     return true;
   }
 
-  // Answers "Expect: 100-continue", the only expectation there is. Without an answer the client
-  // waits for a second.
+  // Answers "Expect: 100-continue", the only expectation that HTTP defines. Without an answer, the
+  // client waits for a second.
   bool go_on() {
     constexpr std::string_view kContinue = "HTTP/1.1 100 Continue\r\n\r\n";
     return stream_.write(kContinue.data(), kContinue.size());

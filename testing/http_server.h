@@ -35,15 +35,15 @@ struct HttpReply {
   int status = 200;
   std::vector<std::pair<std::string, std::string>> headers = {};
   std::string body = {};
-  std::size_t zeros = 0;  // Zero bytes sent after `body`, made while they are sent.
-  // The connection ends after this many bytes of the answer, headers included; 0 resets it. With
-  // `closes` the server closes the connection after the answer.
+  std::size_t zeros = 0;  // Zero bytes to send after `body`. The server makes them while it sends.
+  // The connection ends after this many bytes of the answer, headers included; 0 resets the
+  // connection. With `closes` the server closes the connection after the answer.
   std::size_t sends_at_most = std::string::npos;
   bool closes = false;
   bool drips = false;  // Sends each byte on its own.
 };
 
-// A fake's check returns this if it finds nothing wrong: there is no answer yet.
+// A check in a fake server returns this if it finds nothing wrong: there is no answer yet.
 inline const HttpReply kNoAnswerYet = {.status = 0};
 
 class HttpServer {
@@ -51,7 +51,7 @@ class HttpServer {
   using Handler = std::function<HttpReply(const ReceivedRequest&)>;
 
   // Calls `handler` from one thread per connection. Without `keeps_bodies`, bodies of any size are
-  // read and dropped. With `tls`, which must outlive the server, it speaks only TLS.
+  // read and dropped. With `tls`, which must outlive the server, the server speaks only TLS.
   explicit HttpServer(Handler handler, bool keeps_bodies = true, const TlsServer* tls = nullptr);
   // Closes all connections.
   ~HttpServer();
@@ -62,7 +62,7 @@ class HttpServer {
   std::string url() const {
     return (tls_ != nullptr ? "https" : "http") + ("://127.0.0.1:" + std::to_string(port_));
   }
-  int connections() const { return connections_; }  // How many there were so far.
+  int connections() const { return connections_; }  // How many connections there were so far.
 
  private:
   void accept_all();

@@ -8,8 +8,9 @@
 
 namespace cairn::testing {
 
-// Trains until `last` batches are done and saved. Then the run ends with an exception, which the
-// test expects. The Trainer is closed: every save that it began has ended.
+// Trains until `last` batches are done and saved. Then an exception ends fit(); this function
+// expects the exception and closes the Trainer. When it returns, every save that the run began has
+// ended.
 void run_until(TrainerOptions made, std::int64_t last);
 
 // Trains to the end.

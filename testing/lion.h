@@ -1,6 +1,6 @@
-// A user's own optimizer, Lion (arXiv:2302.06675), in two forms. One is made by OptimizerOf. The
-// other is an older class derived from libtorch's as its documents say, with a second base for its
-// layout.
+// A user's own optimizer, Lion (arXiv:2302.06675), in two forms. OptimizerOf makes one form. The
+// other form is an older class. It derives from libtorch's Optimizer as libtorch's documents say,
+// and has a second base class for its layout.
 #pragma once
 
 #include <torch/torch.h>

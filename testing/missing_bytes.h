@@ -18,7 +18,7 @@ namespace cairn::testing {
 class MissingBytes final : public FaultyFileSystem {
  public:
   // The first `times` calls that open `path` fail with ESTALE. With `hides_name`, calls of stat()
-  // for it fail and count, too.
+  // for `path` fail and count, too.
   MissingBytes(std::string path, int times, bool hides_name = false)
       : FaultyFileSystem(posix_file_system()),
         path_(std::move(path)),

@@ -33,8 +33,8 @@ class OtherProcess {
   OtherProcess& operator=(const OtherProcess&) = delete;
 
   pid_t pid() const { return pid_; }
-  // Kills it as the kernel does, with SIGKILL: none of its code runs any more. It is gone when this
-  // returns.
+  // Kills the process as the kernel does, with SIGKILL: none of its code runs any more. The process
+  // is gone when this returns.
   void kill() {
     if (pid_ <= 0) return;
     ::kill(pid_, SIGKILL);

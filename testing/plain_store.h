@@ -16,7 +16,7 @@ class PlainStore : public ObjectStore {
   PlainStore(std::shared_ptr<ObjectStore> under, bool versioned_writes)
       : under_(std::move(under)), versioned_writes_(versioned_writes) {}
   StoreFeatures features() const override { return {.versioned_writes = versioned_writes_}; }
-  bool may_be_far() const override { return true; }  // Also around local_store().
+  bool may_be_far() const override { return true; }  // Even if it wraps local_store().
   bool names_are_paths() const override { return false; }
   std::optional<ObjectInfo> stat(const std::string& name, bool follow) override {
     return under_->stat(name, follow);

@@ -39,7 +39,7 @@ class RecordingSource final : public ByteSource {
     }
     return of_bytes;
   }
-  // The smallest and the largest of these counts.
+  // The smallest and the largest of counts(begin, end).
   std::pair<int, int> times(std::uint64_t begin, std::uint64_t end) const {
     const std::vector<int> of_bytes = counts(begin, end);
     const auto [least, most] = std::minmax_element(of_bytes.begin(), of_bytes.end());

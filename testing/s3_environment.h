@@ -49,7 +49,7 @@ class CleanAwsEnvironment {
   void set(const char* name, const char* value) { variables_.emplace_front(name, value); }
 
  private:
-  std::list<EnvironmentVariable> variables_;  // Restored from the last one to the first.
+  std::list<EnvironmentVariable> variables_;  // Restored in reverse order.
 };
 
 class S3Environment : public CleanAwsEnvironment {

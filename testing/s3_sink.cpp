@@ -1,7 +1,7 @@
-// A server that accepts everything that is written to it and keeps nothing: for measuring what a
-// client costs. Objects named "zeros-N" are N zeros. With a key and a certificate it speaks TLS
-// and, like Amazon's, claims to keep the CRC-64 of every object. With --crc64 it claims that
-// without TLS. Prints its process id and its address, one line each, and runs until it is killed.
+// A server that accepts all writes and keeps nothing, to measure the cost of a client. Objects
+// named "zeros-N" are N zeros. With a key and a certificate it speaks TLS and, like Amazon's
+// server, claims to keep the CRC-64 of every object. With --crc64 it claims this without TLS.
+// Prints its process id and its address, one line each, and runs until it is killed.
 //
 //   s3_sink [KEY CERTIFICATE | --crc64]
 #include <signal.h>
@@ -117,7 +117,7 @@ class Sink {
 }  // namespace
 
 int main(int argc, char** argv) {
-  // OpenSSL raises it when it writes to a connection that the client has closed.
+  // OpenSSL raises SIGPIPE when it writes to a connection that the client has closed.
   signal(SIGPIPE, SIG_IGN);
   std::unique_ptr<cairn::testing::TlsServer> tls;
   if (argc == 3) tls = std::make_unique<cairn::testing::TlsServer>(argv[1], argv[2]);

@@ -13,7 +13,7 @@ namespace cairn::testing {
 // the size of the largest tensor.
 Value sample_checkpoint(std::int64_t batch, std::size_t bytes = 256);
 
-// A Trainer's description of it: kind "full", and the timestamp.
+// The description that a Trainer gives sample_checkpoint(batch): kind "full", and the timestamp.
 CheckpointInfo sample_info(std::int64_t batch);
 
 // The batch for which `value` equals sample_checkpoint(batch), byte by byte. -1 if there is none.

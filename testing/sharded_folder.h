@@ -33,7 +33,7 @@ inline sharded::GlobalPlan plan_ranks(const std::vector<sharded::RankState>& ran
   return {names, std::move(parts)};
 }
 
-// Writes the folder `path`, and returns the reports.
+// Writes the folder `path`, and returns the reports of the ranks.
 inline std::vector<std::string> write_ranks(ObjectStore& store, const std::string& path,
                                             const std::vector<sharded::RankState>& ranks,
                                             const sharded::RankFilesOptions& options = {}) {
@@ -80,7 +80,7 @@ inline std::vector<std::int32_t> box_of_numbers(const std::vector<std::int64_t>&
   return numbers;
 }
 
-// The same box as a tensor view of one rank.
+// The box of box_of_numbers(), as a tensor view of one rank.
 inline TensorView part_of_numbers(const std::vector<std::int64_t>& shape, const dcp::Box& box,
                                   std::int32_t salt) {
   const auto numbers =

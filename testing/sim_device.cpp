@@ -22,7 +22,7 @@ constexpr c10::StreamId kSideStreams = 8;
 
 struct SimEvent {
   c10::StreamId stream;
-  std::uint64_t count;  // How many items were enqueued there before.
+  std::uint64_t count;  // How many items were enqueued on `stream` before.
 };
 
 // All streams of both devices. Stream 0 is the default stream.
@@ -104,7 +104,7 @@ class SimStreams {
   std::map<c10::StreamId, Stream> streams_;
   bool hurry_ = false;
   std::uint64_t waits_ = 0;
-  std::uint64_t copies_left_ = 0;  // 0: none fails.
+  std::uint64_t copies_left_ = 0;  // 0: no copy fails.
 };
 
 thread_local c10::DeviceIndex current_device = 0;
@@ -196,7 +196,7 @@ at::Tensor sim_empty(at::IntArrayRef sizes, MaybeType dtype, MaybeLayout layout,
   return sim_empty_strided(sizes, strides, dtype, layout, device, pin);
 }
 
-// The same memory as a tensor of the CPU. It keeps the memory alive.
+// A tensor of the CPU with the same memory. The new tensor keeps the memory alive.
 at::Tensor on_host(const at::Tensor& tensor) {
   if (tensor.device().is_cpu()) return tensor.detach();
   return at::from_blob(
@@ -247,7 +247,7 @@ void give_memory_of(const at::Tensor& other, const at::Tensor& to) {
   impl->set_sizes_and_strides(other.sizes(), other.strides());
 }
 
-// Copies into a tensor made for a result. Resizes it if its maker did not know the size.
+// Copies into a tensor made for a result. Resizes that tensor if its maker did not know the size.
 at::Tensor sim_copy_from_and_resize(const at::Tensor& from, const at::Tensor& to) {
   if (to.sizes() != from.sizes()) give_memory_of(at::empty(from.sizes(), to.options()), to);
   return sim_copy_from(from, to, /*non_blocking=*/false);

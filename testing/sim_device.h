@@ -1,9 +1,9 @@
 // A libtorch device in this process's memory that does its work as late as it may.
 //
-// It is libtorch's "privateuseone": tensors can be made there, copied in every direction, filled
-// and looked at through views. Work that is enqueued on a stream is done only when a thread waits
-// for that stream, or for an event recorded after the work. Code that forgets to wait, or waits for
-// the wrong thing, gets old bytes in every run, not in one of thousands. Thread-safe.
+// It is libtorch's "privateuseone": tensors can be made on it, copied in every direction, filled,
+// and read through views. Work that is enqueued on a stream is done only when a thread waits for
+// that stream, or for an event recorded after the work. Code that forgets to wait, or waits for the
+// wrong thing, gets old bytes in every run, not only in one run of thousands. Thread-safe.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -22,12 +22,13 @@ c10::Device sim_device_without_side_streams();
 
 // Enqueues work on this thread's current stream of sim_device().
 void run_on_sim_device(std::function<void()> work);
-// From now on, all operations work on the device. First the work enqueued earlier is done; then the
-// CPU computes at once. Copies and fills stay late.
+// From now on, all operations work on the device. An operation first does the work enqueued
+// earlier; then the CPU computes at once. Copies and fills stay late.
 void let_sim_device_compute();
 // Works in place, like Module::to(), which refuses devices that libtorch does not know.
 void move_to_sim_device(const at::Tensor& tensor);
-// While this object lives, the device can concatenate pieces (at::cat), as late as all its work.
+// While this object lives, the device can concatenate pieces (at::cat), as late as it does its
+// other work.
 class SimGathering {
  public:
   SimGathering();
@@ -35,7 +36,7 @@ class SimGathering {
   SimGathering(const SimGathering&) = delete;
   SimGathering& operator=(const SimGathering&) = delete;
 
-  std::uint64_t count() const;  // Concatenations since then.
+  std::uint64_t count() const;  // Concatenations since this object was made.
 
  private:
   struct Kernel;
@@ -43,8 +44,8 @@ class SimGathering {
 };
 // The n-th copy from now, counted from 1, fails when it is done.
 void fail_sim_copy(std::uint64_t n);
-// If true, all streams except the default one do their work at once. This is how a device behaves
-// that computes for long and copies meanwhile.
+// If true, all streams except the default one do their work at once. A device that computes for
+// long and copies meanwhile behaves like this.
 void hurry_sim_side_streams(bool hurry);
 // How often a thread waited for a stream.
 std::uint64_t sim_device_waits();

@@ -53,7 +53,7 @@ class SimFileSystem::File final : public WritableFile {
     const std::lock_guard lock(files_.mutex_);
     if (closed_) throw_storage_error(EBADF, "cannot sync");
     files_.begin_read();
-    // Before the sync: a crash there may leave the file cut off, with old bytes.
+    // Before the sync, because a crash in the sync may leave the file cut off, with old bytes.
     inode_->bytes.resize(end_);
     files_.begin_whole_operation();
     inode_->certain = inode_->bytes;
@@ -409,7 +409,8 @@ class SimFileSystem::Lottery {
   explicit Lottery(std::function<std::uint64_t(std::uint64_t)> draw = nullptr)
       : draw_(std::move(draw)) {}
 
-  // Finds everything uncertain in the tree of `folder`, through all names that it may come to have.
+  // Finds everything uncertain in the tree of `folder`, through all names that each folder may have
+  // after the crash.
   void gather(const Folder& folder) {
     if (!folder.pending.empty()) add(&folder, std::uint64_t{1} << folder.pending.size());
     const auto visit = [this](const Entry& entry) {
@@ -472,7 +473,7 @@ class SimFileSystem::Lottery {
   }
 
  private:
-  // How many leading bytes on the disk equal those that processes see.
+  // How many leading bytes on the disk equal the bytes that processes see.
   static std::size_t equal_bytes(const Inode& inode) {
     const auto [seen, certain] = std::ranges::mismatch(inode.bytes, inode.certain);
     return static_cast<std::size_t>(seen - inode.bytes.begin());

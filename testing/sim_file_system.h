@@ -50,8 +50,8 @@ class SimFileSystem final : public FileSystem {
   std::optional<FileInfo> stat(const std::string& path, bool follow) override;
   std::vector<std::string> list(const std::string& folder) override;
 
-  // From now on there are no symbolic links, as on FAT: make_link() fails with errno `error`. Nor
-  // are there any on the disk after a crash.
+  // From now on there are no symbolic links, as on FAT: make_link() fails with errno `error`. A
+  // disk after a crash has no symbolic links either.
   void refuse_links(int error);
 
   // From now on exchange() returns false, as on NFS.
@@ -60,17 +60,17 @@ class SimFileSystem final : public FileSystem {
   // The number of operations so far. An operation is a call that changes or syncs something, a
   // write or sync of a file, or a step of make_folders().
   std::uint64_t operations() const;
-  // The process dies at this operation, counted from 1. The operation is not done (of a write:
-  // half), and every call from then on throws SimulatedCrash.
+  // The process dies at this operation, counted from 1. The operation is not done, except that a
+  // write does half of its work. Every later call throws SimulatedCrash.
   void crash_at(std::uint64_t operation);
   bool crashed() const;
 
   // after_power_loss() gives the disks that a restarted machine may find, and after_kill() the disk
-  // of a machine on which only the process died. Each is a file system of its own on which
+  // of a machine on which only the process died. Each disk is a separate file system on which
   // everything is certain.
   std::vector<std::unique_ptr<SimFileSystem>> after_power_loss() const;
   std::unique_ptr<SimFileSystem> after_kill() const;
-  // One of the disks of after_power_loss(), also if there are too many to go through. `draw(n)`
+  // One of the disks of after_power_loss(). Use it if there are too many to go through. `draw(n)`
   // returns a number below n. The same numbers give the same disk.
   std::unique_ptr<SimFileSystem> after_power_loss(
       const std::function<std::uint64_t(std::uint64_t)>& draw) const;

@@ -19,7 +19,8 @@
 
 namespace cairn::testing {
 
-// The values that the ranks of a job tell each other. `is_gone`: the process that hosted it died.
+// The values that the ranks of a job tell each other. `is_gone`: the process that hosted the
+// meeting place died.
 struct SimPlace {
   std::map<std::string, std::string> values;
   bool is_gone = false;
@@ -47,12 +48,12 @@ struct SimJobOptions {
   // The machines' disks; ranks are spread over them in order.
   std::vector<SimFileSystem*> disks = {};
   std::vector<std::string> machines = {};  // Names of the machines. Empty: they are numbered.
-  // If set, all ranks write there instead of to the disks.
+  // If set, all ranks write to this store instead of to the disks.
   std::shared_ptr<ObjectStore> shared = nullptr;
   std::uint64_t seed = 1;
   std::vector<SimFault> faults = {};
   bool is_hosted = true;  // The meeting place outlives rank 0.
-  // Share of calls of the meeting place that are lost; half of these are not done.
+  // Share of calls of the meeting place that are lost; half of the lost calls are not done.
   double loss = 0;
   double stutter = 0;  // Share of steps that take up to half a second.
 };
@@ -77,7 +78,7 @@ class SimJob {
   // Spawns all ranks. `body` must catch what it expects; SimulatedCrash ends it quietly. The job
   // must outlive the fibers.
   void start(const Body& body);
-  // Whether no rank moves any more, except those that hang.
+  // Whether every rank has ended or hangs.
   bool is_over() const;
   // Every rank that has not ended dies at its next step.
   void kill();

@@ -1,4 +1,5 @@
-// The bytes of a connection to a test server, with or without TLS. It does not own the socket.
+// The bytes of a connection to a test server, with or without TLS. A SocketStream does not own the
+// socket.
 #pragma once
 
 #include <cstddef>

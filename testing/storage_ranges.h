@@ -9,8 +9,9 @@
 
 namespace cairn::testing {
 
-// Reads parts of a storage: every range from one byte to another, or some of them if it is larger
-// than 64 bytes. Returns "" if each equals the range of bytes(). Otherwise names a wrong range.
+// Reads parts of a storage: every range from one byte to another, or some ranges if the storage is
+// larger than 64 bytes. Returns "" if each range equals the same range of bytes(). Otherwise names
+// a wrong range.
 inline std::string wrong_range_of(const Storage& storage) {
   const SharedBytes all = storage.bytes();
   const std::size_t step = all.view.size() <= 64 ? 1 : all.view.size() / 13 + 1;

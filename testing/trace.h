@@ -17,8 +17,8 @@ namespace cairn::testing {
 // Collects lines. Thread-safe.
 class Trace {
  public:
-  // `folder` is left out of all paths, and of names in stores that were made from paths: it differs
-  // from run to run.
+  // Leaves `folder` out of all paths, and of names in stores that were made from paths, because the
+  // folder differs from run to run.
   explicit Trace(std::string folder = "") : folder_(std::move(folder)) {}
 
   // Keeps one of several consecutive equal lines that begin with "write": a trace does not say how

@@ -45,8 +45,8 @@ struct TracedRuns {
   int keeps = 2;  // Checkpoints kept in the folder.
   // The store of an uploading logger. Null: no such logger.
   std::shared_ptr<ObjectStore> uploads_to = nullptr;
-  // Whether the trace marks what the training thread begins. False where it does not wait for
-  // background threads.
+  // Whether the trace marks what the training thread begins. False if the training thread does not
+  // wait for background threads.
   bool has_marks = true;
 
   // Saves after every second batch and after the last one. Keeps two checkpoints.
@@ -111,7 +111,7 @@ struct TracedRuns {
       trainer.close();
     } catch (const AlreadyExistsError&) {
       mark("refused");
-    } catch (const Error&) {  // Reports that rank 0 was refused.
+    } catch (const Error&) {  // The other ranks report that rank 0 was refused.
       if (dist::rank() == 0) throw;
       mark("refused");
     }

@@ -25,13 +25,13 @@ namespace cairn::testing {
 
 class TracingStore final : public ObjectStore {
  public:
-  // With `features`, claims these instead of those of `under`, which must support them.
+  // If `features` is given, the store claims these features. `under` must support them.
   TracingStore(std::shared_ptr<ObjectStore> under, std::shared_ptr<Trace> trace,
                std::optional<StoreFeatures> features = std::nullopt)
       : under_(std::move(under)), trace_(std::move(trace)), features_(features) {}
 
   StoreFeatures features() const override { return features_.value_or(under_->features()); }
-  bool may_be_far() const override { return true; }  // Also around local_store().
+  bool may_be_far() const override { return true; }  // Even if it wraps local_store().
   bool names_are_paths() const override { return false; }
   std::string describe(const std::string& name) const override { return under_->describe(name); }
   std::optional<ObjectInfo> stat(const std::string& name, bool follow) override {
@@ -55,7 +55,8 @@ class TracingStore final : public ObjectStore {
       return std::make_unique<Write>(under_->begin(name, options), trace_, name);
     });
   }
-  // If the objects of a folder appear one by one, the default writes it through begin().
+  // If the objects of a folder appear one by one, the default implementation writes the folder
+  // through begin().
   std::unique_ptr<FolderWrite> begin_folder(const std::string& name, bool overwrite) override {
     const auto make = [&] {
       return features().whole_folders ? under_->begin_folder(name, overwrite)

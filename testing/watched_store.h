@@ -1,6 +1,6 @@
-// A store that counts every call and can hinder it: it may be far away, slow or failing. It also
-// says that it may be far around local_store(), so that a test of far stores does not become a test
-// of local files.
+// A store that counts every call and can hinder it: the store may be far away, slow or failing.
+// may_be_far() is true even if the store wraps local_store(), so that a test of far stores does not
+// become a test of local files.
 #pragma once
 
 #include <array>
@@ -38,7 +38,8 @@ struct StoreHooks {
   // Called with the call and the name. A hook may throw, and the caller gets that error.
   using Hook = std::function<void(StoreCall, const std::string&)>;
   Hook before = nullptr;  // Called before anything is done.
-  // Called when it is done, so that only the answer is lost. Not called for kBegin and kWrite.
+  // Called after the call is done: if it throws, only the answer is lost. Not called for kBegin and
+  // kWrite.
   Hook after = nullptr;
 };
 
@@ -199,9 +200,9 @@ class WatchedStore final : public ObjectStore {
   const std::shared_ptr<ObjectStore> under_;
 };
 
-// Makes this share of all calls fail with a StorageError that may pass. Half of the failed calls
-// are not done; the other half are done, and the answer is lost. The same seed gives the same
-// faults if one thread calls.
+// Makes this share of all calls fail with a retryable StorageError. Half of the failed calls are
+// not done; the other half are done, and the answer is lost. The same seed gives the same faults if
+// only one thread makes calls.
 inline StoreHooks random_faults(double rate, std::uint64_t seed) {
   struct Dice {
     std::mutex mutex;

@@ -13,8 +13,8 @@
 
 namespace cairn::attack {
 
-// 2 epochs of 4 batches: of the four saves, the last two remove an older checkpoint. Each
-// additional file call means one more run, and makes all runs longer.
+// 2 epochs of 4 batches. There are four saves, and each of the last two removes an older
+// checkpoint. Each additional file call needs one more run of the test, and makes all runs longer.
 constexpr std::int64_t kBatches = 8;
 
 // The differences between the attacked runs.

@@ -24,18 +24,18 @@ class Report {
 
 struct ChildResult {
   int signal = 0;          // the signal that ended the process, or 0
-  int exit_code = -1;      // what the job returned; 2 when it threw
-  std::string error = {};  // of the exception that it threw
+  int exit_code = -1;      // what the job returned; 2 if it threw
+  std::string error = {};  // message of the exception that the job threw
   std::uint64_t calls = 0;
   std::vector<std::pair<std::string, std::string>> told = {};
 
-  // The texts that were sent with this word, one per line.
+  // The texts that the job sent with this word, one per line.
   std::string lines(const std::string& word) const;
   // For the messages of failing tests.
   std::string text() const;
 };
 
-// Calls `job` under `plan`. Call it where no other thread runs.
+// Calls `job` in a child process under `plan`. No other thread may run during this call.
 ChildResult run_child(const Plan& plan, const std::function<int(const Report&)>& job);
 
 }  // namespace cairn::attack

@@ -78,7 +78,7 @@ FailingDisk::FailingDisk(const std::string& server) {
 }
 
 // Another test's process may hold the mounts in its own mount namespace, and a loop device is
-// released after its last user. So nothing here waits for that.
+// released after its last user. So the destructor does not wait for the loop device.
 FailingDisk::~FailingDisk() {
   detach();
   call({"fusermount3", "-u", "-z", here_ / "fuse"});

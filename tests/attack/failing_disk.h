@@ -1,7 +1,8 @@
 // A real ext4 on a disk with blocks that cannot be read.
 //
-//  1. failing_disk_server serves a file over FUSE, whose reads fail where it is told to.
-//  2. A loop device makes that file a block device, with an ext4 on it.
+//  1. failing_disk_server serves a file over FUSE. Reads of the file fail at positions that the
+//     server is told.
+//  2. A loop device makes that file a block device, which has an ext4.
 //  3. fail() asks the file system for the position of a file's byte, and tells the server. Then it
 //     mounts everything again, so that nothing comes from a cache.
 //
@@ -20,7 +21,8 @@ namespace cairn::attack {
 
 class FailingDisk {
  public:
-  // Names a thing that this machine lacks for the test; nullopt if nothing is missing.
+  // Names something that the test needs and this machine lacks. Returns nullopt if nothing is
+  // missing.
   static std::optional<std::string> missing();
 
   // `server` is the path of failing_disk_server. Fails the test if something does not work.
@@ -29,7 +31,8 @@ class FailingDisk {
   FailingDisk(const FailingDisk&) = delete;
   FailingDisk& operator=(const FailingDisk&) = delete;
 
-  // Where its files are. None may be open during fail() and the destructor.
+  // The folder where the ext4 is mounted. No file in it may be open during fail() and the
+  // destructor.
   std::string folder() const { return here_ / "files"; }
   // From now on the block with that byte of the file cannot be read.
   void fail(const std::string& path, std::uint64_t offset);

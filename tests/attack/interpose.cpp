@@ -29,7 +29,7 @@ std::atomic<bool> armed = false;
 std::atomic<std::uint64_t> count = 0;
 std::array<std::atomic<bool>, kMostDescriptors> is_inside;
 
-// The function that would have been called without this library.
+// The function that the program would call without this library.
 template <class Function>
 Function* real(const char* name) {
   return reinterpret_cast<Function*>(dlsym(RTLD_NEXT, name));
@@ -157,7 +157,7 @@ int __openat_2(int folder, const char* path, int flags) {                // NOLI
   return openat(folder, path, flags);
 }
 
-// For system calls without a function in libc, such as openat2().
+// Attacks system calls that have no function in libc, such as openat2().
 long syscall(long number, ...) noexcept {
   std::array<long, 6> arguments{};
   va_list more;

@@ -2,8 +2,8 @@
 // everything between a Trainer and the kernel. It is linked as a shared library, whose functions
 // come before libc's.
 //
-// It counts and attacks only calls for one folder: with paths below it, and with descriptors opened
-// there. Unarmed, it passes everything on.
+// It counts and attacks only calls for one folder: with paths below that folder, and with
+// descriptors opened there. Before arm() and after disarm() it passes every call on.
 #pragma once
 
 #include <cstdint>
@@ -22,8 +22,8 @@ enum class AttackKind : std::uint8_t {
 // The calls that are counted.
 enum class Calls : std::uint8_t {
   kAll,
-  kReading,   // calls that look up, open, list, map and read, and change nothing
-  kChanging,  // the others
+  kReading,   // calls that look up, open, list, map or read, and change nothing
+  kChanging,  // all other counted calls
 };
 
 // An attack by a user who may write into the parent of `folder`. Renames `folder` to `aside`, and
@@ -33,7 +33,7 @@ struct Swap {
   std::string aside = {};
   std::string target = {};
 
-  // Return false if it cannot be done.
+  // Return false if the swap cannot be made or undone.
   bool make() const;
   bool take_back() const;
 };
@@ -45,12 +45,12 @@ struct Plan {
   int error = 0;
   Calls calls = Calls::kAll;
   Swap swap = {};
-  int openat2_error = 0;  // errno of every openat2(); 0: the kernel's answer
+  int openat2_error = 0;  // errno of every openat2(); 0: openat2() works as in the kernel
 };
 
-// Starts to count. Do not call it while other threads are in a file call.
+// Starts to count. Do not call arm() while other threads are in a file call.
 void arm(const Plan& plan);
-// Returns the number of calls since arm(). From then on everything is passed on.
+// Returns the number of calls since arm(). After it, every call is passed on.
 std::uint64_t disarm();
 
 }  // namespace cairn::attack

@@ -13,12 +13,12 @@
 #include <new>
 
 extern "C" {
-// glibc's own functions, under names that functions that replace them can call.
+// glibc's own functions. The functions that replace them can still call them by these names.
 void* __libc_malloc(size_t size);                      // NOLINT
 void* __libc_calloc(size_t count, size_t size);        // NOLINT
 void* __libc_realloc(void* old, size_t size);          // NOLINT
 void* __libc_memalign(size_t alignment, size_t size);  // NOLINT
-// From the linker: where the code of this program begins and ends.
+// The linker defines these two: where the code of this program begins and ends.
 extern const char __executable_start;  // NOLINT
 extern const char etext;               // NOLINT
 }

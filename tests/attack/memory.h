@@ -1,6 +1,6 @@
 // Attacks the memory of its own process. It interposes the calls of libc that allocate memory. So
-// `operator new`, the codecs' contexts and cairn's own mappings can all be made to fail. Unarmed,
-// it passes everything on.
+// `operator new`, the codecs' contexts and cairn's own mappings can all be made to fail. Before
+// arm_memory() and after disarm_memory() it passes every call on.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +15,7 @@ enum class Memory : std::uint8_t {
 
 // Starts to count. The allocation with number `at`, counted from 1, fails. With 0, none fails.
 void arm_memory(std::uint64_t at, Memory which = Memory::kAll);
-// Returns the number of allocations since arm_memory(). From then on everything is passed on.
+// Returns the number of allocations since arm_memory(). After it, every call is passed on.
 std::uint64_t disarm_memory();
 
 }  // namespace cairn::attack

@@ -47,10 +47,10 @@ using cairn::testing::TempFolder;
 
 constexpr std::uint64_t kSomeOfAJob = 40;
 
-// A job that takes longer hangs.
+// A job that takes longer counts as hanging.
 constexpr unsigned kMostSeconds = 120;
 
-// The work during which an allocation fails. Returns the exit code of the process.
+// The work during which an allocation fails. It returns the exit code of the process.
 using Act = std::function<int()>;
 // Prepares an Act in the folder of checkpoints, while no allocation fails.
 using Work = std::function<Act(const std::string& folder)>;
@@ -293,7 +293,7 @@ int do_under_attack(const Work& work, const std::string& folder, std::uint64_t a
   arm_memory(at);
   try {
     code = act();
-    act = nullptr;  // its content is destroyed while allocations may fail
+    act = nullptr;  // destroys what the Act holds while allocations may fail
   } catch (const Error& e) {
     disarm_memory();
     error = e.what();
@@ -341,7 +341,7 @@ void expect_nothing_lost(const TempFolder& folder, const Job& job) {
 class FailedAllocation : public ::testing::TestWithParam<Job> {
  protected:
   void SetUp() override {
-    // In a child process, so that nothing that cairn keeps per process is made in this one.
+    // In a child process, so that this process makes nothing that cairn keeps per process.
     const ChildResult ended = run_child({.folder = "/none"}, [&](const Report&) {
       make_checkpoints(good_.path());
       return 0;

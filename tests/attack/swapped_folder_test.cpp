@@ -1,6 +1,6 @@
 // The attacker may write into a folder of checkpoints, and nowhere else. Directly before any file
-// call of cairn, a link takes the place of a folder in it. cairn creates, renames and removes
-// nothing outside, with openat2() and without it.
+// call of cairn, a link takes the place of a folder in the folder of checkpoints. cairn creates,
+// renames and removes nothing outside, with openat2() and without it.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -141,7 +141,8 @@ INSTANTIATE_TEST_SUITE_P(Scenarios, SwappedFolder,
                                             ::testing::Values(0, ENOSYS, EPERM)),
                          name_of_scenario);
 
-// The folder of checkpoints is reached through a link, which its owner is free to use.
+// A folder of checkpoints with a victim outside. The folder is reached through a link, which its
+// owner is free to use.
 class Attacked {
  public:
   Attacked() {
@@ -192,7 +193,8 @@ TEST_P(SwappedFolder, NothingOutsideIsCreatedRenamedOrRemoved) {
   EXPECT_GT(calls, 5U);
 }
 
-// Another process swaps the folder and undoes it, as fast as it can, while this one saves.
+// While this process saves, another process swaps the folder and undoes the swap, as fast as it
+// can.
 TEST(RacedFolder, NothingOutsideIsCreatedRenamedOrRemoved) {
   const Attacked attacked;
   const auto before = all_in(attacked.victim());
@@ -223,7 +225,8 @@ TEST(RacedFolder, NothingOutsideIsCreatedRenamedOrRemoved) {
   EXPECT_GT(saved + refused, 0);
 }
 
-// Without a race: a folder that is a link when the run begins is refused, and named.
+// Without a race: if the folder is already a link when the run begins, the save is refused, and the
+// error names the folder.
 TEST(LinkedFolder, IsNamedWhenARunWouldSaveThere) {
   const Attacked attacked;
   ASSERT_TRUE(attacked.swap("ep1").make());

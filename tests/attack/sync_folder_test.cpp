@@ -1,4 +1,4 @@
-// fsync() of a folder on file systems that have nothing to sync for a folder.
+// fsync() of a folder, on file systems for which a folder has nothing to sync.
 #include <gtest/gtest.h>
 
 #include <cerrno>

@@ -1,5 +1,5 @@
-// Runs the tool while file calls fail. It never ends by a signal, never calls a good checkpoint
-// damaged, and never removes more than it was told to.
+// Runs the tool while file calls fail. The tool never ends by a signal, never calls a good
+// checkpoint damaged, and never removes more than it was told to.
 #include "cli/shell/tool.h"
 
 #include <gmock/gmock.h>
@@ -102,7 +102,7 @@ TEST_P(ToolUnderAttack, GoodCheckpointsAreNeverDamagedNorRemoved) {
   }
 }
 
-// Whichever call reports that the server has forgotten the file.
+// This holds for every call that may report that the server has forgotten the file.
 TEST_F(ToolInAFolder, VerifySaysWhichFileTheServerDoesNotGive) {
   Plan plan{.folder = folder_.path(), .calls = Calls::kReading};
   const ChildResult good = run_tool({"verify", "NEWEST"}, plan);

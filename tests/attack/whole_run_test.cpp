@@ -1,14 +1,14 @@
-// A whole training run with its saves, retention and resuming. It is killed, or fails, at every
-// single file call.
+// A whole training run with its saves, retention and resuming. The run is killed at every single
+// file call, or each call fails once.
 //
-//  1. If it is killed at any call, the same command started again ends with the bits of an
+//  1. If the run is killed at any call, the same command started again ends with the bits of an
 //     undisturbed run. Only calls that change something count: a kill at another call leaves the
-//     same state as a kill at the next of them.
+//     same state as a kill at the next call that changes something.
 //  2. Whatever call fails, with whatever errno, the run succeeds or ends with an error. The same
 //     command started again ends with the same bits. No saved checkpoint is lost.
-//  3. Whatever call fails while a run is resumed, it resumes from the newest checkpoint, or stops
-//     with an error and leaves the folder unchanged. It starts from an older one only if the disk
-//     does not deliver the newest one (EIO, ESTALE), and then it says so.
+//  3. Whatever call fails while a run is resumed, the run resumes from the newest checkpoint, or
+//     stops with an error and leaves the folder unchanged. The run starts from an older checkpoint
+//     only if the disk does not deliver the newest one (EIO, ESTALE), and then the run says so.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -94,8 +94,8 @@ class WholeRun : public ::testing::TestWithParam<Variant> {
     return run(folder.path(), GetParam(), plan(folder, AttackKind::kNothing, 0));
   }
 
-  // Runs the same command again, undisturbed: to the end, with the right bits, and without
-  // leftovers.
+  // Runs the same command again, undisturbed. The run must reach its end with the right bits, and
+  // without leftovers.
   static void expect_goes_on(const TempFolder& folder, const Outcome& before,
                              const Outcome& straight) {
     const Outcome again = undisturbed(folder);
@@ -163,7 +163,7 @@ INSTANTIATE_TEST_SUITE_P(Savers, ResumedRun, ::testing::ValuesIn(kVariants),
                          [](const auto& each) { return std::string(each.param.name); });
 
 TEST_P(ResumedRun, FailedReadingNeverGoesBackOrTouchesAnything) {
-  // A run that stopped in the middle.
+  // The folder of a run that stopped in the middle.
   const TempFolder stopped;
   Variant half = GetParam();
   half.change = [change = half.change](TrainerOptions& options) {

@@ -66,7 +66,7 @@ struct CheckpointSaverTest : ::testing::Test {
 
 // --- Arguments -----------------------------------------------------------------------------------
 
-// T1, T2, T3, T12: as given, without formatting. The defaults are Composer's.
+// T1, T2, T3, T12: options are kept as given, without formatting. The defaults are Composer's.
 TEST(CheckpointSaverOptionsTest, AreKeptAsGiven) {
   const CheckpointSaver defaults;
   EXPECT_EQ(defaults.name(), "CheckpointSaver");
@@ -131,7 +131,7 @@ TEST(CheckpointSaverOptionsTest, ImpossibleOnesAreUsageErrors) {
 
 // --- When ----------------------------------------------------------------------------------------
 
-// T19. A run's name can make both names equal.
+// T19. A run's name can make the names of the file and of the latest pointer equal.
 TEST_F(CheckpointSaverTest, ARunThatDoesNotBeginLeavesItUsable) {
   const auto saver = std::make_shared<CheckpointSaver>(CheckpointSaverOptions{
       .folder = folder / "ckpt", .filename = "{run_name}.pt", .latest_filename = "run.pt"});
@@ -161,7 +161,7 @@ TEST_F(CheckpointSaverTest, NumberOfSavesIsComposersForEachInterval) {
 TEST_F(CheckpointSaverTest, SampleIntervalsFireWhenAMultipleIsCrossed) {
   EXPECT_EQ(saves("1sp", "1ep"), 5U);
   EXPECT_EQ(saves("4sp", "1ep"), 3U);  // 4, 8 and the end.
-  EXPECT_EQ(saves("5sp", "1ep"), 2U);  // 6 and 10, which is the end.
+  EXPECT_EQ(saves("5sp", "1ep"), 2U);  // 6, and 10 at the end.
 }
 
 // T15
@@ -198,7 +198,7 @@ TEST_F(CheckpointSaverTest, OneBatchIsSavedOnceAlsoAtTheEndOfTraining) {
   made.save_interval = "5ba";
   Trainer trainer(std::move(made));
   trainer.fit();
-  // As in Composer, the batch's own event comes before the epoch is counted.
+  // As in Composer, the event of the end of a batch comes before the epoch is counted.
   EXPECT_THAT(files(),
               UnorderedElementsAre("ep0-ba5-rank0.pt", "ep1-ba10-rank0.pt", "latest-rank0.pt"));
 }
@@ -285,7 +285,8 @@ TEST_F(CheckpointSaverTest, SavesAreReportedWithSizeAndTime) {
                              HasSubstr("KiB"), HasSubstr(" s"))));
 }
 
-// T20: if the callbacks have savers, the Trainer makes none, and the first one is the reference.
+// T20: if the callbacks contain savers, the Trainer makes none, and the first saver is the
+// reference.
 TEST_F(CheckpointSaverTest, SeveralSaversHaveTheirOwnFoldersIntervalsAndState) {
   TrainerOptions made = options("2ep");
   made.callbacks = {
@@ -393,7 +394,7 @@ TEST_F(CheckpointSaverTest, DamagedFileOfTheFutureIsNoConflictAndIsPutAside) {
   EXPECT_TRUE(verify(folder / "ckpt/ep1-ba5-rank0.pt").ok());
 }
 
-// If a file cannot be read now, that is no damage: a good file is neither skipped nor renamed.
+// A file that cannot be read now is not damaged: a good file is neither skipped nor renamed.
 TEST_F(CheckpointSaverTest, WhatCannotBeReadNowIsNeverTakenForDamaged) {
   const auto compressed = [this] {
     TrainerOptions made = options("2ep");
@@ -452,7 +453,7 @@ TEST_F(CheckpointSaverTest, ConstantNameIsReplacedNeverDeleted) {
   EXPECT_EQ(verify(folder / "ckpt/last.pt").info->timestamp->epoch, 3);
 }
 
-// Composer forgets the files from before a resume.
+// Unlike here, Composer forgets the files that were saved before a resume.
 TEST_F(CheckpointSaverTest, FilesOfTheRunBeforeAResumeCount) {
   TrainerOptions made = options("3ep");
   made.save_num_checkpoints_to_keep = 2;

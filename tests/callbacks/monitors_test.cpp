@@ -130,7 +130,8 @@ struct EarlyStopperTest : ::testing::Test {
     state.timestamp = state.timestamp.to_next_batch(2, 0, {}).to_next_epoch();
     state.metric_values["train"] = Dict{{"Accuracy", value}, {"CrossEntropy", value}};
     stopper.epoch_end(state, trainer.logger());
-    return state.max_duration->unit() == TimeUnit::kEpoch;  // stop_training() counts in batches.
+    // stop_training() sets a duration in batches.
+    return state.max_duration->unit() == TimeUnit::kEpoch;
   }
   void SetUp() override { trainer.state().max_duration = Time("100ep"); }
   Trainer trainer;

@@ -1,4 +1,4 @@
-// What a saver knows about its saves if some of them fail.
+// What a saver knows about its saves if some saves fail.
 #include "saving/places/saved_checkpoints.h"
 
 #include <gmock/gmock.h>
@@ -53,7 +53,7 @@ TEST(SavedCheckpointsTest, WhatWasReplacedOrRemovedDoesNotComeBack) {
   some.drop_unfinished();
   EXPECT_THAT(some.paths(), ElementsAre("a"));
   some.begin("a", at(5));
-  some.begin("a", at(6));  // Both are under way.
+  some.begin("a", at(6));  // Both saves are under way.
   some.drop_unfinished();
   EXPECT_THAT(some.paths(), ElementsAre("a"));
   EXPECT_TRUE(some.is_saved_here("a", at(3)));

@@ -59,7 +59,7 @@ struct SaverFolderTest : ::testing::Test {
   TempFolder folder;
 };
 
-// The message about such a folder that is put aside says what is wrong with it.
+// If such a folder is put aside, the message says what is wrong with the folder.
 TEST_F(SaverFolderTest, AFolderWhosePlanIsAPipeIsNoCheckpoint) {
   const std::string path = folder / "ep1-ba5";
   std::filesystem::create_directory(path);
@@ -93,7 +93,7 @@ TEST_F(SaverFolderTest, NamesInTheLogStayInTheirLine) {
 }
 
 // The file was damaged when training started, and was replaced since. The saver does not overwrite
-// it.
+// the new file.
 TEST_F(SaverFolderTest, DamagedFileThatIsWholeByNowIsKept) {
   std::filesystem::create_directories(folder / "ckpt");
   const std::string path = folder / "ckpt/ep1-ba5-rank0.pt";
@@ -137,8 +137,8 @@ TEST_F(SaverFolderTest, ManyDamagedNeighboursAreFiveLinesAndACount) {
   EXPECT_EQ(lines_with("autoresume: going on from"), 1);
 }
 
-// It is unknown whose file it is. So it is neither overwritten nor renamed, however long that
-// lasts.
+// It is unknown which run a file belongs to that the disk does not deliver. So the file is neither
+// overwritten nor renamed, however long that lasts.
 TEST_F(SaverFolderTest, WhatTheDiskDoesNotGiveIsNotWrittenOver) {
   {
     TrainerOptions other = options("1ep");
@@ -173,7 +173,7 @@ TEST_F(SaverFolderTest, NothingThatWasPutAsideIsWrittenOver) {
   EXPECT_EQ(read_file(path + ".damaged-3"), "torn");
 }
 
-// It is not even known whether it is a folder, so it may hold files of others.
+// It is not even known whether the name is a folder's, so it may hold files of other runs.
 TEST_F(SaverFolderTest, AFolderThatCannotBeLookedAtOnceIsNotTakenForNone) {
   const auto in_folders = [&](const std::string& run) {
     TrainerOptions made = options("1ep");
@@ -193,7 +193,7 @@ TEST_F(SaverFolderTest, AFolderThatCannotBeLookedAtOnceIsNotTakenForNone) {
   EXPECT_EQ(read_file(folder / "ckpt/e1/ba5.pt"), bytes);
 }
 
-// The manifest is read first: it says whose parts a folder has.
+// The manifest is read first, because it says which run wrote the parts of a folder.
 TEST_F(SaverFolderTest, AFolderWhoseManifestTheDiskDoesNotGiveIsGivenUpByWhoGoesOnFromBefore) {
   std::filesystem::create_directories(folder / "ckpt");
   save(Dict{{"state", Dict{{"run_name", "run"}}}}, folder / "a.pt");
@@ -214,7 +214,8 @@ TEST_F(SaverFolderTest, AFolderWhoseManifestTheDiskDoesNotGiveIsGivenUpByWhoGoes
   EXPECT_EQ(examine_again(place.store, path, "run", true).value().ending, "unreadable");
 }
 
-// Far away, every save has a condition, so it must know the versions of this run's own objects.
+// In a far store every write has a condition, so the saver must know the versions of the objects of
+// its own run.
 TEST_F(SaverFolderTest, FarAwayWhatWasNotGivenOnceIsWrittenAgainByItsRun) {
   const auto memory = memory_store();
   const auto with = [&](std::shared_ptr<ObjectStore> store) {
@@ -240,7 +241,7 @@ TEST_F(SaverFolderTest, FarAwayWhatWasNotGivenOnceIsWrittenAgainByItsRun) {
       }})));
   EXPECT_EQ(resumed.state().timestamp.batch, 2);
   resumed.fit();
-  EXPECT_LT(left, 0);  // It was looked at once more.
+  EXPECT_LT(left, 0);  // The object was looked at once more.
   EXPECT_TRUE(verify("ckpt/ep0-ba5-rank0.pt", Verify::kFull, memory).ok());
 }
 

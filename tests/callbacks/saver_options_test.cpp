@@ -21,7 +21,7 @@ using ::testing::HasSubstr;
 using testing::message_of;
 using testing::TempFolder;
 
-// Otherwise it would become a folder called "s3:" in the save folder.
+// Otherwise such a name would become a folder called "s3:" in the save folder.
 TEST(SaverOptionsTest, ANameInTheFolderIsNoPlace) {
   const TempFolder folder;
   const auto said = [&](CheckpointSaverOptions made) {

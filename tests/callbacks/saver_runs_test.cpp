@@ -57,7 +57,7 @@ TEST_F(SaverRunsTest, ASecondTrainersSavesRemoveNothingOfTheFirst) {
     Trainer trainer(std::move(made));
     trainer.fit();
     EXPECT_EQ(trainer.saved_checkpoints().size(), 1) << run;
-    trainer.fit({.duration = "1ep"});  // The same Trainer: its earlier saves count.
+    trainer.fit({.duration = "1ep"});  // For the same Trainer, its earlier saves count.
   }
   for (const char* run : {"one", "two"}) {
     EXPECT_THAT(files(run), UnorderedElementsAre("ep3-ba15-rank0.pt", "latest-rank0.pt")) << run;
@@ -128,7 +128,7 @@ TEST_F(SaverRunsTest, WeightsThatAreAskedForDoNotReplaceTheSaversFolder) {
 
 // --- Saved by another run meanwhile --------------------------------------------------------------
 
-// The names of a folder that was moved away and is now used by another run.
+// This run's folder was moved away, and another run now uses the same names.
 TEST_F(SaverRunsTest, WhatAnotherRunSavedUnderNamesOfThisOneIsNotRemoved) {
   const auto saving = [&](const char* run, const char* max_duration) {
     TrainerOptions made = options(run, max_duration);
@@ -162,7 +162,8 @@ TEST_F(SaverRunsTest, ASaveOnRequestBeforeTrainingReplacesNothingOfAnotherRun) {
   const auto save_before_training = [](TrainerOptions made) {
     Trainer trainer(std::move(made));
     trainer.save_checkpoint_to_save_folder();
-    trainer.save_checkpoint_to_save_folder();  // Replaces its own save of this batch.
+    // Replaces the save that this Trainer made of this batch.
+    trainer.save_checkpoint_to_save_folder();
     trainer.saved_checkpoints();
   };
   save_before_training(saving("one"));

@@ -1,4 +1,4 @@
-// How all ranks agree on one checkpoint to resume from when each of them sees other checkpoints.
+// How all ranks agree on one checkpoint to resume from if each rank sees other checkpoints.
 #include "checkpoint/ranks/agree_over_ranks.h"
 
 #include <fmt/format.h>
@@ -37,7 +37,7 @@ std::string text_of(const AgreedCheckpoint& agreed) {
   return text;
 }
 
-// A checkpoint of the files a, b and c, some of which a rank has.
+// A checkpoint of the files a, b and c. The rank has the files in `has`.
 SeenCheckpoint made_of_files(std::int64_t batch, const std::vector<std::string>& has,
                              bool is_published = false, const std::string& identity = "") {
   SeenCheckpoint one = seen(batch, identity);
@@ -55,7 +55,8 @@ SeenCheckpoint part_of(std::int64_t batch, bool was_published = false) {
   return part;
 }
 
-// The result of each rank if it sees `by_rank[rank]`: a name, "none", or an error. "" if it died.
+// The result of each rank if it sees `by_rank[rank]`: a name, "none", or an error. "" if the rank
+// died.
 std::vector<std::string> agree(const std::vector<std::vector<SeenCheckpoint>>& by_rank,
                                std::vector<SimFault> faults = {}, bool may_lack_all = false) {
   Fibers fibers;
@@ -130,11 +131,11 @@ TEST(AgreeOverRanksTest, ARankThatLostItsPartsIsNamedAndNobodyBeginsAnew) {
 
 TEST(AgreeOverRanksTest, PartsThatRanksReadOfEachOtherMakeOne) {
   EXPECT_THAT(agree({{made_of_files(2, {"a"}, true)},
-                     {},  // Joined the job later.
+                     {},  // This machine joined the job later.
                      {made_of_files(2, {"b", "c"})}}),
               Each("ba2 a:0 b:2 c:2"));
-  // The publishing rank need not be the first. If several ranks have a file, the lowest of them
-  // provides it.
+  // The publishing rank need not be the first. If several ranks have a file, the lowest of these
+  // ranks provides it.
   EXPECT_THAT(agree({{made_of_files(2, {"b"})}, {made_of_files(2, {"a", "b", "c"}, true)}}),
               Each("ba2 a:1 b:0 c:1"));
   // If one name has two contents, the complete one is taken.

@@ -11,7 +11,7 @@
 namespace cairn {
 namespace {
 
-// 40 MiB: enough for several threads, which share one record.
+// The record has 40 MiB: enough for several threads, which share it.
 TEST(CheckRecordsTest, PiecesOfARecordGiveTheCrcOfTheWhole) {
   std::string content(std::size_t{40} << 20, '\0');
   for (std::size_t i = 0; i < content.size(); i += 97) {
@@ -38,7 +38,7 @@ TEST(CheckRecordsTest, PiecesOfARecordGiveTheCrcOfTheWhole) {
   EXPECT_EQ(progress, bytes);
 }
 
-// A file of any size that repeats one MiB. Counts how often it was read.
+// A file of any size that repeats one MiB. Counts the reads.
 class Repeated final : public ByteSource {
  public:
   explicit Repeated(std::uint64_t size) : size_(size), bytes_(std::size_t{1} << 20) {
@@ -75,7 +75,7 @@ class Repeated final : public ByteSource {
   std::vector<std::byte> bytes_;
 };
 
-// Records are checked in batches, so that the notes about them do not pile up.
+// Records are checked in batches, so that notes about the records do not pile up.
 TEST(CheckRecordsTest, OfVeryManyRecordsSomeAtATimeAreChecked) {
   constexpr std::size_t kRecords = 40'000;
   constexpr std::uint64_t kSize = 9000;

@@ -1,4 +1,4 @@
-// In formats without checksums, the files that cairn writes carry cairn's own.
+// In formats without checksums, the files that cairn writes have cairn's own checksums.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -69,7 +69,7 @@ std::string get(FileSystem& files, const std::string& path) {
   return std::string(as_text(testing::file_bytes(files, path).view));
 }
 
-// Flips every byte of the file, and cuts it to every length.
+// Flips bits of every byte of the file, and cuts the file to every length.
 void expect_all_damage_is_found(FileSystem& files, const std::string& path,
                                 const std::string& file) {
   const std::string good = get(files, file);
@@ -204,7 +204,8 @@ TEST_F(ShardsTest, ExchangedShardsAreFound) {
   }
 }
 
-TEST_F(ShardsTest, AShardOfAnotherSaveIsFound) {  // Same names, shapes and sizes.
+// The other save has the same names, shapes and sizes.
+TEST_F(ShardsTest, AShardOfAnotherSaveIsFound) {
   write_shards(disk, Dict{{"a", bytes_tensor("Weights")}, {"b", bytes_tensor("biases!")}},
                "/older");
   put(disk, kFirstShard, get(disk, "/older/model-00001-of-00002.safetensors"));
@@ -247,7 +248,8 @@ TEST_F(ChecksumsTest, QuickFindsDamageOfTheDcpMetadata) {
   EXPECT_TRUE(is_found(disk, "/dcp", Verify::kQuick));
 }
 
-// torch.distributed.checkpoint does not touch files that it does not know.
+// torch.distributed.checkpoint leaves files in place that it does not know, such as cairn's
+// manifest.
 TEST(FolderManifestTest, SaysNothingOfAFolderThatPyTorchSavedIntoAgain) {
   const TempFolder temp;
   write_dcp(*local_store(), Dict{{"a", 1}}, temp / "ours");

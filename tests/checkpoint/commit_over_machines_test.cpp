@@ -42,7 +42,7 @@ TEST_F(CommitOverMachinesTest, APartIsMarkedWhenItsCheckpointIsThereEvenIfNothin
   EXPECT_TRUE(disks_[1]->stat(kPath + "/.cairn_published", true));
 }
 
-// A failed mark does not fail the save. mark_published() makes no folder that is missing.
+// A failed mark does not fail the save. mark_published() does not create a missing folder.
 TEST_F(CommitOverMachinesTest, AMarkThatFailsIsLeftOut) {
   add_machines(1);
   work_ = [](SimJob::Rank& rank, PartPlace&) {
@@ -58,8 +58,8 @@ TEST_F(CommitOverMachinesTest, AMarkThatFailsIsLeftOut) {
   EXPECT_THAT(disks_[1]->list("/run"), ElementsAre("ep0-ba7"));
 }
 
-// After the failed save, no machine has any of its files. A folder that was put aside for it stays
-// aside.
+// After the failed save, no machine has any file of that save. A folder that was put aside for the
+// save stays aside.
 TEST_F(CommitOverMachinesTest, WhatRankZeroCannotPublishIsRemovedByTheOthers) {
   add_machines(2);
   const auto fails = [](std::int64_t number) {
@@ -116,7 +116,7 @@ TEST_F(CommitOverMachinesTest, ACheckpointOfOtherMachinesIsNotReplaced) {
   puts_aside_ = true;
   EXPECT_THAT(outcomes(save(3)), Each("ok"));
   EXPECT_EQ(problem(), "");
-  // The same once more, with rank 0 on another new machine.
+  // One more save, with rank 0 on another new machine.
   disks_.insert(disks_.begin(), std::make_unique<SimFileSystem>());
   machines_ = {"d", "c", "a", "b"};
   EXPECT_THAT(outcomes(save(4)), Each("ok"));
@@ -130,8 +130,8 @@ TEST_F(CommitOverMachinesTest, ACheckpointOfOtherMachinesIsNotReplaced) {
       ElementsAre(".cairn_manifest.json", ".cairn_published", "__2_0.distcp", "__3_0.distcp"));
 }
 
-// The published checkpoint is kept, and so is one failed attempt at its name, whatever the machines
-// are called.
+// The published checkpoint is kept, and so is the folder of one failed attempt with its name,
+// whatever the machines are called.
 TEST_F(CommitOverMachinesTest, WhatSaysThatItWasPublishedIsKeptWithoutWhatPublishesIt) {
   add_machines(1);
   machines_ = {"a", "b"};
@@ -143,8 +143,8 @@ TEST_F(CommitOverMachinesTest, WhatSaysThatItWasPublishedIsKeptWithoutWhatPublis
     disks_[0] = std::make_unique<SimFileSystem>();
     fail_to_publish(4);
   }
-  // The folder ".damaged-2" is from the first failed attempt: its machine was gone when the second
-  // attempt came.
+  // The folder ".damaged-2" is from the first failed attempt: the machine with that folder was gone
+  // when the second attempt came.
   EXPECT_THAT(disks_[1]->list("/run"),
               ElementsAre("ep0-ba7", "ep0-ba7.damaged", "ep0-ba7.damaged-2"));
   ASSERT_THAT(outcomes(save(4)), Each("ok"));
@@ -152,7 +152,7 @@ TEST_F(CommitOverMachinesTest, WhatSaysThatItWasPublishedIsKeptWithoutWhatPublis
   EXPECT_EQ(attempt_in(1, kPath + ".damaged"), first);
 }
 
-// Rank 0 died after its rename or before it, and its machine is gone.
+// Rank 0 died before or after its rename, and the machine of rank 0 is gone.
 TEST_F(CommitOverMachinesTest, WhatNobodyKnowsTheEndOfIsKeptOnce) {
   add_machines(1);
   machines_ = {"a", "b"};
@@ -168,13 +168,14 @@ TEST_F(CommitOverMachinesTest, WhatNobodyKnowsTheEndOfIsKeptOnce) {
   }
 }
 
-// Rank 0's saver has put its folder aside because the job cannot resume from it: a third machine is
-// gone, or rank 0's disk failed to deliver the folder for a while.
+// Rank 0's saver has put its folder aside, because the job cannot resume from that folder: a third
+// machine is gone, or rank 0's disk failed to deliver the folder for a while.
 TEST_F(CommitOverMachinesTest, WhatRankZeroHasPutAsideIsPutAsideOnAllMachines) {
   add_machines(2);
   ASSERT_THAT(outcomes(save(6)), Each("ok"));
   const std::string first = attempt_in(1, kPath);
-  disks_[1]->remove(kPath + "/.cairn_published");  // Its rank died before it could write the mark.
+  // As if the rank died before it could write the mark.
+  disks_[1]->remove(kPath + "/.cairn_published");
   put_aside(*local_store(*disks_[0]), kPath, kAsideUnreadable);
   disks_[2] = std::make_unique<SimFileSystem>();
   puts_aside_ = true;
@@ -195,8 +196,8 @@ TEST_F(CommitOverMachinesTest, WhatRankZeroHasPutAsideIsPutAsideOnAllMachines) {
   EXPECT_EQ(problem(), "");
 }
 
-// It is unknown which attempt the damaged folder belongs to, and so which other folders belong to
-// it: the attempts have no published mark.
+// It is unknown which attempt the damaged folder belongs to, because the attempts have no published
+// mark. So it is unknown, too, which folders of other machines belong together with it.
 TEST_F(CommitOverMachinesTest, WhatIsPutAsideAndDoesNotSayWhatItIsMayBeWhatOthersHave) {
   add_machines(2);
   fail_to_publish(6);
@@ -259,7 +260,8 @@ TEST_F(CommitOverMachinesTest, PartsThatNobodyPublishedAreReplaced) {
   EXPECT_EQ(problem(), "");
 }
 
-// The same if a machine has put its part aside, and rank 0 now runs on that machine.
+// Unpublished parts are also replaced if a machine has put its part aside, and rank 0 now runs on
+// that machine.
 TEST_F(CommitOverMachinesTest, WhatWasPutAsideUnpublishedKeepsNothing) {
   add_machines(2);
   machines_ = {"a", "b", "c"};

@@ -1,4 +1,4 @@
-// One checkpoint of several ranks, with one fault.
+// Saves of one checkpoint by several ranks, with one fault.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -182,8 +182,8 @@ TEST_F(CommitOverRanksTest, WhatIsKeptAtTheMeetingPlaceDoesNotGrow) {
   EXPECT_LE(most, 20U);
 }
 
-// Rank 0 is cut off at any step of the first two saves. It may end a save without telling the
-// others.
+// Rank 0 is cut off at any step of the first two saves. Rank 0 may end a save without telling the
+// other ranks.
 TEST_F(CommitOverRanksTest, WhatASaveLeavesThatFailedGoesWithTheNextOne) {
   std::size_t unbroken = 0;
   int failed = 0;
@@ -213,7 +213,7 @@ TEST_F(CommitOverRanksTest, WhatASaveLeavesThatFailedGoesWithTheNextOne) {
   EXPECT_GT(failed, 20);
 }
 
-// The process may hang at any step when its job is given up.
+// A process may hang at any step when its job is given up.
 TEST_F(CommitOverRanksTest, AProcessOfAnEarlierAttemptDoesNotWriteIntoThisOne) {
   for (std::uint64_t step = 1; step < 16; ++step) {
     disks_[0] = std::make_unique<SimFileSystem>();
@@ -285,7 +285,7 @@ TEST_F(CommitOverRanksTest, InAStoreWhatADeadRankLeftGoesWithTheNextCommit) {
   work_ = [&](SimJob::Rank& rank, PartPlace&) {
     all.push_back(&rank);
     if (rank.number() != 0) return;
-    fibers_.pause(seconds(1));  // The others have written by then.
+    fibers_.pause(seconds(1));  // The other ranks have written by then.
     for (SimJob::Rank* one : all)
       one->is_dead = true;
   };

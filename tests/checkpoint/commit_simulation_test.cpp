@@ -3,36 +3,39 @@
 // agree_over_ranks.cpp, on disks that lose unsynced data.
 //
 // One schedule is up to three starts of a job of 2 to 5 ranks, on 1 or 2 machines or in an object
-// store. Each start has another number of ranks, and up to three faults at any step of any rank.
-// The invariants:
+// store. Each start has a different number of ranks, and up to three faults at any step of any
+// rank. The invariants:
 //
-//  1. Whatever has a `.metadata` under its final name is whole and of one attempt. This is checked
-//     after each publication, and on what the disks hold after all ranks have died.
+//  1. Every folder that has a `.metadata` under its final name is whole and of one attempt. The
+//     test checks this after each publication, and on the disks after all ranks have died.
 //  2. The next start finds the last checkpoint that any rank was told of, or a later one.
 //  3. No rank is told that a save succeeded while another is told that it failed. All ranks that
-//     are told a reason are told the same. A single fault of one rank is reported as that rank's.
+//     are told a reason are told the same reason. A single fault of one rank is reported as a fault
+//     of that rank.
 //  4. Every commit ends within 10 s of the last fault.
 //  5. All ranks of a start resume from the same checkpoint, or have the same error.
 //  6. After remove_leftovers(), only checkpoints are left.
 //  7. Without faults, every commit succeeds.
-//  8. No part on another machine says that its checkpoint was published if it was not.
+//  8. No part on another machine says that its checkpoint was published if the checkpoint was not.
 //
-// Proof that the simulation notices errors: the changes to the protocol that it found, each with
-// about the number of schedules that it took.
+// Proof that the simulation notices errors: it found each of these wrong changes to the protocol.
+// The numbers are about how many schedules that took.
 //
-//   - `.metadata` before the rest (1), a report before the part is written (1), success told before
-//     it is published (13), a part marked before it is published (1).
+//   - `.metadata` written before the rest (1), a report sent before the part is written (1),
+//     success reported before the checkpoint is published (13), a part marked before the checkpoint
+//     is published (1).
 //   - Files not synced (1), the attempt's folder not synced (3), its parent not synced (13).
-//   - No wait for all reports (1), no signs of life (1), rank 0 gone before all ranks know (1).
+//   - No wait for all reports (1), no signs of life (1), rank 0 ends before all ranks know the
+//     result (1).
 //   - A decision overwritten instead of exchanged (1260), each rank resuming from its own choice
 //     (85).
 //
-// One id for all attempts is found by AProcessOfAnEarlierAttemptDoesNotWriteIntoThisOne in
-// commit_over_ranks_test.cpp. The check for rivals exists because seeds of this test found what
-// happens without it.
+// If all attempts had one id, AProcessOfAnEarlierAttemptDoesNotWriteIntoThisOne in
+// commit_over_ranks_test.cpp would fail. The check for rivals exists because seeds of this test
+// found what happens without that check.
 //
-// CI runs a few seconds' worth of schedules. CAIRN_SIMULATED_SCHEDULES=100000 runs that many, from
-// CAIRN_SIMULATED_SEED on.
+// CI runs a few seconds' worth of schedules. CAIRN_SIMULATED_SCHEDULES=100000 runs that many
+// schedules, beginning with the seed CAIRN_SIMULATED_SEED.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <gmock/gmock.h>
@@ -162,7 +165,7 @@ class Schedule {
     for (std::int64_t batch = *found + 1; batch <= *found + 3; ++batch) {
       const SavedAs as = {.start = start, .batch = batch, .world_size = rank.table.me.world_size};
       const Outcome outcome = save(job, rank, as);
-      if (start != start_) return;  // The job started again while this rank was away.
+      if (start != start_) return;  // The job started again while this rank hung.
       outcomes_[batch][rank.number()] = outcome;
       if (outcome.kind == Outcome::kSaved) {
         told_ = std::max(told_, batch);
@@ -262,10 +265,12 @@ class Schedule {
   void check_time(SimJob& job, const SimJob::Rank& rank, Fibers::Time begin, int hangs) {
     if (rank.hangs != hangs) return;
     begin = std::max(begin, job.last_fault());
-    for (const auto& other : job.ranks()) {  // The others wait while it comes back.
+    // The other ranks wait while the rank that was cut off comes back.
+    for (const auto& other : job.ranks()) {
       if (fibers_.now() < other->cut_off_until + seconds(10)) return;
     }
-    const auto slow = seconds(is_slow_ ? 20 : 0);  // Time of a slow rank's part.
+    // The time that a slow rank takes to write its part.
+    const auto slow = seconds(is_slow_ ? 20 : 0);
     const auto took = fibers_.now() - begin;
     if (took > seconds(10) + slow) {
       fail(fmt::format("rank {} waited for {} s", rank.number(),
@@ -291,8 +296,8 @@ class Schedule {
   // 1. Returns the newest visible checkpoint, or 0.
   std::int64_t check_visible() {
     std::int64_t newest = 0;
-    // Each machine removes superfluous checkpoints on its own. In an object store a removed one may
-    // reappear without its parts (docs/distributed.md).
+    // Each machine removes superfluous checkpoints on its own. In an object store a removed
+    // checkpoint may reappear without its parts (docs/distributed.md).
     const std::int64_t last = machines_ > 1 || shared_ ? told_ - 1 : told_ - 6;
     for (std::int64_t batch = latest_ + 4; batch > 0 && batch > last; --batch) {
       check_marks(batch);
@@ -382,7 +387,8 @@ class Schedule {
       fibers_.run();
     }
     for (auto& disk : disks_) {
-      if (!loses_power) continue;  // Without a power loss, the next processes find what these left.
+      // Without a power loss, the next processes find the files as these processes left them.
+      if (!loses_power) continue;
       disk = disk->after_power_loss([this](std::uint64_t below) { return draw(below); });
     }
     const std::int64_t newest = check_visible();
@@ -416,7 +422,7 @@ class Schedule {
   std::map<std::int64_t, std::map<std::int64_t, Outcome>> outcomes_;  // By batch and rank.
   std::map<std::int64_t, Outcome> agreed_;
   std::int64_t told_ = 0;    // The last checkpoint that a rank was told was saved.
-  std::int64_t latest_ = 0;  // The last one that was saved or found.
+  std::int64_t latest_ = 0;  // The last checkpoint that was saved or found.
   std::int64_t told_at_start_ = 0;
   std::uint64_t saves_ = 0;
   std::uint64_t failures_ = 0;

@@ -35,7 +35,7 @@ class CommitTest : public ::testing::Test {
 
   CommitTest() { add_machines(1); }
 
-  // One save by a job of `ranks` ranks.
+  // Makes one save, by a job of `ranks` ranks.
   std::vector<SaveResult> save(std::int64_t ranks, std::vector<SimFault> faults = {}) {
     std::vector<SimFileSystem*> where;
     for (auto& disk : disks_)
@@ -89,7 +89,7 @@ class CommitTest : public ::testing::Test {
     return all;
   }
 
-  // All living ranks have the same error, and have it soon.
+  // Expects that all living ranks got the same error, and soon.
   static void expect_one_error(const std::vector<SaveResult>& heard, const std::string& text) {
     std::string first;
     for (const SaveResult& one : heard) {
@@ -120,13 +120,13 @@ class CommitTest : public ::testing::Test {
     }
   }
 
-  // The attempt that wrote a folder on a disk.
+  // The id of the attempt that wrote a folder on a disk.
   std::string attempt_in(std::size_t disk, const std::string& folder) {
     const auto manifest = manifest_of(*local_store(*disks_[disk]), folder);
     return manifest ? manifest->attempt : "none";
   }
 
-  // Rank 0 dies after the other machines have published their parts.
+  // Plans that rank 0 dies after the other machines have published their parts.
   void fail_to_publish(std::int64_t ranks) {
     work_ = [](SimJob::Rank& rank, PartPlace&) {
       if (rank.number() != 0) return;

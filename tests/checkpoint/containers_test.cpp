@@ -44,7 +44,8 @@ using testing::TempFolder;
 struct Container {
   std::string extension;
   std::vector<std::string> containers;  // Outermost first.
-  std::vector<std::string> tool;        // With the file's path appended, prints the .pt.
+  // This command, with the file's path appended, prints the .pt.
+  std::vector<std::string> tool;
 };
 
 // The name that GoogleTest shows.
@@ -121,7 +122,7 @@ TEST_P(ContainerTest, TheManifestInsideIsVerified) {
 TEST_P(ContainerTest, ToolsFindTheSamePtInside) {
   const std::vector<std::string>& tool = GetParam().tool;
   if (!find_program(tool[0])) GTEST_SKIP() << tool[0] << " is not installed";
-  for (const std::size_t bytes : {64, 1'100'000}) {  // The larger one takes several streams.
+  for (const std::size_t bytes : {64, 1'100'000}) {  // The larger file takes several streams.
     const Value value = sample_checkpoint(3, bytes);
     save(value, folder / "plain.pt", {.info = sample_info(3)});
     save(value, path_of("a"), {.info = sample_info(3)});
@@ -202,7 +203,7 @@ std::optional<Value> loaded(const std::string& bytes) {
   return std::nullopt;
 }
 
-// For lzop, each read starts a process.
+// A larger stride for lzop, because each read of such a file starts a process.
 std::size_t stride_of(const std::string& extension) { return extension == ".pt.lzo" ? 37 : 1; }
 
 TEST_P(ContainerTest, TruncationAtEveryByteIsAnError) {
@@ -221,7 +222,7 @@ TEST_P(ContainerTest, AFlipOfEveryByteIsAnErrorOrHarmless) {
     std::string damaged = bytes;
     damaged[at] = static_cast<char>(damaged[at] ^ 0x21);
     const auto read = loaded(damaged);
-    if (read) {  // A header byte without a meaning.
+    if (read) {  // The damaged byte is a header byte without a meaning.
       ASSERT_EQ(*read, value) << at;
     }
   }
@@ -305,7 +306,7 @@ TEST(ExtensionTest, WhatWasMeantIsToldWithoutAnError) {
   }
 }
 
-// T91, T103: the names of Composer's tests, and how they are written.
+// T91, T103: the names in Composer's tests, and how files with these names are written.
 TEST(ExtensionTest, ComposersNamesMeanWhatTheyMeantThere) {
   for (const std::string name :
        {"x.tar", "foo.bar.tar", "x.tgz", "x.tar.gz", "x.tar.bz2", "x.tar.lzma"}) {
@@ -315,8 +316,8 @@ TEST(ExtensionTest, ComposersNamesMeanWhatTheyMeantThere) {
     EXPECT_EQ(find_extension(name).codec, &kLz4) << name;
     EXPECT_FALSE(find_extension(name).is_tar) << name;
   }
-  // Except for the last name, Composer cannot write these either. It fails at the first save, or
-  // writes a plain file.
+  // Except for the last name, Composer cannot write files with these names either. Composer fails
+  // at the first save, or writes a plain file.
   for (const std::string name : {"x.tar.foo", "x.pt.unknown", "x.pt.symlink", "x.lz4", "pt.lz4"}) {
     EXPECT_THROW(find_extension(name), UsageError) << name;
   }

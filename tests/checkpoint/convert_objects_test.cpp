@@ -1,5 +1,5 @@
 // Converting checkpoints with Python objects. An object or tensor that occurs several times stays
-// one, inside and outside objects that only Python can make.
+// one object or tensor, inside and outside objects that only Python can make.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -24,7 +24,7 @@ using ::testing::Pair;
 using testing::read;
 using testing::TempFolder;
 
-// An object of a class unknown to cairn, with these attributes.
+// An object of a class unknown to cairn, with the given attributes.
 Value object_of(Value attributes) {
   const Value name(std::make_shared<const Foreign>(Foreign{.module = "models", .name = "Net"}));
   return Value(std::make_shared<const Foreign>(Foreign{.made = Foreign::Made::kNew,
@@ -156,7 +156,7 @@ TEST(ConvertObjectsTest, TensorsOfAnObjectStayTiedToThoseOutsideOfIt) {
   EXPECT_EQ(testing::read_file(temp / "out.pt"), testing::read_file(temp / "in.pt"));
 }
 
-// A whole optimizer has such keys: torch.save({"opt": torch.optim.Adam(...)}).
+// A whole optimizer has tensors as keys: torch.save({"opt": torch.optim.Adam(...)}).
 TEST(ConvertObjectsTest, TensorsThatAreKeysStayTheTensorsThatTheyAreElsewhere) {
   const TempFolder temp;
   const Value weight = floats({1, 2});

@@ -1,4 +1,5 @@
-// Converting checkpoints. Nothing is lost except what the format cannot hold, and that is reported.
+// Converting checkpoints. Nothing is lost except what the format cannot hold, and such a loss is
+// reported.
 #include "cairn/checkpoint/convert.h"
 
 #include <gmock/gmock.h>
@@ -133,7 +134,8 @@ TEST(ConvertTest, OptionsOfAModelAreNotItsWeights) {
   EXPECT_FALSE(posix_file_system().stat(temp / "x.pt"));
 }
 
-// Current Composer loads only numpy 2's module names, and old numpy knows only its own.
+// Current Composer loads only the module names of numpy 2, and old numpy knows only its own module
+// names.
 TEST(ConvertTest, NumpysModulesKeepTheNamesThatTheFileHad) {
   const TempFolder temp;
   const auto has = [](const std::string& path, const std::string& name) {
@@ -270,7 +272,8 @@ TEST(ConvertTest, OneContainerThatPatternsTakeApartDiffersWhereTheyDo) {
   EXPECT_EQ(out.at("b").identity(), out.at("c").identity());
 }
 
-// Such a tensor has a name at each place, and the names are tied.
+// A tensor in a container that occurs at two places has a name at each place, and the names are
+// tied.
 TEST(ConvertTest, TensorsInOneContainerAtTwoPlacesHaveBothNames) {
   const TempFolder temp;
   const Value shared = Dict{{"w", floats({1})}, {"n", List{1}}};
@@ -306,8 +309,9 @@ TEST(ConvertTest, ARenameThatFitsNoNameIsRefused) {
         << out;
     EXPECT_FALSE(posix_file_system().stat(temp / out).has_value()) << out;
   }
-  EXPECT_THROW(convert_to("out.pt", "epoch")(), UsageError);    // No tensor.
-  EXPECT_THROW(convert_to("out.pt", "model.w")(), UsageError);  // In torch.save it is named "w".
+  EXPECT_THROW(convert_to("out.pt", "epoch")(), UsageError);  // No tensor.
+  // In a torch.save file the key is "w".
+  EXPECT_THROW(convert_to("out.pt", "model.w")(), UsageError);
   EXPECT_NO_THROW(convert_to("out.pt", "w")());
   EXPECT_NO_THROW(convert_to("out.safetensors", "model.w")());
 }
@@ -341,7 +345,7 @@ TEST(ConvertTest, ShardsHoldWhatTheyMayAndOpenAsOneCheckpoint) {
   const ConvertResult result = convert(temp / "in.pt", temp / "out", {.shard_bytes = 12});
   ASSERT_EQ(result.files.size(), 4U);
   EXPECT_EQ(result.files[0], temp / "out/model-00001-of-00003.safetensors");
-  // Without the lines that cairn adds: its writer and its checksums.
+  // Leaves out the lines that cairn adds: the writer and the checksums.
   const std::string index =
       std::regex_replace(testing::read_file(temp / "out/model.safetensors.index.json"),
                          std::regex(" *\"cairn\\.[^\n]*\n"), "");
@@ -415,7 +419,8 @@ TEST(ConvertTest, WhatLiesBesideACheckpointIsNotReplacedWithIt) {
   expect_refused(temp / "dcp", dcp, "ep0-ba3-rank0.pt");
 }
 
-// Files are replaced whatever the index calls them, as in a variant of Hugging Face's.
+// Files are replaced whatever names the index has for them. A variant of Hugging Face's format has
+// such names.
 TEST(ConvertTest, WhatAnIndexNamesIsReplacedWithIt) {
   const TempFolder temp;
   save(Dict{{"w", floats({1})}}, temp / "in.pt");

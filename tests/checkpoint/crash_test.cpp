@@ -1,7 +1,7 @@
 // The whole protocol under power loss. "Save A, save B, keep one" is stopped at every operation,
 // and every disk that may remain is examined. The same is done with four saves, two of which
-// overwrite the files of earlier ones. Protocols that leave a step out or do it too early must
-// fail, as proof that the harness notices.
+// overwrite files of earlier saves. Protocols that leave a step out, or do a step too early, must
+// lose checkpoints. This proves that the harness notices such errors.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -37,9 +37,9 @@ std::string path_of(std::int64_t batch) {
   return kFolder + "/ep0-ba" + std::to_string(batch) + "-rank0.pt";
 }
 
-// One save. One checkpoint is kept.
+// Makes one save, and keeps one checkpoint.
 using Save = std::function<void(FileSystem&, std::int64_t batch)>;
-// Several saves. `acknowledged` is set to the last save that was acknowledged.
+// Makes several saves. Sets `acknowledged` to the last save that was acknowledged.
 using Saves = std::function<void(FileSystem&, std::int64_t& acknowledged)>;
 
 void save_in(const std::shared_ptr<ObjectStore>& store, std::int64_t batch) {
@@ -77,10 +77,11 @@ void save_recycling(FileSystem& files, std::int64_t& acknowledged) {
 
 struct Losses {
   int states = 0;
-  int lost = 0;      // An acknowledged save, but nothing is found.
+  int lost = 0;      // A save was acknowledged, but nothing is found.
   int outdated = 0;  // The checkpoint found is older than the last acknowledged one.
   int torn = 0;      // A file found, or with a checkpoint's name, is not what was saved.
-  int dangling = 0;  // The link of an acknowledged save, or its target, names nothing whole.
+  // The link of an acknowledged save, or the target of that link, names nothing whole.
+  int dangling = 0;
   bool any() const { return lost + outdated + torn + dangling > 0; }
 };
 
@@ -94,7 +95,7 @@ std::int64_t recover(SimFileSystem& disk) {
   return found->timestamp.batch == batch ? batch : -1;
 }
 
-// How many files with a checkpoint's name are not the checkpoint that was saved under it.
+// How many files with a checkpoint's name are not the checkpoint that was saved under that name.
 int count_torn(SimFileSystem& disk) {
   int torn = 0;
   for (std::int64_t batch = 1; batch <= kRecyclingSaves; ++batch) {
@@ -123,8 +124,9 @@ void examine(SimFileSystem& disk, std::int64_t acknowledged, Losses& losses) {
   }
 }
 
-// Stops at each operation in turn, then runs to the end. `broken` breaks the file system; then the
-// first loss ends the search. `link_error`: see SimFileSystem::refuse_links().
+// Stops `run` at each operation in turn, then runs it to the end. `broken`, if given, breaks the
+// file system; then the first loss ends the search. `link_error`: see
+// SimFileSystem::refuse_links().
 Losses crash_everywhere(const Saves& run,
                         const std::function<void(FaultyFileSystem&)>& broken = nullptr,
                         int link_error = 0) {
@@ -213,8 +215,8 @@ TEST(RecyclingCrashTest, WhatWasLeftIsCleanedAndSavedOverAgain) {
   }
 }
 
-// The disk fails at one call. Acknowledged saves are still there, the same save works when it is
-// repeated, and so do the next ones.
+// The disk fails at one call. Acknowledged saves are still there. The failed save works when it is
+// repeated, and so do the next saves.
 TEST(RecyclingCrashTest, AFaultAtAnyCallTouchesNothingThatIsWantedAndTheNextSaveWorks) {
   int noticed = 0;
   for (const int error : {ENOSPC, EIO, EMFILE, EACCES}) {
@@ -247,8 +249,9 @@ TEST(RecyclingCrashTest, AFaultAtAnyCallTouchesNothingThatIsWantedAndTheNextSave
   EXPECT_GT(noticed, 100);
 }
 
-// The folder was copied from a file system with links to one without, or back. So the existing
-// `latest` has the other form. At every moment there is one that leads to a whole checkpoint.
+// The folder was copied from a file system with links to a file system without links, or back. So
+// the existing `latest` has the other form. At every moment there is a `latest` that leads to a
+// whole checkpoint.
 TEST(CrashTest, TheLinkIsNeverMissingWhenItsFormChanges) {
   for (const auto& [before, after] : {std::pair(0, EPERM), std::pair(EPERM, 0)}) {
     bool finished = false;
@@ -289,7 +292,7 @@ TEST(CrashTest, WhatWasLeftIsCleanedAndSavedOverAgain) {
       const std::int64_t batch = recover(*left);
       ASSERT_GE(batch, 1);
       EXPECT_THAT(left->list(kFolder), ::testing::Each(::testing::Not(::testing::StartsWith("."))));
-      // The restarted run repeats the step under the same names, and does the next one.
+      // The restarted run repeats the save under the same names, and makes the next one.
       save_with_pipeline(*left, 2);
       save_with_pipeline(*left, 3);
       EXPECT_EQ(recover(*left), 3);

@@ -1,5 +1,5 @@
-// Truncates a small checkpoint at every byte, and flips every bit. The result is never loaded and
-// never found, and always gives a typed error that names the file.
+// Truncates a small checkpoint at every byte, and flips every bit. The damaged file is never loaded
+// and never found, and always gives a typed error that names the file.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

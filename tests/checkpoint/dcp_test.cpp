@@ -1,5 +1,5 @@
-// PyTorch's torch.distributed.checkpoint folders: read, sliced, verified, damaged. (Their content:
-// tests/cli/dump_test.cpp.)
+// PyTorch's torch.distributed.checkpoint folders: read, sliced, verified, damaged.
+// (tests/cli/dump_test.cpp tests their content.)
 #include <gtest/gtest.h>
 
 #include <cstring>
@@ -43,8 +43,8 @@ using testing::write_file;
 
 const std::string kLayouts = kData + "/torch-2.14/dcp-layouts";
 
-// Where names cannot be exchanged, a replacement takes two steps. The process was killed between
-// them.
+// If the file system cannot exchange names, a replacement takes two steps. Here the process was
+// killed between the two steps.
 TEST(DcpTest, AFolderWhoseReplacementWasInterruptedIsFoundByWhoeverLooks) {
   const TempFolder temp;
   const std::string path = temp / "model";
@@ -60,7 +60,7 @@ TEST(DcpTest, AFolderWhoseReplacementWasInterruptedIsFoundByWhoeverLooks) {
   EXPECT_EQ(listing.checkpoints.front().name, "model");
 }
 
-// The code that removes older checkpoints has to know about it.
+// The code that removes older checkpoints has to know about such a folder.
 TEST(DcpTest, AFolderThatTheDiskDoesNotGiveIsListed) {
   const TempFolder temp;
   const std::string path = temp / "model";
@@ -73,7 +73,7 @@ TEST(DcpTest, AFolderThatTheDiskDoesNotGiveIsListed) {
   EXPECT_EQ(listing.checkpoints.front().condition, Condition::kRefused);
 }
 
-// Another process may remove it (by `prune`, for example) between any two calls.
+// Another process may remove the checkpoint (by `prune`, for example) between any two calls.
 TEST(DcpTest, ACheckpointThatIsRemovedWhileItIsListedIsNotDamaged) {
   bool was_in_time = true;
   for (std::uint64_t at = 1; was_in_time; ++at) {
@@ -157,7 +157,8 @@ TEST(DcpTest, DamageNamesTheTensorAndTheFile) {
   EXPECT_NE(message_of([&] { load(copy.path()); }).find("record __1_0.distcp (tensor row), bytes"),
             std::string::npos)
       << message_of([&] { load(copy.path()); });
-  EXPECT_TRUE(verify(copy.path(), Verify::kQuick).ok());  // It reads no tensor's bytes.
+  // The quick check reads no tensor's bytes.
+  EXPECT_TRUE(verify(copy.path(), Verify::kQuick).ok());
 }
 
 TEST(DcpTest, FoldersThatAreNotWholeAreRefusedByWhatIsMissing) {
@@ -188,12 +189,13 @@ TEST(DcpTest, FoldersThatAreNotWholeAreRefusedByWhatIsMissing) {
             std::string::npos);
 }
 
-// FileSystemWriter with SerializationFormat.SAFETENSORS: its chunks are not torch.save files.
+// A folder of FileSystemWriter with SerializationFormat.SAFETENSORS: its chunks are not torch.save
+// files.
 TEST(DcpTest, TensorsInsideSafetensorsAreReadAndNeverCalledDamaged) {
   const std::string path = kData + "/torch-2.14/dcp-as-safetensors";
   const VerifyReport report = verify(path);
   EXPECT_TRUE(report.ok()) << report.summary();
-  EXPECT_FALSE(report.has_checksums);  // Only the objects have some.
+  EXPECT_FALSE(report.has_checksums);  // Only the objects have checksums.
   const Value value = load(path);
   const SharedBytes row = value.at("model").at("row").as_tensor().contiguous_bytes();
   float last = 0;
@@ -248,7 +250,8 @@ TEST(DcpTest, AFolderThatExistsIsLeftAsItIs) {
 }
 
 TEST(DcpTest, TensorsBeyondTheMemoryLimitArePutTogetherInAScratchFile) {
-  // 48 MiB in two chunks of columns: two tensors of the writer, described as one.
+  // 48 MiB in two chunks of columns. The writer wrote two tensors, and the metadata describes them
+  // as one.
   constexpr std::int64_t kRows = 1 << 12;
   constexpr std::int64_t kColumns = 3 << 10;
   const TempFolder temp;
@@ -427,7 +430,7 @@ TEST(DcpTest, EveryTruncationOfTheMetadataIsCorrupt) {
 // A pickle has no checksum, so a flipped byte may change names. The result is always a folder or a
 // typed error.
 TEST(DcpTest, AFlippedByteOfTheMetadataGivesAFolderOrATypedError) {
-  constexpr std::size_t kStep = 37;  // Every byte would take a minute.
+  constexpr std::size_t kStep = 37;  // To flip every byte would take a minute.
   const std::string whole = read_file(kLayouts + "/.metadata");
   std::size_t refused = 0;
   for (std::size_t i = 0; i < whole.size(); i += kStep) {
@@ -444,8 +447,8 @@ TEST(DcpTest, AFlippedByteOfTheMetadataGivesAFolderOrATypedError) {
   EXPECT_GT(refused, whole.size() / kStep / 2);
 }
 
-// A folder that verify() calls good must load. A flip of the metadata may change names, but then
-// the names still form a tree.
+// A folder that verify() calls good must load. A flip of the metadata may change names, but if the
+// folder verifies, the names still form a tree.
 struct DcpMetadataTest : ::testing::Test {
   // Whether the folder verifies with one bit of its metadata flipped. If so, it must load.
   bool is_good(std::size_t byte, int bit) const {
@@ -467,7 +470,7 @@ struct DcpMetadataTest : ::testing::Test {
 };
 
 TEST_F(DcpMetadataTest, WhatVerifiesIsLoaded) {
-  constexpr std::size_t kStep = 101;  // Bits. All of them would take minutes.
+  constexpr std::size_t kStep = 101;  // In bits. To flip every bit would take minutes.
   std::size_t good = 0;
   for (std::size_t i = 0; i < 8 * whole.size(); i += kStep) {
     if (is_good(i / 8, static_cast<int>(i % 8))) ++good;
@@ -475,7 +478,7 @@ TEST_F(DcpMetadataTest, WhatVerifiesIsLoaded) {
   EXPECT_GT(good, 0U);
 }
 
-// load() and find_latest() use the tree that verifying made.
+// load() and find_latest() use the tree that verify() made.
 TEST(DcpTest, TheTreeOfAVerifiedFolderLiesInAnArena) {
   const TempFolder temp;
   Dict tensors;
@@ -489,7 +492,8 @@ TEST(DcpTest, TheTreeOfAVerifiedFolderLiesInAnArena) {
   EXPECT_GT(detail::NodeArena::blocks(), before + 1) << "of 64 KiB";
 }
 
-// Flips that keep every item's description, but move one item below another, or to another's name.
+// These flips keep every item's description, but move one item below another item, or give it the
+// name of another item.
 TEST_F(DcpMetadataTest, ItemsThatMakeNoTreeAreDamage) {
   for (const auto& [byte, bit] : std::vector<std::pair<std::size_t, int>>{
            {4384, 0}, {5071, 5}, {5245, 5}, {5250, 5}, {5306, 5}, {5523, 5}}) {

@@ -1,4 +1,4 @@
-// DeepSpeed's ZeRO folders: found, checked, refused. (Their content: tests/cli/dump_test.cpp.)
+// DeepSpeed's ZeRO folders: found, checked, refused. (tests/cli/dump_test.cpp tests their content.)
 #include <gtest/gtest.h>
 
 #include <filesystem>

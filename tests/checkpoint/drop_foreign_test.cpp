@@ -20,7 +20,7 @@ TEST(DropForeign, EntriesAndItemsOfSetsGoAndListsKeepTheirPlaces) {
   EXPECT_EQ(result.dropped[1].first, "list/1");
 }
 
-// Empty containers have no identity, so none of them is taken for another.
+// Empty containers have no identity, so no empty container is taken for another one.
 TEST(DropForeign, EmptyContainersStayWhatTheyAre) {
   for (const Kind first : {Kind::kList, Kind::kTuple, Kind::kSet, Kind::kDict}) {
     const Value tree = Dict{{"gone", foreign()},

@@ -1,5 +1,5 @@
-// Folders of several objects in a store whose objects appear one by one. Whatever happens
-// meanwhile, a reader finds the old folder, the new one or none, and never a mixture.
+// Folders of several objects in a store whose objects appear one by one. Whatever happens during a
+// write, a reader finds the old folder, the new folder or none, and never a mixture.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -38,11 +38,11 @@ using testing::WatchedStore;
 
 const std::string kFolder = "run/ep0-ba2";
 
-// Not an Error, so that no code handles it.
+// Killed is not an Error, so that no code handles it.
 struct Killed {};
 
-// The store calls of a writer that is killed at the n-th call. From then on no call gets through,
-// not even those that clean up.
+// The store calls of a writer that is killed at the n-th call. From then on no call reaches the
+// store, not even a call that cleans up.
 StoreHooks killed_at(int n) {
   const auto left = std::make_shared<std::atomic<int>>(n);
   return {.before = [left](StoreCall, const std::string&) {
@@ -183,7 +183,8 @@ TEST_P(FarFolderTest, IsWrittenFoundLoadedAndRemoved) {
   EXPECT_FALSE(store->stat(kFolder));
 }
 
-// The next writer succeeds, too: replacing what is no checkpoint needs no permission.
+// The next writer succeeds, too: a folder that is no checkpoint may be replaced without
+// `overwrite`.
 TEST_P(FarFolderTest, AKillAtAnyCallLeavesTheOldOneTheNewOneOrNone) {
   for (const bool overwrite : {false, true}) {
     bool was_whole = false;
@@ -207,7 +208,7 @@ TEST_P(FarFolderTest, AKillAtAnyCallLeavesTheOldOneTheNewOneOrNone) {
   }
 }
 
-// A job was killed while it wrote the folder of batch 2. The run resumes from batch 1.
+// A job was killed while it wrote the folder of batch 2. So the run resumes from batch 1.
 TEST_P(FarFolderTest, WithoutItsMetadataItIsPassedOverWithTheReason) {
   const auto fresh = GetParam().make();
   const auto& store = fresh->store;
@@ -255,7 +256,7 @@ TEST_P(FarFolderTest, WhatIsGivenUpIsTidiedUpAndWhatIsNoneOfOursStays) {
   EXPECT_TRUE(store.stat(kFolder + "/notes.txt"));
 }
 
-// The answer to the last write is lost, or to the check after it. The folder is whole.
+// The answer to the last write, or to the check after that write, is lost. The folder is whole.
 TEST_P(FarFolderTest, OnceTheMarkerIsBegunNothingIsRemoved) {
   for (const bool is_done : {true, false}) {
     const auto fresh = GetParam().make();
@@ -276,7 +277,7 @@ TEST_P(FarFolderTest, AConversionGetsByWhatAFailedOneLeft) {
   convert("run/first.pt", kFolder + "/", {.store = store});
   EXPECT_EQ(batch_in(store), 1);
   EXPECT_THROW(convert("run/first.pt", kFolder + "/", {.store = store}), AlreadyExistsError);
-  // Recognized by its .metadata, but not whole.
+  // The folder is recognized by its .metadata, but is not whole.
   EXPECT_TRUE(store->remove(kFolder + "/__0_0.distcp"));
   convert("run/first.pt", kFolder + "/", {.overwrite = true, .store = store});
   EXPECT_EQ(batch_in(store), 1);
@@ -300,8 +301,8 @@ TEST_P(FarFolderTest, AWriterPublishesAndRemovesOnlyWhatItWrote) {
   EXPECT_EQ(text_in(store, ".metadata"), "2");
 }
 
-// Both writers may replace the old folder. The one that comes second finds the first one's whole
-// folder, and leaves it.
+// Both writers may replace the old folder. The second writer finds the whole folder of the first
+// writer, and leaves it.
 TEST_P(FarFolderTest, TheSecondToReplaceLeavesTheFirstOnes) {
   const auto fresh = GetParam().make();
   const auto& store = fresh->store;
@@ -362,7 +363,7 @@ TEST_P(FarFolderTest, WhatIsNotNamedAsItsFilesIsNeverRemoved) {
   EXPECT_EQ(batch_in(store), 2);
 }
 
-// Other files are not taken for leftovers of a killed writer, either.
+// Files with other names are not taken for leftovers of a killed writer.
 TEST_P(FarFolderTest, OnlyItsOwnNamesAreTakenForLeftBehind) {
   for (const char* name : {"ep1.safetensors", ".old/a", "model-1-of-2.safetensors",
                            "shard-00001-model-00001-of-00001.safetensors"}) {

@@ -1,5 +1,5 @@
 // Checkpoints in a store that is far away: requests cost time, calls fail, answers are lost, and
-// another job may write there, too.
+// another job may write to the same store.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -158,7 +158,8 @@ TEST_P(FarPipelineTest, OfTwoJobsThatWriteOneNameTheSecondIsTold) {
     one.publisher().look_at_pointer("run/latest-rank0.pt");
     save(one, 1);
     save(one, 2);
-    SavePipeline other(options(store));  // Continues from there.
+    // Continues from the pointer that the other saver has moved.
+    SavePipeline other(options(store));
     other.publisher().look_at_pointer("run/latest-rank0.pt");
     other.publisher().own().know("run/ckpt.pt", memory->stat("run/ckpt.pt")->version);
     save(one, 3);
@@ -195,7 +196,8 @@ TEST_P(FarPipelineTest, BehindAFailureANameIsWrittenAgainWhateverBecameOfIt) {
     const auto fail = [&](StoreCall call, const std::string& name) {
       if (is_bad && call == StoreCall::kCommit) throw StorageError(name + ": 503", 503, true);
     };
-    // Either the answer is lost, or the call was not done. No later attempt gets through.
+    // Either the call is done and its answer is lost, or the call is not done. No later attempt
+    // reaches the store.
     const auto store = std::make_shared<WatchedStore>(
         memory, StoreHooks{.before =
                                [&, is_done](StoreCall call, const std::string& name) {
@@ -382,7 +384,8 @@ TEST(FarSaveTest, WhatAFailedSaveDidNotReplaceIsNotRemovedByTheNext) {
   }
 }
 
-// A store with `count` checkpoints, of which the last two are whole. Its pointer names the last.
+// A store with `count` checkpoints. The last two checkpoints are whole. The store's pointer names
+// the last one.
 struct Bucket {
   explicit Bucket(std::int64_t count) : last(count) {
     for (std::int64_t batch = 1; batch < count - 1; ++batch) {
@@ -398,7 +401,7 @@ struct Bucket {
     memory->move_pointer("run/latest-rank0.pt", far_name(count));
   }
 
-  // The batch found, and the number of requests that it took.
+  // The batch that find_latest() finds, and the number of requests that the search took.
   std::pair<std::int64_t, std::uint64_t> find() {
     const auto store = std::make_shared<WatchedStore>(memory);
     skipped.clear();

@@ -1,5 +1,6 @@
-// The asynchronous saver's snapshot is the file. It has the same bytes as the file of save(), is
-// laid out before the bytes are known, and is right even if the layout was guessed wrong.
+// The asynchronous saver's snapshot is the image of the file. The image has the same bytes as the
+// file of save(). It is laid out before the bytes are known, and is right even if the layout was
+// guessed wrong.
 #include "checkpoint/plan/file_image.h"
 
 #include <gtest/gtest.h>
@@ -150,7 +151,8 @@ TEST(FileImageTest, APickleThatOutgrowsItsRoomIsWrittenRightAndTheNextIsAnImageA
   EXPECT_FALSE(saver.was_image());
 }
 
-// A part that a saver keeps from save to save, so that it is not walked through again.
+// A part of a tree that a saver keeps from save to save, so that the saver does not walk through
+// the part again.
 Dict large_part(char fill) {
   Dict part;
   for (int i = 0; i < 100; ++i) {
@@ -159,7 +161,8 @@ Dict large_part(char fill) {
   return part;
 }
 
-// Saves a tree that others hold, too. Then saves it as a saver gets it: held by no one else.
+// First saves a tree that the caller holds, too. Then moves the tree to the saver, so that nothing
+// else holds it, as in real saves.
 void expect_same(Saver& saver, Value value) {
   const std::string expected = file_of(value);
   EXPECT_EQ(saver.save(value), expected);
@@ -224,8 +227,8 @@ TEST(FileImageTest, WhatALargePartHasComesByAgainOutsideOfIt) {
   expect_same(saver, before);
 }
 
-// When the part was encoded, nothing else held the tensor. In the next save it occurs again after
-// the part.
+// When the part was encoded, nothing else held the tensor. In the next save the tensor occurs again
+// after the part.
 TEST(FileImageTest, ATensorOfALargePartIsFoundBehindItTheNextTime) {
   const Value part = large_part('p');
   const Value* const inside = part.find("layer50");
@@ -242,7 +245,8 @@ TEST(FileImageTest, ATensorOfALargePartIsFoundBehindItTheNextTime) {
       const auto tree = [&] { return Dict{{"part", part}, {"n", again}, {"m", again}}; };
       const std::string expected = file_of(tree());
       EXPECT_EQ(saver.save(tree()), expected);
-      EXPECT_TRUE(saver.was_image() || i == 0);  // The first time, the pickle outgrows its space.
+      // In the first save, the pickle outgrows its space.
+      EXPECT_TRUE(saver.was_image() || i == 0);
     }
   }
 }
@@ -265,7 +269,7 @@ RC_GTEST_PROP(FileImageTest, IsThatFileWithALargePartToo, ()) {
   }
 }
 
-// Counts how often it was asked for its view.
+// Counts the calls of try_view().
 class WatchedStorage final : public Storage {
  public:
   explicit WatchedStorage(std::string text) : Storage(text.size(), "cpu"), text_(std::move(text)) {}
@@ -284,7 +288,7 @@ class WatchedStorage final : public Storage {
   std::string text_;
 };
 
-// Like an optimizer's state: a dict for each of many parameters.
+// A part like an optimizer's state: a dict for each of many parameters.
 Dict nested_part(char fill) {
   Dict part;
   for (int i = 0; i < 100; ++i) {
@@ -398,7 +402,8 @@ TEST(FileImageTest, WhatCannotBeEncodedIsAnErrorOfTheSaveNotOfTheSnapshot) {
   EXPECT_THROW(image.plan({}, true), UnsupportedError);
 }
 
-// Through the pipeline to the real disk, past the page cache, compared with save().
+// Saves through the pipeline to the real disk, past the page cache, and compares the files with
+// those of save().
 TEST(FileImageTest, LargeFilesAndContainersAreThoseOfSave) {
   const testing::TempFolder folder;
   Dict model;

@@ -1,4 +1,4 @@
-// find_latest() as a program calls it that does not know Trainers: with a folder and no options.
+// find_latest() as called by a program that does not know Trainers: with a folder and no options.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -52,7 +52,7 @@ TEST_F(FindByDefault, WhatSaveWritesIsFound) {
   save_value(Dict{{"step", 40}}, "/ckpt/ep0-ba40-rank0.pt");
   EXPECT_EQ(find(), "/ckpt/ep0-ba40-rank0.pt");
   EXPECT_EQ(batch_, 40) << "by its name";
-  // Whatever kind the checkpoint claims to be.
+  // This works whatever kind the checkpoint claims to be.
   save_value(Dict{{"step", 50}}, "/ckpt/ep0-ba50-rank0.pt", {.kind = "full"});
   EXPECT_EQ(find(), "/ckpt/ep0-ba50-rank0.pt");
   EXPECT_EQ(find({.full_state_only = false}), "/ckpt/ep0-ba50-rank0.pt");
@@ -72,7 +72,7 @@ TEST_F(FindByDefault, AnyNameWillDoTheNewestFileFirst) {
   EXPECT_EQ(find(), "/ckpt/ep0-ba3-rank0.pt") << "a usual name comes first";
 }
 
-// Otherwise a program that does not ask would begin anew without knowing why.
+// Otherwise a program that sets no `on_skip` would begin anew without knowing why.
 TEST_F(FindByDefault, WhatIsPassedOverIsSaidOnStderrWhenNobodyAsks) {
   disk_.make_folders("/ckpt");
   disk_.create("/ckpt/ep0-ba2-rank0.pt", {})->write(as_bytes("not a checkpoint at all"));
@@ -97,7 +97,7 @@ TEST_F(FindByDefault, AFolderIsAPathAsItStandsWhateverBracesAreInIt) {
   }
 }
 
-// Otherwise nothing would be found, and the run would begin anew.
+// If such a folder were not refused, nothing would be found, and the run would begin anew.
 TEST_F(FindByDefault, AFolderThatWasMeantAsAFormatIsRefused) {
   EXPECT_THROW(find({.run_name = "mine"}, "/runs/{run_name}"), UsageError);
   EXPECT_EQ(find({.run_name = "{run_name}"}, "/runs/{run_name}"), "nothing");

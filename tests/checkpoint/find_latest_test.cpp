@@ -101,7 +101,8 @@ TEST_F(FindLatestTest, WhatTheFileSaysCountsNotWhatItsNameClaims) {
   EXPECT_EQ(timestamp_.batch, 6);
 }
 
-// Files are not kept open. The file that has the name at the second look counts.
+// The search does not keep files open. If it looks at a name twice, the file of the second look
+// counts.
 TEST_F(FindLatestTest, WhatIsReplacedWhileOthersAreLookedIntoIsSeenAnew) {
   save_sample(5, name(900));
   save_sample(6, name(700));
@@ -166,7 +167,7 @@ TEST_F(FindLatestTest, OtherNamesAreNoCandidatesUnlessTheLatestLinkPointsThere) 
 TEST_F(FindLatestTest, TheLatestLinkIsAHintAndNeverAnObstacle) {
   save_sample(1);
   save_sample(2);
-  // Older than the newest checkpoint.
+  // The link names a checkpoint that is older than the newest one.
   disk_.make_link("ep0-ba1-rank0.pt", "/ckpt/latest-rank0.pt");
   EXPECT_EQ(find(), name(2));
   disk_.remove("/ckpt/latest-rank0.pt");
@@ -354,7 +355,7 @@ TEST_F(FindLatestTest, WhatIsExceptedIsPassedOverWithoutAWord) {
 // --- Errors are not data -------------------------------------------------------------------------
 
 // Each call of the search fails with each error that says nothing about the file. The search never
-// returns an older checkpoint, and never "there is none".
+// returns an older checkpoint, and never says that there is none.
 TEST_F(FindLatestTest, WhatCannotBeReadNowStopsTheSearchAndTouchesNothing) {
   save_sample(1);
   save_sample(2);
@@ -380,8 +381,9 @@ TEST_F(FindLatestTest, WhatCannotBeReadNowStopsTheSearchAndTouchesNothing) {
 
 constexpr std::array kLost = {EIO, ESTALE, EUCLEAN, EBADMSG};
 
-// If the disk fails to deliver a checkpoint, whichever call fails, the older one is found, and a
-// line names the first. If the disk fails to deliver the folder or the link, the search throws.
+// If the disk fails to deliver a checkpoint, whichever call fails, the search finds the older
+// checkpoint and reports the lost one. If the disk fails to deliver the folder or the link, the
+// search throws.
 TEST_F(FindLatestTest, WhatTheDiskDoesNotGiveIsPassedOver) {
   save_sample(1);
   save_sample(2);
@@ -476,7 +478,7 @@ TEST_F(FindLatestTest, NoRoomToExpandIsNoDamage) {
 
 // --- Neighbours ----------------------------------------------------------------------------------
 
-// On the real file system, where names can be stranger.
+// On the real file system, where names can be stranger than on the simulated one.
 struct FindLatestAmongStrangers : FindLatestTest {
   std::string path(std::int64_t batch) const {
     return folder_ / ("ep0-ba" + std::to_string(batch) + "-rank0.pt");
@@ -552,7 +554,7 @@ TEST_F(FindLatestTest, AHostileNeighbourIsPassedOverInOneLine) {
   EXPECT_THAT(skipped_[0], HasSubstr("of memory for 4.0 MiB of file"));
 }
 
-// Otherwise the run would begin again from the older checkpoint.
+// If the search went on, the run would begin again from the older checkpoint.
 TEST_F(FindLatestTest, OutOfMemoryAtACandidateEndsTheSearch) {
   save_sample(20);
   save_sample(10);

@@ -1,4 +1,4 @@
-// Every format has a sample and a name in messages. Damage to the sample is found or harmless.
+// Every format has a sample, and a name for messages. Damage to the sample is found or harmless.
 #include "testing/format_samples.h"
 
 #include <gtest/gtest.h>
@@ -35,7 +35,7 @@ class FormatSampleTest : public ::testing::TestWithParam<FormatSample> {
       return sample_.use(access);
     } catch (const CorruptError&) {
     } catch (const UnsupportedError&) {
-    } catch (const NotFoundError&) {  // A folder names a missing file.
+    } catch (const NotFoundError&) {  // A file of a folder names a file that does not exist.
     }
     return std::nullopt;
   }

@@ -1,4 +1,5 @@
-// A disk that is full at any byte, imitated by the file-size limit of a child process.
+// A disk that becomes full at any byte. The file-size limit of a child process imitates such a
+// disk.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/resource.h>

@@ -60,7 +60,7 @@ TEST(IgnoreKeysTest, RemovesWhatComposerRemoves) {  // T34
 TEST(IgnoreKeysTest, StateComesBackEmpty) {
   EXPECT_EQ(without({"*"}), (Dict{{"state", Dict{}}}));
   EXPECT_EQ(without({"state"}), (Dict{{"rng", 0}, {"state", Dict{}}}));
-  EXPECT_EQ(without({"a"}, Dict{{"a", 1}}), Value(Dict{}));  // It had no such key.
+  EXPECT_EQ(without({"a"}, Dict{{"a", 1}}), Value(Dict{}));  // The dict had no key "state".
 }
 
 TEST(IgnoreKeysTest, APatternOfANodeAloneOrOfWhatIsBelowIt) {
@@ -118,7 +118,7 @@ TEST(IgnoreKeysTest, TuplesAreNotEntered) {
   EXPECT_EQ(root, Value(Dict{{"a", Tuple{{1, 2}}}}));
 }
 
-// A pickle of a few hundred bytes can hold this: lists that each hold the next one twice.
+// Lists that each hold the next list twice. A pickle of a few hundred bytes can hold such lists.
 TEST(IgnoreKeysTest, WhatIsOneContainerAtManyPlacesIsLookedThroughOnce) {
   Value doubled = List{1, 2};
   for (int i = 0; i < 200; ++i) {
@@ -226,7 +226,7 @@ TEST(RenameWeightsTest, TwoThatBecomeOneAreRefused) {
   EXPECT_THROW(rename_weights(List{1}, "m.", ""), UsageError);
 }
 
-// The definition, without optimization.
+// The definition of the match, without optimization.
 bool reference_match(const std::string& pattern, const std::string& text) {
   if (pattern.empty()) return text.empty();
   if (pattern[0] == '*') {

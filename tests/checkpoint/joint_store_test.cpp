@@ -42,7 +42,7 @@ std::string text_at(ObjectStore& store, const std::string& name) {
 // The disks of two machines. The second machine has another path for the folder.
 class JointStoreTest : public ::testing::Test {
  protected:
-  // Writes a checkpoint as two ranks save it: rank 1's machine has one of its files.
+  // Writes a checkpoint as two ranks save it: rank 1's machine has one of the files.
   void save(const std::string& name, const std::string& attempt) {
     const ManifestFile own{.name = "__1_0.distcp", .bytes = 4, .xxh3_128 = "-"};
     put(*disks_[1], "b/" + name + "/__1_0.distcp", "west");
@@ -65,7 +65,7 @@ class JointStoreTest : public ::testing::Test {
         {.folder = machine == 0 ? "a" : "b", .filenames = {"ep{epoch}-ba{batch}"}, .writer = {}});
   }
 
-  // The checkpoints that both machines agree on, as any of them sees them.
+  // The checkpoints that both machines agree on. Every machine sees the same list.
   std::vector<AgreedCheckpoint> agreed() const {
     std::vector<AgreedCheckpoint> all;
     for (const SeenCheckpoint& one : seen(0)) {
@@ -155,7 +155,8 @@ TEST_F(JointStoreTest, WhichHasNotAllOfItsFilesIsAPart) {
   save("ep1-ba4", "one");
   EXPECT_TRUE(is_machine_part(*disks_[0], "a/ep1-ba4"));
   EXPECT_TRUE(is_machine_part(*disks_[1], "b/ep1-ba4"));
-  put(*disks_[0], "a/ep1-ba4/__1_0.distcp", "west");  // The files were brought together.
+  // As if the files of both machines were copied into one folder.
+  put(*disks_[0], "a/ep1-ba4/__1_0.distcp", "west");
   EXPECT_FALSE(is_machine_part(*disks_[0], "a/ep1-ba4"));
   EXPECT_FALSE(is_machine_part(*disks_[0], "a/ep7-ba7"));
 }
@@ -196,7 +197,7 @@ TEST_F(JointStoreTest, WhatOthersHaveIsReadFromThemAndOwnFilesAreReadHere) {
   EXPECT_THROW(joint->open("a/ep1-ba4"), UsageError);
 }
 
-// A machine that was away has an older save with the same name.
+// A machine that was not part of the job for a while has an older save with the same name.
 TEST_F(JointStoreTest, FilesOfAnotherAttemptAreNotTakenForThisOnes) {
   save("ep1-ba4", "older");
   const auto away = seen(1);

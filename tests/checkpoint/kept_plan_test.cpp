@@ -1,4 +1,5 @@
-// Plans that are used again. A save with a kept plan equals the save with a new plan.
+// Plans that are used again. A save with a kept plan gives the same files as a save with a new
+// plan.
 #include "checkpoint/sharded/kept_plan.h"
 
 #include <fmt/format.h>
@@ -47,7 +48,7 @@ Description described(std::uint32_t rank, std::uint32_t ranks, std::int64_t rows
   return describe(state);
 }
 
-// Ranks that plan together, again and again.
+// Ranks that make a plan together, again and again.
 class PlanningRanks {
  public:
   explicit PlanningRanks(std::uint32_t ranks, std::uint64_t most_kept = KeptPlan::kMostKept)
@@ -103,7 +104,7 @@ TEST(KeptPlanTest, OneRankThatHasAnotherStateIsEnoughToPlanAnew) {
                     Dict{{"w", rows_of_ranks({7, 2}, 2, 3, 0)}, {"more", 1}});
   all[2] = describe(changed);
   const auto plan = ranks.plan(all);
-  EXPECT_EQ(plan->items(), 5U);  // With rank 1's kept description.
+  EXPECT_EQ(plan->items(), 5U);  // Uses the description that rank 0 has kept of rank 1.
   EXPECT_EQ(plan->plan_of(1),
             GlobalPlan({all[0].names, all[2].names}, {all[0].parts, all[1].parts, all[2].parts})
                 .plan_of(1));
@@ -153,7 +154,7 @@ TEST(KeptPlanTest, ADigestOfWhatIsNotKeptIsAnError) {
   plan(other.answer(leader.ask("1", own), described(1, 2, 6)));
   const std::string same = other.answer(leader.ask("2", own), described(1, 2, 6));
   EXPECT_THROW(plan(same.substr(0, same.size() - 1)), CorruptError);
-  EXPECT_THROW(plan(same), CorruptError);  // Nothing is kept any more.
+  EXPECT_THROW(plan(same), CorruptError);  // The kept description is forgotten now.
   EXPECT_THROW(other.answer("\x01", own), CorruptError);
 }
 
@@ -247,7 +248,7 @@ class ModelChanges {
   std::mt19937_64 random_;
 };
 
-// Counts the bytes in which a rank describes its state.
+// Counts the bytes with which a rank describes its state.
 class CountingMeeting final : public Meeting {
  public:
   CountingMeeting(std::shared_ptr<Meeting> under, std::size_t& told)
@@ -278,7 +279,7 @@ struct Saved {
   std::size_t told = 0;  // Bytes sent to rank 0 to describe the other ranks' states.
 };
 
-// One saver per rank. Each save is a job of its own.
+// One saver per rank. Each save is a separate simulated job.
 class Savers {
  public:
   struct Save {

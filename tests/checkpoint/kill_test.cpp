@@ -122,7 +122,7 @@ TEST_P(KillAnywhereTest, KilledAtAnyCallTheLastAcknowledgedSaveOrALaterOneIsFoun
     }
     EXPECT_TRUE(run.acknowledged == 0 || batch_of_sample(load(folder / "latest-rank0.pt")) > 0);
   }
-  EXPECT_GT(kill_at, 60U);  // Three saves of some twenty calls each.
+  EXPECT_GT(kill_at, 60U);  // There are three saves of some twenty calls each.
 }
 
 TEST(KillTest, OneRunKilledAgainAndAgainNeverGoesBack) {
@@ -136,8 +136,8 @@ TEST(KillTest, OneRunKilledAgainAndAgainNeverGoesBack) {
     batch = found;
   }
   EXPECT_GT(batch, 30);
-  // The last run's own files, and at most one old checkpoint for every kill between link and
-  // removal. Leftovers are only those of the last run.
+  // The folder has the last run's own files, and at most one old checkpoint for every kill between
+  // link and removal. Its temporary files are only those of the last run.
   int leftovers = 0;
   for (const std::string& name : posix_file_system().list(folder.path())) {
     leftovers += is_temporary_name(name) ? 1 : 0;

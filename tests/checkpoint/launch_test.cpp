@@ -89,11 +89,13 @@ TEST(Launch, AJobIsNamedByWhateverStartedIt) {
   const Variables by_hand = {{"CAIRN_JOB_ID", "mine"}};
   for (const Variables& launcher : {kTorchrun, kSlurm, kOpenMpi})
     EXPECT_EQ(launch(launcher + by_hand).job_id, "mine");
-  // Several jobs may be started in one allocation. Only ranks of srun itself use its number.
+  // Several jobs may be started in one allocation. Only ranks that srun itself starts use the
+  // allocation's number.
   EXPECT_EQ(launch(kTorchrun + kSlurm).job_id, "");
 }
 
-// mpirun in an allocation: its processes have the Slurm variables of the daemon that started them.
+// mpirun in an allocation of Slurm: the ranks have the Slurm variables of the daemon that started
+// them.
 TEST(Launch, OpenMpiGoesBeforeSlurm) {
   const Launch found = launch(kOpenMpi + kSlurm);
   EXPECT_EQ(found.rank, 1);
@@ -104,7 +106,7 @@ TEST(Launch, OpenMpiGoesBeforeSlurm) {
 TEST(Launch, SlurmKnowsItsStep) {
   const Launch found = launch(kSlurm);
   EXPECT_EQ(found.rank, 5);
-  EXPECT_EQ(found.world_size, 7);  // The step's number, not the job's.
+  EXPECT_EQ(found.world_size, 7);  // The number of tasks of the step, not of the job.
   EXPECT_EQ(found.local_rank, 1);
   EXPECT_EQ(found.local_world_size, 2);
   EXPECT_EQ(found.node_rank, 2);
@@ -123,7 +125,7 @@ TEST(Launch, ABatchScriptOfSlurmIsNoTask) {
   EXPECT_EQ(launch(script).world_size, 1);
 }
 
-// `srun -n 7 --pty bash` starts one shell, and the programs that it starts are no tasks of the
+// `srun -n 7 --pty bash` starts one shell, and programs that the shell starts are no tasks of the
 // step. A step that is started from the shell inherits its variables, but has no terminal.
 TEST(Launch, WhatAShellOfSlurmStartsIsAlone) {
   for (const char* variable : {"SLURM_PTY_PORT", "SLURM_PTY_WIN_COL"}) {

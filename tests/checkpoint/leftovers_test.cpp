@@ -46,7 +46,8 @@ TEST(LeftoversTest, AFolderThatCannotBeLookedAtDecidesNothingAboutTheOthers) {
   touch(disk, join_path("/ckpt/ep0", kDead));
   touch(disk, join_path("/ckpt/ep1", kDead));
   testing::FaultyFileSystem files(disk);
-  files.fail(testing::FileCall::kStat, 2, EACCES);  // The call for ep0, after the one for /ckpt.
+  // The call for ep0, which comes after the call for /ckpt.
+  files.fail(testing::FileCall::kStat, 2, EACCES);
   EXPECT_THAT(remove_leftovers_of_formats(*local_store(files), "/ckpt", {"ep{epoch}/ba{batch}.pt"},
                                           dist_variables("run")),
               ElementsAre(std::string("ep1/") + kDead));
@@ -62,7 +63,7 @@ TEST(LeftoversTest, AMissingFolderHasNone) {
 TEST(LeftoversTest, ASaveRemovesThoseOfItsOwnName) {
   SimFileSystem disk;
   touch(disk, "/ckpt/.cairn-tmp-a.pt-0123456789abcdef");
-  touch(disk, "/ckpt/.cairn-tmp-a.pt-more-0123456789abcdef");  // Of "a.pt-more".
+  touch(disk, "/ckpt/.cairn-tmp-a.pt-more-0123456789abcdef");  // The temporary file of "a.pt-more".
   touch(disk, "/ckpt/.cairn-tmp-b.pt-0123456789abcdef");
   const auto living = disk.create("/ckpt/.cairn-tmp-a.pt-fedcba9876543210", {.lock = true});
   save(Value(1), "/ckpt/a.pt", {.store = local_store(disk)});

@@ -110,7 +110,7 @@ TEST(NamesTest, DoubledBracesLoseOneLevelInANameAndStayInAFormat) {
   EXPECT_EQ(partial_format("{{{x}}}-{y}", {{"x", "yes"}}), "{{yes}}-{y}");
 }
 
-// tests/compile_fail/format_twice.cpp: formatting a name does not compile, either.
+// tests/compile_fail/format_twice.cpp shows that formatting a name twice does not compile.
 TEST(NamesTest, BracesOfAValueAreNoVariable) {
   for (const std::string run : {"{rank}", "lr{0.1}", "lr{{0.1}}", "a}b{", "{run_name}"}) {
     const FormatVariables dist = dist_variables(run, kNoLauncher);
@@ -138,7 +138,8 @@ TEST(NamesTest, WhatIsNoFormatStringIsRefused) {
             "{run_name:d}: type \"d\" is for numbers, and this is a text");
 }
 
-// The store fills them in. Without an MLflow logger they stay, too.
+// Formatting keeps these placeholders, because the store fills them in. They also stay if there is
+// no MLflow logger.
 TEST(NamesTest, PlaceholdersOfMlflowStay) {
   const std::string folder =
       "dbfs:/databricks/mlflow-tracking/{mlflow_experiment_id}/{mlflow_run_id}";

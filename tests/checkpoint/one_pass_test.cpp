@@ -1,5 +1,5 @@
 // Checkpoint::read() for every format: each byte is read once, and the bytes that are checked are
-// the bytes in the places.
+// the bytes that read() puts into memory.
 #include <gtest/gtest.h>
 #include <sys/mman.h>
 
@@ -39,7 +39,8 @@ constexpr std::int64_t kRows = 160;
 constexpr std::int64_t kColumns = 600;
 constexpr std::int64_t kTensors = 4;
 
-// A part of one sequence of bytes without repetition, so that all tensors differ.
+// The bytes of one tensor. Each tensor is a part of one sequence of bytes without repetition, so
+// all tensors differ.
 std::string pattern_number(std::int64_t number) {
   constexpr std::size_t kBytes = kRows * kColumns * 4;
   return testing::pattern(kTensors * kBytes)
@@ -134,7 +135,7 @@ class OnePassTest : public ::testing::TestWithParam<WrittenSample> {
       reads.push_back({storage, memory_.back()});
     }
     for (const auto& source : files_.opened) {
-      source->forget();  // The ends of files, which opening reads generously.
+      source->forget();  // Forgets the reads of the ends of files, which opening reads generously.
     }
     return reads;
   }
@@ -153,10 +154,10 @@ class OnePassTest : public ::testing::TestWithParam<WrittenSample> {
         more += count > 1 ? 1 : 0;
       }
     }
-    // The end of a small zip was read when it was opened.
+    // Less than all bytes, because the end of a small zip was read when the file was opened.
     EXPECT_GE(all, kTensors * pattern_number(0).size() / 2);
-    // Read twice: headers of files, the bytes around each tensor of a folder, and some KiB of a
-    // file's end.
+    // These bytes may be read twice: headers of files, the bytes around each tensor of a folder,
+    // and some KiB of a file's end.
     constexpr std::uint64_t kHeadBytes = 4096;
     EXPECT_LE(more, (GetParam().files_per_tensor * kTensors + parts) * kHeadBytes);
   }
@@ -222,7 +223,7 @@ TEST_P(OnePassTest, ABadByteInAnyTensorIsFoundInParts) {
 INSTANTIATE_TEST_SUITE_P(Formats, OnePassTest, ::testing::ValuesIn(one_pass_samples()),
                          [](const auto& tested) { return std::string(tested.param.name); });
 
-// DeepSpeed's files are small: they are read whole when they are opened.
+// DeepSpeed's files here are small: opening a file reads all of it.
 TEST(OnePassOfDeepSpeedTest, TensorsOfSeveralRanksAreReadOnceAndChecked) {
   for (const char* stage : {"stage1", "stage2", "stage3", "bf16"}) {
     RecordingFiles files(posix_file_system());
@@ -273,7 +274,7 @@ TEST(OnePassOfLegacyTest, WhatHasNoChecksumsIsReadOnce) {
 
 // --- The mechanism -------------------------------------------------------------------------------
 
-// Places that begin and end anywhere: inside records, across them, between them.
+// Reads of ranges that begin and end anywhere: inside records, across records, between records.
 TEST(CheckedReadTest, PlacesAnywhereAreFilledAndEveryByteCounts) {
   const std::string content = testing::pattern(5000);
   const auto file = testing::source_with(content);
@@ -326,7 +327,7 @@ TEST(PendingReadsTest, WhatIsWantedTwiceIsReadOnce) {
 
 // --- Places outside the host's memory ------------------------------------------------------------
 
-// Addresses that must not be touched, and the bytes that were put there.
+// A range of addresses that must not be touched, and the bytes that a read put there.
 class Elsewhere {
  public:
   explicit Elsewhere(std::size_t bytes)
@@ -359,7 +360,7 @@ class Elsewhere {
   std::mutex mutex_;
 };
 
-// Also for a storage that is wanted twice.
+// This also holds for a storage that is wanted twice.
 TEST(ReadElsewhereTest, BytesArePutWhereTheyBelongAndChecked) {
   const TempFolder folder;
   const std::string path = folder / "a.pt";
@@ -403,7 +404,8 @@ TEST(ReadElsewhereTest, BytesArePutWhereTheyBelongAndChecked) {
   }
 }
 
-// Places in memory are filled as usual: a storage that is wanted twice is read once and copied.
+// Destinations in the host's memory are filled as usual: a storage that is wanted twice is read
+// once and copied.
 TEST(ReadElsewhereTest, PlacesOfTheHostAreMemoryBesideThem) {
   const std::string content = testing::pattern(3000);
   const auto file = std::make_shared<const testing::RecordingSource>(testing::source_with(content));
@@ -422,7 +424,8 @@ TEST(ReadElsewhereTest, PlacesOfTheHostAreMemoryBesideThem) {
   EXPECT_EQ(file->times(0, 3000), std::pair(1, 1));
 }
 
-// Read alone, each header would be a read of the disk, because the tensors bypassed the page cache.
+// If headers were read alone, each would be a read of the disk, because the reads of the tensors
+// bypassed the page cache.
 TEST(ReadElsewhereTest, HeadersComeWithTheTensorsAndAreChecked) {
   const TempFolder folder;
   constexpr std::size_t kMany = 2000;
@@ -471,7 +474,7 @@ TEST(ReadElsewhereTest, WhatPutThrowsEndsIt) {
                std::runtime_error);
 }
 
-// Places outside all records, and records inside others.
+// Reads of ranges outside all records, and of records inside other records.
 TEST(ReadElsewhereTest, PlacesAnywhereGetTheirBytes) {
   const std::string content = testing::pattern(5000);
   const auto file = testing::source_with(content);

@@ -1,4 +1,4 @@
-// A Checkpoint stays the file that was opened, whatever happens to its name and to the file.
+// A Checkpoint stays the file that was opened, whatever happens to the file and its name.
 #include <gmock/gmock.h>
 
 #include <filesystem>
@@ -86,8 +86,8 @@ TEST_F(OpenCheckpointTest, WhatIsWrittenIntoTheFileIsNotRead) {
   }
   const auto written = std::filesystem::last_write_time(opened.path());
   overwrite(opened.path(), bytes);
-  // The change shows by the file's time, or else by the checksums. The time is set here, because
-  // changes within one tick have the same time.
+  // The file's time shows the change, or else the checksums show it. The test sets the time,
+  // because changes within one tick of the clock have the same time.
   std::filesystem::last_write_time(opened.path(), written + std::chrono::seconds(1));
   EXPECT_THAT(message_of<StorageError>([&] { opened.verify(); }), HasSubstr("written to"));
   EXPECT_THROW(load(opened), StorageError);

@@ -1,5 +1,5 @@
-// Files that PyTorch reads and few programs write, and files that are no checkpoint at all. The
-// former are read completely; the latter are named in the error.
+// Files that PyTorch reads and few programs write, and files that are no checkpoint at all. Files
+// of the first kind are read completely. Errors say what a file of the second kind is.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -51,7 +51,7 @@ std::string bytes_at(const Value& value, const char* path) {
 
 // --- Unpacked, and repacked by a tool that compresses --------------------------------------------
 
-// The records of a file in another order, each made by `make`.
+// A zip with the records of a file in another order. `make` makes each record.
 std::string packed_again(const std::string& path, const auto& make) {
   const TorchFile file(shared(read_file(path)), path);
   std::vector<RawRecord> records = {{.name = "archive/", .content = ""}};

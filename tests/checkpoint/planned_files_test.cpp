@@ -1,5 +1,5 @@
 // Every planned file is begun with its exact size, and written in blocks that the disk can take
-// directly. There is only one way to write a plan.
+// directly. All plans are written by the same code.
 #include <gtest/gtest.h>
 
 #include <map>
@@ -83,7 +83,7 @@ TEST(PlannedFilesTest, AreWrittenInBlocksIntoFilesOfKnownSize) {
       if (note.otherwise + note.in_blocks < 100'000) continue;  // An index or a manifest.
       ++planned;
       EXPECT_EQ(note.otherwise, 0U) << path;
-      if (options.to == "torch") {  // Its manifest and directory come last.
+      if (options.to == "torch") {  // The manifest and the directory of the file come last.
         EXPECT_LE(note.expected, note.in_blocks) << path;
       } else {
         EXPECT_EQ(note.expected, note.in_blocks) << path;

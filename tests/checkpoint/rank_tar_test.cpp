@@ -1,4 +1,5 @@
-// One rank's tar: its content can be read back, alone and together with the other ranks' tars.
+// The tar of one rank: the content can be read back, from this tar alone and together with the
+// other ranks' tars.
 #include "checkpoint/plan/rank_tar.h"
 
 #include <gtest/gtest.h>
@@ -102,7 +103,7 @@ void write_all(const TempFolder& folder, std::int64_t ranks, std::int64_t stage,
   }
 }
 
-// Like tar -x.
+// Unpacks a tar like `tar -x`.
 void unpack(const std::string& path, const std::string& into) {
   const auto file = posix_file_system().open(path);
   const std::string bytes = read_file(path);
@@ -161,7 +162,7 @@ TEST(RankTarTest, AllTarsInOneFolderAreACheckpointOfDeepSpeeds) {
   }
 }
 
-// A shell has unpacked tars of two saves into one folder.
+// A user has unpacked tars of two saves into one folder.
 TEST(RankTarTest, FilesOfTwoSavesAreNotPutTogether) {
   const TempFolder folder;
   write_all(folder, 2, 2, ".tar", "a1");
@@ -206,7 +207,8 @@ TEST(RankTarTest, WeightsThatAreNotFloat32AreRefusedByName) {
   const std::string why = message_of<UnsupportedError>(
       [&] { write(folder / "a.tar", checkpoint, {.stage = 2, .attempt = "a"}); });
   EXPECT_NE(why.find("fc.bias is float64"), std::string::npos) << why;
-  write(folder / "b.tar", checkpoint, {.stage = 0, .attempt = "a"});  // Not split, so it is whole.
+  // In stage 0 the state is not split, so the file is whole.
+  write(folder / "b.tar", checkpoint, {.stage = 0, .attempt = "a"});
   EXPECT_EQ(load(folder / "b.tar"), checkpoint);
 }
 
@@ -249,7 +251,8 @@ TEST(RankTarTest, AFileThatLacksOneOfItsOwnIsCorrupt) {
       << why;
 }
 
-// At every 41st byte, cut off or changed: the result is an error, or nothing that matters was lost.
+// Cuts the file off at every 41st byte, or changes that byte. The result is an error, or nothing
+// that matters was lost.
 TEST(RankTarTest, NoFlippedOrMissingByteGoesUnnoticed) {
   const TempFolder folder;
   write_all(folder, 2, 2);
@@ -271,7 +274,7 @@ TEST(RankTarTest, NoFlippedOrMissingByteGoesUnnoticed) {
   }
 }
 
-// A scalar has one row. No file can lack it or have half of it.
+// A scalar has one row. No file can lack that row or have half of it.
 TEST(RankTarTest, RowsThatNoScalarHasAreCorrupt) {
   const Value checkpoint = Dict{{"state", Dict{{"model", Dict{{"b", floats({}, 1)}}}}}};
   deepspeed::RankFiles files = deepspeed::split(checkpoint, {}, {.stage = 2, .attempt = "a"});
@@ -284,8 +287,8 @@ TEST(RankTarTest, RowsThatNoScalarHasAreCorrupt) {
   }
 }
 
-// Variants of `value` with something else in one place: for each place inside it, and for the
-// whole.
+// Variants of `value` in which something else replaces one node: each node inside `value` in turn,
+// and `value` itself.
 std::vector<Value> variants_of(const Value& value) {
   constexpr std::int64_t kHuge = std::int64_t{1} << 62;
   std::vector<Value> variants = {
@@ -312,8 +315,8 @@ std::vector<Value> variants_of(const Value& value) {
   return variants;
 }
 
-// A foreign program may have written anything with valid checksums. It never causes a
-// bad_variant_access, nor uses more memory than there are bytes.
+// A foreign program may have written anything with valid checksums. Such files never cause a
+// bad_variant_access, nor use more memory than they have bytes.
 TEST(RankTarTest, WhateverTheFilesSayIsReadOrATypedError) {
   const auto good = deepspeed::split(checkpoint_of(1, 2), kNames,
                                      {.rank = 1, .world_size = 2, .stage = 2, .attempt = "a1"});

@@ -1,7 +1,7 @@
-// Real processes write checkpoints together into a real folder. One of them or all are killed at
-// any call of their file systems. Then the job starts again, with another number of ranks. A torn
-// checkpoint never appears, a checkpoint that a rank was told of is found, and all ranks resume
-// from the same one.
+// Real processes write checkpoints together into a real folder. One process or all processes are
+// killed at any call of their file systems. Then the job starts again, with another number of
+// ranks. A torn checkpoint never appears. A checkpoint that a rank was told of is found. All ranks
+// resume from the same checkpoint.
 //
 // CAIRN_RANK_KILLS=500 sets the number of kills.
 #include <gmock/gmock.h>
@@ -45,14 +45,14 @@ struct RankMessage {
   enum Kind : std::int64_t { kGoesOn, kTold, kFailed } kind = kGoesOn;
   std::int64_t rank = 0;
   std::int64_t batch = 0;
-  std::array<char, 1000> error = {};  // The beginning of its text.
+  std::array<char, 1000> error = {};  // The beginning of the error's text.
 };
 
 struct Round {
   int number = 0;
   std::int64_t ranks = 2;
   std::int64_t victim = 0;    // The rank that gets SIGKILL.
-  std::uint64_t kill_at = 0;  // At this call.
+  std::uint64_t kill_at = 0;  // The number of the call at which it gets SIGKILL.
   bool takes_all = false;     // Kills the other ranks, too.
 };
 
@@ -124,7 +124,8 @@ class RanksKillTest : public ::testing::Test {
 
   // --- In the test -------------------------------------------------------------------------------
 
-  // `group`: the first rank's process. All ranks are in its group, and the test is not.
+  // `group`: the first rank's process. All ranks are in the process group of that process, and the
+  // test is not.
   pid_t start(const Round& round, const RankTable& table, pid_t group, int pipe) const {
     const pid_t own_group = getpgrp();
     const pid_t child = fork();
@@ -134,7 +135,7 @@ class RanksKillTest : public ::testing::Test {
     FaultyFileSystem files(posix_file_system());
     files.before_each([&](FileCall, std::uint64_t number) {
       if (rank != round.victim || number != round.kill_at) return;
-      if (round.takes_all) kill(0, SIGKILL);  // Its group: all ranks.
+      if (round.takes_all) kill(0, SIGKILL);  // Kills the process group: all ranks.
       raise(SIGKILL);
     });
     try {
@@ -175,7 +176,7 @@ class RanksKillTest : public ::testing::Test {
     return said;
   }
 
-  // The latest checkpoint. Checks that each checkpoint is whole.
+  // Checks that each checkpoint is whole. Returns the batch of the latest one.
   std::int64_t check_all() const {
     FileSystem& files = posix_file_system();
     if (!files.stat(run_folder())) return 0;

@@ -1,5 +1,5 @@
 // The cost of opening and loading a checkpoint of each format from far away, where each read is a
-// request. Through open_source(), which also has to find out the format.
+// request. The tests open through open_source(), which also has to find out the format.
 #include <gtest/gtest.h>
 
 #include <cstdio>
@@ -91,8 +91,8 @@ TEST_F(ReadingCostTest, ATorchFileTakesTwoReads) {
   }
 }
 
-// The directory is larger than the part of the end that the first read covers. So only the second
-// read can show how long the pickle is.
+// The zip's directory is larger than the part of the file's end that the first read covers. So only
+// the second read can show how long the pickle is.
 TEST_F(ReadingCostTest, ATorchFileOfLongNamesTakesTwoReads) {
   for (const auto& [count, name_size] :
        {std::pair<std::size_t, std::size_t>{20'000, 40}, {10'000, 300}, {8000, 1500}}) {
@@ -104,7 +104,7 @@ TEST_F(ReadingCostTest, ATorchFileOfLongNamesTakesTwoReads) {
   }
 }
 
-// Its first tensors have names unlike the others'.
+// The first tensors of the file have names unlike those of the other tensors.
 TEST_F(ReadingCostTest, ATorchFileWhosePickleBeginsUnlikeTheRestIsNotReadForThat) {
   constexpr std::size_t kCount = 20'000;
   Dict dict = long_named(64, 2000).as_dict();
@@ -117,7 +117,7 @@ TEST_F(ReadingCostTest, ATorchFileWhosePickleBeginsUnlikeTheRestIsNotReadForThat
   EXPECT_LE(files_.bytes(), std::uint64_t{40} << 20) << "of more than 80";
 }
 
-// An open file does not keep the pickle in memory. It is read again for the object.
+// An open file does not keep the pickle in memory. The pickle is read again to make the object.
 TEST_F(ReadingCostTest, ATorchFileWhosePickleIsLargeIsOpenedWithTwoReads) {
   const std::size_t text = std::size_t{70} << 20;
   write_file(folder_ / "a.pt",
@@ -137,8 +137,8 @@ TEST_F(ReadingCostTest, ASafetensorsFileTakesOneRead) {
   EXPECT_EQ(files_.reads(), 1U);
 }
 
-// Headers over 1 MiB, or over 128 KiB under another extension: the first read shows how long the
-// header is.
+// Headers over 1 MiB, or over 128 KiB if the extension is another one: the first read shows how
+// long the header is.
 TEST_F(ReadingCostTest, ASafetensorsFileWithALongHeaderTakesTwoReads) {
   const std::string text = safetensors_text(long_named(10'000, 200));
   for (const char* name : {"a.safetensors", "a.bin"}) {
@@ -202,7 +202,7 @@ TEST_F(ReadingCostTest, AnOpenDcpFolderIsReadOnceHoweverOftenItIsAsked) {
   EXPECT_EQ(files_.reads(), 3U);
 }
 
-// Large objects are not read ahead with the others.
+// Large objects are not read ahead together with small objects.
 TEST_F(ReadingCostTest, ALargeObjectOfADcpFolderIsReadOnceToVerifyAndLoadIt) {
   const std::size_t text = std::size_t{8} << 20;
   const Value value = Dict{{"model", model(3, 5000)}, {"text", std::string(text, 'x')}};
@@ -250,7 +250,8 @@ TEST_F(ReadingCostTest, TensorsOfADcpFolderAreRangesOfOneSource) {
             as_text(value.at("layers.2.weight").as_tensor().contiguous_bytes().view));
 }
 
-// One read for .metadata and one for each data file, however many pieces tensors are cut into.
+// There is one read for .metadata and one for each data file, however many pieces tensors are cut
+// into.
 TEST_F(ReadingCostTest, ADcpFolderOfSeveralRanksTakesAReadOfEachFile) {
   const std::string layouts = testing::kData + "/torch-2.14/dcp-layouts";
   std::size_t data_files = 0;

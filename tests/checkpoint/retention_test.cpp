@@ -66,14 +66,15 @@ TEST(RetentionTest, SizeKeepsTheNewestOfAllSeriesThatFitTogether) {
   for (RetentionItem& item : items) {
     item.bytes = 100;
   }
-  EXPECT_THAT(kept(items, {.size = 99}), ElementsAre(50));  // The newest good one.
+  EXPECT_THAT(kept(items, {.size = 99}), ElementsAre(50));  // The newest good checkpoint is kept.
   EXPECT_THAT(kept(items, {.size = 300}), ElementsAre(40, 40, 50));
-  EXPECT_THAT(kept(items, {.size = 299}), ElementsAre(50));  // Ranks stay together.
+  // The files of all ranks of a batch stay together.
+  EXPECT_THAT(kept(items, {.size = 299}), ElementsAre(50));
   EXPECT_THAT(kept(items, {.size = std::numeric_limits<std::uint64_t>::max()}),
               ElementsAre(10, 20, 30, 40, 40, 50));
   items[2].bytes = 1000;
   EXPECT_THAT(kept(items, {.size = 600}),
-              ElementsAre(40, 40, 50));  // None after one that is too large.
+              ElementsAre(40, 40, 50));  // Nothing is kept after a checkpoint that is too large.
   items[0].series = items[1].series = items[2].series = "another run";
   items[2].bytes = 100;
   EXPECT_THAT(kept(items, {.size = 400}), ElementsAre(30, 40, 40, 50));
@@ -116,7 +117,7 @@ TEST(RetentionTest, BestPassesOverNanAndWhatHasNoMetric) {
   const auto by = [&](Best best, std::uint64_t count) {
     return kept(items, {.best = {{.metric = "eval/Acc", .count = count, .best = best}}});
   };
-  EXPECT_THAT(by(Best::kHighest, 1), ElementsAre(40, 50));  // Equal: the latest wins.
+  EXPECT_THAT(by(Best::kHighest, 1), ElementsAre(40, 50));  // Of equal values, the latest wins.
   EXPECT_THAT(by(Best::kHighest, 2), ElementsAre(10, 40, 50));
   EXPECT_THAT(by(Best::kLowest, 1), ElementsAre(20, 50));
   EXPECT_THAT(by(Best::kLowest, 100), ElementsAre(10, 20, 40, 50));
@@ -174,7 +175,8 @@ TEST(RetentionTest, ADamagedOneThatCannotTellItsPositionBlocksWhatIsOlderThanIt)
   auto items = items_at({10, 20, 0});
   items[2] = {.made = kNow + std::chrono::seconds(1), .is_good = false};
   EXPECT_THAT(kept(items, {.last = 1}), ElementsAre(10, 20, 0));
-  items[2].made = kNow - std::chrono::seconds(1);  // The newest good one came after it.
+  // The newest good checkpoint was made after this one.
+  items[2].made = kNow - std::chrono::seconds(1);
   EXPECT_THAT(kept(items, {.last = 1}), ElementsAre(20, 0));
   items[2].series = "another run";
   items[2].timestamp = Timestamp{};
@@ -334,8 +336,8 @@ RC_GTEST_PROP(RetentionProperty, TheOrderOfTheItemsDoesNotMatter, ()) {
   std::reverse(reversed.begin(), reversed.end());
   auto keep = keeps(reversed, rules);
   std::reverse(keep.begin(), keep.end());
-  // Ranks of one position may have different metrics, and the first one counts. Those cases are
-  // left out.
+  // Ranks of one position may have different metrics, and the first metric counts. Such cases are
+  // left out here.
   RC_PRE(rules.best.empty());
   RC_ASSERT(keep == keeps(items, rules));
 }

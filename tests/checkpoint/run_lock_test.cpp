@@ -76,7 +76,7 @@ TEST_F(RunLockTest, AllInOneProcessShareItUntilTheLastIsGone) {
   EXPECT_THAT(locks(), IsEmpty());
 }
 
-// Two machines share the folder. The first rank of each takes the lock.
+// Two machines share the folder. The first rank of each machine takes the lock.
 TEST_F(RunLockTest, ProcessesOfOneStartShareIt) {
   std::shared_ptr<void> held;
   const OtherProcess first([&] { held = take("run", "this start"); });
@@ -140,7 +140,7 @@ TEST_F(RunLockTest, OfAProcessThatLivesHereItIsNotReleased) {
   EXPECT_THAT(locks(), IsEmpty());
 }
 
-// Another process may have got the process id of one that died.
+// Another process may have got the process id of a process that died.
 TEST_F(RunLockTest, TheLockThatNoProcessHasIsReleasedWhateverItsTextSays) {
   std::string path;
   {
@@ -154,8 +154,8 @@ TEST_F(RunLockTest, TheLockThatNoProcessHasIsReleasedWhateverItsTextSays) {
   EXPECT_THAT(locks(), IsEmpty());
 }
 
-// Whatever the lock's text says, even if a full disk left it empty: no other machine uses a file
-// system of this one.
+// This holds whatever the lock's text says, even if a full disk left the text empty, because no
+// other machine uses this machine's file system.
 TEST_F(RunLockTest, TheLockOfALivingProcessHereIsNotReleased) {
   std::shared_ptr<void> held;
   const OtherProcess first([&] { held = take("run"); });
@@ -169,7 +169,7 @@ TEST_F(RunLockTest, TheLockOfALivingProcessHereIsNotReleased) {
   }
 }
 
-// The files of a server that other machines use, too.
+// Files on a server that other machines use, too.
 struct SharedFiles final : testing::FaultyFileSystem {
   using FaultyFileSystem::FaultyFileSystem;
   FileLock lock_file(const FilePath& path, const std::string& text) override {
@@ -179,8 +179,8 @@ struct SharedFiles final : testing::FaultyFileSystem {
   }
 };
 
-// A server still holds the lock of a dead machine. Here a local process holds it under another
-// machine's name.
+// A server still holds the lock of a dead machine. In this test a local process holds that lock
+// under another machine's name.
 TEST_F(RunLockTest, AfterAReleaseTheNextStartIsNotHeldUp) {
   std::shared_ptr<void> held;
   const OtherProcess first([&] { held = take("run"); });

@@ -199,7 +199,7 @@ TEST(LoadTest, TensorsOfAnOverwrittenOrTruncatedFileAreNotSaved) {
   EXPECT_THROW(save(loaded, temp / "out.pt"), UnreadableError);
 }
 
-// Hides where the bytes are, and notes whether they may be mapped.
+// Hides where the bytes of a storage are, and notes whether they may be mapped.
 class WrappedStorage final : public Storage {
  public:
   WrappedStorage(std::shared_ptr<const Storage> under, bool& was_guarded)
@@ -230,7 +230,7 @@ TEST(SaveTest, BytesOfAFileAreMappedEvenIfAStorageHidesTheFile) {
   EXPECT_EQ(load(temp / "out.pt"), load(temp / "in.pt"));
 }
 
-// The tensors of a pickled module are inside such an object.
+// The tensors of a pickled module are inside a foreign object.
 TEST(SaveTest, ReadsAreGuardedInsideAForeignObjectToo) {
   const TempFolder temp;
   const TensorView in_memory = make_tensor(DType::kUInt8, {4}, testing::shared("abcd"));
@@ -256,7 +256,7 @@ TEST(SaveTest, TensorsInMemoryAreSavedAlthoughAMappedFileHasChanged) {
   save(in_memory, temp / "in.pt");
   std::filesystem::last_write_time(temp / "in.pt", std::filesystem::file_time_type());
   const Value loaded = load(temp / "in.pt");
-  save(loaded, temp / "copy.pt");  // Maps it.
+  save(loaded, temp / "copy.pt");  // Maps in.pt.
   std::fstream(temp / "in.pt", std::ios::in | std::ios::out | std::ios::binary).seekp(8000) << "y";
   EXPECT_NO_THROW(save(in_memory, temp / "out.pt"));
   EXPECT_THROW(save(loaded, temp / "out.pt", {.overwrite = true}), UnreadableError);

@@ -1,5 +1,4 @@
-// Checkpoints that all ranks of a job plan, write and publish together, and that any number of
-// ranks reads.
+// All ranks of a job plan, write and publish a checkpoint together. Any number of ranks reads it.
 #include "checkpoint/ranks/save_over_ranks.h"
 
 #include <fmt/format.h>
@@ -38,7 +37,7 @@ dcp::Box rows(std::int64_t rank, std::int64_t ranks) {
   return {{offset, 0}, {size, kWeight[1]}};
 }
 
-// A weight that is sharded over the ranks, and state that all of them have.
+// A weight that is sharded over the ranks, and state that all ranks have.
 Value state_of(std::int64_t rank, std::int64_t ranks) {
   const dcp::Box all = {{0}, {5}};
   TensorView bias = part_of_numbers({5}, all, 100);
@@ -80,7 +79,7 @@ class SaveOverRanksTest : public ::testing::Test {
 
   Checkpoint open() { return open_checkpoint(kCheckpoint, store_ ? store_ : local_store(*disk_)); }
 
-  // Each of `ranks` ranks reads its part, whichever rank wrote it.
+  // Expects that each of `ranks` ranks can read its part, whichever rank wrote that part.
   void expect_readable_by(std::int64_t ranks) {
     const Checkpoint checkpoint = open();
     for (std::int64_t rank = 0; rank < ranks; ++rank) {
@@ -148,7 +147,7 @@ TEST_F(SaveOverRanksTest, InAStoreTheFilesHaveTheNamesThatTheMetadataSays) {
 
 TEST_F(SaveOverRanksTest, PartsThatMakeNoStateAreOneErrorBeforeAnythingIsWritten) {
   const auto heard = save(3, [](SimJob::Rank& rank, RankSaveJob& job) {
-    // The same rows twice; the last rows are missing.
+    // Two ranks have the same rows, and no rank has the last rows.
     if (rank.number() == 2) job.tree = state_of(1, 3);
   });
   EXPECT_THAT(heard, Each(AllOf(HasSubstr("state.model.weight"), HasSubstr("planning"))));
@@ -159,7 +158,8 @@ TEST_F(SaveOverRanksTest, PartsThatMakeNoStateAreOneErrorBeforeAnythingIsWritten
 TEST_F(SaveOverRanksTest, WhatOneRankCannotDescribeIsAnErrorOnAllThatNamesIt) {
   const auto heard = save(2, [](SimJob::Rank& rank, RankSaveJob& job) {
     TensorView part = part_of_numbers(kWeight, rows(1, 2), 0);
-    part.part = std::make_shared<const TensorPart>(TensorPart{kWeight, {6, 0}});  // After its end.
+    // After the end of the tensor.
+    part.part = std::make_shared<const TensorPart>(TensorPart{kWeight, {6, 0}});
     if (rank.number() == 1) job.tree = Dict({{"state", Dict({{"weight", part}})}});
   });
   EXPECT_THAT(heard, Each(HasSubstr("rank 1")));

@@ -91,7 +91,8 @@ TEST_P(SavePipelineTest, ConstantNamesAreNotRemovedAfterTheirOwnSave) {
   EXPECT_EQ(batch_at("/ckpt/same.pt"), 3);
 }
 
-// For example after a restart that spells its save_folder differently.
+// The same file has another path, for example, after a restart that spells its save_folder
+// differently.
 TEST_P(SavePipelineTest, TheirOtherPathsAreNotRemovedEither) {
   const testing::TempFolder folder;
   std::filesystem::create_directory(folder / "run");
@@ -156,7 +157,7 @@ TEST_P(SavePipelineTest, AFaultAtAnyCallKeepsACheckpointAndTheNextSaveWorks) {
       second.report = [&](const SaveReport&) { reported = true; };
       faulty.fail(n, error);
       const int status = status_of_save(pipeline, std::move(second));
-      if (status == 0) break;  // It makes fewer calls.
+      if (status == 0) break;  // The save makes fewer calls.
       ASSERT_EQ(status, error);
 
       const Value latest = load(kLatestLink, {.store = local_store(disk)});
@@ -185,7 +186,7 @@ TEST_P(SavePipelineTest, AFailedRemovalIsReportedAndThrownAndTheOthersAreDone) {
   EXPECT_EQ(batch_at(kLatestLink), 3);
 }
 
-// If ranks save together, none of them fails alone after a good save. It warns instead.
+// If ranks save together, no rank fails alone after a good save. The rank warns instead.
 TEST_P(SavePipelineTest, WithoutKnowingWhatLatestPointsAtNothingIsRemoved) {
   for (const bool is_joint : {false, true}) {
     SimFileSystem disk;
@@ -213,7 +214,7 @@ TEST_P(SavePipelineTest, WithoutKnowingWhatLatestPointsAtNothingIsRemoved) {
   }
 }
 
-// The run saves folders.
+// The run saves folders, and other programs have put files into them.
 TEST_P(SavePipelineTest, ASuperfluousFolderWithFilesOfOthersStays) {
   const auto store = local_store(disk_);
   const auto write_folder = [&](const std::string& path) {
@@ -286,14 +287,15 @@ TEST(AsyncSavePipelineTest, MorePendingSavesDoNotWait) {
   });
   SavePipeline pipeline({.max_pending = 3, .store = local_store(faulty)});
   for (int i = 1; i <= 3; ++i) {
-    pipeline.submit(request(i));  // Would hang here if it waited.
+    pipeline.submit(request(i));  // Would hang here if submit() waited.
   }
   submitted.set_value();
   pipeline.wait();
   EXPECT_EQ(disk.read_link(kLatestLink), "ba3.pt");
 }
 
-// Its list of superfluous checkpoints was made when the previous save was still to be kept.
+// The second save's list of superfluous checkpoints was made when the previous save was still to be
+// kept.
 TEST(AsyncSavePipelineTest, ASaveBehindOneThatFailedRemovesNothing) {
   SimFileSystem disk;
   FaultyFileSystem faulty(disk);
@@ -338,7 +340,7 @@ class StorageThatIsCopied final : public Storage {
   std::function<void()> act_;
 };
 
-// Copying a large state takes seconds.
+// Copying a large state takes seconds, so the previous save may fail meanwhile.
 TEST(AsyncSavePipelineTest, NorDoesOneThatIsBeingCopiedWhenTheOneBeforeFails) {
   SimFileSystem disk;
   FaultyFileSystem faulty(disk);
@@ -414,7 +416,7 @@ TEST(AsyncSavePipelineTest, NoPendingSavesIsAUsageError) {
   EXPECT_THROW(SavePipeline({.max_pending = 0}), UsageError);
 }
 
-// For example, a far store lost the bytes that were sent.
+// A later attempt is needed, for example, if a far store lost the bytes that were sent.
 TEST(WriteProgressTest, WhatALaterAttemptWritesAgainIsToldOfOnce) {
   std::vector<std::uint64_t> told;
   const SaveJob job{.on_progress = [&](std::uint64_t more, std::uint64_t total) {

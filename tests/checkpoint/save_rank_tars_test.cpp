@@ -1,4 +1,4 @@
-// Checkpoints with one file per rank: all ranks write their files, or no file appears.
+// Checkpoints with one file per rank: either all ranks' files appear, or no file appears.
 #include "checkpoint/ranks/save_rank_tars.h"
 
 #include <gmock/gmock.h>
@@ -115,7 +115,7 @@ TEST_F(SaveRankTarsTest, AStoreHasThemAlike) {
   EXPECT_THAT(save(2), Each(HasSubstr("exists already")));
 }
 
-// No file gets its name before all are written, not even one that was written long before.
+// No file gets its name before all files are written, not even a file that was written long before.
 TEST_F(SaveRankTarsTest, AStoreThatTakesNoMoreOfOneEndsItForAll) {
   const auto memory = memory_store();
   testing::StoreHooks hooks;
@@ -159,8 +159,8 @@ TEST_F(SaveRankTarsTest, WhatIsKeptAtTheMeetingPlaceDoesNotGrow) {
   EXPECT_LE(most, 20U);
 }
 
-// A rank dies at any step. All living ranks are told the same. If they are told that the save
-// succeeded, every rank has its file of that save, even after a power loss.
+// A rank dies at any step. All living ranks are told the same result. If they are told that the
+// save succeeded, every rank has its file of that save, even after a power loss.
 TEST_F(SaveRankTarsTest, ADeathAtAnyStepLeavesAWholeCheckpointOrNone) {
   int saved = 0;
   int failed = 0;
@@ -170,7 +170,7 @@ TEST_F(SaveRankTarsTest, ADeathAtAnyStepLeavesAWholeCheckpointOrNone) {
     const auto heard = save(3, {{.kind = SimFault::Kind::kCrash, .rank = rank, .step = step}});
     std::string told;
     for (std::size_t of = 0; of < heard.size(); ++of) {
-      if (heard[of].empty()) continue;  // It died.
+      if (heard[of].empty()) continue;  // The rank died.
       if (told.empty()) told = heard[of];
       EXPECT_EQ(heard[of], told) << step << " of " << rank << ": " << heard[of];
     }

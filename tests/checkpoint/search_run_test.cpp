@@ -51,7 +51,7 @@ class SearchRunTest : public ::testing::Test {
     disk_.remove("/ckpt/" + name);
     disk_.create("/ckpt/" + name, {})->write(as_bytes(bytes));
   }
-  // The path found, or "anew", or the refusal.
+  // The path that is found, or "anew" if the run begins anew, or the refusal.
   std::string search(const std::string& run_name = "sample", bool may_begin_anew = false) {
     skipped_.clear();
     RunSearch search{.places = {{.store = store_,
@@ -86,7 +86,7 @@ TEST_F(SearchRunTest, OnlyTheWholeStateOfARunIsGoneOnFrom) {
   EXPECT_EQ(search(), "anew");
 }
 
-// Names that the run used earlier: in subfolders, or among many newer files.
+// Checkpoints under names that the run used earlier: in subfolders, or among many newer files.
 TEST_F(SearchRunTest, WholeCheckpointsInFoldersBelowAndBehindOtherFilesRefuseToBeginAnew) {
   save_sample(3, "ep1/ba3.pt");
   EXPECT_THAT(search(), AllOf(HasSubstr("/ckpt/ep1/ba3.pt is a whole checkpoint of the run"),
@@ -119,7 +119,7 @@ TEST_F(SearchRunTest, WhatIsNoWholeStateIsNothingToLose) {
   EXPECT_EQ(search(), "anew");
 }
 
-// Loading it failed, but every byte of it is good.
+// Loading the checkpoint failed, but every byte of it is good.
 TEST_F(SearchRunTest, OneThatCouldNotBeLoadedIsNotLeftBehindWhenItIsWhole) {
   save_sample(4, "ep0-ba4-rank0.pt");
   RunSearch search{.places = {{.store = store_,

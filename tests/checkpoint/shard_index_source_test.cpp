@@ -1,5 +1,5 @@
-// A model in several files with an index. The files that it names must exist, and no others are
-// opened.
+// A model in several files with an index. The files that the index names must exist, and no other
+// files are opened.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -159,7 +159,8 @@ TEST_F(ShardIndexSourceTest, OneShardOfADistributedCheckpointIsRefusedByName) {
               HasSubstr("one rank's shard of a torch.distributed.checkpoint folder"));
 }
 
-// Without save_distributed, HuggingFaceStorageWriter describes whole files as it describes shards.
+// Without save_distributed, HuggingFaceStorageWriter gives whole files the same description as
+// shards.
 TEST_F(ShardIndexSourceTest, WholeTensorsOfADistributedCheckpointAreRead) {
   const std::string name = "model-00001-of-00001.safetensors";
   write(name, distributed_shard("[0, 0]", "[2,2]", "abcd"));
@@ -168,12 +169,13 @@ TEST_F(ShardIndexSourceTest, WholeTensorsOfADistributedCheckpointAreRead) {
     EXPECT_EQ(as_text(read(path).at("a").as_tensor().contiguous_bytes().view), "abcd") << path;
     EXPECT_TRUE(verify(temp_ / path).ok()) << path;
     for (const auto& [key, text] : open_source(temp_ / path)->info().notes) {
-      EXPECT_NE(key, "DCP_SHARDING_INFO");  // As long as a header, and of no use to readers.
+      // This note is as long as a header, and of no use to readers.
+      EXPECT_NE(key, "DCP_SHARDING_INFO");
     }
   }
 }
 
-// Every process writes the file of that name, and the last process's parts remain.
+// Every process writes a file with the same name, and the parts of the last process remain.
 TEST_F(ShardIndexSourceTest, PartsThatSeveralProcessesSavedOverOneAnotherAreNoCheckpoint) {
   const std::string name = "model-00001-of-00001.safetensors";
   write_index("\"a\": \"" + name + "\"");

@@ -61,7 +61,7 @@ TEST(ShardedPlanTest, EveryRankWritesItsOwnPartAndTheLowestTheObjects) {
   EXPECT_EQ(plan.bytes_of(2), 8U);
 }
 
-// Buffers may differ between ranks.
+// Whole tensors, such as buffers, may differ between ranks.
 TEST(ShardedPlanTest, WholeTensorsAreTheLowestRanks) {
   std::vector<RankState> ranks;
   for (std::uint32_t rank = 0; rank < 2; ++rank) {
@@ -100,7 +100,8 @@ TEST(ShardedPlanTest, EqualPartsAreSpreadByBytes) {
 
 TEST(ShardedPlanTest, OfReplicasTheFirstWrites) {
   std::vector<RankState> ranks;
-  for (std::uint32_t rank = 0; rank < 4; ++rank) {  // Ranks 0 and 1 are the second replica.
+  // Ranks 0 and 1 are the second replica of the model.
+  for (std::uint32_t rank = 0; rank < 4; ++rank) {
     ranks.push_back(state_of(
         rank, 4, Dict{{"w", part_of_numbers({4}, row_box({4}, 2 * (rank % 2), 2), 0)}, {"n", 1}},
         rank < 2 ? 1 : 0));
@@ -199,7 +200,7 @@ TEST(ShardedPlanTest, NamesAreOneTextOnAllRanksThatHaveTheSameItems) {
   EXPECT_EQ(writes_of(plan, 1), (std::vector<bool>{true, true}));
 }
 
-// Whatever arrives instead of a text gives a typed error, or something that is not acted on.
+// Whatever bytes arrive instead of `text`, `use` throws a typed error, or ignores them.
 template <class Use>
 void expect_typed_errors(const std::string& text, const Use& use) {
   for (std::size_t size = 0; size < text.size(); ++size) {
@@ -367,7 +368,7 @@ TEST(ShardedPlanTest, MetadataOfManyChunksIsTheSamePiecesEachTime) {
       const auto [begin, rows] = slice_of(shape[0], rank, kRanks);
       TensorView part = part_of_numbers({1, 1}, whole_box({1, 1}), 0);
       part.shape[0] = rows;
-      part.strides = {0, 1};  // Strides of one element: no test needs more.
+      part.strides = {0, 1};  // The strides of one element are enough for these tests.
       part.part = std::make_shared<const TensorPart>(TensorPart{shape, {begin, 0}});
       tree["t" + std::to_string(i)] = part;
     }

@@ -55,7 +55,7 @@ using Placement = std::vector<dcp::Box>;  // By rank.
 //   - by FSDP's slices of a dimension;
 //   - by slices of any size, also empty, in any order of ranks;
 //   - as a mesh of two dimensions;
-//   - by any of these among the first ranks, with copies on the others (hybrid sharding).
+//   - in any of these ways among the first ranks, with copies on the other ranks (hybrid sharding).
 class RandomPlacement {
  public:
   RandomPlacement(std::mt19937& random, const Shape& shape) : random_(random), shape_(shape) {}
@@ -109,7 +109,7 @@ class RandomPlacement {
     for (std::int64_t row = 0; row < rows; ++row) {
       for (std::int64_t column = 0; column < columns; ++column) {
         dcp::Box box = rows_of(shape_, row, rows);
-        // The mesh's second dimension may cut what its first dimension left.
+        // The mesh's second dimension may cut the rows that its first dimension left.
         const std::int64_t begin = last == 0 ? box.offsets[0] : 0;
         const auto [offset, size] = slice_of(box.sizes[last], column, columns);
         box.offsets[last] = begin + offset;
@@ -257,8 +257,8 @@ TEST(ShardedTest, SeveralPartsOfATensorOnOneRankAreAllWritten) {
   EXPECT_EQ(as_text(bytes.view), as_text(std::as_bytes(std::span(expected))));
 }
 
-// Stages of a pipeline differ like this. Planning walks in step through the items that most ranks
-// share, but not through the rest.
+// Stages of a pipeline have different items. Planning walks in step through the items that most
+// ranks share, but not through the other items.
 TEST(ShardedTest, RanksMayHaveDifferentItems) {
   const auto whole = [](std::int32_t salt) {
     return part_of_numbers({3, 5}, all_of({3, 5}), salt);
@@ -400,7 +400,8 @@ TEST(ShardedTest, ARankReadsWhatItNeedsOfTheFilesThatHaveIt) {
     std::uint64_t files;  // Files with some of rank 1's bytes.
     double most;          // Bytes read / bytes wanted.
   };
-  constexpr double kHeads = 0.6;         // The bytes around each tensor's rows, read twice.
+  // The share of bytes around each tensor's rows, which are read twice.
+  constexpr double kHeads = 0.6;
   constexpr double kAround = 256 << 10;  // `.metadata`
   for (const Case& c : {Case{8, Verify::kWhatIsRead, 1, 1}, Case{4, Verify::kWhatIsRead, 2, 1},
                         Case{16, Verify::kQuick, 1, 1}, Case{16, Verify::kWhatIsRead, 1, 2},
@@ -415,9 +416,10 @@ TEST(ShardedTest, ARankReadsWhatItNeedsOfTheFilesThatHaveIt) {
     const double wanted = 64 * 1024 * 4 * static_cast<double>(reader.box.sizes[0]);
     EXPECT_LT(static_cast<double>(store.bytes_read()), wanted * c.most + wanted * kHeads + kAround)
         << c.ranks;
-    // However many tensors there are: two reads of `.metadata`, and one of the manifest. From each
-    // file, two reads of the bytes around the rows, and the rows, a MiB at a time. Every data file
-    // is opened once, to make sure that the checkpoint is whole.
+    // The number of reads does not depend on the number of tensors. There are two reads of
+    // `.metadata` and one of the manifest. Each file has two reads of the bytes around the rows,
+    // and reads of the rows, a MiB at a time. Every data file is opened once, to make sure that the
+    // checkpoint is whole.
     EXPECT_LE(store.calls(StoreCall::kOpen), 8U + 2);
     EXPECT_LE(store.calls(StoreCall::kStat), 4U);
     EXPECT_LE(store.calls(StoreCall::kRead), 3 + 3 * c.files + store.bytes_read() / (1 << 20))

@@ -1,4 +1,4 @@
-// Small checkpoints of several ranks. Every byte shows which rank and save it belongs to.
+// Small checkpoints of several ranks. Every byte shows the rank and the save that it belongs to.
 #pragma once
 
 #include <fmt/format.h>

@@ -45,8 +45,8 @@ TEST(SnapshotTest, KeepsTheAttributesOfDictsAndWhatTheyShare) {
   EXPECT_EQ(kept.as_tensor().storage, taken.at("a").as_tensor().storage);
 }
 
-// On a device, or in a file that is not mapped, one call may read all of them directly into their
-// places in the copy.
+// If storages are on a device, or in a file that is not mapped, one call may read all storages
+// directly to their positions in the copy.
 TEST(SnapshotTest, StoragesOfOneSourceAreReadWithOneCall) {
   const std::vector<float> memory = {1, 2, 3, 4, 5};
   const auto source = std::make_shared<const testing::CountingSource>(

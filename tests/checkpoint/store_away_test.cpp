@@ -1,5 +1,5 @@
-// Saves that all ranks write together, while one rank cannot reach the store for a minute, from any
-// of its calls on.
+// Saves that all ranks write together. For a minute, beginning with any of its calls, one rank
+// cannot reach the store.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -81,7 +81,7 @@ class StoreAwayOfARank : public ::testing::TestWithParam<Layout> {
   StoreAwayOfARank() { set_pause_clock(std::make_shared<FiberClock>(fibers_)); }
   ~StoreAwayOfARank() override { set_pause_clock(nullptr); }
 
-  // Returns "ok" or the error of each rank. Counts the calls of each.
+  // Returns "ok" or the error of each rank. Counts the calls of each rank.
   std::vector<std::string> save(const Outage& outage, minutes length = minutes(1),
                                 minutes patience = minutes(30)) {
     store_ = memory_store();
@@ -187,7 +187,8 @@ class SharedMeeting final : public Meeting {
   std::map<std::string, std::string> values_;
 };
 
-// A server that takes longer to answer than the others wait for a silent rank.
+// A server that answers one rank so late that the other ranks would not wait that long for a silent
+// rank.
 class SlowStoreOfARank : public ::testing::TestWithParam<Layout> {};
 
 TEST_P(SlowStoreOfARank, ACallThatTakesLongIsNoHang) {
@@ -203,7 +204,7 @@ TEST_P(SlowStoreOfARank, ACallThatTakesLongIsNoHang) {
       rank.table.patience = {
           .silence = milliseconds(1200), .beat = milliseconds(100), .look = milliseconds(50)};
       rank.table.has_threads = true;
-      bool is_slow = number == 0;  // The first call only.
+      bool is_slow = number == 0;  // Only the first call is slow.
       WatchedStore store(memory, {.before = [&is_slow](StoreCall call, const std::string&) {
                            if (call != StoreCall::kBegin || !std::exchange(is_slow, false)) return;
                            std::promise<void>().get_future().wait_for(milliseconds(2500));
@@ -220,7 +221,8 @@ TEST_P(SlowStoreOfARank, ACallThatTakesLongIsNoHang) {
   EXPECT_THAT(heard, Each("ok"));
 }
 
-// If a rank waits for its store before it meets the others, they take it for a rank that hangs.
+// If a rank waited for its store before it meets the other ranks, they would take it for a rank
+// that hangs.
 TEST(PipelineOfARank, ThePointerIsCheckedByTheWrite) {
   const auto store = std::make_shared<WatchedStore>(memory_store());
   SavePipeline pipeline({.async = false, .store = store});

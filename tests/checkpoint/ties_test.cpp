@@ -24,7 +24,7 @@ using Texts = SafetensorsFile::Metadata;
 
 class TiesTest : public ::testing::Test {
  protected:
-  // A file of another writer, with these tensors.
+  // Writes a file as another program would, with tensors of the given names.
   std::string write(const std::vector<std::string>& names, const Texts& metadata) const {
     std::vector<NamedTensor> tensors;
     for (const std::string& name : names) {
@@ -44,7 +44,7 @@ class TiesTest : public ::testing::Test {
   testing::TempFolder folder_;
 };
 
-// safetensors.torch.load_file() reads it like this.
+// safetensors.torch.load_file() reads such files without ties, too.
 TEST_F(TiesTest, TextThatHappensToBeATensorsNameIsNoTie) {
   for (const Texts& metadata :
        {Texts{{"name", "emb_params"}, {"ss_output_name", "lora"}},
@@ -59,7 +59,7 @@ TEST_F(TiesTest, TextThatHappensToBeATensorsNameIsNoTie) {
   }
 }
 
-// Written by save_model() of safetensors.torch.
+// save_model() of safetensors.torch writes such files.
 TEST_F(TiesTest, HuggingFacesFormTiesNamesThatEndInTheSamePart) {
   const Texts metadata = {{"format", "pt"},
                           {"lm_head.weight", "wte.weight"},
@@ -90,7 +90,7 @@ TEST_F(TiesTest, ANameThatIsTheTextOfAnotherEntryIsNotLost) {
   EXPECT_THAT(keys_of(load(folder_ / "out.safetensors")), UnorderedElementsAre("a", "format"));
 }
 
-// The input's metadata is copied, except for what it says about tensors that have other names now.
+// The input's metadata is copied, except for entries about tensors that have other names now.
 TEST_F(TiesTest, ConvertingAnewWritesTheTiesOfTheResult) {
   const TensorView shared = floats({1, 2});
   save(Dict{{"z", shared}, {"b", shared}, {"c", floats({3})}}, folder_ / "in.pt");
@@ -114,7 +114,7 @@ TEST_F(TiesTest, ShardsAndTheirIndexHaveTheirs) {
   EXPECT_TRUE(verify(folder_ / "shards").ok());
 }
 
-// Written by huggingface_hub's save_torch_state_dict().
+// huggingface_hub's save_torch_state_dict() writes such an index.
 TEST_F(TiesTest, AnIndexMayTieNamesOfAllShards) {
   write({"wte.weight", "b"}, {{"format", "pt"}});
   testing::write_file(folder_ / "model.safetensors.index.json",

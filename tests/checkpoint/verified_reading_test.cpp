@@ -1,5 +1,5 @@
-// A handle returns only verified bytes. It verifies each record once, at the latest when it is
-// read.
+// A handle returns only verified bytes. The handle verifies each record once, at the latest when
+// the record is read.
 #include <gmock/gmock.h>
 
 #include <filesystem>

@@ -1,4 +1,4 @@
-// The program cairn-run, with shells as processes of a job.
+// The program cairn-run. The processes of its jobs are shells.
 #include <gmock/gmock.h>
 #include <signal.h>
 #include <sys/stat.h>
@@ -47,7 +47,7 @@ TEST(CairnRun, TellsEachProcessWhoItIs) {
   EXPECT_EQ(read_file(folder / "rank2-of3"), "2 3 2 3 0 127.0.0.1\n");
 }
 
-// On several machines, only the environment can give all the same id.
+// If a job runs on several machines, only the environment can give all of them the same id.
 TEST(CairnRun, GivesEachJobOfOneMachineAnIdOfItsOwn) {
   const EnvironmentVariable outer("CAIRN_JOB_ID", "outer");
   const Command says = {"sh", "-c", "test $LOCAL_RANK = 1 || echo $CAIRN_JOB_ID"};
@@ -77,7 +77,7 @@ TEST(CairnRun, IsOneMachineOfSeveral) {
   EXPECT_EQ(ran.output, "4 6 2 first 1234\n");
 }
 
-// Rank 0 runs until it is ended; its exit code does not count.
+// Rank 0 runs until cairn-run ends it; the exit code of rank 0 does not count.
 TEST(CairnRun, TheFirstFailureEndsAllAndIsShown) {
   const CommandResult ran = run({"-n", "3", "sh", "-c",
                                  "if [ $RANK = 2 ]; then echo sorry; exit 5; fi; " + kTail +
@@ -101,7 +101,7 @@ TEST(CairnRun, WhoStoppedAndSavedDoesNotEndTheOthers) {
   EXPECT_THAT(ran.output, Not(HasSubstr("was ended")));
 }
 
-// Rank 0 says that it is ready when rank 1 is.
+// Rank 0 says that it is ready when rank 1 is ready.
 TEST(CairnRun, HandsOnWhatAsksForSomething) {
   const TempFolder folder;
   const std::string pipe = folder / "pipe";
@@ -119,7 +119,7 @@ TEST(CairnRun, HandsOnWhatAsksForSomething) {
   }
 }
 
-// The output ends when no process has it open any more.
+// The output ends when no process has the pipe open any more.
 TEST(CairnRun, WhenItIsKilledTheProcessesEnd) {
   ChildProcess process(cairn_run({"-n", "1", "sh", "-c",
                                   kTail + "trap 'kill $!; echo was ended; exit' TERM; echo ready; "
@@ -130,14 +130,14 @@ TEST(CairnRun, WhenItIsKilledTheProcessesEnd) {
   EXPECT_THAT(process.output(), HasSubstr("was ended"));
 }
 
-// A shell that waits for a program dies of a signal; its program would not.
+// The signal ends a shell that waits for a program, but would not end the program.
 TEST(CairnRun, EndsWhatIsBehindAShell) {
   const CommandResult ran =
       run({"-n", "2", "sh", "-c", "if [ $RANK = 1 ]; then exit 5; fi; tail -f /dev/null; exit 6"});
   EXPECT_EQ(ran.exit_code, 5) << ran.output;
 }
 
-// Both shells are gone when their programs have saved.
+// When the programs have saved, their shells are already gone.
 TEST(CairnRun, WaitsForTheLastSaveBehindAShell) {
   const TempFolder folder;
   const std::string pipe = folder / "pipe";
@@ -155,7 +155,7 @@ TEST(CairnRun, WaitsForTheLastSaveBehindAShell) {
   EXPECT_THAT(process.output(), AllOf(Not(HasSubstr("asked twice")), Not(HasSubstr("ending"))));
 }
 
-// Rank 1 fails on its way out, while rank 0 saves.
+// Rank 1 fails while it ends and rank 0 saves.
 TEST(CairnRun, AFailureAfterAStopAsksNobodyTwice) {
   const TempFolder folder;
   const std::string pipe = folder / "pipe";
@@ -193,7 +193,7 @@ TEST(CairnRun, AFailureCountsMoreThanAStop) {
   EXPECT_EQ(ran.exit_code, 5) << ran.output;
 }
 
-// In the background of a terminal, a process that reads from it is stopped for ever.
+// A process in the background of a terminal that reads from the terminal is stopped for ever.
 TEST(CairnRun, NobodyReadsTheTerminal) {
   ChildProcess process({"/usr/bin/script", "-qec",
                         CAIRN_RUN " -n 1 sh -c 'read word; echo read nothing'", "/dev/null"});
@@ -208,7 +208,7 @@ TEST(CairnRun, HandsOnNoDescriptors) {
   EXPECT_EQ(process.wait().exit_code, 0) << process.output();
 }
 
-// The environment may come from an image, or from a shell inside another job.
+// The sizes in the environment may come from an image, or from a shell inside another job.
 TEST(CairnRun, TheSizesOfAnotherJobOnThisMachineSayNothing) {
   const EnvironmentVariable world("WORLD_SIZE", "1");
   {

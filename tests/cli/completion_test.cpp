@@ -1,4 +1,4 @@
-// Passes each script to its shell to be parsed, and uses the one for bash.
+// Each shell parses its completion script. The script for bash is also used.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -33,7 +33,7 @@ class CompletionTest : public ::testing::Test {
       testing::write_file(folder_ / shell, run({"completion", shell}).out);
     }
   }
-  // The shell finds no error in its script, without running it.
+  // Expects that the shell finds no error in its script. The shell does not run the script.
   void expect_parsed_by(const std::string& shell) const {
     testing::ChildProcess process({"/usr/bin/env", shell, "-n", folder_ / shell});
     EXPECT_EQ(process.wait().exit_code, 0) << process.output();

@@ -1,4 +1,5 @@
-// Converts checkpoints that do not fit into memory: usage has a bound that no checkpoint exceeds.
+// Converts checkpoints that do not fit into memory: the memory that is used has a bound that no
+// checkpoint exceeds.
 #include <gtest/gtest.h>
 #include <sys/resource.h>
 

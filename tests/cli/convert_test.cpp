@@ -141,7 +141,7 @@ TEST_P(ForeignObjectsTest, AreWrittenAgainAsTheyWereOrLeftOut) {
   const Value rest = open_source(temp / "dropped.pt")->read();
   EXPECT_TRUE(foreign_objects(rest).empty());
   EXPECT_EQ(rest.at("state").at("model"), open_source(file())->read().at("state").at("model"));
-  // Metrics hold tensors: they are not dropped silently.
+  // Metrics hold tensors, so the command does not drop the metrics silently.
   const Answer refused = convert({file(), temp / "m.safetensors"});
   EXPECT_EQ(refused.code, kIncompatible);
   EXPECT_THAT(refused.err, AllOf(HasSubstr(class_name()), HasSubstr("--drop-objects")));

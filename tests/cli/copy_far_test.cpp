@@ -1,4 +1,4 @@
-// Copying from a store that is far away reads the data once, and verifies it meanwhile.
+// Copying from a store that is far away reads the data once, and verifies the data meanwhile.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -109,7 +109,8 @@ TEST_F(CopyTest, AFolderThatHoldsOtherFilesIsNotReplaced) {
   EXPECT_EQ(answer.code, kFailed);
   EXPECT_THAT(answer.err, HasSubstr("cannot replace " + backups + ": it holds a.pt"));
   EXPECT_THAT(list_names(*local_store(), backups), ElementsAre("a.pt", "thesis.tex"));
-  // Nothing is lost if the folder is empty, or if its only file gets a new version.
+  // A copy into a folder is allowed if nothing is lost: the folder is empty, or its only file gets
+  // a new version.
   posix_file_system().make_folders(temp_ / "to");
   for (const char* was : {"", "old"}) {
     if (*was != '\0') testing::write_file(temp_ / "to/config.json", was);
@@ -162,7 +163,7 @@ TEST_F(CopyTest, PlacesMayBeUris) {
   EXPECT_TRUE(read_file(temp_ / "back.pt") == read_file(kComposer));
 }
 
-// Neither by copy nor by the other commands that write.
+// copy and the other commands that write refuse a store that ends with the tool.
 TEST_F(CopyTest, NothingIsWrittenToWhatEndsWithTheTool) {
   const std::string out = "memory://ends_with_the_tool/a.pt";
   for (const std::vector<std::string>& arguments :
@@ -201,7 +202,7 @@ TEST_F(CopyTest, DamageIsNotCopied) {
   EXPECT_FALSE(local_store()->stat(temp_ / "copy.pt"));
 }
 
-// Only verified bytes are copied.
+// The input is replaced during the copy. Only verified bytes are copied.
 TEST_F(CopyTest, WhatIsReplacedMeanwhileIsNotPublished) {
   const auto store = memory_store();
   save(sample_checkpoint(1), "a.pt", {.store = store});
@@ -249,7 +250,7 @@ TEST_F(CopyTest, OnlyANameThatSaysAnotherFormatIsRefused) {
   }
 }
 
-// The query of a web server's URI is no part of the name.
+// The query of a web server's URI is no part of the file's name.
 TEST_F(CopyTest, AQueryIsNoPartOfTheName) {
   const auto store = memory_store();
   const std::string from = "https://host/run/a.pt?signature=x.y/z";

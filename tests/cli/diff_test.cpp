@@ -100,7 +100,7 @@ TEST_F(DiffTest, NamesWhatIsThereOnOneSideAndWhatHasAnotherKind) {
   EXPECT_EQ(object["only_in_b"], json({"only_b"}));
   EXPECT_EQ(object["tensors"].at(0)["b"]["shape"], json({3}));
   EXPECT_EQ(object["tensors"].at(0)["differing"], nullptr);
-  EXPECT_EQ(object["values"].size(), 2);  // 1 is not 1.0 here, and a list is not a dict
+  EXPECT_EQ(object["values"].size(), 2);  // diff distinguishes 1 from 1.0, and a list from a dict
   const Answer text = run({"diff", a, b});
   EXPECT_THAT(text.out, AllOf(HasSubstr("only in A  only_a"), HasSubstr("[2] / [3]"),
                               HasSubstr("different: 1 tensors, 2 values")));

@@ -55,7 +55,8 @@ TEST(DoctorTest, TriesTheFolderAndLeavesNothingInIt) {
 
 TEST(DoctorTest, AnUnwritableFolderIsANegativeAnswer) {
   if (geteuid() == 0 && !std::filesystem::exists("/proc/self")) GTEST_SKIP() << "needs /proc";
-  const json found = json::parse(run({"doctor", "--json", "/proc"}).out);  // not even for root
+  // not even root can write there
+  const json found = json::parse(run({"doctor", "--json", "/proc"}).out);
   EXPECT_EQ(found["ok"], false);
   EXPECT_EQ(probe(found, "create")["works"], false);
   const Answer answer = run({"doctor", "/proc"});

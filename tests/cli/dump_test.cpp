@@ -1,4 +1,4 @@
-// `cairn dump` of every golden file gives the description beside it.
+// `cairn dump` of every golden file gives the description that lies beside the file.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -47,7 +47,7 @@ TEST_P(DumpTest, IsTheDescription) {
   ASSERT_EQ(run_tool({"dump", kData + "/" + path}, out, err), 0) << err.str();
   json dumped = json::parse(out.str());
   json expected = json::parse(testing::read_file(kData + "/" + description));
-  if (path.ends_with(".safetensors")) {  // its order of keys has no meaning
+  if (path.ends_with(".safetensors")) {  // the order of keys in this format has no meaning
     for (json* tree : {&dumped, &expected}) {
       std::sort((*tree)["items"].begin(), (*tree)["items"].end());
     }

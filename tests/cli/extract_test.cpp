@@ -42,7 +42,8 @@ TEST(ExtractTest, SmallTensorsShowTheirElements) {
   const json tensor = extracted(kComposer, {"state/model/module.1.num_batches_tracked"});
   EXPECT_EQ(tensor, json({{"dtype", "int64"}, {"shape", json::array()}, {"elements", {8}}}));
   EXPECT_EQ(extracted(kComposer, {"state/model/module.3.bias"})["elements"].size(), 4);
-  EXPECT_FALSE(extracted(kComposer, {"rng/0/torch"}).contains("elements"));  // 5056 of them
+  // the tensor has 5056 elements
+  EXPECT_FALSE(extracted(kComposer, {"rng/0/torch"}).contains("elements"));
 }
 
 TEST(ExtractTest, APartBecomesAFileOfItsOwn) {

@@ -24,7 +24,7 @@ using ::testing::HasSubstr;
 using ::testing::Not;
 using ::testing::UnorderedElementsAre;
 
-// A run with two savers, each in a folder of its own: full/ and weights/.
+// A run with two savers. They save in separate folders, full/ and weights/.
 class FoldersTest : public ::testing::Test {
  protected:
   void SetUp() override {
@@ -186,7 +186,8 @@ TEST_F(FoldersTest, InspectTakesTheNewestGoodOneOfAFolder) {
   EXPECT_THAT(none.err, AllOf(HasSubstr("none of the checkpoints"), HasSubstr("ep2-ba20-rank0")));
 }
 
-// A folder as transformers' Trainer leaves it: its loader reads the optimizer's state, too.
+// A folder as transformers' Trainer leaves it. The loader of that Trainer reads the optimizer's
+// state, too.
 class ModelFolderTest : public FoldersTest {
  protected:
   void SetUp() override {

@@ -72,7 +72,7 @@ TEST(HardeningTest, ProgramsAreBoundWhenTheyStartAndTheirTablesAreReadOnly) {
   }
 }
 
-// Names of libc's checked functions, as the objects refer to them.
+// The objects must contain the names of libc's checked functions.
 TEST(HardeningTest, CallsThatTheCompilerCanBoundAreChecked) {
 #ifndef CAIRN_IS_FORTIFIED
   GTEST_SKIP() << "not optimised, or built with a sanitizer";

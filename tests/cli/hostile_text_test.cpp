@@ -1,5 +1,5 @@
-// Hostile names and texts from a file on their way to a terminal, in every command and every format
-// that can carry them.
+// Hostile names and texts in a file must not reach a terminal unchanged: in every command, and in
+// every format that can contain them.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -20,7 +20,7 @@ namespace {
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-// Moves the cursor, sets the title and begins a new line; the same with C1 characters and DEL.
+// Moves the cursor, sets the title and begins a new line. Does so again with C1 characters and DEL.
 const std::string kEvil = "w\x1b[2J\x1b]0;owned\x07\r\nmodel.pt  1 KiB  ok  fine\x7f\u009b2J\u0085";
 
 bool has_control_character(const std::string& text) {

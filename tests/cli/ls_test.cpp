@@ -129,7 +129,7 @@ TEST_F(LsTest, ADamagedCheckpointIsListedWithTheReason) {
   EXPECT_THAT(answer.out, HasSubstr("DAMAGED"));
   EXPECT_THAT(answer.out, HasSubstr("\nep3-ba30-rank0.pt: this is an empty file"));
   EXPECT_THAT(answer.out, HasSubstr("\nep2-ba20-rank0.pt: "));
-  EXPECT_EQ(list()["checkpoints"][0]["kind"], nullptr);  // the empty one comes first
+  EXPECT_EQ(list()["checkpoints"][0]["kind"], nullptr);  // the empty checkpoint comes first
 }
 
 TEST_F(LsTest, VerifyFindsWhatTheQuickCheckCannot) {
@@ -176,7 +176,8 @@ TEST_F(LsTest, OnlyTheNewestHundredAreOpenedUnlessAllAreAskedFor) {
   const auto stamp = [](std::int64_t batch) {
     return RunFolder::start() + std::chrono::minutes(batch);
   };
-  for (std::int64_t batch = 1; batch <= 30; ++batch) {  // opening one would show that it is damaged
+  // to open such a file would show that it is damaged
+  for (std::int64_t batch = 1; batch <= 30; ++batch) {
     folder_.write(RunFolder::name(batch), "");
     folder_.set_time(RunFolder::name(batch), stamp(batch));
   }

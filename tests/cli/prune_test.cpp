@@ -65,7 +65,8 @@ class PruneTest : public ::testing::Test {
   RunFolder folder_;
 };
 
-// A file that verifies may still be no training state. Then it is not the newest good checkpoint.
+// A file that verifies may still hold no training state. Such a file does not count as the newest
+// good checkpoint.
 TEST_F(PruneTest, WhatIsNoTrainingStateIsNeverTheNewestGoodOne) {
   save({10, 20, 30});
   cairn::save(Dict{{"state", Dict{{"model", Dict()}}}}, folder_ / RunFolder::name(900),
@@ -145,7 +146,7 @@ TEST_F(PruneTest, PinnedAndLinkedOnesStay) {
   EXPECT_THAT(answer.out, HasSubstr("latest-rank0.pt points at it"));
 }
 
-// However the folder and the link are written, they are the same places.
+// Different spellings of the folder and of the link's target still mean the same file.
 TEST_F(PruneTest, LinkedOnesStayHoweverTheFolderIsWritten) {
   const testing::TempFolder elsewhere;
   const std::string alias = elsewhere / "alias";
@@ -181,7 +182,7 @@ TEST(PruneFarTest, LinkedOnesStayWithASlashAtTheFoldersEnd) {
 
 TEST_F(PruneTest, NothingGoesWhenTheNewestDoesNotVerify) {
   save({10, 20, 30});
-  folder_.damage(RunFolder::name(30), /*visibly=*/false);  // only a full check finds it
+  folder_.damage(RunFolder::name(30), /*visibly=*/false);  // only a full check finds this damage
   const json answer = prune_json({"--keep-last", "1", "--yes"}, kDamaged);
   EXPECT_EQ(answer["blocked_by"][0]["name"], RunFolder::name(30));
   EXPECT_THAT(answer["blocked_by"][0]["problem"].get<std::string>(), HasSubstr("CRC-32"));

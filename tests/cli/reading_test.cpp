@@ -1,4 +1,4 @@
-// Commands refuse damaged tensors, and files that show far more than they hold.
+// Commands refuse damaged tensors, and files whose tensors show far more bytes than the file holds.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -68,8 +68,8 @@ TEST_P(ReadingTest, EveryCommandThatLooksAtADamagedTensorSaysSoAndMakesNothing) 
     const Answer answer = run(command);
     EXPECT_EQ(answer.code, kDamaged) << command.front() << ": " << answer.out;
     EXPECT_THAT(answer.err, HasSubstr("damaged")) << command.front();
-    // A convert() to a new file reads after it has closed the DCP folder, which could name the
-    // tensor.
+    // A convert() to a new file reads the tensors after it has closed the DCP folder, which could
+    // name the damaged tensor.
     const bool names_tensor = bad_.ends_with(".pt") || command.front() != "convert";
     EXPECT_TRUE(!names_tensor || answer.err.find("weight") != std::string::npos) << answer.err;
   }
@@ -131,7 +131,8 @@ class RepetitionTest : public ::testing::Test {
   TempFolder folder_;
 };
 
-// For example 50 tensors of stride 0 in 7 KB, which kept `dump` busy for twelve minutes.
+// An example is 50 tensors of stride 0 in a file of 7 KB, which kept `dump` busy for twelve
+// minutes.
 TEST_F(RepetitionTest, WorkIsInProportionToTheFileHoweverItIsCutIntoTensors) {
   for (const auto& [name, value] :
        std::vector<std::pair<const char*, Value>>{{"50.pt", repeated(50, 1024)},
@@ -179,7 +180,8 @@ TEST_F(RepetitionTest, APartOfAFileIsJudgedByWhatItShows) {
 }
 
 TEST_F(RepetitionTest, WhatPeopleSavePasses) {
-  const TensorView mask{.dtype = DType::kBool,  // of 8 examples and 16 heads, as expand() leaves it
+  // a mask of 8 examples and 16 heads, as expand() leaves it
+  const TensorView mask{.dtype = DType::kBool,
                         .shape = {8, 16, 512, 512},
                         .strides = {0, 0, 512, 1},
                         .storage = storage_of(shared(std::string(512 * 512, '\1')))};

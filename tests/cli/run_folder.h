@@ -1,4 +1,4 @@
-// The folder of a run, as a Trainer leaves it, with file times that the test chooses.
+// The folder of a run, as a Trainer leaves the folder, with file times that the test chooses.
 #pragma once
 
 #include <fcntl.h>
@@ -25,7 +25,8 @@ class RunFolder {
   const std::string& path() const { return folder_.path(); }
   std::string operator/(const std::string& file) const { return folder_ / file; }
 
-  // Saved `batch` minutes after noon UTC on 1 January 2026.
+  // Saves the checkpoint of `batch`. Its file time is `batch` minutes after noon UTC on 1 January
+  // 2026.
   std::string save(std::int64_t batch) const {
     cairn::save(testing::sample_checkpoint(batch), *this / name(batch),
                 {.info = testing::sample_info(batch)});
@@ -38,9 +39,9 @@ class RunFolder {
   void write(const std::string& file, const std::string& bytes) const {
     testing::write_file(*this / file, bytes);
   }
-  // Flips one byte. If `visibly`, it is in the file's last third: in the manifest or the directory,
-  // which even the quick check reads. Otherwise it is in the middle of the tensors, which only the
-  // full check reads.
+  // Damages one byte. If `visibly`, the byte is in the file's last third: in the manifest or the
+  // directory, which even the quick check reads. Otherwise the byte is in the middle of the
+  // tensors, which only the full check reads.
   void damage(const std::string& file, bool visibly) const {
     std::string bytes = testing::read_file(*this / file);
     const auto before = std::filesystem::last_write_time(*this / file);

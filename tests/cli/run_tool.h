@@ -1,4 +1,4 @@
-// Runs the tool without a process.
+// Runs the tool without a new process.
 #pragma once
 
 #include <sstream>

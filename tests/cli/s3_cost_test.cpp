@@ -37,14 +37,15 @@ class S3CostTest : public ::testing::Test {
   void put(std::int64_t batch, const std::string& bytes) {
     fake_.put_object("bucket/run/" + RunFolder::name(batch), bytes);
   }
-  // Fills the bucket. Only the last `whole` checkpoints are real; opening any other one would fail.
+  // Fills the bucket. Only the last `whole` checkpoints are real; opening any other checkpoint
+  // would fail.
   void fill(std::int64_t whole) {
     for (std::int64_t batch = 1; batch <= kBatches; ++batch) {
       put(batch, batch > kBatches - whole ? file(batch) : "never looked into");
     }
     fake_.put_object("bucket/run/latest-rank0.pt.symlink", "run/" + RunFolder::name(kBatches));
   }
-  // The answer, and the number of requests besides pages of the listing.
+  // The command's answer, and the number of requests except those for pages of the listing.
   std::pair<Answer, std::size_t> ask(const std::vector<std::string>& arguments) {
     fake_.forget_log();
     Answer answer = run(arguments);
@@ -78,7 +79,7 @@ TEST_F(S3CostTest, TheNewestOfAFolderIsInspectedByItsName) {
   EXPECT_THAT(ask({"inspect", kFolder}).first.out, HasSubstr(RunFolder::name(kBatches - 1)));
 }
 
-// Names do not say that a checkpoint is damaged. The server gives all of them the same time.
+// Names do not say that a checkpoint is damaged. The server gives all checkpoints the same time.
 TEST_F(S3CostTest, ADamagedOneAmongThoseToKeepEndsAPlan) {
   fill(6);
   put(kBatches - 1, "PK, and no more");

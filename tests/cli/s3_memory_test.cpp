@@ -1,4 +1,4 @@
-// An upload holds a few parts, however large the object is.
+// An upload holds only a few parts in memory, however large the object is.
 #include <gtest/gtest.h>
 #include <sys/resource.h>
 

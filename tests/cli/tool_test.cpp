@@ -166,8 +166,8 @@ TEST(ToolTest, NoAnswerHoldsThePasswordOfAPlace) {
               StartsWith("guarded://host/run/ep1-ba10-rank0.pt\n"));
 }
 
-// The files of the machine, except that the first shard of a model is cut off when the second is
-// opened.
+// The files of the machine, except that the first shard of a model is cut off when the second shard
+// is opened.
 class CutOff final : public ForwardingStore {
  public:
   CutOff() : ForwardingStore(local_store()) {}
@@ -209,7 +209,7 @@ TEST(ToolTest, NothingIsSaidOfWhatCouldNotBeRead) {
       all.push_back(place);
       if (as_json) all.emplace_back("--json");
       const Answer answer = run(all);
-      // A part that is opened again afterwards is damaged by then.
+      // If the command opens the first shard again afterwards, that shard is damaged by then.
       EXPECT_THAT(answer.code, AnyOf(kFailed, kDamaged)) << answer.out;
       EXPECT_THAT(answer.err, AnyOf(HasSubstr("cannot read"), HasSubstr("the tensors take")));
       EXPECT_EQ(answer.out.empty(), !as_json) << answer.out;

@@ -113,7 +113,7 @@ TEST(VerifyTest, ATruncatedFileIsDamagedAndOneOfAnotherKindIsNot) {
 
   EXPECT_EQ(run({"verify", temp / "no-such.pt"}).code, 3);
   const Answer both = run({"verify", temp / "no-such.pt", temp / "cut.pt"});
-  EXPECT_EQ(both.code, 1);  // damage decides, whatever else could not be checked
+  EXPECT_EQ(both.code, 1);  // damage decides the code, even if other files could not be checked
   EXPECT_THAT(both.out, HasSubstr("there is no file"));
   std::filesystem::create_directory(temp / "empty");
   EXPECT_EQ(run({"verify", temp / "empty"}).code, 3);

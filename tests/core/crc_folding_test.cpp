@@ -24,7 +24,7 @@ std::vector<CrcFold> folds() {
   return all;
 }
 
-// Sizes around those at which another loop begins.
+// Sizes around the sizes at which another loop of the code begins.
 std::vector<std::size_t> sizes() {
   std::vector<std::size_t> all = {0, 1, 63, 1000, 4096, 4990};
   for (std::size_t line = 64; line <= 1024; line += 64) {

@@ -1,4 +1,4 @@
-// Arguments of a dist_program, and its answers.
+// Parses the arguments of a dist_program, and prints its answers.
 #pragma once
 
 #include <fcntl.h>
@@ -16,7 +16,7 @@
 
 #include "io/file_descriptor.h"
 
-// Parses KEY=VALUE...
+// Parses arguments of the form KEY=VALUE.
 class Arguments {
  public:
   explicit Arguments(const std::vector<std::string>& texts) {

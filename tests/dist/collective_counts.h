@@ -17,12 +17,12 @@ class Collectives {
     at::addGlobalCallback(
         at::RecordFunctionCallback(&Collectives::note).scopes({at::RecordScope::USER_SCOPE}));
   }
-  // Counts one kind, such as "broadcast".
+  // The number of collectives of one kind, such as "broadcast".
   static int of(const std::string& kind) {
     const std::scoped_lock lock(mutex());
     return counts()[kind];
   }
-  // "all_reduce 1, broadcast 2"; "" if there were none.
+  // Returns "all_reduce 1, broadcast 2", or "" if there were no collectives.
   static std::string take() {
     const std::scoped_lock lock(mutex());
     std::string text;

@@ -63,7 +63,7 @@ void expect_equal(const Value& found, const Value& expected, const std::string& 
   EXPECT_TRUE(std::ranges::equal(one.view, other.view)) << path;
 }
 
-// Adds every path to a value that is not a dict. Goes through lists of dicts.
+// Adds the path of every value that is not a dict. Also walks through lists of dicts.
 void add_paths(const Value& value, const std::string& path, std::set<std::string>& paths) {
   const bool has_dicts = value.is_list() && !value.as_items().empty() &&
                          std::ranges::all_of(value.as_items(), &Value::is_dict);
@@ -80,7 +80,8 @@ void add_paths(const Value& value, const std::string& path, std::set<std::string
 
 class ComposerFolder : public ::testing::TestWithParam<int> {};
 
-// Loads, and saves at once: the saved state is Composer's, bit for bit.
+// The run loads Composer's checkpoint, and saves at once. The saved state is Composer's, bit for
+// bit.
 TEST_P(ComposerFolder, IsGoneOnFrom) {
   const TempFolder folder;
   lay_out(folder.path());
@@ -107,8 +108,8 @@ TEST_P(ComposerFolder, IsGoneOnFrom) {
 
 INSTANTIATE_TEST_SUITE_P(Ranks, ComposerFolder, ::testing::Values(1, 2, 3));
 
-// Loads by load_path, for a run of its own. Composer finds all of its entries in what that run
-// writes.
+// A new run loads Composer's checkpoint by load_path. The checkpoint that this run writes has all
+// entries that Composer expects.
 TEST(ComposerLayout, IsLoadedByPathAndWritten) {
   const TempFolder folder;
   Words run = run_of(2, folder.path(), "5ba");

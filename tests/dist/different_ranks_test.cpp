@@ -46,7 +46,8 @@ TEST(RankFacts, TheFirstDifferenceIsNamed) {
   EXPECT_EQ(find_difference(first, {{"b", "2"}, {"a", "1"}}).name, "number 0 in order");
 }
 
-// Otherwise each case would end in an abort of Gloo, in a silent wait, or with different weights.
+// If the ranks were not refused, each case would end in an abort of Gloo, in a silent wait, or with
+// different weights.
 TEST(DifferentRanks, AreRefusedWithTheFieldAndTheRanks) {
   const TempFolder folder;
   const std::string saves = "folder=" + folder / "saves";
@@ -126,7 +127,7 @@ class Start {
   std::string port_;
 };
 
-// The old job does not accept the new one's rank, and is not harmed by it.
+// The old job does not accept the rank of the new job, and is not harmed by that rank.
 TEST(Meeting, ARankOfAnotherJobIsRefused) {
   const ReservedPort port;
   const Start start(port.number());
@@ -166,7 +167,8 @@ TEST(Meeting, RanksThatWereToldAnotherNumberOfRanksAreRefused) {
   EXPECT_EQ(first->wait().exit_code, 0) << first->output();
 }
 
-// A TCPStore of libtorch 2.14 does so to clients of 1.13. This one takes one connection.
+// A TCPStore of libtorch 2.14 hangs up on clients of 1.13. The store in this test takes one
+// connection.
 TEST(Meeting, AnAgentsStoreThatHangsUpIsToldWithWhatHelps) {
   const ReservedPort port;
   const FileDescriptor listener = listen_at_loopback(port.number());
@@ -199,7 +201,8 @@ TEST(Meeting, OnOneMachineNobodyListensAtAnotherAddressThanLoopback) {
   const testing::CommandResult ran = testing::run(
       {CAIRN_RUN, "-n", "2", "--stdout", folder / "out-{rank}", DIST_PROGRAM, "listeners"});
   EXPECT_EQ(ran.exit_code, 0) << ran.output;
-  EXPECT_THAT(listeners_in(ran.output), ElementsAre(kLoopback));  // The store's, and Gloo's.
+  // The addresses of the store and of Gloo.
+  EXPECT_THAT(listeners_in(ran.output), ElementsAre(kLoopback));
   EXPECT_THAT(listeners_in(testing::read_file(folder / "out-1")), Each(kLoopback));
   EXPECT_THAT(ran.output, Not(HasSubstr("warning")));
 }
@@ -217,8 +220,8 @@ const std::string kDrifts =
     "the ranks do not train the same model any more: in the save of batch 4, the parameter "
     "\"module.first.bias\" of rank 1 differs from rank 0's";
 
-// Changes weights in the batch after the third. The save of the fourth contains it; the next save
-// finds it.
+// Changes weights in the batch after the third. The save of the fourth batch contains the change;
+// the next save finds it.
 Command drifting(const Command& more, const std::string& folder) {
   return program(
       Command{"train", "interval=2ba", "drifts=1", "at_batch=3", "samples=32", "folder=" + folder} +
@@ -245,7 +248,7 @@ TEST(DifferentRanks, AreFoundAtTheEndWhenNoSaveFollows) {
   EXPECT_THAT(job.output(0), HasSubstr(kDrifts));
 }
 
-// Ranks 0 and 2, and ranks 1 and 3, have the same rows. Rank 1's are changed.
+// Ranks 0 and 2, and ranks 1 and 3, have the same rows. The rows of rank 1 are changed.
 TEST(DifferentRanks, ReplicasOfAHybridAreComparedByTheirRows) {
   const TempFolder folder;
   Job job(4, drifting({"shard=HYBRID_SHARD", "replicas=2"}, folder / "saves"));

@@ -1,7 +1,7 @@
-// One process of a job, for dist_test.cpp, which starts several:
+// One process of a job. dist_test.cpp starts several of them:
 //   dist_program MODE KEY=VALUE... [-- MODE KEY=VALUE...]...
 // Several cases run one after the other, in one group of processes. The exit code is that of the
-// last. An argument R:KEY=VALUE is only for rank R.
+// last case. An argument R:KEY=VALUE is only for rank R.
 #include <sched.h>
 #include <signal.h>
 #include <torch/torch.h>
@@ -55,7 +55,8 @@ namespace {
 
 using cairn::testing::CallAt;
 
-// All ranks except one come to a barrier. device=sim: to a sum of tensors on a device.
+// All ranks except one come to a barrier; with device=sim, to a sum of tensors on a simulated
+// device.
 void miss_a_barrier(const Arguments& arguments) {
   initialize(arguments);
   at::Tensor ones = at::ones({3}, tensors_of(arguments));
@@ -96,7 +97,9 @@ cairn::DataLoader loader_of(const Arguments& arguments, bool is_train) {
     return cairn::DataLoader(composer_data(arguments.text("composer")), options);
   }
   const bool is_uneven = arguments.has("uneven") && is_train;
-  if (is_uneven) {  // 4 more samples for each rank above the first, all of them its own.
+  // Each rank uses all samples of its own loader. Before the division by the number of ranks, each
+  // rank has 4 samples more than the previous rank.
+  if (is_uneven) {
     const std::int64_t ranks = cairn::dist::world_size();
     const std::int64_t samples = arguments.number("samples", 24) + 4 * cairn::dist::rank();
     options.sampler->num_replicas = 1;
@@ -119,7 +122,7 @@ cairn::DataSpec weightless(const Arguments& arguments, cairn::DataLoader loader)
           }};
 }
 
-// Makes two samples of each, like a transform that makes several views of an image.
+// Makes two samples of each sample, like a transform that makes several views of an image.
 cairn::DataSpec doubled(cairn::DataLoader loader) {
   return {.dataloader = std::move(loader), .batch_transforms = [](const cairn::Batch& batch) {
             return batch.map([](const at::Tensor& tensor) { return at::cat({tensor, tensor}); });
@@ -148,7 +151,7 @@ struct Net : torch::nn::Module {
   at::ScalarType type;
 };
 
-// deepspeed_config, and the options used with it.
+// Sets deepspeed_config, and the options used with it.
 void deepspeed_options(const Arguments& arguments, cairn::TrainerOptions& options) {
   if (arguments.has("deepspeed")) {
     options.deepspeed_config = cairn::Dict{
@@ -217,8 +220,8 @@ cairn::TrainerOptions options_of(const Arguments& arguments) {
   return options;
 }
 
-// For a test that waits for "waits" and then sends a signal. Any thread may get the signal. So this
-// handler notes the signal, and calls the previous handler.
+// For a test that waits for the line "waits" and then sends a signal. Any thread may get the
+// signal. So the handler note_signal() notes the signal, and calls the previous handler.
 std::array<int, 2> g_signalled = {-1, -1};  // A pipe.
 std::map<int, struct sigaction> g_listened;
 
@@ -265,7 +268,8 @@ void act_at(const Arguments& arguments, cairn::State& state) {
   if (how == "mkdir") std::filesystem::create_directories(arguments.text("makes"));
 }
 
-// While it lives, this process may run on only one processor, and its neighbours on others.
+// While this object lives, this process may run on only one processor, and each neighbour on
+// another processor.
 class Bound {
  public:
   Bound() {
@@ -287,7 +291,7 @@ class Bound {
   cpu_set_t before_{};
 };
 
-// Whether the last checkpoint of a run that was stopped at `batch` exists.
+// Prints whether the last checkpoint of a run that was stopped at `batch` exists.
 void look_for_last_save(const Arguments& arguments, std::int64_t batch) {
   const std::string name = "ep0-ba" + std::to_string(batch) + "-rank0.pt";
   print_line(std::filesystem::exists(arguments.text("folder") + "/" + name)
@@ -295,7 +299,7 @@ void look_for_last_save(const Arguments& arguments, std::int64_t batch) {
                  : "the last save is missing");
 }
 
-// Returns the network, which `options` then train.
+// Makes the network and its model for `options`. Returns the network.
 std::shared_ptr<torch::nn::Module> make_network(const Arguments& arguments,
                                                 cairn::TrainerOptions& options) {
   torch::manual_seed(17);
@@ -327,7 +331,7 @@ std::shared_ptr<torch::nn::Module> make_network(const Arguments& arguments,
   return net;
 }
 
-// Evaluates with a Trainer that has trained. On rank 1 a sample is bad.
+// Evaluates with a Trainer that has trained. On rank 1 one sample is bad.
 void evaluate_badly(const Arguments& arguments, cairn::Trainer& trainer, bool& is_bad) {
   try {
     trainer.eval(cairn::EvaluatorList{cairn::Evaluator{
@@ -340,7 +344,7 @@ void evaluate_badly(const Arguments& arguments, cairn::Trainer& trainer, bool& i
   trainer.eval();
 }
 
-// Predicts each rank's own samples. Rank 1 has more than the others.
+// Predicts different samples on each rank. Rank 1 has more samples than the other ranks.
 void predict(cairn::Trainer& trainer) {
   const std::int64_t samples = cairn::dist::rank() == 1 ? 7 : 3;
   double sum = 0;
@@ -368,7 +372,8 @@ void say_accuracy(const cairn::State& state) {
   print_line(line);
 }
 
-// After rank 0 has found a checkpoint, and before the others open it, another one gets its name.
+// After rank 0 has found a checkpoint, and before the other ranks open it, another checkpoint gets
+// its name.
 void swap_when_found(const Arguments& arguments) {
   auto before = std::make_shared<cairn::MessageSink>();
   *before = cairn::set_message_sink([before, arguments](const std::string& message) {
@@ -402,7 +407,7 @@ int train(const Arguments& arguments) {
     options.save_object_store.reset();
   }
   bool is_bad = false;
-  std::int64_t eval_batches = 0;  // Begun and not ended.
+  std::int64_t eval_batches = 0;  // Batches that began and have not ended.
   bool is_balanced = true;
   options.callbacks.push_back(CallAt(cairn::Event::kEvalBatchStart, [&](cairn::State&) {
     ++eval_batches;
@@ -429,7 +434,7 @@ int train(const Arguments& arguments) {
       if (is_at(arguments, state, "before_save")) raise(SIGKILL);
     }));
   }
-  if (arguments.has("drifts")) {  // One element of one parameter.
+  if (arguments.has("drifts")) {  // Changes one element of one parameter.
     options.callbacks.push_back(CallAt(cairn::Event::kBatchStart, [&](cairn::State& state) {
       if (!is_at(arguments, state, "drifts")) return;
       const torch::NoGradGuard no_grad;
@@ -437,7 +442,7 @@ int train(const Arguments& arguments) {
     }));
   }
   PeakMemory peak;
-  if (arguments.has("peak")) {  // Around a save: the saver runs after this callback.
+  if (arguments.has("peak")) {  // Measures around a save: the saver runs after this callback.
     options.callbacks.push_back(
         CallAt(cairn::Event::kBatchCheckpoint, [&](cairn::State&) { peak.begin(); }));
     options.callbacks.push_back(CallAt(cairn::Event::kFitEnd, [&](cairn::State&) {
@@ -478,7 +483,8 @@ int train(const Arguments& arguments) {
   return 0;
 }
 
-// All ranks write two checkpoints together. Rank `dies` is killed in its part of the second.
+// All ranks write two checkpoints together. Rank `dies` is killed while it writes its part of the
+// second checkpoint.
 void commit_together(const Arguments& arguments) {
   initialize(arguments);
   const auto table = cairn::dist::rank_table();
@@ -510,7 +516,8 @@ void commit_together(const Arguments& arguments) {
   }
 }
 
-// An error that all ranks throw alike leaves the group usable.
+// Prints the error if training is refused. An error that all ranks throw alike leaves the group
+// usable.
 void say_refusal(const Arguments& arguments) {
   try {
     train(arguments);
@@ -532,7 +539,7 @@ int run(const std::string& mode, const Arguments& arguments) {
   return 0;
 }
 
-// The words of each case, without those for other ranks.
+// The words of each case, without the words for other ranks.
 std::vector<std::vector<std::string>> cases_of(const std::vector<std::string>& words) {
   std::vector<std::vector<std::string>> cases(1);
   const std::string own = std::to_string(cairn::dist::rank()) + ":";
@@ -562,7 +569,7 @@ int main(int argc, char** argv) {
       cases[i].erase(cases[i].begin());
       try {
         code = run(mode, Arguments(cases[i]));
-      } catch (const cairn::UsageError& error) {  // On all ranks.
+      } catch (const cairn::UsageError& error) {  // All ranks throw it.
         if (!Arguments(cases[i]).has("may_fail")) throw;
         print_line(std::string("error: ") + error.what());
       } catch (const cairn::StorageError& error) {

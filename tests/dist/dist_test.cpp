@@ -1,4 +1,4 @@
-// Real processes on this machine, each a dist_program.
+// Jobs of real processes on this machine. Each process is a dist_program.
 #include "cairn/dist/dist.h"
 
 #include <gmock/gmock.h>
@@ -107,7 +107,7 @@ TEST(Dist, EachRankHasAGpuOfItsOwn) {
               Optional(HasSubstr("rank 0 trains on gpu and rank 1 on cpu")));
 }
 
-// Four jobs at once, since they mostly wait. Each has a missing rank.
+// Runs four jobs at once, because they mostly wait. In each job a rank is missing.
 TEST(Dist, WhoDoesNotComeIsNamed) {
   Gate gate;
   // A wait for a device looks for signs of life, long before its time limit.
@@ -120,7 +120,7 @@ TEST(Dist, WhoDoesNotComeIsNamed) {
   Job dying(4, program({"miss", "rank=2", "how=dead"}));
   ASSERT_TRUE(dying.ranks[2]->wait_for_line("away")) << dying.output(2);
 
-  // When one dies, the others notice at once.
+  // When one rank dies, the other ranks notice at once.
   const auto begin = std::chrono::steady_clock::now();
   EXPECT_THAT(dying.exit_codes(), ElementsAre(3, 3, -1, 3));
   EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(30));
@@ -141,13 +141,13 @@ TEST(Dist, WhoDoesNotComeIsNamed) {
   }
 }
 
-// c10d would try again only after a second.
+// c10d itself would try to connect again only after a second.
 TEST(Dist, RanksThatComeBeforeRankZeroJoinItAtOnce) {
   auto fastest = std::chrono::steady_clock::duration::max();
   for (int i = 0; i < 3; ++i) {  // The machine may be busy with other work.
     Gate gate;
     Job job(3, program({"collectives", "0:" + gate.argument()}));
-    gate.open_for({&job});  // All others have come.
+    gate.open_for({&job});  // All other ranks have come.
     const auto begin = std::chrono::steady_clock::now();
     ASSERT_TRUE(job.ranks[1]->wait_for_line("rank 1 of 3")) << job.output(1);
     fastest = std::min(fastest, std::chrono::steady_clock::now() - begin);
@@ -163,7 +163,7 @@ TEST(Dist, TheSoftLimitOfOpenFilesGrowsWithTheRanks) {
   EXPECT_EQ(raised(4, 1024, 4096), std::nullopt);
   EXPECT_EQ(raised(1024, 1024, 1 << 20), 64U + 8 * 1024);
   EXPECT_EQ(raised(1024, 1 << 16, 1 << 20), std::nullopt);
-  // The hard limit bounds it.
+  // The hard limit bounds the raised limit.
   EXPECT_EQ(raised(1024, 1024, 4096), 4096U);
   EXPECT_EQ(raised(1024, 4096, 4096), std::nullopt);
   EXPECT_THAT(message_of<UsageError>([&] { raised(2048, 1024, 4096); }),
@@ -226,7 +226,8 @@ TEST(Dist, SeveralProcessesMustMeetFirst) {
   EXPECT_THAT(message_of<UsageError>([] { dist::barrier(); }), HasSubstr("dist::initialize()"));
 }
 
-// Runs where the launcher is installed. torchrun's agent has the store; mpirun provides none.
+// Skipped if the launcher is not installed. torchrun's agent provides the store; mpirun provides
+// none.
 class StartedBy : public ::testing::TestWithParam<std::pair<Command, std::string>> {};
 
 TEST_P(StartedBy, ItJustWorks) {
@@ -243,7 +244,7 @@ TEST_P(StartedBy, ItJustWorks) {
   }
 }
 
-// The redirections: torchrun 1.13 needs them under Python 3.11.
+// torchrun 1.13 needs the options --redirects and --tee under Python 3.11.
 INSTANTIATE_TEST_SUITE_P(
     Dist, StartedBy,
     ::testing::Values(std::pair(Command{"/usr/bin/torchrun", "--no_python", "--nproc_per_node=3",
@@ -299,7 +300,7 @@ std::vector<Command> cases_of(int ranks) {
 }
 
 // Compares one process, whose batches have all ranks' samples, with several processes. The last
-// case is in float, with real data, up to the batch that contains samples twice.
+// case uses float and real data, and goes up to the batch that contains samples twice.
 TEST(Dist, TrainingIsAsInOneProcess) {
   const auto alone = cases_of(1);
   Job one(1, in_turn(alone));
@@ -338,8 +339,8 @@ void expect_same_weights(const Job& job, std::size_t number) {
 TEST(Dist, RanksThatDifferStayTogether) {
   const TempFolder folder;
   Job job(2,
-          in_turn({// Rank 1 has more samples. In the last batches rank 0's batch is smaller, then
-                   // it has none.
+          in_turn({// Rank 1 has more samples. In the last batches, rank 0's batch is smaller, then
+                   // rank 0 has no batch.
                    {"train", "uneven=1", "samples=13", "batch=2", "micro=1",
                     "strategy=multi_auto_sync"},
                    // Rank 1's batches weigh nothing.
@@ -393,8 +394,7 @@ TEST(Dist, ALoaderThatGivesAllRanksTheSameIsRefused) {
 
 const Command kRealDigits = {"train", "data=digits", "net=digits", "batch=64", "duration=12ba"};
 
-// One rank, or all of them, die in the middle of an epoch. The remaining ranks end soon, and know
-// why.
+// One rank or all ranks die in the middle of an epoch. The remaining ranks end soon, and say why.
 TEST(Dist, AKilledRunGoesOnBitForBit) {
   const TempFolder folder;
   struct Killed {

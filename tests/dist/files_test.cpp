@@ -1,4 +1,4 @@
-// The files of several ranks, and ranks that wait for them.
+// Files that several ranks save and load, and ranks that wait for these files.
 #include <gmock/gmock.h>
 
 #include <string>
@@ -24,7 +24,7 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-// Rank 0 takes longer than the other ranks' time limit.
+// Rank 0's save takes longer than the time limit of the other ranks.
 TEST(DistFiles, NobodyGivesUpOnASaveThatIsSlow) {
   const TempFolder folder;
   Gate gate;
@@ -36,7 +36,7 @@ TEST(DistFiles, NobodyGivesUpOnASaveThatIsSlow) {
   EXPECT_THAT(job.output(1), HasSubstr("ends at batch 3"));
 }
 
-// Each case has its own folder. A launcher need not say how many processes are on a machine.
+// Each case has its own folder. A launcher need not set the number of processes on a machine.
 TEST(DistFiles, WhatOneRankDoesForAllAndWhatEachDoes) {
   const TempFolder folder;
   const Command far = {"train", "far=1", "folder=" + folder / "far"};
@@ -53,7 +53,7 @@ TEST(DistFiles, WhatOneRankDoesForAllAndWhatEachDoes) {
     EXPECT_EQ(rest_of_line(part(job.output(2), number), "weights "),
               rest_of_line(part(job.output(0), number), "weights "));
   }
-  // The first rank of the machine fetches the checkpoint that all load.
+  // The first rank of the machine fetches the checkpoint that all ranks load.
   EXPECT_GT(std::stoll(rest_of_line(part(job.output(0), 1), "read ")), 1000);
   for (const std::size_t rank : {1, 2}) {
     EXPECT_EQ(rest_of_line(part(job.output(rank), 1), "read "), "0");
@@ -71,7 +71,7 @@ TEST(DistFiles, WhatOneRankDoesForAllAndWhatEachDoes) {
                     HasSubstr("file /sent/rank_2/note")));
   EXPECT_THAT(part(job.output(0), 4), AllOf(HasSubstr("file /1ep/ep1-ba4-rank0.pt"),
                                             HasSubstr("file /4ba/ep0-ba4-rank0.pt")));
-  // Rank 1's losses have names that the other ranks do not know: they count as 0 there.
+  // Rank 1's losses have names that the other ranks do not know: on those ranks they count as 0.
   for (const std::size_t rank : {0, 1, 2}) {
     EXPECT_THAT(part(job.output(rank), 5),
                 AllOf(HasSubstr("loss loss/train/ce"), HasSubstr("loss loss/train/l2"),
@@ -90,7 +90,8 @@ TEST(DistFiles, ARankThatDiesInASaveEndsTheJob) {
                     Not(HasSubstr("a save failed")), Not(HasSubstr("any more, since"))));
 }
 
-// Otherwise some ranks would silently continue with another run's optimizer state.
+// If ranks loaded different checkpoints, some would silently continue with another run's optimizer
+// state.
 TEST(DistFiles, AllRanksGoOnFromTheCheckpointThatOneFound) {
   const TempFolder folder;
   const std::string name = "ep0-ba2-rank0.pt";
@@ -109,7 +110,8 @@ TEST(DistFiles, AllRanksGoOnFromTheCheckpointThatOneFound) {
   EXPECT_THAT(again.output(1), HasSubstr("begins at batch 2"));
 }
 
-// The same for load_path: each rank reads from the store itself, or one rank for its whole machine.
+// load_path works the same, whether each rank reads from the store itself, or one rank reads for
+// its whole machine.
 TEST(DistFiles, AllRanksLoadTheCheckpointThatRankZeroOpened) {
   for (const std::vector<int>& nodes : {std::vector{0, 1}, std::vector{0, 0}}) {
     const TempFolder folder;
@@ -149,7 +151,7 @@ TEST(DistFiles, AllRanksLoadWhatThePointerSaidToRankZero) {
   }
 }
 
-// Otherwise the others would begin to load a checkpoint that nothing is compared with.
+// If other ranks went on, they would begin to load a checkpoint that nothing is compared with.
 TEST(DistFiles, NoRankLoadsWhatRankZeroCouldNotOpen) {
   const TempFolder folder;
   Job first(2, program({"train", "duration=2ba", "folder=" + folder / "own"}));

@@ -1,4 +1,4 @@
-// A run that is started again in another form goes on from its checkpoint in the previous form.
+// A run that is started again in another form continues from its checkpoint in the previous form.
 // `cairn resume --explain` names that checkpoint. Real processes on this machine.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -46,13 +46,13 @@ const std::vector<Form> kForms = {
     {"sharded folder", {"shard=FULL_SHARD", "state=sharded"}},
     {"tar of each rank", {"deepspeed=3"}},
 };
-constexpr std::size_t kTars = 3;  // The last one.
+constexpr std::size_t kTars = 3;  // The index of the last form.
 
 enum Condition { kNoLink, kNewestDamaged };
 
-// Flips the middle half of the largest file of the newest checkpoint, which each form names
-// differently. Among tars that is rank 0's, which `cairn resume --explain` reads. A sharded load
-// reads only the bytes that its ranks need: some of them are in that half.
+// Flips the middle half of the largest file of the newest checkpoint. Each form names that file
+// differently. The largest tar is rank 0's, which `cairn resume --explain` reads. A sharded load
+// reads only the bytes that its ranks need, and some of these bytes are in that half.
 void damage_newest(const std::string& folder) {
   fs::path largest;
   for (const auto& entry : fs::recursive_directory_iterator(folder)) {
@@ -77,7 +77,7 @@ nlohmann::json explained(const std::string& folder) {
   return nlohmann::json::parse(tool.output().substr(begin));
 }
 
-// All forms of the run, from copies of the saves of one form.
+// Starts all forms of the run from copies of the checkpoints that one form has saved.
 class FormChange : public ::testing::TestWithParam<std::size_t> {
  protected:
   std::string copy(const std::string& saved, std::size_t form, Condition condition) const {

@@ -23,14 +23,15 @@ namespace cairn::testing {
 
 class Job {
  public:
-  // Starts `started` (by default all) of `world_size` processes.
+  // Starts the first `started` (by default all) of the job's `world_size` processes.
   Job(int world_size, const Command& command, int started = -1) {
     for (int rank = 0; rank < (started < 0 ? world_size : started); ++rank)
       start({.rank = rank, .node = 0, .local_rank = rank, .local_world_size = world_size},
             world_size, command);
   }
 
-  // On several machines, according to the launcher's variables: the node of each rank, by rank.
+  // Starts a job that runs on several machines according to the launcher's variables. `nodes`: the
+  // node of each rank, by rank.
   Job(const std::vector<int>& nodes, const Command& command) {
     const auto world_size = static_cast<int>(nodes.size());
     std::map<int, int> here;
@@ -44,7 +45,7 @@ class Job {
     }
   }
 
-  // Waits for all. The code of a killed process is -1.
+  // Waits for all processes. The exit code of a killed process is -1.
   std::vector<int> exit_codes() {
     std::vector<int> codes;
     for (const auto& rank : ranks)
@@ -81,8 +82,8 @@ class Job {
   ReservedPort port_;
 };
 
-// Processes of jobs with short deadlines wait here for each other before they begin, since the time
-// to start a process must not count against such a deadline.
+// Processes of jobs with short deadlines wait at a Gate for each other before they begin, because
+// the time to start a process must not count against such a deadline.
 class Gate {
  public:
   Gate() : file_(open(path_.c_str(), O_CREAT | O_RDWR | O_CLOEXEC, 0600)) {
@@ -111,7 +112,7 @@ inline std::string outputs_of(const Job& job) {
   return all;
 }
 
-// The names in a folder, sorted; none if it does not exist.
+// The names in a folder, sorted; none if the folder does not exist.
 inline std::vector<std::string> names_in(const std::string& folder) {
   std::vector<std::string> names;
   if (!std::filesystem::exists(folder)) return names;
@@ -121,7 +122,7 @@ inline std::vector<std::string> names_in(const std::string& folder) {
   return names;
 }
 
-// The rest of the first line that begins with `begin`; empty if there is none.
+// The rest of the first line that begins with `begin`; empty if there is no such line.
 inline std::string rest_of_line(const std::string& output, const std::string& begin) {
   std::istringstream lines(output);
   for (std::string line; std::getline(lines, line);) {
@@ -130,7 +131,7 @@ inline std::string rest_of_line(const std::string& output, const std::string& be
   return "";
 }
 
-// The numbers after "loss", by batch.
+// The numbers after "loss" in the output, by batch.
 inline std::map<int, double> losses_of(const std::string& output) {
   std::map<int, double> losses;
   std::istringstream lines(output);
@@ -174,7 +175,7 @@ inline std::string part(const std::string& output, std::size_t number) {
   return output.substr(begin, output.find("case " + std::to_string(number + 1) + "\n") - begin);
 }
 
-// A run with everything that a rank draws, and that ranks share.
+// A run with everything that a rank draws at random, and everything that ranks share.
 inline const Command kDifficult = {"train", "dropout=30", "norm=1", "samples=40", "duration=3ep"};
 
 }  // namespace cairn::testing

@@ -17,7 +17,7 @@
 inline std::set<std::string> own_sockets() {
   std::set<std::string> inodes;
   for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd")) {
-    std::error_code gone;  // For the folder's own descriptor.
+    std::error_code gone;  // Set for the descriptor of /proc/self/fd itself.
     const std::string target = std::filesystem::read_symlink(entry.path(), gone);
     if (target.starts_with("socket:[")) inodes.insert(target.substr(8, target.size() - 9));
   }

@@ -1,5 +1,6 @@
 // Jobs on several machines without a common file system, as the launcher's variables make them:
-// each machine has its own folder, under another path. Real processes, each a dist_program.
+// each machine has its own folder, under another path. The processes are real. Each is a
+// dist_program.
 #include <gmock/gmock.h>
 
 #include <algorithm>
@@ -43,8 +44,8 @@ const Command kInParts = kMachinesRun + Command{"state=sharded"};
 
 Command in(const TempFolder& folder) { return {"folder=" + folder.path()}; }
 
-// Flips the first byte of each tensor in a data file, and keeps its structure. The byte follows the
-// local header of the tensor's entry in the zip file.
+// Flips the first byte of each tensor in a data file, and keeps the structure of the file. The byte
+// follows the local header of the tensor's entry in the zip file.
 void flip_elements(const std::string& path) {
   std::string bytes;
   {
@@ -74,7 +75,7 @@ void expect_to_begin_at(const Job& job, int batch) {
     EXPECT_THAT(rank->output(), HasSubstr(text)) << outputs_of(job);
 }
 
-// Two epochs that 4 ranks on 2 machines have saved, each machine its parts.
+// Two epochs that 4 ranks on 2 machines have saved. Each machine has the parts of its ranks.
 class TwoMachines : public ::testing::Test {
  protected:
   static void SetUpTestSuite() {
@@ -112,7 +113,8 @@ TEST_F(TwoMachines, EachHasItsPartsAndARunGoesOnBitForBit) {
       names_in(machine(1) + "/ep2-ba8"),
       ElementsAre(".cairn_manifest.json", ".cairn_published", "__2_0.distcp", "__3_0.distcp"));
   const std::string mark = machine(1) + "/ep2-ba8/.cairn_published";
-  std::filesystem::remove(mark);  // As if its rank had died before it could write the mark.
+  // As if the machine's rank had died before it could write the mark.
+  std::filesystem::remove(mark);
   Job job(Nodes{0, 0, 1, 1}, program(kInParts + in(folder_)));
   ASSERT_THAT(job.exit_codes(), Each(0)) << outputs_of(job);
   EXPECT_TRUE(std::filesystem::exists(mark));
@@ -121,15 +123,15 @@ TEST_F(TwoMachines, EachHasItsPartsAndARunGoesOnBitForBit) {
   expect_unbroken(job);
 }
 
-// Ranks find the parts wherever they lie: on three machines, of which one is new; and on the two
-// machines in another order, with one rank on each and with two.
+// Ranks find the parts wherever they lie. The cases: three machines, one of which is new; the two
+// machines in another order, with one rank each; the same machines with two ranks each.
 TEST_F(TwoMachines, AnyNumberOfRanksOnAnyMachinesGoesOn) {
   for (const Nodes& nodes : {Nodes{0, 1, 2}, Nodes{1, 0}, Nodes{1, 1, 0, 0}}) {
     const TempFolder folder;
     std::filesystem::copy(
         folder_.path(), folder.path(),
         std::filesystem::copy_options::recursive | std::filesystem::copy_options::copy_symlinks);
-    // The same number of samples in a batch of all ranks, where possible.
+    // All ranks together keep the same number of samples in a batch, if that is possible.
     const std::string batch = nodes.size() == 2 ? "batch=8" : "batch=4";
     Job job(nodes, program(kInParts + in(folder) + Command{batch}));
     ASSERT_THAT(job.exit_codes(), Each(0)) << outputs_of(job);
@@ -170,8 +172,8 @@ TEST_F(TwoMachines, WhereTheOtherMachineIsGoneNobodyBeginsAnew) {
   }
 }
 
-// The first machine has the files that publish the checkpoints. It is gone, or is there without its
-// disk.
+// The first machine has the files that publish the checkpoints. That machine is gone, or has come
+// back without its disk.
 TEST_F(TwoMachines, WhereTheFirstMachineIsGoneNobodyBeginsAnewEither) {
   std::filesystem::rename(machine(0), machine(9));
   for (const Nodes& nodes : {Nodes{2, 2, 1, 1}, Nodes{1, 1, 2, 2}, Nodes{0, 0, 1, 1}}) {
@@ -192,7 +194,7 @@ TEST_F(TwoMachines, WhereTheFirstMachineIsGoneNobodyBeginsAnewEither) {
   expect_unbroken(job);
 }
 
-// A logger's copy of all ranks' parts is complete.
+// A logger's copy, which has the parts of all ranks, is complete.
 TEST_F(TwoMachines, WhereTheOtherMachineIsGoneAndALoggerHasAllOfItAllGoOnFromThere) {
   const TempFolder there;
   const std::string sent = there.path() + machine(0);
@@ -237,12 +239,13 @@ TEST(SeveralMachines, AKilledRunGoesOnBitForBitAndNobodyKeepsMoreThanAsked) {
     EXPECT_EQ(rest_of_line(part(rank->output(), 0), "weights "),
               rest_of_line(part(rank->output(), 1), "weights "));
   }
-  EXPECT_THAT(names_in(folder.path() + "/0"), ::testing::SizeIs(3));  // Two, and the link.
+  // Two checkpoints and the link.
+  EXPECT_THAT(names_in(folder.path() + "/0"), ::testing::SizeIs(3));
   EXPECT_THAT(names_in(folder.path() + "/1"), ::testing::SizeIs(2));
 }
 
-// An error of one rank before the first batch is reported by all at once; no rank waits for the
-// time limit.
+// All ranks report an error of one rank before the first batch at once; no rank waits for the time
+// limit.
 TEST(SeveralMachines, AFolderThatOneOfThemCannotHaveStopsAllAndTheErrorNamesTheRank) {
   for (const int machine : {0, 1}) {
     const TempFolder folder;
@@ -250,7 +253,7 @@ TEST(SeveralMachines, AFolderThatOneOfThemCannotHaveStopsAllAndTheErrorNamesTheR
     const Nodes nodes = {0, 1, 1};
     Job job(nodes, program(kInParts + in(folder) + Command{"timeout_ms=600000"}));
     EXPECT_THAT(job.exit_codes(), Each(2)) << outputs_of(job);
-    const int rank = machine == 0 ? 0 : 1;  // The first rank there.
+    const int rank = machine == 0 ? 0 : 1;  // The first rank on that machine.
     const std::string who = "rank " + std::to_string(rank) + ", preparing ";
     for (int other = 0; other < 3; ++other) {
       EXPECT_THAT(job.output(static_cast<std::size_t>(other)),
@@ -260,8 +263,8 @@ TEST(SeveralMachines, AFolderThatOneOfThemCannotHaveStopsAllAndTheErrorNamesTheR
   }
 }
 
-// Rank 0 writes one file. All other ranks get it from there, whether they read all of it or only
-// their rows, and wherever rank 0 is next.
+// Rank 0 writes one file. All other ranks get the file from rank 0's machine, whether they read all
+// of the file or only their rows, and wherever rank 0 runs the next time.
 TEST(SeveralMachines, OneFileOfOneMachineIsLoadedByAll) {
   for (const std::string how : {"shard=NO_SHARD", "shard=FULL_SHARD"}) {
     const TempFolder folder;

@@ -1,4 +1,4 @@
-// Keys left at the meeting place, which only the end of the job removes.
+// Counts keys left at the meeting place. Only the end of the job removes such keys.
 #pragma once
 
 #include <chrono>
@@ -15,7 +15,7 @@
 #include "dist/group.h"
 #include "dist/rank_tables.h"
 
-// The number of keys set there when all ranks have come. Call it on all ranks together.
+// The number of keys at the meeting place after all ranks have come. Call it on all ranks together.
 inline std::int64_t keys_at_the_meeting_place() {
   namespace dist = cairn::dist;
   dist::barrier();
@@ -36,7 +36,7 @@ inline void save_again(const Arguments& arguments, cairn::Trainer& trainer) {
                             "-rank{rank}.pt");
     const std::int64_t count = keys_at_the_meeting_place();
     if (i == 0) behind_first = count;
-    // If a rank was slow once, it says so in a key that stays (dist/liveness/liveness_watch.h, step
+    // A rank that was slow once says so in a key that stays (dist/liveness/liveness_watch.h, step
     // 2).
     demand(count <= behind_first + cairn::dist::world_size(),
            std::to_string(count) + " keys after save " + std::to_string(i) + ", and " +
@@ -68,7 +68,7 @@ inline void use_tables(const Arguments& arguments) {
     auto third = rank_table();
     demand(third.get() == of_first, "what nobody needs is used again");
     agree(*third);
-    if (is_late) third->number += 3;  // As after uses that failed.
+    if (is_late) third->number += 3;  // As after failed uses of the table.
   }
   demand(keys_at_the_meeting_place() == keys, "nothing more is left there");
   print_line("all of it holds");

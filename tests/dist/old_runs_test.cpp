@@ -1,7 +1,7 @@
-// Commit 354b4a8e of cairn made these runs: it saved, or was killed during a save. The present
-// cairn goes on from the newest checkpoint, with the same weights. It removes what the kill left,
-// and counts the old checkpoints among those to keep. tests/data/run-354b4a8e/README.md says how
-// the runs were made. Real processes on this machine.
+// Commit 354b4a8e of cairn made these runs. Each run saved, or was killed during a save. The
+// present cairn continues each run from the newest checkpoint, with the same weights. cairn removes
+// the files that the kill left over, and counts the old checkpoints among those to keep.
+// tests/data/run-354b4a8e/README.md says how the runs were made. Real processes on this machine.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -40,7 +40,7 @@ const std::string kOldRuns = kData + "/run-354b4a8e";
 struct OldRun {
   std::string form;   // As in old_run.cpp.
   std::string state;  // "saved", or the moment of the kill.
-  Words left = {};    // All files at the end.
+  Words left = {};    // The files that must exist at the end.
 };
 
 void PrintTo(const OldRun& run, std::ostream* out) {  // NOLINT: gtest's name
@@ -48,7 +48,7 @@ void PrintTo(const OldRun& run, std::ostream* out) {  // NOLINT: gtest's name
 }
 
 // The files in a run's folder, without the ids of attempts. Temporary files of killed uploads stay
-// in the archive: a bucket's own rules would remove them.
+// in the archive. In a real bucket, the bucket's own rules would remove such files.
 Words files_below(const std::string& folder) {
   static const std::regex id("-[0-9a-f]{16}");
   Words names;
@@ -63,7 +63,7 @@ Words files_below(const std::string& folder) {
   return names;
 }
 
-// A copy of an old run, and the processes that go on from there.
+// A copy of an old run's folder. Starts the processes that continue the run there.
 class OldFolder {
  public:
   OldFolder(const std::string& form, const std::string& state)
@@ -75,7 +75,7 @@ class OldFolder {
     EXPECT_EQ(tar.wait().exit_code, 0) << tar.output();
   }
 
-  // Returns the output of each rank. Expects every bit of the weights that were saved.
+  // Returns the output of each rank. Expects that the weights are the saved ones, bit for bit.
   Words go_on(const Words& more = {}) const {
     const nlohmann::json& first = expected_.at("first");
     Job job(static_cast<int>(first.size()),
@@ -91,7 +91,7 @@ class OldFolder {
     return said;
   }
 
-  // A value that commit 354b4a8e printed when it went on from there.
+  // A value that commit 354b4a8e printed when it continued this run.
   std::string expected(const char* key) const { return expected_.at(key); }
   double last_sum(std::size_t rank) const { return expected_.at("last").at(rank); }
   std::string path() const { return folder_.path(); }
@@ -143,7 +143,8 @@ INSTANTIATE_TEST_SUITE_P(OfOneFile, OldRuns,
                                            OldRun{"async", "writing", kTwoFiles},
                                            OldRun{"disk", "saved", kTwoObjects},
                                            OldRun{"disk", "pointing", kTwoObjects}));
-// Files that were not uploaded before the kill stay here. Files that were uploaded stay there.
+// Files that were not uploaded before the kill stay in the local folder. Files that were uploaded
+// stay in the archive.
 INSTANTIATE_TEST_SUITE_P(
     OfUploads, OldRuns,
     ::testing::Values(OldRun{"uploads",
@@ -168,14 +169,15 @@ INSTANTIATE_TEST_SUITE_P(
         OldRun{"tars", "saved", kTwoTars}, OldRun{"tars", "writing", kTwoTars},
         OldRun{"tars", "publishing", kTwoTars}));
 
-// The old run's list of saves has names in the folder where it ran.
+// The old run's list of saves has paths in the folder where that run was made.
 TEST(OldRunsTest, AMovedFolderIsTheOldRuns) {
   const OldFolder folder("one_file", "linking");
   folder.go_on({"folder=" + folder.path() + "/run"});
   EXPECT_THAT(files_below(folder.path()), ElementsAreArray(kTwoFiles));
 }
 
-// The kill was after the last save's link and before its removal.
+// The run was killed after its last save had moved the link, and before that save removed an old
+// checkpoint.
 TEST(OldRunsTest, AFinishedRunIsTidied) {
   const OldFolder folder("one_file", "linked");
   const Words said = folder.go_on({"duration=6ba"});

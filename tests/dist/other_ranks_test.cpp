@@ -1,4 +1,4 @@
-// Runs that go on with another number of ranks, inside an epoch and between two epochs.
+// Runs that continue with another number of ranks, inside an epoch and between two epochs.
 #include <gmock/gmock.h>
 
 #include <filesystem>
@@ -26,14 +26,14 @@ using ::testing::AnyOf;
 using ::testing::Each;
 using ::testing::HasSubstr;
 
-// A run of digits with 32 samples in a batch of all ranks; with three ranks, 33. An epoch has 45
-// batches of 32.
+// A run of digits. A batch of all ranks together has 32 samples; with three ranks, 33. An epoch has
+// 45 batches of 32.
 Command digits_of(int ranks, const std::string& folder) {
   return {"train",         "data=digits",  "batch=" + std::to_string((32 + ranks - 1) / ranks),
           "duration=50ba", "interval=1ep", "folder=" + folder};
 }
 
-// The losses after batch `first`, up to `last`.
+// The losses after batch `first`, up to batch `last`.
 std::map<int, double> losses_between(const std::map<int, double>& all, int first, int last) {
   return {all.upper_bound(first), all.upper_bound(last)};
 }
@@ -78,7 +78,7 @@ TEST(DistOtherRanks, DigitsOfFourGoOnWithTwoWithOneAndWithThree) {
   EXPECT_THAT(output,
               AllOf(HasSubstr("after 640 of its samples: the others are dealt to 3"),
                     HasSubstr("batch 21 samples 673 "), HasSubstr("batch 22 samples 706 "),
-                    // 797 were left: 24 batches of 33, and one of 6, with one sample twice.
+                    // 797 samples were left: 24 batches of 33, and one of 6, with one sample twice.
                     HasSubstr("batch 45 samples 1438 "), HasSubstr("batch 46 samples 1471 ")));
   EXPECT_NEAR(losses_of(output).at(21), expected.at(21), 0.1);
   EXPECT_THAT(part(job.output(0), 2), HasSubstr("begins at batch 27"));
@@ -89,7 +89,7 @@ TEST(DistOtherRanks, DigitsOfFourGoOnWithTwoWithOneAndWithThree) {
   }
 }
 
-// Each rank's batch keeps its size, so epochs have other numbers of batches.
+// Each rank's batch keeps its size, so epochs have a different number of batches.
 TEST(DistOtherRanks, RanksThatKeepTheirBatchesHaveOthersOfAllTogether) {
   const TempFolder folder;
   const Command run = {"train",        "dropout=30",   "samples=40",
@@ -100,7 +100,7 @@ TEST(DistOtherRanks, RanksThatKeepTheirBatchesHaveOthersOfAllTogether) {
   EXPECT_THAT(of_three.exit_codes(), Each(75)) << of_three.output(0);
   EXPECT_THAT(of_three.output(2),
               AllOf(HasSubstr("begins at batch 5"),
-                    // 20 were left: 3 batches of 6, and one of 3, with one sample twice.
+                    // 20 samples were left: 3 batches of 6, and one of 3, with one sample twice.
                     HasSubstr("batch 8 samples 38 "), HasSubstr("batch 9 samples 41 ")));
   EXPECT_THAT(of_three.output(0), HasSubstr("warning"));
   Job of_one(1, program(run));
@@ -117,7 +117,7 @@ TEST(DistOtherRanks, TheExampleGoesOnWithWhateverRanksThereAre) {
   const std::map<int, int> kills = {{20, 4}, {60, 2}, {100, 1}};
   for (const auto& [batch, ranks] : kills) {
     Job job(ranks, digits + Command{"--kill-at-batch", std::to_string(batch)});
-    // A process killed a moment later may see that the others are gone.
+    // A process that is killed a moment later than the others may see that they are gone.
     EXPECT_THAT(job.exit_codes(), Each(AnyOf(-1, 3))) << job.output(0);
   }
   Job last(3, digits);

@@ -37,13 +37,13 @@ class BrokenOnce {
 };
 
 // All calls fail after batch `from`, until batch `to` is trained. No save is under way when the
-// outage begins, or when it is over. The save of batch `from` + 1 fails. Training waits until that
-// save is tried again, since then the saver knows that the store is away.
+// outage begins or ends. The save of batch `from` + 1 fails. Training waits until that save is
+// tried again, because only then the saver knows that the store cannot be reached.
 class Outage {
  public:
   Outage(std::int64_t from, std::int64_t to) : from_(from), to_(to) {}
 
-  // For rank 0's Trainer.
+  // Call it with the options of rank 0's Trainer.
   void change(cairn::TrainerOptions& options) {
     options.save_object_store = std::make_shared<cairn::testing::WatchedStore>(
         cairn::local_store(),

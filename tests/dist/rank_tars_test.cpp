@@ -42,7 +42,7 @@ using ::testing::Not;
 
 using Words = std::vector<std::string>;
 
-// As tar -x does.
+// Unpacks the tar like `tar -x`.
 void unpack_tar(const std::string& path, const std::string& into) {
   const auto file = posix_file_system().open(path);
   const std::string bytes = read_file(path);
@@ -76,8 +76,9 @@ void expect_end_alike(const Job& job, std::size_t one, std::size_t other) {
 
 class RankTars : public ::testing::TestWithParam<int> {};
 
-// The run is saved in the middle, and goes on to the same bits as an unbroken run. All ranks' tars
-// unpacked into one folder are a checkpoint of DeepSpeed with the same weights as one whole file.
+// The run is saved in the middle, and ends with the same bits as an unbroken run. All ranks' tars,
+// unpacked into one folder, are a checkpoint of DeepSpeed. It has the same weights as a checkpoint
+// in one file.
 TEST_P(RankTars, ARunGoesOnBitForBit) {
   const std::string stage = std::to_string(GetParam());
   const TempFolder folder;
@@ -108,7 +109,7 @@ TEST_P(RankTars, ARunGoesOnBitForBit) {
   const Value expected = load(plain_folder / "ep2-ba8-rank0.pt").at("state").at("model");
   ASSERT_EQ(weights.as_dict().size(), expected.as_dict().size());
   for (const auto& [name, tensor] : expected.as_dict()) {
-    // A counter, which is a float32 there.
+    // Skips a counter, which is float32 in DeepSpeed's checkpoint.
     if (tensor.as_tensor().dtype != DType::kFloat32) continue;
     EXPECT_EQ(weights.at(name.as_str()), tensor) << name.as_str();
   }
@@ -135,7 +136,7 @@ TEST(RankTarsTrainer, InAStoreTheyAreSavedAndGoneOnFromAlike) {
 
 class KilledRankTars : public ::testing::TestWithParam<Words> {};
 
-// Rank 1 is killed at its third save, so rank 0's tars to resume from are those of the second.
+// Rank 1 is killed at its third save, so rank 0 must resume from the tars of the second save.
 TEST_P(KilledRankTars, TheRunGoesOnFromTheSaveThatAllHave) {
   const TempFolder folder;
   const Words run = kTarRun + Words{"deepspeed=2", "timeout_ms=60000"};

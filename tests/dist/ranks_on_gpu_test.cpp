@@ -1,5 +1,5 @@
-// Ranks that train on GPUs, by NCCL and by Gloo. One GPU is enough: each rank claims to be on its
-// own machine, so NCCL goes over loopback. Skipped without a GPU.
+// Ranks that train on GPUs, with NCCL and with Gloo. One GPU is enough: each rank claims to be on
+// its own machine, so NCCL goes over loopback. Skipped without a GPU.
 #include <gmock/gmock.h>
 #include <torch/torch.h>
 

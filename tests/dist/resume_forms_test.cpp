@@ -1,8 +1,9 @@
-// A guard. A run is started again in a folder that holds checkpoints of some form in some state.
-// The table tests/data/traces/resuming.txt has one line for each combination of
+// Starts a run again in a folder that holds checkpoints of some form in some state, and records
+// what happens. The table tests/data/traces/resuming.txt has one line for each combination of
 //   form of the run x form of the checkpoints x state of the checkpoints
-// The Trainer does what `cairn resume --explain` says, except where the table has both answers. One
-// process is one rank here, and it saves in all three forms. form_change_test.cpp has two ranks.
+// The Trainer must do what `cairn resume --explain` says. In the few cases where they may differ,
+// the table has both answers. Here the job is one process with one rank, which saves in all three
+// forms. form_change_test.cpp has two ranks.
 
 #include <gtest/gtest.h>
 
@@ -48,7 +49,7 @@ std::string text_of(RunForm form) {
   return kTexts.at(static_cast<std::size_t>(form));
 }
 
-// Two checkpoints that a run has left, of batch 5 and of batch 10.
+// The two checkpoints that a run has left: of batch 5 and of batch 10.
 struct Left {
   RunForm form;
   std::string whose;  // "own", "weights" or "another run's".
@@ -128,7 +129,7 @@ std::string largest_file(const std::string& checkpoint) {
   return largest;
 }
 
-// Flips the middle half.
+// Flips the middle half of the largest file.
 void damage_checkpoint(const std::string& checkpoint) {
   const std::string file = largest_file(checkpoint);
   std::string bytes = read_file(file);
@@ -139,7 +140,7 @@ void damage_checkpoint(const std::string& checkpoint) {
 }
 
 // Flips the first byte of the first tensor, which only a full check notices. The byte follows the
-// local header of an entry of a zip file.
+// local header of an entry in the zip file.
 void damage_tensor(const std::string& checkpoint) {
   const std::string file = largest_file(checkpoint);
   std::string bytes = read_file(file);
@@ -196,7 +197,7 @@ struct Choice {
   std::int64_t batch = 0;    // The batch at which training begins.
   std::string refusal = {};  // Empty: training begins.
 
-  // Without the names of the folders, which differ from test to test.
+  // The choice as text, without the names of the folders, which differ from test to test.
   std::string text(const std::string& folder, const std::string& sent) const {
     if (refusal.find("deepspeed_config") != std::string::npos) return "refused for its form";
     if (refusal.find("tar cannot be loaded") != std::string::npos) return "refused for its damage";
@@ -212,10 +213,10 @@ struct Choice {
 
 struct ToolAnswer {
   Choice choice;
-  std::string needs;  // The option without which no Trainer takes it.
+  std::string needs;  // The option without which no Trainer takes the checkpoint.
 };
 
-// `form`: in which the run saves now.
+// `form`: the form in which the run saves now.
 ToolAnswer ask_tool(const std::string& folder, RunForm form) {
   std::vector<std::string> command = {CAIRN_PROGRAM, "resume", "--explain", folder,
                                       "--run-name",  "run",    "--json"};
@@ -239,8 +240,8 @@ ToolAnswer ask_tool(const std::string& folder, RunForm form) {
   return answer;
 }
 
-// Combines the answers for two places. The furthest checkpoint counts, and the first place among
-// equal ones. If neither place has a checkpoint, each may refuse.
+// Combines the answers for two places. The furthest checkpoint counts; if both are equally far, the
+// first place counts. If neither place has a checkpoint, a refusal of either place counts.
 ToolAnswer further_of(const ToolAnswer& here, const ToolAnswer& there) {
   if (there.choice.path.empty()) {
     return here.choice.path.empty() && here.choice.refusal.empty() ? there : here;
@@ -266,7 +267,7 @@ Choice ask_trainer(TrainerOptions made) {
     choice.path = message.substr(begin.size());
     choice.path.resize(std::min(choice.path.find(" ("), choice.path.size()));
   }
-  if (choice.batch == 0) choice.path.clear();  // The checkpoint that it tried was damaged.
+  if (choice.batch == 0) choice.path.clear();  // The checkpoint that the Trainer tried was damaged.
   return choice;
 }
 
@@ -316,14 +317,15 @@ class ResumeForms : public ::testing::Test {
   std::map<std::string, std::string> saved_;
 };
 
-// The answer of the tool for a Trainer of that form.
+// The answer of the tool for a Trainer that saves in that form.
 Choice said_of(RunForm form, const ToolAnswer& tool) {
   if (tool.needs.empty() || form == RunForm::kRankTars) return tool.choice;
   return {.refusal = tool.choice.path + " needs " + tool.needs};
 }
 
-// Whether the two may differ. The tool lets a run begin anew if the tars of all saves are damaged.
-// A run that saves tars refuses: it finds the damage when each rank loads its own.
+// Whether the tool and the Trainer may differ. The tool lets a run begin anew if the tars of all
+// saves are damaged. A run that saves tars refuses: such a run finds the damage only when each rank
+// loads its own tar.
 bool may_differ(RunForm form, const Left& left, const std::string& state) {
   return left.whose == "own" && form == RunForm::kRankTars && left.form == RunForm::kRankTars &&
          state == "all damaged in a tensor";

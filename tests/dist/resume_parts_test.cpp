@@ -1,7 +1,7 @@
-// A guard. A run is started again where one machine has only its parts of sharded checkpoints. The
-// table tests/data/traces/resuming_parts.txt has one line for each combination of
+// Starts a run again on a machine that has only its parts of sharded checkpoints, and records what
+// happens. The table tests/data/traces/resuming_parts.txt has one line for each combination of
 //   number of ranks x form of the run x state of the two checkpoints
-// The Trainer does what `cairn resume --explain` says. Real processes on this machine.
+// The Trainer must do what `cairn resume --explain` says. Real processes on this machine.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -67,8 +67,8 @@ const std::vector<PartsState> kPartsStates = {
     {"both without one file", Has::kAllButOne, Has::kAllButOne},
 };
 
-// Two machines without a common file system have saved two epochs: each its parts, in the folder
-// named by its number.
+// Two machines without a common file system have saved two epochs. Each machine has saved its parts
+// in a folder that is named by the machine's number.
 class ResumeParts : public ::testing::TestWithParam<int> {
  protected:
   void SetUp() override {
@@ -77,7 +77,8 @@ class ResumeParts : public ::testing::TestWithParam<int> {
     ASSERT_THAT(job.exit_codes(), Each(0)) << outputs_of(job);
   }
 
-  // The first machine's manifest is that of the whole checkpoint.
+  // Copies files of the saved checkpoint to `to`. The first machine is copied last, because its
+  // manifest is that of the whole checkpoint.
   void bring(const std::string& checkpoint, Has has, int machine, const std::string& to) const {
     for (const int from : {1, 0}) {
       const bool is_there = has == Has::kItsPart ? from == machine : has != Has::kNothing;

@@ -109,12 +109,12 @@ TEST(DataLoaderOfARank, KnowsWhoItsCheckpointWasMadeFor) {
               HasSubstr("num_replicas: 2 in the checkpoint, none here"));
 }
 
-// A job of so many ranks, each with its own batches.
+// The loaders of a job of `ranks` ranks. Each rank has its own batches.
 struct Loaders {
   Loaders(std::int64_t samples, std::int64_t ranks, DataLoaderOptions options) {
     for (std::int64_t rank = 0; rank < ranks; ++rank) {
       options.sampler = DistributedSamplerOptions{.num_replicas = ranks, .rank = rank, .seed = 3};
-      if (ranks == 1) {  // The same order without a sampler.
+      if (ranks == 1) {  // One rank alone gets the same order without a sampler.
         options.sampler.reset();
         options.shuffle = true;
         options.seed = 3;
@@ -122,7 +122,7 @@ struct Loaders {
       loaders.emplace_back(tensor_dataset(at::arange(samples)), options);
     }
   }
-  // For each batch left in the epoch, the samples of all ranks together, sorted.
+  // Returns, for each batch left in the epoch, the samples of all ranks together, sorted.
   std::vector<Numbers> rest() {
     std::vector<Numbers> batches;
     for (;;) {
@@ -147,8 +147,9 @@ struct Loaders {
   std::vector<DataLoader> loaders;
 };
 
-// Every sample of the epoch comes once, except those that make the ranks' parts equal. If all ranks
-// together have as many samples in a batch as before, the batches are the same, too.
+// Expects every sample of the epoch once, except the samples that are repeated to make the ranks'
+// parts equal. If all ranks together have as many samples in a batch as before, expects the same
+// batches, too.
 void expect_to_go_on(Loaders& before, Loaders& after, std::int64_t samples) {
   const auto whole = before.epoch();
   const bool is_same_size =
@@ -198,7 +199,7 @@ TEST(DataLoaderOfARank, GoesOnInAnEpochWithAnotherNumberOfRanks) {
   }
 }
 
-// A job of three goes on from exactly what it trained, rank by rank.
+// A job of three ranks continues exactly after the samples that it has trained, rank by rank.
 TEST(DataLoaderOfARank, GoesOnOnceMoreWhereItsEpochWasDealtAnew) {
   Loaders first(31, 3, {.batch_size = 2});
   Loaders second(31, 3, {.batch_size = 2});

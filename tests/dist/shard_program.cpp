@@ -1,8 +1,8 @@
-// One process of a job, for shard_test.cpp, which starts several:
+// One process of a job. shard_test.cpp starts several of them:
 //   shard_program MODE...
 // Each mode compares the ranks' common result with one model that this process trains on the
-// batches of all ranks. At the end it prints that all of it holds. The sharded module lies on the
-// CPU; after the mode "device" on a simulated device, after "cuda" on a GPU.
+// batches of all ranks. At the end the program prints that all comparisons hold. The sharded module
+// lies on the CPU. After the mode "device" it lies on a simulated device, after "cuda" on a GPU.
 #include <torch/torch.h>
 
 #include <algorithm>
@@ -63,7 +63,7 @@ void demand_error(const std::string& part, const std::function<void()>& act) {
   throw std::runtime_error("no error with \"" + part + "\": " + found);
 }
 
-// Has parameters of no unit between two units.
+// Between two units, this block has parameters that belong to no unit.
 struct BlockImpl : torch::nn::Module {
   explicit BlockImpl(std::int64_t width) {
     first = register_module("first", Sharded<torch::nn::Linear>(width, 7));
@@ -98,7 +98,8 @@ struct NetImpl : torch::nn::Module {
     at::Tensor x = words(tokens);
     x = twice(x);
     x = std::get<0>(block(x, true));
-    x = twice->forward(x).relu_();  // Also through the pointer, and changed in place.
+    // Called through the pointer, and the output is changed in place.
+    x = twice->forward(x).relu_();
     x = layers->forward(x);
     return last(x * frozen).mean(1);
   }
@@ -216,7 +217,7 @@ void try_strategies() {
   print_line("all of it holds");
 }
 
-// The memory of each rank between steps.
+// Checks the memory of each rank between steps.
 void try_memory() {
   torch::nn::Sequential net;
   for (int i = 0; i < 6; ++i)
@@ -246,7 +247,7 @@ void try_memory() {
   print_line("bytes " + std::to_string(bytes.parameters + bytes.gradients + state));
 }
 
-// Ranks that have less to do than others.
+// Tries ranks that have less to do than others.
 void try_uneven() {
   Net plain;
   Net net;
@@ -260,7 +261,7 @@ void try_uneven() {
       continue;
     }
     sharded->begin();
-    // Rank 0's second part weighs nothing.
+    // The second part of rank 0 has weight 0.
     sharded->backward(loss_of(net, rank, part), /*contributes=*/part == 0 || rank != 0);
     sharded->end();
   }
@@ -312,7 +313,7 @@ void try_errors() {
   sharded->end();
   for (at::Tensor& parameter : net->parameters())
     parameter.mutable_grad().reset();
-  sharded->begin();  // After the errors, it still works.
+  sharded->begin();  // The module still works after the errors.
   sharded->backward(loss_of(net, 0, 0));
   sharded->end();
   sharded.reset();
@@ -355,7 +356,8 @@ std::int64_t memory_of(const std::string& what) {
   return kib / 1024;
 }
 
-// Saves one file of 256 MiB, of which each rank has a part. No rank ever has all of it in memory.
+// Saves one file of 256 MiB. Each rank has a part of its content. No rank ever has all of the
+// content in memory.
 void try_full_save(const std::string& folder) {
   torch::nn::Sequential net;
   for (int i = 0; i < 64; ++i)
@@ -364,7 +366,7 @@ void try_full_save(const std::string& folder) {
   state.run_name = "memory";
   state.model = cairn::classifier(net, {.num_classes = 1024});
   state.sharding = cairn::fully_shard(net.ptr());
-  for (int i = 0; i < 2; ++i) {                     // The first one warms up.
+  for (int i = 0; i < 2; ++i) {                     // The first save only warms up.
     std::ofstream("/proc/self/clear_refs") << "5";  // VmHWM begins anew.
     const std::int64_t before = memory_of("VmRSS");
     cairn::save_checkpoint(state, folder + "/" + std::to_string(i) + ".pt", {.weights_only = true});
@@ -395,11 +397,11 @@ void make_many(cairn::State& state, const FSDPConfig& config) {
       torch::optim::OptimizerParamGroup(biases), torch::optim::OptimizerParamGroup(weights)};
   state.optimizer = std::make_shared<torch::optim::Adam>(groups, torch::optim::AdamOptions(0.01));
   for (at::Tensor& parameter : net->parameters())
-    parameter.mutable_grad() = parameter.detach().clone();  // Replicas stay alike.
+    parameter.mutable_grad() = parameter.detach().clone();  // This keeps replicas alike.
   state.optimizer->step();
 }
 
-// Saves all ranks' rows into one file, in few messages. Each rank finds its rows in it.
+// Saves all ranks' rows into one file, with few messages. Each rank finds its rows in that file.
 void try_many_tensors(const std::string& folder, const FSDPConfig& config) {
   cairn::State state;
   make_many(state, config);
@@ -410,7 +412,7 @@ void try_many_tensors(const std::string& folder, const FSDPConfig& config) {
   const int broadcasts = Collectives::of("broadcast");
   demand(broadcasts < 40, "few messages: " + std::to_string(broadcasts));
   const cairn::Value at_once = cairn::checkpoint_value(state, {}, nullptr);
-  cairn::dist::barrier();  // Rank 0 has written it.
+  cairn::dist::barrier();  // After this, rank 0 has written the file.
   const auto model_in = [](const cairn::Value& value) { return value.at("state").at("model"); };
   const auto moments_in = [](const cairn::Value& value) {
     return value.at("state").at("optimizers").at("Adam").at("state");
@@ -438,7 +440,7 @@ void try_many_tensors(const std::string& folder, const FSDPConfig& config) {
 void try_resident_memory() {
   constexpr int kUnits = 16;
   constexpr std::int64_t kWidth = 2048;
-  // OpenBLAS and libtorch keep some memory from it.
+  // A first product, because OpenBLAS and libtorch keep some memory after it.
   torch::rand({2, kWidth}).mm(torch::rand({kWidth, kWidth}));
   const std::int64_t before = memory_of("VmRSS");
   torch::nn::Sequential net;
@@ -446,7 +448,7 @@ void try_resident_memory() {
     net->push_back(
         Sharded<torch::nn::Linear>(torch::nn::LinearOptions(kWidth, kWidth).bias(false)));
   const auto sharded = cairn::fully_shard(net.ptr());
-  // The least of three: a thread of Gloo may still have a copy when a pass has ended.
+  // The least of three passes: a thread of Gloo may still have a copy when a pass has ended.
   std::int64_t grown = std::numeric_limits<std::int64_t>::max();
   for (int pass = 0; pass < 3; ++pass) {
     sharded->begin();

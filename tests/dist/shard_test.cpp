@@ -1,4 +1,5 @@
-// Sharded modules: real processes on this machine, each a shard_program or a dist_program.
+// Sharded modules in jobs of real processes on this machine. Each process is a shard_program or a
+// dist_program.
 #include <gmock/gmock.h>
 
 #include <algorithm>
@@ -38,7 +39,7 @@ TEST_P(Sharding, EveryStrategyComputesWhatDataParallelDoes) {
   EXPECT_THAT(job.exit_codes(), Each(0)) << outputs_of(job);
 }
 
-// The content of messages is enqueued on the device, and computed late.
+// The work that computes the content of messages is enqueued on the device, and done late.
 TEST_P(Sharding, OnADeviceTheyComputeTheSame) {
   Job job(GetParam(), {SHARD_PROGRAM, "device", "strategies", "uneven", "scaler"});
   const std::vector<int> codes = job.exit_codes();
@@ -61,7 +62,7 @@ TEST(ShardedModules, MemoryOfARankFallsWithTheirNumber) {
   }
 }
 
-// Rank 0 writes as it gathers.
+// Rank 0 writes the file while it gathers the rows.
 TEST(ShardedModules, AFullSaveTakesNoMemoryForTheWhole) {
   const TempFolder folder;
   Job job(2, {SHARD_PROGRAM, "folder=" + folder.path()});
@@ -69,7 +70,7 @@ TEST(ShardedModules, AFullSaveTakesNoMemoryForTheWhole) {
   EXPECT_GT(std::filesystem::file_size(folder / "1.pt"), 256U << 20);
 }
 
-// Exact to the byte, and without a round trip for each tensor.
+// The gathered tensors are exact to the byte, and there is no round trip for each tensor.
 TEST(ShardedModules, AFullSaveGathersManyTensorsAtATime) {
   const TempFolder folder;
   Job job(3, {SHARD_PROGRAM, "many=" + folder.path()});
@@ -101,8 +102,8 @@ TEST(ShardedModules, WhatCannotBeIsRefused) {
 Words runs(const std::vector<Words>& each) { return in_turn(each); }
 Words with(const Words& one, const Words& more) { return one + more; }
 
-// The network is float64. A batch of 4 is cut into microbatches of 2. Some of 11 evaluated samples
-// come twice.
+// The network is float64. A batch of 4 is cut into microbatches of 2. Some of the 11 evaluated
+// samples come twice.
 const Words kRun = {"train", "norm=1", "clip=norm", "batch=4", "micro=2", "samples=32"};
 
 std::vector<std::string> files_in(const std::string& folder) {
@@ -127,7 +128,7 @@ TEST(ShardedTrainer, TrainsAsDataParallelDoes) {
     std::vector<Words> all = {
         kRun, with(kRun, {"shard=FULL_SHARD"}), with(kRun, {"shard=SHARD_GRAD_OP"}),
         with(kRun, {"shard=HYBRID_SHARD", "replicas=2"}), with(kRun, {"shard=NO_SHARD"})};
-    // Ranks with different numbers of samples, one of them without tokens.
+    // Ranks with different numbers of samples. One rank's batches have no tokens.
     const Words uneven = {"train", "uneven=1", "batch=3", "micro=2", "weightless=1"};
     all.push_back(uneven);
     all.push_back(with(uneven, {"shard=FULL_SHARD"}));
@@ -170,7 +171,7 @@ void expect_same_tensors(const Value& one, const Value& other, const std::string
   }
 }
 
-// Between epochs: 32 samples on 2 ranks are 4 batches.
+// The run is continued between epochs: 32 samples on 2 ranks are 4 batches.
 TEST(ShardedTrainer, OneFileIsLoadedByAnyNumberOfRanks) {
   const TempFolder sharded_folder;
   const TempFolder plain_folder;
@@ -181,7 +182,7 @@ TEST(ShardedTrainer, OneFileIsLoadedByAnyNumberOfRanks) {
   const std::string half = "duration=1ep";
   Job job(2, runs({sharded, saved(kRun, plain_folder.path(), {half}),
                    saved(sharded, sharded_folder.path(), {half, "async=1"}),
-                   saved(sharded, sharded_folder.path()),   // Goes on from its own checkpoint.
+                   saved(sharded, sharded_folder.path()),   // Continues from its own checkpoint.
                    saved(sharded, plain_folder.path())}));  // Goes on from data parallel's
                                                             // checkpoint.
   ASSERT_THAT(job.exit_codes(), Each(0)) << outputs_of(job);
@@ -195,14 +196,14 @@ TEST(ShardedTrainer, OneFileIsLoadedByAnyNumberOfRanks) {
     for (const auto& [batch, loss] : losses_of(part(output, 4)))
       EXPECT_NEAR(losses.at(batch), loss, 1e-9);
   }
-  // At the end of the first epoch both wrote the same.
+  // At the end of the first epoch both runs wrote the same.
   const std::string name = "/ep1-ba4-rank0.pt";
   const Value of_sharded = load(sharded_folder.path() + name);
   const Value of_plain = load(plain_folder.path() + name);
   for (const char* entry : {"model", "optimizers"}) {
     expect_same_tensors(of_plain.at("state").at(entry), of_sharded.at("state").at(entry), entry);
   }
-  // One process, and four, go on from it.
+  // One process, and four processes, continue from that file.
   for (const int ranks : {1, 4}) {
     const TempFolder folder;
     std::filesystem::copy_file(sharded_folder.path() + name, folder.path() + name);
@@ -213,8 +214,9 @@ TEST(ShardedTrainer, OneFileIsLoadedByAnyNumberOfRanks) {
   }
 }
 
-// Between epochs, as above. 1 rank, and 4 (one of which has no rows of some tensors), go on from a
-// checkpoint of 2 ranks. Then 2 ranks go on from theirs.
+// The runs are continued between epochs, as above. 1 rank, and 4 ranks (one of which has no rows of
+// some tensors), continue from a checkpoint of 2 ranks. Then 2 ranks continue from the checkpoints
+// of those runs.
 TEST(ShardedTrainer, AFolderOfAllRanksIsLoadedByAnyNumberOfRanks) {
   const TempFolder folder;
   const Words sharded = kRun + Words{"shard=FULL_SHARD"};
@@ -250,7 +252,7 @@ TEST(ShardedTrainer, AFolderOfAllRanksIsLoadedByAnyNumberOfRanks) {
   }
 }
 
-// The optimizer's state is an empty dict, which such a folder does not keep.
+// The optimizer's state is an empty dict, which a folder of all ranks does not keep.
 TEST(ShardedTrainer, AnOptimizerWithoutStateGoesOnFromAFolder) {
   const TempFolder folder;
   const Words sharded = kRun + Words{"shard=FULL_SHARD", "sgd=1"};
@@ -264,7 +266,7 @@ TEST(ShardedTrainer, AnOptimizerWithoutStateGoesOnFromAFolder) {
 
 // With 65536 hidden units, each of 4 ranks has a quarter of 12 MiB of weights and optimizer state.
 // Besides its rows, a rank reads `.metadata`, the objects, and the bytes around tensors, some KiB
-// of each. Rank 0 reads these twice, since it looks for the checkpoint.
+// of each. Rank 0 reads this overhead twice, because it also looks for the checkpoint.
 TEST(ShardedTrainer, ARankReadsItsRowsAndNoOthers) {
   const TempFolder folder;
   const Words run = {"train",
@@ -288,7 +290,7 @@ TEST(ShardedTrainer, ARankReadsItsRowsAndNoOthers) {
     const std::string output = part(job.output(rank), 1);
     EXPECT_THAT(output, HasSubstr("begins at batch 2"));
     const std::int64_t read = std::stoll(rest_of_line(output, "read "));
-    // A third of a tensor with 3 rows.
+    // A rank may have one of 3 rows of a tensor, which is a third.
     EXPECT_LT(read, all * 2 / 5 + (rank == 0 ? kAround : 0)) << "of " << all;
   }
 }
@@ -304,7 +306,7 @@ TEST(ShardedTrainer, PredictsAsDataParallelDoesAlsoWhereARankHasMoreBatches) {
   }
 }
 
-// Inside an epoch, which the interval does not save.
+// The stop comes inside an epoch, where the interval makes no save.
 TEST(ShardedTrainer, AStopOfOneRankSavesAFolderOfAllRanks) {
   const TempFolder folder;
   const Words sharded = kRun + Words{"shard=FULL_SHARD"};
@@ -320,7 +322,7 @@ TEST(ShardedTrainer, AStopOfOneRankSavesAFolderOfAllRanks) {
   }
 }
 
-// For example one that lost its .metadata: its tensors could still be rescued.
+// An example is a folder that lost its .metadata: its tensors could still be rescued.
 TEST(ShardedTrainer, AFolderThatIsNoCheckpointIsPutAside) {
   const TempFolder folder;
   std::filesystem::create_directories(folder.path() + "/ep1-ba4");

@@ -1,4 +1,5 @@
-// Sharded checkpoints that loggers keep elsewhere: real processes, each with its own logger.
+// Loggers upload sharded checkpoints to another place. The processes are real. Each has its own
+// logger. In this file, "here" is the save folder, and "there" is the place of the uploads.
 #include <gmock/gmock.h>
 
 #include <algorithm>
@@ -45,7 +46,8 @@ class ShardedUploads : public ::testing::Test {
   const TempFolder folder;
   const TempFolder there;
   const std::string here = folder / "run";
-  const std::string sent = there.path() + here;  // A Trainer's names there are those here.
+  // A Trainer gives uploads the same names as the files here.
+  const std::string sent = there.path() + here;
 };
 
 TEST_F(ShardedUploads, OfAllRanksAreGoneOnFromWhenNothingIsLeftHere) {
@@ -77,7 +79,7 @@ TEST_F(ShardedUploads, WhatWasGoneOnFromIsRemovedInItsTurnHereAndThere) {
   EXPECT_THAT(kept_there(), ElementsAre("ep2-ba8", "ep3-ba12", "latest-rank0.pt"));
 }
 
-// On two machines, whose folders have other paths.
+// The job runs on two machines, whose folders have different paths.
 TEST_F(ShardedUploads, PartsOfAllGoToOnePlaceWhateverTheirFoldersAreCalled) {
   const std::vector<int> nodes = {0, 1};
   Job job(nodes, in_turn({run({"machines=1", "duration=1ep"})}));
@@ -92,8 +94,8 @@ TEST_F(ShardedUploads, PartsOfAllGoToOnePlaceWhateverTheirFoldersAreCalled) {
   verify(sent + "/0/ep2-ba8");
 }
 
-// All ranks go on from there, since a part of the newest checkpoint is gone here. So it is not the
-// newest here.
+// A part of the newest checkpoint is gone here. So that checkpoint does not count as the newest
+// here, and all ranks continue from the copy there.
 TEST_F(ShardedUploads, WhatLacksPartsHereIsNotTakenForWhatWasGoneOnFrom) {
   const std::vector<int> nodes = {0, 1};
   Job job(nodes, in_turn({run({"machines=1", "duration=2ep"})}));
@@ -103,10 +105,12 @@ TEST_F(ShardedUploads, WhatLacksPartsHereIsNotTakenForWhatWasGoneOnFrom) {
   Job again(nodes, in_turn({run({"machines=1", "duration=2ep"})}));
   ASSERT_THAT(again.exit_codes(), Each(0)) << outputs_of(again);
   EXPECT_THAT(again.output(1), HasSubstr("begins at batch 8"));
-  EXPECT_THAT(names_in(here + "/0"), ElementsAre("ep1-ba4", "ep2-ba8"));  // And no link to it.
+  // There is no link to ep2-ba8.
+  EXPECT_THAT(names_in(here + "/0"), ElementsAre("ep1-ba4", "ep2-ba8"));
 }
 
-// The last save of a job that is stopped. The store was away for a moment before.
+// The last save of a job that is stopped. Shortly before, the store could not be reached for a
+// moment.
 TEST_F(ShardedUploads, ARetryOfWhatFailedThereLeavesWhatIsHereAlone) {
   const Words stopped = {"machines=1", "async=1",       "interval=2ba", "at_batch=2",
                          "how=term",   "fails=ep0-ba2", "fails_times=1"};
@@ -118,7 +122,7 @@ TEST_F(ShardedUploads, ARetryOfWhatFailedThereLeavesWhatIsHereAlone) {
   EXPECT_THAT(names_in(here + "/0"), ElementsAre("ep0-ba2", "latest-rank0.pt"));
 }
 
-// Something is in the way here, so the save fails here. It still succeeds there.
+// A folder blocks the save's name here, so the save fails here. The upload still succeeds there.
 TEST_F(ShardedUploads, WhatFailsHereIsSentAllTheSame) {
   Job job(std::vector<int>{0, 1}, in_turn({run({"machines=1", "duration=1ep", "at_batch=2",
                                                 "how=mkdir", "makes=" + here + "/0/ep1-ba4"})}));
@@ -152,7 +156,7 @@ TEST_F(ShardedUploads, OneThatCannotBeSentIsAnErrorOfAllAndNothingTornIsThere) {
   const auto newest = find_latest(sent, {.run_name = "job"});
   ASSERT_TRUE(newest);
   EXPECT_THAT(newest->path, HasSubstr("ep1-ba4"));
-  // The one here is further.
+  // The checkpoint here is further in training.
   Job again(2, in_turn({kUnsaved, run({})}));
   ASSERT_THAT(again.exit_codes(), Each(0)) << outputs_of(again);
   EXPECT_THAT(again.output(0), HasSubstr("begins at batch 8"));

@@ -90,7 +90,7 @@ class SlurmTest(unittest.TestCase):
         self.assertIn("rank 0 of 2 (Slurm's variables)", ran.stdout)
         self.assertIn("all of it holds", ran.stdout)
 
-    # Requeued by hand.
+    # The job is requeued by hand.
     def test_3_a_job_that_is_requeued(self):
         job = Job(self.folder / "requeued", "exec srun $COMMAND")
         job.wait_until_all_wait()
@@ -103,7 +103,7 @@ class SlurmTest(unittest.TestCase):
         self.limited.wait_for("the script", lambda text: "ended with 0" in text)
         self.assertIn("ended with 75", self.limited.text())
 
-    # Preempted by a short job that is more important and needs all processors.
+    # The job is preempted by a short job that is more important and needs all processors.
     def test_5_a_job_that_is_preempted(self):
         job = Job(self.folder / "preempted", REQUEUES_ITSELF, "--partition=spare")
         job.wait_until_all_wait()

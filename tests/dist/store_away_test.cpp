@@ -1,5 +1,5 @@
-// Checkpoints that all ranks write together, in a store that is away for a time. Only rank 0 loses
-// it; the others learn that from rank 0. Real processes on this machine.
+// Checkpoints that all ranks write together, in a store that cannot be reached for a time. Only
+// rank 0 loses the store; the other ranks learn this from rank 0. Real processes on this machine.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -53,7 +53,7 @@ class StoreAwayOfRanks : public ::testing::TestWithParam<Layout> {
     return "ep0-" + name.replace(name.find('#'), 1, std::to_string(batch));
   }
 
-  // Expects the folder to hold the checkpoints of these batches, complete.
+  // Expects that the folder holds complete checkpoints of exactly these batches.
   void expect_saved(const std::vector<int>& batches) const {
     std::vector<std::string> expected = GetParam().links;
     for (const int batch : batches) {
@@ -65,7 +65,7 @@ class StoreAwayOfRanks : public ::testing::TestWithParam<Layout> {
     EXPECT_THAT(names_in(folder_.path()), UnorderedElementsAreArray(expected));
   }
 
-  // Expects a rank that has its own names to say that it saved these batches.
+  // Expects that a rank whose files have their own names says that it saved these batches.
   void expect_reported(const std::string& output, std::size_t rank,
                        const std::vector<int>& batches) const {
     for (int batch = 1; batch <= 12; ++batch) {

@@ -1,4 +1,4 @@
-// Where the files of a run of dist_program go, and how the way there is disturbed.
+// Where dist_program keeps the files of a run, and how its arguments disturb access to them.
 #pragma once
 
 #include <condition_variable>
@@ -23,7 +23,7 @@
 #include "outage.h"
 #include "testing/watched_store.h"
 
-// It cannot give its state on that rank.
+// A callback that cannot give its state on one rank.
 class StatelessOnRank final : public cairn::Callback {
  public:
   explicit StatelessOnRank(std::int64_t rank) : rank_(rank) {}
@@ -43,22 +43,22 @@ class Surroundings {
       : arguments_(arguments), folder_(arguments.text("folder")) {}
 
   // Applies these arguments:
-  //  - slow_ms=N: rank 0 takes so long to begin the save of batch 2; slow_line=1: until it reads a
-  //    line.
+  //  - slow_ms=N: rank 0 takes N ms to begin the save of batch 2. slow_line=1: rank 0 waits before
+  //    that save until it reads a line.
   //  - far=1: the folder is in a store that counts the bytes read.
-  //  - away_from=BATCH away_to=BATCH: an Outage of rank 0's.
+  //  - away_from=BATCH away_to=BATCH: an Outage of rank 0's store.
   //  - patience=SECONDS: save_store_patience.
   //  - saves=1: prints the saved checkpoints.
-  //  - uploads=1: only rank 0 sends its checkpoints to another place, and none is kept.
-  //  - sends=FOLDER: each rank (sender=R: only that one) has a logger that keeps files in that
-  //    folder, as in a far store. fails=PART: there rank 1 cannot write names that contain PART;
-  //    fails_times=N: the first N times.
+  //  - uploads=1: only rank 0 uploads its checkpoints to another place, and keeps none.
+  //  - sends=FOLDER: each rank (sender=R: only rank R) has a logger that keeps files in FOLDER, as
+  //    in a far store. fails=PART: rank 1 cannot write names that contain PART to FOLDER; with
+  //    fails_times=N it cannot the first N times.
   //  - run_directory=1: each rank sends its own folder.
   //  - events=1: two savers, one after batches, the other after epochs.
-  //  - nodes=1: prints what is logged about the machines.
+  //  - nodes=1: prints the hyperparameters that describe the machines.
   //  - no_state=R: rank R cannot give the state of a callback.
-  //  - swap=FILE over=NAME, with load_path: after rank 0 has opened something, and before the
-  //    others do, FILE gets that name.
+  //  - swap=FILE over=NAME, with load_path: after rank 0 has opened something, and before the other
+  //    ranks do, FILE gets the name NAME.
   //  - fails_open=1, with load_path: rank 0's first open fails, and the next one succeeds.
   void change(cairn::TrainerOptions& options) {
     const bool is_first = cairn::dist::rank() == 0;
@@ -106,7 +106,7 @@ class Surroundings {
     }
   }
 
-  // Call it when the Trainer is constructed.
+  // Call it after the Trainer is constructed.
   void describe() const {
     if (counted_) print_line("read " + std::to_string(counted_->bytes_read()));
     for (const char* name : {"num_nodes", "num_cpus_per_node"}) {
@@ -115,7 +115,7 @@ class Surroundings {
     }
   }
 
-  // saves_first=1: saves before the first batch, unless it is saved.
+  // saves_first=1: saves before the first batch, unless that state is saved already.
   void save_first(cairn::Trainer& trainer) const {
     if (!arguments_.has("saves_first")) return;
     for (const auto& callback : trainer.state().callbacks) {
@@ -124,7 +124,7 @@ class Surroundings {
     }
   }
 
-  // Call it when the Trainer is closed.
+  // Call it after the Trainer is closed.
   void describe_files(cairn::Trainer& trainer) const {
     if (arguments_.has("saves")) {
       for (const std::string& path : trainer.saved_checkpoints())
@@ -155,7 +155,7 @@ class Surroundings {
         }});
   }
 
-  // Without hooks: cairn takes it for a far store, as on the other ranks.
+  // A store without hooks. cairn takes it for a far store, like the stores of the other ranks.
   static std::shared_ptr<cairn::ObjectStore> plain_store() {
     return std::make_shared<cairn::testing::WatchedStore>(cairn::local_store());
   }

@@ -13,7 +13,7 @@
 #include "arguments.h"
 #include "dist/team.h"
 
-// Errors by the name of their class, as a rank throws them.
+// Functions that throw an error, by the name of the error's class.
 inline const std::map<std::string, std::function<void()>>& errors_by_class() {
   static const std::map<std::string, std::function<void()>> errors = {
       {"UsageError", [] { throw cairn::UsageError("why"); }},
@@ -73,7 +73,8 @@ inline void demand_text(const std::string& what, const std::string& expected,
   throw std::runtime_error(what + ": expected " + expected + ", found " + found);
 }
 
-// Each call once without an error, then with one of each class on rank 0 and on rank 1.
+// Makes each call of Team once without an error. Then makes it with an error of each class, on rank
+// 0 and on rank 1.
 inline void call_as_team(const Arguments& arguments) {
   initialize(arguments);
   const cairn::Team team = cairn::Team::of_job();

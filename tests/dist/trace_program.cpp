@@ -1,4 +1,4 @@
-// One process of a job whose saves are traced, for trace_test.cpp, which starts several:
+// One process of a job whose saves are traced. trace_test.cpp starts several of them:
 //   trace_program trace=store|files|collectives layout=file|sharded|tars folder=FOLDER [async=1]
 // Writes "trace LINE" for each line of its trace.
 #include <torch/torch.h>
@@ -34,9 +34,9 @@ TracedLayout layout_of(const Arguments& arguments) {
   return layouts.at(arguments.text("layout"));
 }
 
-// Writes, for each event of a run, the collectives from its beginning to that of the next event.
-// Events without any are left out. This callback comes before the savers, so theirs count for their
-// event.
+// Writes, for each event of a run, the collectives from the beginning of the event to the beginning
+// of the next event. Leaves out events without collectives. This callback runs before the savers,
+// so the collectives of a saver count for the event that the saver handles.
 class EventCosts final : public cairn::Callback {
  public:
   explicit EventCosts(std::shared_ptr<Trace> trace) : trace_(std::move(trace)) {}

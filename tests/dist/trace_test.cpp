@@ -1,5 +1,6 @@
-// Guards for the saves of several processes: their calls of a store and of a file system, and how
-// many collectives each event costs. golden_trace.h says how to write the golden files anew.
+// Compares the saves of several processes with golden files: the calls of a store and of a file
+// system, and the number of collectives of each event. golden_trace.h says how to write the golden
+// files anew.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -167,7 +167,7 @@ class TwoMachinesTest(unittest.TestCase):
         for process in again:
             self.assertIn("begins at batch 2", process.text)
 
-    # Side by side, since they mostly wait.
+    # The jobs run side by side, since they mostly wait.
     def test_the_cable_is_pulled(self):
         with concurrent.futures.ThreadPoolExecutor() as pool:
             for done in [pool.submit(self.while_training), pool.submit(self.while_saving),

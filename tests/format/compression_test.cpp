@@ -1,4 +1,4 @@
-// For every codec: it can read what it wrote, and its output is the whole data or an error.
+// Every codec can read the data that it wrote, and decoding gives the whole data or an error.
 #include <gtest/gtest.h>
 
 #include "cairn/error.h"
@@ -38,7 +38,7 @@ std::string decoded_by(const Codec& codec, const std::string& bytes,
   return sink.text;
 }
 
-// Makes a text of which half compresses and half does not, as with parameters.
+// Makes a text. Half of the text compresses and half does not, as with parameters of a model.
 std::string sample(std::size_t size) {
   auto random = static_cast<std::uint32_t>(size);
   std::string text(size, '\0');
@@ -105,7 +105,7 @@ TEST_P(CodecTest, HowItIsCutIntoPiecesMakesNoDifference) {
   const std::string bytes = encoded_by(codec, text);
   EXPECT_TRUE(bytes == encoded_by(codec, text, text.size()));
   EXPECT_TRUE(bytes == encoded_by(codec, text, 4097));
-  // The same holds for reading.
+  // The sizes of the pieces make no difference for reading, either.
   StringSink sink;
   const auto decoder = codec.decoder(sink);
   for (std::size_t at = 0; at < bytes.size(); at += 977) {
@@ -132,14 +132,14 @@ TEST_P(CodecTest, AFlipOfEveryByteIsAnErrorOrHarmless) {
       damaged[at] = static_cast<char>(damaged[at] ^ flip);
       try {
         const std::string read = decoded_by(codec, damaged, 1 << 20);
-        if (&codec != &kLzma) {  // has no checksum
+        if (&codec != &kLzma) {  // lzma has no checksum
           ASSERT_EQ(read, text) << "byte " << at;
         }
       } catch (const CorruptError&) {
       } catch (const UnsupportedError&) {
       }
     }
-    if (&codec == &kLzop) at += 4;  // each takes two processes
+    if (&codec == &kLzop) at += 4;  // each attempt takes two processes
   }
 }
 
@@ -154,7 +154,8 @@ TEST_P(CodecTest, StreamsOneAfterAnotherAreOne) {
   const std::string one = sample(70'000);
   const std::string two = sample(3);
   const std::string both = encoded_by(codec, one) + encoded_by(codec, two);
-  if (&codec == &kLzma || &codec == &kLzop) {  // their tools accept only one, too
+  // the tools of these formats accept only one stream, too
+  if (&codec == &kLzma || &codec == &kLzop) {
     EXPECT_THROW(decoded_by(codec, both), CorruptError);
   } else {
     EXPECT_TRUE(decoded_by(codec, both) == one + two);

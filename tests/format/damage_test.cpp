@@ -1,5 +1,5 @@
-// Damages a small file of cairn's in every way at every single place; and a large file at some
-// places.
+// Damages a small file of cairn's in every way at every single position, and a large file at some
+// positions.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -100,8 +100,8 @@ TEST(DamageTest, ZeroedBlocksAreFound) {  // a lost page looks like this after a
   }
 }
 
-// For a file that is compared in several pieces (zip/canonical.cpp): finds the first byte that is
-// not as it was written, or the end of the file.
+// zip/canonical.cpp compares this file in several pieces. It must report the first byte that is not
+// as it was written, or the end of the file.
 TEST(DamageTest, TheFirstOfSeveralDifferencesOfManyRecordsIsTold) {
   constexpr std::size_t kTensors = 40'000;
   List tensors;
@@ -118,7 +118,7 @@ TEST(DamageTest, TheFirstOfSeveralDifferencesOfManyRecordsIsTold) {
   EXPECT_EQ(difference(whole), whole.size());
   EXPECT_EQ(difference(whole + "junk"), whole.size());
   const TorchFile file(shared(whole), "x.pt");
-  std::vector<std::uint64_t> places;  // not read by opening; in the file's order
+  std::vector<std::uint64_t> places;  // positions that opening does not read, in the file's order
   for (const std::size_t i : {0U, 16'382U, 16'383U, 16'384U, 39'999U}) {
     const FileRecord& record = *file.find_record("data/" + std::to_string(i));
     places.push_back(record.offset - 1);            // in its local header

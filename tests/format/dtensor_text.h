@@ -9,7 +9,7 @@ namespace cairn::testing {
 
 inline const std::string kShardedRows = "K\2K\2\x86"s;  // the shape of the shard
 
-// An object made without arguments, with these attributes: pairs of a key and a value.
+// An object made without arguments. `attributes` are pairs of a key and a value.
 inline std::string with_attributes(const std::string& type, const std::string& attributes) {
   return type + ")\x81}(" + attributes + "ub";
 }
@@ -26,7 +26,8 @@ inline std::string strided_shard(const std::string& dim, const std::string& spli
   return placement("_StridedShard", unicode("dim") + dim + unicode("split_factor") + split_factor);
 }
 
-// The parts of a pickled DTensor. The default is the second of two shards of four rows of two.
+// The parts of a pickled DTensor. The default is the second of two shards of a tensor with four
+// rows of two elements.
 struct DTensorText {
   std::string module = "torch.distributed.tensor";
   std::string dtype = global("torch", "float32");

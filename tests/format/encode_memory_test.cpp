@@ -1,5 +1,5 @@
-// An EncodeMemory changes no output. Whatever tree comes next, its pickle, its room and its
-// storages are the same as without the memory.
+// An EncodeMemory changes no output. Whatever tree is encoded next, its pickle, its reserved room
+// and its storages are the same as without the memory.
 #include <gtest/gtest.h>
 
 #include <functional>
@@ -26,7 +26,7 @@ Value tensor(std::shared_ptr<const Storage> of = storage()) {
   return view;
 }
 
-// Not a literal, so that texts are freed with their trees.
+// Makes a new text instead of a literal, so that texts are freed with their trees.
 std::string name(int i) {
   std::string text = "a_layers_weight_";
   text += std::to_string(i);
@@ -68,8 +68,8 @@ class EncodeMemoryTest : public ::testing::Test {
     EXPECT_EQ(known.room, anew.room);
     EXPECT_EQ(known.storages, anew.storages);
   }
-  // Encodes twice, so that the second call can continue from the first; then after another known
-  // tree.
+  // Encodes `value` twice, so that the second call can use the memory of the first. Then does so
+  // after another known tree.
   void expect_same_after(const Value& before, const Value& value) {
     memory_.forget();
     expect_same(before);
@@ -134,7 +134,7 @@ TEST_F(EncodeMemoryTest, ObjectsThatAreMetFirstInThePart) {
   dict.set(name(4), shared);
   const Value with_shared = dict;
   expect_same_after(tree(model_, with_shared), tree(model_, with_shared, 9, shared));
-  // The first time it is one object, the second time two equal ones.
+  // In the first tree it is one object, in the second tree there are two equal objects.
   expect_same_after(tree(model_, with_shared, Dict{{"a", 1}}), tree(model_, with_shared, shared));
 }
 
@@ -150,7 +150,8 @@ TEST_F(EncodeMemoryTest, StoragesOfOnePartInTheOther) {
                     tree(model_, aliasing, Dict{{"a", tensor(tied)}}));
 }
 
-// Texts that are numbers, as the keys of storages are, before the parts: in order and out of order.
+// Before the parts come texts that are numbers, like the keys of storages: in order and out of
+// order.
 TEST_F(EncodeMemoryTest, TextsThatAreKeysOfStorages) {
   for (const char* first : {"0", "1", "150", "00"}) {
     const auto behind_text = [&](const Value& last) {
@@ -173,7 +174,7 @@ TEST_F(EncodeMemoryTest, StatesWithoutTensors) {
                     tree(model_, without, inner));
 }
 
-// Any trees, in any order.
+// Encodes any trees, in any order.
 TEST_F(EncodeMemoryTest, AfterAnyTrees) {
   std::mt19937 random(11);  // NOLINT
   const auto pick = [&](std::size_t n) { return static_cast<std::size_t>(random() % n); };

@@ -1,5 +1,5 @@
 // Writing torch.distributed.checkpoint folders: the content is the flattened tree, and the reader
-// returns it. (tests/data/README.md, cairn/dcp, shows that PyTorch loads it.)
+// returns it. (In tests/data/README.md, cairn/dcp shows that PyTorch loads such a folder.)
 #include "format/dcp/folder_plan.h"
 
 #include <gmock/gmock.h>
@@ -94,7 +94,7 @@ TEST(FolderPlanTest, WhatCannotBeFlattenedIsRefused) {
   EXPECT_THROW(FolderPlan(Dict{{"w", quantized}}), UnsupportedError);
 }
 
-// Rows 0 to 2 and 3 to 4 of a matrix of five rows, on one rank each.
+// A matrix of five rows: rank 0 has rows 0 to 2, rank 1 has rows 3 and 4.
 TensorView rows_of_rank(int rank) {
   TensorView rows = floats({rank == 0 ? 3 : 2, 2});
   rows.part = std::make_shared<const TensorPart>(
@@ -108,7 +108,7 @@ TEST(FolderPlanTest, WhatStandsAtSeveralPlacesIsAnItemAtEach) {
   EXPECT_EQ(read_back(written(tree)), tree);
 }
 
-// A pickle of a few hundred bytes can hold such dicts, each of which contains the next twice.
+// Dicts that each contain the next dict twice. A pickle of a few hundred bytes can hold them.
 TEST(FolderPlanTest, ATreeOfMorePlacesThanThereIsMemoryForIsRefused) {
   Value dicts = Dict{{"x", 1}};
   Value lists = Dict{};
@@ -127,7 +127,7 @@ TEST(FolderPlanTest, ATreeOfMorePlacesThanThereIsMemoryForIsRefused) {
   EXPECT_EQ(flatten(Dict{{"tree", nothing}}).size(), 1U);  // lists of numbers are one item
 }
 
-// Each item is encoded by itself.
+// Each item is encoded separately.
 TEST(FolderPlanTest, BytesThatStandInMoreItemsThanThereIsMemoryForAreRefused) {
   const Value bytes = Bytes{std::string(1 << 20, 'x')};
   Dict as_items;

@@ -22,7 +22,7 @@ using testing::kData;
 using testing::read_file;
 using testing::shared;
 
-// Golden files with content that cairn does not read, and a word that the error must contain.
+// A golden file with content that cairn does not read, and a word that the error must contain.
 struct Refused {
   const char* name;
   const char* word;
@@ -38,7 +38,7 @@ const Refused* find_refused(const std::string& path) {
   return nullptr;
 }
 
-// Returns paths below the data folder of all .pt files: refused ones, or those with a description.
+// Returns the paths below the data folder of all .pt files that are refused, or of all others.
 std::vector<std::string> golden_files(bool refused) {
   std::vector<std::string> found;
   for (const auto& entry : std::filesystem::recursive_directory_iterator(kData)) {
@@ -135,9 +135,10 @@ INSTANTIATE_TEST_SUITE_P(All, ForeignGoldenTest,
                                                                                 : "2_14");
                          });
 
-// Golden files of which a Value carries every part. Others come out smaller. They have the
-// _metadata of a module's state_dict, lazily conjugated tensors, another pickle protocol, or two
-// equal texts that were two objects in Python. tests/python checks those against Python itself.
+// Golden files whose every part a Value can hold. Other golden files become smaller when they are
+// written again. Such files have the _metadata of a module's state_dict, lazily conjugated tensors,
+// another pickle protocol, or two equal texts that were two objects in Python. tests/python checks
+// them against Python itself.
 std::vector<std::string> files_with_same_pickle() {
   std::vector<std::string> files = {"torch-1.13/views.pt"};
   for (const char* version : {"1.13", "2.6", "2.14"}) {

@@ -28,10 +28,10 @@ struct PickleCase {
   const char* name;
   std::string pickle;
   PickleAnswer answer;
-  std::string (*make)() = nullptr;  // for a long pickle: called by the test that needs it
+  std::string (*make)() = nullptr;  // makes a long pickle in the test that needs it
 };
 
-// Keeps the failure's message readable: the pickle may have megabytes.
+// Prints only the name, to keep messages of failures readable: the pickle may have megabytes.
 void PrintTo(const PickleCase& c, std::ostream* out) { *out << c.name; }
 
 // 40 lists, each holding the previous one twice: 2^40 items when walked as a tree.
@@ -44,7 +44,8 @@ std::string billion_laughs() {
   return pickle("(" + body + "l");
 }
 
-// The same with tuples. The last one is a dict key, which must be hashed.
+// 40 tuples, each holding the previous one twice. The last tuple is a dict key, which must be
+// hashed.
 std::string billion_laughs_key() {
   std::string body = "}K\1q\0"s;
   for (int i = 1; i <= 40; ++i) {
@@ -58,7 +59,7 @@ std::string shared_text(std::size_t size, std::size_t uses) {
   return pickle("](" + unicode(std::string(size, 'x')) + "q\1"s + repeated("h\1"s, uses) + "e");
 }
 
-// Bytes in a tuple that is the key of so many dicts: they must be hashed each time.
+// Bytes in a tuple that is the key of `dicts` dicts. The bytes must be hashed for each dict.
 std::string bytes_key(std::size_t size, std::size_t dicts) {
   std::string bytes = "B"s;
   append_little_endian(bytes, static_cast<std::uint32_t>(size));
@@ -539,7 +540,8 @@ TEST(HostilePickleTest, LastOfDuplicateKeysWins) {
   EXPECT_EQ(file.read(), Value(Dict{{1, true}}));
 }
 
-// This is torch.empty(0) and its view(torch.int32). PyTorch writes both under one key.
+// A pickle of torch.empty(0) and of its view with the type torch.int32. PyTorch writes the storages
+// of both under one key.
 TEST(HostilePickleTest, ViewsOfNothingMayHaveTwoTypes) {
   const auto view = [](const char* type) {
     return tensor(storage(global("torch", type), "0", "K\0"s) + "K\0K\0\x85K\1\x85"s);

@@ -27,7 +27,7 @@ SharedBytes zeros(std::size_t size) {
   return {{static_cast<const std::byte*>(at), size}, owner};
 }
 
-// Seeks over pieces of zeros instead of writing them.
+// Seeks over pieces of zeros instead of writing the zeros.
 class SparseFileSink final : public ByteSink {
  public:
   explicit SparseFileSink(const std::string& path)

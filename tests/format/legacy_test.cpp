@@ -39,7 +39,7 @@ std::string count(std::uint64_t numel) {
   return out;
 }
 
-// A storage of four float32 with the key "7", or the part of it that `view` says.
+// A storage of four float32 with the key "7", or the part of that storage that `view` gives.
 std::string storage(const std::string& view) {
   return "(" + unicode("storage") + global("torch", "FloatStorage") + unicode("7") +
          unicode("cpu") + "K\4"s + view + "tQ";

@@ -1,4 +1,5 @@
-// Files that are whole, but are no checkpoints, are refused by name, with advice.
+// Files that are whole, but are no checkpoints, are refused. The error names their format and gives
+// advice.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -93,7 +94,7 @@ TEST(OtherFormatsTest, ACompressionThatNobodyReadsIsNamedWithTheRecord) {
   EXPECT_THAT(answer_to(zip), AllOf(HasSubstr("data.pkl is compressed"), HasSubstr("zip -0")));
 }
 
-// Checks that the message says where to cut.
+// Checks that the message says where to cut the two files apart.
 void expect_two_torch_files(const std::string& first, const std::string& second) {
   const std::string message = answer_to(first + second);
   EXPECT_THAT(message, AllOf(HasSubstr("begins at byte " + std::to_string(first.size())),

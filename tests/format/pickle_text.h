@@ -44,7 +44,7 @@ inline std::string global(const std::string& module, const std::string& name) {
 // "\x80\x02 <body> ."
 inline std::string pickle(const std::string& body) { return "\x80\x02"s + body + "."; }
 
-// A storage as a persistent id. `numel` is opcodes.
+// A storage as a persistent id. `numel` holds the opcodes of the number of elements.
 inline std::string storage(const std::string& type, const std::string& key,
                            const std::string& numel) {
   return "(" + unicode("storage") + type + unicode(key) + unicode("cpu") + numel + "tQ";
@@ -53,7 +53,7 @@ inline std::string float_storage(const std::string& numel = "K\x04"s) {
   return storage(global("torch", "FloatStorage"), "0", numel);
 }
 
-// A call of _rebuild_tensor_v2, with these opcodes for storage, offset, size and stride.
+// A call of _rebuild_tensor_v2. The argument holds the opcodes of storage, offset, size and stride.
 inline std::string tensor(const std::string& storage_and_place) {
   return global("torch._utils", "_rebuild_tensor_v2") + "(" + storage_and_place + "\x89" +
          global("collections", "OrderedDict") + ")RtR";

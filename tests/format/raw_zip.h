@@ -15,8 +15,7 @@ namespace cairn::testing {
 struct RawRecord {
   std::string name;
   std::string content;
-  // Values for the local header and the central directory, if they should differ from the true
-  // ones.
+  // Values for the local header and the central directory that replace the true values.
   std::optional<std::string> local_name = {};
   std::optional<std::uint32_t> local_size = {};
   std::optional<std::uint32_t> local_crc = {};

@@ -45,7 +45,8 @@ RC_GTEST_PROP(RoundTripTest, RandomValuesComeBackAsTheyWere, ()) {
   const std::string bytes = encoded(value);
   const Value again = read_back(bytes);
   RC_ASSERT(describe_value(again) == describe_value(value));
-  RC_ASSERT(encoded(again) == bytes);  // also the same sharing, which shows in the pickle's memo
+  // the sharing is the same, too: it shows in the pickle's memo
+  RC_ASSERT(encoded(again) == bytes);
   RC_ASSERT(encoded(value) == bytes);
 }
 
@@ -100,7 +101,7 @@ TEST(RoundTripTest, TiedTensorsAndViewsShareOneRecord) {
   EXPECT_EQ(value.at("row").as_tensor().storage_offset, 4);
 }
 
-// PyTorch counts the storages of such dtypes in bytes, like those of uint8.
+// PyTorch counts the storages of dtypes without a storage class in bytes, like those of uint8.
 TEST(RoundTripTest, DTypesWithoutAStorageClassMayShareOneAndWithUInt8) {
   const TensorView bytes = make_tensor(DType::kUInt8, {3}, shared(std::string("abc")));
   TensorView words = bytes;
@@ -117,7 +118,8 @@ TEST(RoundTripTest, DTypesWithoutAStorageClassMayShareOneAndWithUInt8) {
   }
 }
 
-// Only this tensor is refused: a uint8 tensor, which has no byte order, has the same bytes.
+// Only this tensor is refused. A uint8 tensor with the same bytes is accepted, because it has no
+// byte order.
 TEST(RoundTripTest, BigEndianElementsOfUnknownLengthAreUnsupported) {
   const std::string place = "K\0K\2\x85K\1\x85\x89N"s;
   const auto view = [&](const char* function, const std::string& type, const std::string& rest) {
@@ -163,7 +165,8 @@ TEST(RoundTripTest, TensorsOutliveTheFile) {
   EXPECT_EQ(value.at("w"), Value(floats({4}, '\1')));
 }
 
-// tests/python checks CPython's batches of 1000 byte by byte. This checks that all items come back.
+// tests/python checks CPython's batches of 1000 items byte by byte. This test checks that all items
+// are read back.
 TEST(RoundTripTest, LargeContainersComeBackWhole) {
   for (const int size : {0, 1, 2, 999, 1000, 1001, 2000, 2001}) {
     Dict dict;
@@ -235,7 +238,7 @@ TEST(RoundTripTest, AnArrayCanDoWithoutTheNameOfNumpysInnerModule) {
   EXPECT_EQ(encoded(again), bytes);
 }
 
-// Composer's list of what weights_only may load has only this name.
+// Of numpy's names, Composer's list of what weights_only may load has only this one.
 TEST(RoundTripTest, NewArraysHaveTheNamesOfNumpy2) {
   const std::string bytes = encoded(List{NdArray{"u1", {2}, shared(std::string("ab"))}});
   EXPECT_NE(pickle_of(bytes).find("numpy._core.multiarray\n_reconstruct"), std::string::npos);

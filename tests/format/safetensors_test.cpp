@@ -1,5 +1,5 @@
-// The contents of safetensors files: each check of the reference implementation, what it tolerates,
-// and what cairn refuses besides.
+// The contents of safetensors files: each check of the reference implementation, what the reference
+// tolerates, and what only cairn refuses.
 #include "cairn/format/safetensors.h"
 
 #include <gmock/gmock.h>
@@ -32,7 +32,7 @@ struct SafetensorsCase {
 
 void PrintTo(const SafetensorsCase& c, std::ostream* out) { *out << c.name; }
 
-// A header with these members.
+// A header with the given members.
 std::string header(const std::string& members) { return "{" + members + "}"; }
 
 std::string with(const std::string& members, const std::string& data = "") {
@@ -58,7 +58,7 @@ std::string sized(std::uint64_t header_size, const std::string& rest) {
   return file + rest;
 }
 
-// The checks of the reference.
+// Cases for the checks of the reference implementation.
 std::vector<SafetensorsCase> checked_cases() {
   constexpr auto kNo = SafetensorsAnswer::kCorrupt;
   const std::string two_to_32 = "4294967296";
@@ -212,7 +212,7 @@ INSTANTIATE_TEST_SUITE_P(Tolerated, SafetensorsFileTest, ::testing::ValuesIn(tol
 INSTANTIATE_TEST_SUITE_P(Rejected, SafetensorsFileTest, ::testing::ValuesIn(rejected_cases()),
                          safetensors_case_name);
 
-// These are not in the tables above, whose cases are made anew for every test.
+// The tables above are made anew for every test, so these long headers are not in them.
 TEST(SafetensorsFileTest, LongHeadersAreRefused) {
   const std::string spaces(100'000'001, ' ');  // NOLINT(bugprone-string-constructor): meant
   for (const std::string& bytes : {sized(spaces.size(), spaces), nested(1'000'000)}) {

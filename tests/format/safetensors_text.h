@@ -13,7 +13,7 @@ inline std::string safetensors_file(const std::string& header, const std::string
   return file + header + data;
 }
 
-// A member of the header: safetensors_entry("w", "F32", "[2]", "[0,8]").
+// One member of the header, such as safetensors_entry("w", "F32", "[2]", "[0,8]").
 inline std::string safetensors_entry(const std::string& name, const std::string& dtype,
                                      const std::string& shape, const std::string& offsets) {
   return "\"" + name + R"(":{"dtype":")" + dtype + R"(","shape":)" + shape + R"(,"data_offsets":)" +

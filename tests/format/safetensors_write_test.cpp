@@ -1,5 +1,5 @@
-// cairn writes safetensors files with the same bytes as the reference, and its refusals name the
-// tensor.
+// cairn writes safetensors files with the same bytes as the reference implementation. If cairn
+// refuses a tensor, the error names the tensor.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -41,8 +41,8 @@ TensorView tensor(DType dtype, const std::vector<std::int64_t>& shape) {
   return make_tensor(dtype, shape, shared(bytes));
 }
 
-// Reads a file and writes its tensors, given in another order. The result has the reference's
-// bytes.
+// Reads a file and writes its tensors, given in another order. The result has the same bytes as the
+// file of the reference.
 TEST(SafetensorsPlanTest, WritesTheReferencesBytes) {
   for (const char* name : {"/torch-2.14/dtypes.safetensors", "/cairn/tiny.safetensors"}) {
     const std::string bytes = testing::read_file(kData + name);

@@ -20,7 +20,7 @@ namespace {
 using testing::CountingSource;
 using testing::shared;
 
-// Behaves like the memory of a device.
+// A source that behaves like the memory of a device.
 class FarMemory final : public DeviceSource {
  public:
   explicit FarMemory(std::shared_ptr<const CountingSource> under) : under_(std::move(under)) {}
@@ -32,8 +32,8 @@ class FarMemory final : public DeviceSource {
   std::shared_ptr<const CountingSource> under_;
 };
 
-// Behaves like a device or a bucket: its bytes must be read. Each byte is the low byte of a mix of
-// its offset.
+// A source that behaves like a device or a bucket: it has no views, and its bytes must be read.
+// Each byte is the low byte of a mix of its offset.
 std::shared_ptr<CountingSource> far_away(std::uint64_t size) {
   std::string text(size, '\0');
   for (std::uint64_t i = 0; i < size; ++i) {
@@ -71,14 +71,15 @@ TEST(StreamPlanTest, ManySmallStoragesOfASourceAreReadWithOneCall) {
   const auto source = far_away(300'000);
   Dict value;
   for (int i = 0; i < 1000; ++i) {
-    value.set("w" + std::to_string(i), tensor_in(source, 300 * i, i % 300));  // some are empty
+    // some tensors are empty
+    value.set("w" + std::to_string(i), tensor_in(source, 300 * i, i % 300));
   }
   const std::string file = streamed(value);
   EXPECT_EQ(source->reads, 1);
   EXPECT_EQ(file, streamed(in_memory(value)));
 }
 
-// As with an optimizer's steps, which are on the host, between moments on a device.
+// An example is an optimizer, whose steps are on the host between moments on a device.
 TEST(StreamPlanTest, TensorsInMemoryBetweenThemCostNoCall) {
   const auto source = far_away(300'000);
   Dict value;
@@ -102,7 +103,7 @@ TEST(StreamPlanTest, LargeStoragesOfADeviceAreReadInPieces) {
                              {"behind", tensor_in(source, 7, 1000)},
                              {"behind that", tensor_in(source, 9, 1000)}};
     const std::string file = streamed(value);
-    EXPECT_EQ(counted->reads, is_device ? 5 : 2);  // the large one: three reads, or one
+    EXPECT_EQ(counted->reads, is_device ? 5 : 2);  // the large tensor takes three reads, or one
     EXPECT_EQ(counted->bytes, kSize + 3000);
     EXPECT_TRUE(file == streamed(in_memory(value)));
   }
@@ -123,7 +124,7 @@ TEST(StreamPlanTest, OfSeveralSourcesEachIsReadByItself) {
   EXPECT_EQ(file, streamed(in_memory(value)));
 }
 
-// Cannot read one byte.
+// A source that fails to read one of its bytes.
 class FailingSource final : public ByteSource {
  public:
   std::uint64_t size() const override { return 100'000; }

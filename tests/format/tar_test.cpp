@@ -78,7 +78,7 @@ TEST(TarTest, TheSizeOfALargeFileStandsInAPaxHeader) {
   const std::uint64_t size = (std::uint64_t{1} << 33) + 5;
   const Writer writer(sink, "large.pt", size);
   EXPECT_THAT(sink.text, HasSubstr("19 size=8589934597\n"));
-  // The reader takes the size from there: only the content is missing.
+  // The reader takes the size from that record, and reports only that the content is missing.
   EXPECT_THAT(error_of<CorruptError>(sink.text), HasSubstr("needs 8589934597 bytes"));
 }
 

@@ -55,7 +55,8 @@ TEST(TensorBitsTest, AnyRangeHasItsSignsTurned) {
   EXPECT_EQ(testing::wrong_range_of(*real.as_items()[0].as_tensor().storage), "");
 }
 
-// As with the rows of one matrix: if each counted as a copy of the matrix, a few would be too many.
+// The views are like the rows of one matrix. If each row counted as a copy of the matrix, a few
+// rows would be too many.
 TEST(TensorBitsTest, ViewsOfOneStorageShareWhatItBecomes) {
   constexpr std::size_t kRows = 10;
   const std::vector<float> data(500, 1);

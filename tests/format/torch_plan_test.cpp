@@ -1,4 +1,4 @@
-// A plan announces exactly what is written, and stays the same from save to save.
+// A plan announces exactly the bytes that are written, and stays the same from save to save.
 #include "format/torch_plan.h"
 
 #include <gtest/gtest.h>
@@ -143,7 +143,7 @@ TEST(TorchPlanTest, ManyClassNamesAreEachWrittenOnce) {
   }
 }
 
-// The keys of storages are texts with numbers. Other texts may be equal to them.
+// The keys of storages are texts with numbers. Other texts in the tree may be equal to these keys.
 TEST(TorchPlanTest, AKeyOfAStorageThatIsATextOfTheTreeIsWrittenOnce) {
   const auto text = [](const std::string& digits) {
     return std::string{'X', static_cast<char>(digits.size()), 0, 0, 0} + digits;

@@ -10,7 +10,7 @@
 
 namespace cairn::testing {
 
-// Writes the records in that order, in the folder "archive".
+// Returns a zip with the records in the given order, in the folder "archive".
 inline std::string torch_zip(const std::vector<std::pair<std::string, std::string>>& records) {
   std::string file;
   std::string central;

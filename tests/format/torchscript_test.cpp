@@ -1,5 +1,5 @@
 // TorchScript archives. cairn reads the tensors that torch.jit.load finds (NAME.tensors.json, by
-// tests/data/write_script.py). From the code it takes only which tensors are weights.
+// tests/data/write_script.py). From the code, cairn takes only which tensors are weights.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -52,7 +52,8 @@ TEST_P(TorchScriptTest, HasTheTensorsThatPyTorchFinds) {
   }
 }
 
-// Exactly these, in their order. Older descriptions are ordered alphabetically.
+// The weights are exactly those of the state_dict, in the same order. Older descriptions are
+// ordered alphabetically.
 TEST_P(TorchScriptTest, HasTheWeightsOfItsStateDict) {
   using nlohmann::ordered_json;
   const Value weights = script_state_dict(open_script(GetParam()).read_script_weights());
@@ -216,7 +217,8 @@ TEST(TorchScriptWeightsTest, ObjectsOfClassesThatAreNoModulesHaveNone) {
             (Names{"a"}));
 }
 
-// Before PyTorch 1.7, every tensor that was no parameter was a buffer. C++ still reads it so.
+// Before PyTorch 1.7, every tensor that was no parameter was a buffer. libtorch still reads such
+// files in this way.
 TEST(TorchScriptWeightsTest, OfAClassThatListsNoBuffersAllTensorsCount) {
   EXPECT_EQ(names_by("class C(Module):\n"
                      "  __parameters__ = [\"c\", ]\n"

@@ -1,5 +1,5 @@
-// The short cut for tensors in a pickle (usual_tensor.h) always gives the same as the opcodes, run
-// one by one.
+// The short cut for tensors in a pickle (usual_tensor.h) always gives the same result as the
+// opcodes that are run one by one.
 #include <gtest/gtest.h>
 
 #include "cairn/error.h"
@@ -139,7 +139,8 @@ TEST(UsualTensorTest, WhereverAPickleEnds) {
   }
 }
 
-// Replaces each byte by a third of all other values: other opcodes, indices, numbers, keys.
+// Replaces each byte by a third of all other values. This gives other opcodes, indices, numbers and
+// keys.
 TEST(UsualTensorTest, WhateverStandsInIt) {
   const auto memory = std::make_shared<std::vector<std::byte>>(64);
   const TensorView vector =
@@ -183,7 +184,7 @@ TEST(UsualTensorTest, ThePartsOfATensorMayBeReferredTo) {
   }
 }
 
-// Objects in the memo may be fetched at once, or replace others.
+// Objects in the memo may be fetched at once, or replace other objects.
 TEST(UsualTensorTest, PlacesInTheMemoMayBeUsedTwice) {
   for (const std::string& after_key : {""s, "q\3"s, "q\4"s, "q\5"s, "q\6"s}) {
     for (const std::string& after_size : {""s, "q\3"s, "q\4"s, "q\5"s, "q\6"s, "q\7"s}) {

@@ -1,9 +1,9 @@
-// Writes files for tests/python/torch_file_test.py, each with a description beside it:
+// Writes files for tests/python/torch_file_test.py, and a description beside each file:
 //
 //   format_write_sample OUT [GOLDEN...]
 //
 // OUT/sample.pt has every kind of Value and every kind of container size. OUT/weights_only.pt has
-// those that torch.load(weights_only=True) accepts, OUT/containers.pt only sizes and sharing.
+// the Values that torch.load(weights_only=True) accepts, OUT/containers.pt only sizes and sharing.
 // OUT/0.pt, OUT/1.pt, ... are the golden files, read and written again.
 #include <cstdio>
 #include <fstream>

@@ -1,6 +1,6 @@
-// Containers whose headers lie: tars that reach outside, point elsewhere or overlap; compressed
-// data that is cut off, damaged, endless, or nested in itself. Also honest containers around
-// hostile content.
+// Containers whose headers lie: tars whose members reach outside the file, point elsewhere or
+// overlap; compressed data that is cut off, damaged, endless, or nested in itself. Also honest
+// containers around hostile content.
 #include <array>
 
 #include "cairn/value.h"
@@ -26,7 +26,7 @@ const std::string& good_pt() {
   return bytes;
 }
 
-// Returns the codecs that need no other program: the sandbox would not let it run.
+// Returns the codecs that need no other program. The sandbox would not let such a program run.
 std::vector<const Codec*> own_codecs() {
   std::vector<const Codec*> found;
   for (const Codec* codec : codecs()) {

@@ -13,20 +13,20 @@ enum class Answer : std::uint8_t {
   kRead,
   kCorrupt,
   kUnsupported,
-  kAny,  // one of these, or a file of a folder is missing
+  kAny,  // one of the answers above, or a file of a folder is missing
 };
 
 struct HostileCase {
   std::string name;
-  // A file, if its only name is ""; otherwise the files of a folder, by relative path.
+  // A single file has the name "". Otherwise, the files of a folder by relative path.
   std::map<std::string, std::string> files;
   Answer answer = Answer::kCorrupt;
 };
 
-// Keeps the failure's message readable: a file may have megabytes.
+// Prints only the name, to keep messages of failures readable: a file may have megabytes.
 inline void PrintTo(const HostileCase& c, std::ostream* out) { *out << c.name; }
 
-// One function per format, each in a file of its name.
+// One function per format. Each is defined in a file named after the format.
 std::vector<HostileCase> hostile_containers();
 std::vector<HostileCase> hostile_dcp();
 std::vector<HostileCase> hostile_dtensors();

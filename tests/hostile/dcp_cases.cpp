@@ -176,7 +176,7 @@ void add_layouts(Cases& cases) {
   shaped("chunks that are numbers", {.chunks = "K\x01K\x02"});
   shaped("a hundred thousand empty chunks",
          {.chunks = chunk({0}, {0}) + "q\x01" + repeated("h\x01", 100'000) + chunk({0}, {4})});
-  // Each takes two bytes, and makes the reader parse the dimensions again.
+  // Each repetition takes two bytes, and makes the reader parse the dimensions again.
   const std::vector<std::int64_t> zeros(64, 0);
   const std::vector<std::int64_t> ones(64, 1);
   add_dcp(
@@ -272,7 +272,8 @@ void add_pickles(Cases& cases) {
                                    unicode("checkpoint_id") + global("pathlib", "PosixPath") +
                                        unicode("/") + unicode("etc") + "\x86R")}),
           Answer::kRead);
-  // The rows of .metadata apply only there. Elsewhere it is an object of a foreign class.
+  // The classes of .metadata are known only in .metadata. In another file, such an object has a
+  // foreign class.
   cases.push_back({"dcp class in a torch.save file",
                    {{"", torch_file_of(pickle(global(kModule, "Metadata") + ")\x81"))}},
                    Answer::kRead});
@@ -305,7 +306,8 @@ void add_folders(Cases& cases) {
       {"dcp flipped data", {{".metadata", whole}, {kDataName, flipped}}, Answer::kCorrupt});
 }
 
-// Tensors inside a safetensors file. The length tells this: 16 bytes, the size of the elements.
+// Tensors inside a safetensors file. The stored length, 16 bytes, is the size of the elements, and
+// so identifies this form.
 void add_safetensors(Cases& cases) {
   const std::string entry = safetensors_entry("w", "F32", "[4]", "[0,16]");
   const auto stored = [&](const std::string& name, const std::string& data,

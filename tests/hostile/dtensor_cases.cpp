@@ -24,7 +24,7 @@ void add_lying_numbers(Cases& cases) {
   for (const Number& n : numbers) {
     const std::string name = n.name;
     add_dtensor(cases, "shape_" + name, {.shape = n.code + n.code + "\x86"}, Answer::kCorrupt);
-    // A mesh of so many ranks, all of them one element, shows more than load() allows.
+    // A mesh of that many ranks, all of which are one element, shows more than load() allows.
     const bool is_shown = name == "two_to_40" || name == "largest";
     add_dtensor(cases, "mesh_" + name, {.mesh_shape = n.code + "\x85", .mesh_strides = "K\0\x85"s},
                 is_shown ? Answer::kUnsupported : Answer::kCorrupt);
@@ -38,7 +38,7 @@ void add_lying_numbers(Cases& cases) {
   }
 }
 
-// A mesh in the form of newer releases: factors of a list of ranks.
+// A mesh in the form of newer releases: sizes and strides that describe a list of ranks.
 std::string layout(const std::string& sizes, const std::string& strides) {
   return with_attributes(global("torch.distributed._mesh_layout", "_MeshLayout"),
                          unicode("shape") + sizes + unicode("stride") + strides);

@@ -28,7 +28,7 @@
 namespace cairn::testing {
 namespace {
 
-// Its files are opened before the sandbox closes.
+// Opens its files before the process enters the sandbox.
 struct MemoryMeter {
   int reset = ::open("/proc/self/clear_refs", O_WRONLY | O_CLOEXEC);
   int status = ::open("/proc/self/status", O_RDONLY | O_CLOEXEC);
@@ -84,7 +84,7 @@ std::string answer_to(const std::string& path, std::string& message) {
   }
 }
 
-// Not with the sanitizers, which map terabytes that they do not use.
+// Sets no limit with the sanitizers, which map terabytes that they do not use.
 void limit_memory() {
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
   constexpr rlim_t kMost = rlim_t{1} << 30;

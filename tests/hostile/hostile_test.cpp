@@ -18,7 +18,8 @@ namespace cairn::testing {
 namespace {
 
 struct Outcome {
-  std::string answer;  // as hostile_reader prints it; "died": the message has the signal
+  // as hostile_reader prints it; "died": a signal ended the reader, and the message has the signal
+  std::string answer;
   long kib = 0;
   std::string message;
 };
@@ -76,7 +77,8 @@ const char* pattern_of(Answer answer) {
   return "";
 }
 
-// The limit that SECURITY.md promises. The sanitizers use memory of their own.
+// The limit that SECURITY.md promises. There is no limit with the sanitizers, which use memory of
+// their own.
 long most_kib([[maybe_unused]] std::size_t bytes) {
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
   return std::numeric_limits<long>::max();

@@ -92,7 +92,7 @@ void add_lists(Cases& cases) {
   add(cases, "stack_of_nones", filled("N"), Answer::kCorrupt);
 }
 
-// Tables in which each key would be compared with all earlier ones.
+// Tables in which each key would be compared with all earlier keys.
 void add_tables(Cases& cases) {
   std::string multiples;
   std::string distinct;
@@ -128,7 +128,7 @@ void add_tables(Cases& cases) {
   add(cases, "equal_frozensets", "}" + frozen + "Ns" + frozen + "Ns", Answer::kRead);
 }
 
-// Data that is small in the file, and large for code that lists or walks it.
+// Data that is small in the file, and large for code that lists or walks the data.
 void add_repetitions(Cases& cases) {
   const std::string shared_tensor = tensor(float_storage() + "K\0K\4\x85K\1\x85"s) + "q\1"s + "0";
   const auto file = [&](const std::string& name, const std::string& body, Answer answer) {

@@ -1,5 +1,5 @@
 // Pickles in torch.save files: every dangerous global, named and called in every way; every opcode
-// without anything to work on; every length that lies.
+// with nothing on the stack; every length that lies.
 #include <array>
 #include <cctype>
 
@@ -175,7 +175,7 @@ std::string short_text(const std::string& text) {
   return "\x8c" + std::string(1, static_cast<char>(text.size())) + text;
 }
 
-// Alone they are read, as placeholders. The sandbox makes sure that nothing else happens.
+// A global alone is read as a placeholder. The sandbox makes sure that nothing else happens.
 void add_dangerous_globals(Cases& cases) {
   const std::string argument = unicode("touch /tmp/cairn_was_here") + "\x85";
   for (const Name& bad : kDangerous) {

@@ -1,4 +1,4 @@
-// safetensors files whose header lies: every field of an entry with everything that it must not be,
+// safetensors files whose header lies: every field of an entry with wrong values of every kind,
 // holes and overlaps, and JSON made to exhaust its parser.
 #include <array>
 

@@ -1,5 +1,5 @@
 // Samples of every format in which a few bytes are replaced by the largest or smallest number. Any
-// of them may be a size, a count or an offset.
+// of these bytes may be a size, a count or an offset.
 #include <algorithm>
 
 #include "testing/format_samples.h"

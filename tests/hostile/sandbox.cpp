@@ -51,7 +51,7 @@ class Filter {
     answer(with);
   }
 
-  // Kills unless the flags in this argument are for reading, or for an unnamed file.
+  // Kills the process unless the flags in this argument are for reading, or for an unnamed file.
   void check_open(int call, std::size_t argument) {
     jump(BPF_JEQ, static_cast<unsigned>(call), 0, 5);
     load(offsetof(seccomp_data, args) + 8 * argument);
@@ -61,7 +61,7 @@ class Filter {
     answer(kKill);
   }
 
-  // Kills unless the call starts a thread.
+  // Kills the process unless the call starts a thread.
   void check_clone() {
     jump(BPF_JEQ, SYS_clone, 0, 4);
     load(offsetof(seccomp_data, args));

@@ -77,7 +77,7 @@ void add_lying_end(Cases& cases) {
   }
 }
 
-// The same for the Zip64 records, which cairn always writes.
+// Each field of the Zip64 records, which cairn always writes, with values that it cannot have.
 void add_lying_zip64(Cases& cases) {
   const std::string sound = encoded(Dict{{"a", 1}});
   struct Field {

@@ -1,6 +1,6 @@
-// Loses power at every operation of one replacement, with every disk state that may be left. Also
-// proves that the test would notice a fault: without any one step of the protocol it must find a
-// loss.
+// Loses power at every operation of one replacement, and examines every disk state that may be
+// left. Also proves that the test would notice a fault: if any one step of the protocol is left
+// out, the test must find a loss.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -29,11 +29,11 @@ void replace(FileSystem& files, const std::string& text) {
 
 struct Losses {
   int states = 0;
-  int torn = 0;       // content that is neither the old nor the new
+  int torn = 0;       // content that is neither the old nor the new content
   int forgotten = 0;  // the old content, although commit() had returned
 };
 
-// Crashes at each operation, and once after the last. `mutate` breaks the protocol.
+// Crashes at each operation, and once after the last operation. `mutate` breaks the protocol.
 Losses crash_everywhere(const std::function<void(FaultyFileSystem&)>& mutate = nullptr) {
   Losses losses;
   bool committed = false;

@@ -118,7 +118,8 @@ struct Replacing : ::testing::TestWithParam<bool> {
     return made;
   }
 
-  // Returns what a reader finds, and what is left for the next start.
+  // Returns the text that a reader finds. Checks that the next start leaves only the folder with
+  // this text.
   static std::string found(SimFileSystem& left) {
     finish_replacement_of(left, "/folder/out");
     const bool is_there = left.stat("/folder/out", true).has_value();
@@ -130,7 +131,7 @@ struct Replacing : ::testing::TestWithParam<bool> {
   }
 };
 
-// And only the new one once commit() has returned.
+// Once commit() has returned, only the new folder may be found.
 TEST_P(Replacing, IsOldOrNewAfterAnyPowerLoss) {
   bool committed = false;
   std::set<std::string> seen;
@@ -194,7 +195,7 @@ TEST_P(Replacing, IsOldOrNewAfterAnyCallThatFails) {
     try {
       write(faulty, "/folder/out", "newer");
       expected_new = kNewText;
-    } catch (const Error&) {  // the old or the new one
+    } catch (const Error&) {  // the folder is the old or the new one
     }
     failed = faulty.calls() >= n;
     const std::string text = found(*here);

@@ -17,7 +17,7 @@
 namespace cairn {
 namespace {
 
-// Keeps the bytes that it is given, and writes them later.
+// A sink that keeps the bytes that it is given, and writes them later.
 class KeepingSink final : public PositionalSink {
  public:
   explicit KeepingSink(std::size_t most_kept) : most_kept_(most_kept) {}

@@ -1,4 +1,4 @@
-// Every source gives the bytes that it was opened with, or an error that names it.
+// Every source gives the bytes that it was opened with, or an error that names the source.
 #include "cairn/byte_source.h"
 
 #include <fcntl.h>
@@ -84,7 +84,7 @@ void PrintTo(const Subject& subject, std::ostream* out) { *out << subject.name; 
 
 class ByteSourceTest : public ::testing::TestWithParam<Subject> {
  protected:
-  // Checks the results of read() for ranges of these offsets and sizes.
+  // Checks the results of read() for ranges with the given offsets and sizes.
   static void expect_read(const ByteSource& source,
                           const std::vector<std::pair<std::uint64_t, std::size_t>>& asked) {
     std::vector<std::string> places;
@@ -128,7 +128,7 @@ TEST_P(ByteSourceTest, FillsThousandsOfSmallRangesInAnyOrder) {
   expect_read(*source_, asked);
 }
 
-// Half of the parts have a destination of their own.
+// For half of the parts, the test gives a destination.
 TEST_P(ByteSourceTest, ShowsEveryByteOfEveryPartOnce) {
   const std::vector<std::pair<std::uint64_t, std::uint64_t>> asked = {
       {0, kSize}, {5, 0}, {kSize, 0}, {7, 1}, {4096, 8192}, {(1 << 20) - 1, 2}, {100, 6'000'000}};
@@ -245,7 +245,8 @@ TEST_F(FileSourceTest, ThatIsCutOffIsAnErrorWithItsByte) {
 }
 
 TEST_F(FileSourceTest, ThatWasWrittenToIsAnError) {
-  // Set explicitly, because two changes within one tick of the kernel's clock have the same time.
+  // Sets the time explicitly, because two changes within one tick of the kernel's clock have the
+  // same time.
   std::filesystem::last_write_time(
       path_, std::filesystem::last_write_time(path_) + std::chrono::seconds(1));
   EXPECT_THAT(message_of<UnreadableError>([&] { read(); }),
@@ -292,7 +293,7 @@ void drop_from_page_cache(const std::string& path) {
   ::close(fd);
 }
 
-// Much of a file, in ranges that suit no disk: with gaps, and at odd offsets.
+// Reads much of a file, in ranges that suit no disk: with gaps, and at odd offsets.
 class ColdFileTest : public ::testing::Test {
  protected:
   ColdFileTest() {
@@ -369,7 +370,8 @@ TEST_F(ColdFileTest, IsReadAsWellHoweverMuchOfItsBeginningIsCached) {
   }
 }
 
-// A destination that is aligned in its pages as in the file needs no copy; others need one.
+// A destination that is aligned in its page as the bytes are in the file needs no copy; other
+// destinations need one.
 TEST_F(ColdFileTest, IsReadIntoAnyPlace) {
   constexpr std::size_t kPage = 4096;
   for (const std::size_t shift : {std::size_t{0}, std::size_t{1}, kPage - 3}) {
@@ -421,7 +423,7 @@ TEST_F(ColdFileTest, LeavesNothingInThePageCacheWhereAllLiesInPlace) {
   EXPECT_EQ(cached_pages(path_).there, 0U);
 }
 
-// Very many parts, adjacent in memory as in the file, as in a load that reads a whole file.
+// Very many parts that are adjacent in memory as in the file, as in a load that reads a whole file.
 TEST_F(ColdFileTest, IsReadInLargePiecesWhereItsPartsLieAsInTheFile) {
   if (cached_pages(path_).there > 0) GTEST_SKIP() << "it lies in memory";
   const PageMemory memory(bytes_.size());
@@ -494,7 +496,7 @@ TEST(WindowsTest, FetchWithOneReadAndGiveWithNone) {
   EXPECT_EQ(far->reads, 2U) << "a byte was not";
 }
 
-// Shows parts in order, half of each at a time.
+// A source that shows parts in order, half a part at a time.
 class OrderedSource final : public ByteSource {
  public:
   std::uint64_t size() const override { return under_->size(); }

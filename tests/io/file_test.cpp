@@ -1,4 +1,4 @@
-// Features of the real file system only: large files, limits, signals, short writes.
+// Features that only the real file system has: large files, limits, signals, short writes.
 #include "io/file.h"
 
 #include <gtest/gtest.h>
@@ -96,7 +96,8 @@ TEST(FilePathTest, PartsOfPaths) {
   EXPECT_EQ(normal_path("dbfs:/Volumes//a"), "dbfs:/Volumes/a");
 }
 
-// By text alone, as in std::filesystem, which cairn itself does not use.
+// Paths are compared with those of std::filesystem, by text alone. cairn itself does not use
+// std::filesystem.
 TEST(PathTest, IsNormalAndRelativeAsInTheStandardLibrary) {
   const std::string letters = "ab./";
   std::vector<std::string> paths = {""};
@@ -367,8 +368,8 @@ void become_nobody() {
   if (geteuid() == 0 && setuid(65534) != 0) _exit(2);
 }
 
-// In a folder that several users write to, a user who may remove a file need not be able to read or
-// write it.
+// In a folder that several users write to, a user who may remove a file may lack the right to read
+// or write it.
 TEST(RemoveUnlockedTest, WhatMayNotBeOpenedIsRemovedWhereItsFolderAllowsIt) {
   const TempFolder folder;
   const std::string path = folder / "ep1.pt";
@@ -405,8 +406,8 @@ bool disable_locks(int error) {
          prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) == 0;
 }
 
-// As on Lustre without "-o flock", or NFSv3 without lockd. It is unknown whether the writer of a
-// file with a temporary name lives. A file with its final name has no writer any more.
+// Lustre without "-o flock" and NFSv3 without lockd have no locks. There it is unknown whether the
+// writer of a file with a temporary name lives. A file with its final name has no writer any more.
 TEST(RemoveUnlockedTest, WithoutLocksCheckpointsAreRemovedAndWhatIsBeingWrittenIsNot) {
   const TempFolder folder;
   const std::string temporary = temporary_name(folder / "ep1.pt");

@@ -36,7 +36,8 @@ class Lines {
   std::size_t size_;
 };
 
-// Lengths around all limits in the code: whole lines, pieces that wait, and pieces that do not.
+// Lengths around all limits in the code: whole lines, pieces that are held back, and pieces that
+// are written at once.
 constexpr std::array<std::size_t, 14> kLengths = {0,   1,   40,  63,   64,   65,   100,
                                                   511, 512, 513, 4095, 4096, 4097, 20'000};
 

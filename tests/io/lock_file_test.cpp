@@ -1,5 +1,5 @@
-// Advisory locks: of a file that says which process is at work. A forked child has no share in
-// them.
+// Advisory locks of a file that says which process is at work. A forked child does not hold the
+// locks of its parent.
 #include "io/files/lock_file.h"
 
 #include <gtest/gtest.h>
@@ -86,7 +86,7 @@ TEST(LockFileTest, AChildThatOutlivesItsParentHoldsNoneOfItsLocks) {
     std::array<int, 2> begun = {};
     ASSERT_EQ(pipe(begun.data()), 0);
     char end = 0;
-    if (fork() != 0) {  // it is killed when the child is at work, and not before
+    if (fork() != 0) {  // the test kills the parent when the child is at work, and not before
       ::close(begun[1]);
       ASSERT_EQ(::read(begun[0], &end, 1), 0);
       return;

@@ -32,8 +32,8 @@ using testing::TempFolder;
 
 constexpr std::size_t kPage = 4096;
 
-// A mapped file of five pages of 'x'. After the mapping, all except its first two bytes are cut
-// off, which the kernel reports like a bad block.
+// A mapped file of five pages of 'x'. After the mapping, the file is cut off after two bytes. The
+// kernel reports reads of the rest like a bad block.
 class CutOffFile : public ::testing::Test {
  protected:
   CutOffFile() : path_(folder_ / "data") {
@@ -88,7 +88,7 @@ TEST_F(CutOffFile, NothingIsPublishedWhileWhatWasReadIsWrong) {
   EXPECT_FALSE(posix_file_system().stat(folder_ / "copy"));
 }
 
-// An exception ends the mapping before any check.
+// As if an exception ended the mapping before any check.
 TEST_F(CutOffFile, IsRememberedOnceWhenTheMappingIsGone) {
   const GuardedReads guard;
   EXPECT_EQ(at(kPage), std::byte{0});
@@ -154,8 +154,8 @@ TEST_F(ViewedFile, IsReadWhereNobodyIsTold) {
   EXPECT_THROW(source_->view(0, 5 * kPage), UnreadableError);
 }
 
-// As byte_source.h says. Bytes that are requested again are read, which gives an error and no
-// signal.
+// byte_source.h documents this. If bytes are requested again, they are read, which gives an error
+// and no signal.
 TEST_F(ViewedFile, KeptBehindTheCallThatMappedItEndsTheProcessWhenTheDiskFails) {
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
   GTEST_SKIP() << "the sanitizer's own handler reports it, and ends the process in its way";
@@ -201,7 +201,8 @@ TEST_F(ViewedFile, IsWhatItWasWhenItsNameIsGone) {
   EXPECT_NO_THROW(check_mapped_reads());
 }
 
-// A thread without a GuardedReads is not told of zeros for unreadable pages, so its views are read.
+// A thread without a GuardedReads would not learn that unreadable pages became zeros. So its views
+// are read, not mapped.
 TEST_F(ViewedFile, IsReadWhereAnotherThreadAloneIsTold) {
   std::promise<void> begun;
   std::promise<void> over;

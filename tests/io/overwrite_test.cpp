@@ -1,5 +1,5 @@
-// overwrite() of the real file system: which files it leaves alone, and the content of those that
-// it opens after they were written.
+// overwrite() of the real file system: which files it refuses to overwrite, and the content of the
+// other files after the write.
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -109,7 +109,8 @@ TEST_F(OverwriteTest, NotWhileItIsMappedThoughItsDescriptorIsClosed) {
 }
 
 TEST_F(OverwriteTest, NotWhileAnotherProcessReadsIt) {
-  // The reader has it open, but its name is gone: a checkpoint is retired while it is copied.
+  // The reader has the file open, but the file's name is gone, as if a checkpoint is retired while
+  // it is copied.
   ASSERT_EQ(mkfifo((folder_ / "pipe").c_str(), 0600), 0);
   testing::ChildProcess reader({"/bin/sh", "-c",
                                 "exec 3<\"$0\"; echo open; read go <\"$1\"; cat <&3", path_,

@@ -31,11 +31,11 @@ TEST(ParallelTest, LanesShareTheThreads) {
   const unsigned each = all / kLanes;
   std::barrier all_lanes(kLanes);
   const auto work = [&](std::size_t) {
-    all_lanes.arrive_and_wait();   // each on a thread of its own
+    all_lanes.arrive_and_wait();   // each lane is on a thread of its own
     std::barrier all_there(each);  // would wait for ever for fewer threads
     std::atomic<bool> may_go_on = false;
     const auto wait = [&](std::size_t i) {
-      if (i == each) {  // one more call than threads: it waits for another to end
+      if (i == each) {  // there is one more call than threads: it waits until another call ends
         EXPECT_TRUE(may_go_on);
         return;
       }
@@ -58,7 +58,7 @@ TEST(ParallelTest, BehindLanesThereAreAllThreadsAgain) {
     throw std::runtime_error("one of a million");
   };
   EXPECT_THROW(for_each_in_lanes(4, 1'000'000, fail), std::runtime_error);
-  EXPECT_LE(begun, 4);               // a failure in one lane ends the others
+  EXPECT_LE(begun, 4);               // a failure in one lane ends the other lanes
   std::barrier all_there(kThreads);  // would wait for ever for fewer threads
   for_each_parallel(
       kThreads, [&](std::size_t) { all_there.arrive_and_wait(); }, ~std::uint64_t{0}, kThreads);

@@ -52,7 +52,7 @@ TEST(ProgramTest, SaysHowItEnded) {
   EXPECT_EQ(crashed.finish(), "sh was ended by signal 11");
 }
 
-// The kernel's out-of-memory killer says nothing about the data in the pipe.
+// A kill by the kernel's out-of-memory killer says nothing about the data in the pipe.
 TEST(ProgramTest, WhatWasStoppedFromOutsideIsAnErrorOfTheMachine) {
   StringSink out;
   PipeThrough killed({"sh", "-c", "kill -9 $$"}, out);
@@ -70,7 +70,7 @@ TEST(ProgramTest, AProgramThatStopsReadingIsNoSignalAndNoEndlessWait) {
 
 TEST(ProgramTest, AnAbandonedOneIsKilled) {
   StringSink out;
-  // Otherwise the test takes as long.
+  // If the destructor did not end the program, the test would take 1000 s.
   { const PipeThrough forever({"sh", "-c", "sleep 1000"}, out); }
   EXPECT_EQ(out.text, "");
 }
@@ -78,7 +78,7 @@ TEST(ProgramTest, AnAbandonedOneIsKilled) {
 TEST(ProgramTest, OneThatDoesNothingIsGivenUp) {
   StringSink out;
   const ProgramLimits limits = {.silence = std::chrono::milliseconds(20)};
-  PipeThrough idle({"sh", "-c", "sleep 1000; echo"}, out, limits);  // its child ends, too
+  PipeThrough idle({"sh", "-c", "sleep 1000; echo"}, out, limits);  // the program's child ends, too
   EXPECT_THAT(message_of<StorageError>([&] { idle.finish(); }),
               AllOf(HasSubstr("sh did nothing for 20 ms"), HasSubstr("CAIRN_PROGRAM_TIMEOUT")));
   const std::string text(3'000'000, 'x');  // more than any pipe holds
@@ -93,7 +93,7 @@ TEST(ProgramTest, OneThatIsGoneIsNotWaitedFor) {
   PipeThrough deaf({"sleep", "1000"}, out, {.silence = std::chrono::milliseconds(20)});
   const std::string text(3'000'000, 'x');
   EXPECT_THROW(deaf.write(as_bytes(text)), StorageError);
-  PipeThrough other({"true"}, out);  // its end must not be taken for the first one's
+  PipeThrough other({"true"}, out);  // the end of this program must not be taken for that of `deaf`
   EXPECT_THAT(message_of<StorageError>([&] { deaf.finish(); }), HasSubstr("sleep has ended"));
   EXPECT_THROW(deaf.write(as_bytes(text)), StorageError);
   EXPECT_EQ(other.finish(), "");
@@ -161,7 +161,8 @@ TEST(ProgramTest, IsFoundInThePathOnly) {
   EXPECT_EQ(find_program("sh"), std::nullopt);
 }
 
-// For example a connection of another library, which its other end would take for alive.
+// Such a descriptor may be a connection of another library, which the other end of the connection
+// would take for alive.
 TEST(ProgramTest, HasNoDescriptorOfThisProcess) {
   const int left_open = dup(STDERR_FILENO);
   ASSERT_GE(left_open, 0);

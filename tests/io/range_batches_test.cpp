@@ -10,7 +10,7 @@ namespace {
 
 using Range = ByteSource::Range;
 
-// The arguments of for_each_batch()'s calls: the offsets and sizes of each batch.
+// The arguments of the calls that for_each_batch() makes: the offsets and sizes of each batch.
 using Batches = std::vector<std::vector<std::pair<std::uint64_t, std::size_t>>>;
 
 Batches batches_of(const std::vector<Range>& ranges, const BatchSize& most) {

@@ -18,7 +18,7 @@ using ::testing::AllOf;
 using ::testing::HasSubstr;
 using testing::message_of;
 
-// A store that fails for a time, and a clock that only pauses advance.
+// A store that fails for a time, and a clock that only advances in pauses.
 class Outage {
  public:
   explicit Outage(milliseconds length) : length_(length) {}

@@ -22,7 +22,7 @@ TEST(ScratchFileTest, HoldsWhatWasWrittenAndHasNoName) {
   const testing::TempFolder temp;
   ScratchFile file(temp.path());
   std::string expected;
-  for (int i = 0; i < 3000; ++i) {  // pieces smaller and larger than its buffer
+  for (int i = 0; i < 3000; ++i) {  // pieces smaller and larger than the file's buffer
     const std::string piece(i % 700 == 0 ? 300'000 : 100, static_cast<char>('a' + i % 26));
     file.write(as_bytes(piece));
     expected += piece;
@@ -54,7 +54,7 @@ TEST(ScratchFileTest, ReleasedPagesAreReadAgain) {
   EXPECT_TRUE(as_text(bytes.view) == text);
 }
 
-// Exits with the error's status.
+// Ends the process with the error's status as its exit code.
 [[noreturn]] void write_under_a_limit(const std::string& folder) {
   const rlimit limits = {100'000, 100'000};
   setrlimit(RLIMIT_FSIZE, &limits);

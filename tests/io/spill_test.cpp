@@ -38,7 +38,7 @@ TEST(SpillTest, ManyBytesAreMadeInAScratchFile) {
   EXPECT_THROW(made_of(kMostBytesInMemory + 1, "/no/such/folder"), StorageError);
 }
 
-// As in an upload whose writer does not know its size.
+// This is needed for an upload whose writer does not know its size.
 TEST(SpillTest, WhatGrowsBeyondTheLimitGoesOnInAScratchFile) {
   const testing::TempFolder temp;
   SpillSink small({.most_in_memory = 5, .scratch_folder = "/no/such/folder"});

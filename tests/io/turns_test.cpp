@@ -55,8 +55,8 @@ TEST(TurnsTest, OneThatIsCancelledTakesNone) {
   EXPECT_TRUE(Turn(turns)) << "the next has it";
 }
 
-// Also if the cancellation was renewed before the thread noticed: without a turn it does not
-// continue.
+// This holds even if the cancellation was renewed before the thread noticed it. Without a turn the
+// thread does not continue.
 TEST(TurnsTest, OneThatWasCancelledTakesNone) {
   Turns turns;
   const Turn turn(turns);

@@ -63,7 +63,8 @@ TEST_F(AutoresumeNames, ARunNameMayHaveBraces) {
   }
 }
 
-// The link leads to it, whatever its name is. Without the link it is found only by its name.
+// The link leads to the checkpoint, whatever the checkpoint's name is. Without the link, a
+// checkpoint is found only by its name.
 TEST_F(AutoresumeNames, AWholeCheckpointOfAnotherNameIsNotLeftBehind) {
   const auto start = [&](bool may_begin_anew) {
     TrainerOptions made = options();

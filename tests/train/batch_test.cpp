@@ -64,7 +64,8 @@ TEST(DataSpec, SplitsIntoConsecutivePartsWithASmallerLastOne) {
 TEST(DataSpec, TheFirstSamplesAreThoseOfTheFirstPart) {
   const Batch batch = Batch::named({{"x", at::arange(5)}});
   DataSpec spec;
-  spec.get_num_samples_in_batch = [](const Batch&) -> std::int64_t {  // Later batches may have it.
+  // Later batches may have this size.
+  spec.get_num_samples_in_batch = [](const Batch&) -> std::int64_t {
     throw UsageError("not of this batch");
   };
   EXPECT_TRUE(at::equal(first_samples(spec, batch, 2)["x"], at::arange(2)));

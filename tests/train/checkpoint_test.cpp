@@ -34,7 +34,7 @@ using ::testing::Not;
 using testing::TempFolder;
 using testing::tiny_options;
 
-// Counts batches. The count is its state.
+// A callback that counts batches. Its state is the count.
 class Counter final : public Callback {
  public:
   std::string name() const override { return "Counter"; }
@@ -85,7 +85,7 @@ struct CheckpointTest : ::testing::Test {
     return "";
   }
 
-  // A deep copy of everything that a checkpoint would hold now.
+  // Saves a checkpoint and loads it: a deep copy of everything that a checkpoint holds now.
   static Value load_back(Trainer& trainer) {
     const TempFolder here;
     return load(trainer.save_checkpoint(here / "now.pt"));
@@ -223,7 +223,7 @@ TEST_F(CheckpointTest, MetricsAreSavedWhenAskedAndComeBack) {
   EXPECT_EQ(load(saved(options())).at("state").find("train_metrics"), nullptr);
 }
 
-// T23, T40: the four patterns, and the parts that each of them leaves unchanged.
+// T23, T40: the four patterns, and the parts that each pattern leaves unchanged.
 TEST_F(CheckpointTest, IgnoredPartsAreNotRestored) {
   TrainerOptions made = options();
   made.callbacks = Counter();
@@ -231,7 +231,7 @@ TEST_F(CheckpointTest, IgnoredPartsAreNotRestored) {
   const Value file = load(path);
   struct Case {
     std::string pattern;
-    bool weights, callbacks, rng;  // Whether they are restored.
+    bool weights, callbacks, rng;  // Whether these parts are restored.
   };
   for (const Case& each :
        {Case{"*", false, false, false}, Case{"state/model/*", false, true, true},
@@ -297,7 +297,7 @@ TEST_F(CheckpointTest, StateThatWasTriedIsGivenBack) {
   EXPECT_EQ(counter->count, 41);
 }
 
-// Accepts no state, not even its own.
+// A callback that accepts no state, not even its own.
 class Refusing final : public Callback {
  public:
   std::string name() const override { return "Refusing"; }
@@ -340,7 +340,7 @@ TEST_F(CheckpointTest, AnErrorOfSomebodyElseInTheMiddleGivesEverythingBack) {
   TrainerOptions other = options();
   auto counter = std::make_shared<Counter>();
   auto full = std::make_shared<FullDisk>();
-  // The file does not have the second one.
+  // The file does not have the second callback's state.
   other.callbacks = {counter, SpeedMonitor({.window_size = 2})};
   other.loggers = {full};
   Trainer trainer(std::move(other));

@@ -1,5 +1,5 @@
 // Checkpoints of Composer 0.33 (tests/data/composer-0.33) load in full. The checkpoint that cairn
-// would write next equals the file's.
+// would write next equals the file.
 
 #include <gmock/gmock.h>
 
@@ -137,7 +137,8 @@ struct ComposerFile : ::testing::Test {
   TempFolder folder;
 };
 
-// Composer keys schedulers by class. Two of one class share one entry, and both load it.
+// Composer stores schedulers by class. Two schedulers of one class share one entry, and both load
+// that entry.
 TEST_F(ComposerFile, OneEntryOfTwoSchedulersIsForBoth) {
   TrainerOptions options = tiny_options();
   options.schedulers = {LinearScheduler(), ConstantScheduler()};
@@ -163,7 +164,7 @@ TEST_F(ComposerFile, ComputedMetricsHaveTheTypeOfTheirComputation) {
       DataLoader(tensor_dataset({x, torch::arange(10) % 3}), {.batch_size = 2});
   options.model = classifier(net, {.num_classes = 3});
   options.save_metrics = true;
-  // A callback makes metrics be computed.
+  // The run has a callback so that it computes metrics.
   options.callbacks = {std::make_shared<testing::EventRecorder>()};
   made(options, [](Dict& state) {
     const Value& accuracy = state["train_metrics"].at("MulticlassAccuracy");
@@ -199,8 +200,8 @@ TEST_F(ComposerFile, MetricOfAnotherShapeIsRefusedWithTheWayOut) {
   EXPECT_NO_THROW(Trainer trainer(options));
 }
 
-// A StreamingDataset in Python keeps its position there. A batch later, that position would be
-// wrong.
+// A StreamingDataset in Python keeps its position in dataset_state. After one more batch, that
+// position would be wrong.
 TEST_F(ComposerFile, PositionOfAPythonDatasetIsNotWrittenAgain) {
   const Value position = Dict{{"epoch", 0}, {"sample_in_epoch", 6}};
   TrainerOptions options = tiny_options();
@@ -217,8 +218,8 @@ TEST_F(ComposerFile, PositionOfAPythonDatasetIsNotWrittenAgain) {
   EXPECT_NE(train->find("cairn"), nullptr);
 }
 
-// Python's and numpy's generators were seeded with the run's seed and never used. So their states
-// are those that seed_all() makes.
+// Python's and numpy's generators were seeded with the run's seed and never used. So the states of
+// these generators are those that seed_all() makes.
 TEST(ComposerSeed, GivesTheStatesThatPythonHas) {
   const Value file = load(CAIRN_TEST_DATA "/composer-0.33/ema/ep0-ba3-rank0.pt");
   seed_all(find_path(file, "state/rank_zero_seed")->as_int());

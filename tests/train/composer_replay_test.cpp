@@ -1,6 +1,7 @@
 // Training recorded by Composer 0.33 and older releases is continued here from its checkpoints.
-// Optimizers, schedulers and algorithms must reproduce each loss and the final weights. The
-// training loop is written out here, so that only they can cause a difference.
+// Optimizers, schedulers and algorithms must reproduce each loss and the final weights. This test
+// writes the training loop out, so that only optimizers, schedulers and algorithms can cause a
+// difference.
 #include <gtest/gtest.h>
 #include <torch/torch.h>
 
@@ -24,7 +25,8 @@ namespace {
 constexpr std::int64_t kBatchSize = 8;
 constexpr std::int64_t kBatchesPerEpoch = 5;
 constexpr std::int64_t kComposerBatches = 15;
-// In learning rates: the bound by Cauchy and Schwarz after at most 15 steps with these betas.
+// The largest step of Adam, as a multiple of the learning rate. The Cauchy-Schwarz inequality gives
+// this bound for at most 15 steps with these betas.
 constexpr double kLargestAdamStep = 1.1;
 
 const std::string kFolder = CAIRN_TEST_DATA "/composer-0.33/";
@@ -44,8 +46,8 @@ std::vector<double> recorded_losses(const std::string& run) {
   return losses;
 }
 
-// The amount that each batch from the fourth on adds to the running mean, minus its bias. One row
-// per batch.
+// The amount that each batch from the fourth on adds to the running mean, minus the bias in that
+// batch. One row per batch.
 at::Tensor recorded_batch_means(const std::string& runs, const std::string& name) {
   const Value means = load((runs == kFolder ? kFolder : kReleases) + "batch_means.pt");
   if (runs == kFolder) return tensor_of(means.at(name).as_tensor());
@@ -63,8 +65,9 @@ struct SaverOfEveryBatch final : Callback {
 // The BatchNorm after the first layer removes that layer's bias. So the bias has a zero gradient
 // except for rounding, which differs between BLAS libraries. Adam divides the gradient by its own
 // size, so the bias drifts by up to a learning rate a step. So does the running mean, which
-// includes it. No loss and no other weight depends on them. Only the amount that a batch adds to
-// the running mean, minus that batch's bias, is well defined (tests/data/write_batch_means.py).
+// includes the bias. No loss and no other weight depends on the bias or the running mean. Only the
+// amount that a batch adds to the running mean, minus that batch's bias, is well defined
+// (tests/data/write_batch_means.py).
 bool follows_noise(const std::string& name) {
   return name == "module.0.bias" || name == "module.1.running_mean";
 }
@@ -284,7 +287,7 @@ INSTANTIATE_TEST_SUITE_P(
       return name;
     });
 
-// 0.7 stores the average by position. It must continue as it did there.
+// Composer 0.7 stores the average by position. The average must continue as it did in Composer 0.7.
 TEST(OldComposerEma, AverageOf07GoesOn) {
   const std::string runs = kReleases + "v0.7.1/";
   for (const char* start : {"ep0-ba3", "ep0-ba5"}) {

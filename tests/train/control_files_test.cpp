@@ -112,7 +112,7 @@ TEST_F(FarControlFiles, AreAskedForNoMoreOftenThanTheIntervalSays) {
   EXPECT_EQ(store->requests(), 20U);
 }
 
-// A look that is due while the previous one waits for its answers follows at once.
+// If a look is due while the previous look waits for its answers, it follows at once.
 TEST_F(FarControlFiles, ASlowAnswerPostponesTheNextLookByNoInterval) {
   Barrier barrier;
   const auto store = std::make_shared<WatchedStore>(
@@ -122,16 +122,16 @@ TEST_F(FarControlFiles, ASlowAnswerPostponesTheNextLookByNoInterval) {
     request.poll();
     now += milliseconds(10'000);
     request.poll();
-    EXPECT_LE(store->requests(), 1U);  // It waits for the first answer.
+    EXPECT_LE(store->requests(), 1U);  // The look waits for the first answer.
     barrier.open();
-    while (store->requests() < 4) {  // Two names, twice.
+    while (store->requests() < 4) {  // Each of two looks asks for two names.
       request.poll();
       std::this_thread::yield();
     }
     for (int batch = 0; batch < 1000; ++batch)
       request.poll();
   }
-  EXPECT_EQ(store->requests(), 4U);  // Not a third time before the next interval.
+  EXPECT_EQ(store->requests(), 4U);  // There is no third look before the next interval.
 }
 
 TEST_F(FarControlFiles, ARemovalWhoseAnswerWasLostIsServedToo) {
@@ -152,7 +152,7 @@ TEST_F(FarControlFiles, ARemovalWhoseAnswerWasLostIsServedToo) {
   }
 }
 
-// A file that stays would be obeyed again and again.
+// If a file that cannot be removed were obeyed, it would be obeyed again and again.
 TEST_F(FarControlFiles, WhatCannotBeRemovedIsNotServed) {
   const auto refuse = [](StoreCall call, const std::string& name) {
     if (call == StoreCall::kRemove) throw StorageError(name + ": 403", 403);

@@ -1,5 +1,5 @@
-// Counts calls of `operator new`, in a program that contains state_gatherer_test.cpp. That file
-// replaces the operator.
+// Counts calls of `operator new`. The program must contain state_gatherer_test.cpp, which replaces
+// the operator.
 #pragma once
 
 #include <cstddef>

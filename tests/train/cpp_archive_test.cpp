@@ -1,4 +1,5 @@
-// Files of C++'s torch::save are read without libtorch: docs/formats/torchscript.md.
+// Files of C++'s torch::save are read without libtorch. docs/formats/torchscript.md describes these
+// files.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <torch/torch.h>
@@ -63,7 +64,8 @@ TEST(CppArchiveTest, TensorsAndOptimizersAreRead) {
   net->forward(torch::ones({2, 3})).sum().backward();
   adam.step();
   torch::save(adam, temp / "adam.pt");
-  EXPECT_THROW(weights_in(temp / "adam.pt", temp), UsageError);  // It has none.
+  // The archive of an optimizer has no weights.
+  EXPECT_THROW(weights_in(temp / "adam.pt", temp), UsageError);
   convert(temp / "adam.pt", temp / "state.pt");
   EXPECT_GE(tensors_of(load(temp / "state.pt")).size(), 2 * net->parameters().size());
 }

@@ -113,7 +113,7 @@ TEST(DataLoader, LeavesTheGlobalGeneratorAlone) {
   EXPECT_TRUE(at::equal(at::rand(1), before));
 }
 
-// Each sample is its index plus a number that depends on the epoch.
+// A dataset in which each sample is its index plus a number that depends on the epoch.
 class Augmented final : public Dataset {
  public:
   std::int64_t size() const override { return 9; }
@@ -248,8 +248,8 @@ TEST(Prefetcher, KeepsAtMostItsCapacityAhead) {
   EXPECT_EQ(fetched, 100);
 }
 
-// Limits the memory to what is mapped already plus `more_bytes`, until the end of this object.
-// Threads need stacks.
+// Limits the memory to what is mapped already plus `more_bytes`, until the end of this object. New
+// threads need memory for their stacks.
 class MemoryLimit {
  public:
   explicit MemoryLimit(rlim_t more_bytes) {

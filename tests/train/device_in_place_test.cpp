@@ -1,6 +1,6 @@
-// Reading straight into a device's memory: pieces are copied there while the rest is read. Like
-// device_storage_test.cpp, on a simulated device, which works as late as it may, and on the first
-// CUDA device.
+// Reads straight into a device's memory: pieces are copied to the device while the rest is read. As
+// in device_storage_test.cpp, the tests run on a simulated device, which works as late as it may,
+// and on the first CUDA device.
 
 #include <c10/core/StreamGuard.h>
 #include <c10/core/impl/VirtualGuardImpl.h>
@@ -33,7 +33,7 @@ using ::testing::HasSubstr;
 using testing::TempFolder;
 
 constexpr std::size_t kMiB = std::size_t{1} << 20;
-constexpr std::size_t kBufferBytes = 4 * kMiB;  // Each lane has two.
+constexpr std::size_t kBufferBytes = 4 * kMiB;  // Each lane has two buffers.
 
 at::Tensor bytes_on(c10::Device device, std::size_t size, int fill) {
   at::Tensor made =
@@ -93,8 +93,8 @@ class DeviceInPlaceTest : public ::testing::TestWithParam<const char*> {
 INSTANTIATE_TEST_SUITE_P(Devices, DeviceInPlaceTest, ::testing::Values("Simulated", "Cuda"),
                          [](const auto& test) { return test.param; });
 
-// Small and large weights, in pieces of many sizes, in any order and from several threads. The
-// current stream has yet to write to them.
+// Small and large weights, in pieces of many sizes, in any order and from several threads. Work
+// that writes to the weights is still enqueued on the current stream.
 TEST_P(DeviceInPlaceTest, PiecesComeInAnyOrderFromSeveralThreads) {
   const c10::StreamGuard on_stream(
       c10::impl::VirtualGuardImpl(device.type()).getStreamFromGlobalPool(device));
@@ -117,7 +117,7 @@ TEST_P(DeviceInPlaceTest, PiecesComeInAnyOrderFromSeveralThreads) {
   }
   DeviceWrites writes(weights.memory);
   const auto write_one = [&](std::size_t i) {
-    // Each part once: the count is no multiple of 7.
+    // Writes each part once, because the count is no multiple of 7.
     const Part& part = parts[i * 7 % parts.size()];
     weights.write(writes, part.which, part.begin, part.end);
   };
@@ -149,7 +149,7 @@ TEST_P(DeviceInPlaceTest, AddressesOfOtherMemoryAreNotItsOwn) {
 TEST(DeviceInPlaceSimulated, TheNextIsReadWhileTheDeviceIsAtWork) {
   for (const bool is_quick : {false, true}) {
     const DeviceWeights weights(testing::sim_device(), {64 * kMiB});
-    text_of(weights.live[0]);  // Waits until they are filled.
+    text_of(weights.live[0]);  // Waits until the weights are filled.
     const std::byte* const memory = weights.begin_of(0);
     testing::hurry_sim_side_streams(is_quick);
     DeviceWrites writes(weights.memory);
@@ -159,7 +159,7 @@ TEST(DeviceInPlaceSimulated, TheNextIsReadWhileTheDeviceIsAtWork) {
     };
     for (std::size_t at = 0; at < 64 * kMiB; at += kMiB) {
       weights.write(writes, 0, at, at + kMiB);
-      if (at == 4 * kMiB) {  // One more than fits into a buffer.
+      if (at == 4 * kMiB) {  // One MiB more than fits into a buffer.
         EXPECT_EQ(testing::sim_device_waits(), waits);
         EXPECT_EQ(has_first_buffer(), is_quick);
       }
@@ -236,7 +236,7 @@ TEST(DeviceInPlaceSimulated, ACopyThatFailsSaysWhatItCostAndTheNextLoadWorks) {
     load_checkpoint(path, state, logger, in_place);
     EXPECT_TRUE(model->has_all(1)) << n;
   }
-  EXPECT_GE(failures, 5);  // 20 MiB, at most 4 at a time.
+  EXPECT_GE(failures, 5);  // 20 MiB are copied, at most 4 MiB at a time.
 }
 
 }  // namespace

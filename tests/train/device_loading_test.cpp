@@ -1,6 +1,6 @@
-// Loads of a checkpoint whose tensors go to a device. They are read straight into its memory, and
-// all of it is loaded or nothing. Like device_storage_test.cpp, on a simulated device and on the
-// first CUDA device.
+// Loads of a checkpoint whose tensors go to a device. The tensors are read straight into the
+// device's memory, and either all of the checkpoint is loaded or nothing. As in
+// device_storage_test.cpp, the tests run on a simulated device and on the first CUDA device.
 
 #include <c10/core/StreamGuard.h>
 #include <c10/core/impl/VirtualGuardImpl.h>
@@ -73,7 +73,7 @@ struct GivenState : State {
   }
 };
 
-// Every tensor of a tree: its path and its bits.
+// Adds the path and the bits of every tensor of a tree.
 void add_bits(const Value& value, const std::string& path,
               std::map<std::string, std::string>& all) {
   if (value.is_tensor()) {
@@ -96,7 +96,7 @@ std::map<std::string, std::string> bits_of(const State& state) {
 class DeviceLoadingTest : public ::testing::TestWithParam<const char*> {
  protected:
   DeviceLoadingTest() {
-    // Saved on the CPU, where tensors can be computed with.
+    // Saves from the CPU, where tensors can be computed with.
     GivenState saved(c10::kCPU, 1);
     for (at::Tensor parameter : saved.model->module().parameters()) {
       parameter.mutable_grad() = torch::full_like(parameter, 0.5F);
@@ -131,7 +131,8 @@ TEST_P(DeviceLoadingTest, WeightsAndWhatAnOptimizerKeepsOfThemAreThere) {
     EXPECT_EQ(adam.exp_avg().device(), device);
     EXPECT_TRUE(adam.exp_avg().storage().resizable());
   }
-  load_checkpoint(path, state, logger);  // Over tensors that are in such memory already.
+  // Loads over tensors that are in the device's memory already.
+  load_checkpoint(path, state, logger);
   EXPECT_TRUE(bits_of(state) == expected);
 }
 
@@ -241,7 +242,7 @@ TEST_P(DeviceLoadingTest, WhatGoesThereAsItIsIsNeverOnTheHost) {
   StagedReads reads;
   const auto all = [](const Storage&) { return true; };
   const Value made = staged(saved, all, reads, {.targets = &targets});
-  EXPECT_LT(reads.bytes_on_host(), 8000);  // Random states and numbers.
+  EXPECT_LT(reads.bytes_on_host(), 8000);  // Only random states and numbers are on the host.
   EXPECT_TRUE(read_staged(open_checkpoint(path), std::move(reads), Verify::kFull).ok());
   EXPECT_TRUE(made.at("state").at("model") == model);
 }

@@ -40,7 +40,7 @@ c10::Stream new_stream(c10::Device device) {
   return c10::impl::VirtualGuardImpl(device.type()).getStreamFromGlobalPool(device);
 }
 
-// The elements in row-major order.
+// The bytes of the elements in row-major order.
 std::string bits_of(const TensorView& tensor) {
   const SharedBytes bytes = tensor.contiguous_bytes();
   return std::string(as_text(bytes.view));
@@ -122,7 +122,7 @@ TEST_P(DeviceStorageTest, WhatIsSavedIsLoadedWithTheSameBits) {
   for (const auto& [name, tensor] : host) {
     saved.set(name, view_of(tensor.to(device)));
   }
-  for (int i = 0; i < 1000; ++i) {  // Many small ones share the buffers.
+  for (int i = 0; i < 1000; ++i) {  // Many small tensors share the buffers.
     saved.set(std::to_string(i), view_of(torch::full({i % 50 + 1}, i, at::kFloat).to(device)));
   }
   const TempFolder folder;
@@ -245,7 +245,8 @@ TEST_P(DeviceStorageTest, AModuleTakesASavedStateInPlaceWhoeverHasItsMemory) {
     EXPECT_EQ(tensor.device(), device);
     EXPECT_TRUE(bits_of(tensor) == bits_of(name == "large" ? large : host)) << name;
   }
-  EXPECT_EQ(bits_of(before.as_tensor()), bits_of(host));  // A view of live memory stays one.
+  // A view of live memory stays such a view.
+  EXPECT_EQ(bits_of(before.as_tensor()), bits_of(host));
 }
 
 TEST_P(DeviceStorageTest, AModuleOfManySmallTensorsTakesASavedState) {
@@ -268,7 +269,8 @@ TEST_P(DeviceStorageTest, AModuleOfManySmallTensorsTakesASavedState) {
   }
 }
 
-// More than all staging buffers hold, so that each is used again, with large and with small pieces.
+// Saves more than all staging buffers hold, so that each buffer is used again, with large and with
+// small pieces.
 TEST_P(DeviceStorageTest, EveryBufferIsUsedAgainWhenWhatWasInItHasArrived) {
   std::map<std::string, at::Tensor> host;
   for (int i = 0; i < 5; ++i) {
@@ -332,7 +334,7 @@ TEST_P(DeviceStorageTest, AnInPlaceLoadReadsIntoTheWeightsThatAreThere) {
   const c10::StreamGuard on_stream(new_stream(device));
   const torch::NoGradGuard no_grad;
   for (auto& [name, tensor] : live) {
-    tensor.fill_(-1);  // Enqueued before; must not be seen afterwards.
+    tensor.fill_(-1);  // Enqueued before the load; the values must not be seen after it.
   }
   load_checkpoint(folder / "w.pt", state, logger, {.load_weights_only = true, .in_place = true});
   for (const auto& [name, tensor] : live) {
@@ -387,12 +389,12 @@ TEST(SimulatedDeviceTest, ASnapshotWaitsAFewTimesAndNotForEachTensor) {
   EXPECT_EQ(taken, Value(tensors));
 }
 
-// The device concatenates small tensors if it can and has the memory. With a hundred copies for
-// each of them, the CPU would be slower than the device.
+// The device concatenates small tensors if it can and has the memory. With a hundred separate
+// copies in place of each copy, the CPU would be slower than the device.
 TEST(SimulatedDeviceTest, ManySmallTensorsComeWithFewCopies) {
   List tensors;
   std::vector<at::Tensor> host;
-  for (int i = 0; i < 20'000; ++i) {  // Some 13 MiB.
+  for (int i = 0; i < 20'000; ++i) {  // Some 13 MiB in all.
     host.push_back(torch::full({i % 331}, i, at::kFloat));
     tensors.emplace_back(view_of(host.back().to(testing::sim_device())));
   }
@@ -426,7 +428,8 @@ TEST(SimulatedDeviceTest, AFailureWhilePuttingTogetherIsAStorageErrorToo) {
   EXPECT_EQ(snapshotter.take(tensors), Value(tensors));
 }
 
-// Like a kernel that was enqueued after the copies, but that the device runs before them.
+// The work is like a kernel that was enqueued after the copies, but that the device runs before
+// them.
 TEST(SimulatedDeviceTest, WhatIsEnqueuedWhileASnapshotIsTakenIsNotSeen) {
   const c10::Device device = testing::sim_device();
   at::Tensor weight = filled(kLarge, 1, device);
@@ -459,7 +462,7 @@ TEST(SimulatedDeviceTest, ACopyThatFailsIsAStorageErrorAndTheNextSaveWorks) {
   const Value value = view_of(filled(kLarge, 1, testing::sim_device()));
   save(value, folder / "w.pt");
   SavePipeline pipeline({.async = true, .store = local_store()});
-  for (std::uint64_t n = 1; n <= 3; ++n) {  // 20 MiB, at most 4 at a time.
+  for (std::uint64_t n = 1; n <= 3; ++n) {  // 20 MiB are copied, at most 4 MiB at a time.
     for (const bool async : {false, true}) {
       testing::fail_sim_copy(n);
       try {
@@ -479,19 +482,20 @@ TEST(SimulatedDeviceTest, ACopyThatFailsIsAStorageErrorAndTheNextSaveWorks) {
   }
 }
 
-// Copies to the device, on the device, and of the old elements. Whichever fails, all is loaded or
-// nothing.
+// A load makes copies to the device, on the device, and of the old elements. Whichever copy fails,
+// either all is loaded or nothing.
 TEST(SimulatedDeviceTest, ALoadThatFailsAtAnyCopyChangesNothing) {
   const c10::Device device = testing::sim_device();
   const TempFolder folder;
   const at::Tensor host = torch::rand({600});
-  const at::Tensor large = torch::rand({kLarge});  // Copied there in pieces.
+  const at::Tensor large = torch::rand({kLarge});  // Copied to the device in pieces.
   save(Dict{{"alone", view_of(host)}, {"held", view_of(host)}, {"large", view_of(large)}},
        folder / "w.pt");
   int failures = 0;
   for (std::uint64_t n = 1;; ++n) {
     const at::Tensor held = filled(600, 2, device);
-    const Value view = view_of(held);  // Its memory cannot be replaced.
+    // This view keeps the memory of `held`, so that memory cannot be replaced.
+    const Value view = view_of(held);
     Net net(
         {{"alone", filled(600, 1, device)}, {"held", held}, {"large", filled(kLarge, 3, device)}});
     const Value state = load(folder / "w.pt");
@@ -511,7 +515,8 @@ TEST(SimulatedDeviceTest, ALoadThatFailsAtAnyCopyChangesNothing) {
     EXPECT_TRUE(is_all(view, 2)) << n;
     EXPECT_TRUE(is_all(view_of(net.named_parameters()["large"].detach()), 3)) << n;
   }
-  // Seven copies to the device; the old elements set aside, the new ones put in place.
+  // There are seven copies to the device, one that sets the old elements aside, and one that puts
+  // the new elements in place.
   EXPECT_GE(failures, 9);
 }
 

@@ -76,7 +76,7 @@ double saved_weight(const Value& state) {
 
 TEST(EMATest, AveragesWithTheHalfLifeAndShowsTheAverageDuringEvaluation) {
   EmaRun run({.half_life = "1ba"});  // Smoothing 1/2.
-  run.batch(4);                      // Starts with 4.
+  run.batch(4);                      // The average starts with 4.
   run.batch(8);
   run.batch(2);
   EXPECT_EQ(run.weight(), 2);
@@ -88,7 +88,8 @@ TEST(EMATest, AveragesWithTheHalfLifeAndShowsTheAverageDuringEvaluation) {
 
 TEST(EMATest, HalfLifeAndIntervalGiveTheSmoothing) {
   EmaRun run({.half_life = "4ba", .update_interval = "2ba"});
-  run.batch(1);  // Not a multiple of the interval: started, but not averaged.
+  // Batch 1 is no multiple of the interval: the average has started, but is not updated.
+  run.batch(1);
   run.batch(3);
   run.fire(Event::kEvalStart);
   const double smoothing = std::exp2(-0.5);
@@ -117,11 +118,11 @@ TEST(EMATest, StartsAtEmaStart) {
   EmaRun run({.half_life = "1ba", .ema_start = "0.2dur"});
   run.batch(4);
   run.fire(Event::kEvalStart);
-  EXPECT_EQ(run.weight(), 4);  // Not started: there is no average to show.
+  EXPECT_EQ(run.weight(), 4);  // The average has not started, so there is none to show.
   EXPECT_FALSE(run.ema.state_dict().at("ema_started").as_bool());
   run.batch(8);
   run.fire(Event::kEvalStart);
-  EXPECT_EQ(run.weight(), 8);  // Starts with the current weights.
+  EXPECT_EQ(run.weight(), 8);  // The average starts with the current weights.
   EXPECT_TRUE(run.ema.state_dict().at("ema_started").as_bool());
 }
 
@@ -262,8 +263,8 @@ TEST(EMATest, RefusesAStateOfAnotherModelAndKeepsItsOwn) {
 
 Value tensor_value(double number) { return view_of(torch::full({1}, number)); }
 
-// 0.7 to 0.10.0: lists of all parameters and buffers. The model has two parameters, one of them
-// frozen.
+// Composer 0.7 to 0.10.0 saved lists of all parameters and buffers. The model here has two
+// parameters, one of which is frozen.
 TEST(EMATest, ReadsTheListsOfComposer07) {
   const auto lists = [](double weight) {
     return Dict{{"parameters", List{tensor_value(weight), tensor_value(5)}},
@@ -288,7 +289,8 @@ TEST(EMATest, ReadsTheListsOfComposer07) {
   EXPECT_EQ(saved_weight(run.ema.state_dict()), 4);
 }
 
-// 0.10.1 to 0.12: two whole state_dicts. The one that is not in the model counts.
+// Composer 0.10.1 to 0.12 saved two whole state_dicts. EMA keeps the state_dict whose weights are
+// not in the model.
 TEST(EMATest, ReadsTheModelsOfComposer0101) {
   const auto weights = [](double weight) {
     return Dict{{"module.weight", tensor_value(weight)},

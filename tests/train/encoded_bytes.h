@@ -1,4 +1,4 @@
-// A Value as bytes, for comparing it with another.
+// A Value as bytes, to compare it with another Value.
 #pragma once
 
 #include <string>
@@ -9,7 +9,7 @@
 
 namespace cairn {
 
-// The bytes of its pickle and of its tensors' records.
+// The bytes of the pickle of `value` and of the records of its tensors.
 inline std::string bytes_of(const Value& value) {
   const pickle::Encoded encoded = pickle::encode(value);
   std::string text = encoded.data_pkl;

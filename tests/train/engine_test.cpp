@@ -76,7 +76,7 @@ class NotingAlgorithm : public Algorithm {
   std::vector<std::string>& log_;
 };
 
-// Runs first or last, by its own pass.
+// An algorithm that puts itself first or last, by its own pass.
 class PassingAlgorithm : public NotingAlgorithm {
  public:
   PassingAlgorithm(const std::string& label, std::vector<std::string>& log, bool first)
@@ -94,7 +94,8 @@ class PassingAlgorithm : public NotingAlgorithm {
   bool first_;
 };
 
-// Reverses the list, once for however many such algorithms there are.
+// Reverses the list of algorithms. The list is reversed only once, even if there are several such
+// algorithms.
 class TurningAlgorithm : public NotingAlgorithm {
  public:
   using NotingAlgorithm::NotingAlgorithm;

@@ -20,7 +20,7 @@ using testing::message_of;
 using testing::tiny_loader;
 using testing::tiny_options;
 
-// The batch counts at which a fit of 2 epochs of 5 batches evaluated.
+// The batches after which a fit() of 2 epochs of 5 batches evaluated.
 std::vector<std::int64_t> evaluated_at(const Interval& interval) {
   std::vector<std::int64_t> batches;
   TrainerOptions options = tiny_options();
@@ -263,7 +263,7 @@ TEST(EvalOverTheTrainLoader, LeavesTrainingItsBatches) {
   expect_same_training(globally_shuffled_loader, evaluate);
 }
 
-// Called by a callback, and when the loader is a batch ahead of training.
+// A callback calls predict(), also at an event at which the loader is a batch ahead of training.
 TEST(PredictOverTheTrainLoader, LeavesTrainingItsBatches) {
   for (const Event event : {Event::kBeforeDataloader, Event::kBatchStart}) {
     Trainer* running = nullptr;

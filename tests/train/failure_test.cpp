@@ -1,4 +1,4 @@
-// Errors of user code say where in the run they occurred, in one readable text, and keep their
+// An error of user code says where in the run it occurred, in one readable text, and keeps its
 // cause.
 
 #include <ATen/ThreadLocalState.h>
@@ -28,14 +28,14 @@ using testing::tiny_loader;
 using testing::tiny_options;
 using testing::TinyModel;
 
-// Without the backtrace that libtorch appends to its messages.
+// Matches a text without the backtrace that libtorch appends to its messages.
 const auto kIsReadable = AllOf(Not(HasSubstr("frame #")), Not(HasSubstr("Exception raised from")));
 
 DataLoader loader_of(const at::Tensor& x, const at::Tensor& y) {
   return DataLoader(tensor_dataset({x, y}), {.batch_size = 2});
 }
 
-// From batch 1 on, samples have five features. The model takes four.
+// From batch 1 on, samples have five features, but the model takes four.
 DataSpec loader_with_a_wrong_shape() {
   DataSpec data{.dataloader = tiny_loader(8)};
   auto batches = std::make_shared<int>(0);
@@ -121,7 +121,8 @@ TEST(Failure, AnErrorThatTheModelCaughtIsNotWhatFailed) {
       "1 (Linear), in aten::addmm");
 }
 
-// c10d's threads get this thread's thread-local state while they work for it, and keep it later.
+// c10d's threads get the thread-local state of this thread while they work for it, and keep that
+// state later.
 TEST(Failure, OperatorsOfOtherThreadsAreNoneOfTheModels) {
   std::optional<at::ThreadLocalState> of_model;
   const auto compute = [&of_model] {

@@ -1,5 +1,5 @@
-// Guards the system calls that saves into a folder of this machine make, and their order.
-// golden_trace.h says how to rewrite the golden files.
+// Compares the system calls of saves into a folder of this machine, and their order, with golden
+// files. golden_trace.h says how to rewrite the golden files.
 #include <gtest/gtest.h>
 
 #include "cairn/checkpoint/checkpoint.h"

@@ -38,7 +38,7 @@ using testing::tiny_options;
 using Reason = FitResult::Reason;
 
 struct FitAgain : ::testing::Test {
-  // A run with 5 batches per epoch, which saves after each.
+  // A run with 5 batches per epoch. It saves after each batch.
   TrainerOptions options(const std::string& where) {
     TrainerOptions made = tiny_options({.dropout = 0.3});
     made.train_dataloader = tiny_loader(10, {.batch_size = 2, .shuffle = true, .num_workers = 0});
@@ -61,8 +61,8 @@ struct FitAgain : ::testing::Test {
   }
 
   using Program = std::function<void(Trainer& trainer)>;
-  // Runs the program until it ends. Each process dies after `batches` batches. Returns the
-  // resumable_state of the last state.
+  // Starts the program again and again until it ends. Each process dies after `batches` batches.
+  // Returns the resumable_state() of the run's last state.
   Value run_dying(const std::string& where, const TrainerOptions& base, const Program& program,
                   std::int64_t batches) {
     for (int start = 0; start < 40; ++start) {
@@ -144,7 +144,8 @@ TEST_F(FitAgain, AFinishedCallReturnsAtOnceAndSaysSo) {
 TEST_F(FitAgain, ATimeThatWasSetBackIsNotSetBackAgain) {
   const auto start = [&](std::int64_t batches) {
     TrainerOptions made = options("ckpt");
-    made.save_num_checkpoints_to_keep = 1;  // Only the second stage's, once it has begun.
+    // After the second stage has begun, only its checkpoint is kept.
+    made.save_num_checkpoints_to_keep = 1;
     die_after(batches, made);
     return std::make_unique<Trainer>(std::move(made));
   };
@@ -212,7 +213,7 @@ TEST_F(FitAgain, WhatACallbackStoppedStaysStopped) {
   EXPECT_EQ(again->state().timestamp.batch, 3);
 }
 
-// Older versions of cairn, and Composer, write such checkpoints.
+// Older versions of cairn, and Composer, write checkpoints without a note of the calls of fit().
 TEST_F(FitAgain, ACheckpointWithoutANoteIsSaidToHaveNone) {
   {
     Trainer trainer(options("ckpt"));
@@ -236,7 +237,7 @@ TEST_F(FitAgain, ACheckpointWithoutANoteIsSaidToHaveNone) {
   EXPECT_EQ(trainer.state().timestamp.batch, 4) << "a second call is a new one";
 }
 
-// A checkpoint of a run up to max_duration has no note.
+// If a run trained up to max_duration, its checkpoint has no note of the calls of fit().
 TEST_F(FitAgain, ADurationInPlaceOfAMaxDurationCountsFromTheBeginningOfTheRun) {
   {
     TrainerOptions made = options("ckpt");

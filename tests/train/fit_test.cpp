@@ -35,8 +35,8 @@ Names operator+(Names a, const Names& b) {
   return a;
 }
 
-// The sequence measured with Composer: 1 epoch of 2 batches of 2 microbatches, with an evaluator of
-// one batch.
+// The order of events was recorded with Composer: 1 epoch of 2 batches of 2 microbatches, with an
+// evaluator of one batch.
 TEST(FitEvents, ComeInComposersOrder) {
   auto events = std::make_shared<EventRecorder>();
   TrainerOptions options = tiny_options();
@@ -88,7 +88,7 @@ TEST(FitEvents, IterationsHaveEventsWhenTheyHaveALength) {
   EXPECT_EQ(trainer.state().timestamp.iteration, 2);
 }
 
-// Iterations may end inside an epoch. The epoch continues after its batches so far.
+// Iterations may end inside an epoch. Then the epoch continues with its next batch.
 TEST(FitIterations, InTokensLeaveTheEpochsAsTheyAre) {
   const auto train = [](bool in_iterations) {
     std::vector<double> first_features;
@@ -127,7 +127,7 @@ TEST(FitDuration, InIterationsNeedsTheirLength) {
   EXPECT_EQ(trainer.state().timestamp.iteration, 1);
 }
 
-// Intervals in iterations would never come, either.
+// If iteration_length is missing, intervals in iterations would never come, either.
 void expect_needs_iteration_length(TrainerOptions options, const std::string& what) {
   options.max_duration = "2ep";
   Trainer trainer(std::move(options));

@@ -66,7 +66,7 @@ TEST_P(ForeignMetrics, ArePassedOverWithOneLineAndAllElseIsLoaded) {
                   .Times(1));
   const Value state = checkpoint_value(trainer.state(), {}).at("state");
   EXPECT_EQ(state.at("model"), saved.at("model"));
-  // Those releases number the parameters.
+  // Those releases of Composer number the parameters.
   const Dict& numbered = saved.at("optimizers").at("Adam").at("state").as_dict();
   std::int64_t number = 0;
   for (const auto& [name, moments] : state.at("optimizers").at("Adam").at("state").as_dict()) {
@@ -179,8 +179,9 @@ TEST(ForeignParts, NumpysNumbersServeAsPythons) {
   EXPECT_EQ(*find_path(trainer.state().state_dict(), "schedulers/StepLR/gamma"), Value(0.25));
 }
 
-// Each object of a file is compared with all parts that the run needs. So however many entries a
-// file has under an algorithm's name, no more are requested than the run has such algorithms.
+// Each object of a file is compared with all parts that the run needs. A file may have any number
+// of entries under an algorithm's name, but the run requests only as many as it has such
+// algorithms.
 TEST(ForeignParts, AreComparedWithWhatTheRunHas) {
   TrainerOptions options = testing::tiny_options();
   options.algorithms = {std::make_shared<EMA>(EMAOptions{})};
@@ -192,7 +193,7 @@ TEST(ForeignParts, AreComparedWithWhatTheRunHas) {
   EXPECT_EQ(of_many, needed_parts(trainer.state(), Dict{{"algorithms", List{entry}}}));
 }
 
-// A pickle of a few hundred bytes can hold this: lists that each hold the next one twice.
+// Lists that each hold the next list twice. A pickle of a few hundred bytes can hold such lists.
 TEST(ForeignParts, NumbersOfNumpysInOneContainerAtManyPlacesAreReplacedOnce) {
   constexpr int kTimes = 18;
   Value doubled = List{NumpyScalar{}};

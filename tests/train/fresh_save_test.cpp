@@ -1,6 +1,7 @@
-// A saver may remember its previous save. Its file is still the one that a new saver writes of the
-// same state, after any change of the model, its optimizer and the counters. The bytes are equal if
-// the checkpoint does not name earlier files. Otherwise the loaded values are equal.
+// A saver may remember its previous save. After any change of the model, its optimizer and the
+// counters, the saver's file must still equal the file that a new saver writes of the same state.
+// The bytes are equal if the checkpoint does not name earlier files. Otherwise the loaded values
+// are equal.
 
 #include <gtest/gtest.h>
 #include <torch/torch.h>
@@ -40,7 +41,8 @@ bool is_trained(const at::Tensor& parameter) {
   return parameter.scalar_type() == at::kFloat || parameter.scalar_type() == at::kDouble;
 }
 
-// Trains all of its parameters that libtorch's optimizers can train, whatever they are.
+// A model that trains all of its parameters that libtorch's optimizers can train, whatever types
+// they have.
 struct BagModel final : Model {
   BagModel() {
     for (int i = 0; i < 5; ++i) {
@@ -82,7 +84,7 @@ Key key_of(const at::Tensor& parameter) {
   }
 }
 
-// Changes a run in the ways that are possible between two saves.
+// Changes a run in every way that is possible between two saves.
 class Disturbance {
  public:
   Disturbance(BagModel& model, std::uint64_t seed) : model_(model), random_(seed) {}
@@ -132,7 +134,8 @@ class Disturbance {
     auto& table = any_table();
     return table[static_cast<std::size_t>(below(table.size()))].value();
   }
-  // Makes the tensor a parameter: a leaf that requires a gradient if its type can have one.
+  // Makes the tensor a parameter: a leaf that requires a gradient if the tensor's type can have
+  // one.
   static void put(at::Tensor& place, const at::Tensor& tensor) {
     place = tensor.detach();
     place.set_requires_grad(is_trained(place));
@@ -177,7 +180,7 @@ class Disturbance {
     if (place.dim() == 2) put(place, place.detach().t());
     return "transpose";
   }
-  // Frees the tensor there, and puts another one of the same size at its address.
+  // Frees a tensor, and puts another tensor of the same size at the same address.
   std::string reuse_address(State&, TorchAdamW&) {
     if (reused_name_.empty() || model_.bag->table().find(reused_name_) == nullptr) {
       reused_name_ = "reused" + std::to_string(++numbers_);
@@ -229,7 +232,7 @@ class Disturbance {
     return "add";
   }
 
-  // The optimizer's state of a random parameter. Null if it has none.
+  // The optimizer's state of a random parameter. Null if the parameter has no state.
   TorchAdamWState* any_state(TorchAdamW& optimizer) {
     const auto found = optimizer.state().find(key_of(any()));
     if (found == optimizer.state().end()) return nullptr;
@@ -276,7 +279,8 @@ class Disturbance {
     return "change_optimizer";
   }
 
-  // Gives the optimizer the model's current parameters, and removes the state of others.
+  // Gives the optimizer the model's current parameters, and removes the state of all other
+  // parameters.
   void follow(TorchAdamW& optimizer) {
     std::vector<at::Tensor> all;
     for (at::Tensor& each : model_.bag->parameters()) {

@@ -43,7 +43,7 @@ struct InPlaceLoading : ::testing::Test {
     saved = current_checkpoint(trainer);
   }
 
-  // The record of a parameter of the model in a file's bytes.
+  // The record of a model's parameter in a file with these bytes.
   static FileRecord record_of(const std::string& bytes, const std::string& parameter) {
     const auto source = source_of({as_bytes(bytes), nullptr}, "file");
     const Value file = TorchFile(source).read();
@@ -156,8 +156,8 @@ TEST_F(InPlaceLoading, DamageElsewhereAndWhatDoesNotFitChangeNothing) {
   EXPECT_EQ(current_checkpoint(misfit), unlike);
 }
 
-// Weights that share memory, in the file or in the model, or that have another type, take the
-// general way.
+// Weights that share memory, in the file or in the model, or that have another type, are loaded in
+// the general way instead of in place.
 struct Shared final : Model {
   explicit Shared(bool is_tied, at::ScalarType type = at::kFloat, std::int64_t rows = 64) {
     const at::Tensor both = torch::rand({rows, 32}, type);
@@ -228,11 +228,12 @@ TEST(InPlace, AReadThatFailsSaysWhatItCost) {
   EXPECT_GT(lost, 0);
 }
 
-// So large that it is decoded while the disk delivers it: from the page cache and past it.
+// The file is so large that it is decoded while the disk delivers it, from the page cache and past
+// it.
 TEST(InPlace, ALargeFileThatIsNotCachedIsReadWhole) {
   const TempFolder folder;
   State made;
-  made.model = std::make_shared<Shared>(false, at::kFloat, 160'000);  // Two of 20 MB.
+  made.model = std::make_shared<Shared>(false, at::kFloat, 160'000);  // Two weights of 20 MB.
   const std::string path = save_checkpoint(made, folder / "large.pt", {.weights_only = true});
   for (int i = 0; i < 3; ++i) {
     const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
@@ -305,7 +306,8 @@ TEST_F(InPlaceLoading, AnOlderCheckpointHasToReplaceAllWeightsThatWereLost) {
   }
 }
 
-// Memory that libtorch did not allocate: it is not aligned, or another weight shares it.
+// Weights in memory that libtorch did not allocate. The memory is not aligned, or another weight
+// shares it.
 struct Borrowed final : Model {
   explicit Borrowed(std::size_t begin) : bytes(64 * sizeof(float) + 1) {
     const auto at = [this](std::size_t offset, std::int64_t count) {

@@ -14,7 +14,8 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 
-// A training loop that only advances time: the events in the specified order, one at a time.
+// A training loop that only advances time. It fires the events in the specified order, one at a
+// time.
 struct Loop {
   std::optional<Time> max_duration = std::nullopt;
   std::int64_t batches_per_epoch = 5;
@@ -115,7 +116,8 @@ TEST(IntervalTest, FiresAsComposersFunction) {  // T101
       {"10sec", 5, "6ba", 1, 10, true},
       {"10sec", 6, "6ba", 1, 10, true},
       {"20sec", 2, "6ba", 1, 1, false},
-      // Composer's table says yes for these two: its fake state is at 1000 % and 200 % of the run.
+      // Composer's table says yes for these two rows, because its fake state is at 1000 % and 200 %
+      // of the run.
       {"0.25dur", 1, "1ep", 5, 10, false},
       {"0.25dur", 1, "5ba", 5, 10, false},
   };
@@ -202,7 +204,7 @@ TEST(IntervalTest, MultiplesAreThoseOfTheWholeRunAlsoAfterAResume) {
               ElementsAre(8, 12));
 }
 
-// fit(reset_time): a batch at which the first fit() fired may fire again in the second one.
+// fit(reset_time): the second fit() may fire again at a batch at which the first fit() fired.
 TEST(IntervalTest, TheEndFiresAlsoAtABatchAtWhichItFiredBeforeTimeWasSetBack) {
   IntervalScheduler scheduler("1ep", FinalMoment::kFitEnd);
   for (const std::int64_t batches_per_epoch : {5, 10}) {

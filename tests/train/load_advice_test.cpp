@@ -76,7 +76,7 @@ TEST_F(LoadAdvice, OfAutoresumeInsideAnEpochLetsAnotherLoaderGoOn) {
   stop_after(3);
   TrainerOptions made = options();
   made.train_dataloader = tiny_loader(10, {.batch_size = 5, .shuffle = true});
-  made.load_ignore_keys = {"state/dataset_state*"};  // Only for load_path.
+  made.load_ignore_keys = {"state/dataset_state*"};  // These keys apply only to load_path.
   std::string message;
   {
     Trainer refused(made);
@@ -97,7 +97,7 @@ TEST_F(LoadAdvice, OfAutoresumeInsideAnEpochLetsAnotherLoaderGoOn) {
     EXPECT_EQ(once.state().timestamp.batch, 3);
     EXPECT_NO_THROW(once.fit());
   }
-  // The same as the first time.
+  // Starts again with the same options as the first time.
   made.model = options().model;
   made.autoresume = true;
   made.load_path = std::nullopt;

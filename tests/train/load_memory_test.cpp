@@ -1,5 +1,5 @@
-// Loads without memory: every allocation of a load fails once, and nothing is changed. Replaces
-// operator new for its whole program.
+// Loads with too little memory: every allocation of a load fails once, and nothing is changed. This
+// file replaces operator new for its whole program.
 
 #include <c10/core/CPUAllocator.h>
 #include <gmock/gmock.h>
@@ -92,13 +92,15 @@ TEST(LoadMemory, AnyAllocationThatFailsChangesNothing) {
     trained.fit();
     path = trained.save_checkpoint(folder / "saved.pt");
   }
-  // Opening has nothing to change yet, and JSON's destructor needs memory.
+  // Opens the checkpoint before allocations fail: opening has nothing to change yet, and JSON's
+  // destructor needs memory.
   const Checkpoint opened = open_checkpoint(path);
   auto trainer = std::make_unique<Trainer>(loading_run());
   Trainer again(loading_run());
   const Value before = current_checkpoint(*trainer);
   ASSERT_TRUE(load_with_failure(opened, again, 0));
-  ASSERT_TRUE(load_with_failure(opened, again, 0));  // With everything that is made only once.
+  // By now everything that is made only once exists.
+  ASSERT_TRUE(load_with_failure(opened, again, 0));
   const std::uint64_t all = allocations;
   const Value loaded = current_checkpoint(again);
   ASSERT_NE(loaded, before);

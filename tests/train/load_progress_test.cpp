@@ -1,5 +1,5 @@
-// load_progress_bar and load_chunk_size: what a load from far away shows, and how large its reads
-// are.
+// Tests load_progress_bar and load_chunk_size: what a load from far away shows, and how large the
+// reads of the load are.
 #include "resuming/load_progress.h"
 
 #include <gmock/gmock.h>
@@ -27,7 +27,7 @@ using ::testing::HasSubstr;
 using testing::message_of;
 using testing::tiny_options;
 
-// Notes the largest read from its opened objects.
+// A store that notes the largest read from an opened object.
 class MeasuredStore final : public ForwardingStore {
  public:
   explicit MeasuredStore(std::shared_ptr<ObjectStore> under) : ForwardingStore(std::move(under)) {}
@@ -128,7 +128,7 @@ TEST_F(LoadProgressTest, ChunksAreNoLargerThanAsked) {
   }
 }
 
-// Opening a far file reads more at once.
+// Opening a far file reads more than this chunk size at once.
 TEST_F(LoadProgressTest, LessThanOpeningTakesIsRefused) {
   TrainerOptions made = options();
   made.load_chunk_size = kTailRead - 1;

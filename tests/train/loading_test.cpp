@@ -238,7 +238,7 @@ TEST_F(Loading, AReadThatFailsChangesNothing) {
   EXPECT_NE(current_checkpoint(trainer), before);
 }
 
-// The load applies what was saved, or nothing.
+// A load of a file that is being overwritten applies the saved values or nothing.
 TEST_F(Loading, AFileThatIsOverwrittenWhileItIsReadIsLoadedAsItWasOrNotAtAll) {
   const std::string good = testing::read_file(path);
   Trainer reference(loading_run());
@@ -326,7 +326,7 @@ TEST(LoadTensors, MemoryIsHandedOverOnlyWhereNobodyElseHasIt) {
   load_into(alone, value);
   EXPECT_NE(alone.data_ptr(), before);
   EXPECT_TRUE(torch::equal(alone, value));
-  alone.resize_({65, 64});  // It has its own memory, like a new tensor.
+  alone.resize_({65, 64});  // The tensor has its own memory, like a new tensor.
   EXPECT_EQ(alone.size(0), 65);
 
   const at::Tensor viewed = torch::zeros({64, 64});
@@ -369,12 +369,12 @@ TEST(LoadTensors, TiedOnesStayTied) {
   save(Dict{{"a", view_of(numbers({64, 64}))}, {"b", view_of(numbers({64, 64}) * 2)}},
        folder / "x.pt");
   load_state_dict(*module, load(folder / "x.pt"));
-  EXPECT_TRUE(torch::equal(tied, numbers({64, 64}) * 2));  // The last one wins, as in Python.
+  EXPECT_TRUE(torch::equal(tied, numbers({64, 64}) * 2));  // The last value wins, as in Python.
   EXPECT_EQ(module->named_parameters()["a"].data_ptr(), module->named_buffers()["b"].data_ptr());
 }
 
-// The loaded state belongs to one optimizer: training changes neither another optimizer nor a
-// Value.
+// The loaded state belongs to one optimizer. Training with this optimizer changes neither another
+// optimizer nor a Value.
 TEST_F(Loading, AnOptimizersStateIsItsOwn) {
   const Value file = load(path);
   Trainer one(loading_run());

@@ -56,7 +56,7 @@ TEST(AccuracyTest, TakesClassesInsteadOfScores) {
   EXPECT_THROW(accuracy.update(torch::zeros({4, 3, 2}), kTarget), UsageError);
 }
 
-// From classes alone, it does not learn how many classes there are.
+// If the outputs are classes, Accuracy does not learn how many classes there are.
 TEST(AccuracyTest, OfClassesAloneItsStatesCanBeMergedAndLoaded) {
   Accuracy one;
   one.update(torch::tensor({0, 2, 1, 0}), kTarget);
@@ -150,8 +150,9 @@ TEST(MetricsTest, RefuseStatesThatDoNotFitByName) {
               HasSubstr("not a whole number"));
 }
 
-// Counts the calls of libtorch that wait for a device: reading the number in a tensor, or moving
-// the tensor elsewhere. For a tensor on the CPU such a move does nothing, but is counted.
+// The number of calls of libtorch that wait for a device. Such a call reads the number in a tensor,
+// or moves the tensor to another device. If the tensor is already on the CPU, a move does nothing,
+// but is counted.
 thread_local int g_waits = 0;
 
 std::unique_ptr<at::ObserverContext> note_wait(const at::RecordFunction& call) {
@@ -170,7 +171,7 @@ int waits_of(const std::function<void()>& work) {
   return g_waits;
 }
 
-// Gathering a state must not hold up training.
+// Gathering a state must not delay training.
 TEST(MetricsTest, WaitForNoDeviceWhileTheirStateIsGathered) {
   Accuracy accuracy;
   CrossEntropy loss;

@@ -69,8 +69,9 @@ std::string path_of(const std::string& release, const std::string& name, const c
   return kRecordedRuns + release + "/" + name + "/" + checkpoint + "-rank0.pt";
 }
 
-// Compares within 1e-5. Leaves out the bias before a BatchNorm and the running mean that includes
-// it. Their gradient is only rounding, which Adam divides by its own size (composer_replay_test).
+// Compares weights within 1e-5. With Adam, leaves out the bias before a BatchNorm and the running
+// mean that includes this bias. The gradient of the bias is only rounding, which Adam divides by
+// the size of the gradient (composer_replay_test).
 void expect_close(const Value& found, const Value& expected, bool is_adam) {
   for (const auto& [key, value] : expected.as_dict()) {
     const std::string& weight = key.as_str();
@@ -94,7 +95,7 @@ struct OldComposerRun
   Value final_weights() const {
     return load(kRecordedRuns + release + "/" + name + "/final_weights.pt");
   }
-  // The weights that a user has at the end.
+  // Trains, and returns the weights that a user has at the end.
   Value train(TrainerOptions made) const {
     Trainer trainer(std::move(made));
     trainer.fit();
@@ -118,7 +119,8 @@ struct OldComposerRun
 
 TEST_P(OldComposerRun, EndsWithTheWeightsOfTheRelease) {
   TrainerOptions made = options();
-  if (!is_before_010()) made.save_folder = folder / "ckpt";  // EMA's end depends on it.
+  // Whether EMA ends with the average depends on this folder.
+  if (!is_before_010()) made.save_folder = folder / "ckpt";
   expect_close(train(std::move(made)), final_weights(), is_adam());
   const auto says = Contains(HasSubstr("stepped schedulers after the time had advanced"));
   if (is_before_010() && is_function_of_time()) {
@@ -167,8 +169,8 @@ INSTANTIATE_TEST_SUITE_P(All, OldComposerRun,
 // --- How the order of steps is recognized --------------------------------------------------------
 
 struct StepsAfterTime : ::testing::Test {
-  // Whether the Trainer steps after the time advances if it loads 0.7.1's checkpoint, changed by
-  // `edit`.
+  // Loads the checkpoint of Composer 0.7.1, changed by `edit`. Returns whether the Trainer then
+  // steps schedulers after the time advances.
   bool of(const std::function<void(Dict& state)>& edit, TrainerOptions made) const {
     Value checkpoint = load(path_of("v0.7.1", "sgdw_linear", "ep1-ba8"));
     edit(checkpoint.mutable_dict()["state"].mutable_dict());

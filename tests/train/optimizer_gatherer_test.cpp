@@ -1,6 +1,6 @@
 // The gatherer never trusts what it keeps of an optimizer from save to save. After any change, the
-// gathered state equals a new one of optimizer_state_dict(), in each byte of its pickle and of its
-// tensors.
+// gathered state equals a new state of optimizer_state_dict(), in each byte of the pickle and of
+// the tensors.
 #include "train/optimizer/optimizer_gatherer.h"
 
 #include <gtest/gtest.h>
@@ -35,7 +35,7 @@ struct Block : torch::nn::Module {
   torch::OrderedDict<std::string, at::Tensor>& table() { return parameters_; }
 };
 
-// A step as in training.
+// Makes a step as in training.
 void step(torch::nn::Module& module, torch::optim::Optimizer& optimizer) {
   for (at::Tensor& parameter : module.parameters()) {
     parameter.mutable_grad() = torch::rand_like(parameter);
@@ -61,7 +61,7 @@ class OptimizerGathererTest : public ::testing::Test {
     (void)gather();
     (void)gather();
   }
-  // Whether two gathered states in a row are one kept Value.
+  // Gathers twice. Returns whether both states are the same kept Value.
   bool is_kept() {
     const Value before = gather();
     return gather().at("state").identity() == before.at("state").identity();
@@ -72,8 +72,8 @@ class OptimizerGathererTest : public ::testing::Test {
       EXPECT_EQ(bytes_of(gather()), anew);
     }
   }
-  // Gathers before and after the change, and compares with a newly made state. Also tests a change
-  // after the first gathering.
+  // Gathers before and after the change. The states that are gathered after it must equal a newly
+  // made state.
   void expect_true_after(const std::function<void()>& change) {
     settle();
     change();
@@ -134,7 +134,8 @@ TEST_F(OptimizerGathererTest, ComparingAllocatesOnceForEachParameter) {
   const Value before = gather();
   const std::size_t begin = allocations_so_far();
   const Value after = gather();
-  EXPECT_LT(allocations_so_far() - begin, kMany + 100);  // It has three tensors.
+  // The state of a parameter has three tensors.
+  EXPECT_LT(allocations_so_far() - begin, kMany + 100);
   EXPECT_EQ(after.at("state").identity(), before.at("state").identity());
 }
 
@@ -144,7 +145,8 @@ TEST_F(OptimizerGathererTest, CountsOfStepsAreThoseOfNow) {
   }
   expect_true_after([&] { state_of("p1").step(1 << 24); });
   const Value before = gather();
-  expect_true_after([&] { state_of("p1").step((1 << 24) + 1); });  // From here on a float64.
+  // From this value on, the step is a float64.
+  expect_true_after([&] { state_of("p1").step((1 << 24) + 1); });
   EXPECT_NE(gather().at("state").identity(), before.at("state").identity());
   expect_true_after([&] { state_of("p1").step((1 << 24) + 3); });
   expect_true_after([&] { state_of("p1").step(5); });
@@ -173,7 +175,7 @@ TEST_F(OptimizerGathererTest, OtherStates) {
   expect_true_after([&] { step(*net_, *optimizer_); });
   expect_true_after([&] {
     auto& slot = optimizer_->state()[param_state_key<ParamStateKey>(net_->table()["p1"])];
-    slot = slot->clone();  // With the same tensors.
+    slot = slot->clone();  // The copy has the same tensors.
   });
 }
 
@@ -183,7 +185,7 @@ TEST_F(OptimizerGathererTest, OtherParametersAndNames) {
         net_->register_parameter("new", torch::rand({2})));
   });
   expect_true_after([&] { step(*net_, *optimizer_); });
-  expect_true_after([&] {  // Listed twice, it is written once.
+  expect_true_after([&] {  // A parameter that is listed twice is written once.
     auto& listed = optimizer_->param_groups()[0].params();
     listed.push_back(listed[1]);
   });
@@ -265,7 +267,7 @@ TEST_F(OptimizerGathererTest, LivesNoLongerThanTheGatherer) {
   EXPECT_TRUE(memory.expired());
 }
 
-// A state whose description writes, and that has everything that a state can have.
+// A state with every kind of entry. Its description writes to the state that it describes.
 struct OddOptions {
   double lr = 1;
   void describe(GroupFields& group) { group.number("lr", lr); }
@@ -286,7 +288,7 @@ struct OddState {
     state.count("seen", seen);
     state.number("best", best);
     state.tensors("history", history, {});
-    seen = -1;  // Only in the copy that is described.
+    seen = -1;  // Changes only the copy that is described.
   }
 };
 class Odd final : public OptimizerOf<OddOptions, OddState> {
@@ -324,7 +326,7 @@ TEST_F(OptimizerGathererTest, EveryKindOfField) {
   expect_true_after([&] { odd.history->push_back(torch::rand({2})); });
   expect_true_after([&] { odd.history.reset(); });
   const at::Tensor phase = torch::rand({4, 4}, at::kComplexFloat);
-  expect_true_after([&] { odd.mean = phase.conj(); });  // Its view is of a copy.
+  expect_true_after([&] { odd.mean = phase.conj(); });  // The view of such a tensor is of a copy.
   expect_true_after([&] { phase.fill_(c10::complex<float>(1, 2)); });
   expect_true_after([&] {
     odd.mean = torch::ones({4, 4});

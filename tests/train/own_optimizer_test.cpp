@@ -1,5 +1,5 @@
-// Optimizers in the Trainer. Those that cannot be saved, or that train nothing, are refused before
-// training. Also LBFGS's closure.
+// Optimizers in the Trainer. An optimizer that cannot be saved, or that trains nothing, is refused
+// before training. Also tests the closure of LBFGS.
 
 #include <gmock/gmock.h>
 

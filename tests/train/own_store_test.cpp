@@ -35,7 +35,8 @@ TEST(OwnStoreTest, ATrainerSavesRotatesAndResumesInIt) {
   const auto in_store = [&](const std::string& duration, const std::string& folder) {
     TrainerOptions made = options(duration);
     made.save_folder = folder;
-    made.save_num_checkpoints_to_keep = 0;  // Kept on this machine, where there never are any.
+    // Checkpoints to keep on this machine, where this run never has any.
+    made.save_num_checkpoints_to_keep = 0;
     made.save_num_remote_checkpoints_to_keep = 2;
     made.save_object_store = store;
     made.autoresume = true;
@@ -61,7 +62,7 @@ TEST(OwnStoreTest, ALoadPathIsANameInTheStoreForLoading) {
   Trainer saving(std::move(first));
   saving.fit();
   const std::string path = saving.save_checkpoint("s3://ep{epoch}-ba{batch}");
-  EXPECT_EQ(path, "s3://ep0-ba2");  // With a given store, this is a name like any other.
+  EXPECT_EQ(path, "s3://ep0-ba2");  // If a store is given, this path is a name like any other.
 
   TrainerOptions second = options("3ba");
   second.load_object_store = from;

@@ -99,8 +99,9 @@ TEST_F(RemoteSaver, ResumesBitIdenticallyOnAMachineWithoutAnyFile) {
   EXPECT_THAT(log->messages, Contains(HasSubstr("autoresume: going on from")));
 }
 
-// Killed when the object was written, but the pointer not yet moved. The next start resumes from
-// the pointer, and replaces its own file. It never gets stuck.
+// The run was killed when the object was written, but the pointer not yet moved. The next start
+// resumes from the pointer's target, and replaces the file of its own run. The start never gets
+// stuck.
 TEST_F(RemoteSaver, AKillBetweenObjectAndPointerIsGotOver) {
   Trainer(options("3ba", store)).fit();
   store->move_pointer("run/checkpoints/latest-rank0.pt", "run/checkpoints/ep0-ba2-rank0.pt");
@@ -116,7 +117,7 @@ TEST_F(RemoteSaver, OfTwoJobsWithOneRunNameTheSecondIsToldAndHarmsNothing) {
   Trainer first(options("2ba", store));
   TrainerOptions same = options("3ba", store);
   same.loggers = {};
-  Trainer second(same);  // Begins while the first one is running.
+  Trainer second(same);  // Begins while the first run is running.
   first.fit();
   const auto bytes = [&](const char* name) {
     return store->stat("run/checkpoints/" + std::string(name))->version;
@@ -128,7 +129,7 @@ TEST_F(RemoteSaver, OfTwoJobsWithOneRunNameTheSecondIsToldAndHarmsNothing) {
   EXPECT_THAT(names(), ElementsAre("ep0-ba1-rank0.pt", "ep0-ba2-rank0.pt", "latest-rank0.pt"));
 }
 
-// Neither the target nor the version of the pointer says who moved it, as in a bucket.
+// As in a bucket, neither the target nor the version of the pointer says which job moved it.
 TEST_F(RemoteSaver, OfTwoJobsThatWriteOneNameTheSecondIsTold) {
   for (const bool is_versioned : {true, false}) {
     const auto memory = memory_store();
@@ -151,9 +152,9 @@ TEST_F(RemoteSaver, OfTwoJobsThatWriteOneNameTheSecondIsTold) {
     first.close();
     EXPECT_NE(memory->stat("run/checkpoints/ckpt.pt")->version, before);
 
-    Trainer third(made("6ba"));  // All of them have ended.
+    Trainer third(made("6ba"));  // All earlier Trainers have ended.
     EXPECT_EQ(third.state().timestamp.batch, 4);
-    third.fit();  // Overwrites this and the next two, which are the first one's.
+    third.fit();  // Overwrites this checkpoint and the next two, which the first Trainer wrote.
     third.fit({.duration = "1ba"});
     third.fit({.duration = "1ba"});
     third.fit({.duration = "2ba"});
@@ -161,7 +162,7 @@ TEST_F(RemoteSaver, OfTwoJobsThatWriteOneNameTheSecondIsTold) {
   }
 }
 
-// fit(reset_time) begins again with the names of existing checkpoints.
+// After fit(reset_time), saves have the names of existing checkpoints again.
 TEST_F(RemoteSaver, TrainingOnceMoreWritesOverItsOwnAndNothingElse) {
   const std::string name = "run/checkpoints/ep0-ba3-rank0.pt";
   for (const bool is_foreign : {false, true}) {
@@ -198,7 +199,8 @@ TEST_F(RemoteSaver, ARequestInABatchThatWasJustSavedSendsNothingTwice) {
     Trainer trainer(std::move(made));
     trainer.fit();
     trainer.close();
-    EXPECT_EQ(counting->calls(StoreCall::kCommit), (asked == SIGTERM ? 3U : 5U) + 1);  // The probe.
+    // One more for the probe.
+    EXPECT_EQ(counting->calls(StoreCall::kCommit), (asked == SIGTERM ? 3U : 5U) + 1);
   }
 }
 
@@ -298,7 +300,7 @@ TEST_F(RemoteSaver, AStartAmongTenThousandCheckpointsAsksForFewThings) {
   const std::uint64_t start = counting->requests();
   EXPECT_LE(start, 20U);  // Including the probe and the pointer.
   trainer.fit();
-  EXPECT_LE(counting->requests() - start, 50U);  // Two listings of eleven pages, and the save.
+  EXPECT_LE(counting->requests() - start, 50U);  // Two listings of eleven pages each, and the save.
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// A guard. A save finds a thing that already has its name. The table
+// Tests a save that finds a thing (a file, folder or object) that already has its name. The table
 // tests/data/traces/replacements.txt says what happens. It has one line for each combination of
 //   place and layout x moment and name of the save x thing x save_overwrite x autoresume
 // The test uses only the public interface of the Trainer.
@@ -38,7 +38,7 @@ enum class SavePlace : std::uint8_t {
   kFolder,          // On this machine.
   kStore,           // Far away, with versions.
   kPlainStore,      // Far away, without versions.
-  kUploads,         // On this machine and uploaded. The thing is where uploads go.
+  kUploads,         // On this machine and uploaded. The thing is at the place of the uploads.
   kUploadedFolder,  // On this machine and uploaded. The thing is on this machine.
 };
 
@@ -72,11 +72,12 @@ struct SaveMoment {
   std::string text;
   bool has_counter;
   std::int64_t from;  // The batch from which the run resumes. 0: it begins.
-  // A save before fit() at that batch. Otherwise the first save of fit(), at the next batch.
+  // If true, the save is made before fit(), at that batch. Otherwise it is the first save of fit(),
+  // at the next batch.
   bool is_asked;
   std::int64_t batch() const { return from + (is_asked ? 0 : 1); }
-  // Whether the restarted run has its last checkpoint in the same folder, under another name than
-  // the save's.
+  // Whether the restarted run has its last checkpoint in the same folder, under a name that differs
+  // from that of the save.
   bool has_history() const { return has_counter && from > 0 && !is_asked; }
 };
 
@@ -94,7 +95,7 @@ const std::array<std::string, 10> kThings = {
     "damaged inside", "foreign file",   "checkpoint of no run", "folder",        "own weights",
 };
 
-// A run leaves a pointer to each of the first five things.
+// Whether the run that left this thing also left a pointer to it.
 bool is_pointed_at(const std::string& thing) {
   return thing.starts_with("own ") || thing.starts_with("damaged");
 }
@@ -156,7 +157,7 @@ class QuickFolder {
   const std::unique_ptr<testing::TempFolder> folder_ = make();
 };
 
-// Float32, because every layout can save it.
+// A net in float32, because every layout can save float32.
 struct ReplacedNetImpl : torch::nn::Module {
   ReplacedNetImpl() {
     torch::manual_seed(1);
@@ -167,7 +168,7 @@ struct ReplacedNetImpl : torch::nn::Module {
 };
 TORCH_MODULE(ReplacedNet);
 
-// Whether `path` is `name` itself or below it.
+// Whether `path` is `name` itself or a path below `name`.
 bool is_under(const std::string& path, const std::string& name) {
   return path == name || path.starts_with(name + "/");
 }
@@ -286,7 +287,7 @@ class Replacements : public ::testing::TestWithParam<SaveSetting> {
     return "ba" + std::to_string(batch) + kEndings.at(static_cast<std::size_t>(layout()));
   }
 
-  // Returns the files of a run that saved once, at `batch`, in this place. It was trained with
+  // Returns the files of a run that saved once, at `batch`, in this place. That run trained with
   // other data, so no later save has the same bytes.
   const Contents& saved(bool has_counter, std::int64_t batch, const std::string& what) {
     Contents& left = saved_[what + name_of(has_counter, batch) + std::to_string(batch)];
@@ -330,7 +331,7 @@ class Replacements : public ::testing::TestWithParam<SaveSetting> {
     return files;
   }
 
-  // Puts the checkpoint to resume from into another folder, and returns its path.
+  // Puts the checkpoint to resume from into another folder, and returns the new path.
   std::string load_path(const Contents& history, const std::string& name) const {
     const std::string there = temp_ / "from";
     fs::remove_all(there);

@@ -162,7 +162,8 @@ TEST(Resolve, FillsInDefaults) {
 
 TEST(Resolve, NeverTakesOneOfSeveralProcessesForTheOnlyOne) {
   const EnvironmentVariable world("WORLD_SIZE", "2");
-  EXPECT_THROW(resolve(tiny_options()), UsageError);  // It is unclear which one.
+  // It is unclear which of the two processes this one is.
+  EXPECT_THROW(resolve(tiny_options()), UsageError);
 }
 
 TEST(Resolve, ChecksWhatRanksDoTogether) {

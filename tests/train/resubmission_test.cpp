@@ -1,5 +1,5 @@
-// Several CheckpointSavers, runs and starts share one folder. No run's files are lost. The same
-// command started again resumes, or its first start says why it could not.
+// Several CheckpointSavers, runs and starts share one folder. No run's files are lost. If the same
+// command is started again, it resumes, or the first start says why it cannot.
 
 #include <gmock/gmock.h>
 
@@ -180,7 +180,7 @@ TEST_F(Resubmission, ASaverWithAShorterIntervalWritesItsOwnFilesAgain) {
          CheckpointSaver(
              {.folder = folder / "last", .filename = "last.pt", .save_interval = "2ba"})});
   };
-  run_until(with_two(), 3);  // Before there is a checkpoint to resume from.
+  run_until(with_two(), 3);  // The run dies before there is a checkpoint to resume from.
   run_until(with_two(), 8);
   Trainer last(with_two());
   EXPECT_EQ(last.state().timestamp.batch, 5);
@@ -368,7 +368,7 @@ TEST_F(Resubmission, RunsWithNamesOfTheirOwnShareAFolder) {
   const auto named = [&](const std::string& name) {
     TrainerOptions made = saving();
     made.run_name = name;
-    made.save_filename = "{run_name}-ba{batch}.pt";  // All of them use one link.
+    made.save_filename = "{run_name}-ba{batch}.pt";  // All of these runs use one link.
     return made;
   };
   run_until(named("first"), 2);
@@ -387,7 +387,7 @@ TEST_F(Resubmission, AForkUnderAnotherNameNeverRemovesTheOriginals) {
     fork.max_duration = max;
     fork.save_num_checkpoints_to_keep = keep;
     fork.load_path = folder / "ckpt/ep0-ba2-rank0.pt";
-    fork.autoresume = std::string(max) == "6ba";  // Its own checkpoint exists by then.
+    fork.autoresume = std::string(max) == "6ba";  // By then, the fork has a checkpoint of its own.
     run(std::move(fork));
   }
   EXPECT_THAT(files("ckpt"),
@@ -439,7 +439,8 @@ TEST_F(MovedFolder, ACopyCountsItsOwnFilesAndLeavesTheOriginals) {
   EXPECT_THAT(files("ckpt"), ElementsAre("ep1-ba6-rank0.pt", "ep1-ba7-rank0.pt"));
 }
 
-// A fork saves beside files that have the names of the loaded state's files, but are another run's.
+// A fork saves beside files that have the same names as files in the loaded state, but belong to
+// another run.
 TEST_F(MovedFolder, FilesThatOnlyHaveTheSameNamesStay) {
   run_until(keeping_two(folder / "ckpt"), 7);
   TrainerOptions stranger = saving("fork");

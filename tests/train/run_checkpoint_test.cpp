@@ -47,7 +47,7 @@ struct RunCheckpoint : ::testing::Test {
     save(value, folder / "edited.pt");
   }
 
-  // A deep copy of everything that a checkpoint would hold now.
+  // Saves a checkpoint and loads it: a deep copy of everything that a checkpoint holds now.
   static Value load_back(Trainer& trainer) {
     const TempFolder here;
     return load(trainer.save_checkpoint(here / "now.pt"));
@@ -146,7 +146,7 @@ TEST_F(RunCheckpoint, ALoadOfAllThatIsThereSaysNothingMore) {
   EXPECT_THAT(log->messages, Not(Contains(HasSubstr("holds more"))));
 }
 
-// Without a timestamp and random states, but still not a weights-only file.
+// The file has no timestamp and no random states, but is still not a weights-only file.
 TEST_F(RunCheckpoint, AnOptimizerBesideTheWeightsIsLoaded) {
   const std::string path = saved(options());
   Value value = load(path);

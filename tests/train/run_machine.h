@@ -29,7 +29,7 @@ namespace cairn::testing {
 // Where a run saves, and where its checkpoints are uploaded to.
 enum class Where : std::uint8_t {
   kLocal,      // A simulated disk.
-  kRecycling,  // The same; saves overwrite retired files.
+  kRecycling,  // A simulated disk, on which saves overwrite retired files.
   kFar,        // A store in memory that counts as far away.
   kUploads,    // A real folder; a logger uploads from it to a store in memory.
 };
@@ -58,7 +58,7 @@ class Fate {
     return is_dead_ ? Verdict::kDies : call == fail_at_ ? Verdict::kFails : Verdict::kWorks;
   }
   bool is_dead() const { return is_dead_; }
-  // Whether a call has failed since the last time this was asked.
+  // Whether a call has failed since the previous call of take_failed().
   bool take_failed() { return has_failed_.exchange(false); }
   int error() const { return error_; }
 
@@ -82,7 +82,7 @@ class Machine {
   }
 
   Where where() const { return where_; }
-  // The path of a save folder.
+  // The path of the save folder with that name.
   std::string path(const std::string& name) const {
     if (where_ == Where::kFar) return "runs/" + name;
     return where_ == Where::kUploads ? folder_ / name : "/runs/" + name;
@@ -95,12 +95,12 @@ class Machine {
   // The store of the uploads, or of the save folders themselves.
   std::shared_ptr<ObjectStore> far() const { return far_; }
 
-  // A process: its view of the machine. The machine must outlive it.
+  // A process's view of the machine. The machine must outlive it.
   struct Process {
     Fate fate;
-    std::unique_ptr<FaultyFileSystem> files;  // Null without a disk.
+    std::unique_ptr<FaultyFileSystem> files;  // Null if there is no simulated disk.
     std::shared_ptr<ObjectStore> here;
-    std::shared_ptr<ObjectStore> far;  // Null without uploads.
+    std::shared_ptr<ObjectStore> far;  // Null if there are no uploads.
   };
   std::unique_ptr<Process> start() {
     auto process = std::make_unique<Process>();
@@ -120,8 +120,9 @@ class Machine {
     return process;
   }
 
-  // Call it after a process was killed and destroyed. `draw(n)` returns a number below n, by which
-  // the disk loses unsynced data. Null: only the process died.
+  // Call it after a process was killed and destroyed. `draw(n)` returns a number below n. These
+  // numbers decide which unsynced data the disk loses. If `draw` is null, only the process died,
+  // and the disk loses nothing.
   void restart(const std::function<std::uint64_t(std::uint64_t)>& draw) {
     if (disk_ == nullptr) return;
     disk_ = draw ? disk_->after_power_loss(draw) : disk_->after_kill();
@@ -140,8 +141,8 @@ class Machine {
   }
 
  private:
-  // Calls of a dead process do nothing. This is an ordinary error: a Trainer has threads that only
-  // look, and nothing else ends them.
+  // Calls of a dead process do nothing. They throw an ordinary error, because nothing else ends the
+  // threads of a Trainer that only look at the store.
   [[noreturn]] static void throw_dead() { throw StorageError("the process is dead", EIO); }
 
   // Throws the file system's error if the call fails or the process dies. If the process dies at a
@@ -162,9 +163,10 @@ class Machine {
     throw_storage_error(fate.error(), "injected fault");
   }
 
-  // Calls fail before they are done, or afterwards, so that only the answer is lost. No fault may
-  // pass, so that no retry waits. A pointer's move never loses its answer. Otherwise the next saves
-  // would be refused, since the pointer is not where the process last knew it.
+  // A store whose calls fail either before they are done, or afterwards, so that only the answer is
+  // lost. No fault is retryable, so that no retry waits. A move of a pointer never loses its
+  // answer. Otherwise the pointer would not be where the process last knew it, and the next saves
+  // would be refused.
   std::shared_ptr<ObjectStore> watched(Fate& fate) const {
     const auto obey_here = [&fate](const std::string& name) {
       const Fate::Verdict verdict = fate.next_call();
@@ -200,13 +202,13 @@ class Machine {
   const std::shared_ptr<ObjectStore> far_ = memory_store();
 };
 
-// Whether a killed process may leave such a file: a lock, or the probe of a far store.
+// Whether a killed process may leave a file with this name: a lock, or the probe of a far store.
 inline bool may_be_left_over(const std::string& name) {
   return name.starts_with(".cairn-") || name.starts_with(".credentials_validated_successfully-");
 }
 
-// The bytes of all objects in a folder and below it, and the targets of its pointers. Without files
-// that may be left over.
+// The bytes of all objects in a folder and below it, and the targets of its pointers. Leaves out
+// files for which may_be_left_over() is true.
 inline std::map<std::string, std::string> content_of(ObjectStore& store,
                                                      const std::string& folder) {
   std::map<std::string, std::string> content;

@@ -28,7 +28,7 @@ namespace cairn::testing {
 inline constexpr std::int64_t kEnd = 24;   // Batches of a whole run.
 inline constexpr std::int64_t kEpoch = 5;  // Batches of an epoch.
 
-// A broken promise.
+// Thrown if the run breaks a promise.
 struct BrokenPromise : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
@@ -61,8 +61,8 @@ class Undisturbed {
     return weights_.at(static_cast<std::size_t>(batch));
   }
   // The part of a checkpoint that must equal the undisturbed run's. At the end of an epoch, a
-  // checkpoint may be saved before or after the epoch is counted. Its clock and random state depend
-  // on that, so they are left out there.
+  // checkpoint may be saved before or after the epoch is counted. The clock and the random state of
+  // that checkpoint depend on which, so they are left out.
   static Value comparable(const Value& checkpoint, std::int64_t batch) {
     const Value all = resumable_state(checkpoint);
     Dict kept;
@@ -106,8 +106,9 @@ class Undisturbed {
 
 struct Setup {
   Where where = Where::kLocal;
-  bool has_run_name = false;  // In the names of files, so that forks may save into the same folder.
-  // In the names of files. Without it, each save replaces the previous one.
+  // File names contain the run name, so that forks may save into the same folder.
+  bool has_run_name = false;
+  // File names contain a counter. Without it, each save replaces the previous one.
   bool has_counter = true;
   std::int64_t interval = 1;  // Batches; kEpoch: epochs.
   int keep = -1;
@@ -150,7 +151,8 @@ inline Setup draw_setup(Where where, std::mt19937_64& random) {
 // The known saves of one run in one place.
 struct KnownSaves {
   std::vector<std::int64_t> durable;  // Batches of saves that certainly succeeded, in order.
-  bool are_all_counted = true;        // By the process that removes. False: it counts only its own.
+  // False if the process that removes counts only its own saves.
+  bool are_all_counted = true;
   int strays = 0;      // Failed saves. Each may leave a checkpoint that is never removed.
   int unfinished = 0;  // Failed or killed saves since the last durable one.
 
@@ -180,13 +182,14 @@ inline bool is_pointer(const Setup& setup, const std::vector<Run>& runs, const s
   });
 }
 
-// The checkpoints of one run that were seen in one folder.
+// The checkpoints of one run that the test found in one folder.
 struct SeenSaves {
   std::map<std::string, std::int64_t> batches;  // By path.
   std::int64_t newest = 0;
   std::int64_t latest = 0;  // The target of the pointer. 0: there is none.
 
-  // In a far store, the batch from which a start resumes: it trusts the pointer, if there is one.
+  // The batch from which a start resumes in a far store. The start trusts the pointer, if there is
+  // one.
   std::int64_t newest_far() const { return latest != 0 ? latest : newest; }
 };
 
@@ -196,11 +199,11 @@ struct Session {
 
   std::unique_ptr<Machine::Process> process;
   std::vector<std::int64_t> begun = {};  // Batches of saves that events began.
-  std::int64_t position = 0;             // At the beginning of the current fit().
+  std::int64_t position = 0;             // The batch at which the current fit() began.
   std::int64_t stop_at = -1;             // Throws before this batch.
   std::int64_t ask_at = -1;              // Raises `signal` after this batch.
   int signal = 0;
-  std::int64_t first = 0;      // Where the session began.
+  std::int64_t first = 0;      // The batch at which the session began.
   std::int64_t failed_at = 0;  // The batch of the last fault.
   bool has_trained = false;    // Whether fit() was called.
   bool may_fail = false;       // A call failed, and no error was thrown yet.

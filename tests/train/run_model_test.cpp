@@ -1,11 +1,11 @@
 // A model of runs, tested through the public Trainer: random sequences of training, failed saves,
 // kills, restarts, moved folders, forks and foreign files. After each step the same promises hold:
 //
-//  1. Each place has the newest save that is known to be durable, or a newer one. It is whole, and
-//     `latest` leads there.
-//  2. A durable checkpoint is gone only if as many newer ones exist as are to be kept. No more
-//     checkpoints than that are left, plus one for each failed save since then.
-//  3. Files of others, and of other runs, keep their bytes.
+//  1. Each place has the newest save that is known to be durable, or a newer save. That save is
+//     whole, and `latest` leads to it.
+//  2. A durable checkpoint is gone only if as many newer checkpoints exist as are to be kept. No
+//     more checkpoints than that number are left, plus one for each failed save since then.
+//  3. Foreign files, and files of other runs, keep their bytes.
 //  4. A start resumes from the newest checkpoint.
 //  5. Its model, optimizer and random state equal those of an undisturbed run, bit for bit.
 //
@@ -67,7 +67,7 @@ class RunModel {
  public:
   RunModel(Where where, std::uint64_t seed)
       : random_(seed), setup_(draw_setup(where, random_)), machine_(where, setup_.link_error) {
-    Undisturbed::get();  // Before this run seeds the generators.
+    Undisturbed::get();  // Makes the undisturbed run before this run seeds the generators.
     runs_.push_back({.name = "run0", .folder = "folder0"});
   }
 
@@ -119,7 +119,7 @@ class RunModel {
     return found;
   }
 
-  // Looks at a run's checkpoints in one place. All files there must be whole and of some run.
+  // Looks at a run's checkpoints in one place. Its files must be whole and of some run.
   SeenSaves look(ObjectStore& store, const std::shared_ptr<ObjectStore>& shared, const Run& of,
                  const std::string& folder) {
     SeenSaves seen;
@@ -149,7 +149,7 @@ class RunModel {
   }
   SeenSaves look_far(const Run& of) { return look(*machine_.far(), machine_.far(), of, of.name); }
 
-  // All files that the active run must not touch: in its folder of uploads, the foreign files.
+  // All files that the active run must not touch. In its folder of uploads: the foreign files.
   std::map<std::string, std::string> content_of_others() {
     std::map<std::string, std::string> all;
     for (const auto& [store, folder] : places()) {
@@ -208,7 +208,7 @@ class RunModel {
     others_ = content_of_others();
   }
 
-  // Another run begins from the newest checkpoint of this one.
+  // Another run begins from the newest checkpoint of this run.
   void fork() {
     if (run().here.newest() == 0 || runs_.size() > 3) return;
     Run made{.name = "run" + std::to_string(runs_.size()), .folder = run().folder};
@@ -387,7 +387,7 @@ class RunModel {
       session.trainer->saved_checkpoints();  // Waits for the saves.
     });
   }
-  // Marks all begun saves as durable here. `is_sent`: also at the far place, since the last fault.
+  // Marks all begun saves as durable here. `is_sent`: those since the last fault also far away.
   void all_ended_well(bool is_sent) {
     Session& session = *session_;
     const std::size_t before = run().here.durable.size();
@@ -409,7 +409,7 @@ class RunModel {
   void note_failure() {
     count_failure();
     try {
-      session_->trainer->saved_checkpoints();  // Waits for the saves after the failed one.
+      session_->trainer->saved_checkpoints();  // Waits for the saves after the failed save.
     } catch (const StorageError&) {            // NOLINT(bugprone-empty-catch): the same fault
     }
     session_->begun = run().here.durable;
@@ -435,7 +435,7 @@ class RunModel {
     all_ended_well(!has_uploads() || run().is_finished);  // close() waits for the uploads.
   }
   void save_now() {
-    // Before the first fit() of a process, the random state is not the checkpoint's yet.
+    // Until the first fit() of a process, the random state differs from the checkpoint's.
     if (!session_->has_trained) return;
     history_ << " save";
     const Outcome outcome = attempt([&] {
@@ -453,7 +453,7 @@ class RunModel {
     fate.spare();
     if (!fate.take_failed()) return;
     session_->may_fail = true;  // An upload's error arrives with a later event.
-    count_failure();            // It may have been a removal, which is retried later.
+    count_failure();            // The failed call may have been a removal, which is retried later.
   }
   void kill_later() {
     const auto batches = static_cast<std::int64_t>(1 + below(4));
@@ -471,7 +471,7 @@ class RunModel {
   }
 
   // Ends the threads of a Trainer whose process died. Each call of close() throws one of the
-  // crashes that they met.
+  // crashes that these threads met.
   void close_dead() {
     for (int i = 0; i < 5 && session_->trainer; ++i) {
       try {
@@ -481,7 +481,7 @@ class RunModel {
       }
     }
   }
-  // The process ends at its next call, if it has not ended yet.
+  // Ends the process at its next call, if it has not ended yet.
   void die() {
     session_->process->fate.kill();
     close_dead();
@@ -556,7 +556,7 @@ class RunModel {
   std::size_t active_ = 0;
   int numbers_ = 0;
   std::set<std::string> foreign_;
-  std::map<std::string, std::string> others_;  // Before the step.
+  std::map<std::string, std::string> others_;  // The files of content_of_others() before the step.
   std::ostringstream history_;
   bool is_far_quiet_ = true;  // No upload is pending.
   std::shared_ptr<LogRecorder> log_ = std::make_shared<LogRecorder>();

@@ -36,7 +36,9 @@ using testing::resumable_state;
 using testing::tiny_options;
 
 struct S3Run : ::testing::Test {
-  S3Run() { fs::current_path(folder.path()); }  // Shows files that are written here by mistake.
+  S3Run() {
+    fs::current_path(folder.path());
+  }  // Files that are written to the current folder by mistake then show in the test's folder.
   ~S3Run() override { fs::current_path(before); }
 
   TrainerOptions options(const std::string& duration) {
@@ -114,7 +116,8 @@ TEST_F(S3Run, AnObjectOfTheStoreMayBeLoadedByItsName) {
   EXPECT_EQ(Trainer(std::move(made)).state().timestamp.epoch, 1);
 }
 
-// An empty object, or one without a valid name, from another program or a full disk.
+// The pointer is an empty object, or an object without a valid name, from another program or a full
+// disk.
 TEST_F(S3Run, APointerThatNamesNothingIsPassedOverWithALineAndReplaced) {
   const std::string pointer = "bucket/my_cool_run/latest-rank0.pt.symlink";
   for (const std::string& text : {std::string(), std::string(5000, 'a'), std::string("a\nb")}) {
@@ -201,7 +204,8 @@ TEST_F(S3Run, AnUploadersBucketHasItsOptionsByName) {
 
 TEST_F(S3Run, AFileStopInTheBucketStopsIt) {
   fake.put_object("bucket/my_cool_run/STOP", "");
-  // A run that is stopped before its first batch saves nothing. The folder exists anyway.
+  // A run that is stopped before its first batch saves nothing. The folder exists because of this
+  // file.
   fake.put_object("bucket/my_cool_run/notes.txt", "");
   TrainerOptions made = restartable("1000000ba");
   made.save_interval = "100000ep";
@@ -251,7 +255,7 @@ TEST_F(S3Run, TheSecondJobOfARunIsTold) {
   }
 }
 
-// The store has to find out what the server can do. A start does not wait for that.
+// The store has to find out what the server supports. A start does not wait until the store knows.
 TEST_F(S3Run, ABucketWithoutConditionsIsALineAfterTheFirstSave) {
   const auto says_it = [&] {
     return std::ranges::count_if(log->messages, [](const std::string& line) {

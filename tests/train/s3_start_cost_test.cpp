@@ -27,7 +27,7 @@ struct S3StartCostTest : ::testing::Test {
     fake.put_object("bucket/run/latest-rank0.pt.symlink", path_of(kBatches));
   }
 
-  // Requests other than listings, and other than reads of the loaded checkpoint.
+  // Starts a run. Returns its requests, except listings and reads of the loaded checkpoint.
   std::vector<std::string> start() {
     TrainerOptions made = aged_run_options("10000ba");
     made.save_folder = "s3://bucket/run";

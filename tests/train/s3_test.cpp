@@ -1,4 +1,4 @@
-// A Trainer whose save folder is a bucket: only the place differs.
+// A Trainer whose save folder is a bucket works as with a local folder.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

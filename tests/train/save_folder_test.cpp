@@ -1,5 +1,5 @@
-// The save folder of a run. A second start is refused, an unusable folder is found before training,
-// and folders with the names of saves stop no run.
+// The save folder of a run. A second start is refused. An unusable folder is found before training.
+// Folders with the names of saves do not stop a run.
 
 #include <gmock/gmock.h>
 
@@ -99,8 +99,8 @@ TEST_F(TwoStarts, TheSecondTrainsNothingAndChangesNothing) {
   EXPECT_THAT(names(), ElementsAre("ep2-ba14-rank0.pt", "ep2-ba15-rank0.pt", "latest-rank0.pt"));
 }
 
-// The lock is free again, but the checkpoint that this start would resume from is no longer the
-// newest.
+// The lock is free again, but the checkpoint that the second start would resume from is no longer
+// the newest.
 TEST_F(TwoStarts, TheSecondDoesNotGoOnFromBeforeWhatTheFirstSavedMeanwhile) {
   run_until(saving(), 2);
   OtherProcess first([&] { take(); });
@@ -118,7 +118,7 @@ TEST_F(TwoStarts, TheSecondDoesNotGoOnFromBeforeWhatTheFirstSavedMeanwhile) {
 TEST_F(TwoStarts, ALoadNeitherNeedsTheLockNorTakesTheLinkBack) {
   run_until(saving(), 2);
   const OtherProcess first([&] { take(); });
-  fs::remove(ckpt() + "/latest-rank0.pt");  // It is being moved.
+  fs::remove(ckpt() + "/latest-rank0.pt");  // As if the link is being moved.
   Trainer reader(saving());
   EXPECT_EQ(reader.state().timestamp.batch, 2);
   EXPECT_THAT(names(), ::testing::Not(Contains("latest-rank0.pt")));

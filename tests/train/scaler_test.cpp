@@ -93,7 +93,7 @@ TEST(GradScalerTest, DisabledOneDoesNothingAndIgnoresASavedState) {
   EXPECT_EQ(scaler.state_dict(), Dict());
 }
 
-// Here Composer refuses a checkpoint of a machine without a GPU.
+// Composer, in contrast, refuses a checkpoint of a machine without a GPU.
 TEST(GradScalerTest, EmptyStateOfAMachineWithoutGpuLeavesItAsItIs) {
   GradScaler scaler({.init_scale = 4});
   scaler.load_state_dict(Dict());

@@ -21,7 +21,7 @@ using ::testing::Pointwise;
 
 constexpr std::int64_t kBatchesPerEpoch = 10;
 
-// A run of 4 epochs of 10 batches, at batch `batch`.
+// Sets the state to batch `batch` of a run of 4 epochs of 10 batches.
 void at_batch(State& state, std::int64_t batch) {
   state.max_duration = "4ep";
   state.dataloader_len = kBatchesPerEpoch;
@@ -123,7 +123,8 @@ INSTANTIATE_TEST_SUITE_P(Warmup, ReferenceTest, ::testing::ValuesIn(warmup_rows(
 TEST(SchedulersTest, ScaleScheduleRatioShortensTimesThatAreNotFractionsOfTheRun) {
   const StepScheduler steps({.step_size = "10ba"});
   EXPECT_DOUBLE_EQ(alpha(steps, 5, 0.5), 0.1);
-  const StepScheduler epochs({.step_size = "1ep"});  // 10 batches, so that half of it is not 0.
+  // An epoch is 10 batches, so half of the step size is not 0.
+  const StepScheduler epochs({.step_size = "1ep"});
   EXPECT_DOUBLE_EQ(alpha(epochs, 4, 0.5), 1);
   EXPECT_DOUBLE_EQ(alpha(epochs, 5, 0.5), 0.1);
   const LinearScheduler whole_run;  // The Trainer has scaled max_duration already.
@@ -201,7 +202,7 @@ TEST(LambdaLRTest, SetsTheRateAtOnceAndAtEachStepAndKeepsTheInitialOne) {
   const auto running = attach_lambda_lr(half, state, *optimizer, 1);
   EXPECT_DOUBLE_EQ(learning_rates(*optimizer)[0], 0.005);
   const LinearScheduler linear;
-  const auto second = attach_lambda_lr(linear, state, *optimizer, 1);  // The last one wins.
+  const auto second = attach_lambda_lr(linear, state, *optimizer, 1);  // The last scheduler wins.
   at_batch(state, 10);
   running->step();
   second->step();
@@ -233,13 +234,14 @@ TEST(LambdaLRTest, LoadedBaseRatesDriveTheNextStep) {
   const LinearScheduler linear;
   const auto running = attach_lambda_lr(linear, state, *optimizer, 1);
   running->load_state_dict(Dict{{"base_lrs", List{8.0}}, {"last_epoch", 20}, {"_step_count", 21}});
-  EXPECT_DOUBLE_EQ(learning_rates(*optimizer)[0], 0.25);  // Comes with the optimizer's state.
+  // The rate comes with the optimizer's state.
+  EXPECT_DOUBLE_EQ(learning_rates(*optimizer)[0], 0.25);
   running->step();
   EXPECT_DOUBLE_EQ(learning_rates(*optimizer)[0], 4);
   EXPECT_EQ(running->state_dict().at("last_epoch").as_int(), 21);
 }
 
-// Python's base_lrs are tensors with Adam(lr=tensor).
+// In Python, base_lrs are tensors if the optimizer is Adam(lr=tensor).
 TEST(LambdaLRTest, TakesBaseRatesThatAreTensors) {
   State state;
   at_batch(state, 20);

@@ -24,7 +24,7 @@ using testing::tiny_options;
 
 using SampleOrder = std::vector<std::int64_t>;
 
-// tiny_dataset(), which notes the requested samples in order (without workers).
+// tiny_dataset() that also notes the requested samples. Without workers, they are noted in order.
 class NotingDataset final : public Dataset {
  public:
   explicit NotingDataset(std::int64_t samples) : data_(testing::tiny_dataset(samples)) {}
@@ -84,8 +84,8 @@ class ShuffleSeed : public ::testing::TestWithParam<LoaderKind> {
     return data_->take();
   }
 
-  // Changes the checkpoint to the form of older versions of cairn. Their loaders had seed 0 unless
-  // they were given one.
+  // Changes the checkpoint to the form of older versions of cairn. The loaders of these versions
+  // had seed 0 unless the user gave a seed.
   void make_old(const std::string& path, std::int64_t seed) const {
     Value checkpoint = load(path);
     Value& train =
@@ -155,11 +155,12 @@ TEST_P(ShuffleSeed, OfARunOfAnOlderCairnStays0) {
     TrainerOptions made = options(1);
     made.train_dataloader = loader(0);
     made.load_path = path;
-    const SampleOrder rest = order_of(std::move(made));  // With the seed that older versions used.
+    // Continues with the seed that older versions used.
+    const SampleOrder rest = order_of(std::move(made));
     made = options(1);
     made.load_path = path;
     EXPECT_EQ(order_of(std::move(made)), rest) << batches;
-    // The same after one more stop.
+    // The order is the same after one more stop.
     made = options(1);
     made.load_path = path;
     made.max_duration = Time::batches(batches + 1);

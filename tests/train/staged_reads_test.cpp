@@ -34,13 +34,14 @@ std::vector<Checkpoint> golden_checkpoints() {
     try {
       found.push_back(open_checkpoint(entry.path().string()));
     } catch (const Error&) {
-      // It describes a checkpoint, or is a part of one.
+      // The file describes a checkpoint, or is a part of a checkpoint.
     }
   }
   return found;
 }
 
-// A slab is unmapped when its last owner releases it. Writing there would then end the test.
+// A slab is unmapped when its last owner releases it. A write to the slab would then crash the
+// test.
 TEST(StagedReadsTest, MemoryWhoseTreeIsGoneIsNotWrittenInAnyFormat) {
   std::set<std::string> formats;
   std::set<std::string> containers;

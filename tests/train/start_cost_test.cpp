@@ -25,7 +25,7 @@ using testing::message_of;
 using testing::StoreCall;
 using testing::WatchedStore;
 
-// The older checkpoints are empty: a start that opens them fails.
+// The older checkpoints are empty files: a start that opens them fails.
 struct StartCostTest : ::testing::Test {
   static constexpr std::int64_t kBatches = 10'000;
   static constexpr const char* kLatest = "run/latest-rank0.pt";
@@ -59,7 +59,8 @@ struct StartCostTest : ::testing::Test {
     return watched->requests() - watched->calls(StoreCall::kList);
   }
 
-  // The batch from which a start resumes, and the number of its requests other than listings.
+  // Starts the run. Returns the batch from which it resumes, and the number of requests that are
+  // not listings.
   std::pair<std::int64_t, std::uint64_t> start() {
     watched->reset();
     Trainer trainer(options("10000ba"));
@@ -131,7 +132,7 @@ TEST_F(PromisingNamesTest, WithAGoodPointerTheRunGoesOnAndLooksIntoABoundedNumbe
   EXPECT_THAT(log->messages,
               Contains(HasSubstr("under names that this run will write after batch 45")));
   trainer.close();
-  // They are this run's own, whether or not they were opened.
+  // The checkpoints are this run's own, whether or not they were opened.
   const auto found = find_latest("run", {.trust_latest = true, .store = store});
   EXPECT_EQ(found->path, path_of(47));
   EXPECT_EQ(found->timestamp.batch, 47);
@@ -157,7 +158,7 @@ TEST_F(PromisingNamesTest, WithoutAPointerTheStartIsRefusedAfterABoundedNumber) 
   EXPECT_THAT(refused, HasSubstr("holds epoch 9, batch 45"));
   EXPECT_LE(beside_pages(), 60U);
   EXPECT_LE(watched->bytes_read(), 100 * held.size());
-  // As the message advises. The remaining checkpoint is found.
+  // Does what the message advises. Then the remaining checkpoint is found.
   for (std::int64_t batch = kHeld + 1; batch <= kBatches; ++batch) {
     store->remove(path_of(batch));
   }
@@ -181,7 +182,7 @@ TEST_F(PromisingNamesTest, OfFilesThatHoldNothingABoundedNumberIsOpened) {
   EXPECT_EQ(Trainer(options("47ba")).state().timestamp.batch, kHeld);
 }
 
-// The message advises a separate folder. There the run begins.
+// The message advises a separate folder. In a separate folder, the run begins.
 TEST_F(PromisingNamesTest, AmongCheckpointsOfAnotherRunABoundedNumberIsOpened) {
   watched->reset();
   TrainerOptions made = options("2ba");

@@ -1,5 +1,5 @@
 // The gatherer never trusts what it keeps of a module from save to save. After any change of the
-// module, the gathered state equals a new one of state_dict(), in each byte of its pickle.
+// module, the gathered state equals a new state of state_dict(), in each byte of its pickle.
 #include "train/state/gather/state_gatherer.h"
 
 #include <gtest/gtest.h>
@@ -55,7 +55,7 @@ struct Net : OpenModule {
 
 class StateGathererTest : public ::testing::Test {
  protected:
-  // Gathers before and after the change, and compares with a newly made state.
+  // Gathers before and after the change, and compares the second result with a newly made state.
   void expect_true_after(const std::function<void()>& change) {
     (void)gatherer_.gather(*net_);
     (void)gatherer_.gather(*net_);
@@ -82,7 +82,8 @@ TEST_F(StateGathererTest, WhatDidNotChangeIsTheSameValueAndCostsNoAllocation) {
   const Value before = gatherer.gather(*many);
   const std::size_t begin = allocations;
   const Value after = gatherer.gather(*many);
-  EXPECT_LT(allocations - begin, 30U);  // For the module; none per tensor.
+  // These allocations are for the module; there is none per tensor.
+  EXPECT_LT(allocations - begin, 30U);
   EXPECT_EQ(after.identity(), before.identity());
 }
 
@@ -137,9 +138,8 @@ TEST_F(StateGathererTest, OtherNamesAndNumbersOfTensors) {
     net_->table().erase("p3");
     net_->table().insert("q3", tensor);
   });
-  expect_true_after([&] {  // The same letters, cut at another place.
-    net_->table().insert("innerw", torch::rand({6}));
-  });
+  // The names have the same letters in sequence, but are divided at another place.
+  expect_true_after([&] { net_->table().insert("innerw", torch::rand({6})); });
   expect_true_after([&] { net_->parameter("p0") = at::Tensor(); });
   expect_true_after([&] { net_->inner->table().erase("w"); });
   expect_true_after([&] { net_->inner->register_module("deep", std::make_shared<Net>()); });
@@ -151,14 +151,15 @@ TEST_F(StateGathererTest, OtherNamesAndNumbersOfTensors) {
 TEST_F(StateGathererTest, TwoTensorsBecomeOneAndOneBecomesTwo) {
   at::Tensor& first = net_->parameter("p0");
   expect_true_after([&] { net_->parameter("p1") = first; });
-  expect_true_after([&] { net_->parameter("p1") = first.detach(); });  // Over the same memory.
+  // Another tensor over the same memory.
+  expect_true_after([&] { net_->parameter("p1") = first.detach(); });
   expect_true_after([&] { net_->parameter("p2") = first.view({12}); });
   expect_true_after([&] { net_->parameter("p1") = first.clone(); });
   expect_true_after([&] { net_->inner->table()["w"] = net_->parameter("p3"); });
   expect_true_after([&] { std::swap(net_->parameter("p3"), net_->inner->table()["w"]); });
 }
 
-// The view of such a tensor is of a copy of its values at that time.
+// The view of a conjugated tensor is of a copy of the tensor's values at that time.
 TEST_F(StateGathererTest, AConjugatedTensorIsGatheredAnewEachTime) {
   at::Tensor phase = torch::rand({3}, at::kComplexFloat);
   net_->register_buffer("conjugated", phase.conj());

@@ -79,7 +79,7 @@ TEST(StopRequestTest, FirstInterruptStopsAndTheSecondLeavesAtOnce) {
   EXPECT_EXIT(twice(SIGTERM, SIGINT), ::testing::KilledBySignal(SIGINT), "");
 }
 
-// Slurm sends SIGUSR1, and later SIGTERM.
+// Slurm sends SIGUSR1 as a warning, and later SIGTERM.
 TEST(StopRequestTest, WarningBeforeTheEndIsNoFirstInterrupt) {
   StopRequest request({});
   raise(SIGUSR1);
@@ -174,7 +174,7 @@ TEST(SignalWatchTest, HandlersStayAsLongAsAnyoneNeedsThem) {
   const SignalWatch watch;
   { StopRequest request({}); }
   { const SignalWatch other; }
-  raise(SIGUSR2);  // Would kill the process.
+  raise(SIGUSR2);  // Without a handler, this signal would kill the process.
   EXPECT_EQ(take_signals().save, SIGUSR2);
 }
 
@@ -250,7 +250,7 @@ TEST_F(StopTraining, StopFileStops) {
   EXPECT_EQ(trainer.state().timestamp.batch, 1);
 }
 
-// So short that the request is never asked after a batch.
+// The calls of fit() are so short that the stop request is never polled after a batch.
 TEST_F(StopTraining, StopFileStopsTheNextOfManyShortFitsAndOnlyThat) {
   TrainerOptions made = options();
   made.max_duration = "1ba";
@@ -264,7 +264,7 @@ TEST_F(StopTraining, StopFileStopsTheNextOfManyShortFitsAndOnlyThat) {
   EXPECT_EQ(trainer.state().timestamp.batch, 2);
 }
 
-// Each of its batches is the last one of a fit().
+// In this program each batch is the last batch of a fit().
 TEST_F(StopTraining, SigtermStopsAProgramOfShortFits) {
   TrainerOptions made = options();
   made.max_duration = "1ba";
@@ -386,7 +386,7 @@ TEST_F(ShortFits, OnlyTheVeryFirstIsStoppedWithoutASave) {
   EXPECT_THAT(log->messages, Contains(HasSubstr("stopping at batch 1, saved")));
 }
 
-// The epoch has ended since, but the name is the same.
+// The epoch has ended since the save, but the name is the same.
 TEST_F(ShortFits, AStopBehindASavedBatchSavesItNoSecondTime) {
   TrainerOptions made = options();
   made.max_duration = "5ba";
@@ -410,7 +410,7 @@ TEST_F(ShortFits, EvalBehindASigtermOfTheLastBatchLeavesItToTheNextFit) {
   made.callbacks = CallAt(Event::kBatchEnd, [](State& /*state*/) { raise(SIGTERM); });
   Trainer trainer(std::move(made));
   EXPECT_EQ(trainer.fit().reason, FitResult::Reason::kFinished);
-  trainer.eval(Evaluator("more", tiny_loader(2)));  // Not stopped.
+  trainer.eval(Evaluator("more", tiny_loader(2)));  // eval() is not stopped.
   EXPECT_EQ(trainer.fit({.duration = "1ba"}).reason, FitResult::Reason::kInterrupted);
   EXPECT_EQ(trainer.state().timestamp.batch, 1);
   EXPECT_TRUE(is_saved("ep0-ba1-rank0.pt"));
@@ -424,7 +424,8 @@ TEST_F(ShortFits, EvalBeforeFitForgetsNoWarning) {
   EXPECT_EQ(trainer.fit().reason, FitResult::Reason::kInterrupted);
 }
 
-// A save that is known to have failed does not count as saved, even if no caller has waited for it.
+// If a save is known to have failed, its batch does not count as saved, even if no caller has
+// waited for the save.
 TEST_F(ShortFits, WhatFailedIsThrownAndThenSavedAgain) {
   Trainer trainer(options());
   CheckpointSaver saver({.folder = folder / "own", .filename = "{batch}/x.pt"});
@@ -444,7 +445,8 @@ TEST_F(ShortFits, WhatFailedIsThrownAndThenSavedAgain) {
   EXPECT_THAT(saver.saved_checkpoints(), ::testing::ElementsAre(folder / "own/0/x.pt"));
 }
 
-// The save of batch 2 fails in the background. Batch 3 is requested to be the last one.
+// The save of batch 2 fails in the background. A stop is requested so that batch 3 is the last
+// batch.
 struct AfterAFailedSave : StopTraining {
   TrainerOptions options() {
     TrainerOptions made = StopTraining::options();
@@ -498,7 +500,7 @@ TEST_F(AfterAFailedSave, TheErrorEndsTrainingWhenNobodyAskedToStop) {
   EXPECT_THROW(trainer.fit(), UsageError);
 }
 
-// The end of fit() is far away, so a batch throws the error.
+// fit() would go on for long, so a batch throws the error, not the end of fit().
 TEST_F(AfterAFailedSave, TheErrorIsThrownByABatchSoonBehindIt) {
   TrainerOptions made = options();
   made.max_duration = "1000000ba";

@@ -36,7 +36,8 @@ using testing::StoreCall;
 using testing::tiny_options;
 using testing::WatchedStore;
 
-// Time passes when a test says so. When it runs free, each pause ends at once.
+// A clock that advances only if the test says so. If the test lets the clock run free, each pause
+// ends at once.
 class TestClock final : public PauseClock {
  public:
   std::chrono::steady_clock::time_point now() override {
@@ -75,7 +76,7 @@ struct StoreAway : ::testing::Test {
   StoreAway() { set_pause_clock(clock); }
   ~StoreAway() override { set_pause_clock(nullptr); }
 
-  // A store without a connection from `begin` to `end`.
+  // A store that cannot be reached from `begin` to `end`.
   std::shared_ptr<ObjectStore> away(milliseconds begin, milliseconds end) {
     return std::make_shared<WatchedStore>(
         store, testing::StoreHooks{
@@ -124,7 +125,7 @@ TEST_F(StoreAway, TrainingGoesOnAndTheNewestSaveWaits) {
   const auto saved = trainer.saved_checkpoints();
   EXPECT_THAT(saved, Contains("ckpt/ba12.pt"));
   EXPECT_EQ(saved.size(), count("saved ckpt/"));
-  EXPECT_GE(count("skipped ckpt/"), 2U);  // Two of the batches 3 to 8 can be kept.
+  EXPECT_GE(count("skipped ckpt/"), 2U);  // Two saves of the batches 3 to 8 can be kept meanwhile.
   EXPECT_EQ(saved.size() + count("skipped ckpt/"), 12U);
   EXPECT_GE(count("trying again in"), 1U);
   for (const std::string& path : saved)

@@ -1,5 +1,5 @@
-// Guards the calls that saves make to a far store, their order and their conditions. golden_trace.h
-// says how to rewrite the golden files.
+// Compares the calls that saves make to a far store, their order and their conditions with golden
+// files. golden_trace.h says how to rewrite the golden files.
 #include <gtest/gtest.h>
 
 #include "cairn/checkpoint/checkpoint.h"
@@ -54,8 +54,8 @@ TEST_P(StoreTrace, OfARunsSavesIsAsWritten) {
 }
 
 // A folder of this machine, from which a logger sends checkpoints to a store. Sharded checkpoints
-// are sent while they are saved, so the calls of both are traced. Files are sent by a separate
-// thread, so only the store's calls are traced.
+// are sent while they are saved, so the calls of the save and of the upload are traced. Files are
+// sent by a separate thread, so only the store's calls are traced.
 struct UploadTraceCase {
   const char* name;
   TracedLayout layout;

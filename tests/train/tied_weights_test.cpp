@@ -49,8 +49,8 @@ struct Scaled : torch::nn::Module {
   at::Tensor scale = register_buffer("scale", torch::full({1}, 0.5));
 };
 
-// One layer that is used twice. Its weight is also the output projection. `tied`: registered under
-// every name, as in Python's modules.
+// A model that uses one layer twice. The layer's weight is also the output projection. `tied`:
+// registers the layer and the weight under every name, as in Python's modules.
 class TiedModel final : public Model {
  public:
   explicit TiedModel(bool tied) {
@@ -120,7 +120,8 @@ TEST(TiedWeights, AreListedOnceUnderTheirFirstNameAndSavedUnderEach) {
                           "second.linear.weight", "second.linear.bias", "out.weight"));
 }
 
-// Python walks a parent before its children. Only the module's table has the parameter.
+// A parent and its child share a parameter. Python walks a parent before its children. Only the
+// module's table has the parameter.
 struct ChildOfTwoNames : torch::nn::Module {
   ChildOfTwoNames() { register_parameter("weight", torch::zeros({3})); }
 };

@@ -79,7 +79,8 @@ TEST(TorchSchedulersTest, StateHasPyTorchsKeysInItsOrder) {
   expect_keys(CosineAnnealingLR({.T_max = 3}), {"T_max", "eta_min"});
 }
 
-// A scheduler that takes over another one's state and optimizer continues as the other would have.
+// Expects that a scheduler that takes over the state and the optimizer of another scheduler
+// continues as the other scheduler would.
 template <class Scheduler>
 void expect_continues(const Scheduler& scheduler, const Scheduler& other) {
   const std::vector<double> straight = rates(scheduler, 6);
@@ -111,7 +112,7 @@ TEST(MultiStepLRTest, MilestonesAreACounterAndMayHaveTextsForKeys) {
   const auto running = MultiStepLR({.milestones = {2, 7, 7}, .gamma = 0.1}).attach(*optimizer, 1);
   const Value state = running->state_dict();
   EXPECT_EQ(state.at("milestones").as_dict().type(), DictType::kCounter);
-  Value through_dcp = state;  // torch.distributed.checkpoint's keys are strings.
+  Value through_dcp = state;  // In torch.distributed.checkpoint, keys are strings.
   through_dcp.mutable_dict()["milestones"] = Dict{{"2", 1}, {"7", 2}};
   const auto again = MultiStepLR({.milestones = {9}}).attach(*optimizer, 1);
   again->load_state_dict(through_dcp);

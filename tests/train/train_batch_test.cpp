@@ -57,7 +57,8 @@ TEST(Microbatches, LogTheLossOfTheWholeBatch) {
   EXPECT_THAT(loss_with(3), DoubleNear(loss_with(8), 1e-12));
 }
 
-// However many samples a row counts as, and whatever transforms do with it.
+// A batch is not cut if no microbatch size is set, even if a row counts as several samples, or
+// transforms change the number of rows.
 TEST(Microbatches, AreNotMadeOfWhatNobodyAskedToCut) {
   DataSpec counted{.dataloader = tiny_loader(4, {.batch_size = 4})};
   counted.get_num_samples_in_batch = [](const Batch& batch) { return 2 * batch[0].size(0); };

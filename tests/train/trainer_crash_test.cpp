@@ -1,7 +1,7 @@
 // Crashes, power cuts and faults under a whole Trainer: a run of three saves with rotation and
-// autoresume, on a disk that stops or fails at every one of its operations. In one variant, saves
-// overwrite the files of retired ones. Then a file must not change while it has a checkpoint's
-// name.
+// autoresume. The disk stops or fails at each of its operations in turn. In one variant, saves
+// overwrite the files of retired checkpoints. In that variant a file must not change while it has a
+// checkpoint's name.
 
 #include <gmock/gmock.h>
 
@@ -42,7 +42,7 @@ struct Way {
   const char* name;
   bool async = false;
   int link_error = 0;     // For SimFileSystem::refuse_links().
-  bool recycles = false;  // The third save overwrites the file of the first.
+  bool recycles = false;  // The third save overwrites the file of the first save.
 };
 
 void PrintTo(const Way& way, std::ostream* out) { *out << way.name; }  // NOLINT: gtest's name
@@ -86,7 +86,7 @@ std::string path_of(std::int64_t batch) {
   return kFolder + "/ep0-ba" + std::to_string(batch) + "-rank0.pt";
 }
 
-// Whether every file with a checkpoint's name is the checkpoint that was saved under it.
+// Whether every file with a checkpoint's name is the checkpoint that was saved under that name.
 ::testing::AssertionResult all_are_whole(SimFileSystem& disk) {
   const auto store = local_store(disk);
   for (std::int64_t batch = 1; batch <= kSaves; ++batch) {

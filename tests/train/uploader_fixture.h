@@ -52,7 +52,7 @@ struct Uploader : ::testing::Test {
   std::shared_ptr<LogRecorder> log = std::make_shared<LogRecorder>();
 };
 
-// Takes files, and reports them as uploaded when the test says so.
+// A logger that takes files, and reports them as uploaded when the test says so.
 struct SlowDestination final : LoggerDestination {
   std::string name() const override { return "SlowDestination"; }
   bool can_upload_files() const override { return true; }

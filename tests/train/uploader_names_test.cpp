@@ -46,7 +46,7 @@ TEST_F(Uploader, RemoteNamesThatNothingUsesAreRefused) {
   made.loggers = {log};
   EXPECT_THAT(message_of<UsageError>([&] { Trainer{made}; }),
               HasSubstr("save_remote_file_name has no effect without a logger that uploads"));
-  // The message for a folder in a store.
+  // If the folder is in a store, the message differs.
   made.save_folder = "run/all";
   made.save_object_store = store;
   EXPECT_THAT(message_of<UsageError>([&] { Trainer{made}; }),

@@ -111,7 +111,7 @@ TEST_F(Uploader, AStaleFileHereNeverBeatsANewerOneThereNorTheOtherWayRound) {
   EXPECT_EQ(Trainer(options("9ba")).state().timestamp.batch, 4);
 
   Trainer(options("4ba")).fit();
-  store = memory_store();  // As if the bucket was emptied.
+  store = memory_store();  // As if the bucket had been emptied.
   fs::remove_all(folder / "ckpt");
   Trainer(options("3ba")).fit();
   store = memory_store();
@@ -168,7 +168,7 @@ TEST_F(Uploader, TwoJobsWithOneRunNameDoNotOverwriteEachOther) {
             "run/checkpoints/ep0-ba3-rank0.pt");
 }
 
-// The first job is still running and saving when the second one has resumed from an earlier
+// The first job is still running and saving when the second job has resumed from an earlier
 // checkpoint.
 TEST_F(Uploader, AJobThatSavesBehindTheStartOfAnotherIsNotOverwritten) {
   const auto version = [&](const std::string& name) {
@@ -203,7 +203,7 @@ TEST_F(Uploader, AJobThatSavesBehindTheStartOfAnotherIsNotOverwritten) {
   }
 }
 
-// All uploads have one name. The job may overwrite what it wrote itself, and nothing else.
+// All uploads have one name. The job may overwrite objects that it wrote itself, and no others.
 TEST_F(Uploader, OneNameForAllUploadsIsThisJobsOwn) {
   const auto made = [&](const std::string& duration) {
     TrainerOptions with = options(duration);
@@ -219,7 +219,8 @@ TEST_F(Uploader, OneNameForAllUploadsIsThisJobsOwn) {
   EXPECT_EQ(remote("ckpt.pt"), resumable_state(load(folder / "ckpt/latest-rank0.pt")));
 }
 
-// The arrival of an older save says nothing about the newer file that has replaced it.
+// That an older save has arrived says nothing about the newer file that has replaced that save's
+// file.
 TEST_F(Uploader, OnlyTheFileThatArrivedIsRemovedHere) {
   for (const bool newest_arrives : {false, true}) {
     fs::remove_all(folder / "ckpt");
@@ -241,13 +242,13 @@ TEST_F(Uploader, OnlyTheFileThatArrivedIsRemovedHere) {
   }
 }
 
-// The same while a save of its path is under way.
+// An upload may also arrive while the next save with the same path is under way.
 TEST_F(Uploader, AnArrivalDuringTheNextSaveOfThePathHarmsNothing) {
   const auto slow = std::make_shared<SlowDestination>();
   TrainerOptions made = options("5ba");
   made.autoresume = false;
   made.loggers = {slow, log};
-  // Its state is requested while the save is under way.
+  // A callback whose state is requested while the save is under way.
   struct Arrive final : Callback {
     explicit Arrive(std::shared_ptr<SlowDestination> to) : slow(std::move(to)) {}
     std::string name() const override { return "Arrive"; }
@@ -272,7 +273,8 @@ TEST_F(Uploader, AnArrivalDuringTheNextSaveOfThePathHarmsNothing) {
   EXPECT_FALSE(fs::exists(folder / "ckpt/ckpt.pt"));
 }
 
-// T64, T65, T63: with a name format of their own, and several at once, which Composer refuses.
+// T64, T65, T63: uploads with their own name format, and several uploads at once. Composer refuses
+// both with autoresume.
 TEST_F(Uploader, AFormatAndSeveralUploadsAtOnceGoWithAutoresume) {
   const auto made = [&](const std::string& duration) {
     TrainerOptions with = options(duration);
@@ -289,7 +291,7 @@ TEST_F(Uploader, AFormatAndSeveralUploadsAtOnceGoWithAutoresume) {
   EXPECT_EQ(Trainer(made("9ba")).state().timestamp.batch, 5);
 }
 
-// With a constant name, the upload of the previous file says nothing about the file that has the
+// If the name is constant, the upload of the previous file says nothing about the file that has the
 // name now.
 TEST(SaverUploadsTest, WhatArrivesIsTheFileThatHasThePathNow) {
   struct Destination final : LoggerDestination {
@@ -318,11 +320,11 @@ TEST(SaverUploadsTest, WhatArrivesIsTheFileThatHasThePathNow) {
   destination->files.at(1).on_done({});
   EXPECT_THAT(uploaded(), ElementsAre(std::pair("last.pt", true)));
   EXPECT_EQ(destination->files.at(1).remote_file_name, "run/2.pt");
-  uploads.hand_over("another.pt", logger, Replace::kNever);  // It was not begun.
+  uploads.hand_over("another.pt", logger, Replace::kNever);  // The save of this file was not begun.
   EXPECT_EQ(destination->files.size(), 2U);
 }
 
-// Whether uploads arrive, fail, or are replaced while they wait.
+// This holds whether uploads arrive, fail, or are replaced while they wait.
 TEST(SaverUploadsTest, HoldsNoMoreOfALongRunThanOfAShortOne) {
   struct Keeping final : LoggerDestination {
     bool can_upload_files() const override { return true; }
@@ -432,7 +434,7 @@ TEST_F(Uploader, ARunDirectoryIsKeptUpToDate) {
   EXPECT_EQ(resumable_state(load("my_run/rank_0/" + last, {.store = store})),
             resumable_state(load(run + "/" + last)));
   EXPECT_EQ(uploader->get_uri_for_uploaded_file(run + "/" + last), "my_run/rank_0/" + last);
-  // The probe, each checkpoint once, and the log each time that it was looked at.
+  // The probe, each checkpoint once, and the log file each time that the uploader looked at it.
   EXPECT_LE(counting->calls(StoreCall::kCommit), 1U + 3 + 4);
   EXPECT_THROW(RunDirectoryUploader({.upload_every_n_batches = 0, .store = store}), UsageError);
 }

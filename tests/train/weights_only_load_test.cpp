@@ -54,14 +54,14 @@ const std::vector<WeightsFile> kWeightsFiles = {
     {"pytorchs_dcp", write_pytorchs_dcp},
 };
 
-// So large that its memory is returned to the system when the last owner releases it.
+// A tensor so large that its memory is returned to the system when the last owner releases it.
 at::Tensor large_tensor() { return torch::ones({std::int64_t{10} << 20}, torch::kUInt8); }
 
 class WeightsOnly : public ::testing::TestWithParam<std::tuple<std::size_t, bool>> {
  protected:
   WeightsOnly() { state_.model = std::make_shared<TinyModel>(TinyModelOptions{.seed = 1}); }
 
-  // A checkpoint of these weights.
+  // Writes a checkpoint of the given weights, and returns its path.
   std::string write(const Value& model) const {
     const WeightsFile& file = kWeightsFiles[std::get<0>(GetParam())];
     file.write(Dict{{"state", Dict{{"model", model}}}}, folder_ / file.name);

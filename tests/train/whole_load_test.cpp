@@ -29,7 +29,8 @@ using testing::write_file;
 
 constexpr std::int64_t kLayers = 40;
 
-// Large enough to be read whole. Its tensors have sizes from one element to 1.5 MiB.
+// A model large enough that its file is read whole. Its tensors have sizes from one element to 1.5
+// MiB.
 struct Layers final : Model {
   explicit Layers(float first) {
     for (std::int64_t i = 0; i < kLayers; ++i) {
@@ -61,14 +62,14 @@ struct WholeLoad : ::testing::Test {
       ASSERT_TRUE(torch::equal(tensor, expected));
     }
   }
-  // Writes the file as tools other than PyTorch do: nothing lies at a multiple of 64, which
-  // libtorch expects.
+  // Writes the file as tools other than PyTorch do: no record lies at a multiple of 64, as libtorch
+  // expects.
   std::string write_at_odd_places() const {
     std::vector<testing::RawRecord> records;
     const std::string before = read_file(path);
     const TorchFile file(source_of({as_bytes(before), nullptr}, path));
     for (const FileRecord& record : file.records()) {
-      if (record.name.starts_with(".")) continue;  // The manifest knows where everything lies.
+      if (record.name.starts_with(".")) continue;  // The manifest would contradict the new offsets.
       const SharedBytes bytes = file.bytes_of(record);
       records.push_back({"archive/" + record.name, std::string(as_text(bytes.view))});
     }
@@ -76,7 +77,7 @@ struct WholeLoad : ::testing::Test {
     write_file(path, odd);
     return odd;
   }
-  // The first position of the last elements of the large layers.
+  // The last position in `bytes` of the last elements of a large layer.
   static std::size_t place_of_large(const std::string& bytes) {
     const at::Tensor end = torch::arange(389'990, 390'000, torch::kFloat32) + 5.0F;
     return bytes.rfind(std::string(static_cast<const char*>(end.data_ptr()), end.nbytes()));
@@ -103,7 +104,7 @@ TEST_F(WholeLoad, TensorsArePartsOfOneMemoryThatLiesAsTheFileDoes) {
   }
 }
 
-// Memory is replaced again, and the previous memory is released.
+// Each load replaces the memory again, and releases the previous memory.
 TEST_F(WholeLoad, OneAfterTheOther) {
   for (int i = 0; i < 3; ++i) {
     for (at::Tensor tensor : state.model->module().parameters()) {
@@ -152,7 +153,7 @@ TEST_F(WholeLoad, WhatDoesNotFitChangesNothing) {
   EXPECT_THROW(load(), MismatchError);
 }
 
-// Planning the model looks at elements that have to be converted.
+// Planning the model reads the elements that have to be converted.
 TEST_F(WholeLoad, AnotherDtypeIsConvertedWhenTheElementsAreThere) {
   state.model->module().to(torch::kFloat64);
   load();
@@ -195,8 +196,8 @@ TEST_F(WholeLoad, WhatLiesAtOddPlacesIsReadOnce) {
   expect_weights(6.0F);
 }
 
-// After everything is read, it would be copied to its place, into memory that has no owner any
-// more.
+// If the unused tensor were copied after everything is read, it would be copied into memory that
+// has no owner any more.
 TEST_F(WholeLoad, WhatNoModelWantsOfOddPlacesIsCopiedNowhere) {
   State saved;
   saved.model = std::make_shared<Layers>(5.0F);

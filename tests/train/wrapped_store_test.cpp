@@ -1,6 +1,6 @@
-// A user's store around local_store() that forwards every call and reports the same properties. Its
-// runs behave as in local_store(). It has no FileSystem, so there is no lock of the run, and ranks
-// write the files of a folder one by one.
+// A user's store around local_store() that forwards every call and reports the same properties.
+// Runs that use this store behave as in local_store(). The store has no FileSystem, so there is no
+// lock of the run, and ranks write the files of a folder one by one.
 #include <gmock/gmock.h>
 
 #include <algorithm>
@@ -66,7 +66,7 @@ class WrappedStore final : public ForwardingStore {
     if (is_broken) throw StorageError(name + " is busy", 0, /*retryable=*/true);
     return under_->begin(name, options);
   }
-  std::map<std::string, int> begun;  // While nothing is being saved.
+  std::map<std::string, int> begun;  // Read it only while nothing is being saved.
   std::atomic<bool> is_broken = false;
 
  private:
@@ -131,7 +131,7 @@ TEST_F(WrappedStoreTest, SavesRotatesAndResumesAsLocalStoreDoes) {
     run_until(options(store, home), 3);
     leave_behind(folder / (home + "/ckpt"));
     run(options(store, home));
-    run(options(store, home));  // It is finished already.
+    run(options(store, home));  // The run is finished already.
     said[home] = messages(home);
     names[home] = all_in(folder / home);
   }
@@ -149,7 +149,7 @@ TEST_F(WrappedStoreTest, HasNoLockOfTheRunAndSaysSo) {
   EXPECT_THAT(log->messages, Contains(HasSubstr("has no locks")));
 }
 
-// Only other kinds of stores repeat a failed save.
+// Only other kinds of stores repeat a failed save, so this store writes once.
 TEST_F(WrappedStoreTest, WritesOnceWhatCannotBeWritten) {
   const auto store = std::make_shared<WrappedStore>();
   TrainerOptions made = options(store, "a");
@@ -159,7 +159,7 @@ TEST_F(WrappedStoreTest, WritesOnceWhatCannotBeWritten) {
   EXPECT_EQ(store->begun[folder / "a/ckpt/ep0-ba1-rank0.pt"], 1);
 }
 
-// Without the calls for the run's lock, including the one that makes its folder.
+// The calls without those for the run's lock, including the call that makes the folder of the lock.
 std::vector<std::string> without_lock(const std::vector<std::string>& lines) {
   std::vector<std::string> calls;
   for (const std::string& line : lines) {
@@ -186,7 +186,7 @@ TEST_F(WrappedStoreTest, ItsFilesAreWrittenAndSyncedAsThoseOfLocalStore) {
   }
 }
 
-// Its folders are written object by object, so that every call is the wrapper's.
+// Folders are written object by object, so that every call goes through the wrapper.
 TEST_F(WrappedStoreTest, SavesAndReplacesFoldersByItsOwnCalls) {
   TracedRuns runs{.folder = folder / "run", .layout = TracedLayout::kShardedFolder};
   const auto store = std::make_shared<WrappedStore>();
@@ -248,7 +248,7 @@ TEST_F(WrappedStoreTest, RequestsToStopAreLookedForByItsCalls) {
   EXPECT_FALSE(std::filesystem::exists(folder / "STOP"));
 }
 
-// A file:// place is near, but its names are URIs.
+// The store of a file:// URI is near, but its names are URIs.
 TEST_F(WrappedStoreTest, FilesByTheirUrisAreNoFarStore) {
   const auto store = object_store_of("file://" + folder.path());
   EXPECT_FALSE(store->may_be_far());
