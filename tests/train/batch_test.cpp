@@ -64,7 +64,7 @@ TEST(DataSpec, SplitsIntoConsecutivePartsWithASmallerLastOne) {
 TEST(DataSpec, TheFirstSamplesAreThoseOfTheFirstPart) {
   const Batch batch = Batch::named({{"x", at::arange(5)}});
   DataSpec spec;
-  // Later batches may have this size.
+  // first_samples() must not ask for the number of samples: it may fail for this batch.
   spec.get_num_samples_in_batch = [](const Batch&) -> std::int64_t {
     throw UsageError("not of this batch");
   };

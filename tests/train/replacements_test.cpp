@@ -1,5 +1,6 @@
 // Tests a save that finds a thing (a file, folder or object) that already has its name. The table
-// tests/data/traces/replacements.txt says what happens. It has one line for each combination of
+// tests/data/traces/replacements.txt says what happens. It has one line for each combination that
+// can occur of
 //   place and layout x moment and name of the save x thing x save_overwrite x autoresume
 // The test uses only the public interface of the Trainer.
 
@@ -89,7 +90,8 @@ const std::array<SaveMoment, 5> kMoments = {{
     {"asked save of a constant name", false, 1, true},
 }};
 
-// The thing that already has the name of the save.
+// The thing that already has the name of the save. "own further on": this run's checkpoint of the
+// batch after `from`; "own of this moment": this run's checkpoint of batch `from`.
 const std::array<std::string, 10> kThings = {
     "nothing",        "own further on", "own of this moment",   "another run's", "damaged",
     "damaged inside", "foreign file",   "checkpoint of no run", "folder",        "own weights",

@@ -18,9 +18,10 @@ struct Selection {
 };
 
 // Returns the selected parts. If items of a list are removed, later items move up. A container at
-// several places stays one container if all of it is kept and if the same patterns lead to each
-// place ("*/x", not "a/x" and "b/x"). Such a container is searched once for each set of patterns
-// that leads to it. So neither time nor memory grows with the number of places. Throws UsageError
+// several places stays one container if all of it is kept. If only a part is kept, it stays one
+// container if the same patterns match at each place ("*/x", not "a/x" and "b/x"). A container is
+// searched once for each set of patterns that matches there. So neither time nor memory grows with
+// the number of places. Throws UsageError
 // if a pattern matches nothing, naming the pattern, or if nothing is kept.
 Value select(const Value& root, const Selection& selection);
 

@@ -1,13 +1,13 @@
 // Reads the bytes of storages into memory.
 //
 //  1. The requested storages become ranges of sources. A storage is one range, or is put together
-//     from several. If several places want the same byte, the byte is read once and copied at the
-//     end.
+//     from several. If several destinations want the same byte, the byte is read once and copied at
+//     the end.
 //  2. The code that checks a source takes its ranges, and fills them with the bytes that it checks.
 //  3. finish() reads the ranges that were not taken, with one call for each source. finish() also
-//     makes the storages that are not ranges (decoded, byte-swapped, or put together from very many
+//     makes the storages that are no ranges (decoded, byte-swapped, or put together from very many
 //     ranges). To make such a storage, checked bytes are read once more.
-//  4. Places outside host memory get their bytes as soon as the bytes are read. The code of step 2
+//  4. Destinations outside host memory get their bytes as soon as the bytes are read. The code of step 2
 //     copies those of the ranges that it took, and step 3 copies the others.
 #pragma once
 
@@ -49,7 +49,7 @@ class PendingReads {
 
   // Whether nothing was requested.
   bool empty() const { return is_empty_; }
-  // Whether some storage has to be made from bytes that step 2 does not see.
+  // Whether some storage is no range, so that step 3 has to make it.
   bool has_storages_to_make() const { return !made_.empty(); }
   // Step 2: takes the ranges of `source`, in order and without overlaps. A later call returns none.
   std::vector<ByteSource::Range> take(const ByteSource& source);

@@ -1,7 +1,8 @@
-// The steps that make something appear in a store, once for all users: saves, save(),
-// save_checkpoint(), convert(), uploads. All steps run on the caller's thread.
+// The steps that make something appear in a store, implemented once for all callers:
+// CheckpointSaver, save(), save_checkpoint(), convert() and uploads. All steps run on the caller's
+// thread.
 //
-//  1. check   The pointer must be where this job knows it (pointer_fence.h).
+//  1. check   The pointer must still have the target that this job last saw (pointer_fence.h).
 //  2. write   The object becomes durable, then visible, if it may have the name (replace.h). Then
 //     the store is asked for the object. The object is written again if that can help (publish.h).
 //  3. point   Only after step 2 is the pointer moved to the object: the pointer must never name an

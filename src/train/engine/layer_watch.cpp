@@ -75,9 +75,9 @@ std::string layer_class(const torch::nn::Module& layer) {
 }
 
 // libtorch's callbacks are functions, not closures, so they find their observer through a
-// thread_local. Other threads may run these callbacks without an observer: libtorch copies
-// thread-local state to the threads that work for this one (c10d's, autograd's). Some of these
-// threads keep that state until later.
+// thread_local. Other threads may run these callbacks without an observer: libtorch copies its
+// own thread-local state, with the callbacks, to the threads that work for this one (c10d's,
+// autograd's). Some of these threads keep the callbacks after the watch has ended.
 struct LayerWatch::Observer {
   static std::unique_ptr<at::ObserverContext> start(const at::RecordFunction& call) {
     if (current == nullptr) return nullptr;

@@ -182,7 +182,7 @@ const DcpForm kSafetensors = {kDcpSafetensorsFormat,
 // read only when it is needed: loading without verifying does not need the manifest.
 class ManifestCheck {
  public:
-  // `files` must outlive this object. No other code uses `files` after the folder is open.
+  // `files` must outlive this object.
   explicit ManifestCheck(FolderFiles& files) : files_(files), text_(files.find(kFolderManifest)) {}
 
   std::uint64_t bytes() const { return text_ ? text_->size() : 0; }
@@ -395,9 +395,9 @@ class DcpSource final : public CheckpointSource {
   const std::shared_ptr<FolderFiles> files_;  // folder_ uses them, too
   ManifestCheck manifest_;
   std::shared_ptr<const dcp::Folder> folder_;
-  // The tree that was read or verified, so that verify(), info() and load() make it only once. The
-  // tree takes a few hundred bytes for each tensor. An object takes up to 14 bytes for each byte of
-  // its file.
+  // The tree that was read or verified, so that Checkpoint's verify(), info() and load() make it
+  // only once. The tree takes a few hundred bytes for each tensor. An item that is no tensor takes
+  // up to 14 bytes of memory for each of its bytes in the file.
   mutable std::mutex mutex_;
   mutable std::optional<Value> tree_;
 };

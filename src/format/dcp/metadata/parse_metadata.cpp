@@ -5,7 +5,8 @@
 //                                BytesStorageMetadata}
 //     planner_data         {fqn: path} or None
 //     storage_data         {MetadataIndex(fqn, offset): _StorageInfo(file, offset, length)}
-//     storage_meta, version and fields that others add: not needed
+//     version              optional
+//     storage_meta and fields that other programs add: not read
 //
 // The root may be of a subclass with more fields, as Megatron-core's is. Those fields
 // may hold objects of any class, which stay placeholders.
