@@ -7,8 +7,8 @@
 //  3. finish() reads the ranges that were not taken, with one call for each source. finish() also
 //     makes the storages that are no ranges (decoded, byte-swapped, or put together from very many
 //     ranges). To make such a storage, checked bytes are read once more.
-//  4. Destinations outside host memory get their bytes as soon as the bytes are read. The code of step 2
-//     copies those of the ranges that it took, and step 3 copies the others.
+//  4. Destinations outside host memory get their bytes as soon as the bytes are read. The code of
+//     step 2 copies the bytes of the ranges that it took, and step 3 copies the others.
 #pragma once
 
 #include <atomic>
