@@ -56,8 +56,8 @@ struct WordsOf<MixedPrecision> {
 // nullopt: the dtype of the parameters.
 struct FSDPMixedPrecision {
   // The dtype that units compute in. The parameters that units keep, and that the optimizer steps,
-  // do not change. A unit's inputs are cast to it, and its outputs back. Parameters outside of
-  // units compute as they are.
+  // do not change. A unit's inputs are cast to this dtype, and its outputs back. Parameters outside
+  // of units compute as they are.
   std::optional<std::string> param_dtype = std::nullopt;
   // The dtype in which gradients are sent and summed. Default: param_dtype.
   std::optional<std::string> reduce_dtype = std::nullopt;

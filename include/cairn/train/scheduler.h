@@ -42,8 +42,8 @@ class TorchScheduler : public Scheduler {
                                                    double scale) const = 0;
 };
 
-// A scheduler attached to one optimizer, which must outlive it. Sets the learning rates of all
-// parameter groups at construction and at each step().
+// A scheduler attached to one optimizer. The optimizer must outlive the scheduler. Sets the
+// learning rates of all parameter groups at construction and at each step().
 class RunningScheduler {
  public:
   virtual ~RunningScheduler() = default;

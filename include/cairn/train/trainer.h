@@ -21,8 +21,8 @@
 
 namespace cairn {
 
-// One call of fit(). Absent options keep the Trainer's values. Others replace these, for later
-// calls, too (except spin_dataloaders).
+// One call of fit(). For absent options the Trainer's values apply. Options that are set replace
+// these values, for later calls, too (except spin_dataloaders).
 struct FitOptions {
   DataSpecOrLoader train_dataloader = {};
   std::string train_dataloader_label = "train";  // of a loader that is passed here
@@ -32,10 +32,10 @@ struct FitOptions {
   // Calls of fit() are numbered, and with autoresume a restarted program repeats them. A call that
   // the checkpoint knows keeps its end. A finished call returns kAlreadyFinished.
   std::optional<Duration> duration = std::nullopt;
-  // Start counting from zero; weights and optimizer stay. For a second stage of training: otherwise
-  // its checkpoints would be named and ordered after those of the first stage. A call that
-  // autoresume knows does not set the time back again. Give each stage a save_folder of its own:
-  // docs/trainer.md, "Stages with reset_time".
+  // Start counting from zero; weights and optimizer stay. For a second stage of training. Without
+  // reset_time, checkpoints of the second stage would be named and ordered after those of the first
+  // stage. A call that autoresume knows does not set the time back again. Give each stage a
+  // save_folder of its own: docs/trainer.md, "Stages with reset_time".
   bool reset_time = false;
   // Replace the Trainer's schedulers; they start from the optimizer's initial rates.
   std::optional<HandleList<Scheduler>> schedulers = std::nullopt;
@@ -100,7 +100,7 @@ class Trainer {
   State& state();
   Logger& logger();
 
-  // The first CheckpointSaver's; {} without one.
+  // As the functions of the first CheckpointSaver; {} without one.
   std::vector<std::string> saved_checkpoints();
   std::map<std::string, Timestamp> all_saved_checkpoints_to_timestamp();
   // Saves once, durably, to a path of this format string; moves no link, removes nothing. Returns
