@@ -5,7 +5,7 @@
 //     first one fetches. A rank that is alone on its machine reads from the store, as in a job of
 //     one process.
 //  2. The fetching rank copies the checkpoint unchanged into a private folder in $TMPDIR or
-//     /var/tmp. It may take any time (LongWork): the others wait, and know when it ends.
+//     /var/tmp. Copying may take any time (LongWork): the other ranks wait, and know when it ends.
 //  3. All ranks tell each other where the copies are. A rank without a copy (copying failed, or its
 //     container has other files) reads from the store. Its error then describes the problem better
 //     than a copy could.

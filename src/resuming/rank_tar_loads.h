@@ -8,8 +8,8 @@
 //     published. The ranks that are further go back until all are at one save. If some ranks have a
 //     tar and others have none, the error names those that have none: no rank begins anew, and no
 //     rank decides alone.
-//  4. Each rank loads its own tar. If the bytes of one prove bad, all ranks pass over the tars of
-//     that save, and log it.
+//  4. Each rank loads its own tar. If the bytes of one tar prove bad, all ranks pass over the tars
+//     of that save, and log it.
 #pragma once
 
 #include <cstdint>
@@ -48,11 +48,11 @@ TarChoice choose_tars(const std::vector<SeenTar>& seen, bool went_back);
 // Whether load_path names a tar of each rank: the run saves such tars, and the path has {rank}.
 bool loads_rank_tars(const TrainerOptions& options, const State& state);
 
-// load_from_load_path() for such a load_path. Throws UsageError if the name is not a tar's. Throws
-// NotFoundError if a tar is missing, and names its rank.
+// As load_from_load_path(), for a load_path that names a tar of each rank. Throws UsageError if the
+// name is not a tar's. Throws NotFoundError if a tar is missing, and names its rank.
 LoadOutcome load_rank_tars(const TrainerOptions& options, State& state, Logger& logger);
 
-// autoresume() for a run that saves such tars.
+// As autoresume(), for a run that saves a tar per rank.
 LoadOutcome resume_rank_tars(const TrainerOptions& options, State& state,
                              const CheckpointSaver& saver, Logger& logger);
 

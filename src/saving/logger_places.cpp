@@ -29,7 +29,7 @@ std::optional<std::vector<RemoteFolder>> folders_of_loggers(const CheckpointSave
   return folders;
 }
 
-// Each rank sends its own files. So throws on all ranks unless all have the same loggers.
+// Each rank sends its own files, so all ranks need the same loggers. Otherwise throws on all ranks.
 void check_loggers(const std::optional<std::vector<RemoteFolder>>& own) {
   std::vector<std::int64_t> counts;
   for (const Value& count : Team::of_job().gather_all(own ? std::ssize(*own) : -1))

@@ -12,7 +12,7 @@
 //     that no destination holds any more is reported as replaced if a save with its remote name was
 //     handed over later. Its local file is no longer needed either.
 //  6. A save that failed before the next one is handed over does not count as one of those to keep.
-//     The files that were to be removed after it stay among them.
+//     The files that were to be removed after the failed save stay among those to keep.
 #pragma once
 
 #include <cstddef>

@@ -21,7 +21,7 @@ struct CheckpointSaver::TrainerCalls {
   // asked twice. nullopt: there is none, or it was not read.
   static std::optional<Pointer> seen_latest(const CheckpointSaver& saver, const State& state);
   // Call it after fit_end, when the loggers have waited for their uploads. A saver that keeps no
-  // files here then removes the uploaded ones.
+  // files here then removes the uploaded files.
   static void after_uploads(CheckpointSaver& saver, Logger& logger);
   // The constructor's options. In a run whose ranks save together, options() has other names.
   static const CheckpointSaverOptions& given_options(const CheckpointSaver& saver);

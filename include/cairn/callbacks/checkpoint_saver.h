@@ -88,7 +88,8 @@ class CheckpointSaver final : public Callback {
   CheckpointSaver(CheckpointSaver&&) noexcept;
   CheckpointSaver& operator=(CheckpointSaver&&) noexcept;
 
-  // In a run whose ranks save together, the names are those of that form.
+  // The options in use. In a run whose ranks save together, the names are adapted to this form of
+  // checkpoints.
   const CheckpointSaverOptions& options() const;
 
   std::string name() const override { return "CheckpointSaver"; }

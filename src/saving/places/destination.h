@@ -52,7 +52,7 @@ struct RunFacts {
 // Reports and lines of the background thread, kept until the training thread takes them.
 class FinishedSaves {
  public:
-  Notes notes;  // About its retries.
+  Notes notes;  // Lines about retries.
   struct One {
     std::uint64_t number;  // The save's number.
     SaveReport report;

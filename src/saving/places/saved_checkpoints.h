@@ -45,8 +45,8 @@ class SavedCheckpoints {
 
   // The oldest own paths: all except the newest `keep`.
   std::vector<std::string> superfluous(int keep) const;
-  // The ones among `paths` that are known only from a loaded state, with the times of their saves
-  // that it states.
+  // Returns the ones among `paths` that are known only from a loaded state, each with the time of
+  // its save in that state.
   std::map<std::string, Timestamp> loaded_among(const std::vector<std::string>& paths) const;
   // Own and finished checkpoints, oldest first.
   std::vector<std::pair<std::string, Timestamp>> finished() const;
@@ -66,7 +66,7 @@ class SavedCheckpoints {
     std::string path;
     Timestamp timestamp;
     bool is_loaded = false;
-    bool is_examined = false;  // adopt() has asked who owns it.
+    bool is_examined = false;  // adopt() has asked which run owns the checkpoint.
     bool is_own = true;
     bool is_finished = false;
   };
