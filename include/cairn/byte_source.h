@@ -65,8 +65,8 @@ class ByteSource {
   // Whether view() costs nothing: the bytes are in memory or in a mapped file.
   virtual bool in_memory() const { return false; }
   // Returns a range of the bytes, valid as long as the result lives. The result is a view if the
-  // bytes are in memory. It is also a view if the bytes are in a mapped file and the caller is
-  // load(), verify(), save() or convert(). Otherwise the result is a buffer that this call fills.
+  // bytes are in memory. It is also a view, of a mapped file, during a call of load(), verify(),
+  // save() or convert() that reads the file. Otherwise the result is a buffer that this call fills.
   //
   // Pages of a mapped file are read when they are touched. If the disk fails then, the call of
   // load(), verify(), save() or convert() throws UnreadableError. Touching such a view outside of

@@ -20,7 +20,7 @@
 namespace cairn {
 
 // Stands for an object of a class that cairn does not know, or for such a class or function itself.
-// Holds the name, and the data that the file gives for the object. It is inert: cairn never
+// Holds the name, and the data that the file gives for the object. A Foreign is inert: cairn never
 // imports, looks up or calls anything by that name, neither here nor when it writes the object
 // again.
 struct Foreign {

@@ -70,10 +70,10 @@ std::string_view name(DType dtype);
 // The inverse of name(); nullopt for an unknown name.
 std::optional<DType> find_dtype(std::string_view name);
 
-// One allocation that tensors point into. Its bytes are in memory, in a range of a source, or made
-// when they are asked for: storage_of() makes these three. Code with another kind of memory, such
-// as a device's, derives its own class. Tensors that are tied, or are views of one another, hold
-// the same Storage object and are written as one record.
+// One allocation that tensors point into. The bytes of a Storage are in memory, in a range of a
+// source, or made when they are asked for: storage_of() makes these three kinds. Code with another
+// kind of memory, such as a device's, derives its own class. Tensors that are tied, or are views of
+// one another, hold the same Storage object and are written as one record.
 //
 // Immutable, so safe to read from several threads.
 class Storage {
@@ -104,8 +104,8 @@ class Storage {
   // the result as long as you use its view: it may be the only owner. Throws as read_into() does.
   SharedBytes bytes() const;
   // `size` bytes from `offset` on. For a range of a source, only these bytes are read. For other
-  // storages, only these bytes are made if `size` is at most 32 MiB and a part can be made alone.
-  // Throws UsageError if the range reaches outside.
+  // storages, only these bytes are read or made if `size` is at most 32 MiB and a part can be made
+  // alone. Throws UsageError if the range reaches outside.
   SharedBytes bytes(std::uint64_t offset, std::uint64_t size) const;
 
   // The source and the offset in it, if this is a range of a source, so that one call can read many

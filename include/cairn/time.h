@@ -212,8 +212,9 @@ struct Timestamp {
   Timestamp to_next_iteration() const;
 
   // Composer's 14 keys in Composer's order. from_value() needs the seven that every Composer
-  // version wrote: epoch, batch, sample, token and the three *_in_epoch. It throws MismatchError
-  // naming a missing or wrongly typed key of these seven. The other keys default to 0.
+  // version wrote: epoch, batch, sample, token and the three *_in_epoch. from_value() throws
+  // MismatchError naming a missing or wrongly typed key of these seven. The other keys default to
+  // 0.
   Value state_dict() const;
   static Timestamp from_value(const Value& state);
 

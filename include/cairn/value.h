@@ -227,8 +227,8 @@ class Value {
   const Value* find(std::string_view key) const;
 
   // The identity of the shared container, tensor or bytes. Two Values with the same identity are
-  // one object, like two references to one dict in Python. It is nullptr for scalars, and for an
-  // empty container that a file refers to once, which takes no memory of its own.
+  // one object, like two references to one dict in Python. identity() is nullptr for scalars, and
+  // for an empty container that a file refers to once, which takes no memory of its own.
   const void* identity() const;
   // Whether another Value may have the same identity(). If false, code that walks a tree need not
   // remember this Value, since it will not occur again. Always true for a Foreign.
@@ -333,7 +333,7 @@ class Dict {
 };
 
 // The hash of a key: the same for all keys that a Dict considers equal. Throws UsageError for an
-// unhashable kind. It differs from process to process, so that nobody can make a file whose keys
+// unhashable kind. The hash differs from process to process, so that no file can be made whose keys
 // collide.
 std::size_t hash_value(const Value& key);
 

@@ -56,7 +56,7 @@ NamedTensors copies(NamedTensors tensors) {
 }
 
 // Throws UsageError unless the live tensors have the names and shapes of the copied ones, in the
-// same order. They differ only if the model replaced its parameters.
+// same order. The tensors differ only if the model replaced its parameters.
 void check_same(const NamedTensors& live, const NamedTensors& copied) {
   bool same = live.size() == copied.size();
   for (std::size_t i = 0; same && i < live.size(); ++i) {

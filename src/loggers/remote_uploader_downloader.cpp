@@ -6,8 +6,8 @@
 //     first.
 //  3. An object that had a checkpoint's name when the run began is read before it is replaced. A
 //     checkpoint of another run stays, and that is an error.
-//  4. Uploads that are not done within upload_timeout are abandoned. That is an error of fit_end,
-//     and a warning of close(), which then does not wait again.
+//  4. Uploads that are not done within upload_timeout are abandoned. An abandoned upload is an
+//     error of fit_end, and a warning of close(), which then does not wait again.
 #include "cairn/loggers/remote_uploader_downloader.h"
 
 #include <mutex>

@@ -4,11 +4,11 @@
 //  1. A run name, a save folder, a latest name and a saver of the whole state are required. Without
 //     any of them, a restarted job could not find its own files or resume from them. With several
 //     savers, the first one that saves the whole state counts.
-//  2. That saver's folder is searched. If it is on this machine, every place to which a logger
-//     uploads its checkpoints is searched, too. The checkpoint furthest in training wins, so an old
-//     local file never beats a newer remote one. If two are equal, the local one wins. A place that
-//     cannot be read ends the start, because it may hold a newer checkpoint. In a far place the
-//     pointer is read first, and a good pointer makes a listing unnecessary.
+//  2. That saver's folder is searched. If this folder is on this machine, every place to which a
+//     logger uploads its checkpoints is searched, too. The checkpoint furthest in training wins, so
+//     an old local file never beats a newer remote one. If two are equal, the local one wins. A
+//     place that cannot be read ends the start, because it may hold a newer checkpoint. In a far
+//     place the pointer is read first, and a good pointer makes a listing unnecessary.
 //  3. In each place, the newest checkpoint with this run's run_name wins if its structure is whole
 //     and every byte proves good while it is loaded. Otherwise the next one is tried. Each
 //     checkpoint that is passed over is logged with the reason; checkpoints of other runs are

@@ -7,8 +7,8 @@
 //  2. The fetching rank copies the checkpoint unchanged into a private folder in $TMPDIR or
 //     /var/tmp. Copying may take any time (LongWork): the other ranks wait, and know when it ends.
 //  3. All ranks tell each other where the copies are. A rank without a copy (copying failed, or its
-//     container has other files) reads from the store. Its error then describes the problem better
-//     than a copy could.
+//     container has other files) reads from the store. The error of this read then describes the
+//     problem better than a copy could.
 //  4. The fetching rank removes the copy when all ranks have loaded.
 //
 // There is no copy of a checkpoint on this machine, nor if each rank reads only its own rows: the

@@ -2,8 +2,8 @@
 //
 //  1. Each rank opens its own tar: load_path with its {rank}, or the one that it finds in its
 //     saver's folder. No rank needs to see another one's folder.
-//  2. All ranks tell each other what they have. They resume only from tars of one save (by its id)
-//     of as many ranks as the job has. Anything else is the same error on all ranks.
+//  2. All ranks tell each other what they have. The ranks resume only from tars of one save (by its
+//     id) of as many ranks as the job has. Anything else is the same error on all ranks.
 //  3. Autoresume: if some ranks are further than others, a rank died while the last save was being
 //     published. The ranks that are further go back until all are at one save. If some ranks have a
 //     tar and others have none, the error names those that have none: no rank begins anew, and no

@@ -203,9 +203,9 @@ void CheckpointSaver::Impl::save(const SaveRequest& what, JoinedState joined, co
   report(what.logger);
 }
 
-// Collective. Returns for each destination whether all ranks leave out this joint save. They do so
-// if it would wait for an earlier save that waits for its store. Empty: no destination leaves it
-// out. The last save of a run is never left out.
+// Collective. Returns for each destination whether all ranks leave out this joint save. All ranks
+// leave it out if it would wait for an earlier save that waits for its store. Empty: no destination
+// leaves it out. The last save of a run is never left out.
 List CheckpointSaver::Impl::places_to_leave_out(const SaveRequest& what) {
   if (!may_be_away || what.is_asked || is_after_last_batch(what.state)) return {};
   if (!home().layout().is_of_all_ranks()) return {};
@@ -227,8 +227,8 @@ List CheckpointSaver::Impl::places_to_leave_out(const SaveRequest& what) {
   return left_out;
 }
 
-// Whether the place lacks this batch. `refused` gets a logger's error about an earlier file, which
-// must not prevent this save.
+// Whether this batch must be saved in this place: it is not saved there, or the last upload failed.
+// `refused` gets a logger's error about an earlier file, which must not prevent this save.
 bool CheckpointSaver::Impl::needs_save(Destination& place, const State& state, Logger& logger,
                                        std::exception_ptr& refused) {
   if (!place.layout().is_writer() || !place.saves_here()) return false;

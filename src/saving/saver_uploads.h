@@ -10,7 +10,7 @@
 //     is unknown whose file is there, and the report waits.
 //  5. A destination drops a waiting upload when a newer save with the same name arrives. A save
 //     that no destination holds any more is reported as replaced if a save with its remote name was
-//     handed over later. Its local file is no longer needed either.
+//     handed over later. The local file of that save is no longer needed either.
 //  6. A save that failed before the next one is handed over does not count as one of those to keep.
 //     The files that were to be removed after the failed save stay among those to keep.
 #pragma once

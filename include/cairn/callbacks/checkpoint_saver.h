@@ -46,7 +46,7 @@ struct CheckpointSaverOptions {
   // instead.
   std::optional<int> num_checkpoints_to_keep = std::nullopt;
   bool weights_only = false;  // only the model; a run cannot resume from it
-  // Parts to leave out. When the checkpoint is loaded, they start afresh.
+  // Parts to leave out. When the checkpoint is loaded, these parts start afresh.
   IgnoreKeys ignore_keys = {};
   // In a store: the number of saves that may be under way before training waits. Each of them holds
   // a copy of the state. Their checkpoints become visible one after the other.

@@ -23,8 +23,8 @@
 
 namespace cairn {
 
-// A checkpoint's description of itself. It is in the record ".cairn/manifest.json" of the file,
-// which PyTorch ignores, and is read without decoding the file.
+// A checkpoint's description of itself. The description is in the record ".cairn/manifest.json" of
+// the file, which PyTorch ignores, and is read without decoding the file.
 struct CheckpointInfo {
   std::string kind = "value";  // "full", "weights" (a Trainer's), or "value" (anything else)
   std::string run_name = {};
@@ -117,12 +117,12 @@ struct StorageRead {
   std::span<std::byte> into;  // as long as the storage
 };
 
-// An opened checkpoint. It keeps referring to the same file, even if the name is removed or reused,
-// so load() decodes what verify() found good. (Another program may still write *into* the file. If
-// you decode long after verify(), verify again.) Copies share it; safe to use from several threads.
-// The file stays open while a copy or one of its tensors lives. A folder's files stay open up to
-// the limit of open files. The others are reopened when needed; it is an error if one of them is no
-// longer the same file.
+// An opened checkpoint. A Checkpoint keeps referring to the same file, even if the name is removed
+// or reused, so load() decodes what verify() found good. (Another program may still write *into*
+// the file. If you decode long after verify(), verify again.) Copies share it; safe to use from
+// several threads. The file stays open while a copy or one of its tensors lives. A folder's files
+// stay open up to the limit of open files. The others are reopened when needed; it is an error if
+// one of them is no longer the same file.
 class Checkpoint {
  public:
   // Made by open_checkpoint() and find_latest().
@@ -167,8 +167,8 @@ struct FindOptions {
   NameFormat latest_filename = "latest-rank{rank}.pt";
   // For stores where listing costs more than a request. If true and the link leads to a good
   // checkpoint, that checkpoint is the answer, and nothing is listed. The search then misses a
-  // newer checkpoint if the run was killed before it moved the link. It finds the newer one only if
-  // the checkpoint that the link leads to is not good.
+  // newer checkpoint if the run was killed before it moved the link. The search finds the newer
+  // checkpoint only if the checkpoint that the link leads to is not good.
   bool trust_latest = false;
   bool full_state_only = true;  // pass over a Trainer's saves of weights alone
   // Verify::kQuick is for callers that verify while loading, and then look for an older checkpoint.

@@ -37,7 +37,7 @@ struct CopyResult {
 // when it is whole. In a folder, the file that makes the folder a checkpoint appears last.
 //
 // Memory: 8 MiB besides what the stores need. Objects of a far store are read once, on their way to
-// this machine. Others are read twice: to verify, and to copy.
+// this machine. Other objects are read twice: to verify, and to copy.
 //
 // Throws NotFoundError; CorruptError, with nothing written; AlreadyExistsError; StorageError.
 // Throws UsageError if `from` is not a checkpoint, or is a folder with folders or pointers in it.

@@ -20,9 +20,10 @@ struct FormatVariables : std::vector<std::pair<std::string, FormatValue>> {
   friend FormatVariables operator+(FormatVariables a, const FormatVariables& b);
 };
 
-// A format: text with {variables}. A name made from a format is a std::string. It may hold braces,
-// from a run's name, and formatting it again would take them for variables. So formatting a
-// std::string does not compile. A literal is a format; NameFormat(text) makes a format of `text`.
+// A format: text with {variables}. A name made from a format is a std::string. Such a name may hold
+// braces, from a run's name, and formatting the name again would take the braces for variables. So
+// formatting a std::string does not compile. A literal is a format; NameFormat(text) makes a format
+// of `text`.
 class NameFormat {
  public:
   NameFormat() = default;  // empty

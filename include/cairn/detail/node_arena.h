@@ -29,8 +29,8 @@ class NodeArena {
   NodeArena(const NodeArena&) = delete;
   NodeArena& operator=(const NodeArena&) = delete;
 
-  // While a Pause is in scope inside a NodeArena, objects come from the heap. It is for objects
-  // that outlive the tree.
+  // While a Pause is in scope inside a NodeArena, objects come from the heap. Use a Pause for
+  // objects that outlive the tree.
   class Pause {
    public:
     Pause() noexcept;

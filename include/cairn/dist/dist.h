@@ -78,8 +78,8 @@ enum class ReduceOp : std::uint8_t { kSum, kProduct, kMin, kMax };
 
 // Returns when all ranks have called it. `what` appears in the error's message.
 void barrier(const std::string& what = "barrier()");
-// Reduces the tensors of all ranks into one, in place. All tensors have one shape and dtype. They
-// are all on the CPU, or each on a GPU of its own.
+// Reduces the tensors of all ranks into one, in place. All tensors have one shape and dtype. The
+// tensors are all on the CPU, or each on a GPU of its own.
 void all_reduce(at::Tensor& tensor, ReduceOp op = ReduceOp::kSum);
 // Sends rank `root`'s tensor to all others, in place.
 void broadcast(at::Tensor& tensor, std::int64_t root = 0);
@@ -93,8 +93,8 @@ std::vector<Value> all_gather_values(const Value& value);
 
 // Tells the other ranks that this rank is busy, for example writing a file, so that they wait and
 // do not take it for hanging. While a LongWork is in scope the others wait, even longer than the
-// timeout, for at most six hours. They still notice if this rank's process ends or is cut off. A
-// Trainer does this by itself for its saves, uploads and loads. May be nested. Use it on the
+// timeout, for at most six hours. The others still notice if this rank's process ends or is cut
+// off. A Trainer does this by itself for its saves, uploads and loads. May be nested. Use it on the
 // training thread. In a job of one process it does nothing.
 //
 //   if (cairn::dist::rank() == 0) {

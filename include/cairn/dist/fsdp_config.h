@@ -73,7 +73,7 @@ struct FSDPConfig {
   Word<ShardingStrategy> sharding_strategy = ShardingStrategy::kFullShard;
   // "full" or "sharded". Any number of ranks loads either.
   Word<StateDictType> state_dict_type = StateDictType::kFull;
-  // The name of a sharded checkpoint's folder in save_folder. It replaces the last part of
+  // The name of a sharded checkpoint's folder in save_folder. This name replaces the last part of
   // save_filename.
   std::string sharded_ckpt_prefix_dir = "ep{epoch}-ba{batch}";
   // "DEFAULT", "PURE", "FULL", or dtypes.

@@ -100,9 +100,9 @@ class TorchFile {
   // argument of the call of its class (an enum's value).
   Value read(const std::vector<std::string>& data_classes = {}) const;
 
-  // For a TorchScript archive: decodes only what the module's state_dict() has. These are the
-  // parameters and buffers that the code declares, under their own keys in the dicts of their
-  // modules. Throws as read() does; UnsupportedError if the archive holds no module.
+  // For a TorchScript archive: decodes only what the module's state_dict() has. The state_dict()
+  // has the parameters and buffers that the code declares, under their own keys in the dicts of
+  // their modules. Throws as read() does; UnsupportedError if the archive holds no module.
   Value read_script_weights() const;
 
   // Whether torch.jit.save or C++'s torch::save wrote the file: docs/formats/torchscript.md.

@@ -23,7 +23,7 @@ struct ConsoleLoggerOptions {
 
 // Collects metrics until the interval, and then prints the last value of each. Prints
 // hyperparameters at fit_start and messages at once. Flushes the stream each time. A Trainer makes
-// one if TrainerOptions::log_to_console is set.
+// one if TrainerOptions::log_to_console is true.
 class ConsoleLogger final : public LoggerDestination {
  public:
   // Throws UsageError for an interval in units other than epochs and batches. If the interval is a

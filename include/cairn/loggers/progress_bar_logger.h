@@ -31,7 +31,7 @@ struct ProgressBarLoggerOptions {
   std::function<double()> now = nullptr;
 };
 
-// A Trainer makes one if TrainerOptions::progress_bar is set. Make your own for another stream or
+// A Trainer makes one if TrainerOptions::progress_bar is true. Make your own for another stream or
 // another pace. The bar shows the last metrics that were logged. Messages are printed above the
 // bar.
 class ProgressBarLogger final : public LoggerDestination {

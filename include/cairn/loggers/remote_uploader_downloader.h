@@ -27,7 +27,7 @@ namespace cairn {
 // threads, not processes.
 struct RemoteUploaderDownloaderOptions {
   std::string bucket_uri = {};  // "s3://bucket"; names are names in the bucket
-  // Arguments of the bucket's store, by Composer's names. They take precedence over the
+  // Arguments of the bucket's store, by Composer's names. These arguments take precedence over the
   // environment: {{"endpoint_url", "https://minio.lan:9000"}, {"region_name", "eu"}}.
   // docs/storage.md lists them. Other names are a UsageError that lists the allowed ones. Values
   // are never logged.

@@ -1,5 +1,5 @@
-// PyTorch's and Composer's optimizers, with the same options and defaults in the same order. They
-// compute what Python's optimizers do, and Python and cairn load each other's state. Options that
+// PyTorch's and Composer's optimizers, with the same options and defaults in the same order. These
+// optimizers compute what Python's do, and Python and cairn load each other's state. Options that
 // only choose how Python computes (foreach, capturable, differentiable, fused) have no field here;
 // their values from a file are kept. For an optimizer of your own see cairn/optim/own_optimizer.h.
 //

@@ -103,7 +103,7 @@ class LinearScheduler final : public ComposerScheduler {
   LinearSchedulerOptions options_;
 };
 
-// gamma^(t / decay_period), continuously. It has no end, so it suits runs of unknown length.
+// gamma^(t / decay_period), continuously. The curve has no end, so it suits runs of unknown length.
 struct ExponentialSchedulerOptions {
   double gamma = kRequired;  // 0.97: 3 % less after each decay_period
   Time decay_period = "1ep";
@@ -296,8 +296,8 @@ class PolynomialWithWarmupScheduler final : public ComposerScheduler {
 };
 
 // A scheduler from any function (state, ssr) -> multiplier. Throws UsageError for an empty
-// function. The function is called once per batch (or epoch), on the training thread. It must
-// depend on the state's time only, or a resumed run will continue with another rate.
+// function. The function is called once per batch (or epoch), on the training thread. The function
+// must depend on the state's time only, or a resumed run will continue with another rate.
 std::shared_ptr<ComposerScheduler> function_scheduler(
     std::function<double(const State& state, double ssr)> function);
 

@@ -1,5 +1,5 @@
-// PyTorch's own learning-rate schedulers (torch.optim.lr_scheduler). They count their steps. If a
-// Trainer has one of them, it steps all its schedulers once per epoch, unless
+// PyTorch's own learning-rate schedulers (torch.optim.lr_scheduler). These schedulers count their
+// steps. If a Trainer has one of them, it steps all its schedulers once per epoch, unless
 // step_schedulers_every_batch says otherwise.
 //
 // Use them for runs that continue from Python, and for recipes in PyTorch's terms. Composer's

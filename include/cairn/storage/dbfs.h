@@ -19,7 +19,7 @@ struct DbfsOptions {
   std::string host = {};
   std::string token = {};  // a personal token: DATABRICKS_TOKEN, or the profile's
   // A service principal, in place of a token: DATABRICKS_CLIENT_ID and DATABRICKS_CLIENT_SECRET, or
-  // the profile's. Its tokens are fetched, and renewed before they expire.
+  // the profile's. Tokens of the service principal are fetched, and renewed before they expire.
   std::string client_id = {};
   std::string client_secret = {};
   std::string profile = {};  // DATABRICKS_CONFIG_PROFILE, or else DEFAULT

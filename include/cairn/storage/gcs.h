@@ -19,7 +19,7 @@ struct GcsOptions {
   std::string bucket = {};  // required
   // A prefix of all names: with "runs" the name "a.pt" is the object "runs/a.pt".
   std::string prefix = {};
-  // An HMAC key: GCS_KEY and GCS_SECRET. It takes precedence over credentials_file.
+  // An HMAC key: GCS_KEY and GCS_SECRET. The key takes precedence over credentials_file.
   std::string key = {};
   std::string secret = {};
   // A JSON file of a service account or of a user: GOOGLE_APPLICATION_CREDENTIALS, or else gcloud's

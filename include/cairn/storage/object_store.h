@@ -88,7 +88,8 @@ struct StoreFeatures {
   bool whole_folders = false;
   // A folder is only a common prefix of names, and "a/b.pt" is in "a" just as "a.pt" is. So list()
   // gives all names below, with dots for slashes. remove_folder() removes only what begin_folder()
-  // makes. It throws UnsupportedError for anything else, which may have a name of its own.
+  // makes. remove_folder() throws UnsupportedError for anything else, which may have a name of its
+  // own.
   bool flat_names = false;
   // The server does copy() and FolderWrite::copy(): no bytes pass through this machine.
   bool server_copies = false;
@@ -279,15 +280,15 @@ class ObjectStore {
 // on file systems without links). There is one for the whole process.
 std::shared_ptr<ObjectStore> local_store();
 
-// A local_store() for one saver that keeps few checkpoints. It writes each checkpoint over the file
-// of a checkpoint that it removed. That is faster than a new file, and costs the room of one more
-// checkpoint.
+// A local_store() for one saver that keeps few checkpoints. This store writes each checkpoint over
+// the file of a checkpoint that it removed. That is faster than a new file, and costs the room of
+// one more checkpoint.
 //
-// On ext4 and XFS remove() keeps the file under a temporary name. The next begin() in its folder
-// writes over it, unless another process has it open or mapped, or it has another name. Otherwise,
-// and when the store is destroyed, the file is removed. Only files that this store wrote, and that
-// nothing else touched, are kept, one at a time. Do not use it for files that other machines read
-// over NFS, or that are bind-mounted one by one; see docs/checkpoints.md.
+// On ext4 and XFS remove() keeps the file under a temporary name. The next begin() in the same
+// folder writes over this file, unless another process has the file open or mapped, or the file has
+// another name. Otherwise, and when the store is destroyed, the file is removed. Only files that
+// this store wrote, and that nothing else touched, are kept, one at a time. Do not use it for files
+// that other machines read over NFS, or that are bind-mounted one by one; see docs/checkpoints.md.
 std::shared_ptr<ObjectStore> recycling_local_store();
 
 // Makes a new, empty store in this process's memory: for tests, and for data that need not outlive

@@ -1,5 +1,5 @@
-// Checkpoints in folders of another machine, by SFTP through the user's own `ssh` program. It uses
-// that program's keys, agent, ~/.ssh/config and known host keys.
+// Checkpoints in folders of another machine, by SFTP through the user's own `ssh` program. The
+// store uses that program's keys, agent, ~/.ssh/config and known host keys.
 //
 //   save(value, "sftp://user@host/run/ep1.pt");         // "run" is in the login folder
 //   save(value, "sftp://host/%2Fdata/run/ep1.pt");      // "/data/run"

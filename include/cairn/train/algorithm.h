@@ -15,8 +15,8 @@ class Logger;
 class State;
 
 // A rule for the order in which algorithms run (composer/core/passes.py). At every event `order`
-// gets all algorithms that match the event. It may move them, or drop one for this event. A pass
-// costs a call at every event. If several passes have one name, only the first runs.
+// gets all algorithms that match the event. `order` may move algorithms, or drop one for this
+// event. A pass costs a call at every event. If several passes have one name, only the first runs.
 struct AlgorithmPass {
   std::string name;  // "SelectiveBackprop first"
   std::function<void(std::vector<Algorithm*>& algorithms, Event event)> order;

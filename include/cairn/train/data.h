@@ -18,8 +18,9 @@
 
 namespace cairn {
 
-// A finite collection of samples. Its methods are called from loader threads. So they must be safe
-// to call concurrently, and must not draw from torch's global random generator.
+// A finite collection of samples. The methods of a Dataset are called from loader threads. So these
+// methods must be safe to call concurrently, and must not draw from torch's global random
+// generator.
 class Dataset {
  public:
   virtual ~Dataset() = default;
@@ -50,8 +51,8 @@ class Dataset {
   }
 };
 
-// A seed for one sample in one epoch. It is well mixed, so seeds of neighbours are unrelated, and
-// it is the same in every version of cairn.
+// A seed for one sample in one epoch. The seed is well mixed, so seeds of neighbours are unrelated,
+// and the same in every version of cairn.
 std::uint64_t sample_seed(std::int64_t seed, std::int64_t epoch, std::int64_t index);
 
 // Samples are the rows of `tensors`, which have equal length.
@@ -80,8 +81,8 @@ class DataLoaderBase {
   virtual std::optional<Batch> next() = 0;
 
   // In a job of several processes: the number of samples at the end of this rank's epoch that other
-  // ranks have, too. They are there so that all ranks have equally many samples. Evaluations do not
-  // count the repeated samples.
+  // ranks have, too. Samples are repeated so that all ranks have equally many samples. Evaluations
+  // do not count the repeated samples.
   virtual std::int64_t num_repeated() const { return 0; }
   // False if every rank would get the same samples; the Trainer refuses such a loader in a job of
   // several processes. The default is true, so your own loaders are trusted.
@@ -95,9 +96,9 @@ class DataLoaderBase {
   // generator's state at the start of the epoch, and restores it before start_epoch() on resume.
   virtual bool uses_global_rng() const { return false; }
 
-  // The options that fix the order of samples. They are compared on resume, since a loader with
-  // another seed or batch size would silently continue on other data. None if there is nothing to
-  // compare.
+  // The options that fix the order of samples. These options are compared on resume, since a loader
+  // with another seed or batch size would silently continue on other data. None if there is nothing
+  // to compare.
   virtual Value state_dict() const { return None{}; }
   // Throws MismatchError if training cannot continue exactly with this loader.
   virtual void load_state_dict(const Value& /*state*/) {}
@@ -105,9 +106,9 @@ class DataLoaderBase {
   // The next two functions are for an epoch that continues with another number of ranks.
   //
   // Returns how many samples of an epoch all ranks together had taken when their loaders had the
-  // state `saved`. They had taken the first `had` samples, and then `batches` batches on each rank.
-  // Returns nullopt if this loader cannot tell. Also returns nullopt if those loaders differ from
-  // this one in more than the number of ranks and the batch size of each. After nullopt,
+  // state `saved`. The ranks had taken the first `had` samples, and then `batches` batches on each
+  // rank. Returns nullopt if this loader cannot tell. Also returns nullopt if those loaders differ
+  // from this one in more than the number of ranks and the batch size of each. After nullopt,
   // load_state_dict() decides.
   virtual std::optional<std::int64_t> samples_after(const Value& /*saved*/, std::int64_t /*had*/,
                                                     std::int64_t /*batches*/) const {
@@ -135,9 +136,9 @@ struct DataLoaderOptions {
   std::optional<std::int64_t> seed = std::nullopt;
   // Batches that each worker fetches ahead; num_workers times as many are in memory.
   int prefetch_factor = 2;
-  // In a job of several processes: this rank's part of the samples. It replaces shuffle and seed,
-  // which stay unset: .sampler = DistributedSamplerOptions{.shuffle = true}. batch_size is that of
-  // one rank.
+  // In a job of several processes: this rank's part of the samples. The sampler replaces shuffle
+  // and seed, which stay unset: .sampler = DistributedSamplerOptions{.shuffle = true}. batch_size
+  // is that of one rank.
   std::optional<DistributedSamplerOptions> sampler = std::nullopt;
 };
 

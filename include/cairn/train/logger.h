@@ -33,9 +33,10 @@ struct FileUpload {
   // A pointer, `latest`, that moves to remote_file_name as soon as this object is durable. Empty:
   // none.
   std::string latest_remote_file_name = {};
-  // Names that this upload makes superfluous. They are removed after the pointer has moved.
+  // Names that this upload makes superfluous. These objects are removed after the pointer has
+  // moved.
   std::vector<std::string> remove_afterwards = {};
-  // The file is no longer written to, so it need not be copied before it is sent. It may be
+  // The file is no longer written to, so it need not be copied before it is sent. The file may be
   // removed.
   bool is_immutable = false;
   // Called in any thread when the upload, the move of the pointer and the removals are done, with
@@ -50,9 +51,10 @@ struct RemotePlace {
   NameFormat name;  // with the variables of the name that was asked for
 };
 
-// A destination of log entries. Derive from it to send them elsewhere. It is a callback, too:
-// logger destinations run before other callbacks at init, and after them at every other event.
-// Called on the training thread, which waits: do slow work on a thread of your own.
+// A destination of log entries. Derive from this class to send entries elsewhere. A logger
+// destination is a callback, too: logger destinations run before other callbacks at init, and after
+// them at every other event. Called on the training thread, which waits: do slow work on a thread
+// of your own.
 class LoggerDestination : public Callback {
  public:
   // Keys are "loss/train/total", "metrics/eval/MulticlassAccuracy"; values are scalars.

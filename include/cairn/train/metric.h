@@ -44,7 +44,7 @@ class Metric {
   virtual Value merge_states(const std::vector<Value>& states) const;
 };
 
-// Metrics by key, in order. They are logged and saved under the key, usually name().
+// Metrics by key, in order. Metrics are logged and saved under the key, usually name().
 using Metrics = std::vector<std::pair<std::string, std::shared_ptr<Metric>>>;
 
 }  // namespace cairn

@@ -47,8 +47,8 @@ class Model {
   // called under autocast.
   virtual Outputs forward(const Batch& batch) = 0;
 
-  // Mean losses over the batch, see Losses. They must be means, not sums, since microbatches are
-  // weighed by their samples.
+  // Mean losses over the batch, see Losses. The losses must be means, not sums, since microbatches
+  // are weighed by their samples.
   virtual Losses loss(const Outputs& outputs, const Batch& batch) = 0;
 
   // The outputs for metrics and predict(), in evaluation mode, without gradients. `outputs` points

@@ -58,7 +58,7 @@ class GroupFields {
   virtual void newer_flag(const char* key, bool& value) = 0;
   virtual void text_or_none(const char* key, std::optional<std::string>& value) = 0;
   void pair(const char* key, std::array<double, 2>& values) { pair(key, values, None{}); }
-  // As above, but written as `python_default`, a tuple, as long as it has those values.
+  // As above, but written as `python_default`, a tuple, as long as `values` equals it.
   virtual void pair(const char* key, std::array<double, 2>& values,
                     const Value& python_default) = 0;
   void pair(const char* key, std::tuple<double, double>& values);
@@ -113,8 +113,9 @@ class StateFields {
   virtual void number(const char* key, std::optional<double>& value) = 0;
 };
 
-// Python's entries of a parameter group besides the class's options. They are added with the
-// group's first scheduler or load. That invalidates earlier references to the group's options.
+// Python's entries of a parameter group besides the class's options. These entries are added with
+// the group's first scheduler or load. Adding them invalidates earlier references to the group's
+// options.
 struct GroupExtras {
   std::optional<double> initial_lr = std::nullopt;  // group["initial_lr"]
   Dict loaded = {};  // the group in the last loaded file: keys that keep its form when saved again

@@ -51,8 +51,8 @@ struct TrainerOptions {  // NOLINT(clang-analyzer-optin.performance.Padding)
   bool spin_dataloaders = true;
   // "20ep", "900ba", "1e6sp", ...; not in "dur" or "sec". May be replaced by fit()'s duration.
   std::optional<Duration> max_duration = std::nullopt;
-  // Code that changes the computation: EMA, GradientClipping, LabelSmoothing. They run in this
-  // order, and at events called after_* in reverse order.
+  // Code that changes the computation: EMA, GradientClipping, LabelSmoothing. Algorithms run in
+  // this order, and at events called after_* in reverse order.
   HandleList<Algorithm> algorithms = {};
   // A recipe, AdamW({.lr = 1e-3}), or a shared pointer to an optimizer over the model's parameters.
   // Default: DecoupledSGDW(lr=0.1), with a warning, since it suits few models.
@@ -117,8 +117,8 @@ struct TrainerOptions {  // NOLINT(clang-analyzer-optin.performance.Padding)
 
   // --- Saving -----------------------------------------------------------------------------------
 
-  // nullopt: nothing is saved. Otherwise adds a CheckpointSaver, unless there is one among the
-  // callbacks.
+  // nullopt: nothing is saved. Otherwise adds a CheckpointSaver, unless the callbacks contain one
+  // already.
   std::optional<std::string> save_folder = std::nullopt;
   // dist and time variables; the extension selects container and compression.
   std::string save_filename = "ep{epoch}-ba{batch}-rank{rank}.pt";
@@ -205,8 +205,8 @@ struct TrainerOptions {  // NOLINT(clang-analyzer-optin.performance.Padding)
   // Handle signals from construction to close(): on SIGTERM, SIGINT and SIGUSR1 fit() saves and
   // stops; on SIGUSR2 it saves. Set it to false if the program has handlers of its own.
   bool handle_signals = true;
-  // FitResult::exit_code after such a stop (sysexits' EX_TEMPFAIL). It tells the job's launcher to
-  // start the job again.
+  // FitResult::exit_code after such a stop (sysexits' EX_TEMPFAIL). This exit code tells the job's
+  // launcher to start the job again.
   int interrupted_exit_code = 75;
 };
 

@@ -59,9 +59,9 @@ struct FitResult {
   int exit_code = 0;  // what main() should return
 };
 
-// Not thread-safe: one thread constructs it, trains and destroys it. It has threads of its own for
-// loading data and writing checkpoints. From the first save on (with save_async) it keeps memory
-// for one more copy of the state.
+// Not thread-safe: one thread constructs a Trainer, trains and destroys it. A Trainer has threads
+// of its own for loading data and writing checkpoints. From the first save on (with save_async) it
+// keeps memory for one more copy of the state.
 class Trainer {
  public:
   // Builds everything, loads a checkpoint if there is one to load, and fires INIT, BEFORE_LOAD and

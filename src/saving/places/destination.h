@@ -1,6 +1,6 @@
-// One place where a run's checkpoints go. It knows the folder in a store, the names in it, the
-// checkpoints saved there, and which names may be overwritten. CheckpointSaver decides when to
-// save. A CheckpointLayout gathers the state.
+// One place where a run's checkpoints go. A Destination knows the folder in a store, the names in
+// it, the checkpoints saved there, and which names may be overwritten. CheckpointSaver decides when
+// to save. A CheckpointLayout gathers the state.
 //
 //  1. prepare(), before anything is loaded, checks that the folder can be written to, and removes
 //     leftovers.

@@ -1,5 +1,5 @@
-// The checkpoints that a CheckpointSaver has saved. They are its state in a checkpoint, and
-// rotation counts them.
+// The checkpoints that a CheckpointSaver has saved. This list is the saver's state in a checkpoint,
+// and rotation counts its entries.
 #pragma once
 
 #include <functional>
@@ -32,8 +32,8 @@ class SavedCheckpoints {
   void drop_unfinished();
 
   // To be called when the folder is known. `find` is called once for each path from a loaded state,
-  // the newest first. It returns the path at which this saver owns the checkpoint and may remove
-  // it, or nullopt if another run owns it. Paths for which `exists` is false are forgotten.
+  // the newest first. `find` returns the path at which this saver owns the checkpoint and may
+  // remove it, or nullopt if another run owns it. Paths for which `exists` is false are forgotten.
   using Find = std::function<std::optional<std::string>(const std::string& path,
                                                         const Timestamp& timestamp)>;
   void adopt(const Find& find, const Predicate& exists);

@@ -9,8 +9,8 @@
 //     shared folder that is one lock, because all ranks give the same text (`job`).
 //  2. release(), after the last save.
 //  3. Outside of a fit(), a saver may move the link (after a load) and remove checkpoints (of a
-//     finished run). It takes the lock for that moment. If another process holds the lock, the
-//     saver does neither.
+//     finished run). The saver takes the lock for that moment. If another process holds the lock,
+//     the saver does neither.
 //
 // Only cairn's own stores of files have such a lock. In other stores this class does nothing.
 #pragma once
