@@ -191,9 +191,9 @@ class Value {
   bool is_tensor() const { return kind() == Kind::kTensor; }  // false for a sparse tensor
   bool is_foreign() const { return kind() == Kind::kForeign; }
 
-  // The content. Throws UsageError naming both types if it is of another type, and UnsupportedError
-  // naming the class for a Foreign. as_bool(), as_int() and as_float() also accept numpy's numbers
-  // of their kind. as_float() accepts an int, as Python does; as_items() a list or a tuple.
+  // The content. Throws UsageError naming both types if it is of another type; for a Foreign,
+  // UnsupportedError naming the class. Also, as_bool(), as_int() and as_float() accept numpy's
+  // numbers of their kind. as_float() accepts an int, as Python does; as_items() a list or a tuple.
   bool as_bool() const;
   std::int64_t as_int() const;
   double as_float() const;
@@ -227,7 +227,7 @@ class Value {
   const Value* find(std::string_view key) const;
 
   // The identity of the shared container, tensor or bytes. Two Values with the same identity are
-  // one object, like two references to one dict in Python. identity() is nullptr for scalars, and
+  // one object, like two references to one dict in Python. The identity is nullptr for scalars, and
   // for an empty container that a file refers to once, which takes no memory of its own.
   const void* identity() const;
   // Whether another Value may have the same identity(). If false, code that walks a tree need not

@@ -1,5 +1,5 @@
 // One set of weights is in the model, the other in parameters_ and buffers_. ema_weights_active_
-// says which one the model has.
+// says which set the model has.
 //
 //  1. INIT: copy the weights, so that a checkpoint can be loaded into the copies.
 //  2. End of a batch or epoch: put the training weights into the model. From ema_start on, copy

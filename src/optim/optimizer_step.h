@@ -10,8 +10,8 @@
 
 namespace cairn {
 
-// Views complex numbers as pairs of real ones, which a step treats like any others (as PyTorch
-// does).
+// Views complex numbers as pairs of real numbers, which a step treats like any other real numbers
+// (as PyTorch does).
 inline at::Tensor real_view(const at::Tensor& tensor) {
   return tensor.defined() && tensor.is_complex() ? at::view_as_real(tensor) : tensor;
 }

@@ -42,8 +42,8 @@ class JointCheckpoints {
   // caller looks.
   static std::unique_ptr<JointCheckpoints> in_folder(const SearchPlace& place,
                                                      bool is_kept_elsewhere, Logger& logger);
-  // Collective. The one checkpoint at `path`: in the folder that `path` has on this rank, under the
-  // name that it has on rank 0.
+  // Collective. Finds the one checkpoint at `path`. The folder is that of `path` on this rank, and
+  // the name in it is that of `path` on rank 0.
   static std::unique_ptr<JointCheckpoints> of_path(const std::string& path,
                                                    const std::shared_ptr<ObjectStore>& store);
   ~JointCheckpoints();

@@ -52,8 +52,8 @@ std::string follow_pointer_for_all(const std::string& path, ObjectStore& store) 
 
 // Rank 0 opens the checkpoint at load_path, and the other ranks must find the same content at their
 // load_path. (Meanwhile the name may have got another file, or on another machine the path may lead
-// to another file.) Throws on all ranks if rank 0 cannot open it: there would be nothing to compare
-// with.
+// to another file.) Throws on all ranks if rank 0 cannot open it: the other ranks would have
+// nothing to compare with.
 void open_for_all(LoadJob& job) {
   const Team team = Team::of_job();
   if (team.is_alone()) return;

@@ -38,7 +38,7 @@ struct LoadOutcome {
   std::string path_of_parts = {};
 };
 
-// An error of another rank, thrown on this one.
+// An error of another rank, thrown on this rank.
 class RankError : public StorageError {
  public:
   explicit RankError(const std::string& message) : StorageError(message, 0) {}

@@ -30,8 +30,8 @@ namespace cairn {
 
 class NodeCopy {
  public:
-  // Collective: all ranks make one at the same time. `in_parts`: each rank reads only its rows.
-  // Throws DistError.
+  // Collective: all ranks construct a NodeCopy at the same time. `in_parts`: each rank reads only
+  // its rows. Throws DistError.
   NodeCopy(const LoadJob& job, bool in_parts, Logger& logger);
 
   // The job that this rank loads: `job`, or the same from the copy. Use it while this object lives.

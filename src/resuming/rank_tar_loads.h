@@ -1,13 +1,13 @@
 // Resuming from checkpoints that consist of a tar per rank (deepspeed_config).
 //
-//  1. Each rank opens its own tar: load_path with its {rank}, or the one that it finds in its
-//     saver's folder. No rank needs to see another one's folder.
+//  1. Each rank opens its own tar: load_path with its {rank}, or the tar that the rank finds in its
+//     saver's folder. No rank needs to see another rank's folder.
 //  2. All ranks tell each other what they have. The ranks resume only from tars of one save (by its
 //     id) of as many ranks as the job has. Anything else is the same error on all ranks.
 //  3. Autoresume: if some ranks are further than others, a rank died while the last save was being
-//     published. The ranks that are further go back until all are at one save. If some ranks have a
-//     tar and others have none, the error names those that have none: no rank begins anew, and no
-//     rank decides alone.
+//     published. The ranks that are further go back to older tars until all ranks have a tar of one
+//     save. If some ranks have a tar and others have none, the error names the ranks without a tar:
+//     no rank begins anew, and no rank decides alone.
 //  4. Each rank loads its own tar. If the bytes of one tar prove bad, all ranks pass over the tars
 //     of that save, and log it.
 #pragma once

@@ -23,8 +23,8 @@ bool keeps_checkpoints(const CheckpointSaverOptions& options, bool uploads);
 bool saves_whole_state(const CheckpointSaver& saver, bool uploads);
 
 // Throws UsageError if a checkpoint or link of one saver could have the path of another's: each
-// would replace and remove the other's files. The error names both and a path. Compares folders as
-// they are on this machine, after following links, and names with the run's values.
+// would replace and remove the other's files. The error names both savers and a path. Compares
+// folders as they are on this machine, after following links, and names with the run's values.
 void check_paths(const std::vector<CheckpointSaver*>& savers, const std::string& run_name,
                  bool uploads);
 

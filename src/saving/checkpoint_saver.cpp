@@ -10,12 +10,12 @@
 //     place.
 //  4. The layout saves in each place: in the save folder, and, if all ranks write a checkpoint
 //     together, at each logger that keeps files.
-//  5. A file that is durable here is handed to the loggers that keep files: at the next event, and
-//     before the next save begins (saver_uploads.h).
+//  5. A file that is durable on this machine is handed to the loggers that keep files: at the next
+//     event, and before the next save begins (saver_uploads.h).
 //
-// In a far store, without `overwrite`, a save may replace only the version that was found there
-// when training began, or that this saver wrote last. If two jobs train one run, the second is
-// refused, and never overwrites the first one's files.
+// In a far store, without `overwrite`, a save may replace only the version that the store had when
+// training began, or that this saver wrote last. If two jobs train one run, the second job is
+// refused, and never overwrites the files of the first.
 #include "cairn/callbacks/checkpoint_saver.h"
 
 #include <algorithm>
@@ -294,8 +294,8 @@ void CheckpointSaver::Impl::begin_upload(const State& state) {
   uploads->begin(save_path(home().options(), state), std::move(names));
 }
 
-// Step 5. Then a saver that keeps no files here removes the uploaded files. If a logger refuses a
-// file, the other files are still handed over; then the first error is thrown.
+// Step 5. Then a saver that keeps no files on this machine removes the uploaded files. If a logger
+// refuses a file, the other files are still handed over; then the first error is thrown.
 void CheckpointSaver::Impl::upload(Logger& logger) {
   std::exception_ptr refused;
   // A job that resumes from before its own files replaces them, if they are unchanged since it

@@ -13,8 +13,8 @@
 namespace cairn {
 namespace {
 
-// The folder at each logger that keeps files. nullopt if one of them does not say where it keeps
-// them.
+// The folder at each logger that keeps files. nullopt if one of these loggers does not say where it
+// keeps files.
 std::optional<std::vector<RemoteFolder>> folders_of_loggers(const CheckpointSaverOptions& options,
                                                             const State& state,
                                                             const Logger& logger) {

@@ -131,8 +131,8 @@ class Checkpoint {
   // Trainer's timestamp. Reads no tensor.
   CheckpointInfo info() const;
   // As verify() above. Each call reads the tensors again. The description of the tensors, such as a
-  // folder's `.metadata`, was read into memory when the checkpoint was opened, and is checked
-  // there.
+  // folder's `.metadata`, was read into memory when the checkpoint was opened, and is checked in
+  // memory.
   VerifyReport verify(Verify how = Verify::kFull) const;
   // Brings bytes into memory and verifies them, in one pass if the format has checksums of its
   // tensors. The report is about the bytes in memory, whatever happens to the file later. Tensors

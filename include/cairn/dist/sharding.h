@@ -60,10 +60,10 @@ struct ShardedRows {
   std::int64_t per_rank = 0;  // rows of every rank except the last ones
 };
 
-// A module whose parameters are cut: this rank has its part of them. All ranks of the job make it
-// from equal modules, and call the same member functions in the same order, each on one thread.
-// Throws dist::DistError if another rank does not come. After an error in forward or backward,
-// end() makes it usable again if the other ranks had the same error.
+// A module whose parameters are cut: this rank has its part of each parameter. All ranks of the job
+// make it from equal modules, and call the same member functions in the same order, each on one
+// thread. Throws dist::DistError if another rank does not come. After an error in forward or
+// backward, end() makes it usable again if the other ranks had the same error.
 class ShardedModule {
  public:
   // Made by fully_shard(). When it is destroyed, the module keeps this rank's part and can no
@@ -92,8 +92,8 @@ class ShardedModule {
   void record_forward_order();
   [[deprecated("use record_forward_order()")]] void note_order() { record_forward_order(); }
 
-  // This rank's rows of `parameter`, which is compared by identity. nullopt: it is not sharded
-  // here.
+  // This rank's rows of `parameter`, which is compared by identity. nullopt: this module does not
+  // shard it.
   std::optional<ShardedRows> find(const at::Tensor& parameter) const;
   // This rank's rows, whether or not the parameter is whole now. Shares the parameter's memory.
   at::Tensor local_rows(const at::Tensor& parameter) const;

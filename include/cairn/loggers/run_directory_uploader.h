@@ -1,5 +1,5 @@
 // RunDirectoryUploader: keeps an object store's copy of a local folder up to date, as Composer did
-// until 0.7 (there as a callback). New programs use RemoteUploaderDownloader: it uploads each
+// until 0.7 (in Composer a callback). New programs use RemoteUploaderDownloader: it uploads each
 // checkpoint once, without a copy, and moves `latest` afterwards.
 #pragma once
 

@@ -200,8 +200,8 @@ struct DecoupledSGDWOptions {
   void describe(GroupFields& group);
 };
 
-// Composer's AdamW with decoupled weight decay as in DecoupledSGDW: AdamW's 1e-2 at lr 1e-3 is 1e-5
-// here. State: as Adam.
+// Composer's AdamW with decoupled weight decay as in DecoupledSGDW: AdamW's weight_decay of 1e-2 at
+// lr 1e-3 corresponds to 1e-5 in this class. State: as Adam.
 struct DecoupledAdamWOptions {
   double lr = 1e-3;
   std::array<double, 2> betas = {0.9, 0.95};

@@ -182,8 +182,8 @@ class PolynomialScheduler final : public ComposerScheduler {
 //
 // alpha rises in a straight line from 0 over t_warmup. The rest of the schedule then runs between
 // t_warmup and t_max. The scale_schedule_ratio does not scale the end of the warmup. With
-// scale_warmup it scales the slope: for a ratio below 1 alpha reaches the top early and stays
-// there.
+// scale_warmup it scales the slope: for a ratio below 1 alpha reaches the top early and stays at
+// the top.
 //
 // Use a warmup for large rates, and for optimizers whose first estimates are poor (Adam). A few
 // percent of the run is usual.

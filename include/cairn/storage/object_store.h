@@ -88,7 +88,7 @@ struct StoreFeatures {
   bool whole_folders = false;
   // A folder is only a common prefix of names, and "a/b.pt" is in "a" just as "a.pt" is. So list()
   // gives all names below, with dots for slashes. remove_folder() removes only what begin_folder()
-  // makes. remove_folder() throws UnsupportedError for anything else, which may have a name of its
+  // makes. The function throws UnsupportedError for anything else, which may have a name of its
   // own.
   bool flat_names = false;
   // The server does copy() and FolderWrite::copy(): no bytes pass through this machine.

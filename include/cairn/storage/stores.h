@@ -19,7 +19,7 @@ namespace cairn {
 
 // Makes the store for all names below `root`: "s3://bucket" for "s3://bucket/a/b", "dbfs:" for
 // "dbfs:/a/b". The scheme is in lower case; the rest is unchanged. Called for each use of a place,
-// from any thread. A factory whose stores are costly to make keeps them.
+// from any thread. A factory whose stores are costly to make keeps its stores.
 using ObjectStoreFactory = std::function<std::shared_ptr<ObjectStore>(const std::string& root)>;
 
 // Registers a store of the program's own for a scheme ("s3", in lower case), also in place of

@@ -64,7 +64,7 @@ class GroupFields {
   void pair(const char* key, std::tuple<double, double>& values);
   virtual void pair(const char* key, std::pair<std::optional<double>, double>& values) = 0;
 
-  // A key without effect here ("foreach"): written as `value`, or as a loaded file had it.
+  // A key without effect in cairn ("foreach"): written as `value`, or as a loaded file had it.
   virtual void python_only(const char* key, const Value& value) = 0;
   // A key that cairn does not implement ("maximize"). Throws UnsupportedError for a file with
   // another value, since training would continue differently.

@@ -1,8 +1,8 @@
 // GradScaler: PyTorch's gradient scaling for fp16, with Python's state.
 //
 // fp16 gradients that are too small become 0. So the loss is multiplied by a scale, and the
-// gradients are divided by it before the step. A step whose gradients overflowed is left out. The
-// scale shrinks after an overflow and grows without one. The Trainer does all of this with
+// gradients are divided by the scale before the step. A step whose gradients overflowed is left
+// out. The scale shrinks after an overflow and grows without one. The Trainer does all of this with
 // precision "amp_fp16"; in a loop of your own do it yourself:
 //
 //   scaler.scale(loss).backward();

@@ -42,7 +42,7 @@ struct FitOptions {
   double scale_schedule_ratio = 1.0;  // with schedulers only
   std::optional<bool> step_schedulers_every_batch = std::nullopt;
   std::optional<EvaluatorList> eval_dataloader = std::nullopt;
-  // The next two apply to an eval_dataloader that is passed here.
+  // The next two options apply to an eval_dataloader that is passed here.
   std::optional<std::int64_t> eval_subset_num_batches = std::nullopt;
   Interval eval_interval = 1;
   std::optional<std::int64_t> device_train_microbatch_size = std::nullopt;

@@ -86,7 +86,7 @@ class Destination {
   const CheckpointSaverOptions& options() const { return options_; }
   CheckpointLayout& layout() const { return *layout_; }
   SavedCheckpoints& saved() { return saved_; }
-  // Whether a save leaves files here, even if only until the loggers have them.
+  // Whether a save leaves files in this place, even if only until the loggers have the files.
   bool saves_here() const { return checkpoints_to_keep(options_) != 0 || feeds_uploads_; }
   // The link as it was found in a far store.
   std::optional<Pointer> link_at_start(const State& state) const;
