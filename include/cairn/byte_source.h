@@ -30,10 +30,11 @@ class ByteSource {
   // Where the bytes are, for messages: a path or a URI.
   virtual const std::string& name() const = 0;
 
-  // Fills every range, in any order. May read several ranges at once, and near ones as one. The
-  // ranges of bytes may overlap, their destinations may not. Throws UsageError if a range reaches
-  // outside, and StorageError naming the source and the first byte that could not be read. After an
-  // error the content of the destinations is undefined.
+  // Fills every range, in any order. May read several ranges at once, and ranges that lie close
+  // together as one. The ranges of bytes may overlap, but their destinations may not. Throws
+  // UsageError if a range reaches outside of the source. Throws StorageError naming the source and
+  // the first byte that could not be read. After an error the content of the destinations is
+  // undefined.
   virtual void read(std::span<const Range> ranges) const = 0;
 
   // A range to be shown to a callback as it arrives. `into` is empty, or a destination of `size`
@@ -48,40 +49,40 @@ class ByteSource {
   using Look = std::function<void(std::size_t part, std::uint64_t begin, ByteView bytes)>;
 
   // Reads every part and passes it to `look` in pieces of a few MiB at most, as soon as they
-  // arrive. So what `look` computes finds the bytes in the processor's cache. Pieces come in any
-  // order, and from several threads at once; together they cover the part. An exception of `look`
-  // ends the read and is rethrown. Throws as read() does. The default calls read() for a MiB at a
-  // time.
+  // arrive. So the bytes are still in the processor's cache when `look` uses them. Pieces come in
+  // any order, and from several threads at once; the pieces of a part together cover the part. An
+  // exception that `look` throws ends the read and is rethrown. Throws as read() does. The default
+  // implementation calls read() for a MiB at a time.
   virtual void read_each(std::span<const Part> parts, const Look& look) const;
   // Whether read_each() shows the parts one after another, each from its beginning, in the calling
-  // thread. A far source does so, with several requests under way. A reader that needs bytes in
-  // order then asks for all of them in one call.
+  // thread. A source in a far store does so, with several requests under way. If true, a reader
+  // that needs bytes in order asks for all of them in one call.
   virtual bool shows_in_order() const { return false; }
-  // Whether many small reads cost no more than one large read, as from a device's memory. A save
-  // then reads large storages in pieces, and needs no host memory for a whole one.
+  // Whether many small reads cost no more than one large read, as from a device's memory. If true,
+  // a save reads large storages in pieces, and needs no host memory for a whole storage.
   virtual bool is_cheap_in_pieces() const { return false; }
 
   // Whether view() costs nothing: the bytes are in memory or in a mapped file.
   virtual bool in_memory() const { return false; }
-  // A range of the bytes, valid as long as the result lives. It is a view if the bytes are in
-  // memory. It is also a view, of a mapped file, while load(), verify(), save() or convert() reads
-  // a file. Otherwise it is a buffer that is filled now.
+  // Returns a range of the bytes, valid as long as the result lives. The result is a view if the
+  // bytes are in memory. It is also a view, of a mapped file, during a call of load(), verify(),
+  // save() or convert() that reads the file. Otherwise the result is a buffer that this call fills.
   //
   // Pages of a mapped file are read when they are touched. If the disk fails then, the call of
-  // load(), verify(), save() or convert() throws UnreadableError. Touching such a view without such
-  // a call raises SIGBUS instead, as with any mapped file, and the process ends.
+  // load(), verify(), save() or convert() throws UnreadableError. Touching such a view outside of
+  // these calls raises SIGBUS instead, as with any mapped file, and the process ends.
   //
   // Throws UsageError, StorageError.
   virtual SharedBytes view(std::uint64_t offset, std::uint64_t size) const;
 
-  // The same bytes without verification, if this source verifies what it reads (a source of cairn's
-  // own). Otherwise this source.
+  // Returns the same bytes without verification, if this is a source of cairn's own that verifies
+  // what it reads. Otherwise returns this source.
   virtual const ByteSource& unverified() const { return *this; }
   // Set for cairn's own sources of local files; nullptr for all others.
   class LocalFile;
   virtual const LocalFile* local_file() const { return nullptr; }
 
-  // Throws UsageError unless the range lies inside.
+  // Throws UsageError unless the range lies inside of the source.
   void check_range(std::uint64_t offset, std::uint64_t size) const;
 };
 

@@ -29,13 +29,14 @@ struct SharedBytes {
   void (*release_pages)(ByteView part, const void* owner) = nullptr;
 
   // For a mapped file: gives the memory of a part of `view`, and of the bytes shortly before it,
-  // back to the kernel. The kernel reads them again when needed. Code that streams through more
-  // bytes than memory holds calls it for finished parts. Otherwise does nothing.
+  // back to the kernel. The kernel reads these bytes again when they are needed. If the bytes are
+  // in memory only, does nothing. Code that streams through more bytes than memory holds calls
+  // release() for finished parts.
   void release(ByteView part) const {
     if (release_pages != nullptr) release_pages(part, owner.get());
   }
 
-  // Returns a part, which keeps the whole alive. It must lie inside.
+  // Returns a part of the bytes, which keeps all of them alive. The part must lie inside of `view`.
   SharedBytes part(std::size_t offset, std::size_t size) const {
     return {view.subspan(offset, size), owner, release_pages};
   }

@@ -45,7 +45,7 @@ struct DeviceMesh {
   std::string device_type = {};             // "cuda"
   Dims shape = {};                          // ranks along each dimension
   std::vector<std::string> dim_names = {};  // empty if the dimensions have no names
-  // The place in the mesh of the rank that wrote the file; nullopt: it is not in the mesh.
+  // Where in the mesh the rank is that wrote the file; nullopt: it is not in the mesh.
   std::optional<Dims> coordinate = {};
   Value object = {};  // a Foreign: the mesh as the file holds it
 };

@@ -104,8 +104,8 @@ class StorageError : public Error {
 
 // A file or object exists, but some or all of its bytes cannot be read. The reason may be a bad
 // block, a failed checksum of the file system, a write or truncation during the read, or a server
-// that lost it. The message names the file and the byte. The checkpoint may be whole, but this
-// machine cannot continue from it now: autoresume takes an older checkpoint, and removes none.
+// that lost the bytes. The message names the file and the byte. The checkpoint may be whole, but
+// this machine cannot continue from it now: autoresume takes an older checkpoint, and removes none.
 //
 // A store of your own throws it from stat(), open() and ByteSource::read(). Any other StorageError
 // says that nothing is known now, and ends the start of the run.

@@ -1,5 +1,5 @@
-// The exit codes of cairn's programs, which yours may use, too. A script or a scheduler can act on
-// them without reading the message.
+// The exit codes of cairn's programs. Your programs may use them, too. A script or a scheduler can
+// act on them without reading the message.
 #pragma once
 
 #include <exception>

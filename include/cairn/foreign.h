@@ -20,7 +20,7 @@
 namespace cairn {
 
 // Stands for an object of a class that cairn does not know, or for such a class or function itself.
-// Holds the name, and the data that the file gives for the object. It is inert: cairn never
+// Holds the name, and the data that the file gives for the object. A Foreign is inert: cairn never
 // imports, looks up or calls anything by that name, neither here nor when it writes the object
 // again.
 struct Foreign {
@@ -35,13 +35,13 @@ struct Foreign {
   Made made = Made::kNamed;
   std::string module = {};  // of kNamed and kBackReference: "torchmetrics.classification.accuracy"
   std::string name = {};    // "Accuracy"
-  // For the other kinds; None if there is none.
+  // For the other kinds. A field that the object does not have is None.
   Value function = {};  // a Foreign
   Value args = {};      // tuple
   Value keywords = {};  // dict
   Value items = {};     // list: appended, as to a subclass of list
   Value entries = {};   // dict: set, as to a subclass of dict
-  Value state = {};     // its attributes, mostly a dict
+  Value state = {};     // the object's attributes, mostly a dict
   bool has_state = false;
   std::uint64_t id = 0;  // within its file: the id of the object that a kBackReference refers to
 

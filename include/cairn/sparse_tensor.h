@@ -47,8 +47,8 @@ struct SparseTensor {
   std::int64_t numel() const;  // of the dense form
 };
 
-// The dense tensors that it consists of, in PyTorch's order and by PyTorch's names ("crow_indices",
-// "col_indices", "values"). The pointers are into `tensor`.
+// The dense tensors that `tensor` consists of, in PyTorch's order and by PyTorch's names
+// ("crow_indices", "col_indices", "values"). The pointers are into `tensor`.
 std::vector<std::pair<std::string_view, const TensorView*>> parts_of(const SparseTensor& tensor);
 
 // Throws CorruptError unless the parts fit one another and the shape. Reads no tensor's bytes:
@@ -56,7 +56,7 @@ std::vector<std::pair<std::string_view, const TensorView*>> parts_of(const Spars
 void check_structure(const SparseTensor& tensor);
 
 // Whether the dense form takes at most 64 MiB, or 64 bytes for each byte of the parts' storages.
-// Otherwise a file of a kilobyte may claim exabytes.
+// Without this limit a file of a kilobyte could claim a dense form of exabytes.
 bool is_dense_form_in_proportion(const SparseTensor& tensor);
 
 // Calls `use` with the elements of the dense form in row-major order, little-endian, piece by

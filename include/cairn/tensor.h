@@ -21,7 +21,7 @@ namespace cairn {
 using Dims = std::vector<std::int64_t>;
 
 // PyTorch's scalar types, by PyTorch's names ("float32" is DType::kFloat32). torch.save files of
-// all of them can be read and written; tensor_of() refuses those that this libtorch lacks.
+// all of them can be read and written; tensor_of() refuses the types that this libtorch lacks.
 enum class DType : std::uint8_t {
   kUInt8,
   kInt8,
@@ -70,10 +70,10 @@ std::string_view name(DType dtype);
 // The inverse of name(); nullopt for an unknown name.
 std::optional<DType> find_dtype(std::string_view name);
 
-// One allocation that tensors point into. Its bytes are in memory, in a range of a source, or made
-// when they are asked for: storage_of() makes these three. Code with another kind of memory, such
-// as a device's, derives its own class. Tensors that are tied, or are views of one another, hold
-// the same Storage object and are written as one record.
+// One allocation that tensors point into. The bytes of a Storage are in memory, in a range of a
+// source, or made when they are asked for: storage_of() makes these three kinds. Code with another
+// kind of memory, such as a device's, derives its own class. Tensors that are tied, or are views of
+// one another, hold the same Storage object and are written as one record.
 //
 // Immutable, so safe to read from several threads.
 class Storage {
@@ -92,7 +92,7 @@ class Storage {
   // a place of your own. Costs as much as these bytes, or as much as all bytes if they are made all
   // at once. Accepts any range, also an empty one, and one that begins or ends inside an element.
   // Throws UsageError if the range reaches outside, StorageError if the bytes cannot be read,
-  // CorruptError if they are made from damaged ones. After an error the content of `into` is
+  // CorruptError if they are made from damaged bytes. After an error the content of `into` is
   // undefined.
   void read_into(std::uint64_t offset, std::span<std::byte> into) const;
 
@@ -103,20 +103,20 @@ class Storage {
   // All bytes: what try_view() gives, or else bytes that are read or made now, at each call. Keep
   // the result as long as you use its view: it may be the only owner. Throws as read_into() does.
   SharedBytes bytes() const;
-  // `size` bytes from `offset` on. For a range of a source, only these bytes are read. The same
-  // holds for others if `size` is at most 32 MiB and a part can be made alone. Throws UsageError if
-  // the range reaches outside.
+  // `size` bytes from `offset` on. For a range of a source, only these bytes are read. For other
+  // storages, only these bytes are read or made if `size` is at most 32 MiB and a part can be made
+  // alone. Throws UsageError if the range reaches outside.
   SharedBytes bytes(std::uint64_t offset, std::uint64_t size) const;
 
-  // The source and the offset in it, if this is a range of a source, so that one call can read
-  // many. Otherwise nullptr, and 0.
+  // The source and the offset in it, if this is a range of a source, so that one call can read many
+  // ranges. Otherwise nullptr, and 0.
   virtual const ByteSource* source() const { return nullptr; }
   virtual std::uint64_t source_offset() const { return 0; }
 
  protected:
   Storage(std::uint64_t size, std::string location) : size_(size), location_(std::move(location)) {}
 
-  // Implements read_into() for a range that is not empty and lies inside.
+  // Implements read_into() for a range that is not empty and lies inside of the storage.
   virtual void read(std::uint64_t offset, std::span<std::byte> into) const = 0;
   // Implements bytes() if try_view() has none. The default calls read() into memory. Override it
   // for bytes that may not fit into memory, or that are made all at once. bytes() throws
@@ -138,7 +138,7 @@ std::shared_ptr<const Storage> storage_of(std::shared_ptr<const ByteSource> sour
                                           std::string location = "cpu");
 // A storage whose bytes are made all at once when they are asked for, at each call, such as
 // elements in another byte order. `make` returns exactly `size` bytes, or throws CorruptError or
-// StorageError. If a part can be made alone, derive a Storage instead.
+// StorageError. If a part of the bytes can be made alone, derive a class from Storage instead.
 std::shared_ptr<const Storage> storage_of(std::uint64_t size, std::function<SharedBytes()> make,
                                           std::string location = "cpu");
 
@@ -148,14 +148,14 @@ struct Quantizer;
 // count elements, with one number for each dimension.
 struct TensorPart {
   Dims global_shape = {};
-  Dims offsets = {};  // where the box begins; its size is its tensor's shape
+  Dims offsets = {};  // where the box begins; the box's size is the shape of its tensor
 
   bool operator==(const TensorPart&) const = default;
 };
 
 // A strided tensor. Copies share the storage and keep it alive, and with it the mapped file of a
-// loaded checkpoint. `storage_offset` and `strides` count elements. Making one checks nothing;
-// check_bounds() does, and so does code that reads elements.
+// loaded checkpoint. `storage_offset` and `strides` count elements. Constructing a TensorView
+// checks nothing. check_bounds() checks it, and so does code that reads elements.
 struct TensorView {
   DType dtype = DType::kFloat32;
   Dims shape = {};
@@ -189,8 +189,8 @@ struct Quantizer {
   double scale = 1;
   std::int64_t zero_point = 0;
   // For quantization per channel: the dimension along which each index has its own scale and zero
-  // point, in the one-dimensional tensors below. These are float32 in PyTorch's float_qparams
-  // scheme.
+  // point, in the one-dimensional tensors below. These tensors are float32 in PyTorch's
+  // float_qparams scheme.
   std::optional<std::int64_t> axis = std::nullopt;
   TensorView scales = {};
   TensorView zero_points = {};
@@ -206,11 +206,11 @@ Dims contiguous_strides(const Dims& shape);
 // `shape`.
 TensorView make_tensor(DType dtype, Dims shape, SharedBytes bytes);
 
-// Throws CorruptError unless every element lies inside the storage, and a part inside its whole.
-// Checks with overflow detection that shape and strides have equal length, and that nothing is
-// negative. A tensor without elements may point anywhere.
+// Throws CorruptError unless every element lies inside the storage, and a part inside its whole
+// tensor. Checks with overflow detection that shape and strides have equal length, and that nothing
+// is negative. A tensor without elements may point anywhere.
 void check_bounds(const TensorView& tensor);
-// The same for a storage of `storage_bytes` bytes, whatever `tensor` points into.
+// As above, for a storage of `storage_bytes` bytes, whatever `tensor` points into.
 void check_bounds(const TensorView& tensor, std::uint64_t storage_bytes);
 
 }  // namespace cairn

@@ -52,7 +52,8 @@ template <class T>
 concept Number = std::integral<T> || std::floating_point<T>;
 
 // An amount of training in one unit: a length (max_duration), an interval, or a point in time (a
-// milestone). Counts are whole numbers. Only kDuration (a fraction of the whole run) is not.
+// milestone). Counts are whole numbers. Only a kDuration (a fraction of the whole run) is not
+// whole.
 //
 // Arithmetic and comparison need equal units. A text on the other side is parsed first; a number on
 // the right has this Time's unit. Throws UsageError for unequal units, a fraction of a counted
@@ -173,8 +174,9 @@ consteval Time operator""_time(const char* text, std::size_t size) {
 
 class Value;
 
-// How far training has come. A value type: the to_next_* functions return a new one.
-// State::timestamp is the run's; a checkpoint holds it, and its file is named by it.
+// How far training has come. A value type: the to_next_* functions return a new Timestamp.
+// State::timestamp is the timestamp of the run. A checkpoint holds it, and the checkpoint's file is
+// named by it.
 //
 // All counters count what is finished: `batch` is 0 during the first batch, and 1 in that batch's
 // batch_end.
@@ -203,14 +205,16 @@ struct Timestamp {
   Time get(TimeUnit unit) const;
 
   // The timestamp after one more batch of this many samples and tokens, or after the end of the
-  // epoch or iteration. At such an end its *_in_* counters start again at 0.
+  // epoch or iteration. At the end of an epoch or iteration, the *_in_* counters of that epoch or
+  // iteration start again at 0.
   Timestamp to_next_batch(std::int64_t samples, std::int64_t tokens, TimeDelta duration) const;
   Timestamp to_next_epoch() const;
   Timestamp to_next_iteration() const;
 
   // Composer's 14 keys in Composer's order. from_value() needs the seven that every Composer
-  // version wrote: epoch, batch, sample, token and the three *_in_epoch. It throws MismatchError
-  // naming a missing or wrongly typed one. The others default to 0.
+  // version wrote: epoch, batch, sample, token and the three *_in_epoch. from_value() throws
+  // MismatchError naming a missing or wrongly typed key of these seven. The other keys default to
+  // 0.
   Value state_dict() const;
   static Timestamp from_value(const Value& state);
 

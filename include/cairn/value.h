@@ -42,7 +42,7 @@ struct None {
 // An integer outside int64: two's complement, little-endian, no superfluous sign bytes.
 struct BigInt {
   std::string twos_complement;
-  // Decimal as Python prints it, for up to Python's limit of 4,300 digits. Longer ones are
+  // Decimal as Python prints it, for up to Python's limit of 4,300 digits. Longer integers are
   // hexadecimal, "-0x1f...", which takes time in proportion to their length.
   std::string text() const;
   bool operator==(const BigInt&) const = default;
@@ -87,8 +87,8 @@ struct TorchConstant {
 };
 
 // The name of numpy's inner module in a file. numpy before 1.26 knows only numpy 1's name.
-// PyTorch's weights_only, with Composer's list, knows only numpy 2's. kNone: the file names
-// numpy.ndarray itself, which all of them know; that works only for arrays. A Value that was read
+// PyTorch's weights_only, with Composer's list, knows only numpy 2's name. kNone: the file names
+// numpy.ndarray itself, which all of these know; that works only for arrays. A Value that was read
 // keeps its name.
 enum class NumpyNames : std::uint8_t { kNumpy2, kNumpy1, kNone };
 
@@ -107,7 +107,7 @@ struct NumpyScalar {
   char type = 'f';  // numpy's letter: b i u f c
   std::uint8_t size = 8;
   NumpyNames names = NumpyNames::kNumpy2;
-  std::array<std::byte, 16> bytes = {};  // the first `size`, little-endian
+  std::array<std::byte, 16> bytes = {};  // the first `size` bytes are used, little-endian
 
   std::string dtype() const { return type + std::to_string(size); }
   ByteView view() const { return {bytes.data(), size}; }
@@ -191,9 +191,9 @@ class Value {
   bool is_tensor() const { return kind() == Kind::kTensor; }  // false for a sparse tensor
   bool is_foreign() const { return kind() == Kind::kForeign; }
 
-  // The content. Throws UsageError naming both types if it is of another type, and UnsupportedError
-  // naming the class for a Foreign. as_bool(), as_int() and as_float() also accept numpy's numbers
-  // of their kind. as_float() accepts an int, as Python does; as_items() a list or a tuple.
+  // The content. Throws UsageError naming both types if it is of another type; for a Foreign,
+  // UnsupportedError naming the class. Also, as_bool(), as_int() and as_float() accept numpy's
+  // numbers of their kind. as_float() accepts an int, as Python does; as_items() a list or a tuple.
   bool as_bool() const;
   std::int64_t as_int() const;
   double as_float() const;
@@ -227,8 +227,8 @@ class Value {
   const Value* find(std::string_view key) const;
 
   // The identity of the shared container, tensor or bytes. Two Values with the same identity are
-  // one object, like two references to one dict in Python. It is nullptr for scalars, and for an
-  // empty container that a file refers to once, which takes no memory of its own.
+  // one object, like two references to one dict in Python. The identity is nullptr for scalars, and
+  // for an empty container that a file refers to once, which takes no memory of its own.
   const void* identity() const;
   // Whether another Value may have the same identity(). If false, code that walks a tree need not
   // remember this Value, since it will not occur again. Always true for a Foreign.
@@ -236,9 +236,10 @@ class Value {
 
   // Equality by content, as in Python: 1 == 1.0 == True, lists by items, dicts without regard to
   // order, OrderedDict like dict. Tensors are equal if dtype, shape, every byte and the quantizer
-  // are equal; sparse ones if layout, shape and their parts are. A numpy number equals Python's.
-  // Foreign objects are equal only if they are one object. So are tensors as keys of dicts or items
-  // of sets, as in Python: such dicts from two reads of one file are not equal.
+  // are equal; sparse tensors if layout, shape and their parts are. A numpy number equals Python's.
+  // Foreign objects are equal only if they are one object. Tensors as keys of dicts or items of
+  // sets are also equal only if they are one object, as in Python. So such dicts from two reads of
+  // one file are not equal.
   friend bool operator==(const Value& a, const Value& b);
 
  private:
@@ -332,7 +333,7 @@ class Dict {
 };
 
 // The hash of a key: the same for all keys that a Dict considers equal. Throws UsageError for an
-// unhashable kind. It differs from process to process, so that nobody can make a file whose keys
+// unhashable kind. The hash differs from process to process, so that no file can be made whose keys
 // collide.
 std::size_t hash_value(const Value& key);
 
@@ -342,8 +343,8 @@ std::size_t hash_value(const Value& key);
 // there is no such part. Indices also work in tuples.
 const Value* find_path(const Value& root, std::string_view path);
 
-// Every tensor with its path, in tree order. A tensor at two places is listed twice. A sparse one
-// is listed by its parts ("w/indices"), a DTensor (cairn/dtensor.h) by its shard.
+// Every tensor with its path, in tree order. A tensor at two places is listed twice. A sparse
+// tensor is listed by its parts ("w/indices"), a DTensor (cairn/dtensor.h) by its shard.
 std::vector<std::pair<std::string, const TensorView*>> tensors_of(const Value& root);
 
 }  // namespace cairn

@@ -1,5 +1,5 @@
 // One set of weights is in the model, the other in parameters_ and buffers_. ema_weights_active_
-// says which one the model has.
+// says which set the model has.
 //
 //  1. INIT: copy the weights, so that a checkpoint can be loaded into the copies.
 //  2. End of a batch or epoch: put the training weights into the model. From ema_start on, copy
@@ -55,8 +55,8 @@ NamedTensors copies(NamedTensors tensors) {
   return tensors;
 }
 
-// The live tensors are those that were copied, in the same order, unless the model replaced its
-// parameters.
+// Throws UsageError unless the live tensors have the names and shapes of the copied ones, in the
+// same order. The tensors differ only if the model replaced its parameters.
 void check_same(const NamedTensors& live, const NamedTensors& copied) {
   bool same = live.size() == copied.size();
   for (std::size_t i = 0; same && i < live.size(); ++i) {
@@ -210,7 +210,8 @@ bool EMA::match(Event event, const State& state) const {
     case Event::kBatchCheckpoint:
     case Event::kEpochCheckpoint:
     case Event::kIterationCheckpoint:
-      // Every callback is asked, since its answer may depend on having been asked.
+      // Asks every callback, even after one said yes: a callback's answer may depend on having been
+      // asked.
       return ema_started_ &&
              std::ranges::count_if(
                  state.callbacks,

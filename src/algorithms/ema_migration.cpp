@@ -7,7 +7,7 @@
 namespace cairn {
 namespace {
 
-// The tensors of a list as a dict. `names` are the names for its positions.
+// Returns the tensors of a list as a dict. `names[i]` is the name of item i.
 Dict named(const Value* list, const std::vector<std::string>& names, const char* what) {
   const bool fits = list != nullptr && (list->is_list() || list->is_tuple()) &&
                     list->as_items().size() == names.size();

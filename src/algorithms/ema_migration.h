@@ -3,8 +3,8 @@
 //  0.7 to 0.10.0    {"ema_model": {"parameters": [...], "buffers": [...]}, "training_model":
 //                   likewise} by position, in the order of Python's model.parameters() and
 //                   model.buffers(). It was saved only after averaging had started. The file's
-//                   model is always the trained one. "training_model" is a copy for evaluation, and
-//                   stale.
+//                   model always has the trained weights. "training_model" is a copy for
+//                   evaluation, and stale.
 //  0.10.1 to 0.12   {"ema_model": state_dict, "training_model": state_dict, "ema_weights_active",
 //                   "ema_started"}. The set that is not in the file's model counts.
 //  0.13 and newer   "ema_model" alone, with "named_parameters_dict" and "named_buffers_dict".

@@ -42,7 +42,7 @@ void clip_adaptive(const std::vector<at::Tensor>& parameters, double threshold) 
 }
 
 // The L2 norm, rounded as PyTorch 2 rounds it on x86: squares are summed in eight lanes, and then
-// the lanes in order. libtorch 1.13 fuses product and sum, which changes the last bit.
+// the lanes are added in order. libtorch 1.13 fuses product and sum, which changes the last bit.
 // optim/adam.cpp says why a last bit can matter. Larger tensors are split among threads and have no
 // fixed order.
 constexpr std::int64_t kLargestInOneThread = 32768;
@@ -86,7 +86,7 @@ void clip_norm(const std::vector<at::Tensor>& parameters, double threshold) {
   }
 }
 
-// The same for gradients of which each rank has some rows.
+// As clip_norm(), for gradients of which each rank has some rows.
 void clip_sharded_norm(const std::vector<at::Tensor>& parameters, double threshold,
                        const ShardedModule& sharding) {
   const torch::NoGradGuard no_grad;

@@ -93,8 +93,8 @@ EarlyStopper::EarlyStopper(EarlyStopperOptions options) : options_(std::move(opt
   }
 }
 
-// Finds mistakes before training. Without it the stopper would do nothing, or fail after the first
-// evaluation.
+// Finds mistakes in the options before training. Without this check the stopper would do nothing,
+// or fail after the first evaluation.
 void EarlyStopper::check(const State& state, Logger& logger) const {
   const std::string& label = options_.dataloader_label;
   const Metrics* metrics = find_metrics(state, label);

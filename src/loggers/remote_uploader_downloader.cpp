@@ -2,11 +2,12 @@
 //
 //  1. upload_file() opens the file. A checkpoint is sent as it is: its bytes stay readable even if
 //     it is removed. Any other file is copied, without a name; the copy is gone after the upload.
-//  2. batch_end and epoch_end throw an error once; fit_end waits first.
+//  2. batch_end and epoch_end throw the error of a failed upload once; fit_end waits for uploads
+//     first.
 //  3. An object that had a checkpoint's name when the run began is read before it is replaced. A
 //     checkpoint of another run stays, and that is an error.
-//  4. Uploads that are not done within upload_timeout are abandoned. That is an error of fit_end,
-//     and a warning of close(), which then does not wait again.
+//  4. Uploads that are not done within upload_timeout are abandoned. An abandoned upload is an
+//     error of fit_end, and a warning of close(), which then does not wait again.
 #include "cairn/loggers/remote_uploader_downloader.h"
 
 #include <mutex>
@@ -209,7 +210,8 @@ void RemoteUploaderDownloader::look_before_uploads(const NameFormat& remote_file
   const RetryPolicy retry = impl_->retry();
   const NameFormat pointer = latest.empty() ? NameFormat() : impl_->object_format(latest);
   if (!pointer.empty() && !has_counter(pointer)) {
-    // Only such a pointer may be another job's: otherwise each save has a pointer of its own.
+    // Another job may have the same pointer only if the pointer's name has no counter. With a
+    // counter, each save has a pointer of its own.
     impl_->queue->publisher().look_at_pointer(only_name(pointer), retry);
   }
   const NameFormat file = impl_->object_format(remote_file_name);
@@ -220,7 +222,7 @@ void RemoteUploaderDownloader::look_before_uploads(const NameFormat& remote_file
   with_retries(retry, [&] {
     ObjectStore& store = *impl_->options.store;
     // In a far store this would cost a request per folder, and other ranks may be about to finish
-    // theirs.
+    // their files.
     if (!store.may_be_far()) remove_leftovers_of_formats(store, folder, {inside}, {});
     for (const std::string& name : format_folders(store, folder, inside, {})) {
       const std::string where = name.empty() ? folder : join_path(folder, name);

@@ -33,8 +33,8 @@ RemoteUploaderDownloaderOptions uploader_options(const RunDirectoryUploaderOptio
           .store_patience = options.store_patience};
 }
 
-// For each file, by path: the version that is on its way or has arrived. Called by the uploader's
-// threads, too.
+// For each file, by path: the version that is being uploaded or has arrived. Called by the
+// uploader's threads, too.
 class Versions {
  public:
   bool is_sent(const std::string& path, const std::string& version) {

@@ -66,7 +66,7 @@ void Accuracy::load_state_dict(const Value& state) {
   const std::int64_t tn = metric_count(name(), state, "tn", {1});
   const std::int64_t fn = metric_count(name(), state, "fn", {1});
   // From classes, unlike from scores, the metric does not learn the number of classes. state_dict()
-  // then computes the true negatives for a number of 0.
+  // then computes the true negatives for 0 classes.
   const bool knows_classes = tn + tp + fp + fn != 0;
   if (tp < 0 || fp < 0 || (tn < 0 && knows_classes) || fp != fn) {
     throw MismatchError(

@@ -64,8 +64,8 @@ at::Tensor soft_cross_entropy(const at::Tensor& outputs, const at::Tensor& targe
         "(one dimension less) or probabilities (the same shape)",
         fmt::join(outputs.sizes(), ", "), fmt::join(target.sizes(), ", ")));
   }
-  // The mean over samples if their probabilities sum to one; otherwise a sample's weight is its
-  // sum.
+  // The mean over samples if the probabilities of each sample sum to one. Otherwise a sample's
+  // weight is the sum of its probabilities.
   const at::Tensor weight = target.sum();
   if (weight.item<double>() == 0) {
     throw UsageError("soft_cross_entropy: all target probabilities are zero");

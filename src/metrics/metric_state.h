@@ -12,7 +12,7 @@ namespace cairn {
 // The tensor under `key`. Throws MismatchError unless it has torchmetrics' shape.
 at::Tensor metric_entry(const std::string& metric, const Value& state, const char* key,
                         const Dims& shape);
-// The same for a count.
+// As metric_entry(), for a count.
 std::int64_t metric_count(const std::string& metric, const Value& state, const char* key,
                           const Dims& shape);
 

@@ -1,5 +1,5 @@
 // Adadelta. One step, for a parameter w with gradient g (arXiv:1212.5701, as PyTorch's Python
-// computes it), g with weight_decay * w added:
+// computes it). weight_decay * w was added to g:
 //
 //  1. v = rho * v + (1 - rho) * g^2.
 //  2. delta = sqrt(u + eps) / sqrt(v + eps) * g.

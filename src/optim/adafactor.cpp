@@ -1,11 +1,12 @@
 // Adafactor. Step k, for a parameter w with gradient g (arXiv:1804.04235, as PyTorch 2.5's Python
-// computes it); n is the number of elements. If eps has no eps1, it is the epsilon of w's dtype.
+// computes it); n is the number of elements of w. If the option eps has no first value, eps1 is the
+// epsilon of w's dtype.
 //
 //  1. rho = min(lr, 1 / sqrt(k));  a = max(eps2, |w| / sqrt(n)) * rho;  b = k^beta2_decay.
 //  2. w = w * (1 - lr * weight_decay).
 //  3. For a matrix (the last two dimensions): r = lerp(r, mean of g^2 along each row, b),
 //     c = lerp(c, mean along each column, b), v = r c / max(mean of r, eps1);
-//     otherwise v = lerp(v, g^2, b), which is kept.
+//     otherwise v = lerp(v, g^2, b), and v is kept.
 //  4. u = g / sqrt(max(v, eps1^2));  w = w - a / max(1, |u| / (d * sqrt(n))) * u.
 #include <torch/torch.h>
 

@@ -1,11 +1,11 @@
 // Adagrad. Step k, for a parameter w with gradient g (Duchi, Hazan and Singer 2011, as PyTorch's
-// Python computes it), g with weight_decay * w added:
+// Python computes it). weight_decay * w was added to g:
 //
 //  1. s = s + g^2.
 //  2. w = w - lr / (1 + (k - 1) * lr_decay) * g / (sqrt(s) + eps).
 //
-// A sparse gradient changes only its rows. The options, states and archives are libtorch's. Its own
-// step is not used, since it squares complex numbers.
+// A sparse gradient changes only its rows. The options, states and archives are libtorch's.
+// libtorch's own step is not used, since it squares complex numbers.
 #include <torch/torch.h>
 
 #include "cairn/error.h"

@@ -5,11 +5,11 @@
 //     multiplies w by 1 - lr * weight_decay.
 //  2. m = lerp(m, g, 1 - beta1).
 //  3. adam_step().
-// libtorch's own step updates the first moment with a product and a sum; Python's (since 2.0) with
-// lerp. The last bits differ. If a gradient is only rounding error, Adam turns it into whole steps,
-// so a run continues as in Python only with Python's order of operations. The options, states and
-// archives are libtorch's.
-// archives are libtorch's.
+//
+// libtorch's own step updates the first moment with a product and a sum; Python's step (since 2.0)
+// uses lerp. The last bits differ. If a gradient is only rounding error, Adam turns it into whole
+// steps, so a run continues as in Python only with Python's order of operations. The options,
+// states and archives are libtorch's.
 #include <torch/torch.h>
 
 #include "cairn/optim/optimizers.h"
@@ -80,7 +80,8 @@ To adam_options(const From& from) {
       .amsgrad(from.amsgrad);
 }
 
-// Implements the flag, unlike libtorch's class. The group keeps it among its loaded entries.
+// Implements decoupled_weight_decay, unlike libtorch's class. The group keeps this flag among its
+// loaded entries.
 class AdamOptimizer final : public AdamStepBase, public TorchAdamLayout {
  public:
   AdamOptimizer(std::vector<at::Tensor> parameters, const cairn::AdamOptions& options)

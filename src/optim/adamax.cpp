@@ -1,5 +1,5 @@
 // Adamax. Step k, for a parameter w with gradient g (arXiv:1412.6980, section 7, as PyTorch 2's
-// Python computes it), g with weight_decay * w added:
+// Python computes it). weight_decay * w was added to g:
 //
 //  1. m = lerp(m, g, 1 - beta1).
 //  2. u = max(beta2 * u, |g| + eps).

@@ -1,5 +1,5 @@
 // ASGD, averaged SGD. Step k, for a parameter w with gradient g (Polyak and Juditsky 1992, as
-// PyTorch's Python computes it), g with weight_decay * w added:
+// PyTorch's Python computes it). weight_decay * w was added to g:
 //
 //  1. w = w * (1 - lambd * eta) - eta * g.
 //  2. the average: ax = w while mu is 1, then ax = ax + mu * (w - ax).

@@ -10,27 +10,27 @@
 
 namespace cairn {
 
-// Views complex numbers as pairs of real ones, which a step treats like any others (as PyTorch
-// does).
+// Views complex numbers as pairs of real numbers, which a step treats like any other real numbers
+// (as PyTorch does).
 inline at::Tensor real_view(const at::Tensor& tensor) {
   return tensor.defined() && tensor.is_complex() ? at::view_as_real(tensor) : tensor;
 }
 
-// Makes each undefined moment zeros like the parameter.
+// Sets each undefined moment to zeros like the parameter.
 inline void prepare(const at::Tensor& parameter, std::initializer_list<at::Tensor*> moments) {
   for (at::Tensor* moment : moments) {
     if (!moment->defined()) *moment = at::zeros_like(parameter, at::MemoryFormat::Preserve);
   }
 }
 
-// Weight decay as part of the gradient.
+// Returns the gradient with weight decay added.
 inline at::Tensor with_decay(const at::Tensor& gradient, const at::Tensor& parameter,
                              double weight_decay) {
   return weight_decay == 0 ? gradient : gradient.add(parameter, weight_decay);
 }
 
-// The gradient for the next steps if weight decay may be decoupled, as in AdamW. If it is, decays
-// the parameter and returns the gradient unchanged.
+// Returns the gradient for the next steps. If weight decay is decoupled, as in AdamW, decays the
+// parameter and returns the gradient unchanged.
 inline at::Tensor decayed_gradient(const at::Tensor& parameter, const at::Tensor& gradient,
                                    const auto& options) {
   if (!options.decoupled_weight_decay) {
@@ -41,8 +41,8 @@ inline at::Tensor decayed_gradient(const at::Tensor& parameter, const at::Tensor
 }
 
 // The factor of a parameter before its update, as in Composer's optimizers; 1 without weight decay.
-// Unlike 1 - lr * weight_decay it makes the decay of a whole run depend on the schedule of the
-// rate, and not on the rate.
+// With this factor, unlike with 1 - lr * weight_decay, the decay of a whole run depends on the
+// schedule of the rate, and not on the initial rate.
 inline double decay_factor(double weight_decay, double lr, double initial_lr) {
   return 1 - weight_decay * (initial_lr == 0 ? 1 : lr / initial_lr);
 }
@@ -52,7 +52,7 @@ inline double power(double base, std::int64_t exponent) {
 }
 
 // The moments of Adam and similar optimizers, as real numbers. Made at the first gradient. The
-// largest second moment is made when amsgrad is on, which may be later.
+// largest second moment is made at the first step with amsgrad, which may be later.
 struct Moments {
   Moments(const at::Tensor& parameter, bool amsgrad, const std::array<at::Tensor*, 3>& moments) {
     prepare(parameter, {moments[0], moments[1]});

@@ -1,12 +1,12 @@
 // RMSprop. One step, for a parameter w with gradient g (Hinton's lecture 6e and, centered,
-// arXiv:1308.0850, as PyTorch 2's Python computes it), g with weight_decay * w added:
+// arXiv:1308.0850, as PyTorch 2's Python computes it). weight_decay * w was added to g:
 //
 //  1. v = alpha * v + (1 - alpha) * g^2;  n = sqrt(v) + eps; centered: a = lerp(a, g, 1 - alpha)
 //     and n = sqrt(v - a^2) + eps.
 //  2. w = w - lr * g / n; with momentum: b = momentum * b + g / n and w = w - lr * b.
 //
-// The options, states and archives are libtorch's. Its own step is not used, since it squares
-// complex numbers.
+// The options, states and archives are libtorch's. libtorch's own step is not used, since it
+// squares complex numbers.
 #include <torch/torch.h>
 
 #include "cairn/optim/optimizers.h"

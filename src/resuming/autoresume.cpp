@@ -68,13 +68,13 @@ class OtherRuns {
 // The checkpoint that rank 0 found, for all ranks.
 struct FoundForAll {
   std::optional<LoadJob> job = std::nullopt;
-  std::size_t place = 0;     // The number of its place.
+  std::size_t place = 0;     // The number of the place that has the checkpoint.
   bool is_rank_tar = false;  // `job` is rank 0's part of a save of all ranks.
 };
 
-// Steps 2 to 4 without loading. Throws StorageError if a place cannot be read: it may hold a
-// checkpoint, so beginning anew would be wrong. Throws UsageError if beginning anew would lose
-// something.
+// Does steps 2 to 4 of autoresume.h without loading. Throws StorageError if a place cannot be read:
+// it may hold a checkpoint, so beginning anew would be wrong. Throws UsageError if beginning anew
+// would lose something.
 FoundForAll find_newest(const TrainerOptions& trainer, const RunSearch& search, Logger& logger) {
   OtherRuns others;
   RunSearch told = search;
@@ -93,7 +93,7 @@ FoundForAll find_newest(const TrainerOptions& trainer, const RunSearch& search, 
   }
   others.log(search.places.front().run_name, logger);
   if (!answer.refusal.empty()) throw UsageError("autoresume: " + answer.refusal);
-  if (!answer.found && search.takes_rank_tars) return {};  // Each rank looks for its own.
+  if (!answer.found && search.takes_rank_tars) return {};  // Each rank looks for its own tar.
   if (!answer.found) {
     std::string folders;
     for (const SearchPlace& place : search.places) {
@@ -130,7 +130,8 @@ FoundForAll find_for_all(const TrainerOptions& trainer, const RunSearch& search,
   const Value found = team.do_on_first("looking for a checkpoint to go on from", [&]() -> Value {
     own = find_newest(trainer, search, logger);
     if (team.is_alone() || !own.job) return List{-1, "", "", own.is_rank_tar};
-    own.job->content = content_of(*own.job);  // It may be copied for this machine's processes.
+    // The checkpoint may be copied for this machine's processes.
+    own.job->content = content_of(*own.job);
     const std::string path = places.at(own.place).is_in_parts
                                  ? relative_path(normal_path(own.job->path), folder)
                                  : own.job->path;
@@ -157,8 +158,8 @@ FoundForAll find_for_all(const TrainerOptions& trainer, const RunSearch& search,
 }
 
 // Called when no checkpoint is left to resume from. Each rank has read its own rows, so ranks may
-// have failed differently. Throws on all ranks if one of them has an error that forbids to begin
-// anew. Also throws if machines have parts of checkpoints and none of these is whole.
+// have failed differently. Throws on all ranks if one of them has an error that forbids beginning
+// anew. Also throws if machines have parts of checkpoints and no checkpoint is whole.
 void agree_to_begin(const std::exception_ptr& own, const JointCheckpoints* joint) {
   RankOutcome outcome;
   try {
@@ -231,7 +232,8 @@ class Autoresume {
   }
 
  private:
-  // No checkpoint is left that all ranks could load together. Each rank loads tars by itself.
+  // Called when no checkpoint is left that all ranks could load together. If the run saves a tar
+  // per rank, each rank then loads its own tar.
   LoadOutcome load_without_checkpoint() {
     if (mixed_) throw RankError(*mixed_);
     // Beginning anew would abandon a checkpoint that a repaired disk may still deliver.
@@ -251,7 +253,7 @@ class Autoresume {
     }
     if (tried.own.kind == RankOutcome::kFailed) rethrow_with_advice(tried.error, job);
     const bool is_bad_file = tried.agreed.outcome.kind == RankOutcome::kBadFile;
-    // If each rank has read only its own rows, those of others may be bad.
+    // If each rank has read only its own rows, the rows of other ranks may be bad.
     const bool may_pass_over = !tried.agreed.is_ok_anywhere || is_sharded(state_);
     if (!is_bad_file || !may_pass_over) throw tried.error_of_rank(job.path);
     if (tried.agreed.is_ok_anywhere) mixed_ = tried.error_of_rank(job.path);
@@ -275,7 +277,7 @@ class Autoresume {
     if (weights_are_lost_ && !lost_) lost_ = error;
   }
 
-  // In the form that load_path takes.
+  // The checkpoint's place, in the form that load_path takes.
   static std::string place_of(const LoadJob& job) { return job.options.store->describe(job.path); }
 
   [[noreturn]] static void rethrow_with_advice(const std::exception_ptr& error,

@@ -47,7 +47,7 @@ JointCheckpoints::JointCheckpoints(const std::shared_ptr<ObjectStore>& here,
     : peers_(std::make_shared<dist::PeerFiles>(*dist::required_group())) {
   std::vector<SeenCheckpoint> seen;
   std::exception_ptr failed;
-  try {  // Before they meet: it may take the disk any time.
+  try {  // Looks before the ranks meet, since the disk may take any time.
     const dist::LongWork long_work;
     seen = look();
   } catch (const std::exception&) {
@@ -66,7 +66,7 @@ JointCheckpoints::JointCheckpoints(const std::shared_ptr<ObjectStore>& here,
   auto joint = std::make_shared<JointStore>(
       here, JointStore::View{
                 .folder = folder, .agreed = agreed_, .seen = std::move(seen), .others = peers_});
-  // Not `joint` itself: it owns peers_, which answers.
+  // `joint` itself cannot answer: it owns peers_, which passes the requests on.
   auto answers = std::make_shared<JointStore>(
       here, JointStore::View{.folder = folder, .agreed = agreed_, .seen = {}, .others = nullptr});
   peers_->serve([answers = std::move(answers)](const FileOfRank& file) {

@@ -37,20 +37,20 @@ class JointCheckpoints {
   // folder. Throws DistError.
   static bool is_needed(const ObjectStore& store);
 
-  // Collective. The checkpoints in a saver's folder. Throws RankFailure and DistError. Throws the
-  // verdict of why_none_is_whole() unless the checkpoints are also kept elsewhere, where the caller
-  // looks.
+  // Collective. Finds the checkpoints in a saver's folder. Throws RankFailure and DistError. Throws
+  // the verdict of why_none_is_whole() unless the checkpoints are also kept elsewhere, where the
+  // caller looks.
   static std::unique_ptr<JointCheckpoints> in_folder(const SearchPlace& place,
                                                      bool is_kept_elsewhere, Logger& logger);
-  // Collective. The one checkpoint at `path`: in the folder that `path` has on this rank, under the
-  // name that it has on rank 0.
+  // Collective. Finds the one checkpoint at `path`. The folder is that of `path` on this rank, and
+  // the name in it is that of `path` on rank 0.
   static std::unique_ptr<JointCheckpoints> of_path(const std::string& path,
                                                    const std::shared_ptr<ObjectStore>& store);
   ~JointCheckpoints();
 
   const std::shared_ptr<JointStore>& store() const { return store_; }
-  // The same on all ranks: why no rank may begin anew if there is nothing elsewhere either. See
-  // checkpoint/ranks.
+  // The same on all ranks: why no rank may begin anew if there is no checkpoint elsewhere either.
+  // See checkpoint/ranks.
   const Verdict& why_none_is_whole() const { return why_none_is_whole_; }
   // The checkpoint of of_path(): its path in the store.
   const std::string& path() const { return path_; }

@@ -34,7 +34,7 @@ std::string follow_pointer_for_all(const std::string& path, ObjectStore& store) 
       team.do_on_first("opening " + path,
                        [&]() -> Value {
                          try {
-                           // Users name that file, too.
+                           // Users may pass the pointer's file itself, too.
                            const bool is_file = path.ends_with(kLinkFile);
                            const auto pointer = store.read_pointer(
                                is_file ? path.substr(0, path.size() - kLinkFile.size()) : path);
@@ -42,7 +42,7 @@ std::string follow_pointer_for_all(const std::string& path, ObjectStore& store) 
                            return relative_path(normal_path(pointer->target),
                                                 normal_path(parent_path(path)));
                          } catch (const std::exception&) {
-                           return "";  // Opening it reports the problem to all.
+                           return "";  // Opening the path reports the problem to all ranks.
                          }
                        })
           .as_str();
@@ -50,9 +50,10 @@ std::string follow_pointer_for_all(const std::string& path, ObjectStore& store) 
   return path.find('/') == std::string::npos ? name : join_path(parent_path(path), name);
 }
 
-// Rank 0 opens the checkpoint at load_path, and the other ranks must find the same content there.
-// (Meanwhile the name may have got another file, or their machines may have another place there.)
-// Throws on all ranks if rank 0 cannot open it: there would be nothing to compare with.
+// Rank 0 opens the checkpoint at load_path, and the other ranks must find the same content at their
+// load_path. (Meanwhile the name may have got another file, or on another machine the path may lead
+// to another file.) Throws on all ranks if rank 0 cannot open it: the other ranks would have
+// nothing to compare with.
 void open_for_all(LoadJob& job) {
   const Team team = Team::of_job();
   if (team.is_alone()) return;
@@ -93,7 +94,7 @@ LoadOutcome load_from_load_path(const TrainerOptions& options, State& state, Log
   std::unique_ptr<JointCheckpoints> joint;  // Must live until all ranks have loaded.
   if (JointCheckpoints::is_needed(*job.options.store)) {
     joint = JointCheckpoints::of_path(job.path, job.options.store);
-    // If no machine has it, the load gives the best error.
+    // If no machine has the checkpoint, the load gives the best error.
     if (joint->store()->stat(joint->path(), /*follow=*/true)) {
       job.path = joint->path();
       job.options.store = joint->store();

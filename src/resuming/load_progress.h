@@ -36,7 +36,8 @@ class LoadProgress {
  public:
   explicit LoadProgress(LoadProgressOptions options);
 
-  // The store from which a load reads instead of `store`. The same `store` gives the same result.
+  // Returns the store from which a load reads instead of `store`. The same `store` gives the same
+  // result.
   std::shared_ptr<ObjectStore> watch(const std::shared_ptr<ObjectStore>& store);
   // While the returned object lives, reads from the stores move a bar that shows `path`.
   std::shared_ptr<ProgressBar> show(const std::string& path);

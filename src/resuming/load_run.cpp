@@ -49,7 +49,7 @@ TriedLoad load_together(const std::function<LoadOutcome()>& load, const std::str
   try {
     tried.outcome = load();
   } catch (const dist::DistError&) {
-    throw;  // The others cannot be told anything any more.
+    throw;  // The other ranks can no longer be told.
   } catch (const std::exception& e) {
     const auto* const error = dynamic_cast<const Error*>(&e);
     const bool is_bad_file = error != nullptr && is_fault_of_file(*error);

@@ -38,7 +38,7 @@ struct LoadOutcome {
   std::string path_of_parts = {};
 };
 
-// An error of another rank, thrown on this one.
+// An error of another rank, thrown on this rank.
 class RankError : public StorageError {
  public:
   explicit RankError(const std::string& message) : StorageError(message, 0) {}
@@ -46,7 +46,7 @@ class RankError : public StorageError {
 
 // How a load ended on one rank.
 struct RankOutcome {
-  enum Kind { kOk, kBadFile, kFailed };  // Worse ones are greater.
+  enum Kind { kOk, kBadFile, kFailed };  // A worse outcome is a greater value.
   Kind kind = kOk;
   std::string why = {};
 };
@@ -66,18 +66,18 @@ struct TriedLoad {
   AgreedOutcome agreed = {};
 
   bool is_ok() const { return agreed.outcome.kind == RankOutcome::kOk; }
-  // For a rank that has no error of its own.
+  // The error to throw on a rank that has no error of its own.
   RankError error_of_rank(const std::string& path) const;
 };
 
 // Whether an error of a load says that the file is bad, so that another checkpoint may be better.
 bool is_fault_of_file(const Error& error);
 
-// Collective.
+// Collective. Finds out how the load ended over all ranks.
 AgreedOutcome agree_on_outcome(const RankOutcome& own);
 
 // Collective. Calls `load`, and tells the other ranks how it ended. `where` precedes the error
-// message that they get. Throws DistError.
+// message that the other ranks get. Throws DistError.
 TriedLoad load_together(const std::function<LoadOutcome()>& load, const std::string& where = "");
 
 // "epoch 3, batch 1200".
@@ -88,7 +88,8 @@ std::string position_text(const Timestamp& timestamp);
 LoadOutcome load_for_run(const LoadJob& job, const LoadJob& nearest, State& state,
                          LoadProgress& progress, Logger& logger);
 
-// Collective. A copy for the processes of this machine. Shows a bar while copying.
+// Collective. Makes a copy of the checkpoint for the processes of this machine. Shows a bar while
+// copying.
 NodeCopy copy_for_node(const LoadJob& job, const State& state, LoadProgress& progress,
                        Logger& logger);
 
@@ -96,7 +97,7 @@ NodeCopy copy_for_node(const LoadJob& job, const State& state, LoadProgress& pro
 LoadProgress progress_of(const TrainerOptions& options);
 
 // The store as a start uses it: it repeats failed requests for as long as save_store_patience says,
-// with a line for each retry.
+// and logs a line for each retry.
 std::shared_ptr<ObjectStore> patient_store(std::shared_ptr<ObjectStore> store,
                                            const TrainerOptions& options, Logger& logger);
 
@@ -104,7 +105,7 @@ std::shared_ptr<ObjectStore> patient_store(std::shared_ptr<ObjectStore> store,
 std::string content_of(const LoadJob& job);
 
 // A checkpoint's "rng" list has an entry for each rank. Returns a list with only this rank's entry,
-// or nullopt if it has none.
+// or nullopt if the list has no entry for this rank.
 std::optional<Value> rng_of_rank(std::optional<Value> states);
 
 }  // namespace cairn

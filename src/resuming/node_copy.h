@@ -5,10 +5,10 @@
 //     first one fetches. A rank that is alone on its machine reads from the store, as in a job of
 //     one process.
 //  2. The fetching rank copies the checkpoint unchanged into a private folder in $TMPDIR or
-//     /var/tmp. It may take any time (LongWork): the others wait, and know when it ends.
+//     /var/tmp. Copying may take any time (LongWork): the other ranks wait, and know when it ends.
 //  3. All ranks tell each other where the copies are. A rank without a copy (copying failed, or its
-//     container has other files) reads from the store. Its error then describes the problem better
-//     than a copy could.
+//     container has other files) reads from the store. The error of this read then describes the
+//     problem better than a copy could.
 //  4. The fetching rank removes the copy when all ranks have loaded.
 //
 // There is no copy of a checkpoint on this machine, nor if each rank reads only its own rows: the
@@ -30,8 +30,8 @@ namespace cairn {
 
 class NodeCopy {
  public:
-  // Collective: all ranks make one at the same time. `in_parts`: each rank reads only its rows.
-  // Throws DistError.
+  // Collective: all ranks construct a NodeCopy at the same time. `in_parts`: each rank reads only
+  // its rows. Throws DistError.
   NodeCopy(const LoadJob& job, bool in_parts, Logger& logger);
 
   // The job that this rank loads: `job`, or the same from the copy. Use it while this object lives.

@@ -48,7 +48,7 @@ std::int64_t parsed_number(const std::string& text) {
   return number;
 }
 
-// nullopt: it is not a rank's tar.
+// Describes the tar of a rank. nullopt: the checkpoint is not a rank's tar.
 std::optional<SeenTar> seen_of(const Checkpoint& checkpoint) {
   const SourceInfo info = Checkpoint::Impl::source_of(checkpoint).info();
   if (info.format != "deepspeed_rank") return std::nullopt;

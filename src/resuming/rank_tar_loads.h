@@ -1,15 +1,15 @@
 // Resuming from checkpoints that consist of a tar per rank (deepspeed_config).
 //
-//  1. Each rank opens its own tar: load_path with its {rank}, or the one that it finds in its
-//     saver's folder. No rank needs to see another one's folder.
-//  2. All ranks tell each other what they have. They resume only from tars of one save (by its id)
-//     of as many ranks as the job has. Anything else is the same error on all ranks.
+//  1. Each rank opens its own tar: load_path with its {rank}, or the tar that the rank finds in its
+//     saver's folder. No rank needs to see another rank's folder.
+//  2. All ranks tell each other what they have. The ranks resume only from tars of one save (by its
+//     id) of as many ranks as the job has. Anything else is the same error on all ranks.
 //  3. Autoresume: if some ranks are further than others, a rank died while the last save was being
-//     published. The ranks that are further go back until all are at one save. If some ranks have a
-//     tar and others have none, the error names those that have none: no rank begins anew, and no
-//     rank decides alone.
-//  4. Each rank loads its own tar. If the bytes of one prove bad, all ranks pass over the tars of
-//     that save, and log it.
+//     published. The ranks that are further go back to older tars until all ranks have a tar of one
+//     save. If some ranks have a tar and others have none, the error names the ranks without a tar:
+//     no rank begins anew, and no rank decides alone.
+//  4. Each rank loads its own tar. If the bytes of one tar prove bad, all ranks pass over the tars
+//     of that save, and log it.
 #pragma once
 
 #include <cstdint>
@@ -48,11 +48,11 @@ TarChoice choose_tars(const std::vector<SeenTar>& seen, bool went_back);
 // Whether load_path names a tar of each rank: the run saves such tars, and the path has {rank}.
 bool loads_rank_tars(const TrainerOptions& options, const State& state);
 
-// load_from_load_path() for such a load_path. Throws UsageError if the name is not a tar's. Throws
-// NotFoundError if a tar is missing, and names its rank.
+// As load_from_load_path(), for a load_path that names a tar of each rank. Throws UsageError if the
+// name is not a tar's. Throws NotFoundError if a tar is missing, and names its rank.
 LoadOutcome load_rank_tars(const TrainerOptions& options, State& state, Logger& logger);
 
-// autoresume() for a run that saves such tars.
+// As autoresume(), for a run that saves a tar per rank.
 LoadOutcome resume_rank_tars(const TrainerOptions& options, State& state,
                              const CheckpointSaver& saver, Logger& logger);
 

@@ -16,8 +16,8 @@
 namespace cairn {
 namespace {
 
-// The names in a logger's bucket that Composer's guide to autoresume gives. With the extension of
-// newer releases, or without it, as in older ones.
+// The names in a logger's bucket that Composer's guide to autoresume gives. `extension` is the
+// extension of newer releases, or empty, as in older releases.
 CheckpointSaverOptions names_of_guide(const CheckpointSaverOptions& options,
                                       const std::string& extension) {
   CheckpointSaverOptions guide = options;

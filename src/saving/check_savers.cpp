@@ -109,7 +109,7 @@ void check_paths(const std::vector<CheckpointSaver*>& savers, const std::string&
   const FormatVariables dist = dist_variables(run_name);
   std::vector<std::vector<WrittenPath>> before;
   for (std::size_t i = 0; i < savers.size(); ++i) {
-    if (!keeps_checkpoints(savers[i]->options(), uploads)) continue;  // It writes nothing.
+    if (!keeps_checkpoints(savers[i]->options(), uploads)) continue;  // This saver writes nothing.
     std::vector<WrittenPath> paths = paths_of(*savers[i], i + 1, dist, uploads);
     for (const auto& other : before) {
       check_pair(other, paths, dist);

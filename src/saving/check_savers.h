@@ -18,12 +18,13 @@ std::vector<CheckpointSaver*> savers_among(const std::vector<std::shared_ptr<Cal
 // Whether any checkpoint of this saver is kept anywhere. `uploads`: there is a logger that keeps
 // files.
 bool keeps_checkpoints(const CheckpointSaverOptions& options, bool uploads);
-// Whether a run can resume from its checkpoints: it saves the whole state, and keeps checkpoints.
+// Whether a run can resume from the saver's checkpoints: the saver saves the whole state, and keeps
+// checkpoints.
 bool saves_whole_state(const CheckpointSaver& saver, bool uploads);
 
 // Throws UsageError if a checkpoint or link of one saver could have the path of another's: each
-// would replace and remove the other's files. The error names both and a path. Compares folders as
-// they are on this machine, after following links, and names with the run's values.
+// would replace and remove the other's files. The error names both savers and a path. Compares
+// folders as they are on this machine, after following links, and names with the run's values.
 void check_paths(const std::vector<CheckpointSaver*>& savers, const std::string& run_name,
                  bool uploads);
 

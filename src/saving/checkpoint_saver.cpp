@@ -5,16 +5,17 @@
 //  2. The layout gathers everything that needs other ranks, before anything can fail on rank 0
 //     alone.
 //  3. Errors of earlier saves are thrown, and finished saves are logged: before the next save, in
-//     wait(), at the next *_checkpoint event and at fit_end. If all ranks take a role in a save, it
-//     fails on all of them alike. They wait for it, and throw, at the same place.
+//     wait(), at the next *_checkpoint event and at fit_end. If all ranks take a role in a save,
+//     the save fails on all of them alike. All ranks wait for it, and throw its error, at the same
+//     place.
 //  4. The layout saves in each place: in the save folder, and, if all ranks write a checkpoint
 //     together, at each logger that keeps files.
-//  5. A file that is durable here is handed to the loggers that keep files: at the next event, and
-//     before the next save begins (saver_uploads.h).
+//  5. A file that is durable on this machine is handed to the loggers that keep files: at the next
+//     event, and before the next save begins (saver_uploads.h).
 //
-// In a far store, without `overwrite`, a save may replace only the version that was found there
-// when training began, or that this saver wrote last. If two jobs train one run, the second is
-// refused, and never overwrites the first one's files.
+// In a far store, without `overwrite`, a save may replace only the version that the store had when
+// training began, or that this saver wrote last. If two jobs train one run, the second job is
+// refused, and never overwrites the files of the first.
 #include "cairn/callbacks/checkpoint_saver.h"
 
 #include <algorithm>
@@ -95,14 +96,14 @@ struct CheckpointSaver::Impl {
     std::int64_t batch;
     bool is_due;
   };
-  std::optional<Answer> answer;         // The interval's, from will_save() until its event.
+  std::optional<Answer> answer;         // The interval's answer, from will_save() until the event.
   std::optional<SaverUploads> uploads;  // Only for single files; nullopt if no logger keeps files.
   bool may_be_away = false;             // Whether some place is in a far store.
   ReplicaCheck replicas;                // For several processes.
 };
 
 // Forgets what another Trainer saved with this saver: this run must not count, replace or remove
-// it. Only the right to rewrite the run's own files, which was set earlier, stays.
+// those checkpoints. Only the right to rewrite the run's own files, which was set earlier, stays.
 void CheckpointSaver::Impl::init(State& state, Logger& logger) {
   run.resumed_from.reset();
   is_due = create_interval_scheduler(given.save_interval);
@@ -202,8 +203,9 @@ void CheckpointSaver::Impl::save(const SaveRequest& what, JoinedState joined, co
   report(what.logger);
 }
 
-// Collective. The destinations in which all ranks leave out a joint save, because it would wait for
-// a save that waits for its store. Empty: none. The last save of a run is never left out.
+// Collective. Returns for each destination whether all ranks leave out this joint save. All ranks
+// leave it out if it would wait for an earlier save that waits for its store. Empty: no destination
+// leaves it out. The last save of a run is never left out.
 List CheckpointSaver::Impl::places_to_leave_out(const SaveRequest& what) {
   if (!may_be_away || what.is_asked || is_after_last_batch(what.state)) return {};
   if (!home().layout().is_of_all_ranks()) return {};
@@ -225,7 +227,8 @@ List CheckpointSaver::Impl::places_to_leave_out(const SaveRequest& what) {
   return left_out;
 }
 
-// `refused`: a logger's error about an earlier file, which must not prevent this save.
+// Whether this batch must be saved in this place: it is not saved there, or the last upload failed.
+// `refused` gets a logger's error about an earlier file, which must not prevent this save.
 bool CheckpointSaver::Impl::needs_save(Destination& place, const State& state, Logger& logger,
                                        std::exception_ptr& refused) {
   if (!place.layout().is_writer() || !place.saves_here()) return false;
@@ -241,7 +244,7 @@ bool CheckpointSaver::Impl::needs_save(Destination& place, const State& state, L
 void CheckpointSaver::Impl::save_unless_saved(State& state, Logger& logger) {
   std::exception_ptr refused;
   std::exception_ptr failed;
-  List needed;  // In each place.
+  List needed;  // For each place: whether it lacks the save.
   const Team team = Team::of_job();
   const CheckpointLayout& layout = home().layout();
   try {
@@ -291,8 +294,8 @@ void CheckpointSaver::Impl::begin_upload(const State& state) {
   uploads->begin(save_path(home().options(), state), std::move(names));
 }
 
-// Step 5. Then a saver that keeps no files here removes the uploaded ones. If a file is refused,
-// the others are still handed over; then the first error is thrown.
+// Step 5. Then a saver that keeps no files on this machine removes the uploaded files. If a logger
+// refuses a file, the other files are still handed over; then the first error is thrown.
 void CheckpointSaver::Impl::upload(Logger& logger) {
   std::exception_ptr refused;
   // A job that resumes from before its own files replaces them, if they are unchanged since it
@@ -366,7 +369,7 @@ void CheckpointSaver::fit_start(State& state, Logger& logger) {
     logger.log_message("warning: num_checkpoints_to_keep is 0: nothing will be saved");
     return;
   }
-  impl_->answer.reset();  // It may be about an event that an error prevented.
+  impl_->answer.reset();  // The answer may be about an event that an error prevented.
   for (const auto& place : impl_->destinations)
     place->begin_fit(state, logger);
   impl_->log_messages(logger);
@@ -397,8 +400,8 @@ void CheckpointSaver::close(State& /*state*/, Logger& logger) {
   impl_->report(logger);
 }
 
-// The state of the place that keeps most checkpoints. adopt_saved() finds out in each place which
-// folder it describes.
+// Returns the state of the place that keeps most checkpoints. When the state is loaded,
+// adopt_saved() finds out in each place which folder it describes.
 Value CheckpointSaver::state_dict() const {
   const auto kept = [](const Destination& place) {
     const int keep = checkpoints_to_keep(place.options());
@@ -408,7 +411,7 @@ Value CheckpointSaver::state_dict() const {
   if (impl_->destinations.size() == 1) return own.state_dict();
   Destination& other = *impl_->destinations[1];
   if (kept(other) <= kept(impl_->home())) return own.state_dict();
-  // The newest save may not be in the other place yet, but it must name itself.
+  // The newest save may not be in the other place yet, but a checkpoint must name itself.
   SavedCheckpoints saved = other.saved();
   const auto newest = own.newest();
   const auto there = saved.newest();

@@ -33,7 +33,7 @@ class WrittenBytes {
   std::uint64_t bytes_ = 0;
 };
 
-// Adds the tensors of a parameter's state, and those that the first step will make.
+// Adds the tensors of a parameter's state, and the tensors that the first step will make.
 class StateSize final : public StateFields {
  public:
   StateSize(WrittenBytes& written, const at::Tensor& parameter,

@@ -1,8 +1,8 @@
 // The form of a run's checkpoints: one file, a folder that all ranks write, or a tar per rank.
 //
 //  1. adapt() gives the saver's names the form of the layout.
-//  2. join(), on all ranks: gets everything that a save needs from other ranks. Nothing before it
-//     may fail on one rank alone.
+//  2. join(), on all ranks: gets everything that a save needs from other ranks. Nothing before
+//     join() may fail on one rank alone.
 //  3. save(), on all ranks. Rank 0, or each rank for its own names, plans the save (Destination).
 //     The state is gathered into the job, and the destination submits it.
 //
@@ -40,8 +40,8 @@ struct SaveRequest {
   State& state;
   Logger& logger;
   ReplicaCheck& replicas;
-  // Requested by the program and not by the interval. So possibly no fit() has looked at the folder
-  // yet.
+  // If true, the program requested the save, not the interval. Then possibly no fit() has looked at
+  // the folder yet.
   bool is_asked = false;
 };
 
@@ -54,7 +54,8 @@ class CheckpointLayout {
   virtual void adapt(CheckpointSaverOptions& /*options*/, const State& /*state*/,
                      bool /*has_uploads*/) const {}
 
-  // Whether this rank has its own names. Then it checks existing files, chooses paths and removes.
+  // Whether this rank has its own names. Then it checks existing files, chooses paths and removes
+  // checkpoints.
   virtual bool is_writer() const;
   // Whether every rank takes a role in each save. Then all ranks throw the errors of a save at the
   // same place: before the next save, in wait() and at fit_end.

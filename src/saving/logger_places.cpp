@@ -13,8 +13,8 @@
 namespace cairn {
 namespace {
 
-// The folder at each logger that keeps files. nullopt if one of them does not say where it keeps
-// them.
+// The folder at each logger that keeps files. nullopt if one of these loggers does not say where it
+// keeps files.
 std::optional<std::vector<RemoteFolder>> folders_of_loggers(const CheckpointSaverOptions& options,
                                                             const State& state,
                                                             const Logger& logger) {
@@ -29,7 +29,7 @@ std::optional<std::vector<RemoteFolder>> folders_of_loggers(const CheckpointSave
   return folders;
 }
 
-// Each rank sends its own files. So throws on all ranks unless all have the same loggers.
+// Each rank sends its own files, so all ranks need the same loggers. Otherwise throws on all ranks.
 void check_loggers(const std::optional<std::vector<RemoteFolder>>& own) {
   std::vector<std::int64_t> counts;
   for (const Value& count : Team::of_job().gather_all(own ? std::ssize(*own) : -1))

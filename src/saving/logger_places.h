@@ -1,5 +1,5 @@
 // Places for a sharded run's checkpoints at the loggers that keep files: one for each logger. All
-// ranks save there as they do in the save folder.
+// ranks save in these places as they do in the save folder.
 #pragma once
 
 #include <vector>

@@ -12,7 +12,8 @@ namespace cairn {
 namespace {
 
 // The length of the folders that both formats share and that contain no counter, including their
-// last slash. If the second format is empty, those of the first.
+// last slash. If the second format is empty, the length of those folders of the first format that
+// contain no counter.
 std::size_t shared_folders(const NameFormat& one, const NameFormat& other) {
   const std::size_t fixed = fixed_folders(one);
   if (other.empty()) return fixed;

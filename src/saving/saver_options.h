@@ -29,11 +29,13 @@ inline int checkpoints_to_keep(const CheckpointSaverOptions& options) {
   return keep.value_or(-1);
 }
 
-// This rank's folder, and rank 0's if other ranks have parts of its checkpoints.
+// save_folder() returns this rank's folder. writers_folder() returns rank 0's folder if other ranks
+// have parts of rank 0's checkpoints.
 std::string save_folder(const CheckpointSaverOptions& options, const State& state);
 std::string writers_folder(const CheckpointSaverOptions& options, const State& state);
-// A name of `options` at this moment, the path of a save at this moment, and the path of the link
-// after that save. Empty if there is no link.
+// name_now() makes a name from a format of `options` at this moment. save_path() returns the path
+// of a save at this moment, link_path() the path of the link after that save. Empty if there is no
+// link.
 std::string name_now(const std::string& format, const State& state);
 std::string save_path(const CheckpointSaverOptions& options, const State& state);
 std::string link_path(const CheckpointSaverOptions& options, const State& state);

@@ -16,8 +16,9 @@ class State;
 // Whether no batch is left to train. The end of the last epoch may still be pending.
 bool is_after_last_batch(const State& state);
 
-// Only on this machine, because names may contain folders. Throws StorageError if a folder accepts
-// no file, if a file or a link is in its place, or if a name is too long.
+// Tries to write in the folders of these names. Does so only on this machine, because names may
+// contain folders. Throws StorageError if a folder accepts no file, if a file or a link is in its
+// place, or if a name is too long.
 void try_names(const CheckpointSaverOptions& options, const State& state);
 
 // Removes files that killed saves left in `folder`, and logs them. `variables`: of the rank that

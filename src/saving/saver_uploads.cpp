@@ -57,8 +57,9 @@ struct SaverUploads::Arrivals {
   }
 };
 
-// Shared by the uploads of one save to all destinations. If no destination holds it any more and
-// some have not reported, those never will: the upload failed there, or a newer one replaced it.
+// Shared by the uploads of one save to all destinations. If no destination holds this object any
+// more and some destinations have not reported, these never will: the upload failed there, or a
+// newer one replaced it.
 class SaverUploads::PendingUpload {
  public:
   PendingUpload(std::shared_ptr<Arrivals> arrivals, std::uint64_t number)
@@ -149,8 +150,9 @@ void SaverUploads::note_failed_uploads() {
   }
 }
 
-// Saves that already have `keep` newer saves at all destinations. Saves that are missing at one
-// destination may exist at others. No more than `keep` of these are remembered.
+// Returns the saves that already have `keep` newer saves at all destinations. Saves that are
+// missing at one destination may exist at others. No more than `keep` of the missing saves are
+// remembered.
 std::vector<SaverUploads::UploadedSave> SaverUploads::superfluous_after(const std::string& name,
                                                                         std::uint64_t number) {
   const auto keep = static_cast<std::ptrdiff_t>(keep_);

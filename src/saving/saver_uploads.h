@@ -3,16 +3,17 @@
 //  1. When a save begins, its remote names are made from the counters of that moment.
 //  2. When the local file is durable, it is handed to every destination that keeps files. Each
 //     opens it at once, so afterwards it may be removed, or replaced by the next save.
-//  3. After the upload, a destination moves its pointer, and removes superfluous files there.
-//  4. When all destinations have the file, this is reported. A saver that keeps no files here then
-//     removes it. Saves are numbered, because several may have one path ("ckpt.pt"): if one has
-//     arrived, a newer one at the same path may not have. While a save of the path is pending, it
-//     is unknown whose file is there, and the report waits.
+//  3. After the upload, a destination moves its pointer, and removes its superfluous files.
+//  4. When all destinations have the file, this is reported. A saver that keeps no files on this
+//     machine then removes the local file. Saves are numbered, because several may have one path
+//     ("ckpt.pt"): if one save has arrived, a newer save at the same path may not have. While a
+//     save of the path is pending, it is unknown which save the file at the path belongs to, and
+//     the report waits.
 //  5. A destination drops a waiting upload when a newer save with the same name arrives. A save
 //     that no destination holds any more is reported as replaced if a save with its remote name was
-//     handed over later. Its local file is no longer needed either.
+//     handed over later. The local file of that save is no longer needed either.
 //  6. A save that failed before the next one is handed over does not count as one of those to keep.
-//     The files that were to be removed after it stay among them.
+//     The files that were to be removed after the failed save stay among those to keep.
 #pragma once
 
 #include <cstddef>
@@ -59,8 +60,8 @@ class SaverUploads {
   void begin(const std::string& path, Names names);
   // No save is pending: begun saves that are not among `durable` have failed.
   void drop_failed(const std::vector<std::string>& durable);
-  // Step 2. Does nothing for a path that was not begun. If destinations throw, the others still get
-  // the file; then throws the first error.
+  // Step 2. Does nothing for a path that was not begun. If a destination throws, the other
+  // destinations still get the file; then hand_over() throws the first error.
   void hand_over(const std::string& path, Logger& logger, Replace replace);
   // Steps 4 and 5. Each save is returned once.
   std::vector<Uploaded> take_uploaded();

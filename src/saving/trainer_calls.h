@@ -15,13 +15,13 @@ struct CheckpointSaver::TrainerCalls {
   static void rewrite_own_files(CheckpointSaver& saver, bool may);
   // Call it before after_load(). The run resumes from the checkpoint at `path`, of which this
   // machine has some parts and other machines the rest. Empty: from a whole checkpoint. No other
-  // checkpoint that lacks parts here then counts as saved.
+  // checkpoint of which this machine lacks parts then counts as saved.
   static void set_loaded_checkpoint(CheckpointSaver& saver, const std::string& path);
   // The link to the newest checkpoint, as init() found it in a far store, so that the store is not
   // asked twice. nullopt: there is none, or it was not read.
   static std::optional<Pointer> seen_latest(const CheckpointSaver& saver, const State& state);
   // Call it after fit_end, when the loggers have waited for their uploads. A saver that keeps no
-  // files here then removes the uploaded ones.
+  // files on this machine then removes the uploaded files.
   static void after_uploads(CheckpointSaver& saver, Logger& logger);
   // The constructor's options. In a run whose ranks save together, options() has other names.
   static const CheckpointSaverOptions& given_options(const CheckpointSaver& saver);

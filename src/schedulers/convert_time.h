@@ -7,12 +7,13 @@
 namespace cairn {
 
 // Returns `time` in the unit that training is counted in. "dur" becomes the unit of max_duration,
-// or batches if that is in epochs. Epochs become batches. Times that were not in "dur" are
-// multiplied by `ssr`, since max_duration already is. Counts are truncated. Throws UsageError for
-// seconds, without a max_duration, and for epochs of unknown length.
+// or batches if max_duration is in epochs. Epochs become batches. Times that were not in "dur" are
+// multiplied by `ssr`, since max_duration is multiplied already. Counts are truncated. Throws
+// UsageError for seconds, without a max_duration, and for epochs of unknown length.
 Time convert_time(const Time& time, const State& state, double ssr = 1.0);
 
-// The state's time in the unit of `like`, and the same as a fraction of `whole`.
+// current_time() returns the state's time in the unit of `like`; fraction_of() returns it as a
+// fraction of `whole`.
 Time current_time(const State& state, const Time& like);
 double fraction_of(const State& state, const Time& whole);
 

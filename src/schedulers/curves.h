@@ -9,7 +9,7 @@ namespace cairn {
 
 class State;
 
-// From 1 at fraction 0 to alpha_f at 1 and beyond.
+// Both curves go from 1 at fraction 0 to alpha_f at fraction 1 and beyond.
 double cosine_anneal(double fraction, double alpha_f);
 double polynomial_anneal(double fraction, double power, double alpha_f);
 

@@ -4,8 +4,8 @@
 //  1. Construction takes each group's initial learning rate as its base and steps once, so the
 //     rates of step 0 are in effect before the first batch.
 //  2. step() counts, and then applies the formula to each group's present rate.
-//  3. The state has every attribute except the optimizer: the class's own first, then the common
-//     ones.
+//  3. The state has every attribute except the optimizer: the class's own attributes first, then
+//     the common ones.
 #pragma once
 
 #include <fmt/format.h>

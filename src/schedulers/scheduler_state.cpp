@@ -28,7 +28,7 @@ std::optional<std::int64_t> int_key(const Value& key) {
 
 void SchedulerStateWriter::counts(const char* key,
                                   const std::map<std::int64_t, std::int64_t>& values) {
-  Dict dict(DictType::kCounter);  // PyTorch calls its elements()
+  Dict dict(DictType::kCounter);  // PyTorch calls elements() of the Counter
   for (const auto& [value, times] : values) {
     dict.set(value, times);
   }

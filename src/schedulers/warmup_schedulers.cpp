@@ -9,8 +9,8 @@
 namespace cairn {
 namespace {
 
-// The height of the warmup's ramp; nullopt after the warmup. The ratio does not scale its end. With
-// scale_warmup it scales the slope.
+// The height of the warmup's ramp; nullopt after the warmup. The scale_schedule_ratio does not
+// scale the end of the warmup. With scale_warmup it scales the slope of the ramp.
 std::optional<double> ramp(const State& state, const Time& t_warmup, bool scale_warmup,
                            double ssr) {
   const Time end = convert_time(t_warmup, state);
@@ -56,8 +56,8 @@ void check(const State& state, const Time& t_warmup, const Time& t_max, double s
   }
 }
 
-// For every scheduler with a warmup except MultiStep: checks, then returns `top` times the ramp, or
-// after it `after`.
+// For every scheduler with a warmup except MultiStep: checks the options, then returns `top` times
+// the ramp during the warmup, and the value of `after` afterwards.
 template <class Options, class After>
 double with_warmup(const State& state, double ssr, const Options& options, double top,
                    After after) {

@@ -36,20 +36,22 @@ struct EMAOptions {
 // ema = smoothing * ema + (1 - smoothing) * weights, for every trainable parameter and every
 // buffer, at the end of each update_interval. The average starts with the weights at ema_start.
 //
-// The model holds the averaged weights during evaluation. It also holds them from a checkpoint
-// event at which a callback saves until the next batch starts. So a checkpoint's "model" is the
-// average, and the training weights are in this algorithm's state. If the last batch of a fit() was
-// saved, the model keeps the average afterwards, as in Composer.
+// The model holds the averaged weights during evaluation. If a callback saves at a checkpoint
+// event, the model also holds them from that event to the start of the next batch. So a
+// checkpoint's "model" is the average, and the training weights are in this algorithm's state. If
+// the last batch of a fit() was saved, the model keeps the average after fit(), as in Composer.
 //
-// Composer up to 0.10.0 averaged for evaluation only. A run that began there continues that way:
-// "model" in its checkpoints, and the model at its end, hold the trained weights. The average is in
-// this algorithm's state.
+// Composer up to 0.10.0 averaged for evaluation only. A run that began in such a Composer continues
+// that way: "model" in its checkpoints, and the model at its end, hold the trained weights. The
+// average is in this algorithm's state.
 //
-// Costs a second copy of parameters and buffers, in memory and in checkpoints. Each update costs a
-// pass over them; each evaluation and each save costs a copy in and a copy out.
+// The average is a second copy of parameters and buffers, in memory and in checkpoints. Each update
+// costs a pass over all of them. Each evaluation and each save costs a copy of the average into the
+// model, and a copy back.
 class EMA final : public Algorithm {
  public:
-  // Throws UsageError unless exactly one of half_life and smoothing is given, and in range.
+  // Throws UsageError unless exactly one of half_life and smoothing is given, and this one is in
+  // range.
   explicit EMA(EMAOptions options = {});
   explicit EMA(EmptyBraces) : EMA(EMAOptions()) {}  // EMA({.half_life = "100ba"})
   template <detail::NeverMatches T>
@@ -61,8 +63,9 @@ class EMA final : public Algorithm {
   void apply(Event event, State& state, Logger& logger) override;
 
   // {"repr", "ema_model": {"named_parameters_dict", "named_buffers_dict"}, "ema_weights_active",
-  // "ema_started"}. ema_model holds the set of weights that the model does not hold. A run that
-  // began in Composer up to 0.10.0 also has "averages_checkpoints": False.
+  // "ema_started"}. ema_model holds the weights that the model does not hold now: the trained or
+  // the averaged ones. A run that began in Composer up to 0.10.0 also has "averages_checkpoints":
+  // False.
   Value state_dict() const override;
   // Also reads the layouts of Composer 0.7 to 0.12. Throws MismatchError, and changes nothing, if
   // the state is of another model.

@@ -22,9 +22,9 @@
 
 namespace cairn {
 
-// Composer's arguments in Composer's order, then cairn's own. "A store" means one that
-// may_be_far(): any store except local_store(), recycling_local_store() and stores that pass calls
-// on to them.
+// Composer's arguments in Composer's order, then the options that only cairn has. "A store" means
+// one that may_be_far(): any store except local_store(), recycling_local_store() and stores that
+// pass calls on to one of these two.
 struct CheckpointSaverOptions {
   std::string folder = "{run_name}/checkpoints";               // dist variables
   std::string filename = "ep{epoch}-ba{batch}-rank{rank}.pt";  // dist and time variables
@@ -37,31 +37,33 @@ struct CheckpointSaverOptions {
   std::optional<std::string> latest_remote_file_name =
       "{run_name}/checkpoints/latest-rank{rank}.pt";
   Interval save_interval = "1ep";  // the end of training is saved, too
-  // If true, files of these names may be replaced. If false, fit() refuses to start when a
+  // If true, files with the names above may be replaced. If false, fit() refuses to start when a
   // checkpoint that it will write exists already.
   bool overwrite = false;
   // Checkpoints to keep on this machine; the oldest are removed first. nullopt, or Composer's -1,
   // keeps all. 0 keeps none and makes no link: each file is removed after its upload. Files that
-  // the run wrote before a resume count. In a store num_remote_checkpoints_to_keep applies instead.
+  // the run wrote before a resume count, too. In a store num_remote_checkpoints_to_keep applies
+  // instead.
   std::optional<int> num_checkpoints_to_keep = std::nullopt;
   bool weights_only = false;  // only the model; a run cannot resume from it
-  // Parts to leave out. When the checkpoint is loaded, they start afresh.
+  // Parts to leave out. When the checkpoint is loaded, these parts start afresh.
   IgnoreKeys ignore_keys = {};
-  // In a store: saves that may be on their way, each with a copy of the state, before training
-  // waits. They become visible one after the other.
+  // In a store: the number of saves that may be under way before training waits. Each of them holds
+  // a copy of the state. Their checkpoints become visible one after the other.
   int num_concurrent_uploads = 1;
   // In a store: how long the end of fit() and close() wait for uploads. Uploads that have not
   // finished by then are abandoned, and leave no partial checkpoint.
   std::chrono::seconds upload_timeout{3600};
-  // In a store that does not answer: how long cairn retries a start, and each step of a save,
-  // before it throws the error (kStorage). Training goes on meanwhile.
+  // If a store does not answer: how long cairn retries a start, and each step of a save, before it
+  // throws the error (kStorage). Training goes on meanwhile.
   std::chrono::seconds store_patience{1800};
 
-  // Checkpoints to keep in a store, and where loggers upload to: as num_checkpoints_to_keep, but at
-  // least 1. An old one is removed when a newer one is durable there.
+  // Checkpoints to keep in a store, and in each place that loggers upload to. Works as
+  // num_checkpoints_to_keep does, but the number is at least 1. An old checkpoint is removed when a
+  // newer one is durable in the same place.
   std::optional<int> num_remote_checkpoints_to_keep = std::nullopt;
   // If false, the save is durable when the event returns. If true, it is durable when the next save
-  // or the end of fit() returns, which also throws the save's error.
+  // or the end of fit() returns. If the save failed, that next call throws its error.
   bool save_async = true;
   // Saves that may wait for the background thread. One more save waits until there is room.
   int max_pending_saves = 1;
@@ -70,15 +72,15 @@ struct CheckpointSaverOptions {
   std::shared_ptr<ObjectStore> store = nullptr;
 };
 
-// TrainerOptions::save_folder makes one. Make your own for a second series of checkpoints, such as
-// weights at another interval, under names of their own. Belongs to one run at a time; use it on
-// the training thread only.
+// A Trainer makes one if TrainerOptions::save_folder is set. Make your own for a second series of
+// checkpoints, such as weights at another interval, under different names. Belongs to one run at a
+// time; use it on the training thread only.
 class CheckpointSaver final : public Callback {
  public:
-  // Throws UsageError for a name with an unknown extension, or with one whose program is not
-  // installed (".pt.lzo": lzop). Throws it, too, for a link that could have a checkpoint's name,
-  // and for an invalid interval. Throws UnsupportedError for a folder that is a URI if no store is
-  // given.
+  // Throws UsageError for a name with an unknown extension, and for an extension whose program is
+  // not installed (".pt.lzo": lzop). Also throws UsageError if the link could have a checkpoint's
+  // name, and for an invalid interval. Throws UnsupportedError if the folder is a URI and no store
+  // is given.
   explicit CheckpointSaver(CheckpointSaverOptions options = {});
   explicit CheckpointSaver(EmptyBraces)  // CheckpointSaver({.folder = "ckpt"})
       : CheckpointSaver(CheckpointSaverOptions()) {}
@@ -86,7 +88,8 @@ class CheckpointSaver final : public Callback {
   CheckpointSaver(CheckpointSaver&&) noexcept;
   CheckpointSaver& operator=(CheckpointSaver&&) noexcept;
 
-  // In a run whose ranks save together, the names are those of that form.
+  // The options in use. In a run whose ranks save together, the names are adapted to this form of
+  // checkpoints.
   const CheckpointSaverOptions& options() const;
 
   std::string name() const override { return "CheckpointSaver"; }
@@ -98,8 +101,8 @@ class CheckpointSaver final : public Callback {
   // the link. Does so also in a run that has nothing left to train. Throws StorageError (ENOSPC) if
   // the folder has less room than the next checkpoint needs.
   void after_load(State& state, Logger& logger) override;
-  // Locks the run in the folder until fit_end. Throws BusyError if another process trains the run,
-  // and AlreadyExistsError, unless `overwrite` is set, if training would replace a checkpoint.
+  // Locks the run in the folder until fit_end. Throws BusyError if another process trains the run.
+  // Throws AlreadyExistsError if training would replace a checkpoint and `overwrite` is not set.
   void fit_start(State& state, Logger& logger) override;
   void batch_checkpoint(State& state, Logger& logger) override;
   void epoch_checkpoint(State& state, Logger& logger) override;
@@ -112,16 +115,16 @@ class CheckpointSaver final : public Callback {
   Value state_dict() const override;
   void load_state_dict(const Value& state) override;
 
-  // Saves now, regardless of the interval: for loops of your own. Throws AlreadyExistsError, unless
-  // `overwrite` is set, if it would replace a checkpoint and no fit() has checked the name.
+  // Saves now, regardless of the interval: for loops of your own. Throws AlreadyExistsError if the
+  // save would replace a checkpoint, no fit() has checked the name, and `overwrite` is not set.
   void save(State& state, Logger& logger);
   // As save(), but does nothing if this saver has already saved this batch under this name, and
-  // that checkpoint is there or on its way. For "save now" requests, which may come in a batch that
-  // is saved anyway.
+  // that checkpoint exists or is being written. For "save now" requests, which may come in a batch
+  // that is saved anyway.
   void save_unless_saved(State& state, Logger& logger);
-  // Removes the oldest checkpoints until num_checkpoints_to_keep are left, which a killed save may
-  // not have done. A Trainer calls this when its run is finished already, since no save follows.
-  // All ranks call it together. A failed removal is a warning.
+  // Removes the oldest checkpoints until num_checkpoints_to_keep are left. A killed save may have
+  // left more. A Trainer calls this if its run is finished already, since no save follows then. All
+  // ranks call it together. A failed removal is a warning.
   void remove_superfluous(State& state, Logger& logger);
   // Waits for saves under way, and throws the error of a failed one.
   void wait();

@@ -54,9 +54,9 @@ struct EarlyStopperOptions {
   Duration patience = 1;
 };
 
-// Compares the metric at the end of every evaluation with that label, or, for the training
-// loader's, at the end of every epoch. When patience is over, training ends after the current batch
-// or epoch.
+// Compares the metric at the end of every evaluation with the label dataloader_label. For the label
+// of the training loader, compares it at the end of every epoch. When patience is over, training
+// ends after the current batch or epoch.
 //
 // fit() throws UsageError before it trains if no data has that label, or if the data with that
 // label does not have the metric.
@@ -65,8 +65,8 @@ struct EarlyStopperOptions {
 // that time, if one was saved and kept.
 //
 // Checkpoints hold the best value, when it was reached, and which fit() the stopper has ended.
-// (Composer starts over on resume.) A run that resumes from one ends that fit() again before it
-// trains a batch, unless patience is larger now.
+// (Composer starts over on resume.) A run that resumes from such a checkpoint ends the same fit()
+// again before it trains a batch, unless patience is larger now.
 class EarlyStopper final : public Callback {
  public:
   explicit EarlyStopper(EarlyStopperOptions options);  // UsageError

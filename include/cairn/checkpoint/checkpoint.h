@@ -23,8 +23,8 @@
 
 namespace cairn {
 
-// A checkpoint's description of itself. It is in the record ".cairn/manifest.json" of the file,
-// which PyTorch ignores, and is read without decoding the file.
+// A checkpoint's description of itself. The description is in the record ".cairn/manifest.json" of
+// the file, which PyTorch ignores, and is read without decoding the file.
 struct CheckpointInfo {
   std::string kind = "value";  // "full", "weights" (a Trainer's), or "value" (anything else)
   std::string run_name = {};
@@ -54,8 +54,8 @@ void save(const Value& value, const std::string& path, const SaveOptions& option
 enum class Verify {
   kFull,   // every byte, by the manifest if there is one, otherwise by the CRCs of the records
   kQuick,  // structure, sizes and manifest; reads no tensor bytes
-  // kQuick, and every byte that Checkpoint::read() brings into memory, if the format has checksums
-  // of its tensors; otherwise kFull. For reading a part of a far checkpoint.
+  // As kQuick. Also checks every byte that Checkpoint::read() brings into memory. If the format has
+  // no checksums of its tensors, checks as kFull does. For reading a part of a far checkpoint.
   kWhatIsRead,
 };
 
@@ -100,7 +100,7 @@ struct VerifyReport {
   std::uint64_t bytes = 0;
   bool has_manifest = false;  // cairn wrote it, so every byte of the file is accounted for
   bool has_checksums = true;  // false: its writer left the CRCs out, so no content was checked
-  std::size_t unchecked = 0;  // records without a CRC, beside others that have one
+  std::size_t unchecked = 0;  // records without a CRC in a file whose other records have one
   std::optional<CheckpointInfo> info;
   bool ok() const { return damage.empty(); }
   std::string summary() const;  // one line
@@ -117,12 +117,12 @@ struct StorageRead {
   std::span<std::byte> into;  // as long as the storage
 };
 
-// An opened checkpoint. It keeps referring to the same file, even if the name is removed or reused,
-// so load() decodes what verify() found good. (Another program may still write *into* the file. If
-// you decode long after verify(), verify again.) Copies share it; safe to use from several threads.
-// The file stays open while a copy or one of its tensors lives. A folder's files stay open up to
-// the limit of open files. The others are reopened when needed; it is an error if one of them is no
-// longer the same file.
+// An opened checkpoint. A Checkpoint keeps referring to the same file, even if the name is removed
+// or reused, so load() decodes what verify() found good. (Another program may still write *into*
+// the file. If you decode long after verify(), verify again.) Copies share it; safe to use from
+// several threads. The file stays open while a copy or one of its tensors lives. A folder's files
+// stay open up to the limit of open files. The others are reopened when needed; it is an error if
+// one of them is no longer the same file.
 class Checkpoint {
  public:
   // Made by open_checkpoint() and find_latest().
@@ -130,8 +130,9 @@ class Checkpoint {
   // Its own description. Without a manifest it is derived from the content: "full" if there is a
   // Trainer's timestamp. Reads no tensor.
   CheckpointInfo info() const;
-  // As verify() above. Each call reads the tensors again. Their description, such as a folder's
-  // `.metadata`, is in memory since opening, and checked there.
+  // As verify() above. Each call reads the tensors again. The description of the tensors, such as a
+  // folder's `.metadata`, was read into memory when the checkpoint was opened, and is checked in
+  // memory.
   VerifyReport verify(Verify how = Verify::kFull) const;
   // Brings bytes into memory and verifies them, in one pass if the format has checksums of its
   // tensors. The report is about the bytes in memory, whatever happens to the file later. Tensors
@@ -157,16 +158,17 @@ Checkpoint open_checkpoint(const std::string& path,
 Value load(const Checkpoint& checkpoint, const LoadOptions& options = {});
 
 struct FindOptions {
-  // The names to look for. Empty: "ep{epoch}-ba{batch}-rank{rank}.pt", the Trainer's default. If
-  // none of these is good: all other checkpoints directly in the folder, the newest file first.
+  // The names to look for. Empty: "ep{epoch}-ba{batch}-rank{rank}.pt", the Trainer's default. If no
+  // checkpoint with such a name is good: all other checkpoints directly in the folder, the newest
+  // file first.
   NameFormat filename = {};
-  std::string run_name = {};  // value of {run_name} in it
+  std::string run_name = {};  // value of {run_name} in `filename`
   // A link to follow as well, or a text file of that name plus ".symlink"; may be empty.
   NameFormat latest_filename = "latest-rank{rank}.pt";
   // For stores where listing costs more than a request. If true and the link leads to a good
-  // checkpoint, that is the answer, and nothing is listed. The search then misses a newer
-  // checkpoint whose run was killed before it moved the link, until the link's own checkpoint is
-  // not good.
+  // checkpoint, that checkpoint is the answer, and nothing is listed. The search then misses a
+  // newer checkpoint if the run was killed before it moved the link. The search finds the newer
+  // checkpoint only if the checkpoint that the link leads to is not good.
   bool trust_latest = false;
   bool full_state_only = true;  // pass over a Trainer's saves of weights alone
   // Verify::kQuick is for callers that verify while loading, and then look for an older checkpoint.

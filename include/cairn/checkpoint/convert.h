@@ -25,8 +25,8 @@ struct ConvertOptions {
 
   // Convert only the model's state dict. In a Composer checkpoint it is `state/model`; in others
   // `model`, `state_dict` or `module`, the first that holds a tensor. A file that already is a flat
-  // state dict stays as it is. For a TorchScript archive it is what its state_dict() has in Python.
-  // Throws UsageError if there is no state dict.
+  // state dict stays as it is. For a TorchScript archive it is the result of the archive's
+  // state_dict() in Python. Throws UsageError if there is no state dict.
   bool weights_only = false;
   // Patterns over paths ("state/model/*"; `*` crosses "/"). A match includes everything below it.
   // They are applied after weights_only.
@@ -42,10 +42,10 @@ struct ConvertOptions {
 
   // Whether to leave out objects of classes that cairn does not know (cairn/foreign.h).
   //
-  // If false, they are written again as they were, where the format can hold them. Python runs the
-  // code of their classes when it loads the result, as before. Throws UnsupportedError if the
-  // format cannot hold an object that holds tensors, or a tensor that is a key or an attribute of a
-  // dict.
+  // If false, they are written unchanged, if the format can hold them. Python runs the code of
+  // their classes when it loads the result, as it does for the input. Throws UnsupportedError if
+  // the format cannot hold an object that holds tensors, or a tensor that is a key or an attribute
+  // of a dict.
   //
   // If true, they are left out: dict entries are removed, and list items become None. A defaultdict
   // keeps its factory only if the factory is one of Python's own types.
@@ -54,7 +54,7 @@ struct ConvertOptions {
   // If set, `out` is a folder of safetensors files with at most this many bytes of tensors each,
   // and their index.
   std::optional<std::uint64_t> shard_bytes = std::nullopt;
-  // May replace an existing file, or a folder that holds only a checkpoint.
+  // If true, an existing file, or a folder that holds only a checkpoint, may be replaced.
   bool overwrite = false;
   // How the input is verified first. Parts that this leaves out are verified when they are
   // converted.
@@ -77,10 +77,10 @@ struct ConvertOptions {
 struct ConvertResult {
   std::string format;              // as ConvertOptions::to
   std::vector<std::string> files;  // the files written
-  std::uint64_t bytes = 0;         // in them
+  std::uint64_t bytes = 0;         // size of these files
   std::size_t tensors = 0;
-  // Paths of what the format cannot hold since it is not a tensor. If one container occurs at
-  // several places, the first of them.
+  // Paths of values that are not tensors, which the format cannot hold. If one container occurs at
+  // several paths, only the first of these paths.
   std::vector<std::string> left_out;
   // Foreign objects that were written as they were: their classes, and how many of each.
   std::vector<std::pair<std::string, std::size_t>> objects;

@@ -14,8 +14,8 @@
 namespace cairn {
 
 struct CopyOptions {
-  // May replace a file, or a folder that holds only a checkpoint's files or files that `from` has,
-  // too.
+  // If true, a file may be replaced, and also a folder that holds only a checkpoint's files or
+  // files that `from` has, too.
   bool overwrite = false;
   Verify verify = Verify::kFull;  // of the source, before anything has the new name
   // The stores of `from` and `to`. Default: the stores that the names say (cairn/storage/stores.h).
@@ -28,20 +28,20 @@ struct CopyOptions {
 struct CopyResult {
   std::string path;         // the name that was written
   std::size_t objects = 0;  // 1, or the number of the folder's objects
-  std::uint64_t bytes = 0;  // in them
+  std::uint64_t bytes = 0;  // size of these objects
 };
 
 // Copies the checkpoint `from` to `to`. `from` is a file, a folder, or a pointer to one of them. If
 // `to` ends with a slash, the copy keeps its own name in that folder. Copies exactly what it
-// verified: if an object is replaced meanwhile, it throws StorageError. A file appears whole. In a
-// folder, what makes it a checkpoint appears last.
+// verified: if an object is replaced meanwhile, it throws StorageError. A file gets its name only
+// when it is whole. In a folder, the file that makes the folder a checkpoint appears last.
 //
 // Memory: 8 MiB besides what the stores need. Objects of a far store are read once, on their way to
-// this machine. Others are read twice: to verify, and to copy.
+// this machine. Other objects are read twice: to verify, and to copy.
 //
 // Throws NotFoundError; CorruptError, with nothing written; AlreadyExistsError; StorageError.
 // Throws UsageError if `from` is not a checkpoint, or is a folder with folders or pointers in it.
-// Throws it, too, if `to` is a folder with other files, has another format's extension (use
+// Also throws UsageError if `to` is a folder with other files, has another format's extension (use
 // convert()), or is `from` or inside of it.
 CopyResult copy_checkpoint(const std::string& from, const std::string& to,
                            const CopyOptions& options = {});

@@ -29,11 +29,11 @@ class IgnoreKeys {
 
   bool empty() const;
 
-  // Removes what matches from `root`, a dict. Returns the patterns that matched nothing, for a
-  // warning. If this removes `state`, an empty `state` takes its place. A container that occurs at
-  // several places stays shared if it loses nothing. It also stays shared if the same patterns
-  // reach each of its places ("*/x", not "a/x" and "b/x"). Neither time nor memory grows with the
-  // number of places.
+  // Removes the entries that match from `root`, a dict. Returns the patterns that matched nothing,
+  // for a warning. If this removes `state`, an empty `state` takes its place. A container that
+  // occurs at several places stays shared if it loses nothing. It also stays shared if the same
+  // patterns reach all of its places ("*/x", not "a/x" and "b/x"). Neither time nor memory grows
+  // with the number of places.
   std::vector<std::string> apply(Value& root) const;
 
  private:

@@ -20,9 +20,10 @@ struct FormatVariables : std::vector<std::pair<std::string, FormatValue>> {
   friend FormatVariables operator+(FormatVariables a, const FormatVariables& b);
 };
 
-// A format: text with {variables}. A name made from a format is a std::string. It may hold braces,
-// from a run's name, and formatting it again would take them for variables. So formatting a
-// std::string does not compile. A literal is a format; NameFormat(text) makes a format of `text`.
+// A format: text with {variables}. A name made from a format is a std::string. Such a name may hold
+// braces, from a run's name, and formatting the name again would take the braces for variables. So
+// formatting a std::string does not compile. A literal is a format; NameFormat(text) makes a format
+// of `text`.
 class NameFormat {
  public:
   NameFormat() = default;  // empty
@@ -67,9 +68,9 @@ std::string strict_format(const NameFormat& format, const FormatVariables& varia
 
 // Returns the counters that `name` holds ({"epoch": 3, "batch": 120}), in the format's order, or
 // nullopt if `name` was not made from `format`. Understands format specs and the {*_wct} variables.
-// Variables in `dist` must have their value there; all other text must match `format`. A variable
-// that occurs twice must have one value. Where variables touch ("{epoch}{batch}"), the first takes
-// as much as it can.
+// A variable in `dist` must appear in `name` with its value from `dist`; all other text must match
+// `format`. A variable that occurs twice must have one value. Where variables touch
+// ("{epoch}{batch}"), the first takes as much as it can.
 std::optional<std::vector<std::pair<std::string, std::int64_t>>> parse_name(
     const NameFormat& format, const std::string& name, const FormatVariables& dist);
 

@@ -40,19 +40,19 @@ struct PartRead {
   Dims strides = {};
 };
 
-// Reads parts of a checkpoint of any format, straight into their destinations unless they have
-// strides. If the checkpoint has many files, reads only the files and ranges that hold some of the
-// parts, near ranges together.
+// Reads parts of a checkpoint of any format, straight into destinations that have no strides. If
+// the checkpoint has many files, reads only the files and ranges that hold some of the parts.
+// Ranges that lie close together are read as one.
 //
-// With Verify::kWhatIsRead, verifies the bytes as they pass, by the format's checksums. A checksum
-// covers what one rank stored of one tensor, so all of such a piece is read even if only a part is
-// wanted. With Verify::kQuick, reads only the parts and verifies nothing. With Verify::kFull,
-// verifies all of the checkpoint. Damage is a result. After damage or an error the content of the
-// destinations is undefined.
+// With Verify::kWhatIsRead, verifies the bytes as they are read, by the format's checksums. A
+// checksum covers the piece of a tensor that one rank stored, so the whole piece is read even if
+// only a part is wanted. With Verify::kQuick, reads only the parts and verifies nothing. With
+// Verify::kFull, verifies all of the checkpoint. Damage is a result, not an error. After damage or
+// an error the content of the destinations is undefined.
 //
 // Throws MismatchError, before anything is read, naming all tensors that are missing or have
 // another dtype or shape. Throws UsageError for a part outside of its tensor or a destination of
-// another size; StorageError; CorruptError for damage in what describes the tensors;
+// another size; StorageError; CorruptError for damage in the description of the tensors;
 // UnsupportedError for a tree that repeats itself out of proportion to its size (kMaxRepetition).
 VerifyReport read_parts(const Checkpoint& checkpoint, const std::vector<PartRead>& parts,
                         Verify how = Verify::kWhatIsRead);
@@ -66,10 +66,10 @@ struct PartOfTensor {
 
 using PartOf [[deprecated("use PartOfTensor")]] = PartOfTensor;
 
-// Returns each as a contiguous tensor with its `part`. Its bytes, and no others, are read when they
-// are asked for. Pass it to Checkpoint::read(), or put it in the place of the whole tensor in a
-// Value. The pieces of all tensors are looked up together. Throws UsageError for a part outside of
-// its tensor; CorruptError, StorageError.
+// Returns each part as a contiguous tensor whose `part` says which part it is. Only the bytes of
+// the part are read, when they are asked for. Pass the tensor to Checkpoint::read(), or put it in
+// the place of the whole tensor in a Value. The pieces of all tensors are looked up together.
+// Throws UsageError for a part outside of its tensor; CorruptError, StorageError.
 std::vector<TensorView> tensors_of_parts(const std::vector<PartOfTensor>& parts);
 [[deprecated("use tensors_of_parts()")]] inline auto parts_of(const std::vector<PartOfTensor>& p) {
   return tensors_of_parts(p);

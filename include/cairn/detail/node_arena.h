@@ -16,21 +16,21 @@ namespace cairn::detail {
 // While a NodeArena is in scope, the shared parts of the Values and the Storages that this thread
 // makes are in its blocks.
 //
-// A block is freed with its last object, on any thread. So one object that is kept may hold 64 KiB,
-// and a thread keeps the block that it cut from last. Use an arena for whole trees, not for Values
-// that are made and kept one at a time.
+// A block is freed when its last object is destroyed, on any thread. So one object that is kept may
+// hold 64 KiB. A thread also keeps the block that it took memory from last. Use an arena for whole
+// trees, not for Values that are made and kept one at a time.
 class NodeArena {
  public:
   // A NodeArena inside another one of the same thread changes nothing. Costs nothing until a node
   // is made.
   NodeArena() noexcept;
-  // Nodes live on.
+  // Ends the scope. Nodes live on.
   ~NodeArena();
   NodeArena(const NodeArena&) = delete;
   NodeArena& operator=(const NodeArena&) = delete;
 
-  // While a Pause is in scope inside a NodeArena, objects come from the heap. It is for objects
-  // that outlive the tree.
+  // While a Pause is in scope inside a NodeArena, objects come from the heap. Use a Pause for
+  // objects that outlive the tree.
   class Pause {
    public:
     Pause() noexcept;

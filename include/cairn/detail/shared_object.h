@@ -12,11 +12,11 @@
 
 namespace cairn::detail {
 
-// A T that copies share until one of them changes it. It is one pointer, and the number of owners
-// is stored beside the T: so a Value has 16 bytes, and a list of a million numbers 16 MB. The T is
-// in the thread's NodeArena, if there is one.
-// Reading and copying are safe from several threads. Changing a copy needs the usual exclusion.
-// After a move it has no T, and reads as a T{} of its own.
+// A T that copies share until one of them changes it. A SharedObject is one pointer, and the number
+// of owners is stored beside the T: so a Value has 16 bytes, and a list of a million numbers 16 MB.
+// The T is in the thread's NodeArena, if there is one. Reading and copying are safe from several
+// threads. Changing a copy needs the usual exclusion. A SharedObject that was moved from has no T,
+// and reads as a T{} of its own.
 template <class T>
 class SharedObject {
  public:

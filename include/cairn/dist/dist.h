@@ -6,12 +6,12 @@
 //   cairn::dist::all_reduce(sum);                    // now the same on every rank
 //
 // torchrun, srun, mpirun or cairn-run starts the processes: docs/distributed.md. Tensors travel by
-// c10d's Gloo; those of a GPU by its NCCL, if cairn was built with it. A process that was started
-// alone is rank 0 of 1. All functions here then do nothing, at no cost.
+// c10d's Gloo; tensors of a GPU by c10d's NCCL, if cairn was built with NCCL. A process that was
+// started alone is rank 0 of 1. All functions here then do nothing, at no cost.
 //
-// All ranks call the same of these functions in the same order, each on one thread. If a rank does
-// not come within the timeout, or its process ends, all others throw a DistError that names it. The
-// group cannot be used after that: start the job again, and it resumes.
+// All ranks call the same functions of this header in the same order, each on one thread. If a rank
+// does not come within the timeout, or its process ends, all others throw a DistError that names
+// that rank. The group cannot be used after the error: start the job again, and it resumes.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -61,10 +61,10 @@ struct InitializeOptions {
 // incomplete, and DistError if not all ranks came within the timeout.
 void initialize(const InitializeOptions& options = {});
 bool is_initialized();
-// Leaves the group, if there is one. A process that ends does so by itself.
+// Leaves the group, if there is one. A process that ends also leaves the group.
 void shutdown();
 
-// Before initialize() these are as the environment says.
+// Before initialize() their values come from the environment variables.
 std::int64_t rank();
 std::int64_t world_size();
 std::int64_t local_rank();        // among the processes of this machine
@@ -78,24 +78,24 @@ enum class ReduceOp : std::uint8_t { kSum, kProduct, kMin, kMax };
 
 // Returns when all ranks have called it. `what` appears in the error's message.
 void barrier(const std::string& what = "barrier()");
-// Reduces the tensors of all ranks into one, in place. They have one shape and dtype, and are all
-// on the CPU, or each on a GPU of its own.
+// Reduces the tensors of all ranks into one, in place. All tensors have one shape and dtype. The
+// tensors are all on the CPU, or each on a GPU of its own.
 void all_reduce(at::Tensor& tensor, ReduceOp op = ReduceOp::kSum);
 // Sends rank `root`'s tensor to all others, in place.
 void broadcast(at::Tensor& tensor, std::int64_t root = 0);
 // Returns the tensors of all ranks, by rank. All have one shape and dtype.
 std::vector<at::Tensor> all_gather(const at::Tensor& tensor);
 
-// The same for any Value that a checkpoint could hold. Shape and size may differ from rank to rank:
-// the Value travels as a torch.save file.
+// As broadcast() and all_gather(), for any Value that a checkpoint could hold. Shape and size may
+// differ from rank to rank: the Value travels as a torch.save file.
 Value broadcast_value(const Value& value, std::int64_t root = 0);
 std::vector<Value> all_gather_values(const Value& value);
 
 // Tells the other ranks that this rank is busy, for example writing a file, so that they wait and
-// do not take it for hanging. While one is in scope the others wait, even longer than the timeout,
-// for at most six hours. They still notice when the process ends or is cut off. Saves, uploads and
-// loads of a Trainer do this by themselves. May be nested. Use it on the training thread. In a job
-// of one process it does nothing.
+// do not take it for hanging. While a LongWork is in scope the others wait, even longer than the
+// timeout, for at most six hours. The others still notice if this rank's process ends or is cut
+// off. A Trainer does this by itself for its saves, uploads and loads. May be nested. Use it on the
+// training thread. In a job of one process it does nothing.
 //
 //   if (cairn::dist::rank() == 0) {
 //     const cairn::dist::LongWork work;

@@ -56,8 +56,8 @@ struct WordsOf<MixedPrecision> {
 // nullopt: the dtype of the parameters.
 struct FSDPMixedPrecision {
   // The dtype that units compute in. The parameters that units keep, and that the optimizer steps,
-  // do not change. A unit's inputs are cast to it, and its outputs back. Parameters outside of
-  // units compute as they are.
+  // do not change. A unit's inputs are cast to this dtype, and its outputs back. Parameters outside
+  // of units compute as they are.
   std::optional<std::string> param_dtype = std::nullopt;
   // The dtype in which gradients are sent and summed. Default: param_dtype.
   std::optional<std::string> reduce_dtype = std::nullopt;
@@ -73,7 +73,7 @@ struct FSDPConfig {
   Word<ShardingStrategy> sharding_strategy = ShardingStrategy::kFullShard;
   // "full" or "sharded". Any number of ranks loads either.
   Word<StateDictType> state_dict_type = StateDictType::kFull;
-  // The name of a sharded checkpoint's folder in save_folder. It replaces the last part of
+  // The name of a sharded checkpoint's folder in save_folder. This name replaces the last part of
   // save_filename.
   std::string sharded_ckpt_prefix_dir = "ep{epoch}-ba{batch}";
   // "DEFAULT", "PURE", "FULL", or dtypes.

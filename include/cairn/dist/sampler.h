@@ -8,7 +8,7 @@
 
 namespace cairn {
 
-// In PyTorch's order. As there, shuffle is true by default.
+// The fields are in PyTorch's order. As in PyTorch, shuffle is true by default.
 struct DistributedSamplerOptions {
   // Default: dist::world_size() and dist::rank().
   std::optional<std::int64_t> num_replicas = std::nullopt;
@@ -18,7 +18,7 @@ struct DistributedSamplerOptions {
   // nullopt: the DataLoader's seed, see DataLoaderOptions::seed.
   std::optional<std::int64_t> seed = std::nullopt;
   // All ranks get equally many samples. If true, the samples left over are dropped. If false, the
-  // first samples of the epoch occur again at its end; evaluations do not count those.
+  // first samples of the epoch occur again at its end; evaluations do not count the repeated ones.
   bool drop_last = false;
 };
 
@@ -37,8 +37,9 @@ class DistributedSampler {
   // fewer samples than ranks.
   std::int64_t num_repeated() const;
   std::vector<std::int64_t> indices(std::int64_t epoch) const;
-  // This rank's part of the epoch without its first `had` samples, which any ranks have taken. The
-  // rest is dealt like an epoch of its own. For a job that resumes with another number of ranks.
+  // This rank's part of the samples that remain of the epoch after its first `had` samples,
+  // whichever ranks took the first ones. The remaining samples are dealt like an epoch of their
+  // own. For a job that resumes with another number of ranks.
   std::vector<std::int64_t> remaining_indices(std::int64_t epoch, std::int64_t had) const;
   [[deprecated("use remaining_indices()")]] auto rest_of(std::int64_t e, std::int64_t had) const {
     return remaining_indices(e, had);

@@ -57,13 +57,13 @@ struct ShardedRows {
   Dims global_shape = {};
   std::int64_t begin = 0;
   std::int64_t count = 0;
-  std::int64_t per_rank = 0;  // of all ranks except the last ones
+  std::int64_t per_rank = 0;  // rows of every rank except the last ones
 };
 
-// A module of which this rank has its part. All ranks of the job make it from equal modules, and
-// call the same of its functions in the same order, each on one thread. Throws dist::DistError if
-// another rank does not come. After an error in forward or backward, end() makes it usable again if
-// the other ranks had the same error.
+// A module whose parameters are cut: this rank has its part of each parameter. All ranks of the job
+// make it from equal modules, and call the same member functions in the same order, each on one
+// thread. Throws dist::DistError if another rank does not come. After an error in forward or
+// backward, end() makes it usable again if the other ranks had the same error.
 class ShardedModule {
  public:
   // Made by fully_shard(). When it is destroyed, the module keeps this rank's part and can no
@@ -82,8 +82,8 @@ class ShardedModule {
   void backward(const at::Tensor& loss, bool contributes = true);
 
   // For a rank that has less to do than others: repeats the communication of its last pass, without
-  // computing anything. `with_backward`: of the whole pass, otherwise of its forward() alone. Call
-  // it after end(). Throws UsageError before the first pass.
+  // computing anything. If `with_backward` is true, repeats that of the whole pass, otherwise only
+  // that of its forward(). Call it after end(). Throws UsageError before the first pass.
   void replay_communication(bool with_backward);
   [[deprecated("use replay_communication()")]] void repeat_for_others(bool with_backward) {
     replay_communication(with_backward);
@@ -92,8 +92,8 @@ class ShardedModule {
   void record_forward_order();
   [[deprecated("use record_forward_order()")]] void note_order() { record_forward_order(); }
 
-  // This rank's rows of `parameter`, which is compared by identity. nullopt: it is not sharded
-  // here.
+  // This rank's rows of `parameter`, which is compared by identity. nullopt: this module does not
+  // shard it.
   std::optional<ShardedRows> find(const at::Tensor& parameter) const;
   // This rank's rows, whether or not the parameter is whole now. Shares the parameter's memory.
   at::Tensor local_rows(const at::Tensor& parameter) const;
@@ -115,7 +115,7 @@ class ShardedModule {
     std::int64_t gradients = 0;
   };
   Bytes bytes() const;
-  // The largest number of whole bytes at one time so far.
+  // The largest size of whole units (Bytes::whole) at one time so far.
   std::int64_t peak_whole_bytes() const;
   // A line for each unit: its name, its parameters and this rank's elements.
   std::string describe() const;
@@ -128,13 +128,14 @@ class ShardedModule {
 };
 
 // Cuts the module's parameters: each rank keeps its rows of rank 0's weights. Call
-// dist::initialize() first. Make optimizers afterwards; one that exists must have no state yet.
-// Throws UsageError or UnsupportedError for values of `config`, and for parameters without a
-// dimension.
+// dist::initialize() first. Make optimizers afterwards; an optimizer that exists already must have
+// no state yet. Throws UsageError or UnsupportedError for values of `config`, and for parameters
+// without a dimension.
 std::shared_ptr<ShardedModule> fully_shard(const std::shared_ptr<torch::nn::Module>& module,
                                            const FSDPConfig& config = {});
 
-// Throws the UsageError or UnsupportedError of fully_shard() that `config` alone decides.
+// Throws UsageError or UnsupportedError if fully_shard() throws it for any module with this
+// `config`.
 void check_fsdp_config(const FSDPConfig& config);
 
 // The part of a Sharded<Holder> that cairn needs.
@@ -145,10 +146,10 @@ class ShardedUnit {
   ShardedUnit(const ShardedUnit&) {}  // a copy is sharded by itself
   ShardedUnit& operator=(const ShardedUnit&) { return *this; }
 
-  // The unit's index in what fully_shard() cut; internal.
+  // The unit's index in the module that fully_shard() cut; internal.
   struct Place;
 
-  // One forward() of a unit, which is whole as long as this lives.
+  // One forward() of a unit. The unit is whole as long as the Call lives.
   class Call {
    public:
     explicit Call(ShardedUnit& unit);

@@ -37,18 +37,18 @@ class SafetensorsFile {
   // StorageError. `tensors`: as in TorchFile's constructor.
   explicit SafetensorsFile(std::shared_ptr<const ByteSource> source,
                            std::shared_ptr<const ByteSource> tensors = nullptr);
-  // The same for bytes in memory; `file` names them in messages.
+  // As above, for bytes in memory; `file` names them in messages.
   SafetensorsFile(SharedBytes bytes, const std::string& file);
 
   // In the order of their bytes in the file.
   const std::vector<SafetensorsEntry>& entries() const { return entries_; }
   // "__metadata__", in file order.
   const Metadata& metadata() const { return metadata_; }
-  // nullptr if there is none of that name.
+  // nullptr if the metadata has no such name.
   const std::string* find_metadata(std::string_view name) const;
 
-  // A dict of the tensors by name. Tensors are ranges of the source, and keep it alive, not this
-  // object.
+  // A dict of the tensors by name. Tensors are ranges of the source, and keep the source alive, but
+  // not this object.
   Value read() const;
   // The bytes before the tensors: the header and its size.
   SharedBytes header() const { return header_; }

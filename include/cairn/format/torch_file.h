@@ -50,8 +50,8 @@ class TorchFilePlan {
   TorchFilePlan& operator=(TorchFilePlan&&) noexcept;
 
   // The number of bytes that write() produces with these options; reads no tensor. Calls
-  // extra_records with CRCs of 0 for tensors, and its records must then be as long as with the real
-  // CRCs.
+  // extra_records with CRCs of 0 for tensors. The records that it returns must be as long as with
+  // the real CRCs.
   std::uint64_t size(const TorchFileWriteOptions& options = {}) const;
   // Streams the file into `sink`, computing CRCs on the way. Memory use does not depend on the size
   // of the file.
@@ -67,14 +67,14 @@ class TorchFilePlan {
 // the source. Safe for concurrent reading.
 class TorchFile {
  public:
-  // Reads the directory. For a file of PyTorch's layout the same two reads also bring what the
-  // object needs, unless that is more than 64 MiB. Throws CorruptError, with offset, if it is not a
-  // whole zip of this kind; UnsupportedError, saying what the file is, if it is something else;
-  // StorageError. `tensors` gives the same bytes as `source`. If set, tensors become ranges of it,
-  // so that reading them can verify them on the way.
+  // Reads the directory, with two reads. In a file of PyTorch's layout these two reads also bring
+  // what the object needs, unless that is more than 64 MiB. Throws CorruptError, with offset, if it
+  // is not a whole zip of this kind; UnsupportedError, saying what the file is, if it is something
+  // else; StorageError. `tensors` gives the same bytes as `source`. If set, tensors become ranges
+  // of `tensors`, so that reading them can verify them on the way.
   explicit TorchFile(const std::shared_ptr<const ByteSource>& source,
                      std::shared_ptr<const ByteSource> tensors = nullptr);
-  // The same for bytes in memory; `file` names them in messages.
+  // As above, for bytes in memory; `file` names them in messages.
   TorchFile(SharedBytes bytes, std::string file);
   ~TorchFile();
   TorchFile(TorchFile&&) noexcept;
@@ -84,11 +84,11 @@ class TorchFile {
   // The records that have a CRC. A writer that reserves room for storages
   // (torch.serialization.skip_data) and fills it later leaves 0 in place of their CRCs.
   const std::vector<FileRecord>& checked_records() const;
-  // nullptr if there is none of that name.
+  // nullptr if no record has that name.
   const FileRecord* find_record(std::string_view name) const;
   SharedBytes bytes_of(const FileRecord& record) const;
 
-  // The source. The parts of it that were read already stay in memory, and are not read again.
+  // The source. Parts of the source that were read already stay in memory, and are not read again.
   const ByteSource& source() const;
 
   // Decodes the object. Checks data.pkl's CRC, and every tensor against its record, but not the
@@ -96,21 +96,21 @@ class TorchFile {
   // its submodules as dicts. The constants of its code, if there are any, are in "constants".
   //
   // An object of an unknown class becomes a Foreign. An object of one of `data_classes`
-  // ("module.name") becomes the dict of its fields or, if it has none, the argument of its class's
-  // call (an enum's value).
+  // ("module.name") becomes the dict of its fields. If such an object has no fields, it becomes the
+  // argument of the call of its class (an enum's value).
   Value read(const std::vector<std::string>& data_classes = {}) const;
 
-  // For a TorchScript archive: only what its state_dict() has. These are the parameters and buffers
-  // that the code declares, under their own keys in the dicts of their modules. Throws as read()
-  // does; UnsupportedError if the archive holds no module.
+  // For a TorchScript archive: decodes only what the module's state_dict() has. The state_dict()
+  // has the parameters and buffers that the code declares, under their own keys in the dicts of
+  // their modules. Throws as read() does; UnsupportedError if the archive holds no module.
   Value read_script_weights() const;
 
-  // Whether torch.jit.save or C++'s torch::save wrote it: docs/formats/torchscript.md.
+  // Whether torch.jit.save or C++'s torch::save wrote the file: docs/formats/torchscript.md.
   bool is_torchscript() const;
 
   // False if the writer left out every CRC (all are zero): nothing can be checked then.
   bool has_checksums() const;
-  // Whether the record's bytes match its CRC, if it has one. Reads all of them.
+  // Whether the record's bytes match its CRC, if it has one. Reads all bytes of the record.
   bool matches_crc(const FileRecord& record) const;
 
   // Throws CorruptError if the header of a record contradicts the directory. The constructor checks

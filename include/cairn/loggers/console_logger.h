@@ -22,12 +22,12 @@ struct ConsoleLoggerOptions {
 };
 
 // Collects metrics until the interval, and then prints the last value of each. Prints
-// hyperparameters at fit_start and messages at once. Flushes the stream each time.
-// TrainerOptions::log_to_console makes one.
+// hyperparameters at fit_start and messages at once. Flushes the stream each time. A Trainer makes
+// one if TrainerOptions::log_to_console is true.
 class ConsoleLogger final : public LoggerDestination {
  public:
-  // Throws UsageError for an interval in other units. If the interval is a function, it is called
-  // at batch_end, epoch_end and fit_end.
+  // Throws UsageError for an interval in units other than epochs and batches. If the interval is a
+  // function, it is called at batch_end, epoch_end and fit_end.
   explicit ConsoleLogger(ConsoleLoggerOptions options = {});
   explicit ConsoleLogger(EmptyBraces)  // ConsoleLogger({.log_interval = "10ba"})
       : ConsoleLogger(ConsoleLoggerOptions()) {}

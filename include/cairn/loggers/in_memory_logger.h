@@ -12,7 +12,7 @@
 namespace cairn {
 
 // For notebooks and tests: pass it as a shared pointer, and read it afterwards. Every value of
-// every metric stays in memory, a few hundred bytes each: on long runs use FileLogger. Its data are
+// every metric stays in memory, a few hundred bytes each: on long runs use FileLogger. The data are
 // not part of a checkpoint. Use it on the training thread only.
 class InMemoryLogger final : public LoggerDestination {
  public:

@@ -31,8 +31,9 @@ struct ProgressBarLoggerOptions {
   std::function<double()> now = nullptr;
 };
 
-// TrainerOptions::progress_bar makes one; make your own for another stream or another pace. The bar
-// shows the last metrics that were logged. Messages are printed above it.
+// A Trainer makes one if TrainerOptions::progress_bar is true. Make your own for another stream or
+// another pace. The bar shows the last metrics that were logged. Messages are printed above the
+// bar.
 class ProgressBarLogger final : public LoggerDestination {
  public:
   explicit ProgressBarLogger(ProgressBarLoggerOptions options = {});

@@ -3,12 +3,12 @@
 //
 //   options.loggers = {RemoteUploaderDownloader({.bucket_uri = "s3://my-bucket"})};
 //   options.save_folder = "checkpoints";       // local, and from there to the bucket
-//   options.save_num_checkpoints_to_keep = 0;  // here only until they are there
+//   options.save_num_checkpoints_to_keep = 0;  // kept locally only until they are in the bucket
 //
 // Files passed to Logger::upload_file() are uploaded in the background: all checkpoints that are
-// saved on this machine, and what the program passes. The pointer (`latest`) moves only when the
-// checkpoint that it names is durable in the store, and never moves back. docs/checkpoints.md says
-// what a crash leaves.
+// saved on this machine, and files that the program passes. The pointer (`latest`) moves only when
+// the checkpoint that it names is durable in the store, and never moves back. docs/checkpoints.md
+// says what a crash leaves.
 #pragma once
 
 #include <chrono>
@@ -23,12 +23,14 @@
 
 namespace cairn {
 
-// Composer's arguments in Composer's order, then cairn's own. Uploads use threads, not processes.
+// Composer's arguments in Composer's order, then the options that only cairn has. Uploads use
+// threads, not processes.
 struct RemoteUploaderDownloaderOptions {
   std::string bucket_uri = {};  // "s3://bucket"; names are names in the bucket
-  // Arguments of the bucket's store, by Composer's names. They replace what the environment says:
-  // {{"endpoint_url", "https://minio.lan:9000"}, {"region_name", "eu"}}. docs/storage.md lists
-  // them; other names are a UsageError that names them. Values are never logged.
+  // Arguments of the bucket's store, by Composer's names. These arguments take precedence over the
+  // environment: {{"endpoint_url", "https://minio.lan:9000"}, {"region_name", "eu"}}.
+  // docs/storage.md lists them. Other names are a UsageError that lists the allowed ones. Values
+  // are never logged.
   BackendKwargs backend_kwargs = {};
   // The name of an object: dist variables and {remote_file_name}.
   std::string file_path_format_string = "{remote_file_name}";
@@ -50,7 +52,8 @@ struct RemoteUploaderDownloaderOptions {
 };
 
 // Unless `overwrite` is set, upload_file() throws AlreadyExistsError at once if an upload of that
-// name is on its way. If the store has an object of that name, the next event throws it.
+// name is under way. If the store has an object of that name, the next event throws
+// AlreadyExistsError.
 class RemoteUploaderDownloader final : public LoggerDestination {
  public:
   // Throws UsageError for numbers below 1 and for a missing bucket, and UnsupportedError for a

@@ -1,5 +1,5 @@
 // RunDirectoryUploader: keeps an object store's copy of a local folder up to date, as Composer did
-// until 0.7 (there as a callback). New programs use RemoteUploaderDownloader: it uploads each
+// until 0.7 (in Composer a callback). New programs use RemoteUploaderDownloader: it uploads each
 // checkpoint once, without a copy, and moves `latest` afterwards.
 #pragma once
 
@@ -14,7 +14,7 @@
 
 namespace cairn {
 
-// Composer's arguments, except those for the store, then cairn's own.
+// Composer's arguments, except those for the store, then the options that only cairn has.
 struct RunDirectoryUploaderOptions {
   std::string bucket_uri = {};                                   // "s3://bucket"
   std::string run_directory = "{run_name}";                      // dist variables
@@ -48,7 +48,7 @@ class RunDirectoryUploader final : public LoggerDestination {
   void fit_end(State& state, Logger& logger) override;
   void close(State& state, Logger& logger) override;
 
-  // The name in the store of a file of the folder.
+  // The name that the folder's file `path` has in the store.
   std::string get_uri_for_uploaded_file(const std::string& path) const;
 
  private:

@@ -1,6 +1,6 @@
 // Metrics of classifiers, with torchmetrics' names, definitions and state. classifier() uses them
-// by default. Their sums stay on the outputs' device, so that updating does not wait for it. For
-// other metrics derive from Metric.
+// by default. The sums of metrics stay on the device of the outputs, so that an update does not
+// wait for the device. For other metrics derive from Metric.
 #pragma once
 
 #include <ATen/core/Tensor.h>

@@ -1,7 +1,7 @@
-// PyTorch's and Composer's optimizers, with their options and defaults, in their order. They
-// compute what Python's do, and either side loads the other's state. Options that only choose how
-// Python computes (foreach, capturable, differentiable, fused) have no field here; values from a
-// file are kept. For an optimizer of your own see cairn/optim/own_optimizer.h.
+// PyTorch's and Composer's optimizers, with the same options and defaults in the same order. These
+// optimizers compute what Python's do, and Python and cairn load each other's state. Options that
+// only choose how Python computes (foreach, capturable, differentiable, fused) have no field here;
+// their values from a file are kept. For an optimizer of your own see cairn/optim/own_optimizer.h.
 //
 // Common to all: schedulers multiply `lr`. `eps` keeps divisions finite; a larger one (1e-4) helps
 // in low precision. `weight_decay` pulls weights towards 0, through the gradient unless the
@@ -67,7 +67,7 @@ struct RMSpropOptions {
 };
 
 // Divides by the root of the sum of all squares so far. Steps only get smaller, and rare features
-// keep large ones. State: one.
+// keep large steps. State: one.
 struct AdagradOptions {
   double lr = 1e-2;
   double lr_decay = 0;  // lr / (1 + steps * lr_decay)
@@ -110,8 +110,8 @@ struct NAdamOptions {
   void describe(GroupFields& group);
 };
 
-// Adam that starts without its second moment until that is reliable (arXiv:1908.03265). Replaces a
-// warmup. State: two.
+// Adam that starts without its second moment, until this moment is reliable (arXiv:1908.03265).
+// Replaces a warmup. State: two.
 struct RAdamOptions {
   double lr = 1e-3;
   std::array<double, 2> betas = {0.9, 0.999};
@@ -139,7 +139,7 @@ struct ASGDOptions {
 // batches, since the noise of small ones flips signs. State: two.
 struct RpropOptions {
   double lr = 1e-2;  // the first step
-  // The factors of a step size after the sign changed, and after it did not.
+  // The factors of a step size after the gradient's sign changed, and after it stayed the same.
   std::array<double, 2> etas = {0.5, 1.2};
   std::array<double, 2> step_sizes = {1e-6, 50};  // the smallest and the largest
   bool maximize = false;
@@ -156,7 +156,7 @@ struct AdafactorOptions {
   double beta2_decay = -0.8;
   // The smallest root mean square that gradients, and that weights, are taken to have.
   std::pair<std::optional<double>, double> eps = {std::nullopt, 1e-3};  // nullopt: the dtype's
-  double d = 1.0;  // updates with a larger root mean square are scaled down to it
+  double d = 1.0;  // updates with a larger root mean square than d are scaled down to d
   double weight_decay = 0.0;
   bool maximize = false;
   void describe(GroupFields& group);
@@ -177,9 +177,10 @@ struct SparseAdamOptions {
 // Does not work with amp_fp16. For small models and whole batches. State: 2 * history_size + 3.
 struct LBFGSOptions {
   double lr = 1;                                        // with a line search: its first step
-  std::int64_t max_iter = 20;                           // of one step
+  std::int64_t max_iter = 20;                           // iterations of one step
   std::optional<std::int64_t> max_eval = std::nullopt;  // nullopt: max_iter * 5 / 4
-  // A step ends early when the largest gradient, or the change of weights or loss, is below these.
+  // A step ends early when the largest gradient, or the change of weights or loss, is below these
+  // tolerances.
   double tolerance_grad = 1e-7;
   double tolerance_change = 1e-9;
   std::int64_t history_size = 100;  // number of past updates from which it estimates the curvature
@@ -187,8 +188,8 @@ struct LBFGSOptions {
 };
 
 // Composer's SGD with decoupled weight decay (arXiv:1711.05101): weight_decay is multiplied by lr /
-// initial lr, not by lr. So the right value is PyTorch's times the initial lr, and stays right when
-// lr is changed. State: as SGD.
+// initial lr, not by lr. So the right value is PyTorch's weight_decay times the initial lr, and
+// stays right when lr is changed. State: as SGD.
 struct DecoupledSGDWOptions {
   double lr = 0.1;
   double momentum = 0;
@@ -199,8 +200,8 @@ struct DecoupledSGDWOptions {
   void describe(GroupFields& group);
 };
 
-// Composer's AdamW with decoupled weight decay as in DecoupledSGDW: AdamW's 1e-2 at lr 1e-3 is 1e-5
-// here. State: as Adam.
+// Composer's AdamW with decoupled weight decay as in DecoupledSGDW: AdamW's weight_decay of 1e-2 at
+// lr 1e-3 corresponds to 1e-5 in this class. State: as Adam.
 struct DecoupledAdamWOptions {
   double lr = 1e-3;
   std::array<double, 2> betas = {0.9, 0.95};
@@ -212,8 +213,9 @@ struct DecoupledAdamWOptions {
 };
 
 // A recipe for each optimizer: SGD(SGDOptions), Adam(AdamOptions), ..., with defaults. Cheap to
-// copy. Each call of create() makes an optimizer that owns its state. For options that are written
-// in another way, the compiler shows the line of the class, whose comment says how.
+// copy. Each call of create() makes an optimizer that owns its state. If the options are written in
+// a form that does not compile, the compiler shows the line of the class. The comment on that line
+// shows the right form.
 #define CAIRN_OPTIMIZER(Name)                                        \
   class Name final : public OptimizerRecipe {                        \
    public:                                                           \

@@ -34,8 +34,8 @@
 //
 //   .optimizers = cairn::RecipeOf<Lion>({.lr = 1e-4}),
 //
-// It is saved, loaded and resumed like cairn's own optimizers, which are made in the same way.
-// Python's Lion loads its state if it has such a state_dict().
+// Lion is saved, loaded and resumed like cairn's own optimizers, which are made in the same way.
+// Python's Lion loads this state if its state_dict() has the same names.
 #pragma once
 
 #include <ATen/core/grad_mode.h>
@@ -101,8 +101,9 @@ double initial_lr_of(const torch::optim::OptimizerOptions& options);
 [[noreturn]] void refuse_archive(const OptimizerLayout& layout);
 
 // A class of optimizers whose step is written as the update of one parameter. OptimizerOf derives
-// from it. You can also use it to give another step to a class of libtorch's. Such a class keeps
-// its options, states and archives, so code that casts to libtorch's types still works:
+// from it. You can also derive from StepOf to give another step to an optimizer class of libtorch.
+// The result keeps that class's options, states and archives, so code that casts to libtorch's
+// types still works:
 //
 //   class MyAdam final : public cairn::StepOf<torch::optim::Adam, torch::optim::AdamOptions,
 //                                             torch::optim::AdamParamState> {
@@ -217,8 +218,8 @@ class OptimizerOf : public StepOf<torch::optim::Optimizer, OptionsType, StateTyp
   }
 };
 
-// TrainerOptions' `.optimizers` for such a class. The Trainer makes the optimizer when it has the
-// model's parameters.
+// A recipe for TrainerOptions' `.optimizers` that makes an `Optimizer` with these options. The
+// Trainer makes the optimizer when it has the model's parameters.
 template <class Optimizer>
 class RecipeOf final : public OptimizerRecipe {
  public:

@@ -1,16 +1,16 @@
 // Composer's learning-rate schedulers (composer/optim/scheduler.py).
 //
-// Each is a pure function from the State to the multiplier of the initial learning rate, called
-// alpha below. There, t is the state's time in the unit of the option that it is compared with.
-// Times may be in any unit except seconds. "dur" is a fraction of max_duration, and epochs are
-// counted in batches, which needs a train loader of known size. A scale_schedule_ratio multiplies
-// all times that are not in "dur".
+// Each scheduler is a pure function from the State to the multiplier of the initial learning rate,
+// called alpha below. In the formulas, t is the state's time in the unit of the option that t is
+// compared with. Times may be in any unit except seconds. "dur" is a fraction of max_duration.
+// Epochs are counted in batches, which needs a train loader of known size. A scale_schedule_ratio
+// multiplies all times that are not in "dur".
 //
 // As in Composer, the multiplier is computed after the optimizer's step and before the time
 // advances. So each batch uses the multiplier for the time at which the previous batch began.
 //
 // Options without an initializer are required. Calling a scheduler throws UsageError for a time
-// that cannot be converted, and in the cases that its class names.
+// that cannot be converted, and in the cases that the comment of its class names.
 #pragma once
 
 #include <functional>
@@ -28,9 +28,9 @@ namespace cairn {
 // Which one? LinearWithWarmup or CosineAnnealingWithWarmup if the length of the run is known, as in
 // most recipes; MultiStep to reproduce older recipes; Exponential for runs without a planned end.
 //
-// They are cheap to copy and hold no state, so several Trainers may share one. Options are checked
-// when the scheduler is made or first called. A t_max of "1dur" follows max_duration, even if a
-// later fit() extends the run, which stretches the schedule.
+// Schedulers are cheap to copy and hold no state, so several Trainers may share one. Options are
+// checked when the scheduler is made or first called. A t_max of "1dur" follows max_duration: if a
+// later fit() extends the run, the schedule stretches, too.
 
 // A required number: the constructor throws UsageError if it still has this value.
 inline constexpr double kRequired = std::numeric_limits<double>::quiet_NaN();
@@ -103,7 +103,7 @@ class LinearScheduler final : public ComposerScheduler {
   LinearSchedulerOptions options_;
 };
 
-// gamma^(t / decay_period), continuously. It has no end, so it suits runs of unknown length.
+// gamma^(t / decay_period), continuously. The curve has no end, so it suits runs of unknown length.
 struct ExponentialSchedulerOptions {
   double gamma = kRequired;  // 0.97: 3 % less after each decay_period
   Time decay_period = "1ep";
@@ -182,11 +182,11 @@ class PolynomialScheduler final : public ComposerScheduler {
 //
 // alpha rises in a straight line from 0 over t_warmup. The rest of the schedule then runs between
 // t_warmup and t_max. The scale_schedule_ratio does not scale the end of the warmup. With
-// scale_warmup it scales the slope: for a ratio below 1 alpha reaches the top early and stays
-// there.
+// scale_warmup it scales the slope: for a ratio below 1 alpha reaches the top early and stays at
+// the top.
 //
-// For large rates, and for optimizers whose first estimates are poor (Adam). A few percent of the
-// run is usual.
+// Use a warmup for large rates, and for optimizers whose first estimates are poor (Adam). A few
+// percent of the run is usual.
 //
 // All except MultiStepWithWarmup throw UsageError if t_warmup and t_max have different units (after
 // conversion), or if t_max is less than max_duration.
@@ -295,9 +295,9 @@ class PolynomialWithWarmupScheduler final : public ComposerScheduler {
   PolynomialWithWarmupSchedulerOptions options_;
 };
 
-// A scheduler from any function (state, ssr) -> multiplier. Throws UsageError for an empty one. The
-// function is called once per batch (or epoch), on the training thread. It must depend on the
-// state's time only, or a resumed run will continue with another rate.
+// A scheduler from any function (state, ssr) -> multiplier. Throws UsageError for an empty
+// function. The function is called once per batch (or epoch), on the training thread. The function
+// must depend on the state's time only, or a resumed run will continue with another rate.
 std::shared_ptr<ComposerScheduler> function_scheduler(
     std::function<double(const State& state, double ssr)> function);
 

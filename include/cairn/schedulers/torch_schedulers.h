@@ -1,9 +1,9 @@
-// PyTorch's own learning-rate schedulers (torch.optim.lr_scheduler). They count their steps. If one
-// of them is among its schedulers, the Trainer steps all schedulers once per epoch, unless
+// PyTorch's own learning-rate schedulers (torch.optim.lr_scheduler). These schedulers count their
+// steps. If a Trainer has one of them, it steps all its schedulers once per epoch, unless
 // step_schedulers_every_batch says otherwise.
 //
 // Use them for runs that continue from Python, and for recipes in PyTorch's terms. Composer's
-// (cairn/schedulers/schedulers.h) take times such as "30ep", and need no count of steps.
+// schedulers (cairn/schedulers/schedulers.h) take times such as "30ep", and need no count of steps.
 //
 // A scale_schedule_ratio scales step_size, milestones and T_max (truncated to whole steps), and
 // replaces ExponentialLR's gamma by gamma^(1 / ratio).
@@ -68,8 +68,8 @@ class ExponentialLR final : public TorchScheduler {
   ExponentialLROptions options_;
 };
 
-// A cosine from the initial rate to eta_min over T_max steps, and back over the next T_max. Set
-// T_max to the number of steps of the run, or the rate rises again before its end.
+// A cosine from the initial rate to eta_min over T_max steps, and back over the next T_max steps.
+// Set T_max to the number of steps of the run, or the rate rises again before the end of the run.
 struct CosineAnnealingLROptions {
   std::int64_t T_max = 0;  // NOLINT(readability-identifier-naming): PyTorch's. Required: 1 or more
   double eta_min = 0;      // a rate, not a multiplier

@@ -26,13 +26,14 @@ struct AzureOptions {
   // A shared access signature, in place of the key: AZURE_STORAGE_SAS_TOKEN.
   std::string sas_token = {};
   // All of these in one: AZURE_STORAGE_CONNECTION_STRING. The options above take precedence over
-  // it, and it over the other variables.
+  // the connection string, and the connection string over the other variables.
   std::string connection_string = {};
   // A server in place of https://ACCOUNT.blob.core.windows.net: AZURE_STORAGE_SERVICE_ENDPOINT. For
   // Azurite "http://127.0.0.1:10000/devstoreaccount1".
   std::string endpoint_url = {};
-  // Larger objects are sent in blocks of this size (at least 1 MiB), or in larger ones if there
-  // would be too many. An upload holds at most `parallel_requests` + 1 blocks in memory.
+  // Objects larger than this size (at least 1 MiB) are sent in blocks of this size, or in larger
+  // blocks if there would be too many. An upload holds at most `parallel_requests` + 1 blocks in
+  // memory.
   std::uint64_t part_bytes = 8 << 20;
   int parallel_requests = 6;  // per upload; reads have up to twice as many
   // Attempts per request. nullopt (or 0): 8.
@@ -43,9 +44,9 @@ struct AzureOptions {
 // options, and without a key or a token; UnsupportedError if cairn was built without network
 // stores.
 //
-// A pointer is an object NAME.symlink whose text is the name of another, as in Composer. A folder
-// is a common prefix of names; whole folders cannot be written at once. All conditions also hold
-// against another process at the same instant. docs/storage.md says more.
+// A pointer is an object NAME.symlink whose text is the name of another object, as in Composer. A
+// folder is a common prefix of names; whole folders cannot be written at once. All conditions also
+// hold against another process at the same instant. docs/storage.md says more.
 std::shared_ptr<ObjectStore> azure_store(const AzureOptions& options);
 
 }  // namespace cairn

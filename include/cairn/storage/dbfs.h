@@ -19,7 +19,7 @@ struct DbfsOptions {
   std::string host = {};
   std::string token = {};  // a personal token: DATABRICKS_TOKEN, or the profile's
   // A service principal, in place of a token: DATABRICKS_CLIENT_ID and DATABRICKS_CLIENT_SECRET, or
-  // the profile's. Its tokens are fetched, and renewed before they expire.
+  // the profile's. Tokens of the service principal are fetched, and renewed before they expire.
   std::string client_id = {};
   std::string client_secret = {};
   std::string profile = {};  // DATABRICKS_CONFIG_PROFILE, or else DEFAULT
@@ -28,12 +28,13 @@ struct DbfsOptions {
   std::string tracking_uri = {};
 };
 
-// Makes a store for both; a name is the text after "dbfs:/". Contacts no server yet. Throws
-// UsageError for invalid options; UnsupportedError if cairn was built without network stores.
+// Makes a store for volumes and artifacts; a name is the text after "dbfs:/". Contacts no server
+// yet. Throws UsageError for invalid options; UnsupportedError if cairn was built without network
+// stores.
 //
-// An object is sent with one request when it is committed. Until then it is in memory, or in a file
-// of $TMPDIR if it has more than 8 MiB. A pointer is an object NAME.symlink whose text is the name
-// of another, as in Composer. docs/storage.md says what each server guarantees.
+// An object is sent with one request when it is committed. Until then its bytes are in memory, or
+// in a file of $TMPDIR if they are more than 8 MiB. A pointer is an object NAME.symlink whose text
+// is the name of another object, as in Composer. docs/storage.md says what each server guarantees.
 std::shared_ptr<ObjectStore> dbfs_store(const DbfsOptions& options = {});
 
 }  // namespace cairn

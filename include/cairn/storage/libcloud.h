@@ -1,5 +1,5 @@
-// Stores by Apache libcloud's provider names, as Composer's LibcloudObjectStore takes them, and
-// before it ObjectStoreHparams. New programs make the store itself (cairn/storage/s3.h).
+// Stores by Apache libcloud's provider names. Composer's LibcloudObjectStore takes these names, as
+// its predecessor ObjectStoreHparams did. New programs make the store itself (cairn/storage/s3.h).
 #pragma once
 
 #include <memory>
@@ -13,8 +13,8 @@ namespace cairn {
 struct LibcloudOptions {
   std::string provider = {};   // required: "s3", "minio", "digitalocean_spaces", ... in any case
   std::string container = {};  // required: the bucket
-  // Names of the environment variables that hold the key and the secret. If neither these nor a key
-  // are given, the store looks for credentials by itself.
+  // Names of the environment variables that hold the key and the secret. If neither these names nor
+  // a key are given, the store looks for credentials by itself.
   std::string key_environ = {};
   std::string secret_environ = {};
   // From libcloud's provider_kwargs.

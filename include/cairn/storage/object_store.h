@@ -4,8 +4,8 @@
 //   save(value, "run/ep1.pt", {.store = store});
 //   auto newest = find_latest("run", {.store = store});
 //
-// All code that finds, writes, lists and removes checkpoints uses this one interface. It asks
-// features() before it relies on something that not every store can do.
+// All code that finds, writes, lists and removes checkpoints uses this one interface. Such code
+// asks features() before it relies on something that not every store can do.
 #pragma once
 
 #include <chrono>
@@ -84,28 +84,30 @@ struct StoreFeatures {
   // this feature it holds against everything that was done before the call.
   bool fenced_pointers = false;
   // begin_folder() makes several objects visible at once. Without this feature they appear one by
-  // one, the object that readers know the folder by last.
+  // one. The object by which readers recognise the folder appears last.
   bool whole_folders = false;
   // A folder is only a common prefix of names, and "a/b.pt" is in "a" just as "a.pt" is. So list()
   // gives all names below, with dots for slashes. remove_folder() removes only what begin_folder()
-  // makes. It throws UnsupportedError for anything else, which may have a name of its own.
+  // makes. The function throws UnsupportedError for anything else, which may have a name of its
+  // own.
   bool flat_names = false;
   // The server does copy() and FolderWrite::copy(): no bytes pass through this machine.
   bool server_copies = false;
 };
 
-// An object that is being written. Nothing of that name changes before commit() has returned. If it
-// is destroyed without commit(), nothing is left. Use either write() or write_at(), not both, in
-// one thread at a time. After an error it can only be destroyed.
+// An object that is being written. Nothing of that name changes before commit() has returned. If
+// the ObjectWrite is destroyed without commit(), nothing is left. Use either write() or write_at(),
+// not both, in one thread at a time. After an error it can only be destroyed.
 class ObjectWrite : public ByteSink {
  public:
-  // Places owned bytes, in any order. At the end there must be no gap and no overlap; otherwise
-  // commit() throws UsageError. Stores that send parts override it. The default passes the bytes
-  // that are next in order to append(), and keeps early ones until then.
+  // Writes owned bytes at `offset`; offsets may come in any order. At the end there must be no gap
+  // and no overlap; otherwise commit() throws UsageError. Stores that send parts override it. The
+  // default passes the bytes that are next in order to append(), and keeps bytes after a gap until
+  // the gap is filled.
   //
   // The bytes may be read, also by other threads, until their owner is released. The store must not
-  // need another call before it releases them, since the writer may be waiting for that. A store
-  // that keeps bytes for longer copies them.
+  // wait for another call before it releases the owner, since the writer may be waiting for this
+  // release. A store that keeps bytes for longer copies them.
   virtual void write_at(std::uint64_t offset, SharedBytes bytes);
 
   // Preferred size of one write. Zero-copy writers want large pieces (the default, 4 MiB); writers
@@ -119,18 +121,18 @@ class ObjectWrite : public ByteSink {
   // Makes the object durable, then visible. Throws AlreadyExistsError if the condition does not
   // hold (any more); StorageError. Call it once.
   void commit();
-  // After commit(): size and version as the store reported them. nullopt if only another request
-  // tells them.
+  // After commit(): size and version as the store reported them. nullopt if they would take another
+  // request.
   virtual std::optional<ObjectInfo> committed() const { return std::nullopt; }
 
  protected:
   virtual void publish() = 0;
-  // Takes what write_at() has in order. The default calls write().
+  // Receives the bytes of write_at() in the order of their offsets. The default calls write().
   virtual void append(const SharedBytes& bytes) { write(bytes.view); }
 
  private:
-  std::uint64_t front_ = 0;                     // of write_at(): everything before it was passed on
-  std::map<std::uint64_t, SharedBytes> early_;  // after a gap
+  std::uint64_t front_ = 0;  // of write_at(): all bytes before it were passed to append()
+  std::map<std::uint64_t, SharedBytes> early_;  // of write_at(): bytes after a gap
 };
 
 struct BeginOptions {
@@ -154,17 +156,17 @@ class FolderWrite {
     return begin(name, expected_bytes);
   }
   // Copies an object of the same store into this folder, as ObjectStore::copy() with `from_version`
-  // does. Returns false, as the default does, if it did nothing: then call begin() and write the
-  // bytes.
+  // does. If it returns false, it did nothing: call begin() and write the bytes. The default
+  // returns false.
   virtual bool copy(const std::string& /*from*/, const std::string& /*name*/,
                     const std::string& /*from_version*/) {
     return false;
   }
   // Reads an object of this folder that was committed.
   virtual std::shared_ptr<const ByteSource> open(const std::string& name) const = 0;
-  // Makes all objects durable and visible at once. Without features().whole_folders, the object
-  // that readers know the folder by (`.metadata`, an index) appears last: until then it is no
-  // checkpoint. Call it once, when every object is committed.
+  // Makes all objects durable and visible at once. Without features().whole_folders, the object by
+  // which readers recognise the folder (`.metadata`, an index) appears last; until then the folder
+  // is no checkpoint. Call it once, when every object is committed.
   virtual void commit() = 0;
 };
 
@@ -187,8 +189,8 @@ class ObjectStore {
   // local.
   //
   // Whether a call may fail now and succeed later, or be done although its answer is lost. If so,
-  // cairn calls again, and checks what it wrote before it relies on it. It replaces only what is
-  // provably its own, and never reads a whole object only to judge it.
+  // cairn calls again, and checks what it wrote before it relies on it. Then cairn replaces only
+  // objects that are provably its own, and never reads a whole object only to judge it.
   virtual bool may_be_far() const { return true; }
   // Whether names are paths of this machine: "run/a.pt" is the file run/a.pt, which other programs
   // open, too. If so, cairn follows links to compare names, loggers upload the files, and each
@@ -198,8 +200,9 @@ class ObjectStore {
   // The name for people: "s3://bucket/run/ep1.pt".
   virtual std::string describe(const std::string& name) const { return name; }
 
-  // Information about the object of this name; nullopt if there is none. With `follow`, a pointer
-  // stands for the object that it points at, and nullopt also means a pointer that leads nowhere.
+  // Information about the object of this name; nullopt if there is none. If `follow` is true, the
+  // information is that of the object that a pointer points at, and nullopt also means a pointer
+  // that leads nowhere.
   virtual std::optional<ObjectInfo> stat(const std::string& name, bool follow = true) = 0;
   // Opens an object, or the object that a pointer points at. Throws NotFoundError; UsageError for a
   // folder and for what may not be opened (ObjectInfo::Type::kOther).
@@ -215,37 +218,37 @@ class ObjectStore {
   // is visible under a name.
   virtual std::unique_ptr<ObjectWrite> begin(const std::string& name,
                                              const BeginOptions& options = {}) = 0;
-  // Begins to write a folder; with `overwrite`, in place of one of that name. Throws
-  // AlreadyExistsError, UsageError. The default writes the objects with begin(), and the store must
-  // outlive the result. A writer that is killed while it replaces a folder may then leave neither
-  // of the two.
+  // Begins to write a folder. If `overwrite` is true, the new folder replaces a folder of that
+  // name. Throws AlreadyExistsError, UsageError. The default writes the objects with begin(), and
+  // the store must outlive the result. With the default, a writer that is killed while it replaces
+  // a folder may leave neither the old nor the new one.
   virtual std::unique_ptr<FolderWrite> begin_folder(const std::string& name, bool overwrite);
 
   // Removes an object or a pointer, for good when this returns. Returns false if there is none, or
   // if a living process is writing it. Throws UsageError for a folder.
   virtual bool remove(const std::string& name) = 0;
-  // Removes a folder with everything in it. It is whole or gone, even after a crash in between.
-  // Returns false if there is none.
+  // Removes a folder with everything in it. Even after a crash in between, the folder is whole or
+  // gone. Returns false if there is none.
   virtual bool remove_folder(const std::string& name) = 0;
-  // Copies an object, or the object that a pointer points at, as it is now; `to` appears at once.
-  // With `from_version`, copies only that version. Copying a name to itself changes nothing. Throws
-  // NotFoundError; AlreadyExistsError as begin() does; StorageError, also if `from` has another
-  // version or changes meanwhile. The default reads and writes the bytes.
+  // Copies an object, or the object that a pointer points at, as it is now; `to` appears whole. If
+  // `from_version` is not empty, copies only that version. Copying a name to itself changes
+  // nothing. Throws NotFoundError; AlreadyExistsError as begin() does; StorageError, also if `from`
+  // has another version or changes meanwhile. The default reads and writes the bytes.
   virtual void copy(const std::string& from, const std::string& to,
                     const WriteCondition& condition = {}, const std::string& from_version = {});
-  // Gives an object another name, replacing what has it. Renaming to the same name changes nothing.
-  // The default calls copy() and remove().
+  // Gives an object another name, and replaces an object that has this name already. Renaming to
+  // the same name changes nothing. The default calls copy() and remove().
   virtual void rename(const std::string& from, const std::string& to);
 
   // nullopt if there is no pointer of that name.
   virtual std::optional<Pointer> read_pointer(const std::string& name) = 0;
   // Makes `name` point at `target`, durably and atomically: a reader sees the old target or the new
-  // one. With `expected`, only if the pointer has that version, or, for "", does not exist;
-  // otherwise throws AlreadyExistsError.
+  // one. If `expected` is set, moves the pointer only if it has that version, or, for "", if it
+  // does not exist; otherwise throws AlreadyExistsError.
   virtual void move_pointer(const std::string& name, const std::string& target,
                             const std::optional<std::string>& expected = std::nullopt) = 0;
   // As move_pointer(), and returns the pointer's new version. The default calls move_pointer() and
-  // returns "": only another request tells the version.
+  // returns "": the version would take another request.
   virtual std::string move_pointer_versioned(const std::string& name, const std::string& target,
                                              const std::optional<std::string>& expected) {
     move_pointer(name, target, expected);
@@ -260,10 +263,11 @@ class ObjectStore {
                                                     const std::string& /*of*/ = {}) {
     return {};
   }
-  // If a killed writer has done everything except the last step, finishes it, so that `name`
-  // exists. Returns false if `name` does not exist.
+  // If a killed writer has done everything except the last step, does this step, so that `name`
+  // exists. Returns false if `name` does not exist afterwards.
   virtual bool restore(const std::string& /*name*/) { return false; }
-  // Whether a living process is still writing the object, or one in the folder.
+  // Whether a living process is still writing the object of this name, or an object in the folder
+  // of this name.
   virtual bool is_being_written(const std::string& /*name*/) { return false; }
 
  private:
@@ -276,15 +280,15 @@ class ObjectStore {
 // on file systems without links). There is one for the whole process.
 std::shared_ptr<ObjectStore> local_store();
 
-// A local_store() for one saver that keeps few checkpoints. It writes each checkpoint over the file
-// of one that it removed. That is faster than a new file, and costs the room of one more
-// checkpoint.
+// A local_store() for one saver that keeps few checkpoints. This store writes each checkpoint over
+// the file of a checkpoint that it removed. That is faster than a new file, and costs the room of
+// one more checkpoint.
 //
-// On ext4 and XFS remove() keeps the file under a temporary name. The next begin() in its folder
-// writes over it, unless another process has it open or mapped, or it has another name. Otherwise,
-// and when the store is destroyed, the file is removed. Only files that this store wrote, and that
-// nothing else touched, are kept, one at a time. Do not use it for files that other machines read
-// over NFS, or that are bind-mounted one by one; see docs/checkpoints.md.
+// On ext4 and XFS remove() keeps the file under a temporary name. The next begin() in the same
+// folder writes over this file, unless another process has the file open or mapped, or the file has
+// another name. Otherwise, and when the store is destroyed, the file is removed. Only files that
+// this store wrote, and that nothing else touched, are kept, one at a time. Do not use it for files
+// that other machines read over NFS, or that are bind-mounted one by one; see docs/checkpoints.md.
 std::shared_ptr<ObjectStore> recycling_local_store();
 
 // Makes a new, empty store in this process's memory: for tests, and for data that need not outlive

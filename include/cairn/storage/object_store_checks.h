@@ -1,4 +1,4 @@
-// Checks of what cairn requires of a store. They need no test framework:
+// Checks of what cairn requires of a store. The checks need no test framework:
 //
 //   for (const ObjectStoreCheck& check : object_store_checks()) {
 //     auto store = std::make_shared<MyStore>(...);

@@ -24,8 +24,9 @@ struct OciOptions {
   std::string region = {};       // "eu-frankfurt-1"
   // A server in place of https://objectstorage.REGION.oraclecloud.com: CAIRN_OCI_ENDPOINT.
   std::string endpoint_url = {};
-  // Larger objects are sent in parts of this size (at least 5 MiB), or in larger ones if there
-  // would be too many. An upload holds at most `parallel_requests` + 1 parts in memory.
+  // Objects larger than this size (at least 5 MiB) are sent in parts of this size, or in larger
+  // parts if there would be too many. An upload holds at most `parallel_requests` + 1 parts in
+  // memory.
   std::uint64_t part_bytes = 8 << 20;
   int parallel_requests = 6;  // per upload; reads have up to twice as many
   // Attempts per request. nullopt (or 0): 8.
@@ -36,9 +37,9 @@ struct OciOptions {
 // options or an invalid profile; UnsupportedError if cairn was built without network stores, and
 // for profiles that sign with a session's token.
 //
-// A pointer is an object NAME.symlink whose text is the name of another, as in Composer. A folder
-// is a common prefix of names; whole folders cannot be written at once. All conditions also hold
-// against another process at the same instant. docs/storage.md says more.
+// A pointer is an object NAME.symlink whose text is the name of another object, as in Composer. A
+// folder is a common prefix of names; whole folders cannot be written at once. All conditions also
+// hold against another process at the same instant. docs/storage.md says more.
 std::shared_ptr<ObjectStore> oci_store(const OciOptions& options);
 
 }  // namespace cairn

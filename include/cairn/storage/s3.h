@@ -43,13 +43,14 @@ struct S3Options {
   // "AES256" or "aws:kms": the header x-amz-server-side-encryption. Empty: the bucket's default.
   std::string server_side_encryption = {};
   std::string sse_kms_key_id = {};
-  // Over plain HTTP cairn signs the SHA-256 of what it sends, which is half of an upload's
-  // processor time. If true (CAIRN_S3_UNSIGNED_PAYLOAD=1), it sends a CRC-64 of each part instead,
-  // as over TLS, if the server keeps CRC-64. That detects damage on the way, but not a deliberate
-  // change.
+  // Over plain HTTP cairn signs the SHA-256 of what it sends, which takes half of an upload's
+  // processor time. If true (CAIRN_S3_UNSIGNED_PAYLOAD=1), cairn sends a CRC-64 of each part
+  // instead, as over TLS, if the server keeps CRC-64. That detects damage on the way, but not a
+  // deliberate change.
   bool unsigned_payload = false;
-  // Larger objects are sent in parts of this size (at least 5 MiB), or in larger ones if there
-  // would be too many. An upload holds at most `parallel_requests` + 1 parts in memory.
+  // Objects larger than this size (at least 5 MiB) are sent in parts of this size, or in larger
+  // parts if there would be too many. An upload holds at most `parallel_requests` + 1 parts in
+  // memory.
   std::uint64_t part_bytes = 8 << 20;
   int parallel_requests = 6;  // per upload; reads have up to twice as many
   // Attempts per request. nullopt (or 0): AWS_MAX_ATTEMPTS, or else 8.
@@ -59,9 +60,9 @@ struct S3Options {
 // Makes a store over one bucket, without contacting the server. Throws UsageError for invalid
 // options; UnsupportedError if cairn was built without network stores.
 //
-// A pointer is an object NAME.symlink whose text is the name of another, as in Composer. A folder
-// is a common prefix of names; whole folders cannot be written at once. docs/storage.md says what
-// is guaranteed with which server.
+// A pointer is an object NAME.symlink whose text is the name of another object, as in Composer. A
+// folder is a common prefix of names; whole folders cannot be written at once. docs/storage.md says
+// what is guaranteed with which server.
 std::shared_ptr<ObjectStore> s3_store(const S3Options& options);
 
 }  // namespace cairn

@@ -1,7 +1,7 @@
-// Checkpoints in folders of another machine, by SFTP through the user's own `ssh` program. It uses
-// that program's keys, agent, ~/.ssh/config and known host keys.
+// Checkpoints in folders of another machine, by SFTP through the user's own `ssh` program. The
+// store uses that program's keys, agent, ~/.ssh/config and known host keys.
 //
-//   save(value, "sftp://user@host/run/ep1.pt");         // "run" is in the folder one logs in to
+//   save(value, "sftp://user@host/run/ep1.pt");         // "run" is in the login folder
 //   save(value, "sftp://host/%2Fdata/run/ep1.pt");      // "/data/run"
 //   auto store = sftp_store({.host = "host", .folder = "/data"});
 //   save(value, "run/ep1.pt", {.store = store});
@@ -33,8 +33,8 @@ struct SftpOptions {
   // A program that speaks SFTP on its standard input and output, in place of ssh and all its
   // arguments.
   std::vector<std::string> command = {};
-  // If the server sends nothing for this long, the connection is given up. It has ten minutes to
-  // make a file durable.
+  // If the server sends nothing for this long, the connection is given up. To make a file durable,
+  // the server has ten minutes.
   std::chrono::milliseconds stall{30'000};
   int attempts = 5;  // attempts per operation when the connection breaks
 };
@@ -42,8 +42,8 @@ struct SftpOptions {
 // Makes a store over one server, without connecting. Throws UsageError for invalid options.
 //
 // An object is written under a hidden name and then renamed, so that it appears whole or not at
-// all. A pointer is a file NAME.symlink whose text is the name of another, as in Composer. Symbolic
-// links are followed. docs/storage.md says what is guaranteed.
+// all. A pointer is a file NAME.symlink whose text is the name of another file, as in Composer.
+// Symbolic links are followed. docs/storage.md says what is guaranteed.
 std::shared_ptr<ObjectStore> sftp_store(const SftpOptions& options);
 
 }  // namespace cairn

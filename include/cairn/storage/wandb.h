@@ -25,17 +25,17 @@ struct WandbOptions {
 };
 
 // A name is PROJECT/ARTIFACT:ALIAS, which is the artifact's one file, or
-// PROJECT/ARTIFACT:ALIAS/FILE. Without an alias it means "latest". In the artifact's name each
-// character except letters, digits, '-', '_' and '.' becomes a '.', as in Composer's logger.
-// Contacts no server yet. Throws UsageError for invalid options; UnsupportedError if cairn was
-// built without network stores.
+// PROJECT/ARTIFACT:ALIAS/FILE. A name without an alias means the alias "latest". In the artifact's
+// name each character except letters, digits, '-', '_' and '.' becomes a '.', as in Composer's
+// logger. Contacts no server yet. Throws UsageError for invalid options; UnsupportedError if cairn
+// was built without network stores.
 //
-// A write makes a new version of the artifact, with one file of at most 5 GiB. It gets Composer's
-// aliases: `latest`, and ep1-ba20 if the name says so. Earlier versions stay until remove(), which
-// removes the artifact with all versions, or the version that an alias names. Names are flat
-// (features()): list("project/run") gives the names that begin with "run.". A checkpoint that is a
-// folder has an artifact for each file, and remove_folder() removes nothing else. Conditions do not
-// hold against another process at the same instant.
+// A write makes a new version of the artifact, with one file of at most 5 GiB. The version gets
+// Composer's aliases: `latest`, and ep1-ba20 if the name says so. Earlier versions stay until
+// remove(), which removes the artifact with all versions, or the version that an alias names. Names
+// are flat (features()): list("project/run") gives the names that begin with "run.". A checkpoint
+// that is a folder has an artifact for each file, and remove_folder() removes only these artifacts.
+// Conditions do not hold against another process at the same instant.
 std::shared_ptr<ObjectStore> wandb_store(const WandbOptions& options);
 
 }  // namespace cairn

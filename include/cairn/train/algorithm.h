@@ -15,21 +15,21 @@ class Logger;
 class State;
 
 // A rule for the order in which algorithms run (composer/core/passes.py). At every event `order`
-// gets all algorithms that match the event. It may move them, or drop one for this event. It costs
-// a call at every event. If several passes have one name, only the first runs.
+// gets all algorithms that match the event. `order` may move algorithms, or drop one for this
+// event. A pass costs a call at every event. If several passes have one name, only the first runs.
 struct AlgorithmPass {
   std::string name;  // "SelectiveBackprop first"
   std::function<void(std::vector<Algorithm*>& algorithms, Event event)> order;
 };
 
-// Derive from it for code that changes the computation: the batch, the loss, the gradients, the
-// weights. For code that only observes, derive from Callback. Called on the training thread; an
+// Derive from Algorithm for code that changes the computation: the batch, the loss, the gradients,
+// the weights. For code that only observes, derive from Callback. Called on the training thread; an
 // exception ends fit().
 class Algorithm {
  public:
   virtual ~Algorithm() = default;
 
-  // The key of its state in a checkpoint: Composer's class name.
+  // The key of the algorithm's state in a checkpoint: Composer's class name.
   virtual std::string name() const = 0;
   // Python's repr: the constructor call that makes an equal object, "EMA(half_life='4ba', ...)".
   virtual std::string repr() const = 0;
@@ -38,9 +38,9 @@ class Algorithm {
   virtual bool match(Event event, const State& state) const = 0;
   virtual void apply(Event event, State& state, Logger& logger) = 0;
 
-  // The rules that this algorithm needs for the order. Called at the next event after
-  // State::algorithms has changed. The passes of all algorithms run in the order of that list.
-  // Afterwards, at events named after_*, the whole list is reversed, so that the algorithm that was
+  // The passes that this algorithm needs. Called at the next event after State::algorithms has
+  // changed. The passes of all algorithms run in the order of State::algorithms. Afterwards, at
+  // events named after_*, the list of algorithms is reversed, so that the algorithm that was
   // applied last is undone first. Override it for an algorithm that must come first, last, or
   // before another one. Without passes, algorithms run in the order of State::algorithms.
   virtual std::vector<AlgorithmPass> passes() const { return {}; }

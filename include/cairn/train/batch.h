@@ -63,8 +63,8 @@ class Batch {
 // The result of Model::forward, which Model::loss and the metrics take. For a classifier: one
 // tensor of scores.
 using Outputs = Batch;
-// The result of Model::loss: one loss, several (their sum is trained), or named ones ("total" is
-// then the one trained). Each is logged as loss/train/<name>.
+// The result of Model::loss: one loss, several (their sum is trained), or named ones (then "total"
+// is trained). Each is logged as loss/train/<name>.
 using Losses = Batch;
 
 }  // namespace cairn

@@ -11,9 +11,9 @@ namespace cairn {
 class Logger;
 class State;
 
-// One method for each event, all empty. Called on the training thread. fit() ends with an exception
-// that one throws; close() follows when the Trainer is closed or destroyed. An instance belongs to
-// one open Trainer at a time; a copy belongs to none.
+// One method for each event, all empty. Called on the training thread. If a method throws an
+// exception, fit() ends with it; close() follows when the Trainer is closed or destroyed. An
+// instance belongs to one open Trainer at a time; a copy belongs to none.
 //
 //   struct Printer final : cairn::Callback {
 //     void batch_end(cairn::State& state, cairn::Logger& logger) override {
@@ -27,8 +27,8 @@ class Callback {
   Callback() = default;
   virtual ~Callback() = default;
 
-  // The key of its state in a checkpoint: the class's name without namespace. In a Trainer with
-  // several callbacks of one name, the keys are "Name", "Name-1", ...
+  // The key of the callback's state in a checkpoint: the class's name without namespace. In a
+  // Trainer with several callbacks of one name, the keys are "Name", "Name-1", ...
   virtual std::string name() const;
 
   // The events, in the order of cairn/train/event.h, which says when each one happens.
@@ -84,7 +84,7 @@ class Callback {
   virtual void post_close() {}
 
   // Calls the method of `event`. Override it to see every event. If the methods are to keep
-  // working, call the base class's, too.
+  // working, call the base class's run_event(), too.
   virtual void run_event(Event event, State& state, Logger& logger);
 
   // The state that is saved in checkpoints, and loaded before after_load: everything that a resumed

@@ -18,8 +18,9 @@
 
 namespace cairn {
 
-// A finite collection of samples. Its methods are called from loader threads. So they must be safe
-// to call concurrently, and must not draw from torch's global random generator.
+// A finite collection of samples. The methods of a Dataset are called from loader threads. So these
+// methods must be safe to call concurrently, and must not draw from torch's global random
+// generator.
 class Dataset {
  public:
   virtual ~Dataset() = default;
@@ -27,9 +28,9 @@ class Dataset {
   // The samples with these indices, stacked along dimension 0.
   virtual Batch get_batch(std::span<const std::int64_t> indices) const = 0;
 
-  // The same for data that differ from epoch to epoch, such as random augmentation. DataLoader
-  // calls this; the default calls get_batch(). A sample must depend only on its index and the
-  // epoch. Then a resumed run sees the same samples as a run that never stopped, whatever
+  // As get_batch(), for data that differ from epoch to epoch, such as random augmentation.
+  // DataLoader calls this; the default calls get_batch(). A sample must depend only on its index
+  // and the epoch. Then a resumed run sees the same samples as a run that never stopped, whatever
   // num_workers and batch_size are. Use one generator per sample:
   //
   //   Batch get_batch_in_epoch(std::span<const std::int64_t> indices,
@@ -43,15 +44,15 @@ class Dataset {
   //     return at::stack(images);
   //   }
   //
-  // `epoch` counts from 0. In an evaluation it is the number of batches trained before it.
+  // `epoch` counts from 0. In an evaluation, `epoch` is the number of batches trained before it.
   virtual Batch get_batch_in_epoch(std::span<const std::int64_t> indices,
                                    std::int64_t /*epoch*/) const {
     return get_batch(indices);
   }
 };
 
-// A seed for one sample in one epoch. It is well mixed, so seeds of neighbours are unrelated, and
-// it is the same in every version of cairn.
+// A seed for one sample in one epoch. The seed is well mixed, so seeds of neighbours are unrelated,
+// and the same in every version of cairn.
 std::uint64_t sample_seed(std::int64_t seed, std::int64_t epoch, std::int64_t index);
 
 // Samples are the rows of `tensors`, which have equal length.
@@ -80,7 +81,8 @@ class DataLoaderBase {
   virtual std::optional<Batch> next() = 0;
 
   // In a job of several processes: the number of samples at the end of this rank's epoch that other
-  // ranks have, too. They make all ranks have equally many. Evaluations do not count them.
+  // ranks have, too. Samples are repeated so that all ranks have equally many samples. Evaluations
+  // do not count the repeated samples.
   virtual std::int64_t num_repeated() const { return 0; }
   // False if every rank would get the same samples; the Trainer refuses such a loader in a job of
   // several processes. The default is true, so your own loaders are trusted.
@@ -94,19 +96,20 @@ class DataLoaderBase {
   // generator's state at the start of the epoch, and restores it before start_epoch() on resume.
   virtual bool uses_global_rng() const { return false; }
 
-  // The options that fix the order of samples. They are compared on resume, since a loader with
-  // another seed or batch size would silently continue on other data. None if there is nothing to
-  // compare.
+  // The options that fix the order of samples. These options are compared on resume, since a loader
+  // with another seed or batch size would silently continue on other data. None if there is nothing
+  // to compare.
   virtual Value state_dict() const { return None{}; }
   // Throws MismatchError if training cannot continue exactly with this loader.
   virtual void load_state_dict(const Value& /*state*/) {}
 
-  // The next two are for an epoch that continues with another number of ranks.
+  // The next two functions are for an epoch that continues with another number of ranks.
   //
-  // Returns how many samples of an epoch all ranks together had taken, when their loaders had the
-  // state `saved`: the first `had`, and then `batches` batches on each rank. Returns nullopt if
-  // this loader cannot tell. It also does if those loaders differ from this one in more than the
-  // number of ranks and the batch size of each. Then load_state_dict() decides.
+  // Returns how many samples of an epoch all ranks together had taken when their loaders had the
+  // state `saved`. The ranks had taken the first `had` samples, and then `batches` batches on each
+  // rank. Returns nullopt if this loader cannot tell. Also returns nullopt if those loaders differ
+  // from this one in more than the number of ranks and the batch size of each. After nullopt,
+  // load_state_dict() decides.
   virtual std::optional<std::int64_t> samples_after(const Value& /*saved*/, std::int64_t /*had*/,
                                                     std::int64_t /*batches*/) const {
     return std::nullopt;
@@ -116,14 +119,14 @@ class DataLoaderBase {
   virtual std::int64_t continue_epoch(std::int64_t /*epoch*/, std::int64_t /*had*/) { return 0; }
 };
 
-// In PyTorch's order.
+// The fields are in PyTorch's order.
 struct DataLoaderOptions {
   std::int64_t batch_size = 1;  // samples of a step
   // The order of epoch e is randperm(n) of a generator seeded with seed + e, as in Python's
   // DistributedSampler. If false: 0, 1, 2, ...
   bool shuffle = false;
   // Threads that fetch ahead. 0, PyTorch's default, fetches on the training thread, which is
-  // fastest for data in memory. The order never depends on it.
+  // fastest for data in memory. The order of samples never depends on num_workers.
   int num_workers = 0;
   // Drops a last batch that is not full, if BatchNorm or a compiled shape needs full ones.
   bool drop_last = false;
@@ -133,9 +136,9 @@ struct DataLoaderOptions {
   std::optional<std::int64_t> seed = std::nullopt;
   // Batches that each worker fetches ahead; num_workers times as many are in memory.
   int prefetch_factor = 2;
-  // In a job of several processes: this rank's part of the samples. It replaces shuffle and seed,
-  // which stay unset: .sampler = DistributedSamplerOptions{.shuffle = true}. batch_size is that of
-  // one rank.
+  // In a job of several processes: this rank's part of the samples. The sampler replaces shuffle
+  // and seed, which stay unset: .sampler = DistributedSamplerOptions{.shuffle = true}. batch_size
+  // is that of one rank.
   std::optional<DistributedSamplerOptions> sampler = std::nullopt;
 };
 
@@ -192,7 +195,8 @@ std::shared_ptr<DataLoaderBase> iterator_loader(
 namespace detail {
 
 // Drops the batches that the workers of a torch::data loader still fetch for an iterator that was
-// left early; before that, begin() refuses. Only a derived class can do this.
+// left early. As long as there are such batches, begin() refuses. Only a derived class can drop
+// them.
 template <class TorchLoader>
 struct InFlight : TorchLoader {
   static void drop(TorchLoader& loader) { (loader.*&InFlight::shuttle_).drain(); }
@@ -210,8 +214,8 @@ std::shared_ptr<DataLoaderBase> from_torch_data(TorchLoader& loader, ToBatch to_
       [&loader, to_batch,
        is_inside = std::make_shared<bool>(false)](std::int64_t) -> BatchIterator {
         if constexpr (requires { loader.options().workers; }) {
-          // Only for this loader's own iterator. If other code holds one, begin() refuses, since
-          // that code would lose batches.
+          // Only for this loader's own iterator. If other code holds an iterator, begin() refuses,
+          // since that code would lose batches.
           if (*is_inside) detail::InFlight<TorchLoader>::drop(loader);
         }
         *is_inside = true;

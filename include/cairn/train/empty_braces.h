@@ -16,9 +16,10 @@ struct NoValue {
   NoValue() = delete;
 };
 
-// A deleted constructor of std::initializer_list<NeverMatches> is never chosen. It makes GCC list
-// the constructors for EMA{.half_life = "4ba"}, too. Do not use it in classes whose options have
-// fields that are written in braces: GCC would call Adam({.betas = {0.9, 0.99}}) ambiguous.
+// A deleted constructor of std::initializer_list<NeverMatches> is never chosen. Such a constructor
+// makes GCC list the constructors for EMA{.half_life = "4ba"}, too. Do not use it in classes whose
+// options have fields that are written in braces: GCC would call Adam({.betas = {0.9, 0.99}})
+// ambiguous.
 template <class T>
 concept NeverMatches = std::same_as<T, NoValue>;
 

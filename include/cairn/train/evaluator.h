@@ -28,8 +28,8 @@ struct Evaluator {
   // nullopt: the Trainer's eval_subset_num_batches and eval_interval.
   std::optional<std::int64_t> subset_num_batches = std::nullopt;
   std::optional<Interval> eval_interval = std::nullopt;
-  // Batches are computed in parts of this many samples, if whole ones do not fit the memory.
-  // nullopt: whole.
+  // Batches are computed in parts of this many samples, if whole batches do not fit the memory.
+  // nullopt: batches are not cut.
   std::optional<std::int64_t> device_eval_microbatch_size = std::nullopt;
 };
 

@@ -19,8 +19,9 @@
 //     iteration_end, (evaluation), iteration_checkpoint
 //   fit_end, (evaluation)
 //
-// A run that resumes inside an epoch has no iteration_start and no epoch_start for it. A checkpoint
-// saved in a *_checkpoint event includes what callbacks did in the *_end event before it.
+// A run that resumes inside an epoch has no iteration_start and no epoch_start for this epoch. A
+// checkpoint saved in a *_checkpoint event includes what callbacks did in the *_end event before
+// it.
 #pragma once
 
 #include <cstdint>
@@ -80,7 +81,7 @@ inline constexpr int kNumEvents = static_cast<int>(Event::kPredictEnd) + 1;
 // Composer's value: "batch_end". It is also the name of the callback's method.
 std::string_view name(Event event);
 
-// The inverse, ignoring case; nullopt for an unknown name.
+// The inverse of name(), ignoring case; nullopt for an unknown name.
 std::optional<Event> find_event(std::string_view name);
 
 }  // namespace cairn

@@ -14,8 +14,8 @@ namespace cairn {
 
 class State;
 
-// Says whether it is time. Called at the events that the option uses (for saving, the *_checkpoint
-// ones).
+// Says whether it is time. Called at the events that the option uses (for saving: the *_checkpoint
+// events).
 using IntervalFunction = std::function<bool(const State& state, Event event)>;
 
 // `1` and "1ep" mean every epoch, "100ba" every hundred batches, "0.1dur" ten times per run. 0
@@ -53,8 +53,8 @@ struct IntervalScheduleOptions {
   bool checkpoint_events = true;
 };
 
-// Returns a function that says, at each event, whether it is time. It remembers when it last said
-// yes, so every user needs one of its own. Throws UsageError for an invalid interval.
+// Returns a function that says, at each event, whether it is time. The function remembers when it
+// last said yes, so every user needs its own. Throws UsageError for an invalid interval.
 std::function<bool(const State& state, Event event)> create_interval_scheduler(
     const Interval& interval, IntervalScheduleOptions options = {});
 

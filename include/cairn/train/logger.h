@@ -18,28 +18,30 @@ namespace cairn {
 
 // A local file that a destination is to keep elsewhere.
 struct FileUpload {
-  std::string remote_file_name;  // its name at the destination
+  std::string remote_file_name;  // the file's name at the destination
   std::string file_path;
   bool overwrite = false;  // may replace an existing object of that name
   // Restricts `overwrite` to objects that look_before_uploads() found, or that were uploaded with
   // this flag since. If another job wrote the object meanwhile, it stays, and the upload fails with
   // AlreadyExistsError.
   bool only_known = false;
-  // The format that remote_file_name was made from (with its {epoch}, {batch}, ...), and the time.
-  // With these a destination can forget what only_known needs about names that cannot occur again.
-  // Empty: it forgets nothing.
+  // The format that remote_file_name was made from (with its {epoch}, {batch}, ...), and the
+  // training time of the file. With both, a destination can forget what only_known needs about
+  // names that cannot occur again. Empty: the destination forgets nothing.
   NameFormat remote_file_name_format = {};
   Timestamp timestamp = {};
-  // A pointer, `latest`, that moves to remote_file_name as soon as that is durable. Empty: none.
+  // A pointer, `latest`, that moves to remote_file_name as soon as this object is durable. Empty:
+  // none.
   std::string latest_remote_file_name = {};
-  // Names that this upload makes superfluous. They are removed after the pointer has moved.
+  // Names that this upload makes superfluous. These objects are removed after the pointer has
+  // moved.
   std::vector<std::string> remove_afterwards = {};
-  // The file is no longer written to, so it need not be copied before it is sent. It may be
+  // The file is no longer written to, so it need not be copied before it is sent. The file may be
   // removed.
   bool is_immutable = false;
-  // Called in any thread when all of this is done, with the names that were removed. Not called
-  // after an error, nor for a file that another upload of the same name replaced before it was
-  // sent.
+  // Called in any thread when the upload, the move of the pointer and the removals are done, with
+  // the names that were removed. Not called after an error, nor for a file that another upload of
+  // the same name replaced before it was sent.
   std::function<void(const std::vector<std::string>& removed)> on_done = nullptr;
 };
 
@@ -49,9 +51,10 @@ struct RemotePlace {
   NameFormat name;  // with the variables of the name that was asked for
 };
 
-// A place that log entries go to. Derive from it to send them elsewhere. It is a callback, too:
-// logger destinations run before other callbacks at init, and after them at every other event.
-// Called on the training thread, which waits: do slow work on a thread of your own.
+// A destination of log entries. Derive from this class to send entries elsewhere. A logger
+// destination is a callback, too: logger destinations run before other callbacks at init, and after
+// them at every other event. Called on the training thread, which waits: do slow work on a thread
+// of your own.
 class LoggerDestination : public Callback {
  public:
   // Keys are "loss/train/total", "metrics/eval/MulticlassAccuracy"; values are scalars.
@@ -68,7 +71,7 @@ class LoggerDestination : public Callback {
   virtual bool can_upload_files() const { return false; }
   // Called before anything is loaded. Looks at the objects that may be overwritten later, and at
   // the pointer that will be moved, so that another job's writes are noticed. Dist variables are
-  // filled in. `latest` empty: no pointer.
+  // filled in in both names. `latest` empty: no pointer.
   virtual void look_before_uploads(const NameFormat& /*remote_file_name*/,
                                    const NameFormat& /*latest*/) {}
   // Takes a file, which may change or be removed after this returns, and sends it in the
@@ -79,8 +82,8 @@ class LoggerDestination : public Callback {
   // UnsupportedError.
   virtual void download_file(const std::string& remote_file_name, const std::string& destination,
                              bool overwrite = false);
-  // The place where names of that format are kept, for reading them without a copy. autoresume
-  // searches it. nullopt: there is none.
+  // The place where objects with names of that format are kept, for reading them without a copy.
+  // autoresume searches this place. nullopt: there is none.
   virtual std::optional<RemotePlace> place_of(const NameFormat& /*remote_file_name*/) const {
     return std::nullopt;
   }

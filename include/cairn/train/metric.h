@@ -13,15 +13,15 @@
 
 namespace cairn {
 
-// Derive your own metric from it, and keep sums, not values, since there may be many batches. Pass
-// it to classifier() (train_metrics, val_metrics), or return it from Model::get_metrics(). The
+// Derive your own metric from Metric, and keep sums, not values, since there may be many batches.
+// Pass it to classifier() (train_metrics, val_metrics), or return it from Model::get_metrics(). The
 // Trainer resets it before each training batch and each evaluation, updates it without gradients,
 // and logs the result as metrics/<label>/<name>. Not thread-safe.
 class Metric {
  public:
   virtual ~Metric() = default;
 
-  // The key under which it is logged and saved: Python's class name, "MulticlassAccuracy".
+  // The key under which the metric is logged and saved: Python's class name, "MulticlassAccuracy".
   virtual std::string name() const = 0;
   // A new metric with the same options. Each evaluator has its own.
   virtual std::unique_ptr<Metric> clone() const = 0;
@@ -44,7 +44,7 @@ class Metric {
   virtual Value merge_states(const std::vector<Value>& states) const;
 };
 
-// Metrics by key, in order. They are logged and saved under the key, usually name().
+// Metrics by key, in order. Metrics are logged and saved under the key, usually name().
 using Metrics = std::vector<std::pair<std::string, std::shared_ptr<Metric>>>;
 
 }  // namespace cairn

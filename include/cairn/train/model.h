@@ -43,17 +43,18 @@ class Model {
   // mode.
   virtual torch::nn::Module& module() = 0;
 
-  // Called for each microbatch, in training mode and with gradients; under autocast with an amp
-  // precision.
+  // Called for each microbatch, in training mode and with gradients. With an amp precision it is
+  // called under autocast.
   virtual Outputs forward(const Batch& batch) = 0;
 
-  // Mean losses over the batch, see Losses. They must be means, not sums, since microbatches are
-  // weighed by their samples.
+  // Mean losses over the batch, see Losses. The losses must be means, not sums, since microbatches
+  // are weighed by their samples.
   virtual Losses loss(const Outputs& outputs, const Batch& batch) = 0;
 
-  // The outputs for metrics and predict(), in evaluation mode, without gradients. `outputs` are
-  // those of forward() if the Trainer has them; the default returns these. Otherwise it is nullptr,
-  // and the default calls forward(). Override it for a model that evaluates in another way.
+  // The outputs for metrics and predict(), in evaluation mode, without gradients. `outputs` points
+  // at the outputs of forward() if the Trainer has them; then the default returns them. Otherwise
+  // `outputs` is nullptr, and the default calls forward(). Override it for a model that evaluates
+  // in another way.
   virtual Outputs eval_forward(const Batch& batch, const Outputs* outputs);
 
   // New metrics, which the Trainer keeps. Default: none.
@@ -111,8 +112,8 @@ concept HoldsModule = requires(std::remove_cvref_t<Net>& net, const at::Tensor& 
 
 }  // namespace detail
 
-// The same for a std::shared_ptr<Net>, or for a module holder whose `forward(Tensor)` returns a
-// Tensor:
+// As make_classifier(), for a std::shared_ptr<Net>, or for a module holder whose `forward(Tensor)`
+// returns a Tensor:
 //
 //   torch::nn::Sequential net(torch::nn::Linear(64, 10));
 //   .model = cairn::classifier(net, {.num_classes = 10}),

@@ -23,8 +23,9 @@ class Module;
 
 namespace cairn {
 
-// Makes an optimizer once its parameters are known. Holds options, which are checked then. The
-// classes of cairn/optim/optimizers.h derive from it; RecipeOf does it for your own optimizers.
+// Makes an optimizer once the parameters are known. Holds options, which are checked when the
+// optimizer is made. The classes of cairn/optim/optimizers.h derive from it. For your own
+// optimizers, RecipeOf derives from it.
 class OptimizerRecipe {
  public:
   virtual ~OptimizerRecipe() = default;
@@ -41,8 +42,8 @@ concept PointsToOptimizer = std::convertible_to<Pointer, std::shared_ptr<torch::
 }  // namespace detail
 
 // The type of TrainerOptions::optimizers. A recipe gets every parameter of the model, trainable or
-// not; those without a gradient are not stepped. For parameter groups, or for a part of the model,
-// make the optimizer yourself from cairn::parameters().
+// not; parameters without a gradient are not stepped. For parameter groups, or for a part of the
+// model, make the optimizer yourself from cairn::parameters().
 class OptimizerHandle {
  public:
   // NOLINTBEGIN(google-explicit-constructor)
@@ -84,9 +85,9 @@ bool can_be_saved(const torch::optim::Optimizer& optimizer);
 bool needs_closure(const torch::optim::Optimizer& optimizer);
 
 // Python's state, by parameter name, with torch 2.6's keys: {"state": {name: {...}},
-// "param_groups": [{..., "params": [names]}]}. Tensors are views of the live ones: valid as long as
-// those live, and changed by the next step. The names are those in `module`. Throws UsageError for
-// a parameter that is not in it.
+// "param_groups": [{..., "params": [names]}]}. Tensors are views of the live tensors: valid as long
+// as the live ones exist, and changed by the next step. The names are those in `module`. Throws
+// UsageError for a parameter that is not in `module`.
 Value optimizer_state_dict(const torch::optim::Optimizer& optimizer,
                            const torch::nn::Module& module);
 

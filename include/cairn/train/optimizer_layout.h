@@ -16,8 +16,8 @@
 //       state.tensor("exp_avg", values.exp_avg());
 //     }
 //
-// Checkpoints then hold it, by parameter names, with the keys that Python's class of that name
-// would write. It loads from either kind of checkpoint.
+// Checkpoints then hold the optimizer's state, by parameter names, with the keys that Python's
+// class of that name would write. The optimizer loads checkpoints of cairn and of Python.
 #pragma once
 
 #include <torch/optim/optimizer.h>
@@ -38,32 +38,33 @@
 namespace cairn {
 
 // The keys of a parameter group, in Python's order. Saving reads the values, loading sets them. If
-// a file lacks a key, or has it with another type, it is listed as a misfit, unless stated
-// otherwise.
+// a file lacks a key, or has the key with another type, the key is listed as a misfit, unless
+// stated otherwise.
 class GroupFields {
  public:
   virtual ~GroupFields() = default;
 
   void number(const char* key, double& value) { visit(key, value, std::nullopt); }
   // An option whose default in Python is an int (weight_decay=0): written as an int as long as it
-  // has that value.
+  // has the default value.
   void number(const char* key, double& value, std::int64_t python_default) {
     visit(key, value, python_default);
   }
   // A count: an int in Python.
   virtual void whole(const char* key, std::int64_t& value) = 0;
   virtual void flag(const char* key, bool& value) = 0;
-  // A flag that older releases of PyTorch do not write: if a file lacks it, it does not change.
+  // A flag that older releases of PyTorch do not write: if a file lacks it, `value` does not
+  // change.
   virtual void newer_flag(const char* key, bool& value) = 0;
   virtual void text_or_none(const char* key, std::optional<std::string>& value) = 0;
   void pair(const char* key, std::array<double, 2>& values) { pair(key, values, None{}); }
-  // Also written as `python_default`, a tuple, as long as it has those values.
+  // As above, but written as `python_default`, a tuple, as long as `values` equals it.
   virtual void pair(const char* key, std::array<double, 2>& values,
                     const Value& python_default) = 0;
   void pair(const char* key, std::tuple<double, double>& values);
   virtual void pair(const char* key, std::pair<std::optional<double>, double>& values) = 0;
 
-  // A key without effect here ("foreach"): written as `value`, or as a loaded file had it.
+  // A key without effect in cairn ("foreach"): written as `value`, or as a loaded file had it.
   virtual void python_only(const char* key, const Value& value) = 0;
   // A key that cairn does not implement ("maximize"). Throws UnsupportedError for a file with
   // another value, since training would continue differently.
@@ -92,9 +93,9 @@ class StateFields {
   virtual const at::Tensor& parameter() const = 0;
   virtual const std::vector<at::Tensor>& group() const = 0;
 
-  // A tensor that is on the parameter's device after loading and, if it is a float, has its dtype.
-  // On devices other than the CPU its elements arrive later, so describe_state() and is_empty()
-  // must not read them.
+  // A tensor that is on the parameter's device after loading and, if it is a float, has the
+  // parameter's dtype. On devices other than the CPU its elements arrive later, so describe_state()
+  // and is_empty() must not read them.
   virtual void tensor(const char* key, at::Tensor& value, const TensorField& field) = 0;
   void tensor(const char* key, at::Tensor& value) { tensor(key, value, {}); }
   // A list of such tensors, each of TensorField's shape or None; written if there is one.
@@ -112,8 +113,9 @@ class StateFields {
   virtual void number(const char* key, std::optional<double>& value) = 0;
 };
 
-// Python's entries of a parameter group besides the class's options. They are added with the
-// group's first scheduler or load. That invalidates earlier references to the group's options.
+// Python's entries of a parameter group besides the class's options. These entries are added with
+// the group's first scheduler or load. Adding them invalidates earlier references to the group's
+// options.
 struct GroupExtras {
   std::optional<double> initial_lr = std::nullopt;  // group["initial_lr"]
   Dict loaded = {};  // the group in the last loaded file: keys that keep its form when saved again
@@ -133,7 +135,7 @@ class OptimizerLayout {
  public:
   virtual ~OptimizerLayout() = default;
 
-  // The class's name in Python. Checkpoints store the state under it.
+  // The class's name in Python. Checkpoints store the state under this name.
   virtual std::string python_name() const = 0;
   // Whether step() needs a closure, which it may call several times (LBFGS).
   virtual bool needs_closure() const { return false; }
@@ -153,7 +155,7 @@ class OptimizerLayout {
       const at::Tensor& /*parameter*/, const torch::optim::OptimizerOptions& /*options*/) const {
     return nullptr;
   }
-  // Whether a loaded state means that there is none.
+  // Whether a loaded state means that the parameter has no state.
   virtual bool is_empty(const torch::optim::OptimizerParamState& /*state*/) const { return false; }
 
  protected:

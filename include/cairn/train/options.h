@@ -45,13 +45,14 @@ struct TrainerOptions {  // NOLINT(clang-analyzer-optin.performance.Padding)
   // Ends every epoch after this many batches: for trying things out, and for loaders that do not
   // know their length. nullopt, or Composer's -1: epochs are not cut.
   std::optional<std::int64_t> train_subset_num_batches = std::nullopt;
-  // A run that resumes inside an epoch continues after the batches that were trained. If false,
-  // loaders that can only draw and drop are spared that, and those batches are trained twice.
+  // If true, a run that resumes inside an epoch continues after the batches that were trained. If
+  // false, loaders that cannot seek do not draw and drop these batches, so the batches are trained
+  // twice.
   bool spin_dataloaders = true;
   // "20ep", "900ba", "1e6sp", ...; not in "dur" or "sec". May be replaced by fit()'s duration.
   std::optional<Duration> max_duration = std::nullopt;
-  // Code that changes the computation: EMA, GradientClipping, LabelSmoothing. They run in this
-  // order, and at events called after_* in reverse order.
+  // Code that changes the computation: EMA, GradientClipping, LabelSmoothing. Algorithms run in
+  // this order, and at events called after_* in reverse order.
   HandleList<Algorithm> algorithms = {};
   // A recipe, AdamW({.lr = 1e-3}), or a shared pointer to an optimizer over the model's parameters.
   // Default: DecoupledSGDW(lr=0.1), with a warning, since it suits few models.
@@ -61,14 +62,15 @@ struct TrainerOptions {  // NOLINT(clang-analyzer-optin.performance.Padding)
   // Multiplies max_duration and all schedules by this factor, for a short trial of a long recipe.
   // Throws UsageError without schedulers.
   double scale_schedule_ratio = 1.0;
-  // Whether rates change every batch or every epoch. Default: every batch, or every epoch if there
-  // is one of PyTorch's schedulers: docs/from_composer.md.
+  // Whether rates change every batch or every epoch. Default: every batch, or every epoch if one of
+  // the schedulers is PyTorch's: docs/from_composer.md.
   std::optional<bool> step_schedulers_every_batch = std::nullopt;
   // A loader, a DataSpec, or Evaluators with different labels.
   EvaluatorList eval_dataloader = {};
-  // How often they run; 0: never. Their time does not count as training.
+  // How often evaluations run; 0: never. Their time does not count as training.
   Interval eval_interval = 1;
-  // For every Evaluator that does not set it. nullopt, or Composer's -1: all batches.
+  // For every Evaluator that does not set subset_num_batches. nullopt, or Composer's -1: all
+  // batches.
   std::optional<std::int64_t> eval_subset_num_batches = std::nullopt;
   // Code that runs at events. With any callback or logger the losses are read after each batch,
   // which waits for a GPU.
@@ -77,7 +79,7 @@ struct TrainerOptions {  // NOLINT(clang-analyzer-optin.performance.Padding)
   // The value of {run_name} in file names, by which autoresume finds the run's checkpoints.
   // Default: the environment's COMPOSER_RUN_NAME, then RUN_NAME, then an invented name.
   std::optional<std::string> run_name = std::nullopt;
-  // Redrawn in place on a terminal; elsewhere a line from time to time.
+  // A bar that is redrawn in place on a terminal; elsewhere a line from time to time.
   bool progress_bar = true;
   // Metrics as lines of text, for logs that are kept. Turn the bar off then.
   bool log_to_console = false;
@@ -97,13 +99,13 @@ struct TrainerOptions {  // NOLINT(clang-analyzer-optin.performance.Padding)
   std::shared_ptr<ObjectStore> load_object_store = nullptr;
   // Load only the model's weights, for fine-tuning. Time, optimizer and random state start afresh.
   bool load_weights_only = false;
-  // The names in the model and in the file must be the same. Shapes must always fit.
+  // If true, the names in the model and in the file must be the same. Shapes must always fit.
   bool load_strict_model_weights = true;
   // Show the progress of a load from a far store as a line on console_stream.
   bool load_progress_bar = true;
   // Read weights straight into the model: no additional memory, and less time. If a disk fails or
-  // damage is found meanwhile, the model has old and new weights. load_path then throws. autoresume
-  // continues with an older checkpoint, or throws if there is none.
+  // damage is found meanwhile, the model is left with a mix of old and new weights. load_path then
+  // throws. autoresume continues with an older checkpoint, or throws if there is none.
   bool load_in_place = false;
   // Parts of the file to leave out: patterns of paths, or a function.
   IgnoreKeys load_ignore_keys = {};
@@ -115,8 +117,8 @@ struct TrainerOptions {  // NOLINT(clang-analyzer-optin.performance.Padding)
 
   // --- Saving -----------------------------------------------------------------------------------
 
-  // nullopt: nothing is saved. Otherwise adds a CheckpointSaver, unless there is one among the
-  // callbacks.
+  // nullopt: nothing is saved. Otherwise adds a CheckpointSaver, unless the callbacks contain one
+  // already.
   std::optional<std::string> save_folder = std::nullopt;
   // dist and time variables; the extension selects container and compression.
   std::string save_filename = "ep{epoch}-ba{batch}-rank{rank}.pt";
@@ -147,18 +149,18 @@ struct TrainerOptions {  // NOLINT(clang-analyzer-optin.performance.Padding)
   // starts and restarts a job. Requires run_name, save_folder and save_latest_filename.
   bool autoresume = false;
   // If false, the start throws UsageError if save_folder holds a whole checkpoint of this run that
-  // autoresume cannot take. The error says which one and why. (Its name is of another
-  // save_filename, another form of run saved it, or it cannot be loaded.) If true, the run begins
-  // anew.
+  // autoresume cannot take. The error names the checkpoint and the reason. (Its name was made from
+  // another save_filename, a run of another form saved it, or it cannot be loaded.) If true, the
+  // run begins anew.
   bool autoresume_may_begin_anew = false;
   // "cpu" or "gpu". Default: gpu if there is one.
   std::optional<Word<DeviceKind>> device = std::nullopt;
   // "fp32", "amp_fp16" or "amp_bf16". Default: amp_fp16 on a GPU, and fp32, the only choice, on a
   // CPU. amp_bf16, on newer GPUs, needs no loss scaling.
   std::optional<Word<Precision>> precision = std::nullopt;
-  // The batch is computed in parts of this many samples, with the gradient of the whole, for
-  // batches that do not fit the memory. Default: whole. Code that looks across a batch (BatchNorm)
-  // sees the parts.
+  // The batch is computed in parts of this many samples, with the gradient of the whole batch. For
+  // batches that do not fit the memory. Default: the whole batch at once. Code that looks across a
+  // batch (BatchNorm) sees the parts.
   std::optional<std::int64_t> device_train_microbatch_size = std::nullopt;
   // Weighs the parts by tokens, not by samples: for padded text.
   bool accumulate_train_batch_on_tokens = false;
@@ -191,7 +193,7 @@ struct TrainerOptions {  // NOLINT(clang-analyzer-optin.performance.Padding)
   bool save_async = true;
   // Saves that may wait for the background thread, each with a copy of its own.
   int save_max_pending = 1;
-  // Checkpoints to keep in a store, and where loggers upload to; at least 1.
+  // Checkpoints to keep in a store, and in each place that loggers upload to; at least 1.
   std::optional<int> save_num_remote_checkpoints_to_keep = std::nullopt;
   // How long the end of fit() and close() wait for uploads of checkpoints.
   std::chrono::seconds save_upload_timeout = std::chrono::seconds(3600);
@@ -203,8 +205,8 @@ struct TrainerOptions {  // NOLINT(clang-analyzer-optin.performance.Padding)
   // Handle signals from construction to close(): on SIGTERM, SIGINT and SIGUSR1 fit() saves and
   // stops; on SIGUSR2 it saves. Set it to false if the program has handlers of its own.
   bool handle_signals = true;
-  // FitResult::exit_code after such a stop (sysexits' EX_TEMPFAIL). It tells the job's launcher to
-  // start the job again.
+  // FitResult::exit_code after such a stop (sysexits' EX_TEMPFAIL). This exit code tells the job's
+  // launcher to start the job again.
   int interrupted_exit_code = 75;
 };
 

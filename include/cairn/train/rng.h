@@ -17,8 +17,9 @@ std::int64_t random_seed();
 
 // The "rng" list of a checkpoint: one dict with "python", "numpy", "torch" and, if a device
 // generator is in use, "cuda". "python" and "numpy" are Python's random.getstate() and numpy's
-// legacy state. C++ draws from neither, so they are those of the last restore or seed_all(). In a
-// job of several processes the one entry is this rank's; checkpoints have all ranks' entries.
+// legacy state. C++ draws from neither, so both are as the last restore or seed_all() set them. In
+// a job of several processes the one entry is that of this rank; checkpoints have the entries of
+// all ranks.
 Value rng_states();
 
 // Sets the generators from the first entry of such a list, written by cairn or Composer. Checks

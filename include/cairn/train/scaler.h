@@ -1,8 +1,8 @@
 // GradScaler: PyTorch's gradient scaling for fp16, with Python's state.
 //
 // fp16 gradients that are too small become 0. So the loss is multiplied by a scale, and the
-// gradients are divided by it before the step. A step whose gradients overflowed is left out. The
-// scale shrinks after an overflow and grows without one. The Trainer does all of this with
+// gradients are divided by the scale before the step. A step whose gradients overflowed is left
+// out. The scale shrinks after an overflow and grows without one. The Trainer does all of this with
 // precision "amp_fp16"; in a loop of your own do it yourself:
 //
 //   scaler.scale(loss).backward();
@@ -52,8 +52,8 @@ class GradScaler {
   void unscale_(  // NOLINT(readability-identifier-naming): PyTorch's
       torch::optim::Optimizer& optimizer);
   // For a sharded model, where each rank has the gradients of its own rows. Call it on all ranks
-  // after unscale_(): a gradient that is not finite on one rank then counts on all, as in PyTorch's
-  // ShardedGradScaler. Throws DistError.
+  // after unscale_(). If a gradient is not finite on one rank, all ranks then leave out the step,
+  // as in PyTorch's ShardedGradScaler. Throws DistError.
   void agree_over_ranks();
   // Calls optimizer.step(), unless a gradient was not finite. Then the weights do not change.
   void step(torch::optim::Optimizer& optimizer);
@@ -62,8 +62,8 @@ class GradScaler {
 
   // {} if disabled, otherwise Python's five entries.
   Value state_dict() const;
-  // Loads either form. Throws MismatchError for ill-typed entries. The saved factors replace the
-  // options.
+  // Loads {} or Python's five entries. Throws MismatchError for ill-typed entries. The saved
+  // factors replace the options.
   void load_state_dict(const Value& state);
 
  private:

@@ -33,7 +33,7 @@ class ComposerScheduler : public Scheduler {
 };
 
 // One of PyTorch's schedulers before it is attached to an optimizer; attach() returns a running
-// one. step() and the state are those of torch.optim.lr_scheduler's class of that name.
+// one. step() and the state do what the class of the same name in torch.optim.lr_scheduler does.
 class RunningScheduler;
 class TorchScheduler : public Scheduler {
  public:
@@ -42,8 +42,8 @@ class TorchScheduler : public Scheduler {
                                                    double scale) const = 0;
 };
 
-// A scheduler attached to one optimizer, which must outlive it. Sets the learning rates of all
-// parameter groups at construction and at each step().
+// A scheduler attached to one optimizer. The optimizer must outlive the scheduler. Sets the
+// learning rates of all parameter groups at construction and at each step().
 class RunningScheduler {
  public:
   virtual ~RunningScheduler() = default;

@@ -30,7 +30,7 @@ namespace cairn {
 class GradScaler;
 class ShardedModule;
 
-// A call of fit() with a duration, or one that set the time back.
+// A call of fit() with a duration, or a call that set the time back.
 struct FitCall {
   std::optional<Time> duration;  // as passed; nullopt: up to max_duration
   Time begin;                    // in the unit of `end`
@@ -46,8 +46,8 @@ struct FitCalls {
 };
 
 // Owned by the Trainer; used on the training thread only. Training continues with whatever an
-// event's code assigns here: another batch, other outputs, a scaled loss. The Trainer fills it from
-// its options; TrainerOptions explains them.
+// event's code assigns here: another batch, other outputs, a scaled loss. The Trainer fills the
+// State from the TrainerOptions, which explain the values.
 class State {
  public:
   std::string run_name;
@@ -102,8 +102,8 @@ class State {
   Dict total_loss_dict;  // "loss/train/total" -> float of the last batch
 
   // The loaders' state: with the timestamp it restores their position. Holds the seed of loaders
-  // that were given none. For a train loader with uses_global_rng() it holds the generator's state
-  // at the start of the epoch. None before the first epoch.
+  // that were given no seed. For a train loader with uses_global_rng() it holds the generator's
+  // state at the start of the epoch. None before the first epoch.
   Value dataset_state;
 
   // The sharded model, of which this rank has its part; null: every rank has all of it

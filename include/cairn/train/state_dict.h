@@ -28,14 +28,15 @@ class State;
 // storage alive. Tensors that share storage give views that share one Storage while `tensor`'s
 // storage lives.
 //
-// On a GPU each read copies the bytes to the host. It first waits for all work that the current
-// streams of the reader and of this call have been given until then. A read throws StorageError if
-// the device fails. view_of() throws UnsupportedError for a sparse or quantized tensor. It throws
-// UsageError for one without elements (of the meta device) or on a device of another kind.
+// On a GPU each read copies the bytes to the host. The read first waits for all work that the
+// current streams of the reader and of this call have been given until then. A read throws
+// StorageError if the device fails. view_of() throws UnsupportedError for a sparse or quantized
+// tensor. view_of() throws UsageError for a tensor without elements (of the meta device) or on a
+// device of another kind.
 TensorView view_of(const at::Tensor& tensor);
 
-// A torch tensor with the view's elements. With `share` it shares the view's memory, and keeps the
-// view's owner alive. Throws UnsupportedError for a dtype that this libtorch lacks.
+// A torch tensor with the view's elements. If `share` is true, it shares the view's memory, and
+// keeps the view's owner alive. Throws UnsupportedError for a dtype that this libtorch lacks.
 at::Tensor tensor_of(const TensorView& view, bool share = false);
 
 // OrderedDict of names to tensors, in Python's order (module by module: parameters, buffers,
@@ -56,9 +57,10 @@ struct IncompatibleKeys {
 // Tensors that are not in memory yet, or must be converted, need memory as in load_checkpoint().
 IncompatibleKeys load_state_dict(torch::nn::Module& module, const Value& state,
                                  LoadStateDictOptions options = {});
-// The same for a file. Verifies every byte of it before it changes anything, and reads it once.
-// (With load_state_dict(module, load(path)), load() reads each byte to verify it, and this function
-// reads it again.) Also throws what load() throws; CorruptError for damage anywhere in the file.
+// As above, for a file. Verifies every byte of the file before it changes the module, and reads the
+// file once. (With load_state_dict(module, load(path)), load() reads each byte to verify it, and
+// this function reads it again.) Also throws what load() throws; CorruptError for damage anywhere
+// in the file.
 IncompatibleKeys load_state_dict(torch::nn::Module& module, const Checkpoint& checkpoint,
                                  LoadStateDictOptions options = {});
 
@@ -111,15 +113,16 @@ struct LoadCheckpointOptions {
 // of it) become invalid; Values of state_dict() and views stay valid.
 //
 // With `in_place` weights are read straight into the model, after everything else was read, checked
-// and fits. That needs no additional memory, keeps pointers valid, and takes half of the time. But
-// an error in this last step (damaged weights, a failing disk) leaves the model with old and new
-// weights, and says so. Only what is loaded is verified, no other byte of the file. Use it for
-// weights too large to be held twice, and for new models, whose weights do not matter yet. Weights
-// for a GPU from a `.pt` on a local disk pass through host buffers, whose size does not depend on
-// the weights. From elsewhere they are loaded as without `in_place`.
+// and fits. Reading in place needs no additional memory, keeps pointers valid, and takes half of
+// the time. But an error in this last step (damaged weights, a failing disk) leaves the model with
+// a mix of old and new weights, and says so. Only what is loaded is verified, no other byte of the
+// file. Use it for weights too large to be held twice, and for new models, whose weights do not
+// matter yet. Weights for a GPU from a `.pt` on a local disk pass through host buffers, whose size
+// does not depend on the weights. Weights for a GPU from elsewhere are loaded as without
+// `in_place`.
 std::optional<Value> load_checkpoint(const std::string& path, State& state, Logger& logger,
                                      const LoadCheckpointOptions& options = {});
-// The same for an open file, such as find_latest()'s.
+// As above, for an open file, such as the one that find_latest() returns.
 std::optional<Value> load_checkpoint(const Checkpoint& checkpoint, State& state, Logger& logger,
                                      const LoadCheckpointOptions& options = {});
 

@@ -21,8 +21,8 @@
 
 namespace cairn {
 
-// One call of fit(). Absent options keep the Trainer's values. Others replace these, for later
-// calls, too (except spin_dataloaders).
+// One call of fit(). For absent options the Trainer's values apply. Options that are set replace
+// these values, for later calls, too (except spin_dataloaders).
 struct FitOptions {
   DataSpecOrLoader train_dataloader = {};
   std::string train_dataloader_label = "train";  // of a loader that is passed here
@@ -32,17 +32,17 @@ struct FitOptions {
   // Calls of fit() are numbered, and with autoresume a restarted program repeats them. A call that
   // the checkpoint knows keeps its end. A finished call returns kAlreadyFinished.
   std::optional<Duration> duration = std::nullopt;
-  // Start counting from zero; weights and optimizer stay. For a second stage of training: otherwise
-  // its checkpoints would be named and ordered after those of the first stage. A call that
-  // autoresume knows does not set the time back again. Give each stage a save_folder of its own:
-  // docs/trainer.md, "Stages with reset_time".
+  // Start counting from zero; weights and optimizer stay. For a second stage of training. Without
+  // reset_time, checkpoints of the second stage would be named and ordered after those of the first
+  // stage. A call that autoresume knows does not set the time back again. Give each stage a
+  // save_folder of its own: docs/trainer.md, "Stages with reset_time".
   bool reset_time = false;
   // Replace the Trainer's schedulers; they start from the optimizer's initial rates.
   std::optional<HandleList<Scheduler>> schedulers = std::nullopt;
   double scale_schedule_ratio = 1.0;  // with schedulers only
   std::optional<bool> step_schedulers_every_batch = std::nullopt;
   std::optional<EvaluatorList> eval_dataloader = std::nullopt;
-  // The next two apply to an eval_dataloader that is passed here.
+  // The next two options apply to an eval_dataloader that is passed here.
   std::optional<std::int64_t> eval_subset_num_batches = std::nullopt;
   Interval eval_interval = 1;
   std::optional<std::int64_t> device_train_microbatch_size = std::nullopt;
@@ -59,9 +59,9 @@ struct FitResult {
   int exit_code = 0;  // what main() should return
 };
 
-// Not thread-safe: one thread constructs it, trains and destroys it. It has threads of its own for
-// loading data and writing checkpoints. From the first save on (with save_async) it keeps memory
-// for one more copy of the state.
+// Not thread-safe: one thread constructs a Trainer, trains and destroys it. A Trainer has threads
+// of its own for loading data and writing checkpoints. From the first save on (with save_async) it
+// keeps memory for one more copy of the state.
 class Trainer {
  public:
   // Builds everything, loads a checkpoint if there is one to load, and fires INIT, BEFORE_LOAD and
@@ -100,7 +100,7 @@ class Trainer {
   State& state();
   Logger& logger();
 
-  // The first CheckpointSaver's; {} without one.
+  // As the functions of the first CheckpointSaver; {} without one.
   std::vector<std::string> saved_checkpoints();
   std::map<std::string, Timestamp> all_saved_checkpoints_to_timestamp();
   // Saves once, durably, to a path of this format string; moves no link, removes nothing. Returns

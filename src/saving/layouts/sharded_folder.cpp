@@ -1,6 +1,6 @@
 // A folder that all ranks write (state_dict_type "sharded"). Rank 0 chooses the path and the
-// superfluous checkpoints, and removes those. The first rank of each other machine removes the
-// parts that are only there.
+// superfluous checkpoints, and removes these checkpoints. The first rank of each other machine
+// removes the parts that only this machine has.
 #include <optional>
 
 #include "cairn/train/state.h"

@@ -1,6 +1,6 @@
-// One place where a run's checkpoints go. It knows the folder in a store, the names in it, the
-// checkpoints saved there, and which names may be overwritten. CheckpointSaver decides when to
-// save. A CheckpointLayout gathers the state.
+// One place where a run's checkpoints go. A Destination knows the folder in a store, the names in
+// it, the checkpoints saved there, and which names may be overwritten. CheckpointSaver decides when
+// to save. A CheckpointLayout gathers the state.
 //
 //  1. prepare(), before anything is loaded, checks that the folder can be written to, and removes
 //     leftovers.
@@ -52,7 +52,7 @@ struct RunFacts {
 // Reports and lines of the background thread, kept until the training thread takes them.
 class FinishedSaves {
  public:
-  Notes notes;  // About its retries.
+  Notes notes;  // Lines about retries.
   struct One {
     std::uint64_t number;  // The save's number.
     SaveReport report;
@@ -86,7 +86,7 @@ class Destination {
   const CheckpointSaverOptions& options() const { return options_; }
   CheckpointLayout& layout() const { return *layout_; }
   SavedCheckpoints& saved() { return saved_; }
-  // Whether a save leaves files here, even if only until the loggers have them.
+  // Whether a save leaves files in this place, even if only until the loggers have the files.
   bool saves_here() const { return checkpoints_to_keep(options_) != 0 || feeds_uploads_; }
   // The link as it was found in a far store.
   std::optional<Pointer> link_at_start(const State& state) const;

@@ -72,8 +72,8 @@ void SavedCheckpoints::adopt(const Find& find, const Predicate& exists) {
         entry->is_own = true;
       }
     }
-    // Two entries may now be one file, if saved before and after the folder was moved. The newer
-    // one counts.
+    // Two entries may now name one file, if it was saved before and after the folder was moved. The
+    // newer entry counts.
     if (!own.insert(entry->path).second) entry->path.clear();
   }
   std::erase_if(entries_, [&exists](const Entry& entry) {

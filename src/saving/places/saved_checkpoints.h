@@ -1,5 +1,5 @@
-// The checkpoints that a CheckpointSaver has saved. They are its state in a checkpoint, and
-// rotation counts them.
+// The checkpoints that a CheckpointSaver has saved. This list is the saver's state in a checkpoint,
+// and rotation counts its entries.
 #pragma once
 
 #include <functional>
@@ -32,8 +32,8 @@ class SavedCheckpoints {
   void drop_unfinished();
 
   // To be called when the folder is known. `find` is called once for each path from a loaded state,
-  // the newest first. It returns the path at which this saver owns the checkpoint and may remove
-  // it, or nullopt if another run owns it. Paths for which `exists` is false are forgotten.
+  // the newest first. `find` returns the path at which this saver owns the checkpoint and may
+  // remove it, or nullopt if another run owns it. Paths for which `exists` is false are forgotten.
   using Find = std::function<std::optional<std::string>(const std::string& path,
                                                         const Timestamp& timestamp)>;
   void adopt(const Find& find, const Predicate& exists);
@@ -45,8 +45,8 @@ class SavedCheckpoints {
 
   // The oldest own paths: all except the newest `keep`.
   std::vector<std::string> superfluous(int keep) const;
-  // The ones among `paths` that are known only from a loaded state, with the times of their saves
-  // that it states.
+  // Returns the ones among `paths` that are known only from a loaded state, each with the time of
+  // its save in that state.
   std::map<std::string, Timestamp> loaded_among(const std::vector<std::string>& paths) const;
   // Own and finished checkpoints, oldest first.
   std::vector<std::pair<std::string, Timestamp>> finished() const;
@@ -66,7 +66,7 @@ class SavedCheckpoints {
     std::string path;
     Timestamp timestamp;
     bool is_loaded = false;
-    bool is_examined = false;  // adopt() has asked who owns it.
+    bool is_examined = false;  // adopt() has asked which run owns the checkpoint.
     bool is_own = true;
     bool is_finished = false;
   };

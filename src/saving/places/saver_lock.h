@@ -5,12 +5,12 @@
 //     So step 1 ends with a BusyError if the link has another target by then, even if the lock is
 //     free.
 //  1. hold(), when a fit() begins, takes the lock before any file is examined. Rank 0 takes it
-//     first. Then the first rank of each other machine that writes there shares it. In a shared
-//     folder that is one lock, because all ranks give the same text (`job`).
+//     first. Then the first rank of each other machine that writes in the folder shares it. In a
+//     shared folder that is one lock, because all ranks give the same text (`job`).
 //  2. release(), after the last save.
 //  3. Outside of a fit(), a saver may move the link (after a load) and remove checkpoints (of a
-//     finished run). It takes the lock for that moment. If another process holds the lock, the
-//     saver does neither.
+//     finished run). The saver takes the lock for that moment. If another process holds the lock,
+//     the saver does neither.
 //
 // Only cairn's own stores of files have such a lock. In other stores this class does nothing.
 #pragma once
