@@ -1,6 +1,6 @@
 // Checkpoints as artifacts of Weights & Biases:
 //
-//   load("wandb://entity/project/ep1-ba10-rank0.pt:latest");        // all from the environment
+//   load("wandb://entity/project/ep1-ba10-rank0.pt:latest");  // key from the environment
 //   auto store = wandb_store({.entity = "entity", .api_key = key});
 //   load("project/ep1-ba10-rank0.pt:v3", {.store = store});
 //   save(value, "project/run/ep1-ba20-rank0.pt", {.store = store});  // a new version
@@ -13,7 +13,7 @@
 
 namespace cairn {
 
-// Empty options come from the environment, as for W&B's tools.
+// Empty options, except `entity`, come from the environment, as for W&B's tools.
 struct WandbOptions {
   std::string entity = {};   // required: a user or a team
   std::string api_key = {};  // WANDB_API_KEY, or else ~/.netrc (NETRC)
@@ -27,15 +27,15 @@ struct WandbOptions {
 // A name is PROJECT/ARTIFACT:ALIAS, which is the artifact's one file, or
 // PROJECT/ARTIFACT:ALIAS/FILE. A name without an alias means the alias "latest". In the artifact's
 // name each character except letters, digits, '-', '_' and '.' becomes a '.', as in Composer's
-// logger. Contacts no server yet. Throws UsageError for invalid options; UnsupportedError if cairn
-// was built without network stores.
+// logger. wandb_store() itself contacts no server. Throws UsageError for invalid options, and
+// UnsupportedError if cairn was built without network stores.
 //
 // A write makes a new version of the artifact, with one file of at most 5 GiB. The version gets
 // Composer's aliases: `latest`, and ep1-ba20 if the name says so. Earlier versions stay until
 // remove(), which removes the artifact with all versions, or the version that an alias names. Names
 // are flat (features()): list("project/run") gives the names that begin with "run.". A checkpoint
 // that is a folder has an artifact for each file, and remove_folder() removes only these artifacts.
-// Conditions do not hold against another process at the same instant.
+// A write's condition does not exclude another process that writes at the same instant.
 std::shared_ptr<ObjectStore> wandb_store(const WandbOptions& options);
 
 }  // namespace cairn
