@@ -38,6 +38,11 @@ class TidyTest(unittest.TestCase):
         self.fails({"src/new/a.h": HEADER}, "no row")
         self.fails({"src/io/a.h": HEADER + "#include <filesystem>\n"}, "<filesystem> crashes")
 
+    def test_sentences_are_read_once(self):
+        puzzle = "Of two files it takes one.\n\n"
+        self.passes({"docs/a.md": puzzle * 2})
+        self.fails({"docs/a.md": puzzle * 3}, *["opens with a fragment: Of two files"] * 3)
+
     def test_a_public_header_is_of_the_folder_that_defines_it(self):
         self.passes({"src/value/a.h": HEADER + '#include "cairn/value.h"\n'})
         self.passes({"src/io/a.h": HEADER + '#include "cairn/byte_source.h"\n'})
@@ -208,9 +213,9 @@ class TidyTest(unittest.TestCase):
             text = HEADER + (comment + "\n") * each + "\n" * 40 + "int x;\n" * 209
             return {f"include/cairn/{name}.h": text for name in "abcd"[:files]}
 
-        self.passes(tree("  // What x is for."))
+        self.passes(tree("  // The use of x."))
         self.passes(tree("int y;", files=3))  # too few lines to judge
-        self.fails(tree("// What x is for.", 89), "29.8 % of")
+        self.fails(tree("// The use of x.", 89), "29.8 % of")
         for nothing in ("int y;  // y", "// --- x ------", "// clang-format off", "// NOLINT(x)"):
             self.fails(tree(nothing), "0.0 % of the lines of include/ are comments")
         bare = {"include/cairn/e.h": HEADER + "int x;\n" * 9}
