@@ -34,14 +34,17 @@ std::atomic<std::uint64_t> count = 0;
 // Counts an allocation. Returns true if it is to fail.
 bool is_due() { return ++count == failing; }
 
-// libzstd 1.5.4 crashes in the set-up of its threads when one of its own allocations fails.
-bool is_of_zstd(const void* caller) {
+// Two libraries crash if one of their own allocations fails: libzstd 1.5.4 while it starts its
+// threads, and OpenSSL 3.0 at its first use in a process (EVP_MD_fetch() takes a null lock).
+bool is_of_fragile_library(const void* caller) {
   Dl_info info = {};
-  return dladdr(caller, &info) != 0 && std::strstr(info.dli_fname, "libzstd") != nullptr;
+  if (dladdr(caller, &info) == 0) return false;
+  return std::strstr(info.dli_fname, "libzstd") != nullptr ||
+         std::strstr(info.dli_fname, "libcrypto") != nullptr;
 }
 
 bool fails_in_libc(const void* caller) {
-  if (!armed || counted != Memory::kAll || !is_due() || is_of_zstd(caller)) return false;
+  if (!armed || counted != Memory::kAll || !is_due() || is_of_fragile_library(caller)) return false;
   errno = ENOMEM;
   return true;
 }

@@ -114,7 +114,7 @@ TEST_F(ToolInAFolder, VerifySaysWhichFileTheServerDoesNotGive) {
     EXPECT_EQ(ended.exit_code, kFailed) << ended.text();
     EXPECT_THAT(ended.lines("output"),
                 AllOf(HasSubstr("ep3-ba30-rank0.pt"), HasSubstr("not read"),
-                      HasSubstr("Stale file handle"), HasSubstr("does not give")))
+                      HasSubstr("Stale file handle"), HasSubstr("does not deliver")))
         << "call " << plan.at;
   }
 }

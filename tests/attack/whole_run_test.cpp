@@ -195,7 +195,7 @@ TEST_P(ResumedRun, FailedReadingNeverGoesBackOrTouchesAnything) {
       ASSERT_EQ(again.signal, 0) << again.text();
       if (again.began) {
         const bool is_lost = (error == EIO || error == ESTALE) &&
-                             again.text().find("does not give") != std::string::npos;
+                             again.text().find("does not deliver") != std::string::npos;
         if (!is_lost) {
           EXPECT_EQ(*again.began, *good.began) << again.text();
         }

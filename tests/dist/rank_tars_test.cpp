@@ -307,11 +307,12 @@ TEST(ChooseTars, NamesWhoHasNone) {
   };
   EXPECT_THAT(refusal({{}, seen_tar(1, "a", 2), {}}, false),
               HasSubstr("checkpoints missing on ranks: [0, 2]"));
-  EXPECT_THAT(refusal({{}, {}, {}}, true), HasSubstr("No save is left"));
+  EXPECT_THAT(refusal({{}, {}, {}}, true),
+              HasSubstr("There is no save of which every rank has its tar"));
   EXPECT_THAT(refusal({seen_tar(0, "a", 2), seen_tar(1, "a", 2)}, false),
               HasSubstr("was saved by 3 ranks, and this job has 2"));
   EXPECT_THAT(refusal({seen_tar(0, "a", 2), seen_tar(0, "a", 2), seen_tar(2, "a", 2)}, false),
-              HasSubstr("is of rank 0, and rank 1 loads it"));
+              HasSubstr("is rank 0's, but rank 1 loads it"));
 }
 
 }  // namespace

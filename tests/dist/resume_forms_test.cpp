@@ -200,7 +200,8 @@ struct Choice {
   // The choice as text, without the names of the folders, which differ from test to test.
   std::string text(const std::string& folder, const std::string& sent) const {
     if (refusal.find("deepspeed_config") != std::string::npos) return "refused for its form";
-    if (refusal.find("tar cannot be loaded") != std::string::npos) return "refused for its damage";
+    if (refusal.find("tar that cannot be loaded") != std::string::npos)
+      return "refused for its damage";
     if (refusal.find(" of the run \"other\"") != std::string::npos) return "refused for its run";
     if (!refusal.empty()) return "refused: " + refusal;
     if (path.empty()) return "begins at batch " + std::to_string(batch);
