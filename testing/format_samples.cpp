@@ -20,7 +20,7 @@ namespace cairn::testing {
 namespace {
 
 constexpr std::array kFormatSamples = {
-    FormatSample{"dcp", "cairn/dcp", ".metadata"},
+    FormatSample{"dcp", "cairn/dcp", ".metadata", /*is_checked=*/true},
     FormatSample{"dcp_safetensors", "torch-2.14/dcp.safetensors",
                  "shard-00001-model-00001-of-00001.safetensors"},
     FormatSample{"deepspeed", "deepspeed/stage1",
@@ -31,7 +31,7 @@ constexpr std::array kFormatSamples = {
     FormatSample{"safetensors_index", "torch-2.14/hf-two-files.safetensors",
                  "model.safetensors.index.json"},
     FormatSample{"torch_legacy", "torch-2.6/legacy.pt"},
-    FormatSample{"torch_zip", "cairn/tiny.pt"},
+    FormatSample{"torch_zip", "cairn/tiny.pt", "", /*is_checked=*/true},
     FormatSample{"torchscript", "torch-2.14/torchscript.pt"},
 };
 

@@ -20,9 +20,10 @@ namespace cairn::testing {
 // A small checkpoint of one format. fuzz/CMakeLists.txt also reads the rows of format_samples.cpp,
 // and makes a fuzz target of each.
 struct FormatSample {
-  const char* format;     // SourceInfo::format
-  const char* golden;     // A file or folder below tests/data.
-  const char* part = "";  // If a folder: the file that is damaged.
+  const char* format;       // SourceInfo::format
+  const char* golden;       // A file or folder below tests/data.
+  const char* part = "";    // If a folder: the file that is damaged.
+  bool is_checked = false;  // Checksums cover every byte: no flip may go unnoticed.
 };
 
 void PrintTo(const FormatSample& sample, std::ostream* out);
