@@ -309,7 +309,7 @@ std::shared_ptr<torch::nn::Module> make_network(const Arguments& arguments,
     return net.ptr();
   }
   if (arguments.has("composer")) return make_composer_net(options);
-  if (arguments.text("data") == "digits") {  // Without layers that each rank computes for itself.
+  if (arguments.text("data") == "digits") {  // Without batch norm and dropout.
     const torch::nn::Sequential net(torch::nn::Flatten(), torch::nn::Linear(64, 32),
                                     torch::nn::ReLU(), torch::nn::Linear(32, 10));
     options.model = cairn::classifier(net, {.num_classes = 10});
@@ -394,7 +394,7 @@ int train(const Arguments& arguments) {
   BrokenOnce broken;
   const bool breaks = arguments.has("breaks") && cairn::dist::rank() == 0;
   if (breaks) options.save_object_store = broken.store();
-  if (arguments.has("second")) {  // A saver whose store never fails.
+  if (arguments.has("second")) {  // Two savers: the second one's store never fails.
     cairn::CheckpointSaverOptions first = {.folder = arguments.text("folder"),
                                            .save_interval = "1ba",
                                            .save_async = true,

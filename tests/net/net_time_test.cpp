@@ -17,7 +17,7 @@ TEST(NetTimeTest, IsReadAndWritten) {
   EXPECT_EQ(parse_iso_time("2013-05-23T20:00:09-0400"), time);
 }
 
-// Such times are clamped to the first or last time of a clock that counts nanoseconds.
+// Times beyond the range of a clock that counts nanoseconds are clamped to its first or last time.
 TEST(NetTimeTest, WhatIsTooFarAwayIsAsFarAsCanBe) {
   EXPECT_EQ(parse_iso_time("2999-01-01T00:00:00Z"), parse_iso_time("9999-12-31T23:59:59Z"));
   EXPECT_GT(parse_iso_time("2999-01-01T00:00:00Z"), parse_iso_time("2262-01-01T00:00:00Z"));

@@ -51,8 +51,8 @@ class Dataset {
   }
 };
 
-// A seed for one sample in one epoch. The seed is well mixed, so seeds of neighbours are unrelated,
-// and the same in every version of cairn.
+// A seed for one sample in one epoch. The seed is well mixed, so seeds of neighbours are unrelated.
+// It is the same in every version of cairn.
 std::uint64_t sample_seed(std::int64_t seed, std::int64_t epoch, std::int64_t index);
 
 // Samples are the rows of `tensors`, which have equal length.
@@ -128,7 +128,8 @@ struct DataLoaderOptions {
   // Threads that fetch ahead. 0, PyTorch's default, fetches on the training thread, which is
   // fastest for data in memory. The order of samples never depends on num_workers.
   int num_workers = 0;
-  // Drops a last batch that is not full, if BatchNorm or a compiled shape needs full ones.
+  // Drops a last batch that is not full. Set it if BatchNorm or a compiled shape needs full
+  // batches.
   bool drop_last = false;
   // The seed of the order, in place of PyTorch's generator. nullopt: TrainerOptions::seed, or, in a
   // run that resumes, the seed that the run began with; 0 without a Trainer. Compared when a run
@@ -256,7 +257,8 @@ struct DataSpec {
   // By default every tensor is cut along dimension 0.
   std::function<std::vector<Batch>(const Batch&, std::int64_t microbatch_size)> split_batch =
       nullptr;
-  // Counts samples in times, and weighs microbatches. Default: the length of dimension 0.
+  // Counts samples, for times ("1000sp") and for the weights of microbatches. Default: the length
+  // of dimension 0.
   std::function<std::int64_t(const Batch&)> get_num_samples_in_batch = nullptr;
   // Counts tokens ("1e9tok"). Default: the elements of a tensor named "input_ids", including
   // padding; 0 if there is none.

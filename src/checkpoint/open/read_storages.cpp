@@ -14,7 +14,7 @@ namespace {
 
 std::uint64_t end_of(const ByteSource::Range& range) { return range.offset + range.into.size(); }
 
-// Copies a storage that is in memory, or makes it.
+// Fills read.into: copies the bytes of a storage that is in memory, or lets the storage load them.
 void make_storage(const StorageRead& read) {
   const std::optional<SharedBytes> bytes = read.storage->try_view();
   if (!bytes) return read.storage->read_into(0, read.into);
@@ -70,7 +70,8 @@ PendingReads::PendingReads(const std::vector<StorageRead>& reads, const std::ato
 
 // Sorts the ranges (most often they are sorted already), and turns bytes that are wanted twice into
 // copies. If a range begins before the end of the kept ranges, the kept ranges cover it without a
-// gap up to that end: the kept range with that end began earlier.
+// gap up to that end: the requested range with that end began no later, and all of its bytes are
+// kept.
 void PendingReads::add(const ByteSource& source, std::vector<ByteSource::Range>& ranges) {
   const auto reaches_into = [](const ByteSource::Range& a, const ByteSource::Range& b) {
     return end_of(a) > b.offset;

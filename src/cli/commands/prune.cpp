@@ -136,8 +136,8 @@ Candidate candidate_of(const std::shared_ptr<ObjectStore>& store, ListedCheckpoi
   return candidate;
 }
 
-// Whether names and the listing tell what the rules need. A removal needs more: a checkpoint of
-// another run stays, and so does one that does not verify.
+// Whether names and the listing tell what the rules need. Never with --yes: before a removal each
+// checkpoint is opened, because its run has to be known, and because it has to verify.
 bool trusts_names(const ObjectStore& store, const PruneArgs& options) {
   if (!store.may_be_far() || options.yes || options.verify || !options.best.empty()) return false;
   return std::ranges::all_of(options.every, [](const std::string& interval) {
@@ -152,8 +152,8 @@ class NamedCandidates {
   NamedCandidates(std::vector<Candidate>& candidates, const ListOptions& listing)
       : candidates_(candidates), listing_(listing) {}
 
-  // Opens the checkpoints that the rules keep, until every checkpoint that the rules keep has been
-  // opened.
+  // Opens the checkpoints that the rules keep. Their contents can change what the rules keep, so
+  // this decides again until all kept checkpoints have been opened.
   void open_kept(const RetentionRules& rules, std::chrono::system_clock::time_point now) {
     for (;;) {
       assume_series();

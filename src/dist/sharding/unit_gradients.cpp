@@ -92,8 +92,8 @@ void UnitGradients::finish(const std::string& what) {
   exchange_ = {};
 }
 
-// Adds in float64 if a parameter is float64, otherwise in float32, since not every backend adds
-// bfloat16.
+// Adds in float64 if a parameter's gradients are sent in float64, otherwise in float32, since not
+// every backend adds bfloat16.
 void UnitGradients::add_over_replicas(Sums& sums, const std::string& what) const {
   const bool is_double = std::ranges::any_of(
       sums.values, [](const at::Tensor& sum) { return sum.scalar_type() == at::kDouble; });

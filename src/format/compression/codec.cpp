@@ -35,7 +35,8 @@ class LimitedSink final : public ByteSink {
 }  // namespace
 
 std::span<const Codec* const> codecs() {
-  // LZMA alone is last: it has no magic number, only a header that other data rarely resembles.
+  // kLzma (.lzma files) is last: it has no magic number, only a header that other data rarely
+  // resembles.
   static constexpr std::array<const Codec*, 7> kAll = {&kGzip, &kBzip2, &kXz,  &kLz4,
                                                        &kZstd, &kLzop,  &kLzma};
   return kAll;

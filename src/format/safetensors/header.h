@@ -15,7 +15,7 @@ inline constexpr std::string_view kMetadataName = "__metadata__";
 bool has_header(ByteView file);
 
 struct Header {
-  SharedBytes bytes = {};                      // with its size
+  SharedBytes bytes = {};                      // the 8-byte size, then the JSON text
   std::vector<SafetensorsEntry> entries = {};  // in the order of their bytes
   SafetensorsFile::Metadata metadata = {};
 };

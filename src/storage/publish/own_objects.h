@@ -52,8 +52,8 @@ struct BytesFingerprint {
 // The condition under which a name may be overwritten.
 struct OwnCondition {
   WriteCondition condition = {};
-  // The version that the object has now, if the store cannot check versions itself. Empty: the name
-  // is free.
+  // The version that the object has now. Set only if the object exists and the store cannot check
+  // versions itself.
   std::string replaces = {};
 };
 
@@ -71,14 +71,14 @@ class OwnObjects {
   // constant number of `is_retired` calls on average. If such a name is written again, the object
   // is looked at first.
   void shorten_retired(const std::function<bool(const std::string& name)>& is_retired);
-  // Notes that a write of these bytes failed, or that another write's object was found afterwards.
-  // The write of these bytes may have been done all the same.
+  // Notes a write of these bytes that failed, or after which the name had an object of another
+  // version. The bytes may have been written all the same.
   void note_sent(const std::string& name, BytesFingerprint sent);
   // Like note_sent(), when there was no time to hash the bytes.
   void note_cancelled(const std::string& name);
 
-  // Notes that a write of the name, conditional or refused, did not complete. Until note_finished()
-  // the object may be another job's.
+  // Notes that a write of the name failed that had a condition, or that was refused. Until
+  // note_finished() the object may be another job's.
   void note_unfinished(const std::string& name);
   void note_finished(const std::string& name);
   // Whether the object is this job's and may be removed. If the name's last write did not complete,

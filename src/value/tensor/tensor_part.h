@@ -14,7 +14,7 @@ std::string part_text(const TensorView& tensor);
 // torch.save file") cannot hold a part.
 void check_is_whole(const TensorView& tensor, const char* what);
 
-// Returns whether both are the same part. A whole tensor (null) equals no part.
+// Returns whether both are the same part, or both are whole tensors (`part` is null).
 bool equal_parts(const TensorView& a, const TensorView& b);
 
 }  // namespace cairn
