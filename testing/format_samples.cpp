@@ -20,7 +20,7 @@ namespace cairn::testing {
 namespace {
 
 constexpr std::array kFormatSamples = {
-    FormatSample{"dcp", "cairn/dcp", ".metadata", /*is_checked=*/true},
+    FormatSample{"dcp", "cairn/dcp", ".metadata"},
     FormatSample{"dcp_safetensors", "torch-2.14/dcp.safetensors",
                  "shard-00001-model-00001-of-00001.safetensors"},
     FormatSample{"deepspeed", "deepspeed/stage1",
