@@ -40,8 +40,8 @@ struct RankTarJob {
   const deepspeed::ModelNames& names;
   deepspeed::RankOfSave rank = {};
   CheckpointInfo info = {};
-  // Called before each piece (about 256 KiB, uncompressed) of the tar's content, so at least once
-  // between two blocks that are written.
+  // Called before each piece (about 256 KiB, uncompressed) of the tar's content. Earlier pieces may
+  // have been written by then, or still wait in a block.
   std::function<void()> keep_alive = nullptr;
 };
 
