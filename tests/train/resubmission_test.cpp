@@ -265,6 +265,22 @@ TEST_F(Resubmission, AConstantNameIsNotWrittenOverByAnotherStart) {
   }
 }
 
+// A file of weights names a later batch than the run's newest checkpoint. Autoresume cannot go on
+// from it, so advice to set autoresume would lead nowhere.
+TEST_F(Resubmission, AFileThatAutoresumeCannotUseAndThatIsInTheWayIsNamed) {
+  run_until(saving(), 3);
+  const std::string ahead = folder / "ckpt/ep1-ba9-rank0.pt";
+  save(Dict{{"weight", 1}}, ahead);
+  const std::string bytes = read_file(ahead);
+  EXPECT_THAT(message_of<AlreadyExistsError>([&] { run(saving()); }),
+              AllOf(HasSubstr(ahead), HasSubstr("Autoresume does not go on from it"),
+                    HasSubstr("Move it away"), HasSubstr("save_overwrite"),
+                    Not(HasSubstr("set autoresume")), Not(HasSubstr("load_path"))));
+  EXPECT_EQ(read_file(ahead), bytes);
+  fs::rename(ahead, folder / "elsewhere.pt");
+  EXPECT_EQ(run(saving()).reason, FitResult::Reason::kFinished);
+}
+
 TEST_F(Resubmission, AConstantNameIsReplacedByTheRunThatGoesOnFromIt) {
   const auto constant = [&](const std::string& max) {
     TrainerOptions made = saving();

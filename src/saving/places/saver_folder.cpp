@@ -56,17 +56,26 @@ bool is_made_at(const SaverPlace& place, const CheckpointInfo& info, const Times
   return info.run_name == place.run_name && is_at(info, timestamp);
 }
 
+// How a user goes on although such a file is there. `may_rewrite_own`: autoresume has looked at the
+// file and does not resume from it.
+std::string advice(bool is_own, bool may_rewrite_own) {
+  if (may_rewrite_own) {
+    return "Autoresume does not go on from it. Move it away, choose another save_folder or "
+           "save_filename, or set save_overwrite";
+  }
+  return "To go on from the newest checkpoint there, " +
+         std::string(is_own ? "set autoresume, or " : "") +
+         "give it as load_path. To begin anew, choose another save_folder, remove the file, or set "
+         "save_overwrite";
+}
+
 [[noreturn]] void refuse(const SaverPlace& place, const std::string& path, const Conflict& conflict,
-                         const CheckpointInfo& info) {
+                         const CheckpointInfo& info, bool may_rewrite_own) {
   const bool is_own = is_own_run(place, info);
   const std::string whose =
       is_own ? "" : " It is of the run \"" + printable_line(info.run_name) + "\".";
   throw AlreadyExistsError(place.store->describe(path) + " could be overwritten by this run (" +
-                           conflict.why + ")." + whose +
-                           " To go on from the newest checkpoint there, " +
-                           (is_own ? "set autoresume, or " : "") +
-                           "give it as load_path. To begin anew, choose another save_folder, "
-                           "remove the file, or set save_overwrite");
+                           conflict.why + ")." + whose + " " + advice(is_own, may_rewrite_own));
 }
 
 // A file and a folder cannot have the same name, and a far store cannot put the existing one aside.
@@ -152,7 +161,7 @@ class ConflictCheck {
       check_can_be_given_up(place_, path, found, may_rewrite_own_);
       result_.unusable.push_back({path, found.problem, version_far_away(place_, path, info)});
     } else if (!may_replace(place_, conflict, *found.info, may_rewrite_own_)) {
-      refuse(place_, path, conflict, *found.info);
+      refuse(place_, path, conflict, *found.info, may_rewrite_own_);
     } else {
       result_.replaceable.push_back({path, "", version_far_away(place_, path, info)});
     }
@@ -176,7 +185,7 @@ class ConflictCheck {
     const bool is_resumed_from = !may_rewrite_own_ || place_.may_have_resumed_from(path) ||
                                  saved_.is_saved_here(path, place_.now);
     if (conflict.is_present && is_resumed_from) return;
-    if (!may_rewrite_own_) refuse(place_, path, conflict, {});
+    if (!may_rewrite_own_) refuse(place_, path, conflict, {}, may_rewrite_own_);
     result_.unusable.push_back(
         {path, "its other parts are on machines that are not in this job or cannot read them", ""});
   }
