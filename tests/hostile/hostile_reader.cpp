@@ -46,12 +46,12 @@ struct MemoryMeter {
 
 // Does everything that a program would do with a checkpoint: checks each byte, uses each tensor.
 void use(const std::string& path) {
-  constexpr std::int64_t kMostElements = 1 << 20;
+  constexpr std::int64_t kMaxElements = 1 << 20;
   // load() refuses TorchScript archives, but they can be converted.
   const std::optional<Value> weights = open_source(path)->state_dict();
   const Value value = weights ? *weights : load(path);
   for (const auto& [name, tensor] : tensors_of(value)) {
-    if (tensor->numel() <= kMostElements) tensor->contiguous_bytes();
+    if (tensor->numel() <= kMaxElements) tensor->contiguous_bytes();
   }
   for (const auto& [name, object] : foreign_objects(value)) {
     object->class_name();

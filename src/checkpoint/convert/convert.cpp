@@ -77,14 +77,14 @@ void settle_lost(std::vector<LostObject> lost, const Job& job, ConvertResult& re
     }
     return;
   }
-  constexpr std::size_t kMostNamed = 1000;
+  constexpr std::size_t kMaxNamed = 1000;
   std::string names;
-  for (std::size_t i = 0; i < std::min(lost.size(), kMostNamed); ++i) {
+  for (std::size_t i = 0; i < std::min(lost.size(), kMaxNamed); ++i) {
     names +=
         "\n  " + (lost[i].path.empty() ? "(the whole object)" : lost[i].path) + ": " + lost[i].what;
   }
-  if (lost.size() > kMostNamed) {
-    names += "\n  and " + std::to_string(lost.size() - kMostNamed) + " more";
+  if (lost.size() > kMaxNamed) {
+    names += "\n  and " + std::to_string(lost.size() - kMaxNamed) + " more";
   }
   throw UnsupportedError(
       result.format +
@@ -261,8 +261,10 @@ Value model_of(const Value& root, const std::string& in) {
         return entry.second.is_tensor() || local_tensor(entry.second) != nullptr;
       });
   if (is_flat || &model != &root) return model;
-  throw UsageError(in + " has no weights at state/model, model, state_dict or module, and is no " +
-                   "flat state dict: leave out weights_only, and include the part that holds them");
+  throw UsageError("weights_only: " + in +
+                   " has no weights at state/model, model, state_dict or module, and is no flat "
+                   "state dict; convert the whole file, or only the part that holds the weights "
+                   "(include)");
 }
 
 // Leaves out foreign objects if ConvertOptions::drop_objects is set.

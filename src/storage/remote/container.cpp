@@ -15,7 +15,7 @@
 namespace cairn {
 namespace {
 
-constexpr std::size_t kMostEmptyPages = 1000;  // in succession
+constexpr std::size_t kMaxEmptyPages = 1000;  // in succession
 
 // If a list ended too early, it would be taken as complete, and objects that the list lacks would
 // be removed.
@@ -80,7 +80,7 @@ RemoteList RemoteContainer::list(const ListQuery& query) {
     RemoteList answer = list_page(asked);
     const bool is_empty = answer.objects.empty() && answer.prefixes.empty();
     if (!is_empty || !pages.advance(answer.next)) return answer;
-    if (pages.count() > kMostEmptyPages) refuse_endless(remote_->describe(query.prefix));
+    if (pages.count() > kMaxEmptyPages) refuse_endless(remote_->describe(query.prefix));
     asked.page = answer.next;
   }
 }

@@ -168,7 +168,7 @@ class Volume final : public Tree {
     }
     folders_.check(folders_.send({.method = "PUT", .key = folder}), "making the folder", folder);
     const std::scoped_lock lock(mutex_);
-    if (made_.size() >= kMostMade) made_.clear();
+    if (made_.size() >= kMaxMade) made_.clear();
     made_.insert(folder);
   }
 
@@ -199,7 +199,7 @@ class Volume final : public Tree {
         0, /*retryable=*/true);
   }
 
-  static constexpr std::size_t kMostMade = 1000;
+  static constexpr std::size_t kMaxMade = 1000;
 
   std::shared_ptr<FilesRemote> files_;
   RestRemote folders_;
