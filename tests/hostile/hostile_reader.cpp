@@ -87,8 +87,8 @@ std::string answer_to(const std::string& path, std::string& message) {
 // Sets no limit with the sanitizers, which map terabytes that they do not use.
 void limit_memory() {
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
-  constexpr rlim_t kMost = rlim_t{1} << 30;
-  const rlimit limit = {kMost, kMost};
+  constexpr rlim_t kMax = rlim_t{1} << 30;
+  const rlimit limit = {kMax, kMax};
   if (setrlimit(RLIMIT_AS, &limit) != 0) std::abort();
 #endif
 }

@@ -86,12 +86,19 @@ void settle_lost(std::vector<LostObject> lost, const Job& job, ConvertResult& re
   if (lost.size() > kMaxNamed) {
     names += "\n  and " + std::to_string(lost.size() - kMaxNamed) + " more";
   }
+  std::string advice;
+  if (std::ranges::any_of(lost, &LostObject::is_shard)) {
+    advice += "\nGive the files of all ranks to put the shards of a DTensor together.";
+  }
+  if (!std::ranges::all_of(lost, &LostObject::is_shard)) {
+    advice += "\nSave the state_dict() of a module, and a plain tensor in place of a subclass's.";
+  }
   throw UnsupportedError(
       result.format +
-      " cannot hold these objects, and without them their tensors would be lost:" + names +
-      "\nGive the files of all ranks to put the shards of a DTensor together. Save the "
-      "state_dict() of a module, and a plain tensor in place of a subclass's.\nA .pt file holds "
-      "objects as they are; --drop-objects (ConvertOptions::drop_objects) leaves them out");
+      " cannot hold these objects, and without them their tensors would be lost:" + names + advice +
+      "\nA .pt file holds objects as they are; --drop-objects (ConvertOptions::drop_objects) "
+      "leaves "
+      "them out");
 }
 
 void write_safetensors_target(Job job, ConvertResult& result) {
