@@ -39,17 +39,9 @@ COMMENT = re.compile(r"\s*(?P<kind>cpp top:|cpp:|same as\b)\s*")
 TOP_LEVEL = re.compile(r"^(#include|struct |class |template|namespace |using |int main"
                        r"|// top level)", re.M)
 INCLUDE = re.compile(r"^[ \t]*#[ \t]*include\b.*$", re.M)
-HEAD = """\
-#pragma GCC diagnostic ignored "-Wunused-variable"
-#pragma GCC diagnostic ignored "-Wunused-but-set-variable"
-#pragma GCC diagnostic ignored "-Wunused-function"
-#pragma GCC diagnostic ignored "-Wunused-parameter"
-#pragma GCC diagnostic ignored "-Wunused-value"
-#pragma GCC diagnostic ignored "-Wshadow"
-#include <torch/torch.h>
-
-#include "cairn/cairn.h"
-"""
+HEAD = "".join(f'#pragma GCC diagnostic ignored "-W{name}"\n' for name in (
+    "shadow", "unused-but-set-variable", "unused-function", "unused-parameter", "unused-value",
+    "unused-variable")) + '#include <torch/torch.h>\n\n#include "cairn/cairn.h"\n'
 # `kind`: "cpp:" and so on for a comment, else the language of a block; `line`: its first line's.
 Piece = collections.namedtuple("Piece", "kind text line")
 
@@ -158,7 +150,7 @@ def same_lines(expected, printed, folder):
 Command = collections.namedtuple("Command", "text expected line")
 
 
-def commands(text):
+def commands(page, text):
     found = []
     for block in pieces(text):
         fresh = False  # whether the command may go on in this line
@@ -170,6 +162,8 @@ def commands(text):
                 found[-1] = found[-1]._replace(text=f"{found[-1].text}\n{line.removeprefix('> ')}")
             else:
                 fresh = False
+                if not found:
+                    sys.exit(f"{page}:{block.line}: the session begins without a command")
                 found[-1].expected.append(line)
     return found
 
@@ -208,7 +202,7 @@ def trimmed(lines):
 
 def run(page, text, path):
     """Prints what a session does otherwise than its page says; whether it does as the page says."""
-    session = commands(text)
+    session = commands(page, text)
     with tempfile.TemporaryDirectory(prefix="cairn-docs-") as folder:
         printed = outputs(session, path, folder)
         problems = 0
