@@ -3,7 +3,6 @@
 
     doc_blocks.py cpp PAGE OUT           write the translation unit of the page's `cpp` blocks
     doc_blocks.py run PAGE --path BIN    run its `console` blocks, with the programs in BIN
-    doc_blocks.py same PAGE              compare the files that it shows whole
 
 A `cpp` block is the body of a function, or stands at file level if a line of it begins as TOP_LEVEL
 says. What it needs besides stands in comments of HTML directly before it, which no reader sees:
@@ -11,7 +10,7 @@ says. What it needs besides stands in comments of HTML directly before it, which
     <!-- cpp: torch::nn::Linear net(2, 2); -->    code before the block's, in the same function;
                                                   braces that it leaves open are closed after it
     <!-- cpp top: struct Mine {}; -->             code at file level
-    <!-- same as examples/own_loop/main.cpp -->   not compiled: must be the text of that file
+    <!-- same as examples/own_loop/main.cpp -->   not compiled: tidy compares it with that file
 
 All `console` blocks of a page are one session of bash in a new folder. Lines that begin with "$ "
 are commands (continued after a backslash, or by lines that begin with "> "), the others what is
@@ -110,7 +109,7 @@ def shown_files(page, text, text_of):
 
 # What differs from run to run: each becomes the same sign in what is expected and what is printed.
 VARYING = [(re.compile(pattern), sign) for pattern, sign in (
-    (r"\b(?=[a-f]*\d)[0-9a-f]{6,}\b", "#"),  # a hash
+    (r"\b(?=[a-f]*\d)[0-9a-f]{7,}\b", "#"),  # a hash
     (r"(?<![\w#])[-+](?=\d)", ""),
     (r"\d+(?:[.,:]\d+)*(?:e[-+]?\d+)?", "#"),
     (r"# ?(?:[KMGT]i?B|B|bytes?|ns|us|µs|ms|s|min|h)\b", "#"),
@@ -225,7 +224,7 @@ def run(page, text, path):
 def main():
     parser = argparse.ArgumentParser(description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("mode", choices=("cpp", "run", "same"))
+    parser.add_argument("mode", choices=("cpp", "run"))
     parser.add_argument("page", type=pathlib.Path)
     parser.add_argument("out", type=pathlib.Path, nargs="?")
     parser.add_argument("--path", type=lambda path: pathlib.Path(path).resolve())
@@ -233,14 +232,9 @@ def main():
     whole = arguments.page.resolve()
     page = str(whole.relative_to(ROOT) if whole.is_relative_to(ROOT) else arguments.page)
     text = whole.read_text(encoding="utf-8")
-    if arguments.mode == "cpp":
-        arguments.out.write_text(translation_unit(page, text), encoding="utf-8")
-    elif arguments.mode == "run":
+    if arguments.mode == "run":
         sys.exit(not run(page, text, arguments.path))
-    else:
-        found = [f"{page}:{line}: {message}" for line, message in shown_files(
-            page, text, lambda name: (ROOT / name).read_text(encoding="utf-8"))]
-        sys.exit("\n".join(found) or 0)
+    arguments.out.write_text(translation_unit(page, text), encoding="utf-8")
 
 
 if __name__ == "__main__":
