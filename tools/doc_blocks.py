@@ -113,6 +113,7 @@ VARYING = [(re.compile(pattern), sign) for pattern, sign in (
     (r"(?<![\w#])[-+](?=\d)", ""),
     (r"\d+(?:[.,:]\d+)*(?:e[-+]?\d+)?", "#"),
     (r"# ?(?:[KMGT]i?B|B|bytes?|ns|us|µs|ms|s|min|h)\b", "#"),
+    (r"(# [a-z]+?)s\b", r"\1"),  # 1 thread, 2 threads
     (r"([-=─━])\1\1+", "---"),  # below the head of a table
     (r"\s+", " "))]
 # bash's own words on its jobs: an interactive shell has others, and when they come is chance.

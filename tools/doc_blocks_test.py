@@ -86,6 +86,7 @@ class SessionTest(unittest.TestCase):
     def test_what_varies_may_differ(self):
         self.passes("$ echo 'at 2026-01-02 03:04:05.6 in  12 ms'\nat 2025-12-31 1:02:03 in 1.5 s\n")
         self.passes("$ echo '[0123456] = -1.5e-05 (12,345 MiB)'\n[98abcde] = 0.5 (1 B)\n")
+        self.passes("$ echo 1 thread of   16\n2 threads of 8\n")
         self.passes("$ echo on $(hostname), $PWD/a\non node7, /home/you/a\n")
         self.assertIn("+1 of 2", self.problems("$ echo 1 of 2\n1\n"))
         self.assertIn("+ba1", self.problems("$ echo ba1\nep1\n"))

@@ -355,17 +355,20 @@ class TidyTest(unittest.TestCase):
             self.passes(tree(body, body))
 
     def test_links_lead_somewhere(self):
-        page = {"docs/a.md": "# Its `one` link, a_b!\n\n## Two\n\n## Two\n<a name=\"three\"></a>\n"
-                             "```\n# Four\n```\n### A [fifth](a.md)\n", "src/b.cmake": ""}
+        page = {"src/b.cmake": "",
+                "docs/a.md": "# Its `one` link, a_b!\n\n## Two\n\n## Two\n<a name=\"three\"></a>\n"
+                             "```\n# Four\n```\n### A [fifth](a.md)\n"}
         for link in ("docs/a.md", "src/b.cmake", "docs", "src/", "docs/../src", "https://a.b/c.md#d",
                      "docs/a.md#its-one-link-a_b", "docs/a.md#two", "docs/a.md#two-1",
                      "docs/a.md#three", "docs/a.md#a-fifth", "LICENSE", "mailto:a@b"):
-            self.passes(page | {"c.md": f"A [link\nof two lines]({link} \"title\").\n\n[b]: {link}\n"})
+            text = f"A [link\nof two lines]({link} \"title\").\n\n[b]: {link}\n"
+            self.passes(page | {"c.md": text})
         for link in ("a.md", "docs/b.md", "../a.md"):
             self.fails(page | {"c.md": f"\n[link]({link})\n"}, "c.md:2: links to ")
         for link in ("docs/a.md#four", "docs/a.md#two-2", "docs/a.md#Two", "#two"):
             self.fails(page | {"c.md": f"\n[link]({link})\n"}, "which is no heading there")
-        self.passes({"c.md": "# One\n[b](#one), `[](int)`\n```\n[](no.md)\n```\n\n    [](A a) {};\n"})
+        self.passes({"c.md": "# One\n[b](#one), `[](int)`\n```\n[](no.md)\n```\n"
+                             "\n    [](A a) {};\n"})
 
     def test_code_names_pages_that_are_there(self):
         page = {"docs/a.md": "# One\n"}
