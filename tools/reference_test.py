@@ -15,17 +15,20 @@ import re
 import unittest
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-TOKEN = re.compile(r"""//[^\n]*|/\*.*?\*/|\#[ ][^\n]*|R"(\w*)\((.*?)\)\1"|"(?:\\.|[^"\\\n])*"|
-                       '(?:\\.|[^'\\\n])'""", re.DOTALL | re.VERBOSE)
+TOKEN = re.compile(r"""//[^\n]*|/\*.*?\*/|\#[ ][^\n]*|  # a comment, also of CMake
+                       R"(\w*)\((.*?)\)\1"|"(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])'""",
+                   re.DOTALL | re.VERBOSE)
 ESCAPES = {"n": "\n", "t": "\t"}
 SHORTEST = 12  # letters of a message's longest fixed part: a shorter one is found everywhere
 
 # In capitals and with an underscore, in src/, and no variable of the environment.
-NOT_VARIABLES = set("""AWS_PRESIGNED_URL AZURE_BLOBS AZURE_SAS_URI BACKWARD_POST BACKWARD_PRE DATA_LOSS
+NOT_VARIABLES = set("""
+    AWS_PRESIGNED_URL AZURE_BLOBS AZURE_SAS_URI BACKWARD_POST BACKWARD_PRE DATA_LOSS
     DCP_SHARDING_INFO DCP_VERSION DEADLINE_EXCEEDED F6_E2M3 F6_E3M2 F8_E4M3 F8_E4M3FNUZ F8_E5M2
     F8_E5M2FNUZ F8_E8M0 FULL_OBJECT FULL_SHARD GCP_SIGNED_URL HYBRID_SHARD INTERNAL_ERROR
-    INVALID_STATE MANIFEST_MD5 MEM_FORMAT_ENCODING _MEM_FORMAT_ENCODING NO_SHARD PERMISSION_DENIED REQUEST_LIMIT_EXCEEDED
-    RESOURCE_EXHAUSTED SHARD_GRAD_OP TEMPORARILY_UNAVAILABLE _HYBRID_SHARD_ZERO2""".split())
+    INVALID_STATE MANIFEST_MD5 MEM_FORMAT_ENCODING NO_SHARD PERMISSION_DENIED REQUEST_LIMIT_EXCEEDED
+    RESOURCE_EXHAUSTED SHARD_GRAD_OP TEMPORARILY_UNAVAILABLE _HYBRID_SHARD_ZERO2
+    _MEM_FORMAT_ENCODING""".split())
 # Set for a library, and not read.
 ONLY_SET = {"CUBLAS_WORKSPACE_CONFIG", "NCCL_ASYNC_ERROR_HANDLING",
             "TORCH_NCCL_ASYNC_ERROR_HANDLING"}
@@ -36,7 +39,7 @@ IN_CAPITALS = re.compile(r"_?[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+")
 
 def literals(text):
     """The string literals of a source, adjacent ones joined."""
-    found, end, line_break = [], None, "\n"
+    found, end = [], None
     for token in TOKEN.finditer(text):
         kind = token.group()[0]
         if kind in "/#":
@@ -54,7 +57,7 @@ def literals(text):
         else:
             found.append(value)
         end = token.end()
-    return [value.replace(line_break, " ") for value in found]
+    return [value.replace("\n", " ") for value in found]
 
 
 def shown(literal):
@@ -184,13 +187,13 @@ class RulesTest(unittest.TestCase):
     """Each rule catches what it is for."""
 
     def test_literals_are_joined(self):
-        self.assertEqual(literals('f("a \\"b\\" " // why\n  "c", "d" + x + "e"); // "f"\ng(\'"\');'),
-                         ['a "b" c', "d", "e"])
+        text = 'f("a \\"b\\" " // why\n  "c", "d" + x + "e"); // "f"\ng(\'"\');'
+        self.assertEqual(literals(text), ['a "b" c', "d", "e"])
         self.assertEqual(literals('message(STATUS "a "\n  "b")  # "c"'), ["a b"])
 
     def test_messages_are_looked_for_by_their_fixed_parts(self):
-        sources = [literals('"the run \\"{}\\" is training already: {{a}} " + who + "; wait for it"'),
-                   ["another text of a file"]]
+        text = '"the run \\"{}\\" is training already: {{a}} " + who + "; wait for it"'
+        sources = [literals(text), ["another text of a file"]]
         page = ('- **`the run "..." is training already`**\n  Wait.\n'
                 "- **`is training already: {a} ...; wait for it`**\n")
         self.assertEqual(unknown_messages(page, sources), [])
