@@ -3,6 +3,7 @@
 
     tests/install/job_templates_test.py SOURCE_FOLDER
 """
+import os
 import pathlib
 import re
 import shutil
@@ -38,6 +39,33 @@ class JobTemplatesTest(unittest.TestCase):
         cases = re.findall(r"^  ([\d |]+)\)", self.text("slurm.sbatch"), re.M)
         codes = [[int(code) for code in case.split("|")] for case in cases]
         self.assertEqual(codes, [[0], [STOPPED], self.final])
+
+    def ends_of_slurm_job(self, codes):
+        """Runs the script once for each exit code of srun. Returns whether it asked for a requeue."""
+        requeued = []
+        with tempfile.TemporaryDirectory() as folder:
+            for program, text in {"srun": "exit $CODE", "scontrol": 'echo "$@" >> asked'}.items():
+                path = pathlib.Path(folder) / program
+                path.write_text(f"#!/bin/sh\n{text}\n", encoding="utf-8")
+                path.chmod(0o755)
+            asked = pathlib.Path(folder) / "asked"
+            for code in codes:
+                ran = subprocess.run(
+                    ["bash", self.jobs / "slurm.sbatch"], cwd=folder, check=False,
+                    env={"PATH": f"{folder}:{os.environ['PATH']}", "CODE": str(code),
+                         "SLURM_JOB_ID": "7", "SLURM_JOB_NAME": "train", "SLURM_CPUS_PER_TASK": "1"})
+                self.assertEqual(ran.returncode, code)
+                text = asked.read_text(encoding="utf-8") if asked.exists() else ""
+                self.assertIn(text, ["", "requeue 7\n"])
+                requeued.append(bool(text))
+                asked.unlink(missing_ok=True)
+        return requeued
+
+    def test_slurm_starts_again_only_what_helps(self):
+        self.assertEqual(self.ends_of_slurm_job([STOPPED] * 9), [True] * 9)
+        self.assertFalse(any(self.ends_of_slurm_job([0, *self.final])))
+        self.assertEqual(self.ends_of_slurm_job([137, 2, 7, STOPPED, 8, 143, 137]),
+                         [True] * 6 + [False])
 
     @unittest.skipIf(yaml is None, "python3-yaml is not installed")
     def test_kubernetes(self):
