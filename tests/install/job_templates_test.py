@@ -101,5 +101,5 @@ class JobTemplatesTest(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    SOURCE = pathlib.Path(sys.argv.pop(1))
+    SOURCE = pathlib.Path(sys.argv.pop(1)).resolve()
     unittest.main()
