@@ -41,7 +41,7 @@ class JobTemplatesTest(unittest.TestCase):
         self.assertEqual(codes, [[0], [STOPPED], self.final])
 
     def ends_of_slurm_job(self, codes):
-        """Runs the script once for each exit code of srun. Returns whether it asked for a requeue."""
+        """Runs the script once for each exit code of srun: whether it asked for a requeue."""
         requeued = []
         with tempfile.TemporaryDirectory() as folder:
             for program, text in {"srun": "exit $CODE", "scontrol": 'echo "$@" >> asked'}.items():
@@ -53,7 +53,8 @@ class JobTemplatesTest(unittest.TestCase):
                 ran = subprocess.run(
                     ["bash", self.jobs / "slurm.sbatch"], cwd=folder, check=False,
                     env={"PATH": f"{folder}:{os.environ['PATH']}", "CODE": str(code),
-                         "SLURM_JOB_ID": "7", "SLURM_JOB_NAME": "train", "SLURM_CPUS_PER_TASK": "1"})
+                         "SLURM_JOB_ID": "7", "SLURM_JOB_NAME": "train",
+                         "SLURM_CPUS_PER_TASK": "1"})
                 self.assertEqual(ran.returncode, code)
                 text = asked.read_text(encoding="utf-8") if asked.exists() else ""
                 self.assertIn(text, ["", "requeue 7\n"])
