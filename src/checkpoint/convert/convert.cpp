@@ -32,6 +32,7 @@
 #include "checkpoint/plan/save_pipeline.h"
 #include "checkpoint/plan/write_dcp.h"
 #include "checkpoint/plan/write_safetensors.h"
+#include "core/existing.h"
 #include "core/out_of_memory.h"
 #include "io/durable/atomic_file.h"
 #include "io/memory/mapped_file.h"
@@ -184,7 +185,7 @@ void check_target_place(const std::shared_ptr<ObjectStore>& store, const std::st
   const FolderState state = state_of_target(*store, out, *there);
   if (state == FolderState::kLeftBehind) return;
   if (!options.overwrite) {
-    throw AlreadyExistsError(out + " exists already: choose another name, or allow overwriting");
+    refuse_existing(out);
   }
   if (state == FolderState::kMarked) return;
   if (there->type != ObjectInfo::Type::kFolder) return;

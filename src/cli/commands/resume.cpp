@@ -155,7 +155,7 @@ void print_no_answer(const Explanation& explanation, Console& console) {
                                 : "there is no folder " + folder;
   console.err << "cairn: " << found << ": a run with that save_folder would "
               << (refusal.empty() ? std::string("start afresh")
-                                  : "refuse to start: " + printable_line(refusal))
+                                  : "refuse to start: " + printable(refusal))
               << "\n";
   if (explanation.below.found.empty()) return;
   console.err << "cairn: not looked at: the checkpoints in " << list_below(explanation.below)

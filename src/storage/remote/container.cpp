@@ -7,6 +7,7 @@
 
 #include "cairn/error.h"
 
+#include "core/existing.h"
 #include "core/text/printable.h"
 #include "io/threads/time_limit.h"
 #include "net/digest.h"
@@ -269,7 +270,7 @@ std::vector<HttpHeader> etag_condition(const WriteCondition& condition) {
 
 void refuse_condition(const std::string& where, const WriteCondition& condition) {
   if (condition.when == WriteCondition::If::kAbsent) {
-    throw AlreadyExistsError(where + " exists already: choose another name, or allow overwriting");
+    refuse_existing(where);
   }
   throw AlreadyExistsError(where + " no longer has version " + condition.version +
                            ": another program replaced it");

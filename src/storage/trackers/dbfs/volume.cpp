@@ -12,6 +12,7 @@
 
 #include "cairn/error.h"
 
+#include "core/existing.h"
 #include "io/bytes/source_part.h"
 #include "io/file.h"
 #include "storage/pages.h"
@@ -122,8 +123,7 @@ class Volume final : public Tree {
       // Perhaps an earlier attempt wrote the file, and its answer was lost: the name was free
       // before.
       if (!there && only_new && holds(path, bytes)) return;
-      throw AlreadyExistsError(describe(path) +
-                               " exists already: choose another name, or allow overwriting");
+      refuse_existing(describe(path));
     }
     files_->check(response, "writing", path);
     verify_size(path, bytes.view.size());
