@@ -19,6 +19,7 @@ host and the path of the folder may differ. "# exit 3" behind a command is the e
 """
 import argparse
 import collections
+import contextlib
 import difflib
 import os
 import pathlib
@@ -187,11 +188,10 @@ def outputs(session, path, folder):
             bash.wait(TIMEOUT)
         except subprocess.TimeoutExpired:
             print(f"the session took longer than {TIMEOUT} s")
-        try:
-            os.killpg(bash.pid, signal.SIGKILL)
-        except ProcessLookupError:
-            pass
-        bash.wait()
+        finally:  # what it left in the background, too
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(bash.pid, signal.SIGKILL)
+            bash.wait()
     parts = re.split(rf"\n{mark} (\d+)\n", log.read_text(errors="replace"))
     return [(part.splitlines(), int(code)) for part, code in zip(parts[::2], parts[1::2])]
 
@@ -234,6 +234,7 @@ def main():
     page = str(whole.relative_to(ROOT) if whole.is_relative_to(ROOT) else arguments.page)
     text = whole.read_text(encoding="utf-8")
     if arguments.mode == "run":
+        signal.signal(signal.SIGTERM, lambda *_: sys.exit("stopped"))  # and bash with it
         sys.exit(not run(page, text, arguments.path))
     arguments.out.write_text(translation_unit(page, text), encoding="utf-8")
 

@@ -356,12 +356,11 @@ class TidyTest(unittest.TestCase):
 
     def test_links_lead_somewhere(self):
         page = {"src/b.cmake": "",
-                "docs/a.md": "# Its `one` link, a_b!\n\n## Two\n\n## Two\n<a name=\"three\"></a>\n"
-                             "```\n# Four\n```\n### A [fifth](a.md)\n"}
-        for link in ("docs/a.md", "src/b.cmake", "docs", "src/", "docs/../src",
-                     "https://a.b/c.md#d", "docs/a.md#its-one-link-a_b", "docs/a.md#two",
-                     "docs/a.md#two-1", "docs/a.md#three", "docs/a.md#a-fifth", "LICENSE",
-                     "mailto:a@b"):
+                "docs/a.md": "# Its `one` link, a_b!\n\n## Two\n\n## Two\n"
+                             "<a name=\"three\"></a>\n```\n# Four\n```\n### A [fifth](a.md)\n"}
+        for link in ("docs/a.md", "src/b.cmake", "docs", "src/", "docs/../src", "https://a.b/c#d",
+                     "docs/a.md#its-one-link-a_b", "docs/a.md#two", "docs/a.md#two-1",
+                     "docs/a.md#three", "docs/a.md#a-fifth", "LICENSE", "mailto:a@b"):
             text = f"A [link\nof two lines]({link} \"title\").\n\n[b]: {link}\n"
             self.passes(page | {"c.md": text})
         for link in ("a.md", "docs/b.md", "../a.md"):
