@@ -1,12 +1,13 @@
 # Builds installed examples, each as a project of its own, as their user would, and runs them.
-#   cmake -DPREFIX=... -DWORK=... -DEXAMPLES=compare;own_loop -DARGUMENTS=... -P this
-# With IF_SET=NAME only where the environment has NAME.
+#   cmake -DINSTALLED=... -DWORK=... -DEXAMPLES=compare;own_loop -DARGUMENTS=... -P this
+# INSTALLED: the WORK of install_test.cmake. With IF_SET=NAME: only if the environment has NAME.
 cmake_minimum_required(VERSION 3.25)
 if(IF_SET AND NOT DEFINED ENV{${IF_SET}})
   message("skipped: ${IF_SET} is not set")
   return()
 endif()
 
+set(PREFIX ${INSTALLED}/prefix)
 function(run)
   execute_process(COMMAND ${ARGN} WORKING_DIRECTORY ${WORK} COMMAND_ERROR_IS_FATAL ANY)
 endfunction()
