@@ -71,8 +71,8 @@ std::string shape_text(const TensorView& tensor) {
 }
 
 void print_row(const std::string& name, const std::string& shape, const std::string& result) {
-  std::cout << "  " << std::left << std::setw(32) << name << std::setw(14) << shape << result
-            << "\n";
+  std::cout << "  " << std::left << std::setw(32) << name << " " << std::setw(14) << shape << " "
+            << result << "\n";
 }
 
 using Tensors = std::vector<std::pair<std::string, const TensorView*>>;
