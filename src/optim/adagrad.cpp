@@ -13,6 +13,7 @@
 #include "cairn/optim/own_optimizer.h"
 #include "cairn/train/parameters.h"
 
+#include "optim/fused/fused_step.h"
 #include "optim/optimizer_step.h"
 #include "optim/option_checks.h"
 #include "train/optimizer/torch_layouts.h"
@@ -31,15 +32,44 @@ class AdagradOptimizer final : public StepOf<torch::optim::Adagrad, torch::optim
   void update(const Update& u) override {
     const Options& o = u.options;
     State& s = u.state;
-    // libtorch's constructor gives complex sums no imaginary part.
-    if (!s.sum().defined() || s.step() == 0) s.sum(first_adagrad_sum(u.parameter, o));
-    const double rate = o.lr() / (1 + static_cast<double>(s.step()) * o.lr_decay());
-    s.step(s.step() + 1);
+    prepare_sum(u);
+    const double rate = next_rate(u);
     if (u.gradient.is_sparse()) return update_rows(u, rate);
     const at::Tensor gradient = real_view(with_decay(u.gradient, u.parameter, o.weight_decay()));
     const at::Tensor sum = real_view(s.sum());
     sum.addcmul_(gradient, gradient, 1);
     real_view(u.parameter).addcdiv_(gradient, sum.sqrt().add_(o.eps()), -rate);
+  }
+
+  static void prepare_sum(const Update& u) {
+    State& s = u.state;
+    // libtorch's constructor gives complex sums no imaginary part.
+    if (!s.sum().defined() || s.step() == 0) s.sum(first_adagrad_sum(u.parameter, u.options));
+  }
+
+  static double next_rate(const Update& u) {
+    State& s = u.state;
+    const double rate = u.options.lr() / (1 + static_cast<double>(s.step()) * u.options.lr_decay());
+    s.step(s.step() + 1);
+    return rate;
+  }
+
+  void update_all(const std::vector<Update>& updates) override {
+    fused::FusedStep<fused::Adagrad> fused;
+    for (const Update& u : updates) {
+      prepare_sum(u);
+      if (!fused::can_fuse(u.parameter, u.gradient, {u.state.sum()})) {
+        update(u);
+        continue;
+      }
+      const Options& o = u.options;
+      fused.add({.flags = o.weight_decay() != 0 ? fused::Adagrad::kAddsDecay : 0U,
+                 .decay = o.weight_decay(),
+                 .eps = o.eps(),
+                 .rate = -next_rate(u)},
+                u.parameter, u.gradient, {u.state.sum()});
+    }
+    fused.run();
   }
 
   static void update_rows(const Update& u, double rate) {

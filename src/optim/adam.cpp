@@ -16,6 +16,7 @@
 #include "cairn/optim/own_optimizer.h"
 #include "cairn/train/parameters.h"
 
+#include "optim/fused/fused_step.h"
 #include "optim/optimizer_step.h"
 #include "optim/option_checks.h"
 #include "train/optimizer/state_format.h"
@@ -28,7 +29,7 @@ constexpr const char* kDecoupled = "decoupled_weight_decay";
 
 // Adam(decoupled_weight_decay=True) of newer Python versions, an option that libtorch's options
 // lack.
-bool is_decoupled(const torch::optim::OptimizerOptions& options) {
+bool has_decoupled_flag(const torch::optim::OptimizerOptions& options) {
   const GroupExtras* extras = find_extras(options);
   const Value* flag = extras == nullptr ? nullptr : extras->loaded.find(kDecoupled);
   return flag != nullptr && flag->kind() == Kind::kBool && flag->as_bool();
@@ -45,30 +46,64 @@ class AdamStepOf : public StepOf<TorchClass, Options, State> {
   void update(const typename Step::Update& u) final {
     const Options& o = u.options;
     State& s = u.state;
-    const auto [beta1, beta2] = o.betas();
-    Moments moments(u.parameter, o.amsgrad(), {&s.exp_avg(), &s.exp_avg_sq(), &s.max_exp_avg_sq()});
+    Moments moments = moments_of(u);
     const at::Tensor weights = real_view(u.parameter);
     at::Tensor gradient = real_view(u.gradient);
-    if (o.weight_decay() != 0) gradient = decay(weights, gradient, o);
-    moments.exp_avg.lerp_(gradient, 1 - beta1);
-    s.step(s.step() + 1);
-    adam_step(weights, gradient, moments, {o.lr(), {beta1, beta2}, o.eps(), o.amsgrad(), s.step()});
+    if (o.weight_decay() != 0) {
+      if (is_decoupled(o)) {
+        weights.mul_(1 - o.lr() * o.weight_decay());
+      } else {
+        gradient = gradient.add(weights, o.weight_decay());
+      }
+    }
+    moments.exp_avg.lerp_(gradient, 1 - std::get<0>(o.betas()));
+    adam_step(weights, gradient, moments, next_step(o, s));
   }
 
-  // Step 1. Returns the gradient for the next steps.
-  virtual at::Tensor decay(const at::Tensor& weights, const at::Tensor& gradient,
-                           const Options& options) const = 0;
+  void update_all(const std::vector<typename Step::Update>& updates) final {
+    fused::FusedStep<fused::Adam> fused;
+    for (const auto& u : updates) {
+      const fused::States states = moments_of(u).all();
+      if (fused::can_fuse(u.parameter, u.gradient, states)) {
+        fused.add(fused_step(u), u.parameter, u.gradient, states);
+      } else {
+        update(u);
+      }
+    }
+    fused.run();
+  }
+
+  fused::Adam fused_step(const typename Step::Update& u) {
+    const Options& o = u.options;
+    fused::Adam step = next_step(o, u.state).in_one_pass();
+    if (o.weight_decay() == 0) return step;
+    if (is_decoupled(o)) {
+      step.keep = 1 - o.lr() * o.weight_decay();
+    } else {
+      step.flags |= fused::Adam::kAddsDecay;
+      step.decay = o.weight_decay();
+    }
+    return step;
+  }
+
+  static Moments moments_of(const typename Step::Update& u) {
+    State& s = u.state;
+    return {u.parameter, u.options.amsgrad(), {&s.exp_avg(), &s.exp_avg_sq(), &s.max_exp_avg_sq()}};
+  }
+
+  static AdamStep next_step(const Options& o, State& s) {
+    s.step(s.step() + 1);
+    const auto [beta1, beta2] = o.betas();
+    return {o.lr(), {beta1, beta2}, o.eps(), o.amsgrad(), s.step()};
+  }
+
+  virtual bool is_decoupled(const Options& options) const = 0;
 };
 
 using AdamStepBase =
     AdamStepOf<torch::optim::Adam, torch::optim::AdamOptions, torch::optim::AdamParamState>;
 using AdamWStepBase =
     AdamStepOf<torch::optim::AdamW, torch::optim::AdamWOptions, torch::optim::AdamWParamState>;
-
-at::Tensor decayed(const at::Tensor& parameter, const at::Tensor& gradient, const auto& options) {
-  parameter.mul_(1 - options.lr() * options.weight_decay());
-  return gradient;
-}
 
 // Converts to libtorch's options.
 template <class To, class From>
@@ -95,11 +130,7 @@ class AdamOptimizer final : public AdamStepBase, public TorchAdamLayout {
   }
 
  private:
-  at::Tensor decay(const at::Tensor& weights, const at::Tensor& gradient,
-                   const Options& options) const override {
-    return is_decoupled(options) ? decayed(weights, gradient, options)
-                                 : gradient.add(weights, options.weight_decay());
-  }
+  bool is_decoupled(const Options& options) const override { return has_decoupled_flag(options); }
   void describe_decoupled(GroupFields& group) const override { group.flag_if_present(kDecoupled); }
 };
 
@@ -108,10 +139,7 @@ class AdamWOptimizer final : public AdamWStepBase {
   using AdamWStepBase::AdamWStepBase;
 
  private:
-  at::Tensor decay(const at::Tensor& weights, const at::Tensor& gradient,
-                   const Options& options) const override {
-    return decayed(weights, gradient, options);
-  }
+  bool is_decoupled(const Options& /*options*/) const override { return true; }
 };
 
 }  // namespace

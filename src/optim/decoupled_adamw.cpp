@@ -9,6 +9,7 @@
 #include "cairn/optim/optimizers.h"
 #include "cairn/optim/own_optimizer.h"
 
+#include "optim/fused/fused_step.h"
 #include "optim/optimizer_step.h"
 #include "optim/option_checks.h"
 
@@ -52,14 +53,39 @@ class DecoupledAdamWOptimizer final
  private:
   void update(const Update& u) override {
     const Options& o = u.options;
-    Moments moments(u.parameter, o.amsgrad,
-                    {&u.state.exp_avg, &u.state.exp_avg_sq, &u.state.max_exp_avg_sq});
+    Moments moments = moments_of(u);
     const at::Tensor weights = real_view(u.parameter);
     const at::Tensor gradient = real_view(u.gradient);
     const double decay = decay_factor(o.weight_decay, o.lr, u.initial_lr);
     if (decay != 1) weights.mul_(decay);
     moments.exp_avg.mul_(o.betas[0]).add_(gradient, 1 - o.betas[0]);
-    adam_step(weights, gradient, moments, {o.lr, o.betas, o.eps, o.amsgrad, ++u.state.step});
+    adam_step(weights, gradient, moments, next_step(u));
+  }
+
+  void update_all(const std::vector<Update>& updates) override {
+    fused::FusedStep<fused::Adam> fused;
+    for (const Update& u : updates) {
+      const fused::States states = moments_of(u).all();
+      if (!fused::can_fuse(u.parameter, u.gradient, states)) {
+        update(u);
+        continue;
+      }
+      fused::Adam step = next_step(u).in_one_pass();
+      step.flags |= fused::Adam::kScalesMoment;
+      step.keep = decay_factor(u.options.weight_decay, u.options.lr, u.initial_lr);
+      fused.add(step, u.parameter, u.gradient, states);
+    }
+    fused.run();
+  }
+
+  static Moments moments_of(const Update& u) {
+    State& s = u.state;
+    return {u.parameter, u.options.amsgrad, {&s.exp_avg, &s.exp_avg_sq, &s.max_exp_avg_sq}};
+  }
+
+  static AdamStep next_step(const Update& u) {
+    const Options& o = u.options;
+    return {o.lr, o.betas, o.eps, o.amsgrad, ++u.state.step};
   }
 };
 

@@ -10,6 +10,7 @@
 #include "cairn/optim/optimizers.h"
 #include "cairn/optim/own_optimizer.h"
 
+#include "optim/fused/fused_step.h"
 #include "optim/optimizer_step.h"
 #include "optim/option_checks.h"
 
@@ -48,6 +49,23 @@ class DecoupledSGDWOptimizer final : public OptimizerOf<DecoupledSGDWOptions, De
     const double decay = decay_factor(u.options.weight_decay, u.options.lr, u.initial_lr);
     if (decay != 1) u.parameter.mul_(decay);
     u.parameter.add_(d, -u.options.lr);
+  }
+
+  void update_all(const std::vector<Update>& updates) override {
+    fused::FusedStep<fused::Sgd> fused;
+    for (const Update& u : updates) {
+      const Options& o = u.options;
+      const at::Tensor& buffer = u.state.momentum_buffer;
+      const bool is_first = o.momentum != 0 && !buffer.defined();
+      if (is_first || !fused::can_fuse(u.parameter, u.gradient, {buffer})) {
+        update(u);
+        continue;
+      }
+      fused::Sgd step = fused_sgd(o.lr, o.momentum, o.dampening, o.nesterov);
+      step.keep = decay_factor(o.weight_decay, o.lr, u.initial_lr);
+      fused.add(step, u.parameter, u.gradient, {buffer});
+    }
+    fused.run();
   }
 
   // The direction d.

@@ -11,6 +11,7 @@
 #include "cairn/optim/optimizers.h"
 #include "cairn/optim/own_optimizer.h"
 
+#include "optim/fused/fused_step.h"
 #include "optim/optimizer_step.h"
 #include "optim/option_checks.h"
 
@@ -55,13 +56,50 @@ class NAdamOptimizer final : public OptimizerOf<NAdamOptions, NAdamState> {
     const Options& o = u.options;
     State& s = u.state;
     const DecayedMoments d(u);
+    const Rates rates = next_rates(u);
+    const at::Tensor norm = d.exp_avg_sq.div(1 - power(o.betas[1], s.step)).sqrt_().add_(o.eps);
+    d.parameter.addcdiv_(d.gradient, norm, rates.gradient);
+    d.parameter.addcdiv_(d.exp_avg, norm, rates.moment);
+  }
+
+  // The factors of g / n and m / n in formula 4, for the step that the state has counted.
+  struct Rates {
+    double gradient;
+    double moment;
+  };
+  static Rates next_rates(const Update& u) {
+    const Options& o = u.options;
+    State& s = u.state;
     const double mu = momentum(o, s.step);
     const double mu_next = momentum(o, s.step + 1);
     s.mu_product.mul_(mu);
     const double product = s.mu_product.item<double>();
-    const at::Tensor norm = d.exp_avg_sq.div(1 - power(o.betas[1], s.step)).sqrt_().add_(o.eps);
-    d.parameter.addcdiv_(d.gradient, norm, -o.lr * (1 - mu) / (1 - product));
-    d.parameter.addcdiv_(d.exp_avg, norm, -o.lr * mu_next / (1 - product * mu_next));
+    return {.gradient = -o.lr * (1 - mu) / (1 - product),
+            .moment = -o.lr * mu_next / (1 - product * mu_next)};
+  }
+
+  void update_all(const std::vector<Update>& updates) override {
+    fused::FusedStep<fused::Nadam> fused;
+    for (const Update& u : updates) {
+      State& s = u.state;
+      const Options& o = u.options;
+      prepare(u.parameter, {&s.exp_avg, &s.exp_avg_sq});
+      if (!fused::can_fuse(u.parameter, u.gradient, {s.exp_avg, s.exp_avg_sq})) {
+        update(u);
+        continue;
+      }
+      ++s.step;
+      const Rates rates = next_rates(u);
+      fused::Nadam step = {.beta1 = o.betas[0],
+                           .beta2 = o.betas[1],
+                           .correction = 1 - power(o.betas[1], s.step),
+                           .eps = o.eps,
+                           .gradient_rate = rates.gradient,
+                           .moment_rate = rates.moment};
+      set_decay(step, o);
+      fused.add(step, u.parameter, u.gradient, {s.exp_avg, s.exp_avg_sq});
+    }
+    fused.run();
   }
 
   static double momentum(const Options& options, std::int64_t step) {

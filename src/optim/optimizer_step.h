@@ -8,6 +8,8 @@
 #include <cstdint>
 #include <initializer_list>
 
+#include "optim/fused/arithmetic.h"
+
 namespace cairn {
 
 // Views complex numbers as pairs of real numbers, which a step treats like any other real numbers
@@ -51,6 +53,14 @@ inline double power(double base, std::int64_t exponent) {
   return std::pow(base, static_cast<double>(exponent));
 }
 
+inline fused::Sgd fused_sgd(double lr, double momentum, double dampening, bool nesterov) {
+  return {.flags = (momentum != 0 ? fused::Sgd::kMomentum : 0U) |
+                   (momentum != 0 && nesterov ? fused::Sgd::kNesterov : 0U),
+          .momentum = momentum,
+          .dampening = dampening,
+          .rate = -lr};
+}
+
 // The moments of Adam and similar optimizers, as real numbers. Made at the first gradient. The
 // largest second moment is made at the first step with amsgrad, which may be later.
 struct Moments {
@@ -61,11 +71,23 @@ struct Moments {
     exp_avg_sq = real_view(*moments[1]);
     if (amsgrad) max_exp_avg_sq = real_view(*moments[2]);
   }
+  std::array<at::Tensor, 3> all() const { return {exp_avg, exp_avg_sq, max_exp_avg_sq}; }
 
   at::Tensor exp_avg;
   at::Tensor exp_avg_sq;
   at::Tensor max_exp_avg_sq;
 };
+
+// Sets the coefficients of weight decay in a step of NAdam or RAdam in one pass.
+void set_decay(auto& step, const auto& options) {
+  if (options.weight_decay == 0) return;
+  if (options.decoupled_weight_decay) {
+    step.keep = 1 - options.lr * options.weight_decay;
+  } else {
+    step.flags |= step.kAddsDecay;
+    step.decay = options.weight_decay;
+  }
+}
 
 // The first part of a step of NAdam and RAdam:
 //  g = decayed_gradient();  m = lerp(m, g, 1 - beta1);  v = beta2 * v + (1 - beta2) * g^2
@@ -110,6 +132,16 @@ struct AdamStep {
   double eps;
   bool amsgrad;
   std::int64_t step;  // counted from 1
+
+  // The same in one pass, without weight decay.
+  fused::Adam in_one_pass() const {
+    return {.flags = amsgrad ? fused::Adam::kAmsgrad : 0U,
+            .beta1 = betas[0],
+            .beta2 = betas[1],
+            .root = std::sqrt(1 - power(betas[1], step)),
+            .eps = eps,
+            .rate = -lr / (1 - power(betas[0], step))};
+  }
 };
 
 // Takes the first moment m, already updated, and the gradient g:

@@ -13,6 +13,7 @@
 #include "cairn/optim/optimizers.h"
 #include "cairn/optim/own_optimizer.h"
 
+#include "optim/fused/fused_step.h"
 #include "optim/optimizer_step.h"
 #include "optim/option_checks.h"
 
@@ -55,16 +56,46 @@ class RAdamOptimizer final : public OptimizerOf<RAdamOptions, RAdamState> {
     const auto [beta1, beta2] = o.betas;
     const DecayedMoments d(u);
     const std::int64_t step = u.state.step;
-    const double correction2 = 1 - power(beta2, step);
     at::Tensor change = (d.exp_avg / (1 - power(beta1, step))).mul_(o.lr);
-    const double rho_inf = 2 / (1 - beta2) - 1;
-    const double rho = rho_inf - 2 * static_cast<double>(step) * power(beta2, step) / correction2;
-    if (rho > 5) {
-      const double rectified =
-          std::sqrt((rho - 4) * (rho - 2) * rho_inf / ((rho_inf - 4) * (rho_inf - 2) * rho));
-      change.mul_(std::sqrt(correction2) / d.exp_avg_sq.sqrt().add_(o.eps)).mul_(rectified);
+    if (const double rectified = rectification(beta2, step)) {
+      change.mul_(std::sqrt(1 - power(beta2, step)) / d.exp_avg_sq.sqrt().add_(o.eps));
+      change.mul_(rectified);
     }
     d.parameter.sub_(change);
+  }
+
+  // r in formula 4; 0 while rho is at most 5.
+  static double rectification(double beta2, std::int64_t step) {
+    const double rho_inf = 2 / (1 - beta2) - 1;
+    const double rho =
+        rho_inf - 2 * static_cast<double>(step) * power(beta2, step) / (1 - power(beta2, step));
+    if (!(rho > 5)) return 0;
+    return std::sqrt((rho - 4) * (rho - 2) * rho_inf / ((rho_inf - 4) * (rho_inf - 2) * rho));
+  }
+
+  void update_all(const std::vector<Update>& updates) override {
+    fused::FusedStep<fused::Radam> fused;
+    for (const Update& u : updates) {
+      State& s = u.state;
+      const Options& o = u.options;
+      prepare(u.parameter, {&s.exp_avg, &s.exp_avg_sq});
+      if (!fused::can_fuse(u.parameter, u.gradient, {s.exp_avg, s.exp_avg_sq})) {
+        update(u);
+        continue;
+      }
+      ++s.step;
+      fused::Radam step = {.beta1 = o.betas[0],
+                           .beta2 = o.betas[1],
+                           .correction = 1 - power(o.betas[0], s.step),
+                           .root = std::sqrt(1 - power(o.betas[1], s.step)),
+                           .eps = o.eps,
+                           .rectification = rectification(o.betas[1], s.step),
+                           .lr = o.lr};
+      if (step.rectification != 0) step.flags |= fused::Radam::kRectified;
+      set_decay(step, o);
+      fused.add(step, u.parameter, u.gradient, {s.exp_avg, s.exp_avg_sq});
+    }
+    fused.run();
   }
 };
 

@@ -13,6 +13,7 @@
 #include "cairn/optim/own_optimizer.h"
 #include "cairn/train/parameters.h"
 
+#include "optim/fused/fused_step.h"
 #include "optim/optimizer_step.h"
 #include "optim/option_checks.h"
 
@@ -28,9 +29,7 @@ class RMSpropOptimizer final : public StepOf<torch::optim::RMSprop, torch::optim
   void update(const Update& u) override {
     const Options& o = u.options;
     State& s = u.state;
-    prepare(u.parameter, {&s.square_avg()});
-    if (o.momentum() > 0) prepare(u.parameter, {&s.momentum_buffer()});
-    if (o.centered()) prepare(u.parameter, {&s.grad_avg()});
+    prepare_states(u);
     s.step(s.step() + 1);
     const at::Tensor gradient = real_view(with_decay(u.gradient, u.parameter, o.weight_decay()));
     const at::Tensor weights = real_view(u.parameter);
@@ -49,6 +48,40 @@ class RMSpropOptimizer final : public StepOf<torch::optim::RMSprop, torch::optim
     } else {
       weights.addcdiv_(gradient, norm, -o.lr());
     }
+  }
+
+  static void prepare_states(const Update& u) {
+    prepare(u.parameter, {&u.state.square_avg()});
+    if (u.options.momentum() > 0) prepare(u.parameter, {&u.state.momentum_buffer()});
+    if (u.options.centered()) prepare(u.parameter, {&u.state.grad_avg()});
+  }
+
+  void update_all(const std::vector<Update>& updates) override {
+    fused::FusedStep<fused::Rmsprop> fused;
+    for (const Update& u : updates) {
+      prepare_states(u);
+      State& s = u.state;
+      const fused::States states = {s.square_avg(), s.grad_avg(), s.momentum_buffer()};
+      if (!fused::can_fuse(u.parameter, u.gradient, states)) {
+        update(u);
+        continue;
+      }
+      s.step(s.step() + 1);
+      fused.add(fused_step(u.options), u.parameter, u.gradient, states);
+    }
+    fused.run();
+  }
+
+  static fused::Rmsprop fused_step(const Options& o) {
+    fused::Rmsprop step = {.decay = o.weight_decay(),
+                           .alpha = o.alpha(),
+                           .eps = o.eps(),
+                           .momentum = o.momentum(),
+                           .rate = -o.lr()};
+    if (o.weight_decay() != 0) step.flags |= fused::Rmsprop::kAddsDecay;
+    if (o.centered()) step.flags |= fused::Rmsprop::kCentered;
+    if (o.momentum() > 0) step.flags |= fused::Rmsprop::kMomentum;
+    return step;
   }
 };
 

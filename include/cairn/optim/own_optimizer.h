@@ -136,14 +136,17 @@ class StepOf : public Base {
       GradientOptions wanted{.takes_sparse = takes_sparse_gradients()};
       if constexpr (requires(Options & o) { o.maximize = true; })
         wanted.maximize = options.maximize;
+      KeptState forgotten;
+      std::vector<Update> updates;
+      updates.reserve(group.params().size());
       for (const at::Tensor& parameter : group.params()) {
-        const at::Tensor gradient = gradient_of(parameter, *this, wanted);
+        at::Tensor gradient = gradient_of(parameter, *this, wanted);
         if (!gradient.defined()) continue;
-        auto& slot = state_slot(*this, parameter);
-        if (!slot) slot = std::make_unique<KeptState>();
-        State& state = values_of<State>(static_cast<KeptState&>(*slot));
-        update({parameter, gradient, state, options, initial_lr});
+        KeptState& kept_state = needs_state(options) ? state_of(parameter) : forgotten;
+        updates.push_back(
+            {parameter, std::move(gradient), values_of<State>(kept_state), options, initial_lr});
       }
+      update_all(updates);
     }
     return loss;
   }
@@ -151,20 +154,34 @@ class StepOf : public Base {
  protected:
   struct Update {
     const at::Tensor& parameter;  // to be changed in place
-    const at::Tensor& gradient;   // shared with the parameter: do not change it
+    at::Tensor gradient;          // shared with the parameter: do not change it
     State& state;                 // default-constructed before the first update
     const Options& options;
     double initial_lr;  // what schedulers multiply; the current rate without a scheduler
   };
   // Steps one parameter, with gradient recording disabled.
   virtual void update(const Update& u) = 0;
+  // Steps the parameters of one group that have a gradient. Override it to step several of them in
+  // one pass over their memory.
+  virtual void update_all(const std::vector<Update>& updates) {
+    for (const Update& u : updates)
+      update(u);
+  }
   virtual bool takes_sparse_gradients() const { return false; }
+  // If false, no state is kept: updates share one, which is forgotten after the step.
+  virtual bool needs_state(const Options& /*options*/) const { return true; }
 
  private:
   using KeptOptions = std::conditional_t<std::is_base_of_v<torch::optim::OptimizerOptions, Options>,
                                          Options, GroupOf<Options>>;
   using KeptState = std::conditional_t<std::is_base_of_v<torch::optim::OptimizerParamState, State>,
                                        State, StateOf<State>>;
+
+  KeptState& state_of(const at::Tensor& parameter) {
+    auto& slot = state_slot(*this, parameter);
+    if (!slot) slot = std::make_unique<KeptState>();
+    return static_cast<KeptState&>(*slot);
+  }
 
   template <class Values, class Kept>
   static auto& values_of(Kept& kept) {

@@ -1,0 +1,319 @@
+// The arithmetic of ATen's operators on one element, and the optimizers' steps that are made of it.
+//
+// A step of an optimizer that calls ATen's operators one after another reads and writes all memory
+// once for each operator. The functions here compute the same bits in one pass. ATen compiled for
+// processors with FMA rounds a product and the sum after it once (kFma); otherwise it rounds twice.
+// rounding.h finds out which of the two this libtorch does.
+//
+// This header is compiled for several instruction sets (kernels_*.cpp). So it must not use any
+// inline function of another header: the linker may keep the copy for the newest processor.
+#pragma once
+
+namespace cairn::fused {
+
+// y + a * x: Tensor::add(x, a).
+template <bool kFma, class T>
+inline __attribute__((always_inline)) T add_scaled(T y, T a, T x) {
+  if constexpr (!kFma) return y + a * x;
+  if constexpr (sizeof(T) == sizeof(float)) return __builtin_fmaf(a, x, y);
+  return __builtin_fma(a, x, y);
+}
+
+// Tensor::lerp(end, weight).
+template <bool kFma, class T>
+inline __attribute__((always_inline)) T lerp(T start, T end, T weight) {
+  const bool is_small = (weight < 0 ? -weight : weight) < T(0.5);
+  return is_small ? add_scaled<kFma, T>(start, weight, end - start)
+                  : add_scaled<kFma, T>(end, -(end - start), T(1) - weight);
+}
+
+// y + s * a * b: Tensor::addcmul(a, b, s).
+template <bool kFma, class T>
+inline __attribute__((always_inline)) T add_product(T y, T s, T a, T b) {
+  return add_scaled<kFma, T>(y, s * a, b);
+}
+
+// y + s * a / b: Tensor::addcdiv(a, b, s). ATen never contracts it.
+template <class T>
+inline __attribute__((always_inline)) T add_quotient(T y, T s, T a, T b) {
+  return y + s * a / b;
+}
+
+template <class T>
+inline __attribute__((always_inline)) T square_root(T x) {
+  if constexpr (sizeof(T) == sizeof(float)) return __builtin_sqrtf(x);
+  return __builtin_sqrt(x);
+}
+
+// at::maximum(): NaN if one is NaN.
+template <class T>
+inline __attribute__((always_inline)) T maximum(T a, T b) {
+  return a > b || a != a ? a : b;
+}
+
+// --- Steps ---------------------------------------------------------------------------------------
+// A step holds the coefficients of one parameter, as double; Of<T> has them in the type of the
+// tensors, as ATen converts them. apply() steps one element: `w` is the parameter, `g` its
+// gradient, and the others are its states, of which uses() says which exist. The flags of a step
+// choose its kernel.
+
+// Adam, AdamW and DecoupledAdamW (optim/adam.cpp).
+struct Adam {
+  enum Flag : unsigned { kAddsDecay = 1, kAmsgrad = 2, kScalesMoment = 4 };
+  static constexpr unsigned kFlagBits = 3;
+  // States: exp_avg, exp_avg_sq, max_exp_avg_sq.
+  static constexpr bool uses(unsigned flags, int state) {
+    return state < 2 || (flags & kAmsgrad) != 0;
+  }
+
+  unsigned flags = 0;
+  double keep = 1;   // the parameter is multiplied by it first: decoupled weight decay
+  double decay = 0;  // with kAddsDecay: the gradient gets decay * parameter
+  double beta1 = 0;
+  double beta2 = 0;
+  double root = 1;  // of 1 - beta2^k
+  double eps = 0;
+  double rate = 0;  // -lr / (1 - beta1^k)
+
+  template <class T>
+  struct Of {
+    explicit Of(const Adam& step)
+        : keep(T(step.keep)),
+          decay(T(step.decay)),
+          beta1(T(step.beta1)),
+          weight1(T(1 - step.beta1)),
+          beta2(T(step.beta2)),
+          weight2(T(1 - step.beta2)),
+          root(T(step.root)),
+          eps(T(step.eps)),
+          rate(T(step.rate)) {}
+
+    template <unsigned kFlags, bool kFma>
+    inline __attribute__((always_inline)) void apply(T& w, T g, T& m, T& v, T& largest) const {
+      w *= keep;
+      if constexpr ((kFlags & kAddsDecay) != 0) g = add_scaled<kFma, T>(g, decay, w);
+      if constexpr ((kFlags & kScalesMoment) != 0) {
+        m = add_scaled<kFma, T>(m * beta1, weight1, g);
+      } else {
+        m = lerp<kFma, T>(m, g, weight1);
+      }
+      v = add_product<kFma, T>(v * beta2, weight2, g, g);
+      T second = v;
+      if constexpr ((kFlags & kAmsgrad) != 0) second = largest = maximum(largest, v);
+      w = add_quotient(w, rate, m, square_root(second) / root + eps);
+    }
+
+    T keep, decay, beta1, weight1, beta2, weight2, root, eps, rate;
+  };
+};
+
+// SGD and DecoupledSGDW, from the second step on: the first one copies the gradient.
+struct Sgd {
+  enum Flag : unsigned { kAddsDecay = 1, kMomentum = 2, kNesterov = 4 };
+  static constexpr unsigned kFlagBits = 3;
+  // States: momentum_buffer.
+  static constexpr bool uses(unsigned flags, int state) {
+    return state == 0 && (flags & kMomentum) != 0;
+  }
+
+  unsigned flags = 0;
+  double keep = 1;   // the parameter is multiplied by it before the step
+  double decay = 0;  // with kAddsDecay: the gradient gets decay * parameter
+  double momentum = 0;
+  double dampening = 0;
+  double rate = 0;  // -lr
+
+  template <class T>
+  struct Of {
+    explicit Of(const Sgd& step)
+        : keep(T(step.keep)),
+          decay(T(step.decay)),
+          momentum(T(step.momentum)),
+          weight(T(1 - step.dampening)),
+          rate(T(step.rate)) {}
+
+    template <unsigned kFlags, bool kFma>
+    inline __attribute__((always_inline)) void apply(T& w, T g, T& buffer, T&, T&) const {
+      if constexpr ((kFlags & kAddsDecay) != 0) g = add_scaled<kFma, T>(g, decay, w);
+      if constexpr ((kFlags & kMomentum) != 0) {
+        buffer = add_scaled<kFma, T>(buffer * momentum, weight, g);
+        g = (kFlags & kNesterov) != 0 ? add_scaled<kFma, T>(g, momentum, buffer) : buffer;
+      }
+      w = add_scaled<kFma, T>(w * keep, rate, g);
+    }
+
+    T keep, decay, momentum, weight, rate;
+  };
+};
+
+// RMSprop (optim/rmsprop.cpp).
+struct Rmsprop {
+  enum Flag : unsigned { kAddsDecay = 1, kCentered = 2, kMomentum = 4 };
+  static constexpr unsigned kFlagBits = 3;
+  // States: square_avg, grad_avg, momentum_buffer.
+  static constexpr bool uses(unsigned flags, int state) {
+    return state == 0 || (flags & (state == 1 ? kCentered : kMomentum)) != 0;
+  }
+
+  unsigned flags = 0;
+  double decay = 0;
+  double alpha = 0;
+  double eps = 0;
+  double momentum = 0;
+  double rate = 0;  // -lr
+
+  template <class T>
+  struct Of {
+    explicit Of(const Rmsprop& step)
+        : decay(T(step.decay)),
+          alpha(T(step.alpha)),
+          weight(T(1 - step.alpha)),
+          eps(T(step.eps)),
+          momentum(T(step.momentum)),
+          rate(T(step.rate)) {}
+
+    template <unsigned kFlags, bool kFma>
+    inline __attribute__((always_inline)) void apply(T& w, T g, T& square, T& average,
+                                                     T& buffer) const {
+      if constexpr ((kFlags & kAddsDecay) != 0) g = add_scaled<kFma, T>(g, decay, w);
+      square = add_product<kFma, T>(square * alpha, weight, g, g);
+      T norm = square;
+      if constexpr ((kFlags & kCentered) != 0) {
+        average = lerp<kFma, T>(average, g, weight);
+        norm = add_product<kFma, T>(norm, T(-1), average, average);
+      }
+      norm = square_root(norm) + eps;
+      if constexpr ((kFlags & kMomentum) != 0) {
+        buffer = add_quotient(buffer * momentum, T(1), g, norm);
+        w = add_scaled<kFma, T>(w, rate, buffer);
+      } else {
+        w = add_quotient(w, rate, g, norm);
+      }
+    }
+
+    T decay, alpha, weight, eps, momentum, rate;
+  };
+};
+
+// Adagrad (optim/adagrad.cpp).
+struct Adagrad {
+  enum Flag : unsigned { kAddsDecay = 1 };
+  static constexpr unsigned kFlagBits = 1;
+  // States: sum.
+  static constexpr bool uses(unsigned /*flags*/, int state) { return state == 0; }
+
+  unsigned flags = 0;
+  double decay = 0;
+  double eps = 0;
+  double rate = 0;  // -lr / (1 + (k - 1) * lr_decay)
+
+  template <class T>
+  struct Of {
+    explicit Of(const Adagrad& step) : decay(T(step.decay)), eps(T(step.eps)), rate(T(step.rate)) {}
+
+    template <unsigned kFlags, bool kFma>
+    inline __attribute__((always_inline)) void apply(T& w, T g, T& sum, T&, T&) const {
+      if constexpr ((kFlags & kAddsDecay) != 0) g = add_scaled<kFma, T>(g, decay, w);
+      sum = add_product<kFma, T>(sum, T(1), g, g);
+      w = add_quotient(w, rate, g, square_root(sum) + eps);
+    }
+
+    T decay, eps, rate;
+  };
+};
+
+// NAdam (optim/nadam.cpp).
+struct Nadam {
+  enum Flag : unsigned { kAddsDecay = 1 };
+  static constexpr unsigned kFlagBits = 1;
+  // States: exp_avg, exp_avg_sq.
+  static constexpr bool uses(unsigned /*flags*/, int state) { return state < 2; }
+
+  unsigned flags = 0;
+  double keep = 1;
+  double decay = 0;
+  double beta1 = 0;
+  double beta2 = 0;
+  double correction = 1;  // 1 - beta2^k
+  double eps = 0;
+  double gradient_rate = 0;
+  double moment_rate = 0;
+
+  template <class T>
+  struct Of {
+    explicit Of(const Nadam& step)
+        : keep(T(step.keep)),
+          decay(T(step.decay)),
+          weight1(T(1 - step.beta1)),
+          beta2(T(step.beta2)),
+          weight2(T(1 - step.beta2)),
+          correction(T(step.correction)),
+          eps(T(step.eps)),
+          gradient_rate(T(step.gradient_rate)),
+          moment_rate(T(step.moment_rate)) {}
+
+    template <unsigned kFlags, bool kFma>
+    inline __attribute__((always_inline)) void apply(T& w, T g, T& m, T& v, T&) const {
+      w *= keep;
+      if constexpr ((kFlags & kAddsDecay) != 0) g = add_scaled<kFma, T>(g, decay, w);
+      m = lerp<kFma, T>(m, g, weight1);
+      v = add_product<kFma, T>(v * beta2, weight2, g, g);
+      const T norm = square_root(v / correction) + eps;
+      w = add_quotient(w, gradient_rate, g, norm);
+      w = add_quotient(w, moment_rate, m, norm);
+    }
+
+    T keep, decay, weight1, beta2, weight2, correction, eps, gradient_rate, moment_rate;
+  };
+};
+
+// RAdam (optim/radam.cpp).
+struct Radam {
+  enum Flag : unsigned { kAddsDecay = 1, kRectified = 2 };
+  static constexpr unsigned kFlagBits = 2;
+  // States: exp_avg, exp_avg_sq.
+  static constexpr bool uses(unsigned /*flags*/, int state) { return state < 2; }
+
+  unsigned flags = 0;
+  double keep = 1;
+  double decay = 0;
+  double beta1 = 0;
+  double beta2 = 0;
+  double correction = 1;  // 1 - beta1^k
+  double root = 1;        // of 1 - beta2^k
+  double eps = 0;
+  double rectification = 1;
+  double lr = 0;
+
+  template <class T>
+  struct Of {
+    explicit Of(const Radam& step)
+        : keep(T(step.keep)),
+          decay(T(step.decay)),
+          weight1(T(1 - step.beta1)),
+          beta2(T(step.beta2)),
+          weight2(T(1 - step.beta2)),
+          correction(T(step.correction)),
+          root(T(step.root)),
+          eps(T(step.eps)),
+          rectification(T(step.rectification)),
+          lr(T(step.lr)) {}
+
+    template <unsigned kFlags, bool kFma>
+    inline __attribute__((always_inline)) void apply(T& w, T g, T& m, T& v, T&) const {
+      w *= keep;
+      if constexpr ((kFlags & kAddsDecay) != 0) g = add_scaled<kFma, T>(g, decay, w);
+      m = lerp<kFma, T>(m, g, weight1);
+      v = add_product<kFma, T>(v * beta2, weight2, g, g);
+      T change = m / correction * lr;
+      if constexpr ((kFlags & kRectified) != 0) {
+        change = change * (root / (square_root(v) + eps)) * rectification;
+      }
+      w = w - change;
+    }
+
+    T keep, decay, weight1, beta2, weight2, correction, root, eps, rectification, lr;
+  };
+};
+
+}  // namespace cairn::fused

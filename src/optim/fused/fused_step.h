@@ -1,0 +1,66 @@
+// Steps several parameters in one pass over their memory, on the CPU.
+#pragma once
+
+#include <ATen/Parallel.h>
+#include <torch/torch.h>
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+#include <vector>
+
+#include "optim/fused/kernels.h"
+
+namespace cairn::fused {
+
+using States = std::array<at::Tensor, 3>;  // undefined where the step uses none
+
+// Whether a kernel computes the bits of ATen's operators for a parameter: it, its gradient and its
+// states are dense tensors of float32 or float64 in this machine's memory, with the same order of
+// elements.
+bool can_fuse(const at::Tensor& parameter, const at::Tensor& gradient, const States& states);
+
+Slice slice_of(const at::Tensor& parameter, const at::Tensor& gradient, const States& states);
+Element element_of(const at::Tensor& parameter);
+bool rounds_once(const at::Tensor& parameter);
+
+// `Step`: a step of arithmetic.h.
+template <class Step>
+class FusedStep {
+ public:
+  // The tensors can_fuse().
+  void add(const Step& step, const at::Tensor& parameter, const at::Tensor& gradient,
+           const States& states) {
+    if (parameter.numel() == 0) return;
+    jobs_.push_back({find_kernel<Step>(element_of(parameter), step.flags, rounds_once(parameter)),
+                     step, slice_of(parameter, gradient, states), total_});
+    total_ += parameter.numel();
+  }
+
+  // Steps what was added, on all threads of ATen.
+  void run() const {
+    at::parallel_for(0, total_, at::internal::GRAIN_SIZE,
+                     [this](std::int64_t begin, std::int64_t end) {
+                       auto job = std::ranges::upper_bound(jobs_, begin, {}, &Job::first) - 1;
+                       while (begin < end) {
+                         const bool is_last = job + 1 == jobs_.end();
+                         const std::int64_t stop = is_last ? end : std::min(end, (job + 1)->first);
+                         job->kernel(job->step, job->slice, begin - job->first, stop - job->first);
+                         begin = stop;
+                         ++job;
+                       }
+                     });
+  }
+
+ private:
+  struct Job {
+    Kernel<Step> kernel;
+    Step step;
+    Slice slice;
+    std::int64_t first;  // the number of its first element among those of all jobs
+  };
+  std::vector<Job> jobs_;
+  std::int64_t total_ = 0;
+};
+
+}  // namespace cairn::fused

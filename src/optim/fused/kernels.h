@@ -1,0 +1,28 @@
+// The loops over elements that compute steps of optimizers, for the instruction set of this
+// processor.
+#pragma once
+
+#include <cstdint>
+
+#include "optim/fused/arithmetic.h"
+
+namespace cairn::fused {
+
+// The memory of one parameter, in the same order everywhere.
+struct Slice {
+  void* parameter;
+  const void* gradient;
+  void* states[3];  // as many as Step::kStates; null where the step's flags need none
+};
+
+// Steps the elements [begin, end).
+template <class Step>
+using Kernel = void (*)(const Step& step, const Slice& slice, std::int64_t begin, std::int64_t end);
+
+enum class Element { kFloat, kDouble };
+
+// The kernel for the flags of a step, with arithmetic.h's kFma.
+template <class Step>
+Kernel<Step> find_kernel(Element element, unsigned flags, bool fma);
+
+}  // namespace cairn::fused

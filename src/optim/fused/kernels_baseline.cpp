@@ -1,0 +1,2 @@
+#define CAIRN_KERNELS baseline
+#include "optim/fused/kernels.inc"

@@ -1,0 +1,18 @@
+// How the operators of the libtorch at hand round.
+#pragma once
+
+#include <c10/core/ScalarType.h>
+
+namespace cairn::fused {
+
+enum class Rounding {
+  kTwice,    // a product is rounded, and then the sum (arithmetic.h without kFma)
+  kOnce,     // both together (kFma)
+  kUnknown,  // neither: arithmetic.h does not have the bits of this libtorch
+};
+
+// Computes a few thousand elements by ATen's operators and by arithmetic.h, once for each type.
+// Draws no random number. `type`: others than kFloat and kDouble are kUnknown. Thread-safe.
+Rounding rounding_of(c10::ScalarType type);
+
+}  // namespace cairn::fused

@@ -1,0 +1,171 @@
+// Steps in one pass over the memory have the bits of the steps by ATen's operators.
+#include <ATen/CPUGeneratorImpl.h>
+#include <gtest/gtest.h>
+#include <torch/torch.h>
+
+#include <memory>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "cairn/optim/optimizers.h"
+#include "cairn/train/optimizer_layout.h"
+
+#include "optim/fused/rounding.h"
+#include "testing/optimizer_cases.h"
+
+namespace cairn {
+namespace {
+
+// Of one element, below and above a vector, not multiples of one, and enough for several threads.
+const std::vector<std::vector<std::int64_t>> kShapes = {{1}, {7}, {3, 21}, {1000}, {257, 300}};
+constexpr int kSteps = 7;
+
+testing::OptimizerCases fused_cases() {
+  testing::OptimizerCases cases;
+  const auto add = testing::adder(cases);
+  add("SGD", SGD({.lr = 0.1}));
+  add("SGD_decay", SGD({.lr = 0.1, .weight_decay = 0.1}));
+  add("SGD_momentum", SGD({.lr = 0.1, .momentum = 0.9, .dampening = 0.2, .weight_decay = 0.1}));
+  add("SGD_nesterov", SGD({.lr = 0.1, .momentum = 0.9, .nesterov = true}));
+  add("Adam", Adam());
+  add("Adam_options", Adam({.lr = 0.1, .betas = {0.8, 0.9}, .weight_decay = 0.1, .amsgrad = true}));
+  add("Adam_small_beta", Adam({.lr = 0.1, .betas = {0.3, 0.9}}));
+  add("Adam_decoupled", Adam({.lr = 0.1, .weight_decay = 0.1, .decoupled_weight_decay = true}));
+  add("AdamW", AdamW());
+  add("AdamW_amsgrad", AdamW({.lr = 0.1, .weight_decay = 0.1, .amsgrad = true}));
+  add("DecoupledAdamW", DecoupledAdamW());
+  add("DecoupledAdamW_options", DecoupledAdamW({.lr = 0.1, .weight_decay = 0.01, .amsgrad = true}));
+  add("DecoupledSGDW", DecoupledSGDW({.lr = 0.1}));
+  add("DecoupledSGDW_options",
+      DecoupledSGDW(
+          {.lr = 0.1, .momentum = 0.9, .dampening = 0.1, .weight_decay = 0.01, .nesterov = true}));
+  add("RMSprop", RMSprop());
+  add("RMSprop_centered", RMSprop({.lr = 0.1, .centered = true}));
+  add("RMSprop_options",
+      RMSprop({.lr = 0.1, .alpha = 0.9, .weight_decay = 0.1, .momentum = 0.5, .centered = true}));
+  add("Adagrad", Adagrad());
+  add("Adagrad_options",
+      Adagrad({.lr = 0.1, .lr_decay = 0.1, .weight_decay = 0.1, .initial_accumulator_value = 0.5}));
+  add("NAdam", NAdam());
+  add("NAdam_options", NAdam({.lr = 0.1, .betas = {0.8, 0.9}, .weight_decay = 0.1}));
+  add("NAdam_decoupled", NAdam({.lr = 0.1, .weight_decay = 0.1, .decoupled_weight_decay = true}));
+  add("RAdam", RAdam());
+  add("RAdam_options", RAdam({.lr = 0.1, .betas = {0.8, 0.5}, .weight_decay = 0.1}));
+  add("RAdam_decoupled", RAdam({.lr = 0.1, .weight_decay = 0.1, .decoupled_weight_decay = true}));
+  return cases;
+}
+
+// Counts the calls of the operators that read tensors and write tensors.
+class OperatorCount {
+ public:
+  OperatorCount() {
+    calls() = 0;
+    handle_ = at::addThreadLocalCallback(
+        at::RecordFunctionCallback(&note).scopes({at::RecordScope::FUNCTION}));
+  }
+  OperatorCount(const OperatorCount&) = delete;
+  OperatorCount& operator=(const OperatorCount&) = delete;
+  ~OperatorCount() { at::removeCallback(handle_); }
+  static int& calls() {
+    static thread_local int count = 0;
+    return count;
+  }
+
+ private:
+  static std::unique_ptr<at::ObserverContext> note(const at::RecordFunction& call) {
+    static const std::set<std::string> kNames = {"aten::add_", "aten::addcdiv_", "aten::addcmul_",
+                                                 "aten::lerp_", "aten::sub_"};
+    calls() += kNames.contains(call.name()) ? 1 : 0;
+    return nullptr;
+  }
+  at::CallbackHandle handle_ = 0;
+};
+
+struct FixedGradients {
+  // `has_gaps`: between the elements of a gradient, so that no kernel takes it.
+  FixedGradients(const testing::OptimizerCase& made, at::ScalarType type, bool has_gaps)
+      : has_gaps_(has_gaps) {
+    for (std::size_t i = 0; i < kShapes.size(); ++i) {
+      parameters.push_back(numbers(i, 0).to(type).set_requires_grad(true));
+    }
+    optimizer = made.recipe->create(parameters);
+  }
+
+  // Returns the number of operators.
+  int step(int k) {
+    for (std::size_t i = 0; i < parameters.size(); ++i) {
+      at::Tensor gradient = numbers(i, k + 1).to(parameters[i].scalar_type());
+      if (has_gaps_) gradient = at::stack({gradient, gradient}, -1).select(-1, 0);
+      parameters[i].mutable_grad() = gradient;
+    }
+    const OperatorCount count;
+    optimizer->step();
+    return OperatorCount::calls();
+  }
+
+  std::vector<at::Tensor> parameters;
+  std::shared_ptr<torch::optim::Optimizer> optimizer;
+
+ private:
+  static at::Tensor numbers(std::size_t parameter, int step) {
+    at::Generator generator =
+        at::make_generator<at::CPUGeneratorImpl>(100 * parameter + static_cast<std::size_t>(step));
+    return at::randn(kShapes[parameter], generator, at::kDouble);
+  }
+  bool has_gaps_;
+};
+
+class FusedStepTest
+    : public ::testing::TestWithParam<std::tuple<testing::OptimizerCase, at::ScalarType>> {};
+INSTANTIATE_TEST_SUITE_P(All, FusedStepTest,
+                         ::testing::Combine(::testing::ValuesIn(fused_cases()),
+                                            ::testing::Values(at::kFloat, at::kDouble)),
+                         [](const auto& made) {
+                           return std::get<0>(made.param).name + "_" +
+                                  at::toString(std::get<1>(made.param));
+                         });
+
+TEST_P(FusedStepTest, HasTheBitsOfTheOperators) {
+  const auto& [made, type] = GetParam();
+  ASSERT_NE(fused::rounding_of(type), fused::Rounding::kUnknown);
+  FixedGradients fused(made, type, /*has_gaps=*/false);
+  FixedGradients by_operators(made, type, /*has_gaps=*/true);
+  for (int k = 0; k < kSteps; ++k) {
+    const int fewer = fused.step(k);
+    // A tensor of one element has no gaps.
+    EXPECT_GE(by_operators.step(k), static_cast<int>(kShapes.size()) - 1);
+    // SGD's first step copies the gradients.
+    if (k > 0) {
+      EXPECT_EQ(fewer, 0);
+    }
+    for (std::size_t i = 0; i < kShapes.size(); ++i) {
+      EXPECT_TRUE(fused.parameters[i].equal(by_operators.parameters[i]))
+          << "step " << k << ", " << i;
+    }
+  }
+}
+
+TEST(MixedStepTest, TakesWhatNoKernelFitsByOperators) {
+  const at::Tensor dense = at::ones({4}).set_requires_grad(true);
+  const at::Tensor half = at::ones({4}, at::kHalf).set_requires_grad(true);
+  const at::Tensor empty = at::ones({0}).set_requires_grad(true);
+  const at::Tensor without_gradient = at::ones({4}).set_requires_grad(true);
+  for (const at::Tensor& each : {dense, half, empty})
+    each.mutable_grad() = at::ones_like(each);
+  const auto optimizer = SGD({.lr = 0.5}).create({dense, half, empty, without_gradient});
+  optimizer->step();
+  EXPECT_TRUE(dense.equal(at::full({4}, 0.5)));
+  EXPECT_TRUE(half.equal(at::full({4}, 0.5, at::kHalf)));
+  EXPECT_TRUE(without_gradient.equal(at::ones({4})));
+}
+
+TEST(RoundingTest, DrawsNoRandomNumbers) {
+  const at::Tensor before = at::detail::getDefaultCPUGenerator().get_state();
+  fused::rounding_of(at::kFloat);
+  EXPECT_TRUE(before.equal(at::detail::getDefaultCPUGenerator().get_state()));
+  EXPECT_EQ(fused::rounding_of(at::kBFloat16), fused::Rounding::kUnknown);
+}
+
+}  // namespace
+}  // namespace cairn
