@@ -67,14 +67,19 @@ struct CheckpointSaverOptions {
   bool save_async = true;
   // Saves that may wait for the background thread. One more save waits until there is room.
   int max_pending_saves = 1;
-  // The store that `folder` is in; null: local_store(). With a store, `folder` is a name in it, not
-  // a URI.
+  // The store that `folder` is in; null: local_store(). `folder` is then a name as the store takes
+  // it: for object_store_of("s3://bucket") a whole URI, for s3_store() the key alone.
   std::shared_ptr<ObjectStore> store = nullptr;
 };
 
 // A Trainer makes one if TrainerOptions::save_folder is set. Make your own for a second series of
 // checkpoints, such as weights at another interval, under different names. Belongs to one run at a
 // time; use it on the training thread only.
+//
+// A loop of your own calls init() before it loads, after_load() after it (also if there was nothing
+// to load), fit_start() before the first step, batch_checkpoint() after each step and
+// epoch_checkpoint() after each epoch when the timestamp has advanced, and fit_end() at the end.
+// docs/own_loop.md has a whole program.
 class CheckpointSaver final : public Callback {
  public:
   // Throws UsageError for a name with an unknown extension, and for an extension whose program is

@@ -11,7 +11,7 @@ namespace cairn::detail {
 // A checkpoint of 100,000 tensors is half a million small objects that are made, walked in that
 // order and freed together. Cut one after another from blocks of 64 KiB, they stay together even in
 // the fragmented heap of a long run. Saving and loading then take half of the processor time that
-// they take with objects from the heap (docs/performance.md).
+// they take with objects from the heap (bench/results/reading.md).
 //
 // While a NodeArena is in scope, the shared parts of the Values and the Storages that this thread
 // makes are in its blocks.

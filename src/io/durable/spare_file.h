@@ -1,5 +1,5 @@
 // A superseded file that is kept so that the next file can be written over it. Its blocks on the
-// disk are already allocated, which makes writing faster (docs/performance.md).
+// disk are already allocated, which makes writing faster (bench/results/saving_and_loading.md).
 //
 //  1. The file is renamed to a temporary name, and the folder is synced. From here on no crash
 //     gives the file its old name back. If the process is killed, the file is a leftover like any

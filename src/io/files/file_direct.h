@@ -2,7 +2,7 @@
 //
 // If a file is read through the page cache, the kernel copies every byte into pages that it has to
 // find first. That takes as much processor time as the disk takes to read, and evicts what other
-// programs have cached. docs/performance.md has the figures.
+// programs have cached. bench/results/reading.md has the figures.
 //
 //  1. Open the file a second time with O_DIRECT, through its descriptor and not its name.
 //  2. Look for a few pages of each range in the page cache (mincore). If most are there, read the
