@@ -1,6 +1,7 @@
 // TrainerOptions: Composer's Trainer arguments, in Composer's order, as designated initializers.
 // docs/trainer.md explains each: its default, and when to change it.
-// docs/from_composer.md lists the arguments that this version does not have (profiler, compile, ...).
+// docs/from_composer.md lists the arguments that this version does not have (profiler, compile,
+// ...).
 #pragma once
 
 #include <chrono>
