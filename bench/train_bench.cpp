@@ -1,99 +1,126 @@
-// Compares batches per second of the Trainer with a hand-written libtorch loop of the same work: an
-// MLP 64-128-10, batches of 32 drawn in a new random order each epoch, AdamW. Both take turns,
-// block by block, so that other work on the machine affects both. The result is the median of the
-// blocks' ratios.
+// Compares batches per second of the Trainer with a hand-written libtorch loop of the same work.
+// Both take turns, block by block, so that other work on the machine affects both. The results are
+// medians.
 //
-//   train_bench [blocks] [batches per block] [cpu | gpu]
-
+//   train_bench MODEL OPTIMIZER [blocks] [cpu | gpu] [workers] [loggers]
+//     MODEL: perceptron, layers, transformer or convolutions; OPTIMIZER: adamw or sgd
+//     loggers: also a Trainer with progress bar, SpeedMonitor and FileLogger
+//   train_bench optimizer [blocks]    AdamW's step alone: 10 million numbers in 150 tensors
+//
+// bench/train_bench.py runs this in turns with the same loop in Python.
 #include <torch/torch.h>
 
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
-#include <ctime>
+#include <cstring>
+#include <exception>
 #include <memory>
 #include <string>
 #include <vector>
 
+#include "cairn/callbacks/speed_monitor.h"
+#include "cairn/loggers/file_logger.h"
 #include "cairn/optim/optimizers.h"
 #include "cairn/train/trainer.h"
 
-#include "mlp.h"
+#include "models.h"
 
 namespace {
 
 using Clock = std::chrono::steady_clock;
 
-using cairn::bench::kBatchSize;
-using cairn::bench::kSamples;
-using cairn::bench::make_net;
-using cairn::bench::Mlp;
-using cairn::bench::Samples;
+using cairn::bench::make_task;
+using cairn::bench::Net;
+using cairn::bench::NetModel;
+using cairn::bench::Task;
+
+constexpr double kLr = 1e-3;
+constexpr double kMomentum = 0.9;
+
+std::shared_ptr<torch::optim::Optimizer> libtorchs(const std::string& name,
+                                                   std::vector<at::Tensor> parameters) {
+  if (name == "adamw") {
+    return std::make_shared<torch::optim::AdamW>(std::move(parameters),
+                                                 torch::optim::AdamWOptions(kLr));
+  }
+  return std::make_shared<torch::optim::SGD>(std::move(parameters),
+                                             torch::optim::SGDOptions(kLr).momentum(kMomentum));
+}
 
 class HandWritten {
  public:
-  HandWritten(const Samples& data, at::Device device) : data_(data), device_(device) {
+  HandWritten(const Task& task, const std::string& optimizer, at::Device device)
+      : task_(task), device_(device), net_(task.make()) {
     net_->to(device);
-    optimizer_ =
-        std::make_unique<torch::optim::AdamW>(net_->parameters(), torch::optim::AdamWOptions(1e-3));
+    optimizer_ = libtorchs(optimizer, net_->parameters());
   }
 
-  void train(std::int64_t batches) {
-    for (std::int64_t i = 0; i < batches; ++i) {
-      const std::int64_t begin = next_ * kBatchSize % kSamples;
-      if (begin == 0) order_ = torch::randperm(kSamples, torch::kLong);
+  void train() {
+    const std::int64_t samples = task_.x.size(0);
+    for (std::int64_t i = 0; i < task_.batches; ++i) {
+      const std::int64_t begin = next_ * task_.batch_size % samples;
+      if (begin == 0) order_ = torch::randperm(samples, torch::kLong);
       ++next_;
-      const at::Tensor rows = order_.narrow(0, begin, kBatchSize);
+      const at::Tensor rows = order_.narrow(0, begin, task_.batch_size);
       optimizer_->zero_grad();
-      const at::Tensor outputs = net_->forward(data_.x.index_select(0, rows).to(device_));
-      const at::Tensor targets = data_.y.index_select(0, rows).to(device_);
-      torch::nn::functional::cross_entropy(outputs, targets).backward();
+      const at::Tensor outputs = net_->forward(task_.x.index_select(0, rows).to(device_));
+      cairn::bench::loss_of(outputs, task_.y.index_select(0, rows).to(device_)).backward();
       optimizer_->step();
     }
   }
 
  private:
-  const Samples& data_;
+  const Task& task_;
   at::Device device_;
-  torch::nn::Sequential net_ = make_net();
-  std::unique_ptr<torch::optim::AdamW> optimizer_;
+  std::shared_ptr<Net> net_;
+  std::shared_ptr<torch::optim::Optimizer> optimizer_;
   at::Tensor order_;
   std::int64_t next_ = 0;
 };
 
 class WithTrainer {
  public:
-  WithTrainer(const Samples& data, int workers, at::Device device)
-      : trainer_({.model = std::make_shared<Mlp>(),
-                  .train_dataloader = cairn::DataLoader(
-                      cairn::tensor_dataset({data.x, data.y}),
-                      {.batch_size = kBatchSize, .shuffle = true, .num_workers = workers}),
-                  .optimizers = cairn::AdamW({.lr = 1e-3}),
-                  .run_name = "bench",
-                  .progress_bar = false,
-                  .device = device.is_cpu() ? "cpu" : "gpu",
-                  .precision = "fp32"}) {}
+  WithTrainer(const Task& task, const std::string& optimizer, at::Device device, int workers,
+              bool has_loggers)
+      : batches_(task.batches), trainer_(options(task, optimizer, device, workers, has_loggers)) {}
 
-  void train(std::int64_t batches) { trainer_.fit({.duration = cairn::Time::batches(batches)}); }
+  void train() { trainer_.fit({.duration = cairn::Time::batches(batches_)}); }
 
  private:
+  static cairn::TrainerOptions options(const Task& task, const std::string& optimizer,
+                                       at::Device device, int workers, bool has_loggers) {
+    cairn::TrainerOptions made{
+        .model = std::make_shared<NetModel>(task.make()),
+        .train_dataloader = cairn::DataLoader(
+            cairn::tensor_dataset({task.x, task.y}),
+            {.batch_size = task.batch_size, .shuffle = true, .num_workers = workers}),
+        .run_name = "bench",
+        .progress_bar = has_loggers,
+        .device = device.is_cpu() ? "cpu" : "gpu",
+        .precision = "fp32"};
+    if (optimizer == "adamw") {
+      made.optimizers = cairn::AdamW({.lr = kLr});
+    } else {
+      made.optimizers = cairn::SGD({.lr = kLr, .momentum = kMomentum});
+    }
+    if (has_loggers) {
+      made.callbacks = {cairn::SpeedMonitor()};
+      made.loggers = {cairn::FileLogger({.filename = "/dev/null"})};
+    }
+    return made;
+  }
+
+  std::int64_t batches_;
   cairn::Trainer trainer_;
 };
 
-struct Cost {
-  double wall = 0;
-  double cpu = 0;
-};
-
-template <class Work>
-Cost cost_of(Work work, at::Device device) {
-  const std::clock_t cpu = std::clock();
+double seconds_of(auto work, at::Device device) {
   const Clock::time_point start = Clock::now();
   work();
   if (device.is_cuda()) torch::cuda::synchronize();
-  return {std::chrono::duration<double>(Clock::now() - start).count(),
-          static_cast<double>(std::clock() - cpu) / CLOCKS_PER_SEC};
+  return std::chrono::duration<double>(Clock::now() - start).count();
 }
 
 double median(std::vector<double> values) {
@@ -101,35 +128,83 @@ double median(std::vector<double> values) {
   return values[values.size() / 2];
 }
 
-void compare(int workers, int blocks, std::int64_t batches, at::Device device) {
-  const Samples data;
-  HandWritten by_hand(data, device);
-  WithTrainer trainer(data, workers, device);
-  by_hand.train(batches);  // warm up
-  trainer.train(batches);
-  std::vector<double> wall;
-  std::vector<double> cpu;
-  std::vector<double> rates;
-  for (int i = 0; i < blocks; ++i) {
-    const Cost hand = cost_of([&] { by_hand.train(batches); }, device);
-    const Cost with = cost_of([&] { trainer.train(batches); }, device);
-    wall.push_back(hand.wall / with.wall);
-    cpu.push_back(hand.cpu / with.cpu);
-    rates.push_back(static_cast<double>(batches) / with.wall);
+void compare(const std::string& model, const std::string& optimizer, int blocks, at::Device device,
+             int workers, bool has_loggers) {
+  const Task task = make_task(model);
+  HandWritten by_hand(task, optimizer, device);
+  WithTrainer trainer(task, optimizer, device, workers, /*has_loggers=*/false);
+  std::unique_ptr<WithTrainer> logged;
+  if (has_loggers) {
+    logged = std::make_unique<WithTrainer>(task, optimizer, device, workers, /*has_loggers=*/true);
   }
-  std::printf(
-      "%d loader threads: Trainer %.0f batches/s; of the hand-written loop's speed: %.3f (by CPU "
-      "seconds: %.3f)\n",
-      workers, median(rates), median(wall), median(cpu));
+  by_hand.train();  // warm up
+  trainer.train();
+  if (logged) logged->train();
+  std::vector<double> ratios;
+  std::vector<double> rates;
+  std::vector<double> logged_ratios;
+  for (int i = 0; i < blocks; ++i) {
+    const double hand = seconds_of([&] { by_hand.train(); }, device);
+    const double with = seconds_of([&] { trainer.train(); }, device);
+    ratios.push_back(hand / with);
+    rates.push_back(static_cast<double>(task.batches) / with);
+    if (logged) logged_ratios.push_back(with / seconds_of([&] { logged->train(); }, device));
+  }
+  std::printf("%s %s: Trainer %.1f batches/s; of the hand-written loop's speed: %.3f",
+              model.c_str(), optimizer.c_str(), median(rates), median(ratios));
+  if (logged) std::printf("; with loggers / without: %.3f", median(logged_ratios));
+  std::printf("\n");
+}
+
+// 150 parameters of two sizes, 10 million numbers together, with gradients.
+std::vector<at::Tensor> many_parameters() {
+  std::vector<at::Tensor> made;
+  for (int i = 0; i < 150; ++i) {
+    made.push_back(torch::randn({i % 2 == 0 ? 130'000 : 3'333}).set_requires_grad(true));
+    made.back().mutable_grad() = torch::randn_like(made.back());
+  }
+  return made;
+}
+
+void compare_optimizers(int blocks) {
+  const auto ours = cairn::AdamW({.lr = kLr}).create(many_parameters());
+  const auto theirs = libtorchs("adamw", many_parameters());
+  // A step reads parameter, gradient and two states, and writes three of them; a copy reads and
+  // writes each byte.
+  const std::size_t numbers = 75 * (130'000 + 3'333);
+  std::vector<float> from(numbers * 7 / 2, 1);
+  std::vector<float> to(from.size());
+  ours->step();
+  theirs->step();
+  std::vector<double> of_theirs;
+  std::vector<double> of_memcpy;
+  for (int i = 0; i < blocks; ++i) {
+    const double copy =
+        seconds_of([&] { std::memcpy(to.data(), from.data(), 4 * to.size()); }, at::kCPU);
+    const double other = seconds_of([&] { theirs->step(); }, at::kCPU);
+    const double own = seconds_of([&] { ours->step(); }, at::kCPU);
+    of_theirs.push_back(own / other);
+    of_memcpy.push_back(own / copy);
+  }
+  std::printf("AdamW's step: %.3f of torch::optim's time, %.2f of memcpy's (%g)\n",
+              median(of_theirs), median(of_memcpy), static_cast<double>(to[blocks % to.size()]));
 }
 
 }  // namespace
 
-int main(int argc, char** argv) {
-  const int blocks = argc > 1 ? std::atoi(argv[1]) : 41;
-  const std::int64_t batches = argc > 2 ? std::atoll(argv[2]) : 500;
-  const bool is_on_gpu = argc > 3 && std::string(argv[3]) == "gpu";
-  for (const int workers : {0, 1, 2})
-    compare(workers, blocks, batches, is_on_gpu ? at::kCUDA : at::kCPU);
+int main(int argc, char** argv) try {
+  const auto argument = [&](int i, const char* otherwise) {
+    return std::string(argc > i ? argv[i] : otherwise);
+  };
+  if (argument(1, "") == "optimizer") {
+    compare_optimizers(std::stoi(argument(2, "9")));
+    return 0;
+  }
+  compare(argument(1, "perceptron"), argument(2, "adamw"), std::stoi(argument(3, "9")),
+          argument(4, "cpu") == "gpu" ? at::kCUDA : at::kCPU, std::stoi(argument(5, "0")),
+          argument(6, "") == "loggers");
   return 0;
+} catch (const std::exception& error) {
+  std::fprintf(stderr, "train_bench: %s\n", error.what());
+  return 2;
 }

@@ -22,7 +22,7 @@
 #include "cairn/storage/s3.h"
 #include "cairn/train/trainer.h"
 
-#include "mlp.h"
+#include "models.h"
 #include "testing/child_process.h"
 
 namespace {
@@ -38,16 +38,15 @@ double seconds_since(Clock::time_point begin) {
 }
 
 cairn::Trainer make_trainer() {
-  const auto model = std::make_shared<cairn::bench::Mlp>();
-  const cairn::bench::Samples data;
-  return cairn::Trainer({.model = model,
-                         .train_dataloader = cairn::DataLoader(
-                             cairn::tensor_dataset({data.x, data.y}),
-                             {.batch_size = cairn::bench::kBatchSize, .shuffle = true}),
-                         .optimizers = cairn::AdamW({.lr = 1e-3}),
-                         .run_name = "bench",
-                         .progress_bar = false,
-                         .device = "cpu"});
+  const cairn::bench::Task task = cairn::bench::make_task("perceptron");
+  return cairn::Trainer(
+      {.model = std::make_shared<cairn::bench::NetModel>(task.make()),
+       .train_dataloader = cairn::DataLoader(cairn::tensor_dataset({task.x, task.y}),
+                                             {.batch_size = task.batch_size, .shuffle = true}),
+       .optimizers = cairn::AdamW({.lr = 1e-3}),
+       .run_name = "bench",
+       .progress_bar = false,
+       .device = "cpu"});
 }
 
 // Uploads one object after the other, from construction on.
