@@ -1,7 +1,9 @@
-"""Writes the sources of the site: pages of the API from Doxygen's XML, and copies of the documents.
+"""Writes the sources of the site: a page for each public header, from Doxygen's XML, and copies of
+the documents.
 
-A document is README.md, another *.md of the root, anything in docs/, and what these link to: a file
-that is not Markdown becomes a page that shows it, a folder a page that lists it.
+A document is a *.md of the root, one in docs/, and what these link to: a file that is not Markdown
+becomes a page that shows it, and a folder without README.md a page that lists it. README.md is the
+page of its folder.
 """
 import collections
 import os
@@ -9,9 +11,9 @@ import pathlib
 import re
 import xml.etree.ElementTree as ElementTree
 
-from filter import page_of
+from filter import filtered, page_of, without_joiner
 
-# What a folder of include/cairn/ is about, in the order of the site.
+# The folders of include/cairn/ in the order of the site.
 FOLDERS = {
     "": "Values, errors, time",
     "checkpoint": "Checkpoints",
@@ -26,12 +28,28 @@ FOLDERS = {
     "loggers": "Loggers",
     "dist": "Several processes",
 }
-DIRECTIVES = {"struct": "struct", "class": "class", "enum": "enum", "typedef": "typedef",
-              "variable": "variable", "function": "function", "define": "define"}
+MAP = "docs/README.md"  # its headings and links are the groups and pages of the sidebar
+LANGUAGES = {".cpp": "cpp", ".h": "cpp", ".py": "python", ".txt": "text", ".cmake": "cmake"}
+LINK = re.compile(r"\[((?:[^\[\]`]|`[^`]*`)*)\]"                        # text
+                  r"\((?!https?:|mailto:)([^()\s#]*)(#[^()\s]*)?\)")  # path and anchor
+CODE = re.compile(r"^ *(?P<fence>```+|~~~+).*?^ *(?P=fence)`*$|(?P<tick>`+)[^`].*?(?P=tick)",
+                  re.S | re.M)
 
 
 def title(text, line="="):
     return f"{text}\n{line * len(text)}\n\n"
+
+
+def write_headers(include, target):
+    """The public headers as Doxygen reads them."""
+    for path in include.rglob("*.h"):
+        copy = target / path.relative_to(include)
+        copy.parent.mkdir(parents=True, exist_ok=True)
+        copy.write_text(filtered(path.read_text()))
+
+
+def compound(path):
+    return ElementTree.parse(path).find("compounddef")
 
 
 def declarations(xml):
@@ -44,10 +62,10 @@ def declarations(xml):
             (int(location.get("line")), kind, name))
 
     for path in xml.glob("namespace*.xml"):
-        namespace = ElementTree.parse(path).find("compounddef")
+        namespace = compound(path)
         for inner in namespace.iter("innerclass"):
             if "<" not in inner.text:  # a specialisation is no news
-                definition = ElementTree.parse(xml / f"{inner.get('refid')}.xml").find("compounddef")
+                definition = compound(xml / f"{inner.get('refid')}.xml")
                 add(definition, definition.get("kind"), inner.text)
         for member in namespace.iter("memberdef"):
             name = f"{namespace.findtext('compoundname')}::{member.findtext('name')}"
@@ -56,10 +74,160 @@ def declarations(xml):
     return found
 
 
-def api_page(header, declared):
-    text = title(f"cairn/{header}")
-    text += f".. doxygenfile:: cairn/{header}\n   :sections: briefdescription detaileddescription\n\n"
+def summary(header):
+    """The first sentence of a header's first comment."""
+    comment = re.match(r"(?://[^\n]*\n)*", header.read_text())[0]
+    paragraph = comment.replace("// ", "").replace("//", "").split("\n\n")[0]
+    return re.split(r"(?<=[^.]\.)\s", " ".join(paragraph.split()))[0].replace("*", r"\*")
+
+
+def api_page(header, declared, overloads):
+    text = title(f"cairn/{header}") + f".. doxygenfile:: cairn/{header}\n"
+    text += "   :sections: briefdescription detaileddescription\n\n"
     for _, kind, name in sorted(declared):
+        # Breathe compares arguments for an overloaded function, but not those of all types.
+        name = name if overloads[name.partition("(")[0]] > 1 else name.partition("(")[0]
         text += f".. doxygen{kind}:: {name}\n"
         text += "   :members:\n   :undoc-members:\n\n" if kind in ("struct", "class") else "\n"
     return text
+
+
+def toctree(entries, options=""):
+    return f".. toctree::\n{options}\n" + "".join(f"   {entry}\n" for entry in entries) + "\n"
+
+
+def write_api(include, xml, source):
+    for path in xml.glob("*.xml"):
+        path.write_text(without_joiner(path.read_text()))
+    declared = declarations(xml)
+    overloads = collections.Counter(name.partition("(")[0] for found in declared.values()
+                                    for _, _, name in found)
+    headers = collections.defaultdict(list)
+    for path in sorted((include / "cairn").rglob("*.h")):
+        header = str(path.relative_to(include / "cairn"))
+        if not header.startswith("detail/"):
+            headers[header.rpartition("/")[0]].append((header, summary(path)))
+            page = api_page(header, declared[header], overloads)
+            (source / f"{page_of(header)}.rst").write_text(page)
+    if set(headers) != set(FOLDERS):
+        raise SystemExit(f"pages.py: FOLDERS is not what include/cairn/ has: {sorted(headers)}")
+    index = title("API reference") + (
+        "Each page is one public header, in the header's order. Programs include ``cairn/cairn.h``,\n"
+        "or ``cairn/checkpoint.h`` if they do not use libtorch.\n\n")
+    for folder, name in FOLDERS.items():
+        table = "".join(f"* :doc:`cairn/{header} <{page_of(header)}>`: {text}\n"
+                        for header, text in headers[folder])
+        pages = [f"{pathlib.Path(header).name} <{page_of(header)}>" for header, _ in headers[folder]]
+        page = f"folder_{folder or 'cairn'}"
+        (source / f"{page}.rst").write_text(
+            title(name) + table + "\n" + toctree(pages, "   :hidden:\n"))
+        index += title(name, "-") + table + "\n"
+    index += toctree([f"folder_{folder or 'cairn'}" for folder in FOLDERS], "   :hidden:\n")
+    (source / "index.rst").write_text(index)
+
+
+def has_anchor(path, name):
+    """Whether a document has such an anchor beside those of its headings."""
+    return path.suffix == ".md" and re.search(f'<a (?:name|id)="{name}">', path.read_text())
+
+
+def with_links(text, change):
+    """A Markdown text in which change(match of LINK) replaces each link that is not code."""
+    either = re.compile(f"(?P<link>{LINK.pattern})|{CODE.pattern}", re.S | re.M)
+    return either.sub(lambda match: change(LINK.match(match[0])) if match["link"] else match[0], text)
+
+
+class Documents:
+    """Copies the documents, and follows their links."""
+
+    def __init__(self, root, source):
+        self.root, self.source = root, source
+        self.waiting = [*sorted(root.glob("*.md")),
+                        *(path for path in sorted((root / "docs").rglob("*.md"))
+                          if root / "docs/site" not in path.parents)]
+        self.documents = []  # pages for the sidebar
+        self.problems = []
+
+    def page(self, path):
+        """The page of a file or folder, relative to the site, without its extension."""
+        name = str(path.relative_to(self.root))
+        if path.is_dir():
+            return f"{name}/index".removeprefix("./")
+        if path.name == "README.md":
+            return f"{name[:-len('README.md')]}index"
+        return name.removesuffix(".md")
+
+    def copy_all(self):
+        done = set()
+        while self.waiting:
+            path = self.waiting.pop(0)
+            page = self.page(path)
+            if page in done:
+                continue
+            done.add(page)
+            target = self.source / f"{page}.md"
+            target.parent.mkdir(parents=True, exist_ok=True)
+            if path.is_dir():
+                target.write_text(self.listing(path))
+            elif path.suffix == ".md":
+                self.documents.append(page)
+                target.write_text(self.copied(path))
+            else:
+                language = LANGUAGES.get(path.suffix, "text")
+                target.write_text(f"---\norphan: true\n---\n# {path.relative_to(self.root)}\n\n"
+                                  f"`````{language}\n{path.read_text().rstrip()}\n`````\n")
+
+    def listing(self, folder):
+        files = sorted(path for path in folder.iterdir() if path.is_file())
+        self.waiting += files
+        here = folder.relative_to(self.root)
+        lines = "".join(f"- [{path.name}]({os.path.relpath(self.page(path), here)}.md)\n"
+                        for path in files)
+        return f"---\norphan: true\n---\n# {here}\n\n{lines}"
+
+    def copied(self, path):
+        def follow(match):
+            text, name, anchor = match[1], match[2], match[3] or ""
+            target = pathlib.Path(os.path.normpath(path.parent / name)) if name else path
+            if not target.exists() or self.root not in [target, *target.parents]:
+                self.problems.append(f"{path}: nothing is at {name}")
+                return match[0]
+            if target.is_dir() and (target / "README.md").exists():
+                target /= "README.md"
+            self.waiting.append(target)
+            page = os.path.relpath(self.page(target), os.path.dirname(self.page(path)) or ".")
+            # MyST knows the anchors of headings only.
+            if anchor and has_anchor(target, anchor[1:]):
+                return f'<a href="{page}.html{anchor}">{text}</a>'
+            return f"[{text}]({page + '.md' if name else ''}{anchor})"
+        return with_links(path.read_text(), follow)
+
+
+def sidebar(documents, root):
+    """[(caption, pages)]: the groups of the map, and what it does not name."""
+    groups, known = [], {"index"}
+    path = root / MAP
+    if path.exists():
+        known.add("docs/index")
+        groups.append(("", ["docs/index"]))
+        for part in re.split(r"^## ", path.read_text(), flags=re.M)[1:]:
+            targets = [os.path.normpath(path.parent / match[1]) for match in LINK.finditer(part)]
+            pages = [documents.page(pathlib.Path(target)) for target in targets]
+            pages = [page for page in dict.fromkeys(pages)
+                     if page in documents.documents and page not in known]
+            known.update(pages)
+            groups.append((part.partition("\n")[0].strip(), pages))
+    groups.append(("Reference", ["API <api/index>"]))
+    groups.append(("More", [page for page in documents.documents if page not in known]))
+    return groups
+
+
+def write_documents(root, source):
+    """Returns what is wrong with links."""
+    documents = Documents(root, source)
+    documents.copy_all()
+    trees = "".join(f"```{{toctree}}\n:hidden:\n:caption: {caption}\n\n" + "\n".join(pages) +
+                    "\n```\n" for caption, pages in sidebar(documents, root) if pages)
+    index = source / "index.md"
+    index.write_text(f"{index.read_text()}\n{trees}")
+    return documents.problems
