@@ -6,7 +6,7 @@
     // that stand by themselves
     // --- Title --- in a class               becomes  a group of members, /// \\name Title
 
-Comments inside functions stay as they are. Nothing in a comment is a command to Doxygen, and its
+Comments inside functions document nothing. Nothing in a comment is a command to Doxygen, and its
 Markdown is off. This file knows the little that the headers use: `code`, *emphasis*, lines that
 are indented by two more columns (code), and names of documents and headers (links).
 """

@@ -32,6 +32,7 @@ MAP = "docs/README.md"  # its headings and links are the groups and pages of the
 LANGUAGES = {".cpp": "cpp", ".h": "cpp", ".py": "python", ".txt": "text", ".cmake": "cmake"}
 LINK = re.compile(r"\[((?:[^\[\]`]|`[^`]*`)*)\]"                        # text
                   r"\((?!https?:|mailto:)([^()\s#]*)(#[^()\s]*)?\)")  # path and anchor
+ORPHAN = "---\norphan: true\n---\n"  # to Sphinx: a page that the sidebar does not have
 CODE = re.compile(r"^ *(?P<fence>```+|~~~+).*?^ *(?P=fence)`*$|(?P<tick>`+)[^`].*?(?P=tick)",
                   re.S | re.M)
 
@@ -78,7 +79,9 @@ def summary(header):
     """The first sentence of a header's first comment."""
     comment = re.match(r"(?://[^\n]*\n)*", header.read_text())[0]
     paragraph = comment.replace("// ", "").replace("//", "").split("\n\n")[0]
-    return re.split(r"(?<=[^.]\.)\s", " ".join(paragraph.split()))[0].replace("*", r"\*")
+    sentence = re.split(r"(?<=[^.]\.)\s", " ".join(paragraph.split()))[0]
+    return re.sub(r"`([^`]*)`|([*_|\\])", lambda match: (
+        f"``{match[1]}``" if match[2] is None else "\\" + match[2]), sentence)
 
 
 def api_page(header, declared, overloads):
@@ -112,12 +115,13 @@ def write_api(include, xml, source):
     if set(headers) != set(FOLDERS):
         raise SystemExit(f"pages.py: FOLDERS is not what include/cairn/ has: {sorted(headers)}")
     index = title("API reference") + (
-        "Each page is one public header, in the header's order. Programs include ``cairn/cairn.h``,\n"
-        "or ``cairn/checkpoint.h`` if they do not use libtorch.\n\n")
+        "Each page is one public header, in the header's order. Programs include\n"
+        "``cairn/cairn.h``, or ``cairn/checkpoint.h`` if they do not use libtorch.\n\n")
     for folder, name in FOLDERS.items():
         table = "".join(f"* :doc:`cairn/{header} <{page_of(header)}>`: {text}\n"
                         for header, text in headers[folder])
-        pages = [f"{pathlib.Path(header).name} <{page_of(header)}>" for header, _ in headers[folder]]
+        pages = [f"{pathlib.Path(header).name} <{page_of(header)}>"
+                 for header, _ in headers[folder]]
         page = f"folder_{folder or 'cairn'}"
         (source / f"{page}.rst").write_text(
             title(name) + table + "\n" + toctree(pages, "   :hidden:\n"))
@@ -134,7 +138,8 @@ def has_anchor(path, name):
 def with_links(text, change):
     """A Markdown text in which change(match of LINK) replaces each link that is not code."""
     either = re.compile(f"(?P<link>{LINK.pattern})|{CODE.pattern}", re.S | re.M)
-    return either.sub(lambda match: change(LINK.match(match[0])) if match["link"] else match[0], text)
+    return either.sub(
+        lambda match: change(LINK.match(match[0])) if match["link"] else match[0], text)
 
 
 class Documents:
@@ -145,7 +150,7 @@ class Documents:
         self.waiting = [*sorted(root.glob("*.md")),
                         *(path for path in sorted((root / "docs").rglob("*.md"))
                           if root / "docs/site" not in path.parents)]
-        self.documents = []  # pages for the sidebar
+        self.documents = [self.page(path) for path in self.waiting]  # the pages of the sidebar
         self.problems = []
 
     def page(self, path):
@@ -170,11 +175,10 @@ class Documents:
             if path.is_dir():
                 target.write_text(self.listing(path))
             elif path.suffix == ".md":
-                self.documents.append(page)
-                target.write_text(self.copied(path))
+                target.write_text(("" if page in self.documents else ORPHAN) + self.copied(path))
             else:
                 language = LANGUAGES.get(path.suffix, "text")
-                target.write_text(f"---\norphan: true\n---\n# {path.relative_to(self.root)}\n\n"
+                target.write_text(f"{ORPHAN}# {path.relative_to(self.root)}\n\n"
                                   f"`````{language}\n{path.read_text().rstrip()}\n`````\n")
 
     def listing(self, folder):
@@ -183,7 +187,7 @@ class Documents:
         here = folder.relative_to(self.root)
         lines = "".join(f"- [{path.name}]({os.path.relpath(self.page(path), here)}.md)\n"
                         for path in files)
-        return f"---\norphan: true\n---\n# {here}\n\n{lines}"
+        return f"{ORPHAN}# {here}\n\n{lines}"
 
     def copied(self, path):
         def follow(match):
