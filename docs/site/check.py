@@ -31,6 +31,12 @@ return {heading: all('h1', e => e.textContent).join(),
         anchors: [...all('[id]', e => e.id), ...all('a[name]', e => e.name)],
         links: [...all('a[href], link[href]', e => e.href), ...all('[src]', e => e.src)]};
 """
+# What a search has found, or null while it goes on.
+FOUND = """
+const status = document.querySelector('#search-results .search-summary');
+if (!status || !/finished|did not match/.test(status.textContent)) return null;
+return [...document.querySelectorAll('#search-results li a')].map(e => e.href);
+"""
 
 
 class Quiet(http.server.SimpleHTTPRequestHandler):
@@ -99,16 +105,11 @@ def search(browser, base, words):
     """The pages that a search finds."""
     browser.get(f"{base}search.html?q={urllib.parse.quote(words)}")
     end = time.monotonic() + 30
-    while time.monotonic() < end:
-        found = browser.execute_script(
-            "return [...document.querySelectorAll('#search-results li a')].map(e => e.href)")
-        done = browser.execute_script(
-            "return /finished|did not match/.test("
-            "(document.querySelector('#search-results .search-summary') || {}).textContent)")
-        if found and done:
-            break
+    found = None
+    while found is None and time.monotonic() < end:
         time.sleep(0.1)
-    return found
+        found = browser.execute_script(FOUND)
+    return found or []
 
 
 def main(site):

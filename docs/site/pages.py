@@ -215,10 +215,12 @@ def sidebar(documents, root):
         known.add("docs/index")
         groups.append(("", ["docs/index"]))
         for part in re.split(r"^## ", path.read_text(), flags=re.M)[1:]:
-            targets = [os.path.normpath(path.parent / match[1]) for match in LINK.finditer(part)]
-            pages = [documents.page(pathlib.Path(target)) for target in targets]
-            pages = [page for page in dict.fromkeys(pages)
-                     if page in documents.documents and page not in known]
+            pages = {}
+            for match in LINK.finditer(part):
+                target = pathlib.Path(os.path.normpath(path.parent / match[2]))
+                files = sorted(target.glob("*.md")) if target.is_dir() else [target]
+                pages.update((documents.page(file), None) for file in files)
+            pages = [page for page in pages if page in documents.documents and page not in known]
             known.update(pages)
             groups.append((part.partition("\n")[0].strip(), pages))
     groups.append(("Reference", ["API <api/index>"]))
@@ -230,8 +232,9 @@ def write_documents(root, source):
     """Returns what is wrong with links."""
     documents = Documents(root, source)
     documents.copy_all()
-    trees = "".join(f"```{{toctree}}\n:hidden:\n:caption: {caption}\n\n" + "\n".join(pages) +
-                    "\n```\n" for caption, pages in sidebar(documents, root) if pages)
+    trees = "".join("```{toctree}\n:hidden:\n" + (f":caption: {caption}\n" if caption else "") +
+                    "\n" + "\n".join(pages) + "\n```\n"
+                    for caption, pages in sidebar(documents, root) if pages)
     index = source / "index.md"
     index.write_text(f"{index.read_text()}\n{trees}")
     return documents.problems
