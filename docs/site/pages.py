@@ -30,7 +30,7 @@ FOLDERS = {
 }
 MAP = "docs/README.md"  # its headings and links are the groups and pages of the sidebar
 LANGUAGES = {".cpp": "cpp", ".h": "cpp", ".py": "python", ".txt": "text", ".cmake": "cmake"}
-LINK = re.compile(r"\[((?:[^\[\]`]|`[^`]*`)*)\]"                        # text
+LINK = re.compile(r"(!?)\[((?:[^\[\]`]|`[^`]*`)*)\]"                    # text
                   r"\((?!https?:|mailto:)([^()\s#]*)(#[^()\s]*)?\)")  # path and anchor
 ORPHAN = "---\norphan: true\n---\n"  # to Sphinx: a page that the sidebar does not have
 CODE = re.compile(r"^ *(?P<fence>```+|~~~+).*?^ *(?P=fence)`*$|(?P<tick>`+)[^`].*?(?P=tick)",
@@ -182,22 +182,31 @@ class Documents:
                                   f"`````{language}\n{path.read_text().rstrip()}\n`````\n")
 
     def listing(self, folder):
-        files = sorted(path for path in folder.iterdir() if path.is_file())
+        files = sorted(path for path in folder.iterdir() if path.suffix in [".md", *LANGUAGES])
         self.waiting += files
         here = folder.relative_to(self.root)
         lines = "".join(f"- [{path.name}]({os.path.relpath(self.page(path), here)}.md)\n"
                         for path in files)
         return f"{ORPHAN}# {here}\n\n{lines}"
 
+    def target(self, path, name):
+        """The file or folder that a document's link leads to."""
+        target = pathlib.Path(os.path.normpath(path.parent / name)) if name else path
+        readme = target / "README.md"
+        return readme if readme.exists() else target
+
     def copied(self, path):
         def follow(match):
-            text, name, anchor = match[1], match[2], match[3] or ""
-            target = pathlib.Path(os.path.normpath(path.parent / name)) if name else path
+            image, text, name, anchor = match[1], match[2], match[3], match[4] or ""
+            target = self.target(path, name)
             if not target.exists() or self.root not in [target, *target.parents]:
                 self.problems.append(f"{path}: nothing is at {name}")
                 return match[0]
-            if target.is_dir() and (target / "README.md").exists():
-                target /= "README.md"
+            if image:
+                copy = self.source / target.relative_to(self.root)
+                copy.parent.mkdir(parents=True, exist_ok=True)
+                copy.write_bytes(target.read_bytes())
+                return match[0]
             self.waiting.append(target)
             page = os.path.relpath(self.page(target), os.path.dirname(self.page(path)) or ".")
             # MyST knows the anchors of headings only.
@@ -209,20 +218,15 @@ class Documents:
 
 def sidebar(documents, root):
     """[(caption, pages)]: the groups of the map, and what it does not name."""
-    groups, known = [], {"index"}
     path = root / MAP
-    if path.exists():
-        known.add("docs/index")
-        groups.append(("", ["docs/index"]))
-        for part in re.split(r"^## ", path.read_text(), flags=re.M)[1:]:
-            pages = {}
-            for match in LINK.finditer(part):
-                target = pathlib.Path(os.path.normpath(path.parent / match[2]))
-                files = sorted(target.glob("*.md")) if target.is_dir() else [target]
-                pages.update((documents.page(file), None) for file in files)
-            pages = [page for page in pages if page in documents.documents and page not in known]
-            known.update(pages)
-            groups.append((part.partition("\n")[0].strip(), pages))
+    groups = [("", ["docs/index"])] if path.exists() else []
+    known = {"index", "docs/index"}
+    for part in re.split(r"^## ", path.read_text(), flags=re.M)[1:] if path.exists() else []:
+        targets = [documents.target(path, match[3]) for match in LINK.finditer(part)]
+        pages = [documents.page(target) for target in targets if target.suffix == ".md"]
+        groups.append((part.partition("\n")[0].strip(),
+                       [page for page in dict.fromkeys(pages) if page not in known]))
+        known.update(pages)
     groups.append(("Reference", ["API <api/index>"]))
     groups.append(("More", [page for page in documents.documents if page not in known]))
     return groups
