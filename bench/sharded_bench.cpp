@@ -221,8 +221,8 @@ void measure(const char* name, std::int64_t tensors, std::uint32_t ranks, Cut cu
     measure_metadata(plan, reports);
   begin = Clock::now();
   // More would need too much memory for most machines.
-  constexpr std::uint64_t kMostToRead = 1000000;
-  if (plan.chunks() <= kMostToRead) {
+  constexpr std::uint64_t kMaxToRead = 1000000;
+  if (plan.chunks() <= kMaxToRead) {
     const std::string metadata = plan.metadata(reports);
     begin = Clock::now();
     dcp::Metadata parsed = dcp::parse_metadata({as_bytes(metadata), nullptr});

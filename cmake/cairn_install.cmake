@@ -32,3 +32,5 @@ install(FILES "${PROJECT_BINARY_DIR}/cairnConfig.cmake"
               "${PROJECT_BINARY_DIR}/cairnConfigVersion.cmake"
               "${PROJECT_SOURCE_DIR}/cmake/cairn_dependencies.cmake"
         DESTINATION "${cairn_package_dir}")
+install(DIRECTORY "${PROJECT_SOURCE_DIR}/examples/jobs"
+        DESTINATION "${CMAKE_INSTALL_DATADIR}/cairn/examples")

@@ -17,7 +17,7 @@ using Clock = std::chrono::system_clock;
 
 constexpr std::size_t kLeastPart = 5 << 20;
 constexpr int kPage = 1000;
-constexpr std::chrono::minutes kMostSkew{15};
+constexpr std::chrono::minutes kMaxSkew{15};
 constexpr const char* kCrc = "x-amz-checksum-crc64nvme";
 constexpr const char* kCrc32 = "x-amz-checksum-crc32";
 
@@ -243,7 +243,7 @@ HttpReply FakeS3::check_signature(const Asked& asked) {
                        : time.substr(0, 4) + "-" + time.substr(4, 2) + "-" + time.substr(6, 5) +
                              ":" + time.substr(11, 2) + ":" + time.substr(13));
   const auto now = Clock::now() + std::chrono::seconds(options_.skew_seconds);
-  if (!when || *when - now > kMostSkew || now - *when > kMostSkew) {
+  if (!when || *when - now > kMaxSkew || now - *when > kMaxSkew) {
     return error(403, "RequestTimeTooSkewed");
   }
   if (asked.header("x-amz-security-token") != options_.session_token) {

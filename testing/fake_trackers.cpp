@@ -12,7 +12,7 @@ namespace {
 
 using FakeJson = Json;
 
-constexpr std::uint64_t kMostOfAPut = std::uint64_t{5} << 30;
+constexpr std::uint64_t kMaxPutBytes = std::uint64_t{5} << 30;
 
 HttpReply said(const FakeJson& body, int status = 200) {
   return {.status = status, .headers = {{"Content-Type", "application/json"}}, .body = body.dump()};
@@ -256,7 +256,7 @@ HttpReply FakeTrackers::volume_file(const Asked& asked, const std::string& path)
     if (asked.header("content-type") != "application/octet-stream") {
       return violation("bytes have their content-type");
     }
-    if (asked.body_bytes > kMostOfAPut) return violation("a file over 5 GiB");
+    if (asked.body_bytes > kMaxPutBytes) return violation("a file over 5 GiB");
     if (!folders_.contains(path.substr(0, path.rfind('/'))) &&
         std::count(path.begin(), path.end(), '/') > 4) {
       return wrong(404, "NOT_FOUND");  // The documents do not promise that PUT makes folders.

@@ -115,14 +115,14 @@ void StoredSample::put(const std::string& name, ByteView bytes) {
 }
 
 Value StoredSample::use(Access access) const {
-  constexpr std::uint64_t kMostBytes = std::uint64_t{1} << 20;
+  constexpr std::uint64_t kMaxBytes = std::uint64_t{1} << 20;
   const auto source = open_source("sample", {.store = store_, .access = access});
   if (source->info().format != format_) throw UnsupportedError("sample: of another format by now");
   if (access == Access::kVerified) check_whole(source->verify(Verify::kFull), "sample");
   Value value = source->read();
   for (const Value& tree : {value, source->state_dict().value_or(Value())}) {
     for (const auto& [path, tensor] : tensors_of(tree)) {
-      if (byte_size(*tensor) <= kMostBytes) tensor->contiguous_bytes();
+      if (byte_size(*tensor) <= kMaxBytes) tensor->contiguous_bytes();
     }
   }
   return value;

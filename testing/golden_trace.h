@@ -58,7 +58,7 @@ inline std::vector<std::string> differences(const std::vector<std::string>& expe
 // The lines that differ, three lines around each of them, and their headings.
 inline std::string text_of(const std::vector<std::string>& differences) {
   constexpr std::size_t kAround = 3;
-  constexpr std::size_t kMostLines = 100;
+  constexpr std::size_t kMaxLines = 100;
   std::vector<bool> is_shown(differences.size());
   std::size_t rank = 0;     // The last "==== rank 1 of 2".
   std::size_t heading = 0;  // The last "== a first start".
@@ -78,7 +78,7 @@ inline std::string text_of(const std::vector<std::string>& differences) {
       if (at == 0 || is_shown[at - 1]) text += "  ...\n";
       continue;
     }
-    if (++lines > kMostLines) return text + "  ... and more\n";
+    if (++lines > kMaxLines) return text + "  ... and more\n";
     text += differences[at] + "\n";
   }
   return text;

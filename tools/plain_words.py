@@ -23,7 +23,7 @@ RULES = (
      r"(?!.*\?$)"),
     ("has a clause as its subject",
      r"(?:^|[:;,]\s)[Ww]hat (?:is|are|was|were|has|had|comes|came|goes|went|lies|stands|follows"
-     r"|becomes)\b"),
+     r"|becomes)\b(?!.*\?$)"),
     ("says \"behind\" for \"after\"",
      r"\bbehind\b(?! (?:an?|the|its|one) (?:flag|firewall|interface|load balancer|proxy|seam"
      r"|server)\b)"),

@@ -354,6 +354,36 @@ class TidyTest(unittest.TestCase):
                      "constexpr int A(int x) {\n  return x;\n}", "int f() {\n  struct A {};\n}"):
             self.passes(tree(body, body))
 
+    def test_links_lead_somewhere(self):
+        page = {"src/b.cmake": "",
+                "docs/a.md": "# Its `one` link, a_b!\n\n## Two\n\n## Two\n<a name=\"three\"></a>\n"
+                             "```\n# Four\n```\n### A [fifth](a.md)\n"}
+        for link in ("docs/a.md", "src/b.cmake", "docs", "src/", "docs/../src",
+                     "https://a.b/c.md#d", "docs/a.md#its-one-link-a_b", "docs/a.md#two",
+                     "docs/a.md#two-1", "docs/a.md#three", "docs/a.md#a-fifth", "LICENSE",
+                     "mailto:a@b"):
+            text = f"A [link\nof two lines]({link} \"title\").\n\n[b]: {link}\n"
+            self.passes(page | {"c.md": text})
+        for link in ("a.md", "docs/b.md", "../a.md"):
+            self.fails(page | {"c.md": f"\n[link]({link})\n"}, "c.md:2: links to ")
+        for link in ("docs/a.md#four", "docs/a.md#two-2", "docs/a.md#Two", "#two"):
+            self.fails(page | {"c.md": f"\n[link]({link})\n"}, "which is no heading there")
+        self.passes({"c.md": "# One\n[b](#one), `[](int)`\n```\n[](no.md)\n```\n"
+                             "\n    [](A a) {};\n"})
+
+    def test_code_names_pages_that_are_there(self):
+        page = {"docs/a.md": "# One\n"}
+        self.passes(page | {"src/core/a.h": HEADER + "// docs/a.md#one, see docs/a.md.\n"})
+        self.fails(page | {"src/core/a.h": HEADER + 'f("see docs/b.md");\n'},
+                   "src/core/a.h:2: links to docs/b.md, which is not there")
+        self.fails(page | {"src/core/a.h": HEADER + "// docs/a.md#two\n"}, "is no heading there")
+
+    def test_pages_show_files_as_they_are(self):
+        page = {"docs/a.md": "<!-- same as a.cmake -->\n```cmake\nx()\n```\n"}
+        self.passes(page | {"a.cmake": "x()\n"})
+        self.fails(page | {"a.cmake": "y()\n"}, "docs/a.md:3: copy a.cmake into this block")
+        self.fails(page, "docs/a.md:3: copy a.cmake")
+
     def test_words(self):
         self.fails({"README.md": "see ../" "shared/spec\n"}, "README.md:1: names a place outside")
         self.fails({"tests/a.h": HEADER + "// TO" "DO: later\n"}, "is unfinished")

@@ -5,6 +5,7 @@
     // The header's first comment, and others  become  /// \\file ...
     // that stand by themselves
     // --- Title --- in a class               becomes  a group of members, /// \\name Title
+    [[deprecated("use g()")]]                 gets     /// Deprecated: use g().
 
 Comments inside functions document nothing. Nothing in a comment is a command to Doxygen, and its
 Markdown is off. This file knows the little that the headers use: `code`, *emphasis*, lines that
@@ -19,6 +20,7 @@ from cpp_blocks import SCOPE, code_only, without_template  # noqa: E402
 
 COMMENT = re.compile(r"\s*// ?(.*)$")
 TITLE = re.compile(r"-{3,} *(.*?) *-{3,}$")
+DEPRECATED = re.compile(r'\[\[deprecated\("(.*?)"\)\]\]')
 TO_A_TOOL = re.compile(r"NOLINT|clang-format")
 DOCUMENT = re.compile(r"\b((?:docs/[\w/]+|[A-Z]{3,})\.md)(#[\w-]+)?")
 HEADER = re.compile(r"\bcairn/([\w/]+)\.h\b")
@@ -105,7 +107,7 @@ def described(lines):
 
 def kind_of(header):
     """What the braces after a header enclose: "namespace", "class", "enum" or "body", the rest."""
-    header = without_template(header)
+    header = without_template(re.sub(r"\[\[.*?\]\]", "", header))
     match = SCOPE.match(header)
     if not match or "(" in header:
         return "body"
@@ -188,6 +190,9 @@ class Filter:
         line, text, code = self.lines[number], self.source[number], self.code[number]
         leaves_class = self.group is not None and line.depth < self.group
         self.result.append([*(self.close_group() if leaves_class else []), text])
+        deprecated = None if line.in_body else DEPRECATED.search(text)
+        if deprecated:
+            self.result[-1][-1:-1] = ["///", f"/// <b>Deprecated</b>: {prose(deprecated[1])}."]
         begin = comment_begin(text)
         if begin is None or line.in_body or code.strip() in ("", "}"):
             return

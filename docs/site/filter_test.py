@@ -35,6 +35,10 @@ class FilterTest(unittest.TestCase):
                    "  int y;\n///@}\n};")
         self.check("// --- One ---\nint f();", "int f();")
 
+    def test_deprecated_names_say_so(self):
+        self.check('// One.\n[[deprecated("use g()")]] int f();',
+                   '/// One.\n///\n/// <b>Deprecated</b>: use g().\n[[deprecated("use g()")]] int f();')
+
     def test_other_comments_are_of_no_declaration(self):
         self.check("int f() {\n  // one\n  return 0;  // two\n}",
                    "int f() {\n  return 0;  // two\n}")

@@ -173,7 +173,7 @@ void Group::meet() {
                       launch_.rank, where, first_line(error.what()), TORCH_VERSION),
           {});
     }
-    throw DistError(fmt::format("rank {} did not find rank 0 at {} within {} s: {}. MASTER_ADDR "
+    throw DistError(fmt::format("rank {} did not find rank 0 at {} within {} s: {}\nMASTER_ADDR "
                                 "and MASTER_PORT must be the same on all ranks",
                                 launch_.rank, where, static_cast<double>(timeout_.count()) / 1000,
                                 first_line(error.what())),

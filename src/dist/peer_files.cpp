@@ -19,21 +19,21 @@
 namespace cairn::dist {
 namespace {
 
-constexpr std::uint64_t kMostBytes = std::uint64_t{4} << 20;  // Per answer.
-constexpr std::size_t kMostRanges = 256;                      // Per question.
-constexpr int kFirstQuestionTag = 1 << 10;                    // row_gather.cpp has lower ones.
+constexpr std::uint64_t kMaxBytes = std::uint64_t{4} << 20;  // Per answer.
+constexpr std::size_t kMaxRanges = 256;                      // Per question.
+constexpr int kFirstQuestionTag = 1 << 10;                   // row_gather.cpp has lower ones.
 constexpr int kFirstAnswerTag = 1 << 20;
 constexpr int kAnswerTags = 1 << 20;
 
 // A question: the tag of its answer, the file, the number of ranges, then the offset and the size
 // of each range. All questions have one length, since the receiver must know the length.
 constexpr std::int64_t kHead = 4;
-constexpr std::int64_t kQuestion = kHead + 2 * static_cast<std::int64_t>(kMostRanges);
+constexpr std::int64_t kQuestion = kHead + 2 * static_cast<std::int64_t>(kMaxRanges);
 
 // An answer: the number of bytes that follow; whether these bytes are an error's text; the error's
 // errno; the error's ReadFault.
 enum Answer : std::int64_t { kBytes, kIsError, kStatus, kFault, kAnswerHead };
-constexpr std::int64_t kMostOfWhy = 64 << 10;
+constexpr std::int64_t kMaxReasonBytes = 64 << 10;
 
 struct Wanted {
   std::uint64_t offset = 0;
@@ -43,15 +43,15 @@ struct Wanted {
 // The ranges of a question. Throws UsageError if the question is malformed.
 std::vector<Wanted> ranges_of(const std::int64_t* numbers) {
   const auto count = static_cast<std::size_t>(numbers[3]);
-  if (count > kMostRanges) throw UsageError("another version of cairn asks for a file's bytes");
+  if (count > kMaxRanges) throw UsageError("another version of cairn asks for a file's bytes");
   std::vector<Wanted> ranges;
   std::uint64_t bytes = 0;
   for (std::size_t i = 0; i < count; ++i) {
     const std::int64_t* const range = numbers + kHead + 2 * i;
     ranges.push_back({static_cast<std::uint64_t>(range[0]), static_cast<std::uint64_t>(range[1])});
-    bytes += std::min(ranges.back().size, 2 * kMostBytes);
+    bytes += std::min(ranges.back().size, 2 * kMaxBytes);
   }
-  if (bytes > kMostBytes) throw UsageError("another version of cairn asks for a file's bytes");
+  if (bytes > kMaxBytes) throw UsageError("another version of cairn asks for a file's bytes");
   return ranges;
 }
 
@@ -73,7 +73,7 @@ at::Tensor bytes_of_ranges(const ByteSource& file, const std::vector<Wanted>& wa
 }
 
 at::Tensor bytes_of_text(std::string text) {
-  text.resize(std::min<std::size_t>(text.size(), kMostOfWhy));
+  text.resize(std::min<std::size_t>(text.size(), kMaxReasonBytes));
   at::Tensor bytes = at::empty({static_cast<std::int64_t>(text.size())}, at::kByte);
   std::memcpy(bytes.data_ptr<std::uint8_t>(), text.data(), text.size());
   return bytes;
@@ -169,7 +169,7 @@ void PeerFiles::read(const FileOfRank& file, std::span<const ByteSource::Range> 
   if (is_over_) {
     throw UsageError("a checkpoint of several machines can be read only while all ranks load it");
   }
-  for_each_batch(ranges, {.ranges = kMostRanges, .bytes = kMostBytes},
+  for_each_batch(ranges, {.ranges = kMaxRanges, .bytes = kMaxBytes},
                  [&](const std::vector<ByteSource::Range>& batch) { ask(file, batch); });
 }
 
@@ -197,7 +197,7 @@ void PeerFiles::ask(const FileOfRank& file, std::span<const ByteSource::Range> r
     backend.send(question, from, question_tag_)->wait(group_.timeout());
     said->wait(group_.timeout());
     const auto* const said_of = head[0].data_ptr<std::int64_t>();
-    const std::int64_t most = said_of[kIsError] != 0 ? kMostOfWhy : wanted;
+    const std::int64_t most = said_of[kIsError] != 0 ? kMaxReasonBytes : wanted;
     if (said_of[kBytes] < 0 || said_of[kBytes] > most) {
       throw std::length_error("its answer has the wrong length; is it another version of cairn?");
     }

@@ -61,13 +61,13 @@ class LockDescriptors {
 };
 
 // Linux transfers at most 2 GiB - 4 KiB in one call; whole MiB keep direct writes aligned.
-constexpr std::size_t kMostBytesPerCall = std::size_t{1} << 30;
+constexpr std::size_t kMaxBytesPerCall = std::size_t{1} << 30;
 
 // Calls write(bytes) until all bytes are written.
 template <class Write>
 int repeat_until_done(ByteView bytes, const Write& write) {
   while (!bytes.empty()) {
-    const ssize_t n = write(bytes.first(std::min(bytes.size(), kMostBytesPerCall)));
+    const ssize_t n = write(bytes.first(std::min(bytes.size(), kMaxBytesPerCall)));
     if (n > 0) {
       bytes = bytes.subspan(static_cast<std::size_t>(n));
     } else if (n == 0) {

@@ -129,8 +129,8 @@ std::string node_name() {
 std::int64_t process_id() { return getpid(); }
 
 bool is_process_alive(std::int64_t pid) {
-  constexpr std::int64_t kMost = std::numeric_limits<pid_t>::max();
-  if (pid <= 0 || pid > kMost) return false;
+  constexpr std::int64_t kMax = std::numeric_limits<pid_t>::max();
+  if (pid <= 0 || pid > kMax) return false;
   return kill(static_cast<pid_t>(pid), 0) == 0 || errno == EPERM;
 }
 

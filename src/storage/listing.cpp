@@ -101,14 +101,14 @@ std::string name_aside(const std::string& name, const std::string& ending, std::
 
 std::vector<std::string> names_aside(ObjectStore& store, const std::string& name,
                                      const std::string& ending) {
-  constexpr std::size_t kMost = 1000;  // if nothing in the folder can be examined
+  constexpr std::size_t kMax = 1000;  // if nothing in the folder can be examined
   std::vector<std::string> names;
   std::string aside = name_aside(name, ending, 1);
   const auto is_there = [&] {
     try {
       return store.stat(aside, /*follow=*/false).has_value();
     } catch (const UnreadableError&) {  // An object has the name.
-      if (names.size() >= kMost) throw;
+      if (names.size() >= kMax) throw;
       return true;
     }
   };

@@ -10,6 +10,7 @@
 #include "cairn/error.h"
 #include "cairn/storage/object_store.h"
 
+#include "core/existing.h"
 #include "io/file.h"
 
 namespace cairn {
@@ -99,7 +100,7 @@ void check_condition(const Objects::Map& map, const std::string& key,
                      const WriteCondition& condition) {
   const auto there = map.find(key);
   if (condition.when == WriteCondition::If::kAbsent && there != map.end()) {
-    throw AlreadyExistsError(key + " exists already: choose another name, or allow overwriting");
+    refuse_existing(key);
   }
   if (condition.when == WriteCondition::If::kVersion &&
       (there == map.end() || there->second.info().version != condition.version)) {
@@ -143,7 +144,7 @@ void check_folder_place(Objects::Map& map, const std::string& key, bool overwrit
     throw UsageError("cannot write the folder " + key + ": a file or link has that name");
   }
   if (!overwrite && is_folder(map, key)) {
-    throw AlreadyExistsError(key + " exists already: choose another name, or allow overwriting");
+    refuse_existing(key);
   }
 }
 

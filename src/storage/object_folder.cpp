@@ -10,6 +10,7 @@
 
 #include "cairn/error.h"
 
+#include "core/existing.h"
 #include "io/file.h"
 #include "storage/listing.h"
 
@@ -126,8 +127,7 @@ class ObjectFolder final : public FolderWrite {
     }
     before_ = contents_of(store_, folder_);
     if (!overwrite && state_of(before_) != FolderState::kLeftBehind) {
-      throw AlreadyExistsError(store_.describe(folder_) +
-                               " exists already: choose another name, or allow overwriting");
+      refuse_existing(store_.describe(folder_));
     }
     for (auto& [name, info] : before_) {
       // Lists may spell a version differently than stat(), which is_unchanged() uses.

@@ -5,14 +5,14 @@
 namespace cairn {
 namespace {
 
-constexpr std::size_t kMostPages = 100'000;  // mostly of a thousand names each
+constexpr std::size_t kMaxPages = 100'000;  // mostly of a thousand names each
 
 }  // namespace
 
 bool Pages::advance(const std::string& next) {
   if (next.empty()) return false;
   if (!seen_.insert(next).second) refuse_page_again(what_);
-  if (seen_.size() > kMostPages) refuse_endless(what_);
+  if (seen_.size() > kMaxPages) refuse_endless(what_);
   now_ = next;
   return true;
 }

@@ -138,8 +138,7 @@ void register_object_store(const std::string& scheme, ObjectStoreFactory factory
   if (!is_scheme(scheme) || scheme_in(scheme + "://x") != scheme || factory == nullptr) {
     throw UsageError("\"" + scheme +
                      "\" cannot be registered: a store needs a scheme in lower case, like \"s3\", "
-                     "of "
-                     "at least two letters, and a factory");
+                     "of at least two letters, and a factory");
   }
   schemes().add(scheme, [factory = std::move(factory)](const std::string& root) {
     auto store = factory(root);
@@ -184,6 +183,10 @@ std::string place_problem(const std::string& place) {
              "%3F for a ? and %23 for a #";
     }
     if (is_of_web(uri)) return {};
+    if (is_of_buckets(uri) && !uri.has_authority) {
+      return scheme + ": needs two slashes before the name of a bucket or container: " + scheme +
+             "://NAME/key";
+    }
     if (is_of_buckets(uri) && has_strange_key(place)) {
       return printable_line(shown_place(place)) +
              ": in a bucket a//b, a/./b and a/../b are other keys than a/b and b, and cairn "
@@ -198,8 +201,7 @@ std::string place_problem(const std::string& place) {
     if (!has_password(uri) || scheme == kSsh) return {};  // the sftp store reports more
     return printable_line(shown_place(place)) +
            ": a password in a place is written down wherever places are; pass the keys to this "
-           "store "
-           "as docs/storage.md says";
+           "store as docs/storage.md says";
   }
   std::string known;
   for (const std::string& name : object_store_schemes()) {

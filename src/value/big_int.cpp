@@ -8,8 +8,8 @@ namespace {
 
 // Python's own limit (sys.set_int_max_str_digits), for the same reason: making decimal digits takes
 // time that grows with the square of their number.
-constexpr std::size_t kMostDigits = 4300;
-constexpr std::size_t kMostDecimalBytes = 1800;  // 4,335 digits
+constexpr std::size_t kMaxDigits = 4300;
+constexpr std::size_t kMaxDecimalBytes = 1800;  // 4,335 digits
 
 // Replaces the number by its absolute value. Returns whether it was negative.
 bool make_positive(std::string& twos_complement) {
@@ -61,9 +61,9 @@ std::string hexadecimal_digits(const std::string& magnitude) {
 std::string BigInt::text() const {
   std::string magnitude = twos_complement;
   const std::string sign = make_positive(magnitude) ? "-" : "";
-  if (magnitude.size() <= kMostDecimalBytes) {
+  if (magnitude.size() <= kMaxDecimalBytes) {
     std::string digits = decimal_digits(magnitude);
-    if (digits.size() <= kMostDigits) return sign + digits;
+    if (digits.size() <= kMaxDigits) return sign + digits;
   }
   return sign + "0x" + hexadecimal_digits(magnitude);
 }

@@ -17,7 +17,7 @@ namespace {
 
 constexpr std::size_t kScanLimit = 8;  // smaller dicts are searched front to back
 constexpr std::uint32_t kEmptySlot = 0;
-constexpr std::size_t kMostEntries = std::size_t{1} << 30;
+constexpr std::size_t kMaxEntries = std::size_t{1} << 30;
 
 // At most half of the slots are used.
 std::size_t slots_for(std::size_t entries) {
@@ -59,7 +59,7 @@ void take_slot(std::vector<std::uint32_t>& slots, std::size_t hash, std::size_t 
 }
 
 [[noreturn]] void refuse_size() {
-  throw UsageError("a dict cannot have more than " + std::to_string(kMostEntries) + " entries");
+  throw UsageError("a dict cannot have more than " + std::to_string(kMaxEntries) + " entries");
 }
 
 }  // namespace
@@ -145,18 +145,18 @@ void Dict::set(Value key, Value value) {
 }
 
 void Dict::append(Value key, Value value, std::size_t hash) {
-  if (entries_.size() == kMostEntries) refuse_size();
+  if (entries_.size() == kMaxEntries) refuse_size();
   entries_.emplace_back(std::move(key), std::move(value));
   if (slots_.empty() && entries_.size() <= kScanLimit) return;
   if (entries_.size() * 2 > slots_.size()) {
-    index_all(slots_for(std::min(entries_.size() * 2, kMostEntries)));
+    index_all(slots_for(std::min(entries_.size() * 2, kMaxEntries)));
   } else if (!is_nan(entries_.back().first)) {
     take_slot(slots_, hash, entries_.size() - 1);
   }
 }
 
 void Dict::reserve(std::size_t entries) {
-  if (entries > kMostEntries) refuse_size();
+  if (entries > kMaxEntries) refuse_size();
   entries_.reserve(entries);
   if (const std::size_t slots = slots_for(entries); slots > slots_.size()) index_all(slots);
 }

@@ -64,9 +64,9 @@ Json elements_of(const TensorView& tensor) {
 }
 
 Json plain_tensor(const TensorView& tensor) {
-  constexpr std::int64_t kMostElements = 1000;
+  constexpr std::int64_t kMaxElements = 1000;
   Json object = {{"dtype", name(tensor.dtype)}, {"shape", tensor.shape}};
-  if (tensor.numel() <= kMostElements) object["elements"] = elements_of(tensor);
+  if (tensor.numel() <= kMaxElements) object["elements"] = elements_of(tensor);
   return object;
 }
 

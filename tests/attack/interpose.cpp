@@ -22,12 +22,12 @@
 namespace cairn::attack {
 namespace {
 
-constexpr std::size_t kMostDescriptors = 4096;
+constexpr std::size_t kMaxDescriptors = 4096;
 
 Plan plan;
 std::atomic<bool> armed = false;
 std::atomic<std::uint64_t> count = 0;
-std::array<std::atomic<bool>, kMostDescriptors> is_inside;
+std::array<std::atomic<bool>, kMaxDescriptors> is_inside;
 
 // The function that the program would call without this library.
 template <class Function>
@@ -40,7 +40,7 @@ bool concerns(const char* path) {
 }
 
 bool concerns(int fd) {
-  return armed && fd >= 0 && static_cast<std::size_t>(fd) < kMostDescriptors &&
+  return armed && fd >= 0 && static_cast<std::size_t>(fd) < kMaxDescriptors &&
          is_inside[static_cast<std::size_t>(fd)];
 }
 
@@ -56,7 +56,7 @@ bool concerns(NameAt at) {
 }
 
 void note(int fd, bool inside) {
-  if (fd >= 0 && static_cast<std::size_t>(fd) < kMostDescriptors) {
+  if (fd >= 0 && static_cast<std::size_t>(fd) < kMaxDescriptors) {
     is_inside[static_cast<std::size_t>(fd)] = inside;
   }
 }

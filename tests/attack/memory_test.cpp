@@ -48,7 +48,7 @@ using cairn::testing::TempFolder;
 constexpr std::uint64_t kSomeOfAJob = 40;
 
 // A job that takes longer counts as hanging.
-constexpr unsigned kMostSeconds = 120;
+constexpr unsigned kMaxSeconds = 120;
 
 // The work during which an allocation fails. It returns the exit code of the process.
 using Act = std::function<int()>;
@@ -285,7 +285,7 @@ void make_checkpoints(const std::string& folder) {
 // an Error, or "untyped" for any other exception.
 int do_under_attack(const Work& work, const std::string& folder, std::uint64_t at,
                     const Report& report) {
-  alarm(kMostSeconds);
+  alarm(kMaxSeconds);
   Act act = work(folder);
   int code = kFailed;
   std::string error;

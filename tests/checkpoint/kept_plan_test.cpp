@@ -51,7 +51,7 @@ Description described(std::uint32_t rank, std::uint32_t ranks, std::int64_t rows
 // Ranks that make a plan together, again and again.
 class PlanningRanks {
  public:
-  explicit PlanningRanks(std::uint32_t ranks, std::uint64_t most_kept = KeptPlan::kMostKept)
+  explicit PlanningRanks(std::uint32_t ranks, std::uint64_t most_kept = KeptPlan::kMaxKeptBytes)
       : kept_(ranks, KeptPlan(most_kept)) {}
 
   std::shared_ptr<const GlobalPlan> plan(const std::vector<Description>& all) {

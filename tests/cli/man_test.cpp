@@ -77,7 +77,7 @@ TEST(ManTest, CharactersThatRoffTakesForItsOwnComeOutAsTheyAre) {
 
 TEST(ManTest, ExitCodesAreThoseOfTheDocumentation) {
   const std::string document =
-      testing::read_file(std::string(CAIRN_TEST_DATA) + "/../../docs/tool.md");
+      testing::read_file(std::string(CAIRN_TEST_DATA) + "/../../docs/reference.md");
   const auto codes = [](const std::string& text, const std::regex& pattern) {
     std::vector<std::string> found;
     for (std::sregex_iterator match(text.begin(), text.end(), pattern), end; match != end;
@@ -86,9 +86,10 @@ TEST(ManTest, ExitCodesAreThoseOfTheDocumentation) {
     }
     return found;
   };
-  const auto documented = codes(document, std::regex("\\| ([0-9]+) \\| "));
-  EXPECT_EQ(documented, codes(run({"man"}).out, std::regex("\\.B ([0-9]+)\n")));
-  EXPECT_FALSE(documented.empty());
+  // The page has those of a Trainer, too.
+  const auto of_tool = codes(run({"man"}).out, std::regex("\\.B ([0-9]+)\n"));
+  EXPECT_THAT(codes(document, std::regex("\\| ([0-9]+) \\| ")), ::testing::IsSupersetOf(of_tool));
+  EXPECT_FALSE(of_tool.empty());
 }
 
 }  // namespace

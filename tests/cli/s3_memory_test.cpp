@@ -13,7 +13,7 @@ namespace cairn::cli {
 namespace {
 
 constexpr std::uint64_t kUploadBytes = std::uint64_t{512} << 20;
-constexpr long kMostMoreKib = 64L * 1024;
+constexpr long kMaxExtraKib = 64L * 1024;
 
 // The peak memory of the largest child process so far, in KiB.
 long peak_of_children() {
@@ -52,7 +52,7 @@ TEST(S3MemoryTest, AnUploadNeedsAFewPartsMoreThanAFile) {
   const long of_file = peak_of_children();
   convert_by_tool(in, "s3://bucket/out.safetensors");
   const long of_upload = peak_of_children();
-  EXPECT_LE(of_upload - of_file, kMostMoreKib);
+  EXPECT_LE(of_upload - of_file, kMaxExtraKib);
   std::printf("a file %ld MiB, an upload at most %ld MiB\n", of_file / 1024, of_upload / 1024);
 }
 

@@ -16,10 +16,10 @@ TEST(RoundUpTest, IsTheNextMultiple) {
 }
 
 TEST(RoundUpTest, OfAFileItDoesNotWrapAround) {
-  constexpr auto kMost = std::numeric_limits<std::uint64_t>::max();
+  constexpr auto kMax = std::numeric_limits<std::uint64_t>::max();
   EXPECT_EQ(checked_round_up(std::uint64_t{513}, 512), 1024U);
-  EXPECT_EQ(checked_round_up(kMost - 511, 512), kMost - 511);
-  EXPECT_THROW(checked_round_up(kMost, 512), CorruptError);
+  EXPECT_EQ(checked_round_up(kMax - 511, 512), kMax - 511);
+  EXPECT_THROW(checked_round_up(kMax, 512), CorruptError);
 }
 
 }  // namespace

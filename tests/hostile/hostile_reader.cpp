@@ -46,12 +46,12 @@ struct MemoryMeter {
 
 // Does everything that a program would do with a checkpoint: checks each byte, uses each tensor.
 void use(const std::string& path) {
-  constexpr std::int64_t kMostElements = 1 << 20;
+  constexpr std::int64_t kMaxElements = 1 << 20;
   // load() refuses TorchScript archives, but they can be converted.
   const std::optional<Value> weights = open_source(path)->state_dict();
   const Value value = weights ? *weights : load(path);
   for (const auto& [name, tensor] : tensors_of(value)) {
-    if (tensor->numel() <= kMostElements) tensor->contiguous_bytes();
+    if (tensor->numel() <= kMaxElements) tensor->contiguous_bytes();
   }
   for (const auto& [name, object] : foreign_objects(value)) {
     object->class_name();
@@ -87,8 +87,8 @@ std::string answer_to(const std::string& path, std::string& message) {
 // Sets no limit with the sanitizers, which map terabytes that they do not use.
 void limit_memory() {
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
-  constexpr rlim_t kMost = rlim_t{1} << 30;
-  const rlimit limit = {kMost, kMost};
+  constexpr rlim_t kMax = rlim_t{1} << 30;
+  const rlimit limit = {kMax, kMax};
   if (setrlimit(RLIMIT_AS, &limit) != 0) std::abort();
 #endif
 }

@@ -24,18 +24,18 @@ TEST(SpillTest, FewBytesAreMadeInMemory) {
   const SharedBytes bytes = made_of(5, "/no/such/folder");
   EXPECT_EQ(as_text(bytes.view), "xxyyy");
   EXPECT_EQ(bytes.release_pages, nullptr);
-  EXPECT_EQ(made_of(kMostBytesInMemory, "/no/such/folder").view.size(), kMostBytesInMemory);
+  EXPECT_EQ(made_of(kMaxBytesInMemory, "/no/such/folder").view.size(), kMaxBytesInMemory);
 }
 
 TEST(SpillTest, ManyBytesAreMadeInAScratchFile) {
   const testing::TempFolder temp;
-  const SharedBytes bytes = made_of(kMostBytesInMemory + 1, temp.path());
-  ASSERT_EQ(bytes.view.size(), kMostBytesInMemory + 1);
+  const SharedBytes bytes = made_of(kMaxBytesInMemory + 1, temp.path());
+  ASSERT_EQ(bytes.view.size(), kMaxBytesInMemory + 1);
   EXPECT_NE(bytes.release_pages, nullptr);
   EXPECT_EQ(bytes.view.front(), std::byte{'x'});
   EXPECT_EQ(bytes.view.back(), std::byte{'y'});
   EXPECT_TRUE(std::filesystem::is_empty(temp.path()));
-  EXPECT_THROW(made_of(kMostBytesInMemory + 1, "/no/such/folder"), StorageError);
+  EXPECT_THROW(made_of(kMaxBytesInMemory + 1, "/no/such/folder"), StorageError);
 }
 
 // This is needed for an upload whose writer does not know its size.

@@ -92,6 +92,7 @@ const conditions = {ifNoneMatch: '*'};
 
 const small = checkpoint(kSmall);
 await cairn(environment, 'copy', small, 'azure://container/same/ours.safetensors');
+await cairn(environment, 'inspect', 'azure://container/same/ours.safetensors');  // asks for HEAD
 let ours = fake.taken();
 await blob('same/theirs').upload(fs.readFileSync(small), fs.statSync(small).size,
                                  {blobHTTPHeaders, conditions, metadata});

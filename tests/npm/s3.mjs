@@ -86,6 +86,7 @@ const kAlgorithm = 'names the checksum that follows in another header: not neede
 
 const small = checkpoint(kSmall);
 await cairn(environment, 'copy', small, 's3://bucket/same/ours.safetensors');
+await cairn(environment, 'inspect', 's3://bucket/same/ours.safetensors');  // asks for HEAD
 let ours = fake.taken();
 const body = fs.readFileSync(small);
 await client.send(new aws.PutObjectCommand({

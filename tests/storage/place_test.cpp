@@ -46,6 +46,21 @@ TEST(PlaceTest, MemoryIsKeptByItsName) {
   EXPECT_THROW(load("memory://place_test2/a.pt"), NotFoundError);
 }
 
+// A build without network stores must refuse the same schemes that the other builds have, not call
+// them unknown.
+TEST(PlaceTest, EveryBuildKnowsTheSameSchemes) {
+  EXPECT_THAT(object_store_schemes(),
+              ::testing::IsSupersetOf({"azure", "dbfs", "file", "gs", "http", "https", "libcloud",
+                                       "memory", "oci", "s3", "sftp", "wandb"}));
+}
+
+TEST(PlaceTest, ABucketNeedsTwoSlashes) {
+  for (const char* place : {"s3:/bucket/run", "s3:bucket/run", "azure:/container/run"}) {
+    EXPECT_THAT(place_problem(place), HasSubstr("needs two slashes before the name of a bucket"))
+        << place;
+  }
+}
+
 // s3://bucket/a//b is another object than s3://bucket/a/b, and must not be mistaken for it.
 TEST(PlaceTest, AKeyWithAnEmptyPartIsNotTakenForAnother) {
   for (const char* place : {"s3://bucket/a//b.pt", "s3://bucket//b.pt", "gs://bucket/a/./b.pt",

@@ -245,7 +245,7 @@ TEST(PointerFencesTest, OfPointersThatEachSaveHasForItselfTheOldestAreForgotten)
   for (int i = 0; i < 10'000; ++i) {
     fences.find("run/latest-" + std::to_string(i));
     EXPECT_EQ(fences.find("run/latest"), always);
-    ASSERT_LE(fences.size(), PointerFences::kMost);
+    ASSERT_LE(fences.size(), PointerFences::kMax);
   }
 }
 

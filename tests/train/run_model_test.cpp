@@ -59,7 +59,7 @@ using testing::Undisturbed;
 using testing::weights_of;
 using testing::Where;
 
-constexpr int kMostSteps = 12;
+constexpr int kMaxSteps = 12;
 
 // --- The model -----------------------------------------------------------------------------------
 
@@ -72,7 +72,7 @@ class RunModel {
   }
 
   void play() {
-    for (int step = 0; step < kMostSteps && !run().is_finished; ++step) {
+    for (int step = 0; step < kMaxSteps && !run().is_finished; ++step) {
       others_ = content_of_others();
       session_ == nullptr ? step_outside() : step_inside();
       check();

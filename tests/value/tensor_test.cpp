@@ -57,8 +57,8 @@ TEST(TensorTest, APartLiesInsideItsTensor) {
   EXPECT_THROW(check_bounds(with({4, 3}, {-1, 0})), CorruptError);
   EXPECT_THROW(check_bounds(with({1, 3}, {0, 0})), CorruptError);
   EXPECT_THROW(check_bounds(with({4}, {2})), CorruptError);
-  constexpr auto kMost = std::numeric_limits<std::int64_t>::max();
-  EXPECT_THROW(check_bounds(with({kMost, 3}, {kMost, 0})), CorruptError);
+  constexpr auto kMax = std::numeric_limits<std::int64_t>::max();
+  EXPECT_THROW(check_bounds(with({kMax, 3}, {kMax, 0})), CorruptError);
   t.shape = {0, 3};  // an empty part still has a place
   EXPECT_THROW(check_bounds(with({4, 3}, {5, 0})), CorruptError);
   EXPECT_NO_THROW(check_bounds(with({4, 3}, {4, 0})));

@@ -32,6 +32,7 @@
 #include "checkpoint/plan/save_pipeline.h"
 #include "checkpoint/plan/write_dcp.h"
 #include "checkpoint/plan/write_safetensors.h"
+#include "core/existing.h"
 #include "core/out_of_memory.h"
 #include "io/durable/atomic_file.h"
 #include "io/memory/mapped_file.h"
@@ -77,21 +78,28 @@ void settle_lost(std::vector<LostObject> lost, const Job& job, ConvertResult& re
     }
     return;
   }
-  constexpr std::size_t kMostNamed = 1000;
+  constexpr std::size_t kMaxNamed = 1000;
   std::string names;
-  for (std::size_t i = 0; i < std::min(lost.size(), kMostNamed); ++i) {
+  for (std::size_t i = 0; i < std::min(lost.size(), kMaxNamed); ++i) {
     names +=
         "\n  " + (lost[i].path.empty() ? "(the whole object)" : lost[i].path) + ": " + lost[i].what;
   }
-  if (lost.size() > kMostNamed) {
-    names += "\n  and " + std::to_string(lost.size() - kMostNamed) + " more";
+  if (lost.size() > kMaxNamed) {
+    names += "\n  and " + std::to_string(lost.size() - kMaxNamed) + " more";
+  }
+  std::string advice;
+  if (std::ranges::any_of(lost, &LostObject::is_shard)) {
+    advice += "\nGive the files of all ranks to put the shards of a DTensor together.";
+  }
+  if (!std::ranges::all_of(lost, &LostObject::is_shard)) {
+    advice += "\nSave the state_dict() of a module, and a plain tensor in place of a subclass's.";
   }
   throw UnsupportedError(
       result.format +
-      " cannot hold these objects, and without them their tensors would be lost:" + names +
-      "\nGive the files of all ranks to put the shards of a DTensor together. Save the "
-      "state_dict() of a module, and a plain tensor in place of a subclass's.\nA .pt file holds "
-      "objects as they are; --drop-objects (ConvertOptions::drop_objects) leaves them out");
+      " cannot hold these objects, and without them their tensors would be lost:" + names + advice +
+      "\nA .pt file holds objects as they are; --drop-objects (ConvertOptions::drop_objects) "
+      "leaves "
+      "them out");
 }
 
 void write_safetensors_target(Job job, ConvertResult& result) {
@@ -177,7 +185,7 @@ void check_target_place(const std::shared_ptr<ObjectStore>& store, const std::st
   const FolderState state = state_of_target(*store, out, *there);
   if (state == FolderState::kLeftBehind) return;
   if (!options.overwrite) {
-    throw AlreadyExistsError(out + " exists already: choose another name, or allow overwriting");
+    refuse_existing(out);
   }
   if (state == FolderState::kMarked) return;
   if (there->type != ObjectInfo::Type::kFolder) return;
@@ -261,8 +269,10 @@ Value model_of(const Value& root, const std::string& in) {
         return entry.second.is_tensor() || local_tensor(entry.second) != nullptr;
       });
   if (is_flat || &model != &root) return model;
-  throw UsageError(in + " has no weights at state/model, model, state_dict or module, and is no " +
-                   "flat state dict: leave out weights_only, and include the part that holds them");
+  throw UsageError("weights_only: " + in +
+                   " has no weights at state/model, model, state_dict or module, and is no flat "
+                   "state dict; convert the whole file, or only the part that holds the weights "
+                   "(include)");
 }
 
 // Leaves out foreign objects if ConvertOptions::drop_objects is set.

@@ -42,7 +42,7 @@ class ShardsStorage final : public AssembledStorage {
   }
 
   SharedBytes load() const override {
-    if (size() <= kMostBytesInMemory) return Storage::load();
+    if (size() <= kMaxBytesInMemory) return Storage::load();
     Chunks made;
     const Chunks& chunks = opened(made);
     return spill(size(), scratch_folder_, [&](ByteSink& sink) {

@@ -73,14 +73,17 @@ class LostFinder {
 
  private:
   void add(const Value& value, const std::string& path) {
-    if (holds_lost(value)) found_.push_back({path, text_of(value)});
+    if (!holds_lost(value)) return;
+    const auto shard =
+        value.is_foreign() ? find_dtensor(value.as_foreign()) : std::optional<DTensor>();
+    found_.push_back(
+        {.path = path,
+         .what = shard ? shard->class_name + " " + placement_text(*shard) : class_of(value),
+         .is_shard = shard.has_value()});
   }
 
-  static std::string text_of(const Value& value) {
-    if (!value.is_foreign()) return std::string(value.type_name());
-    const Foreign& object = value.as_foreign();
-    const auto tensor = find_dtensor(object);
-    return tensor ? tensor->class_name + " " + placement_text(*tensor) : object.class_name();
+  static std::string class_of(const Value& value) {
+    return value.is_foreign() ? value.as_foreign().class_name() : std::string(value.type_name());
   }
 
   const Storages& kept_;

@@ -17,6 +17,7 @@ struct LostObject {
   std::string path;  // "model/0.weight"; "" for the root
   // The class of the object, or the name of its type. For a DTensor, also its shape and placements.
   std::string what;
+  bool is_shard = false;  // a DTensor: files of other ranks may complete it
 };
 
 // Returns the objects of a tree that hold a storage outside of `kept`: leaves, keys, attributes of

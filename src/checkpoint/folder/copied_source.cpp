@@ -18,14 +18,14 @@ void CopiedSource::finish() const {
 // copy.
 void CopiedSource::read_each(std::span<const Part> parts, const Look& look) const {
   if (!shows_in_order()) return under_->read_each(parts, look);
-  constexpr std::uint64_t kMostBetween = std::uint64_t{1} << 20;
+  constexpr std::uint64_t kMaxGapBytes = std::uint64_t{1} << 20;
   constexpr std::size_t kBetween = ~std::size_t{0};
   std::vector<Part> all;
   std::vector<std::size_t> numbers;  // their indices in `parts`
   std::uint64_t end = written();
   for (std::size_t i = 0; i < parts.size(); ++i) {
     check_range(parts[i].offset, parts[i].size);
-    if (parts[i].offset > end && parts[i].offset - end <= kMostBetween) {
+    if (parts[i].offset > end && parts[i].offset - end <= kMaxGapBytes) {
       all.push_back({.offset = end, .size = parts[i].offset - end});
       numbers.push_back(kBetween);
       end = parts[i].offset;

@@ -14,7 +14,7 @@
 namespace cairn {
 namespace {
 
-constexpr std::size_t kMostFolders = 100;
+constexpr std::size_t kMaxFolders = 100;
 
 bool is_checkpoint(const std::vector<ListedName>& names) {
   return std::any_of(names.begin(), names.end(),
@@ -29,7 +29,7 @@ class BelowSearch {
 
   FoldersBelow run() {
     bool is_complete = true;
-    for (std::size_t listed = 0; !next_.empty() && listed < kMostFolders; ++listed) {
+    for (std::size_t listed = 0; !next_.empty() && listed < kMaxFolders; ++listed) {
       const std::string folder = next_.front();
       next_.pop_front();
       try {

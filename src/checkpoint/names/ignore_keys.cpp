@@ -7,7 +7,7 @@
 #include "cairn/error.h"
 
 #include "checkpoint/names/patterns.h"
-#include "checkpoint/names/renamed.h"
+#include "checkpoint/names/rename_weight.h"
 #include "value/value_path.h"
 
 namespace cairn {

@@ -7,7 +7,7 @@
 //    that can be written can be read, without a second description of it.
 // 3. Once a variable was read, it counts as fixed text where it appears again.
 //
-// kMostSteps bounds the work for any name.
+// kMaxSteps bounds the work for any name.
 #include <algorithm>
 #include <charconv>
 #include <cmath>
@@ -20,7 +20,7 @@
 namespace cairn {
 namespace {
 
-constexpr int kMostSteps = 20'000;  // the most pieces that are tried; real names need a few hundred
+constexpr int kMaxSteps = 20'000;  // the most pieces that are tried; real names need a few hundred
 
 struct Segment {
   std::string text;  // fixed text, or the name of a time variable
@@ -135,7 +135,7 @@ class NameMatcher {
       return match_fixed(format_value(*value, segment.spec), rest, at);
     }
     for (std::size_t size = std::min(rest.size(), segment.longest); size > 0; --size) {
-      if (++steps_ > kMostSteps) return false;
+      if (++steps_ > kMaxSteps) return false;
       const auto value = invert(segment, std::string(rest.substr(0, size)));
       if (!value) continue;
       found_.emplace_back(segment.text, *value);

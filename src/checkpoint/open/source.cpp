@@ -51,7 +51,7 @@ std::span<const FormatRow> formats() {
 }
 
 // A tar in a gzip in a zstd is odd; ten containers are an attack.
-constexpr std::size_t kMostContainers = 4;
+constexpr std::size_t kMaxContainers = 4;
 
 // Returns `path`, or the target of a pointer if `path` is the object that holds it. Users may give
 // the name of that object, too, but the files of a folder are found only by the folder's own name.
@@ -118,7 +118,7 @@ Candidate look_at(const std::shared_ptr<ObjectStore>& store, const std::string& 
 // for recognising.
 std::unique_ptr<CheckpointSource> recognise(Candidate candidate) {
   std::vector<std::shared_ptr<Windows>> sources = {candidate.source};
-  while (candidate.containers.size() <= kMostContainers) {
+  while (candidate.containers.size() <= kMaxContainers) {
     const auto row = std::ranges::find_if(
         formats(), [&](const FormatRow& format) { return format.matches(candidate); });
     if (row == formats().end()) refuse(candidate);
@@ -133,7 +133,7 @@ std::unique_ptr<CheckpointSource> recognise(Candidate candidate) {
     candidate.containers.emplace_back(row->name);
     sources.push_back(candidate.source);
   }
-  throw UnsupportedError(candidate.path + ": more than " + std::to_string(kMostContainers) +
+  throw UnsupportedError(candidate.path + ": more than " + std::to_string(kMaxContainers) +
                          " containers inside one another");
 }
 

@@ -16,7 +16,7 @@ namespace {
 
 constexpr std::int64_t kFolderSchema = 1;
 // Enough for a few hundred bytes for each file, with ten thousand ranks and ten files each.
-constexpr std::size_t kMostFolderManifestBytes = std::size_t{16} << 20;
+constexpr std::size_t kMaxFolderManifestBytes = std::size_t{16} << 20;
 constexpr std::string_view kFolderMarker = R"("xxh3_128":")";
 
 ManifestFile file_of(const Json& json) {
@@ -50,7 +50,7 @@ std::string write_folder_manifest(const FolderManifest& manifest) {
 }
 
 FolderManifest parse_folder_manifest(std::string_view text) {
-  if (text.size() > kMostFolderManifestBytes) {
+  if (text.size() > kMaxFolderManifestBytes) {
     throw CorruptError("the folder's manifest is too large to be one");
   }
   const auto json = Json::parse(text.begin(), text.end(), nullptr, false);

@@ -18,7 +18,7 @@ namespace cairn {
 namespace {
 
 constexpr std::int64_t kSchema = 1;
-constexpr std::size_t kMostBytes = std::size_t{64} << 10;
+constexpr std::size_t kMaxBytes = std::size_t{64} << 10;
 
 // The manifest has clocks in microseconds, as the suffix of the key says.
 std::string clock_key(const TimestampClock& clock) { return std::string(clock.name) + "_us"; }
@@ -117,7 +117,7 @@ std::string manifest_text(const CheckpointInfo& info, const std::vector<FileReco
 }
 
 Manifest parse_manifest(std::string_view text) {
-  if (text.size() > kMostBytes) throw CorruptError("the manifest is too large to be one");
+  if (text.size() > kMaxBytes) throw CorruptError("the manifest is too large to be one");
   const OrderedJson json = OrderedJson::parse(text.begin(), text.end(), nullptr, false);
   if (!json.is_object()) throw CorruptError("the manifest is not a JSON object");
   const auto schema = field_of<std::int64_t>(json, "schema");

@@ -1,6 +1,6 @@
 // The record ".cairn/manifest.json" of a checkpoint. It describes the checkpoint and has a digest
 // of the table of all other records. Together with the CRCs of the records, the digest covers every
-// byte. PyTorch ignores this record. docs/checkpoints.md describes the fields.
+// byte. PyTorch ignores this record. docs/formats/torch_file.md describes the fields.
 #pragma once
 
 #include <cstdint>

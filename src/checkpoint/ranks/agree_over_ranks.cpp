@@ -205,15 +205,15 @@ class Sightings {
   }
 
   static std::string text_of_missing(const std::vector<const SeenCheckpoint::File*>& missing) {
-    constexpr std::size_t kMostNamed = 4;
+    constexpr std::size_t kMaxNamed = 4;
     std::string names;
     std::set<std::string> machines;
     for (std::size_t i = 0; i < missing.size(); ++i) {
-      if (i < kMostNamed) names += (i == 0 ? "" : ", ") + missing[i]->name;
+      if (i < kMaxNamed) names += (i == 0 ? "" : ", ") + missing[i]->name;
       if (!missing[i]->machine.empty()) machines.insert(missing[i]->machine);
     }
-    if (missing.size() > kMostNamed) {
-      names += fmt::format(" and {} more", missing.size() - kMostNamed);
+    if (missing.size() > kMaxNamed) {
+      names += fmt::format(" and {} more", missing.size() - kMaxNamed);
     }
     std::string where;
     for (const std::string& machine : machines) {

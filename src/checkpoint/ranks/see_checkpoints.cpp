@@ -21,7 +21,7 @@
 namespace cairn {
 namespace {
 
-constexpr std::size_t kMostSeen = 64;  // at most as many published checkpoints, and as many others
+constexpr std::size_t kMaxSeen = 64;  // at most as many published checkpoints, and as many others
 constexpr std::uint64_t kTail = std::uint64_t{64} << 10;
 
 std::string hash_of(const ByteSource& source, std::uint64_t most) {
@@ -80,13 +80,13 @@ std::vector<SeenCheckpoint> see_named(ObjectStore& store, const std::string& fol
                                       NamesByPosition& names) {
   std::vector<SeenCheckpoint> all;
   std::size_t unpublished = 0;  // leftovers of failed saves must not hide whole checkpoints
-  while (all.size() - unpublished < kMostSeen && names.next() != nullptr) {
+  while (all.size() - unpublished < kMaxSeen && names.next() != nullptr) {
     const NamedFile file = names.take();
     auto seen =
         see_or_report(store, file.path, relative_path(normal_path(file.path), normal_path(folder)));
     if (!seen) continue;
     if (!seen->is_published && !seen->was_published) {
-      if (unpublished == kMostSeen) continue;
+      if (unpublished == kMaxSeen) continue;
       ++unpublished;
     }
     seen->order = order_of(file.claim);

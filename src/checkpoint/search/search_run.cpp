@@ -118,17 +118,17 @@ class PlaceSearch {
   // Looks only into the newest files, since a folder may hold any number of files. An earlier
   // save_filename may have had folders in it, so a few files of subfolders are looked into, too.
   std::string why_not_without_whole() const {
-    constexpr std::size_t kMostLookedInto = 64;
-    constexpr std::size_t kMostFolders = 8;
-    constexpr std::size_t kMostInEach = 4;
+    constexpr std::size_t kMaxInspected = 64;
+    constexpr std::size_t kMaxFolders = 8;
+    constexpr std::size_t kMaxInspectedPerPlace = 4;
     if (!place_.store->stat(place_.folder)) return "";
-    const FolderListing here = list(place_.folder, kMostLookedInto);
+    const FolderListing here = list(place_.folder, kMaxInspected);
     std::string why = why_not_beside(here, "its name was made from none of " + names_of_formats());
     if (!why.empty()) return why;
     auto below = find_folders_below(*place_.store, place_.folder, here.folders).found;
-    if (below.size() > kMostFolders) below.resize(kMostFolders);
+    if (below.size() > kMaxFolders) below.resize(kMaxFolders);
     for (const auto& folder : below) {
-      why = why_not_beside(list(folder.path, kMostInEach),
+      why = why_not_beside(list(folder.path, kMaxInspectedPerPlace),
                            "it is not in the folder " + place_.folder);
       if (!why.empty()) return why;
     }

@@ -31,16 +31,16 @@
 namespace cairn::sharded {
 
 // Belongs to one rank, for its consecutive saves with the same other ranks. Rank 0 keeps a
-// GlobalPlan with names and descriptions, kMostKept bytes at most. Each other rank keeps some
+// GlobalPlan with names and descriptions, kMaxKeptBytes bytes at most. Each other rank keeps some
 // dozens of bytes.
 class KeptPlan {
  public:
   // 10,000 tensors on 1,024 ranks take 58 to 86 MiB. That is less than a tenth of the `.metadata`
   // that rank 0 makes from them in every save.
-  static constexpr std::uint64_t kMostKept = std::uint64_t{128} << 20;
+  static constexpr std::uint64_t kMaxKeptBytes = std::uint64_t{128} << 20;
   using AnswerOf = std::function<std::string(std::uint32_t rank)>;
 
-  explicit KeptPlan(std::uint64_t most_kept = kMostKept) : most_kept_(most_kept) {}
+  explicit KeptPlan(std::uint64_t most_kept = kMaxKeptBytes) : most_kept_(most_kept) {}
 
   // Step 1.
   std::string ask(const std::string& save, const Description& own);

@@ -10,7 +10,7 @@ namespace {
 
 constexpr std::string_view kPlanMark = "CPlan_1\n";
 constexpr std::string_view kReportMark = "CDone_1\n";
-constexpr std::uint64_t kMostRank = std::numeric_limits<std::uint32_t>::max();
+constexpr std::uint64_t kMaxRank = std::numeric_limits<std::uint32_t>::max();
 
 }  // namespace
 
@@ -32,7 +32,7 @@ RankPlan RankPlan::parse(std::string_view text) {
   PackedReader in(text, "the plan of what a rank writes");
   in.expect_mark(kPlanMark);
   RankPlan plan;
-  plan.rank = static_cast<std::uint32_t>(in.number(kMostRank));
+  plan.rank = static_cast<std::uint32_t>(in.number(kMaxRank));
   plan.parts_hash = in.number();
   const std::uint64_t count = in.number(8 * std::uint64_t{in.remaining()});
   const std::string_view bits = in.plain((count + 7) / 8);
@@ -67,7 +67,7 @@ RankReport RankReport::parse(std::string_view text) {
   PackedReader in(text, "the report of what a rank has written");
   in.expect_mark(kReportMark);
   RankReport report;
-  report.rank = static_cast<std::uint32_t>(in.number(kMostRank));
+  report.rank = static_cast<std::uint32_t>(in.number(kMaxRank));
   report.plan_hash = in.number();
   for (std::size_t count = in.count(); count > 0; --count) {
     const std::uint64_t bytes = in.number();
@@ -76,7 +76,7 @@ RankReport RankReport::parse(std::string_view text) {
   const std::size_t count = in.count();
   report.places.reserve(count);
   for (std::size_t i = 0; i < count; ++i) {
-    Place place{.file = static_cast<std::uint32_t>(in.number(kMostRank))};
+    Place place{.file = static_cast<std::uint32_t>(in.number(kMaxRank))};
     place.offset = in.number();
     place.size = in.number();
     if (place.file >= report.files.size()) in.fail("names a file that it does not list");

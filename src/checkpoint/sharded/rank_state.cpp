@@ -16,14 +16,14 @@ namespace {
 constexpr std::string_view kNamesMark = "CNames1\n";
 constexpr std::string_view kPartsMark = "CParts1\n";
 constexpr std::size_t kDigestSize = kSealDigits;
-constexpr std::size_t kMostLevels = 1000;
+constexpr std::size_t kMaxLevels = 1000;
 
 // Throws for a tensor that as_chunk() would refuse only while the checkpoint is written.
 void check_part(const TensorView& tensor) {
   if (tensor.quantizer != nullptr) {
     throw UnsupportedError("a quantized tensor: torch.distributed.checkpoint fails to read one");
   }
-  if (tensor.shape.size() > kMostDims) {
+  if (tensor.shape.size() > kMaxDims) {
     throw UnsupportedError("a tensor of more than 64 dimensions");
   }
   try {
@@ -35,8 +35,8 @@ void check_part(const TensorView& tensor) {
 
 // Throws for a name that `.metadata` cannot hold, or that no reader accepts.
 void check_name(const std::string& fqn) {
-  constexpr std::size_t kMostBytes = std::size_t{64} << 10;
-  if (fqn.size() > kMostBytes) {
+  constexpr std::size_t kMaxBytes = std::size_t{64} << 10;
+  if (fqn.size() > kMaxBytes) {
     throw UnsupportedError(dcp::in_quotes(fqn) + "...: a name of more than 64 KiB");
   }
   if (!pickle::is_utf8(fqn)) {
@@ -96,18 +96,18 @@ std::string names_of(const std::vector<RankState::Item>& items) {
   return out.take();
 }
 
-constexpr auto kMostInt64 = static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max());
+constexpr auto kMaxInt64 = static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max());
 
 ItemHeader read_header(PackedReader& in) {
   ItemHeader item;
-  const std::uint64_t levels = in.number(std::min<std::uint64_t>(in.remaining(), kMostLevels));
+  const std::uint64_t levels = in.number(std::min<std::uint64_t>(in.remaining(), kMaxLevels));
   for (std::uint64_t i = 0; i < levels; ++i) {
     if (i > 0) item.fqn += '.';
     if (in.number(1) == 0) {
       item.path.emplace_back(std::string(in.text()));
       item.fqn += std::get<std::string>(item.path.back());
     } else {
-      item.path.emplace_back(static_cast<std::int64_t>(in.number(kMostInt64)));
+      item.path.emplace_back(static_cast<std::int64_t>(in.number(kMaxInt64)));
       item.fqn += std::to_string(std::get<std::int64_t>(item.path.back()));
     }
   }
@@ -116,9 +116,9 @@ ItemHeader read_header(PackedReader& in) {
   item.dtype = find_dtype(dtype);
   if (!item.dtype) in.fail("names an unknown dtype");
   item.requires_grad = in.number(1) == 1;
-  item.size.resize(in.number(kMostDims));
+  item.size.resize(in.number(kMaxDims));
   for (std::int64_t& size : item.size) {
-    size = static_cast<std::int64_t>(in.number(kMostInt64));
+    size = static_cast<std::int64_t>(in.number(kMaxInt64));
   }
   dcp::box_bytes({.offsets = {}, .sizes = item.size}, *item.dtype);  // throws if it overflows
   return item;
@@ -225,11 +225,11 @@ std::vector<ItemHeader> parse_names(std::string_view names) {
 RankParts RankParts::parse(std::string_view parts) {
   PackedReader in(parts, "the description of a rank's parts");
   in.expect_mark(kPartsMark);
-  constexpr std::uint64_t kMostRanks = std::uint64_t{1} << 24;
+  constexpr std::uint64_t kMaxRanks = std::uint64_t{1} << 24;
   RankParts rank;
-  rank.place.rank = static_cast<std::uint32_t>(in.number(kMostRanks));
-  rank.place.world_size = static_cast<std::uint32_t>(in.number(kMostRanks));
-  rank.place.replica = static_cast<std::uint32_t>(in.number(kMostRanks));
+  rank.place.rank = static_cast<std::uint32_t>(in.number(kMaxRanks));
+  rank.place.world_size = static_cast<std::uint32_t>(in.number(kMaxRanks));
+  rank.place.replica = static_cast<std::uint32_t>(in.number(kMaxRanks));
   if (rank.place.rank >= rank.place.world_size) in.fail("is of a rank that does not exist");
   rank.names_digest = in.plain(kDigestSize);
   rank.count = in.count();

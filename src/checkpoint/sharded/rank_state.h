@@ -27,7 +27,7 @@
 namespace cairn::sharded {
 
 // PyTorch's own limit for the dimensions of a tensor; a mask (EntryReader) has a bit for each.
-inline constexpr std::size_t kMostDims = 64;
+inline constexpr std::size_t kMaxDims = 64;
 
 using ItemPath = std::vector<std::variant<std::string, std::int64_t>>;
 
@@ -125,7 +125,7 @@ class EntryReader {
   // each of these. In the other dimensions the part is whole. Objects have no dimensions. Throws
   // CorruptError for a part outside of the tensor.
   void next(const ItemHeader& item, auto&& use) {
-    std::array<std::int64_t, 2 * kMostDims> cuts;
+    std::array<std::int64_t, 2 * kMaxDims> cuts;
     for (std::size_t count = reader_.count(); count > 0; --count) {
       const std::uint64_t mask = reader_.number();
       std::size_t numbers = 0;

@@ -35,12 +35,12 @@ std::string text_of(DType dtype, const Dims& shape) {
 // of these tensors.
 std::vector<const TensorView*> find_tensors(const TensorsByName& tensors,
                                             const std::vector<PartRead>& parts) {
-  constexpr std::size_t kMostNamed = 10;
+  constexpr std::size_t kMaxNamed = 10;
   std::vector<const TensorView*> found;
   std::string problems;
   std::size_t count = 0;
   const auto add = [&](const std::string& problem) {
-    if (++count <= kMostNamed) problems += "\n  " + problem;
+    if (++count <= kMaxNamed) problems += "\n  " + problem;
   };
   for (const PartRead& part : parts) {
     const auto tensor = tensors.find(part.name);
@@ -54,7 +54,7 @@ std::vector<const TensorView*> find_tensors(const TensorsByName& tensors,
         " in the checkpoint, but " + text_of(part.dtype, part.global_shape) + " here");
   }
   if (count == 0) return found;
-  if (count > kMostNamed) problems += "\n  and " + std::to_string(count - kMostNamed) + " more";
+  if (count > kMaxNamed) problems += "\n  and " + std::to_string(count - kMaxNamed) + " more";
   throw MismatchError("the checkpoint does not fit:" + problems);
 }
 

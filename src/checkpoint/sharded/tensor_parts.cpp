@@ -164,10 +164,10 @@ std::string TensorParts::text_of(std::size_t index) const {
 void TensorParts::explain() const {
   const std::string tensor =
       "tensor " + dcp::in_quotes(item_->fqn) + " of size " + dcp::describe(item_->size) + ": ";
-  constexpr std::size_t kMostBoxes = 4096;  // the cost of the search grows with the square
+  constexpr std::size_t kMaxBoxes = 4096;  // the cost of the search grows with the square
   std::vector<std::size_t> distinct;
   for_each_group([&](std::span<const std::uint32_t> group) { distinct.push_back(group.front()); });
-  if (distinct.size() > kMostBoxes) {
+  if (distinct.size() > kMaxBoxes) {
     throw UsageError(tensor + std::to_string(distinct.size()) +
                      " different parts on the ranks do not make it up");
   }
@@ -179,7 +179,7 @@ void TensorParts::explain() const {
     }
   }
   std::vector<dcp::Box> missing = {{Dims(item_->size.size(), 0), item_->size}};
-  for (std::size_t i = 0; i < distinct.size() && missing.size() <= kMostBoxes; ++i) {
+  for (std::size_t i = 0; i < distinct.size() && missing.size() <= kMaxBoxes; ++i) {
     std::vector<dcp::Box> rest;
     for (const dcp::Box& box : missing) {
       cut_out(box, box_of(distinct[i]), rest);

@@ -103,12 +103,12 @@ void print_json(const ConvertResult& result, const std::string& out, Console& co
 
 // "a, b, c and 7 more"
 std::string list_of(const std::vector<std::string>& names) {
-  constexpr std::size_t kMostNames = 3;
+  constexpr std::size_t kMaxNames = 3;
   std::string text;
-  for (std::size_t i = 0; i < std::min(names.size(), kMostNames); ++i) {
+  for (std::size_t i = 0; i < std::min(names.size(), kMaxNames); ++i) {
     text += (i == 0 ? "" : ", ") + printable_line(names[i]);
   }
-  if (names.size() > kMostNames) text += fmt::format(" and {} more", names.size() - kMostNames);
+  if (names.size() > kMaxNames) text += fmt::format(" and {} more", names.size() - kMaxNames);
   return text;
 }
 

@@ -155,7 +155,7 @@ void print_no_answer(const Explanation& explanation, Console& console) {
                                 : "there is no folder " + folder;
   console.err << "cairn: " << found << ": a run with that save_folder would "
               << (refusal.empty() ? std::string("start afresh")
-                                  : "refuse to start: " + printable_line(refusal))
+                                  : "refuse to start: " + printable(refusal))
               << "\n";
   if (explanation.below.found.empty()) return;
   console.err << "cairn: not looked at: the checkpoints in " << list_below(explanation.below)
@@ -255,10 +255,11 @@ Run define_resume(CLI::App& app) {
   app.add_flag("--autoresume-may-begin-anew", options->may_begin_anew,
                "as a Trainer with that option");
   app.footer(
-      "The first line of the answer is the path that a Trainer with autoresume would load. It is "
-      "the checkpoint that is furthest in training among those that verify in full, in any form "
-      "that the run saved. Exit code 3 when there is none; the message says whether the Trainer "
-      "would start afresh or refuse to start.");
+      "The first line of the answer is the path that a Trainer with autoresume would load. In a "
+      "folder it is the checkpoint that is furthest in training among those that verify in full, "
+      "in any form that the run saved. In a store that is far away, the target of latest comes "
+      "first: if it verifies, it is the answer, even if another file is further. Exit code 3 when "
+      "there is none; the message says whether the Trainer would start afresh or refuse to start.");
   return [options](Console& console) { return run_resume(*options, console); };
 }
 

@@ -236,11 +236,11 @@ void print(const std::vector<Checked>& all, const VerifyArgs& options, Console& 
 
 // Lists the files in a folder that are no part of the checkpoint.
 void print_not_read(const std::vector<Checked>& all, Console& console) {
-  constexpr std::size_t kMostNames = 5;
+  constexpr std::size_t kMaxNames = 5;
   for (const Checked& checked : all) {
     std::vector<std::string> names = checked.not_read;
     if (names.empty()) continue;
-    const std::size_t more = names.size() - std::min(names.size(), kMostNames);
+    const std::size_t more = names.size() - std::min(names.size(), kMaxNames);
     names.resize(names.size() - more);
     console.out << printable_line(shown_place(checked.path))
                 << ": not read, as no part of it: " << printable_line(joined(names))

@@ -12,7 +12,7 @@ namespace {
 
 constexpr std::array<std::pair<char, std::int64_t>, 5> kUnits = {
     {{'w', 7 * 86400}, {'d', 86400}, {'h', 3600}, {'m', 60}, {'s', 1}}};
-constexpr std::int64_t kMost = std::int64_t{1000} * 366 * 86400;
+constexpr std::int64_t kMax = std::int64_t{1000} * 366 * 86400;
 
 [[noreturn]] void refuse(const std::string& text) {
   throw UsageError("\"" + text +
@@ -29,12 +29,12 @@ std::chrono::seconds parse_duration(const std::string& text) {
   do {
     std::int64_t number = 0;
     const auto [unit, error] = std::from_chars(at, end, number);
-    if (error != std::errc{} || unit == end || number < 0 || number > kMost) refuse(text);
+    if (error != std::errc{} || unit == end || number < 0 || number > kMax) refuse(text);
     std::int64_t seconds = 0;
     for (const auto& [letter, size] : kUnits) {
       if (letter == *unit) seconds = size;
     }
-    if (seconds == 0 || number > (kMost - total) / seconds) refuse(text);
+    if (seconds == 0 || number > (kMax - total) / seconds) refuse(text);
     total += number * seconds;
     at = unit + 1;
   } while (at != end);

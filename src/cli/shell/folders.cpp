@@ -55,7 +55,7 @@ std::string newest_in(const std::string& folder) {
   const std::string shown = shown_place(folder);
   // In a store that is far away, names tell which file is the newest, and each opened file costs
   // requests.
-  constexpr std::size_t kMostOpened = 16;
+  constexpr std::size_t kMaxOpened = 16;
   const ListOptions options = {
       .trust_names = store->may_be_far(), .limits = kNewest, .store = store};
   const FolderListing listing = list_checkpoints(shown, options);
@@ -64,7 +64,7 @@ std::string newest_in(const std::string& folder) {
   for (auto one = listing.checkpoints.rbegin(); one != listing.checkpoints.rend(); ++one) {
     std::optional<ListedCheckpoint> looked = *one;
     if (options.trust_names && one->condition == Condition::kNotLookedInto) {
-      if (opened++ == kMostOpened) break;
+      if (opened++ == kMaxOpened) break;
       looked = look_into(*one, options);
     }
     if (!looked || looked->condition == Condition::kNotLookedInto) continue;
@@ -81,10 +81,10 @@ std::string newest_in(const std::string& folder) {
 }
 
 std::string list_below(const FoldersBelow& below) {
-  constexpr std::size_t kMostNamed = 5;
+  constexpr std::size_t kMaxNamed = 5;
   std::vector<std::string> texts;
   for (const FolderBelow& folder : below.found) {
-    if (texts.size() == kMostNamed) break;
+    if (texts.size() == kMaxNamed) break;
     texts.push_back(printable_line(shown_place(folder.path)) + " (" +
                     std::to_string(folder.checkpoints) + " by name)");
   }

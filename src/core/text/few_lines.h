@@ -9,12 +9,12 @@ namespace cairn {
 class FewLines {
  public:
   // Whether the next line is one of the few.
-  bool take() { return ++count_ <= kMost; }
+  bool take() { return ++count_ <= kMax; }
   // How many lines were left out.
-  std::size_t left_out() const { return count_ > kMost ? count_ - kMost : 0; }
+  std::size_t left_out() const { return count_ > kMax ? count_ - kMax : 0; }
 
  private:
-  static constexpr std::size_t kMost = 5;
+  static constexpr std::size_t kMax = 5;
   std::size_t count_ = 0;
 };
 

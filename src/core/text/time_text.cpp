@@ -13,11 +13,11 @@ namespace {
 
 // characters; bounds the work, and is enough for any time.
 constexpr std::size_t kLongestTime = 400;
-constexpr std::size_t kMostShown = 60;  // characters of a bad text in a message
+constexpr std::size_t kMaxShown = 60;   // characters of a bad text in a message
 constexpr int kLargestExponent = 9999;  // larger ones have the same effect
 
 [[noreturn]] void fail(std::string_view text, const std::string& why) {
-  std::string shown(text.substr(0, kMostShown));
+  std::string shown(text.substr(0, kMaxShown));
   if (shown.size() < text.size()) shown += "...";
   throw UsageError("time string \"" + shown + "\": " + why);
 }

@@ -15,7 +15,7 @@ namespace cairn::dist {
 namespace {
 
 constexpr int kTag = 0;
-constexpr BatchSize kMostOfBatch = {.ranges = 1 << 15, .bytes = std::uint64_t{32} << 20};
+constexpr BatchSize kMaxBatch = {.ranges = 1 << 15, .bytes = std::uint64_t{32} << 20};
 constexpr std::size_t kFirstNumbers = 65;  // In the first message: room for 32 ranges.
 constexpr std::size_t kAloneBytes = std::size_t{1} << 20;  // A copy would cost more than a batch.
 const std::string kWhat = "gathering the sharded state for rank 0";
@@ -117,7 +117,7 @@ void RowGather::read(std::span<const Range> ranges) const {
   while (!ranges.empty()) {
     const auto small = std::ranges::find_if(ranges, is_large) - ranges.begin();
     const auto next = ranges.first(std::max<std::size_t>(1, static_cast<std::size_t>(small)));
-    for_each_batch(next, kMostOfBatch, [this](const std::vector<Range>& batch) { gather(batch); });
+    for_each_batch(next, kMaxBatch, [this](const std::vector<Range>& batch) { gather(batch); });
     ranges = ranges.subspan(next.size());
   }
 }

@@ -50,9 +50,9 @@ void decode(const Codec& codec, const ByteSource& source, ByteSink& out, std::ui
 }
 
 bool begins_as(const Codec& codec, const ByteSource& source) {
-  constexpr std::uint64_t kMostMagicBytes = 64;
-  constexpr std::uint64_t kMostFrameBytes = std::uint64_t{64} << 10;
-  ReadAhead ahead(source, codec.has_skippable_frames ? kMostFrameBytes : kMostMagicBytes);
+  constexpr std::uint64_t kMaxMagicBytes = 64;
+  constexpr std::uint64_t kMaxFrameBytes = std::uint64_t{64} << 10;
+  ReadAhead ahead(source, codec.has_skippable_frames ? kMaxFrameBytes : kMaxMagicBytes);
   std::uint64_t at = 0;
   while (codec.has_skippable_frames) {
     const auto size = skippable_frame_size(ahead.at(at, kSkippableHeaderBytes));
@@ -60,7 +60,7 @@ bool begins_as(const Codec& codec, const ByteSource& source) {
     if (*size > source.size() - at) return false;
     at += *size;
   }
-  return codec.matches(ahead.at(at, kMostMagicBytes));
+  return codec.matches(ahead.at(at, kMaxMagicBytes));
 }
 
 unsigned compression_threads() {

@@ -14,11 +14,11 @@ namespace {
 // PyTorch's and cairn's files of one tensor have 700 to 1,100 bytes on either side of the elements.
 constexpr std::uint64_t kAroundBytes = 2048;
 // An object is a pickle. A small one is read whole; a larger one is read like any file.
-constexpr std::uint64_t kMostOfAnObject = std::uint64_t{64} << 10;
+constexpr std::uint64_t kMaxObjectBytes = std::uint64_t{64} << 10;
 
 bool is_read_ahead(const Piece& piece) {
   const Location& location = piece.chunk->location;
-  const bool is_large_object = !piece.item->dtype && location.size > kMostOfAnObject;
+  const bool is_large_object = !piece.item->dtype && location.size > kMaxObjectBytes;
   return !location.is_plain && location.transforms.empty() && !is_large_object;
 }
 

@@ -23,11 +23,11 @@ using Range = ByteSource::Range;
 // Shorter runs are read together with the bytes between them: a range costs as much as reading this
 // many bytes.
 constexpr std::size_t kShortestRange = 512;
-constexpr std::size_t kMostRanges = std::size_t{64} << 10;
+constexpr std::size_t kMaxRanges = std::size_t{64} << 10;
 // If the average gap is at most kNear, short runs are read together with the bytes between them, at
-// most kMostAtOnce bytes at a time.
+// most kMaxAtOnce bytes at a time.
 constexpr std::uint64_t kNear = std::uint64_t{16} << 10;
-constexpr std::uint64_t kMostAtOnce = std::uint64_t{16} << 20;
+constexpr std::uint64_t kMaxAtOnce = std::uint64_t{16} << 20;
 // A range in a list of reads takes about 150 bytes of memory. Runs shorter than this get ranges of
 // their own only if they are few.
 constexpr std::size_t kShortestLoneRange = std::size_t{4} << 10;
@@ -106,7 +106,7 @@ void read_runs(const Overlap& overlap, const Storage& storage, std::span<std::by
   std::vector<Range> ranges;
   overlap.for_each_run([&](std::uint64_t from, std::uint64_t to) {
     ranges.push_back({storage.source_offset() + from, out.subspan(to, overlap.run_bytes())});
-    if (ranges.size() < kMostRanges) return;
+    if (ranges.size() < kMaxRanges) return;
     storage.source()->read(ranges);
     ranges.clear();
   });
@@ -129,7 +129,7 @@ void copy_both(const OpenChunk& chunk, Box both, const Box& wanted, std::span<st
   const bool is_near = size / runs <= wanted_bytes / runs + kNear;
   if (overlap.run_bytes() >= kShortestRange || !is_near) return read_runs(overlap, storage, out);
   const auto d = longest_outer_dim(both);
-  if (size <= kMostAtOnce || !d) return overlap.copy(read_bytes(*source, begin, size), out);
+  if (size <= kMaxAtOnce || !d) return overlap.copy(read_bytes(*source, begin, size), out);
   Box rest = both;
   both.sizes[*d] /= 2;
   rest.offsets[*d] += both.sizes[*d];
@@ -152,7 +152,7 @@ bool add_ranges_of(const OpenChunk& chunk, const Box& wanted, std::span<std::byt
   const Overlap overlap(chunk, std::move(*both), wanted);
   const Storage& storage = *chunk.tensor.storage;
   const std::size_t run = overlap.run_bytes();
-  const bool are_many = ranges.size() + bytes / run > kMostRanges;
+  const bool are_many = ranges.size() + bytes / run > kMaxRanges;
   if (storage.source() == nullptr || (run < kShortestLoneRange && are_many)) return false;
   overlap.for_each_run([&](std::uint64_t from, std::uint64_t to) {
     ranges.push_back({storage.source(), {storage.source_offset() + from, out.subspan(to, run)}});

@@ -31,7 +31,7 @@ class ElementsStorage final : public Storage {
   }
   // Uses a scratch file, unless the elements are few or already contiguous.
   SharedBytes load() const override {
-    if (size() <= kMostBytesInMemory || tensor_.is_contiguous()) return tensor_.contiguous_bytes();
+    if (size() <= kMaxBytesInMemory || tensor_.is_contiguous()) return tensor_.contiguous_bytes();
     return spill(size(), scratch_folder_,
                  [&](ByteSink& sink) { write_elements(tensor_, tensor_.storage->bytes(), sink); });
   }

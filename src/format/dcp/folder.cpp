@@ -23,7 +23,7 @@ namespace cairn::dcp {
 namespace {
 
 // Most bytes around elements that are read ahead at once.
-constexpr std::uint64_t kMostHeadBytes = std::uint64_t{16} << 20;
+constexpr std::uint64_t kMaxHeadBytes = std::uint64_t{16} << 20;
 // A tensor in several chunks is written to a scratch file in pieces of this size.
 constexpr std::uint64_t kWindowBytes = std::uint64_t{8} << 20;
 
@@ -203,7 +203,7 @@ void Folder::for_each(std::vector<Piece> pieces,
   ChunkHeads heads;
   for (std::span<const Piece> rest = pieces; !rest.empty();) {
     std::size_t count = 0;
-    for (std::uint64_t bytes = 0; count < rest.size() && bytes < kMostHeadBytes; ++count) {
+    for (std::uint64_t bytes = 0; count < rest.size() && bytes < kMaxHeadBytes; ++count) {
       constexpr std::uint64_t kToKeepOne = 512;  // memory per chunk: a chunk may be one byte
       bytes += kToKeepOne + ChunkHeads::bytes_for(rest[count]);
     }
@@ -378,7 +378,7 @@ class Folder::ChunksStorage final : public PiecesStorage {
     folder_->read_elements(item_, offset, into);
   }
   SharedBytes load() const override {
-    return size() <= kMostBytesInMemory ? Storage::load() : folder_->assemble(item_);
+    return size() <= kMaxBytesInMemory ? Storage::load() : folder_->assemble(item_);
   }
 
  private:

@@ -37,7 +37,7 @@ std::optional<std::uint64_t> empty_zstd_frame(std::string_view bytes) {
   return header + kLastBlockOfNothing.size() + ((flags & 4U) != 0 ? 4 : 0);
 }
 
-constexpr std::size_t kMostFrameBytes = 32;  // of an empty frame
+constexpr std::size_t kMaxFrameBytes = 32;  // of an empty frame
 
 // Returns whether the size in the metadata is that of the elements alone.
 bool has_size_of_elements(const Item& item, const Location& location, const Box& box) {
@@ -53,13 +53,13 @@ struct Found {
 // refers, or at the offset in the metadata if there are no such frames. Removes from `found` the
 // chunks that are stored otherwise.
 std::uint64_t begin_of_safetensors(const ByteSource& data, std::vector<Found>& found) {
-  std::vector<std::byte> starts(found.size() * kMostFrameBytes);
+  std::vector<std::byte> starts(found.size() * kMaxFrameBytes);
   std::vector<ByteSource::Range> ranges;
   const auto start_of = [&](const Found& each) {
     const auto index = static_cast<std::size_t>(&each - found.data());
     const std::uint64_t offset = each.chunk->location.offset;
-    return std::span(starts).subspan(
-        index * kMostFrameBytes, std::min<std::uint64_t>(kMostFrameBytes, data.size() - offset));
+    return std::span(starts).subspan(index * kMaxFrameBytes,
+                                     std::min<std::uint64_t>(kMaxFrameBytes, data.size() - offset));
   };
   for (const Found& each : found) {
     if (each.chunk->location.transforms.empty()) continue;

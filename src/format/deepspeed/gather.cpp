@@ -67,7 +67,7 @@ class RunsStorage final : public AssembledStorage {
     }
   }
   SharedBytes load() const override {
-    if (size() <= kMostBytesInMemory) return Storage::load();
+    if (size() <= kMaxBytesInMemory) return Storage::load();
     return spill(size(), scratch_folder_, [&](ByteSink& sink) {
       for (const Run& run : runs_) {
         write(run, sink);

@@ -168,9 +168,9 @@ class LegacyStorages final : public pickle::KeyedStorages {
 
   // Checks the storages' numbers of elements, with one read for each 64 Ki storages.
   void check_counts(std::span<const Found> found) const {
-    constexpr std::size_t kMostAtOnce = std::size_t{64} << 10;
-    for (; !found.empty(); found = found.subspan(std::min(found.size(), kMostAtOnce))) {
-      const std::span<const Found> now = found.first(std::min(found.size(), kMostAtOnce));
+    constexpr std::size_t kMaxAtOnce = std::size_t{64} << 10;
+    for (; !found.empty(); found = found.subspan(std::min(found.size(), kMaxAtOnce))) {
+      const std::span<const Found> now = found.first(std::min(found.size(), kMaxAtOnce));
       std::vector<std::uint64_t> counts(now.size());
       std::vector<ByteSource::Range> ranges;
       ranges.reserve(now.size());

@@ -86,7 +86,7 @@ constexpr int kHighestProtocol = 5;
 
 // The put_...() functions write an opcode of protocol 2 with its operand at `at`, where this many
 // bytes must be free. Each returns the position after the operand.
-inline constexpr std::size_t kMostOpcodeBytes = 10;
+inline constexpr std::size_t kMaxOpcodeBytes = 10;
 
 // Writes opcode and operand as one number: a processor stalls if bytes are stored separately and
 // then read as one word. Always writes eight bytes at `at`.

@@ -98,7 +98,7 @@ std::optional<std::uint64_t> header_digest(const ByteSource& file) {
   const SharedBytes start = read_start(file, kStartBytes);
   if (!has_header(start.view)) return std::nullopt;
   const auto size = load_little_endian<std::uint64_t>(start.view.data());
-  if (size > std::min(file.size() - kSizeBytes, kMostHeaderBytes)) return std::nullopt;
+  if (size > std::min(file.size() - kSizeBytes, kMaxHeaderBytes)) return std::nullopt;
   return xxh3_64(read_start(file, kSizeBytes + size).view);
 }
 

@@ -200,9 +200,9 @@ std::uint64_t read_size(const ByteSource& file) {
   }
   const SharedBytes bytes = file.view(0, kSizeBytes);
   const auto size = load_little_endian<std::uint64_t>(bytes.view.data());
-  if (size > kMostHeaderBytes) {
+  if (size > kMaxHeaderBytes) {
     throw CorruptError("the header has " + std::to_string(size) + " bytes; at most " +
-                           std::to_string(kMostHeaderBytes) + " are allowed",
+                           std::to_string(kMaxHeaderBytes) + " are allowed",
                        {}, 0);
   }
   if (size > file.size() - kSizeBytes) {
@@ -224,8 +224,8 @@ bool has_header(ByteView file) {
   if (file.size() <= kSizeBytes) return false;
   // Accepts sizes above the largest allowed one, so that read_header() reports those.
   if (load_little_endian<std::uint64_t>(file.data()) >> 48 != 0) return false;
-  constexpr std::size_t kMostSpace = 64;
-  const std::string_view text = as_text(file.subspan(kSizeBytes)).substr(0, kMostSpace);
+  constexpr std::size_t kMaxSpace = 64;
+  const std::string_view text = as_text(file.subspan(kSizeBytes)).substr(0, kMaxSpace);
   const std::size_t first = text.find_first_not_of(" \t\r\n");
   return first != std::string_view::npos && text[first] == '{';
 }

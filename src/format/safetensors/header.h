@@ -8,7 +8,7 @@
 namespace cairn::safetensors {
 
 inline constexpr std::uint64_t kSizeBytes = 8;  // size of the number before the header
-inline constexpr std::uint64_t kMostHeaderBytes = 100'000'000;
+inline constexpr std::uint64_t kMaxHeaderBytes = 100'000'000;
 inline constexpr std::string_view kMetadataName = "__metadata__";
 
 // Returns whether the bytes begin as a safetensors file does, even if it is damaged or cut off.

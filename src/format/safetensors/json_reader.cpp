@@ -9,7 +9,7 @@
 namespace cairn {
 namespace {
 
-constexpr std::size_t kMostNesting = 128;
+constexpr std::size_t kMaxNesting = 128;
 
 bool is_digit(char c) { return c >= '0' && c <= '9'; }
 
@@ -206,7 +206,7 @@ void JsonReader::skip() {
   do {
     const char first = peek();
     if (first == '{' || first == '[') {
-      if (open.size() == kMostNesting) fail("more than 128 values inside one another");
+      if (open.size() == kMaxNesting) fail("more than 128 values inside one another");
       ++position_;
       if (!accept(first == '{' ? '}' : ']')) {
         open += first;

@@ -23,7 +23,7 @@ Windows::Extent header_extent(const Windows& file) {
   }
   const SharedBytes start = file.view(0, safetensors::kSizeBytes);
   const auto size = load_little_endian<std::uint64_t>(start.view.data());
-  return {0, safetensors::kSizeBytes + std::min(size, safetensors::kMostHeaderBytes)};
+  return {0, safetensors::kSizeBytes + std::min(size, safetensors::kMaxHeaderBytes)};
 }
 
 }  // namespace

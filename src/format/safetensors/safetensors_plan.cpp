@@ -85,7 +85,7 @@ std::string header_text(const std::vector<NamedTensor>& tensors,
   }
   text += '}';
   text.append((8 - text.size() % 8) % 8, ' ');
-  if (text.size() > safetensors::kMostHeaderBytes) {
+  if (text.size() > safetensors::kMaxHeaderBytes) {
     throw UnsupportedError("the names and shapes of " + std::to_string(tensors.size()) +
                            " tensors do not fit into the header of one safetensors file: write "
                            "several shards");

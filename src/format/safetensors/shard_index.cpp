@@ -68,8 +68,8 @@ const std::string* ShardIndex::find_metadata(std::string_view name) const {
 
 bool may_be_index(const ByteSource& file) {
   constexpr std::uint64_t kNear = std::uint64_t{1} << 20;  // only "metadata" precedes the map
-  constexpr std::uint64_t kMostSpace = 1024;
-  for (const std::uint64_t bytes : {kMostSpace, kNear}) {
+  constexpr std::uint64_t kMaxSpace = 1024;
+  for (const std::uint64_t bytes : {kMaxSpace, kNear}) {
     const SharedBytes start = read_start(file, bytes);
     const std::string_view text = as_text(start.view);
     const std::size_t first = text.find_first_not_of(" \t\r\n");

@@ -23,7 +23,7 @@ namespace cairn::tar {
 namespace {
 
 // Limit for a long name or a pax header. Programs write a few hundred bytes.
-constexpr std::uint64_t kMostExtraBytes = std::uint64_t{1} << 20;
+constexpr std::uint64_t kMaxExtraBytes = std::uint64_t{1} << 20;
 // How many of the zeros after the end are read at once.
 constexpr std::uint64_t kEndPieceBytes = std::uint64_t{64} << 10;
 
@@ -111,7 +111,7 @@ class Reader {
       damaged("the tar is cut off: a member needs " + std::to_string(*size) + " bytes");
     }
     if (is_extra) {
-      if (*size > kMostExtraBytes) damaged("a name in the tar is larger than 1 MiB");
+      if (*size > kMaxExtraBytes) damaged("a name in the tar is larger than 1 MiB");
       read_extra(type, ahead_.at(begin, *size));
     } else {
       add({next_.name.value_or(header_name(block)), begin, *size}, type);

@@ -270,14 +270,14 @@ void check_overlaps(const Directory& in_file_order) {
 // of the end. That is enough for the directory, unless tensors are tiny.
 constexpr std::uint64_t kHeadBytes = std::uint64_t{128} << 10;
 constexpr std::uint64_t kLeastEndBytes = std::uint64_t{256} << 10;
-constexpr std::uint64_t kMostEndBytes = std::uint64_t{1} << 20;
+constexpr std::uint64_t kMaxEndBytes = std::uint64_t{1} << 20;
 static_assert(kLeastEndBytes >= kTailBytes);
 // If the caller has read this much of the end, and the first local header, fetch_ends() reads
 // nothing.
 constexpr std::uint64_t kShortTailBytes = std::uint64_t{1} << 10;
 
 std::uint64_t end_bytes(std::uint64_t size) {
-  return std::clamp(size / 128, kLeastEndBytes, kMostEndBytes);
+  return std::clamp(size / 128, kLeastEndBytes, kMaxEndBytes);
 }
 
 // Returns the bytes of the pickle in `head`, if it is the first record, as PyTorch and cairn write
@@ -297,19 +297,19 @@ ByteView beginning_of_pickle(const SharedBytes& head) {
 // Guesses where the pickle ends, since only the directory tells its size. The pickle has a tensor
 // for almost each entry. The guess is that the pickle continues as it begins, or with names of
 // usual length if the beginning does not tell. The guess adds half of that, for names that get
-// longer. If the beginning is unlike the rest, the surplus is at most kMostSurplus plus three times
-// the directory's size, which usual names need.
+// longer. If the beginning is unlike the rest, the surplus is at most kMaxSurplusBytes plus three
+// times the directory's size, which usual names need.
 std::uint64_t guess_end_of_pickle(const Windows& source, const DirectoryExtent& extent) {
   constexpr std::uint64_t kUsualBytes = 150;
-  constexpr std::uint64_t kMostBytes = 2048;
-  constexpr std::uint64_t kMostSurplus = std::uint64_t{32} << 20;
+  constexpr std::uint64_t kMaxBytes = 2048;
+  constexpr std::uint64_t kMaxSurplusBytes = std::uint64_t{32} << 20;
   const std::uint64_t there = std::min(source.size(), kHeadBytes);
   const auto bytes = source.has(0, there)
                          ? pickle::bytes_per_storage(beginning_of_pickle(source.view(0, there)))
                          : std::nullopt;
   const std::uint64_t guess =
-      there + extent.entries * std::min(bytes.value_or(kUsualBytes), kMostBytes) / 2 * 3;
-  return std::min(guess, 3 * extent.size + kMostSurplus);
+      there + extent.entries * std::min(bytes.value_or(kUsualBytes), kMaxBytes) / 2 * 3;
+  return std::min(guess, 3 * extent.size + kMaxSurplusBytes);
 }
 
 // Does the second read if the directory is not in memory yet: reads the directory, the small
@@ -323,18 +323,18 @@ void fetch_directory(Windows& source, const DirectoryExtent& extent) {
 }
 
 // Does the second read if the directory was in memory before: reads the missing bytes of the
-// records that every reader needs. These bytes stay in memory. A record of more than kMostFetched
+// records that every reader needs. These bytes stay in memory. A record of more than kMaxFetched
 // is left to the code that needs it.
 void fetch_small_records(Windows& source, const std::vector<Entry>& entries) {
   constexpr std::array<std::string_view, 6> kSmall = {
       "data.pkl", "constants.pkl", "byteorder",
       "version",  ".data/version", ".cairn/manifest.json"};  // checkpoint/plan/manifest.h
   constexpr std::uint64_t kMaxGap = 4096;                    // PyTorch has gaps after the pickle
-  constexpr std::uint64_t kMostFetched = std::uint64_t{64} << 20;  // a sparse file may claim more
+  constexpr std::uint64_t kMaxFetched = std::uint64_t{64} << 20;  // a sparse file may claim more
   std::vector<Windows::Extent> extents;
   for (const Entry& entry : entries) {
     const FileRecord& record = entry.record;
-    const bool is_small = record.size <= kMostFetched &&
+    const bool is_small = record.size <= kMaxFetched &&
                           std::find(kSmall.begin(), kSmall.end(), record.name) != kSmall.end();
     if (!is_small || entry.is_compressed() || source.has(record.offset, record.size)) continue;
     if (!extents.empty() &&

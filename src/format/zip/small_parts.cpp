@@ -6,15 +6,15 @@
 namespace cairn::zip {
 namespace {
 
-constexpr std::size_t kMostParts = 4096;
-constexpr std::uint64_t kMostBytes = std::uint64_t{1} << 20;
+constexpr std::size_t kMaxParts = 4096;
+constexpr std::uint64_t kMaxBytes = std::uint64_t{1} << 20;
 
 }  // namespace
 
 bool SmallParts::add(std::uint64_t offset, std::uint64_t size, Use use) {
   parts_.push_back({offset, size, std::move(use)});
   bytes_ += size;
-  return (parts_.size() < kMostParts && bytes_ < kMostBytes) || flush();
+  return (parts_.size() < kMaxParts && bytes_ < kMaxBytes) || flush();
 }
 
 bool SmallParts::flush() {
@@ -47,7 +47,7 @@ bool Comparison::add(std::uint64_t size) {
   } else {
     parts_.push_back({here, size});
   }
-  return (parts_.size() < kMostParts && expected_.size() < kMostBytes) || compare();
+  return (parts_.size() < kMaxParts && expected_.size() < kMaxBytes) || compare();
 }
 
 bool Comparison::compare() {

@@ -16,7 +16,7 @@ namespace {
 // Two blocks are being written, one is being filled, and one is spare in case either write takes
 // long.
 constexpr std::size_t kRingBlocks = 4;
-constexpr std::size_t kMostBlockBytes = std::size_t{4} << 20;
+constexpr std::size_t kMaxBlockBytes = std::size_t{4} << 20;
 constexpr std::size_t kPiecesOfAFile = 16;
 // Blocks of large files are multiples of what direct writes may need. Smaller blocks are only
 // copied. The smallest are so small that tests can crash in the middle of a small file, too.
@@ -32,7 +32,7 @@ std::size_t block_bytes(std::uint64_t file_bytes) {
   const std::size_t granule = wanted < kDirectGranule ? kLeastBlockBytes : kDirectGranule;
   const std::uint64_t even = wanted / granule * granule;
   return static_cast<std::size_t>(
-      std::clamp<std::uint64_t>(even, kLeastBlockBytes, kMostBlockBytes));
+      std::clamp<std::uint64_t>(even, kLeastBlockBytes, kMaxBlockBytes));
 }
 
 namespace {

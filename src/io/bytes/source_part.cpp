@@ -59,9 +59,9 @@ std::shared_ptr<const ByteSource> part_of(std::shared_ptr<const ByteSource> sour
 }
 
 SharedBytes read_bytes(const ByteSource& source, std::uint64_t offset, std::uint64_t size) {
-  constexpr std::uint64_t kMostBytes = std::uint64_t{64} << 20;
+  constexpr std::uint64_t kMaxBytes = std::uint64_t{64} << 20;
   source.check_range(offset, size);
-  if (source.in_memory() || size > kMostBytes) return source.view(offset, size);
+  if (source.in_memory() || size > kMaxBytes) return source.view(offset, size);
   const auto buffer = std::make_shared<std::vector<std::byte>>(size);
   const ByteSource::Range range{offset, *buffer};
   if (size > 0) source.read({&range, 1});

@@ -7,6 +7,7 @@
 
 #include "cairn/error.h"
 
+#include "core/existing.h"
 #include "io/durable/atomic_folder.h"
 #include "io/durable/clean_up.h"
 #include "io/durable/spare_file.h"
@@ -80,7 +81,7 @@ void check_target(FileSystem& files, const FilePath& target, bool overwrite) {
                      ": this is a device or a pipe, not a file; give another name");
   }
   if (!overwrite) {
-    throw AlreadyExistsError(path + " exists already: choose another name, or allow overwriting");
+    refuse_existing(path);
   }
 }
 

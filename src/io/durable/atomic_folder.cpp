@@ -7,6 +7,7 @@
 
 #include "cairn/error.h"
 
+#include "core/existing.h"
 #include "io/durable/atomic_file.h"
 #include "io/durable/clean_up.h"
 #include "io/memory/mapped_file.h"
@@ -21,7 +22,7 @@ bool is_folder_to_replace(FileSystem& files, const FilePath& target, bool overwr
   const auto there = files.stat(path, false);
   if (!there) return false;
   if (!overwrite) {
-    throw AlreadyExistsError(path + " exists already: choose another name, or allow overwriting");
+    refuse_existing(path);
   }
   if (there->type != FileInfo::Type::kFolder) {
     throw UsageError("cannot write the folder " + path + ": a file or link has that name");

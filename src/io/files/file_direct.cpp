@@ -47,7 +47,7 @@ FileDescriptor open_direct(const FileDescriptor& file) {
 
 DirectReads::DirectReads(const FileDescriptor& file, std::uint64_t size)
     : direct_(open_direct(file)), size_(size) {
-  buffers_.reserve(kMostAtOnce);  // so that returning a buffer cannot fail
+  buffers_.reserve(kMaxAtOnce);  // so that returning a buffer cannot fail
   if (!direct_.is_open()) return;
   void* const pages = mmap(nullptr, size_, PROT_READ, MAP_SHARED, file.get(), 0);
   if (pages == MAP_FAILED) {
@@ -63,7 +63,7 @@ DirectReads::~DirectReads() {
 
 bool DirectReads::read(std::uint64_t begin, std::uint64_t end,
                        const std::function<void(ByteView)>& use) {
-  if (pages_ == nullptr || end - begin > kMostBytes) return false;
+  if (pages_ == nullptr || end - begin > kMaxBytes) return false;
   const std::uint64_t from = aligned_down(begin);
   PageMemory buffer = take_buffer();
   const bool is_read = read_into({buffer.data(), buffer.size()}, from, end);
@@ -85,7 +85,7 @@ bool DirectReads::read_in_place(std::uint64_t offset, std::span<std::byte> into,
   const std::uint64_t from = round_up(offset, kAlignment);
   const std::uint64_t to = aligned_down(end);
   const bool lies_so = address % kAlignment == offset % kAlignment && from < to;
-  if (pages_ == nullptr || !lies_so || behind > kMostFollowing) return false;
+  if (pages_ == nullptr || !lies_so || behind > kMaxFollowingBytes) return false;
   const std::size_t head = from - offset;
   const std::size_t tail = end - to;
   const std::size_t after = round_up(tail + behind, kAlignment);
@@ -145,7 +145,7 @@ bool DirectReads::read_into(std::span<std::byte> aligned, std::uint64_t from,
 
 // Returns an empty buffer, into which no read fits, if there is no memory.
 PageMemory DirectReads::take_buffer() {
-  constexpr std::size_t kBufferBytes = kMostBytes + 2 * kAlignment;
+  constexpr std::size_t kBufferBytes = kMaxBytes + 2 * kAlignment;
   queue_.acquire();
   {
     const std::lock_guard lock(mutex_);

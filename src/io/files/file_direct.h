@@ -32,11 +32,11 @@ namespace cairn {
 // For one file, during one call of its source. Thread-safe.
 class DirectReads {
  public:
-  static constexpr std::uint64_t kMostBytes = std::uint64_t{6} << 20;  // of one read()
+  static constexpr std::uint64_t kMaxBytes = std::uint64_t{6} << 20;  // of one read()
   // Alignment of offsets, sizes and memory; no disk requires more.
   static constexpr std::uint64_t kAlignment = 4096;
   // How many reads are in the disk's queue at once, each with its own buffer.
-  static constexpr std::ptrdiff_t kMostAtOnce = 8;
+  static constexpr std::ptrdiff_t kMaxAtOnce = 8;
 
   // `file` must outlive this object.
   DirectReads(const FileDescriptor& file, std::uint64_t size);
@@ -47,18 +47,18 @@ class DirectReads {
   // Step 2.
   bool is_cached(std::uint64_t begin, std::uint64_t end) const;
 
-  // Step 3, for at most kMostBytes: calls use() with the bytes of [begin, end), which are valid
+  // Step 3, for at most kMaxBytes: calls use() with the bytes of [begin, end), which are valid
   // only during the call. Returns false if it could not read them.
   bool read(std::uint64_t begin, std::uint64_t end, const std::function<void(ByteView)>& use);
 
   // Step 3 without a copy: fills `into`, and calls use() with the `behind` bytes that follow them
-  // in the file, at most kMostFollowing. The following bytes come with the same system call, as do
-  // the pages that `into` shares with other data. They are valid only during use(). Returns false
-  // if `into` is not aligned as in the file, is too small, or could not be read; then its content
-  // is undefined.
+  // in the file, at most kMaxFollowingBytes. The following bytes come with the same system call, as
+  // do the pages that `into` shares with other data. They are valid only during use(). Returns
+  // false if `into` is not aligned as in the file, is too small, or could not be read; then its
+  // content is undefined.
   bool read_in_place(std::uint64_t offset, std::span<std::byte> into, std::size_t behind,
                      const std::function<void(ByteView)>& use) const;
-  static constexpr std::size_t kMostFollowing = std::size_t{64} << 10;
+  static constexpr std::size_t kMaxFollowingBytes = std::size_t{64} << 10;
 
  private:
   bool read_into(std::span<std::byte> aligned, std::uint64_t begin, std::uint64_t end) const;
@@ -68,7 +68,7 @@ class DirectReads {
   FileDescriptor direct_;
   std::uint64_t size_;
   void* pages_ = nullptr;  // a mapping that is asked about but never touched
-  std::counting_semaphore<kMostAtOnce> queue_{kMostAtOnce};
+  std::counting_semaphore<kMaxAtOnce> queue_{kMaxAtOnce};
   std::mutex mutex_;
   std::vector<PageMemory> buffers_;
 };

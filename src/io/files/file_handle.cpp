@@ -23,10 +23,10 @@ using SharedDescriptor = std::shared_ptr<const FileDescriptor>;
 
 std::size_t most_open() {
   constexpr std::size_t kLeast = 16;
-  constexpr std::size_t kMost = 1024;
+  constexpr std::size_t kMax = 1024;
   struct rlimit limit = {};
   if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return kLeast;
-  return std::clamp<std::size_t>(limit.rlim_cur / 4, kLeast, kMost);
+  return std::clamp<std::size_t>(limit.rlim_cur / 4, kLeast, kMax);
 }
 
 std::int64_t nanoseconds(const timespec& time) {

@@ -13,6 +13,7 @@
 
 #include "cairn/error.h"
 
+#include "core/existing.h"
 #include "io/durable/atomic_file.h"
 #include "io/durable/clean_up.h"
 #include "io/file.h"
@@ -167,8 +168,7 @@ class PosixFileSystem final : public FileSystem {
     };
     const int error = act_at(from, to, act);
     if (error == EEXIST && !overwrite) {
-      throw AlreadyExistsError(to.text() +
-                               " exists already: choose another name, or allow overwriting");
+      refuse_existing(to.text());
     }
     if (error == EISDIR || error == ENOTEMPTY || (error == EEXIST && overwrite)) {
       throw UsageError("cannot write " + to.text() + ": a folder has that name");

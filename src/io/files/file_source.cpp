@@ -32,8 +32,8 @@ constexpr std::uint64_t kFilePieceBytes = std::uint64_t{4} << 20;
 constexpr std::uint64_t kLeastDirectBytes = std::uint64_t{32} << 20;
 constexpr std::uint64_t kLeastDirectPiece = std::uint64_t{1} << 20;
 constexpr std::size_t kGapBytes = std::size_t{4} << 10;  // reading so much costs less than a call
-constexpr std::uint64_t kMostFollowing = DirectReads::kMostFollowing;
-static_assert(kFilePieceBytes + kLeastDirectPiece + kMostFollowing <= DirectReads::kMostBytes);
+constexpr std::uint64_t kMaxFollowingBytes = DirectReads::kMaxFollowingBytes;
+static_assert(kFilePieceBytes + kLeastDirectPiece + kMaxFollowingBytes <= DirectReads::kMaxBytes);
 constexpr unsigned kDiskThreads = 6;  // they wait most of the time
 
 // Returns a place of this thread for the bytes between two ranges, which are never looked at.
@@ -51,7 +51,7 @@ struct Item {
   std::uint64_t begin = 0;  // offset in that part
 };
 
-// The bytes that one call reads: items in order, with small gaps; at most DirectReads::kMostBytes.
+// The bytes that one call reads: items in order, with small gaps; at most DirectReads::kMaxBytes.
 struct FilePiece {
   std::uint64_t offset = 0;
   std::uint64_t end = 0;
@@ -91,7 +91,7 @@ std::vector<Item> in_order(std::span<const ByteSource::Part> parts) {
 // has a piece of its own, with a little that follows it, so that it may be read without a copy.
 bool fits(const Item& first, const Item& next, std::uint64_t end) {
   if (first.size >= kLeastDirectPiece && !first.into.empty()) {
-    return end - (first.offset + first.size) <= kMostFollowing;
+    return end - (first.offset + first.size) <= kMaxFollowingBytes;
   }
   if (next.size >= kLeastDirectPiece && !next.into.empty()) return false;
   return end - first.offset <= kFilePieceBytes;
@@ -104,7 +104,7 @@ bool is_adjacent(const FilePiece& piece, const Item& next) {
 }
 
 std::vector<FilePiece> pieces_of(std::span<const Item> items) {
-  constexpr std::size_t kMostItems = IOV_MAX / 2;  // each with the gap before it
+  constexpr std::size_t kMaxItems = IOV_MAX / 2;  // each with the gap before it
   std::vector<FilePiece> pieces;
   std::size_t first = 0;
   for (std::size_t i = 0; i < items.size(); ++i) {
@@ -115,7 +115,7 @@ std::vector<FilePiece> pieces_of(std::span<const Item> items) {
     const bool is_one = is_near && is_adjacent(pieces.back(), item) &&
                         end - items[first].offset <= kFilePieceBytes + kLeastDirectPiece;
     const bool joins =
-        is_one || (is_near && i - first < kMostItems && fits(items[first], item, end));
+        is_one || (is_near && i - first < kMaxItems && fits(items[first], item, end));
     if (!joins) {
       pieces.push_back({.offset = item.offset, .place = item.into});
       first = i;

@@ -15,14 +15,14 @@
 namespace cairn {
 
 // This many bytes, or fewer, are kept in memory.
-inline constexpr std::uint64_t kMostBytesInMemory = std::uint64_t{32} << 20;
+inline constexpr std::uint64_t kMaxBytesInMemory = std::uint64_t{32} << 20;
 
 // Collects the bytes that are written: in memory up to `most_in_memory` bytes, beyond that in a
 // ScratchFile.
 class SpillSink final : public ByteSink {
  public:
   struct Options {
-    std::uint64_t most_in_memory = kMostBytesInMemory;
+    std::uint64_t most_in_memory = kMaxBytesInMemory;
     std::uint64_t expected_bytes = 0;  // 0: unknown
     std::string scratch_folder = {};   // as for ScratchFile
   };

@@ -21,7 +21,7 @@ namespace {
 
 constexpr std::chrono::milliseconds kProgramTimeout{60'000};
 constexpr const char* kTimeoutVariable = "CAIRN_PROGRAM_TIMEOUT";
-constexpr double kMostSeconds = 1e6;
+constexpr double kMaxSeconds = 1e6;
 constexpr std::chrono::milliseconds kLongestPause{20};
 
 // Whether the program was ended from outside (for example by the kernel when memory is short), and
@@ -41,7 +41,7 @@ std::chrono::milliseconds program_timeout() {
   double seconds = 0;
   const char* const end = text.data() + text.size();
   const auto [stopped, error] = std::from_chars(text.data(), end, seconds);
-  if (error != std::errc() || stopped != end || !(seconds > 0 && seconds <= kMostSeconds)) {
+  if (error != std::errc() || stopped != end || !(seconds > 0 && seconds <= kMaxSeconds)) {
     throw UsageError(std::string(kTimeoutVariable) +
                      " must be a number of seconds above 0, given: \"" + printable_line(text) +
                      "\"");

@@ -14,7 +14,7 @@
 namespace cairn {
 namespace {
 
-constexpr std::size_t kMostRead = std::size_t{64} << 10;
+constexpr std::size_t kMaxReadBytes = std::size_t{64} << 10;
 constexpr std::size_t kLongestMessages = 2000;
 constexpr int kLastWordsMs = 1000;
 
@@ -68,8 +68,8 @@ ProgramDialog::PumpResult ProgramDialog::pump(ByteView& output, std::string& inp
   if (ends[2].revents != 0) take_messages();
   if (ends[1].revents == 0) return PumpResult::kSome;
   const std::size_t before = input.size();
-  input.resize(before + kMostRead);
-  const ssize_t count = read(program_.output.get(), input.data() + before, kMostRead);
+  input.resize(before + kMaxReadBytes);
+  const ssize_t count = read(program_.output.get(), input.data() + before, kMaxReadBytes);
   input.resize(before + static_cast<std::size_t>(std::max<ssize_t>(count, 0)));
   if (count > 0 || (count < 0 && errno == EINTR)) return PumpResult::kSome;
   program_.output.close();

@@ -20,8 +20,8 @@ double any_number() {
 }  // namespace
 
 std::chrono::milliseconds pause_after(const RetryPolicy& policy, int failures) {
-  constexpr int kMostDoublings = 20;
-  const auto whole = std::min(policy.first_pause * (1 << std::min(failures - 1, kMostDoublings)),
+  constexpr int kMaxDoublings = 20;
+  const auto whole = std::min(policy.first_pause * (1 << std::min(failures - 1, kMaxDoublings)),
                               policy.longest_pause);
   const double share = 0.5 + (policy.random ? policy.random() : any_number()) / 2;
   return std::chrono::milliseconds(

@@ -10,7 +10,7 @@
 
 #include "checkpoint/folder/conflict.h"
 #include "checkpoint/folder/format_folders.h"
-#include "checkpoint/folder/look_into.h"
+#include "checkpoint/folder/inspect_file.h"
 #include "checkpoint/open/source.h"
 #include "checkpoint/open/training_info.h"
 #include "checkpoint/ranks/see_checkpoints.h"
@@ -24,8 +24,8 @@ namespace {
 
 // Limits how many files are examined: a folder may have any number of files whose names claim later
 // batches than they hold.
-constexpr std::size_t kMostWhole = 16;     // Each may cost a full read.
-constexpr std::size_t kMostUnusable = 64;  // These take less.
+constexpr std::size_t kMaxReplaceable = 16;  // Each may cost a full read.
+constexpr std::size_t kMaxUnusable = 64;     // These take less.
 
 // Lists the folders of the place's format, with paths relative to its folder as names. Examines no
 // file: its name decides first whether it matters.
@@ -169,7 +169,7 @@ class ConflictCheck {
 
   // Whether enough names were examined. The others are examined before their saves.
   bool is_enough() const {
-    return result_.replaceable.size() >= kMostWhole || result_.unusable.size() >= kMostUnusable;
+    return result_.replaceable.size() >= kMaxReplaceable || result_.unusable.size() >= kMaxUnusable;
   }
   void leave(const Conflict& conflict) {
     result_.unexamined.push_back(join_path(place_.folder, conflict.name));
@@ -314,7 +314,7 @@ void adopt_saved(const SaverPlace& place, SavedCheckpoints& saved) {
     const std::string name = tail_of(there, place.filename);
     const std::string now = join_path(place.folder, name);
     const std::string folder = there.substr(0, there.size() - name.size());
-    if (!is_own_name(name) || asked[folder] >= kMostWhole || !exists(now)) return std::nullopt;
+    if (!is_own_name(name) || asked[folder] >= kMaxReplaceable || !exists(now)) return std::nullopt;
     if (!moved.contains(folder)) {
       // Parts do not say when they were made, so the name is trusted.
       const bool is_in_parts = is_saved_in_parts(place, now);

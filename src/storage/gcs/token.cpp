@@ -18,8 +18,8 @@ namespace {
 
 constexpr std::uint64_t kLongestFile = 1 << 20;
 constexpr std::size_t kLongestReason = 300;
-constexpr std::chrono::seconds kTokenLife{3600};   // the limit for service accounts
-constexpr std::chrono::minutes kMostTokenSkew{4};  // less does not explain a refusal
+constexpr std::chrono::seconds kTokenLife{3600};  // the limit for service accounts
+constexpr std::chrono::minutes kMaxTokenSkew{4};  // less does not explain a refusal
 constexpr const char* kTokenUri = "https://oauth2.googleapis.com/token";
 constexpr const char* kMayWrite = "https://www.googleapis.com/auth/devstorage.read_write";
 constexpr const char* kByJwt = "urn:ietf:params:oauth:grant-type:jwt-bearer";
@@ -142,7 +142,7 @@ s3::Credentials fetch_token(const TokenContext& context, const Account& account)
   const auto theirs = parse_http_date(response.header("date"));
   const bool may_be_skewed = response.failure.empty() && response.status == 400 && theirs &&
                              account.kind == Account::Kind::kService;
-  if (may_be_skewed && std::chrono::abs(*theirs - now) > kMostTokenSkew) response = ask(*theirs);
+  if (may_be_skewed && std::chrono::abs(*theirs - now) > kMaxTokenSkew) response = ask(*theirs);
   const std::string what = "a token for gs:// from " + server.origin();
   if (response.failure.empty() && response.status != 200) {
     refuse_keys(what,

@@ -18,7 +18,7 @@
 namespace cairn::web {
 namespace {
 
-constexpr std::uint64_t kMostWithoutRanges = std::uint64_t{1} << 30;
+constexpr std::uint64_t kMaxBytesWithoutRanges = std::uint64_t{1} << 30;
 constexpr int kRedirects = 10;
 constexpr std::string_view kOfUrls = "-._~:/?[]@!$&'()*+,;=%";
 
@@ -167,7 +167,7 @@ Config resolve_config(const std::string& root) {
   }
   config.server = parse_http_url(text, "a place on a web server");
   config.settings = remote_settings();
-  config.settings.most_without_ranges = kMostWithoutRanges;
+  config.settings.most_without_ranges = kMaxBytesWithoutRanges;
   return config;
 }
 

@@ -104,7 +104,7 @@ std::shared_ptr<PointerFence> PointerFences::find(const std::string& name) {
   if (used.fence == nullptr) used.fence = std::make_shared<PointerFence>(store_, name);
   used.at = ++uses_;
   const auto found = used.fence;
-  if (used_.size() > kMost) {
+  if (used_.size() > kMax) {
     used_.erase(std::ranges::min_element(used_, {}, [](const auto& one) { return one.second.at; }));
   }
   return found;

@@ -71,7 +71,7 @@ class PointerFence {
 // has its own pointer, the old pointers are not moved any more. Thread-safe.
 class PointerFences {
  public:
-  static constexpr std::size_t kMost = 16;
+  static constexpr std::size_t kMax = 16;
 
   explicit PointerFences(std::shared_ptr<ObjectStore> store) : store_(std::move(store)) {}
   std::shared_ptr<PointerFence> find(const std::string& name);

@@ -13,8 +13,8 @@
 namespace cairn {
 namespace {
 
-constexpr int kMostAttempts = 100;
-constexpr int kMostParallel = 64;
+constexpr int kMaxAttempts = 100;
+constexpr int kMaxParallel = 64;
 
 }  // namespace
 
@@ -39,9 +39,9 @@ void check_bucket(const BucketOptions& options, const BucketRules& rules) {
     throw UsageError(fmt::format("part_bytes of {} must be at most {}, given: {}", rules.store,
                                  rules.most_part, options.part_bytes));
   }
-  if (options.parallel_requests < 1 || options.parallel_requests > kMostParallel) {
+  if (options.parallel_requests < 1 || options.parallel_requests > kMaxParallel) {
     throw UsageError(fmt::format("parallel_requests of {} must be 1 to {}, given: {}", rules.store,
-                                 kMostParallel, options.parallel_requests));
+                                 kMaxParallel, options.parallel_requests));
   }
   if (options.attempts < 0) {
     throw UsageError(
@@ -52,7 +52,7 @@ void check_bucket(const BucketOptions& options, const BucketRules& rules) {
 RemoteSettings bucket_settings(const BucketOptions& options, const Outside& outside) {
   RemoteSettings settings = remote_settings(outside);
   if (options.attempts > 0) {
-    settings.retries.policy.attempts = std::min(options.attempts, kMostAttempts);
+    settings.retries.policy.attempts = std::min(options.attempts, kMaxAttempts);
   }
   settings.part_bytes = options.part_bytes;
   settings.parallel_requests = options.parallel_requests;

@@ -7,6 +7,7 @@
 
 #include "cairn/error.h"
 
+#include "core/existing.h"
 #include "core/text/printable.h"
 #include "io/threads/time_limit.h"
 #include "net/digest.h"
@@ -15,7 +16,7 @@
 namespace cairn {
 namespace {
 
-constexpr std::size_t kMostEmptyPages = 1000;  // in succession
+constexpr std::size_t kMaxEmptyPages = 1000;  // in succession
 
 // If a list ended too early, it would be taken as complete, and objects that the list lacks would
 // be removed.
@@ -80,7 +81,7 @@ RemoteList RemoteContainer::list(const ListQuery& query) {
     RemoteList answer = list_page(asked);
     const bool is_empty = answer.objects.empty() && answer.prefixes.empty();
     if (!is_empty || !pages.advance(answer.next)) return answer;
-    if (pages.count() > kMostEmptyPages) refuse_endless(remote_->describe(query.prefix));
+    if (pages.count() > kMaxEmptyPages) refuse_endless(remote_->describe(query.prefix));
     asked.page = answer.next;
   }
 }
@@ -269,7 +270,7 @@ std::vector<HttpHeader> etag_condition(const WriteCondition& condition) {
 
 void refuse_condition(const std::string& where, const WriteCondition& condition) {
   if (condition.when == WriteCondition::If::kAbsent) {
-    throw AlreadyExistsError(where + " exists already: choose another name, or allow overwriting");
+    refuse_existing(where);
   }
   throw AlreadyExistsError(where + " no longer has version " + condition.version +
                            ": another program replaced it");

@@ -12,13 +12,13 @@
 namespace cairn {
 namespace {
 
-constexpr int kMostLearned = 4;  // a region, the time, and keys twice
+constexpr int kMaxLessons = 4;  // a region, the time, and keys twice
 constexpr HttpDeadlines kCleanupDeadlines = {.connect = std::chrono::milliseconds(2000),
                                              .stall = std::chrono::milliseconds(3000),
                                              .total = std::chrono::milliseconds(3000)};
 constexpr std::size_t kLongestMessage = 300;
 constexpr std::string_view kMask = "***";
-constexpr std::chrono::minutes kMostSkew{4};  // Less does not explain a refusal: AWS allows 15.
+constexpr std::chrono::minutes kMaxSkew{4};  // Less does not explain a refusal: AWS allows 15.
 
 Sha256 hash_of(const std::vector<SharedBytes>& body) {
   std::vector<ByteView> pieces;
@@ -61,7 +61,7 @@ std::string masked(std::string text, std::span<const std::string> secrets) {
 
 std::unique_ptr<RangesUnderWay::Room> RangesUnderWay::take(std::uint64_t bytes, bool is_first) {
   const std::scoped_lock lock(mutex_);
-  if (!is_first && (count_ >= most_ || bytes_ + bytes > kMostBytes)) return nullptr;
+  if (!is_first && (count_ >= most_ || bytes_ + bytes > kMaxBytes)) return nullptr;
   auto room = std::make_unique<Room>(*this, bytes);
   ++count_;
   bytes_ += bytes;
@@ -114,7 +114,7 @@ bool Remote::learn_time(const HttpResponse& response, bool is_certain, std::stri
   const auto& clock = settings_.retries.clock;
   const NetTime ours = (clock ? *clock : *real_net_clock()).now();
   const auto right = std::chrono::duration_cast<std::chrono::milliseconds>(*date - ours);
-  if (!is_certain && std::chrono::abs(right - std::chrono::milliseconds(known)) <= kMostSkew) {
+  if (!is_certain && std::chrono::abs(right - std::chrono::milliseconds(known)) <= kMaxSkew) {
     return false;
   }
   skew_ms_.compare_exchange_strong(known, right.count());  // unless another thread was faster
@@ -220,7 +220,7 @@ bool RemoteCall::is_final(const HttpResponse& response) {
   if (response.failure.empty()) {
     const bool may_be_error = response.status >= 300 || request_.is_answered_late;
     const RemoteError error = may_be_error ? remote_.error_in(response) : RemoteError();
-    if (remote_.learn(response, error, signed_by_) && ++learned_ <= kMostLearned) return false;
+    if (remote_.learn(response, error, signed_by_) && ++learned_ <= kMaxLessons) return false;
     if (!remote_.is_temporary(response.status, error.code)) {
       if (response.status == 206) check_range(response);
       return true;

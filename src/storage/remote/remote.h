@@ -80,7 +80,7 @@ struct RemoteError {
 // Limits the ranges that are under way for one store, over all objects and readers. Thread-safe.
 class RangesUnderWay {
  public:
-  static constexpr std::uint64_t kMostBytes = std::uint64_t{64} << 20;
+  static constexpr std::uint64_t kMaxBytes = std::uint64_t{64} << 20;
 
   explicit RangesUnderWay(int most) : most_(most) {}
 

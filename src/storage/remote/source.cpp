@@ -27,7 +27,7 @@ namespace {
 // many connections busy.
 constexpr std::uint64_t kLargestRange = std::uint64_t{8} << 20;
 constexpr std::uint64_t kRangeOfMany = std::uint64_t{4} << 20;
-constexpr std::uint64_t kManyBytes = RangesUnderWay::kMostBytes;
+constexpr std::uint64_t kManyBytes = RangesUnderWay::kMaxBytes;
 // Reading a gap of up to this many bytes is cheaper than another request.
 constexpr std::uint64_t kWorthReading = std::uint64_t{64} << 10;
 constexpr std::uint64_t kShownAtOnce = std::uint64_t{1} << 20;  // fits a core's cache

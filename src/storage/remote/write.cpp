@@ -28,7 +28,7 @@
 namespace cairn {
 namespace {
 
-constexpr int kMostParts = 10'000;      // the lowest limit among the servers
+constexpr int kMaxParts = 10'000;       // the lowest limit among the servers
 constexpr int kPartsOfOneSize = 1'000;  // if the size is not known; then parts grow
 constexpr std::uint64_t kPartsOfKnown = 9'000;
 constexpr std::size_t kHashedAtOnce = 2;
@@ -135,8 +135,8 @@ class RemoteWrite final : public ObjectWrite {
       write_id_ = new_write_id();
       upload_ = container_->begin_upload(key_, write_id_);
     }
-    if (parts_begun_ == kMostParts) {
-      throw UsageError(remote().describe(key_) + " is larger than " + std::to_string(kMostParts) +
+    if (parts_begun_ == kMaxParts) {
+      throw UsageError(remote().describe(key_) + " is larger than " + std::to_string(kMaxParts) +
                        " parts: set expected_bytes when the write begins, or larger part_bytes");
     }
     const auto most = static_cast<std::size_t>(remote().settings().parallel_requests);

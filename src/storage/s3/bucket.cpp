@@ -114,10 +114,10 @@ std::optional<HttpResponse> copy_parts(Connection& connection, const RemoteCopy&
                                        Upload& upload) {
   // Copied parts may be larger than sent parts: their bytes do not pass through memory.
   constexpr std::uint64_t kLargerThanSent = 8;
-  constexpr std::uint64_t kMostParts = 9'000;
+  constexpr std::uint64_t kMaxParts = 9'000;
   const RemoteSettings& settings = connection.settings();
   const std::uint64_t size = copy.source.size;
-  const std::uint64_t step = std::max(settings.part_bytes * kLargerThanSent, size / kMostParts + 1);
+  const std::uint64_t step = std::max(settings.part_bytes * kLargerThanSent, size / kMaxParts + 1);
   const auto most = static_cast<std::size_t>(settings.parallel_requests);
   std::deque<std::unique_ptr<RemoteCall>> calls;
   std::uint64_t begun = 0;

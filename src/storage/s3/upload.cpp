@@ -8,7 +8,7 @@
 namespace cairn::s3 {
 namespace {
 
-constexpr std::size_t kMostUploadPages = 1000;  // The rest waits for the next call.
+constexpr std::size_t kMaxUploadPages = 1000;  // The rest waits for the next call.
 
 }  // namespace
 
@@ -94,7 +94,7 @@ std::vector<RemoteUpload> list_uploads(Remote& remote, const std::string& prefix
              {"prefix", prefix},
              {"key-marker", answer.next_key},
              {"upload-id-marker", answer.next_id}};
-    const bool is_last = answer.next_key.empty() || asked.size() == kMostUploadPages;
+    const bool is_last = answer.next_key.empty() || asked.size() == kMaxUploadPages;
     if (is_last || !asked.insert(query).second) return uploads;
   }
 }

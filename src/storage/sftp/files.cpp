@@ -14,7 +14,7 @@ constexpr const char* kFsync = "fsync@openssh.com";
 constexpr std::chrono::minutes kPatienceOfDisks{10};  // gigabytes may wait in the server's memory
 constexpr std::uint32_t kNoAttributes = 0;
 constexpr std::size_t kRemovedAtOnce = 64;
-constexpr std::uint64_t kMostEntries = 10'000'000;  // of a folder
+constexpr std::uint64_t kMaxEntries = 10'000'000;  // of a folder
 constexpr int kDeepestTree = 100;
 
 bool is_missing(Answer& answer, const std::string& doing) {
@@ -94,7 +94,7 @@ std::vector<Entry> entries_of(Session& session, const std::string& handle,
     if (answer.type() != Packet::kName) lose_track(doing);
     const std::uint32_t count = answer.u32();
     seen += count;
-    if (count == 0 || seen > kMostEntries) lose_track(doing);  // the list would never end
+    if (count == 0 || seen > kMaxEntries) lose_track(doing);  // the list would never end
     for (std::uint32_t i = 0; i < count; ++i) {
       Entry entry{.name = std::string(answer.text()), .attributes = {}};
       answer.text();  // a line like that of `ls -l`

@@ -35,7 +35,7 @@ ProgramDialog::PumpResult PacketStream::pump(std::chrono::milliseconds most) {
   const std::size_t before = unsent.size();
   const auto moved = dialog_.pump(unsent, input_, most);
   output_at_ += before - unsent.size();
-  if (unsent.empty() || output_at_ >= kMostUnsent) {  // no more than that stays in memory
+  if (unsent.empty() || output_at_ >= kMaxUnsentBytes) {  // no more than that stays in memory
     output_.erase(0, output_at_);
     output_at_ = 0;
   }

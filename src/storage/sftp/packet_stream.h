@@ -21,7 +21,7 @@ class PacketStream {
   // The next pump() sends the packet.
   void put(const std::string& packet) { output_ += packet; }
   // Whether pump() should run before more is put().
-  bool is_full() const { return output_.size() - output_at_ > kMostUnsent; }
+  bool is_full() const { return output_.size() - output_at_ > kMaxUnsentBytes; }
 
   // The next packet, as far as it was received.
   struct Next {
@@ -40,7 +40,7 @@ class PacketStream {
   std::string messages() { return dialog_.messages(); }
 
  private:
-  static constexpr std::size_t kMostUnsent = std::size_t{1} << 20;
+  static constexpr std::size_t kMaxUnsentBytes = std::size_t{1} << 20;
 
   ProgramDialog dialog_;
   std::string output_;  // to be sent, from output_at_ on

@@ -9,9 +9,9 @@ namespace cairn::sftp {
 namespace {
 
 constexpr std::uint32_t kVersion = 3;
-constexpr std::size_t kMostAnswer = (std::size_t{256} << 10) + 1024;
+constexpr std::size_t kMaxAnswer = (std::size_t{256} << 10) + 1024;
 // The largest request, even if the server allows larger ones.
-constexpr std::uint32_t kMostAtOnce = std::uint32_t{255} << 10;
+constexpr std::uint32_t kMaxAtOnce = std::uint32_t{255} << 10;
 
 // Whether ssh's messages mean that another attempt would fail, too.
 bool is_final(const std::string& messages) {
@@ -44,7 +44,7 @@ void Session::learn_limits() {
   if (answer.type() != Packet::kExtendedReply) return;
   answer.u64();  // the limit of a packet
   const auto limit = [&](std::uint32_t known) {
-    const std::uint64_t most = std::min<std::uint64_t>(answer.u64(), kMostAtOnce);
+    const std::uint64_t most = std::min<std::uint64_t>(answer.u64(), kMaxAtOnce);
     return std::max(static_cast<std::uint32_t>(most), known);
   };
   most_read_ = limit(most_read_);
@@ -139,9 +139,9 @@ bool Session::moved_within(std::chrono::milliseconds most) {
 
 // How long a packet with that id may be.
 std::size_t Session::most_of(std::optional<Id> id) const {
-  if (!is_started_ || !id) return kMostAnswer;
+  if (!is_started_ || !id) return kMaxAnswer;
   const auto asked = asked_.find(*id);
-  return asked == asked_.end() ? kMostAnswer : asked->second.most;
+  return asked == asked_.end() ? kMaxAnswer : asked->second.most;
 }
 
 void Session::take_answers() {

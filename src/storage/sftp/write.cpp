@@ -18,6 +18,7 @@
 
 #include "cairn/error.h"
 
+#include "core/existing.h"
 #include "io/durable/atomic_file.h"
 #include "io/file.h"
 #include "storage/sftp/files.h"
@@ -75,9 +76,7 @@ class TemporaryFile {
     if (there && is_new_) refuse_existing();
   }
 
-  [[noreturn]] void refuse_existing() const {
-    throw AlreadyExistsError(name_ + " exists already: choose another name, or allow overwriting");
-  }
+  [[noreturn]] void refuse_existing() const { cairn::refuse_existing(name_); }
 
   // Whether an attempt whose answer was lost has published the file.
   bool was_published(Session& session, std::uint64_t size, std::optional<std::uint32_t> modified) {

@@ -8,7 +8,7 @@ namespace cairn {
 namespace {
 
 // The product of two such numbers fits into 64 bits.
-constexpr std::int64_t kMost = std::numeric_limits<std::int32_t>::max();
+constexpr std::int64_t kMax = std::numeric_limits<std::int32_t>::max();
 
 bool read(const Value& state, std::string_view key, std::int64_t& number) {
   const Value* value = state.find(key);
@@ -38,8 +38,8 @@ std::optional<Dealing> Dealing::of(const Value& state) {
     read(state, "sampler_drop_last", dealing.rank_drop_last);
   }
   const bool is_possible = dealing.samples >= 0 && dealing.batch_size >= 1 &&
-                           dealing.batch_size <= kMost && dealing.ranks >= 1 &&
-                           dealing.ranks <= kMost;
+                           dealing.batch_size <= kMax && dealing.ranks >= 1 &&
+                           dealing.ranks <= kMax;
   if (!is_possible) return std::nullopt;
   return dealing;
 }

@@ -159,9 +159,9 @@ std::size_t KnownBatches::kind_of(std::string_view doing, const Batch& batch) {
 }
 
 void KnownBatches::insert(std::string_view doing, const Batch& batch) {
-  constexpr std::size_t kMost = 4096;  // Enough: beyond it, batches are watched although their
-                                       // shapes may repeat.
-  if (kinds_.size() < kMost) kinds_.insert(kind_of(doing, batch));
+  constexpr std::size_t kMax = 4096;  // Enough: beyond it, batches are watched although their
+                                      // shapes may repeat.
+  if (kinds_.size() < kMax) kinds_.insert(kind_of(doing, batch));
 }
 
 }  // namespace cairn

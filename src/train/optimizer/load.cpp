@@ -24,7 +24,7 @@
 namespace cairn {
 namespace {
 
-constexpr std::uint64_t kMostWaiting = std::uint64_t{64} << 20;
+constexpr std::uint64_t kMaxWaiting = std::uint64_t{64} << 20;
 
 using OptionsPointer = std::unique_ptr<torch::optim::OptimizerOptions>;
 using StatePointer = std::unique_ptr<torch::optim::OptimizerParamState>;
@@ -167,7 +167,7 @@ void OptimizerLoadPlan::read_state(const Value& key, std::size_t g, std::size_t 
   }
   if (state) states_.emplace_back(parameter, std::move(state));
   // The host holds what was read for a device until finish().
-  if (uploads_.bytes() >= kMostWaiting) uploads_.finish();
+  if (uploads_.bytes() >= kMaxWaiting) uploads_.finish();
 }
 
 void OptimizerLoadPlan::refuse_unlisted_states() {

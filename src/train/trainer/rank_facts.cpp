@@ -230,8 +230,8 @@ std::string ranks_text(const std::vector<std::int64_t>& ranks) {
 }
 
 std::string cut_short(const std::string& text) {
-  constexpr std::size_t kMost = 300;
-  return text.size() <= kMost ? text : text.substr(0, kMost) + "...";
+  constexpr std::size_t kMax = 300;
+  return text.size() <= kMax ? text : text.substr(0, kMax) + "...";
 }
 
 // `differences`: how each rank differs from rank 0, as find_difference() returned it.

@@ -9,7 +9,7 @@ namespace cairn {
 namespace {
 
 // No job has more ranks, but a file may claim more.
-constexpr std::int64_t kMostRanks = std::int64_t{1} << 20;
+constexpr std::int64_t kMaxRanks = std::int64_t{1} << 20;
 
 const Foreign* as_object(const Value* value) {
   return value != nullptr && value->is_foreign() ? &value->as_foreign() : nullptr;
@@ -173,7 +173,7 @@ Dims shape_of(const Factors& dims) {
     for (const Factor& factor : factors) {
       sizes.push_back(factor.size);
     }
-    shape.push_back(checked_product(sizes, kMostRanks, "a mesh with a dimension of"));
+    shape.push_back(checked_product(sizes, kMaxRanks, "a mesh with a dimension of"));
   }
   return shape;
 }
@@ -311,9 +311,9 @@ void check_placements(const DTensor& tensor, std::int64_t ranks) {
 }
 
 void check(const DTensor& tensor, DType claimed) {
-  constexpr std::int64_t kMostElements = std::int64_t{1} << 59;
-  checked_product(tensor.shape, kMostElements, "a shape");
-  const std::int64_t ranks = checked_product(tensor.mesh.shape, kMostRanks, "a mesh");
+  constexpr std::int64_t kMaxElements = std::int64_t{1} << 59;
+  checked_product(tensor.shape, kMaxElements, "a shape");
+  const std::int64_t ranks = checked_product(tensor.mesh.shape, kMaxRanks, "a mesh");
   if (ranks == 0) refuse("a mesh without ranks");
   check_placements(tensor, ranks);
   if (tensor.local.dtype != claimed) {
@@ -389,7 +389,7 @@ namespace {
 std::optional<std::int64_t> offset_of(const std::vector<Factor>& factors, std::int64_t index) {
   std::int64_t offset = 0;
   for (auto factor = factors.rbegin(); factor != factors.rend(); ++factor) {
-    if (factor->stride < 0 || factor->stride > kMostRanks) return std::nullopt;
+    if (factor->stride < 0 || factor->stride > kMaxRanks) return std::nullopt;
     offset += index % factor->size * factor->stride;
     index /= factor->size;
   }
@@ -435,7 +435,7 @@ Dims ranks_in_layout(const DeviceMesh& mesh, const Factors& dims, const Dims& al
 
 Dims mesh_ranks(const DeviceMesh& mesh) {
   const Foreign* object = as_object(&mesh.object);
-  const std::int64_t size = checked_product(mesh.shape, kMostRanks, "a mesh");
+  const std::int64_t size = checked_product(mesh.shape, kMaxRanks, "a mesh");
   if (const auto ranks = numbers_in(attribute(object, "_flatten_mesh_list"))) {
     return static_cast<std::int64_t>(ranks->size()) == size ? *ranks : Dims();
   }

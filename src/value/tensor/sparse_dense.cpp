@@ -291,9 +291,9 @@ void check_indices(const SparseTensor& tensor, std::uint64_t stored) {
 
 bool is_dense_form_in_proportion(const SparseTensor& tensor) {
   constexpr std::uint64_t kFreeBytes = std::uint64_t{64} << 20;
-  constexpr std::uint64_t kMostBytesPerByte = 64;
+  constexpr std::uint64_t kMaxBytesPerByte = 64;
   const std::uint64_t dense = dense_bytes(tensor);
-  return dense <= kFreeBytes || dense / kMostBytesPerByte <= stored_bytes(tensor);
+  return dense <= kFreeBytes || dense / kMaxBytesPerByte <= stored_bytes(tensor);
 }
 
 void for_each_dense_piece(const SparseTensor& tensor, const std::function<void(ByteView)>& use) {

@@ -10,7 +10,7 @@ namespace cairn {
 namespace {
 
 // A larger part may not fit into memory; load() can handle that.
-constexpr std::uint64_t kMostReadAlone = std::uint64_t{32} << 20;
+constexpr std::uint64_t kMaxReadAlone = std::uint64_t{32} << 20;
 
 class MemoryStorage final : public Storage {
  public:
@@ -99,7 +99,7 @@ SharedBytes Storage::bytes(std::uint64_t offset, std::uint64_t size) const {
   if (const auto view = try_view()) return view->part(offset, size);
   if (size == size_) return bytes();
   if (source() != nullptr) return source()->view(source_offset() + offset, size);
-  if (size > kMostReadAlone) return bytes().part(offset, size);
+  if (size > kMaxReadAlone) return bytes().part(offset, size);
   const auto part = std::make_shared<std::vector<std::byte>>(size);
   read_into(offset, *part);
   return {ByteView(*part), part};

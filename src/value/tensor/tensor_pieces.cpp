@@ -8,10 +8,10 @@ namespace cairn {
 
 void check_extent(const TensorView& tensor) {
   check_bounds(tensor);
-  constexpr std::uint64_t kMostBytes = std::uint64_t{1} << 30;
-  constexpr std::uint64_t kMostRepetition = 4096;
+  constexpr std::uint64_t kMaxBytes = std::uint64_t{1} << 30;
+  constexpr std::uint64_t kMaxPieceRepetition = 4096;
   const std::uint64_t bytes = byte_size(tensor);
-  if (bytes > kMostBytes && bytes / kMostRepetition > tensor.storage->size()) {
+  if (bytes > kMaxBytes && bytes / kMaxPieceRepetition > tensor.storage->size()) {
     throw CorruptError("a tensor claims its " + std::to_string(tensor.storage->size()) +
                        " bytes to be " + std::to_string(bytes));
   }

@@ -25,7 +25,7 @@ namespace cairn {
 namespace {
 
 constexpr std::size_t kStreamPieceBytes = std::size_t{1} << 20;
-constexpr std::size_t kMostTouched = std::size_t{32} << 20;
+constexpr std::size_t kMaxTouchedBytes = std::size_t{32} << 20;
 // The most that Linux maps around a page fault: since 6.18, whole large folios.
 constexpr std::size_t kFaultBytes = std::size_t{2} << 20;
 
@@ -139,9 +139,9 @@ class Gatherer {
     });
   }
 
-  // Returns a number of steps that touches at most kMostTouched bytes.
+  // Returns a number of steps that touches at most kMaxTouchedBytes bytes.
   static std::size_t most_steps(const Dimension& dimension) {
-    return kMostTouched / std::clamp<std::size_t>(dimension.stride, 1, kFaultBytes);
+    return kMaxTouchedBytes / std::clamp<std::size_t>(dimension.stride, 1, kFaultBytes);
   }
 
   void copy(std::byte* to, std::size_t to_step, const std::byte* from, Dimension steps) {
@@ -152,7 +152,7 @@ class Gatherer {
     touched_ +=
         (std::min(steps.size, last - first + 1) - (first == last_window_ ? 1 : 0)) * kFaultBytes;
     last_window_ = last;
-    if (touched_ < kMostTouched) return;
+    if (touched_ < kMaxTouchedBytes) return;
     storage_.release(storage_.view);
     touched_ = 0;
   }

@@ -26,10 +26,10 @@ namespace {
 //    33,000); bzip2 with blocks of 900,000 zeros, as cairn writes them, reaches 22,000. The
 //    expansion of a bomb of 10 kB ends after 1.6 GB, which takes seconds.
 std::uint64_t most_bytes(std::uint64_t compressed) {
-  constexpr std::uint64_t kMostTimes = 65'536;
+  constexpr std::uint64_t kMaxExpansion = 65'536;
   constexpr std::uint64_t kAlways = std::uint64_t{1} << 30;
   constexpr std::uint64_t kLargest = std::uint64_t{1} << 62;
-  return compressed > kLargest / kMostTimes ? kLargest : kAlways + compressed * kMostTimes;
+  return compressed > kLargest / kMaxExpansion ? kLargest : kAlways + compressed * kMaxExpansion;
 }
 
 // Writes into a scratch file, and leaves a tenth of the free space in its folder free.

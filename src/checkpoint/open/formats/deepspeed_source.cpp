@@ -81,8 +81,8 @@ bool has_rank_files(ObjectStore& store, const std::string& folder) {
 // Returns the tag in a file such as `latest`. Empty unless the tag is a plain name.
 std::string read_tag(ObjectStore& store, const std::string& path) {
   if (!store.stat(path)) return {};
-  constexpr std::uint64_t kMostBytes = 4096;
-  const SharedBytes bytes = read_start(*store.open(path), kMostBytes);
+  constexpr std::uint64_t kMaxBytes = 4096;
+  const SharedBytes bytes = read_start(*store.open(path), kMaxBytes);
   std::string tag(as_text(bytes.view));
   while (!tag.empty() && (tag.back() == '\n' || tag.back() == '\r' || tag.back() == ' ')) {
     tag.pop_back();

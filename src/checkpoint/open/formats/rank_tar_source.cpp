@@ -29,8 +29,8 @@ class RankTarSource final : public CheckpointSource {
         files_(tar::read_files(*source_)) {
     containers_.emplace_back("tar");
     const tar::File& note = find(std::string(kRankNote));
-    constexpr std::uint64_t kMostNoteBytes = 4096;
-    if (note.size > kMostNoteBytes) throw CorruptError("its " + note.name + " is too large");
+    constexpr std::uint64_t kMaxNoteBytes = 4096;
+    if (note.size > kMaxNoteBytes) throw CorruptError("its " + note.name + " is too large");
     rank_ = parse_rank_note(as_text(read_bytes(*source_, note.offset, note.size).view));
     add(std::string(kTarMember));
     add(model_states_name());

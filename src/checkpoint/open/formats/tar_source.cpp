@@ -18,13 +18,13 @@ const tar::File& choose(const std::vector<tar::File>& files) {
   if (composers != files.end()) return *composers;
   if (files.size() == 1) return files.front();
   std::string names;
-  constexpr std::size_t kMostNames = 5;
-  for (std::size_t i = 0; i < std::min(files.size(), kMostNames); ++i) {
+  constexpr std::size_t kMaxNames = 5;
+  for (std::size_t i = 0; i < std::min(files.size(), kMaxNames); ++i) {
     names += (i == 0 ? ": " : ", ") + files[i].name;
   }
   throw UnsupportedError("a tar of " + std::to_string(files.size()) + " files, none of them " +
                          std::string(kTarMember) + names +
-                         (files.size() > kMostNames ? ", ..." : "") +
+                         (files.size() > kMaxNames ? ", ..." : "") +
                          "; unpack it and name the file or folder");
 }
 

@@ -29,14 +29,13 @@ class BytesBetween {
   explicit BytesBetween(const TorchCheckpoint& checkpoint) : windows_(checkpoint.source) {
     const std::vector<FileRecord>& records = checkpoint.file.records();
     constexpr std::uint64_t kFewBytes = std::uint64_t{4} << 20;
-    constexpr std::uint64_t kMostBytesOfARecord = 1024;
-    constexpr std::uint64_t kMostBytes = std::uint64_t{64} << 20;
+    constexpr std::uint64_t kMaxRecordBytes = 1024;
+    constexpr std::uint64_t kMaxBytes = std::uint64_t{64} << 20;
     std::uint64_t bytes = checkpoint.source->size();
     for (const FileRecord& record : records) {
       bytes -= std::min(bytes, record.size);
     }
-    const bool is_much =
-        bytes > std::min(kFewBytes + kMostBytesOfARecord * records.size(), kMostBytes);
+    const bool is_much = bytes > std::min(kFewBytes + kMaxRecordBytes * records.size(), kMaxBytes);
     if (is_much || checkpoint.source->in_memory()) return;
     bytes_->resize(bytes);
     std::span<std::byte> left = *bytes_;
@@ -194,12 +193,12 @@ VerifiedPath verify_path(const std::string& path, Verify how, const OpenOptions&
 
 std::string Damage::describe() const {
   std::string text = record.empty() ? "" : "record " + printable_line(record);
-  constexpr std::size_t kMostNames = 3;
-  for (std::size_t i = 0; i < std::min(tensors.size(), kMostNames); ++i) {
+  constexpr std::size_t kMaxNames = 3;
+  for (std::size_t i = 0; i < std::min(tensors.size(), kMaxNames); ++i) {
     text += (i == 0 ? " (tensor " : ", ") + printable_line(tensors[i]);
   }
-  if (tensors.size() > kMostNames) {
-    text += fmt::format(" and {} more", tensors.size() - kMostNames);
+  if (tensors.size() > kMaxNames) {
+    text += fmt::format(" and {} more", tensors.size() - kMaxNames);
   }
   if (!tensors.empty()) text += ")";
   if (!text.empty()) text += ", ";

@@ -14,9 +14,9 @@ namespace cairn::cli {
 namespace {
 
 std::string quoted(const std::string& text) {
-  constexpr std::size_t kMostCharacters = 60;
+  constexpr std::size_t kMaxCharacters = 60;
   std::string_view rest = text;
-  for (std::size_t i = 0; i < kMostCharacters && !rest.empty(); ++i) {
+  for (std::size_t i = 0; i < kMaxCharacters && !rest.empty(); ++i) {
     rest.remove_prefix(first_code_point(rest).size);
   }
   const std::size_t shown = text.size() - rest.size();

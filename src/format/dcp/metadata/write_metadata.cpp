@@ -50,8 +50,8 @@ class Lines {
  private:
   static constexpr std::size_t kUsed = std::size_t{16} << 10;
   // Room for two sizes, and for the rest of a chunk.
-  static constexpr std::size_t kMostOfChunk = 2 * kMaxDims * pickle::kMostOpcodeBytes + 1024;
-  std::array<char, kUsed + kMostOfChunk> bytes_;
+  static constexpr std::size_t kMaxChunkBytes = 2 * kMaxDims * pickle::kMaxOpcodeBytes + 1024;
+  std::array<char, kUsed + kMaxChunkBytes> bytes_;
   char* at_ = bytes_.data();
 };
 

@@ -18,18 +18,18 @@ bool is_foreign_object(const Graph& graph, const Ref& ref) {
   return container != nullptr && container->kind == Container::Kind::kForeign;
 }
 
-constexpr std::size_t kMostVisited = 16;  // arguments, and items of an argument
+constexpr std::size_t kMaxVisited = 16;  // arguments, and items of an argument
 
 // Returns whether `wanted` is true for one of the first arguments, or for one of the first items in
 // one of them.
 bool any_argument(const Graph& graph, std::span<const Ref> args, auto wanted) {
-  const auto first = args.first(std::min(args.size(), kMostVisited));
+  const auto first = args.first(std::min(args.size(), kMaxVisited));
   return std::any_of(first.begin(), first.end(), [&](const Ref& arg) {
     if (wanted(arg)) return true;
     const auto* container = graph.find<Container>(arg);
     if (container == nullptr) return false;
     const std::span<const Ref> items = container->items;
-    const auto inner = items.first(std::min(items.size(), kMostVisited));
+    const auto inner = items.first(std::min(items.size(), kMaxVisited));
     return std::any_of(inner.begin(), inner.end(), wanted);
   });
 }

@@ -72,8 +72,8 @@ Ref rebuild_tensor_v3(const Call& call) {
 // Returns names in a dict of attributes, or in the first part of (attributes, slots). Returns only
 // some of them, since one dict may belong to many tensors. Null if there are none.
 std::shared_ptr<const std::string> attribute_names(const Call& call, const Ref& attributes) {
-  constexpr std::size_t kMostNames = 3;
-  constexpr std::size_t kMostBytes = 60;  // in a name
+  constexpr std::size_t kMaxNames = 3;
+  constexpr std::size_t kMaxBytes = 60;  // in a name
   const auto* dict = call.graph.find<Container>(attributes);
   if (dict != nullptr && dict->kind == Container::Kind::kTuple && !dict->items.empty()) {
     dict = call.graph.find<Container>(dict->items[0]);
@@ -81,12 +81,12 @@ std::shared_ptr<const std::string> attribute_names(const Call& call, const Ref& 
   if (dict == nullptr || !dict->is_dict() || dict->items.empty()) return nullptr;
   const std::size_t count = dict->items.size() / 2;
   std::string names;
-  for (std::size_t i = 0; i < std::min(count, kMostNames); ++i) {
+  for (std::size_t i = 0; i < std::min(count, kMaxNames); ++i) {
     const auto* name = call.graph.find<Text>(dict->items[2 * i]);
-    const bool is_shown = name != nullptr && name->text.size() <= kMostBytes && !name->is_python2;
+    const bool is_shown = name != nullptr && name->text.size() <= kMaxBytes && !name->is_python2;
     names += (i == 0 ? "" : ", ") + std::string(is_shown ? name->text : "...");
   }
-  if (count > kMostNames) names += " and " + std::to_string(count - kMostNames) + " more";
+  if (count > kMaxNames) names += " and " + std::to_string(count - kMaxNames) + " more";
   call.graph.budget().take(MemoryBudget::allocation(sizeof(std::string) + names.capacity()));
   return std::make_shared<const std::string>(std::move(names));
 }

@@ -13,8 +13,8 @@ namespace {
 
 // Returns the number that the text spells; nullopt for every other text.
 std::optional<std::size_t> number_of(std::string_view key) {
-  constexpr std::size_t kMostDigits = 9;
-  if (key.empty() || key.size() > kMostDigits || (key.size() > 1 && key[0] == '0')) {
+  constexpr std::size_t kMaxDigits = 9;
+  if (key.empty() || key.size() > kMaxDigits || (key.size() > 1 && key[0] == '0')) {
     return std::nullopt;
   }
   std::size_t number = 0;

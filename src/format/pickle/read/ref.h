@@ -86,7 +86,7 @@ class Ref {
 // allocated.
 class RefMemory {
  public:
-  static constexpr std::size_t kMostSmall = 15;  // references
+  static constexpr std::size_t kMaxSmallRefs = 15;  // references
 
   // `budget` must outlive the RefMemory.
   explicit RefMemory(MemoryBudget& budget) : budget_(budget) {}
@@ -104,7 +104,7 @@ class RefMemory {
   };
 
   MemoryBudget& budget_;
-  std::array<Free*, kMostSmall / 2 + 1> free_ = {};  // indexed by half the capacity
+  std::array<Free*, kMaxSmallRefs / 2 + 1> free_ = {};  // indexed by half the capacity
   std::vector<std::unique_ptr<std::byte[]>> blocks_;
   std::byte* next_ = nullptr;  // in the last block
   std::size_t left_ = 0;       // bytes left in the last block
@@ -128,7 +128,7 @@ class Refs {
     return *this;
   }
   ~Refs() {
-    if (capacity_ > RefMemory::kMostSmall) delete[] place_.outside;
+    if (capacity_ > RefMemory::kMaxSmallRefs) delete[] place_.outside;
   }
 
   std::size_t size() const { return size_; }

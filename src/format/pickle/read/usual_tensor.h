@@ -49,10 +49,10 @@ class OpcodeCursor {
   }
   // Reads a short ASCII text.
   std::optional<std::string_view> text() {
-    constexpr std::size_t kMost = 20;
+    constexpr std::size_t kMax = 20;
     if (!skip(Op::kBinUnicode)) return std::nullopt;
     const auto size = number<std::uint32_t>();
-    if (!size || *size > kMost || *size > bytes_.size() - at_) return std::nullopt;
+    if (!size || *size > kMax || *size > bytes_.size() - at_) return std::nullopt;
     const std::string_view found = as_text(bytes_.subspan(at_, *size));
     at_ += *size;
     for (const char c : found) {
@@ -62,13 +62,13 @@ class OpcodeCursor {
   }
   // Reads a tuple of ints.
   std::optional<Dims> integers() {
-    constexpr std::size_t kMost = 8;
+    constexpr std::size_t kMax = 8;
     constexpr std::array kTuples = {Op::kEmptyTuple, Op::kTuple1, Op::kTuple2, Op::kTuple3};
     const bool has_mark = skip(Op::kMark);
-    std::array<std::int64_t, kMost> found = {};
+    std::array<std::int64_t, kMax> found = {};
     std::size_t count = 0;
     while (const auto value = integer()) {
-      if (count == kMost) return std::nullopt;
+      if (count == kMax) return std::nullopt;
       found[count++] = *value;
     }
     if (!has_mark && count >= kTuples.size()) return std::nullopt;

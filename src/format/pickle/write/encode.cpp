@@ -41,7 +41,7 @@ namespace {
 constexpr std::size_t kBatch = 1000;  // items that CPython puts between a mark and its opcode
 constexpr std::size_t kMaxEncodeDepth = 1000;
 constexpr std::size_t kManyEntries = 64;
-constexpr std::size_t kMostParts = 2;  // a model's tensors, and its optimizer's states
+constexpr std::size_t kMaxParts = 2;  // a model's tensors, and its optimizer's states
 
 // Thrown if an object of a part, whose memo number is unknown, occurs again.
 struct IsInPart {};
@@ -87,7 +87,7 @@ class Encoder {
 
   // From now on, looks for new parts to remember, and for the parts of `known`.
   void use_known_parts(const Parts& known) {
-    most_parts_ = kMostParts;
+    most_parts_ = kMaxParts;
     known_ = known;
   }
 
@@ -299,9 +299,9 @@ class Encoder {
 
   void make_room_for(const Dict& dict) {
     // For a tensor, its name, and their references. Rather too large: unused pages cost nothing.
-    constexpr std::size_t kMostUsualBytes = 256;
+    constexpr std::size_t kMaxUsualBytes = 256;
     if (dict.size() < kManyEntries || !dict.begin()->second.is_tensor()) return;
-    out_.reserve(dict.size() * kMostUsualBytes, dict.size());
+    out_.reserve(dict.size() * kMaxUsualBytes, dict.size());
     storages_.reserve(storages_.size() + dict.size());
   }
 

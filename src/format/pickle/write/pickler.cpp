@@ -37,12 +37,12 @@ void Pickler::changing_integer(std::int64_t v) {
   // Very many integers are data rather than counters, and room for each would cost too much.
   constexpr std::size_t kOfAnySize = 4096;
   constexpr std::size_t kOf32Bits = std::size_t{64} << 10;
-  constexpr std::size_t kMostBytes = 11;  // LONG1, the length, nine bytes at most
+  constexpr std::size_t kMaxBytes = 11;  // LONG1, the length, nine bytes at most
   constexpr std::size_t kBytesOf32Bits = 5;
   const std::size_t before = out_.size();
   integer(v);
   const std::size_t size = out_.size() - before;
-  const std::size_t most = changing_integers_ < kOfAnySize  ? kMostBytes
+  const std::size_t most = changing_integers_ < kOfAnySize  ? kMaxBytes
                            : changing_integers_ < kOf32Bits ? kBytesOf32Bits
                                                             : 0;
   ++changing_integers_;

@@ -140,7 +140,7 @@ class Pickler {
   // count.
   template <class Put>
   void append_put(const Put& put) {
-    std::array<char, kMostOpcodeBytes> bytes = {};
+    std::array<char, kMaxOpcodeBytes> bytes = {};
     out_.append(bytes.data(), put(bytes.data()));
   }
   template <std::unsigned_integral T>

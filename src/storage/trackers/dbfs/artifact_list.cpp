@@ -2,6 +2,7 @@
 
 #include "cairn/error.h"
 
+#include "core/existing.h"
 #include "io/file.h"
 #include "storage/pages.h"
 #include "storage/trackers/rest/rest.h"
@@ -69,8 +70,7 @@ std::optional<ListPage> ListedArtifacts::list(const std::string& folder, const s
 
 void ListedArtifacts::refuse_existing(const std::string& path) {
   if (!find_file(path)) return;
-  throw AlreadyExistsError(describe(path) +
-                           " exists already: choose another name, or allow overwriting");
+  cairn::refuse_existing(describe(path));
 }
 
 void ListedArtifacts::verify_size(const std::string& path, std::uint64_t size) {

@@ -25,7 +25,7 @@ namespace {
 
 constexpr const char* kArtifacts = "/api/2.0/mlflow-artifacts/artifacts";
 constexpr std::size_t kLargestList = std::size_t{256} << 20;  // a folder is listed in one page
-constexpr std::uint64_t kMostInMemory = std::uint64_t{1} << 40;
+constexpr std::uint64_t kMaxInMemory = std::uint64_t{1} << 40;
 
 // "E/R/artifacts" of "mlflow-artifacts:/E/R/artifacts", or of the server's own URL for that.
 std::string proxied_root(const RestServer& server, const Run& run) {
@@ -127,7 +127,7 @@ class ProxiedArtifacts final : public ListedArtifacts {
   // server, not the file.
   std::shared_ptr<PageMemory> memory_for(std::uint64_t size, const std::string& path) const {
     try {
-      if (size <= kMostInMemory) return std::make_shared<PageMemory>(size);
+      if (size <= kMaxInMemory) return std::make_shared<PageMemory>(size);
     } catch (const std::bad_alloc&) {
     }
     throw StorageError("reading " + describe(path) + ": the server sends files whole, and the " +

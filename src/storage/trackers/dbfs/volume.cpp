@@ -12,6 +12,7 @@
 
 #include "cairn/error.h"
 
+#include "core/existing.h"
 #include "io/bytes/source_part.h"
 #include "io/file.h"
 #include "storage/pages.h"
@@ -122,8 +123,7 @@ class Volume final : public Tree {
       // Perhaps an earlier attempt wrote the file, and its answer was lost: the name was free
       // before.
       if (!there && only_new && holds(path, bytes)) return;
-      throw AlreadyExistsError(describe(path) +
-                               " exists already: choose another name, or allow overwriting");
+      refuse_existing(describe(path));
     }
     files_->check(response, "writing", path);
     verify_size(path, bytes.view.size());
@@ -168,7 +168,7 @@ class Volume final : public Tree {
     }
     folders_.check(folders_.send({.method = "PUT", .key = folder}), "making the folder", folder);
     const std::scoped_lock lock(mutex_);
-    if (made_.size() >= kMostMade) made_.clear();
+    if (made_.size() >= kMaxMade) made_.clear();
     made_.insert(folder);
   }
 
@@ -199,7 +199,7 @@ class Volume final : public Tree {
         0, /*retryable=*/true);
   }
 
-  static constexpr std::size_t kMostMade = 1000;
+  static constexpr std::size_t kMaxMade = 1000;
 
   std::shared_ptr<FilesRemote> files_;
   RestRemote folders_;

@@ -14,12 +14,12 @@ constexpr std::string_view kPassingCodes[] = {
     "TEMPORARILY_UNAVAILABLE", "DEADLINE_EXCEEDED", "ABORTED",      "REQUEST_LIMIT_EXCEEDED",
     "RESOURCE_EXHAUSTED",      "DATA_LOSS",         "INVALID_STATE"};
 
-constexpr int kMostDepth = 100;
+constexpr int kMaxDepth = 100;
 constexpr const char* kRefused = "PERMISSION_DENIED";
 
 Json parse_object(const std::string& text) {
   // Drops deeper levels: they are not needed, and copying recurses.
-  const auto is_shallow = [](int depth, auto, auto&) { return depth <= kMostDepth; };
+  const auto is_shallow = [](int depth, auto, auto&) { return depth <= kMaxDepth; };
   Json json = Json::parse(text, is_shallow, /*allow_exceptions=*/false);
   return json.is_object() ? json : Json();
 }

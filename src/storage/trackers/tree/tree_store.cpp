@@ -13,6 +13,7 @@
 
 #include "cairn/error.h"
 
+#include "core/existing.h"
 #include "io/bytes/source_part.h"
 #include "io/file.h"
 #include "storage/local/links.h"
@@ -134,8 +135,7 @@ class TreeStore final : public ObjectStore {
                              ": this server cannot check the version of the replaced file");
     }
     if (only_new && there.file) {
-      throw AlreadyExistsError(at.tree->describe(at.path) +
-                               " exists already: choose another name, or allow overwriting");
+      refuse_existing(at.tree->describe(at.path));
     }
     return std::make_unique<SpooledWrite>(
         SpooledWrite::What{.name = describe(name),

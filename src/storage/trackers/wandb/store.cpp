@@ -20,6 +20,7 @@
 #include "cairn/error.h"
 
 #include "core/environment.h"
+#include "core/existing.h"
 #include "core/text/printable.h"
 #include "io/bytes/source_part.h"
 #include "io/file.h"
@@ -237,8 +238,7 @@ class WandbStore final : public ObjectStore, public std::enable_shared_from_this
 
   void check_absent(const std::string& name, const Named& named) {
     if (!find(named)) return;
-    throw AlreadyExistsError(describe(name) +
-                             " exists already: choose another name, or allow overwriting");
+    refuse_existing(describe(name));
   }
 
   // Parses a name whose artifact may be written.

@@ -55,7 +55,7 @@ void spread(const std::vector<at::Tensor>& to, const std::vector<at::Tensor>& fr
 }  // namespace
 
 unsigned lanes_for(std::uint64_t bytes) {
-  const unsigned most = std::clamp(std::thread::hardware_concurrency(), 1u, kMostLanes);
+  const unsigned most = std::clamp(std::thread::hardware_concurrency(), 1u, kMaxLanes);
   return static_cast<unsigned>(std::clamp<std::uint64_t>(bytes / kLaneBytes, 1, most));
 }
 

@@ -25,7 +25,7 @@
 
 namespace cairn {
 
-constexpr unsigned kMostLanes = 8;
+constexpr unsigned kMaxLanes = 8;
 constexpr std::size_t kStagedAlignment = 64;
 constexpr std::size_t kWorthGathering = 8;  // Pieces. Each separate copy costs as much as 200 KiB.
 

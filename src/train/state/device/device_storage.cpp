@@ -32,7 +32,7 @@ class DeviceMemory final : public DeviceSource {
   static std::shared_ptr<DeviceMemory> of(c10::Device device);
 
   explicit DeviceMemory(c10::Device device) : device_(device), name_(device.str()) {
-    while (sides_.size() < kMostLanes) {
+    while (sides_.size() < kMaxLanes) {
       sides_.push_back({side_stream(), side_stream()});
     }
   }
@@ -366,7 +366,7 @@ DeviceWrites::DeviceWrites(std::vector<c10::Storage> memory) : memory_(std::move
     if (one.nbytes() <= kSmallBytes) ++share->small;
   }
   const torch::NoGradGuard no_grad;
-  const auto most = std::max(1u, kMostLanes / std::max(1u, static_cast<unsigned>(shares.size())));
+  const auto most = std::max(1u, kMaxLanes / std::max(1u, static_cast<unsigned>(shares.size())));
   for (const Share& share : shares) {
     const bool has_small = share.small >= kWorthGathering;
     const auto device = DeviceMemory::of(share.device);

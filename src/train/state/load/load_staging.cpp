@@ -27,7 +27,7 @@ constexpr std::uint64_t kLeastWhole = std::uint64_t{1} << 20;
 // A smaller file is in the page cache since it was opened, or takes only a few reads.
 constexpr std::uint64_t kLeastAhead = std::uint64_t{32} << 20;
 // The most bytes of the file that may be read in vain.
-constexpr std::uint64_t kMostUnwanted = std::uint64_t{16} << 20;
+constexpr std::uint64_t kMaxUnwantedBytes = std::uint64_t{16} << 20;
 
 constexpr Refusal kRefusal = {.called = "it"};  // The code that catches the error adds the name.
 
@@ -99,7 +99,7 @@ void LoadStaging::begin(const State& state, const LoadCheckpointOptions& options
     const bool is_large = file->size() >= kLeastAhead;
     if (options.in_place && is_large) ahead_ = std::make_unique<CacheAhead>(file);
     const WantedEstimate wanted = estimate_wanted(state, options);  // The estimate takes time, too.
-    if (file->size() / 5 * 4 > wanted.bytes + kMostUnwanted) {
+    if (file->size() / 5 * 4 > wanted.bytes + kMaxUnwantedBytes) {
       ahead_ = nullptr;
       return;
     }

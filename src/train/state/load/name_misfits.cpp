@@ -9,7 +9,7 @@
 #include <unordered_set>
 #include <utility>
 
-#include "checkpoint/names/renamed.h"
+#include "checkpoint/names/rename_weight.h"
 
 namespace cairn {
 namespace {

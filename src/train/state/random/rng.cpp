@@ -54,11 +54,11 @@ std::optional<at::Generator> device_generator() {
 }
 
 at::Tensor state_tensor(const Value& state) {
-  constexpr std::int64_t kMostBytes = std::int64_t{1} << 20;  // The largest state has some 5,000.
+  constexpr std::int64_t kMaxBytes = std::int64_t{1} << 20;  // The largest state has some 5,000.
   if (!state.is_tensor() || state.as_tensor().dtype != DType::kUInt8) {
     throw MismatchError("torch's generator state is not a uint8 tensor");
   }
-  if (state.as_tensor().numel() > kMostBytes) {
+  if (state.as_tensor().numel() > kMaxBytes) {
     throw MismatchError("torch's generator state has " + std::to_string(state.as_tensor().numel()) +
                         " bytes, more than any generator has");
   }

@@ -1,4 +1,4 @@
-#include "checkpoint/folder/look_into.h"
+#include "checkpoint/folder/inspect_file.h"
 
 #include "checkpoint/open/source.h"
 #include "checkpoint/open/training_info.h"
