@@ -37,7 +37,8 @@ class FilterTest(unittest.TestCase):
 
     def test_deprecated_names_say_so(self):
         self.check('// One.\n[[deprecated("use g()")]] int f();',
-                   '/// One.\n///\n/// <b>Deprecated</b>: use g().\n[[deprecated("use g()")]] int f();')
+                   '/// One.\n///\n/// <b>Deprecated</b>: use g().\n'
+                   '[[deprecated("use g()")]] int f();')
 
     def test_other_comments_are_of_no_declaration(self):
         self.check("int f() {\n  // one\n  return 0;  // two\n}",
