@@ -167,5 +167,11 @@ TEST(RoundingTest, DrawsNoRandomNumbers) {
   EXPECT_EQ(fused::rounding_of(at::kBFloat16), fused::Rounding::kUnknown);
 }
 
+TEST(RoundingTest, IsToldOnlyWhenStepsAreSlower) {
+  EXPECT_EQ(fused::rounding_problem(fused::Rounding::kOnce), "");
+  EXPECT_EQ(fused::rounding_problem(fused::Rounding::kTwice), "");
+  EXPECT_NE(fused::rounding_problem(fused::Rounding::kUnknown), "");
+}
+
 }  // namespace
 }  // namespace cairn

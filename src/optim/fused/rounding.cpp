@@ -94,4 +94,10 @@ Rounding rounding_of(c10::ScalarType type) {
   return Rounding::kUnknown;
 }
 
+std::string rounding_problem(Rounding rounding) {
+  if (rounding != Rounding::kUnknown) return "";
+  return "optimizers step by one operator after another, which is slower: the operators of this "
+         "libtorch do not round as those of its releases do";
+}
+
 }  // namespace cairn::fused

@@ -3,6 +3,8 @@
 
 #include <c10/core/ScalarType.h>
 
+#include <string>
+
 namespace cairn::fused {
 
 enum class Rounding {
@@ -14,5 +16,8 @@ enum class Rounding {
 // Computes a few thousand elements by ATen's operators and by arithmetic.h, once for each type.
 // Draws no random number. `type`: others than kFloat and kDouble are kUnknown. Thread-safe.
 Rounding rounding_of(c10::ScalarType type);
+
+// What a run should be told of `rounding`; empty if optimizers step in one pass.
+std::string rounding_problem(Rounding rounding);
 
 }  // namespace cairn::fused

@@ -32,6 +32,7 @@
 #include "saving/check_savers.h"
 #include "saving/trainer_calls.h"
 #include "train/data/data_spec.h"
+#include "optim/fused/rounding.h"
 #include "train/loop/compute.h"
 #include "train/optimizer/parameter_names.h"
 #include "train/state/checkpoint_form.h"
@@ -154,6 +155,8 @@ void Trainer::Impl::Setup::run() {
   check_savers();
   if (context.group != nullptr) logger.log_message(dist::describe());
   logger.log_message(set_up_threads(usable_processors_of_rank()));
+  const std::string rounding = fused::rounding_problem(fused::rounding_of(at::kFloat));
+  if (!rounding.empty()) logger.log_message(rounding);
   shard_model();
   make_optimizer();
   check_sharded();
