@@ -49,12 +49,19 @@ std::shared_ptr<torch::optim::Optimizer> libtorchs(const std::string& name,
                                              torch::optim::SGDOptions(kLr).momentum(kMomentum));
 }
 
+struct Setting {
+  std::string model;
+  std::string optimizer;
+  at::Device device;
+  int workers;
+};
+
 class HandWritten {
  public:
-  HandWritten(const Task& task, const std::string& optimizer, at::Device device)
-      : task_(task), device_(device), net_(task.make()) {
-    net_->to(device);
-    optimizer_ = libtorchs(optimizer, net_->parameters());
+  HandWritten(const Task& task, const Setting& setting)
+      : task_(task), device_(setting.device), net_(task.make()) {
+    net_->to(device_);
+    optimizer_ = libtorchs(setting.optimizer, net_->parameters());
   }
 
   void train() {
@@ -82,25 +89,23 @@ class HandWritten {
 
 class WithTrainer {
  public:
-  WithTrainer(const Task& task, const std::string& optimizer, at::Device device, int workers,
-              bool has_loggers)
-      : batches_(task.batches), trainer_(options(task, optimizer, device, workers, has_loggers)) {}
+  WithTrainer(const Task& task, const Setting& setting, bool has_loggers)
+      : batches_(task.batches), trainer_(options(task, setting, has_loggers)) {}
 
   void train() { trainer_.fit({.duration = cairn::Time::batches(batches_)}); }
 
  private:
-  static cairn::TrainerOptions options(const Task& task, const std::string& optimizer,
-                                       at::Device device, int workers, bool has_loggers) {
+  static cairn::TrainerOptions options(const Task& task, const Setting& setting, bool has_loggers) {
     cairn::TrainerOptions made{
         .model = std::make_shared<NetModel>(task.make()),
         .train_dataloader = cairn::DataLoader(
             cairn::tensor_dataset({task.x, task.y}),
-            {.batch_size = task.batch_size, .shuffle = true, .num_workers = workers}),
+            {.batch_size = task.batch_size, .shuffle = true, .num_workers = setting.workers}),
         .run_name = "bench",
         .progress_bar = has_loggers,
-        .device = device.is_cpu() ? "cpu" : "gpu",
+        .device = setting.device.is_cpu() ? "cpu" : "gpu",
         .precision = "fp32"};
-    if (optimizer == "adamw") {
+    if (setting.optimizer == "adamw") {
       made.optimizers = cairn::AdamW({.lr = kLr});
     } else {
       made.optimizers = cairn::SGD({.lr = kLr, .momentum = kMomentum});
@@ -128,15 +133,12 @@ double median(std::vector<double> values) {
   return values[values.size() / 2];
 }
 
-void compare(const std::string& model, const std::string& optimizer, int blocks, at::Device device,
-             int workers, bool has_loggers) {
-  const Task task = make_task(model);
-  HandWritten by_hand(task, optimizer, device);
-  WithTrainer trainer(task, optimizer, device, workers, /*has_loggers=*/false);
+void compare(const Setting& setting, int blocks, bool has_loggers) {
+  const Task task = make_task(setting.model);
+  HandWritten by_hand(task, setting);
+  WithTrainer trainer(task, setting, /*has_loggers=*/false);
   std::unique_ptr<WithTrainer> logged;
-  if (has_loggers) {
-    logged = std::make_unique<WithTrainer>(task, optimizer, device, workers, /*has_loggers=*/true);
-  }
+  if (has_loggers) logged = std::make_unique<WithTrainer>(task, setting, /*has_loggers=*/true);
   by_hand.train();  // warm up
   trainer.train();
   if (logged) logged->train();
@@ -144,14 +146,15 @@ void compare(const std::string& model, const std::string& optimizer, int blocks,
   std::vector<double> rates;
   std::vector<double> logged_ratios;
   for (int i = 0; i < blocks; ++i) {
-    const double hand = seconds_of([&] { by_hand.train(); }, device);
-    const double with = seconds_of([&] { trainer.train(); }, device);
+    const double hand = seconds_of([&] { by_hand.train(); }, setting.device);
+    const double with = seconds_of([&] { trainer.train(); }, setting.device);
     ratios.push_back(hand / with);
     rates.push_back(static_cast<double>(task.batches) / with);
-    if (logged) logged_ratios.push_back(with / seconds_of([&] { logged->train(); }, device));
+    if (logged)
+      logged_ratios.push_back(with / seconds_of([&] { logged->train(); }, setting.device));
   }
   std::printf("%s %s: Trainer %.1f batches/s; of the hand-written loop's speed: %.3f",
-              model.c_str(), optimizer.c_str(), median(rates), median(ratios));
+              setting.model.c_str(), setting.optimizer.c_str(), median(rates), median(ratios));
   if (logged) std::printf("; with loggers / without: %.3f", median(logged_ratios));
   std::printf("\n");
 }
@@ -200,9 +203,11 @@ int main(int argc, char** argv) try {
     compare_optimizers(std::stoi(argument(2, "9")));
     return 0;
   }
-  compare(argument(1, "perceptron"), argument(2, "adamw"), std::stoi(argument(3, "9")),
-          argument(4, "cpu") == "gpu" ? at::kCUDA : at::kCPU, std::stoi(argument(5, "0")),
-          argument(6, "") == "loggers");
+  compare({.model = argument(1, "perceptron"),
+           .optimizer = argument(2, "adamw"),
+           .device = argument(4, "cpu") == "gpu" ? at::kCUDA : at::kCPU,
+           .workers = std::stoi(argument(5, "0"))},
+          std::stoi(argument(3, "9")), argument(6, "") == "loggers");
   return 0;
 } catch (const std::exception& error) {
   std::fprintf(stderr, "train_bench: %s\n", error.what());
