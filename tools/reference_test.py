@@ -7,7 +7,7 @@
    of a row, and no others.
 3. docs/reference.md, "Exit codes": the codes and names of include/cairn/exit_code.h, and the code
    of a stopped run.
-4. docs/reference.md, "Files": every name of a file that begins with ".cairn" in src/.
+4. docs/reference.md, "Special files": every name of a file that begins with ".cairn" in src/.
 5. docs/upgrading.md: a row for each [[deprecated]] name of the public headers, with its new name.
 """
 import pathlib
@@ -168,7 +168,7 @@ class PagesTest(unittest.TestCase):
                  for text in self.src.values() for value in literals(text)
                  if value.lstrip("/").startswith(".cairn")}
         self.assertGreater(len(names), 5)
-        page = section(self.page["reference"], "## Files")
+        page = section(self.page["reference"], "## Special files")
         self.assertEqual([name for name in sorted(names) if name not in page], [])
 
     def test_deprecated_names_are_listed(self):

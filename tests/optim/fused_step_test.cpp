@@ -37,9 +37,9 @@ testing::OptimizerCases fused_cases() {
   add("DecoupledAdamW", DecoupledAdamW());
   add("DecoupledAdamW_options", DecoupledAdamW({.lr = 0.1, .weight_decay = 0.01, .amsgrad = true}));
   add("DecoupledSGDW", DecoupledSGDW({.lr = 0.1}));
-  add("DecoupledSGDW_options",
-      DecoupledSGDW(
-          {.lr = 0.1, .momentum = 0.9, .dampening = 0.1, .weight_decay = 0.01, .nesterov = true}));
+  add("DecoupledSGDW_nesterov",
+      DecoupledSGDW({.lr = 0.1, .momentum = 0.9, .weight_decay = 0.01, .nesterov = true}));
+  add("DecoupledSGDW_dampening", DecoupledSGDW({.lr = 0.1, .momentum = 0.9, .dampening = 0.1}));
   add("RMSprop", RMSprop());
   add("RMSprop_centered", RMSprop({.lr = 0.1, .centered = true}));
   add("RMSprop_options",
