@@ -46,9 +46,10 @@ struct InPlaceLoading : ::testing::Test {
   // The record of a model's parameter in a file with these bytes.
   static FileRecord record_of(const std::string& bytes, const std::string& parameter) {
     const auto source = source_of({as_bytes(bytes), nullptr}, "file");
-    const Value file = TorchFile(source).read();
-    const auto storage = file.at("state").at("model").at(parameter).as_tensor().storage;
-    for (const FileRecord& record : TorchFile(source).records()) {
+    const TorchFile file(source);
+    const Value root = file.read();
+    const auto storage = root.at("state").at("model").at(parameter).as_tensor().storage;
+    for (const FileRecord& record : file.records()) {
       if (record.offset == storage->source_offset()) return record;
     }
     ADD_FAILURE() << parameter << " is in no record";
