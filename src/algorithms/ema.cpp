@@ -29,6 +29,7 @@
 
 #include "algorithms/ema_migration.h"
 #include "core/text/float_text.h"
+#include "train/fused/fused_step.h"
 #include "train/loop/iteration_length.h"
 
 namespace cairn {
@@ -82,15 +83,19 @@ void exchange(const NamedTensors& live, const NamedTensors& copied) {
 void average(const NamedTensors& live, const NamedTensors& averaged, double smoothing) {
   check_same(live, averaged);
   const torch::NoGradGuard no_grad;
+  fused::FusedStep<fused::Average> fused;
   for (std::size_t i = 0; i < live.size(); ++i) {
     const at::Tensor& ema = averaged[i].second;
     const at::Tensor& now = live[i].second;
-    if (ema.is_floating_point() || ema.is_complex()) {
+    if (fused::can_fuse(ema, now, {})) {
+      fused.add({.smoothing = smoothing}, ema, now, {});
+    } else if (ema.is_floating_point() || ema.is_complex()) {
       ema.mul_(smoothing).add_(now, 1 - smoothing);
     } else {  // counters: averaged as floats and truncated, as Composer does
       ema.copy_(ema * smoothing + now * (1 - smoothing));
     }
   }
+  fused.run();
 }
 
 std::vector<std::string> names_of(const NamedTensors& tensors) {

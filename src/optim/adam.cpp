@@ -16,7 +16,7 @@
 #include "cairn/optim/own_optimizer.h"
 #include "cairn/train/parameters.h"
 
-#include "optim/fused/fused_step.h"
+#include "train/fused/fused_step.h"
 #include "optim/optimizer_step.h"
 #include "optim/option_checks.h"
 #include "train/optimizer/state_format.h"

@@ -8,7 +8,7 @@
 #include <cstdint>
 #include <initializer_list>
 
-#include "optim/fused/arithmetic.h"
+#include "train/fused/arithmetic.h"
 
 namespace cairn {
 

@@ -27,7 +27,7 @@
 #include "dist/team.h"
 #include "io/file.h"
 #include "io/machine.h"
-#include "optim/fused/rounding.h"
+#include "train/fused/rounding.h"
 #include "resuming/autoresume.h"
 #include "resuming/load_path.h"
 #include "saving/check_savers.h"

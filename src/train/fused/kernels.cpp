@@ -1,4 +1,4 @@
-#include "optim/fused/kernels.h"
+#include "train/fused/kernels.h"
 
 namespace cairn::fused {
 
@@ -35,5 +35,6 @@ template Kernel<Rmsprop> find_kernel(Element, unsigned, bool);
 template Kernel<Adagrad> find_kernel(Element, unsigned, bool);
 template Kernel<Nadam> find_kernel(Element, unsigned, bool);
 template Kernel<Radam> find_kernel(Element, unsigned, bool);
+template Kernel<Average> find_kernel(Element, unsigned, bool);
 
 }  // namespace cairn::fused

@@ -1,4 +1,6 @@
 // Steps in one pass over the memory have the bits of the steps by ATen's operators.
+#include "train/fused/fused_step.h"
+
 #include <ATen/CPUGeneratorImpl.h>
 #include <gtest/gtest.h>
 #include <torch/torch.h>
@@ -11,8 +13,8 @@
 #include "cairn/optim/optimizers.h"
 #include "cairn/train/optimizer_layout.h"
 
-#include "optim/fused/rounding.h"
 #include "testing/optimizer_cases.h"
+#include "train/fused/rounding.h"
 
 namespace cairn {
 namespace {
@@ -158,6 +160,19 @@ TEST(MixedStepTest, TakesWhatNoKernelFitsByOperators) {
   EXPECT_TRUE(dense.equal(at::full({4}, 0.5)));
   EXPECT_TRUE(half.equal(at::full({4}, 0.5, at::kHalf)));
   EXPECT_TRUE(without_gradient.equal(at::ones({4})));
+}
+
+TEST(AverageTest, HasTheBitsOfTheOperators) {
+  for (const at::ScalarType type : {at::kFloat, at::kDouble}) {
+    const at::Tensor now = at::randn({4099}, type);
+    const at::Tensor average = at::randn({4099}, type);
+    const at::Tensor expected = average.clone().mul_(0.99).add_(now, 1 - 0.99);
+    ASSERT_TRUE(fused::can_fuse(average, now, {}));
+    fused::FusedStep<fused::Average> fused;
+    fused.add({.smoothing = 0.99}, average, now, {});
+    fused.run();
+    EXPECT_TRUE(average.equal(expected));
+  }
 }
 
 TEST(RoundingTest, DrawsNoRandomNumbers) {

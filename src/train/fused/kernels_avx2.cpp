@@ -1,3 +1,3 @@
 // Compiled with -mavx2 -mfma.
 #define CAIRN_KERNELS avx2
-#include "optim/fused/kernels.inc"
+#include "train/fused/kernels.inc"

@@ -316,4 +316,27 @@ struct Radam {
   };
 };
 
+// A moving average (algorithms/ema.cpp): the average is the parameter, and the present weight the
+// gradient.
+struct Average {
+  static constexpr unsigned kFlagBits = 0;
+  static constexpr bool uses(unsigned /*flags*/, int /*state*/) { return false; }
+
+  unsigned flags = 0;
+  double smoothing = 0;
+
+  template <class T>
+  struct Of {
+    explicit Of(const Average& step)
+        : smoothing(T(step.smoothing)), weight(T(1 - step.smoothing)) {}
+
+    template <unsigned kFlags, bool kFma>
+    inline __attribute__((always_inline)) void apply(T& average, T now, T&, T&, T&) const {
+      average = add_scaled<kFma, T>(average * smoothing, weight, now);
+    }
+
+    T smoothing, weight;
+  };
+};
+
 }  // namespace cairn::fused

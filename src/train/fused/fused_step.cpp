@@ -1,6 +1,6 @@
-#include "optim/fused/fused_step.h"
+#include "train/fused/fused_step.h"
 
-#include "optim/fused/rounding.h"
+#include "train/fused/rounding.h"
 
 namespace cairn::fused {
 namespace {

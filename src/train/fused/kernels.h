@@ -4,7 +4,7 @@
 
 #include <cstdint>
 
-#include "optim/fused/arithmetic.h"
+#include "train/fused/arithmetic.h"
 
 namespace cairn::fused {
 

@@ -9,7 +9,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "optim/fused/kernels.h"
+#include "train/fused/kernels.h"
 
 namespace cairn::fused {
 

@@ -1,4 +1,4 @@
-#include "optim/fused/rounding.h"
+#include "train/fused/rounding.h"
 
 #include <torch/torch.h>
 
@@ -7,7 +7,7 @@
 #include <cstring>
 #include <vector>
 
-#include "optim/fused/arithmetic.h"
+#include "train/fused/arithmetic.h"
 
 namespace cairn::fused {
 namespace {

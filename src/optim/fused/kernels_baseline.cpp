@@ -1,2 +1,0 @@
-#define CAIRN_KERNELS baseline
-#include "optim/fused/kernels.inc"

@@ -1,0 +1,2 @@
+#define CAIRN_KERNELS baseline
+#include "train/fused/kernels.inc"
