@@ -66,6 +66,7 @@ struct CheckpointSaver::Impl {
     destinations.push_back(std::make_unique<Destination>(std::move(options), std::move(layout),
                                                          feeds_uploads, run, messages));
   }
+  void warn_of_idle_limits(Logger& logger) const;
   // The same on all ranks.
   bool saves_anything() const { return home().saves_here() || destinations.size() > 1; }
 
@@ -132,6 +133,24 @@ void CheckpointSaver::Impl::init(State& state, Logger& logger) {
     add_destination(std::move(of_logger), sharded_folder(), /*feeds_uploads=*/false);
   for (const auto& place : destinations | std::views::reverse)  // The save folder last.
     place->prepare(state, logger);
+  warn_of_idle_limits(logger);
+}
+
+// Each of the two limits counts in one kind of place only. A run with the wrong one fills its disk.
+void CheckpointSaver::Impl::warn_of_idle_limits(Logger& logger) const {
+  const bool is_far_away = is_far(given);
+  const bool limits_here = given.num_checkpoints_to_keep.value_or(-1) > 0;
+  const bool limits_there = given.num_remote_checkpoints_to_keep.value_or(-1) > 0;
+  if (is_far_away && limits_here && !limits_there) {
+    logger.log_message(
+        "warning: num_checkpoints_to_keep counts files on this machine, and the checkpoints are in "
+        "a store: all are kept, unless num_remote_checkpoints_to_keep is set");
+  }
+  if (!is_far_away && !may_be_away && limits_there && !limits_here) {
+    logger.log_message(
+        "warning: num_remote_checkpoints_to_keep counts checkpoints in stores that are far away, "
+        "and these are on this machine: all are kept, unless num_checkpoints_to_keep is set");
+  }
 }
 
 // Asks the interval exactly once for each event, even if will_save() was called before the event: a

@@ -91,6 +91,9 @@ TEST(InspectTest, ListsTheTensorsOfAPatternOrABranch) {
   EXPECT_EQ(branch[6]["shape"], json::array());
   EXPECT_EQ(branch[6]["bytes"], 8);
   EXPECT_FALSE(branch[6].contains("stats"));
+  EXPECT_EQ(inspected({"--tensors", "state/model", "--tensors", "state/model/*.weight",
+                       kComposer})["tensors"],
+            branch);
   const Answer none = run({"inspect", "--tensors", "state/modell", kComposer});
   EXPECT_EQ(none.code, kNotFound);
   EXPECT_THAT(none.err, HasSubstr("state/modell"));

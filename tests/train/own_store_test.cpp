@@ -11,6 +11,7 @@
 
 #include "storage/listing.h"
 #include "testing/resumable_state.h"
+#include "testing/temp_folder.h"
 #include "testing/tiny_model.h"
 
 namespace cairn {
@@ -53,6 +54,29 @@ TEST(OwnStoreTest, ATrainerSavesRotatesAndResumesInIt) {
   EXPECT_EQ(resumable_state(load("run/latest-rank0.pt", {.store = store})),
             resumable_state(load("straight/latest-rank0.pt", {.store = store})));
   EXPECT_EQ(store->read_pointer("run/latest-rank0.pt")->target, "run/ep0-ba4-rank0.pt");
+}
+
+// In each kind of place one of the two limits counts. With the other one a run fills its disk.
+TEST(OwnStoreTest, ALimitThatCountsElsewhereIsToldBeforeTheDiskIsFull) {
+  const testing::TempFolder folder;
+  const auto messages_with = [&](std::shared_ptr<ObjectStore> store, std::optional<int> here,
+                                 std::optional<int> there) {
+    const auto log = std::make_shared<testing::LogRecorder>();
+    TrainerOptions made = options("1ba");
+    made.save_folder = folder.path();
+    made.save_object_store = std::move(store);
+    made.save_num_checkpoints_to_keep = here;
+    made.save_num_remote_checkpoints_to_keep = there;
+    made.loggers = {log};
+    const Trainer trainer(std::move(made));
+    return log->messages;
+  };
+  const auto warns = ::testing::Contains(::testing::HasSubstr("all are kept, unless"));
+  EXPECT_THAT(messages_with(nullptr, std::nullopt, 3), warns);
+  EXPECT_THAT(messages_with(memory_store(), 3, std::nullopt), warns);
+  EXPECT_THAT(messages_with(nullptr, 3, 3), ::testing::Not(warns));
+  EXPECT_THAT(messages_with(memory_store(), 0, 3), ::testing::Not(warns));
+  EXPECT_THAT(messages_with(nullptr, std::nullopt, std::nullopt), ::testing::Not(warns));
 }
 
 TEST(OwnStoreTest, ALoadPathIsANameInTheStoreForLoading) {

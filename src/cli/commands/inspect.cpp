@@ -258,7 +258,7 @@ Run define_inspect(CLI::App& app) {
                  "list the tensors that the pattern names: 'state/model/*.weight', or a branch: "
                  "state/model; may be given several times")
       ->type_name("GLOB")
-      ->expected(1);
+      ->allow_extra_args(false);
   app.add_flag("--stats", options->stats,
                "read these tensors (or all) and show minimum, maximum, mean, standard deviation, "
                "NaN, Inf, the share of zeros and a histogram");
